@@ -1,0 +1,20 @@
+/*
+ * log: one line per event on standard error, "farpage: donor tcp://10.0.0.7:7470 is gone: connection reset".
+ * Formats on the stack and calls write(2) once; allocates nothing; any thread; keeps errno. Under systemd
+ * (JOURNAL_STREAM set) each line is prefixed with its "<N>" priority.
+ */
+#ifndef COMMON_LOG_H
+#define COMMON_LOG_H
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+/* Before any thread is started. @name: the program's, a literal. Default: "farpage", LOG_LEVEL_WARNING, fd 2. */
+void log_setup(const char *name, enum log_level level);
+void log_set_fd(int fd);
+
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * store: far memory as an array of pages.
+ *
+ * Theory of operation. A store holds `pages` pages of STORE_PAGE bytes, all zero at first. Threads reach it
+ * through queues: each queue belongs to one thread, takes reads and writes of page runs, and is polled for
+ * their completions. Three stores exist: far memory on donors (client/far.h), an array in local memory, and a
+ * wrapper that injects faults into another store; pager and blockdev know only this header.
+ *
+ * Invariants, whatever fails:
+ *  1. A read returns the bytes of the last completed write of that page, or an error: never older bytes, never
+ *     another page's, never another client's.
+ *  2. A write is complete when every live replica has it.
+ *  3. A page never written, or discarded, reads as zeroes and costs neither network nor donor memory.
+ * The caller's side of it: while a write of a page is in flight, on whatever queue, the caller neither reads,
+ * writes nor discards that page; while a read of it is in flight, it neither writes nor discards it.
+ *
+ * All functions return 0 or a positive count on success and -errno on failure; outputs are written only on
+ * success.
+ */
+#ifndef FARPAGE_STORE_H
+#define FARPAGE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_PAGE 4096u
+/* Longest run of one request, in pages. */
+#define STORE_RUN_MAX 256u
+
+struct store;       /* opaque; begins with the table of operations below */
+struct store_queue;
+struct store_buffer;
+
+enum store_op { STORE_READ, STORE_WRITE };
+
+struct store_io {
+	enum store_op op;
+	uint32_t count;     /* pages in the run, 1 .. STORE_RUN_MAX */
+	uint64_t page;      /* first page */
+	void *data;         /* count * STORE_PAGE bytes inside @buffer; untouched by the caller until the completion */
+	struct store_buffer *buffer;
+	uint64_t cookie;    /* comes back in the completion */
+};
+
+struct store_done {
+	uint64_t cookie;
+	int status;         /* 0; -EIO the donor that held it is gone; -EBADMSG what came back is not what was written;
+	                       -ENOSPC no donor has room (writes); -ETIMEDOUT; a run fails as a whole */
+};
+
+struct store_stats {
+	uint64_t pages_live;      /* pages with contents on donors */
+	uint64_t bytes_leased;    /* slabs held */
+	uint64_t bytes_available; /* what could still be leased, as last heard */
+	uint64_t reads, writes, discards; /* pages, since open */
+	uint64_t zero_reads;      /* pages read without network */
+	uint64_t checksum_errors;
+	uint64_t lost_pages;      /* pages whose donor went */
+	uint64_t memory;          /* bytes of this process's memory used for bookkeeping and buffers */
+};
+
+struct store_ops {
+	int (*register_buffer)(struct store *, void *base, size_t length, struct store_buffer **);
+	void (*deregister_buffer)(struct store *, struct store_buffer *);
+	int (*queue_open)(struct store *, struct store_queue **);
+	void (*queue_close)(struct store_queue *);
+	int (*submit)(struct store_queue *, const struct store_io *, unsigned);
+	int (*poll)(struct store_queue *, struct store_done *, unsigned);
+	int (*queue_fd)(const struct store_queue *);
+	int (*arm)(struct store_queue *);
+	void (*discard)(struct store *, uint64_t page, uint64_t count);
+	void (*stats)(const struct store *, struct store_stats *);
+	void (*close)(struct store *);
+};
+
+/* What every store and every queue begins with. */
+struct store {
+	const struct store_ops *ops;
+	uint64_t pages;
+};
+struct store_queue {
+	struct store *store;
+};
+
+/* Registers memory for I/O; it stays the caller's and outlives the registration. Before the queues that use it
+   run, or from any thread while none of them is in a call. */
+int store_register(struct store *store, void *base, size_t length, struct store_buffer **ret_buffer);
+void store_deregister(struct store *store, struct store_buffer *buffer);
+
+/* Opens a queue, which from its first submit on belongs to the thread that uses it. May block on the network for
+   the connect deadline. */
+int store_queue_open(struct store *store, struct store_queue **ret_queue);
+/* Nothing may be in flight. Takes NULL. */
+void store_queue_close(struct store_queue *queue);
+
+/* Takes up to @count requests, in order; returns how many (fewer when the queue is full, 0 when none fits).
+   Never blocks, allocates or logs, except in the decision about a dead donor. */
+int store_submit(struct store_queue *queue, const struct store_io *ios, unsigned count);
+/* Takes completions without waiting; returns how many were written. */
+int store_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
+/* Readable when there is something to poll, after store_arm() has returned 0; store_arm() returns 1 when there is
+   something right now. */
+int store_queue_fd(const struct store_queue *queue);
+int store_arm(struct store_queue *queue);
+
+/* Makes pages read as zeroes again and gives their memory back; never blocks on the network; any thread. */
+void store_discard(struct store *store, uint64_t page, uint64_t count);
+
+/* Any thread; a snapshot. */
+void store_stats(const struct store *store, struct store_stats *ret_stats);
+/* Gives every lease back. All queues are closed. Takes NULL. */
+void store_close(struct store *store);
+
+/* The array in local memory: complete at once, never fails. */
+int store_open_memory(uint64_t pages, struct store **ret_store);
+
+/* Faults laid over @inner (owned by the caller): each field is a chance in 1/65536 per request. */
+struct store_faults {
+	uint64_t seed;
+	uint16_t read_error, write_error, corrupt; /* -EIO, -EIO, -EBADMSG */
+	uint16_t delay;                            /* the completion comes `delay_polls` polls later */
+	unsigned delay_polls;
+};
+int store_open_faulty(struct store *inner, const struct store_faults *faults, struct store **ret_store);
+
+#endif

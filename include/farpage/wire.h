@@ -1,0 +1,128 @@
+/*
+ * wire: everything two farpage processes say to each other besides pages, and the one validator for it.
+ *
+ * Theory of operation. A client opens one *session* with each donor and any number of *data connections* that
+ * attach to it.
+ *
+ *   session:  connect, private data = hello{SESSION, client id, client nonce}
+ *             donor -> CHALLENGE{donor nonce, needs key}; client -> PROOF{mac}; donor -> WELCOME{mac, capacity}
+ *             or REFUSED{reason}. Each side proves that it knows the key (common/auth.h); from key and both nonces
+ *             they derive the session key.
+ *   data:     connect, private data = hello{ATTACH, client id, counter, mac under the session key}. A counter is
+ *             never accepted twice, so nothing can be replayed. The donor accepts such a connection into the
+ *             session's protection domain, at once, or rejects it: no rkey of one client works for another.
+ *
+ * Leases are asked for and given back on the session connection; the answer carries the request's id. Either side
+ * sends PING when it has been silent for a heartbeat; any message counts as a sign of life.
+ *
+ * All integers are little-endian. A message is a header and a body of a size fixed by its type; wire_decode()
+ * checks all of it, and nothing else in farpage looks at raw bytes of a peer.
+ */
+#ifndef FARPAGE_WIRE_H
+#define FARPAGE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC 0x31475046u /* "FPG1" */
+#define WIRE_VERSION 1u
+#define WIRE_DEFAULT_PORT 7470u
+#define WIRE_ID_SIZE 16u
+#define WIRE_NONCE_SIZE 16u
+#define WIRE_MAC_SIZE 32u
+#define WIRE_ATTACH_MAC_SIZE 16u
+#define WIRE_HELLO_SIZE 56u    /* = FABRIC_PRIVATE_MAX */
+#define WIRE_REJECT_SIZE 8u
+#define WIRE_MESSAGE_MAX 256u  /* = FABRIC_MESSAGE_MAX */
+
+enum wire_role { WIRE_SESSION = 1, WIRE_ATTACH = 2 };
+
+/* The private data of a connect. */
+struct wire_hello {
+	uint16_t version;
+	uint8_t role;                     /* enum wire_role */
+	uint8_t id[WIRE_ID_SIZE];         /* the client's id: random, new for each store it opens */
+	uint8_t nonce[WIRE_NONCE_SIZE];   /* SESSION: the client's nonce */
+	uint64_t counter;                 /* ATTACH: greater than any before */
+	uint8_t mac[WIRE_ATTACH_MAC_SIZE]; /* ATTACH: auth_attach_mac() */
+};
+
+/* Why a donor says no. Part of the wire: never renumber. */
+enum wire_reason {
+	WIRE_REASON_NONE = 0,
+	WIRE_REASON_VERSION = 1,     /* detail: the donor's version */
+	WIRE_REASON_MALFORMED = 2,
+	WIRE_REASON_KEY = 3,         /* wrong key */
+	WIRE_REASON_KEY_NEEDED = 4,  /* the donor has a key, the client has none */
+	WIRE_REASON_KEY_UNKNOWN = 5, /* the client has a key, the donor has none */
+	WIRE_REASON_FULL = 6,        /* too many clients, or no free slab */
+	WIRE_REASON_NO_SESSION = 7,  /* attach to a session the donor does not have */
+	WIRE_REASON_REPLAY = 8,
+	WIRE_REASON_LEAVING = 9,     /* the donor is shutting down or draining */
+	WIRE_REASON_COUNT
+};
+/* "wrong key": lower case, no full stop; "unknown reason" for anything else. */
+const char *wire_reason_name(unsigned reason);
+
+/* The private data of a reject. */
+struct wire_reject {
+	uint16_t reason;
+	uint16_t detail;
+};
+
+enum wire_type {
+	WIRE_CHALLENGE = 1, /* donor -> client */
+	WIRE_PROOF,         /* client -> donor */
+	WIRE_WELCOME,       /* donor -> client */
+	WIRE_REFUSED,       /* donor -> client */
+	WIRE_LEASE,         /* client -> donor: one more slab, please */
+	WIRE_GRANTED,
+	WIRE_DENIED,
+	WIRE_RELEASE,       /* client -> donor: take this slab back */
+	WIRE_RELEASED,
+	WIRE_STATUS,        /* client -> donor */
+	WIRE_STATUS_REPLY,
+	WIRE_PING,
+	WIRE_PONG,
+	WIRE_BYE,           /* client -> donor: end of session, all leases with it, now */
+	WIRE_TYPE_COUNT
+};
+const char *wire_type_name(unsigned type);
+
+/* What a donor has, in bytes; also carried by GRANTED, DENIED and RELEASED so that clients place well. */
+struct wire_capacity {
+	uint64_t donated, leased;
+	uint64_t slab_bytes;
+	uint32_t clients;
+};
+
+struct wire_message {
+	uint16_t type;    /* enum wire_type */
+	uint32_t request; /* echoed in the answer; 0 where there is none */
+	union {
+		struct { uint8_t nonce[WIRE_NONCE_SIZE]; uint8_t needs_key; } challenge;
+		struct { uint8_t mac[WIRE_MAC_SIZE]; uint8_t has_key; uint32_t grace_ms; /* wished: lease life after the client vanished */ } proof;
+		struct { uint8_t mac[WIRE_MAC_SIZE]; uint32_t grace_ms, heartbeat_ms; struct wire_capacity capacity; } welcome;
+		struct { uint16_t reason; } refused;
+		struct { uint64_t slab; uint64_t address; uint64_t bytes; uint32_t rkey; struct wire_capacity capacity; } granted;
+		struct { uint16_t reason; struct wire_capacity capacity; } denied;
+		struct { uint64_t slab; } release;
+		struct { uint64_t slab; struct wire_capacity capacity; } released;
+		struct { struct wire_capacity capacity; } status_reply;
+	};
+};
+
+/* Encoders cannot fail on values of the types above. Return the number of bytes written (at most the sizes above). */
+size_t wire_encode_hello(const struct wire_hello *hello, uint8_t bytes[WIRE_HELLO_SIZE]);
+size_t wire_encode_reject(const struct wire_reject *reject, uint8_t bytes[WIRE_REJECT_SIZE]);
+size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAGE_MAX]);
+
+/*
+ * Decoders take any bytes. 0, or -EPROTO: wrong magic, size, type, a reserved byte not zero, a field out of range.
+ * wire_decode_hello: -EPROTONOSUPPORT when only the version differs (ret_hello->version is then written).
+ */
+int wire_decode_hello(const void *bytes, size_t size, struct wire_hello *ret_hello);
+int wire_decode_reject(const void *bytes, size_t size, struct wire_reject *ret_reject);
+int wire_decode(const void *bytes, size_t size, struct wire_message *ret_message);
+
+#endif
