@@ -1,0 +1,41 @@
+/*
+ * counters: what a pager counts, laid out so that another process may read it while it runs (`farpage run` maps the
+ * counters of every process of its command). Each field has one writer or is added to atomically; readers take a
+ * snapshot with relaxed loads.
+ */
+#ifndef PAGER_COUNTERS_H
+#define PAGER_COUNTERS_H
+
+#include "common/histogram.h"
+#include "farpage/farpage.h"
+#include <stdint.h>
+
+struct pager_counters {
+	uint64_t resident_pages, resident_peak; /* pages of the program on this machine */
+	uint64_t overhead_bytes;                /* farpage's own buffers and bookkeeping */
+	uint64_t far_pages, far_peak;
+	uint64_t faults, faults_far, faults_buffered;
+	uint64_t fetched, prefetched;
+	uint64_t evicted, evicted_clean, evicted_zero;
+	uint64_t stalls, lost;
+	struct histogram fault_ns; /* far faults */
+};
+
+void pager_counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
+
+/*
+ * The report file of one `farpage run`: a header and one slot for each process that started a pager. Made and
+ * removed by `farpage run`; a process claims a slot by compare-and-swap of `pid` from 0.
+ */
+#define REPORT_MAGIC 0x5250414652414650ull
+#define REPORT_SLOTS 64
+struct report {
+	uint64_t magic;
+	struct {
+		int32_t pid; /* 0: free */
+		uint32_t reserved;
+		struct pager_counters counters;
+	} slots[REPORT_SLOTS];
+};
+
+#endif
