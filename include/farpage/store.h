@@ -70,6 +70,7 @@ struct store_ops {
 	int (*queue_fd)(const struct store_queue *);
 	int (*arm)(struct store_queue *);
 	void (*discard)(struct store *, uint64_t page, uint64_t count);
+	bool (*same)(const struct store *, uint64_t page, const void *data);
 	void (*stats)(const struct store *, struct store_stats *);
 	void (*close)(struct store *);
 };
@@ -107,12 +108,19 @@ int store_arm(struct store_queue *queue);
 /* Makes pages read as zeroes again and gives their memory back; never blocks on the network; any thread. */
 void store_discard(struct store *store, uint64_t page, uint64_t count);
 
+/*
+ * Whether a write of the STORE_PAGE bytes at @data to @page would change nothing: the page was written, and the last
+ * completed write left these bytes (told by its checksum: wrong with a chance of 2^-64); or it reads as zeroes and
+ * @data is all zero. False for a page that was lost. No network. Any thread, while no I/O on that page is in flight.
+ */
+bool store_same(const struct store *store, uint64_t page, const void *data);
+
 /* Any thread; a snapshot. */
 void store_stats(const struct store *store, struct store_stats *ret_stats);
 /* Gives every lease back. All queues are closed. Takes NULL. */
 void store_close(struct store *store);
 
-/* The array in local memory: complete at once, never fails. */
+/* The array in local memory: complete at once, never fails. -EINVAL: no pages; -ENOMEM. */
 int store_open_memory(uint64_t pages, struct store **ret_store);
 
 /* Faults laid over @inner (owned by the caller): each field is a chance in 1/65536 per request. */
