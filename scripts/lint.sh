@@ -1,0 +1,74 @@
+#!/bin/bash
+# ./dev lint: one line for each check, the complaints of those that fail below it; status 1 if any failed.
+set -uo pipefail
+. scripts/packages.sh
+. scripts/tree.sh
+
+packages_need lint || exit 1
+tree_setup build-lint clang -Dfuzz=true || exit 1
+
+# files PATTERN...: the repository's, committed or about to be.
+files() {
+	find . -path './build*' -prune -o -path ./.git -prune -o \( -name "$1" "${@:2}" \) -print | sort
+}
+
+check_format() {
+	local file status=0
+	for file in $(files '*.[ch]'); do
+		clang-format --dry-run -Werror "$file" 2>/dev/null && continue
+		echo "$file: not as clang-format -i would have it"
+		status=1
+	done
+	return $status
+}
+
+# Every header stands on its own, under both compilers.
+check_headers() {
+	local header compiler status=0
+	for header in $(files '*.h'); do
+		for compiler in gcc clang; do
+			echo "#include \"$header\"" | "$compiler" -x c -std=gnu11 -Wall -Wextra -Werror -D_GNU_SOURCE -I. -Iinclude \
+				-fsyntax-only -Wno-unused-function -Wno-unused-variable - || status=1
+		done
+	done
+	return $status
+}
+
+check_cppcheck() {
+	files '*.c' | xargs -r cppcheck --quiet --std=c11 -j "$(nproc)" --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+		--suppress=missingIncludeSystem --suppress='*:/usr/include/*' -D_GNU_SOURCE -D__linux__ -D__x86_64__ \
+		-DFARPAGE_VERSION='""' -I. -Iinclude
+}
+
+check_tidy() {
+	files '*.c' | xargs -r -P "$(nproc)" -n 4 clang-tidy --quiet -p build-lint 2>/dev/null
+}
+
+check_shell() {
+	files '*.sh' -o -name '*.bash-completion' -o -path ./dev -o -path ./.ci/run |
+		xargs shellcheck --shell=bash --external-sources --severity=warning
+}
+
+check_python() {
+	files '*.py' | xargs -r /usr/bin/python3 -c 'import ast, sys
+for path in sys.argv[1:]:
+    ast.parse(open(path).read(), path)'
+}
+
+check_manual() {
+	files '*.[1-8]' | xargs -r mandoc -T lint -W warning
+}
+
+failed=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+for check in format headers cppcheck tidy shell python manual; do
+	if "check_$check" >"$output" 2>&1; then
+		echo "ok      $check"
+	else
+		echo "failed  $check"
+		sed 's/^/  /' "$output"
+		failed=1
+	fi
+done
+exit $failed

@@ -1,0 +1,46 @@
+# Sourced: packages_need VERB installs what the verb uses and this machine lacks. Quick when nothing is missing.
+# shellcheck shell=bash
+
+packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libinih-dev libxxhash-dev
+	libmimalloc-dev libsystemd-dev libjson-c-dev"
+packages_test="clang libclang-rt-dev llvm python3 sqlite3 procps mount util-linux"
+packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
+packages_run="python3 sqlite3 procps"
+packages_bench="$packages_run mount util-linux kmod"
+
+packages_of() {
+	echo "$packages_build"
+	case $1 in
+	test) echo "$packages_test" ;;
+	lint) echo "$packages_lint" ;;
+	demo) echo "$packages_run" ;;
+	bench) echo "$packages_bench" ;;
+	esac
+}
+
+packages_need() {
+	local wanted missing
+	command -v dpkg-query >/dev/null || return 0 # not a Debian: meson says what it misses
+	wanted=$(packages_of "$1" | tr -s ' \t' '\n' | sort -u)
+	# shellcheck disable=SC2086 # a list of words
+	missing=$(comm -23 <(echo "$wanted") \
+		<(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p' | sort -u))
+	[ -n "$missing" ] || return 0
+	missing=$(echo "$missing" | tr '\n' ' ')
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "./dev: these Debian packages are missing: $missing; run it once as root (sudo ./dev $1)" >&2
+		return 1
+	fi
+	echo "installing Debian packages: $missing" >&2
+	local log
+	log=$(mktemp)
+	# shellcheck disable=SC2086 # a list of words
+	if ! { apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+		apt-get -q -y --no-install-recommends install $missing; } </dev/null >"$log" 2>&1; then
+		cat "$log" >&2
+		rm -f "$log"
+		echo "./dev: apt-get could not install: $missing" >&2
+		return 1
+	fi
+	rm -f "$log"
+}

@@ -1,0 +1,60 @@
+#!/bin/bash
+# ./dev test [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
+# The last line is "N passed, N failed, N skipped"; the status is that of the failures.
+set -uo pipefail
+. scripts/packages.sh
+. scripts/tree.sh
+
+packages_need test || exit 1
+
+selected=()
+names=()
+for word; do
+	case $word in
+	unit | func | fuzz | preload) selected+=(--suite "$word") ;;
+	-*)
+		echo "./dev test: takes suites and names of tests, not options: $word" >&2
+		exit 2
+		;;
+	*) names+=("$word") ;;
+	esac
+done
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+
+# The sanitizers of older compilers cannot place their shadow memory under strong address randomisation.
+wrapper=()
+if setarch -R true 2>/dev/null; then
+	wrapper=(--wrapper "setarch -R")
+fi
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+# run TREE COMPILER "SETUP OPTIONS" "TEST OPTIONS"
+run() {
+	local tree=$1 compiler=$2
+	local -a setup test
+	read -ra setup <<<"$3"
+	read -ra test <<<"$4"
+	echo "== $tree ($compiler${setup[*]:+ ${setup[*]}})"
+	if ! { tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree"; } >"$results/$tree.build" 2>&1; then
+		return # count_tap.py reports it
+	fi
+	rm -f "$results/$tree.build" "$tree"/meson-logs/testlog.json
+	tree_bin "$tree"
+	[ "$tree" = build ] || test+=("${wrapper[@]}")
+	"$meson" test -C "$tree" --no-rebuild "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null |
+		grep -v -e '^ninja: ' -e '^Full log written' -e '^$'
+	mv "$tree"/meson-logs/testlog.json "$results/$tree.json" 2>/dev/null
+}
+
+scripts/left_behind.sh before "$results/machine"
+run build gcc "" ""
+run build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true" \
+	"--no-suite preload --timeout-multiplier 4"
+run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite fuzz --timeout-multiplier 4"
+echo "== what the tests left on this machine"
+scripts/left_behind.sh after "$results/machine" | tee "$results/left_behind.tap"
+
+/usr/bin/python3 scripts/count_tap.py "$results"

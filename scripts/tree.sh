@@ -1,0 +1,38 @@
+# Sourced: build trees. meson is Debian's: another one first in PATH may run under a Python without it.
+# shellcheck shell=bash
+
+meson=/usr/bin/meson
+[ -x "$meson" ] || meson=meson
+
+# tree_setup DIR CC [OPTION...]: configures DIR unless that is done; later changes of meson.build are ninja's matter.
+tree_setup() {
+	local dir=$1 compiler=$2 log
+	shift 2
+	[ -f "$dir/build.ninja" ] && return 0
+	rm -rf "$dir"
+	log=$(mktemp)
+	if ! CC=$compiler "$meson" setup "$dir" "$@" </dev/null >"$log" 2>&1; then
+		cat "$log" >&2
+		rm -rf "$log" "$dir"
+		echo "./dev: meson could not set up $dir" >&2
+		return 1
+	fi
+	rm -f "$log"
+}
+
+# tree_build DIR: ninja, quiet unless it fails.
+tree_build() {
+	ninja -C "$1" --quiet </dev/null
+}
+
+# tree_bin DIR: what people run, in DIR/bin. Hard links, so that a program finds its neighbours by its own path.
+tree_bin() {
+	local dir=$1 file
+	mkdir -p "$dir/bin"
+	for file in "$dir"/cli/farpage "$dir"/memserver/farpage-memserver "$dir"/pager/libfarpage.so* \
+		"$dir"/pager/libfarpage-preload.so; do
+		case $file in *.p) continue ;; esac # meson's folder of objects
+		[ -e "$file" ] || continue
+		ln -f -P "$file" "$dir/bin/" 2>/dev/null || cp -fP "$file" "$dir/bin/"
+	done
+}
