@@ -1,7 +1,7 @@
 /*
  * log: one line per event on standard error, "farpage: donor tcp://10.0.0.7:7470 is gone: connection reset".
- * Formats on the stack and calls write(2) once; allocates nothing; any thread; keeps errno. Under systemd
- * (JOURNAL_STREAM set) each line is prefixed with its "<N>" priority.
+ * Formats on the stack and calls write(2) once; allocates nothing; any thread; keeps errno. Into
+ * systemd's journal (JOURNAL_STREAM names the descriptor) each line is prefixed with its "<N>" priority.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H

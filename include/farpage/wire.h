@@ -119,7 +119,8 @@ size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAG
 
 /*
  * Decoders take any bytes. 0, or -EPROTO: wrong magic, size, type, a reserved byte not zero, a field out of range.
- * wire_decode_hello: -EPROTONOSUPPORT when only the version differs (ret_hello->version is then written).
+ * wire_decode_hello: -EPROTONOSUPPORT for another version (ret_hello->version alone is then written; nothing after
+ * the version is looked at, for another version may lay it out differently).
  */
 int wire_decode_hello(const void *bytes, size_t size, struct wire_hello *ret_hello);
 int wire_decode_reject(const void *bytes, size_t size, struct wire_reject *ret_reject);

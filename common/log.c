@@ -1,0 +1,116 @@
+/*
+ * log: see log.h.
+ *
+ * Theory of operation. A line is put together in a buffer on the stack (priority, name, text, newline) and leaves
+ * with one write(2), so lines of several threads or processes never mix. Control characters of the text become
+ * '?': text of a peer or of a file can neither forge a second line nor steer a terminal. What does not fit ends
+ * in "...". A write that fails is dropped: there is nobody to tell, and waiting could stall the program served.
+ *
+ * Threads. The settings are written before any thread is started (log_setup, log_set_fd), only read afterwards.
+ */
+#include "common/log.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOG_LINE_MAX 1024
+
+static struct {
+	const char *name;
+	enum log_level level;
+	int fd;
+	bool journal;
+} settings = { .name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO };
+
+/* syslog(3)'s numbers, as sd-daemon(3) wants them. */
+static const char *const priorities[] = {
+	[LOG_LEVEL_ERROR] = "<3>",
+	[LOG_LEVEL_WARNING] = "<4>",
+	[LOG_LEVEL_INFO] = "<6>",
+	[LOG_LEVEL_DEBUG] = "<7>",
+};
+
+/*
+ * Does @fd lead to the journal? JOURNAL_STREAM=DEVICE:INODE says which stream does (systemd.exec(5)); children
+ * inherit the variable but may have been given another standard error, so the numbers are compared.
+ */
+static bool log_is_journal(int fd)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat stat;
+	if (!stream || sscanf(stream, "%llu:%llu", &device, &inode) != 2 || fstat(fd, &stat) < 0)
+		return false;
+	return stat.st_dev == device && stat.st_ino == inode;
+}
+
+void log_set_fd(int fd)
+{
+	int saved = errno;
+	settings.fd = fd;
+	settings.journal = log_is_journal(fd);
+	errno = saved;
+}
+
+void log_setup(const char *name, enum log_level level)
+{
+	settings.name = name;
+	settings.level = level;
+	log_set_fd(settings.fd);
+}
+
+/* Appends to line[*length ...], leaving room for the newline. */
+__attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_MAX], size_t *length,
+							     const char *format, va_list arguments)
+{
+	size_t room = LOG_LINE_MAX - 1 - *length;
+	int wanted = vsnprintf(line + *length, room, format, arguments);
+	if (wanted < 0)
+		return;
+	if ((size_t)wanted < room) {
+		*length += (size_t)wanted;
+		return;
+	}
+	*length += room - 1;
+	memcpy(line + *length - 3, "...", 3);
+}
+
+static void log_line(enum log_level level, const char *format, va_list arguments)
+{
+	if (level > settings.level)
+		return;
+	int saved = errno;
+	char line[LOG_LINE_MAX];
+	int prefix = snprintf(line, LOG_LINE_MAX / 2, "%s%s: ", settings.journal ? priorities[level] : "",
+			      settings.name);
+	size_t length = prefix < 0 ? 0 : prefix < LOG_LINE_MAX / 2 ? (size_t)prefix : LOG_LINE_MAX / 2 - 1;
+	errno = saved; /* for %m */
+	log_append(line, &length, format, arguments);
+	for (size_t i = 0; i < length; i++) {
+		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+			line[i] = '?';
+	}
+	line[length++] = '\n';
+	while (write(settings.fd, line, length) < 0 && errno == EINTR)
+		;
+	errno = saved;
+}
+
+#define LOG_FUNCTION(function, level)                                                                                  \
+	void function(const char *format, ...)                                                                         \
+	{                                                                                                              \
+		va_list arguments;                                                                                     \
+		va_start(arguments, format);                                                                           \
+		log_line(level, format, arguments);                                                                    \
+		va_end(arguments);                                                                                     \
+	}
+
+LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
+LOG_FUNCTION(log_warning, LOG_LEVEL_WARNING)
+LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
+LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)

@@ -1,0 +1,80 @@
+/* size: see size.h. */
+#include "common/size.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char units[] = "KMGTPE"; /* powers of 1024, from the first */
+
+#define FRACTION_DIGITS_MAX 18 /* 10^18 x 2^60 fits 128 bits */
+
+/* Reads the unit at @text, to the end: "", "M", "m", "MiB". Returns its shift, or -EINVAL. */
+static int size_unit_parse(const char *text)
+{
+	if (!*text)
+		return 0;
+	const char *unit = strchr(units, toupper((unsigned char)*text));
+	if (!unit || (text[1] && strcasecmp(text + 1, "iB")))
+		return -EINVAL;
+	return 10 * (int)(unit - units + 1);
+}
+
+int size_parse(const char *text, uint64_t *ret_bytes)
+{
+	uint64_t whole = 0, fraction = 0, scale = 1;
+	bool too_large = false;
+	const char *at = text;
+	if (!isdigit((unsigned char)*at))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*at); at++) {
+		too_large |= __builtin_mul_overflow(whole, 10u, &whole);
+		too_large |= __builtin_add_overflow(whole, (unsigned)(*at - '0'), &whole);
+	}
+	bool has_fraction = *at == '.';
+	if (has_fraction) {
+		const char *first = ++at;
+		for (; isdigit((unsigned char)*at); at++, scale *= 10) {
+			if (at - first == FRACTION_DIGITS_MAX)
+				return -EINVAL;
+			fraction = fraction * 10 + (unsigned)(*at - '0');
+		}
+		if (at == first)
+			return -EINVAL;
+	}
+	int shift = size_unit_parse(at);
+	if (shift < 0 || (has_fraction && !shift))
+		return -EINVAL;
+	if (too_large || whole > UINT64_MAX >> shift)
+		return -ERANGE;
+	/* Cannot overflow: the fraction's part is less than one unit, and the whole part leaves that much. */
+	*ret_bytes = (whole << shift) + (uint64_t)(((unsigned __int128)fraction << shift) / scale);
+	return 0;
+}
+
+const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX])
+{
+	if (bytes < 10000) {
+		snprintf(text, SIZE_TEXT_MAX, "%u", (unsigned)bytes);
+		return text;
+	}
+	unsigned unit = 0;
+	while (unit < 5 && bytes >> (10 * (unit + 2)))
+		unit++;
+	unsigned shift = 10 * (unit + 1);
+	unsigned __int128 half = (unsigned __int128)1 << (shift - 1);
+	unsigned tenths = (unsigned)(((unsigned __int128)bytes * 10 + half) >> shift);
+	if (tenths >= 1000)
+		tenths = (unsigned)(((unsigned __int128)bytes + half) >> shift) * 10;
+	if (tenths == 10240 && unit < 5) { /* 1023.9M */
+		tenths = 10;
+		unit++;
+	}
+	if (tenths % 10)
+		snprintf(text, SIZE_TEXT_MAX, "%u.%u%c", tenths / 10, tenths % 10, units[unit]);
+	else
+		snprintf(text, SIZE_TEXT_MAX, "%u%c", tenths / 10, units[unit]);
+	return text;
+}

@@ -1,0 +1,101 @@
+/* uri: see uri.h. The grammar is RFC 3986's, without user, path and query; hosts in digits must be real addresses. */
+#include "common/uri.h"
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Copies @length characters, all letters, digits, or among @others, to @target as a string. */
+static int uri_copy(char *target, size_t target_size, const char *text, size_t length, const char *others)
+{
+	if (!length || length >= target_size)
+		return -EINVAL;
+	for (size_t i = 0; i < length; i++) {
+		if (!isalnum((unsigned char)text[i]) && !memchr(others, text[i], strlen(others)))
+			return -EINVAL;
+	}
+	memcpy(target, text, length);
+	target[length] = '\0';
+	return 0;
+}
+
+static int uri_scheme_parse(const char *text, size_t length, struct uri *uri)
+{
+	int error = uri_copy(uri->scheme, sizeof uri->scheme, text, length, "+-.");
+	if (error)
+		return error;
+	for (char *at = uri->scheme; *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	return isalpha((unsigned char)uri->scheme[0]) ? 0 : -EINVAL;
+}
+
+/* "fe80::1" or "fe80::1%eth0", already in @uri. */
+static bool uri_is_ipv6(const struct uri *uri)
+{
+	char address[INET6_ADDRSTRLEN];
+	struct in6_addr binary;
+	size_t length = strcspn(uri->host, "%");
+	if (length >= sizeof address || (uri->host[length] && !uri->host[length + 1]))
+		return false;
+	memcpy(address, uri->host, length);
+	address[length] = '\0';
+	return inet_pton(AF_INET6, address, &binary) == 1;
+}
+
+/* Host text up to @length, brackets and all. */
+static int uri_host_parse(const char *text, size_t length, struct uri *uri)
+{
+	struct in_addr binary;
+	int error;
+	if (length && text[0] == '[') {
+		error = uri_copy(uri->host, sizeof uri->host, text + 1, length - 2, ":.%_-");
+		return error ? error : uri_is_ipv6(uri) ? 0 : -EINVAL;
+	}
+	error = uri_copy(uri->host, sizeof uri->host, text, length, "._-");
+	if (error)
+		return error;
+	if (!uri->host[strspn(uri->host, "0123456789.")] && inet_pton(AF_INET, uri->host, &binary) != 1)
+		return -EINVAL;
+	return 0;
+}
+
+static int uri_port_parse(const char *text, uint16_t *ret_port)
+{
+	unsigned port = 0;
+	size_t length = strlen(text);
+	if (!length || length > 5)
+		return -EINVAL;
+	for (; *text; text++) {
+		if (!isdigit((unsigned char)*text))
+			return -EINVAL;
+		port = port * 10 + (unsigned)(*text - '0');
+	}
+	if (port > UINT16_MAX)
+		return -EINVAL;
+	*ret_port = (uint16_t)port;
+	return 0;
+}
+
+int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri)
+{
+	struct uri uri = { .port = default_port };
+	const char *separator = strstr(text, "://");
+	if (!separator || uri_scheme_parse(text, (size_t)(separator - text), &uri))
+		return -EINVAL;
+	const char *host = separator + 3, *end;
+	if (*host == '[') {
+		end = strchr(host, ']');
+		if (!end)
+			return -EINVAL;
+		end++;
+	} else {
+		end = host + strcspn(host, ":");
+	}
+	if (uri_host_parse(host, (size_t)(end - host), &uri))
+		return -EINVAL;
+	if (*end && (*end != ':' || uri_port_parse(end + 1, &uri.port)))
+		return -EINVAL;
+	*ret_uri = uri;
+	return 0;
+}
