@@ -1,0 +1,21 @@
+/*
+ * commands: the verbs of the farpage command, one source file each; main.c holds their table.
+ *
+ * Each is called with argv[0] = its own name and returns the exit status: COMMAND_OK, COMMAND_FAILED after one line
+ * on standard error that names the cause and the next step, COMMAND_USAGE when called wrongly. command_run passes the
+ * status of the program it ran.
+ */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+enum command_status {
+	COMMAND_OK = 0,
+	COMMAND_FAILED = 1,
+	COMMAND_USAGE = 2,
+};
+
+int command_run(int argc, char **argv);
+int command_donors(int argc, char **argv);
+int command_key(int argc, char **argv);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * farpage: the command. A table of verbs; everything else is theirs.
+ *
+ * Threads: none of its own.
+ */
+#include "cli/commands.h"
+#include "common/log.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help; /* one line */
+};
+
+static const struct command commands[] = {
+#ifdef CLI_HAVE_RUN
+    {"run", command_run, "run a program with only part of its memory on this machine"},
+#endif
+    {"donors", command_donors, "show what donors lend, and how much of it is free"},
+    {"key", command_key, "make the key that donors and their clients share"},
+};
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static void main_help(void)
+{
+	printf("usage: farpage VERB [OPTION...]\n\n"
+	       "farpage lends the idle memory of other machines, called donors, to a program on this one.\n\n"
+	       "verbs:\n");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		printf("  %-8s %s\n", commands[i].name, commands[i].help);
+	printf(
+	    "\n"
+	    "To try it with a donor on this machine (on another one it listens on that one's address):\n"
+	    "  farpage key farpage.key\n"
+	    "  farpage-memserver --listen tcp://127.0.0.1:7470 --donate 2G --key farpage.key &\n"
+	    "  farpage donors --donor tcp://127.0.0.1:7470 --key farpage.key\n"
+	    "  farpage run --local 256M --donor tcp://127.0.0.1:7470 --key farpage.key -- sort big.txt\n"
+	    "\n"
+	    "Sizes are written 4096, 64M, 1.5G. The exit status is 0 if all went well, 1 if a donor or an operation\n"
+	    "failed, 2 for wrong usage; run passes on that of the program. farpage VERB --help tells more about a\n"
+	    "verb, farpage --version the version; see also farpage(1) and farpage-memserver(8).\n");
+}
+
+static const struct command *main_find(const char *name)
+{
+	for (unsigned i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+/* A full disk or a closed pipe under standard output must not look like success to a script. */
+static int main_flushed(int status)
+{
+	bool lost = ferror(stdout) != 0;
+
+	if (fflush(stdout) != 0 || lost) {
+		log_error("cannot write to standard output: %m");
+		return status == COMMAND_OK ? COMMAND_FAILED : status;
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+	const char *name = argc > 1 ? argv[1] : NULL;
+
+	log_setup("farpage", LOG_LEVEL_WARNING);
+	if (!name) {
+		log_error("a verb is missing; farpage --help lists them");
+		return COMMAND_USAGE;
+	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+		if (argc > 2 && main_find(argv[2])) {
+			char *help[] = {argv[2], (char[]){"--help"}, NULL};
+			return main_flushed(main_find(argv[2])->run(2, help));
+		}
+		main_help();
+		return main_flushed(COMMAND_OK);
+	}
+	if (strcmp(name, "--version") == 0) {
+		printf("farpage %s\n", FARPAGE_VERSION);
+		return main_flushed(COMMAND_OK);
+	}
+	command = main_find(name);
+	if (!command) {
+		log_error("no such verb: %s; farpage --help lists them", name);
+		return COMMAND_USAGE;
+	}
+	return main_flushed(command->run(argc - 1, argv + 1));
+}
