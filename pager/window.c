@@ -1,0 +1,247 @@
+/*
+ * window: see window.h. The bitmap is searched a word at a time from the lowest page that may be free, and never
+ * beyond the highest page ever handed out plus one, so a search costs little however large the reservation is.
+ */
+#include "pager/window.h"
+#include <assert.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WORD_BITS 64u
+
+static uint64_t pages_of(size_t length)
+{
+	return length / WINDOW_PAGE + (length % WINDOW_PAGE != 0);
+}
+
+static uint64_t page_count(const struct window *window)
+{
+	return window->length / WINDOW_PAGE;
+}
+
+static uint64_t page_of(const struct window *window, const void *address)
+{
+	return ((uintptr_t)address - (uintptr_t)window->base) / WINDOW_PAGE;
+}
+
+static char *page_address(const struct window *window, uint64_t page)
+{
+	return window->base + page * WINDOW_PAGE;
+}
+
+/* The preload library interposes mmap(2) itself, so what is ours is asked of the kernel directly. */
+static void *map_pages(size_t length, int protection)
+{
+	long address =
+	    syscall(SYS_mmap, NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+	return address == -1 ? NULL : (void *)address;
+}
+
+static int protect(const struct window *window, uint64_t page, uint64_t count, int protection)
+{
+	long error = syscall(SYS_mprotect, page_address(window, page), count * WINDOW_PAGE, protection);
+	return error ? -errno : 0;
+}
+
+static size_t bitmap_bytes(const struct window *window)
+{
+	return (page_count(window) + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t);
+}
+
+/* The first page at or after @from, below @end, whose bit is @value; @end when there is none. */
+static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t end, bool value)
+{
+	while (from < end) {
+		uint64_t word = window->used[from / WORD_BITS];
+		if (!value)
+			word = ~word;
+		word &= ~UINT64_C(0) << (from % WORD_BITS);
+		if (word) {
+			uint64_t page = from / WORD_BITS * WORD_BITS + (unsigned)__builtin_ctzll(word);
+			return page < end ? page : end;
+		}
+		from = (from / WORD_BITS + 1) * WORD_BITS;
+	}
+	return end;
+}
+
+static void set_bits(struct window *window, uint64_t page, uint64_t count, bool value)
+{
+	while (count) {
+		unsigned shift = page % WORD_BITS;
+		uint64_t bits = WORD_BITS - shift < count ? WORD_BITS - shift : count;
+		uint64_t mask = (bits == WORD_BITS ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << shift;
+		if (value)
+			window->used[page / WORD_BITS] |= mask;
+		else
+			window->used[page / WORD_BITS] &= ~mask;
+		page += bits;
+		count -= bits;
+	}
+}
+
+static int window_create(struct window *window, void *base, size_t length)
+{
+	*window = (struct window){ .base = base, .length = length };
+	window->used = map_pages(bitmap_bytes(window), PROT_READ | PROT_WRITE);
+	if (!window->used)
+		return -ENOMEM;
+	pthread_mutex_init(&window->lock, NULL);
+	return 0;
+}
+
+int window_reserve(struct window *window, size_t length)
+{
+	if (!length || length > SIZE_MAX - WINDOW_PAGE)
+		return -EINVAL;
+	length = pages_of(length) * WINDOW_PAGE;
+	void *base = map_pages(length, PROT_NONE);
+	if (!base)
+		return -ENOMEM;
+	/* Far memory is counted and moved by the page of 4 KiB; a huge page would defeat the budget. */
+	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
+	int error = window_create(window, base, length);
+	if (error)
+		syscall(SYS_munmap, base, length);
+	return error;
+}
+
+int window_adopt(struct window *window, void *base, size_t length)
+{
+	if (!length || (uintptr_t)base % WINDOW_PAGE || length % WINDOW_PAGE)
+		return -EINVAL;
+	int error = window_create(window, base, length);
+	if (error)
+		return error;
+	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
+	window->adopted = true;
+	set_bits(window, 0, page_count(window), true);
+	window->next = window->high = window->allocated = page_count(window);
+	return 0;
+}
+
+void window_release(struct window *window)
+{
+	if (!window->used)
+		return;
+	syscall(SYS_munmap, window->used, bitmap_bytes(window));
+	if (!window->adopted)
+		syscall(SYS_munmap, window->base, window->length);
+	pthread_mutex_destroy(&window->lock);
+	*window = (struct window){ 0 };
+}
+
+/* The first free aligned run, or page_count() when there is none. */
+static uint64_t find_run(const struct window *window, uint64_t count, uint64_t alignment)
+{
+	uint64_t total = page_count(window);
+	uint64_t skew = (uintptr_t)window->base / WINDOW_PAGE % alignment; /* alignment is of addresses */
+	uint64_t page = find_bit(window, window->next, total, false);
+	while (page < total) {
+		page = (page + skew + alignment - 1) / alignment * alignment - skew;
+		if (page > total || count > total - page)
+			return total;
+		/* Nothing beyond `high` was ever taken. */
+		uint64_t end = page + count < window->high ? page + count : window->high;
+		uint64_t taken = page < end ? find_bit(window, page, end, true) : end;
+		if (taken == end || page >= end)
+			return page;
+		page = find_bit(window, taken, total, false);
+	}
+	return total;
+}
+
+/* The lock is held. */
+static int take(struct window *window, uint64_t page, uint64_t count)
+{
+	int error = protect(window, page, count, PROT_READ | PROT_WRITE);
+	if (error)
+		return -ENOMEM;
+	set_bits(window, page, count, true);
+	window->allocated += count;
+	if (page + count > window->high)
+		window->high = page + count;
+	if (page == window->next)
+		window->next = find_bit(window, page + count, page_count(window), false);
+	return 0;
+}
+
+int window_allocate(struct window *window, size_t length, size_t alignment, void **ret_address)
+{
+	uint64_t count = pages_of(length);
+	if (!count || alignment & (alignment - 1))
+		return -EINVAL;
+	if (alignment < WINDOW_PAGE)
+		alignment = WINDOW_PAGE;
+	pthread_mutex_lock(&window->lock);
+	/* `next` is the lowest free page, so the search sees every hole. */
+	uint64_t page = find_run(window, count, alignment / WINDOW_PAGE);
+	int error = page == page_count(window) ? -ENOMEM : take(window, page, count);
+	pthread_mutex_unlock(&window->lock);
+	if (!error)
+		*ret_address = page_address(window, page);
+	return error;
+}
+
+/* Whole pages inside the window? */
+static bool range_valid(const struct window *window, const void *address, size_t length)
+{
+	if ((uintptr_t)address % WINDOW_PAGE || !length || !window_contains(window, address))
+		return false;
+	return pages_of(length) <= page_count(window) - page_of(window, address);
+}
+
+int window_allocate_at(struct window *window, void *address, size_t length)
+{
+	if (!range_valid(window, address, length))
+		return -EINVAL;
+	uint64_t page = page_of(window, address), count = pages_of(length);
+	pthread_mutex_lock(&window->lock);
+	bool free = find_bit(window, page, page + count, true) == page + count;
+	int error = free ? take(window, page, count) : -EEXIST;
+	pthread_mutex_unlock(&window->lock);
+	return error;
+}
+
+void window_free(struct window *window, void *address, size_t length)
+{
+	if (!range_valid(window, address, length))
+		return;
+	uint64_t page = page_of(window, address), end = page + pages_of(length);
+	pthread_mutex_lock(&window->lock);
+	while ((page = find_bit(window, page, end, true)) < end) {
+		uint64_t stop = find_bit(window, page, end, false);
+		/* Fails only when the process has no room for one more mapping; the pages are free all the same. */
+		protect(window, page, stop - page, PROT_NONE);
+		set_bits(window, page, stop - page, false);
+		assert(window->allocated >= stop - page);
+		window->allocated -= stop - page;
+		if (page < window->next)
+			window->next = page;
+		page = stop;
+	}
+	pthread_mutex_unlock(&window->lock);
+}
+
+bool window_allocated(struct window *window, const void *address, size_t length)
+{
+	if (!range_valid(window, address, length))
+		return false;
+	uint64_t page = page_of(window, address), count = pages_of(length);
+	pthread_mutex_lock(&window->lock);
+	bool all = find_bit(window, page, page + count, false) == page + count;
+	pthread_mutex_unlock(&window->lock);
+	return all;
+}
+
+void window_fork_prepare(struct window *window)
+{
+	pthread_mutex_lock(&window->lock);
+}
+
+void window_fork_done(struct window *window)
+{
+	pthread_mutex_unlock(&window->lock);
+}
