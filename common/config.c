@@ -1,0 +1,437 @@
+/*
+ * config: see config.h.
+ *
+ * Theory of operation. The command line is read first, then the file it names; each is a `struct source` that knows
+ * where it stands (for messages) and which settings it or a stronger source has given, so that the file passes over
+ * what the command line said. Both end in setting_take(), which knows the kinds. libinih does the file's grammar;
+ * lines reach it through line_next(), which counts them, refuses what libinih would cut in two, and takes
+ * indentation away (libinih would join an indented line to the setting before).
+ *
+ * Strings from a file and items of lists are allocated one by one and never freed; strings from the command line
+ * stay where they are.
+ *
+ * Threads. None but the program's first: settings are read before others are started.
+ */
+#include "common/config.h"
+#include "common/log.h"
+#include "common/size.h"
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CONFIG_SETTINGS_MAX 64
+#define CONFIG_FILE_MAX ((size_t)1 << 20)
+#define WHERE_MAX 512
+
+struct source {
+	const struct config_setting *settings;
+	uint64_t stronger; /* settings a stronger source has given, by index */
+	uint64_t given;    /* settings this source has given */
+	const char *file;  /* NULL: the command line */
+	unsigned line;
+	const char *section, *text; /* of a file */
+	bool failed;                /* one line was logged: say no more */
+};
+
+/* "--donate" or "FILE:LINE: donate", the beginning of every message. */
+static const char *source_where(const struct source *source, const char *name, char where[WHERE_MAX])
+{
+	if (source->file)
+		snprintf(where, WHERE_MAX, "%.400s:%u: %.64s", source->file, source->line, name);
+	else
+		snprintf(where, WHERE_MAX, "--%.64s", name);
+	return where;
+}
+
+/* Index of the setting called by the @length characters at @name, or -1. */
+static int setting_find(const struct config_setting *settings, const char *name, size_t length)
+{
+	for (int i = 0; settings[i].name; i++) {
+		assert(i < CONFIG_SETTINGS_MAX);
+		if (strlen(settings[i].name) == length && !memcmp(settings[i].name, name, length))
+			return i;
+	}
+	return -1;
+}
+
+/* --- One value ------------------------------------------------------------------------------------------- */
+
+static int flag_take(const struct config_setting *setting, const char *where, const char *text)
+{
+	bool yes = !strcmp(text, "yes");
+	if (!yes && strcmp(text, "no")) {
+		log_error("%s: '%.200s' is neither yes nor no", where, text);
+		return -EINVAL;
+	}
+	*(bool *)setting->value = yes;
+	return 0;
+}
+
+static int string_take(const struct config_setting *setting, const struct source *source, const char *where,
+		       const char *text)
+{
+	if (!*text) {
+		log_error("%s: nothing is given; write a %s", where, setting->argument ? setting->argument : "value");
+		return -EINVAL;
+	}
+	const char *kept = source->file ? strdup(text) : text;
+	if (!kept) {
+		log_error("%s: out of memory", where);
+		return -ENOMEM;
+	}
+	*(const char **)setting->value = kept;
+	return 0;
+}
+
+/* Logs what range @setting has; its bounds are written as the user would. */
+static int range_complain(const struct config_setting *setting, const char *where, const char *text)
+{
+	char low[24], high[24];
+	if (setting->kind == CONFIG_SIZE) {
+		size_format(setting->min, low);
+		size_format(setting->max, high);
+	} else {
+		snprintf(low, sizeof low, "%llu", (unsigned long long)setting->min);
+		snprintf(high, sizeof high, "%llu", (unsigned long long)(setting->max ? setting->max : UINT_MAX));
+	}
+	if (setting->kind == CONFIG_SIZE && !setting->max)
+		log_error("%s: '%.200s' is out of range; the least is %s", where, text, low);
+	else
+		log_error("%s: '%.200s' is out of range; it can be %s to %s", where, text, low, high);
+	return -EINVAL;
+}
+
+static bool is_in_range(const struct config_setting *setting, uint64_t value)
+{
+	return value >= setting->min && (!setting->max || value <= setting->max);
+}
+
+static int size_take(const struct config_setting *setting, const char *where, const char *text)
+{
+	uint64_t bytes;
+	int error = size_parse(text, &bytes);
+	if (error == -EINVAL) {
+		log_error("%s: '%.200s' is not a size; write it like 64M or 2G", where, text);
+		return -EINVAL;
+	}
+	if (error == -ERANGE && !setting->max) {
+		log_error("%s: '%.200s' is too large; the most is below 16E", where, text);
+		return -EINVAL;
+	}
+	if (error || !is_in_range(setting, bytes))
+		return range_complain(setting, where, text);
+	*(uint64_t *)setting->value = bytes;
+	return 0;
+}
+
+static int number_take(const struct config_setting *setting, const char *where, const char *text)
+{
+	uint64_t number = 0;
+	size_t digits = strspn(text, "0123456789");
+	if (!digits || text[digits]) {
+		log_error("%s: '%.200s' is not a number", where, text);
+		return -EINVAL;
+	}
+	for (const char *at = text; *at && number <= UINT_MAX; at++)
+		number = number * 10 + (unsigned)(*at - '0');
+	if (number > UINT_MAX || !is_in_range(setting, number))
+		return range_complain(setting, where, text);
+	*(unsigned *)setting->value = (unsigned)number;
+	return 0;
+}
+
+/* Appends the items of @text; commas separate them, blanks around them do not count. */
+static int list_take(const struct config_setting *setting, const char *where, const char *text)
+{
+	struct config_list *list = setting->value;
+	for (const char *at = text;;) {
+		at += strspn(at, " \t");
+		size_t length = strcspn(at, ","), kept = length;
+		while (kept && isspace((unsigned char)at[kept - 1]))
+			kept--;
+		if (!kept) {
+			log_error("%s: '%.200s' has an empty item; write one, or several with a comma between", where,
+				  text);
+			return -EINVAL;
+		}
+		if (list->count == CONFIG_LIST_MAX) {
+			log_error("%s: more than %u are given", where, CONFIG_LIST_MAX);
+			return -EINVAL;
+		}
+		char *item = strndup(at, kept);
+		if (!item) {
+			log_error("%s: out of memory", where);
+			return -ENOMEM;
+		}
+		list->items[list->count++] = item;
+		if (!at[length])
+			return 0;
+		at += length + 1;
+	}
+}
+
+/* Gives setting @index the value @text; 0, or -errno after logging one line. */
+static int setting_take(struct source *source, unsigned index, const char *text)
+{
+	const struct config_setting *setting = &source->settings[index];
+	char where[WHERE_MAX];
+	source_where(source, setting->name, where);
+	bool again = source->given >> index & 1;
+	source->given |= (uint64_t)1 << index;
+	switch (setting->kind) {
+	case CONFIG_FLAG:
+		return flag_take(setting, where, text);
+	case CONFIG_STRING:
+		return string_take(setting, source, where, text);
+	case CONFIG_SIZE:
+		return size_take(setting, where, text);
+	case CONFIG_NUMBER:
+		return number_take(setting, where, text);
+	case CONFIG_LIST:
+		if (!again) /* replaces a weaker source's, or the program's defaults */
+			((struct config_list *)setting->value)->count = 0;
+		return list_take(setting, where, text);
+	}
+	assert(!"a kind of setting");
+	return -EINVAL;
+}
+
+/* --- The file -------------------------------------------------------------------------------------------- */
+
+/* libinih's reader, like fgets(). */
+static char *line_next(char *line, int size, void *stream)
+{
+	struct source *source = stream;
+	if (!*source->text || source->failed)
+		return NULL;
+	source->line++;
+	const char *start = source->text, *end = start + strcspn(start, "\n");
+	source->text = *end ? end + 1 : end;
+	start += strspn(start, " \t\v\f\r");
+	if (start > end)
+		start = end;
+	size_t length = (size_t)(end - start);
+	if (length + 2 > (size_t)size) {
+		log_error("%s:%u: the line is too long; the most is %d characters", source->file, source->line, size - 2);
+		source->failed = true;
+		return NULL;
+	}
+	memcpy(line, start, length);
+	memcpy(line + length, "\n", 2);
+	return line;
+}
+
+/* libinih's handler of "name = value". Returns 1, or 0 for an error. */
+static int line_take(void *user, const char *section, const char *name, const char *value)
+{
+	struct source *source = user;
+	if (source->failed)
+		return 0;
+	source->failed = true;
+	if (!*section) {
+		log_error("%s:%u: '%.64s' stands before any section; write [%s] above it", source->file, source->line,
+			  name, source->section);
+		return 0;
+	}
+	if (strcmp(section, source->section)) {
+		log_error("%s:%u: [%s] is not a section of this file; write [%s]", source->file, source->line, section,
+			  source->section);
+		return 0;
+	}
+	int index = setting_find(source->settings, name, strlen(name));
+	if (index < 0) {
+		log_error("%s:%u: unknown setting '%.64s'; --help names all of them", source->file, source->line, name);
+		return 0;
+	}
+	if (source->given >> index & 1 && source->settings[index].kind != CONFIG_LIST) {
+		log_error("%s:%u: %s: it is set twice; leave one", source->file, source->line, name);
+		return 0;
+	}
+	if (source->stronger >> index & 1) {
+		source->failed = false;
+		return 1;
+	}
+	source->failed = setting_take(source, (unsigned)index, value) < 0;
+	return !source->failed;
+}
+
+static int text_read(struct source *source)
+{
+	int bad_line = ini_parse_stream(line_next, source, line_take, source);
+	if (source->failed)
+		return -EINVAL;
+	if (bad_line) {
+		log_error("%s:%d: neither a [section] nor a 'name = value'", source->file, bad_line);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* All of @fd, up to CONFIG_FILE_MAX, as a string to be freed. */
+static int file_load(int fd, const char *path, char **ret_text)
+{
+	struct stat stat;
+	if (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode)) {
+		log_error("%s: not a regular file", path);
+		return -EINVAL;
+	}
+	if (stat.st_size > (off_t)CONFIG_FILE_MAX) {
+		log_error("%s: too large for a configuration file", path);
+		return -EFBIG;
+	}
+	size_t size = (size_t)stat.st_size, have = 0;
+	char *text = malloc(size + 1);
+	if (!text) {
+		log_error("%s: out of memory", path);
+		return -ENOMEM;
+	}
+	while (have < size) {
+		ssize_t got = read(fd, text + have, size - have);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			int error = -errno;
+			log_error("%s: cannot be read: %s", path, strerror(-error));
+			free(text);
+			return error;
+		}
+		if (!got)
+			break;
+		have += (size_t)got;
+	}
+	text[have] = '\0';
+	if (strlen(text) != have) {
+		log_error("%s: not a text file", path);
+		free(text);
+		return -EINVAL;
+	}
+	*ret_text = text;
+	return 0;
+}
+
+static int file_read(struct source *source, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		int error = -errno;
+		log_error("%s: cannot be opened: %s", path, strerror(-error));
+		return error;
+	}
+	char *text = NULL;
+	int error = file_load(fd, path, &text);
+	close(fd);
+	if (error)
+		return error;
+	source->file = path;
+	source->text = text;
+	error = text_read(source);
+	free(text);
+	return error;
+}
+
+int config_read_file(const struct config_setting *settings, const char *section, const char *path)
+{
+	struct source source = { .settings = settings, .section = section };
+	return file_read(&source, path);
+}
+
+int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text)
+{
+	struct source source = { .settings = settings, .section = section, .file = name, .text = text };
+	return text_read(&source);
+}
+
+/* --- The command line ------------------------------------------------------------------------------------ */
+
+/*
+ * Takes the option @argument, "name" or "name=value" without its dashes, whose value may be @next. Returns how many
+ * arguments that took, or -errno after logging one line.
+ */
+static int option_take(struct source *source, const char *argument, const char *next, const char *file_name,
+		       const char **file)
+{
+	size_t length = strcspn(argument, "=");
+	const char *value = argument[length] ? argument + length + 1 : NULL;
+	bool is_file = file_name && strlen(file_name) == length && !memcmp(file_name, argument, length);
+	int index = setting_find(source->settings, argument, length), taken = 1;
+	if (index < 0 && !is_file) {
+		log_error("--%.*s: unknown option; --help names all of them", length > 64 ? 64 : (int)length, argument);
+		return -EINVAL;
+	}
+	const struct config_setting *setting = index < 0 ? NULL : &source->settings[index];
+	if (!value && setting && setting->kind == CONFIG_FLAG) {
+		value = "yes";
+	} else if (!value) {
+		/* What looks like an option is one: a value of that look is written --name=--value. */
+		if (!next || !strncmp(next, "--", 2)) {
+			const char *what = setting ? setting->argument : "FILE";
+			log_error("--%s: its %s is missing; see --help", argument, what ? what : "value");
+			return -EINVAL;
+		}
+		value = next;
+		taken = 2;
+	}
+	if (is_file)
+		*file = value;
+	int error = setting ? setting_take(source, (unsigned)index, value) : 0;
+	return error ? error : taken;
+}
+
+int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
+		const char *file_option)
+{
+	struct source options = { .settings = settings };
+	const char *file_name = file_option ? file_option + strspn(file_option, "-") : NULL;
+	const char *file = NULL;
+	int at = 1;
+	while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+		if (!strcmp(argv[at], "--")) {
+			at++;
+			break;
+		}
+		if (!strcmp(argv[at], "--help") || !strcmp(argv[at], "-h"))
+			return -ECANCELED;
+		if (argv[at][1] != '-') {
+			log_error("%.64s: unknown option; --help names all of them", argv[at]);
+			return -EINVAL;
+		}
+		int taken = option_take(&options, argv[at] + 2, argv[at + 1], file_name, &file);
+		if (taken < 0)
+			return -EINVAL;
+		at += taken;
+	}
+	if (file) {
+		struct source source = { .settings = settings, .section = section, .stronger = options.given };
+		if (file_read(&source, file) < 0)
+			return -EINVAL;
+	}
+	return at;
+}
+
+static int help_width(const struct config_setting *setting)
+{
+	return (int)strlen(setting->name) + (setting->argument ? 1 + (int)strlen(setting->argument) : 0);
+}
+
+void config_help(const struct config_setting *settings)
+{
+	int widest = 0;
+	for (const struct config_setting *setting = settings; setting->name; setting++) {
+		int width = help_width(setting);
+		if (width > widest)
+			widest = width;
+	}
+	for (const struct config_setting *setting = settings; setting->name; setting++) {
+		printf("  --%s%s%s%*s  %s\n", setting->name, setting->argument ? " " : "",
+		       setting->argument ? setting->argument : "", widest - help_width(setting), "",
+		       setting->help ? setting->help : "");
+	}
+}

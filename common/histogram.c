@@ -1,0 +1,84 @@
+/*
+ * histogram: see histogram.h.
+ *
+ * Theory of operation. Values below 32 have a bucket each; every power of two from 32 on is cut into 32 equal
+ * buckets, so a bucket is at most 1/32 of its values wide. 31 powers of two follow the first 32 buckets: up to
+ * 2^36 ns = 68 s; what is longer counts as the longest.
+ *
+ * Threads. One recorder: its adds are a relaxed load and store, no locked instruction. Readers load relaxed and
+ * count what they see themselves, so a quantile is never taken of more than was seen.
+ */
+#include "common/histogram.h"
+#include <assert.h>
+
+#define PART_BITS 5 /* 32 buckets per power of two */
+#define PARTS (1u << PART_BITS)
+
+static_assert(HISTOGRAM_BUCKETS % PARTS == 0, "whole powers of two");
+
+static unsigned bucket_of(uint64_t ns)
+{
+	if (ns < PARTS)
+		return (unsigned)ns;
+	unsigned power = 63 - (unsigned)__builtin_clzll(ns); /* PART_BITS or more */
+	unsigned shift = power - PART_BITS;
+	unsigned bucket = (shift + 1) * PARTS + (unsigned)(ns >> shift) % PARTS;
+	return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+
+static uint64_t bucket_middle(unsigned bucket)
+{
+	if (bucket < PARTS)
+		return bucket;
+	unsigned shift = bucket / PARTS - 1;
+	uint64_t low = (uint64_t)(PARTS + bucket % PARTS) << shift;
+	return low + (((uint64_t)1 << shift) >> 1);
+}
+
+static uint64_t counter_get(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static void counter_add(uint64_t *counter, uint64_t more)
+{
+	__atomic_store_n(counter, counter_get(counter) + more, __ATOMIC_RELAXED);
+}
+
+void histogram_record(struct histogram *histogram, uint64_t ns)
+{
+	counter_add(&histogram->buckets[bucket_of(ns)], 1);
+	counter_add(&histogram->count, 1);
+}
+
+uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mille)
+{
+	assert(per_mille <= 1000);
+	uint64_t total = 0;
+	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++)
+		total += counter_get(&histogram->buckets[bucket]);
+	if (!total)
+		return 0;
+	/* The rank is rounded up: of two values, the median is the first, p99 the second. */
+	uint64_t rank = (uint64_t)(((unsigned __int128)total * per_mille + 999) / 1000), seen = 0;
+	if (!rank)
+		rank = 1;
+	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+		seen += counter_get(&histogram->buckets[bucket]);
+		if (seen >= rank)
+			return bucket_middle(bucket);
+	}
+	return bucket_middle(HISTOGRAM_BUCKETS - 1);
+}
+
+void histogram_add(struct histogram *histogram, const struct histogram *other)
+{
+	uint64_t added = 0;
+	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+		uint64_t more = counter_get(&other->buckets[bucket]);
+		if (more)
+			counter_add(&histogram->buckets[bucket], more);
+		added += more;
+	}
+	counter_add(&histogram->count, added);
+}
