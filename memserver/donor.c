@@ -1,0 +1,276 @@
+/* donor: see donor.h. */
+#include "memserver/donor.h"
+
+#include "common/log.h"
+#include "common/size.h"
+#include "memserver/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int donor_open(const struct donor_config *config, struct donor **ret_donor)
+{
+	struct donor *donor = calloc(1, sizeof *donor);
+	int status = -ENOMEM;
+
+	if (!donor)
+		goto fail;
+	donor->config = *config;
+	donor->sessions = calloc(config->limits.sessions, sizeof *donor->sessions);
+	donor->regions = calloc(config->limits.slabs, sizeof *donor->regions);
+	if (!donor->sessions || !donor->regions)
+		goto fail;
+	status = lease_open(&config->limits, &donor->book);
+	if (status < 0)
+		goto fail;
+	status = slab_open(&config->slabs, &donor->worker);
+	if (status < 0)
+		goto fail;
+	status = fabric_open(&config->fabric, &donor->fabric);
+	if (status < 0)
+		goto fail;
+	status = fabric_domain_open(&donor->lobby);
+	if (status < 0)
+		goto fail;
+	*ret_donor = donor;
+	return 0;
+fail:
+	log_error("cannot start: %s", strerror(-status));
+	donor_close(donor);
+	return status;
+}
+
+void donor_close(struct donor *donor)
+{
+	if (!donor)
+		return;
+	if (donor->book) {
+		lease_leave(donor->book);
+		donor_settle(donor);
+		lease_close(donor->book);
+	}
+	while (donor->handshakes)
+		peer_end(donor->handshakes);
+	fabric_domain_close(donor->lobby);
+	fabric_close(donor->fabric);
+	slab_close(donor->worker);
+	free(donor->sessions);
+	free(donor->regions);
+	free(donor);
+}
+
+static uint64_t slab_count(const struct donor *donor)
+{
+	return donor->config.limits.slabs - donor->book->free_count;
+}
+
+void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
+{
+	const struct donor_config *config = &donor->config;
+	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
+
+	snprintf(text, DONOR_STATUS_MAX, "lending %llu of %u slabs (%s of %s) to %u client%s",
+	         (unsigned long long)slab_count(donor), config->limits.slabs,
+	         size_format(slab_count(donor) * config->limits.slab_bytes, lent),
+	         size_format(config->limits.slabs * config->limits.slab_bytes, all), donor->book->session_count,
+	         donor->book->session_count == 1 ? "" : "s");
+}
+
+/* --- What the book wants done ---------------------------------------------------------------------------- */
+
+static void do_grant(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message message = {.type = WIRE_GRANTED, .request = action->request};
+	const struct donor_session *session = &donor->sessions[action->session];
+	struct fabric_remote remote;
+	char text[DONOR_STATUS_MAX];
+
+	if (!session->peer) /* it went this very moment; the book hears of it next */
+		return;
+	remote = fabric_export(donor->regions[action->slab], session->peer->conn);
+	message.granted.slab = action->name;
+	message.granted.address = remote.address;
+	message.granted.rkey = remote.rkey;
+	message.granted.bytes = donor->config.limits.slab_bytes;
+	lease_capacity(donor->book, &message.granted.capacity);
+	peer_send(donor, action->session, &message);
+	donor_status(donor, text);
+	log_info("client %s leases slab %u; %s", session->name, action->slab, text);
+}
+
+static void do_deny(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message message = {.type = WIRE_DENIED, .request = action->request};
+
+	message.denied.reason = action->reason;
+	lease_capacity(donor->book, &message.denied.capacity);
+	peer_send(donor, action->session, &message);
+	log_debug("client %s was denied: %s", donor->sessions[action->session].name, wire_reason_name(action->reason));
+}
+
+static void do_clear(struct donor *donor, const struct lease_action *action)
+{
+	fabric_deregister(donor->regions[action->slab]);
+	donor->regions[action->slab] = NULL;
+	slab_clear(donor->worker, action->slab);
+}
+
+static void do_returned(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message message = {.type = WIRE_RELEASED, .request = action->request};
+
+	message.released.slab = action->name;
+	lease_capacity(donor->book, &message.released.capacity);
+	peer_send(donor, action->session, &message);
+	log_info("client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
+}
+
+static void do_fence(struct donor *donor, const struct lease_action *action)
+{
+	struct donor_session *session = &donor->sessions[action->session];
+
+	while (session->data)
+		peer_end(session->data);
+	peer_end(session->peer);
+	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE)
+		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
+		         donor->book->sessions[action->session].slabs,
+		         (double)donor->book->sessions[action->session].grace_ns / 1e9);
+}
+
+static void do_forget(struct donor *donor, const struct lease_action *action)
+{
+	struct donor_session *session = &donor->sessions[action->session];
+
+	if (session->domain)
+		log_info("client %s is gone, and its leases with it", session->name);
+	fabric_domain_close(session->domain);
+	memset(session, 0, sizeof *session);
+}
+
+static void action_do(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message ping = {.type = WIRE_PING};
+
+	switch (action->kind) {
+	case LEASE_PREPARE:
+		slab_prepare(donor->worker, action->slab);
+		break;
+	case LEASE_GRANT:
+		do_grant(donor, action);
+		break;
+	case LEASE_DENY:
+		do_deny(donor, action);
+		break;
+	case LEASE_CLEAR:
+		do_clear(donor, action);
+		break;
+	case LEASE_RETURNED:
+		do_returned(donor, action);
+		break;
+	case LEASE_PING:
+		peer_send(donor, action->session, &ping);
+		break;
+	case LEASE_FENCE:
+		do_fence(donor, action);
+		break;
+	case LEASE_FORGET:
+		do_forget(donor, action);
+		break;
+	}
+}
+
+void donor_settle(struct donor *donor)
+{
+	struct lease_action action;
+
+	do {
+		while (lease_next(donor->book, &action))
+			action_do(donor, &action);
+		if (donor->deaf_clients)
+			peer_end_deaf(donor);
+	} while (donor->book->action_count);
+}
+
+/* --- Slabs, time, the end -------------------------------------------------------------------------------- */
+
+/* Its memory is there: put it within reach of its owner, if that has not gone meanwhile. */
+static int slab_register(struct donor *donor, const struct slab_answer *answer)
+{
+	uint32_t session = donor->book->slabs[answer->slab].session;
+
+	if (session == LEASE_NO_SESSION)
+		return 0;
+	return fabric_register(donor->sessions[session].domain, answer->memory, donor->config.limits.slab_bytes,
+	                       FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &donor->regions[answer->slab]);
+}
+
+static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_answer *answer)
+{
+	int status = answer->status;
+
+	if (status < 0) {
+		log_warning("no memory for slab %u: %s", answer->slab,
+		            status == -ENOMEM ? "this machine needs what it has (see --reserve)" : strerror(-status));
+		return LEASE_NO_MEMORY;
+	}
+	status = slab_register(donor, answer);
+	if (status < 0) {
+		log_warning("cannot register slab %u: %s", answer->slab, strerror(-status));
+		return LEASE_UNUSABLE;
+	}
+	return LEASE_READY;
+}
+
+void donor_slabs_ready(struct donor *donor)
+{
+	struct slab_answer answer;
+
+	while (slab_answer(donor->worker, &answer)) {
+		if (answer.kind == SLAB_CLEAR)
+			lease_cleared(donor->book, answer.slab);
+		else
+			lease_prepared(donor->book, answer.slab, slab_prepared(donor, &answer));
+		donor_settle(donor);
+	}
+}
+
+void donor_tick(struct donor *donor, uint64_t now)
+{
+	peer_expire_handshakes(donor, now);
+	if (now >= lease_deadline(donor->book)) {
+		lease_expire(donor->book, now);
+		donor_settle(donor);
+	}
+}
+
+uint64_t donor_deadline(const struct donor *donor)
+{
+	uint64_t leases = lease_deadline(donor->book), handshakes = peer_deadline(donor);
+
+	return leases < handshakes ? leases : handshakes;
+}
+
+void donor_leave(struct donor *donor)
+{
+	char text[DONOR_STATUS_MAX], lent[SIZE_TEXT_MAX];
+
+	donor_status(donor, text);
+	if (slab_count(donor))
+		log_warning("stopping while %s: their contents are lost", text);
+	else
+		log_info("stopping; nothing is leased");
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
+		const struct lease_session *session = &donor->book->sessions[i];
+
+		if (session->slabs)
+			log_info("client %s still leased %u slab%s (%s)%s", donor->sessions[i].name, session->slabs,
+			         session->slabs == 1 ? "" : "s",
+			         size_format(session->slabs * donor->config.limits.slab_bytes, lent),
+			         session->state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
+	}
+	lease_leave(donor->book);
+	donor_settle(donor);
+}

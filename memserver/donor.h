@@ -1,0 +1,75 @@
+/*
+ * donor: what a running farpage-memserver has: the book of leases, the memory of slabs, and everybody connected.
+ *
+ * Theory of operation. The lease book decides (lease.h); this module carries out: donor_settle() takes the book's
+ * answers and does them (register, deregister, order memory, end connections, send). It is called after each event
+ * handed to the book. peer.c hands in what clients say, donor_slabs_ready() what the slab worker did, and
+ * donor_tick() the time.
+ *
+ * Isolation. Every session has a protection domain of its own, which its data connections are accepted into and its
+ * slabs registered in; session connections live in the lobby, an empty domain, so that nothing can be reached
+ * through them. A slab's region is deregistered before its memory is given back.
+ *
+ * Threads. One thread owns all of this; the slab worker is reached through its queues only.
+ */
+#ifndef MEMSERVER_DONOR_H
+#define MEMSERVER_DONOR_H
+
+#include "farpage/fabric.h"
+#include "memserver/lease.h"
+#include "memserver/slab.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct peer;
+
+struct donor_config {
+	const uint8_t *key;         /* AUTH_KEY_SIZE bytes that live as long as the donor, or NULL */
+	struct lease_limits limits;
+	struct slab_config slabs;
+	struct fabric_config fabric;
+};
+
+struct donor_session {
+	struct fabric_domain *domain; /* NULL: no such session */
+	struct peer *peer;            /* its session connection; NULL while it has none */
+	struct peer *data;            /* its data connections, a list */
+	char name[2 * 4 + 1];         /* the beginning of its id, for logs */
+};
+
+struct donor {
+	struct donor_config config;
+	struct fabric *fabric;
+	struct fabric_domain *lobby;
+	struct lease_book *book;
+	struct slab_worker *worker;
+	struct donor_session *sessions; /* as many as the book's */
+	struct fabric_region **regions; /* per slab; NULL unless leased */
+	struct peer *handshakes;        /* connections that have not proved anything yet, a list */
+	unsigned handshake_count;
+	bool deaf_clients;              /* some peer is marked deaf */
+};
+
+/* -ENOMEM, -EMFILE, ... : of the parts it opens; logged. All signals are blocked by the caller (slab.h). */
+int donor_open(const struct donor_config *config, struct donor **ret_donor);
+/* Ends every connection, frees every slab. Takes NULL and half-built ones. */
+void donor_close(struct donor *donor);
+
+/* Does what the book wants done, until it wants nothing more. After every event handed to the book. */
+void donor_settle(struct donor *donor);
+/* slab_fd() is readable. */
+void donor_slabs_ready(struct donor *donor);
+/* Time has passed. */
+void donor_tick(struct donor *donor, uint64_t now);
+/* When donor_tick() is next worth calling, ns; UINT64_MAX: never. */
+uint64_t donor_deadline(const struct donor *donor);
+
+/* Says what is still leased, then ends all sessions. */
+void donor_leave(struct donor *donor);
+
+/* "lending 3 of 16 slabs (192M of 1G) to 2 clients" */
+#define DONOR_STATUS_MAX 128
+void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX]);
+
+#endif

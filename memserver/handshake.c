@@ -1,0 +1,78 @@
+/* handshake: see handshake.h. */
+#include "memserver/handshake.h"
+
+#include <errno.h>
+#include <string.h>
+
+unsigned handshake_hello(const void *data, size_t size, struct wire_hello *ret_hello, struct wire_reject *ret_reject)
+{
+	struct wire_reject reject = {0};
+	int status = wire_decode_hello(data, size, ret_hello);
+
+	if (status == -EPROTONOSUPPORT) {
+		reject.reason = WIRE_REASON_VERSION;
+		reject.detail = WIRE_VERSION;
+	} else if (status < 0 || (ret_hello->role != WIRE_SESSION && ret_hello->role != WIRE_ATTACH)) {
+		reject.reason = WIRE_REASON_MALFORMED;
+	}
+	if (reject.reason)
+		*ret_reject = reject;
+	return reject.reason;
+}
+
+void handshake_begin(struct handshake *handshake, const struct wire_hello *hello,
+                     const uint8_t donor_nonce[WIRE_NONCE_SIZE])
+{
+	*handshake = (struct handshake){.state = HANDSHAKE_CHALLENGED};
+	memcpy(handshake->auth.client_id, hello->id, WIRE_ID_SIZE);
+	memcpy(handshake->auth.client_nonce, hello->nonce, WIRE_NONCE_SIZE);
+	memcpy(handshake->auth.donor_nonce, donor_nonce, WIRE_NONCE_SIZE);
+}
+
+void handshake_challenge(const struct handshake *handshake, const uint8_t *key, struct wire_message *ret_message)
+{
+	*ret_message = (struct wire_message){.type = WIRE_CHALLENGE};
+	memcpy(ret_message->challenge.nonce, handshake->auth.donor_nonce, WIRE_NONCE_SIZE);
+	ret_message->challenge.needs_key = key != NULL;
+}
+
+static unsigned reason_against(const struct handshake *handshake, const uint8_t *key, const struct wire_message *message)
+{
+	uint8_t mac[WIRE_MAC_SIZE];
+
+	if (handshake->state != HANDSHAKE_CHALLENGED || message->type != WIRE_PROOF)
+		return WIRE_REASON_MALFORMED;
+	if (key && !message->proof.has_key)
+		return WIRE_REASON_KEY_NEEDED;
+	if (!key && message->proof.has_key)
+		return WIRE_REASON_KEY_UNKNOWN;
+	auth_client_mac(key, &handshake->auth, mac);
+	return auth_mac_equal(mac, message->proof.mac, WIRE_MAC_SIZE) ? WIRE_REASON_NONE : WIRE_REASON_KEY;
+}
+
+unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const struct wire_message *message,
+                         struct wire_message *ret_message)
+{
+	unsigned reason = reason_against(handshake, key, message);
+
+	if (reason) {
+		handshake->state = HANDSHAKE_REFUSED;
+		*ret_message = (struct wire_message){.type = WIRE_REFUSED, .request = message->request};
+		ret_message->refused.reason = (uint16_t)reason;
+		return reason;
+	}
+	handshake->state = HANDSHAKE_PROVED;
+	handshake->wished_grace_ms = message->proof.grace_ms;
+	auth_session_key(key, &handshake->auth, handshake->session_key);
+	*ret_message = (struct wire_message){.type = WIRE_WELCOME, .request = message->request};
+	auth_donor_mac(key, &handshake->auth, ret_message->welcome.mac);
+	return WIRE_REASON_NONE;
+}
+
+bool handshake_attach_proved(const uint8_t session_key[AUTH_KEY_SIZE], const struct wire_hello *hello)
+{
+	uint8_t mac[WIRE_ATTACH_MAC_SIZE];
+
+	auth_attach_mac(session_key, hello->id, hello->counter, mac);
+	return auth_mac_equal(mac, hello->mac, WIRE_ATTACH_MAC_SIZE);
+}

@@ -1,0 +1,170 @@
+/*
+ * lease: which client holds which slab, and for how long.
+ *
+ * Theory of operation. A book of sessions and slabs, pure: it does no I/O and reads no clock. The caller tells it
+ * what happened (a function per event, with `now` where time matters) and then takes the answers with lease_next()
+ * until there are none, doing each one before the next event. Any history therefore replays from its events alone.
+ *
+ *   session   free -> active (its session connection stands) -> grace (it vanished, leases wait) -> free
+ *   slab      free -> preparing (memory being had) -> leased -> clearing (memory being given back) -> free
+ *
+ * A session whose client vanishes loses its connections at once and its leases after the grace time; the same
+ * client id proving itself again before then takes them over. A session without leases has nothing to wait for. A
+ * slab that was asked for by a client which vanished before the answer is cleared, not granted.
+ *
+ * Time is in ns, of any monotonic clock. One owner thread. Everything is allocated when the book is opened.
+ */
+#ifndef MEMSERVER_LEASE_H
+#define MEMSERVER_LEASE_H
+
+#include "common/auth.h"
+#include "farpage/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LEASE_SLABS_MAX (1u << 16)
+#define LEASE_SESSIONS_MAX 1024u
+#define LEASE_NO_SESSION UINT32_MAX
+/* Heartbeats a client may miss before it counts as vanished. */
+#define LEASE_HEARTBEATS_MISSED 3u
+
+/* How a PREPARE went. */
+enum lease_outcome {
+	LEASE_READY,
+	LEASE_NO_MEMORY, /* there is none to be had */
+	LEASE_UNUSABLE,  /* there is memory, but it cannot be put within the client's reach */
+};
+
+struct lease_limits {
+	uint32_t slabs;             /* 1 .. LEASE_SLABS_MAX */
+	uint64_t slab_bytes;
+	uint32_t sessions;          /* 1 .. LEASE_SESSIONS_MAX */
+	uint32_t session_slabs;     /* most slabs of one session; 0: no limit of its own */
+	uint32_t session_conns;     /* most data connections of one session */
+	uint64_t grace_ns;          /* upper bound of what clients wish */
+	uint64_t heartbeat_ns;
+};
+
+enum lease_session_state { LEASE_SESSION_FREE, LEASE_SESSION_ACTIVE, LEASE_SESSION_GRACE, LEASE_SESSION_STATES };
+enum lease_slab_state {
+	LEASE_SLAB_FREE,
+	LEASE_SLAB_PREPARING,
+	LEASE_SLAB_LEASED,
+	LEASE_SLAB_CLEARING,
+	LEASE_SLAB_STATES
+};
+
+struct lease_session {
+	enum lease_session_state state;
+	uint8_t id[WIRE_ID_SIZE];
+	uint8_t key[AUTH_KEY_SIZE];
+	uint64_t counter;    /* of the last data connection accepted under `key` */
+	uint32_t conns;      /* data connections */
+	uint32_t slabs;      /* preparing and leased */
+	uint64_t grace_ns;   /* granted */
+	uint64_t heard_at;   /* last sign of life; while active */
+	uint64_t said_at;    /* last message to it; while active */
+	uint64_t vanished_at; /* while in grace */
+};
+
+struct lease_slab {
+	enum lease_slab_state state;
+	uint32_t session;    /* owner; while clearing: who waits for the answer; or LEASE_NO_SESSION */
+	uint32_t request;    /* of the LEASE (preparing) or RELEASE (clearing) to be answered */
+	uint32_t generation; /* grows with each lease, so that a name of an ended lease means nothing */
+};
+
+enum lease_action_kind {
+	LEASE_PREPARE,  /* slab: get its memory, register it for session; answer with lease_prepared() */
+	LEASE_GRANT,    /* session, slab, request: tell the client */
+	LEASE_DENY,     /* session, request, reason: tell the client */
+	LEASE_CLEAR,    /* slab: make its keys dead, then give its memory back; answer with lease_cleared() */
+	LEASE_RETURNED, /* session, slab (name), request: tell the client that its slab is released */
+	LEASE_PING,     /* session: the donor has been silent for a heartbeat */
+	LEASE_FENCE,    /* session: end its session connection and all its data connections, before anything else */
+	LEASE_FORGET,   /* session: it is over; none of its slabs is registered any more */
+};
+
+struct lease_action {
+	enum lease_action_kind kind;
+	uint32_t session;
+	uint32_t slab;      /* index */
+	uint64_t name;      /* the slab on the wire */
+	uint32_t request;
+	uint16_t reason;    /* enum wire_reason */
+};
+
+struct lease_book {
+	struct lease_limits limits;
+	struct lease_session *sessions;
+	struct lease_slab *slabs;
+	uint32_t *free_slabs; /* a stack, so that memory the kernel has just seen is used again */
+	uint32_t free_count, session_count;
+	bool leaving;
+	uint64_t deadline;    /* not later than the next thing lease_expire() has to do; UINT64_MAX: nothing */
+	struct lease_action *actions; /* a ring, large enough for the most one event can cause */
+	uint32_t action_size, action_head, action_count;
+};
+
+/* -ENOMEM, -EINVAL (limits). */
+int lease_open(const struct lease_limits *limits, struct lease_book **ret_book);
+void lease_close(struct lease_book *book);
+
+const char *lease_slab_state_name(enum lease_slab_state state);
+const char *lease_session_state_name(enum lease_session_state state);
+
+/* Takes the next answer; false when there is none. */
+bool lease_next(struct lease_book *book, struct lease_action *ret_action);
+
+/* --- Events ---------------------------------------------------------------------------------------------- */
+
+/*
+ * A client proved itself. A session of the same id goes on with its leases; what connections it had are fenced.
+ * 0, or the wire_reason for which it is refused: WIRE_REASON_FULL, WIRE_REASON_LEAVING. Take all answers before
+ * tying the new connection to *ret_session.
+ */
+unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
+                             const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session);
+/* The session connection ended by itself. */
+void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session);
+/* BYE: the session and all its leases end now. */
+void lease_session_bye(struct lease_book *book, uint32_t session);
+/* The client sent something; something was sent to it. */
+void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session);
+void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session);
+
+/* The active session of this id, or LEASE_NO_SESSION. */
+uint32_t lease_session_find(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE]);
+
+/*
+ * A data connection whose proof was found good wants in. 0, or WIRE_REASON_NO_SESSION, WIRE_REASON_REPLAY,
+ * WIRE_REASON_FULL, WIRE_REASON_LEAVING.
+ */
+unsigned lease_attach(struct lease_book *book, uint32_t session, uint64_t counter);
+/* A data connection ended by itself (fenced ones are already counted out). */
+void lease_detach(struct lease_book *book, uint32_t session);
+
+/* LEASE: answered with PREPARE, later GRANT or DENY. */
+void lease_request(struct lease_book *book, uint32_t session, uint32_t request);
+/* PREPARE is done. */
+void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome);
+/* RELEASE of the slab of this name: answered with CLEAR, later RETURNED, or with DENY. */
+void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
+/* CLEAR is done: the memory is the kernel's again. */
+void lease_cleared(struct lease_book *book, uint32_t slab);
+
+/* Time has passed: silent clients vanish, vanished ones lose their leases, PINGs are due. */
+void lease_expire(struct lease_book *book, uint64_t now);
+/* When lease_expire() is next worth calling; UINT64_MAX: never, until another event. */
+uint64_t lease_deadline(const struct lease_book *book);
+
+/* The donor stops: every session ends now, and new ones are refused. */
+void lease_leave(struct lease_book *book);
+
+/* --- What there is --------------------------------------------------------------------------------------- */
+
+uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab);
+void lease_capacity(const struct lease_book *book, struct wire_capacity *ret_capacity);
+
+#endif

@@ -1,0 +1,20 @@
+/* farpage-memserver: lends memory of this machine. The program's beginning and end; server.h has the rest. */
+#include "common/log.h"
+#include "memserver/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	static struct settings settings;
+	int status;
+
+	log_setup("farpage-memserver", LOG_LEVEL_INFO);
+	status = settings_read(&settings, argc, argv);
+	if (status == -ECANCELED)
+		return EXIT_SUCCESS;
+	if (status < 0)
+		return EXIT_FAILURE;
+	return server_run(&settings.server) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

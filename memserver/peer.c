@@ -1,0 +1,383 @@
+/* peer: see peer.h. */
+#include "memserver/peer.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Life of a connection -------------------------------------------------------------------------------- */
+
+static void list_insert(struct peer **list, struct peer *peer)
+{
+	peer->next = *list;
+	peer->link = list;
+	if (peer->next)
+		peer->next->link = &peer->next;
+	*list = peer;
+}
+
+static void list_remove(struct peer *peer)
+{
+	if (!peer->link)
+		return;
+	*peer->link = peer->next;
+	if (peer->next)
+		peer->next->link = peer->link;
+	peer->link = NULL;
+	if (peer->kind == PEER_HANDSHAKE)
+		peer->donor->handshake_count--;
+}
+
+void peer_end(struct peer *peer)
+{
+	if (!peer)
+		return;
+	list_remove(peer);
+	if (peer->kind == PEER_SESSION && peer->donor->sessions[peer->session].peer == peer)
+		peer->donor->sessions[peer->session].peer = NULL;
+	fabric_disconnect(peer->conn);
+	free(peer);
+}
+
+static void connect_reject(struct fabric_conn *conn, struct wire_reject reject)
+{
+	uint8_t bytes[WIRE_REJECT_SIZE];
+
+	log_info("refused %s: %s", fabric_conn_peer(conn), wire_reason_name(reject.reason));
+	fabric_reject(conn, bytes, wire_encode_reject(&reject, bytes));
+}
+
+/* Takes the connection into @domain; on failure it is gone. */
+static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn, struct fabric_domain *domain,
+                                   enum peer_kind kind)
+{
+	struct peer *peer = calloc(1, sizeof *peer);
+	int status;
+
+	if (!peer) {
+		connect_reject(conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
+		return NULL;
+	}
+	*peer = (struct peer){.kind = kind, .donor = donor, .conn = conn, .session = LEASE_NO_SESSION};
+	status = fabric_accept(conn, domain, peer);
+	if (status < 0) {
+		log_warning("cannot accept %s: %s", fabric_conn_peer(conn), strerror(-status));
+		peer_end(peer);
+		return NULL;
+	}
+	return peer;
+}
+
+/* --- Connect requests ------------------------------------------------------------------------------------ */
+
+static void request_session(struct donor *donor, struct fabric_conn *conn, const struct wire_hello *hello)
+{
+	uint8_t nonce[WIRE_NONCE_SIZE];
+	struct peer *peer;
+
+	if (donor->handshake_count >= PEER_HANDSHAKES_MAX || donor->book->leaving) {
+		connect_reject(conn, (struct wire_reject){.reason = donor->book->leaving ? WIRE_REASON_LEAVING
+		                                                                         : WIRE_REASON_FULL});
+		return;
+	}
+	peer = connect_accept(donor, conn, donor->lobby, PEER_HANDSHAKE);
+	if (!peer)
+		return;
+	random_secret(nonce, sizeof nonce);
+	handshake_begin(&peer->handshake, hello, nonce);
+	peer->deadline = clock_now() + PEER_HANDSHAKE_NS;
+	list_insert(&donor->handshakes, peer);
+	donor->handshake_count++;
+}
+
+static void request_attach(struct donor *donor, struct fabric_conn *conn, const struct wire_hello *hello)
+{
+	uint32_t session = lease_session_find(donor->book, hello->id);
+	unsigned reason = WIRE_REASON_NO_SESSION;
+	struct peer *peer;
+
+	if (session != LEASE_NO_SESSION)
+		reason = handshake_attach_proved(donor->book->sessions[session].key, hello)
+		                 ? lease_attach(donor->book, session, hello->counter)
+		                 : WIRE_REASON_KEY;
+	if (reason) {
+		connect_reject(conn, (struct wire_reject){.reason = (uint16_t)reason});
+		return;
+	}
+	peer = connect_accept(donor, conn, donor->sessions[session].domain, PEER_DATA);
+	if (!peer) {
+		lease_detach(donor->book, session);
+		return;
+	}
+	peer->session = session;
+	list_insert(&donor->sessions[session].data, peer);
+	log_debug("client %s attached a data connection, %s", donor->sessions[session].name, fabric_conn_peer(conn));
+}
+
+static void request_take(struct donor *donor, const struct fabric_event *event)
+{
+	struct wire_hello hello;
+	struct wire_reject reject;
+
+	if (handshake_hello(event->data, event->size, &hello, &reject))
+		connect_reject(event->conn, reject);
+	else if (hello.role == WIRE_SESSION)
+		request_session(donor, event->conn, &hello);
+	else
+		request_attach(donor, event->conn, &hello);
+}
+
+/* --- Sending --------------------------------------------------------------------------------------------- */
+
+static void message_send(struct peer *peer, const struct wire_message *message)
+{
+	uint8_t bytes[WIRE_MESSAGE_MAX];
+	int status = fabric_send(peer->conn, bytes, wire_encode(message, bytes));
+
+	/* A connection that has ended says so itself, with FABRIC_DISCONNECTED. */
+	if (status < 0 && status != -ENOTCONN && !peer->deaf) {
+		log_warning("cannot send to %s: %s", fabric_conn_peer(peer->conn), strerror(-status));
+		peer->deaf = peer->donor->deaf_clients = true;
+	}
+}
+
+void peer_send(struct donor *donor, uint32_t session, const struct wire_message *message)
+{
+	struct peer *peer = donor->sessions[session].peer;
+
+	if (!peer)
+		return;
+	message_send(peer, message);
+	lease_session_said(donor->book, clock_now(), session);
+}
+
+/* --- Messages -------------------------------------------------------------------------------------------- */
+
+/* The client of an active session is gone, or has to go: its connection is ended and its leases wait. */
+static void session_vanish(struct donor *donor, struct peer *peer)
+{
+	uint32_t session = peer->session;
+
+	peer_end(peer);
+	lease_session_vanished(donor->book, clock_now(), session);
+	donor_settle(donor);
+}
+
+/* Ends a connection of any kind whose client did not say BYE. */
+static void peer_lost(struct peer *peer)
+{
+	struct donor *donor = peer->donor;
+
+	if (peer->kind == PEER_SESSION) {
+		session_vanish(donor, peer);
+		return;
+	}
+	if (peer->kind == PEER_DATA)
+		lease_detach(donor->book, peer->session);
+	peer_end(peer);
+}
+
+static bool session_open(struct donor *donor, uint32_t session)
+{
+	struct donor_session *s = &donor->sessions[session];
+	const uint8_t *id = donor->book->sessions[session].id;
+	int status;
+
+	if (s->domain) /* it went on after its client came back */
+		return true;
+	status = fabric_domain_open(&s->domain);
+	if (status < 0) {
+		log_error("no protection domain for a client: %s", strerror(-status));
+		s->domain = NULL;
+		return false;
+	}
+	snprintf(s->name, sizeof s->name, "%02x%02x%02x%02x", id[0], id[1], id[2], id[3]);
+	return true;
+}
+
+static void handshake_refuse(struct peer *peer, unsigned reason)
+{
+	struct wire_message refused = {.type = WIRE_REFUSED};
+
+	refused.refused.reason = (uint16_t)reason;
+	log_info("refused %s: %s", fabric_conn_peer(peer->conn), wire_reason_name(reason));
+	message_send(peer, &refused);
+	peer_end(peer);
+}
+
+/* The client proved itself; its handshake becomes its session's connection. */
+static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
+{
+	struct donor *donor = peer->donor;
+	const struct handshake *handshake = &peer->handshake;
+	bool back = false;
+	uint32_t session;
+	unsigned reason = lease_session_begin(donor->book, clock_now(), handshake->auth.client_id,
+	                                      handshake->session_key,
+	                                      (uint64_t)handshake->wished_grace_ms * 1000000, &session);
+
+	if (reason) {
+		handshake_refuse(peer, reason);
+		return;
+	}
+	donor_settle(donor); /* fences what the session had before */
+	back = donor->sessions[session].domain;
+	if (!session_open(donor, session)) {
+		lease_session_bye(donor->book, session);
+		donor_settle(donor);
+		handshake_refuse(peer, WIRE_REASON_FULL);
+		return;
+	}
+	list_remove(peer);
+	peer->kind = PEER_SESSION;
+	peer->session = session;
+	donor->sessions[session].peer = peer;
+	memset(&peer->handshake, 0, sizeof peer->handshake);
+	log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "",
+	         fabric_conn_peer(peer->conn));
+
+	welcome->welcome.grace_ms = (uint32_t)(donor->book->sessions[session].grace_ns / 1000000);
+	welcome->welcome.heartbeat_ms = (uint32_t)(donor->book->limits.heartbeat_ns / 1000000);
+	lease_capacity(donor->book, &welcome->welcome.capacity);
+	peer_send(donor, session, welcome);
+}
+
+static void handshake_message(struct peer *peer, const struct wire_message *message)
+{
+	struct wire_message answer;
+	unsigned reason = handshake_prove(&peer->handshake, peer->donor->config.key, message, &answer);
+
+	if (reason)
+		handshake_refuse(peer, reason);
+	else
+		handshake_succeed(peer, &answer);
+}
+
+static void session_message(struct peer *peer, const struct wire_message *message)
+{
+	struct donor *donor = peer->donor;
+	uint32_t session = peer->session;
+	struct wire_message answer = {.request = message->request};
+
+	lease_session_heard(donor->book, clock_now(), session);
+	switch (message->type) {
+	case WIRE_LEASE:
+		lease_request(donor->book, session, message->request);
+		break;
+	case WIRE_RELEASE:
+		lease_release(donor->book, session, message->request, message->release.slab);
+		break;
+	case WIRE_STATUS:
+		answer.type = WIRE_STATUS_REPLY;
+		lease_capacity(donor->book, &answer.status_reply.capacity);
+		peer_send(donor, session, &answer);
+		break;
+	case WIRE_PING:
+		answer.type = WIRE_PONG;
+		peer_send(donor, session, &answer);
+		break;
+	case WIRE_PONG:
+		break;
+	case WIRE_BYE:
+		log_info("client %s says goodbye", donor->sessions[session].name);
+		lease_session_bye(donor->book, session);
+		break;
+	default:
+		log_warning("client %s sent a %s, which is not for a client to send: connection ended",
+		            donor->sessions[session].name, wire_type_name(message->type));
+		session_vanish(donor, peer);
+		return;
+	}
+	donor_settle(donor);
+}
+
+static void message_take(struct peer *peer, const void *data, size_t size)
+{
+	struct wire_message message;
+
+	if (peer->kind == PEER_DATA || wire_decode(data, size, &message) < 0) {
+		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn),
+		            peer->kind == PEER_DATA ? "has no place on a data connection" : "cannot be understood");
+		peer_lost(peer);
+	} else if (peer->kind == PEER_HANDSHAKE) {
+		handshake_message(peer, &message);
+	} else {
+		session_message(peer, &message);
+	}
+}
+
+static void established(struct peer *peer)
+{
+	struct wire_message challenge;
+
+	if (peer->kind != PEER_HANDSHAKE)
+		return;
+	handshake_challenge(&peer->handshake, peer->donor->config.key, &challenge);
+	message_send(peer, &challenge);
+}
+
+void peer_event(struct donor *donor, const struct fabric_event *event)
+{
+	struct peer *peer = event->user;
+
+	switch (event->kind) {
+	case FABRIC_CONNECT_REQUEST:
+		request_take(donor, event);
+		break;
+	case FABRIC_ESTABLISHED:
+		established(peer);
+		break;
+	case FABRIC_MESSAGE:
+		message_take(peer, event->data, event->size);
+		break;
+	case FABRIC_DISCONNECTED:
+		log_debug("%s disconnected: %s", fabric_conn_peer(event->conn), strerror(-event->status));
+		peer_lost(peer);
+		break;
+	case FABRIC_DONE: /* a donor posts nothing */
+	case FABRIC_READABLE:
+		assert(!"not an event of a peer");
+	}
+}
+
+/* --- Time ------------------------------------------------------------------------------------------------ */
+
+void peer_expire_handshakes(struct donor *donor, uint64_t now)
+{
+	for (struct peer *peer = donor->handshakes, *next; peer; peer = next) {
+		next = peer->next;
+		if (now < peer->deadline)
+			continue;
+		log_info("refused %s: it has not proved itself in time", fabric_conn_peer(peer->conn));
+		peer_end(peer);
+	}
+}
+
+void peer_end_deaf(struct donor *donor)
+{
+	donor->deaf_clients = false;
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
+		struct peer *peer = donor->sessions[i].peer;
+
+		if (!peer || !peer->deaf)
+			continue;
+		peer_end(peer);
+		lease_session_vanished(donor->book, clock_now(), i);
+	}
+}
+
+uint64_t peer_deadline(const struct donor *donor)
+{
+	uint64_t deadline = UINT64_MAX;
+
+	for (const struct peer *peer = donor->handshakes; peer; peer = peer->next)
+		if (peer->deadline < deadline)
+			deadline = peer->deadline;
+	return deadline;
+}

@@ -1,0 +1,29 @@
+/*
+ * server: the daemon around a donor: listeners, signals, service manager, and the loop.
+ *
+ * Theory of operation. One thread sleeps in fabric_wait() for connections and their messages, the slab worker's
+ * eventfd, a signalfd, and the next deadline of the donor; with no client there is no deadline and it sleeps for
+ * ever. Requests for pages are answered inside the fabric and never get here. SIGTERM, SIGINT and SIGHUP end the
+ * loop: what is still leased is logged, then everything is ended in order.
+ */
+#ifndef MEMSERVER_SERVER_H
+#define MEMSERVER_SERVER_H
+
+#include "memserver/donor.h"
+
+#define SERVER_LISTEN_MAX 16
+
+struct server_config {
+	struct donor_config donor;
+	const char *const *listen; /* URIs */
+	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
+};
+
+/*
+ * Runs until told to end by a signal; 0. Otherwise -errno after logging one line: -EADDRINUSE, -EADDRNOTAVAIL, ...
+ * Call it before there are threads. Prints "farpage-memserver: listening on tcp://HOST:PORT" on standard output for
+ * each address, once clients may come.
+ */
+int server_run(const struct server_config *config);
+
+#endif

@@ -1,0 +1,280 @@
+/* settings: see settings.h. */
+#include "memserver/settings.h"
+
+#include "common/log.h"
+#include "common/size.h"
+#include "common/uri.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define SLAB_MIN ((uint64_t)1 << 20)
+#define SLAB_MAX ((uint64_t)1 << 30)
+#define DEFAULT_LISTEN "tcp://127.0.0.1:7470"
+
+/* Data connections of one client: a queue each of its threads, with room for several stores' worth. */
+#define SESSION_CONNS 64u
+
+static void defaults_set(struct settings *settings)
+{
+	*settings = (struct settings){
+	        .slab = 64 << 20,
+	        .reserve = UINT64_MAX, /* not given */
+	        .grace_s = 10,
+	        .heartbeat_ms = 2000,
+	        .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
+	        .clients = 256,
+	        .listen = {.items = {DEFAULT_LISTEN}, .count = 1},
+	};
+}
+
+/* Reads argv into @settings, or answers --help. */
+static int options_read(struct settings *s, int argc, char **argv)
+{
+	const struct config_setting table[] = {
+	        {"listen", CONFIG_LIST, &s->listen, 0, 0, "URI",
+	         "address to listen on, may be repeated (default " DEFAULT_LISTEN ")"},
+	        {"donate", CONFIG_SIZE, &s->donate, 0, 0, "SIZE", "memory to lend, at most (required)"},
+	        {"slab", CONFIG_SIZE, &s->slab, 0, 0, "SIZE", "unit it is lent in, a power of two (default 64M)"},
+	        {"reserve", CONFIG_SIZE, &s->reserve, 0, 0, "SIZE",
+	         "memory this machine always keeps available (default 5% of it)"},
+	        {"quota", CONFIG_SIZE, &s->quota, 0, 0, "SIZE", "most one client may lease (default: no limit)"},
+	        {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
+	        {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
+	        {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
+	         "listen beyond loopback without a key: anyone there may take memory"},
+	        {"grace", CONFIG_NUMBER, &s->grace_s, 0, 86400, "SECONDS",
+	         "how long leases outlive a client that vanished, at most (default 10)"},
+	        {"heartbeat", CONFIG_NUMBER, &s->heartbeat_ms, 10, 600000, "MS",
+	         "a client silent for three of these has vanished (default 2000)"},
+	        {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
+	         "how long to poll for requests before sleeping (default 50)"},
+	        {"huge", CONFIG_FLAG, &s->huge, 0, 0, NULL, "take hugetlb pages while there are any"},
+	        {"mlock", CONFIG_FLAG, &s->lock, 0, 0, NULL, "lock lent memory: never swapped out here"},
+	        {"config", CONFIG_STRING, &s->config_file, 0, 0, "FILE", "read further settings from this file"},
+	        {"verbose", CONFIG_FLAG, &s->verbose, 0, 0, NULL, "log more"},
+	        {"version", CONFIG_FLAG, &s->version, 0, 0, NULL, "print the version"},
+	        {0},
+	};
+	int at = config_read(table, "farpage-memserver", argc, argv, "--config");
+
+	if (at == -ECANCELED) {
+		printf("farpage-memserver lends memory of this machine to farpage clients on others.\n\n"
+		       "usage: farpage-memserver --donate SIZE [--listen URI]... [--key FILE] [OPTION]...\n"
+		       "       farpage-memserver --donate 8G --listen tcp://10.0.0.7 --key /etc/farpage/key\n\n");
+		config_help(table);
+		printf("\nSizes are written 64M, 2G. See farpage-memserver(8).\n");
+		return -ECANCELED;
+	}
+	if (at < 0)
+		return -EINVAL;
+	if (at < argc) {
+		log_error("'%s' is not an option; farpage-memserver takes options only, see --help", argv[at]);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* --- Sizes ----------------------------------------------------------------------------------------------- */
+
+static int slab_check(const struct settings *s)
+{
+	char text[SIZE_TEXT_MAX];
+
+	if (s->slab >= SLAB_MIN && s->slab <= SLAB_MAX && !(s->slab & (s->slab - 1)))
+		return 0;
+	log_error("--slab %s: must be a power of two between 1M and 1G; give 64M, or leave it out",
+	          size_format(s->slab, text));
+	return -EINVAL;
+}
+
+static int donate_check(const struct settings *s, const struct machine_memory *memory)
+{
+	char donate[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX], keep[SIZE_TEXT_MAX], most[SIZE_TEXT_MAX];
+	uint64_t lendable = memory->total > s->reserve ? memory->total - s->reserve : 0;
+
+	size_format(s->donate, donate);
+	if (!s->donate)
+		log_error("nothing to lend: give how much with --donate, like --donate 2G");
+	else if (s->donate < s->slab)
+		log_error("--donate %s: less than one slab of %s; give at least that, or a smaller --slab", donate,
+		          size_format(s->slab, other));
+	else if (s->donate > lendable)
+		log_error("--donate %s: this machine has %s of memory and keeps %s (--reserve); give at most %s",
+		          donate, size_format(memory->total, other), size_format(s->reserve, keep),
+		          size_format(lendable / s->slab * s->slab, most));
+	else if (s->donate / s->slab > LEASE_SLABS_MAX)
+		log_error("--donate %s: more than %u slabs of %s; give a larger --slab", donate, LEASE_SLABS_MAX,
+		          size_format(s->slab, other));
+	else if (s->quota && s->quota < s->slab)
+		log_error("--quota %s: less than one slab of %s; give at least that", size_format(s->quota, keep),
+		          size_format(s->slab, other));
+	else
+		return 0;
+	return -EINVAL;
+}
+
+int settings_check_sizes(struct settings *settings, const struct machine_memory *memory)
+{
+	if (settings->reserve == UINT64_MAX)
+		settings->reserve = memory->total / 20;
+	if (slab_check(settings) < 0 || donate_check(settings, memory) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+static int lock_check(const struct settings *s)
+{
+	struct rlimit limit;
+	char text[SIZE_TEXT_MAX];
+
+	if (!s->lock || !geteuid() || getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur >= s->donate)
+		return 0;
+	log_error("--mlock: this process may lock only %s; raise it with `ulimit -l` or LimitMEMLOCK=",
+	          size_format(limit.rlim_cur, text));
+	return -EINVAL;
+}
+
+/* --- Key and addresses ----------------------------------------------------------------------------------- */
+
+static int key_load(struct settings *s)
+{
+	int status;
+
+	if (!s->key_file)
+		return 0;
+	status = auth_key_load(s->key_file, s->key);
+	if (status >= 0)
+		return 0;
+	if (status == -EPERM)
+		log_error("key %s: others than its owner may read it; run: chmod 600 %s", s->key_file, s->key_file);
+	else if (status == -ENOENT)
+		log_error("key %s: no such file; make one with: farpage key %s", s->key_file, s->key_file);
+	else if (status == -EINVAL)
+		log_error("key %s: not a key (64 hexadecimal digits); make one with: farpage key FILE", s->key_file);
+	else
+		log_error("key %s: %s; give a file that user %u may read", s->key_file, strerror(-status),
+		          (unsigned)geteuid());
+	return -EINVAL;
+}
+
+static bool address_is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+		return ntohl(in->sin_addr.s_addr) >> 24 == 127;
+	}
+	return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+int settings_is_loopback(const char *text, bool *ret_loopback)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *addresses;
+	struct uri uri;
+	int status;
+
+	if (uri_parse(text, WIRE_DEFAULT_PORT, &uri) < 0) {
+		log_error("--listen '%s': not an address; write it like " DEFAULT_LISTEN, text);
+		return -EINVAL;
+	}
+	status = getaddrinfo(uri.host, NULL, &hints, &addresses);
+	if (status) {
+		log_error("--listen %s: %s: %s; give an address of this machine", text, uri.host, gai_strerror(status));
+		return -EINVAL;
+	}
+	*ret_loopback = true;
+	for (const struct addrinfo *at = addresses; at; at = at->ai_next)
+		if (!address_is_loopback(at->ai_addr))
+			*ret_loopback = false;
+	freeaddrinfo(addresses);
+	return 0;
+}
+
+static int listen_check(const struct settings *s)
+{
+	bool loopback, beyond = false;
+
+	if (s->listen.count > SERVER_LISTEN_MAX) {
+		log_error("--listen: at most %u addresses", SERVER_LISTEN_MAX);
+		return -EINVAL;
+	}
+	for (unsigned i = 0; i < s->listen.count; i++) {
+		if (settings_is_loopback(s->listen.items[i], &loopback) < 0)
+			return -EINVAL;
+		if (loopback)
+			continue;
+		beyond = true;
+		if (!s->key_file && !s->insecure) {
+			log_error("--listen %s: others can reach that address, and there is no key; make one with "
+			          "`farpage key FILE` and give --key FILE, or --insecure",
+			          s->listen.items[i]);
+			return -EINVAL;
+		}
+	}
+	if (!s->key_file && beyond)
+		log_warning("no key, and --insecure: anyone who can reach this machine may take its memory");
+	else if (!s->key_file)
+		log_info("no key: listening on loopback only");
+	return 0;
+}
+
+/* --- All of it ------------------------------------------------------------------------------------------- */
+
+static void server_fill(struct settings *s)
+{
+	const uint64_t slabs = s->donate / s->slab;
+
+	s->server = (struct server_config){
+	        .listen = s->listen.items,
+	        .listen_count = s->listen.count,
+	        .donor = {
+	                .key = s->key_file ? s->key : NULL,
+	                .limits = {.slabs = (uint32_t)slabs,
+	                           .slab_bytes = s->slab,
+	                           .sessions = s->clients,
+	                           .session_slabs = (uint32_t)(s->quota / s->slab < slabs ? s->quota / s->slab : 0),
+	                           .session_conns = SESSION_CONNS,
+	                           .grace_ns = (uint64_t)s->grace_s * 1000000000,
+	                           .heartbeat_ns = (uint64_t)s->heartbeat_ms * 1000000},
+	                .slabs = {.slabs = (uint32_t)slabs,
+	                          .bytes = s->slab,
+	                          .reserve = s->reserve,
+	                          .huge = s->huge,
+	                          .lock = s->lock},
+	        },
+	};
+	s->server.donor.fabric = FABRIC_CONFIG_DEFAULT;
+	s->server.donor.fabric.spin_us = s->spin_us;
+}
+
+int settings_read(struct settings *settings, int argc, char **argv)
+{
+	struct machine_memory memory;
+	int status;
+
+	defaults_set(settings);
+	status = options_read(settings, argc, argv);
+	if (status < 0)
+		return status;
+	if (settings->version) {
+		printf("farpage-memserver %s\n", FARPAGE_VERSION);
+		return -ECANCELED;
+	}
+	log_setup("farpage-memserver", settings->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+	status = machine_memory_read(&memory);
+	if (status < 0) {
+		log_error("cannot tell how much memory there is: /proc/meminfo: %s", strerror(-status));
+		return status;
+	}
+	if (settings_check_sizes(settings, &memory) < 0 || lock_check(settings) < 0 || key_load(settings) < 0 ||
+	    listen_check(settings) < 0)
+		return -EINVAL;
+	server_fill(settings);
+	return 0;
+}

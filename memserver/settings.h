@@ -1,0 +1,37 @@
+/*
+ * settings: what the operator asked for, and whether that makes sense on this machine. Reads the command line, the
+ * configuration file, the key, and /proc/meminfo; every mistake is one line that names the cause and the next step.
+ * Before there are threads.
+ */
+#ifndef MEMSERVER_SETTINGS_H
+#define MEMSERVER_SETTINGS_H
+
+#include "common/config.h"
+#include "memserver/machine.h"
+#include "memserver/server.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct settings {
+	struct config_list listen;
+	uint64_t donate, slab, reserve, quota;
+	unsigned grace_s, heartbeat_ms, spin_us, clients;
+	const char *key_file, *config_file;
+	bool insecure, huge, lock, verbose, version;
+	uint8_t key[AUTH_KEY_SIZE];
+	struct server_config server; /* what all of the above comes to; points into this struct */
+};
+
+/*
+ * 0 and everything in place; -EINVAL after one logged line; -ECANCELED when --help or --version was asked for and
+ * answered. @settings stays where it is as long as the server runs.
+ */
+int settings_read(struct settings *settings, int argc, char **argv);
+
+/* The parts of it, for tests. -EINVAL after one logged line. */
+int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
+/* Whether all of @uri's addresses are this machine's loopback; -EINVAL: malformed, or the name does not resolve. */
+int settings_is_loopback(const char *uri, bool *ret_loopback);
+
+#endif

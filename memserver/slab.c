@@ -1,0 +1,266 @@
+/* slab: see slab.h. */
+#include "memserver/slab.h"
+
+#include "common/log.h"
+#include "memserver/machine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+struct slab_order {
+	enum slab_order_kind kind;
+	uint32_t slab;
+};
+
+struct slab_worker {
+	struct slab_config config;
+	void **memory;          /* per slab; the worker's while an order of it is out */
+	int eventfd;
+	pthread_t thread;
+	bool started;
+	pthread_mutex_t lock;   /* everything below */
+	pthread_cond_t ordered;
+	bool stop;
+	struct slab_order *orders; /* rings of config.slabs entries */
+	struct slab_answer *answers;
+	uint32_t order_head, order_count, answer_head, answer_count;
+};
+
+static void *hugetlb_map(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Aligned to huge pages, so that the kernel can use them: fewer TLB misses when serving scattered pages. */
+static void *aligned_map(size_t bytes)
+{
+	size_t span = bytes + HUGE_PAGE;
+	char *memory = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t head;
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	head = -(uintptr_t)memory & (HUGE_PAGE - 1);
+	if (head)
+		munmap(memory, head);
+	munmap(memory + head + bytes, span - bytes - head);
+	madvise(memory + head, bytes, MADV_HUGEPAGE); /* advice; without it the slab only serves slower */
+	return memory + head;
+}
+
+/* A kernel before 5.14 is touched into giving the pages. */
+static int populate(char *memory, size_t bytes)
+{
+	int status;
+
+	do {
+		status = madvise(memory, bytes, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
+	} while (status == -EINTR || status == -EAGAIN);
+	if (status == -EINVAL) {
+		for (size_t at = 0; at < bytes; at += (size_t)sysconf(_SC_PAGESIZE))
+			*(volatile char *)(memory + at) = 0;
+		return 0;
+	}
+	return status == -EFAULT || status == -EHWPOISON ? -ENOMEM : status;
+}
+
+static int reserve_check(const struct slab_config *config)
+{
+	struct machine_memory memory;
+	int status = machine_memory_read(&memory);
+
+	if (status < 0)
+		return status;
+	return memory.available >= config->reserve + config->bytes ? 0 : -ENOMEM;
+}
+
+static int memory_get(const struct slab_config *config, void **ret_memory)
+{
+	char *memory = config->huge && config->bytes >= HUGE_PAGE ? hugetlb_map(config->bytes) : NULL;
+	int status = 0;
+
+	if (!memory) { /* hugetlb pages were set aside already; others are taken from what is available */
+		status = reserve_check(config);
+		if (status < 0)
+			return status;
+		memory = aligned_map(config->bytes);
+	}
+	if (!memory)
+		return -ENOMEM;
+	/* Not into core dumps: it is the clients' data. Not into children: there are none. */
+	madvise(memory, config->bytes, MADV_DONTDUMP);
+	madvise(memory, config->bytes, MADV_DONTFORK);
+	status = populate(memory, config->bytes);
+	if (!status && config->lock && mlock(memory, config->bytes) < 0)
+		status = -errno;
+	if (status < 0) {
+		munmap(memory, config->bytes);
+		return status;
+	}
+	*ret_memory = memory;
+	return 0;
+}
+
+static void memory_put(const struct slab_config *config, void *memory)
+{
+	if (memory && munmap(memory, config->bytes) < 0)
+		log_error("cannot unmap a slab: %s", strerror(errno));
+}
+
+static struct slab_answer order_do(struct slab_worker *worker, struct slab_order order)
+{
+	struct slab_answer answer = {.kind = order.kind, .slab = order.slab};
+
+	if (order.kind == SLAB_PREPARE) {
+		answer.status = memory_get(&worker->config, &worker->memory[order.slab]);
+		answer.memory = worker->memory[order.slab];
+	} else {
+		memory_put(&worker->config, worker->memory[order.slab]);
+		worker->memory[order.slab] = NULL;
+	}
+	return answer;
+}
+
+static void *work(void *data)
+{
+	struct slab_worker *worker = data;
+	const uint32_t size = worker->config.slabs;
+
+	pthread_setname_np(pthread_self(), "slab");
+	pthread_mutex_lock(&worker->lock);
+	for (;;) {
+		struct slab_order order;
+		struct slab_answer answer;
+
+		while (!worker->order_count && !worker->stop)
+			pthread_cond_wait(&worker->ordered, &worker->lock);
+		if (worker->stop)
+			break;
+		order = worker->orders[worker->order_head];
+		worker->order_head = (worker->order_head + 1) % size;
+		worker->order_count--;
+		pthread_mutex_unlock(&worker->lock);
+
+		answer = order_do(worker, order);
+
+		pthread_mutex_lock(&worker->lock);
+		assert(worker->answer_count < size);
+		worker->answers[(worker->answer_head + worker->answer_count++) % size] = answer;
+		eventfd_write(worker->eventfd, 1);
+	}
+	pthread_mutex_unlock(&worker->lock);
+	return NULL;
+}
+
+int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
+{
+	struct slab_worker *worker = calloc(1, sizeof *worker);
+	int status = -ENOMEM;
+
+	if (!worker)
+		return -ENOMEM;
+	worker->config = *config;
+	pthread_mutex_init(&worker->lock, NULL);
+	pthread_cond_init(&worker->ordered, NULL);
+	worker->eventfd = -1;
+	worker->memory = calloc(config->slabs, sizeof *worker->memory);
+	worker->orders = calloc(config->slabs, sizeof *worker->orders);
+	worker->answers = calloc(config->slabs, sizeof *worker->answers);
+	if (!worker->memory || !worker->orders || !worker->answers)
+		goto close;
+	worker->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (worker->eventfd < 0) {
+		status = -errno;
+		goto close;
+	}
+	status = -pthread_create(&worker->thread, NULL, work, worker);
+	if (status < 0)
+		goto close;
+	worker->started = true;
+	*ret_worker = worker;
+	return 0;
+close:
+	slab_close(worker);
+	return status;
+}
+
+void slab_close(struct slab_worker *worker)
+{
+	if (!worker)
+		return;
+	if (worker->started) {
+		pthread_mutex_lock(&worker->lock);
+		worker->stop = true;
+		pthread_cond_signal(&worker->ordered);
+		pthread_mutex_unlock(&worker->lock);
+		pthread_join(worker->thread, NULL);
+	}
+	for (uint32_t i = 0; worker->memory && i < worker->config.slabs; i++)
+		memory_put(&worker->config, worker->memory[i]);
+	if (worker->eventfd >= 0)
+		close(worker->eventfd);
+	pthread_cond_destroy(&worker->ordered);
+	pthread_mutex_destroy(&worker->lock);
+	free(worker->memory);
+	free(worker->orders);
+	free(worker->answers);
+	free(worker);
+}
+
+int slab_fd(const struct slab_worker *worker)
+{
+	return worker->eventfd;
+}
+
+static void order_put(struct slab_worker *worker, enum slab_order_kind kind, uint32_t slab)
+{
+	assert(slab < worker->config.slabs);
+	pthread_mutex_lock(&worker->lock);
+	assert(worker->order_count < worker->config.slabs);
+	worker->orders[(worker->order_head + worker->order_count++) % worker->config.slabs] =
+	        (struct slab_order){.kind = kind, .slab = slab};
+	pthread_cond_signal(&worker->ordered);
+	pthread_mutex_unlock(&worker->lock);
+}
+
+void slab_prepare(struct slab_worker *worker, uint32_t slab)
+{
+	order_put(worker, SLAB_PREPARE, slab);
+}
+
+void slab_clear(struct slab_worker *worker, uint32_t slab)
+{
+	order_put(worker, SLAB_CLEAR, slab);
+}
+
+bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer)
+{
+	eventfd_t ignored;
+	bool any;
+
+	pthread_mutex_lock(&worker->lock);
+	any = worker->answer_count;
+	if (any) {
+		*ret_answer = worker->answers[worker->answer_head];
+		worker->answer_head = (worker->answer_head + 1) % worker->config.slabs;
+		worker->answer_count--;
+	}
+	if (!worker->answer_count)
+		eventfd_read(worker->eventfd, &ignored);
+	pthread_mutex_unlock(&worker->lock);
+	return any;
+}

@@ -1,0 +1,53 @@
+/*
+ * slab: the memory of slabs.
+ *
+ * Theory of operation. A slab has memory only while it is leased: fresh anonymous pages when the lease begins, given
+ * back to the kernel when it ends. What one owner wrote can therefore not reach the next: the kernel zeroes every
+ * page between two mappings. Pages are populated at once, so that a page fault never stands in the way of a client,
+ * and only while the machine has more than a reserve of memory available: it is the operator's before it is ours.
+ *
+ * Threads. Populating 64 MiB takes tens of ms, which the thread that serves clients cannot spare; a worker does both
+ * populating and unmapping, in the order asked. slab_prepare(), slab_clear() and slab_answer() belong to the thread
+ * that opened the worker; orders and answers go through two bounded queues under one lock, an eventfd tells of
+ * answers. A slab has at most one order at a time, so the queues cannot overflow.
+ */
+#ifndef MEMSERVER_SLAB_H
+#define MEMSERVER_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct slab_config {
+	uint32_t slabs;        /* indexes are 0 .. slabs - 1 */
+	size_t bytes;          /* of one slab; a power of two, at least a page */
+	uint64_t reserve;      /* bytes that stay available on the machine, whatever is asked for */
+	bool huge;             /* take hugetlb pages while there are any */
+	bool lock;             /* mlock: never swapped out here */
+};
+
+enum slab_order_kind { SLAB_PREPARE, SLAB_CLEAR };
+
+struct slab_answer {
+	enum slab_order_kind kind;
+	uint32_t slab;
+	void *memory; /* PREPARE with status 0; NULL otherwise */
+	int status;   /* PREPARE: 0; -ENOMEM the machine needs its memory itself; -EPERM it may not be locked; ... */
+};
+
+struct slab_worker;
+
+/* Starts the worker; it inherits the caller's signal mask, which should block everything. -ENOMEM, -EMFILE, -EAGAIN. */
+int slab_open(const struct slab_config *config, struct slab_worker **ret_worker);
+/* Ends the worker and unmaps everything. Nothing is registered or reached by anybody any more. Takes NULL. */
+void slab_close(struct slab_worker *worker);
+
+/* Readable while there are answers. */
+int slab_fd(const struct slab_worker *worker);
+/* Orders memory for a slab that has none, or the end of a slab's memory. Answered once each, later. */
+void slab_prepare(struct slab_worker *worker, uint32_t slab);
+void slab_clear(struct slab_worker *worker, uint32_t slab);
+/* Takes one answer without waiting; false when there is none. */
+bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);
+
+#endif
