@@ -147,7 +147,8 @@ int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 static void auth_mac(const uint8_t *key, const void *input, size_t input_size, uint8_t *mac, size_t mac_size)
 {
 	static const uint8_t no_key[AUTH_KEY_SIZE];
-	if (sodium_init() < 0 || crypto_generichash(mac, mac_size, input, input_size, key ? key : no_key, AUTH_KEY_SIZE))
+	if (sodium_init() < 0 ||
+	    crypto_generichash(mac, mac_size, input, input_size, key ? key : no_key, AUTH_KEY_SIZE))
 		abort(); /* no system fails here; going on without proofs would be worse */
 }
 

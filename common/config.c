@@ -220,7 +220,8 @@ static char *line_next(char *line, int size, void *stream)
 		start = end;
 	size_t length = (size_t)(end - start);
 	if (length + 2 > (size_t)size) {
-		log_error("%s:%u: the line is too long; the most is %d characters", source->file, source->line, size - 2);
+		log_error("%s:%u: the line is too long; the most is %d characters", source->file, source->line,
+			  size - 2);
 		source->failed = true;
 		return NULL;
 	}
@@ -339,13 +340,13 @@ static int file_read(struct source *source, const char *path)
 
 int config_read_file(const struct config_setting *settings, const char *section, const char *path)
 {
-	struct source source = { .settings = settings, .section = section };
+	struct source source = {.settings = settings, .section = section};
 	return file_read(&source, path);
 }
 
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text)
 {
-	struct source source = { .settings = settings, .section = section, .file = name, .text = text };
+	struct source source = {.settings = settings, .section = section, .file = name, .text = text};
 	return text_read(&source);
 }
 
@@ -388,7 +389,7 @@ static int option_take(struct source *source, const char *argument, const char *
 int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		const char *file_option)
 {
-	struct source options = { .settings = settings };
+	struct source options = {.settings = settings};
 	const char *file_name = file_option ? file_option + strspn(file_option, "-") : NULL;
 	const char *file = NULL;
 	int at = 1;
@@ -409,7 +410,7 @@ int config_read(const struct config_setting *settings, const char *section, int 
 		at += taken;
 	}
 	if (file) {
-		struct source source = { .settings = settings, .section = section, .stronger = options.given };
+		struct source source = {.settings = settings, .section = section, .stronger = options.given};
 		if (file_read(&source, file) < 0)
 			return -EINVAL;
 	}

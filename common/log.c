@@ -25,14 +25,14 @@ static struct {
 	enum log_level level;
 	int fd;
 	bool journal;
-} settings = { .name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO };
+} settings = {.name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO};
 
 /* syslog(3)'s numbers, as sd-daemon(3) wants them. */
 static const char *const priorities[] = {
-	[LOG_LEVEL_ERROR] = "<3>",
-	[LOG_LEVEL_WARNING] = "<4>",
-	[LOG_LEVEL_INFO] = "<6>",
-	[LOG_LEVEL_DEBUG] = "<7>",
+    [LOG_LEVEL_ERROR] = "<3>",
+    [LOG_LEVEL_WARNING] = "<4>",
+    [LOG_LEVEL_INFO] = "<6>",
+    [LOG_LEVEL_DEBUG] = "<7>",
 };
 
 /*
@@ -86,8 +86,8 @@ static void log_line(enum log_level level, const char *format, va_list arguments
 		return;
 	int saved = errno;
 	char line[LOG_LINE_MAX];
-	int prefix = snprintf(line, LOG_LINE_MAX / 2, "%s%s: ", settings.journal ? priorities[level] : "",
-			      settings.name);
+	int prefix =
+	    snprintf(line, LOG_LINE_MAX / 2, "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
 	size_t length = prefix < 0 ? 0 : prefix < LOG_LINE_MAX / 2 ? (size_t)prefix : LOG_LINE_MAX / 2 - 1;
 	errno = saved; /* for %m */
 	log_append(line, &length, format, arguments);

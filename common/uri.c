@@ -79,7 +79,7 @@ static int uri_port_parse(const char *text, uint16_t *ret_port)
 
 int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri)
 {
-	struct uri uri = { .port = default_port };
+	struct uri uri = {.port = default_port};
 	const char *separator = strstr(text, "://");
 	if (!separator || uri_scheme_parse(text, (size_t)(separator - text), &uri))
 		return -EINVAL;

@@ -25,7 +25,7 @@ enum field_kind {
 	FIELD_BOOL,   /* one byte, 0 or 1 */
 	FIELD_REASON, /* 2 bytes, below WIRE_REASON_COUNT */
 	FIELD_BYTES,
-	FIELD_ZERO,   /* reserved */
+	FIELD_ZERO, /* reserved */
 };
 
 struct field {
@@ -33,13 +33,22 @@ struct field {
 	uint16_t place; /* in the C struct; nothing for FIELD_ZERO */
 };
 
-#define PLACED(kind, type, member) { kind, sizeof(((type *)0)->member), offsetof(type, member) }
+#define PLACED(kind, type, member)                                                                                     \
+	{                                                                                                              \
+		kind, sizeof(((type *)0)->member), offsetof(type, member)                                              \
+	}
 #define NUMBER(type, member) PLACED(FIELD_NUMBER, type, member)
 #define BOOL(type, member) PLACED(FIELD_BOOL, type, member)
 #define REASON(type, member) PLACED(FIELD_REASON, type, member)
 #define BYTES(type, member) PLACED(FIELD_BYTES, type, member)
-#define ZERO(size) { FIELD_ZERO, size, 0 }
-#define END { 0, 0, 0 }
+#define ZERO(size)                                                                                                     \
+	{                                                                                                              \
+		FIELD_ZERO, size, 0                                                                                    \
+	}
+#define END                                                                                                            \
+	{                                                                                                              \
+		0, 0, 0                                                                                                \
+	}
 
 /* --- Numbers and fields ---------------------------------------------------------------------------------- */
 
@@ -145,10 +154,13 @@ static int fields_decode(const struct field *fields, const uint8_t *bytes, void 
 #define HELLO_ROLE_AT 6
 #define HELLO_HEADER_SIZE 8
 
-static const struct field hello_fields[] = { BYTES(struct wire_hello, id), END };
-static const struct field session_fields[] = { BYTES(struct wire_hello, nonce), ZERO(16), END };
+static const struct field hello_fields[] = {BYTES(struct wire_hello, id), END};
+static const struct field session_fields[] = {BYTES(struct wire_hello, nonce), ZERO(16), END};
 static const struct field attach_fields[] = {
-	NUMBER(struct wire_hello, counter), BYTES(struct wire_hello, mac), ZERO(8), END,
+    NUMBER(struct wire_hello, counter),
+    BYTES(struct wire_hello, mac),
+    ZERO(8),
+    END,
 };
 static_assert(HELLO_HEADER_SIZE + WIRE_ID_SIZE + WIRE_NONCE_SIZE + 16 == WIRE_HELLO_SIZE, "a session's hello");
 static_assert(HELLO_HEADER_SIZE + WIRE_ID_SIZE + 8 + WIRE_ATTACH_MAC_SIZE + 8 == WIRE_HELLO_SIZE, "an attach's hello");
@@ -173,8 +185,8 @@ int wire_decode_hello(const void *data, size_t size, struct wire_hello *ret_hell
 	if (size < HELLO_HEADER_SIZE || get_number(bytes, 4) != WIRE_MAGIC)
 		return -EPROTO;
 	struct wire_hello hello = {
-		.version = (uint16_t)get_number(bytes + HELLO_VERSION_AT, 2),
-		.role = bytes[HELLO_ROLE_AT],
+	    .version = (uint16_t)get_number(bytes + HELLO_VERSION_AT, 2),
+	    .role = bytes[HELLO_ROLE_AT],
 	};
 	if (hello.version != WIRE_VERSION) {
 		ret_hello->version = hello.version;
@@ -193,7 +205,9 @@ int wire_decode_hello(const void *data, size_t size, struct wire_hello *ret_hell
 }
 
 static const struct field reject_fields[] = {
-	REASON(struct wire_reject, reason), NUMBER(struct wire_reject, detail), END,
+    REASON(struct wire_reject, reason),
+    NUMBER(struct wire_reject, detail),
+    END,
 };
 static_assert(4 + 2 + 2 == WIRE_REJECT_SIZE, "a reject");
 
@@ -206,7 +220,7 @@ size_t wire_encode_reject(const struct wire_reject *reject, uint8_t bytes[WIRE_R
 int wire_decode_reject(const void *data, size_t size, struct wire_reject *ret_reject)
 {
 	const uint8_t *bytes = data;
-	struct wire_reject reject = { 0 };
+	struct wire_reject reject = {0};
 	if (size != WIRE_REJECT_SIZE || get_number(bytes, 4) != WIRE_MAGIC)
 		return -EPROTO;
 	if (fields_decode(reject_fields, bytes + 4, &reject))
@@ -222,25 +236,34 @@ int wire_decode_reject(const void *data, size_t size, struct wire_reject *ret_re
 #define CAPACITY_SIZE 32
 #define CAPACITY(member)                                                                                               \
 	NUMBER(M, member.donated), NUMBER(M, member.leased), NUMBER(M, member.slab_bytes), NUMBER(M, member.clients),  \
-		ZERO(4)
+	    ZERO(4)
 
-static const struct field challenge_fields[] = { BYTES(M, challenge.nonce), BOOL(M, challenge.needs_key), ZERO(7), END };
+static const struct field challenge_fields[] = {BYTES(M, challenge.nonce), BOOL(M, challenge.needs_key), ZERO(7), END};
 static const struct field proof_fields[] = {
-	BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), END,
+    BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), END,
 };
 static const struct field welcome_fields[] = {
-	BYTES(M, welcome.mac), NUMBER(M, welcome.grace_ms), NUMBER(M, welcome.heartbeat_ms), CAPACITY(welcome.capacity), END,
+    BYTES(M, welcome.mac),
+    NUMBER(M, welcome.grace_ms),
+    NUMBER(M, welcome.heartbeat_ms),
+    CAPACITY(welcome.capacity),
+    END,
 };
-static const struct field refused_fields[] = { REASON(M, refused.reason), ZERO(6), END };
+static const struct field refused_fields[] = {REASON(M, refused.reason), ZERO(6), END};
 static const struct field granted_fields[] = {
-	NUMBER(M, granted.slab), NUMBER(M, granted.address),	 NUMBER(M, granted.bytes),
-	NUMBER(M, granted.rkey), ZERO(4), CAPACITY(granted.capacity), END,
+    NUMBER(M, granted.slab),
+    NUMBER(M, granted.address),
+    NUMBER(M, granted.bytes),
+    NUMBER(M, granted.rkey),
+    ZERO(4),
+    CAPACITY(granted.capacity),
+    END,
 };
-static const struct field denied_fields[] = { REASON(M, denied.reason), ZERO(6), CAPACITY(denied.capacity), END };
-static const struct field release_fields[] = { NUMBER(M, release.slab), END };
-static const struct field released_fields[] = { NUMBER(M, released.slab), CAPACITY(released.capacity), END };
-static const struct field status_reply_fields[] = { CAPACITY(status_reply.capacity), END };
-static const struct field no_fields[] = { END };
+static const struct field denied_fields[] = {REASON(M, denied.reason), ZERO(6), CAPACITY(denied.capacity), END};
+static const struct field release_fields[] = {NUMBER(M, release.slab), END};
+static const struct field released_fields[] = {NUMBER(M, released.slab), CAPACITY(released.capacity), END};
+static const struct field status_reply_fields[] = {CAPACITY(status_reply.capacity), END};
+static const struct field no_fields[] = {END};
 
 #define NO_CAPACITY 0
 
@@ -251,20 +274,20 @@ static const struct layout {
 	uint16_t body_size;
 	uint16_t capacity; /* place of the struct wire_capacity it carries, or NO_CAPACITY */
 } layouts[WIRE_TYPE_COUNT] = {
-	[WIRE_CHALLENGE] = { "challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY },
-	[WIRE_PROOF] = { "proof", proof_fields, WIRE_MAC_SIZE + 8, NO_CAPACITY },
-	[WIRE_WELCOME] = { "welcome", welcome_fields, WIRE_MAC_SIZE + 8 + CAPACITY_SIZE, offsetof(M, welcome.capacity) },
-	[WIRE_REFUSED] = { "refused", refused_fields, 8, NO_CAPACITY },
-	[WIRE_LEASE] = { "lease", no_fields, 0, NO_CAPACITY },
-	[WIRE_GRANTED] = { "granted", granted_fields, 32 + CAPACITY_SIZE, offsetof(M, granted.capacity) },
-	[WIRE_DENIED] = { "denied", denied_fields, 8 + CAPACITY_SIZE, offsetof(M, denied.capacity) },
-	[WIRE_RELEASE] = { "release", release_fields, 8, NO_CAPACITY },
-	[WIRE_RELEASED] = { "released", released_fields, 8 + CAPACITY_SIZE, offsetof(M, released.capacity) },
-	[WIRE_STATUS] = { "status", no_fields, 0, NO_CAPACITY },
-	[WIRE_STATUS_REPLY] = { "status reply", status_reply_fields, CAPACITY_SIZE, offsetof(M, status_reply.capacity) },
-	[WIRE_PING] = { "ping", no_fields, 0, NO_CAPACITY },
-	[WIRE_PONG] = { "pong", no_fields, 0, NO_CAPACITY },
-	[WIRE_BYE] = { "bye", no_fields, 0, NO_CAPACITY },
+    [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
+    [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 8, NO_CAPACITY},
+    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 8 + CAPACITY_SIZE, offsetof(M, welcome.capacity)},
+    [WIRE_REFUSED] = {"refused", refused_fields, 8, NO_CAPACITY},
+    [WIRE_LEASE] = {"lease", no_fields, 0, NO_CAPACITY},
+    [WIRE_GRANTED] = {"granted", granted_fields, 32 + CAPACITY_SIZE, offsetof(M, granted.capacity)},
+    [WIRE_DENIED] = {"denied", denied_fields, 8 + CAPACITY_SIZE, offsetof(M, denied.capacity)},
+    [WIRE_RELEASE] = {"release", release_fields, 8, NO_CAPACITY},
+    [WIRE_RELEASED] = {"released", released_fields, 8 + CAPACITY_SIZE, offsetof(M, released.capacity)},
+    [WIRE_STATUS] = {"status", no_fields, 0, NO_CAPACITY},
+    [WIRE_STATUS_REPLY] = {"status reply", status_reply_fields, CAPACITY_SIZE, offsetof(M, status_reply.capacity)},
+    [WIRE_PING] = {"ping", no_fields, 0, NO_CAPACITY},
+    [WIRE_PONG] = {"pong", no_fields, 0, NO_CAPACITY},
+    [WIRE_BYE] = {"bye", no_fields, 0, NO_CAPACITY},
 };
 static_assert(HEADER_SIZE + WIRE_MAC_SIZE + 8 + CAPACITY_SIZE <= WIRE_MESSAGE_MAX, "the largest, a welcome, fits");
 static_assert(WIRE_BYE + 1 == WIRE_TYPE_COUNT, "every type has its layout");
@@ -337,16 +360,16 @@ const char *wire_type_name(unsigned type)
 const char *wire_reason_name(unsigned reason)
 {
 	static const char *const names[] = {
-		[WIRE_REASON_NONE] = "no reason given",
-		[WIRE_REASON_VERSION] = "another protocol version",
-		[WIRE_REASON_MALFORMED] = "malformed message",
-		[WIRE_REASON_KEY] = "wrong key",
-		[WIRE_REASON_KEY_NEEDED] = "a key is needed",
-		[WIRE_REASON_KEY_UNKNOWN] = "the donor has no key",
-		[WIRE_REASON_FULL] = "full",
-		[WIRE_REASON_NO_SESSION] = "no such session",
-		[WIRE_REASON_REPLAY] = "replayed",
-		[WIRE_REASON_LEAVING] = "shutting down",
+	    [WIRE_REASON_NONE] = "no reason given",
+	    [WIRE_REASON_VERSION] = "another protocol version",
+	    [WIRE_REASON_MALFORMED] = "malformed message",
+	    [WIRE_REASON_KEY] = "wrong key",
+	    [WIRE_REASON_KEY_NEEDED] = "a key is needed",
+	    [WIRE_REASON_KEY_UNKNOWN] = "the donor has no key",
+	    [WIRE_REASON_FULL] = "full",
+	    [WIRE_REASON_NO_SESSION] = "no such session",
+	    [WIRE_REASON_REPLAY] = "replayed",
+	    [WIRE_REASON_LEAVING] = "shutting down",
 	};
 	static_assert(sizeof names / sizeof *names == WIRE_REASON_COUNT, "every reason has its name");
 	return reason < WIRE_REASON_COUNT ? names[reason] : "unknown reason";

@@ -1,0 +1,198 @@
+/* auth: proofs depend on everything they should, each has its own meaning; key files are made and read safely. */
+#include "common/auth.h"
+#include "common/random.h"
+#include "tests/tap.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/farpage-test-auth-XXXXXX";
+static char path[64], other[64];
+
+static void file_write(const char *name, const char *text, mode_t mode)
+{
+	unlink(name);
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) || fchmod(fd, mode) || close(fd))
+		abort();
+}
+
+#define HEX "00112233445566778899aabbccddeeffFFEEDDCCBBAA99887766554433221100"
+
+static void test_key_create(void)
+{
+	uint8_t key[AUTH_KEY_SIZE], second[AUTH_KEY_SIZE];
+	struct stat stat_before, stat_after;
+	mode_t umask_before = umask(0777);
+	ok(auth_key_create(path) == 0, "a key is made");
+	umask(umask_before);
+	stat(path, &stat_before);
+	ok((stat_before.st_mode & 07777) == 0600, "mode 0600 whatever the umask");
+	ok(stat_before.st_size == 65, "64 digits and a newline");
+	ok(auth_key_load(path, key) == 0, "it is read back");
+	ok(auth_key_create(path) == -EEXIST, "a key that is there is not overwritten");
+	stat(path, &stat_after);
+	ok(auth_key_load(path, second) == 0 && !memcmp(key, second, sizeof key) &&
+	       stat_after.st_ino == stat_before.st_ino,
+	   "and left alone");
+	unlink(path);
+	ok(auth_key_create(path) == 0 && !auth_key_load(path, second) && memcmp(key, second, sizeof key),
+	   "another key is different");
+	unlink(path);
+	ok(!symlink(other, path), "a link in the place");
+	ok(auth_key_create(path) == -EEXIST && access(other, F_OK) < 0, "no symbolic link is followed");
+	unlink(path);
+	ok(auth_key_create("/nonexistent-directory/key") == -ENOENT, "no such directory");
+}
+
+static void test_key_load(void)
+{
+	uint8_t key[AUTH_KEY_SIZE], expected[AUTH_KEY_SIZE];
+	static const char *const not_keys[] = {"",
+					       "\n",
+					       "00",
+					       HEX "\n\n",
+					       HEX " ",
+					       " " HEX,
+					       HEX "0",
+					       "g" HEX "\n",
+					       "zz112233445566778899aabbccddeeffffeeddccbbaa99887766554433221100\n",
+					       "0000000000000000000000000000000000000000000000000000000000000000\n"};
+	sodium_hex2bin(expected, sizeof expected, HEX, 64, NULL, NULL, NULL);
+	file_write(path, HEX "\n", 0600);
+	ok(auth_key_load(path, key) == 0 && !memcmp(key, expected, sizeof key), "digits of either case");
+	file_write(path, HEX, 0400);
+	ok(auth_key_load(path, key) == 0, "without a newline, read-only");
+	for (unsigned i = 0; i < sizeof not_keys / sizeof *not_keys; i++) {
+		file_write(path, not_keys[i], 0600);
+		memset(key, 0x5a, sizeof key);
+		ok(auth_key_load(path, key) == -EINVAL && key[0] == 0x5a && key[31] == 0x5a, "text %u is no key", i);
+	}
+	static const mode_t open_modes[] = {0640, 0604, 0660, 0606, 0610, 0601, 0644};
+	for (unsigned i = 0; i < sizeof open_modes / sizeof *open_modes; i++) {
+		file_write(path, HEX "\n", open_modes[i]);
+		ok(auth_key_load(path, key) == -EPERM, "mode %o is refused", open_modes[i]);
+	}
+	unlink(path);
+	ok(auth_key_load(path, key) == -ENOENT, "no file");
+	ok(auth_key_load(directory, key) == -EINVAL, "a directory is no key");
+	ok(!mkfifo(path, 0600) && auth_key_load(path, key) == -EINVAL, "a FIFO is no key, and not waited for");
+	unlink(path);
+}
+
+static void test_macs_differ(void)
+{
+	struct auth_session session;
+	uint8_t key[AUTH_KEY_SIZE], macs[3][WIRE_MAC_SIZE], again[WIRE_MAC_SIZE], none[WIRE_MAC_SIZE];
+	static const uint8_t zero_key[AUTH_KEY_SIZE];
+	random_secret(key, sizeof key);
+	random_secret(&session, sizeof session);
+	auth_client_mac(key, &session, macs[0]);
+	auth_donor_mac(key, &session, macs[1]);
+	auth_session_key(key, &session, macs[2]);
+	auth_client_mac(key, &session, again);
+	ok(auth_mac_equal(macs[0], again, WIRE_MAC_SIZE), "the same is the same");
+	ok(!auth_mac_equal(macs[0], macs[1], WIRE_MAC_SIZE) && !auth_mac_equal(macs[0], macs[2], WIRE_MAC_SIZE) &&
+	       !auth_mac_equal(macs[1], macs[2], WIRE_MAC_SIZE),
+	   "client's proof, donor's proof and session key differ");
+	auth_client_mac(NULL, &session, none);
+	auth_client_mac(zero_key, &session, again);
+	ok(auth_mac_equal(none, again, WIRE_MAC_SIZE) && !auth_mac_equal(none, macs[0], WIRE_MAC_SIZE),
+	   "no key is the all-zero key, and not this one");
+	unsigned same = 0;
+	for (unsigned bit = 0; bit < 8 * sizeof session; bit++) {
+		struct auth_session changed = session;
+		((uint8_t *)&changed)[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		auth_client_mac(key, &changed, again);
+		same += auth_mac_equal(again, macs[0], WIRE_MAC_SIZE);
+	}
+	ok(same == 0, "each bit of id and nonces counts");
+	for (unsigned bit = 0; bit < 8 * sizeof key; bit++) {
+		uint8_t changed[AUTH_KEY_SIZE];
+		memcpy(changed, key, sizeof key);
+		changed[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		auth_client_mac(changed, &session, again);
+		same += auth_mac_equal(again, macs[0], WIRE_MAC_SIZE);
+	}
+	ok(same == 0, "each bit of the key counts");
+}
+
+static void test_attach(void)
+{
+	uint8_t key[AUTH_KEY_SIZE], id[WIRE_ID_SIZE], mac[WIRE_ATTACH_MAC_SIZE], again[WIRE_ATTACH_MAC_SIZE];
+	unsigned same = 0;
+	random_secret(key, sizeof key);
+	random_secret(id, sizeof id);
+	auth_attach_mac(key, id, 1, mac);
+	auth_attach_mac(key, id, 1, again);
+	ok(auth_mac_equal(mac, again, sizeof mac), "the same is the same");
+	for (unsigned bit = 0; bit < 64; bit++) {
+		auth_attach_mac(key, id, 1 ^ 1ull << bit, again);
+		same += auth_mac_equal(mac, again, sizeof mac);
+	}
+	ok(same == 0, "each bit of the counter counts");
+	id[0] ^= 1;
+	auth_attach_mac(key, id, 1, again);
+	ok(!auth_mac_equal(mac, again, sizeof mac), "the id counts");
+}
+
+static void test_equal(void)
+{
+	uint8_t a[32] = {0}, b[32] = {0};
+	unsigned wrong = 0;
+	ok(auth_mac_equal(a, b, 32), "equal");
+	for (unsigned bit = 0; bit < 256; bit++) {
+		b[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		wrong += auth_mac_equal(a, b, 32);
+		b[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	ok(wrong == 0, "one bit off is not equal");
+	b[31] = 1;
+	ok(auth_mac_equal(a, b, 31), "only the size asked for is compared");
+}
+
+static void *mac_many(void *argument)
+{
+	static const struct auth_session session;
+	uint8_t key[AUTH_KEY_SIZE];
+	memset(key, 7, sizeof key);
+	for (unsigned i = 0; i < 200; i++)
+		auth_donor_mac(key, &session, argument);
+	return NULL;
+}
+
+/* First in the program: the library is then not initialised yet. */
+static void test_threads(void)
+{
+	pthread_t threads[4];
+	uint8_t macs[4][WIRE_MAC_SIZE];
+	bool same = true;
+	for (unsigned i = 0; i < 4; i++) {
+		if (pthread_create(&threads[i], NULL, mac_many, macs[i]))
+			abort();
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		same = same && !memcmp(macs[i], macs[0], WIRE_MAC_SIZE);
+	}
+	ok(same, "four threads at once agree");
+}
+
+int main(void)
+{
+	test_threads();
+	if (!mkdtemp(directory))
+		return tap_skip_all("no temporary directory");
+	snprintf(path, sizeof path, "%s/key", directory);
+	snprintf(other, sizeof other, "%s/other", directory);
+	test_key_create();
+	test_key_load();
+	test_macs_differ();
+	test_attach();
+	test_equal();
+	rmdir(directory);
+	return tap_done();
+}

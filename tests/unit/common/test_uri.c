@@ -1,0 +1,91 @@
+/* uri: addresses as people write them are taken apart, everything else is refused and writes nothing. */
+#include "common/uri.h"
+#include "tests/tap.h"
+#include <errno.h>
+
+static void test_parse(void)
+{
+	static const struct {
+		const char *text, *scheme, *host;
+		uint16_t port;
+	} good[] = {
+	    {"tcp://127.0.0.1:7470", "tcp", "127.0.0.1", 7470},
+	    {"tcp://127.0.0.1", "tcp", "127.0.0.1", 99},
+	    {"tcp://127.0.0.1:0", "tcp", "127.0.0.1", 0},
+	    {"TCP://donor-1.example.org:65535", "tcp", "donor-1.example.org", 65535},
+	    {"fault+tcp://localhost:1", "fault+tcp", "localhost", 1},
+	    {"rdma://[::1]:7470", "rdma", "::1", 7470},
+	    {"rdma://[fe80::1%eth0]", "rdma", "fe80::1%eth0", 99},
+	    {"tcp://[::ffff:10.0.0.7]:5", "tcp", "::ffff:10.0.0.7", 5},
+	    {"auto://under_score", "auto", "under_score", 99},
+	    {"tcp://1st", "tcp", "1st", 99},
+	};
+	for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
+		struct uri uri;
+		int error = uri_parse(good[i].text, 99, &uri);
+		ok(!error && !strcmp(uri.scheme, good[i].scheme) && !strcmp(uri.host, good[i].host) &&
+		       uri.port == good[i].port,
+		   "%s", good[i].text);
+	}
+}
+
+static void test_refuse(void)
+{
+	static const char *const bad[] = {
+	    "",
+	    "tcp",
+	    "tcp:",
+	    "tcp://",
+	    "://host",
+	    "127.0.0.1:7470",
+	    "1tcp://host",
+	    "t cp://host",
+	    "tcp://host:",
+	    "tcp://host:x",
+	    "tcp://host:-1",
+	    "tcp://host: 1",
+	    "tcp://host:65536",
+	    "tcp://host:000001",
+	    "tcp://host:1/",
+	    "tcp://host/",
+	    "tcp://user@host",
+	    "tcp://ho st",
+	    "tcp://::1:7470",
+	    "tcp://[::1",
+	    "tcp://[",
+	    "tcp://[]",
+	    "tcp://[]:1",
+	    "tcp://[::1]x",
+	    "tcp://[::1]1",
+	    "tcp://[1.2.3.4]",
+	    "tcp://[::1%]",
+	    "tcp://[::g]",
+	    "tcp://[host]",
+	    "tcp://10.0.0.256",
+	    "tcp://10.0.0",
+	    "tcp://1",
+	    "a-scheme-too-long-to-be-one://host",
+	};
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct uri uri = {.port = 7};
+		ok(uri_parse(bad[i], 99, &uri) == -EINVAL && uri.port == 7 && !uri.host[0], "'%s' is refused", bad[i]);
+	}
+}
+
+static void test_long_host(void)
+{
+	char text[URI_HOST_MAX + 16] = "tcp://";
+	struct uri uri;
+	memset(text + 6, 'a', URI_HOST_MAX - 1);
+	ok(!uri_parse(text, 1, &uri) && strlen(uri.host) == URI_HOST_MAX - 1, "the longest host");
+	text[6 + URI_HOST_MAX - 1] = 'a';
+	ok(uri_parse(text, 1, &uri) == -EINVAL, "a host one longer is refused");
+}
+
+int main(void)
+{
+	test_parse();
+	test_refuse();
+	test_long_host();
+	return tap_done();
+}

@@ -1,0 +1,416 @@
+/* wire: every message comes back as it was sent, and every byte that is not as it must be is refused. */
+#include "common/random.h"
+#include "farpage/fabric.h"
+#include "farpage/wire.h"
+#include "tests/tap.h"
+#include <assert.h>
+#include <errno.h>
+
+static_assert(WIRE_HELLO_SIZE == FABRIC_PRIVATE_MAX, "a hello fills what a connect carries");
+static_assert(WIRE_REJECT_SIZE <= FABRIC_PRIVATE_MAX, "a reject fits");
+static_assert(WIRE_MESSAGE_MAX == FABRIC_MESSAGE_MAX, "a message is a message");
+
+static struct random_state randomness;
+
+static void random_bytes(uint8_t *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (uint8_t)random_next(&randomness);
+}
+
+static struct wire_capacity random_capacity(void)
+{
+	uint64_t donated = random_next(&randomness) >> 8;
+	return (struct wire_capacity){
+	    .donated = donated,
+	    .leased = random_below(&randomness, donated + 1),
+	    .slab_bytes = 4096ull << random_below(&randomness, 40),
+	    .clients = (uint32_t)random_next(&randomness),
+	};
+}
+
+/* A good message of @type with random contents. */
+static struct wire_message random_message(unsigned type)
+{
+	struct wire_message message;
+	memset(&message, 0, sizeof message);
+	message.type = (uint16_t)type;
+	message.request = (uint32_t)random_next(&randomness);
+	switch (type) {
+	case WIRE_CHALLENGE:
+		random_bytes(message.challenge.nonce, WIRE_NONCE_SIZE);
+		message.challenge.needs_key = random_next(&randomness) & 1;
+		break;
+	case WIRE_PROOF:
+		random_bytes(message.proof.mac, WIRE_MAC_SIZE);
+		message.proof.has_key = random_next(&randomness) & 1;
+		message.proof.grace_ms = (uint32_t)random_next(&randomness);
+		break;
+	case WIRE_WELCOME:
+		random_bytes(message.welcome.mac, WIRE_MAC_SIZE);
+		message.welcome.grace_ms = (uint32_t)random_next(&randomness);
+		message.welcome.heartbeat_ms = (uint32_t)random_next(&randomness);
+		message.welcome.capacity = random_capacity();
+		break;
+	case WIRE_REFUSED:
+		message.refused.reason = (uint16_t)random_below(&randomness, WIRE_REASON_COUNT);
+		break;
+	case WIRE_GRANTED:
+		message.granted.slab = random_next(&randomness);
+		message.granted.address = random_next(&randomness) >> 1;
+		message.granted.bytes = 4096 * (1 + random_below(&randomness, 1 << 20));
+		message.granted.rkey = (uint32_t)random_next(&randomness);
+		message.granted.capacity = random_capacity();
+		break;
+	case WIRE_DENIED:
+		message.denied.reason = (uint16_t)random_below(&randomness, WIRE_REASON_COUNT);
+		message.denied.capacity = random_capacity();
+		break;
+	case WIRE_RELEASE:
+		message.release.slab = random_next(&randomness);
+		break;
+	case WIRE_RELEASED:
+		message.released.slab = random_next(&randomness);
+		message.released.capacity = random_capacity();
+		break;
+	case WIRE_STATUS_REPLY:
+		message.status_reply.capacity = random_capacity();
+		break;
+	}
+	return message;
+}
+
+/* Is @object left as memset(0x5a) made it? */
+static bool is_untouched(const void *object, size_t size)
+{
+	const uint8_t *bytes = object;
+	for (size_t i = 0; i < size; i++) {
+		if (bytes[i] != 0x5a)
+			return false;
+	}
+	return true;
+}
+
+static bool refuses(const uint8_t *bytes, size_t size)
+{
+	struct wire_message message;
+	memset(&message, 0x5a, sizeof message);
+	return wire_decode(bytes, size, &message) == -EPROTO && is_untouched(&message, sizeof message);
+}
+
+static void test_round_trip(void)
+{
+	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++) {
+		unsigned bad = 0;
+		for (unsigned i = 0; i < 200; i++) {
+			struct wire_message sent = random_message(type), came;
+			uint8_t bytes[WIRE_MESSAGE_MAX];
+			size_t size = wire_encode(&sent, bytes);
+			bad +=
+			    size > sizeof bytes || wire_decode(bytes, size, &came) || memcmp(&came, &sent, sizeof sent);
+		}
+		ok(bad == 0, "%s: comes back as it was sent", wire_type_name(type));
+	}
+}
+
+static void test_sizes(void)
+{
+	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++) {
+		struct wire_message message = random_message(type);
+		uint8_t bytes[WIRE_MESSAGE_MAX + 1] = {0};
+		size_t right = wire_encode(&message, bytes);
+		unsigned accepted = 0;
+		for (size_t size = 0; size <= sizeof bytes; size++)
+			accepted += size != right && !refuses(bytes, size);
+		/* Nor when the header claims the wrong size along with it. */
+		for (size_t size = 8; size <= WIRE_MESSAGE_MAX; size++) {
+			bytes[2] = (uint8_t)size;
+			bytes[3] = (uint8_t)(size >> 8);
+			accepted += size != right && (!refuses(bytes, size) || !refuses(bytes, right));
+		}
+		ok(accepted == 0, "%s: any other size is refused", wire_type_name(type));
+	}
+}
+
+/* What is accepted means something: encoded again it gives the same bytes. So no reserved byte goes unseen. */
+static void test_flipped_bits(void)
+{
+	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++) {
+		struct wire_message message = random_message(type), came;
+		uint8_t bytes[WIRE_MESSAGE_MAX], again[WIRE_MESSAGE_MAX];
+		size_t size = wire_encode(&message, bytes);
+		unsigned lost = 0;
+		for (unsigned bit = 0; bit < 8 * size; bit++) {
+			bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			if (!wire_decode(bytes, size, &came))
+				lost += wire_encode(&came, again) != size || memcmp(bytes, again, size);
+			else
+				lost += !refuses(bytes, size);
+			bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+		ok(lost == 0, "%s: every flipped bit is refused or seen", wire_type_name(type));
+	}
+}
+
+/* Places of reserved bytes, written down here a second time on purpose. */
+static const struct {
+	uint8_t type, first, count;
+} reserved[] = {
+    {WIRE_CHALLENGE, 8 + 17, 7}, {WIRE_PROOF, 8 + 33, 3},        {WIRE_WELCOME, 8 + 68, 4}, {WIRE_REFUSED, 8 + 2, 6},
+    {WIRE_GRANTED, 8 + 28, 4},   {WIRE_GRANTED, 8 + 60, 4},      {WIRE_DENIED, 8 + 2, 6},   {WIRE_DENIED, 8 + 36, 4},
+    {WIRE_RELEASED, 8 + 36, 4},  {WIRE_STATUS_REPLY, 8 + 28, 4},
+};
+
+static void test_reserved(void)
+{
+	for (unsigned i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+		struct wire_message message = random_message(reserved[i].type);
+		uint8_t bytes[WIRE_MESSAGE_MAX];
+		size_t size = wire_encode(&message, bytes);
+		unsigned accepted = 0;
+		for (unsigned bit = 8u * reserved[i].first; bit < 8u * (reserved[i].first + reserved[i].count); bit++) {
+			bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			accepted += !refuses(bytes, size);
+			bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+		ok(accepted == 0, "%s: reserved bytes at %u", wire_type_name(reserved[i].type), reserved[i].first);
+	}
+}
+
+/* Encodes @message, nonsense or not (the encoder does not look), and says whether the decoder refuses it. */
+static bool is_refused(const struct wire_message *message)
+{
+	uint8_t bytes[WIRE_MESSAGE_MAX];
+	return refuses(bytes, wire_encode(message, bytes));
+}
+
+static void test_capacity(void)
+{
+	static const struct {
+		struct wire_capacity capacity;
+		bool good;
+		const char *why;
+	} cases[] = {
+	    {{0, 0, 0, 0}, true, "all zero"},
+	    {{100, 100, 4096, 1}, true, "all leased"},
+	    {{0, 0, 64 << 20, 0}, true, "nothing donated"},
+	    {{UINT64_MAX, UINT64_MAX, 1ull << 63, UINT32_MAX}, true, "the largest"},
+	    {{100, 101, 4096, 1}, false, "more leased than donated"},
+	    {{100, 0, 0, 0}, false, "donated, but no slab size"},
+	    {{0, 0, 0, 1}, false, "clients, but no slab size"},
+	    {{100, 0, 2048, 0}, false, "a slab below a page"},
+	    {{100, 0, 1, 0}, false, "a slab of one byte"},
+	    {{100, 0, 3 * 4096, 0}, false, "three pages"},
+	    {{100, 0, 4097, 0}, false, "not whole pages"},
+	};
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct wire_message messages[] = {
+		    {.type = WIRE_WELCOME, .welcome.capacity = cases[i].capacity},
+		    {.type = WIRE_GRANTED, .granted = {.bytes = 4096, .capacity = cases[i].capacity}},
+		    {.type = WIRE_DENIED, .denied.capacity = cases[i].capacity},
+		    {.type = WIRE_RELEASED, .released.capacity = cases[i].capacity},
+		    {.type = WIRE_STATUS_REPLY, .status_reply.capacity = cases[i].capacity},
+		};
+		unsigned wrong = 0;
+		for (unsigned j = 0; j < sizeof messages / sizeof *messages; j++)
+			wrong += is_refused(&messages[j]) == cases[i].good;
+		ok(wrong == 0, "capacity: %s is %s", cases[i].why, cases[i].good ? "accepted" : "refused");
+	}
+}
+
+static void test_fields(void)
+{
+	static const struct {
+		uint64_t address, bytes;
+		bool good;
+	} grants[] = {
+	    {0, 0, false},
+	    {0, 4095, false},
+	    {0, 4097, false},
+	    {0, 2048, false},
+	    {4096, 4096, true},
+	    {UINT64_MAX - 4095, 4096, true},
+	    {UINT64_MAX - 4094, 4096, false},
+	    {8192, UINT64_MAX & ~4095ull, false},
+	};
+	for (unsigned i = 0; i < sizeof grants / sizeof *grants; i++) {
+		struct wire_message message = {.type = WIRE_GRANTED};
+		message.granted.address = grants[i].address;
+		message.granted.bytes = grants[i].bytes;
+		ok(is_refused(&message) != grants[i].good, "granted: %llx bytes at %llx",
+		   (unsigned long long)grants[i].bytes, (unsigned long long)grants[i].address);
+	}
+	struct wire_message message = {.type = WIRE_REFUSED, .refused.reason = WIRE_REASON_COUNT};
+	ok(is_refused(&message), "refused: a reason that does not exist");
+	message = (struct wire_message){.type = WIRE_DENIED, .denied.reason = UINT16_MAX};
+	ok(is_refused(&message), "denied: a reason that does not exist");
+	message = (struct wire_message){.type = WIRE_CHALLENGE, .challenge.needs_key = 2};
+	ok(is_refused(&message), "challenge: neither needed nor not");
+	message = (struct wire_message){.type = WIRE_PROOF, .proof.has_key = 255};
+	ok(is_refused(&message), "proof: neither a key nor none");
+	unsigned accepted = 0;
+	for (unsigned type = 0; type <= UINT16_MAX; type++) {
+		uint8_t bytes[8] = {(uint8_t)type, (uint8_t)(type >> 8), 8};
+		accepted += (type == 0 || type >= WIRE_TYPE_COUNT) && !refuses(bytes, sizeof bytes);
+	}
+	ok(accepted == 0, "no other type is accepted");
+}
+
+static struct wire_hello random_hello(unsigned role)
+{
+	struct wire_hello hello;
+	memset(&hello, 0, sizeof hello);
+	hello.version = WIRE_VERSION;
+	hello.role = (uint8_t)role;
+	random_bytes(hello.id, sizeof hello.id);
+	if (role == WIRE_SESSION) {
+		random_bytes(hello.nonce, sizeof hello.nonce);
+	} else {
+		random_bytes(hello.mac, sizeof hello.mac);
+		hello.counter = random_next(&randomness);
+	}
+	return hello;
+}
+
+static bool hello_refused(const uint8_t *bytes, size_t size)
+{
+	struct wire_hello hello;
+	memset(&hello, 0x5a, sizeof hello);
+	return wire_decode_hello(bytes, size, &hello) == -EPROTO && is_untouched(&hello, sizeof hello);
+}
+
+static void test_hello(unsigned role)
+{
+	struct wire_hello sent = random_hello(role), came;
+	uint8_t bytes[WIRE_HELLO_SIZE + 1] = {0}, again[WIRE_HELLO_SIZE];
+	size_t size = wire_encode_hello(&sent, bytes);
+	memset(&came, 0, sizeof came);
+	ok(size == WIRE_HELLO_SIZE && !wire_decode_hello(bytes, size, &came) && came.version == sent.version &&
+	       came.role == sent.role && came.counter == sent.counter && !memcmp(came.id, sent.id, sizeof sent.id) &&
+	       !memcmp(came.nonce, sent.nonce, sizeof sent.nonce) && !memcmp(came.mac, sent.mac, sizeof sent.mac),
+	   "role %u: comes back as it was sent", role);
+	unsigned wrong = 0;
+	for (size_t other = 0; other <= sizeof bytes; other++)
+		wrong += other != size && !hello_refused(bytes, other);
+	ok(wrong == 0, "role %u: any other size is refused", role);
+	for (unsigned bit = 0; bit < 8 * size; bit++) {
+		unsigned at = bit / 8, padding_at = role == WIRE_SESSION ? 40 : 48;
+		bytes[at] ^= (uint8_t)(1 << bit % 8);
+		int error = wire_decode_hello(bytes, size, &came);
+		if (at == 4 || at == 5) /* the version */
+			wrong += error != -EPROTONOSUPPORT;
+		else if (at < 8 || at >= padding_at) /* magic, reserved, and the role: one flip gives no other role */
+			wrong += error != -EPROTO;
+		else
+			wrong += error || wire_encode_hello(&came, again) != size || memcmp(bytes, again, size);
+		bytes[at] ^= (uint8_t)(1 << bit % 8);
+	}
+	ok(wrong == 0, "role %u: every flipped bit is refused or seen", role);
+}
+
+static void test_hello_version(void)
+{
+	struct wire_hello hello = random_hello(WIRE_SESSION), came;
+	uint8_t bytes[WIRE_HELLO_SIZE];
+	hello.version = WIRE_VERSION + 1;
+	wire_encode_hello(&hello, bytes);
+	memset(&came, 0x5a, sizeof came);
+	ok(wire_decode_hello(bytes, sizeof bytes, &came) == -EPROTONOSUPPORT && came.version == WIRE_VERSION + 1,
+	   "another version is told apart, and which");
+	came.version = 0x5a5a;
+	ok(is_untouched(&came, sizeof came), "and nothing else is written");
+	memset(bytes + 8, 0xff, sizeof bytes - 8);
+	ok(wire_decode_hello(bytes, 20, &came) == -EPROTONOSUPPORT, "whatever else that version says");
+	bytes[0] ^= 1;
+	ok(hello_refused(bytes, sizeof bytes), "but not without the magic");
+	ok(hello_refused((const uint8_t *)"GET / HTTP/1.1\r\nHost: donor.example.org\r\nAccept: */*\r\n\r\n", 56),
+	   "a web browser is not a client");
+}
+
+static void test_reject(void)
+{
+	unsigned wrong = 0;
+	for (unsigned reason = 0; reason <= UINT16_MAX; reason++) {
+		struct wire_reject sent = {(uint16_t)reason, (uint16_t)(reason * 7)}, came = {9999, 9999};
+		uint8_t bytes[WIRE_REJECT_SIZE];
+		size_t size = wire_encode_reject(&sent, bytes);
+		int error = wire_decode_reject(bytes, size, &came);
+		if (reason < WIRE_REASON_COUNT)
+			wrong += error || came.reason != sent.reason || came.detail != sent.detail;
+		else
+			wrong += error != -EPROTO || came.reason != 9999;
+	}
+	ok(wrong == 0, "reject: every reason there is, no other");
+	struct wire_reject reject = {WIRE_REASON_VERSION, 2};
+	uint8_t bytes[WIRE_REJECT_SIZE + 1] = {0};
+	wire_encode_reject(&reject, bytes);
+	for (size_t size = 0; size <= sizeof bytes; size++)
+		wrong += size != WIRE_REJECT_SIZE && wire_decode_reject(bytes, size, &reject) != -EPROTO;
+	for (unsigned bit = 0; bit < 32; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		wrong += wire_decode_reject(bytes, WIRE_REJECT_SIZE, &reject) != -EPROTO;
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	ok(wrong == 0, "reject: any other size or magic is refused");
+}
+
+/* The layout is a promise to other versions and machines: bytes written down once, not computed. */
+static void test_golden(void)
+{
+	static const uint8_t released[] = {
+	    9,    0,    48,   0,    0x44, 0x33, 0x22, 0x11, /* type, size, request */
+	    0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, /* slab */
+	    0,    0,    0,    0x80, 0,    0,    0,    0,    /* donated: 2G */
+	    0,    0,    0,    4,    0,    0,    0,    0,    /* leased: 64M */
+	    0,    0,    0,    4,    0,    0,    0,    0,    /* slabs of 64M */
+	    3,    0,    0,    0,    0,    0,    0,    0,    /* clients */
+	};
+	struct wire_message message = {
+	    .type = WIRE_RELEASED,
+	    .request = 0x11223344,
+	    .released = {0x0123456789abcdef, {2ull << 30, 64 << 20, 64 << 20, 3}},
+	};
+	uint8_t bytes[WIRE_MESSAGE_MAX];
+	ok(wire_encode(&message, bytes) == sizeof released && !memcmp(bytes, released, sizeof released),
+	   "little-endian, in this order");
+	static const uint8_t reject[] = {'F', 'P', 'G', '1', 1, 0, 2, 0};
+	ok(wire_encode_reject(&(struct wire_reject){WIRE_REASON_VERSION, 2}, bytes) == sizeof reject &&
+	       !memcmp(bytes, reject, sizeof reject),
+	   "a reject begins with FPG1");
+}
+
+static void test_names(void)
+{
+	bool named = true;
+	for (unsigned reason = 0; reason < WIRE_REASON_COUNT; reason++)
+		named = named && wire_reason_name(reason) && strcmp(wire_reason_name(reason), "unknown reason");
+	ok(named, "every reason has a name");
+	ok(!strcmp(wire_reason_name(WIRE_REASON_KEY), "wrong key"), "wrong key");
+	ok(!strcmp(wire_reason_name(WIRE_REASON_COUNT), "unknown reason") &&
+	       !strcmp(wire_reason_name(UINT32_MAX), "unknown reason"),
+	   "no other has");
+	named = true;
+	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++)
+		named = named && wire_type_name(type) && strcmp(wire_type_name(type), "unknown message");
+	ok(named, "every type has a name");
+	ok(!strcmp(wire_type_name(0), "unknown message") && !strcmp(wire_type_name(WIRE_TYPE_COUNT), "unknown message"),
+	   "no other has");
+}
+
+int main(void)
+{
+	random_seed(&randomness, 20);
+	test_round_trip();
+	test_sizes();
+	test_flipped_bits();
+	test_reserved();
+	test_capacity();
+	test_fields();
+	test_hello(WIRE_SESSION);
+	test_hello(WIRE_ATTACH);
+	test_hello_version();
+	test_reject();
+	test_golden();
+	test_names();
+	return tap_done();
+}
