@@ -20,7 +20,7 @@ static const struct config_setting settings[] = {
     {"clients", CONFIG_NUMBER, &clients, 1, 1024, "NUMBER", "most clients"},
     {"depth", CONFIG_NUMBER, &depth, 0, 0, "NUMBER", "operations in flight"},
     {"listen", CONFIG_LIST, &listen_on, 0, 0, "URI", "address to listen on"},
-    {NULL},
+    {.name = NULL},
 };
 
 static int pipe_read;

@@ -1,0 +1,31 @@
+/* Any bytes as a hello: what is accepted means exactly these bytes; another version writes nothing but itself. */
+#include "farpage/wire.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct wire_hello hello, untouched;
+	uint8_t again[WIRE_HELLO_SIZE];
+	memset(&hello, 0x5a, sizeof hello);
+	memset(&untouched, 0x5a, sizeof untouched);
+	int error = wire_decode_hello(data, size, &hello);
+	if (!error) {
+		if (wire_encode_hello(&hello, again) != size || memcmp(again, data, size))
+			abort();
+		return 0;
+	}
+	if (error == -EPROTONOSUPPORT) {
+		if (hello.version == WIRE_VERSION)
+			abort();
+		hello.version = untouched.version;
+	} else if (error != -EPROTO) {
+		abort();
+	}
+	if (memcmp(&hello, &untouched, sizeof hello))
+		abort();
+	return 0;
+}

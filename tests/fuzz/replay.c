@@ -1,0 +1,38 @@
+/*
+ * replay: the main() of a fuzz target where libFuzzer is not to be had or not wanted: runs the target on every file
+ * named, and on every beginning of it. A target that finds something wrong aborts.
+ */
+#include "tests/tap.h"
+#include <stdint.h>
+
+#define INPUT_MAX (1u << 16)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The input is given in a block of its exact size, so that a sanitizer or valgrind sees a read beyond it. */
+static void run(const uint8_t *data, size_t size)
+{
+	uint8_t *exact = malloc(size ? size : 1);
+	if (!exact)
+		abort();
+	memcpy(exact, data, size);
+	LLVMFuzzerTestOneInput(exact, size);
+	free(exact);
+}
+
+int main(int argc, char **argv)
+{
+	static uint8_t data[INPUT_MAX];
+	for (int i = 1; i < argc; i++) {
+		FILE *file = fopen(argv[i], "rb");
+		if (!ok(file, "%s can be opened", argv[i]))
+			continue;
+		size_t size = fread(data, 1, sizeof data, file);
+		fclose(file);
+		for (size_t part = 0; part <= size; part++)
+			run(data, part);
+		ok(true, "%s: %zu inputs", argv[i], size + 1);
+	}
+	ok(argc > 1, "there is a corpus");
+	return tap_done();
+}
