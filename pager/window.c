@@ -34,8 +34,7 @@ static char *page_address(const struct window *window, uint64_t page)
 /* The preload library interposes mmap(2) itself, so what is ours is asked of the kernel directly. */
 static void *map_pages(size_t length, int protection)
 {
-	long address =
-	    syscall(SYS_mmap, NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+	long address = syscall(SYS_mmap, NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
 	return address == -1 ? NULL : (void *)address;
 }
 
@@ -84,7 +83,7 @@ static void set_bits(struct window *window, uint64_t page, uint64_t count, bool 
 
 static int window_create(struct window *window, void *base, size_t length)
 {
-	*window = (struct window){ .base = base, .length = length };
+	*window = (struct window){.base = base, .length = length};
 	window->used = map_pages(bitmap_bytes(window), PROT_READ | PROT_WRITE);
 	if (!window->used)
 		return -ENOMEM;
@@ -130,7 +129,7 @@ void window_release(struct window *window)
 	if (!window->adopted)
 		syscall(SYS_munmap, window->base, window->length);
 	pthread_mutex_destroy(&window->lock);
-	*window = (struct window){ 0 };
+	*window = (struct window){0};
 }
 
 /* The first free aligned run, or page_count() when there is none. */
@@ -201,6 +200,22 @@ int window_allocate_at(struct window *window, void *address, size_t length)
 	pthread_mutex_lock(&window->lock);
 	bool free = find_bit(window, page, page + count, true) == page + count;
 	int error = free ? take(window, page, count) : -EEXIST;
+	pthread_mutex_unlock(&window->lock);
+	return error;
+}
+
+int window_take(struct window *window, void *address, size_t length)
+{
+	if (!range_valid(window, address, length))
+		return -EINVAL;
+	uint64_t page = page_of(window, address), end = page + pages_of(length);
+	int error = 0;
+	pthread_mutex_lock(&window->lock);
+	while (!error && (page = find_bit(window, page, end, false)) < end) {
+		uint64_t stop = find_bit(window, page, end, true);
+		error = take(window, page, stop - page);
+		page = stop;
+	}
 	pthread_mutex_unlock(&window->lock);
 	return error;
 }

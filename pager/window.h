@@ -49,6 +49,8 @@ static inline bool window_contains(const struct window *window, const void *addr
 int window_allocate(struct window *window, size_t length, size_t alignment, void **ret_address);
 /* The same at a fixed place: -EEXIST when any page of it is taken, -EINVAL outside the window. */
 int window_allocate_at(struct window *window, void *address, size_t length);
+/* All pages of the range are allocated afterwards, whatever they were. -EINVAL outside the window, -ENOMEM. */
+int window_take(struct window *window, void *address, size_t length);
 /* Pages of [@address, +@length) that are allocated become free and PROT_NONE. */
 void window_free(struct window *window, void *address, size_t length);
 /* True when every page of the range is allocated. */

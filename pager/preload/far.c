@@ -1,0 +1,171 @@
+/*
+ * far: pages of the window, handed out, emptied and taken back, whichever mode the process is in.
+ *
+ * While no pager runs, emptying is madvise(MADV_DONTNEED) under preload.lock, so that the pager never starts in the
+ * middle of it; with a pager it is farpage_advise(). A forked child must not call its parent's pager, and what the
+ * parent holds of the child's snapshot must not come back to emptied pages: there a fresh mapping is laid over the
+ * range, which takes it out of the child's userfaultfd registration. Free pages of a child are in that registration
+ * too, so they are laid anew when they are handed out.
+ *
+ * Any thread.
+ */
+#include "pager/preload/preload.h"
+#include <errno.h>
+#include <sys/mman.h>
+
+#define GIVEN_UP_MAX 256
+
+/* Places where the program mapped something of its own over the window; they only grow in number. */
+static struct {
+	pthread_mutex_t lock;
+	unsigned count; /* atomic for a first look without the lock */
+	struct {
+		char *start, *end;
+	} ranges[GIVEN_UP_MAX];
+} given_up = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length)
+{
+	uintptr_t start = (uintptr_t)address, end = start + length;
+	uintptr_t low = (uintptr_t)preload.window.base, high = low + preload.window.length;
+	if (!preload.window.base || end < start)
+		return false;
+	if (start < low)
+		start = low;
+	if (end > high)
+		end = high;
+	if (start >= end)
+		return false;
+	*ret_start = (char *)start;
+	*ret_length = (end - start + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	return true;
+}
+
+static int lay_fresh(char *start, size_t length, int protection)
+{
+	void *got =
+	    kernel_mmap(start, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	if (got == MAP_FAILED)
+		return -errno;
+	kernel_madvise(start, length, MADV_NOHUGEPAGE);
+	return 0;
+}
+
+int far_allocate(size_t length, size_t alignment, void **ret_address)
+{
+	void *address;
+	int error = window_allocate(&preload.window, length, alignment, &address);
+	if (!error && preload_mode() == PRELOAD_CHILD)
+		error = lay_fresh(address, length, PROT_READ | PROT_WRITE);
+	if (!error)
+		*ret_address = address;
+	return error;
+}
+
+int far_allocate_at(void *address, size_t length)
+{
+	int error = window_allocate_at(&preload.window, address, length);
+	if (!error && preload_mode() == PRELOAD_CHILD)
+		error = lay_fresh(address, length, PROT_READ | PROT_WRITE);
+	return error;
+}
+
+/* Emptied by the kernel, unless a pager has started meanwhile: then returns false. */
+static bool discard_before_pager(char *start, size_t length, int *ret_error)
+{
+	bool ours = false;
+	pthread_mutex_lock(&preload.lock);
+	if (preload_mode() == PRELOAD_WAITING) {
+		*ret_error = kernel_madvise(start, length, MADV_DONTNEED) ? -errno : 0;
+		ours = true;
+	}
+	pthread_mutex_unlock(&preload.lock);
+	return ours;
+}
+
+int far_discard(char *start, size_t length)
+{
+	int error = 0;
+	if (preload_mode() == PRELOAD_WAITING && discard_before_pager(start, length, &error))
+		return error;
+	if (preload_mode() == PRELOAD_CHILD)
+		return lay_fresh(start, length, PROT_READ | PROT_WRITE);
+	preload_near++;
+	error = farpage_advise(preload.farpage, start, length, FARPAGE_DISCARD);
+	preload_near--;
+	return error;
+}
+
+/* The first stretch of the range that was given up; false when there is none. */
+static bool find_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
+{
+	bool found = false;
+	if (!__atomic_load_n(&given_up.count, __ATOMIC_ACQUIRE))
+		return false;
+	pthread_mutex_lock(&given_up.lock);
+	for (unsigned i = 0; i < given_up.count; i++) {
+		char *low = given_up.ranges[i].start, *high = given_up.ranges[i].end;
+		if (low >= end || high <= start || (found && low >= *ret_start))
+			continue;
+		*ret_start = low < start ? (char *)start : low;
+		*ret_end = high > end ? (char *)end : high;
+		found = true;
+	}
+	pthread_mutex_unlock(&given_up.lock);
+	return found;
+}
+
+bool far_given_up(const char *start, size_t length)
+{
+	char *low, *high;
+	return find_given_up(start, start + length, &low, &high);
+}
+
+int far_give_up(char *start, size_t length)
+{
+	int error = window_take(&preload.window, start, length);
+	if (error)
+		return error;
+	pthread_mutex_lock(&given_up.lock);
+	unsigned i = 0;
+	while (i < given_up.count && (given_up.ranges[i].start > start || given_up.ranges[i].end < start + length))
+		i++;
+	if (i == GIVEN_UP_MAX) {
+		error = -ENOMEM;
+	} else if (i == given_up.count) {
+		given_up.ranges[i].start = start;
+		given_up.ranges[i].end = start + length;
+		__atomic_store_n(&given_up.count, i + 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&given_up.lock);
+	return error ? error : far_discard(start, length);
+}
+
+void far_free(char *start, size_t length)
+{
+	char *end = start + length;
+	while (start < end) {
+		char *low, *high;
+		if (!find_given_up(start, end, &low, &high))
+			low = high = end;
+		if (low > start) {
+			far_discard(start, (size_t)(low - start));
+			window_free(&preload.window, start, (size_t)(low - start));
+		}
+		if (high > low)
+			lay_fresh(low, (size_t)(high - low), PROT_NONE);
+		start = high;
+	}
+}
+
+void far_fork_prepare(void)
+{
+	pthread_mutex_lock(&given_up.lock);
+	window_fork_prepare(&preload.window);
+}
+
+void far_fork_done(void)
+{
+	window_fork_done(&preload.window);
+	pthread_mutex_unlock(&given_up.lock);
+}

@@ -1,0 +1,293 @@
+/*
+ * mapping: mmap, munmap, mprotect, madvise and mlock, as the program and its heap call them.
+ *
+ * Large private anonymous mappings that can be read and written are made in the window; every other mapping is the
+ * kernel's. What is asked for a range that lies partly in the window is done to each part. The heap (libmimalloc) is
+ * told by its caller's address: all it maps comes from the window, and its commits, which would cost an mprotect(2)
+ * each, are only counted, for pages of the window are writable from the start.
+ *
+ * Not followed: a PROT_NONE reservation that is made writable later stays in local memory; so does shared memory.
+ *
+ * Any thread.
+ */
+#include "pager/preload/preload.h"
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAP_FAR_MIN (128u << 10)
+#define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc wants its segments aligned to their size */
+#define HEAP_SEGMENT_MIN ((size_t)1 << 20)
+
+#define CALLER_IS_HEAP() preload_is_heap_code(__builtin_return_address(0))
+
+static int fail(int error)
+{
+	errno = -error;
+	return -1;
+}
+
+/* --- mmap ------------------------------------------------------------------------------------------------------- */
+
+static bool is_ordinary_memory(int protection, int flags)
+{
+	const int never = MAP_SHARED | MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_32BIT;
+	return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && !(flags & never) &&
+	       protection == (PROT_READ | PROT_WRITE);
+}
+
+/* What it maps without access it commits later, by mprotect. */
+static void *map_for_heap(size_t length, int protection)
+{
+	void *address;
+	size_t alignment = length >= HEAP_SEGMENT_MIN ? HEAP_SEGMENT : WINDOW_PAGE;
+	if (far_allocate(length, alignment, &address) && far_allocate(length, WINDOW_PAGE, &address)) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	if (protection & PROT_WRITE)
+		preload_count((int64_t)length);
+	return address;
+}
+
+static void *map_far(size_t length)
+{
+	void *address;
+	int error = length > PTRDIFF_MAX ? -ENOMEM : far_allocate(length, WINDOW_PAGE, &address);
+	if (error) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	preload_count((int64_t)length);
+	preload_start_if_due();
+	return address;
+}
+
+/* MAP_FIXED_NOREPLACE over free pages of the window: possible for what the window can hold. */
+static void *map_unoccupied(void *address, size_t length, int protection, int flags)
+{
+	int error = is_ordinary_memory(protection, flags) ? far_allocate_at(address, length) : -EEXIST;
+	if (error) {
+		errno = error == -ENOMEM ? ENOMEM : EEXIST;
+		return MAP_FAILED;
+	}
+	preload_count((int64_t)length);
+	preload_start_if_due();
+	return address;
+}
+
+/* MAP_FIXED over [@start, +@length) of the window, which is part of what the program asked for. */
+static int map_over(char *start, size_t length, int protection, int flags)
+{
+	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
+	if ((flags & (memory | MAP_SHARED | MAP_HUGETLB)) != memory || far_given_up(start, length))
+		return far_give_up(start, length);
+	int error = far_discard(start, length);
+	if (!error)
+		error = window_take(&preload.window, start, length);
+	if (!error && kernel_mprotect(start, length, protection))
+		error = -errno;
+	return error;
+}
+
+static void *map_fixed(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	char *start, *end = (char *)address + length;
+	size_t covered;
+	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
+	far_clip(address, length, &start, &covered);
+	/* A mapping that the kernel would refuse must leave what is there alone. */
+	if ((uintptr_t)address % WINDOW_PAGE || !(flags & (MAP_PRIVATE | MAP_SHARED))) {
+		errno = EINVAL;
+		return MAP_FAILED;
+	}
+	int error = map_over(start, covered, protection, flags);
+	if (error) {
+		errno = -error;
+		return MAP_FAILED;
+	}
+	if ((flags & (memory | MAP_SHARED | MAP_HUGETLB)) != memory || far_given_up(start, covered))
+		return kernel_mmap(address, length, protection, flags, fd, offset);
+	if ((char *)address < start &&
+	    kernel_mmap(address, (size_t)(start - (char *)address), protection, flags, fd, offset) == MAP_FAILED)
+		return MAP_FAILED;
+	if (start + covered < end && kernel_mmap(start + covered, (size_t)(end - (start + covered)), protection, flags,
+						 fd, offset) == MAP_FAILED)
+		return MAP_FAILED;
+	return address;
+}
+
+static void *map(void *address, size_t length, int protection, int flags, int fd, off_t offset, bool for_heap)
+{
+	char *start;
+	size_t covered;
+	enum preload_mode mode = preload_mode();
+	if (mode == PRELOAD_INERT || !length)
+		return kernel_mmap(address, length, protection, flags, fd, offset);
+	if (for_heap && flags & MAP_ANONYMOUS && !(flags & MAP_FIXED))
+		return map_for_heap(length, protection);
+	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+		if (!far_clip(address, length, &start, &covered))
+			return kernel_mmap(address, length, protection, flags, fd, offset);
+		if (flags & MAP_FIXED_NOREPLACE)
+			return map_unoccupied(address, length, protection, flags);
+		return map_fixed(address, length, protection, flags, fd, offset);
+	}
+	if (preload_near || length < MAP_FAR_MIN || !is_ordinary_memory(protection, flags))
+		return kernel_mmap(address, length, protection, flags, fd, offset);
+	return map_far(length);
+}
+
+PRELOAD_EXPORT void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	return map(address, length, protection, flags, fd, offset, CALLER_IS_HEAP());
+}
+
+PRELOAD_EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int fd, off64_t offset)
+{
+	return map(address, length, protection, flags, fd, offset, CALLER_IS_HEAP());
+}
+
+/* --- Whole ranges ----------------------------------------------------------------------------------------------- */
+
+/* Does @one to the parts of the range outside the window. */
+static int outside(char *address, size_t length, int (*one)(void *, size_t, int), int argument)
+{
+	char *start, *end = address + length;
+	size_t covered;
+	if (!far_clip(address, length, &start, &covered))
+		return one(address, length, argument);
+	if (address < start && one(address, (size_t)(start - address), argument))
+		return -1;
+	if (start + covered < end && one(start + covered, (size_t)(end - (start + covered)), argument))
+		return -1;
+	return 0;
+}
+
+static int unmap_outside(void *address, size_t length, int unused)
+{
+	(void)unused;
+	return kernel_munmap(address, length);
+}
+
+PRELOAD_EXPORT int munmap(void *address, size_t length)
+{
+	char *start;
+	size_t covered;
+	if (!far_clip(address, length, &start, &covered))
+		return kernel_munmap(address, length);
+	if ((uintptr_t)address % WINDOW_PAGE)
+		return fail(-EINVAL);
+	if (!CALLER_IS_HEAP())
+		preload_count(-(int64_t)covered);
+	far_free(start, covered);
+	return outside(address, length, unmap_outside, 0);
+}
+
+PRELOAD_EXPORT int mprotect(void *address, size_t length, int protection)
+{
+	char *start;
+	size_t covered;
+	if (CALLER_IS_HEAP() && far_clip(address, length, &start, &covered)) {
+		if (protection & PROT_WRITE)
+			preload_count((int64_t)covered);
+		return 0;
+	}
+	return kernel_mprotect(address, length, protection);
+}
+
+/* Advice on pages of the window. Only what changes contents, or brings them in, is followed; the rest would have the
+   kernel do to far memory what only the pager may (hide it from children, drop it, collapse it). */
+static int advise_far(char *start, size_t length, int advice)
+{
+	if (far_given_up(start, length))
+		return kernel_madvise(start, length, advice);
+	if (!window_allocated(&preload.window, start, length))
+		return -ENOMEM;
+	switch (advice) {
+	case MADV_DONTNEED:
+	case MADV_FREE:
+		return far_discard(start, length);
+	case MADV_WILLNEED:
+	case MADV_PAGEOUT: {
+		int error = 0;
+		if (preload_mode() != PRELOAD_RUNNING)
+			return 0;
+		preload_near++;
+		error = farpage_advise(preload.farpage, start, length,
+				       advice == MADV_WILLNEED ? FARPAGE_WILLNEED : FARPAGE_PAGEOUT);
+		preload_near--;
+		return error;
+	}
+	default:
+		return 0;
+	}
+}
+
+static int advise(void *address, size_t length, int advice, bool for_heap)
+{
+	char *start;
+	size_t covered;
+	if (!far_clip(address, length, &start, &covered))
+		return kernel_madvise(address, length, advice);
+	if ((uintptr_t)address % WINDOW_PAGE)
+		return fail(-EINVAL);
+	if (for_heap && advice == MADV_DONTNEED)
+		preload_count(-(int64_t)covered);
+	int error = advise_far(start, covered, advice);
+	if (error)
+		return fail(error);
+	return outside(address, length, kernel_madvise, advice);
+}
+
+PRELOAD_EXPORT int madvise(void *address, size_t length, int advice)
+{
+	return advise(address, length, advice, CALLER_IS_HEAP());
+}
+
+PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
+{
+	int before = errno;
+	/* POSIX_MADV_DONTNEED must not lose contents; like glibc, do nothing. */
+	if (advice == POSIX_MADV_DONTNEED)
+		return 0;
+	int error = advise(address, length, advice, false) ? errno : 0;
+	errno = before;
+	return error;
+}
+
+/* --- Locking: far memory cannot be locked without bringing all of it in; it is accepted and not done ------------ */
+
+static int lock_outside(void *address, size_t length, int flags)
+{
+	return flags ? (int)syscall(SYS_mlock2, address, length, flags) : (int)syscall(SYS_mlock, address, length);
+}
+
+static int unlock_outside(void *address, size_t length, int unused)
+{
+	(void)unused;
+	return (int)syscall(SYS_munlock, address, length);
+}
+
+PRELOAD_EXPORT int mlock(const void *address, size_t length)
+{
+	return outside((char *)address, length, lock_outside, 0);
+}
+
+PRELOAD_EXPORT int mlock2(const void *address, size_t length, unsigned flags)
+{
+	return outside((char *)address, length, lock_outside, (int)flags);
+}
+
+PRELOAD_EXPORT int munlock(const void *address, size_t length)
+{
+	return outside((char *)address, length, unlock_outside, 0);
+}
+
+PRELOAD_EXPORT int mlockall(int flags)
+{
+	if (preload_mode() != PRELOAD_INERT)
+		return 0;
+	return (int)syscall(SYS_mlockall, flags);
+}

@@ -1,0 +1,110 @@
+/*
+ * preload: what the files of libfarpage-preload.so share.
+ *
+ * Theory of operation. The library is put in front of an unmodified program with LD_PRELOAD. It gives the program's
+ * heap (libmimalloc) and its large anonymous mappings addresses inside one window, and follows munmap, mremap, madvise
+ * and fork on them. At first the window is ordinary memory; when enough of it is in use, the pager is started over it
+ * and keeps the process within its budget from then on (process.c).
+ *
+ * Near and far. Nothing of farpage may live in far memory: a thread that serves faults must not take one. A thread is
+ * near while it runs farpage's code; what it allocates comes from glibc's own heap and from the kernel. Threads made by
+ * a near thread are near for good (thread.c). Whose heap a block belongs to is told by its address alone.
+ *
+ * Locks, in this order: preload.lock (start of the pager, and emptying pages while none runs), those of far.c,
+ * the window's own.
+ */
+#ifndef PAGER_PRELOAD_PRELOAD_H
+#define PAGER_PRELOAD_PRELOAD_H
+
+#include "pager/pager.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum preload_mode {
+	PRELOAD_UNKNOWN, /* nothing was asked of us yet */
+	PRELOAD_INERT,   /* not told to do anything: the process runs as if we were not there */
+	PRELOAD_WAITING, /* the window is ordinary memory */
+	PRELOAD_RUNNING, /* a pager keeps the budget */
+	PRELOAD_CHILD,   /* forked from a process with a pager, which serves what was far at the fork */
+};
+
+struct preload {
+	int mode;        /* atomic; read through preload_mode() */
+	bool far_heap;   /* the heap of far threads is the window's */
+	bool start_due;  /* enough is allocated; the next safe place starts the pager */
+	bool own_malloc; /* the program brings its own malloc, which would serve farpage's threads, too */
+	struct window window;
+	struct farpage *farpage;
+	int64_t allocated; /* bytes allocated in the window and likely touched, atomic; until the pager runs */
+	pthread_mutex_t lock;
+};
+extern struct preload preload;
+
+/* > 0 in near threads. */
+extern __thread unsigned preload_near __attribute__((tls_model("initial-exec")));
+
+/* Reads the environment and reserves the window, once; from the first call of anything. */
+void preload_begin(void);
+/* The mode of this process, also right after a fork. */
+enum preload_mode preload_mode(void);
+/* True when the calling thread's memory belongs in the window. */
+static inline bool preload_is_far(void)
+{
+	if (__builtin_expect(preload.far_heap, true))
+		return !preload_near;
+	if (__builtin_expect(preload.mode == PRELOAD_UNKNOWN, false)) {
+		preload_begin();
+		return preload.far_heap && !preload_near;
+	}
+	return false;
+}
+/* Notes that @bytes more (or less) of the window are in use. */
+void preload_count(int64_t bytes);
+/* Starts the pager; to be called where the program could be interrupted anywhere: not inside the heap. Ends the process
+   when it cannot be started, for it must not go on with memory that nothing bounds. */
+void preload_start(void);
+static inline void preload_start_if_due(void)
+{
+	if (__builtin_expect(preload.start_due, false) && !preload_near)
+		preload_start();
+}
+/* True for addresses of code of the heap (libmimalloc). */
+bool preload_is_heap_code(const void *address);
+
+/* heap.c: whether the program's malloc is ours, and not one of its own. After the loader is done. */
+bool heap_serves_malloc(void);
+
+/* --- far.c: pages of the window, in whatever mode --------------------------------------------------------------- */
+
+/* The part of [@address, +@length) inside the window: false when there is none. */
+bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
+int far_allocate(size_t length, size_t alignment, void **ret_address);
+int far_allocate_at(void *address, size_t length);
+/* Makes whole pages read as zeroes, keeping them allocated. */
+int far_discard(char *start, size_t length);
+/* Discards whole pages and frees them. */
+void far_free(char *start, size_t length);
+/* The program maps something else (a file, shared memory) over pages of the window: they are emptied, and never again
+   given to anybody. -ENOMEM: too many such places. */
+int far_give_up(char *start, size_t length);
+/* Whether any page of the range was given up. */
+bool far_given_up(const char *start, size_t length);
+
+/* A fork in between must not copy held locks: before in the parent, after in both. */
+void far_fork_prepare(void);
+void far_fork_done(void);
+
+/* --- kernel.c: system calls that do not pass our own interposers ------------------------------------------------- */
+
+void *kernel_mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset);
+int kernel_munmap(void *address, size_t length);
+int kernel_madvise(void *address, size_t length, int advice);
+int kernel_mprotect(void *address, size_t length, int protection);
+void *kernel_mremap(void *address, size_t old_length, size_t new_length, int flags, void *new_address);
+
+/* What this library shows to the program. */
+#define PRELOAD_EXPORT __attribute__((visibility("default")))
+
+#endif

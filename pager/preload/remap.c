@@ -1,0 +1,149 @@
+/*
+ * remap: mremap of pages of the window. They shrink and grow where they are when they can. A move goes through the
+ * kernel's page tables while no pager runs; afterwards the kernel's mremap would leave the far pages behind, so
+ * contents are copied, and the source emptied behind the copy: a moved mapping never needs twice its memory.
+ *
+ * Any thread.
+ */
+#include "pager/preload/preload.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define COPY_STEP ((size_t)1 << 20)
+
+static void *fail(int error)
+{
+	errno = -error;
+	return MAP_FAILED;
+}
+
+/* While no pager runs, and none can start: page tables move; the source stays mapped, empty. */
+static bool move_before_pager(char *target, char *source, size_t length)
+{
+	bool moved = false;
+	pthread_mutex_lock(&preload.lock);
+	if (preload_mode() == PRELOAD_WAITING)
+		moved = kernel_mremap(source, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+				      target) == target;
+	pthread_mutex_unlock(&preload.lock);
+	return moved;
+}
+
+static void copy_page(char *target, const char *source)
+{
+	static const char zeroes[WINDOW_PAGE];
+	/* A page of zeroes stays untouched in the target, and costs nothing there. */
+	if (memcmp(source, zeroes, WINDOW_PAGE) != 0)
+		memcpy(target, source, WINDOW_PAGE);
+}
+
+/* The contents of @source, which is in the window, move to @target, which is empty. */
+static void move(char *target, char *source, size_t length)
+{
+	if (window_contains(&preload.window, target) && preload_mode() == PRELOAD_WAITING &&
+	    move_before_pager(target, source, length))
+		return;
+	while (length) {
+		size_t step = length < COPY_STEP ? length : COPY_STEP;
+		for (size_t done = 0; done < step; done += WINDOW_PAGE)
+			copy_page(target + done, source + done);
+		far_discard(source, step);
+		target += step;
+		source += step;
+		length -= step;
+	}
+}
+
+/* MREMAP_FIXED: something may be mapped at the target; it goes. */
+static int clear_target(char *target, size_t length)
+{
+	char *start;
+	size_t covered;
+	if (!far_clip(target, length, &start, &covered)) {
+		void *got =
+		    kernel_mmap(target, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		return got == MAP_FAILED ? -errno : 0;
+	}
+	if (start != target || covered != length)
+		return -EINVAL; /* across the window's edge: nobody gets such an address from us */
+	if (far_given_up(start, length))
+		return -EINVAL;
+	int error = far_discard(start, length);
+	if (!error)
+		error = window_take(&preload.window, start, length);
+	if (!error && kernel_mprotect(start, length, PROT_READ | PROT_WRITE))
+		error = -errno;
+	return error;
+}
+
+static int choose_target(size_t length, int flags, void *wanted, char *old, size_t old_length, char **ret_target)
+{
+	void *target = wanted;
+	int error;
+	if (flags & MREMAP_FIXED) {
+		if ((uintptr_t)wanted % WINDOW_PAGE ||
+		    ((char *)wanted < old + old_length && old < (char *)wanted + length))
+			return -EINVAL;
+		error = clear_target(target, length);
+	} else {
+		error = far_allocate(length, WINDOW_PAGE, &target);
+	}
+	if (!error)
+		*ret_target = target;
+	return error;
+}
+
+static void *remap_far(char *old, size_t old_length, size_t new_length, int flags, void *wanted)
+{
+	const int known = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+	if ((uintptr_t)old % WINDOW_PAGE || !new_length || !old_length || flags & ~known || new_length > PTRDIFF_MAX ||
+	    old_length > PTRDIFF_MAX || (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) && !(flags & MREMAP_MAYMOVE)) ||
+	    (flags & MREMAP_DONTUNMAP && old_length != new_length))
+		return fail(-EINVAL);
+	old_length = (old_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	new_length = (new_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	if (!window_allocated(&preload.window, old, old_length) || far_given_up(old, old_length))
+		return fail(-EFAULT);
+	if (!(flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
+		if (new_length < old_length)
+			far_free(old + new_length, old_length - new_length);
+		if (new_length <= old_length || !far_allocate_at(old + old_length, new_length - old_length))
+			return old;
+		if (!(flags & MREMAP_MAYMOVE))
+			return fail(-ENOMEM);
+	}
+	char *target;
+	int error = choose_target(new_length, flags, wanted, old, old_length, &target);
+	if (error)
+		return fail(error);
+	move(target, old, old_length < new_length ? old_length : new_length);
+	if (!(flags & MREMAP_DONTUNMAP))
+		far_free(old, old_length);
+	return target;
+}
+
+PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int flags, ...)
+{
+	va_list arguments;
+	va_start(arguments, flags);
+	void *wanted = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
+	va_end(arguments);
+	char *start;
+	size_t covered;
+	if (far_clip(old, old_length ? old_length : 1, &start, &covered)) {
+		void *moved = remap_far(old, old_length, new_length, flags, wanted);
+		if (moved != MAP_FAILED) {
+			preload_count((int64_t)new_length - (int64_t)old_length);
+			preload_start_if_due();
+		}
+		return moved;
+	}
+	if (flags & MREMAP_FIXED && far_clip(wanted, new_length, &start, &covered)) {
+		int error = far_give_up(start, covered);
+		if (error)
+			return fail(error);
+	}
+	return kernel_mremap(old, old_length, new_length, flags, wanted);
+}

@@ -1,0 +1,8 @@
+/* report: this process's slot in the report file of its `farpage run` (pager/counters.h). */
+#ifndef PAGER_PRELOAD_REPORT_H
+#define PAGER_PRELOAD_REPORT_H
+#include "pager/counters.h"
+/* A slot of the file at @path, for the life of the process, or NULL when there is none to be had: then nothing is
+   reported, and nothing else is amiss. */
+struct pager_counters *report_claim(const char *path);
+#endif

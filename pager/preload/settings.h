@@ -1,0 +1,36 @@
+/*
+ * settings: what `farpage run` tells the library, through the environment. Read once, before the program's own code
+ * runs, and copied, for the program may change its environment.
+ *
+ *   FARPAGE_LOCAL        local budget, a size; without it the library does nothing
+ *   FARPAGE_DONORS       URIs, comma separated
+ *   FARPAGE_KEY_FILE     absolute path of the pre-shared key
+ *   FARPAGE_TIMEOUT_MS, FARPAGE_PREFETCH, FARPAGE_SPIN_US   as in struct farpage_options
+ *   FARPAGE_WINDOW       address space to reserve, a size
+ *   FARPAGE_REPORT       absolute path of the report file (pager/counters.h)
+ *   FARPAGE_START_BYTES  when the pager starts, a size
+ */
+#ifndef PAGER_PRELOAD_SETTINGS_H
+#define PAGER_PRELOAD_SETTINGS_H
+
+#include "farpage/farpage.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SETTINGS_DONORS_MAX 64
+#define SETTINGS_TEXT_MAX 8192
+
+struct settings {
+	struct farpage_options options;
+	uint64_t start_bytes;
+	const char *report; /* or NULL */
+	const char *wrong;  /* the variable that could not be understood, or NULL */
+	const char *donors[SETTINGS_DONORS_MAX];
+	char text[SETTINGS_TEXT_MAX]; /* what the pointers above point to */
+	unsigned text_used;
+};
+
+/* Returns false when there is nothing to do. Allocates nothing. */
+bool settings_read(struct settings *settings);
+
+#endif
