@@ -1,0 +1,292 @@
+/*
+ * lease: thousands of seeded histories of clients that come, lease, release, lie, vanish and return, against a model
+ * of who may hold what. A failing history prints its seed; `test_lease_random SEED` replays it.
+ */
+#include "common/random.h"
+#include "memserver/lease.h"
+#include "tests/tap.h"
+
+#define CLIENTS 5
+#define SESSIONS (CLIENTS - 1)
+#define SLABS 6
+#define STEPS 400
+#define HISTORIES 3000
+#define HEARTBEAT 1000
+#define GRACE 4000
+
+/* What the world outside the book knows. */
+struct world {
+	struct random_state random;
+	struct lease_book *book;
+	uint64_t now;
+	uint32_t session[CLIENTS];     /* LEASE_NO_SESSION: not connected */
+	uint32_t client[SESSIONS];      /* by session: whose it is */
+	bool exists[SESSIONS];          /* by session */
+	unsigned conns[SESSIONS];       /* by session: data connections that really exist */
+	uint64_t vanished_at[SESSIONS]; /* by session */
+	int owner[SLABS];              /* client whose data is in the slab's registered memory; -1: not registered */
+	bool ordered[SLABS];           /* an order is out with the worker */
+	bool clearing[SLABS];
+	bool memory[SLABS];            /* the slab has some */
+	int releasing;                 /* the client whose RELEASE is being handled; -1: none */
+	uint64_t names[CLIENTS][64];   /* names granted, current or not */
+	unsigned name_count[CLIENTS];
+	unsigned answered;
+	const char *wrong;
+};
+
+static void expect(struct world *w, bool good, const char *what)
+{
+	if (!good && !w->wrong)
+		w->wrong = what;
+}
+
+static int client_of(struct world *w, uint32_t session)
+{
+	expect(w, w->exists[session], "an answer for a session that is over");
+	return (int)w->client[session];
+}
+
+static void prepare_take(struct world *w, const struct lease_action *a)
+{
+	expect(w, !w->ordered[a->slab] && w->owner[a->slab] == -1, "preparing a slab that is in use");
+	expect(w, !w->memory[a->slab], "preparing a slab whose memory was not cleared");
+	w->ordered[a->slab] = true;
+}
+
+static void grant_take(struct world *w, const struct lease_action *a)
+{
+	int client = client_of(w, a->session);
+
+	expect(w, w->session[client] == a->session, "a grant for a client that is not connected");
+	expect(w, w->owner[a->slab] == client, "a grant of a slab registered for another client");
+	w->names[client][w->name_count[client]++ % 64] = a->name;
+	w->answered++;
+}
+
+static void clear_take(struct world *w, const struct lease_action *a)
+{
+	expect(w, !w->ordered[a->slab], "clearing a slab that is with the worker");
+	expect(w, w->memory[a->slab], "clearing a slab without memory");
+	expect(w, w->releasing < 0 || w->owner[a->slab] == w->releasing, "one client's slab released by another");
+	w->ordered[a->slab] = w->clearing[a->slab] = true;
+	w->owner[a->slab] = -1;
+}
+
+static void fence_take(struct world *w, const struct lease_action *a)
+{
+	w->session[client_of(w, a->session)] = LEASE_NO_SESSION;
+	w->conns[a->session] = 0;
+	w->vanished_at[a->session] = w->now;
+}
+
+static void forget_take(struct world *w, const struct lease_action *a)
+{
+	int client = client_of(w, a->session);
+
+	for (int i = 0; i < SLABS; i++)
+		expect(w, w->owner[i] != client, "a session forgotten while a slab of it is registered");
+	expect(w, !w->conns[a->session], "a session forgotten with connections");
+	w->exists[a->session] = false;
+}
+
+static void settle(struct world *w)
+{
+	struct lease_action a;
+
+	while (lease_next(w->book, &a)) {
+		switch (a.kind) {
+		case LEASE_PREPARE:
+			prepare_take(w, &a);
+			break;
+		case LEASE_GRANT:
+			grant_take(w, &a);
+			break;
+		case LEASE_DENY:
+		case LEASE_RETURNED:
+			expect(w, w->session[client_of(w, a.session)] == a.session, "an answer nobody hears");
+			w->answered++;
+			break;
+		case LEASE_CLEAR:
+			clear_take(w, &a);
+			break;
+		case LEASE_PING:
+			expect(w, w->session[client_of(w, a.session)] == a.session, "a ping for nobody");
+			break;
+		case LEASE_FENCE:
+			fence_take(w, &a);
+			break;
+		case LEASE_FORGET:
+			forget_take(w, &a);
+			break;
+		}
+	}
+}
+
+static void worker_step(struct world *w, uint32_t slab)
+{
+	uint64_t chance = random_below(&w->random, 10);
+	uint32_t session = w->book->slabs[slab].session;
+
+	if (!w->ordered[slab])
+		return;
+	w->ordered[slab] = false;
+	if (w->clearing[slab]) {
+		w->clearing[slab] = w->memory[slab] = false;
+		lease_cleared(w->book, slab);
+		return;
+	}
+	w->memory[slab] = chance > 0;
+	if (chance > 1 && session != LEASE_NO_SESSION)
+		w->owner[slab] = client_of(w, session);
+	lease_prepared(w->book, slab, chance == 0 ? LEASE_NO_MEMORY : chance == 1 ? LEASE_UNUSABLE : LEASE_READY);
+}
+
+static void client_come(struct world *w, unsigned client)
+{
+	uint8_t id[WIRE_ID_SIZE] = {(uint8_t)client}, key[AUTH_KEY_SIZE] = {1};
+	uint32_t session;
+
+	if (lease_session_begin(w->book, w->now, id, key, random_below(&w->random, 2 * GRACE), &session))
+		return;
+	settle(w);
+	if (w->exists[session])
+		expect(w, w->client[session] == client, "one client's session given to another");
+	w->exists[session] = true;
+	w->client[session] = client;
+	w->session[client] = session;
+}
+
+static void client_release(struct world *w, unsigned client)
+{
+	/* its own names, old and new, and other clients' */
+	unsigned of = random_below(&w->random, 4) ? client : (unsigned)random_below(&w->random, CLIENTS);
+	unsigned count = w->name_count[of] < 64 ? w->name_count[of] : 64;
+	uint64_t name = count ? w->names[of][random_below(&w->random, count)] : random_next(&w->random);
+
+	w->releasing = (int)client;
+	lease_release(w->book, w->session[client], (uint32_t)random_next(&w->random), name);
+	settle(w);
+	w->releasing = -1;
+}
+
+static void client_step(struct world *w, unsigned client)
+{
+	uint32_t session = w->session[client];
+	uint64_t dice = random_below(&w->random, 20);
+
+	if (session == LEASE_NO_SESSION || dice == 0) {
+		client_come(w, client);
+	} else if (dice == 1) {
+		lease_session_vanished(w->book, w->now, session);
+	} else if (dice == 2) {
+		lease_session_bye(w->book, session);
+	} else if (dice < 9) {
+		lease_request(w->book, session, (uint32_t)random_next(&w->random));
+	} else if (dice < 14) {
+		client_release(w, client);
+	} else if (dice < 16) {
+		if (!lease_attach(w->book, session, random_below(&w->random, 100)))
+			w->conns[session]++;
+	} else if (dice == 16 && w->conns[session]) {
+		w->conns[session]--;
+		lease_detach(w->book, session);
+	} else {
+		lease_session_heard(w->book, w->now, session);
+	}
+	settle(w);
+}
+
+/* What must hold between any two events. */
+static void check(struct world *w)
+{
+	struct wire_capacity capacity;
+	unsigned busy = 0, sessions = 0;
+
+	lease_capacity(w->book, &capacity);
+	for (int i = 0; i < SLABS; i++) {
+		const struct lease_slab *slab = &w->book->slabs[i];
+
+		busy += slab->state != LEASE_SLAB_FREE;
+		expect(w, (slab->state == LEASE_SLAB_LEASED) == (w->owner[i] >= 0), "leased and registered differ");
+		if (slab->state == LEASE_SLAB_LEASED)
+			expect(w, w->owner[i] == client_of(w, slab->session), "a slab leased to another than it is for");
+		expect(w,
+		       w->ordered[i] == (slab->state == LEASE_SLAB_PREPARING || slab->state == LEASE_SLAB_CLEARING),
+		       "the worker has another idea of a slab");
+	}
+	for (int i = 0; i < SESSIONS; i++) {
+		const struct lease_session *session = &w->book->sessions[i];
+
+		sessions += w->exists[i];
+		expect(w, w->exists[i] == (session->state != LEASE_SESSION_FREE), "a session lost or found");
+		if (session->state == LEASE_SESSION_ACTIVE) {
+			expect(w, session->conns == w->conns[i], "connections miscounted");
+			expect(w, w->session[w->client[i]] == (uint32_t)i, "an active session without its client");
+		}
+		if (session->state == LEASE_SESSION_GRACE)
+			expect(w, w->now <= w->vanished_at[i] + GRACE + HEARTBEAT, "a lease outlived its grace");
+	}
+	expect(w, capacity.leased == busy && capacity.clients == sessions, "the capacity is miscounted");
+	expect(w, !sessions || lease_deadline(w->book) != UINT64_MAX, "sessions, and no deadline");
+}
+
+static const char *history(uint64_t seed)
+{
+	const struct lease_limits limits = {.slabs = SLABS,
+	                                    .slab_bytes = 1,
+	                                    .sessions = SESSIONS,
+	                                    .session_slabs = seed % 2 ? 3 : 0,
+	                                    .session_conns = 3,
+	                                    .grace_ns = GRACE,
+	                                    .heartbeat_ns = HEARTBEAT};
+	struct world w = {.releasing = -1};
+
+	random_seed(&w.random, seed);
+	if (lease_open(&limits, &w.book) < 0)
+		return "no book";
+	for (int i = 0; i < CLIENTS; i++)
+		w.session[i] = LEASE_NO_SESSION;
+	for (int i = 0; i < SLABS; i++)
+		w.owner[i] = -1;
+	for (int step = 0; step < STEPS && !w.wrong; step++) {
+		if (random_below(&w.random, 3) == 0) {
+			worker_step(&w, (uint32_t)random_below(&w.random, SLABS));
+			settle(&w);
+		} else {
+			client_step(&w, (unsigned)random_below(&w.random, CLIENTS));
+		}
+		w.now += random_below(&w.random, HEARTBEAT / 2);
+		if (w.now >= lease_deadline(w.book))
+			lease_expire(w.book, w.now);
+		settle(&w);
+		check(&w);
+	}
+	lease_leave(w.book);
+	settle(&w);
+	for (int turn = 0; turn < 2; turn++)
+		for (uint32_t i = 0; i < SLABS; i++) {
+			worker_step(&w, i);
+			settle(&w);
+		}
+	expect(&w, w.book->free_count == SLABS && !w.book->session_count, "something is left at the end");
+	lease_close(w.book);
+	return w.wrong;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : HISTORIES;
+	const char *wrong = NULL;
+	uint64_t seed;
+
+	for (seed = first; seed <= last; seed++) {
+		wrong = history(seed);
+		if (wrong)
+			break;
+	}
+	ok(!wrong, "%llu histories of %d steps", (unsigned long long)(last - first + 1), STEPS);
+	if (wrong)
+		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
+	return tap_done();
+}

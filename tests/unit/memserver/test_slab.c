@@ -1,0 +1,148 @@
+/* slab: memory comes zeroed and populated, goes back to the kernel, and is not had at the machine's expense. */
+#include "memserver/slab.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BYTES ((size_t)4 << 20)
+#define PAGE 4096u
+
+static struct slab_worker *worker_open(struct slab_config config)
+{
+	struct slab_worker *worker = NULL;
+
+	config.bytes = BYTES;
+	config.slabs = 3;
+	if (slab_open(&config, &worker) < 0)
+		abort();
+	return worker;
+}
+
+static struct slab_answer answer_wait(struct slab_worker *worker)
+{
+	struct pollfd fd = {.fd = slab_fd(worker), .events = POLLIN};
+	struct slab_answer answer;
+
+	while (!slab_answer(worker, &answer))
+		if (poll(&fd, 1, 30000) != 1)
+			abort();
+	return answer;
+}
+
+static bool is_zero(const char *memory)
+{
+	for (size_t i = 0; i < BYTES; i++)
+		if (memory[i])
+			return false;
+	return true;
+}
+
+static bool is_populated(void *memory)
+{
+	static unsigned char present[BYTES / PAGE];
+
+	if (mincore(memory, BYTES, present) < 0)
+		return false;
+	for (size_t i = 0; i < BYTES / PAGE; i++)
+		if (!(present[i] & 1))
+			return false;
+	return true;
+}
+
+static void test_life(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct slab_answer answer;
+	unsigned char present;
+	char *memory;
+
+	ok(!slab_answer(worker, &answer), "no answer before an order");
+	slab_prepare(worker, 1);
+	answer = answer_wait(worker);
+	memory = answer.memory;
+	ok(answer.kind == SLAB_PREPARE && answer.slab == 1 && !answer.status && memory, "memory is had");
+	ok((uintptr_t)memory % (2 << 20) == 0, "aligned to huge pages");
+	ok(is_populated(memory), "every page is there already");
+	ok(is_zero(memory), "and zero");
+	memset(memory, 0x5a, BYTES);
+	slab_clear(worker, 1);
+	answer = answer_wait(worker);
+	ok(answer.kind == SLAB_CLEAR && answer.slab == 1 && !answer.memory, "and goes");
+	ok(mincore(memory, PAGE, &present) < 0 && errno == ENOMEM, "it is unmapped");
+	slab_prepare(worker, 1);
+	answer = answer_wait(worker);
+	ok(answer.memory && is_zero(answer.memory), "the next owner finds zeroes");
+	slab_close(worker);
+}
+
+static void test_many(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct slab_answer answers[3];
+	struct pollfd fd = {.fd = slab_fd(worker), .events = POLLIN};
+
+	for (uint32_t i = 0; i < 3; i++)
+		slab_prepare(worker, i);
+	for (uint32_t i = 0; i < 3; i++)
+		answers[i] = answer_wait(worker);
+	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[2].slab == 2, "answered in the order asked");
+	ok(answers[0].memory != answers[1].memory && answers[1].memory != answers[2].memory, "each its own memory");
+	ok(poll(&fd, 1, 0) == 0, "nothing more to read");
+	for (uint32_t i = 0; i < 3; i++)
+		slab_clear(worker, i);
+	slab_close(worker);
+	ok(true, "closing with orders out is no trouble");
+	slab_close(NULL);
+}
+
+static void test_reserve(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){.reserve = UINT64_MAX / 2});
+	struct slab_answer answer;
+
+	slab_prepare(worker, 0);
+	answer = answer_wait(worker);
+	ok(answer.status == -ENOMEM && !answer.memory, "not below the reserve");
+	slab_prepare(worker, 0);
+	ok(answer_wait(worker).status == -ENOMEM, "asked again: the same");
+	slab_close(worker);
+}
+
+static void test_huge(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
+	struct slab_answer answer;
+
+	slab_prepare(worker, 0);
+	answer = answer_wait(worker);
+	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
+	slab_close(worker);
+}
+
+static void test_lock(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){.lock = true});
+	struct slab_answer answer;
+
+	slab_prepare(worker, 0);
+	answer = answer_wait(worker);
+	if (answer.status == -EPERM || answer.status == -ENOMEM)
+		tap_skip("locked memory", "no right to lock 4 MiB here");
+	else
+		ok(!answer.status && is_zero(answer.memory), "locked memory");
+	slab_close(worker);
+}
+
+int main(void)
+{
+	test_life();
+	test_many();
+	test_reserve();
+	test_huge();
+	test_lock();
+	return tap_done();
+}
