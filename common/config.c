@@ -234,9 +234,7 @@ static char *line_next(char *line, int size, void *stream)
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
 	struct source *source = user;
-	if (source->failed)
-		return 0;
-	source->failed = true;
+	source->failed = true; /* until it is found good; line_next() ends the file after a failure */
 	if (!*section) {
 		log_error("%s:%u: '%.64s' stands before any section; write [%s] above it", source->file, source->line,
 			  name, source->section);

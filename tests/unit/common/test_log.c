@@ -84,7 +84,9 @@ static void test_journal(void)
 	log_debug("d");
 	ok(!strcmp(take(), "<3>farpage-test: e\n<4>farpage-test: w\n<6>farpage-test: i\n<7>farpage-test: d\n"),
 	   "into the journal, with priorities");
-	setenv("JOURNAL_STREAM", "1:1", 1);
+	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)stat.st_dev,
+		 (unsigned long long)stat.st_ino + 1);
+	setenv("JOURNAL_STREAM", stream, 1);
 	log_setup("farpage-test", LOG_LEVEL_DEBUG);
 	log_error("e");
 	ok(!strcmp(take(), "farpage-test: e\n"), "the variable alone, inherited, changes nothing");
