@@ -11,7 +11,7 @@ struct pager_counters *report_claim(const char *path)
 	struct stat status;
 	if (!path)
 		return NULL;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
 	struct report *report = MAP_FAILED;

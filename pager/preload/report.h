@@ -1,4 +1,4 @@
-/* report: this process's slot in the report file of its `farpage run` (pager/counters.h). */
+/* report: this process's slot in the report of its `farpage run` (pager/counters.h). */
 #ifndef PAGER_PRELOAD_REPORT_H
 #define PAGER_PRELOAD_REPORT_H
 #include "pager/counters.h"

@@ -1,0 +1,139 @@
+/* run_report: see run_report.h. One thread; the processes that count may still be running. */
+#include "cli/run_report.h"
+#include "common/log.h"
+#include "common/size.h"
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int run_report_open(struct run_report *ret_report)
+{
+	struct run_report report = {.fd = memfd_create("farpage-report", MFD_CLOEXEC)};
+	if (report.fd < 0)
+		return -errno;
+	if (!ftruncate(report.fd, sizeof *report.shared))
+		report.shared = mmap(NULL, sizeof *report.shared, PROT_READ | PROT_WRITE, MAP_SHARED, report.fd, 0);
+	if (!report.shared || report.shared == MAP_FAILED) {
+		int error = -errno;
+		close(report.fd);
+		return error;
+	}
+	report.shared->magic = REPORT_MAGIC;
+	snprintf(report.path, sizeof report.path, "/proc/%d/fd/%d", (int)getpid(), report.fd);
+	*ret_report = report;
+	return 0;
+}
+
+void run_report_close(struct run_report *report)
+{
+	if (!report->shared)
+		return;
+	munmap(report->shared, sizeof *report->shared);
+	close(report->fd);
+	report->shared = NULL;
+}
+
+/* Adds what one process counted; peaks of far memory are added too, as if they had come together. */
+static void add(struct farpage_stats *sum, const struct farpage_stats *one)
+{
+	sum->resident_bytes += one->resident_bytes;
+	if (one->resident_peak_bytes > sum->resident_peak_bytes)
+		sum->resident_peak_bytes = one->resident_peak_bytes;
+	sum->far_bytes += one->far_bytes;
+	sum->far_peak_bytes += one->far_peak_bytes;
+	sum->faults += one->faults;
+	sum->faults_far += one->faults_far;
+	sum->faults_buffered += one->faults_buffered;
+	sum->fetched_pages += one->fetched_pages;
+	sum->prefetched_pages += one->prefetched_pages;
+	sum->evicted_pages += one->evicted_pages;
+	sum->evicted_clean_pages += one->evicted_clean_pages;
+	sum->evicted_zero_pages += one->evicted_zero_pages;
+	sum->stalls += one->stalls;
+	sum->lost_pages += one->lost_pages;
+}
+
+void run_report_sum(const struct run_report *report, struct run_summary *summary)
+{
+	static struct histogram faults;
+	memset(&summary->stats, 0, sizeof summary->stats);
+	memset(&faults, 0, sizeof faults);
+	summary->processes = 0;
+	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
+		struct farpage_stats stats;
+		const struct pager_counters *counters = &report->shared->slots[i].counters;
+		if (!__atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE))
+			continue;
+		pager_counters_read(counters, &stats);
+		add(&summary->stats, &stats);
+		histogram_add(&faults, &counters->fault_ns);
+		summary->processes++;
+	}
+	summary->stats.fault_p50_ns = histogram_quantile(&faults, 500);
+	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
+}
+
+void run_report_print(const struct run_summary *summary)
+{
+	const struct farpage_stats *stats = &summary->stats;
+	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
+	double wall = (double)summary->wall_ns / 1e9;
+	if (!summary->processes) {
+		fprintf(stderr, "farpage: nothing needed far memory (peak resident %s), wall %.1f s\n",
+			size_format(summary->peak_bytes, peak), wall);
+		return;
+	}
+	size_format(stats->resident_peak_bytes, peak);
+	size_format(summary->local_bytes, local);
+	size_format(stats->far_bytes, far);
+	size_format(stats->far_peak_bytes, far_peak);
+	fprintf(stderr,
+		"farpage: peak resident %s of %s, far %s (peak %s), faults %llu (far %llu, p50 %.1f us, p99 %.1f us), "
+		"fetched %llu pages, evicted %llu, wall %.1f s\n",
+		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
+		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
+		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages, wall);
+}
+
+int run_report_save(const struct run_summary *summary, const char *path)
+{
+	const struct farpage_stats *stats = &summary->stats;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} fields[] = {
+	    {"resident_bytes", stats->resident_bytes},
+	    {"resident_peak_bytes", stats->resident_peak_bytes},
+	    {"far_bytes", stats->far_bytes},
+	    {"far_peak_bytes", stats->far_peak_bytes},
+	    {"faults", stats->faults},
+	    {"faults_far", stats->faults_far},
+	    {"faults_buffered", stats->faults_buffered},
+	    {"fetched_pages", stats->fetched_pages},
+	    {"prefetched_pages", stats->prefetched_pages},
+	    {"evicted_pages", stats->evicted_pages},
+	    {"evicted_clean_pages", stats->evicted_clean_pages},
+	    {"evicted_zero_pages", stats->evicted_zero_pages},
+	    {"fault_p50_ns", stats->fault_p50_ns},
+	    {"fault_p99_ns", stats->fault_p99_ns},
+	    {"stalls", stats->stalls},
+	    {"lost_pages", stats->lost_pages},
+	    {"wall_ns", summary->wall_ns},
+	    {"local_bytes", summary->local_bytes},
+	    {"processes", summary->processes},
+	};
+	int error = 0;
+	struct json_object *object = json_object_new_object();
+	for (unsigned i = 0; object && i < sizeof fields / sizeof fields[0]; i++)
+		json_object_object_add(object, fields[i].name, json_object_new_uint64(fields[i].value));
+	errno = ENOMEM;
+	if (!object || json_object_to_file_ext(path, object, JSON_C_TO_STRING_PRETTY)) {
+		error = -errno;
+		log_error("cannot write the statistics to %s: %s", path, strerror(-error));
+	}
+	json_object_put(object);
+	return error;
+}

@@ -1,0 +1,34 @@
+/*
+ * run_report: what the pagers of one `farpage run` counted. The file they count into (pager/counters.h) is in memory
+ * and has no name; processes reach it through this one's /proc/PID/fd, so nothing is left behind however this ends.
+ */
+#ifndef CLI_RUN_REPORT_H
+#define CLI_RUN_REPORT_H
+#include "pager/counters.h"
+#include <stdint.h>
+
+struct run_report {
+	struct report *shared;
+	char path[64]; /* for FARPAGE_REPORT */
+	int fd;
+};
+
+/* What is added up at the end. */
+struct run_summary {
+	struct farpage_stats stats; /* sums; resident_peak_bytes: the largest of all processes */
+	unsigned processes;         /* that started a pager */
+	uint64_t local_bytes, wall_ns;
+	uint64_t peak_bytes; /* largest resident set of any process, as the kernel saw it */
+};
+
+/* -errno. */
+int run_report_open(struct run_report *ret_report);
+void run_report_close(struct run_report *report);
+/* Fills in stats and processes. */
+void run_report_sum(const struct run_report *report, struct run_summary *summary);
+/* One line on standard error. */
+void run_report_print(const struct run_summary *summary);
+/* As JSON into the file at @path, replacing it; -errno after logging one line. */
+int run_report_save(const struct run_summary *summary, const char *path);
+
+#endif
