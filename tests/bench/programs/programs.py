@@ -1,0 +1,157 @@
+"""
+programs.py BIN: how much slower real programs run with a quarter of their peak memory, each way in one run:
+
+    farpage    behind farpage run, the rest on two tcp donors on loopback
+    zram       in a control group of that limit, swapping to lz4-compressed memory
+    swap file  the same, swapping to a file on a disk
+
+Medians of the rounds, and their ratios: farpage is to be at most 1.5 times as slow as zram, and to take at most half
+the time of a swap file. Exit status 1 if an answer differs or a run fails.
+"""
+import argparse
+import hashlib
+import os
+import statistics
+import sys
+import threading
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "programs"))
+from jobs import make_jobs                                  # noqa: E402
+from pressure import MemoryGroup, SwapFile, Unavailable, Zram # noqa: E402
+from processes import Processes, Progress, format_size      # noqa: E402
+
+LOCAL_MIN = 8 << 20
+ZRAM_TARGET, FILE_TARGET = 1.5, 0.5
+
+
+class Bench:
+    def __init__(self, options, processes):
+        self.options = options
+        self.processes = processes
+        self.progress = Progress()
+        self.bin = Path(options.bin).resolve()
+        self.modes = {"farpage": self.run_far, "zram": self.run_zram, "swap file": self.run_file}
+        self.failed = False
+        donors = processes.start_donors(self.bin, 2, "1G")
+        self.far = [str(self.bin / "farpage"), "run", *(word for donor in donors for word in ("--donor", donor)),
+                    "--key", processes.key]
+
+    def run(self, job, step, prefix=()):
+        """One run: the outcome, and the digest of what it printed."""
+        self.progress.begin(step)
+        read, write = os.pipe()
+        digest = hashlib.blake2b()
+
+        def take():
+            with os.fdopen(read, "rb", buffering=0) as answer:
+                while block := answer.read(1 << 20):
+                    digest.update(block)
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        try:
+            outcome = self.processes.run(job, os.fdopen(write, "wb"), prefix=prefix, tick=self.progress.tick)
+        finally:
+            self.progress.clear()
+        taker.join()
+        return outcome, digest.hexdigest()
+
+    def run_far(self, job, step, local):
+        outcome, digest = self.run(job, step, [*self.far, "--local", str(local), "--"])
+        print(f"  {outcome.complaint.strip()}; whole process at most {format_size(outcome.peak)} resident", flush=True)
+        return outcome, digest
+
+    def run_pressed(self, job, step, local, swap):
+        self.processes.undo.append(swap.close)
+        group = MemoryGroup(local)
+        self.processes.undo.append(group.close)
+        try:
+            return self.run(job, step, group.prefix())
+        finally:
+            group.close()
+            swap.close()
+
+    def run_zram(self, job, step, local):
+        return self.run_pressed(job, step, local, Zram(self.options.swap_size))
+
+    def run_file(self, job, step, local):
+        return self.run_pressed(job, step, local, SwapFile(self.options.swap_folder, self.options.swap_size))
+
+    def measure(self, job):
+        """Seconds of each round, by mode; peak bytes; the budget."""
+        seconds = {mode: [] for mode in ("local", *self.modes)}
+        peak = local = answer = None
+        for number in range(self.options.rounds):
+            step = f"{job.name}, round {number + 1} of {self.options.rounds}"
+            outcome, digest = self.run(job, f"{step}: local")
+            if outcome.status != 0:
+                raise SystemExit(f"{job.name} fails by itself:\n{outcome.complaint}")
+            answer = answer or digest
+            peak = peak or outcome.peak
+            local = max(peak // 4 >> 20 << 20, LOCAL_MIN)
+            seconds["local"].append(outcome.seconds)
+            for mode, run in list(self.modes.items()):
+                try:
+                    outcome, digest = run(job, f"{step}: {mode}, {format_size(local)}", local)
+                except Unavailable as why:
+                    print(f"no {mode} here: {why}")
+                    del self.modes[mode]
+                    continue
+                if outcome.status != 0 or digest != answer:
+                    self.failed = True
+                    print(f"{job.name}, {mode}: status {outcome.status}, "
+                          f"{'the same' if digest == answer else 'another'} answer\n{outcome.complaint}")
+                else:
+                    seconds[mode].append(outcome.seconds)
+        return seconds, peak, local
+
+    def report(self, job, seconds, peak, local):
+        medians = {mode: statistics.median(times) for mode, times in seconds.items() if times}
+        words = [f"{job.name}: peak {format_size(peak)}, local {format_size(local)}, all local {medians['local']:.2f} s"]
+        for mode in ("farpage", "zram", "swap file"):
+            if mode in medians:
+                words.append(f"{mode} {medians[mode]:.1f} s = {medians[mode] / medians['local']:.1f}x")
+        for mode, target in (("zram", ZRAM_TARGET), ("swap file", FILE_TARGET)):
+            if mode in medians and "farpage" in medians:
+                ratio = medians["farpage"] / medians[mode]
+                words.append(f"farpage/{mode} {ratio:.2f} (at most {target}: {'met' if ratio <= target else 'MISSED'})")
+        return "; ".join(words)
+
+
+def read_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin", help="where farpage and farpage-memserver are")
+    parser.add_argument("--program", action="append", help="only this one (sqlite3, sort, python3); can be repeated")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1, help="of the inputs")
+    parser.add_argument("--swap-folder", default="/var/tmp", help="where the swap file goes")
+    parser.add_argument("--swap-size", type=int, default=1 << 30, help="bytes")
+    return parser.parse_args()
+
+
+def main():
+    options = read_options()
+    if os.geteuid() != 0:
+        print("programs: needs root for control groups and swap")
+        return 1
+    if len(Path("/proc/swaps").read_text(encoding="ascii").splitlines()) > 1:
+        print("programs: this machine swaps already; its swap space may be used as well if ours is full")
+    page_cluster = Path("/proc/sys/vm/page-cluster").read_text(encoding="ascii").strip()
+    with Processes("bench") as processes:
+        bench = Bench(options, processes)
+        bench.progress.begin("gathering text from the package lists and /usr/share")
+        jobs = make_jobs(processes.folder, options.scale)
+        bench.progress.clear()
+        reports = []
+        for job in jobs:
+            if not options.program or job.name in options.program:
+                reports.append(bench.report(job, *bench.measure(job)))
+                print(reports[-1], flush=True)
+        print(f"\nmedians of {options.rounds}; vm.page-cluster {page_cluster}")
+        print("\n".join(reports))
+        return 1 if bench.failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,162 @@
+"""Donors and measured runs, all of them gone when Processes ends, however it ends; and a folder for their files.
+
+Each process has a session of its own: Ctrl-C reaches the script alone, which then ends the others in order.
+"""
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Outcome:
+    """How a run went: seconds, the peak of resident memory in bytes, the exit status, standard error."""
+
+    def __init__(self, seconds, peak, status, complaint):
+        self.seconds = seconds
+        self.peak = peak
+        self.status = status
+        self.complaint = complaint
+
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Processes:
+    def __init__(self, purpose):
+        self.purpose = purpose
+        self.folder = None
+        self.key = None # the file, once there are donors
+        self.running = []
+        self.undo = [] # called at the end, last first, when no process is left
+
+    def __enter__(self):
+        signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+        for number in INTERRUPTS:
+            signal.signal(number, _interrupted)
+        self.folder = tempfile.mkdtemp(prefix=f"farpage-{self.purpose}-")
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+        except SystemExit:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for number in INTERRUPTS:
+            signal.signal(number, signal.SIG_IGN) # cleaning up is not interrupted
+        for process in reversed(self.running):
+            self.end(process)
+        for undo in reversed(self.undo):
+            undo()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, command, **options):
+        process = subprocess.Popen(command, start_new_session=True, **options)
+        self.running.append(process)
+        return process
+
+    def end(self, process):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is not None:
+                break
+            _kill_session(process.pid, number)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                pass
+        self.running.remove(process)
+
+    def start_donors(self, bin_folder, count, donate):
+        """Makes a key and starts donors on free loopback ports; gives their addresses."""
+        self.key = os.path.join(self.folder, "key")
+        if subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
+            raise SystemExit(1) # it has said why
+        return [self._start_donor(bin_folder / "farpage-memserver", donate) for _ in range(count)]
+
+    def _start_donor(self, program, donate):
+        with open(os.path.join(self.folder, "donors.log"), "a+", encoding="utf-8") as log:
+            process = self.start([program, "--listen", "tcp://127.0.0.1:0", "--donate", donate, "--key", self.key],
+                                 stdout=subprocess.PIPE, stderr=log, text=True)
+            for line in process.stdout:
+                if " listening on " in line:
+                    return line.split()[-1]
+            log.seek(0)
+            raise SystemExit(f"{program} does not start:\n{log.read()}")
+
+    def run(self, job, output, prefix=(), tick=None, environment=None):
+        """
+        Runs @job behind @prefix, its standard output to the path @output or to the writable file @output; calls
+        tick(seconds) some times a second.
+        """
+        out = open(output, "wb") if isinstance(output, str) else output
+        complaint_path = os.path.join(self.folder, "complaint")
+        with open(job.stdin or os.devnull, "rb") as stdin, open(complaint_path, "wb+") as complaint:
+            start = time.monotonic()
+            process = self.start([*prefix, *job.command], cwd=self.folder, env={**job.environment, **(environment or {})},
+                                 stdin=stdin, stdout=out, stderr=complaint)
+            out.close()
+            usage = _wait(process, start, tick)
+            seconds = time.monotonic() - start
+            self.running.remove(process)
+            complaint.seek(0)
+            text = complaint.read().decode("utf-8", "replace")
+        os.unlink(complaint_path)
+        return Outcome(seconds, usage.ru_maxrss * 1024, process.returncode, text)
+
+
+def _interrupted(number, _frame):
+    raise SystemExit(128 + number)
+
+
+def _kill_session(pid, number):
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _wait(process, start, tick):
+    """Waits for @process; the resources that it and its children used."""
+    handle = os.pidfd_open(process.pid)
+    try:
+        while not select.select([handle], [], [], 0.2 if tick else None)[0]:
+            tick(time.monotonic() - start)
+    finally:
+        os.close(handle)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage
+
+
+class Progress:
+    """What is going on: a line that is rewritten on a terminal, a line for each step elsewhere."""
+
+    def __init__(self, stream=sys.stderr):
+        self.stream = stream
+        self.live = stream.isatty()
+        self.step = ""
+
+    def begin(self, step):
+        self.step = step
+        print(f"\r\033[K{step} ..." if self.live else f"{step} ...", end="" if self.live else "\n", file=self.stream,
+              flush=True)
+
+    def tick(self, seconds):
+        if self.live:
+            print(f"\r\033[K{self.step} ... {seconds:.0f} s", end="", file=self.stream, flush=True)
+
+    def clear(self):
+        if self.live:
+            print("\r\033[K", end="", file=self.stream, flush=True)
+
+
+def format_size(size):
+    """As farpage writes sizes: 43.1M."""
+    for unit in ("", "K", "M", "G", "T"):
+        if size < 1024 or unit == "T":
+            return f"{size:.1f}{unit}".replace(".0", "") if unit else str(size)
+        size /= 1024
