@@ -1,0 +1,513 @@
+/*
+ * fabric.h: choosing a backend, waiting, watches.
+ *
+ * Theory of operation. fabric_poll() asks each backend in use. A backend that is hot looks at its sockets or queues
+ * directly, and the poller is then asked only every POLLS_PER_LOOK-th time; otherwise every time. fabric_wait() polls
+ * while something moved within the last spin_us, and gives the CPU away between empty polls: two processes that spin
+ * for each other on one CPU then take turns of a microsecond instead of burning time slices. Then it sleeps in the
+ * poller until a source is ready or the next deadline.
+ *
+ * Deadlines are checked when a poll finds nothing, at most every EXPIRE_NS, and when a sleep ends.
+ */
+#include "farpage/fabric.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "fabric/backend.h"
+#include "fabric/faults.h"
+#include "farpage/wire.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define POLLS_PER_LOOK 16
+#define EXPIRE_NS (5 * 1000000ull)
+/* fabric_wait() spins when something moved within this many spin times, or RECENT_NS, before it was called. */
+#define RECENT_SPINS 4
+#define RECENT_NS (200 * 1000ull)
+
+static const struct fabric_backend *const backends[] = {&tcp_backend};
+#define BACKENDS (sizeof backends / sizeof *backends)
+
+struct fabric_watch {
+	struct poller_source source; /* first: ready() is given this */
+	TAILQ_ENTRY(fabric_watch) link;
+	struct fabric *fabric;
+	void *user;
+	bool ready;
+};
+
+struct fabric {
+	struct fabric_config config;
+	struct poller *poller;
+	void *states[BACKENDS]; /* NULL: not in use */
+	struct faults *faults;  /* NULL: not in use */
+	TAILQ_HEAD(, fabric_watch) watches;
+	unsigned watches_ready;
+	struct fabric_watch timer; /* makes fabric_fd() readable at the next deadline; not in `watches` */
+	uint64_t timer_at;         /* what it is set to */
+	uint64_t moved_at;         /* when something last moved, ns */
+	uint64_t expire_at;        /* when deadlines are looked at next */
+	bool touched;              /* something was posted since the last wait */
+	unsigned polls;
+};
+
+struct poller *fabric_poller(struct fabric *fabric)
+{
+	return fabric->poller;
+}
+
+const struct fabric_config *fabric_get_config(const struct fabric *fabric)
+{
+	return &fabric->config;
+}
+
+void fabric_touch(struct fabric *fabric)
+{
+	fabric->touched = true;
+}
+
+/* --- Opening and closing ---------------------------------------------------------------------------------- */
+
+static void config_complete(struct fabric_config *config)
+{
+	const struct fabric_config usual = FABRIC_CONFIG_DEFAULT;
+
+	if (!config->depth)
+		config->depth = usual.depth;
+	if (config->depth > FABRIC_DEPTH_MAX)
+		config->depth = FABRIC_DEPTH_MAX;
+	if (!config->connect_ms)
+		config->connect_ms = usual.connect_ms;
+	if (!config->io_ms)
+		config->io_ms = usual.io_ms;
+}
+
+static void timer_ready(struct poller_source *source, unsigned events)
+{
+	struct fabric *fabric = ((struct fabric_watch *)source)->fabric;
+	uint64_t expirations;
+
+	(void)events;
+	if (read(source->fd, &expirations, sizeof expirations) < 0)
+		return; /* set anew in between */
+	fabric->timer_at = BACKEND_NEVER;
+	fabric->expire_at = 0;
+}
+
+static int timer_open(struct fabric *fabric)
+{
+	int status;
+
+	fabric->timer = (struct fabric_watch){.fabric = fabric};
+	fabric->timer.source.mode = POLLER_LEVEL;
+	fabric->timer.source.ready = timer_ready;
+	fabric->timer_at = BACKEND_NEVER;
+	fabric->timer.source.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (fabric->timer.source.fd < 0)
+		return -errno;
+	status = poller_add(fabric->poller, &fabric->timer.source);
+	if (status < 0)
+		close(fabric->timer.source.fd);
+	return status;
+}
+
+int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric)
+{
+	struct fabric *fabric = calloc(1, sizeof *fabric);
+	int status;
+
+	if (!fabric)
+		return -ENOMEM;
+	fabric->config = config ? *config : FABRIC_CONFIG_DEFAULT;
+	config_complete(&fabric->config);
+	TAILQ_INIT(&fabric->watches);
+	status = poller_open(&fabric->poller);
+	if (status < 0)
+		goto free_fabric;
+	status = timer_open(fabric);
+	if (status < 0)
+		goto close_poller;
+	*ret_fabric = fabric;
+	return 0;
+
+close_poller:
+	poller_close(fabric->poller);
+free_fabric:
+	free(fabric);
+	return status;
+}
+
+void fabric_close(struct fabric *fabric)
+{
+	struct fabric_watch *watch;
+
+	if (!fabric)
+		return;
+	faults_close(fabric->faults);
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (fabric->states[i])
+			backends[i]->close(fabric->states[i]);
+	while ((watch = TAILQ_FIRST(&fabric->watches)))
+		fabric_unwatch(fabric, watch->source.fd);
+	poller_remove(fabric->poller, &fabric->timer.source);
+	close(fabric->timer.source.fd);
+	poller_close(fabric->poller);
+	free(fabric);
+}
+
+/* --- Dispatch by scheme ----------------------------------------------------------------------------------- */
+
+/* What an address asks for; the backend's state and the fault layer are there when this returns 0. */
+struct route {
+	struct uri uri;
+	const struct fabric_backend *backend;
+	void *state;
+	bool faults;
+};
+
+static int route_find(struct fabric *fabric, const char *text, struct route *ret_route)
+{
+	struct route route = {0};
+	const char *scheme;
+	int status = uri_parse(text, WIRE_DEFAULT_PORT, &route.uri);
+
+	if (status < 0)
+		return status;
+	scheme = route.uri.scheme;
+	if (strncmp(scheme, FAULTS_PREFIX, strlen(FAULTS_PREFIX)) == 0) {
+		route.faults = true;
+		scheme += strlen(FAULTS_PREFIX);
+		if (!fabric->faults)
+			status = faults_open(fabric, fabric->config.faults, &fabric->faults);
+		if (status < 0)
+			return status;
+	}
+	for (unsigned i = 0; i < BACKENDS; i++) {
+		if (strcmp(backends[i]->scheme, scheme) != 0)
+			continue;
+		if (!fabric->states[i])
+			status = backends[i]->open(fabric, &fabric->states[i]);
+		route.backend = backends[i];
+		route.state = fabric->states[i];
+		*ret_route = route;
+		return status;
+	}
+	return -EINVAL;
+}
+
+int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener)
+{
+	struct route route;
+	int status = route_find(fabric, uri, &route);
+
+	if (status < 0)
+		return status;
+	status = route.backend->listen(route.state, &route.uri, ret_listener);
+	if (status == 0)
+		(*ret_listener)->faults = route.faults;
+	return status;
+}
+
+uint16_t fabric_listener_port(const struct fabric_listener *listener)
+{
+	return listener->port;
+}
+
+void fabric_listener_close(struct fabric_listener *listener)
+{
+	if (listener)
+		listener->backend->listener_close(listener);
+}
+
+int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
+		   size_t private_size, void *user, struct fabric_conn **ret_conn)
+{
+	struct fabric_conn *conn;
+	struct route route;
+	int status;
+
+	if (private_size > FABRIC_PRIVATE_MAX)
+		return -EINVAL;
+	status = route_find(fabric, uri, &route);
+	if (status < 0)
+		return status;
+	if (route.faults)
+		status = faults_connect(fabric->faults, route.backend, route.state, domain, &route.uri, private_data,
+					private_size, &conn);
+	else
+		status = route.backend->connect(route.state, domain, &route.uri, private_data, private_size, &conn);
+	if (status < 0)
+		return status;
+	conn->user = user;
+	*ret_conn = conn;
+	return 0;
+}
+
+int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user)
+{
+	conn->domain = domain;
+	conn->user = user;
+	return conn->backend->accept(conn);
+}
+
+void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t private_size)
+{
+	conn->backend->reject(conn, private_data,
+			      private_size < FABRIC_PRIVATE_MAX ? private_size : FABRIC_PRIVATE_MAX);
+}
+
+void fabric_disconnect(struct fabric_conn *conn)
+{
+	if (conn)
+		conn->backend->disconnect(conn);
+}
+
+void *fabric_conn_user(const struct fabric_conn *conn)
+{
+	return conn->user;
+}
+
+const char *fabric_conn_peer(const struct fabric_conn *conn)
+{
+	return conn->peer;
+}
+
+struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
+{
+	return conn->backend->export(region, conn);
+}
+
+int fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count)
+{
+	return conn->backend->post(conn, ops, count);
+}
+
+unsigned fabric_room(const struct fabric_conn *conn)
+{
+	return conn->backend->room(conn);
+}
+
+int fabric_send(struct fabric_conn *conn, const void *message, size_t size)
+{
+	return conn->backend->send(conn, message, size);
+}
+
+/* --- Polling ---------------------------------------------------------------------------------------------- */
+
+static bool backends_hot(const struct fabric *fabric)
+{
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (fabric->states[i] && backends[i]->hot(fabric->states[i]))
+			return true;
+	return false;
+}
+
+static bool backends_ready(const struct fabric *fabric)
+{
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (fabric->states[i] && backends[i]->ready(fabric->states[i]))
+			return true;
+	return fabric->watches_ready || (fabric->faults && faults_ready(fabric->faults));
+}
+
+static uint64_t backends_deadline(const struct fabric *fabric)
+{
+	uint64_t deadline = fabric->faults ? faults_deadline(fabric->faults) : BACKEND_NEVER;
+
+	for (unsigned i = 0; i < BACKENDS; i++) {
+		uint64_t other = fabric->states[i] ? backends[i]->deadline(fabric->states[i]) : BACKEND_NEVER;
+
+		if (other < deadline)
+			deadline = other;
+	}
+	return deadline;
+}
+
+static void backends_expire(struct fabric *fabric, uint64_t now)
+{
+	if (now < fabric->expire_at)
+		return;
+	fabric->expire_at = now + EXPIRE_NS;
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (fabric->states[i])
+			backends[i]->expire(fabric->states[i], now);
+}
+
+static void watches_poll(struct fabric *fabric, struct backend_events *out)
+{
+	struct fabric_watch *watch;
+
+	TAILQ_FOREACH(watch, &fabric->watches, link)
+	{
+		if (!watch->ready || backend_events_full(out))
+			continue;
+		watch->ready = false;
+		fabric->watches_ready--;
+		out->events[out->count++] = (struct fabric_event){.kind = FABRIC_READABLE, .user = watch->user};
+	}
+}
+
+/* True: something moved. */
+static bool poll_once(struct fabric *fabric, struct backend_events *out)
+{
+	bool moved = false;
+
+	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric))
+		poller_wait(fabric->poller, 0);
+	for (unsigned i = 0; i < BACKENDS; i++)
+		if (fabric->states[i] && backends[i]->poll(fabric->states[i], out))
+			moved = true;
+	if (fabric->faults) {
+		faults_filter(fabric->faults, out, 0);
+		moved |= faults_poll(fabric->faults, out);
+	}
+	if (fabric->watches_ready)
+		watches_poll(fabric, out);
+	return moved || out->count;
+}
+
+int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max)
+{
+	struct backend_events out = {.events = events, .max = max};
+
+	if (poll_once(fabric, &out))
+		fabric->touched = true;
+	else
+		backends_expire(fabric, clock_now());
+	return (int)out.count;
+}
+
+/* --- Waiting ---------------------------------------------------------------------------------------------- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Until a source is ready, a deadline of a backend passes, or @until. */
+static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
+{
+	until = earlier(until, backends_deadline(fabric));
+	if (until <= now) {
+		fabric->expire_at = 0;
+		return;
+	}
+	poller_wait(fabric->poller, until == BACKEND_NEVER ? -1 : (int64_t)(until - now));
+	if (until != BACKEND_NEVER)
+		fabric->expire_at = 0;
+}
+
+int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms)
+{
+	const uint64_t spin = fabric->config.spin_us * 1000ull;
+	const uint64_t recent = spin * RECENT_SPINS > RECENT_NS ? spin * RECENT_SPINS : RECENT_NS;
+	struct backend_events out = {.events = events, .max = max};
+	uint64_t now, deadline, spin_until;
+	bool moved;
+
+	moved = poll_once(fabric, &out);
+	now = clock_now();
+	if (moved || fabric->touched)
+		fabric->moved_at = now;
+	fabric->touched = false;
+	if (out.count || timeout_ms == 0 || max == 0)
+		return (int)out.count;
+	deadline = timeout_ms < 0 ? BACKEND_NEVER : now + (uint64_t)timeout_ms * 1000000;
+	spin_until = now - fabric->moved_at <= recent ? now + spin : now;
+
+	for (;;) {
+		backends_expire(fabric, now);
+		if (moved || backends_ready(fabric))
+			; /* there may be more at once */
+		else if (now < spin_until)
+			sched_yield();
+		else
+			wait_sleep(fabric, now, deadline);
+		moved = poll_once(fabric, &out);
+		now = clock_now();
+		if (moved) {
+			fabric->moved_at = now;
+			spin_until = now + spin;
+		}
+		if (out.count)
+			return (int)out.count;
+		if (now >= deadline)
+			return 0;
+	}
+}
+
+/* --- Sleeping elsewhere ----------------------------------------------------------------------------------- */
+
+int fabric_fd(const struct fabric *fabric)
+{
+	return poller_fd(fabric->poller);
+}
+
+int fabric_arm(struct fabric *fabric)
+{
+	struct itimerspec at = {0};
+	uint64_t deadline;
+
+	if (backends_ready(fabric) || poller_wait(fabric->poller, 0) > 0)
+		return 1;
+	deadline = backends_deadline(fabric);
+	if (deadline == fabric->timer_at)
+		return 0;
+	if (deadline != BACKEND_NEVER) {
+		at.it_value.tv_sec = (time_t)(deadline / 1000000000);
+		at.it_value.tv_nsec = (long)(deadline % 1000000000);
+	}
+	timerfd_settime(fabric->timer.source.fd, TFD_TIMER_ABSTIME, &at, NULL);
+	fabric->timer_at = deadline;
+	return 0;
+}
+
+static void watch_ready(struct poller_source *source, unsigned events)
+{
+	struct fabric_watch *watch = (struct fabric_watch *)source;
+
+	(void)events;
+	if (!watch->ready)
+		watch->fabric->watches_ready++;
+	watch->ready = true;
+}
+
+int fabric_watch(struct fabric *fabric, int fd, void *user)
+{
+	struct fabric_watch *watch = calloc(1, sizeof *watch);
+	int status;
+
+	if (!watch)
+		return -ENOMEM;
+	watch->source = (struct poller_source){.fd = fd, .mode = POLLER_LEVEL, .ready = watch_ready};
+	watch->fabric = fabric;
+	watch->user = user;
+	status = poller_add(fabric->poller, &watch->source);
+	if (status < 0) {
+		free(watch);
+		return status;
+	}
+	TAILQ_INSERT_TAIL(&fabric->watches, watch, link);
+	return 0;
+}
+
+void fabric_unwatch(struct fabric *fabric, int fd)
+{
+	struct fabric_watch *watch;
+
+	TAILQ_FOREACH(watch, &fabric->watches, link)
+	{
+		if (watch->source.fd != fd)
+			continue;
+		TAILQ_REMOVE(&fabric->watches, watch, link);
+		poller_remove(fabric->poller, &watch->source);
+		if (watch->ready)
+			fabric->watches_ready--;
+		free(watch);
+		return;
+	}
+}

@@ -1,0 +1,490 @@
+/* Setting connections up, see tcp.h: listening, connecting, greetings. */
+#include "common/clock.h"
+#include "common/log.h"
+#include "fabric/tcp.h"
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BACKLOG 256
+/* Connections accepted in one poll. */
+#define ACCEPTS_MAX 64
+/* How long to wait for descriptors to come free. */
+#define RETRY_NS (100 * 1000000ull)
+/* A silent peer is asked for a sign of life after KEEPALIVE_IDLE seconds, COUNT times at that INTERVAL. */
+#define KEEPALIVE_IDLE 10
+#define KEEPALIVE_INTERVAL 5
+#define KEEPALIVE_COUNT 3
+
+static void socket_tune(int fd)
+{
+	const struct {
+		int level, name, value;
+	} options[] = {
+	    {IPPROTO_TCP, TCP_NODELAY, 1},
+	    {SOL_SOCKET, SO_KEEPALIVE, 1},
+	    {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE},
+	    {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL},
+	    {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},
+	};
+
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
+}
+
+static int resolve(const struct uri *uri, int flags, struct addrinfo **ret_addresses)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+	char port[8];
+
+	snprintf(port, sizeof port, "%u", uri->port);
+	switch (getaddrinfo(uri->host, port, &hints, ret_addresses)) {
+	case 0:
+		return 0;
+	case EAI_MEMORY:
+		return -ENOMEM;
+	default:
+		return -ENOENT;
+	}
+}
+
+/* "tcp://10.0.0.7:40312" */
+static void peer_name(char peer[BACKEND_PEER_MAX], const struct sockaddr_storage *address)
+{
+	char host[INET6_ADDRSTRLEN + 32] = "?", port[8] = "?";
+
+	getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
+		    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(peer, BACKEND_PEER_MAX, address->ss_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s", host, port);
+}
+
+/* --- Greetings -------------------------------------------------------------------------------------------- */
+
+static struct tcp_greeting greeting_make(const struct tcp_conn *conn, enum tcp_greeting_kind kind,
+					 const void *private_data, size_t private_size)
+{
+	struct tcp_greeting greeting = {
+	    .magic = TCP_MAGIC,
+	    .version = TCP_VERSION,
+	    .kind = kind,
+	    .private_size = (uint8_t)private_size,
+	    .depth = (uint16_t)fabric_get_config(conn->base.fabric)->depth,
+	};
+
+	if (private_size)
+		memcpy(greeting.private_data, private_data, private_size);
+	return tcp_greeting_swap(greeting);
+}
+
+/* A new socket's buffer takes a greeting whole; where not, the connection is of no use. */
+static int greeting_send(int fd, const struct tcp_greeting *greeting)
+{
+	ssize_t sent = send(fd, greeting, sizeof *greeting, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	return sent == sizeof *greeting ? 0 : sent < 0 ? -errno : -EIO;
+}
+
+/*
+ * Takes what has come of the peer's greeting, and nothing behind it. 1: it is whole; 0: more is to come; -errno, and
+ * *ret_why says why: -ECONNRESET at the end of the stream, -EPROTO, -EPROTONOSUPPORT for another version.
+ */
+static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **ret_why)
+{
+	uint16_t version = TCP_VERSION;
+	ssize_t received;
+
+	received = recv(conn->source.fd, (char *)&conn->theirs + conn->theirs_size,
+			sizeof conn->theirs - conn->theirs_size, MSG_DONTWAIT);
+	if (received < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	*ret_why = "it went away";
+	if (received <= 0)
+		return received < 0 ? -errno : -ECONNRESET;
+	conn->theirs_size += (size_t)received;
+	*ret_why = tcp_greeting_check(&conn->theirs, conn->theirs_size, kinds, &version);
+	if (*ret_why)
+		return version != TCP_VERSION ? -EPROTONOSUPPORT : -EPROTO;
+	return conn->theirs_size == sizeof conn->theirs;
+}
+
+/* Both sides' depths are known: everything the connection needs from here on, in one mapping. */
+static int conn_memory(struct tcp_conn *conn)
+{
+	const unsigned depth = fabric_get_config(conn->base.fabric)->depth;
+	uint32_t ops = 1, frames = 1;
+	size_t size, operations, outs, headers, messages;
+	uint8_t *memory;
+
+	conn->peer_depth = tcp_greeting_swap(conn->theirs).depth;
+	while (ops < depth)
+		ops *= 2;
+	while (frames < depth + conn->peer_depth + TCP_MESSAGES_MAX + 1)
+		frames *= 2;
+	operations = ops * sizeof *conn->ops;
+	outs = frames * sizeof *conn->queue.outs;
+	headers = frames * sizeof *conn->queue.frames;
+	messages = TCP_MESSAGES_MAX * FABRIC_MESSAGE_MAX;
+	size = TCP_RECEIVE_SIZE + operations + outs + headers + messages;
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	conn->memory = memory;
+	conn->memory_size = size;
+	conn->receive = memory;
+	conn->ops = (struct tcp_op *)(memory += TCP_RECEIVE_SIZE);
+	conn->op_mask = ops - 1;
+	conn->queue.outs = (struct tcp_out *)(memory += operations);
+	conn->queue.frames = (struct tcp_frame *)(memory += outs);
+	conn->queue.mask = frames - 1;
+	conn->messages = memory + headers;
+	return 0;
+}
+
+/* --- Connecting ------------------------------------------------------------------------------------------- */
+
+static int connect_status(int error)
+{
+	switch (error) {
+	case ENETUNREACH:
+	case EADDRNOTAVAIL:
+	case EHOSTDOWN:
+	case EACCES: /* a firewall's */
+	case EPERM:
+		return -EHOSTUNREACH;
+	default:
+		return -error;
+	}
+}
+
+static socklen_t address_size(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+/* Starts with the next address. Ends the connection with @status when there is none. */
+static void connect_next(struct tcp_conn *conn, int status)
+{
+	tcp_conn_shut(conn);
+	while (conn->address_next < conn->address_count) {
+		const struct sockaddr_storage *address = &conn->addresses[conn->address_next++];
+		int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		if (fd < 0) {
+			status = errno == EAFNOSUPPORT ? -EHOSTUNREACH : -errno;
+			continue;
+		}
+		socket_tune(fd);
+		if (connect(fd, (const struct sockaddr *)address, address_size(address)) < 0 && errno != EINPROGRESS)
+			status = connect_status(errno);
+		else
+			status = tcp_conn_open(conn, fd);
+		if (status == 0)
+			return;
+		close(fd);
+	}
+	tcp_end(conn, status, status);
+}
+
+/* The socket is connecting: by now it may have. */
+static bool connect_step(struct tcp_conn *conn)
+{
+	const struct sockaddr_storage *address = &conn->addresses[conn->address_next - 1];
+	int status;
+
+	if (connect(conn->source.fd, (const struct sockaddr *)address, address_size(address)) < 0 && errno != EISCONN) {
+		if (errno == EALREADY || errno == EINPROGRESS || errno == EINTR)
+			return false;
+		connect_next(conn, connect_status(errno));
+		return true;
+	}
+	status = greeting_send(conn->source.fd, &conn->ours);
+	if (status < 0) {
+		connect_next(conn, status);
+		return true;
+	}
+	tcp_state_set(conn, TCP_STATE_GREETING);
+	return true;
+}
+
+static bool greeting_step(struct tcp_conn *conn)
+{
+	const char *why;
+	int status = greeting_receive(conn, 1u << TCP_ACCEPT | 1u << TCP_REJECT, &why);
+
+	if (status == 0)
+		return false;
+	if (status < 0) {
+		tcp_end(conn, status, status);
+	} else if (conn->theirs.kind == TCP_REJECT) {
+		conn->rejected = true;
+		tcp_end(conn, -ECONNREFUSED, -ECONNREFUSED);
+	} else if (conn_memory(conn) < 0) {
+		tcp_end(conn, -ENOMEM, -ENOMEM);
+	} else {
+		tcp_state_set(conn, TCP_STATE_ESTABLISHED);
+		conn->announce = true;
+		conn->more = true;
+	}
+	return true;
+}
+
+int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
+		size_t private_size, struct fabric_conn **ret_conn)
+{
+	struct tcp *tcp = state;
+	struct addrinfo *addresses, *address;
+	struct tcp_conn *conn;
+	int status;
+
+	if (uri->port == 0)
+		return -EINVAL;
+	status = resolve(uri, 0, &addresses);
+	if (status < 0)
+		return status;
+	conn = tcp_conn_new(tcp, TCP_STATE_CONNECTING);
+	if (!conn) {
+		freeaddrinfo(addresses);
+		return -ENOMEM;
+	}
+	for (address = addresses; address && conn->address_count < TCP_ADDRESSES_MAX; address = address->ai_next)
+		if (address->ai_family == AF_INET || address->ai_family == AF_INET6)
+			memcpy(&conn->addresses[conn->address_count++], address->ai_addr, address->ai_addrlen);
+	freeaddrinfo(addresses);
+	conn->base.domain = domain;
+	snprintf(conn->base.peer, sizeof conn->base.peer, strchr(uri->host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u",
+		 uri->host, uri->port);
+	conn->ours = greeting_make(conn, TCP_CONNECT, private_data, private_size);
+	conn->deadline = clock_now() + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
+	TAILQ_INSERT_TAIL(&tcp->conns, conn, link);
+	connect_next(conn, -EHOSTUNREACH);
+	fabric_touch(tcp->fabric);
+	*ret_conn = &conn->base;
+	return 0;
+}
+
+/* --- Listening -------------------------------------------------------------------------------------------- */
+
+static void listener_source_ready(struct poller_source *source, unsigned events)
+{
+	struct tcp_listener *listener = (struct tcp_listener *)((char *)source - offsetof(struct tcp_listener, source));
+
+	(void)events;
+	listener->ready = true;
+	listener->tcp->listeners_ready = true;
+}
+
+/* A listening socket at one address. Descriptor, or -errno. */
+static int listen_at(const struct addrinfo *address)
+{
+	const int one = 1;
+	int fd, status;
+
+	fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno == EAFNOSUPPORT ? -EADDRNOTAVAIL : -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	status = -errno;
+	close(fd);
+	return status;
+}
+
+static int listener_open(struct tcp_listener *listener, const struct uri *uri)
+{
+	struct addrinfo *addresses, *address;
+	struct sockaddr_storage bound;
+	socklen_t size = sizeof bound;
+	int fd = -EADDRNOTAVAIL;
+	int status = resolve(uri, AI_PASSIVE, &addresses);
+
+	if (status < 0)
+		return status == -ENOENT ? -EADDRNOTAVAIL : status;
+	for (address = addresses; address && fd < 0; address = address->ai_next)
+		fd = listen_at(address);
+	freeaddrinfo(addresses);
+	if (fd < 0)
+		return fd;
+	if (getsockname(fd, (struct sockaddr *)&bound, &size) < 0) {
+		status = -errno;
+		close(fd);
+		return status;
+	}
+	/* The port is at the same place in both families. */
+	listener->base.port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	listener->source.fd = fd;
+	status = poller_add(fabric_poller(listener->base.fabric), &listener->source);
+	if (status < 0)
+		close(fd);
+	return status;
+}
+
+int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener)
+{
+	struct tcp *tcp = state;
+	struct tcp_listener *listener = calloc(1, sizeof *listener);
+	int status;
+
+	if (!listener)
+		return -ENOMEM;
+	listener->base.backend = &tcp_backend;
+	listener->base.fabric = tcp->fabric;
+	listener->tcp = tcp;
+	listener->retry_at = BACKEND_NEVER;
+	listener->source = (struct poller_source){.fd = -1, .mode = POLLER_EDGE, .ready = listener_source_ready};
+	status = listener_open(listener, uri);
+	if (status < 0) {
+		free(listener);
+		return status;
+	}
+	TAILQ_INSERT_TAIL(&tcp->listeners, listener, link);
+	*ret_listener = &listener->base;
+	return 0;
+}
+
+void tcp_listener_close(struct fabric_listener *base)
+{
+	struct tcp_listener *listener = (struct tcp_listener *)base;
+	struct tcp *tcp = listener->tcp;
+	struct tcp_conn *conn, *next;
+
+	for (conn = TAILQ_FIRST(&tcp->conns); conn; conn = next) {
+		next = TAILQ_NEXT(conn, link);
+		if (conn->listener != listener)
+			continue;
+		conn->listener = NULL;
+		if (conn->state == TCP_STATE_ARRIVING || (conn->state == TCP_STATE_REQUESTED && conn->announce))
+			tcp_backend.disconnect(&conn->base);
+	}
+	TAILQ_REMOVE(&tcp->listeners, listener, link);
+	poller_remove(fabric_poller(tcp->fabric), &listener->source);
+	close(listener->source.fd);
+	free(listener);
+}
+
+static void conn_arrive(struct tcp_listener *listener, int fd, const struct sockaddr_storage *address, uint64_t now)
+{
+	struct tcp *tcp = listener->tcp;
+	struct tcp_conn *conn;
+
+	if (tcp->arriving == TCP_ARRIVING_MAX || !(conn = tcp_conn_new(tcp, TCP_STATE_ARRIVING))) {
+		log_debug("a connection was closed at once: too many are being set up");
+		close(fd);
+		return;
+	}
+	socket_tune(fd);
+	peer_name(conn->base.peer, address);
+	if (tcp_conn_open(conn, fd) < 0) {
+		close(fd);
+		tcp_conn_free(conn);
+		return;
+	}
+	conn->listener = listener;
+	conn->deadline = now + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
+	tcp->arriving++;
+	TAILQ_INSERT_TAIL(&tcp->conns, conn, link);
+	tcp_activate(conn);
+}
+
+static void listener_poll(struct tcp_listener *listener, uint64_t now)
+{
+	listener->ready = false;
+	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+		struct sockaddr_storage address;
+		socklen_t size = sizeof address;
+		int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			conn_arrive(listener, fd, &address, now);
+			continue;
+		}
+		if (errno == EAGAIN)
+			return;
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_warning("port %u: a connection has to wait: %s", listener->base.port, strerror(errno));
+			listener->retry_at = now + RETRY_NS;
+			return;
+		}
+		/* Anything else is about that one connection, accept(2). */
+	}
+	listener->ready = true;
+}
+
+void tcp_listeners_poll(struct tcp *tcp, uint64_t now)
+{
+	struct tcp_listener *listener;
+
+	tcp->listeners_ready = false;
+	TAILQ_FOREACH(listener, &tcp->listeners, link)
+	{
+		if (listener->ready)
+			listener_poll(listener, now);
+		tcp->listeners_ready |= listener->ready;
+	}
+}
+
+static bool arriving_step(struct tcp_conn *conn)
+{
+	const char *why;
+	int status = greeting_receive(conn, 1u << TCP_CONNECT, &why);
+
+	if (status == 0)
+		return false;
+	if (status > 0) {
+		tcp_state_set(conn, TCP_STATE_REQUESTED);
+		conn->announce = true;
+		return true;
+	}
+	if (status == -EPROTO || status == -EPROTONOSUPPORT)
+		log_warning("%s: closed: %s", conn->base.peer, why);
+	if (status == -EPROTONOSUPPORT) {
+		conn->ours = greeting_make(conn, TCP_REJECT, NULL, 0);
+		greeting_send(conn->source.fd, &conn->ours);
+	}
+	tcp_backend.disconnect(&conn->base);
+	return true;
+}
+
+int tcp_accept(struct fabric_conn *base)
+{
+	struct tcp_conn *conn = tcp_conn_of(base);
+	int status = conn_memory(conn);
+
+	if (status < 0)
+		return status;
+	conn->ours = greeting_make(conn, TCP_ACCEPT, NULL, 0);
+	conn->send_error = greeting_send(conn->source.fd, &conn->ours);
+	conn->listener = NULL;
+	tcp_state_set(conn, TCP_STATE_ESTABLISHED);
+	conn->announce = true;
+	conn->more = true;
+	tcp_activate(conn);
+	return 0;
+}
+
+void tcp_reject(struct fabric_conn *base, const void *private_data, size_t private_size)
+{
+	struct tcp_conn *conn = tcp_conn_of(base);
+
+	conn->ours = greeting_make(conn, TCP_REJECT, private_data, private_size);
+	greeting_send(conn->source.fd, &conn->ours);
+	tcp_backend.disconnect(base);
+}
+
+bool tcp_setup_step(struct tcp_conn *conn)
+{
+	switch (conn->state) {
+	case TCP_STATE_CONNECTING:
+		return connect_step(conn);
+	case TCP_STATE_GREETING:
+		return greeting_step(conn);
+	default:
+		return arriving_step(conn);
+	}
+}

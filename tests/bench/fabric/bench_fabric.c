@@ -1,0 +1,368 @@
+/*
+ * bench_fabric: what a 4 KiB read over the tcp fabric costs, beside the bare sockets it is made of.
+ *
+ * Each row is one run with donors in forked processes pinned on CPU 1 and the client pinned on CPU 0; the floor is
+ * plain send() and recv() of as many bytes, both ends spinning, in the same run. Only ratios of one run mean anything.
+ */
+#include "common/clock.h"
+#include "common/histogram.h"
+#include "farpage/fabric.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+#define MEMORY (64ul << 20)
+#define FLOOR_REQUEST 24u
+#define DEPTH_MAX 64u
+
+static unsigned milliseconds = 1000; /* of each row */
+
+#define must(condition)                                                                                                \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "bench_fabric: %s:%d: %s: %s\n", __FILE__, __LINE__, #condition,               \
+				strerror(errno));                                                                      \
+			exit(EXIT_FAILURE);                                                                            \
+		}                                                                                                      \
+	} while (0)
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof set, &set) < 0)
+		fprintf(stderr, "bench_fabric: only one CPU: figures are of no use\n");
+}
+
+static void *pages_map(void)
+{
+	void *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	must(memory != MAP_FAILED);
+	return memory;
+}
+
+/* Forks a process that dies with this one, on CPU @cpu. */
+static pid_t spawn(int cpu)
+{
+	pid_t child = fork();
+
+	must(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pin(cpu);
+	}
+	return child;
+}
+
+static void reap(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* --- The floor: bare sockets -------------------------------------------------------------------------------- */
+
+static void receive_spinning(int fd, char *bytes, size_t size)
+{
+	for (size_t had = 0; had < size;) {
+		ssize_t received = recv(fd, bytes + had, size - had, MSG_DONTWAIT);
+
+		if (received == 0)
+			exit(EXIT_SUCCESS);
+		must(received > 0 || errno == EAGAIN);
+		if (received > 0)
+			had += (size_t)received;
+	}
+}
+
+static int listen_loopback(struct sockaddr_in *address)
+{
+	socklen_t size = sizeof *address;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	must(bind(fd, (struct sockaddr *)address, sizeof *address) == 0 && listen(fd, 1) == 0);
+	must(getsockname(fd, (struct sockaddr *)address, &size) == 0);
+	return fd;
+}
+
+static void floor_serve(int listener)
+{
+	const int one = 1;
+	char *memory = pages_map(), request[FLOOR_REQUEST];
+	int fd = accept(listener, NULL, NULL);
+
+	must(fd >= 0);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	for (;;) {
+		uint64_t page;
+
+		receive_spinning(fd, request, sizeof request);
+		memcpy(&page, request, sizeof page);
+		must(send(fd, memory + page * PAGE, PAGE, MSG_NOSIGNAL) == PAGE);
+	}
+}
+
+static void floor_run(struct histogram *histogram)
+{
+	const int one = 1;
+	struct sockaddr_in address;
+	char request[FLOOR_REQUEST] = {0}, answer[PAGE];
+	int listener = listen_loopback(&address);
+	pid_t donor = spawn(1);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t now, end;
+
+	if (donor == 0)
+		floor_serve(listener);
+	must(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	now = clock_now();
+	end = now + milliseconds * 1000000ull;
+	while (now < end) {
+		uint64_t before = now, page = (uint64_t)rand() % (MEMORY / PAGE);
+
+		memcpy(request, &page, sizeof page);
+		must(send(fd, request, sizeof request, MSG_NOSIGNAL) == (ssize_t)sizeof request);
+		receive_spinning(fd, answer, sizeof answer);
+		now = clock_now();
+		histogram_record(histogram, now - before);
+	}
+	close(fd);
+	close(listener);
+	reap(donor);
+}
+
+/* --- The fabric --------------------------------------------------------------------------------------------- */
+
+struct donor {
+	pid_t pid;
+	int ready[2];
+	uint16_t port;
+	struct fabric_remote remote;
+	struct fabric_conn *conn;
+};
+
+static void donor_serve(struct donor *donor, const struct fabric_config *config)
+{
+	struct fabric *fabric;
+	struct fabric_domain *domain;
+	struct fabric_region *region;
+	struct fabric_listener *listener;
+	struct fabric_event event;
+	void *memory = pages_map();
+
+	must(fabric_open(config, &fabric) == 0 && fabric_domain_open(&domain) == 0);
+	must(fabric_register(domain, memory, MEMORY, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &region) == 0);
+	must(fabric_listen(fabric, "tcp://127.0.0.1:0", &listener) == 0);
+	donor->port = fabric_listener_port(listener);
+	must(write(donor->ready[1], &donor->port, sizeof donor->port) == sizeof donor->port);
+	for (;;) {
+		if (fabric_wait(fabric, &event, 1, -1) < 1)
+			continue;
+		if (event.kind == FABRIC_CONNECT_REQUEST) {
+			must(fabric_accept(event.conn, domain, NULL) == 0);
+		} else if (event.kind == FABRIC_ESTABLISHED) {
+			struct fabric_remote remote = fabric_export(region, event.conn);
+
+			must(fabric_send(event.conn, &remote, sizeof remote) == 0);
+		}
+	}
+}
+
+static void donor_start(struct donor *donor, int cpu, const struct fabric_config *config)
+{
+	must(pipe(donor->ready) == 0);
+	donor->pid = spawn(cpu);
+	if (donor->pid == 0)
+		donor_serve(donor, config);
+	must(read(donor->ready[0], &donor->port, sizeof donor->port) == sizeof donor->port);
+	close(donor->ready[0]);
+	close(donor->ready[1]);
+}
+
+struct client {
+	struct fabric *fabric;
+	struct fabric_domain *domain;
+	struct fabric_region *region;
+	char *memory;
+	struct donor donors[2];
+	unsigned donor_count;
+};
+
+static void client_start(struct client *client, unsigned donors, int donor_cpu, const struct fabric_config *config)
+{
+	struct fabric_event event;
+	char uri[64];
+
+	client->donor_count = donors;
+	for (unsigned i = 0; i < donors; i++)
+		donor_start(&client->donors[i], donor_cpu, config);
+	must(fabric_open(config, &client->fabric) == 0 && fabric_domain_open(&client->domain) == 0);
+	client->memory =
+	    mmap(NULL, DEPTH_MAX * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	must(client->memory != MAP_FAILED);
+	must(fabric_register(client->domain, client->memory, DEPTH_MAX * PAGE, FABRIC_LOCAL, &client->region) == 0);
+	for (unsigned i = 0; i < donors; i++) {
+		snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", client->donors[i].port);
+		must(fabric_connect(client->fabric, client->domain, uri, NULL, 0, &client->donors[i],
+				    &client->donors[i].conn) == 0);
+	}
+	for (unsigned had = 0; had < donors;) {
+		must(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind != FABRIC_DISCONNECTED);
+		if (event.kind == FABRIC_MESSAGE) {
+			memcpy(&((struct donor *)event.user)->remote, event.data, sizeof(struct fabric_remote));
+			had++;
+		}
+	}
+}
+
+static void client_stop(struct client *client)
+{
+	fabric_deregister(client->region);
+	fabric_close(client->fabric);
+	fabric_domain_close(client->domain);
+	munmap(client->memory, DEPTH_MAX * PAGE);
+	for (unsigned i = 0; i < client->donor_count; i++)
+		reap(client->donors[i].pid);
+}
+
+static struct fabric_op op_random(const struct client *client, const struct donor *donor, enum fabric_op_kind kind,
+				  unsigned slot)
+{
+	struct fabric_op op = {
+	    .kind = kind, .length = PAGE, .region = client->region, .remote = donor->remote, .cookie = slot};
+
+	op.local = client->memory + slot * PAGE;
+	op.remote.address += (uint64_t)rand() % (MEMORY / PAGE) * PAGE;
+	return op;
+}
+
+/* One operation at a time, on the donors in turn. */
+static void latency_run(struct client *client, enum fabric_op_kind kind, struct histogram *histogram)
+{
+	uint64_t now = clock_now(), end = now + milliseconds * 1000000ull;
+	unsigned turn = 0;
+
+	while (now < end) {
+		struct donor *donor = &client->donors[turn++ % client->donor_count];
+		struct fabric_op op = op_random(client, donor, kind, 0);
+		struct fabric_event event;
+
+		must(fabric_post(donor->conn, &op, 1) == 1);
+		must(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind == FABRIC_DONE &&
+		     event.status == 0);
+		histogram_record(histogram, clock_now() - now);
+		now = clock_now();
+	}
+}
+
+/* @depth at a time; answered ones are replaced by one post. Operations per second. */
+static double throughput_run(struct client *client, enum fabric_op_kind kind, unsigned depth)
+{
+	struct fabric_event events[DEPTH_MAX];
+	struct fabric_op ops[DEPTH_MAX];
+	uint64_t begin = clock_now(), now = begin, end = now + milliseconds * 1000000ull, done = 0;
+	unsigned flight = 0, slots[DEPTH_MAX], free_count = depth;
+
+	for (unsigned i = 0; i < depth; i++)
+		slots[i] = i;
+	while (now < end || flight) {
+		unsigned count = now < end ? free_count : 0;
+		int got;
+
+		for (unsigned i = 0; i < count; i++)
+			ops[i] = op_random(client, &client->donors[0], kind, slots[--free_count]);
+		must(fabric_post(client->donors[0].conn, ops, count) == (int)count);
+		flight += count;
+		got = fabric_wait(client->fabric, events, DEPTH_MAX, 5000);
+		must(got > 0);
+		for (int i = 0; i < got; i++) {
+			must(events[i].kind == FABRIC_DONE && events[i].status == 0);
+			slots[free_count++] = (unsigned)events[i].cookie;
+		}
+		flight -= (unsigned)got;
+		done += (unsigned)got;
+		now = clock_now();
+	}
+	return (double)done * 1e9 / (double)(now - begin);
+}
+
+/* --- The table ---------------------------------------------------------------------------------------------- */
+
+static double floor_p50;
+
+static void latency_print(const char *name, const struct histogram *histogram)
+{
+	double p50 = (double)histogram_quantile(histogram, 500) / 1000,
+	       p99 = (double)histogram_quantile(histogram, 990) / 1000;
+
+	if (floor_p50 == 0)
+		floor_p50 = p50;
+	printf("%-52s %8.2f %8.2f %7.2f\n", name, p50, p99, p50 / floor_p50);
+}
+
+static void latency_row(const char *name, enum fabric_op_kind kind, unsigned donors, int donor_cpu, unsigned spin_us)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct histogram *histogram = calloc(1, sizeof *histogram);
+	struct client client = {0};
+
+	config.spin_us = spin_us;
+	client_start(&client, donors, donor_cpu, &config);
+	latency_run(&client, kind, histogram);
+	client_stop(&client);
+	latency_print(name, histogram);
+	free(histogram);
+}
+
+static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned depth, unsigned spin_us)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct client client = {0};
+	double rate;
+
+	config.spin_us = spin_us;
+	client_start(&client, 1, 1, &config);
+	rate = throughput_run(&client, kind, depth);
+	client_stop(&client);
+	printf("%-52s %8.0f k/s, %.2f us each\n", name, rate / 1000, 1e6 / rate);
+}
+
+int main(int argc, char **argv)
+{
+	struct histogram *histogram = calloc(1, sizeof *histogram);
+
+	if (argc > 1)
+		milliseconds = (unsigned)atoi(argv[1]);
+	pin(0);
+	printf("%-52s %8s %8s %7s\n", "4 KiB over loopback", "p50 us", "p99 us", "ratio");
+	floor_run(histogram);
+	latency_print("bare sockets, both spin (the floor)", histogram);
+	free(histogram);
+	latency_row("fabric read, both spin", FABRIC_READ, 1, 1, 50);
+	latency_row("fabric write, both spin", FABRIC_WRITE, 1, 1, 50);
+	latency_row("fabric read, two donors on one CPU, in turn", FABRIC_READ, 2, 1, 50);
+	latency_row("fabric read, two donors on the client's CPU, in turn", FABRIC_READ, 2, 0, 50);
+	latency_row("fabric read, both sleep", FABRIC_READ, 1, 1, 0);
+	throughput_row("fabric read, depth 32, both spin", FABRIC_READ, 32, 50);
+	throughput_row("fabric read, depth 64, both spin", FABRIC_READ, 64, 50);
+	throughput_row("fabric write, depth 64, both spin", FABRIC_WRITE, 64, 50);
+	throughput_row("fabric read, depth 64, both sleep", FABRIC_READ, 64, 0);
+	return EXIT_SUCCESS;
+}
