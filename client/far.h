@@ -23,7 +23,7 @@ struct far_config {
 	unsigned donor_count;        /* 1 .. FAR_DONORS_MAX */
 	const uint8_t *key;          /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
 	uint64_t pages;              /* size of the array; 0: 4 x what the donors have free */
-	unsigned replicas;           /* 1 for now */
+	unsigned replicas;           /* 1 .. FAR_REPLICAS_MAX, on as many donors; a lost replica is not made anew yet */
 	unsigned grace_ms;           /* wished lease life after this process vanished */
 	struct fabric_config fabric; /* connect_ms: each donor answers within this, or open fails naming it */
 };
@@ -31,7 +31,8 @@ struct far_config {
 /*
  * Connects to all donors. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
- * version), -EKEYREJECTED (wrong or missing key), -EINVAL, -ENOMEM.
+ * version), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many clients), -ENOSPC (nothing free and no size
+ * given), -EINVAL (an option, or donors whose slabs differ in size), -ENOMEM.
  */
 int far_open(const struct far_config *config, struct store **ret_store);
 
@@ -46,7 +47,8 @@ struct far_donor {
 /* Writes up to @max donors; returns how many there are. Any thread. @store came from far_open. */
 unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max);
 
-/* Asks one donor for its figures, with a session of its own, within fabric.connect_ms. Logs as far_open does. */
+/* Asks one donor for its figures, with a session of its own, within fabric.connect_ms; ret_donor->uri is @uri. Logs as
+   far_open does. */
 int far_query(const struct far_config *config, const char *uri, struct far_donor *ret_donor);
 
 #endif

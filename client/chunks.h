@@ -1,0 +1,109 @@
+/*
+ * chunks: which slab of which donor holds which part of the array.
+ *
+ * Theory of operation. The array is cut into chunks of one slab each. A chunk is one atomic word (state, epoch, count)
+ * and a slot for each replica. The count is that of its pages with contents plus those with a first write in flight,
+ * so a slab whose count is 0 is used by nobody. The epoch changes whenever the slots do: who read the slots between
+ * two looks at the same epoch has read them whole, and who held a count under an older epoch holds nothing any more.
+ *
+ *     NONE --first write--> WANTED --granted--> READY --count 0, given back--> NONE
+ *                             |  denied           | every replica's donor gone
+ *                             +---> NONE          +---> LOSING --pages marked lost--> NONE
+ *
+ * Threads. chunk_view, chunk_hold, chunk_drop and chunk_current: any. Everything else: the control thread, which alone
+ * leaves WANTED and READY. A bit a chunk in `attention` tells it where to look.
+ */
+#ifndef CLIENT_CHUNKS_H
+#define CLIENT_CHUNKS_H
+
+#include "client/far.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum chunk_state { CHUNK_NONE, CHUNK_WANTED, CHUNK_READY, CHUNK_LOSING };
+const char *chunk_state_name(enum chunk_state state);
+
+struct chunk_slot {
+	uint64_t address;
+	uint32_t rkey;
+	uint32_t donor;
+	uint64_t slab; /* the donor's name for it; not part of a view */
+};
+
+struct chunk {
+	_Atomic uint64_t word;
+	_Atomic uint32_t denials;       /* how often a lease for it was denied */
+	_Atomic int32_t denial;         /* the last one's status */
+	_Atomic uint64_t addresses[FAR_REPLICAS_MAX];
+	_Atomic uint64_t keys[FAR_REPLICAS_MAX]; /* donor << 32 | rkey */
+	/* The control thread's own. */
+	_Alignas(64) uint64_t slabs[FAR_REPLICAS_MAX];
+	uint64_t idle_since;
+	uint32_t next;                  /* in a list of client/leases.c: index + 1, 0 ends it */
+	bool listed;
+};
+
+struct chunk_table {
+	struct chunk *chunks;
+	uint64_t count;
+	uint64_t pages;          /* of one chunk */
+	unsigned replicas;
+	_Atomic uint64_t *attention;
+};
+
+/* A consistent copy of a chunk's slots. */
+struct chunk_view {
+	uint32_t epoch;
+	struct chunk_slot slots[FAR_REPLICAS_MAX];
+};
+
+/* For @pages pages in chunks of @chunk_pages. -ENOMEM, -EINVAL (more chunks than an index can name). */
+int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas);
+void chunk_table_close(struct chunk_table *table);
+
+enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index);
+uint32_t chunk_pages_held(const struct chunk_table *table, uint64_t index);
+/* Whether the chunk never had a slab: none of its pages was ever written. */
+bool chunk_is_untouched(const struct chunk_table *table, uint64_t index);
+
+/* False when the chunk has no slab. */
+bool chunk_view(const struct chunk_table *table, uint64_t index, struct chunk_view *ret_view);
+
+/*
+ * CHUNK_HELD: @pages more are counted under *ret_view's epoch. Else nothing is: CHUNK_ASKED: the chunk is WANTED from
+ * now on and the control thread must be told; CHUNK_WAIT: it is wanted already, or being lost.
+ */
+enum chunk_hold { CHUNK_HELD, CHUNK_ASKED, CHUNK_WAIT };
+enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view);
+/*
+ * @pages fewer, unless the epoch has changed. Returns whether the control thread must be told: the count is 0.
+ */
+bool chunk_drop(struct chunk_table *table, uint64_t index, uint32_t epoch, uint32_t pages);
+/* The epoch now; false when the chunk is not READY: nothing is counted. */
+bool chunk_epoch(const struct chunk_table *table, uint64_t index, uint32_t *ret_epoch);
+/*
+ * Whether the chunk is still READY in @epoch, after everything this thread has stored (a full fence): a store before
+ * is seen by the control thread when it marks the pages of a lost chunk, or else this says false.
+ */
+bool chunk_is_current(const struct chunk_table *table, uint64_t index, uint32_t epoch);
+
+/* --- The control thread's ----------------------------------------------------------------------------------- */
+
+void chunk_attention_set(struct chunk_table *table, uint64_t index);
+void chunk_attention_clear(struct chunk_table *table, uint64_t index);
+/* WANTED -> READY with these slots. */
+void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk_slot slots[]);
+/* WANTED -> NONE; @status: why. */
+void chunk_deny(struct chunk_table *table, uint64_t index, int status);
+/* READY with count 0 -> NONE: true, and its slots are the caller's. */
+bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[]);
+/* READY -> LOSING; all counts are void. */
+void chunk_lose(struct chunk_table *table, uint64_t index);
+/* LOSING -> NONE. */
+void chunk_lost(struct chunk_table *table, uint64_t index);
+/* The slots of a READY chunk, with their slabs. */
+void chunk_slots(const struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[]);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * far: opening and closing the far store, and what is not a queue's or the control thread's (client/far.h).
+ *
+ * Threads. Any; see far_store.h for what is shared.
+ */
+#include "client/far.h"
+
+#include "client/control.h"
+#include "client/far_queue.h"
+#include "common/log.h"
+#include "common/random.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Buffers: a store's buffer is a fabric's region ----------------------------------------------------------- */
+
+static int far_register(struct store *store, void *base, size_t length, struct store_buffer **ret_buffer)
+{
+	struct far *far = (struct far *)store;
+
+	return fabric_register(far->domain, base, length, FABRIC_LOCAL, (struct fabric_region **)ret_buffer);
+}
+
+static void far_deregister(struct store *store, struct store_buffer *buffer)
+{
+	(void)store;
+	fabric_deregister((struct fabric_region *)buffer);
+}
+
+/* --- Pages ---------------------------------------------------------------------------------------------------- */
+
+void far_forget(struct far *far, uint64_t page, uint64_t count)
+{
+	struct chunk_table *table = &far->table;
+
+	while (count) {
+		uint64_t chunk = page / table->pages;
+		uint64_t rest = table->pages - page % table->pages;
+		uint64_t here = count < rest ? count : rest;
+		uint32_t epoch, live;
+
+		if (!chunk_is_untouched(table, chunk)) {
+			/* First the epoch: pages found live after it has ended were held by nobody. */
+			bool ready = chunk_epoch(table, chunk, &epoch);
+
+			live = (uint32_t)integrity_forget(&far->integrity, page, here);
+			if (ready && live && chunk_drop(table, chunk, epoch, live))
+				control_kick(far);
+		}
+		page += here;
+		count -= here;
+	}
+}
+
+static void far_discard(struct store *store, uint64_t page, uint64_t count)
+{
+	struct far *far = (struct far *)store;
+
+	far_forget(far, page, count);
+	far->discards += count;
+}
+
+static bool far_same(const struct store *store, uint64_t page, const void *data)
+{
+	return integrity_same(&((const struct far *)store)->integrity, page, data);
+}
+
+/* --- Figures -------------------------------------------------------------------------------------------------- */
+
+/* What of the lazily mapped arrays has been touched: counted by the chunk, so rather too much than too little. */
+static uint64_t far_memory(const struct far *far, uint64_t touched)
+{
+	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
+	       touched * far->table.pages * INTEGRITY_BYTES_PER_PAGE + far->queue_memory;
+}
+
+static void far_stats(const struct store *store, struct store_stats *ret_stats)
+{
+	struct far *far = (struct far *)store; /* for the lock */
+	struct store_stats stats = { .discards = far->discards, .lost_pages = far->lost_pages };
+	struct far_counters counters = { 0 };
+	struct far_queue *queue;
+	uint64_t touched = 0;
+
+	pthread_mutex_lock(&far->lock);
+	counters.reads += far->closed.reads;
+	counters.writes += far->closed.writes;
+	counters.zero_reads += far->closed.zero_reads;
+	counters.checksum_errors += far->closed.checksum_errors;
+	LIST_FOREACH(queue, &far->queues, link)
+		far_queue_count(queue, &counters);
+	pthread_mutex_unlock(&far->lock);
+	stats.reads = counters.reads;
+	stats.writes = counters.writes;
+	stats.zero_reads = counters.zero_reads;
+	stats.checksum_errors = counters.checksum_errors;
+	for (uint64_t i = 0; i < far->table.count; i++) {
+		stats.pages_live += chunk_pages_held(&far->table, i);
+		touched += !chunk_is_untouched(&far->table, i);
+	}
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		uint64_t donated = far->peers[i].donated, leased = far->peers[i].leased;
+
+		stats.bytes_leased += far->peers[i].leased_here;
+		stats.bytes_available += donated > leased ? donated - leased : 0;
+	}
+	stats.memory = far_memory(far, touched);
+	*ret_stats = stats;
+}
+
+unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max)
+{
+	const struct far *far = (const struct far *)store;
+
+	for (unsigned i = 0; i < far->peer_count && i < max; i++) {
+		const struct far_peer *peer = &far->peers[i];
+
+		donors[i] = (struct far_donor){
+			.uri = peer->uri,
+			.status = peer->status,
+			.donated = peer->donated,
+			.leased = peer->leased,
+			.slab_bytes = peer->slab_bytes,
+			.clients = peer->clients,
+			.leased_here = peer->leased_here,
+		};
+	}
+	return far->peer_count;
+}
+
+/* --- Opening and closing -------------------------------------------------------------------------------------- */
+
+static void far_free(struct far *far)
+{
+	chunk_table_close(&far->table);
+	integrity_close(&far->integrity);
+	fabric_domain_close(far->domain);
+	for (unsigned i = 0; i < far->peer_count && far->peers; i++)
+		free(far->peers[i].uri);
+	free(far->peers);
+	pthread_mutex_destroy(&far->attach);
+	pthread_mutex_destroy(&far->lock);
+	/* The key is not left in freed memory. */
+	explicit_bzero(far, sizeof *far);
+	free(far);
+}
+
+static void far_close(struct store *store)
+{
+	struct far *far = (struct far *)store;
+
+	control_stop(far);
+	far_free(far);
+}
+
+static const struct store_ops far_ops = {
+	.register_buffer = far_register,
+	.deregister_buffer = far_deregister,
+	.queue_open = far_queue_open,
+	.queue_close = far_queue_close,
+	.submit = far_queue_submit,
+	.poll = far_queue_poll,
+	.queue_fd = far_queue_fd,
+	.arm = far_queue_arm,
+	.discard = far_discard,
+	.same = far_same,
+	.stats = far_stats,
+	.close = far_close,
+};
+
+static int far_check(const struct far_config *config)
+{
+	if (!config->donor_count || config->donor_count > FAR_DONORS_MAX) {
+		log_error("%u donors given: name 1 to %u, each with --donor tcp://HOST:PORT", config->donor_count,
+		          FAR_DONORS_MAX);
+		return -EINVAL;
+	}
+	for (unsigned i = 1; i < config->donor_count; i++) {
+		for (unsigned j = 0; j < i; j++) {
+			if (strcmp(config->donors[i], config->donors[j]) != 0)
+				continue;
+			log_error("donor %s is named twice: name each once", config->donors[i]);
+			return -EINVAL;
+		}
+	}
+	if (!config->replicas || config->replicas > FAR_REPLICAS_MAX || config->replicas > config->donor_count) {
+		log_error("%u replicas cannot be kept on %u donors: 1 to %u, and no more than donors", config->replicas,
+		          config->donor_count, FAR_REPLICAS_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int far_allocate(const struct far_config *config, struct far **ret_far)
+{
+	const struct fabric_config usual = FABRIC_CONFIG_DEFAULT;
+	struct far *far = calloc(1, sizeof *far);
+
+	if (!far)
+		return -ENOMEM;
+	far->base.ops = &far_ops;
+	far->config = *config;
+	if (!far->config.fabric.connect_ms)
+		far->config.fabric.connect_ms = usual.connect_ms;
+	if (!far->config.fabric.io_ms)
+		far->config.fabric.io_ms = usual.io_ms;
+	if (config->key) {
+		memcpy(far->key, config->key, AUTH_KEY_SIZE);
+		far->config.key = far->key;
+	}
+	random_secret(far->id, sizeof far->id);
+	pthread_mutex_init(&far->attach, NULL);
+	pthread_mutex_init(&far->lock, NULL);
+	LIST_INIT(&far->queues);
+	far->peer_count = config->donor_count;
+	far->peers = calloc(far->peer_count, sizeof *far->peers);
+	for (unsigned i = 0; i < far->peer_count && far->peers; i++) {
+		far->peers[i].uri = strdup(config->donors[i]);
+		if (!far->peers[i].uri)
+			goto no_memory;
+	}
+	if (!far->peers)
+		goto no_memory;
+	*ret_far = far;
+	return 0;
+
+no_memory:
+	far_free(far);
+	return -ENOMEM;
+}
+
+int far_open(const struct far_config *config, struct store **ret_store)
+{
+	struct far *far;
+	int error = far_check(config);
+
+	if (error < 0)
+		return error;
+	error = far_allocate(config, &far);
+	if (error < 0)
+		return error;
+	error = fabric_domain_open(&far->domain);
+	if (error < 0)
+		goto free_far;
+	error = control_start(far);
+	if (error < 0)
+		goto free_far;
+	*ret_store = &far->base;
+	return 0;
+
+free_far:
+	far_free(far);
+	return error;
+}

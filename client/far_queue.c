@@ -1,0 +1,297 @@
+#include "client/far_queue.h"
+
+#include "client/far_request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define QUEUE_EVENTS 32u
+
+/* --- Submitting and polling ----------------------------------------------------------------------------------- */
+
+static void request_go_on(struct far_queue *queue, uint16_t index)
+{
+	queue->requests[index].busy = true;
+	if (far_request_issue(queue, index) == FAR_WAITS) {
+		far_request_park(queue, index);
+		return;
+	}
+	queue->requests[index].busy = false;
+	far_request_settle(queue, index);
+}
+
+static bool queue_is_full(const struct far_queue *queue)
+{
+	/* Completions not yet polled count: there is room for FAR_QUEUE_DEPTH of both. */
+	return queue->idle_request_count <= queue->tail - queue->head || queue->congested;
+}
+
+int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsigned count)
+{
+	struct far_queue *queue = (struct far_queue *)base;
+	unsigned taken = 0;
+	uint64_t reads = 0, writes = 0;
+
+	for (; taken < count && !queue_is_full(queue); taken++) {
+		uint16_t index = queue->idle_requests[--queue->idle_request_count];
+
+		queue->requests[index] = (struct far_request){ .io = ios[taken] };
+		if (ios[taken].op == STORE_READ)
+			reads += ios[taken].count;
+		else
+			writes += ios[taken].count;
+		request_go_on(queue, index);
+	}
+	far_links_flush(queue);
+	far_count(&queue->counters.reads, reads);
+	far_count(&queue->counters.writes, writes);
+	return (int)taken;
+}
+
+static void parked_look(struct far_queue *queue)
+{
+	unsigned count = queue->parked_tail - queue->parked_head;
+
+	queue->look = false;
+	queue->congested = false;
+	while (count--)
+		request_go_on(queue, queue->parked[queue->parked_head++ % FAR_QUEUE_DEPTH]);
+	far_links_flush(queue);
+}
+
+static void queue_event(struct far_queue *queue, const struct fabric_event *event)
+{
+	unsigned donor = (unsigned)(uintptr_t)event->user;
+	eventfd_t value;
+
+	switch (event->kind) {
+	case FABRIC_DONE:
+		if (event->status)
+			far_peer_fail(queue->far, donor, event->status);
+		queue->look |= queue->congested;
+		far_piece_answered(queue, (uint16_t)event->cookie, event->status);
+		return;
+	case FABRIC_DISCONNECTED:
+		far_peer_fail(queue->far, donor, event->status ? event->status : -ECONNRESET);
+		fabric_disconnect(event->conn);
+		queue->links[donor].conn = NULL;
+		queue->look = true;
+		return;
+	case FABRIC_READABLE:
+		eventfd_read(queue->wake, &value);
+		queue->look = true;
+		return;
+	default:
+		return;
+	}
+}
+
+int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned max)
+{
+	struct far_queue *queue = (struct far_queue *)base;
+	struct fabric_event events[QUEUE_EVENTS];
+	int count = fabric_poll(queue->fabric, events, QUEUE_EVENTS);
+	unsigned written = 0;
+
+	for (int i = 0; i < count; i++)
+		queue_event(queue, &events[i]);
+	if (queue->look && queue->parked_head != queue->parked_tail)
+		parked_look(queue);
+	while (written < max && queue->head != queue->tail)
+		dones[written++] = queue->dones[queue->head++ % FAR_QUEUE_DEPTH];
+	return (int)written;
+}
+
+int far_queue_fd(const struct store_queue *base)
+{
+	return fabric_fd(((const struct far_queue *)base)->fabric);
+}
+
+int far_queue_arm(struct store_queue *base)
+{
+	struct far_queue *queue = (struct far_queue *)base;
+
+	if (queue->head != queue->tail || (queue->look && queue->parked_head != queue->parked_tail))
+		return 1;
+	return fabric_arm(queue->fabric);
+}
+
+void far_queue_wake(struct far_queue *queue)
+{
+	if (atomic_exchange(&queue->waiting, false))
+		eventfd_write(queue->wake, 1);
+}
+
+void far_queue_count(const struct far_queue *queue, struct far_counters *counters)
+{
+	counters->reads += queue->counters.reads;
+	counters->writes += queue->counters.writes;
+	counters->zero_reads += queue->counters.zero_reads;
+	counters->checksum_errors += queue->counters.checksum_errors;
+}
+
+/* --- Opening and closing -------------------------------------------------------------------------------------- */
+
+static void queue_free(struct far_queue *queue)
+{
+	fabric_close(queue->fabric);
+	if (queue->wake >= 0)
+		close(queue->wake);
+	free(queue->links);
+	free(queue->requests);
+	free(queue->pieces);
+	free(queue->idle_requests);
+	free(queue->idle_pieces);
+	free(queue->parked);
+	free(queue->dones);
+	free(queue);
+}
+
+static uint64_t queue_memory(const struct far *far)
+{
+	return sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
+	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + 3 * sizeof(uint16_t) +
+	                          sizeof(struct store_done));
+}
+
+/* Zeroed and there: the first request finds no page fault in its way. */
+static void *array_allocate(size_t count, size_t size)
+{
+	void *array = malloc(count * size);
+
+	return array ? memset(array, 0, count * size) : NULL;
+}
+
+static int queue_allocate(struct far *far, struct far_queue **ret_queue)
+{
+	struct far_queue *queue = calloc(1, sizeof *queue);
+
+	if (!queue)
+		return -ENOMEM;
+	queue->base.store = &far->base;
+	queue->far = far;
+	queue->wake = -1;
+	queue->links = array_allocate(far->peer_count, sizeof *queue->links);
+	queue->requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->requests);
+	queue->pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->pieces);
+	queue->idle_requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->idle_requests);
+	queue->idle_pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->idle_pieces);
+	queue->parked = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->parked);
+	queue->dones = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->dones);
+	if (!queue->links || !queue->requests || !queue->pieces || !queue->idle_requests || !queue->idle_pieces ||
+	    !queue->parked || !queue->dones) {
+		queue_free(queue);
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+		queue->idle_requests[i] = queue->idle_pieces[i] = (uint16_t)i;
+	queue->idle_request_count = queue->idle_piece_count = FAR_QUEUE_DEPTH;
+	*ret_queue = queue;
+	return 0;
+}
+
+static int link_connect(struct far_queue *queue, unsigned donor)
+{
+	struct far *far = queue->far;
+	struct wire_hello hello = { .version = WIRE_VERSION, .role = WIRE_ATTACH };
+	uint8_t bytes[WIRE_HELLO_SIZE];
+
+	memcpy(hello.id, far->id, WIRE_ID_SIZE);
+	hello.counter = ++far->attach_counter;
+	auth_attach_mac(far->peers[donor].session_key, far->id, hello.counter, hello.mac);
+	wire_encode_hello(&hello, bytes);
+	return fabric_connect(queue->fabric, far->domain, far->peers[donor].uri, bytes, sizeof bytes,
+	                      (void *)(uintptr_t)donor, &queue->links[donor].conn);
+}
+
+/* Connects to all donors that live. One that cannot be had any more is dead; the others serve. */
+static int queue_connect(struct far_queue *queue)
+{
+	struct far *far = queue->far;
+	unsigned expected = 0;
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		int error;
+
+		if (far->peers[i].status)
+			continue;
+		error = link_connect(queue, i);
+		if (error < 0)
+			return error;
+		expected++;
+	}
+	/* Each is answered within connect_ms. */
+	while (expected) {
+		struct fabric_event events[QUEUE_EVENTS];
+		int count = fabric_wait(queue->fabric, events, QUEUE_EVENTS, -1);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++) {
+			expected -= events[i].kind == FABRIC_ESTABLISHED;
+			/* It may also break after it was established. */
+			expected -= events[i].kind == FABRIC_DISCONNECTED &&
+			            !queue->links[(uintptr_t)events[i].user].established;
+			if (events[i].kind == FABRIC_ESTABLISHED)
+				queue->links[(uintptr_t)events[i].user].established = true;
+			queue_event(queue, &events[i]);
+		}
+	}
+	return 0;
+}
+
+static int queue_set_up(struct far_queue *queue)
+{
+	struct far *far = queue->far;
+	int error = fabric_open(&far->config.fabric, &queue->fabric);
+
+	if (error < 0)
+		return error;
+	queue->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (queue->wake < 0)
+		return -errno;
+	error = fabric_watch(queue->fabric, queue->wake, NULL);
+	if (error < 0)
+		return error;
+	pthread_mutex_lock(&far->attach);
+	error = queue_connect(queue);
+	pthread_mutex_unlock(&far->attach);
+	return error;
+}
+
+int far_queue_open(struct store *store, struct store_queue **ret_queue)
+{
+	struct far *far = (struct far *)store;
+	struct far_queue *queue;
+	int error = queue_allocate(far, &queue);
+
+	if (error < 0)
+		return error;
+	error = queue_set_up(queue);
+	if (error < 0) {
+		queue_free(queue);
+		return error;
+	}
+	far->queue_memory += queue_memory(far);
+	pthread_mutex_lock(&far->lock);
+	LIST_INSERT_HEAD(&far->queues, queue, link);
+	pthread_mutex_unlock(&far->lock);
+	*ret_queue = &queue->base;
+	return 0;
+}
+
+void far_queue_close(struct store_queue *base)
+{
+	struct far_queue *queue = (struct far_queue *)base;
+	struct far *far = queue->far;
+
+	pthread_mutex_lock(&far->lock);
+	LIST_REMOVE(queue, link);
+	far_queue_count(queue, &far->closed);
+	pthread_mutex_unlock(&far->lock);
+	far->queue_memory -= queue_memory(far);
+	queue_free(queue);
+}

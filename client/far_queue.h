@@ -1,0 +1,68 @@
+/*
+ * far_queue: one thread's way to the pages on donors.
+ *
+ * Theory of operation. A request is a run of pages and is carried out in pieces: a piece is a stretch of pages of one
+ * chunk that are all fetched, or all written, with one fabric operation (a write: one for each replica). Pages that
+ * need no network are dealt with on the way: never-written ones are zero-filled, lost ones fail the request, pages
+ * written with zeroes become never-written ones. A request that cannot go on (no piece or no room in a connection is
+ * free, or its chunk has no slab yet) waits in a list and is looked at again by the next poll after something came.
+ *
+ *   write  hold the pages in their chunk's count, post, checksum while the bytes are under way; when all live replicas
+ *          have answered: commit checksum and generation, then see whether the chunk is still what it was (the donor
+ *          may have been declared dead meanwhile), then report.
+ *   read   look at the chunk's slots, post to the first live replica, verify, report. With more replicas a read that
+ *          failed starts again on the next one.
+ *
+ * An operation that fails takes its connection with it (farpage/fabric.h), and a broken connection means a dead donor
+ * for the whole store: far_peer_fail(). It is declared dead before the request is answered.
+ *
+ * Threads. The one that uses the queue; far_queue_wake() comes from the control thread. Everything is allocated in
+ * queue_open.
+ */
+#ifndef CLIENT_FAR_QUEUE_H
+#define CLIENT_FAR_QUEUE_H
+
+#include "client/far_store.h"
+
+/* Requests in flight on one queue. */
+#define FAR_QUEUE_DEPTH 512u
+
+int far_queue_open(struct store *store, struct store_queue **ret_queue);
+void far_queue_close(struct store_queue *queue);
+int far_queue_submit(struct store_queue *queue, const struct store_io *ios, unsigned count);
+int far_queue_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
+int far_queue_fd(const struct store_queue *queue);
+int far_queue_arm(struct store_queue *queue);
+
+/* Something changed that requests may wait for. The control thread, with far->lock held. */
+void far_queue_wake(struct far_queue *queue);
+/* Adds what the queue has counted to @counters. Any thread, with far->lock held. */
+void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
+
+/* What the struct consists of is known to far_queue*.c; the list of queues needs only this of it. */
+struct far_link;
+struct far_request;
+struct far_piece;
+struct far_queue {
+	struct store_queue base;
+	LIST_ENTRY(far_queue) link;
+	struct far *far;
+	struct fabric *fabric;
+	struct far_link *links; /* one a donor */
+	int wake;               /* eventfd */
+	_Atomic bool waiting;   /* requests wait for the control thread */
+	bool congested;         /* a request waits for room */
+	bool look;              /* something came that waiting requests may go on with */
+	struct far_request *requests;
+	struct far_piece *pieces;
+	uint16_t *idle_requests, *idle_pieces; /* stacks */
+	unsigned idle_request_count, idle_piece_count;
+	uint16_t *parked;       /* a ring of the requests that wait, in order */
+	unsigned parked_head, parked_tail;
+	uint64_t staged;        /* links with operations not yet posted, a bit each */
+	struct store_done *dones; /* a ring of FAR_QUEUE_DEPTH */
+	unsigned head, tail;
+	struct far_counters counters;
+};
+
+#endif

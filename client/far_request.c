@@ -1,0 +1,425 @@
+#include "client/far_request.h"
+
+#include "client/control.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+_Static_assert((uint64_t)STORE_RUN_MAX * STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
+
+/* Checksum errors are logged once in so long. */
+#define COMPLAIN_NS UINT64_C(1000000000)
+
+/* --- Connections ---------------------------------------------------------------------------------------------- */
+
+static bool link_is_usable(const struct far_queue *queue, unsigned donor)
+{
+	return queue->links[donor].conn &&
+	       !atomic_load_explicit(&queue->far->peers[donor].status, memory_order_acquire);
+}
+
+static void link_flush(struct far_queue *queue, unsigned donor)
+{
+	struct far_link *link = &queue->links[donor];
+	unsigned staged = link->staged;
+	int posted;
+
+	link->staged = 0;
+	queue->staged &= ~(UINT64_C(1) << donor);
+	if (!staged)
+		return;
+	posted = link->conn ? fabric_post(link->conn, link->ops, staged) : -ENOTCONN;
+	if (posted == (int)staged)
+		return;
+	/* There was room, so it is the connection that is gone. What was not taken is answered here. */
+	far_peer_fail(queue->far, donor, -ECONNRESET);
+	for (unsigned i = posted < 0 ? 0 : (unsigned)posted; i < staged; i++)
+		far_piece_answered(queue, (uint16_t)link->ops[i].cookie, -ENOTCONN);
+}
+
+static bool link_has_room(struct far_queue *queue, unsigned donor)
+{
+	struct far_link *link = &queue->links[donor];
+
+	if (link->staged == FAR_LINK_BATCH)
+		link_flush(queue, donor);
+	return fabric_room(link->conn) > link->staged;
+}
+
+void far_links_flush(struct far_queue *queue)
+{
+	while (queue->staged)
+		link_flush(queue, (unsigned)__builtin_ctzll(queue->staged));
+}
+
+static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_kind kind,
+                       const struct chunk_slot *slot)
+{
+	const struct far_piece *piece = &queue->pieces[index];
+	struct far_link *link = &queue->links[slot->donor];
+	uint64_t offset = piece->page % queue->far->table.pages * STORE_PAGE;
+
+	queue->staged |= UINT64_C(1) << slot->donor;
+	link->ops[link->staged++] = (struct fabric_op){
+		.kind = kind,
+		.length = piece->count * STORE_PAGE,
+		.local = piece->data,
+		.region = (const struct fabric_region *)queue->requests[piece->request].io.buffer,
+		.remote = { .address = slot->address + offset, .rkey = slot->rkey },
+		.cookie = index,
+	};
+}
+
+/* --- Pieces --------------------------------------------------------------------------------------------------- */
+
+static uint16_t piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
+                            uint32_t epoch)
+{
+	struct far_request *request = &queue->requests[request_index];
+	uint16_t index = queue->idle_pieces[--queue->idle_piece_count];
+
+	queue->pieces[index] = (struct far_piece){
+		.page = request->io.page + request->next,
+		.data = (uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE,
+		.chunk = chunk,
+		.count = count,
+		.epoch = epoch,
+		.request = request_index,
+	};
+	request->next += count;
+	request->pieces++;
+	return index;
+}
+
+static void complain(struct far *far, const struct far_piece *piece, uint64_t page)
+{
+	uint64_t now = clock_now(), last = atomic_load_explicit(&far->complained, memory_order_relaxed);
+
+	if (last && now - last < COMPLAIN_NS)
+		return;
+	if (atomic_compare_exchange_strong(&far->complained, &last, now))
+		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[piece->donor].uri,
+		          page);
+}
+
+static int read_verify(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far *far = queue->far;
+
+	for (uint32_t i = 0; i < piece->count; i++) {
+		uint64_t page = piece->page + i;
+
+		if (integrity_check(&far->integrity, page, piece->data + (size_t)i * STORE_PAGE))
+			continue;
+		/* Its donor was buried while the bytes were under way. */
+		if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LOST)
+			return -EIO;
+		far_count(&queue->counters.checksum_errors, 1);
+		complain(far, piece, page);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/* What was held for the write's pages, and not needed, is given back. */
+static void write_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
+{
+	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
+		control_kick(far);
+}
+
+static int write_commit(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far *far = queue->far;
+	uint32_t live = integrity_commit(&far->integrity, piece->page, piece->count);
+
+	/*
+	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
+	 * the marks were missed, and are made here.
+	 */
+	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
+		integrity_lose(&far->integrity, piece->page, piece->count);
+		return -EIO;
+	}
+	/* Pages that were live already are counted already. */
+	write_drop(far, piece, live);
+	return 0;
+}
+
+/* What a caller of the store is told. */
+static int answer_status(int status)
+{
+	return status == -ETIMEDOUT || status == -EBADMSG || status == -ENOSPC ? status : -EIO;
+}
+
+/* The request has ended: its completion waits to be polled. */
+static void request_finish(struct far_queue *queue, uint16_t index)
+{
+	const struct far_request *request = &queue->requests[index];
+
+	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
+	        (struct store_done){ .cookie = request->io.cookie, .status = request->status };
+	queue->idle_requests[queue->idle_request_count++] = index;
+}
+
+void far_request_settle(struct far_queue *queue, uint16_t index)
+{
+	struct far_request *request = &queue->requests[index];
+
+	if (request->busy || request->pieces)
+		return;
+	assert(request->status || request->next == request->io.count);
+	if (request->status && request->io.op == STORE_READ && request->tries + 1 < queue->far->table.replicas) {
+		request->tries++;
+		request->status = 0;
+		request->next = 0;
+		far_request_park(queue, index);
+		queue->look = true;
+		return;
+	}
+	request_finish(queue, index);
+}
+
+void far_request_park(struct far_queue *queue, uint16_t index)
+{
+	queue->requests[index].busy = true;
+	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
+}
+
+void far_piece_answered(struct far_queue *queue, uint16_t index, int status)
+{
+	struct far_piece *piece = &queue->pieces[index];
+	uint16_t request_index = piece->request;
+	struct far_request *request = &queue->requests[request_index];
+
+	assert(piece->left && request->pieces);
+	piece->left--;
+	if (status == 0)
+		piece->good++;
+	else
+		piece->status = status;
+	if (piece->left)
+		return;
+	status = piece->good ? 0 : piece->status;
+	if (request->io.op == STORE_READ && status == 0)
+		status = read_verify(queue, piece);
+	else if (request->io.op == STORE_WRITE && status == 0)
+		status = write_commit(queue, piece);
+	else if (request->io.op == STORE_WRITE)
+		write_drop(queue->far, piece, piece->count);
+	if (status && !request->status)
+		request->status = answer_status(status);
+	queue->idle_pieces[queue->idle_piece_count++] = index;
+	request->pieces--;
+	if (request->busy && request->status)
+		queue->look = true; /* it is parked and need not go on */
+	far_request_settle(queue, request_index);
+}
+
+/* --- Reads ---------------------------------------------------------------------------------------------------- */
+
+/* The replica to read from: the first live one, after those that failed this request. -1: none. */
+static int read_replica(const struct far_queue *queue, const struct far_request *request,
+                        const struct chunk_view *view)
+{
+	unsigned skip = request->tries;
+
+	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
+		if (!link_is_usable(queue, view->slots[i].donor))
+			continue;
+		if (!skip--)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* Fetches @count live pages of one chunk. */
+static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+{
+	struct far_request *request = &queue->requests[index];
+	struct chunk_view view;
+	uint16_t piece;
+	int replica;
+
+	if (!chunk_view(&queue->far->table, chunk, &view) || (replica = read_replica(queue, request, &view)) < 0) {
+		request->status = -EIO;
+		return FAR_GOES_ON;
+	}
+	if (!queue->idle_piece_count || !link_has_room(queue, view.slots[replica].donor)) {
+		queue->congested = true;
+		return FAR_WAITS;
+	}
+	piece = piece_start(queue, index, count, chunk, view.epoch);
+	queue->pieces[piece].left = 1;
+	queue->pieces[piece].donor = (uint16_t)view.slots[replica].donor;
+	link_stage(queue, piece, FABRIC_READ, &view.slots[replica]);
+	return FAR_GOES_ON;
+}
+
+static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t limit)
+{
+	struct far_request *request = &queue->requests[index];
+	uint64_t page = request->io.page + request->next;
+	uint32_t count = integrity_run(&queue->far->integrity, page, limit);
+
+	switch (integrity_kind(&queue->far->integrity, page)) {
+	case INTEGRITY_IS_ZERO:
+		memset((uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE, 0,
+		       (size_t)count * STORE_PAGE);
+		far_count(&queue->counters.zero_reads, count);
+		request->next += count;
+		return FAR_GOES_ON;
+	case INTEGRITY_IS_LIVE:
+		return read_fetch(queue, index, chunk, count);
+	case INTEGRITY_IS_LOST:
+		break;
+	}
+	request->status = -EIO;
+	return FAR_GOES_ON;
+}
+
+/* --- Writes --------------------------------------------------------------------------------------------------- */
+
+/* How many pages from @data on, at most @limit, are (@zero) or are not all zero. */
+static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
+{
+	uint32_t count = 0;
+
+	while (count < limit && integrity_is_zero(data + (size_t)count * STORE_PAGE) == zero)
+		count++;
+	return count;
+}
+
+/* The live ones of the held chunk's replicas: how many, and whether each has room. */
+static unsigned write_links(struct far_queue *queue, const struct chunk_view *view, bool *ret_room)
+{
+	unsigned live = 0;
+	bool room = queue->idle_piece_count > 0;
+
+	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
+		if (!link_is_usable(queue, view->slots[i].donor))
+			continue;
+		live++;
+		room = room && link_has_room(queue, view->slots[i].donor);
+	}
+	*ret_room = room;
+	return live;
+}
+
+static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
+                       const struct chunk_view *view, unsigned live)
+{
+	struct integrity *integrity = &queue->far->integrity;
+	uint16_t piece_index = piece_start(queue, index, count, chunk, view->epoch);
+	struct far_piece *piece = &queue->pieces[piece_index];
+
+	piece->left = (uint8_t)live;
+	for (unsigned i = 0; i < queue->far->table.replicas; i++)
+		if (link_is_usable(queue, view->slots[i].donor) && live) {
+			live--;
+			link_stage(queue, piece_index, FABRIC_WRITE, &view->slots[i]);
+		}
+	for (; live; live--) /* died since it was counted */
+		far_piece_answered(queue, piece_index, -EIO);
+	for (uint32_t i = 0; i < count; i++)
+		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
+}
+
+/* Counts the pages in their chunk; FAR_WAITS: it has no slab yet; or the request fails, for it will not have one. */
+static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t chunk_index,
+                                    uint32_t count, struct chunk_view *ret_view)
+{
+	struct far *far = queue->far;
+	struct chunk *chunk = &far->table.chunks[chunk_index];
+	uint32_t denials;
+	enum chunk_hold hold = chunk_hold(&far->table, chunk_index, count, ret_view);
+
+	if (hold == CHUNK_HELD)
+		return FAR_GOES_ON;
+	if (hold == CHUNK_ASKED)
+		control_kick(far);
+	/* From here on a change wakes us and a denial is ours. So look again: it may have come just before. */
+	atomic_store(&queue->waiting, true);
+	denials = atomic_load(&chunk->denials);
+	if (request->asked && denials != request->denials) {
+		request->status = answer_status(atomic_load(&chunk->denial));
+		return FAR_WAITS;
+	}
+	if (!request->asked) {
+		request->asked = true;
+		request->denials = denials;
+	}
+	hold = chunk_hold(&far->table, chunk_index, count, ret_view);
+	if (hold == CHUNK_ASKED)
+		control_kick(far);
+	return hold == CHUNK_HELD ? FAR_GOES_ON : FAR_WAITS;
+}
+
+/* Sends @count pages, none of them zero, of one chunk. */
+static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+{
+	struct far *far = queue->far;
+	struct far_request *request = &queue->requests[index];
+	struct chunk_view view;
+	unsigned live;
+	bool room;
+
+	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS)
+		return request->status ? FAR_GOES_ON : FAR_WAITS;
+	live = write_links(queue, &view, &room);
+	if (live && room) {
+		request->asked = false;
+		write_post(queue, index, chunk, count, &view, live);
+		return FAR_GOES_ON;
+	}
+	if (chunk_drop(&far->table, chunk, view.epoch, count))
+		control_kick(far);
+	if (live) {
+		queue->congested = true;
+		return FAR_WAITS;
+	}
+	/* Its donors are dead and are being buried; then the chunk gets a new slab. */
+	atomic_store(&queue->waiting, true);
+	queue->look |= !chunk_is_current(&far->table, chunk, view.epoch);
+	return FAR_WAITS;
+}
+
+static enum far_progress write_next(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t limit)
+{
+	struct far *far = queue->far;
+	struct far_request *request = &queue->requests[index];
+	uint64_t page = request->io.page + request->next;
+	const uint8_t *data = (const uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE;
+	uint32_t zeroes = write_run(data, limit, true);
+
+	if (!zeroes)
+		return write_send(queue, index, chunk, 1 + write_run(data + STORE_PAGE, limit - 1, false));
+	far_forget(far, page, zeroes);
+	request->next += zeroes;
+	return FAR_GOES_ON;
+}
+
+/* --- Requests ------------------------------------------------------------------------------------------------- */
+
+enum far_progress far_request_issue(struct far_queue *queue, uint16_t index)
+{
+	struct far_request *request = &queue->requests[index];
+	uint64_t chunk_pages = queue->far->table.pages;
+	enum far_progress progress = FAR_GOES_ON;
+
+	while (progress == FAR_GOES_ON && !request->status && request->next < request->io.count) {
+		uint64_t page = request->io.page + request->next;
+		uint64_t rest = chunk_pages - page % chunk_pages;
+		uint32_t limit = request->io.count - request->next;
+
+		if (limit > rest)
+			limit = (uint32_t)rest;
+		progress = request->io.op == STORE_READ ? read_next(queue, index, page / chunk_pages, limit)
+		                                        : write_next(queue, index, page / chunk_pages, limit);
+	}
+	return progress;
+}

@@ -1,0 +1,58 @@
+/*
+ * far_request: the state of requests and pieces, shared by far_queue.c (connections, submit, poll) and far_request.c
+ * (how a request is cut into pieces and how pieces end). See far_queue.h.
+ */
+#ifndef CLIENT_FAR_REQUEST_H
+#define CLIENT_FAR_REQUEST_H
+
+#include "client/far_queue.h"
+
+/* Operations gathered for one doorbell. */
+#define FAR_LINK_BATCH 16u
+
+/* A donor, as a queue sees it. */
+struct far_link {
+	struct fabric_conn *conn; /* NULL: none (any more) */
+	bool established;
+	unsigned staged;
+	struct fabric_op ops[FAR_LINK_BATCH];
+};
+
+/* What a caller waits for. */
+struct far_request {
+	struct store_io io;
+	uint32_t next;         /* pages dealt with or under way */
+	uint32_t pieces;       /* under way */
+	int status;            /* of the first piece that failed */
+	uint32_t tries;        /* of a read: replicas that failed it */
+	uint32_t denials;      /* of the chunk it waits for, when it began to wait */
+	bool asked;            /* it waits for a chunk, `denials` is set */
+	bool busy;             /* it is being issued, or parked */
+};
+
+struct far_piece {
+	uint64_t page;
+	uint8_t *data;
+	uint64_t chunk;
+	uint32_t count;
+	uint32_t epoch;
+	uint16_t request;
+	uint16_t donor;        /* of a read */
+	uint8_t left, good;    /* replicas to answer; that have it */
+	int status;            /* of the last that failed */
+};
+
+enum far_progress { FAR_GOES_ON, FAR_WAITS };
+
+/* Carries the request on as far as it goes. FAR_WAITS: it must be looked at again. */
+enum far_progress far_request_issue(struct far_queue *queue, uint16_t index);
+/* Puts it in the list of those that wait. */
+void far_request_park(struct far_queue *queue, uint16_t index);
+/* Ends it, if there is nothing more to do for it. */
+void far_request_settle(struct far_queue *queue, uint16_t index);
+/* One operation of a piece was answered. */
+void far_piece_answered(struct far_queue *queue, uint16_t index, int status);
+/* Posts what was staged. */
+void far_links_flush(struct far_queue *queue);
+
+#endif

@@ -1,0 +1,186 @@
+#include "client/integrity.h"
+
+#include "common/random.h"
+#include "farpage/store.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+_Static_assert(INTEGRITY_SECRET_SIZE >= XXH3_SECRET_SIZE_MIN, "XXH3 takes a secret of at least 136 bytes");
+
+static void *integrity_map(uint64_t length)
+{
+	void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	/* Pages of the store are touched here and there: a huge page would cost memory for nothing. */
+	madvise(base, length, MADV_NOHUGEPAGE);
+	return base;
+}
+
+int integrity_open(struct integrity *integrity, uint64_t pages)
+{
+	if (pages > SIZE_MAX / sizeof *integrity->sums)
+		return -ENOMEM;
+	*integrity = (struct integrity){ .pages = pages };
+	integrity->generations = integrity_map(pages * sizeof *integrity->generations);
+	integrity->sums = integrity_map(pages * sizeof *integrity->sums);
+	if (!integrity->generations || !integrity->sums) {
+		integrity_close(integrity);
+		return -ENOMEM;
+	}
+	random_secret(integrity->secret, sizeof integrity->secret);
+	return 0;
+}
+
+void integrity_close(struct integrity *integrity)
+{
+	if (integrity->generations)
+		munmap((void *)integrity->generations, integrity->pages * sizeof *integrity->generations);
+	if (integrity->sums)
+		munmap((void *)integrity->sums, integrity->pages * sizeof *integrity->sums);
+	*integrity = (struct integrity){ 0 };
+}
+
+static uint32_t generation_load(const struct integrity *integrity, uint64_t page)
+{
+	return atomic_load_explicit(&integrity->generations[page], memory_order_acquire);
+}
+
+static bool generation_is_live(uint32_t generation)
+{
+	return generation != INTEGRITY_NONE && generation != INTEGRITY_LOST;
+}
+
+static uint32_t generation_next(uint32_t generation)
+{
+	/* Round the two that have a meaning of their own. */
+	return generation >= INTEGRITY_LOST - 1 ? 1 : generation + 1;
+}
+
+static enum integrity_kind generation_kind(uint32_t generation)
+{
+	return generation == INTEGRITY_NONE   ? INTEGRITY_IS_ZERO
+	       : generation == INTEGRITY_LOST ? INTEGRITY_IS_LOST
+	                                      : INTEGRITY_IS_LIVE;
+}
+
+/* The constants are those of splitmix64 (Steele, Lea, Flood 2014): any odd ones with well-spread bits would do. */
+static uint64_t integrity_sum(const struct integrity *integrity, uint64_t page, uint32_t generation, const void *data)
+{
+	uint64_t place = (page + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ generation * UINT64_C(0xbf58476d1ce4e5b9);
+
+	return XXH3_64bits_withSecret(data, STORE_PAGE, integrity->secret, INTEGRITY_SECRET_SIZE) ^ place;
+}
+
+enum integrity_kind integrity_kind(const struct integrity *integrity, uint64_t page)
+{
+	return generation_kind(generation_load(integrity, page));
+}
+
+uint32_t integrity_run(const struct integrity *integrity, uint64_t page, uint32_t max)
+{
+	enum integrity_kind kind = integrity_kind(integrity, page);
+	uint32_t count = 1;
+
+	while (count < max && integrity_kind(integrity, page + count) == kind)
+		count++;
+	return count;
+}
+
+void integrity_prepare(struct integrity *integrity, uint64_t page, const void *data)
+{
+	uint32_t generation = generation_next(generation_load(integrity, page));
+
+	atomic_store_explicit(&integrity->sums[page], integrity_sum(integrity, page, generation, data),
+	                      memory_order_relaxed);
+}
+
+uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count)
+{
+	uint32_t live = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t generation = generation_load(integrity, page + i);
+
+		live += generation_is_live(generation);
+		atomic_store_explicit(&integrity->generations[page + i], generation_next(generation),
+		                      memory_order_release);
+	}
+	return live;
+}
+
+uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count)
+{
+	uint64_t live = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		/* Looking first leaves untouched memory untouched. */
+		if (generation_load(integrity, page + i) == INTEGRITY_NONE)
+			continue;
+		live += generation_is_live(atomic_exchange(&integrity->generations[page + i], INTEGRITY_NONE));
+	}
+	return live;
+}
+
+uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count)
+{
+	uint64_t lost = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t generation = generation_load(integrity, page + i);
+
+		while (generation_is_live(generation)) {
+			if (atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
+			                                 INTEGRITY_LOST)) {
+				lost++;
+				break;
+			}
+		}
+	}
+	return lost;
+}
+
+bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data)
+{
+	uint32_t generation = generation_load(integrity, page);
+
+	return generation_is_live(generation) &&
+	       atomic_load_explicit(&integrity->sums[page], memory_order_relaxed) ==
+	               integrity_sum(integrity, page, generation, data);
+}
+
+bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data)
+{
+	switch (integrity_kind(integrity, page)) {
+	case INTEGRITY_IS_ZERO:
+		return integrity_is_zero(data);
+	case INTEGRITY_IS_LIVE:
+		return integrity_check(integrity, page, data);
+	case INTEGRITY_IS_LOST:
+		break;
+	}
+	return false;
+}
+
+bool integrity_is_zero(const void *data)
+{
+	const uint8_t *bytes = data;
+
+	/* 64 bytes at a time: the compiler makes it four vector ORs, and most pages say no in the first. */
+	for (unsigned offset = 0; offset < STORE_PAGE; offset += 64) {
+		uint64_t words[8], all = 0;
+
+		memcpy(words, bytes + offset, sizeof words);
+		for (unsigned i = 0; i < 8; i++)
+			all |= words[i];
+		if (all)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,61 @@
+/*
+ * integrity: what the client knows of every page's contents, in 12 bytes a page: a checksum and a generation.
+ *
+ * Theory of operation. The generation says whether a page reads as zeroes (never written, or discarded), has contents
+ * on donors, or is lost with them. The checksum is that of the last write, keyed with a secret of this store and bound
+ * to page and generation: a donor can lose a page but cannot change it, swap it with another or bring back an old one.
+ * Both arrays are mapped lazily: pages of the store that were never written cost nothing.
+ *
+ * Threads. Any. Of one page there is one writer at a time (the contract of include/farpage/store.h), except that
+ * integrity_lose() may come at any time from the control thread; client/far_queue.c tells how a write that completes
+ * meanwhile finds out.
+ */
+#ifndef CLIENT_INTEGRITY_H
+#define CLIENT_INTEGRITY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define INTEGRITY_BYTES_PER_PAGE 12u
+#define INTEGRITY_SECRET_SIZE 192u
+
+/* Two generations have a meaning of their own. */
+#define INTEGRITY_NONE 0u
+#define INTEGRITY_LOST UINT32_MAX
+
+struct integrity {
+	uint64_t pages;
+	_Atomic uint32_t *generations;
+	_Atomic uint64_t *sums;
+	uint8_t secret[INTEGRITY_SECRET_SIZE];
+};
+
+/* For @pages pages, all without contents. -ENOMEM. */
+int integrity_open(struct integrity *integrity, uint64_t pages);
+/* Takes one that was never opened but is all zero. */
+void integrity_close(struct integrity *integrity);
+
+enum integrity_kind { INTEGRITY_IS_ZERO, INTEGRITY_IS_LIVE, INTEGRITY_IS_LOST };
+enum integrity_kind integrity_kind(const struct integrity *integrity, uint64_t page);
+/* How many pages from @page on are of the same kind, 1 .. @max. */
+uint32_t integrity_run(const struct integrity *integrity, uint64_t page, uint32_t max);
+
+/* A write of @data to @page is about to go out: remembers its checksum. It counts from integrity_commit() on. */
+void integrity_prepare(struct integrity *integrity, uint64_t page, const void *data);
+/* The prepared writes of these pages are complete. Returns how many of them were live before. */
+uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count);
+/* These pages read as zeroes again. Returns how many of them were live. */
+uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count);
+/* What was live of these pages is lost. Returns how many. */
+uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count);
+
+/* Whether @data is what the last write left in @page, which is live. */
+bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data);
+/* Whether writing @data to @page would change nothing: store_same(). */
+bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data);
+
+/* Whether a page of STORE_PAGE bytes is all zero; looks no further than it must. @data is 8-byte aligned. */
+bool integrity_is_zero(const void *data);
+
+#endif

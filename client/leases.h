@@ -1,0 +1,101 @@
+/*
+ * leases: which slabs are asked for and given back, as a state machine without I/O or clock.
+ *
+ * Theory of operation. Chunks that queues marked (chunks.h, `attention`) are either wanted or idle. A wanted chunk
+ * becomes a want: one lease request for each replica, on donors that placement.c chooses; denied or lost requests are
+ * tried on other donors, and when the last has said no the chunk is denied, as it is after the timeout. Only so many
+ * wants are active at once, the others wait in a list. An idle chunk's slab is given back when it was idle for a
+ * while, so that one that fills and empties does not flap; before a chunk is denied it gets an idle one's slab.
+ *
+ * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
+ *
+ * Threads: the control thread's.
+ */
+#ifndef CLIENT_LEASES_H
+#define CLIENT_LEASES_H
+
+#include "client/chunks.h"
+#include "client/integrity.h"
+#include "common/random.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LEASES_WANTS_MAX 32
+/* Requests in flight to one donor. */
+#define LEASES_WINDOW 64
+#define LEASES_ACTIONS 512
+
+struct leases_config {
+	unsigned donor_count;
+	uint64_t slab_bytes;
+	uint64_t timeout_ns; /* a chunk that is wanted for longer is denied */
+	uint64_t idle_ns;    /* a slab is idle for so long before it is given back */
+	uint64_t seed;
+};
+
+struct leases_donor {
+	bool live;
+	uint64_t free;       /* bytes, as last heard */
+	uint32_t asked;      /* leases asked for and not answered */
+	uint32_t waiting;    /* requests of any kind in flight */
+	uint64_t held;       /* slabs this store holds there */
+};
+
+struct leases_want {
+	bool active;
+	uint32_t chunk;
+	uint64_t deadline;
+	uint64_t tried;                        /* donors that said no, a bit each */
+	uint32_t requests[FAR_REPLICAS_MAX];   /* in flight, or 0 */
+	bool granted[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* slots[].donor: also of the request in flight */
+};
+
+enum leases_action_kind {
+	LEASES_ASK,     /* send LEASE with `request` to `donor` */
+	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
+	LEASES_WAKE,    /* a chunk was granted, denied or lost: wake the queues that wait */
+};
+struct leases_action {
+	enum leases_action_kind kind;
+	uint32_t donor, request;
+	uint64_t slab;
+};
+
+struct leases {
+	struct leases_config config;
+	struct chunk_table *table;
+	struct integrity *integrity;
+	struct random_state random;
+	struct leases_donor donors[FAR_DONORS_MAX];
+	struct leases_want wants[LEASES_WANTS_MAX];
+	uint32_t request;            /* the last one made */
+	uint32_t first, last;        /* chunks waiting to become a want: index + 1 */
+	uint32_t idle_first, idle_last; /* chunks seen idle, the longest first: index + 1 */
+	unsigned head, tail;
+	struct leases_action actions[LEASES_ACTIONS];
+};
+
+/* @table and @integrity outlive it. */
+void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
+                 struct integrity *integrity);
+bool leases_next(struct leases *leases, struct leases_action *ret_action);
+/* When leases_tick() is wanted next; UINT64_MAX: never. */
+uint64_t leases_due(const struct leases *leases);
+
+/* The donor is ready, or its figures are known anew. */
+void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
+/* Its slabs are gone: returns how many pages were lost with them. */
+uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
+/* Looks at the chunks the queues have marked. */
+void leases_scan(struct leases *leases, uint64_t now);
+void leases_tick(struct leases *leases, uint64_t now);
+
+/* The answers. @slot: address, rkey and slab; a grant nobody waits for any more is given back. */
+void leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
+                    uint64_t now);
+void leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
+void leases_released(struct leases *leases, unsigned donor);
+
+#endif
