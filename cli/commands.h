@@ -3,7 +3,7 @@
  *
  * Each is called with argv[0] = its own name and returns the exit status: COMMAND_OK, COMMAND_FAILED after one line
  * on standard error that names the cause and the next step, COMMAND_USAGE when called wrongly. command_run passes the
- * status of the program it ran.
+ * status of the program it ran, and has statuses of its own beside those (run_child.h), as env(1) and nice(1) do.
  */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H

@@ -30,7 +30,7 @@ tree_bin() {
 	local dir=$1 file
 	mkdir -p "$dir/bin"
 	for file in "$dir"/cli/farpage "$dir"/memserver/farpage-memserver "$dir"/pager/libfarpage.so* \
-		"$dir"/pager/libfarpage-preload.so; do
+		"$dir"/pager/preload/libfarpage-preload.so; do
 		case $file in *.p) continue ;; esac # meson's folder of objects
 		[ -e "$file" ] || continue
 		ln -f -P "$file" "$dir/bin/" 2>/dev/null || cp -fP "$file" "$dir/bin/"
