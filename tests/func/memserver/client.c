@@ -1,0 +1,285 @@
+/* client: see client.h. */
+#include "tests/func/memserver/client.h"
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "tests/func/memserver/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+void client_init(struct client *client, const char *uri, const uint8_t *key, const char *name)
+{
+	const struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+
+	*client = (struct client){.key = key, .wished_grace_ms = 60000};
+	snprintf(client->uri, sizeof client->uri, "%s", uri);
+	snprintf((char *)client->id, sizeof client->id, "%s", name);
+	client->buffer = mmap(NULL, CLIENT_BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (client->buffer == MAP_FAILED || fabric_open(&config, &client->fabric) < 0 ||
+	    fabric_domain_open(&client->domain) < 0 ||
+	    fabric_register(client->domain, client->buffer, CLIENT_BUFFER, FABRIC_LOCAL, &client->region) < 0) {
+		printf("Bail out! no fabric\n");
+		exit(EXIT_FAILURE);
+	}
+}
+
+void client_close(struct client *client)
+{
+	fabric_disconnect(client->data);
+	fabric_disconnect(client->session);
+	fabric_deregister(client->region);
+	fabric_close(client->fabric);
+	fabric_domain_close(client->domain);
+	munmap(client->buffer, CLIENT_BUFFER);
+	memset(client, 0, sizeof *client);
+}
+
+static void conn_end(struct client *client, struct fabric_conn *conn)
+{
+	if (conn == client->session)
+		client->session = NULL;
+	if (conn == client->data)
+		client->data = NULL;
+	fabric_disconnect(conn);
+}
+
+/*
+ * Waits for an event of this kind on @conn. PINGs are answered, other events are passed over. -errno: the connection
+ * ended first (and *reason, if wanted, says what the donor gave as one); it is freed then.
+ */
+static int event_wait(struct client *client, struct fabric_conn *conn, enum fabric_event_kind kind,
+                      struct fabric_event *event, unsigned *reason)
+{
+	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+
+	while (clock_now() < end) {
+		struct wire_message message;
+		struct wire_reject reject;
+
+		if (fabric_wait(client->fabric, event, 1, 1000) <= 0)
+			continue;
+		if (event->kind == FABRIC_MESSAGE && !wire_decode(event->data, event->size, &message) &&
+		    message.type == WIRE_PING) {
+			uint8_t bytes[WIRE_MESSAGE_MAX];
+
+			message.type = WIRE_PONG;
+			fabric_send(event->conn, bytes, wire_encode(&message, bytes));
+			continue;
+		}
+		if (event->kind == FABRIC_DISCONNECTED) {
+			int status = event->status;
+
+			if (reason && event->size && !wire_decode_reject(event->data, event->size, &reject))
+				*reason = reject.reason;
+			if (event->conn == client->session)
+				client->session_end = status;
+			bool mine = event->conn == conn;
+
+			conn_end(client, event->conn);
+			if (mine)
+				return status < 0 ? status : -EPROTO;
+			continue;
+		}
+		if (event->conn == conn && event->kind == kind)
+			return 0;
+	}
+	return -ETIME;
+}
+
+static int message_wait(struct client *client, struct fabric_conn *conn, struct wire_message *message)
+{
+	struct fabric_event event;
+	int status = event_wait(client, conn, FABRIC_MESSAGE, &event, NULL);
+
+	return status < 0 ? status : wire_decode(event.data, event.size, message);
+}
+
+static int message_send(struct fabric_conn *conn, const struct wire_message *message)
+{
+	uint8_t bytes[WIRE_MESSAGE_MAX];
+
+	return conn ? fabric_send(conn, bytes, wire_encode(message, bytes)) : -ENOTCONN;
+}
+
+void client_send_raw(struct client *client, struct fabric_conn *conn, const void *bytes, size_t size)
+{
+	(void)client;
+	fabric_send(conn, bytes, size);
+}
+
+static int connect_wait(struct client *client, const struct wire_hello *hello, struct fabric_conn **ret_conn)
+{
+	uint8_t bytes[WIRE_HELLO_SIZE];
+	size_t size = wire_encode_hello(hello, bytes);
+	struct fabric_event event;
+	struct fabric_conn *conn;
+	unsigned reason = 0;
+	int status = fabric_connect(client->fabric, client->domain, client->uri, bytes, size, NULL, &conn);
+
+	if (status < 0)
+		return status;
+	status = event_wait(client, conn, FABRIC_ESTABLISHED, &event, &reason);
+	if (status < 0)
+		return reason ? (int)reason : status;
+	*ret_conn = conn;
+	return 0;
+}
+
+int client_come(struct client *client)
+{
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
+	struct wire_message message, proof = {.type = WIRE_PROOF};
+	struct auth_session auth;
+	uint8_t mac[WIRE_MAC_SIZE];
+	int status;
+
+	random_secret(hello.nonce, sizeof hello.nonce);
+	memcpy(hello.id, client->id, sizeof hello.id);
+	client->session_end = 0;
+	status = connect_wait(client, &hello, &client->session);
+	if (!status)
+		status = message_wait(client, client->session, &message);
+	if (status)
+		return status;
+	if (message.type != WIRE_CHALLENGE)
+		return -EPROTO;
+	memcpy(auth.client_id, hello.id, sizeof auth.client_id);
+	memcpy(auth.client_nonce, hello.nonce, sizeof auth.client_nonce);
+	memcpy(auth.donor_nonce, message.challenge.nonce, sizeof auth.donor_nonce);
+	auth_client_mac(client->key, &auth, proof.proof.mac);
+	proof.proof.has_key = client->key != NULL;
+	proof.proof.grace_ms = client->wished_grace_ms;
+	message_send(client->session, &proof);
+	status = message_wait(client, client->session, &message);
+	if (status)
+		return status;
+	if (message.type == WIRE_REFUSED)
+		return message.refused.reason;
+	auth_donor_mac(client->key, &auth, mac);
+	if (message.type != WIRE_WELCOME || !auth_mac_equal(mac, message.welcome.mac, sizeof mac))
+		return -EPROTO;
+	auth_session_key(client->key, &auth, client->session_key);
+	client->counter = 0;
+	client->welcome = message;
+	return 0;
+}
+
+int client_attach(struct client *client, uint64_t counter)
+{
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ATTACH};
+
+	fabric_disconnect(client->data);
+	client->data = NULL;
+	hello.counter = counter ? counter : ++client->counter;
+	memcpy(hello.id, client->id, sizeof hello.id);
+	auth_attach_mac(client->session_key, client->id, hello.counter, hello.mac);
+	return connect_wait(client, &hello, &client->data);
+}
+
+/* Sends a request and waits for its answer: of @type, or DENIED. */
+static int ask(struct client *client, struct wire_message *message, enum wire_type type)
+{
+	uint32_t request = message->request = ++client->request;
+	int status = message_send(client->session, message);
+
+	while (!status) {
+		status = message_wait(client, client->session, message);
+		if (status || message->request != request)
+			continue;
+		if (message->type == WIRE_DENIED)
+			return message->denied.reason;
+		return message->type == type ? 0 : -EPROTO;
+	}
+	return status;
+}
+
+int client_lease(struct client *client, struct wire_message *ret_granted)
+{
+	*ret_granted = (struct wire_message){.type = WIRE_LEASE};
+	return ask(client, ret_granted, WIRE_GRANTED);
+}
+
+int client_release(struct client *client, uint64_t slab)
+{
+	struct wire_message message = {.type = WIRE_RELEASE};
+	int status;
+
+	message.release.slab = slab;
+	status = ask(client, &message, WIRE_RELEASED);
+	if (!status && message.released.slab != slab)
+		return -EPROTO;
+	return status;
+}
+
+int client_status(struct client *client, struct wire_capacity *ret_capacity)
+{
+	struct wire_message message = {.type = WIRE_STATUS};
+	int status = ask(client, &message, WIRE_STATUS_REPLY);
+
+	if (!status)
+		*ret_capacity = message.status_reply.capacity;
+	return status;
+}
+
+void client_bye(struct client *client)
+{
+	struct wire_message message = {.type = WIRE_BYE};
+
+	message_send(client->session, &message);
+}
+
+static int operate(struct client *client, enum fabric_op_kind kind, uint64_t address, uint32_t rkey, uint32_t length)
+{
+	const struct fabric_op op = {.kind = kind,
+	                             .length = length,
+	                             .local = client->buffer,
+	                             .region = client->region,
+	                             .remote = {.address = address, .rkey = rkey},
+	                             .cookie = 77};
+	struct fabric_event event;
+	int status = client->data ? fabric_post(client->data, &op, 1) : -ENOTCONN;
+
+	if (status != 1)
+		return status < 0 ? status : -EBUSY;
+	status = event_wait(client, client->data, FABRIC_DONE, &event, NULL);
+	if (status < 0)
+		return status;
+	return event.cookie == 77 ? event.status : -EPROTO;
+}
+
+int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length)
+{
+	return operate(client, FABRIC_READ, address, rkey, length);
+}
+
+int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_t length)
+{
+	return operate(client, FABRIC_WRITE, address, rkey, length);
+}
+
+bool client_wait_capacity(struct client *client, uint64_t leased, unsigned clients)
+{
+	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	struct wire_capacity capacity = {0};
+
+	while (clock_now() < end) {
+		if (client_status(client, &capacity))
+			break;
+		if (capacity.leased == leased && capacity.clients == clients)
+			return true;
+	}
+	printf("# leased %llu, %u clients\n", (unsigned long long)capacity.leased, capacity.clients);
+	return false;
+}
+
+bool client_wait_end(struct client *client, struct fabric_conn *conn)
+{
+	struct fabric_event event;
+
+	/* a kind that never comes on this connection: until its end */
+	return event_wait(client, conn, FABRIC_CONNECT_REQUEST, &event, NULL) != -ETIME;
+}

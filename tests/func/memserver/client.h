@@ -1,0 +1,56 @@
+/*
+ * client: the least that can talk to a donor, step by step, over fabric.h. Every step waits for its answer; failures
+ * of the transport are returned as -errno, a donor's no as a positive wire_reason. One thread.
+ */
+#ifndef TESTS_FUNC_MEMSERVER_CLIENT_H
+#define TESTS_FUNC_MEMSERVER_CLIENT_H
+
+#include "common/auth.h"
+#include "farpage/fabric.h"
+#include "farpage/wire.h"
+
+#define CLIENT_BUFFER (1u << 20)
+
+struct client {
+	struct fabric *fabric;
+	struct fabric_domain *domain;
+	struct fabric_region *region;
+	char *buffer;                     /* CLIENT_BUFFER bytes, registered */
+	char uri[64];
+	const uint8_t *key;
+	uint32_t wished_grace_ms;
+	uint8_t id[WIRE_ID_SIZE], session_key[AUTH_KEY_SIZE];
+	uint64_t counter;
+	uint32_t request;
+	struct fabric_conn *session, *data; /* NULL while there is none */
+	struct wire_message welcome;
+	int session_end;                  /* status with which the session ended; 0: it has not */
+};
+
+/* @name makes the id. Opens nothing on the network. */
+void client_init(struct client *client, const char *uri, const uint8_t *key, const char *name);
+/* Ends it as a crash would: no goodbye. */
+void client_close(struct client *client);
+
+/* The handshake. 0, a wire_reason, or -errno. */
+int client_come(struct client *client);
+/* A data connection; ends the one before. @counter 0: the next one. */
+int client_attach(struct client *client, uint64_t counter);
+/* 0 and the grant; or a wire_reason, or -errno. */
+int client_lease(struct client *client, struct wire_message *ret_granted);
+int client_release(struct client *client, uint64_t slab);
+int client_status(struct client *client, struct wire_capacity *ret_capacity);
+void client_bye(struct client *client);
+
+/* One operation on the data connection, with the first @length bytes of the buffer. 0 or -errno. */
+int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
+int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
+
+/* Asks until the donor has @leased bytes leased and @clients clients. */
+bool client_wait_capacity(struct client *client, uint64_t leased, unsigned clients);
+/* Waits until the session or data connection has ended by the donor's doing. */
+bool client_wait_end(struct client *client, struct fabric_conn *conn);
+/* Sends raw bytes as a message. */
+void client_send_raw(struct client *client, struct fabric_conn *conn, const void *bytes, size_t size);
+
+#endif

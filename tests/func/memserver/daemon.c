@@ -1,0 +1,145 @@
+/* daemon: see daemon.h. */
+#include "tests/func/memserver/daemon.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *program;
+
+void daemon_program(const char *path)
+{
+	program = path;
+}
+
+void daemon_spawn(struct daemon *daemon, const char *const *arguments)
+{
+	int out[2], err[2];
+	const char *argv[32] = {program};
+	pid_t parent = getpid();
+
+	memset(daemon, 0, sizeof *daemon);
+	for (int i = 0; arguments[i] && i < 30; i++)
+		argv[i + 1] = arguments[i];
+	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
+		abort();
+	daemon->pid = fork();
+	if (daemon->pid < 0)
+		abort();
+	if (!daemon->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(126);
+		dup2(out[1], 1);
+		dup2(err[1], 2);
+		execv(program, (char *const *)argv);
+		_exit(127);
+	}
+	close(out[1]);
+	close(err[1]);
+	daemon->out = out[0];
+	daemon->err = err[0];
+}
+
+/* Appends what there is to read; false at the end of the file. */
+static bool pipe_read(int fd, char *text, size_t size)
+{
+	size_t length = strlen(text);
+	ssize_t got;
+
+	if (length + 1 >= size)
+		return false;
+	got = read(fd, text + length, size - 1 - length);
+	if (got <= 0)
+		return false;
+	text[length + (size_t)got] = '\0';
+	return true;
+}
+
+/* Reads until @text is in the log (or, if NULL, a whole line is in the output), both ended, or time is over. */
+static bool read_until(struct daemon *daemon, const char *text)
+{
+	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	struct pollfd fds[2] = {{.fd = daemon->out, .events = POLLIN}, {.fd = daemon->err, .events = POLLIN}};
+
+	for (;;) {
+		uint64_t now = clock_now();
+
+		if (text ? strstr(daemon->log, text) != NULL : strchr(daemon->output, '\n') != NULL)
+			return true;
+		if ((fds[0].fd < 0 && fds[1].fd < 0) || now >= end)
+			return false;
+		if (poll(fds, 2, (int)((end - now) / 1000000 + 1)) < 0 && errno != EINTR)
+			return false;
+		if (fds[0].revents && !pipe_read(daemon->out, daemon->output, sizeof daemon->output))
+			fds[0].fd = -1;
+		if (fds[1].revents && !pipe_read(daemon->err, daemon->log, sizeof daemon->log))
+			fds[1].fd = -1;
+	}
+}
+
+bool daemon_start(struct daemon *daemon, const char *const *arguments)
+{
+	const char *all[32] = {"--listen", "tcp://127.0.0.1:0"};
+	unsigned port;
+
+	for (int i = 0; arguments[i] && i < 28; i++)
+		all[i + 2] = arguments[i];
+	daemon_spawn(daemon, all);
+	if (!read_until(daemon, NULL) ||
+	    sscanf(daemon->output, "farpage-memserver: listening on tcp://127.0.0.1:%u\n", &port) != 1) {
+		printf("# the daemon did not start: %s%s\n", daemon->output, daemon->log);
+		return false;
+	}
+	daemon->port = (uint16_t)port;
+	snprintf(daemon->uri, sizeof daemon->uri, "tcp://127.0.0.1:%u", port);
+	return true;
+}
+
+bool daemon_log_wait(struct daemon *daemon, const char *text)
+{
+	bool found = read_until(daemon, text);
+
+	if (!found)
+		printf("# not in the log: %s; the log:\n# %s\n", text, daemon->log);
+	return found;
+}
+
+int daemon_wait(struct daemon *daemon)
+{
+	int status;
+
+	read_until(daemon, "\x01"); /* never there: until both ends */
+	if (waitpid(daemon->pid, &status, WNOHANG) == 0) {
+		kill(daemon->pid, SIGKILL);
+		waitpid(daemon->pid, &status, 0);
+	}
+	close(daemon->out);
+	close(daemon->err);
+	daemon->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int daemon_stop(struct daemon *daemon, int signal)
+{
+	kill(daemon->pid, signal);
+	return daemon_wait(daemon);
+}
+
+unsigned daemon_log_lines(const struct daemon *daemon)
+{
+	unsigned lines = 0;
+
+	for (const char *at = daemon->log; *at; at++)
+		lines += *at == '\n';
+	return lines;
+}

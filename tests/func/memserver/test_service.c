@@ -1,0 +1,176 @@
+/* The daemon as a service: readiness, its end, and that it costs nothing while nobody wants anything. */
+#include "common/clock.h"
+#include "tests/func/memserver/client.h"
+#include "tests/func/memserver/daemon.h"
+#include "tests/tap.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define SLAB (1u << 20)
+
+/* What the service manager heard, all datagrams joined; waits until @text is in it. */
+static bool heard(int fd, char *all, size_t size, const char *text)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+	while (!strstr(all, text)) {
+		size_t length = strlen(all);
+		ssize_t got;
+
+		if (poll(&poll_fd, 1, DAEMON_WAIT_MS) != 1 || length + 2 >= size)
+			return false;
+		got = recv(fd, all + length, size - 2 - length, 0);
+		if (got < 0)
+			return false;
+		memcpy(all + length + got, "\n", 2);
+	}
+	return true;
+}
+
+static void test_notify(void)
+{
+	static struct daemon daemon;
+	static char all[1 << 14];
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char name[64];
+	struct wire_message grant;
+	struct client client;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), length;
+
+	snprintf(name, sizeof name, "@farpage-test-%d", (int)getpid());
+	length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s", name + 1);
+	if (bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length))) {
+		tap_skip("sd_notify", "no abstract socket here");
+		return;
+	}
+	setenv("NOTIFY_SOCKET", name, 1);
+	ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor under a service manager");
+	unsetenv("NOTIFY_SOCKET");
+	ok(heard(fd, all, sizeof all, "READY=1"), "says when it is ready");
+	ok(heard(fd, all, sizeof all, "STATUS=lending 0 of 4 slabs (0 of 4M) to 0 clients"), "and its state");
+	client_init(&client, daemon.uri, NULL, "client");
+	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0, "a client leases a slab");
+	ok(heard(fd, all, sizeof all, "STATUS=lending 1 of 4 slabs (1M of 4M) to 1 client\n"), "and how it changes");
+	kill(daemon.pid, SIGTERM);
+	ok(heard(fd, all, sizeof all, "STOPPING=1"), "and when it stops");
+	ok(daemon_wait(&daemon) == 0, "a clean end");
+	client_close(&client);
+	close(fd);
+}
+
+static void test_end(int signal)
+{
+	static struct daemon daemon;
+	struct wire_message grant;
+	struct client one, two;
+
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor"))
+		return;
+	client_init(&one, daemon.uri, NULL, "one");
+	client_init(&two, daemon.uri, NULL, "two");
+	ok(client_come(&one) == 0 && client_lease(&one, &grant) == 0 && client_lease(&one, &grant) == 0 &&
+	           client_come(&two) == 0 && client_lease(&two, &grant) == 0,
+	   "two clients with leases");
+	ok(daemon_stop(&daemon, signal) == 0, "%s: exit status 0", strsignal(signal));
+	ok(strstr(daemon.log, "lending 3 of 4 slabs (3M of 4M) to 2 clients"), "it says what was still leased");
+	ok(strstr(daemon.log, "still leased 2 slabs (2M)") && strstr(daemon.log, "still leased 1 slab (1M)"), "by whom");
+	ok(client_wait_end(&one, one.session) && client_wait_end(&two, two.session), "the clients see it go");
+	client_close(&one);
+	client_close(&two);
+}
+
+static unsigned long cpu_ticks(pid_t pid)
+{
+	unsigned long user = 0, system = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	file = fopen(path, "r");
+	if (!file ||
+	    fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+		user = 1000000;
+	if (file)
+		fclose(file);
+	return user + system;
+}
+
+/* Times it went to sleep and was woken, all threads together. */
+static unsigned long wakeups(pid_t pid)
+{
+	unsigned long count = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof line, file))
+		sscanf(line, "voluntary_ctxt_switches: %lu", &count);
+	if (file)
+		fclose(file);
+	return count;
+}
+
+/* Watches for two seconds: a measurement, not a wait for something. */
+static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeups)
+{
+	unsigned long ticks = cpu_ticks(pid), woken = wakeups(pid);
+
+	poll(NULL, 0, 2000);
+	*ret_ticks = cpu_ticks(pid) - ticks;
+	*ret_wakeups = wakeups(pid) - woken;
+}
+
+static void test_idle(void)
+{
+	static struct daemon daemon;
+	unsigned long ticks, woken;
+	struct wire_message grant;
+	struct client client;
+
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor"))
+		return;
+	watch(daemon.pid, &ticks, &woken);
+	ok(ticks <= 1 && woken <= 2, "no client: no CPU (%lu ticks), not woken (%lu)", ticks, woken);
+	client_init(&client, daemon.uri, NULL, "idle");
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0, "a client");
+	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0, "writes a page");
+	watch(daemon.pid, &ticks, &woken);
+	ok(ticks <= 2 && woken <= 20, "an idle client: next to no CPU (%lu ticks), heartbeats only (%lu)", ticks, woken);
+	client_close(&client);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(strstr(daemon.log, "no key: listening on loopback only"), "without a key it says where it listens");
+}
+
+static void test_two_addresses(void)
+{
+	static struct daemon daemon;
+	struct client client;
+
+	if (!ok(daemon_start(&daemon, ARGS("--listen", "tcp://127.0.0.2:0", "--donate", "4M", "--slab", "1M")),
+	        "two addresses"))
+		return;
+	client_init(&client, daemon.uri, NULL, "client");
+	ok(client_come(&client) == 0, "the first one is served");
+	client_close(&client);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(strstr(daemon.output, "\nfarpage-memserver: listening on tcp://127.0.0.2:"), "a line for each");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return EXIT_FAILURE;
+	daemon_program(argv[1]);
+	test_notify();
+	test_end(SIGTERM);
+	test_end(SIGINT);
+	test_idle();
+	test_two_addresses();
+	return tap_done();
+}

@@ -1,0 +1,205 @@
+/* Who is let in: keys, replays, versions, garbage; and that a bad client harms nobody else. */
+#include "tests/func/memserver/client.h"
+#include "tests/func/memserver/daemon.h"
+#include "tests/tap.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const uint8_t key_wrong[AUTH_KEY_SIZE] = {1, 2, 3};
+
+static void test_keys(void)
+{
+	static struct daemon daemon;
+	char path[] = "/tmp/farpage-session-XXXXXX";
+	uint8_t key[AUTH_KEY_SIZE];
+	struct client client;
+	int fd = mkstemp(path);
+
+	close(fd);
+	unlink(path);
+	if (!ok(auth_key_create(path) == 0 && auth_key_load(path, key) == 0, "a key") ||
+	    !ok(daemon_start(&daemon, ARGS("--donate", "64M", "--key", path)), "a donor with it"))
+		return;
+	client_init(&client, daemon.uri, key, "good");
+	ok(client_come(&client) == 0, "the key: welcome");
+	ok(client.welcome.welcome.capacity.donated == 64 << 20 && client.welcome.welcome.capacity.clients == 1 &&
+	           client.welcome.welcome.capacity.slab_bytes == 64 << 20,
+	   "told what there is");
+	ok(client.welcome.welcome.grace_ms == 10000 && client.welcome.welcome.heartbeat_ms == 2000,
+	   "and how long it may be away");
+	client_close(&client);
+
+	client_init(&client, daemon.uri, key_wrong, "wrong");
+	ok(client_come(&client) == WIRE_REASON_KEY, "another key: refused");
+	client_close(&client);
+	client_init(&client, daemon.uri, NULL, "none");
+	ok(client_come(&client) == WIRE_REASON_KEY_NEEDED, "no key: refused");
+	client_close(&client);
+	ok(daemon_log_wait(&daemon, "wrong key"), "the log says so");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	unlink(path);
+}
+
+static void test_no_key(struct daemon *daemon)
+{
+	struct client client;
+
+	client_init(&client, daemon->uri, key_wrong, "keyed");
+	ok(client_come(&client) == WIRE_REASON_KEY_UNKNOWN, "a key where the donor has none: refused");
+	client_close(&client);
+}
+
+static void test_attach(struct daemon *daemon)
+{
+	struct client client, other;
+
+	client_init(&client, daemon->uri, NULL, "attach");
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "a data connection");
+	ok(client_attach(&client, client.counter) == WIRE_REASON_REPLAY, "the same proof again: refused");
+	ok(client_attach(&client, 0) == 0, "the next one: accepted");
+	client_init(&other, daemon->uri, NULL, "attach");
+	memset(other.session_key, 7, sizeof other.session_key);
+	ok(client_attach(&other, 100) == WIRE_REASON_KEY, "who only knows the id: refused");
+	memset(other.id, 9, sizeof other.id);
+	ok(client_attach(&other, 100) == WIRE_REASON_NO_SESSION, "no such session: refused");
+	client_close(&other);
+	client_close(&client);
+}
+
+static void test_version(struct daemon *daemon)
+{
+	struct wire_hello hello = {.version = WIRE_VERSION + 1, .role = WIRE_SESSION};
+	uint8_t bytes[WIRE_HELLO_SIZE];
+	size_t size = wire_encode_hello(&hello, bytes);
+	struct wire_reject reject = {0};
+	struct fabric_event event;
+	struct fabric_conn *conn;
+	struct client client;
+	int count;
+
+	client_init(&client, daemon->uri, NULL, "version");
+	fabric_connect(client.fabric, client.domain, daemon->uri, bytes, size, NULL, &conn);
+	while ((count = fabric_wait(client.fabric, &event, 1, DAEMON_WAIT_MS)) == 0)
+		;
+	ok(count == 1 && event.kind == FABRIC_DISCONNECTED && event.status == -ECONNREFUSED &&
+	           !wire_decode_reject(event.data, event.size, &reject) && reject.reason == WIRE_REASON_VERSION &&
+	           reject.detail == WIRE_VERSION,
+	   "another version: refused, and told which one is spoken here");
+	fabric_disconnect(conn);
+	client_close(&client);
+}
+
+static int plain_connect(const struct daemon *daemon)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(daemon->port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+		abort();
+	return fd;
+}
+
+/* Until the other end hangs up; false: it does not. */
+static bool hangs_up(int fd)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	char bytes[512];
+
+	while (poll(&poll_fd, 1, DAEMON_WAIT_MS) == 1)
+		if (read(fd, bytes, sizeof bytes) <= 0)
+			return true;
+	return false;
+}
+
+static void test_garbage(struct daemon *daemon)
+{
+	static const char request[] = "GET / HTTP/1.1\r\nHost: donor\r\nUser-Agent: somebody who is lost\r\n\r\n";
+	unsigned char noise[4096];
+	struct client bystander;
+	int fd;
+
+	client_init(&bystander, daemon->uri, NULL, "bystander");
+	ok(client_come(&bystander) == 0, "a client minds its business");
+	fd = plain_connect(daemon);
+	ok(write(fd, request, sizeof request - 1) > 0 && hangs_up(fd), "HTTP: hung up on");
+	close(fd);
+	for (unsigned round = 0; round < 50; round++) {
+		for (unsigned i = 0; i < sizeof noise; i++)
+			noise[i] = (unsigned char)(i * 2654435761u >> (round % 24));
+		fd = plain_connect(daemon);
+		/* some of these it hangs up on before all is sent */
+		if (send(fd, noise, sizeof noise, MSG_NOSIGNAL) > 0 && round % 2)
+			hangs_up(fd);
+		close(fd);
+	}
+	ok(true, "noise, fifty times");
+	ok(client_wait_capacity(&bystander, 0, 1) && bystander.session, "the other client never noticed");
+	client_close(&bystander);
+}
+
+static void test_rudeness(struct daemon *daemon)
+{
+	struct wire_message message = {.type = WIRE_WELCOME};
+	uint8_t bytes[WIRE_MESSAGE_MAX];
+	struct client client;
+
+	client_init(&client, daemon->uri, NULL, "rude");
+	ok(client_come(&client) == 0, "a client");
+	client_send_raw(&client, client.session, "rubbish", 7);
+	ok(client_wait_end(&client, client.session), "sends what is no message: ended");
+	ok(daemon_log_wait(daemon, "cannot be understood"), "the log says why");
+	ok(client_come(&client) == 0, "comes again");
+	client_send_raw(&client, client.session, bytes, wire_encode(&message, bytes));
+	ok(client_wait_end(&client, client.session), "sends what is not for a client to send: ended");
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "comes again, with a data connection");
+	message = (struct wire_message){.type = WIRE_PING};
+	client_send_raw(&client, client.data, bytes, wire_encode(&message, bytes));
+	ok(client_wait_end(&client, client.data) && client.session, "sends a message there: that connection is ended only");
+	client_close(&client);
+}
+
+static void test_too_many(void)
+{
+	static struct daemon daemon;
+	struct client one, two;
+
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M", "--clients", "1")), "a donor for one client"))
+		return;
+	client_init(&one, daemon.uri, NULL, "one");
+	client_init(&two, daemon.uri, NULL, "two");
+	ok(client_come(&one) == 0, "one");
+	ok(client_come(&two) == WIRE_REASON_FULL, "another: refused");
+	client_bye(&one);
+	ok(client_wait_end(&one, one.session), "the first says goodbye");
+	ok(client_come(&two) == 0, "the other may come");
+	client_close(&one);
+	client_close(&two);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon daemon;
+
+	if (argc < 2)
+		return EXIT_FAILURE;
+	daemon_program(argv[1]);
+	test_keys();
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M")), "a donor without a key"))
+		return tap_done();
+	test_no_key(&daemon);
+	test_attach(&daemon);
+	test_version(&daemon);
+	test_garbage(&daemon);
+	test_rudeness(&daemon);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end after all of that");
+	test_too_many();
+	return tap_done();
+}
