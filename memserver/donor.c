@@ -255,22 +255,27 @@ uint64_t donor_deadline(const struct donor *donor)
 
 void donor_leave(struct donor *donor)
 {
-	char text[DONOR_STATUS_MAX], lent[SIZE_TEXT_MAX];
+	const struct lease_session *sessions = donor->book->sessions;
+	char text[SIZE_TEXT_MAX];
+	uint64_t slabs = 0;
+	unsigned holders = 0;
 
-	donor_status(donor, text);
-	if (slab_count(donor))
-		log_warning("stopping while %s: their contents are lost", text);
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
+		slabs += sessions[i].slabs;
+		holders += sessions[i].slabs > 0;
+		if (sessions[i].slabs)
+			log_info("client %s still leases %u slab%s (%s)%s", donor->sessions[i].name, sessions[i].slabs,
+			         sessions[i].slabs == 1 ? "" : "s",
+			         size_format(sessions[i].slabs * donor->config.limits.slab_bytes, text),
+			         sessions[i].state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
+	}
+	if (slabs)
+		log_warning("stopping while %llu slab%s (%s) %s leased by %u client%s: the contents are lost",
+		            (unsigned long long)slabs, slabs == 1 ? "" : "s",
+		            size_format(slabs * donor->config.limits.slab_bytes, text), slabs == 1 ? "is" : "are",
+		            holders, holders == 1 ? "" : "s");
 	else
 		log_info("stopping; nothing is leased");
-	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
-		const struct lease_session *session = &donor->book->sessions[i];
-
-		if (session->slabs)
-			log_info("client %s still leased %u slab%s (%s)%s", donor->sessions[i].name, session->slabs,
-			         session->slabs == 1 ? "" : "s",
-			         size_format(session->slabs * donor->config.limits.slab_bytes, lent),
-			         session->state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
-	}
 	lease_leave(donor->book);
 	donor_settle(donor);
 }

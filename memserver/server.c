@@ -89,6 +89,10 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	for (unsigned i = 0; i < config->listen_count; i++)
 		printf("farpage-memserver: listening on %s\n", lines[i]);
 	fflush(stdout);
+	if (!config->donor.key && config->beyond_loopback)
+		log_warning("no key, and --insecure: anyone who can reach this machine may take what it lends");
+	else if (!config->donor.key)
+		log_info("no key: listening on loopback only");
 	return 0;
 }
 

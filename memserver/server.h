@@ -17,6 +17,7 @@ struct server_config {
 	struct donor_config donor;
 	const char *const *listen; /* URIs */
 	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
+	bool beyond_loopback;      /* some of them can be reached by others */
 };
 
 /*

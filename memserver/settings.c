@@ -93,6 +93,14 @@ static int slab_check(const struct settings *s)
 	return -EINVAL;
 }
 
+/* A round figure that can be read and typed: whole slabs, whole gibibytes where there are several. */
+static uint64_t round_down(uint64_t bytes, uint64_t slab)
+{
+	uint64_t unit = bytes >= (uint64_t)4 << 30 ? (uint64_t)1 << 30 : slab;
+
+	return bytes / unit * unit;
+}
+
 static int donate_check(const struct settings *s, const struct machine_memory *memory)
 {
 	char donate[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX], keep[SIZE_TEXT_MAX], most[SIZE_TEXT_MAX];
@@ -107,7 +115,7 @@ static int donate_check(const struct settings *s, const struct machine_memory *m
 	else if (s->donate > lendable)
 		log_error("--donate %s: this machine has %s of memory and keeps %s (--reserve); give at most %s",
 		          donate, size_format(memory->total, other), size_format(s->reserve, keep),
-		          size_format(lendable / s->slab * s->slab, most));
+		          size_format(round_down(lendable, s->slab), most));
 	else if (s->donate / s->slab > LEASE_SLABS_MAX)
 		log_error("--donate %s: more than %u slabs of %s; give a larger --slab", donate, LEASE_SLABS_MAX,
 		          size_format(s->slab, other));
@@ -196,9 +204,9 @@ int settings_is_loopback(const char *text, bool *ret_loopback)
 	return 0;
 }
 
-static int listen_check(const struct settings *s)
+static int listen_check(struct settings *s)
 {
-	bool loopback, beyond = false;
+	bool loopback;
 
 	if (s->listen.count > SERVER_LISTEN_MAX) {
 		log_error("--listen: at most %u addresses", SERVER_LISTEN_MAX);
@@ -209,7 +217,7 @@ static int listen_check(const struct settings *s)
 			return -EINVAL;
 		if (loopback)
 			continue;
-		beyond = true;
+		s->beyond_loopback = true;
 		if (!s->key_file && !s->insecure) {
 			log_error("--listen %s: others can reach that address, and there is no key; make one with "
 			          "`farpage key FILE` and give --key FILE, or --insecure",
@@ -217,10 +225,6 @@ static int listen_check(const struct settings *s)
 			return -EINVAL;
 		}
 	}
-	if (!s->key_file && beyond)
-		log_warning("no key, and --insecure: anyone who can reach this machine may take its memory");
-	else if (!s->key_file)
-		log_info("no key: listening on loopback only");
 	return 0;
 }
 
@@ -233,6 +237,7 @@ static void server_fill(struct settings *s)
 	s->server = (struct server_config){
 	        .listen = s->listen.items,
 	        .listen_count = s->listen.count,
+	        .beyond_loopback = s->beyond_loopback,
 	        .donor = {
 	                .key = s->key_file ? s->key : NULL,
 	                .limits = {.slabs = (uint32_t)slabs,

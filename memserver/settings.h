@@ -19,6 +19,7 @@ struct settings {
 	unsigned grace_s, heartbeat_ms, spin_us, clients;
 	const char *key_file, *config_file;
 	bool insecure, huge, lock, verbose, version;
+	bool beyond_loopback; /* some address can be reached by others */
 	uint8_t key[AUTH_KEY_SIZE];
 	struct server_config server; /* what all of the above comes to; points into this struct */
 };

@@ -77,8 +77,8 @@ static void test_end(int signal)
 	           client_come(&two) == 0 && client_lease(&two, &grant) == 0,
 	   "two clients with leases");
 	ok(daemon_stop(&daemon, signal) == 0, "%s: exit status 0", strsignal(signal));
-	ok(strstr(daemon.log, "lending 3 of 4 slabs (3M of 4M) to 2 clients"), "it says what was still leased");
-	ok(strstr(daemon.log, "still leased 2 slabs (2M)") && strstr(daemon.log, "still leased 1 slab (1M)"), "by whom");
+	ok(strstr(daemon.log, "3 slabs (3M) are leased by 2 clients"), "it says what was still leased");
+	ok(strstr(daemon.log, "still leases 2 slabs (2M)") && strstr(daemon.log, "still leases 1 slab (1M)"), "by whom");
 	ok(client_wait_end(&one, one.session) && client_wait_end(&two, two.session), "the clients see it go");
 	client_close(&one);
 	client_close(&two);
@@ -144,7 +144,7 @@ static void test_idle(void)
 	ok(ticks <= 2 && woken <= 20, "an idle client: next to no CPU (%lu ticks), heartbeats only (%lu)", ticks, woken);
 	client_close(&client);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
-	ok(strstr(daemon.log, "no key: listening on loopback only"), "without a key it says where it listens");
+	ok(strstr(daemon.log, "no key: listening on loopback only") != NULL, "without a key it says where it listens");
 }
 
 static void test_two_addresses(void)
