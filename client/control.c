@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "common/size.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -122,7 +123,7 @@ static void leases_carry_out(struct far *far, uint64_t now)
 /* In a word or two, for the line that says that a donor is gone. */
 static const char *death_name(const struct far_peer *peer)
 {
-	switch (peer->status) {
+	switch ((int)peer->status) {
 	case -ECONNRESET:
 	case -EPIPE:
 		return "connection reset";
@@ -174,6 +175,7 @@ static int open_fail(const struct far_peer *peer)
 static int open_check_slabs(const struct far *far)
 {
 	uint64_t bytes = far->peers[0].slab_bytes;
+	char first[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX];
 
 	if (!bytes || bytes % STORE_PAGE) {
 		log_error("donor %s lends slabs of %" PRIu64 " bytes: restart it with a --slab of whole pages",
@@ -182,9 +184,9 @@ static int open_check_slabs(const struct far *far)
 	}
 	for (unsigned i = 1; i < far->peer_count; i++) {
 		if (far->peers[i].slab_bytes != bytes) {
-			log_error("donor %s lends slabs of %" PRIu64 " bytes, donor %s of %" PRIu64
-			          ": restart them with the same --slab",
-			          far->peers[0].uri, bytes, far->peers[i].uri, (uint64_t)far->peers[i].slab_bytes);
+			log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab",
+			          far->peers[0].uri, size_format(bytes, first), far->peers[i].uri,
+			          size_format(far->peers[i].slab_bytes, other));
 			return -EINVAL;
 		}
 	}

@@ -172,9 +172,12 @@ static const struct store_ops far_ops = {
 
 static int far_check(const struct far_config *config)
 {
-	if (!config->donor_count || config->donor_count > FAR_DONORS_MAX) {
-		log_error("%u donors given: name 1 to %u, each with --donor tcp://HOST:PORT", config->donor_count,
-		          FAR_DONORS_MAX);
+	if (!config->donor_count) {
+		log_error("no donor given: name each with --donor tcp://HOST:PORT");
+		return -EINVAL;
+	}
+	if (config->donor_count > FAR_DONORS_MAX) {
+		log_error("%u donors given: at most %u can be used", config->donor_count, FAR_DONORS_MAX);
 		return -EINVAL;
 	}
 	for (unsigned i = 1; i < config->donor_count; i++) {

@@ -1,0 +1,167 @@
+/* rig: see rig.h. */
+#include "tests/func/client/rig.h"
+
+#include "common/clock.h"
+#include "common/random.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define RIG_PATIENCE_NS (60 * UINT64_C(1000000000))
+
+static void bail_out(const char *why)
+{
+	printf("Bail out! %s\n", why);
+	fflush(stdout);
+	exit(EXIT_FAILURE);
+}
+
+void rig_donors(struct rig *rig, unsigned count, const char *donate)
+{
+	const char *arguments[] = { "--donate", donate, "--slab", "1M", "--reserve", "1M", "--heartbeat", "500", NULL };
+
+	memset(rig, 0, sizeof *rig);
+	for (unsigned i = 0; i < count; i++)
+		if (!daemon_start(&rig->donors[i], arguments))
+			bail_out("a donor does not start");
+	rig->donor_count = count;
+	rig->config = (struct far_config){ .donor_count = count, .replicas = 1, .grace_ms = 1000 };
+	rig->config.fabric = FABRIC_CONFIG_DEFAULT;
+	rig->config.fabric.io_ms = RIG_TIMEOUT_MS;
+}
+
+void rig_open(struct rig *rig, const char *scheme)
+{
+	const char *uris[RIG_DONORS_MAX];
+
+	for (unsigned i = 0; i < rig->donor_count; i++) {
+		snprintf(rig->uris[i], sizeof rig->uris[i], "%s://127.0.0.1:%u", scheme, rig->donors[i].port);
+		uris[i] = rig->uris[i];
+	}
+	rig->config.donors = uris;
+	if (far_open(&rig->config, &rig->store) < 0)
+		bail_out("far_open fails");
+	rig->config.donors = NULL;
+	if (store_queue_open(rig->store, &rig->queue) < 0)
+		bail_out("store_queue_open fails");
+	rig->bytes = mmap(NULL, RIG_BUFFER_PAGES * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	                  0);
+	if (rig->bytes == MAP_FAILED ||
+	    store_register(rig->store, rig->bytes, RIG_BUFFER_PAGES * STORE_PAGE, &rig->buffer) < 0)
+		bail_out("no buffer");
+}
+
+void rig_close(struct rig *rig)
+{
+	if (rig->store) {
+		store_queue_close(rig->queue);
+		store_deregister(rig->store, rig->buffer);
+		store_close(rig->store);
+		munmap(rig->bytes, RIG_BUFFER_PAGES * STORE_PAGE);
+	}
+	rig->store = NULL;
+	for (unsigned i = 0; i < rig->donor_count; i++)
+		if (rig->donors[i].pid)
+			daemon_stop(&rig->donors[i], SIGTERM);
+	rig->donor_count = 0;
+}
+
+int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max)
+{
+	uint64_t end = clock_now() + RIG_PATIENCE_NS;
+
+	while (clock_now() < end) {
+		struct pollfd fd = { .fd = store_queue_fd(queue), .events = POLLIN };
+		int count = store_poll(queue, dones, max);
+
+		if (count)
+			return count;
+		if (store_arm(queue) == 0)
+			poll(&fd, 1, 1000);
+	}
+	bail_out("a request is never answered");
+	return 0;
+}
+
+int rig_io(struct rig *rig, struct store_queue *queue, enum store_op op, uint64_t page, uint32_t count, void *data)
+{
+	struct store_io io = {
+		.op = op, .count = count, .page = page, .data = data, .buffer = rig->buffer, .cookie = page
+	};
+	struct store_done done;
+
+	if (store_submit(queue, &io, 1) != 1)
+		bail_out("a request is not taken");
+	rig_wait(queue, &done, 1);
+	if (done.cookie != page)
+		bail_out("another request was answered");
+	return done.status;
+}
+
+int rig_read(struct rig *rig, uint64_t page, uint32_t count, void *data)
+{
+	return rig_io(rig, rig->queue, STORE_READ, page, count, data);
+}
+
+int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data)
+{
+	return rig_io(rig, rig->queue, STORE_WRITE, page, count, data);
+}
+
+struct far_donor rig_figures(const struct rig *rig, unsigned index)
+{
+	struct far_donor donor = { 0 };
+
+	donor.status = far_query(&rig->config, rig->donors[index].uri, &donor);
+	return donor;
+}
+
+bool rig_wait_leased(const struct rig *rig, uint64_t bytes)
+{
+	uint64_t end = clock_now() + RIG_PATIENCE_NS / 6, leased;
+
+	do {
+		struct timespec pause = { .tv_nsec = 10000000 };
+
+		leased = 0;
+		for (unsigned i = 0; i < rig->donor_count; i++)
+			if (rig->donors[i].pid)
+				leased += rig_figures(rig, i).leased;
+		if (leased == bytes)
+			return true;
+		nanosleep(&pause, NULL);
+	} while (clock_now() < end);
+	printf("# leased: %llu, wanted: %llu\n", (unsigned long long)leased, (unsigned long long)bytes);
+	return false;
+}
+
+void rig_fill(void *data, uint64_t page, uint64_t version)
+{
+	struct random_state random;
+	uint64_t *words = data;
+
+	random_seed(&random, page * 1000003 + version);
+	memset(data, 0, STORE_PAGE);
+	for (unsigned i = 0; i < STORE_PAGE / sizeof *words; i += 8)
+		words[i] = random_next(&random) | 1;
+}
+
+bool rig_is(const void *data, uint64_t page, uint64_t version)
+{
+	static _Thread_local uint64_t expected[STORE_PAGE / sizeof(uint64_t)];
+
+	rig_fill(expected, page, version);
+	return !memcmp(data, expected, STORE_PAGE);
+}
+
+bool rig_is_zero(const void *data)
+{
+	static const uint8_t zeroes[STORE_PAGE];
+
+	return !memcmp(data, zeroes, STORE_PAGE);
+}

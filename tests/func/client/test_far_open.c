@@ -1,0 +1,257 @@
+/* Opening: what is wrong is said in one line that names the donor and the next step, in time. */
+#include "client/donor.h"
+#include "common/auth.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "tests/func/client/rig.h"
+#include "tests/tap.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static char log_text[4096];
+static int log_file;
+
+static void log_begin(void)
+{
+	if (ftruncate(log_file, 0) < 0)
+		abort();
+	lseek(log_file, 0, SEEK_SET);
+}
+
+/* What was logged since: true when that is one line with both texts in it. */
+static bool log_says(const char *a, const char *b)
+{
+	ssize_t length = pread(log_file, log_text, sizeof log_text - 1, 0);
+	char *end;
+
+	log_text[length > 0 ? length : 0] = '\0';
+	end = strchr(log_text, '\n');
+	printf("# %s", *log_text ? log_text : "(nothing)\n");
+	return end && !end[1] && strstr(log_text, a) && strstr(log_text, b);
+}
+
+/* far_open with these donors; true when it fails so, within the deadline, logging the donor and @hint. */
+static bool open_fails(const char *const *uris, unsigned count, const uint8_t *key, int error, const char *hint)
+{
+	struct far_config config = { .donors = uris, .donor_count = count, .key = key, .replicas = 1 };
+	struct store *store;
+	uint64_t start = clock_now();
+	int status;
+
+	config.fabric = FABRIC_CONFIG_DEFAULT;
+	config.fabric.connect_ms = 1000;
+	log_begin();
+	status = far_open(&config, &store);
+	if (status == 0)
+		store_close(store);
+	if (status != error)
+		printf("# %d (%s)\n", status, strerror(-status));
+	return log_says(count ? uris[count - 1] : "", hint) && status == error &&
+	       clock_now() - start < 2 * UINT64_C(1000000000);
+}
+
+static bool query_fails(const char *uri, const uint8_t *key, int error, const char *hint)
+{
+	struct far_config config = { .key = key };
+	struct far_donor donor;
+	int status;
+
+	config.fabric = FABRIC_CONFIG_DEFAULT;
+	config.fabric.connect_ms = 1000;
+	log_begin();
+	status = far_query(&config, uri, &donor);
+	return log_says(uri, hint) && status == error;
+}
+
+static void test_nobody(const struct rig *rig)
+{
+	const char *uris[] = { rig->donors[0].uri, "tcp://127.0.0.1:1" };
+
+	ok(open_fails(uris, 2, NULL, -ECONNREFUSED, "farpage-memserver running"), "nobody listens at the second");
+	ok(query_fails(uris[1], NULL, -ECONNREFUSED, "farpage-memserver running"), "a query says so too");
+	uris[1] = "tcp://no-such-host.invalid";
+	ok(open_fails(uris, 2, NULL, -ENOENT, "check the name"), "a name that does not resolve");
+	uris[1] = "nonsense";
+	ok(open_fails(uris, 2, NULL, -EINVAL, "tcp://HOST:PORT"), "no address at all");
+	uris[1] = uris[0];
+	ok(open_fails(uris, 2, NULL, -EINVAL, "twice"), "one named twice");
+	ok(open_fails(uris, 0, NULL, -EINVAL, "--donor"), "none");
+}
+
+static void test_silent(struct rig *rig)
+{
+	const char *uris[] = { rig->donors[0].uri };
+
+	kill(rig->donors[0].pid, SIGSTOP);
+	ok(open_fails(uris, 1, NULL, -ETIMEDOUT, "in time"), "one that accepts and says nothing");
+	kill(rig->donors[0].pid, SIGCONT);
+}
+
+static void test_key(const struct rig *rig, const char *key_path)
+{
+	const char *arguments[] = { "--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL };
+	uint8_t key[AUTH_KEY_SIZE], wrong[AUTH_KEY_SIZE] = { 1 };
+	const char *uris[1];
+	struct daemon locked;
+	struct far_donor figures;
+	struct far_config config = { .key = key };
+
+	unlink(key_path);
+	ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0, "a key is made");
+	ok(daemon_start(&locked, arguments), "a donor with it is started");
+	uris[0] = locked.uri;
+	ok(open_fails(uris, 1, wrong, -EKEYREJECTED, "check --key"), "a wrong key");
+	ok(open_fails(uris, 1, NULL, -EKEYREJECTED, "with --key"), "no key where one is needed");
+	config.fabric = FABRIC_CONFIG_DEFAULT;
+	ok(far_query(&config, locked.uri, &figures) == 0 && figures.donated == 16 << 20 && !figures.leased &&
+	           figures.slab_bytes == 1 << 20,
+	   "the right key opens");
+	uris[0] = rig->donors[0].uri;
+	ok(open_fails(uris, 1, key, -EKEYREJECTED, "leave --key out"), "a key where none is needed");
+	daemon_stop(&locked, SIGTERM);
+	unlink(key_path);
+}
+
+/* A listener that is no donor: answers whatever comes with this text. */
+struct impostor {
+	int fd;
+	char uri[64];
+	const void *answer;
+	size_t size;
+	pthread_t thread;
+};
+
+static void *impostor_main(void *argument)
+{
+	struct impostor *impostor = argument;
+	char bytes[256];
+	int fd = accept4(impostor->fd, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd >= 0 && recv(fd, bytes, sizeof bytes, 0) > 0)
+		send(fd, impostor->answer, impostor->size, MSG_NOSIGNAL);
+	/* Until the client goes. */
+	while (fd >= 0 && recv(fd, bytes, sizeof bytes, 0) > 0)
+		;
+	close(fd);
+	return NULL;
+}
+
+static void impostor_start(struct impostor *impostor, const void *answer, size_t size)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t length = sizeof address;
+
+	*impostor = (struct impostor){ .answer = answer, .size = size };
+	impostor->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(impostor->fd, (struct sockaddr *)&address, length) < 0 || listen(impostor->fd, 1) < 0 ||
+	    getsockname(impostor->fd, (struct sockaddr *)&address, &length) < 0)
+		abort();
+	snprintf(impostor->uri, sizeof impostor->uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+	pthread_create(&impostor->thread, NULL, impostor_main, impostor);
+}
+
+static void impostor_end(struct impostor *impostor)
+{
+	pthread_join(impostor->thread, NULL);
+	close(impostor->fd);
+}
+
+static void test_impostor(void)
+{
+	static const char http[] = "HTTP/1.1 400 Bad Request\r\nServer: something else entirely\r\n\r\n";
+	struct impostor impostor;
+	const char *uris[1];
+
+	impostor_start(&impostor, http, sizeof http - 1);
+	uris[0] = impostor.uri;
+	ok(open_fails(uris, 1, NULL, -EPROTO, "not a farpage donor"), "something else listens there");
+	impostor_end(&impostor);
+}
+
+/* A donor of another version: rejects as wire.h says. */
+static void *rejecter_main(void *argument)
+{
+	struct fabric_listener *listener;
+	struct fabric *fabric;
+	struct impostor *impostor = argument;
+	struct wire_reject reject = { .reason = WIRE_REASON_VERSION, .detail = 9 };
+	uint8_t bytes[WIRE_REJECT_SIZE];
+	bool done = false;
+
+	wire_encode_reject(&reject, bytes);
+	if (fabric_open(NULL, &fabric) < 0 || fabric_listen(fabric, "tcp://127.0.0.1:0", &listener) < 0)
+		abort();
+	snprintf(impostor->uri, sizeof impostor->uri, "tcp://127.0.0.1:%u", fabric_listener_port(listener));
+	impostor->fd = 1;
+	__atomic_store_n(&impostor->size, 1, __ATOMIC_RELEASE);
+	while (!done) {
+		struct fabric_event event;
+
+		if (fabric_wait(fabric, &event, 1, 1000) < 1 || event.kind != FABRIC_CONNECT_REQUEST)
+			continue;
+		fabric_reject(event.conn, bytes, sizeof bytes);
+		done = true;
+	}
+	while (!__atomic_load_n(&impostor->answer, __ATOMIC_ACQUIRE)) {
+		struct fabric_event event;
+
+		fabric_wait(fabric, &event, 1, 20);
+	}
+	fabric_close(fabric);
+	return NULL;
+}
+
+static void test_version(void)
+{
+	struct impostor impostor = { 0 };
+	const char *uris[1];
+
+	pthread_create(&impostor.thread, NULL, rejecter_main, &impostor);
+	while (!__atomic_load_n(&impostor.size, __ATOMIC_ACQUIRE))
+		sched_yield();
+	uris[0] = impostor.uri;
+	ok(open_fails(uris, 1, NULL, -EPROTONOSUPPORT, "version 9"), "a donor of another version");
+	__atomic_store_n(&impostor.answer, "", __ATOMIC_RELEASE);
+	pthread_join(impostor.thread, NULL);
+}
+
+static void test_slabs_differ(const struct rig *rig)
+{
+	const char *arguments[] = { "--donate", "16M", "--slab", "2M", "--reserve", "1M", NULL };
+	const char *uris[2] = { rig->donors[0].uri };
+	struct daemon other;
+
+	daemon_start(&other, arguments);
+	uris[1] = other.uri;
+	ok(open_fails(uris, 2, NULL, -EINVAL, "same --slab"), "donors whose slabs differ");
+	daemon_stop(&other, SIGTERM);
+}
+
+int main(int argc, char **argv)
+{
+	char key_path[] = "farpage-test-key-XXXXXX";
+	struct rig rig;
+
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	log_file = memfd_create("log", MFD_CLOEXEC);
+	log_set_fd(log_file);
+	close(mkstemp(key_path));
+	rig_donors(&rig, 1, "16M");
+	test_nobody(&rig);
+	test_silent(&rig);
+	test_key(&rig, key_path);
+	test_impostor();
+	test_version();
+	test_slabs_differ(&rig);
+	ok(rig_wait_leased(&rig, 0), "nothing is left leased");
+	rig_close(&rig);
+	return tap_done();
+}
