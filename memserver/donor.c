@@ -72,10 +72,10 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
 
 	snprintf(text, DONOR_STATUS_MAX, "lending %llu of %u slabs (%s of %s) to %u client%s",
-	         (unsigned long long)slab_count(donor), config->limits.slabs,
-	         size_format(slab_count(donor) * config->limits.slab_bytes, lent),
-	         size_format(config->limits.slabs * config->limits.slab_bytes, all), donor->book->session_count,
-	         donor->book->session_count == 1 ? "" : "s");
+		 (unsigned long long)slab_count(donor), config->limits.slabs,
+		 size_format(slab_count(donor) * config->limits.slab_bytes, lent),
+		 size_format(config->limits.slabs * config->limits.slab_bytes, all), donor->book->session_count,
+		 donor->book->session_count == 1 ? "" : "s");
 }
 
 /* --- What the book wants done ---------------------------------------------------------------------------- */
@@ -136,8 +136,8 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 	peer_end(session->peer);
 	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE)
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
-		         donor->book->sessions[action->session].slabs,
-		         (double)donor->book->sessions[action->session].grace_ns / 1e9);
+			 donor->book->sessions[action->session].slabs,
+			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
 }
 
 static void do_forget(struct donor *donor, const struct lease_action *action)
@@ -204,7 +204,7 @@ static int slab_register(struct donor *donor, const struct slab_answer *answer)
 	if (session == LEASE_NO_SESSION)
 		return 0;
 	return fabric_register(donor->sessions[session].domain, answer->memory, donor->config.limits.slab_bytes,
-	                       FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &donor->regions[answer->slab]);
+			       FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &donor->regions[answer->slab]);
 }
 
 static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_answer *answer)
@@ -213,7 +213,7 @@ static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_a
 
 	if (status < 0) {
 		log_warning("no memory for slab %u: %s", answer->slab,
-		            status == -ENOMEM ? "this machine needs what it has (see --reserve)" : strerror(-status));
+			    status == -ENOMEM ? "this machine needs what it has (see --reserve)" : strerror(-status));
 		return LEASE_NO_MEMORY;
 	}
 	status = slab_register(donor, answer);
@@ -265,15 +265,15 @@ void donor_leave(struct donor *donor)
 		holders += sessions[i].slabs > 0;
 		if (sessions[i].slabs)
 			log_info("client %s still leases %u slab%s (%s)%s", donor->sessions[i].name, sessions[i].slabs,
-			         sessions[i].slabs == 1 ? "" : "s",
-			         size_format(sessions[i].slabs * donor->config.limits.slab_bytes, text),
-			         sessions[i].state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
+				 sessions[i].slabs == 1 ? "" : "s",
+				 size_format(sessions[i].slabs * donor->config.limits.slab_bytes, text),
+				 sessions[i].state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
 	}
 	if (slabs)
 		log_warning("stopping while %llu slab%s (%s) %s leased by %u client%s: the contents are lost",
-		            (unsigned long long)slabs, slabs == 1 ? "" : "s",
-		            size_format(slabs * donor->config.limits.slab_bytes, text), slabs == 1 ? "is" : "are",
-		            holders, holders == 1 ? "" : "s");
+			    (unsigned long long)slabs, slabs == 1 ? "" : "s",
+			    size_format(slabs * donor->config.limits.slab_bytes, text), slabs == 1 ? "is" : "are",
+			    holders, holders == 1 ? "" : "s");
 	else
 		log_info("stopping; nothing is leased");
 	lease_leave(donor->book);

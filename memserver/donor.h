@@ -25,7 +25,7 @@
 struct peer;
 
 struct donor_config {
-	const uint8_t *key;         /* AUTH_KEY_SIZE bytes that live as long as the donor, or NULL */
+	const uint8_t *key; /* AUTH_KEY_SIZE bytes that live as long as the donor, or NULL */
 	struct lease_limits limits;
 	struct slab_config slabs;
 	struct fabric_config fabric;
@@ -48,7 +48,7 @@ struct donor {
 	struct fabric_region **regions; /* per slab; NULL unless leased */
 	struct peer *handshakes;        /* connections that have not proved anything yet, a list */
 	unsigned handshake_count;
-	bool deaf_clients;              /* some peer is marked deaf */
+	bool deaf_clients; /* some peer is marked deaf */
 };
 
 /* -ENOMEM, -EMFILE, ... : of the parts it opens; logged. All signals are blocked by the caller (slab.h). */

@@ -21,7 +21,7 @@ unsigned handshake_hello(const void *data, size_t size, struct wire_hello *ret_h
 }
 
 void handshake_begin(struct handshake *handshake, const struct wire_hello *hello,
-                     const uint8_t donor_nonce[WIRE_NONCE_SIZE])
+		     const uint8_t donor_nonce[WIRE_NONCE_SIZE])
 {
 	*handshake = (struct handshake){.state = HANDSHAKE_CHALLENGED};
 	memcpy(handshake->auth.client_id, hello->id, WIRE_ID_SIZE);
@@ -36,7 +36,8 @@ void handshake_challenge(const struct handshake *handshake, const uint8_t *key, 
 	ret_message->challenge.needs_key = key != NULL;
 }
 
-static unsigned reason_against(const struct handshake *handshake, const uint8_t *key, const struct wire_message *message)
+static unsigned reason_against(const struct handshake *handshake, const uint8_t *key,
+			       const struct wire_message *message)
 {
 	uint8_t mac[WIRE_MAC_SIZE];
 
@@ -51,7 +52,7 @@ static unsigned reason_against(const struct handshake *handshake, const uint8_t 
 }
 
 unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const struct wire_message *message,
-                         struct wire_message *ret_message)
+			 struct wire_message *ret_message)
 {
 	unsigned reason = reason_against(handshake, key, message);
 

@@ -33,7 +33,7 @@ unsigned handshake_hello(const void *data, size_t size, struct wire_hello *ret_h
 
 /* @hello asks for a session. */
 void handshake_begin(struct handshake *handshake, const struct wire_hello *hello,
-                     const uint8_t donor_nonce[WIRE_NONCE_SIZE]);
+		     const uint8_t donor_nonce[WIRE_NONCE_SIZE]);
 /* The CHALLENGE to send. @key, here and below: AUTH_KEY_SIZE bytes, or NULL when the donor has none. */
 void handshake_challenge(const struct handshake *handshake, const uint8_t *key, struct wire_message *ret_message);
 
@@ -42,7 +42,7 @@ void handshake_challenge(const struct handshake *handshake, const uint8_t *key, 
  * wire_reason it was refused for and the REFUSED.
  */
 unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const struct wire_message *message,
-                         struct wire_message *ret_message);
+			 struct wire_message *ret_message);
 
 /* Whether the hello of a data connection was made by who holds the session key. Says nothing of replays. */
 bool handshake_attach_proved(const uint8_t session_key[AUTH_KEY_SIZE], const struct wire_hello *hello);

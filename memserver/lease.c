@@ -7,33 +7,33 @@
 #include <string.h>
 
 static const char *const slab_state_names[] = {
-        [LEASE_SLAB_FREE] = "free",
-        [LEASE_SLAB_PREPARING] = "preparing",
-        [LEASE_SLAB_LEASED] = "leased",
-        [LEASE_SLAB_CLEARING] = "clearing",
+    [LEASE_SLAB_FREE] = "free",
+    [LEASE_SLAB_PREPARING] = "preparing",
+    [LEASE_SLAB_LEASED] = "leased",
+    [LEASE_SLAB_CLEARING] = "clearing",
 };
 static_assert(sizeof slab_state_names / sizeof *slab_state_names == LEASE_SLAB_STATES, "a name for each state");
 
 static const char *const session_state_names[] = {
-        [LEASE_SESSION_FREE] = "free",
-        [LEASE_SESSION_ACTIVE] = "active",
-        [LEASE_SESSION_GRACE] = "grace",
+    [LEASE_SESSION_FREE] = "free",
+    [LEASE_SESSION_ACTIVE] = "active",
+    [LEASE_SESSION_GRACE] = "grace",
 };
 static_assert(sizeof session_state_names / sizeof *session_state_names == LEASE_SESSION_STATES, "a name for each");
 
 /* Bit per legal next state. */
 static const uint8_t slab_moves[LEASE_SLAB_STATES] = {
-        [LEASE_SLAB_FREE] = 1 << LEASE_SLAB_PREPARING,
-        /* free again when there was no memory; clearing when the client went meanwhile */
-        [LEASE_SLAB_PREPARING] = 1 << LEASE_SLAB_LEASED | 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_FREE,
-        [LEASE_SLAB_LEASED] = 1 << LEASE_SLAB_CLEARING,
-        [LEASE_SLAB_CLEARING] = 1 << LEASE_SLAB_FREE,
+    [LEASE_SLAB_FREE] = 1 << LEASE_SLAB_PREPARING,
+    /* free again when there was no memory; clearing when the client went meanwhile */
+    [LEASE_SLAB_PREPARING] = 1 << LEASE_SLAB_LEASED | 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_FREE,
+    [LEASE_SLAB_LEASED] = 1 << LEASE_SLAB_CLEARING,
+    [LEASE_SLAB_CLEARING] = 1 << LEASE_SLAB_FREE,
 };
 
 static const uint8_t session_moves[LEASE_SESSION_STATES] = {
-        [LEASE_SESSION_FREE] = 1 << LEASE_SESSION_ACTIVE,
-        [LEASE_SESSION_ACTIVE] = 1 << LEASE_SESSION_GRACE | 1 << LEASE_SESSION_FREE,
-        [LEASE_SESSION_GRACE] = 1 << LEASE_SESSION_ACTIVE | 1 << LEASE_SESSION_FREE,
+    [LEASE_SESSION_FREE] = 1 << LEASE_SESSION_ACTIVE,
+    [LEASE_SESSION_ACTIVE] = 1 << LEASE_SESSION_GRACE | 1 << LEASE_SESSION_FREE,
+    [LEASE_SESSION_GRACE] = 1 << LEASE_SESSION_ACTIVE | 1 << LEASE_SESSION_FREE,
 };
 
 const char *lease_slab_state_name(enum lease_slab_state state)
@@ -112,10 +112,10 @@ uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab)
 void lease_capacity(const struct lease_book *book, struct wire_capacity *ret_capacity)
 {
 	*ret_capacity = (struct wire_capacity){
-	        .donated = book->limits.slabs * book->limits.slab_bytes,
-	        .leased = (book->limits.slabs - book->free_count) * book->limits.slab_bytes,
-	        .slab_bytes = book->limits.slab_bytes,
-	        .clients = book->session_count,
+	    .donated = book->limits.slabs * book->limits.slab_bytes,
+	    .leased = (book->limits.slabs - book->free_count) * book->limits.slab_bytes,
+	    .slab_bytes = book->limits.slab_bytes,
+	    .clients = book->session_count,
 	};
 }
 
@@ -182,7 +182,7 @@ static void slab_clear(struct lease_book *book, uint32_t slab)
 static void deny(struct lease_book *book, uint32_t session, uint32_t request, unsigned reason)
 {
 	act(book, (struct lease_action){
-	                  .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
+		      .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
 }
 
 /* Nobody waits for answers of this session any more: what is being prepared for it will be cleared again. */
@@ -238,10 +238,10 @@ void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome o
 	if (outcome == LEASE_READY && session != LEASE_NO_SESSION) {
 		slab_move(book, slab, LEASE_SLAB_LEASED);
 		act(book, (struct lease_action){.kind = LEASE_GRANT,
-		                                .session = session,
-		                                .slab = slab,
-		                                .name = lease_slab_name(book, slab),
-		                                .request = s->request});
+						.session = session,
+						.slab = slab,
+						.name = lease_slab_name(book, slab),
+						.request = s->request});
 		return;
 	}
 	if (session != LEASE_NO_SESSION) {
@@ -280,10 +280,10 @@ void lease_cleared(struct lease_book *book, uint32_t slab)
 	slab_move(book, slab, LEASE_SLAB_FREE);
 	if (s.session != LEASE_NO_SESSION)
 		act(book, (struct lease_action){.kind = LEASE_RETURNED,
-		                                .session = s.session,
-		                                .slab = slab,
-		                                .name = lease_slab_name(book, slab),
-		                                .request = s.request});
+						.session = s.session,
+						.slab = slab,
+						.name = lease_slab_name(book, slab),
+						.request = s.request});
 }
 
 /* --- Sessions -------------------------------------------------------------------------------------------- */
@@ -329,7 +329,7 @@ static uint32_t session_free(const struct lease_book *book)
 }
 
 unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
-                             const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session)
+			     const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session)
 {
 	uint32_t session = session_of_id(book, id);
 	struct lease_session *s;

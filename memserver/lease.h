@@ -37,12 +37,12 @@ enum lease_outcome {
 };
 
 struct lease_limits {
-	uint32_t slabs;             /* 1 .. LEASE_SLABS_MAX */
+	uint32_t slabs; /* 1 .. LEASE_SLABS_MAX */
 	uint64_t slab_bytes;
-	uint32_t sessions;          /* 1 .. LEASE_SESSIONS_MAX */
-	uint32_t session_slabs;     /* most slabs of one session; 0: no limit of its own */
-	uint32_t session_conns;     /* most data connections of one session */
-	uint64_t grace_ns;          /* upper bound of what clients wish */
+	uint32_t sessions;      /* 1 .. LEASE_SESSIONS_MAX */
+	uint32_t session_slabs; /* most slabs of one session; 0: no limit of its own */
+	uint32_t session_conns; /* most data connections of one session */
+	uint64_t grace_ns;      /* upper bound of what clients wish */
 	uint64_t heartbeat_ns;
 };
 
@@ -59,12 +59,12 @@ struct lease_session {
 	enum lease_session_state state;
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t key[AUTH_KEY_SIZE];
-	uint64_t counter;    /* of the last data connection accepted under `key` */
-	uint32_t conns;      /* data connections */
-	uint32_t slabs;      /* preparing and leased */
-	uint64_t grace_ns;   /* granted */
-	uint64_t heard_at;   /* last sign of life; while active */
-	uint64_t said_at;    /* last message to it; while active */
+	uint64_t counter;     /* of the last data connection accepted under `key` */
+	uint32_t conns;       /* data connections */
+	uint32_t slabs;       /* preparing and leased */
+	uint64_t grace_ns;    /* granted */
+	uint64_t heard_at;    /* last sign of life; while active */
+	uint64_t said_at;     /* last message to it; while active */
 	uint64_t vanished_at; /* while in grace */
 };
 
@@ -89,10 +89,10 @@ enum lease_action_kind {
 struct lease_action {
 	enum lease_action_kind kind;
 	uint32_t session;
-	uint32_t slab;      /* index */
-	uint64_t name;      /* the slab on the wire */
+	uint32_t slab; /* index */
+	uint64_t name; /* the slab on the wire */
 	uint32_t request;
-	uint16_t reason;    /* enum wire_reason */
+	uint16_t reason; /* enum wire_reason */
 };
 
 struct lease_book {
@@ -102,7 +102,7 @@ struct lease_book {
 	uint32_t *free_slabs; /* a stack, so that memory the kernel has just seen is used again */
 	uint32_t free_count, session_count;
 	bool leaving;
-	uint64_t deadline;    /* not later than the next thing lease_expire() has to do; UINT64_MAX: nothing */
+	uint64_t deadline;            /* not later than the next thing lease_expire() has to do; UINT64_MAX: nothing */
 	struct lease_action *actions; /* a ring, large enough for the most one event can cause */
 	uint32_t action_size, action_head, action_count;
 };
@@ -125,7 +125,7 @@ bool lease_next(struct lease_book *book, struct lease_action *ret_action);
  * tying the new connection to *ret_session.
  */
 unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
-                             const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session);
+			     const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session);
 /* The session connection ended by itself. */
 void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session);
 /* BYE: the session and all its leases end now. */

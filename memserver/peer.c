@@ -55,7 +55,7 @@ static void connect_reject(struct fabric_conn *conn, struct wire_reject reject)
 
 /* Takes the connection into @domain; on failure it is gone. */
 static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn, struct fabric_domain *domain,
-                                   enum peer_kind kind)
+				   enum peer_kind kind)
 {
 	struct peer *peer = calloc(1, sizeof *peer);
 	int status;
@@ -83,7 +83,7 @@ static void request_session(struct donor *donor, struct fabric_conn *conn, const
 
 	if (donor->handshake_count >= PEER_HANDSHAKES_MAX || donor->book->leaving) {
 		connect_reject(conn, (struct wire_reject){.reason = donor->book->leaving ? WIRE_REASON_LEAVING
-		                                                                         : WIRE_REASON_FULL});
+											 : WIRE_REASON_FULL});
 		return;
 	}
 	peer = connect_accept(donor, conn, donor->lobby, PEER_HANDSHAKE);
@@ -104,8 +104,8 @@ static void request_attach(struct donor *donor, struct fabric_conn *conn, const 
 
 	if (session != LEASE_NO_SESSION)
 		reason = handshake_attach_proved(donor->book->sessions[session].key, hello)
-		                 ? lease_attach(donor->book, session, hello->counter)
-		                 : WIRE_REASON_KEY;
+			     ? lease_attach(donor->book, session, hello->counter)
+			     : WIRE_REASON_KEY;
 	if (reason) {
 		connect_reject(conn, (struct wire_reject){.reason = (uint16_t)reason});
 		return;
@@ -218,9 +218,9 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	const struct handshake *handshake = &peer->handshake;
 	bool back = false;
 	uint32_t session;
-	unsigned reason = lease_session_begin(donor->book, clock_now(), handshake->auth.client_id,
-	                                      handshake->session_key,
-	                                      (uint64_t)handshake->wished_grace_ms * 1000000, &session);
+	unsigned reason =
+	    lease_session_begin(donor->book, clock_now(), handshake->auth.client_id, handshake->session_key,
+				(uint64_t)handshake->wished_grace_ms * 1000000, &session);
 
 	if (reason) {
 		handshake_refuse(peer, reason);
@@ -240,7 +240,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	donor->sessions[session].peer = peer;
 	memset(&peer->handshake, 0, sizeof peer->handshake);
 	log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "",
-	         fabric_conn_peer(peer->conn));
+		 fabric_conn_peer(peer->conn));
 
 	welcome->welcome.grace_ms = (uint32_t)(donor->book->sessions[session].grace_ns / 1000000);
 	welcome->welcome.heartbeat_ms = (uint32_t)(donor->book->limits.heartbeat_ns / 1000000);
@@ -290,7 +290,7 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 		break;
 	default:
 		log_warning("client %s sent a %s, which is not for a client to send: connection ended",
-		            donor->sessions[session].name, wire_type_name(message->type));
+			    donor->sessions[session].name, wire_type_name(message->type));
 		session_vanish(donor, peer);
 		return;
 	}
@@ -303,7 +303,7 @@ static void message_take(struct peer *peer, const void *data, size_t size)
 
 	if (peer->kind == PEER_DATA || wire_decode(data, size, &message) < 0) {
 		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn),
-		            peer->kind == PEER_DATA ? "has no place on a data connection" : "cannot be understood");
+			    peer->kind == PEER_DATA ? "has no place on a data connection" : "cannot be understood");
 		peer_lost(peer);
 	} else if (peer->kind == PEER_HANDSHAKE) {
 		handshake_message(peer, &message);

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -43,15 +44,26 @@ static int signals_open(struct server *server)
 	return 0;
 }
 
+/* A connection is a descriptor; the usual 1024 would be the limit before --clients is. */
+static void descriptors_raise(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static void listen_error(const char *text, int status)
 {
 	if (status == -EADDRINUSE)
 		log_error("%s is in use: another farpage-memserver may be running; stop it, or give another port with "
-		          "--listen",
-		          text);
+			  "--listen",
+			  text);
 	else if (status == -EADDRNOTAVAIL)
 		log_error("%s is not an address of this machine: see `ip address`, and give one of those with --listen",
-		          text);
+			  text);
 	else if (status == -EACCES)
 		log_error("no right to listen on %s: give a port above 1023 with --listen", text);
 	else
@@ -71,7 +83,7 @@ static int listen_on(struct donor *donor, const char *text, char *ret_line, size
 		return status;
 	}
 	snprintf(ret_line, size, strchr(uri.host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", uri.scheme, uri.host,
-	         fabric_listener_port(listener));
+		 fabric_listener_port(listener));
 	return 0;
 }
 
@@ -170,6 +182,7 @@ int server_run(const struct server_config *config)
 
 	if (status < 0)
 		return status;
+	descriptors_raise();
 	status = donor_open(&config->donor, &server.donor);
 	if (status < 0)
 		goto close_signals;

@@ -23,13 +23,13 @@
 static void defaults_set(struct settings *settings)
 {
 	*settings = (struct settings){
-	        .slab = 64 << 20,
-	        .reserve = UINT64_MAX, /* not given */
-	        .grace_s = 10,
-	        .heartbeat_ms = 2000,
-	        .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
-	        .clients = 256,
-	        .listen = {.items = {DEFAULT_LISTEN}, .count = 1},
+	    .slab = 64 << 20,
+	    .reserve = UINT64_MAX, /* not given */
+	    .grace_s = 10,
+	    .heartbeat_ms = 2000,
+	    .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
+	    .clients = 256,
+	    .listen = {.items = {DEFAULT_LISTEN}, .count = 1},
 	};
 }
 
@@ -37,29 +37,29 @@ static void defaults_set(struct settings *settings)
 static int options_read(struct settings *s, int argc, char **argv)
 {
 	const struct config_setting table[] = {
-	        {"listen", CONFIG_LIST, &s->listen, 0, 0, "URI",
-	         "address to listen on, may be repeated (default " DEFAULT_LISTEN ")"},
-	        {"donate", CONFIG_SIZE, &s->donate, 0, 0, "SIZE", "memory to lend, at most (required)"},
-	        {"slab", CONFIG_SIZE, &s->slab, 0, 0, "SIZE", "unit it is lent in, a power of two (default 64M)"},
-	        {"reserve", CONFIG_SIZE, &s->reserve, 0, 0, "SIZE",
-	         "memory this machine always keeps available (default 5% of it)"},
-	        {"quota", CONFIG_SIZE, &s->quota, 0, 0, "SIZE", "most one client may lease (default: no limit)"},
-	        {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
-	        {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
-	        {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
-	         "listen beyond loopback without a key: anyone there may take memory"},
-	        {"grace", CONFIG_NUMBER, &s->grace_s, 0, 86400, "SECONDS",
-	         "how long leases outlive a client that vanished, at most (default 10)"},
-	        {"heartbeat", CONFIG_NUMBER, &s->heartbeat_ms, 10, 600000, "MS",
-	         "a client silent for three of these has vanished (default 2000)"},
-	        {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
-	         "how long to poll for requests before sleeping (default 50)"},
-	        {"huge", CONFIG_FLAG, &s->huge, 0, 0, NULL, "take hugetlb pages while there are any"},
-	        {"mlock", CONFIG_FLAG, &s->lock, 0, 0, NULL, "lock lent memory: never swapped out here"},
-	        {"config", CONFIG_STRING, &s->config_file, 0, 0, "FILE", "read further settings from this file"},
-	        {"verbose", CONFIG_FLAG, &s->verbose, 0, 0, NULL, "log more"},
-	        {"version", CONFIG_FLAG, &s->version, 0, 0, NULL, "print the version"},
-	        {0},
+	    {"listen", CONFIG_LIST, &s->listen, 0, 0, "URI",
+	     "address to listen on, may be repeated (default " DEFAULT_LISTEN ")"},
+	    {"donate", CONFIG_SIZE, &s->donate, 0, 0, "SIZE", "memory to lend, at most (required)"},
+	    {"slab", CONFIG_SIZE, &s->slab, 0, 0, "SIZE", "unit it is lent in, a power of two (default 64M)"},
+	    {"reserve", CONFIG_SIZE, &s->reserve, 0, 0, "SIZE",
+	     "memory this machine always keeps available (default 5% of it)"},
+	    {"quota", CONFIG_SIZE, &s->quota, 0, 0, "SIZE", "most one client may lease (default: no limit)"},
+	    {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
+	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
+	    {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
+	     "listen beyond loopback without a key: anyone there may take memory"},
+	    {"grace", CONFIG_NUMBER, &s->grace_s, 0, 86400, "SECONDS",
+	     "how long leases outlive a client that vanished, at most (default 10)"},
+	    {"heartbeat", CONFIG_NUMBER, &s->heartbeat_ms, 10, 600000, "MS",
+	     "a client silent for three of these has vanished (default 2000)"},
+	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
+	     "how long to poll for requests before sleeping (default 50)"},
+	    {"huge", CONFIG_FLAG, &s->huge, 0, 0, NULL, "take hugetlb pages while there are any"},
+	    {"mlock", CONFIG_FLAG, &s->lock, 0, 0, NULL, "lock lent memory: never swapped out here"},
+	    {"config", CONFIG_STRING, &s->config_file, 0, 0, "FILE", "read further settings from this file"},
+	    {"verbose", CONFIG_FLAG, &s->verbose, 0, 0, NULL, "log more"},
+	    {"version", CONFIG_FLAG, &s->version, 0, 0, NULL, "print the version"},
+	    {0},
 	};
 	int at = config_read(table, "farpage-memserver", argc, argv, "--config");
 
@@ -89,7 +89,7 @@ static int slab_check(const struct settings *s)
 	if (s->slab >= SLAB_MIN && s->slab <= SLAB_MAX && !(s->slab & (s->slab - 1)))
 		return 0;
 	log_error("--slab %s: must be a power of two between 1M and 1G; give 64M, or leave it out",
-	          size_format(s->slab, text));
+		  size_format(s->slab, text));
 	return -EINVAL;
 }
 
@@ -111,17 +111,17 @@ static int donate_check(const struct settings *s, const struct machine_memory *m
 		log_error("nothing to lend: give how much with --donate, like --donate 2G");
 	else if (s->donate < s->slab)
 		log_error("--donate %s: less than one slab of %s; give at least that, or a smaller --slab", donate,
-		          size_format(s->slab, other));
+			  size_format(s->slab, other));
 	else if (s->donate > lendable)
 		log_error("--donate %s: this machine has %s of memory and keeps %s (--reserve); give at most %s",
-		          donate, size_format(memory->total, other), size_format(s->reserve, keep),
-		          size_format(round_down(lendable, s->slab), most));
+			  donate, size_format(memory->total, other), size_format(s->reserve, keep),
+			  size_format(round_down(lendable, s->slab), most));
 	else if (s->donate / s->slab > LEASE_SLABS_MAX)
 		log_error("--donate %s: more than %u slabs of %s; give a larger --slab", donate, LEASE_SLABS_MAX,
-		          size_format(s->slab, other));
+			  size_format(s->slab, other));
 	else if (s->quota && s->quota < s->slab)
 		log_error("--quota %s: less than one slab of %s; give at least that", size_format(s->quota, keep),
-		          size_format(s->slab, other));
+			  size_format(s->slab, other));
 	else
 		return 0;
 	return -EINVAL;
@@ -144,7 +144,7 @@ static int lock_check(const struct settings *s)
 	if (!s->lock || !geteuid() || getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur >= s->donate)
 		return 0;
 	log_error("--mlock: this process may lock only %s; raise it with `ulimit -l` or LimitMEMLOCK=",
-	          size_format(limit.rlim_cur, text));
+		  size_format(limit.rlim_cur, text));
 	return -EINVAL;
 }
 
@@ -167,7 +167,7 @@ static int key_load(struct settings *s)
 		log_error("key %s: not a key (64 hexadecimal digits); make one with: farpage key FILE", s->key_file);
 	else
 		log_error("key %s: %s; give a file that user %u may read", s->key_file, strerror(-status),
-		          (unsigned)geteuid());
+			  (unsigned)geteuid());
 	return -EINVAL;
 }
 
@@ -178,7 +178,8 @@ static bool address_is_loopback(const struct sockaddr *address)
 
 		return ntohl(in->sin_addr.s_addr) >> 24 == 127;
 	}
-	return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return address->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
 }
 
 int settings_is_loopback(const char *text, bool *ret_loopback)
@@ -220,8 +221,8 @@ static int listen_check(struct settings *s)
 		s->beyond_loopback = true;
 		if (!s->key_file && !s->insecure) {
 			log_error("--listen %s: others can reach that address, and there is no key; make one with "
-			          "`farpage key FILE` and give --key FILE, or --insecure",
-			          s->listen.items[i]);
+				  "`farpage key FILE` and give --key FILE, or --insecure",
+				  s->listen.items[i]);
 			return -EINVAL;
 		}
 	}
@@ -235,24 +236,25 @@ static void server_fill(struct settings *s)
 	const uint64_t slabs = s->donate / s->slab;
 
 	s->server = (struct server_config){
-	        .listen = s->listen.items,
-	        .listen_count = s->listen.count,
-	        .beyond_loopback = s->beyond_loopback,
-	        .donor = {
-	                .key = s->key_file ? s->key : NULL,
-	                .limits = {.slabs = (uint32_t)slabs,
-	                           .slab_bytes = s->slab,
-	                           .sessions = s->clients,
-	                           .session_slabs = (uint32_t)(s->quota / s->slab < slabs ? s->quota / s->slab : 0),
-	                           .session_conns = SESSION_CONNS,
-	                           .grace_ns = (uint64_t)s->grace_s * 1000000000,
-	                           .heartbeat_ns = (uint64_t)s->heartbeat_ms * 1000000},
-	                .slabs = {.slabs = (uint32_t)slabs,
-	                          .bytes = s->slab,
-	                          .reserve = s->reserve,
-	                          .huge = s->huge,
-	                          .lock = s->lock},
-	        },
+	    .listen = s->listen.items,
+	    .listen_count = s->listen.count,
+	    .beyond_loopback = s->beyond_loopback,
+	    .donor =
+		{
+		    .key = s->key_file ? s->key : NULL,
+		    .limits = {.slabs = (uint32_t)slabs,
+			       .slab_bytes = s->slab,
+			       .sessions = s->clients,
+			       .session_slabs = (uint32_t)(s->quota / s->slab < slabs ? s->quota / s->slab : 0),
+			       .session_conns = SESSION_CONNS,
+			       .grace_ns = (uint64_t)s->grace_s * 1000000000,
+			       .heartbeat_ns = (uint64_t)s->heartbeat_ms * 1000000},
+		    .slabs = {.slabs = (uint32_t)slabs,
+			      .bytes = s->slab,
+			      .reserve = s->reserve,
+			      .huge = s->huge,
+			      .lock = s->lock},
+		},
 	};
 	s->server.donor.fabric = FABRIC_CONFIG_DEFAULT;
 	s->server.donor.fabric.spin_us = s->spin_us;

@@ -19,11 +19,11 @@
 #include <stdint.h>
 
 struct slab_config {
-	uint32_t slabs;        /* indexes are 0 .. slabs - 1 */
-	size_t bytes;          /* of one slab; a power of two, at least a page */
-	uint64_t reserve;      /* bytes that stay available on the machine, whatever is asked for */
-	bool huge;             /* take hugetlb pages while there are any */
-	bool lock;             /* mlock: never swapped out here */
+	uint32_t slabs;   /* indexes are 0 .. slabs - 1 */
+	size_t bytes;     /* of one slab; a power of two, at least a page */
+	uint64_t reserve; /* bytes that stay available on the machine, whatever is asked for */
+	bool huge;        /* take hugetlb pages while there are any */
+	bool lock;        /* mlock: never swapped out here */
 };
 
 enum slab_order_kind { SLAB_PREPARE, SLAB_CLEAR };

@@ -52,7 +52,7 @@ static void conn_end(struct client *client, struct fabric_conn *conn)
  * ended first (and *reason, if wanted, says what the donor gave as one); it is freed then.
  */
 static int event_wait(struct client *client, struct fabric_conn *conn, enum fabric_event_kind kind,
-                      struct fabric_event *event, unsigned *reason)
+		      struct fabric_event *event, unsigned *reason)
 {
 	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
 
@@ -235,11 +235,11 @@ void client_bye(struct client *client)
 static int operate(struct client *client, enum fabric_op_kind kind, uint64_t address, uint32_t rkey, uint32_t length)
 {
 	const struct fabric_op op = {.kind = kind,
-	                             .length = length,
-	                             .local = client->buffer,
-	                             .region = client->region,
-	                             .remote = {.address = address, .rkey = rkey},
-	                             .cookie = 77};
+				     .length = length,
+				     .local = client->buffer,
+				     .region = client->region,
+				     .remote = {.address = address, .rkey = rkey},
+				     .cookie = 77};
 	struct fabric_event event;
 	int status = client->data ? fabric_post(client->data, &op, 1) : -ENOTCONN;
 

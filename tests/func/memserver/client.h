@@ -15,7 +15,7 @@ struct client {
 	struct fabric *fabric;
 	struct fabric_domain *domain;
 	struct fabric_region *region;
-	char *buffer;                     /* CLIENT_BUFFER bytes, registered */
+	char *buffer; /* CLIENT_BUFFER bytes, registered */
 	char uri[64];
 	const uint8_t *key;
 	uint32_t wished_grace_ms;
@@ -24,7 +24,7 @@ struct client {
 	uint32_t request;
 	struct fabric_conn *session, *data; /* NULL while there is none */
 	struct wire_message welcome;
-	int session_end;                  /* status with which the session ended; 0: it has not */
+	int session_end; /* status with which the session ended; 0: it has not */
 };
 
 /* @name makes the id. Opens nothing on the network. */

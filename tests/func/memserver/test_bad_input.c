@@ -18,8 +18,8 @@ static void refused(const char *what, const char *const *arguments, const char *
 	daemon_spawn(&daemon, arguments);
 	status = daemon_wait(&daemon);
 	if (!ok(status == 1 && daemon_log_lines(&daemon) == 1 && strstr(daemon.log, cause) &&
-	                strstr(daemon.log, next_step) && !*daemon.output,
-	        "%s", what))
+		    strstr(daemon.log, next_step) && !*daemon.output,
+		"%s", what))
 		printf("# status %d, output '%s', log: %s\n", status, daemon.output, daemon.log);
 	else
 		printf("# %s", daemon.log);
@@ -45,15 +45,15 @@ static void test_addresses(void)
 {
 	refused("a malformed address", ARGS("--donate", "64M", "--listen", "7470"), "'7470'", "tcp://127.0.0.1:7470");
 	refused("another malformed one", ARGS("--donate", "64M", "--listen", "tcp://127.0.0.1:99999"), "not an address",
-	        "tcp://127.0.0.1:7470");
+		"tcp://127.0.0.1:7470");
 	refused("a scheme nobody speaks", ARGS("--donate", "64M", "--listen", "pigeon://127.0.0.1:7470"),
-	        "pigeon://127.0.0.1:7470", "tcp://");
+		"pigeon://127.0.0.1:7470", "tcp://");
 	refused("a name that does not resolve", ARGS("--donate", "64M", "--listen", "tcp://no.such.host.invalid"),
-	        "no.such.host.invalid", "address of this machine");
-	refused("beyond loopback without a key", ARGS("--donate", "64M", "--listen", "tcp://0.0.0.0:0"), "there is no key",
-	        "--insecure");
-	refused("an address of another machine", ARGS("--donate", "64M", "--insecure", "--listen", "tcp://192.0.2.1:7470"),
-	        "192.0.2.1", "ip address");
+		"no.such.host.invalid", "address of this machine");
+	refused("beyond loopback without a key", ARGS("--donate", "64M", "--listen", "tcp://0.0.0.0:0"),
+		"there is no key", "--insecure");
+	refused("an address of another machine",
+		ARGS("--donate", "64M", "--insecure", "--listen", "tcp://192.0.2.1:7470"), "192.0.2.1", "ip address");
 }
 
 static void test_port_in_use(void)

@@ -57,15 +57,15 @@ static void test_life(struct daemon *daemon)
 	ok(client_read(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0 && filled(&client, 5, SLAB),
 	   "read back");
 	ok(client_read(&client, grant.granted.address + SLAB - 4096, grant.granted.rkey, 4096) == 0 &&
-	           !memcmp(client.buffer, (char[]){(char)((SLAB - 4096) * 31 + 5)}, 1),
+	       !memcmp(client.buffer, (char[]){(char)((SLAB - 4096) * 31 + 5)}, 1),
 	   "its last page");
 	ok(client_release(&client, grant.granted.slab) == 0, "released");
 	ok(client_release(&client, grant.granted.slab) == WIRE_REASON_MALFORMED, "twice: denied");
 	ok(client_wait_capacity(&client, 0, 1), "all free again");
 
 	come(&next, daemon, "next");
-	ok(client_lease(&next, &again) == 0 && client_read(&next, again.granted.address, again.granted.rkey, SLAB) == 0 &&
-	           zeroed(&next, SLAB),
+	ok(client_lease(&next, &again) == 0 &&
+	       client_read(&next, again.granted.address, again.granted.rkey, SLAB) == 0 && zeroed(&next, SLAB),
 	   "the next owner finds zeroes");
 	ok(client_release(&client, again.granted.slab) == WIRE_REASON_MALFORMED, "another's slab: denied");
 	ok(client_read(&client, grant.granted.address, grant.granted.rkey, 4096) < 0,
@@ -96,17 +96,14 @@ static void test_out_of_bounds(struct daemon *daemon)
 	   "another client's address and key: refused");
 	ok(client_attach(&thief, 0) == 0, "it may come back");
 	ok(client_write(&thief, theirs.granted.address, theirs.granted.rkey, 4096) < 0, "to write there: refused");
-	ok(client_attach(&thief, 0) == 0 &&
-	           client_read(&thief, theirs.granted.address, mine.granted.rkey, 4096) < 0,
+	ok(client_attach(&thief, 0) == 0 && client_read(&thief, theirs.granted.address, mine.granted.rkey, 4096) < 0,
 	   "another's address with its own key: refused");
 	ok(client_attach(&thief, 0) == 0 &&
-	           client_read(&thief, mine.granted.address + SLAB - 2048, mine.granted.rkey, 4096) < 0,
+	       client_read(&thief, mine.granted.address + SLAB - 2048, mine.granted.rkey, 4096) < 0,
 	   "beyond the end of its own: refused");
-	ok(client_attach(&thief, 0) == 0 &&
-	           client_write(&thief, mine.granted.address - 1, mine.granted.rkey, 4096) < 0,
+	ok(client_attach(&thief, 0) == 0 && client_write(&thief, mine.granted.address - 1, mine.granted.rkey, 4096) < 0,
 	   "before its beginning: refused");
-	ok(client_attach(&thief, 0) == 0 &&
-	           client_read(&thief, UINT64_MAX - 100, mine.granted.rkey, 4096) < 0,
+	ok(client_attach(&thief, 0) == 0 && client_read(&thief, UINT64_MAX - 100, mine.granted.rkey, 4096) < 0,
 	   "where addresses wrap around: refused");
 
 	ok(client_read(&owner, theirs.granted.address, theirs.granted.rkey, SLAB) == 0 && filled(&owner, 9, SLAB),
@@ -159,12 +156,15 @@ static void test_reserve(void)
 		return;
 	}
 	snprintf(reserve, sizeof reserve, "%llu", (total - (total - available) / 2) << 10);
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--reserve", reserve)), "a cautious donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--reserve", reserve)),
+		"a cautious donor"))
 		return;
 	come(&client, &daemon, "hopeful");
-	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && grant.denied.capacity.leased == 0, "the reserve is kept");
+	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && grant.denied.capacity.leased == 0,
+	   "the reserve is kept");
 	ok(daemon_log_wait(&daemon, "--reserve"), "and the log says why");
-	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && client_wait_capacity(&client, 0, 1), "nothing is stuck");
+	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && client_wait_capacity(&client, 0, 1),
+	   "nothing is stuck");
 	client_close(&client);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
 }

@@ -44,7 +44,8 @@ static void test_notify(void)
 
 	snprintf(name, sizeof name, "@farpage-test-%d", (int)getpid());
 	length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s", name + 1);
-	if (bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length))) {
+	if (bind(fd, (struct sockaddr *)&address,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length))) {
 		tap_skip("sd_notify", "no abstract socket here");
 		return;
 	}
@@ -74,11 +75,12 @@ static void test_end(int signal)
 	client_init(&one, daemon.uri, NULL, "one");
 	client_init(&two, daemon.uri, NULL, "two");
 	ok(client_come(&one) == 0 && client_lease(&one, &grant) == 0 && client_lease(&one, &grant) == 0 &&
-	           client_come(&two) == 0 && client_lease(&two, &grant) == 0,
+	       client_come(&two) == 0 && client_lease(&two, &grant) == 0,
 	   "two clients with leases");
 	ok(daemon_stop(&daemon, signal) == 0, "%s: exit status 0", strsignal(signal));
 	ok(strstr(daemon.log, "3 slabs (3M) are leased by 2 clients"), "it says what was still leased");
-	ok(strstr(daemon.log, "still leases 2 slabs (2M)") && strstr(daemon.log, "still leases 1 slab (1M)"), "by whom");
+	ok(strstr(daemon.log, "still leases 2 slabs (2M)") && strstr(daemon.log, "still leases 1 slab (1M)"),
+	   "by whom");
 	ok(client_wait_end(&one, one.session) && client_wait_end(&two, two.session), "the clients see it go");
 	client_close(&one);
 	client_close(&two);
@@ -92,8 +94,7 @@ static unsigned long cpu_ticks(pid_t pid)
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	file = fopen(path, "r");
-	if (!file ||
-	    fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+	if (!file || fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
 		user = 1000000;
 	if (file)
 		fclose(file);
@@ -138,10 +139,12 @@ static void test_idle(void)
 	watch(daemon.pid, &ticks, &woken);
 	ok(ticks <= 1 && woken <= 2, "no client: no CPU (%lu ticks), not woken (%lu)", ticks, woken);
 	client_init(&client, daemon.uri, NULL, "idle");
-	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0, "a client");
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0,
+	   "a client");
 	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0, "writes a page");
 	watch(daemon.pid, &ticks, &woken);
-	ok(ticks <= 2 && woken <= 20, "an idle client: next to no CPU (%lu ticks), heartbeats only (%lu)", ticks, woken);
+	ok(ticks <= 2 && woken <= 20, "an idle client: next to no CPU (%lu ticks), heartbeats only (%lu)", ticks,
+	   woken);
 	client_close(&client);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
 	ok(strstr(daemon.log, "no key: listening on loopback only") != NULL, "without a key it says where it listens");
@@ -153,7 +156,7 @@ static void test_two_addresses(void)
 	struct client client;
 
 	if (!ok(daemon_start(&daemon, ARGS("--listen", "tcp://127.0.0.2:0", "--donate", "4M", "--slab", "1M")),
-	        "two addresses"))
+		"two addresses"))
 		return;
 	client_init(&client, daemon.uri, NULL, "client");
 	ok(client_come(&client) == 0, "the first one is served");

@@ -29,7 +29,7 @@ static void test_keys(void)
 	client_init(&client, daemon.uri, key, "good");
 	ok(client_come(&client) == 0, "the key: welcome");
 	ok(client.welcome.welcome.capacity.donated == 64 << 20 && client.welcome.welcome.capacity.clients == 1 &&
-	           client.welcome.welcome.capacity.slab_bytes == 64 << 20,
+	       client.welcome.welcome.capacity.slab_bytes == 64 << 20,
 	   "told what there is");
 	ok(client.welcome.welcome.grace_ms == 10000 && client.welcome.welcome.heartbeat_ms == 2000,
 	   "and how long it may be away");
@@ -88,8 +88,8 @@ static void test_version(struct daemon *daemon)
 	while ((count = fabric_wait(client.fabric, &event, 1, DAEMON_WAIT_MS)) == 0)
 		;
 	ok(count == 1 && event.kind == FABRIC_DISCONNECTED && event.status == -ECONNREFUSED &&
-	           !wire_decode_reject(event.data, event.size, &reject) && reject.reason == WIRE_REASON_VERSION &&
-	           reject.detail == WIRE_VERSION,
+	       !wire_decode_reject(event.data, event.size, &reject) && reject.reason == WIRE_REASON_VERSION &&
+	       reject.detail == WIRE_VERSION,
 	   "another version: refused, and told which one is spoken here");
 	fabric_disconnect(conn);
 	client_close(&client);
@@ -161,7 +161,8 @@ static void test_rudeness(struct daemon *daemon)
 	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "comes again, with a data connection");
 	message = (struct wire_message){.type = WIRE_PING};
 	client_send_raw(&client, client.data, bytes, wire_encode(&message, bytes));
-	ok(client_wait_end(&client, client.data) && client.session, "sends a message there: that connection is ended only");
+	ok(client_wait_end(&client, client.data) && client.session,
+	   "sends a message there: that connection is ended only");
 	client_close(&client);
 }
 

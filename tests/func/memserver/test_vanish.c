@@ -82,7 +82,7 @@ static void test_stopped(void)
 	pid_t pid;
 
 	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "0", "--heartbeat", "200")),
-	        "a donor, 0.2 s of heartbeat"))
+		"a donor, 0.2 s of heartbeat"))
 		return;
 	come(&watcher, &daemon, "watcher");
 	pid = process_start(&daemon);

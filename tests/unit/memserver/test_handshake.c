@@ -15,7 +15,7 @@ static struct wire_hello hello_make(void)
 
 /* The whole exchange, between a client and a donor with these keys (NULL: none). */
 static unsigned exchange(struct handshake *handshake, const uint8_t *client_key, const uint8_t *donor_key,
-                         struct wire_message *answer)
+			 struct wire_message *answer)
 {
 	static const uint8_t nonce[WIRE_NONCE_SIZE] = {0xcc};
 	struct wire_hello hello = hello_make();
@@ -40,17 +40,20 @@ static void test_keys(void)
 	uint8_t mac[WIRE_MAC_SIZE];
 
 	ok(exchange(&handshake, key_one, key_one, &answer) == 0 && answer.type == WIRE_WELCOME &&
-	           handshake.state == HANDSHAKE_PROVED,
+	       handshake.state == HANDSHAKE_PROVED,
 	   "the same key: welcome");
 	auth_donor_mac(key_one, &handshake.auth, mac);
 	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves itself too");
 	ok(handshake.wished_grace_ms == 1234, "the grace wished for is kept");
-	ok(exchange(&handshake, NULL, NULL, &answer) == 0 && answer.type == WIRE_WELCOME, "no key on both sides: welcome");
+	ok(exchange(&handshake, NULL, NULL, &answer) == 0 && answer.type == WIRE_WELCOME,
+	   "no key on both sides: welcome");
 	ok(exchange(&handshake, key_two, key_one, &answer) == WIRE_REASON_KEY && answer.type == WIRE_REFUSED &&
-	           answer.refused.reason == WIRE_REASON_KEY && handshake.state == HANDSHAKE_REFUSED,
+	       answer.refused.reason == WIRE_REASON_KEY && handshake.state == HANDSHAKE_REFUSED,
 	   "another key: refused");
-	ok(exchange(&handshake, NULL, key_one, &answer) == WIRE_REASON_KEY_NEEDED, "no key where one is needed: refused");
-	ok(exchange(&handshake, key_one, NULL, &answer) == WIRE_REASON_KEY_UNKNOWN, "a key where none is known: refused");
+	ok(exchange(&handshake, NULL, key_one, &answer) == WIRE_REASON_KEY_NEEDED,
+	   "no key where one is needed: refused");
+	ok(exchange(&handshake, key_one, NULL, &answer) == WIRE_REASON_KEY_UNKNOWN,
+	   "a key where none is known: refused");
 }
 
 static void test_order(void)
@@ -117,7 +120,7 @@ static void test_hello(void)
 	ok(handshake_hello(bytes, size, &out, &reject) == 0 && out.role == WIRE_SESSION, "a good hello");
 	ok(handshake_hello(bytes, size - 1, &out, &reject) == WIRE_REASON_MALFORMED, "a short one");
 	ok(handshake_hello("GET / HTTP/1.1", 14, &out, &reject) == WIRE_REASON_MALFORMED &&
-	           reject.reason == WIRE_REASON_MALFORMED,
+	       reject.reason == WIRE_REASON_MALFORMED,
 	   "something else");
 	hello.version = WIRE_VERSION + 1;
 	wire_encode_hello(&hello, bytes);

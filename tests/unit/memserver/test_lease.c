@@ -9,13 +9,13 @@
 #define MIB UINT64_C(1048576)
 
 static const struct lease_limits limits = {
-        .slabs = SLABS,
-        .slab_bytes = MIB,
-        .sessions = 3,
-        .session_slabs = 3,
-        .session_conns = 2,
-        .grace_ns = 10 * SECOND,
-        .heartbeat_ns = 2 * SECOND,
+    .slabs = SLABS,
+    .slab_bytes = MIB,
+    .sessions = 3,
+    .session_slabs = 3,
+    .session_conns = 2,
+    .grace_ns = 10 * SECOND,
+    .heartbeat_ns = 2 * SECOND,
 };
 
 static struct lease_book *book_open(void)
@@ -241,7 +241,8 @@ static void test_vanish_and_expire(void)
 	ok(quiet(book) && lease_deadline(book) == 6 * SECOND, "until the grace time it wished is over");
 	lease_expire(book, 6 * SECOND);
 	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab, "then the slab is cleared");
-	ok(next_is(book, LEASE_FORGET, &action) && action.session == a && quiet(book), "before the session is forgotten");
+	ok(next_is(book, LEASE_FORGET, &action) && action.session == a && quiet(book),
+	   "before the session is forgotten");
 	ok(clients(book) == 0 && leased(book) == 1, "the memory is not free before it is cleared");
 	lease_cleared(book, one.slab);
 	ok(quiet(book) && leased(book) == 0, "nobody is told");
@@ -261,7 +262,7 @@ static void test_grace_bounds(void)
 	lease(book, b, 1);
 	lease_session_vanished(book, 0, b);
 	ok(next_is(book, LEASE_FENCE, &action) && next_is(book, LEASE_CLEAR, &action) &&
-	           next_is(book, LEASE_FORGET, &action),
+	       next_is(book, LEASE_FORGET, &action),
 	   "without grace the leases end at once");
 	c = come(book, 0, 'c');
 	lease_session_vanished(book, 0, c);
@@ -283,7 +284,8 @@ static void test_vanish_while_preparing(void)
 	   "nothing granted: the session ends");
 	ok(leased(book) == 1, "the slab is still being prepared");
 	lease_prepared(book, prepare.slab, LEASE_READY);
-	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == prepare.slab && quiet(book), "then cleared, not granted");
+	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == prepare.slab && quiet(book),
+	   "then cleared, not granted");
 	lease_cleared(book, prepare.slab);
 	ok(leased(book) == 0 && quiet(book), "and free");
 

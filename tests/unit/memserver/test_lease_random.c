@@ -19,17 +19,17 @@ struct world {
 	struct random_state random;
 	struct lease_book *book;
 	uint64_t now;
-	uint32_t session[CLIENTS];     /* LEASE_NO_SESSION: not connected */
+	uint32_t session[CLIENTS];      /* LEASE_NO_SESSION: not connected */
 	uint32_t client[SESSIONS];      /* by session: whose it is */
 	bool exists[SESSIONS];          /* by session */
 	unsigned conns[SESSIONS];       /* by session: data connections that really exist */
 	uint64_t vanished_at[SESSIONS]; /* by session */
-	int owner[SLABS];              /* client whose data is in the slab's registered memory; -1: not registered */
-	bool ordered[SLABS];           /* an order is out with the worker */
+	int owner[SLABS];               /* client whose data is in the slab's registered memory; -1: not registered */
+	bool ordered[SLABS];            /* an order is out with the worker */
 	bool clearing[SLABS];
-	bool memory[SLABS];            /* the slab has some */
-	int releasing;                 /* the client whose RELEASE is being handled; -1: none */
-	uint64_t names[CLIENTS][64];   /* names granted, current or not */
+	bool memory[SLABS];          /* the slab has some */
+	int releasing;               /* the client whose RELEASE is being handled; -1: none */
+	uint64_t names[CLIENTS][64]; /* names granted, current or not */
 	unsigned name_count[CLIENTS];
 	unsigned answered;
 	const char *wrong;
@@ -210,9 +210,9 @@ static void check(struct world *w)
 		busy += slab->state != LEASE_SLAB_FREE;
 		expect(w, (slab->state == LEASE_SLAB_LEASED) == (w->owner[i] >= 0), "leased and registered differ");
 		if (slab->state == LEASE_SLAB_LEASED)
-			expect(w, w->owner[i] == client_of(w, slab->session), "a slab leased to another than it is for");
-		expect(w,
-		       w->ordered[i] == (slab->state == LEASE_SLAB_PREPARING || slab->state == LEASE_SLAB_CLEARING),
+			expect(w, w->owner[i] == client_of(w, slab->session),
+			       "a slab leased to another than it is for");
+		expect(w, w->ordered[i] == (slab->state == LEASE_SLAB_PREPARING || slab->state == LEASE_SLAB_CLEARING),
 		       "the worker has another idea of a slab");
 	}
 	for (int i = 0; i < SESSIONS; i++) {
@@ -234,12 +234,12 @@ static void check(struct world *w)
 static const char *history(uint64_t seed)
 {
 	const struct lease_limits limits = {.slabs = SLABS,
-	                                    .slab_bytes = 1,
-	                                    .sessions = SESSIONS,
-	                                    .session_slabs = seed % 2 ? 3 : 0,
-	                                    .session_conns = 3,
-	                                    .grace_ns = GRACE,
-	                                    .heartbeat_ns = HEARTBEAT};
+					    .slab_bytes = 1,
+					    .sessions = SESSIONS,
+					    .session_slabs = seed % 2 ? 3 : 0,
+					    .session_conns = 3,
+					    .grace_ns = GRACE,
+					    .heartbeat_ns = HEARTBEAT};
 	struct world w = {.releasing = -1};
 
 	random_seed(&w.random, seed);

@@ -1,15 +1,56 @@
-/* machine: reads what the kernel says, and nothing else. */
+/* machine: what the kernel says of memory, and what control groups leave of it. */
 #include "memserver/machine.h"
 #include "tests/tap.h"
 
 #include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-int main(void)
+#define MIB UINT64_C(1048576)
+
+static char root[] = "/tmp/farpage-machine-XXXXXX";
+
+/* Writes @text to @path below the test's folder, making the folders on its way. */
+static void put(const char *path, const char *text)
+{
+	char full[PATH_MAX];
+	FILE *file;
+
+	snprintf(full, sizeof full, "%s/%s", root, path);
+	for (char *slash = strchr(full + sizeof root, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(full, 0700);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	if (!file || fputs(text, file) < 0 || fclose(file))
+		abort();
+}
+
+static bool reads(uint64_t total, uint64_t available)
+{
+	struct machine_memory memory = {0};
+	char proc[PATH_MAX], group[PATH_MAX];
+
+	snprintf(proc, sizeof proc, "%s/proc", root);
+	snprintf(group, sizeof group, "%s/group", root);
+	if (machine_memory_read_at(proc, group, &memory) < 0)
+		return false;
+	if (memory.total == total * MIB && memory.available == available * MIB)
+		return true;
+	printf("# %llu of %llu MiB\n", (unsigned long long)(memory.available / MIB),
+	       (unsigned long long)(memory.total / MIB));
+	return false;
+}
+
+static void test_parse(void)
 {
 	struct machine_memory memory = {.total = 1};
 
 	ok(machine_memory_parse("MemTotal:       2048 kB\nMemFree: 1 kB\nMemAvailable:    1024 kB\n", &memory) == 0 &&
-	           memory.total == 2 << 20 && memory.available == 1 << 20,
+	       memory.total == 2 << 20 && memory.available == 1 << 20,
 	   "both fields");
 	memory.total = 1;
 	ok(machine_memory_parse("MemTotal:       2048 kB\n", &memory) == -EPROTO && memory.total == 1,
@@ -19,6 +60,55 @@ int main(void)
 	ok(machine_memory_parse("MemTotal: 99999999999999999999 kB\nMemAvailable: 1 kB\n", &memory) == -EPROTO,
 	   "too large a number");
 	ok(machine_memory_parse("", &memory) == -EPROTO, "nothing at all");
-	ok(machine_memory_read(&memory) == 0 && memory.total > memory.available && memory.available > 0, "this machine");
+	ok(machine_memory_read(&memory) == 0 && memory.total > memory.available && memory.available > 0,
+	   "this machine");
+}
+
+static void test_groups(void)
+{
+	put("proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 819200 kB\n");
+	ok(reads(1024, 800), "no control groups");
+
+	put("proc/self/cgroup", "0::/system/donor\n");
+	ok(reads(1024, 800), "a group that says nothing");
+	put("group/system/donor/memory.max", "max\n");
+	put("group/system/donor/memory.current", "104857600\n");
+	ok(reads(1024, 800), "a group without a limit");
+	put("group/system/donor/memory.max", "536870912\n");
+	ok(reads(512, 412), "a limit of 512M, 100M used");
+	put("group/system/donor/memory.stat", "anon 5\nfile 7\nactive_inactive_file 3\ninactive_file 20971520\n");
+	ok(reads(512, 432), "20M of that are cache");
+	put("group/system/memory.max", "268435456\n");
+	put("group/system/memory.current", "314572800\n");
+	ok(reads(256, 0), "the group above is over its own limit");
+	put("group/system/memory.max", "99999999999999\n");
+	ok(reads(512, 432), "a limit above what the machine has");
+
+	put("proc/self/cgroup", "3:cpu,cpuacct:/x\n4:memory:/job\n0::/nowhere\n");
+	put("group/memory/job/memory.limit_in_bytes", "134217728\n");
+	put("group/memory/job/memory.usage_in_bytes", "33554432\n");
+	put("group/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 1048576\n");
+	ok(reads(128, 97), "a group of version 1");
+	put("group/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	put("group/memory/memory.usage_in_bytes", "33554432\n");
+	ok(reads(128, 97), "whose root has no limit");
+
+	put("proc/self/cgroup", "nonsense\n:\n::\n0::\n");
+	ok(reads(1024, 800), "nonsense does no harm");
+}
+
+static int entry_remove(const char *path, const struct stat *stat, int kind, struct FTW *where)
+{
+	(void)stat, (void)kind, (void)where;
+	return remove(path);
+}
+
+int main(void)
+{
+	if (!mkdtemp(root))
+		return EXIT_FAILURE;
+	test_parse();
+	test_groups();
+	nftw(root, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_done();
 }
