@@ -85,11 +85,22 @@ PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 	return realloc(block, bytes);
 }
 
+/* libmimalloc 2.0.9 takes blocks whose size is a multiple of the alignment to be aligned by nature, and up to 1 KiB
+   they are not always. One byte more avoids that way. */
+static void *mimalloc_aligned(size_t alignment, size_t size)
+{
+	void *block = mi_malloc_aligned(size, alignment);
+	if (__builtin_expect(((uintptr_t)block & (alignment - 1)) == 0, true) || size == SIZE_MAX)
+		return block;
+	mi_free(block);
+	return mi_malloc_aligned(size + 1, alignment);
+}
+
 static void *allocate_aligned(size_t alignment, size_t size)
 {
 	if (!preload_is_far())
 		return __libc_memalign(alignment, size);
-	return far_block(mi_malloc_aligned(size, alignment));
+	return far_block(mimalloc_aligned(alignment, size));
 }
 
 PRELOAD_EXPORT void *memalign(size_t alignment, size_t size)

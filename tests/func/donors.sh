@@ -1,0 +1,55 @@
+# donors.sh: donors for a functional test; to be sourced by bash. FARPAGE_MEMSERVER names the program.
+#
+#   donors_start COUNT SIZE [OPTION...]   starts COUNT donors on free loopback ports, each lending SIZE, and waits until
+#                                         all listen; sets DONOR_URIS and DONOR_PIDS (arrays) and DONORS, the options
+#                                         "--donor URI ..." for a client (array)
+#   donors_stop                           ends them and waits; done at exit by itself, too
+#   donors_directory                      a directory for the test's files, removed at exit: $DONORS_DIRECTORY
+#
+# A test that traps EXIT itself calls donors_cleanup there.
+
+DONOR_URIS=()
+DONOR_PIDS=()
+DONORS=()
+DONORS_DIRECTORY=$(mktemp -d)
+
+donors_cleanup() {
+	donors_stop
+	rm -rf "$DONORS_DIRECTORY"
+}
+trap donors_cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+donors_start() {
+	local count=$1 size=$2 index out pid uri
+	shift 2
+	for ((index = 0; index < count; index++)); do
+		out=$DONORS_DIRECTORY/donor.${#DONOR_PIDS[@]}
+		"$FARPAGE_MEMSERVER" --listen tcp://127.0.0.1:0 --donate "$size" "$@" >"$out.out" 2>"$out.err" &
+		pid=$!
+		DONOR_PIDS+=("$pid")
+		until uri=$(sed -n 's/^farpage-memserver: listening on //p' "$out.out") && [ -n "$uri" ]; do
+			if ! kill -0 "$pid" 2>/dev/null; then
+				echo "Bail out! a donor did not start: $(cat "$out.err")"
+				exit 1
+			fi
+			sleep 0.02
+		done
+		DONOR_URIS+=("$uri")
+		DONORS+=(--donor "$uri")
+	done
+}
+
+donors_stop() {
+	local pid
+	for pid in "${DONOR_PIDS[@]}"; do
+		kill "$pid" 2>/dev/null
+	done
+	for pid in "${DONOR_PIDS[@]}"; do
+		wait "$pid" 2>/dev/null
+	done
+	DONOR_PIDS=()
+	DONOR_URIS=()
+	DONORS=()
+}

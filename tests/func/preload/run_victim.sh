@@ -1,0 +1,42 @@
+#!/bin/bash
+# run_victim.sh MODE VICTIM: runs a program that checks itself (victim.h) and prints its TAP, with some of ours.
+#   plain    without farpage: what the victim asks for is what Linux does
+#   waiting  with its memory in the window, and no pager yet
+#   far      under farpage run, with a quarter of its memory here and the rest on two donors
+here=$(dirname "$0")
+. "$here/tap.sh"
+mode=$1 victim=$2
+export SIZE_MB=64
+case $mode in
+plain)
+	exec "$victim"
+	;;
+waiting)
+	export FARPAGE_LOCAL=64M FARPAGE_DONORS=tcp://127.0.0.1:1 FARPAGE_START_BYTES=1T
+	LD_PRELOAD=$FARPAGE_PRELOAD_LIBRARY exec "$victim"
+	;;
+esac
+
+require_userfaultfd
+. "$here/../donors.sh"
+donors_start 2 512M --slab 8M
+stats=$DONORS_DIRECTORY/stats
+export CHILD_MB=4
+"$FARPAGE" run --local 16M "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$DONORS_DIRECTORY/tap"
+status=$?
+grep -v '^1\.\.' "$DONORS_DIRECTORY/tap"
+TAP_COUNT=$(grep -Ec '^(not )?ok ' "$DONORS_DIRECTORY/tap")
+grep -q '^1\.\.' "$DONORS_DIRECTORY/tap"
+ok $? "the victim came to its end"
+expect "and found nothing wrong" 0 $status
+[ "$(stat_of "$stats" processes)" -ge 1 ] && [ "$(stat_of "$stats" fetched_pages)" -gt 1000 ]
+ok $? "its memory was far"
+[ "$(stat_of "$stats" resident_peak_bytes)" -le $((16 << 20)) ]
+ok $? "and kept to its budget"
+note "resident peak $(stat_of "$stats" resident_peak_bytes), fetched $(stat_of "$stats" fetched_pages) pages"
+expect "no page was lost" 0 "$(stat_of "$stats" lost_pages)"
+for pid in "${DONOR_PIDS[@]}"; do
+	kill -0 "$pid" 2>/dev/null
+	ok $? "donor $pid lives"
+done
+tap_done

@@ -1,0 +1,58 @@
+#!/bin/bash
+# Unmodified programs give the same bytes with a quarter of their memory here: sqlite3, sort, Python, perl, bash.
+here=$(dirname "$0")
+. "$here/tap.sh"
+require_userfaultfd
+. "$here/../donors.sh"
+donors_start 2 512M --slab 8M
+directory=$DONORS_DIRECTORY
+
+# same NAME LOCAL COMMAND...: standard input is $directory/input
+same() {
+	local name=$1 budget=$2 plain far stats=$DONORS_DIRECTORY/stats
+	shift 2
+	plain=$("$@" <"$directory/input" | md5sum)
+	far=$("$FARPAGE" run --local "$budget" "${DONORS[@]}" --quiet --stats "$stats" -- "$@" <"$directory/input" | md5sum)
+	expect "$name: the same answer" "$plain" "$far"
+	[ "$(stat_of "$stats" far_peak_bytes)" -gt 0 ]
+	ok $? "$name: with far memory"
+	[ "$(stat_of "$stats" resident_peak_bytes)" -le $((${budget%M} << 20)) ]
+	ok $? "$name: within its budget"
+	note "resident peak $(stat_of "$stats" resident_peak_bytes), far $(stat_of "$stats" far_peak_bytes)"
+}
+
+seq 1 400000 | awk '{ print ($1 * 7919) % 1000003, "line", $1 }' >"$directory/input"
+same sort 16M env LC_ALL=C sort --parallel=2 -S 64M
+if command -v sqlite3 >/dev/null; then
+	cat >"$directory/query" <<-'END'
+		create table t(a integer, b text, c integer);
+		with recursive n(x) as (select 1 union all select x + 1 from n where x < 400000)
+			insert into t select x * 7919 % 1000003, 'text number ' || x, x % 1000 from n;
+		create index i on t(c, a);
+		select c, count(*), sum(a), min(b), max(b) from t group by c order by c;
+		select count(*) from t x join t y on x.a = y.c;
+	END
+	same sqlite3 16M sqlite3 :memory: ".read $directory/query"
+fi
+if command -v python3 >/dev/null; then
+	cat >"$directory/program.py" <<-'END'
+		import hashlib, subprocess
+		words = {}
+		for i in range(300000):
+		    words["key %d" % (i * 7919 % 1000003)] = [i, str(i)]
+		digest = hashlib.sha256()
+		for key in sorted(words):
+		    digest.update(("%s %s" % (key, words[key])).encode())
+		big = bytearray(range(256)) * 100000
+		big.reverse()
+		digest.update(big)
+		numbers = list(range(500000, 0, -1))
+		numbers.sort()
+		print(digest.hexdigest(), sum(numbers[::7]), subprocess.check_output(["echo", "child"]))
+	END
+	same python3 24M python3 "$directory/program.py"
+fi
+same perl 16M perl -e 'my %h; while (<STDIN>) { my ($k, @v) = split; push @{$h{$k % 5000}}, $_; }
+	for (sort { $a <=> $b } keys %h) { print "$_ ", scalar(@{$h{$_}}), " ", join("", sort @{$h{$_}}), "\n"; }'
+same bash 8M bash -c 'mapfile -t lines; for ((i = 0; i < ${#lines[@]}; i += 97)); do echo "${lines[i]}"; done'
+tap_done

@@ -1,0 +1,77 @@
+#!/bin/bash
+# What farpage run refuses, each with one line that names the cause, and the exit status of env(1).
+here=$(dirname "$0")
+. "$here/tap.sh"
+require_userfaultfd
+. "$here/../donors.sh"
+donors_start 2 64M --slab 8M
+directory=$DONORS_DIRECTORY
+chmod 755 "$directory"
+
+# refused NAME STATUS PATTERN OPTION...: one line on standard error, nothing on standard output
+refused() {
+	local name=$1 wanted=$2 pattern=$3 out status
+	shift 3
+	out=$("$FARPAGE" run "$@" 2>&1)
+	status=$?
+	expect "$name: status" "$wanted" "$status"
+	matches "$name: reason" "$pattern" "$out"
+	expect "$name: one line" 1 "$(wc -l <<<"$out")"
+}
+run=(--local 16M "${DONORS[@]}")
+
+refused "no command" 125 "command is missing" "${run[@]}"
+refused "no budget" 125 "--local" "${DONORS[@]}" -- true
+refused "no donor" 125 "--donor" --local 16M -- true
+refused "unknown option" 125 "--frobnicate|frobnicate" --frobnicate "${run[@]}" -- true
+refused "budget nought" 125 "local" --local 0 "${DONORS[@]}" -- true
+refused "budget too small" 125 "the least that works is 8M" --local 1M "${DONORS[@]}" -- true
+refused "no such program" 127 "no such program" "${run[@]}" -- farpage-test-nothing
+refused "no such file" 127 "/nonexistent/program" "${run[@]}" -- /nonexistent/program
+refused "more than donors have" 125 "128M" "${run[@]}" --far 1T -- true
+
+printf '#include <stdio.h>\nint main(void) { puts("ran"); return 0; }\n' >"$directory/program.c"
+if ${CC:-cc} -static -o "$directory/static" "$directory/program.c" 2>/dev/null; then
+	refused "static program" 126 "statically linked" "${run[@]}" -- "$directory/static"
+	printf '#!%s\n' "$directory/static" >"$directory/script"
+	chmod 755 "$directory/script"
+	refused "script of a static interpreter" 126 "statically linked" "${run[@]}" -- "$directory/script" 2>/dev/null
+fi
+cp /bin/true "$directory/true"
+if chown nobody "$directory/true" 2>/dev/null && chmod 4755 "$directory/true"; then
+	refused "setuid program" 126 "setuid" "${run[@]}" -- "$directory/true"
+	chmod 755 "$directory/true"
+	chgrp nogroup "$directory/true" && chmod 2755 "$directory/true"
+	refused "setgid program" 126 "setgid" "${run[@]}" -- "$directory/true"
+fi
+echo "no program" >"$directory/text"
+refused "not executable" 126 "not executable" "${run[@]}" -- "$directory/text"
+chmod 755 "$directory/text"
+refused "no program" 126 "neither a program nor a script" "${run[@]}" -- "$directory/text"
+refused "a directory" 126 "not a file" "${run[@]}" -- "$directory"
+printf '#!/bin/sh\necho script ran\n' >"$directory/good"
+chmod 755 "$directory/good"
+expect "a script of a good interpreter runs" "script ran" "$("$FARPAGE" run "${run[@]}" --quiet -- "$directory/good")"
+
+# A port that nobody listens on: taken by a donor that is gone.
+gone=${DONOR_URIS[1]}
+kill "${DONOR_PIDS[1]}"
+wait "${DONOR_PIDS[1]}" 2>/dev/null
+started=$(date +%s%N)
+refused "donor gone" 125 "$gone" --local 16M --donor "${DONOR_URIS[0]}" --donor "$gone" -- true
+[ $((($(date +%s%N) - started) / 1000000)) -lt 2500 ]
+ok $? "and said so within two seconds"
+refused "not an address" 125 "donor|address" --local 16M --donor bla:// -- true
+
+"$FARPAGE" key "$directory/key" && "$FARPAGE" key "$directory/other"
+donors_start 1 64M --slab 8M --key "$directory/key"
+keyed=(--local 16M --donor "${DONOR_URIS[2]}")
+refused "wrong key" 125 "${DONOR_URIS[2]}.*key" "${keyed[@]}" --key "$directory/other" -- true
+refused "no key" 125 "${DONOR_URIS[2]}.*key" "${keyed[@]}" -- true
+refused "missing key file" 125 "cannot read key file" "${keyed[@]}" --key "$directory/nothing" -- true
+chmod 644 "$directory/key"
+refused "key that others may read" 125 "chmod 600" "${keyed[@]}" --key "$directory/key" -- true
+chmod 600 "$directory/key"
+"$FARPAGE" run "${keyed[@]}" --key "$directory/key" --quiet -- true
+expect "the right key" 0 $?
+tap_done

@@ -1,0 +1,24 @@
+/* Fills memory, says so, waits to be told that a donor is dead, and reads all of it: dies of SIGBUS, or says "wrong".
+ */
+#include "tests/func/preload/victim.h"
+#include <fcntl.h>
+
+int main(int argc, char **argv)
+{
+	size_t size = victim_size();
+	char *memory = map_memory(size), byte;
+	int fd;
+	fill(memory, size, 1);
+	printf("ready\n");
+	fflush(stdout);
+	if (argc < 2 || (fd = open(argv[1], O_RDONLY)) < 0 || read(fd, &byte, 1) != 1)
+		return 1;
+	for (unsigned round = 0; round < 2; round++)
+		for (size_t at = 0; at < size; at += PAGE)
+			if (wrong(memory + at, PAGE, 1, at)) {
+				printf("wrong page at %zu\n", at);
+				fflush(stdout);
+			}
+	printf("all of it was there\n");
+	return 0;
+}
