@@ -219,7 +219,7 @@ static void donors_help(const struct config_setting *settings)
 
 int command_donors(int argc, char **argv)
 {
-	struct donors_options options = {0};
+	static struct donors_options options; /* config_read() gives strings that live until exit */
 	const struct config_setting settings[] = {
 	    {.name = "donor",
 	     .kind = CONFIG_LIST,

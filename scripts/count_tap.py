@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """count_tap.py DIR: the results of one ./dev test, from DIR:
 
-    TREE.build   the output of a build that failed
+    TREE.broken  the output of a tree that could not be built, or gave no results
     TREE.json    meson's testlog.json: a line for each test program, its TAP output in it
     NAME.tap     TAP output of a test that is not meson's
 
@@ -69,8 +69,8 @@ def count_program(tree, program):
 
 def count_file(path):
     text = path.read_text(errors="replace")
-    if path.suffix == ".build":
-        show(f"{path.stem} does not build", text)
+    if path.suffix == ".broken":
+        show(f"{path.stem} does not build or run", text)
         return [(0, 1, 0)]
     if path.suffix == ".tap":
         passed, failed, skipped, complete = read_tap(text)
@@ -82,10 +82,10 @@ def count_file(path):
 
 
 def main():
-    files = sorted(path for path in Path(sys.argv[1]).iterdir() if path.suffix in (".build", ".json", ".tap"))
+    files = sorted(path for path in Path(sys.argv[1]).iterdir() if path.suffix in (".broken", ".json", ".tap"))
     counts = [count for path in files for count in count_file(path)]
     passed, failed, skipped = (sum(column) for column in zip(*counts)) if counts else (0, 0, 0)
-    if not any(path.suffix in (".build", ".json") for path in files):
+    if not any(path.suffix in (".broken", ".json") for path in files):
         print("\nno test of that name")
         failed += 1
     print(f"\n{passed} passed, {failed} failed, {skipped} skipped")

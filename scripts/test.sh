@@ -24,9 +24,9 @@ results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
 # The sanitizers of older compilers cannot place their shadow memory under strong address randomisation.
-wrapper=()
+steady=()
 if setarch -R true 2>/dev/null; then
-	wrapper=(--wrapper "setarch -R")
+	steady=(setarch -R)
 fi
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
@@ -38,15 +38,22 @@ run() {
 	read -ra setup <<<"$3"
 	read -ra test <<<"$4"
 	echo "== $tree ($compiler${setup[*]:+ ${setup[*]}})"
-	if ! { tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree"; } >"$results/$tree.build" 2>&1; then
+	if ! { tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree"; } >"$results/$tree.broken" 2>&1; then
 		return # count_tap.py reports it
 	fi
-	rm -f "$results/$tree.build" "$tree"/meson-logs/testlog.json
+	rm -f "$tree"/meson-logs/testlog.json
 	tree_bin "$tree"
-	[ "$tree" = build ] || test+=("${wrapper[@]}")
-	"$meson" test -C "$tree" --no-rebuild "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null |
-		grep -v -e '^ninja: ' -e '^Full log written' -e '^$'
-	mv "$tree"/meson-logs/testlog.json "$results/$tree.json" 2>/dev/null
+	local -a before=()
+	[ "$tree" = build ] || before=("${steady[@]}")
+	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
+		tee "$results/$tree.broken" | grep -v -e '^ninja: ' -e '^Full log written' -e '^$' -e '^>>> '
+	# Only a selection may leave a tree without tests; anything else without results is a failure.
+	if [ -f "$tree"/meson-logs/testlog.json ]; then
+		mv "$tree"/meson-logs/testlog.json "$results/$tree.json"
+		rm "$results/$tree.broken"
+	elif [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && grep -q '^No suitable tests defined' "$results/$tree.broken"; then
+		rm "$results/$tree.broken"
+	fi
 }
 
 scripts/left_behind.sh before "$results/machine"

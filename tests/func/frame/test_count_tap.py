@@ -47,7 +47,7 @@ check("fewer lines than planned fail", {"t.json": program("1..3\nok 1 - a\nok 2 
       "2 passed, 1 failed, 0 skipped", 1)
 check("trees add up", {"a.json": program("ok 1 - a\n1..1\n") * 2, "b.json": program("ok 1 - a\n1..1\n")},
       "3 passed, 0 failed, 0 skipped", 0)
-check("a failed build fails, and is shown", {"a.json": program("ok 1 - a\n1..1\n"), "b.build": "x.c:1: error\n"},
+check("a failed build fails, and is shown", {"a.json": program("ok 1 - a\n1..1\n"), "b.broken": "x.c:1: error\n"},
       "1 passed, 1 failed, 0 skipped", 1, "x.c:1: error")
 check("what was left behind counts", {"a.json": program("ok 1 - a\n1..1\n"), "left.tap": "not ok 1 - swap\n# /f\n1..1\n"},
       "1 passed, 1 failed, 0 skipped", 1, "# /f")
