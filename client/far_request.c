@@ -173,8 +173,10 @@ void far_request_settle(struct far_queue *queue, uint16_t index)
 	if (request->busy || request->pieces)
 		return;
 	assert(request->status || request->next == request->io.count);
-	if (request->status && request->io.op == STORE_READ && request->tries + 1 < queue->far->table.replicas) {
-		request->tries++;
+	if (request->status && request->again) {
+		if (!request->failure)
+			request->failure = request->status;
+		request->again = false;
 		request->status = 0;
 		request->next = 0;
 		far_request_park(queue, index);
@@ -213,6 +215,10 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, int status)
 		write_drop(queue->far, piece, piece->count);
 	if (status && !request->status)
 		request->status = answer_status(status);
+	if (status && request->io.op == STORE_READ) {
+		request->failed |= UINT64_C(1) << piece->donor;
+		request->again = queue->far->table.replicas > 1;
+	}
 	queue->idle_pieces[queue->idle_piece_count++] = index;
 	request->pieces--;
 	if (request->busy && request->status)
@@ -222,16 +228,14 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, int status)
 
 /* --- Reads ---------------------------------------------------------------------------------------------------- */
 
-/* The replica to read from: the first live one, after those that failed this request. -1: none. */
+/* The replica to read from: the first live one that has not failed this request. -1: none. */
 static int read_replica(const struct far_queue *queue, const struct far_request *request,
                         const struct chunk_view *view)
 {
-	unsigned skip = request->tries;
-
 	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
-		if (!link_is_usable(queue, view->slots[i].donor))
-			continue;
-		if (!skip--)
+		unsigned donor = view->slots[i].donor;
+
+		if (link_is_usable(queue, donor) && !(request->failed >> donor & 1))
 			return (int)i;
 	}
 	return -1;
@@ -246,7 +250,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 	int replica;
 
 	if (!chunk_view(&queue->far->table, chunk, &view) || (replica = read_replica(queue, request, &view)) < 0) {
-		request->status = -EIO;
+		request->status = request->failure ? request->failure : -EIO;
 		return FAR_GOES_ON;
 	}
 	if (!queue->idle_piece_count || !link_has_room(queue, view.slots[replica].donor)) {

@@ -24,7 +24,9 @@ struct far_request {
 	uint32_t next;         /* pages dealt with or under way */
 	uint32_t pieces;       /* under way */
 	int status;            /* of the first piece that failed */
-	uint32_t tries;        /* of a read: replicas that failed it */
+	uint64_t failed;       /* of a read: donors that failed it, a bit each */
+	int failure;           /* and how the first did */
+	bool again;            /* it failed, but perhaps not on every replica */
 	uint32_t denials;      /* of the chunk it waits for, when it began to wait */
 	bool asked;            /* it waits for a chunk, `denials` is set */
 	bool busy;             /* it is being issued, or parked */
