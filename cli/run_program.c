@@ -64,7 +64,7 @@ static int read_elf(int fd, struct elf_program *elf)
 }
 
 /* Compared with this very program, which runs here and uses the same C library as the preload library. */
-static int check_elf(int fd, const char *path)
+static int check_elf(int fd, const char *label)
 {
 	struct elf_program elf, own;
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -77,21 +77,21 @@ static int check_elf(int fd, const char *path)
 	}
 	error = read_elf(fd, &elf);
 	if (error == -EXDEV || (!error && elf.header.e_machine != own.header.e_machine))
-		return refuse(RUN_NOT_EXECUTABLE, path, "it is a program for another kind of machine");
+		return refuse(RUN_NOT_EXECUTABLE, label, "it is a program for another kind of machine");
 	if (error || (elf.header.e_type != ET_EXEC && elf.header.e_type != ET_DYN))
-		return refuse(RUN_NOT_EXECUTABLE, path, "it is neither a program nor a script");
+		return refuse(RUN_NOT_EXECUTABLE, label, "it is neither a program nor a script");
 	if (!*elf.loader)
-		return refuse(RUN_NOT_EXECUTABLE, path,
+		return refuse(RUN_NOT_EXECUTABLE, label,
 			      "it is statically linked, and only dynamically linked programs can be given far memory");
 	if (strcmp(elf.loader, own.loader) != 0) {
-		log_error("cannot run %s: it uses another C library (%s)", path, elf.loader);
+		log_error("cannot run %s: it uses another C library (%s)", label, elf.loader);
 		return RUN_NOT_EXECUTABLE;
 	}
 	return 0;
 }
 
 /* Would exec(2) raise this process's privileges? */
-static int check_privileges(int fd, const char *path, const struct stat *status)
+static int check_privileges(int fd, const char *label, const struct stat *status)
 {
 	const char *how = NULL;
 	if (status->st_mode & S_ISUID && status->st_uid != getuid())
@@ -100,7 +100,7 @@ static int check_privileges(int fd, const char *path, const struct stat *status)
 		how = "it is setgid, and the loader gives such programs no far memory; run it as its group";
 	else if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		how = "it has file capabilities, and the loader gives such programs no far memory; run it as root";
-	return how ? refuse(RUN_NOT_EXECUTABLE, path, how) : 0;
+	return how ? refuse(RUN_NOT_EXECUTABLE, label, how) : 0;
 }
 
 /* The interpreter of a script: true and its path, or false when @head begins otherwise. */
@@ -113,29 +113,29 @@ static bool read_interpreter(const char *head, char ret_path[PATH_MAX])
 	return true;
 }
 
-static int check_file(const char *path, char ret_interpreter[PATH_MAX])
+static int check_file(const char *path, const char *label, char ret_interpreter[PATH_MAX])
 {
 	struct stat status;
 	char head[HEAD_BYTES + 1];
 	*ret_interpreter = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		log_error("cannot run %s: %s", path, errno == EACCES ? "no right to read it" : strerror(errno));
+		log_error("cannot run %s: %s", label, errno == EACCES ? "no right to read it" : strerror(errno));
 		return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 	}
 	int result = 0;
 	if (fstat(fd, &status) || !S_ISREG(status.st_mode))
-		result = refuse(RUN_NOT_EXECUTABLE, path, "it is not a file");
+		result = refuse(RUN_NOT_EXECUTABLE, label, "it is not a file");
 	else if (access(path, X_OK))
-		result = refuse(RUN_NOT_EXECUTABLE, path, "it is not executable");
+		result = refuse(RUN_NOT_EXECUTABLE, label, "it is not executable");
 	if (!result) {
 		ssize_t got = pread(fd, head, HEAD_BYTES, 0);
 		head[got > 0 ? got : 0] = 0;
 		/* exec(2) heeds the privileges of programs, not of scripts. */
 		if (!read_interpreter(head, ret_interpreter))
-			result = check_privileges(fd, path, &status);
+			result = check_privileges(fd, label, &status);
 		if (!result && !*ret_interpreter)
-			result = check_elf(fd, path);
+			result = check_elf(fd, label);
 	}
 	close(fd);
 	return result;
@@ -172,20 +172,20 @@ static int find_program(const char *name, char ret_path[PATH_MAX])
 
 int run_program_check(const char *name, char ret_path[PATH_MAX])
 {
-	char path[PATH_MAX], interpreter[PATH_MAX];
+	char path[PATH_MAX], interpreter[PATH_MAX], label[3 * PATH_MAX];
 	int result = find_program(name, path);
 	if (result)
 		return result;
 	snprintf(ret_path, PATH_MAX, "%s", path);
+	snprintf(label, sizeof label, "%s", path);
 	for (unsigned depth = 0; !result; depth++) {
 		if (depth == INTERPRETERS_MAX)
 			return refuse(RUN_NOT_EXECUTABLE, ret_path, "too many scripts interpreting scripts");
-		result = check_file(path, interpreter);
+		result = check_file(path, label, interpreter);
 		if (!*interpreter)
 			break;
 		memcpy(path, interpreter, sizeof path);
+		snprintf(label, sizeof label, "%s (its interpreter is %s)", ret_path, path);
 	}
-	if (result && strcmp(path, ret_path) != 0)
-		log_error("%s interprets %s", path, ret_path);
 	return result;
 }

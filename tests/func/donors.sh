@@ -26,6 +26,7 @@ donors_start() {
 	shift 2
 	for ((index = 0; index < count; index++)); do
 		out=$DONORS_DIRECTORY/donor.${#DONOR_PIDS[@]}
+		: >"$out.out"
 		"$FARPAGE_MEMSERVER" --listen tcp://127.0.0.1:0 --donate "$size" "$@" >"$out.out" 2>"$out.err" &
 		pid=$!
 		DONOR_PIDS+=("$pid")

@@ -22,7 +22,8 @@ expect "standard input and output" "far memory" "$(echo 'far memory' | "${run[@]
 expect "arguments" "a  b|-x|" "$("${run[@]}" --quiet sh -c 'printf "%s|" "$@"' sh 'a  b' -x)"
 
 for signal in TERM INT HUP USR1; do
-	"${run[@]}" --quiet -- bash -c "trap 'echo got $signal; exit 5' $signal; echo ready; while :; do sleep 0.05; done" \
+	# A shell without job control has its background commands ignore SIGINT.
+	env --default-signal=INT "${run[@]}" --quiet -- bash -c "trap 'echo got $signal; exit 5' $signal; echo ready; while :; do sleep 0.05; done" \
 		>"$directory/out" &
 	pid=$!
 	wait_for_line "$directory/out" $pid
