@@ -1,0 +1,518 @@
+/*
+ * conversation: see conversation.h. The functions of fabric.h, slab.h and clock.h are defined here in place of the
+ * real ones; what they are asked to do is checked against what a fabric may be asked to.
+ */
+#include "tests/unit/memserver/conversation.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "memserver/donor.h"
+#include "memserver/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNS 24
+#define CLIENTS 4
+#define SLABS 4
+#define SLAB_BYTES 4096u
+#define MS UINT64_C(1000000)
+
+/* --- The simulated world --------------------------------------------------------------------------------- */
+
+struct fabric_domain {
+	unsigned regions, conns;
+};
+struct fabric_region {
+	struct fabric_domain *domain;
+	char *base;
+};
+enum conn_state { CONN_UNUSED, CONN_REQUESTED, CONN_ACCEPTED, CONN_LOST };
+struct fabric_conn {
+	enum conn_state state;
+	struct fabric_domain *domain;
+	void *user;
+	int client;
+	bool is_session, established;
+	struct wire_message last; /* what the donor said last */
+	bool said;
+};
+struct fabric {
+	int unused;
+};
+struct slab_worker {
+	int unused;
+};
+
+struct client {
+	uint64_t counter;
+	uint8_t session_key[AUTH_KEY_SIZE];
+	struct auth_session auth;
+	uint64_t names[8];
+	unsigned name_count;
+};
+
+static struct world {
+	uint64_t now;
+	struct fabric_conn conns[CONNS];
+	struct client clients[CLIENTS];
+	unsigned domains, regions;
+	char memory[SLABS][SLAB_BYTES];
+	bool had[SLABS], preparing[SLABS], clearing[SLABS];
+	struct fabric_region *over[SLABS]; /* the region registered over a slab's memory */
+	struct slab_answer answers[SLABS];
+	unsigned answer_count;
+	bool fail_next; /* the next thing that can fail does */
+	const char *wrong;
+	struct conversation_counts *counts;
+} w;
+
+static void expect(bool good, const char *what)
+{
+	if (!good && !w.wrong)
+		w.wrong = what;
+}
+
+static bool fails(void)
+{
+	bool fail = w.fail_next;
+
+	w.fail_next = false;
+	return fail;
+}
+
+uint64_t clock_now(void)
+{
+	return w.now;
+}
+
+/* --- fabric.h -------------------------------------------------------------------------------------------- */
+
+int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric)
+{
+	(void)config;
+	*ret_fabric = calloc(1, sizeof **ret_fabric);
+	return 0;
+}
+
+void fabric_close(struct fabric *fabric)
+{
+	free(fabric);
+}
+
+int fabric_domain_open(struct fabric_domain **ret_domain)
+{
+	if (fails())
+		return -ENOMEM;
+	*ret_domain = calloc(1, sizeof **ret_domain);
+	w.domains++;
+	return 0;
+}
+
+void fabric_domain_close(struct fabric_domain *domain)
+{
+	if (!domain)
+		return;
+	expect(!domain->regions, "a domain closed with regions in it");
+	expect(!domain->conns, "a domain closed with connections in it");
+	w.domains--;
+	free(domain);
+}
+
+static int slab_at(const void *base)
+{
+	return (int)(((const char *)base - w.memory[0]) / SLAB_BYTES);
+}
+
+int fabric_register(struct fabric_domain *domain, void *base, size_t length, unsigned access,
+		    struct fabric_region **ret_region)
+{
+	if (fails())
+		return -ENOSPC;
+	expect(length == SLAB_BYTES && access == (FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE), "registered otherwise");
+	expect(w.had[slab_at(base)] && !w.over[slab_at(base)], "memory registered that is not there, or twice");
+	*ret_region = calloc(1, sizeof **ret_region);
+	(*ret_region)->domain = domain;
+	(*ret_region)->base = base;
+	w.over[slab_at(base)] = *ret_region;
+	domain->regions++;
+	w.regions++;
+	return 0;
+}
+
+void fabric_deregister(struct fabric_region *region)
+{
+	if (!region)
+		return;
+	w.over[slab_at(region->base)] = NULL;
+	region->domain->regions--;
+	w.regions--;
+	free(region);
+}
+
+struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
+{
+	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "exported to a connection that is none");
+	return (struct fabric_remote){.address = (uintptr_t)region->base, .rkey = 1};
+}
+
+int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user)
+{
+	expect(conn->state == CONN_REQUESTED, "accepted what did not ask");
+	if (fails()) {
+		conn->state = CONN_LOST;
+		return -ENOMEM;
+	}
+	conn->state = CONN_ACCEPTED;
+	conn->domain = domain;
+	conn->user = user;
+	domain->conns++;
+	if (conn->is_session)
+		expect(!domain->regions, "a session connection in a domain with regions");
+	return 0;
+}
+
+void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t private_size)
+{
+	struct wire_reject reject;
+
+	expect(conn->state == CONN_REQUESTED, "rejected what did not ask");
+	expect(!wire_decode_reject(private_data, private_size, &reject) && reject.reason, "rejected without a reason");
+	conn->state = CONN_UNUSED;
+	w.counts->refused++;
+}
+
+void fabric_disconnect(struct fabric_conn *conn)
+{
+	if (!conn)
+		return;
+	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "ended what has no beginning, or twice");
+	if (conn->domain)
+		conn->domain->conns--;
+	memset(conn, 0, sizeof *conn);
+	w.counts->ended++;
+}
+
+const char *fabric_conn_peer(const struct fabric_conn *conn)
+{
+	expect(conn->state != CONN_UNUSED, "asked who a connection is that has ended");
+	return "sim://client";
+}
+
+/* The memory that a grant names is registered for the one who gets it. */
+static void granted(struct fabric_conn *conn, const struct wire_message *message)
+{
+	struct client *client = &w.clients[conn->client];
+	int slab = slab_at((void *)(uintptr_t)message->granted.address);
+
+	expect(slab >= 0 && slab < SLABS && w.over[slab], "granted what is not registered");
+	for (int i = 0; i < CONNS && !w.wrong; i++) {
+		const struct fabric_conn *other = &w.conns[i];
+
+		if (other->state == CONN_ACCEPTED && !other->is_session && other->domain == w.over[slab]->domain)
+			expect(other->client == conn->client, "granted in the domain of another client");
+	}
+	client->names[client->name_count++ % 8] = message->granted.slab;
+	w.counts->grants++;
+}
+
+int fabric_send(struct fabric_conn *conn, const void *bytes, size_t size)
+{
+	struct wire_message message;
+
+	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "sent to a connection that has ended");
+	expect(conn->established, "sent before the connection was established");
+	if (conn->state == CONN_LOST)
+		return -ENOTCONN;
+	if (fails())
+		return -ENOBUFS;
+	expect(!wire_decode(bytes, size, &message), "the donor sent what cannot be understood");
+	if (w.wrong)
+		return 0;
+	conn->last = message;
+	conn->said = true;
+	if (message.type == WIRE_GRANTED)
+		granted(conn, &message);
+	w.counts->sessions += message.type == WIRE_WELCOME;
+	w.counts->returned += message.type == WIRE_RELEASED;
+	return 0;
+}
+
+/* --- slab.h ---------------------------------------------------------------------------------------------- */
+
+int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
+{
+	(void)config;
+	*ret_worker = calloc(1, sizeof **ret_worker);
+	return 0;
+}
+
+void slab_close(struct slab_worker *worker)
+{
+	expect(!w.regions, "the worker closed while memory is registered");
+	free(worker);
+}
+
+void slab_prepare(struct slab_worker *worker, uint32_t slab)
+{
+	(void)worker;
+	expect(!w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "memory ordered for a slab that has some");
+	w.preparing[slab] = true;
+}
+
+void slab_clear(struct slab_worker *worker, uint32_t slab)
+{
+	(void)worker;
+	expect(w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "a slab cleared that has no memory");
+	expect(!w.over[slab], "a slab cleared while it is registered");
+	w.clearing[slab] = true;
+}
+
+bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer)
+{
+	(void)worker;
+	if (!w.answer_count)
+		return false;
+	*ret_answer = w.answers[--w.answer_count];
+	return true;
+}
+
+static void worker_step(struct donor *donor, uint32_t slab, bool memory)
+{
+	struct slab_answer answer = {.slab = slab, .kind = w.clearing[slab] ? SLAB_CLEAR : SLAB_PREPARE};
+
+	if (!w.preparing[slab] && !w.clearing[slab])
+		return;
+	if (w.clearing[slab])
+		w.had[slab] = w.clearing[slab] = false;
+	else if (memory)
+		answer.memory = w.memory[slab];
+	else
+		answer.status = -ENOMEM;
+	if (answer.memory)
+		w.had[slab] = true;
+	w.preparing[slab] = false;
+	w.answers[w.answer_count++] = answer;
+	donor_slabs_ready(donor);
+}
+
+/* --- What clients do ------------------------------------------------------------------------------------- */
+
+struct reader {
+	const uint8_t *bytes;
+	size_t left;
+};
+
+static uint8_t take(struct reader *reader)
+{
+	if (!reader->left)
+		return 0;
+	reader->left--;
+	return *reader->bytes++;
+}
+
+static void event(struct donor *donor, struct fabric_conn *conn, enum fabric_event_kind kind, const void *data,
+		  size_t size)
+{
+	const struct fabric_event e = {
+	    .kind = kind, .conn = conn, .user = conn->user, .data = data, .size = size, .status = -ECONNRESET};
+
+	peer_event(donor, &e);
+}
+
+/* A connect request, honest or not. */
+static void client_connect(struct donor *donor, struct reader *reader)
+{
+	struct wire_hello hello = {.version = WIRE_VERSION};
+	uint8_t dice = take(reader), bytes[WIRE_HELLO_SIZE];
+	int who = take(reader) % CLIENTS;
+	struct client *client = &w.clients[who];
+	struct fabric_conn *conn = NULL;
+
+	for (int i = 0; i < CONNS && !conn; i++)
+		if (w.conns[i].state == CONN_UNUSED)
+			conn = &w.conns[i];
+	if (!conn)
+		return;
+	hello.role = (dice & 1) && (dice & 4) ? WIRE_SESSION : WIRE_ATTACH;
+	memset(hello.id, who + 1, sizeof hello.id);
+	hello.counter = dice & 2 ? client->counter : ++client->counter;
+	auth_attach_mac(client->session_key, hello.id, hello.counter, hello.mac);
+	if ((dice & 0x1c) == 0x1c)
+		hello.mac[0] ^= 1;
+	wire_encode_hello(&hello, bytes);
+	if ((dice & 0xe0) == 0xe0)
+		bytes[take(reader) % sizeof bytes] ^= take(reader);
+	*conn = (struct fabric_conn){.state = CONN_REQUESTED, .client = who, .is_session = hello.role == WIRE_SESSION};
+	event(donor, conn, FABRIC_CONNECT_REQUEST, bytes, sizeof bytes);
+	expect(conn->state != CONN_REQUESTED, "a request that was not answered");
+	if (conn->state != CONN_ACCEPTED)
+		return;
+	w.counts->attached += !conn->is_session;
+	conn->established = true;
+	event(donor, conn, FABRIC_ESTABLISHED, NULL, 0);
+}
+
+static struct fabric_conn *conn_pick(struct reader *reader)
+{
+	struct fabric_conn *conn = &w.conns[take(reader) % CONNS];
+
+	return conn->state == CONN_ACCEPTED ? conn : NULL;
+}
+
+/* Answers the challenge, if that is what was said last. */
+static void proof_make(const struct fabric_conn *conn, struct wire_message *message)
+{
+	struct client *client = &w.clients[conn->client];
+
+	message->type = WIRE_PROOF;
+	message->proof.grace_ms = 3000;
+	if (!conn->said || conn->last.type != WIRE_CHALLENGE)
+		return;
+	memset(&client->auth, 0, sizeof client->auth);
+	memset(client->auth.client_id, conn->client + 1, WIRE_ID_SIZE);
+	memcpy(client->auth.donor_nonce, conn->last.challenge.nonce, WIRE_NONCE_SIZE);
+	auth_client_mac(NULL, &client->auth, message->proof.mac);
+	auth_session_key(NULL, &client->auth, client->session_key);
+	client->counter = 0;
+}
+
+/* What a well-behaved client would say next on this connection; nothing on a data connection. */
+static enum wire_type civil(const struct fabric_conn *conn, uint8_t dice)
+{
+	static const enum wire_type types[16] = {
+	    WIRE_LEASE,   WIRE_LEASE,   WIRE_LEASE,  WIRE_LEASE,  WIRE_LEASE, WIRE_LEASE, WIRE_LEASE, WIRE_RELEASE,
+	    WIRE_RELEASE, WIRE_RELEASE, WIRE_STATUS, WIRE_STATUS, WIRE_PING,  WIRE_PING,  WIRE_PONG,  WIRE_BYE};
+
+	if (!conn->is_session)
+		return WIRE_TYPE_COUNT;
+	return conn->said && conn->last.type == WIRE_CHALLENGE ? WIRE_PROOF : types[dice % 16];
+}
+
+/* A slab that the client was granted, now or once. */
+static uint64_t name_pick(const struct client *client, struct reader *reader)
+{
+	unsigned count = client->name_count < 8 ? client->name_count : 8;
+
+	return count ? client->names[take(reader) % count] : take(reader);
+}
+
+static void client_say(struct donor *donor, struct reader *reader)
+{
+	struct fabric_conn *conn = conn_pick(reader);
+	uint8_t dice = take(reader), rude = take(reader), bytes[WIRE_MESSAGE_MAX];
+	struct wire_message message = {.request = dice};
+	size_t size;
+
+	if (!conn)
+		return;
+	message.type = rude < 8 ? (uint16_t)(1 + dice % (WIRE_TYPE_COUNT - 1)) : (uint16_t)civil(conn, dice);
+	if (message.type == WIRE_TYPE_COUNT)
+		return;
+	if (message.type == WIRE_PROOF)
+		proof_make(conn, &message);
+	if (message.type == WIRE_RELEASE)
+		message.release.slab =
+		    name_pick(&w.clients[dice >= 224 ? take(reader) % CLIENTS : conn->client], reader);
+	size = wire_encode(&message, bytes);
+	if (rude >= 250)
+		bytes[take(reader) % size] ^= take(reader);
+	event(donor, conn, FABRIC_MESSAGE, bytes, size);
+}
+
+static void client_lose(struct donor *donor, struct reader *reader)
+{
+	struct fabric_conn *conn = conn_pick(reader);
+
+	if (!conn)
+		return;
+	conn->state = CONN_LOST;
+	event(donor, conn, FABRIC_DISCONNECTED, NULL, 0);
+	expect(conn->state == CONN_UNUSED, "a lost connection that is not let go of");
+}
+
+/* Every data connection is in the domain of its client's session, and counted there. */
+static void check(const struct donor *donor)
+{
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
+		const struct lease_session *session = &donor->book->sessions[i];
+		unsigned conns = 0;
+
+		for (int j = 0; j < CONNS; j++) {
+			const struct fabric_conn *conn = &w.conns[j];
+
+			if (conn->state != CONN_ACCEPTED || conn->is_session ||
+			    conn->domain != donor->sessions[i].domain)
+				continue;
+			conns++;
+			expect(session->id[0] == conn->client + 1, "a connection in another client's domain");
+		}
+		expect(conns == session->conns, "data connections miscounted");
+	}
+}
+
+static void step(struct donor *donor, struct reader *reader)
+{
+	uint8_t dice = take(reader);
+
+	switch (dice % 16) {
+	case 0:
+		client_connect(donor, reader);
+		break;
+	case 1:
+	case 2:
+		if (dice < 64)
+			client_lose(donor, reader);
+		break;
+	case 3:
+	case 4:
+	case 5:
+	case 6:
+		worker_step(donor, dice / 16 % SLABS, dice < 240);
+		break;
+	case 7:
+		w.now += take(reader) * (dice >= 240 ? 40 * MS : MS);
+		break;
+	case 8:
+		w.fail_next = dice >= 192;
+		break;
+	default:
+		client_say(donor, reader);
+	}
+	if (w.now >= donor_deadline(donor))
+		donor_tick(donor, w.now);
+	expect(donor_deadline(donor) > w.now, "a deadline that is never done with");
+	check(donor);
+}
+
+const char *conversation_run(const uint8_t *bytes, size_t size, struct conversation_counts *counts)
+{
+	static const struct donor_config config = {
+	    .limits = {.slabs = SLABS,
+		       .slab_bytes = SLAB_BYTES,
+		       .sessions = CLIENTS - 1,
+		       .session_conns = 3,
+		       .grace_ns = 2000 * MS,
+		       .heartbeat_ns = 1000 * MS},
+	    .slabs = {.slabs = SLABS, .bytes = SLAB_BYTES},
+	};
+	struct reader reader = {bytes, size};
+	struct donor *donor;
+
+	memset(&w, 0, sizeof w);
+	w.counts = counts;
+	w.now = 1000 * MS;
+	if (donor_open(&config, &donor) < 0)
+		return "no donor";
+	while (reader.left && !w.wrong)
+		step(donor, &reader);
+	w.fail_next = false;
+	donor_leave(donor);
+	donor_close(donor);
+	for (int i = 0; i < CONNS; i++)
+		expect(w.conns[i].state == CONN_UNUSED, "a connection is left");
+	expect(!w.domains && !w.regions, "a domain or a region is left");
+	return w.wrong;
+}

@@ -1,0 +1,44 @@
+/*
+ * donor and peer: thousands of seeded conversations with clients good and bad; see conversation.h.
+ * `test_conversation SEED` replays one.
+ */
+#include "common/log.h"
+#include "common/random.h"
+#include "tests/tap.h"
+#include "tests/unit/memserver/conversation.h"
+
+#include <fcntl.h>
+
+#define CONVERSATIONS 3000
+#define LENGTH 3000
+
+int main(int argc, char **argv)
+{
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : CONVERSATIONS, seed;
+	struct conversation_counts counts = {0};
+	static uint8_t bytes[LENGTH];
+	const char *wrong = NULL;
+
+	if (argc > 1)
+		log_setup("conversation", LOG_LEVEL_DEBUG);
+	else
+		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	for (seed = first; seed <= last; seed++) {
+		struct random_state random;
+
+		random_seed(&random, seed);
+		for (size_t i = 0; i < LENGTH; i++)
+			bytes[i] = (uint8_t)random_next(&random);
+		wrong = conversation_run(bytes, LENGTH, &counts);
+		if (wrong)
+			break;
+	}
+	ok(!wrong, "%llu conversations", (unsigned long long)(last - first + 1));
+	if (wrong)
+		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
+	ok(argc > 1 || (counts.sessions > 1000 && counts.attached > 1000 && counts.grants > 1000 &&
+			counts.returned > 100 && counts.refused > 1000 && counts.ended > 1000),
+	   "that went somewhere: %u sessions, %u attached, %u grants, %u returned, %u refused, %u ended",
+	   counts.sessions, counts.attached, counts.grants, counts.returned, counts.refused, counts.ended);
+	return tap_done();
+}
