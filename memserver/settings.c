@@ -113,7 +113,8 @@ static int donate_check(const struct settings *s, const struct machine_memory *m
 		log_error("--donate %s: less than one slab of %s; give at least that, or a smaller --slab", donate,
 			  size_format(s->slab, other));
 	else if (s->donate > lendable)
-		log_error("--donate %s: this machine has %s of memory and keeps %s (--reserve); give at most %s",
+		log_error("--donate %s: this machine or control group has %s of memory and keeps %s (--reserve); give "
+			  "at most %s",
 			  donate, size_format(memory->total, other), size_format(s->reserve, keep),
 			  size_format(round_down(lendable, s->slab), most));
 	else if (s->donate / s->slab > LEASE_SLABS_MAX)

@@ -31,7 +31,7 @@ static void test_options(void)
 	refused("--donate 0", ARGS("--donate", "0"), "nothing to lend", "--donate 2G");
 	refused("--donate not a size", ARGS("--donate", "lots"), "lots", "64M");
 	refused("--donate below a slab", ARGS("--donate", "1M"), "less than one slab of 64M", "smaller --slab");
-	refused("--donate beyond the machine", ARGS("--donate", "1000T"), "this machine has", "at most");
+	refused("--donate beyond the machine", ARGS("--donate", "1000T"), "has", "at most");
 	refused("--slab 48M", ARGS("--donate", "1G", "--slab", "48M"), "power of two", "give 64M");
 	refused("--slab 4K", ARGS("--donate", "1G", "--slab", "4K"), "power of two between 1M and 1G", "give 64M");
 	refused("--quota below a slab", ARGS("--donate", "128M", "--quota", "1M"), "--quota 1M", "at least that");

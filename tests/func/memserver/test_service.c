@@ -101,7 +101,7 @@ static unsigned long cpu_ticks(pid_t pid)
 	return user + system;
 }
 
-/* Times it went to sleep and was woken, all threads together. */
+/* Times its serving thread went to sleep and was woken. */
 static unsigned long wakeups(pid_t pid)
 {
 	unsigned long count = 0;
