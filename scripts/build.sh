@@ -8,3 +8,4 @@ packages_need build
 tree_setup build gcc
 tree_build build
 tree_bin build
+echo "built:" build/bin/*
