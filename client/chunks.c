@@ -12,10 +12,10 @@
 #define WORD_COUNT_MASK UINT64_C(0xffffffff)
 
 static const char *const state_names[] = {
-	[CHUNK_NONE] = "none",
-	[CHUNK_WANTED] = "wanted",
-	[CHUNK_READY] = "ready",
-	[CHUNK_LOSING] = "losing",
+    [CHUNK_NONE] = "none",
+    [CHUNK_WANTED] = "wanted",
+    [CHUNK_READY] = "ready",
+    [CHUNK_LOSING] = "losing",
 };
 _Static_assert(sizeof state_names / sizeof *state_names == CHUNK_LOSING + 1, "every state has a name");
 
@@ -60,7 +60,7 @@ static uint64_t attention_bytes(const struct chunk_table *table)
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas)
 {
 	assert(pages && chunk_pages && replicas >= 1 && replicas <= FAR_REPLICAS_MAX);
-	*table = (struct chunk_table){ .pages = chunk_pages, .replicas = replicas };
+	*table = (struct chunk_table){.pages = chunk_pages, .replicas = replicas};
 	table->count = (pages - 1) / chunk_pages + 1;
 	if (table->count >= UINT32_MAX || chunk_pages > UINT32_MAX / 2)
 		return -EINVAL;
@@ -79,7 +79,7 @@ void chunk_table_close(struct chunk_table *table)
 		munmap(table->chunks, table->count * sizeof *table->chunks);
 	if (table->attention)
 		munmap((void *)table->attention, attention_bytes(table));
-	*table = (struct chunk_table){ 0 };
+	*table = (struct chunk_table){0};
 }
 
 enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index)
@@ -153,7 +153,7 @@ enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t p
 			continue; /* lost in between, and with it what was just counted */
 		case CHUNK_NONE:
 			if (!atomic_compare_exchange_weak(&chunk->word, &word,
-			                                  word | (uint64_t)CHUNK_WANTED << WORD_STATE_SHIFT))
+							  word | (uint64_t)CHUNK_WANTED << WORD_STATE_SHIFT))
 				continue;
 			attention_set(table, index);
 			return CHUNK_ASKED;
@@ -215,7 +215,7 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 		/* Released, so that whoever sees one of these also sees that the old epoch has ended. */
 		atomic_store_explicit(&chunk->addresses[i], slots[i].address, memory_order_release);
 		atomic_store_explicit(&chunk->keys[i], (uint64_t)slots[i].donor << 32 | slots[i].rkey,
-		                      memory_order_release);
+				      memory_order_release);
 		chunk->slabs[i] = slots[i].slab;
 	}
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));

@@ -34,21 +34,22 @@ struct chunk_slot {
 
 struct chunk {
 	_Atomic uint64_t word;
-	_Atomic uint32_t denials;       /* how often a lease for it was denied */
-	_Atomic int32_t denial;         /* the last one's status */
+	_Atomic uint32_t denials; /* how often a lease for it was denied */
+	_Atomic int32_t denial;   /* the last one's status */
 	_Atomic uint64_t addresses[FAR_REPLICAS_MAX];
 	_Atomic uint64_t keys[FAR_REPLICAS_MAX]; /* donor << 32 | rkey */
 	/* The control thread's own. */
 	_Alignas(64) uint64_t slabs[FAR_REPLICAS_MAX];
-	uint64_t idle_since;
-	uint32_t next;                  /* in a list of client/leases.c: index + 1, 0 ends it */
-	bool listed;
+	/* In a list of client/leases.c: which, since when, and its neighbours there (index + 1, 0: none). */
+	uint8_t list;
+	uint32_t previous, next;
+	uint64_t since;
 };
 
 struct chunk_table {
 	struct chunk *chunks;
 	uint64_t count;
-	uint64_t pages;          /* of one chunk */
+	uint64_t pages; /* of one chunk */
 	unsigned replicas;
 	_Atomic uint64_t *attention;
 };

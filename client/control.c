@@ -56,7 +56,7 @@ static void peer_heard(struct far_peer *peer)
 static void peer_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
-	struct chunk_slot slot = { 0 };
+	struct chunk_slot slot = {0};
 
 	peer_heard(peer);
 	leases_donor_heard(&far->leases, index, capacity_free(&peer->session.donor.capacity));
@@ -100,7 +100,7 @@ static void leases_carry_out(struct far *far, uint64_t now)
 
 	while (leases_next(&far->leases, &action)) {
 		struct far_peer *peer = &far->peers[action.donor];
-		struct wire_message message = { .request = action.request };
+		struct wire_message message = {.request = action.request};
 
 		if (action.kind == LEASES_WAKE) {
 			wake = true;
@@ -179,14 +179,14 @@ static int open_check_slabs(const struct far *far)
 
 	if (!bytes || bytes % STORE_PAGE) {
 		log_error("donor %s lends slabs of %" PRIu64 " bytes: restart it with a --slab of whole pages",
-		          far->peers[0].uri, bytes);
+			  far->peers[0].uri, bytes);
 		return -EINVAL;
 	}
 	for (unsigned i = 1; i < far->peer_count; i++) {
 		if (far->peers[i].slab_bytes != bytes) {
 			log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab",
-			          far->peers[0].uri, size_format(bytes, first), far->peers[i].uri,
-			          size_format(far->peers[i].slab_bytes, other));
+				  far->peers[0].uri, size_format(bytes, first), far->peers[i].uri,
+				  size_format(far->peers[i].slab_bytes, other));
 			return -EINVAL;
 		}
 	}
@@ -196,9 +196,9 @@ static int open_check_slabs(const struct far *far)
 static int open_lay_out(struct far *far)
 {
 	uint64_t free = 0, slab_bytes, pages = far->config.pages;
-	struct leases_config config = { .donor_count = far->peer_count,
-		                        .timeout_ns = far->config.fabric.io_ms * NS_PER_MS,
-		                        .idle_ns = CONTROL_IDLE_MS * NS_PER_MS };
+	struct leases_config config = {.donor_count = far->peer_count,
+				       .timeout_ns = far->config.fabric.io_ms * NS_PER_MS,
+				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS};
 	int error = open_check_slabs(far);
 
 	if (error < 0)
@@ -228,16 +228,16 @@ static int open_lay_out(struct far *far)
 
 static void open_connect(struct far *far)
 {
-	struct donor_config config = { .key = far->config.key,
-		                       .grace_ms = far->config.grace_ms,
-		                       .connect_ns = far->config.fabric.connect_ms * NS_PER_MS,
-		                       .timeout_ns = far->config.fabric.io_ms * NS_PER_MS };
+	struct donor_config config = {.key = far->config.key,
+				      .grace_ms = far->config.grace_ms,
+				      .connect_ns = far->config.fabric.connect_ms * NS_PER_MS,
+				      .timeout_ns = far->config.fabric.io_ms * NS_PER_MS};
 
 	memcpy(config.id, far->id, WIRE_ID_SIZE);
 	for (unsigned i = 0; i < far->peer_count; i++) {
 		random_secret(config.nonce, sizeof config.nonce);
 		session_start(&far->peers[i].session, far->fabric, far->domain, far->peers[i].uri, &config,
-		              clock_now());
+			      clock_now());
 	}
 }
 
@@ -259,7 +259,7 @@ static int open_outcome(struct far *far)
 static unsigned peer_index(const struct far *far, const struct session *session)
 {
 	const struct far_peer *peer =
-	        (const struct far_peer *)((const char *)session - offsetof(struct far_peer, session));
+	    (const struct far_peer *)((const char *)session - offsetof(struct far_peer, session));
 
 	return (unsigned)(peer - far->peers);
 }

@@ -12,11 +12,8 @@
 #define HEARTBEAT_MAX_MS 60000u
 
 static const char *const state_names[] = {
-	[DONOR_CONNECTING] = "connecting",
-	[DONOR_GREETED] = "greeted",
-	[DONOR_PROVING] = "proving",
-	[DONOR_READY] = "ready",
-	[DONOR_LOST] = "lost",
+    [DONOR_CONNECTING] = "connecting", [DONOR_GREETED] = "greeted", [DONOR_PROVING] = "proving",
+    [DONOR_READY] = "ready",           [DONOR_LOST] = "lost",
 };
 _Static_assert(sizeof state_names / sizeof *state_names == DONOR_LOST + 1, "every state has a name");
 
@@ -27,11 +24,11 @@ const char *donor_state_name(enum donor_state state)
 
 /* What may follow what: a bit for each state. */
 static const uint8_t transitions[] = {
-	[DONOR_CONNECTING] = 1 << DONOR_GREETED | 1 << DONOR_LOST,
-	[DONOR_GREETED] = 1 << DONOR_PROVING | 1 << DONOR_LOST,
-	[DONOR_PROVING] = 1 << DONOR_READY | 1 << DONOR_LOST,
-	[DONOR_READY] = 1 << DONOR_LOST,
-	[DONOR_LOST] = 0,
+    [DONOR_CONNECTING] = 1 << DONOR_GREETED | 1 << DONOR_LOST,
+    [DONOR_GREETED] = 1 << DONOR_PROVING | 1 << DONOR_LOST,
+    [DONOR_PROVING] = 1 << DONOR_READY | 1 << DONOR_LOST,
+    [DONOR_READY] = 1 << DONOR_LOST,
+    [DONOR_LOST] = 0,
 };
 
 static void donor_move(struct donor *donor, enum donor_state state)
@@ -42,14 +39,14 @@ static void donor_move(struct donor *donor, enum donor_state state)
 
 void donor_init(struct donor *donor, const struct donor_config *config, uint64_t now)
 {
-	*donor = (struct donor){ .config = *config, .state = DONOR_CONNECTING, .deadline = now + config->connect_ns };
+	*donor = (struct donor){.config = *config, .state = DONOR_CONNECTING, .deadline = now + config->connect_ns};
 	memcpy(donor->session.client_id, config->id, WIRE_ID_SIZE);
 	memcpy(donor->session.client_nonce, config->nonce, WIRE_NONCE_SIZE);
 }
 
 void donor_hello(const struct donor *donor, uint8_t bytes[WIRE_HELLO_SIZE])
 {
-	struct wire_hello hello = { .version = WIRE_VERSION, .role = WIRE_SESSION };
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
 
 	memcpy(hello.id, donor->config.id, WIRE_ID_SIZE);
 	memcpy(hello.nonce, donor->config.nonce, WIRE_NONCE_SIZE);
@@ -73,9 +70,12 @@ static void donor_lose(struct donor *donor, int status, struct donor_answer *ans
 static void donor_refused(struct donor *donor, uint16_t reason, uint16_t detail, struct donor_answer *answer)
 {
 	static const int statuses[WIRE_REASON_COUNT] = {
-		[WIRE_REASON_VERSION] = -EPROTONOSUPPORT, [WIRE_REASON_KEY] = -EKEYREJECTED,
-		[WIRE_REASON_KEY_NEEDED] = -EKEYREJECTED, [WIRE_REASON_KEY_UNKNOWN] = -EKEYREJECTED,
-		[WIRE_REASON_FULL] = -EBUSY,              [WIRE_REASON_LEAVING] = -ECONNREFUSED,
+	    [WIRE_REASON_VERSION] = -EPROTONOSUPPORT,
+	    [WIRE_REASON_KEY] = -EKEYREJECTED,
+	    [WIRE_REASON_KEY_NEEDED] = -EKEYREJECTED,
+	    [WIRE_REASON_KEY_UNKNOWN] = -EKEYREJECTED,
+	    [WIRE_REASON_FULL] = -EBUSY,
+	    [WIRE_REASON_LEAVING] = -ECONNREFUSED,
 	};
 	int status = reason < WIRE_REASON_COUNT ? statuses[reason] : 0;
 
@@ -93,7 +93,7 @@ void donor_connected(struct donor *donor, uint64_t now)
 }
 
 static void donor_challenged(struct donor *donor, const struct wire_message *message, uint64_t now,
-                             struct donor_answer *answer)
+			     struct donor_answer *answer)
 {
 	bool has_key = donor->config.key != NULL;
 
@@ -107,7 +107,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 		return;
 	}
 	memcpy(donor->session.donor_nonce, message->challenge.nonce, WIRE_NONCE_SIZE);
-	answer->reply = (struct wire_message){ .type = WIRE_PROOF };
+	answer->reply = (struct wire_message){.type = WIRE_PROOF};
 	answer->reply.proof.has_key = has_key;
 	answer->reply.proof.grace_ms = donor->config.grace_ms;
 	auth_client_mac(donor->config.key, &donor->session, answer->reply.proof.mac);
@@ -117,7 +117,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 }
 
 static void donor_welcomed(struct donor *donor, const struct wire_message *message, uint64_t now,
-                           struct donor_answer *answer)
+			   struct donor_answer *answer)
 {
 	uint32_t heartbeat_ms = message->welcome.heartbeat_ms;
 	uint8_t mac[WIRE_MAC_SIZE];
@@ -140,7 +140,7 @@ static void donor_welcomed(struct donor *donor, const struct wire_message *messa
 }
 
 static void donor_answered(struct donor *donor, const struct wire_message *message, uint64_t now,
-                           struct donor_answer *answer)
+			   struct donor_answer *answer)
 {
 	if (!donor->waiting) {
 		donor_lose(donor, -EPROTO, answer);
@@ -167,7 +167,7 @@ static void donor_answered(struct donor *donor, const struct wire_message *messa
 }
 
 static void donor_ready_received(struct donor *donor, const struct wire_message *message, uint64_t now,
-                                 struct donor_answer *answer)
+				 struct donor_answer *answer)
 {
 	switch (message->type) {
 	case WIRE_GRANTED:
@@ -177,7 +177,7 @@ static void donor_ready_received(struct donor *donor, const struct wire_message 
 		donor_answered(donor, message, now, answer);
 		return;
 	case WIRE_PING:
-		answer->reply = (struct wire_message){ .type = WIRE_PONG, .request = message->request };
+		answer->reply = (struct wire_message){.type = WIRE_PONG, .request = message->request};
 		answer->send = true;
 		donor->said = now;
 		return;
@@ -196,7 +196,7 @@ void donor_received(struct donor *donor, const void *bytes, size_t size, uint64_
 {
 	struct wire_message message;
 
-	*answer = (struct donor_answer){ 0 };
+	*answer = (struct donor_answer){0};
 	if (donor->state == DONOR_LOST)
 		return;
 	if (donor->state == DONOR_CONNECTING || wire_decode(bytes, size, &message)) {
@@ -220,7 +220,7 @@ void donor_disconnected(struct donor *donor, int status, const void *data, size_
 {
 	struct wire_reject reject;
 
-	*answer = (struct donor_answer){ 0 };
+	*answer = (struct donor_answer){0};
 	if (donor->state == DONOR_LOST)
 		return;
 	if (donor->state == DONOR_CONNECTING && size && !wire_decode_reject(data, size, &reject))
@@ -236,7 +236,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer)
 {
-	*answer = (struct donor_answer){ 0 };
+	*answer = (struct donor_answer){0};
 	if (donor->state == DONOR_LOST)
 		return;
 	if (donor->state != DONOR_READY) {
@@ -250,7 +250,7 @@ void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer)
 		return;
 	}
 	if (now >= donor->said + donor->heartbeat_ns) {
-		answer->reply = (struct wire_message){ .type = WIRE_PING };
+		answer->reply = (struct wire_message){.type = WIRE_PING};
 		answer->send = true;
 		donor->said = now;
 	}
@@ -285,8 +285,8 @@ static const char *explain_reason(const struct donor *donor, char text[DONOR_EXP
 	switch (donor->reason) {
 	case WIRE_REASON_VERSION:
 		snprintf(text, DONOR_EXPLAIN_MAX,
-		         "speaks protocol version %u, this farpage version %u: install the same farpage on both",
-		         donor->detail, WIRE_VERSION);
+			 "speaks protocol version %u, this farpage version %u: install the same farpage on both",
+			 donor->detail, WIRE_VERSION);
 		return text;
 	case WIRE_REASON_KEY:
 		advice = ": check --key, both sides need the same key file";

@@ -24,7 +24,7 @@ enum donor_state { DONOR_CONNECTING, DONOR_GREETED, DONOR_PROVING, DONOR_READY, 
 const char *donor_state_name(enum donor_state state);
 
 struct donor_config {
-	const uint8_t *key;      /* AUTH_KEY_SIZE bytes, or NULL; outlives the machine */
+	const uint8_t *key; /* AUTH_KEY_SIZE bytes, or NULL; outlives the machine */
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t nonce[WIRE_NONCE_SIZE]; /* new for each session */
 	uint32_t grace_ms;
@@ -38,20 +38,20 @@ struct donor {
 	uint8_t session_key[AUTH_KEY_SIZE]; /* from READY on */
 	struct wire_capacity capacity;      /* as last heard, from READY on */
 	uint64_t heartbeat_ns;
-	uint64_t deadline;                  /* of the handshake */
-	uint64_t heard, said;               /* when last */
-	uint64_t waiting_since;             /* progress was last made on the requests in flight */
-	uint32_t waiting;                   /* requests in flight */
-	int status;                         /* once LOST: -errno */
-	uint16_t reason;                    /* and the donor's own (enum wire_reason), or none */
+	uint64_t deadline;      /* of the handshake */
+	uint64_t heard, said;   /* when last */
+	uint64_t waiting_since; /* progress was last made on the requests in flight */
+	uint32_t waiting;       /* requests in flight */
+	int status;             /* once LOST: -errno */
+	uint16_t reason;        /* and the donor's own (enum wire_reason), or none */
 	uint16_t detail;
 };
 
 enum donor_news {
 	DONOR_NOTHING,
 	DONOR_IS_READY,
-	DONOR_IS_LOST,   /* status, reason; end the connection */
-	DONOR_ANSWERED,  /* message: GRANTED, DENIED, RELEASED or STATUS_REPLY */
+	DONOR_IS_LOST,  /* status, reason; end the connection */
+	DONOR_ANSWERED, /* message: GRANTED, DENIED, RELEASED or STATUS_REPLY */
 };
 
 /* What to do about an event. */

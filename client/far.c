@@ -79,8 +79,8 @@ static uint64_t far_memory(const struct far *far, uint64_t touched)
 static void far_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	struct far *far = (struct far *)store; /* for the lock */
-	struct store_stats stats = { .discards = far->discards, .lost_pages = far->lost_pages };
-	struct far_counters counters = { 0 };
+	struct store_stats stats = {.discards = far->discards, .lost_pages = far->lost_pages};
+	struct far_counters counters = {0};
 	struct far_queue *queue;
 	uint64_t touched = 0;
 
@@ -118,13 +118,13 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 		const struct far_peer *peer = &far->peers[i];
 
 		donors[i] = (struct far_donor){
-			.uri = peer->uri,
-			.status = peer->status,
-			.donated = peer->donated,
-			.leased = peer->leased,
-			.slab_bytes = peer->slab_bytes,
-			.clients = peer->clients,
-			.leased_here = peer->leased_here,
+		    .uri = peer->uri,
+		    .status = peer->status,
+		    .donated = peer->donated,
+		    .leased = peer->leased,
+		    .slab_bytes = peer->slab_bytes,
+		    .clients = peer->clients,
+		    .leased_here = peer->leased_here,
 		};
 	}
 	return far->peer_count;
@@ -156,18 +156,18 @@ static void far_close(struct store *store)
 }
 
 static const struct store_ops far_ops = {
-	.register_buffer = far_register,
-	.deregister_buffer = far_deregister,
-	.queue_open = far_queue_open,
-	.queue_close = far_queue_close,
-	.submit = far_queue_submit,
-	.poll = far_queue_poll,
-	.queue_fd = far_queue_fd,
-	.arm = far_queue_arm,
-	.discard = far_discard,
-	.same = far_same,
-	.stats = far_stats,
-	.close = far_close,
+    .register_buffer = far_register,
+    .deregister_buffer = far_deregister,
+    .queue_open = far_queue_open,
+    .queue_close = far_queue_close,
+    .submit = far_queue_submit,
+    .poll = far_queue_poll,
+    .queue_fd = far_queue_fd,
+    .arm = far_queue_arm,
+    .discard = far_discard,
+    .same = far_same,
+    .stats = far_stats,
+    .close = far_close,
 };
 
 static int far_check(const struct far_config *config)
@@ -190,7 +190,7 @@ static int far_check(const struct far_config *config)
 	}
 	if (!config->replicas || config->replicas > FAR_REPLICAS_MAX || config->replicas > config->donor_count) {
 		log_error("%u replicas cannot be kept on %u donors: 1 to %u, and no more than donors", config->replicas,
-		          config->donor_count, FAR_REPLICAS_MAX);
+			  config->donor_count, FAR_REPLICAS_MAX);
 		return -EINVAL;
 	}
 	return 0;

@@ -38,11 +38,11 @@ int far_open(const struct far_config *config, struct store **ret_store);
 
 /* What one donor has, as last heard (`farpage donors`, placement). */
 struct far_donor {
-	const char *uri;          /* as configured; owned by the store */
-	int status;               /* 0: connected; -errno: why not */
+	const char *uri;                      /* as configured; owned by the store */
+	int status;                           /* 0: connected; -errno: why not */
 	uint64_t donated, leased, slab_bytes; /* bytes, all clients together */
 	uint32_t clients;
-	uint64_t leased_here;     /* bytes, this store */
+	uint64_t leased_here; /* bytes, this store */
 };
 /* Writes up to @max donors; returns how many there are. Any thread. @store came from far_open. */
 unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max);

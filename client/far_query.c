@@ -21,8 +21,8 @@ static void query_wait(struct session *session, struct fabric *fabric)
 		struct fabric_event events[QUERY_EVENTS];
 		struct donor_answer answer;
 		uint64_t now = clock_now(), due = donor_due(&session->donor);
-		int count = fabric_wait(fabric, events, QUERY_EVENTS,
-		                        due > now ? (int)((due - now) / NS_PER_MS) + 1 : 0);
+		int count =
+		    fabric_wait(fabric, events, QUERY_EVENTS, due > now ? (int)((due - now) / NS_PER_MS) + 1 : 0);
 
 		now = clock_now();
 		for (int i = 0; i < count; i++)
@@ -32,12 +32,11 @@ static void query_wait(struct session *session, struct fabric *fabric)
 }
 
 static int query_ask(const struct far_config *config, const char *uri, struct fabric *fabric,
-                     struct fabric_domain *domain, struct far_donor *ret_donor)
+		     struct fabric_domain *domain, struct far_donor *ret_donor)
 {
 	unsigned connect_ms = config->fabric.connect_ms ? config->fabric.connect_ms : FABRIC_CONFIG_DEFAULT.connect_ms;
-	struct donor_config donor = { .key = config->key,
-		                      .connect_ns = connect_ms * NS_PER_MS,
-		                      .timeout_ns = connect_ms * NS_PER_MS };
+	struct donor_config donor = {
+	    .key = config->key, .connect_ns = connect_ms * NS_PER_MS, .timeout_ns = connect_ms * NS_PER_MS};
 	char text[DONOR_EXPLAIN_MAX];
 	struct session session;
 	int status = 0;
@@ -48,11 +47,11 @@ static int query_ask(const struct far_config *config, const char *uri, struct fa
 	query_wait(&session, fabric);
 	if (session.donor.state == DONOR_READY) {
 		*ret_donor = (struct far_donor){
-			.uri = uri,
-			.donated = session.donor.capacity.donated,
-			.leased = session.donor.capacity.leased,
-			.slab_bytes = session.donor.capacity.slab_bytes,
-			.clients = session.donor.capacity.clients,
+		    .uri = uri,
+		    .donated = session.donor.capacity.donated,
+		    .leased = session.donor.capacity.leased,
+		    .slab_bytes = session.donor.capacity.slab_bytes,
+		    .clients = session.donor.capacity.clients,
 		};
 	} else {
 		status = session.donor.status;

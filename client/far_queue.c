@@ -38,7 +38,7 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 	for (; taken < count && !queue_is_full(queue); taken++) {
 		uint16_t index = queue->idle_requests[--queue->idle_request_count];
 
-		queue->requests[index] = (struct far_request){ .io = ios[taken] };
+		queue->requests[index] = (struct far_request){.io = ios[taken]};
 		if (ios[taken].op == STORE_READ)
 			reads += ios[taken].count;
 		else
@@ -154,7 +154,7 @@ static uint64_t queue_memory(const struct far *far)
 {
 	return sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
 	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + 3 * sizeof(uint16_t) +
-	                          sizeof(struct store_done));
+				  sizeof(struct store_done));
 }
 
 /* Zeroed and there: the first request finds no page fault in its way. */
@@ -196,7 +196,7 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 static int link_connect(struct far_queue *queue, unsigned donor)
 {
 	struct far *far = queue->far;
-	struct wire_hello hello = { .version = WIRE_VERSION, .role = WIRE_ATTACH };
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ATTACH};
 	uint8_t bytes[WIRE_HELLO_SIZE];
 
 	memcpy(hello.id, far->id, WIRE_ID_SIZE);
@@ -204,7 +204,7 @@ static int link_connect(struct far_queue *queue, unsigned donor)
 	auth_attach_mac(far->peers[donor].session_key, far->id, hello.counter, hello.mac);
 	wire_encode_hello(&hello, bytes);
 	return fabric_connect(queue->fabric, far->domain, far->peers[donor].uri, bytes, sizeof bytes,
-	                      (void *)(uintptr_t)donor, &queue->links[donor].conn);
+			      (void *)(uintptr_t)donor, &queue->links[donor].conn);
 }
 
 /* Connects to all donors that live. One that cannot be had any more is dead; the others serve. */
@@ -234,7 +234,7 @@ static int queue_connect(struct far_queue *queue)
 			expected -= events[i].kind == FABRIC_ESTABLISHED;
 			/* It may also break after it was established. */
 			expected -= events[i].kind == FABRIC_DISCONNECTED &&
-			            !queue->links[(uintptr_t)events[i].user].established;
+				    !queue->links[(uintptr_t)events[i].user].established;
 			if (events[i].kind == FABRIC_ESTABLISHED)
 				queue->links[(uintptr_t)events[i].user].established = true;
 			queue_event(queue, &events[i]);

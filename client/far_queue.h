@@ -57,9 +57,9 @@ struct far_queue {
 	struct far_piece *pieces;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */
 	unsigned idle_request_count, idle_piece_count;
-	uint16_t *parked;       /* a ring of the requests that wait, in order */
+	uint16_t *parked; /* a ring of the requests that wait, in order */
 	unsigned parked_head, parked_tail;
-	uint64_t staged;        /* links with operations not yet posted, a bit each */
+	uint64_t staged;          /* links with operations not yet posted, a bit each */
 	struct store_done *dones; /* a ring of FAR_QUEUE_DEPTH */
 	unsigned head, tail;
 	struct far_counters counters;

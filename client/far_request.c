@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-_Static_assert((uint64_t)STORE_RUN_MAX * STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
+_Static_assert((uint64_t)STORE_RUN_MAX *STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
 
 /* Checksum errors are logged once in so long. */
 #define COMPLAIN_NS UINT64_C(1000000000)
@@ -56,8 +56,7 @@ void far_links_flush(struct far_queue *queue)
 		link_flush(queue, (unsigned)__builtin_ctzll(queue->staged));
 }
 
-static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_kind kind,
-                       const struct chunk_slot *slot)
+static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_kind kind, const struct chunk_slot *slot)
 {
 	const struct far_piece *piece = &queue->pieces[index];
 	struct far_link *link = &queue->links[slot->donor];
@@ -65,30 +64,30 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 
 	queue->staged |= UINT64_C(1) << slot->donor;
 	link->ops[link->staged++] = (struct fabric_op){
-		.kind = kind,
-		.length = piece->count * STORE_PAGE,
-		.local = piece->data,
-		.region = (const struct fabric_region *)queue->requests[piece->request].io.buffer,
-		.remote = { .address = slot->address + offset, .rkey = slot->rkey },
-		.cookie = index,
+	    .kind = kind,
+	    .length = piece->count * STORE_PAGE,
+	    .local = piece->data,
+	    .region = (const struct fabric_region *)queue->requests[piece->request].io.buffer,
+	    .remote = {.address = slot->address + offset, .rkey = slot->rkey},
+	    .cookie = index,
 	};
 }
 
 /* --- Pieces --------------------------------------------------------------------------------------------------- */
 
 static uint16_t piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
-                            uint32_t epoch)
+			    uint32_t epoch)
 {
 	struct far_request *request = &queue->requests[request_index];
 	uint16_t index = queue->idle_pieces[--queue->idle_piece_count];
 
 	queue->pieces[index] = (struct far_piece){
-		.page = request->io.page + request->next,
-		.data = (uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE,
-		.chunk = chunk,
-		.count = count,
-		.epoch = epoch,
-		.request = request_index,
+	    .page = request->io.page + request->next,
+	    .data = (uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE,
+	    .chunk = chunk,
+	    .count = count,
+	    .epoch = epoch,
+	    .request = request_index,
 	};
 	request->next += count;
 	request->pieces++;
@@ -103,7 +102,7 @@ static void complain(struct far *far, const struct far_piece *piece, uint64_t pa
 		return;
 	if (atomic_compare_exchange_strong(&far->complained, &last, now))
 		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[piece->donor].uri,
-		          page);
+			  page);
 }
 
 static int read_verify(struct far_queue *queue, const struct far_piece *piece)
@@ -162,7 +161,7 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 	const struct far_request *request = &queue->requests[index];
 
 	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
-	        (struct store_done){ .cookie = request->io.cookie, .status = request->status };
+	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
 	queue->idle_requests[queue->idle_request_count++] = index;
 }
 
@@ -229,8 +228,7 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, int status)
 /* --- Reads ---------------------------------------------------------------------------------------------------- */
 
 /* The replica to read from: the first live one that has not failed this request. -1: none. */
-static int read_replica(const struct far_queue *queue, const struct far_request *request,
-                        const struct chunk_view *view)
+static int read_replica(const struct far_queue *queue, const struct far_request *request, const struct chunk_view *view)
 {
 	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
 		unsigned donor = view->slots[i].donor;
@@ -272,8 +270,7 @@ static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint
 
 	switch (integrity_kind(&queue->far->integrity, page)) {
 	case INTEGRITY_IS_ZERO:
-		memset((uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE, 0,
-		       (size_t)count * STORE_PAGE);
+		memset((uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE, 0, (size_t)count * STORE_PAGE);
 		far_count(&queue->counters.zero_reads, count);
 		request->next += count;
 		return FAR_GOES_ON;
@@ -315,7 +312,7 @@ static unsigned write_links(struct far_queue *queue, const struct chunk_view *vi
 }
 
 static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
-                       const struct chunk_view *view, unsigned live)
+		       const struct chunk_view *view, unsigned live)
 {
 	struct integrity *integrity = &queue->far->integrity;
 	uint16_t piece_index = piece_start(queue, index, count, chunk, view->epoch);
@@ -335,7 +332,7 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 
 /* Counts the pages in their chunk; FAR_WAITS: it has no slab yet; or the request fails, for it will not have one. */
 static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t chunk_index,
-                                    uint32_t count, struct chunk_view *ret_view)
+				    uint32_t count, struct chunk_view *ret_view)
 {
 	struct far *far = queue->far;
 	struct chunk *chunk = &far->table.chunks[chunk_index];
@@ -423,7 +420,7 @@ enum far_progress far_request_issue(struct far_queue *queue, uint16_t index)
 		if (limit > rest)
 			limit = (uint32_t)rest;
 		progress = request->io.op == STORE_READ ? read_next(queue, index, page / chunk_pages, limit)
-		                                        : write_next(queue, index, page / chunk_pages, limit);
+							: write_next(queue, index, page / chunk_pages, limit);
 	}
 	return progress;
 }

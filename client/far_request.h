@@ -21,15 +21,15 @@ struct far_link {
 /* What a caller waits for. */
 struct far_request {
 	struct store_io io;
-	uint32_t next;         /* pages dealt with or under way */
-	uint32_t pieces;       /* under way */
-	int status;            /* of the first piece that failed */
-	uint64_t failed;       /* of a read: donors that failed it, a bit each */
-	int failure;           /* and how the first did */
-	bool again;            /* it failed, but perhaps not on every replica */
-	uint32_t denials;      /* of the chunk it waits for, when it began to wait */
-	bool asked;            /* it waits for a chunk, `denials` is set */
-	bool busy;             /* it is being issued, or parked */
+	uint32_t next;    /* pages dealt with or under way */
+	uint32_t pieces;  /* under way */
+	int status;       /* of the first piece that failed */
+	uint64_t failed;  /* of a read: donors that failed it, a bit each */
+	int failure;      /* and how the first did */
+	bool again;       /* it failed, but perhaps not on every replica */
+	uint32_t denials; /* of the chunk it waits for, when it began to wait */
+	bool asked;       /* it waits for a chunk, `denials` is set */
+	bool busy;        /* it is being issued, or parked */
 };
 
 struct far_piece {
@@ -39,9 +39,9 @@ struct far_piece {
 	uint32_t count;
 	uint32_t epoch;
 	uint16_t request;
-	uint16_t donor;        /* of a read */
-	uint8_t left, good;    /* replicas to answer; that have it */
-	int status;            /* of the last that failed */
+	uint16_t donor;     /* of a read */
+	uint8_t left, good; /* replicas to answer; that have it */
+	int status;         /* of the last that failed */
 };
 
 enum far_progress { FAR_GOES_ON, FAR_WAITS };

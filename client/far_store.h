@@ -52,10 +52,10 @@ struct far {
 	struct chunk_table table;
 	struct integrity integrity;
 
-	pthread_mutex_t attach;    /* one queue connects at a time: attach counters arrive in order */
+	pthread_mutex_t attach; /* one queue connects at a time: attach counters arrive in order */
 	uint64_t attach_counter;
 
-	pthread_mutex_t lock;      /* the list of queues, `closed` */
+	pthread_mutex_t lock; /* the list of queues, `closed` */
 	LIST_HEAD(, far_queue) queues;
 	struct far_counters closed; /* of queues no longer open */
 	_Atomic uint64_t queue_memory;
@@ -64,9 +64,9 @@ struct far {
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;
-	sem_t opened;              /* posted once open_status is known */
+	sem_t opened; /* posted once open_status is known */
 	int open_status;
-	int wake;                  /* eventfd */
+	int wake; /* eventfd */
 	_Atomic bool kicked, stop;
 	struct fabric *fabric;
 	struct leases leases;
@@ -76,7 +76,7 @@ struct far {
 static inline void far_count(_Atomic uint64_t *counter, uint64_t value)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value,
-	                      memory_order_relaxed);
+			      memory_order_relaxed);
 }
 
 /* These pages read as zeroes again; what was held for them is given back. Any thread. */

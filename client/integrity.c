@@ -27,7 +27,7 @@ int integrity_open(struct integrity *integrity, uint64_t pages)
 {
 	if (pages > SIZE_MAX / sizeof *integrity->sums)
 		return -ENOMEM;
-	*integrity = (struct integrity){ .pages = pages };
+	*integrity = (struct integrity){.pages = pages};
 	integrity->generations = integrity_map(pages * sizeof *integrity->generations);
 	integrity->sums = integrity_map(pages * sizeof *integrity->sums);
 	if (!integrity->generations || !integrity->sums) {
@@ -44,7 +44,7 @@ void integrity_close(struct integrity *integrity)
 		munmap((void *)integrity->generations, integrity->pages * sizeof *integrity->generations);
 	if (integrity->sums)
 		munmap((void *)integrity->sums, integrity->pages * sizeof *integrity->sums);
-	*integrity = (struct integrity){ 0 };
+	*integrity = (struct integrity){0};
 }
 
 static uint32_t generation_load(const struct integrity *integrity, uint64_t page)
@@ -67,7 +67,7 @@ static enum integrity_kind generation_kind(uint32_t generation)
 {
 	return generation == INTEGRITY_NONE   ? INTEGRITY_IS_ZERO
 	       : generation == INTEGRITY_LOST ? INTEGRITY_IS_LOST
-	                                      : INTEGRITY_IS_LIVE;
+					      : INTEGRITY_IS_LIVE;
 }
 
 /* The constants are those of splitmix64 (Steele, Lea, Flood 2014): any odd ones with well-spread bits would do. */
@@ -98,7 +98,7 @@ void integrity_prepare(struct integrity *integrity, uint64_t page, const void *d
 	uint32_t generation = generation_next(generation_load(integrity, page));
 
 	atomic_store_explicit(&integrity->sums[page], integrity_sum(integrity, page, generation, data),
-	                      memory_order_relaxed);
+			      memory_order_relaxed);
 }
 
 uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count)
@@ -110,7 +110,7 @@ uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t c
 
 		live += generation_is_live(generation);
 		atomic_store_explicit(&integrity->generations[page + i], generation_next(generation),
-		                      memory_order_release);
+				      memory_order_release);
 	}
 	return live;
 }
@@ -137,7 +137,7 @@ uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t cou
 
 		while (generation_is_live(generation)) {
 			if (atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
-			                                 INTEGRITY_LOST)) {
+							 INTEGRITY_LOST)) {
 				lost++;
 				break;
 			}
@@ -150,9 +150,8 @@ bool integrity_check(const struct integrity *integrity, uint64_t page, const voi
 {
 	uint32_t generation = generation_load(integrity, page);
 
-	return generation_is_live(generation) &&
-	       atomic_load_explicit(&integrity->sums[page], memory_order_relaxed) ==
-	               integrity_sum(integrity, page, generation, data);
+	return generation_is_live(generation) && atomic_load_explicit(&integrity->sums[page], memory_order_relaxed) ==
+						     integrity_sum(integrity, page, generation, data);
 }
 
 bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data)

@@ -10,9 +10,9 @@
 #define LEASES_STEP (FAR_REPLICAS_MAX * 4)
 
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
-                 struct integrity *integrity)
+		 struct integrity *integrity)
 {
-	*leases = (struct leases){ .config = *config, .table = table, .integrity = integrity };
+	*leases = (struct leases){.config = *config, .table = table, .integrity = integrity};
 	random_seed(&leases->random, config->seed);
 }
 
@@ -45,34 +45,50 @@ static void leases_release(struct leases *leases, const struct chunk_slot *slot)
 		return;
 	donor->held--;
 	donor->waiting++;
-	leases_act(leases, (struct leases_action){ .kind = LEASES_RELEASE, .donor = slot->donor, .slab = slot->slab });
+	leases_act(leases, (struct leases_action){.kind = LEASES_RELEASE, .donor = slot->donor, .slab = slot->slab});
 }
 
-/* --- Lists of chunks: a chunk is in at most one, linked through its `next` ----------------------------------- */
+/* --- Lists of chunks ------------------------------------------------------------------------------------------ */
 
-static void list_put(struct leases *leases, uint32_t *first, uint32_t *last, uint32_t index)
+static void list_put(struct leases *leases, enum leases_list_kind kind, uint32_t index, uint64_t now)
 {
+	struct leases_list *list = &leases->lists[kind];
 	struct chunk *chunk = &leases->table->chunks[index];
 
-	assert(!chunk->listed);
-	chunk->listed = true;
+	assert(chunk->list == LEASES_UNLISTED);
+	chunk->list = kind;
+	chunk->since = now;
+	chunk->previous = list->last;
 	chunk->next = 0;
-	if (*first)
-		leases->table->chunks[*last - 1].next = index + 1;
-	else
-		*first = index + 1;
-	*last = index + 1;
+	*(list->last ? &leases->table->chunks[list->last - 1].next : &list->first) = index + 1;
+	list->last = index + 1;
 }
 
-static uint32_t list_take(struct leases *leases, uint32_t *first)
+static void list_remove(struct leases *leases, uint32_t index)
 {
-	uint32_t index = *first - 1;
 	struct chunk *chunk = &leases->table->chunks[index];
+	struct leases_list *list = &leases->lists[chunk->list];
 
-	assert(chunk->listed);
-	chunk->listed = false;
-	*first = chunk->next;
-	return index;
+	assert(chunk->list != LEASES_UNLISTED);
+	*(chunk->previous ? &leases->table->chunks[chunk->previous - 1].next : &list->first) = chunk->next;
+	*(chunk->next ? &leases->table->chunks[chunk->next - 1].previous : &list->last) = chunk->previous;
+	chunk->list = LEASES_UNLISTED;
+}
+
+/* The oldest; false: the list is empty. */
+static bool list_first(const struct leases *leases, enum leases_list_kind kind, uint32_t *ret_index)
+{
+	*ret_index = leases->lists[kind].first - 1;
+	return leases->lists[kind].first;
+}
+
+/* When the oldest has been there for the idle time; UINT64_MAX: the list is empty. */
+static uint64_t list_due(const struct leases *leases, enum leases_list_kind kind)
+{
+	uint32_t first;
+
+	return list_first(leases, kind, &first) ? leases->table->chunks[first].since + leases->config.idle_ns
+						: UINT64_MAX;
 }
 
 /* --- Idle chunks -------------------------------------------------------------------------------------------- */
@@ -80,7 +96,7 @@ static uint32_t list_take(struct leases *leases, uint32_t *first)
 static bool chunk_is_active(const struct leases *leases, uint32_t index)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
-		if (leases->wants[i].active && leases->wants[i].chunk == index)
+		if (leases->wants[i].active && !leases->wants[i].over && leases->wants[i].chunk == index)
 			return true;
 	return false;
 }
@@ -95,15 +111,14 @@ static void chunk_sort(struct leases *leases, uint32_t index, uint64_t now)
 	switch (chunk_state(table, index)) {
 	case CHUNK_WANTED:
 		if (!chunk_is_active(leases, index))
-			list_put(leases, &leases->first, &leases->last, index);
+			list_put(leases, LEASES_WANTED, index, now);
 		return;
 	case CHUNK_READY:
 		if (chunk_pages_held(table, index))
 			return;
 		/* The bit stays set while the chunk is listed: no queue need tell of every emptying meanwhile. */
 		chunk_attention_set(table, index);
-		table->chunks[index].idle_since = now;
-		list_put(leases, &leases->idle_first, &leases->idle_last, index);
+		list_put(leases, LEASES_IDLE, index, now);
 		return;
 	case CHUNK_NONE:
 	case CHUNK_LOSING:
@@ -111,26 +126,15 @@ static void chunk_sort(struct leases *leases, uint32_t index, uint64_t now)
 	}
 }
 
-/* Looks at the chunk that was idle the longest. Returns whether it still was: then its slots are the caller's. */
-static bool idle_take(struct leases *leases, uint64_t now, struct chunk_slot ret_slots[])
+/* Takes an idle chunk off its list. Returns whether it still is idle: then its slots are the caller's. */
+static bool idle_take(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[])
 {
-	uint32_t index = list_take(leases, &leases->idle_first);
-
+	list_remove(leases, index);
 	chunk_attention_clear(leases->table, index);
 	if (chunk_take_idle(leases->table, index, ret_slots))
 		return true;
 	chunk_sort(leases, index, now);
 	return false;
-}
-
-/* Some of the idle chunks are no longer what they were: sorts them all anew. */
-static void idle_sort(struct leases *leases, uint64_t now)
-{
-	uint32_t first = leases->idle_first;
-
-	leases->idle_first = 0;
-	while (first)
-		chunk_sort(leases, list_take(leases, &first), now);
 }
 
 /* Whether a slab may be given back now, however the chunk's replicas lie. */
@@ -142,17 +146,33 @@ static bool window_is_open(const struct leases *leases)
 	return true;
 }
 
+static void slots_release(struct leases *leases, const struct chunk_slot slots[])
+{
+	for (unsigned i = 0; i < leases->table->replicas; i++)
+		leases_release(leases, &slots[i]);
+}
+
 static void idle_release(struct leases *leases, uint64_t now)
 {
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	uint32_t index;
 
-	while (leases->idle_first && leases_has_room(leases) && window_is_open(leases)) {
-		if (leases->table->chunks[leases->idle_first - 1].idle_since + leases->config.idle_ns > now)
-			return;
-		if (!idle_take(leases, now, slots))
-			continue;
-		for (unsigned i = 0; i < leases->table->replicas; i++)
-			leases_release(leases, &slots[i]);
+	while (list_due(leases, LEASES_IDLE) <= now && leases_has_room(leases) && window_is_open(leases)) {
+		list_first(leases, LEASES_IDLE, &index);
+		if (idle_take(leases, index, now, slots))
+			slots_release(leases, slots);
+	}
+}
+
+/* Chunks granted a while ago: by now whoever wanted them is there, or does not come. */
+static void fresh_sort(struct leases *leases, uint64_t now)
+{
+	uint32_t index;
+
+	while (list_due(leases, LEASES_FRESH) <= now) {
+		list_first(leases, LEASES_FRESH, &index);
+		list_remove(leases, index);
+		chunk_sort(leases, index, now);
 	}
 }
 
@@ -166,18 +186,30 @@ static bool slots_are_live(const struct leases *leases, const struct chunk_slot 
 	return true;
 }
 
-static void want_end(struct leases *leases, struct leases_want *want)
+/* A want that is over goes when its last request was answered: so there are never more of them than wants. */
+static void want_retire(const struct leases *leases, struct leases_want *want)
 {
+	want->active = false;
 	for (unsigned i = 0; i < leases->table->replicas; i++)
-		if (want->granted[i])
-			leases_release(leases, &want->slots[i]);
-	want->active = false; /* a grant still to come finds nobody and is given back */
-	leases_act(leases, (struct leases_action){ .kind = LEASES_WAKE });
+		want->active |= want->requests[i] != 0;
 }
 
-static void want_publish(struct leases *leases, struct leases_want *want, const struct chunk_slot slots[])
+static void want_end(struct leases *leases, struct leases_want *want)
+{
+	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		if (want->granted[i])
+			leases_release(leases, &want->slots[i]);
+		want->granted[i] = false;
+	}
+	want->over = true;
+	want_retire(leases, want);
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
+}
+
+static void want_publish(struct leases *leases, struct leases_want *want, const struct chunk_slot slots[], uint64_t now)
 {
 	chunk_publish(leases->table, want->chunk, slots);
+	list_put(leases, LEASES_FRESH, want->chunk, now);
 	/* The slabs are the chunk's now. */
 	if (slots == want->slots)
 		memset(want->granted, 0, sizeof want->granted);
@@ -194,18 +226,17 @@ static void want_deny(struct leases *leases, struct leases_want *want, int statu
 static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	uint32_t index;
 
-	while (leases->idle_first) {
-		if (!idle_take(leases, now, slots))
+	while (list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
+		if (!idle_take(leases, index, now, slots))
 			continue;
 		if (slots_are_live(leases, slots)) {
-			want_publish(leases, want, slots);
+			want_publish(leases, want, slots, now);
 			return true;
 		}
-		/* One that died together with its donor; the other replicas' slabs go back. */
-		for (unsigned i = 0; i < leases->table->replicas; i++)
-			leases_release(leases, &slots[i]);
-		return false;
+		/* One of its donors died; what is left of it goes back. */
+		slots_release(leases, slots);
 	}
 	return false;
 }
@@ -247,8 +278,7 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 	want->slots[replica].donor = donor;
 	leases->donors[donor].asked++;
 	leases->donors[donor].waiting++;
-	leases_act(leases,
-	           (struct leases_action){ .kind = LEASES_ASK, .donor = donor, .request = leases->request });
+	leases_act(leases, (struct leases_action){.kind = LEASES_ASK, .donor = donor, .request = leases->request});
 }
 
 /* Asks for whatever replica is neither granted nor asked for; denies the want when nobody is left to ask. */
@@ -274,13 +304,16 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 
 static void wants_start(struct leases *leases, uint64_t now)
 {
+	uint32_t index;
+
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
 
 		/* With nobody left to ask a want ends as soon as it starts. */
-		while (!want->active && leases->first && leases_has_room(leases)) {
-			*want = (struct leases_want){ .active = true, .deadline = now + leases->config.timeout_ns };
-			want->chunk = list_take(leases, &leases->first);
+		while (!want->active && list_first(leases, LEASES_WANTED, &index) && leases_has_room(leases)) {
+			*want = (struct leases_want){.active = true, .deadline = now + leases->config.timeout_ns};
+			list_remove(leases, index);
+			want->chunk = index;
 			want_step(leases, want, now);
 		}
 	}
@@ -321,7 +354,7 @@ static void leases_answered(struct leases *leases, unsigned donor, bool asked)
 }
 
 void leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
-                    uint64_t now)
+		    uint64_t now)
 {
 	unsigned replica, missing = 0;
 	struct leases_want *want = want_find(leases, donor, request, &replica);
@@ -330,17 +363,21 @@ void leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	granted.donor = donor;
 	leases_answered(leases, donor, true);
 	leases->donors[donor].held++;
-	if (!want) {
+	if (want)
+		want->requests[replica] = 0;
+	if (!want || want->over) {
 		leases_release(leases, &granted);
+		if (want)
+			want_retire(leases, want);
+		wants_start(leases, now);
 		return;
 	}
-	want->requests[replica] = 0;
 	want->granted[replica] = true;
 	want->slots[replica] = granted;
 	for (unsigned i = 0; i < leases->table->replicas; i++)
 		missing += !want->granted[i];
 	if (!missing)
-		want_publish(leases, want, want->slots);
+		want_publish(leases, want, want->slots, now);
 	wants_start(leases, now);
 }
 
@@ -353,7 +390,10 @@ void leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint
 	if (want) {
 		want->requests[replica] = 0;
 		want->tried |= UINT64_C(1) << donor;
-		want_step(leases, want, now);
+		if (want->over)
+			want_retire(leases, want);
+		else
+			want_step(leases, want, now);
 	}
 	wants_start(leases, now);
 }
@@ -385,16 +425,19 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 	struct chunk_table *table = leases->table;
 	uint64_t lost = 0;
 
-	leases->donors[donor] = (struct leases_donor){ 0 };
+	leases->donors[donor] = (struct leases_donor){0};
 	for (uint32_t i = 0; i < table->count; i++) {
 		uint64_t first = i * table->pages;
 		uint64_t count = leases->integrity->pages - first;
 
 		if (!chunk_is_gone(leases, i, donor))
 			continue;
+		if (table->chunks[i].list != LEASES_UNLISTED)
+			list_remove(leases, i);
 		chunk_lose(table, i);
 		lost += integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
 		chunk_lost(table, i);
+		chunk_sort(leases, i, now); /* it may be wanted already */
 	}
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
@@ -404,11 +447,13 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 				continue;
 			want->granted[j] = false;
 			want->requests[j] = 0;
-			want_step(leases, want, now);
+			if (want->over)
+				want_retire(leases, want);
+			else
+				want_step(leases, want, now);
 		}
 	}
-	idle_sort(leases, now);
-	leases_act(leases, (struct leases_action){ .kind = LEASES_WAKE });
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 	wants_start(leases, now);
 	return lost;
 }
@@ -423,8 +468,10 @@ void leases_scan(struct leases *leases, uint64_t now)
 		for (; bits; bits &= bits - 1) {
 			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
 
-			/* What became of a listed one shows when its turn comes. */
-			if (!leases->table->chunks[index].listed)
+			/* What became of an idle one shows when its turn comes; a fresh one was used, and emptied. */
+			if (leases->table->chunks[index].list == LEASES_FRESH)
+				list_remove(leases, index);
+			if (leases->table->chunks[index].list == LEASES_UNLISTED)
 				chunk_sort(leases, index, now);
 		}
 	}
@@ -434,10 +481,16 @@ void leases_scan(struct leases *leases, uint64_t now)
 void leases_tick(struct leases *leases, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX && leases_has_room(leases); i++)
-		if (leases->wants[i].active && now >= leases->wants[i].deadline)
+		if (leases->wants[i].active && !leases->wants[i].over && now >= leases->wants[i].deadline)
 			want_deny(leases, &leases->wants[i], -ETIMEDOUT);
 	wants_start(leases, now);
+	fresh_sort(leases, now);
 	idle_release(leases, now);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 uint64_t leases_due(const struct leases *leases)
@@ -445,15 +498,13 @@ uint64_t leases_due(const struct leases *leases)
 	uint64_t due = UINT64_MAX;
 
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
-		if (leases->wants[i].active && leases->wants[i].deadline < due)
-			due = leases->wants[i].deadline;
-		else if (!leases->wants[i].active && leases->first)
+		const struct leases_want *want = &leases->wants[i];
+
+		if (want->active && !want->over)
+			due = earlier(due, want->deadline);
+		else if (!want->active && leases->lists[LEASES_WANTED].first)
 			return 0;
 	}
-	if (leases->idle_first && window_is_open(leases)) {
-		uint64_t idle = leases->table->chunks[leases->idle_first - 1].idle_since + leases->config.idle_ns;
-
-		due = idle < due ? idle : due;
-	}
-	return due;
+	due = earlier(due, list_due(leases, LEASES_FRESH));
+	return window_is_open(leases) ? earlier(due, list_due(leases, LEASES_IDLE)) : due;
 }

@@ -5,7 +5,8 @@
  * becomes a want: one lease request for each replica, on donors that placement.c chooses; denied or lost requests are
  * tried on other donors, and when the last has said no the chunk is denied, as it is after the timeout. Only so many
  * wants are active at once, the others wait in a list. An idle chunk's slab is given back when it was idle for a
- * while, so that one that fills and empties does not flap; before a chunk is denied it gets an idle one's slab.
+ * while, so that one that fills and empties does not flap; before a chunk is denied it gets an idle one's slab. A
+ * chunk that was granted is looked at again after a while: whoever wanted it may have gone.
  *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
  *
@@ -21,9 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LEASES_WANTS_MAX 32
-/* Requests in flight to one donor. */
-#define LEASES_WINDOW 64
+/* With LEASES_WINDOW no more than a connection takes unsent messages: a donor that stalls is not found dead by that. */
+#define LEASES_WANTS_MAX 16
+/* Releases wait while so many requests are in flight to one donor. */
+#define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
 
 struct leases_config {
@@ -36,20 +38,27 @@ struct leases_config {
 
 struct leases_donor {
 	bool live;
-	uint64_t free;       /* bytes, as last heard */
-	uint32_t asked;      /* leases asked for and not answered */
-	uint32_t waiting;    /* requests of any kind in flight */
-	uint64_t held;       /* slabs this store holds there */
+	uint64_t free;    /* bytes, as last heard */
+	uint32_t asked;   /* leases asked for and not answered */
+	uint32_t waiting; /* requests of any kind in flight */
+	uint64_t held;    /* slabs this store holds there */
 };
 
 struct leases_want {
 	bool active;
+	bool over; /* the chunk has its answer; requests in flight keep the want */
 	uint32_t chunk;
 	uint64_t deadline;
-	uint64_t tried;                        /* donors that said no, a bit each */
-	uint32_t requests[FAR_REPLICAS_MAX];   /* in flight, or 0 */
+	uint64_t tried;                      /* donors that said no, a bit each */
+	uint32_t requests[FAR_REPLICAS_MAX]; /* in flight, or 0 */
 	bool granted[FAR_REPLICAS_MAX];
 	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* slots[].donor: also of the request in flight */
+};
+
+/* Chunks, oldest first. A chunk is in one list at most. */
+enum leases_list_kind { LEASES_UNLISTED, LEASES_WANTED, LEASES_IDLE, LEASES_FRESH, LEASES_LISTS };
+struct leases_list {
+	uint32_t first, last; /* index + 1, 0: none */
 };
 
 enum leases_action_kind {
@@ -70,16 +79,15 @@ struct leases {
 	struct random_state random;
 	struct leases_donor donors[FAR_DONORS_MAX];
 	struct leases_want wants[LEASES_WANTS_MAX];
-	uint32_t request;            /* the last one made */
-	uint32_t first, last;        /* chunks waiting to become a want: index + 1 */
-	uint32_t idle_first, idle_last; /* chunks seen idle, the longest first: index + 1 */
+	uint32_t request;                       /* the last one made */
+	struct leases_list lists[LEASES_LISTS]; /* waiting to become a want; seen idle; granted lately */
 	unsigned head, tail;
 	struct leases_action actions[LEASES_ACTIONS];
 };
 
 /* @table and @integrity outlive it. */
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
-                 struct integrity *integrity);
+		 struct integrity *integrity);
 bool leases_next(struct leases *leases, struct leases_action *ret_action);
 /* When leases_tick() is wanted next; UINT64_MAX: never. */
 uint64_t leases_due(const struct leases *leases);
@@ -94,7 +102,7 @@ void leases_tick(struct leases *leases, uint64_t now);
 
 /* The answers. @slot: address, rkey and slab; a grant nobody waits for any more is given back. */
 void leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
-                    uint64_t now);
+		    uint64_t now);
 void leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 void leases_released(struct leases *leases, unsigned donor);
 

@@ -10,12 +10,12 @@ static int session_send(struct session *session, const struct wire_message *mess
 }
 
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
-                   const struct donor_config *config, uint64_t now)
+		   const struct donor_config *config, uint64_t now)
 {
 	uint8_t hello[WIRE_HELLO_SIZE];
 	int error;
 
-	*session = (struct session){ 0 };
+	*session = (struct session){0};
 	donor_init(&session->donor, config, now);
 	donor_hello(&session->donor, hello);
 	error = fabric_connect(fabric, domain, uri, hello, sizeof hello, session, &session->conn);
@@ -34,10 +34,9 @@ static void session_reply(struct session *session, struct donor_answer *answer)
 	}
 }
 
-void session_event(struct session *session, const struct fabric_event *event, uint64_t now,
-                   struct donor_answer *answer)
+void session_event(struct session *session, const struct fabric_event *event, uint64_t now, struct donor_answer *answer)
 {
-	*answer = (struct donor_answer){ 0 };
+	*answer = (struct donor_answer){0};
 	switch (event->kind) {
 	case FABRIC_ESTABLISHED:
 		donor_connected(&session->donor, now);
@@ -77,7 +76,7 @@ bool session_request(struct session *session, const struct wire_message *message
 
 void session_end(struct session *session)
 {
-	const struct wire_message bye = { .type = WIRE_BYE };
+	const struct wire_message bye = {.type = WIRE_BYE};
 
 	if (!session->conn)
 		return;

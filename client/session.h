@@ -16,10 +16,10 @@ struct session {
 
 /* Starts connecting. What cannot even be started is a machine that is LOST at once. */
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
-                   const struct donor_config *config, uint64_t now);
+		   const struct donor_config *config, uint64_t now);
 /* Passes an event of its connection, or time, to the machine, and sends what it wants said. */
 void session_event(struct session *session, const struct fabric_event *event, uint64_t now,
-                   struct donor_answer *answer);
+		   struct donor_answer *answer);
 void session_tick(struct session *session, uint64_t now, struct donor_answer *answer);
 /* Sends a request; false: the session is LOST. */
 bool session_request(struct session *session, const struct wire_message *message, uint64_t now);

@@ -127,7 +127,7 @@ static int faulty_submit_one(struct faulty_queue *queue, const struct store_io *
 	struct faulty_slot *slot = &queue->slots[index];
 	struct store_io inner = *io;
 
-	slot->done = (struct store_done){ .cookie = io->cookie };
+	slot->done = (struct store_done){.cookie = io->cookie};
 	slot->data = io->data;
 	slot->length = (size_t)io->count * STORE_PAGE;
 	slot->delay = faulty_chance(queue, faulty->faults.delay);
@@ -233,18 +233,18 @@ static void faulty_close(struct store *base)
 }
 
 static const struct store_ops faulty_ops = {
-	.register_buffer = faulty_register,
-	.deregister_buffer = faulty_deregister,
-	.queue_open = faulty_queue_open,
-	.queue_close = faulty_queue_close,
-	.submit = faulty_submit,
-	.poll = faulty_poll,
-	.queue_fd = faulty_queue_fd,
-	.arm = faulty_arm,
-	.discard = faulty_discard,
-	.same = faulty_same,
-	.stats = faulty_stats,
-	.close = faulty_close,
+    .register_buffer = faulty_register,
+    .deregister_buffer = faulty_deregister,
+    .queue_open = faulty_queue_open,
+    .queue_close = faulty_queue_close,
+    .submit = faulty_submit,
+    .poll = faulty_poll,
+    .queue_fd = faulty_queue_fd,
+    .arm = faulty_arm,
+    .discard = faulty_discard,
+    .same = faulty_same,
+    .stats = faulty_stats,
+    .close = faulty_close,
 };
 
 int store_open_faulty(struct store *inner, const struct store_faults *faults, struct store **ret_store)
@@ -253,7 +253,7 @@ int store_open_faulty(struct store *inner, const struct store_faults *faults, st
 
 	if (!faulty)
 		return -ENOMEM;
-	faulty->base = (struct store){ .ops = &faulty_ops, .pages = inner->pages };
+	faulty->base = (struct store){.ops = &faulty_ops, .pages = inner->pages};
 	faulty->inner = inner;
 	faulty->faults = *faults;
 	*ret_store = &faulty->base;

@@ -133,7 +133,7 @@ static int memory_submit(struct store_queue *base, const struct store_io *ios, u
 			memory_read(memory, io);
 		else
 			memory_write(memory, io);
-		queue->dones[queue->tail++ % MEMORY_DEPTH] = (struct store_done){ .cookie = io->cookie };
+		queue->dones[queue->tail++ % MEMORY_DEPTH] = (struct store_done){.cookie = io->cookie};
 	}
 	if (taken && queue->armed) {
 		queue->armed = false;
@@ -193,14 +193,15 @@ static void memory_stats(const struct store *base, struct store_stats *ret_stats
 	const struct memory_store *memory = (const struct memory_store *)base;
 
 	*ret_stats = (struct store_stats){
-		.pages_live = memory->live,
-		.bytes_leased = memory->live * STORE_PAGE,
-		.bytes_available = (base->pages - memory->live) * STORE_PAGE,
-		.reads = memory->reads,
-		.writes = memory->writes,
-		.discards = memory->discards,
-		.zero_reads = memory->zero_reads,
-		.memory = memory->live * STORE_PAGE + (base->pages + 63) / 64 * sizeof(uint64_t),
+	    .pages_live = memory->live,
+	    .bytes_leased = memory->live * STORE_PAGE,
+	    .bytes_available = (base->pages - memory->live) * STORE_PAGE,
+	    .reads = memory->reads,
+	    .writes = memory->writes,
+	    .discards = memory->discards,
+	    .zero_reads = memory->zero_reads,
+	    /* The pages themselves stand in for donors: they are not this machine's. */
+	    .memory = (base->pages + 63) / 64 * sizeof(uint64_t),
 	};
 }
 
@@ -214,18 +215,18 @@ static void memory_close(struct store *base)
 }
 
 static const struct store_ops memory_ops = {
-	.register_buffer = memory_register,
-	.deregister_buffer = memory_deregister,
-	.queue_open = memory_queue_open,
-	.queue_close = memory_queue_close,
-	.submit = memory_submit,
-	.poll = memory_poll,
-	.queue_fd = memory_queue_fd,
-	.arm = memory_arm,
-	.discard = memory_discard,
-	.same = memory_same,
-	.stats = memory_stats,
-	.close = memory_close,
+    .register_buffer = memory_register,
+    .deregister_buffer = memory_deregister,
+    .queue_open = memory_queue_open,
+    .queue_close = memory_queue_close,
+    .submit = memory_submit,
+    .poll = memory_poll,
+    .queue_fd = memory_queue_fd,
+    .arm = memory_arm,
+    .discard = memory_discard,
+    .same = memory_same,
+    .stats = memory_stats,
+    .close = memory_close,
 };
 
 static void *memory_map(size_t length)
@@ -242,7 +243,7 @@ int store_open_memory(uint64_t pages, struct store **ret_store)
 	memory = calloc(1, sizeof *memory);
 	if (!memory)
 		return -ENOMEM;
-	memory->base = (struct store){ .ops = &memory_ops, .pages = pages };
+	memory->base = (struct store){.ops = &memory_ops, .pages = pages};
 	memory->bytes = memory_map(pages * STORE_PAGE);
 	if (memory->bytes == MAP_FAILED)
 		goto free_memory;

@@ -23,14 +23,14 @@ static void bail_out(const char *why)
 
 void rig_donors(struct rig *rig, unsigned count, const char *donate)
 {
-	const char *arguments[] = { "--donate", donate, "--slab", "1M", "--reserve", "1M", "--heartbeat", "500", NULL };
+	const char *arguments[] = {"--donate", donate, "--slab", "1M", "--reserve", "1M", "--heartbeat", "500", NULL};
 
 	memset(rig, 0, sizeof *rig);
 	for (unsigned i = 0; i < count; i++)
 		if (!daemon_start(&rig->donors[i], arguments))
 			bail_out("a donor does not start");
 	rig->donor_count = count;
-	rig->config = (struct far_config){ .donor_count = count, .replicas = 1, .grace_ms = 1000 };
+	rig->config = (struct far_config){.donor_count = count, .replicas = 1, .grace_ms = 1000};
 	rig->config.fabric = FABRIC_CONFIG_DEFAULT;
 	rig->config.fabric.io_ms = RIG_TIMEOUT_MS;
 }
@@ -49,8 +49,8 @@ void rig_open(struct rig *rig, const char *scheme)
 	rig->config.donors = NULL;
 	if (store_queue_open(rig->store, &rig->queue) < 0)
 		bail_out("store_queue_open fails");
-	rig->bytes = mmap(NULL, RIG_BUFFER_PAGES * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-	                  0);
+	rig->bytes =
+	    mmap(NULL, RIG_BUFFER_PAGES * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (rig->bytes == MAP_FAILED ||
 	    store_register(rig->store, rig->bytes, RIG_BUFFER_PAGES * STORE_PAGE, &rig->buffer) < 0)
 		bail_out("no buffer");
@@ -76,7 +76,7 @@ int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max)
 	uint64_t end = clock_now() + RIG_PATIENCE_NS;
 
 	while (clock_now() < end) {
-		struct pollfd fd = { .fd = store_queue_fd(queue), .events = POLLIN };
+		struct pollfd fd = {.fd = store_queue_fd(queue), .events = POLLIN};
 		int count = store_poll(queue, dones, max);
 
 		if (count)
@@ -91,8 +91,7 @@ int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max)
 int rig_io(struct rig *rig, struct store_queue *queue, enum store_op op, uint64_t page, uint32_t count, void *data)
 {
 	struct store_io io = {
-		.op = op, .count = count, .page = page, .data = data, .buffer = rig->buffer, .cookie = page
-	};
+	    .op = op, .count = count, .page = page, .data = data, .buffer = rig->buffer, .cookie = page};
 	struct store_done done;
 
 	if (store_submit(queue, &io, 1) != 1)
@@ -115,7 +114,7 @@ int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data)
 
 struct far_donor rig_figures(const struct rig *rig, unsigned index)
 {
-	struct far_donor donor = { 0 };
+	struct far_donor donor = {0};
 
 	donor.status = far_query(&rig->config, rig->donors[index].uri, &donor);
 	return donor;
@@ -126,7 +125,7 @@ bool rig_wait_leased(const struct rig *rig, uint64_t bytes)
 	uint64_t end = clock_now() + RIG_PATIENCE_NS / 6, leased;
 
 	do {
-		struct timespec pause = { .tv_nsec = 10000000 };
+		struct timespec pause = {.tv_nsec = 10000000};
 
 		leased = 0;
 		for (unsigned i = 0; i < rig->donor_count; i++)

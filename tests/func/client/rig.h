@@ -23,7 +23,7 @@ struct rig {
 	struct far_config config;      /* may be changed between rig_donors and rig_open */
 	struct store *store;
 	struct store_queue *queue;
-	uint8_t *bytes;                /* RIG_BUFFER_PAGES, registered as `buffer` */
+	uint8_t *bytes; /* RIG_BUFFER_PAGES, registered as `buffer` */
 	struct store_buffer *buffer;
 };
 

@@ -16,7 +16,7 @@ static void test_one_page(struct rig *rig)
 	ok(rig_read(rig, 8, 1, rig->bytes) == 0 && rig_is_zero(rig->bytes), "its neighbour is still zero");
 	store_stats(rig->store, &stats);
 	ok(stats.pages_live == 1 && stats.bytes_leased == RIG_SLAB && stats.reads == 3 && stats.writes == 1 &&
-	           stats.zero_reads == 2 && !stats.checksum_errors && !stats.lost_pages,
+	       stats.zero_reads == 2 && !stats.checksum_errors && !stats.lost_pages,
 	   "the figures say so");
 }
 
@@ -62,7 +62,7 @@ static void test_runs(struct rig *rig)
 	ok(rig_read(rig, first, STORE_RUN_MAX, rig->bytes) == 0, "is read in one go");
 	for (unsigned i = 0; i < STORE_RUN_MAX; i++)
 		same &= i % 5 ? rig_is(rig->bytes + i * STORE_PAGE, first + i, 3)
-		              : rig_is_zero(rig->bytes + i * STORE_PAGE);
+			      : rig_is_zero(rig->bytes + i * STORE_PAGE);
 	ok(same, "and is what was written");
 	store_discard(rig->store, 0, rig->store->pages);
 	ok(rig_wait_leased(rig, 0), "discarding everything gives everything back");

@@ -11,7 +11,7 @@
 
 static void test_read_flips(void)
 {
-	struct fabric_faults faults = { .corrupt_at = 2 }; /* the first operation is the write */
+	struct fabric_faults faults = {.corrupt_at = 2}; /* the first operation is the write */
 	struct store_stats stats;
 	struct rig rig;
 
@@ -29,7 +29,7 @@ static void test_read_flips(void)
 
 static void test_write_flips(void)
 {
-	struct fabric_faults faults = { .corrupt_at = 1 };
+	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
 
 	rig_donors(&rig, 1, "16M");
@@ -44,7 +44,7 @@ static void test_write_flips(void)
 
 static void test_other_replica(void)
 {
-	struct fabric_faults faults = { .corrupt_at = 3 }; /* two writes, then a read */
+	struct fabric_faults faults = {.corrupt_at = 3}; /* two writes, then a read */
 	struct rig rig;
 
 	rig_donors(&rig, 2, "16M");
@@ -83,8 +83,8 @@ static void test_chances(const char *name, struct fabric_faults faults, bool die
 				versions[page] = i;
 		} else {
 			status = rig_read(&rig, page, 1, rig.bytes);
-			wrong += status == 0 && !(versions[page] ? rig_is(rig.bytes, page, versions[page])
-			                                         : rig_is_zero(rig.bytes));
+			wrong += status == 0 &&
+				 !(versions[page] ? rig_is(rig.bytes, page, versions[page]) : rig_is_zero(rig.bytes));
 		}
 		failed += status != 0;
 		time = clock_now() - start;
@@ -103,10 +103,13 @@ int main(int argc, char **argv)
 	test_read_flips();
 	test_write_flips();
 	test_other_replica();
-	test_chances("flips", (struct fabric_faults){ .seed = 1, .corrupt_chance = 20000 }, false);
-	test_chances("drops", (struct fabric_faults){ .seed = 2, .drop_chance = 2000 }, true);
-	test_chances("breaks", (struct fabric_faults){ .seed = 3, .disconnect_chance = 2000 }, true);
-	test_chances("late and breaks", (struct fabric_faults){ .seed = 4, .disconnect_at = 1000, .delay_chance = 100000,
-	                                                        .delay_min_us = 10, .delay_max_us = 1000 }, true);
+	test_chances("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, false);
+	test_chances("drops", (struct fabric_faults){.seed = 2, .drop_chance = 2000}, true);
+	test_chances("breaks", (struct fabric_faults){.seed = 3, .disconnect_chance = 2000}, true);
+	test_chances(
+	    "late and breaks",
+	    (struct fabric_faults){
+		.seed = 4, .disconnect_at = 1000, .delay_chance = 100000, .delay_min_us = 10, .delay_max_us = 1000},
+	    true);
 	return tap_done();
 }

@@ -1,4 +1,5 @@
-/* Donors that die or stall: every request is answered once and in time, the others' pages stay, life goes on elsewhere. */
+/* Donors that die or stall: every request is answered once and in time, the others' pages stay, life goes on elsewhere.
+ */
 #include "common/clock.h"
 #include "common/random.h"
 #include "tests/func/client/rig.h"
@@ -41,7 +42,7 @@ static void read_all(struct rig *rig, uint64_t version, unsigned *ret_right, uns
 static bool storm(struct rig *rig, int signal, unsigned *ret_errors)
 {
 	struct random_state random;
-	bool answered[4096] = { false }, once = true;
+	bool answered[4096] = {false}, once = true;
 	unsigned submitted = 0, done = 0, errors = 0;
 	uint64_t killed_at = 0, slowest = 0;
 
@@ -51,12 +52,12 @@ static bool storm(struct rig *rig, int signal, unsigned *ret_errors)
 
 		for (; submitted < 4096 && submitted - done < DEPTH; submitted++) {
 			uint64_t page = submitted % PAGES;
-			struct store_io io = { .op = random_below(&random, 2) ? STORE_READ : STORE_WRITE,
-				               .count = 1,
-				               .page = page,
-				               .data = rig->bytes + submitted % 1024 * STORE_PAGE,
-				               .buffer = rig->buffer,
-				               .cookie = submitted };
+			struct store_io io = {.op = random_below(&random, 2) ? STORE_READ : STORE_WRITE,
+					      .count = 1,
+					      .page = page,
+					      .data = rig->bytes + submitted % 1024 * STORE_PAGE,
+					      .buffer = rig->buffer,
+					      .cookie = submitted};
 
 			rig_fill(io.data, page, 1);
 			if (store_submit(rig->queue, &io, 1) != 1)

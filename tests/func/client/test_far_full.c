@@ -42,7 +42,8 @@ static void test_partly(struct rig *rig)
 	for (unsigned i = 0; i < 16; i++)
 		rig_fill(rig->bytes + i * STORE_PAGE, first + i, 2);
 	ok(rig_write(rig, first, 16, rig->bytes) == -ENOSPC, "a run that does not fit fails");
-	ok(rig_read(rig, first + 8, 8, rig->bytes) == 0 && rig_is_zero(rig->bytes), "and left nothing where it did not");
+	ok(rig_read(rig, first + 8, 8, rig->bytes) == 0 && rig_is_zero(rig->bytes),
+	   "and left nothing where it did not");
 }
 
 static void test_room(struct rig *rig)
@@ -52,8 +53,7 @@ static void test_room(struct rig *rig)
 	store_discard(rig->store, 0, RIG_SLAB_PAGES);
 	rig_fill(rig->bytes, SLABS * RIG_SLAB_PAGES, 3);
 	ok(rig_write(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == 0, "a slab emptied just now is taken at once");
-	ok(rig_read(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == 0 &&
-	           rig_is(rig->bytes, SLABS * RIG_SLAB_PAGES, 3),
+	ok(rig_read(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == 0 && rig_is(rig->bytes, SLABS * RIG_SLAB_PAGES, 3),
 	   "and holds the new page");
 	ok(rig_read(rig, 1, 1, rig->bytes) == 0 && rig_is_zero(rig->bytes), "not the old one");
 	for (unsigned i = 0; i < 200; i++) {
@@ -67,9 +67,9 @@ static void test_room(struct rig *rig)
 /* Memory that another client gives back is found, though the donors were last heard to be full. */
 static void test_other_client(struct rig *rig)
 {
-	const char *uris[] = { rig->donors[0].uri, rig->donors[1].uri };
+	const char *uris[] = {rig->donors[0].uri, rig->donors[1].uri};
 	struct far_config config = rig->config;
-	struct rig other = { .config = config };
+	struct rig other = {.config = config};
 	struct store *store;
 
 	config.donors = uris;

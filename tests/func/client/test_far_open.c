@@ -41,7 +41,7 @@ static bool log_says(const char *a, const char *b)
 /* far_open with these donors; true when it fails so, within the deadline, logging the donor and @hint. */
 static bool open_fails(const char *const *uris, unsigned count, const uint8_t *key, int error, const char *hint)
 {
-	struct far_config config = { .donors = uris, .donor_count = count, .key = key, .replicas = 1 };
+	struct far_config config = {.donors = uris, .donor_count = count, .key = key, .replicas = 1};
 	struct store *store;
 	uint64_t start = clock_now();
 	int status;
@@ -60,7 +60,7 @@ static bool open_fails(const char *const *uris, unsigned count, const uint8_t *k
 
 static bool query_fails(const char *uri, const uint8_t *key, int error, const char *hint)
 {
-	struct far_config config = { .key = key };
+	struct far_config config = {.key = key};
 	struct far_donor donor;
 	int status;
 
@@ -73,7 +73,7 @@ static bool query_fails(const char *uri, const uint8_t *key, int error, const ch
 
 static void test_nobody(const struct rig *rig)
 {
-	const char *uris[] = { rig->donors[0].uri, "tcp://127.0.0.1:1" };
+	const char *uris[] = {rig->donors[0].uri, "tcp://127.0.0.1:1"};
 
 	ok(open_fails(uris, 2, NULL, -ECONNREFUSED, "farpage-memserver running"), "nobody listens at the second");
 	ok(query_fails(uris[1], NULL, -ECONNREFUSED, "farpage-memserver running"), "a query says so too");
@@ -88,7 +88,7 @@ static void test_nobody(const struct rig *rig)
 
 static void test_silent(struct rig *rig)
 {
-	const char *uris[] = { rig->donors[0].uri };
+	const char *uris[] = {rig->donors[0].uri};
 
 	kill(rig->donors[0].pid, SIGSTOP);
 	ok(open_fails(uris, 1, NULL, -ETIMEDOUT, "in time"), "one that accepts and says nothing");
@@ -97,12 +97,12 @@ static void test_silent(struct rig *rig)
 
 static void test_key(const struct rig *rig, const char *key_path)
 {
-	const char *arguments[] = { "--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL };
-	uint8_t key[AUTH_KEY_SIZE], wrong[AUTH_KEY_SIZE] = { 1 };
+	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL};
+	uint8_t key[AUTH_KEY_SIZE], wrong[AUTH_KEY_SIZE] = {1};
 	const char *uris[1];
 	struct daemon locked;
 	struct far_donor figures;
-	struct far_config config = { .key = key };
+	struct far_config config = {.key = key};
 
 	unlink(key_path);
 	ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0, "a key is made");
@@ -112,7 +112,7 @@ static void test_key(const struct rig *rig, const char *key_path)
 	ok(open_fails(uris, 1, NULL, -EKEYREJECTED, "with --key"), "no key where one is needed");
 	config.fabric = FABRIC_CONFIG_DEFAULT;
 	ok(far_query(&config, locked.uri, &figures) == 0 && figures.donated == 16 << 20 && !figures.leased &&
-	           figures.slab_bytes == 1 << 20,
+	       figures.slab_bytes == 1 << 20,
 	   "the right key opens");
 	uris[0] = rig->donors[0].uri;
 	ok(open_fails(uris, 1, key, -EKEYREJECTED, "leave --key out"), "a key where none is needed");
@@ -146,10 +146,10 @@ static void *impostor_main(void *argument)
 
 static void impostor_start(struct impostor *impostor, const void *answer, size_t size)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t length = sizeof address;
 
-	*impostor = (struct impostor){ .answer = answer, .size = size };
+	*impostor = (struct impostor){.answer = answer, .size = size};
 	impostor->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (bind(impostor->fd, (struct sockaddr *)&address, length) < 0 || listen(impostor->fd, 1) < 0 ||
 	    getsockname(impostor->fd, (struct sockaddr *)&address, &length) < 0)
@@ -182,7 +182,7 @@ static void *rejecter_main(void *argument)
 	struct fabric_listener *listener;
 	struct fabric *fabric;
 	struct impostor *impostor = argument;
-	struct wire_reject reject = { .reason = WIRE_REASON_VERSION, .detail = 9 };
+	struct wire_reject reject = {.reason = WIRE_REASON_VERSION, .detail = 9};
 	uint8_t bytes[WIRE_REJECT_SIZE];
 	bool done = false;
 
@@ -211,7 +211,7 @@ static void *rejecter_main(void *argument)
 
 static void test_version(void)
 {
-	struct impostor impostor = { 0 };
+	struct impostor impostor = {0};
 	const char *uris[1];
 
 	pthread_create(&impostor.thread, NULL, rejecter_main, &impostor);
@@ -225,8 +225,8 @@ static void test_version(void)
 
 static void test_slabs_differ(const struct rig *rig)
 {
-	const char *arguments[] = { "--donate", "16M", "--slab", "2M", "--reserve", "1M", NULL };
-	const char *uris[2] = { rig->donors[0].uri };
+	const char *arguments[] = {"--donate", "16M", "--slab", "2M", "--reserve", "1M", NULL};
+	const char *uris[2] = {rig->donors[0].uri};
 	struct daemon other;
 
 	daemon_start(&other, arguments);

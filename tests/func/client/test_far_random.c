@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #define THREADS 2u
-#define PAGES 4096u  /* of each thread: eight slabs, the border in the middle of one */
+#define PAGES 4096u /* of each thread: eight slabs, the border in the middle of one */
 #define DEPTH 24u
 #define RUN 24u
 #define REQUESTS 20000u
@@ -20,7 +20,7 @@ struct worker {
 	struct store_queue *queue;
 	uint64_t seed, first;
 	pthread_t thread;
-	uint32_t versions[PAGES];    /* 0: zero */
+	uint32_t versions[PAGES]; /* 0: zero */
 	bool busy[PAGES];
 	struct {
 		struct store_io io;
@@ -50,13 +50,13 @@ static void slot_start(struct worker *worker, struct random_state *random, unsig
 
 	if (!range_take(worker, page, count))
 		return;
-	*io = (struct store_io){ .op = kind < 5 ? STORE_READ : STORE_WRITE,
-		                 .count = count,
-		                 .page = worker->first + page,
-		                 .data = worker->rig->bytes +
-		                         ((worker->first / PAGES * DEPTH + index) * RUN) * STORE_PAGE,
-		                 .buffer = worker->rig->buffer,
-		                 .cookie = index };
+	*io =
+	    (struct store_io){.op = kind < 5 ? STORE_READ : STORE_WRITE,
+			      .count = count,
+			      .page = worker->first + page,
+			      .data = worker->rig->bytes + ((worker->first / PAGES * DEPTH + index) * RUN) * STORE_PAGE,
+			      .buffer = worker->rig->buffer,
+			      .cookie = index};
 	if (kind == 9) {
 		store_discard(worker->rig->store, io->page, count);
 		memset(worker->versions + page, 0, count * sizeof *worker->versions);

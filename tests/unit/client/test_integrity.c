@@ -1,0 +1,178 @@
+/* integrity: what is the same, what is zero, what is lost, and that it costs memory only where it is used. */
+#include "client/integrity.h"
+#include "common/random.h"
+#include "farpage/store.h"
+#include "tests/tap.h"
+
+#include <sys/mman.h>
+
+#define PAGES 1024u
+
+static uint64_t page_a[STORE_PAGE / 8], page_b[STORE_PAGE / 8], zeroes[STORE_PAGE / 8];
+
+static void fill(uint64_t *page, uint64_t seed)
+{
+	struct random_state random;
+
+	random_seed(&random, seed);
+	for (unsigned i = 0; i < STORE_PAGE / 8; i++)
+		page[i] = random_next(&random);
+}
+
+static void test_life(struct integrity *integrity)
+{
+	ok(integrity_kind(integrity, 5) == INTEGRITY_IS_ZERO, "a page begins as zero");
+	integrity_prepare(integrity, 5, page_a);
+	ok(integrity_kind(integrity, 5) == INTEGRITY_IS_ZERO, "a write under way does not count");
+	ok(integrity_commit(integrity, 5, 1) == 0, "its end does; it was not live before");
+	ok(integrity_kind(integrity, 5) == INTEGRITY_IS_LIVE && integrity_check(integrity, 5, page_a), "it is live");
+	ok(!integrity_check(integrity, 5, page_b), "other contents are not its own");
+	integrity_prepare(integrity, 5, page_b);
+	ok(integrity_commit(integrity, 5, 1) == 1, "a second write finds it live");
+	ok(integrity_check(integrity, 5, page_b) && !integrity_check(integrity, 5, page_a), "and replaces the first");
+	ok(integrity_forget(integrity, 4, 3) == 1 && integrity_kind(integrity, 5) == INTEGRITY_IS_ZERO,
+	   "forgotten, it is zero");
+	ok(integrity_forget(integrity, 4, 3) == 0, "but only once");
+}
+
+static void test_bits(struct integrity *integrity)
+{
+	unsigned missed = 0;
+
+	integrity_prepare(integrity, 9, page_a);
+	integrity_commit(integrity, 9, 1);
+	for (unsigned bit = 0; bit < STORE_PAGE * 8; bit += 7) {
+		page_a[bit / 64] ^= UINT64_C(1) << bit % 64;
+		missed += integrity_check(integrity, 9, page_a);
+		page_a[bit / 64] ^= UINT64_C(1) << bit % 64;
+	}
+	ok(!missed, "every single bit that flips is noticed");
+	ok(integrity_check(integrity, 9, page_a), "and none that does not");
+}
+
+/* The same contents have another sum on another page, in another generation, in another store. */
+static void test_bound(struct integrity *integrity)
+{
+	struct integrity other;
+	uint64_t first, again;
+
+	integrity_prepare(integrity, 20, page_a);
+	integrity_prepare(integrity, 21, page_a);
+	ok(integrity->sums[20] != integrity->sums[21], "sums of two pages differ");
+	first = integrity->sums[20];
+	integrity_commit(integrity, 20, 1);
+	integrity_prepare(integrity, 20, page_a);
+	again = integrity->sums[20];
+	ok(first != again, "sums of two writes differ");
+	integrity_open(&other, PAGES);
+	integrity_prepare(&other, 20, page_a);
+	ok(other.sums[20] != first, "sums of two stores differ");
+	integrity_close(&other);
+}
+
+static void test_lost(struct integrity *integrity)
+{
+	integrity_forget(integrity, 0, PAGES);
+	for (unsigned i = 100; i < 110; i++) {
+		integrity_prepare(integrity, i, page_a);
+		integrity_commit(integrity, i, 1);
+	}
+	ok(integrity_lose(integrity, 90, 15) == 5, "what is live is lost");
+	ok(integrity_kind(integrity, 99) == INTEGRITY_IS_ZERO && integrity_kind(integrity, 104) == INTEGRITY_IS_LOST &&
+	       integrity_kind(integrity, 105) == INTEGRITY_IS_LIVE,
+	   "what was zero stays zero, what was not meant stays");
+	ok(integrity_lose(integrity, 90, 15) == 0, "nothing is lost twice");
+	ok(integrity_run(integrity, 90, 100) == 10 && integrity_run(integrity, 100, 100) == 5 &&
+	       integrity_run(integrity, 105, 3) == 3,
+	   "runs of a kind end where they should");
+	ok(!integrity_check(integrity, 101, page_a) && !integrity_same(integrity, 101, page_a) &&
+	       !integrity_same(integrity, 101, zeroes),
+	   "a lost page is like nothing");
+	integrity_prepare(integrity, 101, page_b);
+	ok(integrity_commit(integrity, 101, 1) == 0 && integrity_check(integrity, 101, page_b),
+	   "written again it is live again");
+	ok(integrity_forget(integrity, 102, 1) == 0 && integrity_kind(integrity, 102) == INTEGRITY_IS_ZERO,
+	   "forgotten it is zero again, and was not live");
+}
+
+static void test_wrap(struct integrity *integrity)
+{
+	integrity->generations[7] = INTEGRITY_LOST - 1;
+	integrity_prepare(integrity, 7, page_a);
+	ok(integrity_commit(integrity, 7, 1) == 1 && integrity_kind(integrity, 7) == INTEGRITY_IS_LIVE &&
+	       integrity_check(integrity, 7, page_a),
+	   "generations come round without meaning something else");
+}
+
+static void test_same(struct integrity *integrity)
+{
+	integrity_forget(integrity, 0, PAGES);
+	ok(integrity_same(integrity, 3, zeroes) && !integrity_same(integrity, 3, page_a), "same as zero");
+	integrity_prepare(integrity, 3, page_a);
+	integrity_commit(integrity, 3, 1);
+	ok(integrity_same(integrity, 3, page_a) && !integrity_same(integrity, 3, zeroes), "same as written");
+	integrity_prepare(integrity, 3, zeroes);
+	integrity_commit(integrity, 3, 1);
+	ok(integrity_same(integrity, 3, zeroes), "same as zeroes that were written");
+}
+
+static void test_zero(void)
+{
+	unsigned wrong = 0;
+
+	ok(integrity_is_zero(zeroes), "zero is zero");
+	for (unsigned i = 0; i < STORE_PAGE; i++) {
+		((uint8_t *)zeroes)[i] = 1;
+		wrong += integrity_is_zero(zeroes);
+		((uint8_t *)zeroes)[i] = 0;
+	}
+	ok(!wrong, "one byte that is not, wherever, makes it something else");
+}
+
+static uint64_t resident(void *base, uint64_t length)
+{
+	static unsigned char there[1 << 20];
+	uint64_t count = 0;
+
+	if (mincore(base, length, there) < 0)
+		return UINT64_MAX;
+	for (uint64_t i = 0; i < length / 4096; i++)
+		count += there[i] & 1;
+	return count;
+}
+
+static void test_memory(void)
+{
+	struct integrity integrity;
+	uint64_t pages = UINT64_C(1) << 28; /* 1 TiB */
+
+	ok(integrity_open(&integrity, pages) == 0, "a terabyte's worth is opened");
+	integrity_prepare(&integrity, pages - 1, page_a);
+	integrity_commit(&integrity, pages - 1, 1);
+	integrity_prepare(&integrity, 0, page_a);
+	integrity_commit(&integrity, 0, 1);
+	ok(resident(integrity.generations, pages * 4) == 2 && resident(integrity.sums, pages * 8) == 2,
+	   "two pages written cost four");
+	integrity_close(&integrity);
+	integrity_close(&integrity);
+	ok(!integrity.generations, "closing twice does no harm");
+}
+
+int main(void)
+{
+	struct integrity integrity;
+
+	fill(page_a, 1);
+	fill(page_b, 2);
+	ok(integrity_open(&integrity, PAGES) == 0, "open");
+	test_life(&integrity);
+	test_bits(&integrity);
+	test_bound(&integrity);
+	test_lost(&integrity);
+	test_wrap(&integrity);
+	test_same(&integrity);
+	test_zero();
+	test_memory();
+	integrity_close(&integrity);
+	return tap_done();
+}

@@ -1,0 +1,391 @@
+/* leases: single events, then seeded histories with donors that grant, deny, are slow, and die. */
+#include "client/leases.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+
+#define CHUNKS 40u
+#define CHUNK_PAGES 4u
+#define SLAB (CHUNK_PAGES * 4096u)
+#define TIMEOUT 1000u
+#define IDLE 100u
+
+struct world {
+	struct chunk_table table;
+	struct integrity integrity;
+	struct leases leases;
+};
+
+static void world_open(struct world *world, unsigned donors, unsigned replicas, uint64_t seed)
+{
+	struct leases_config config = {
+	    .donor_count = donors, .slab_bytes = SLAB, .timeout_ns = TIMEOUT, .idle_ns = IDLE, .seed = seed};
+
+	chunk_table_open(&world->table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, replicas);
+	integrity_open(&world->integrity, CHUNKS * CHUNK_PAGES);
+	leases_init(&world->leases, &config, &world->table, &world->integrity);
+}
+
+static void world_close(struct world *world)
+{
+	chunk_table_close(&world->table);
+	integrity_close(&world->integrity);
+}
+
+/* The next action that is not a wake-up; false: none. */
+static bool next(struct world *world, struct leases_action *action)
+{
+	while (leases_next(&world->leases, action))
+		if (action->kind != LEASES_WAKE)
+			return true;
+	return false;
+}
+
+static bool want(struct world *world, uint64_t chunk, uint64_t now)
+{
+	struct chunk_view view;
+	bool asked = chunk_hold(&world->table, chunk, 1, &view) == CHUNK_ASKED;
+
+	leases_scan(&world->leases, now);
+	return asked;
+}
+
+static void test_grant(void)
+{
+	struct chunk_slot slot = {.address = 7, .rkey = 8, .slab = 9};
+	struct leases_action action;
+	struct chunk_view view;
+	struct world world;
+
+	world_open(&world, 2, 1, 1);
+	leases_donor_heard(&world.leases, 0, 0);
+	leases_donor_heard(&world.leases, 1, 10 * SLAB);
+	ok(want(&world, 3, 0) && next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
+	   "the donor with room is asked");
+	ok(!next(&world, &action) && leases_due(&world.leases) == TIMEOUT, "only that");
+	leases_granted(&world.leases, 1, world.leases.request, &slot, 5);
+	ok(chunk_hold(&world.table, 3, 1, &view) == CHUNK_HELD && view.slots[0].address == 7 &&
+	       view.slots[0].donor == 1 && world.leases.donors[1].held == 1,
+	   "the chunk has its slab");
+	chunk_drop(&world.table, 3, view.epoch, 1);
+	leases_scan(&world.leases, 10);
+	next(&world, &action);
+	leases_tick(&world.leases, 10 + IDLE - 1);
+	ok(!next(&world, &action) && leases_due(&world.leases) == 10 + IDLE, "emptied, it keeps it a little");
+	leases_tick(&world.leases, 10 + IDLE);
+	ok(next(&world, &action) && action.kind == LEASES_RELEASE && action.donor == 1 && action.slab == 9 &&
+	       chunk_state(&world.table, 3) == CHUNK_NONE,
+	   "then it goes back");
+	leases_released(&world.leases, 1);
+	ok(leases_due(&world.leases) == UINT64_MAX && !world.leases.donors[1].held, "and all is as before");
+	world_close(&world);
+}
+
+static void test_denials(void)
+{
+	struct leases_action action;
+	struct world world;
+	uint64_t asked = 0;
+
+	world_open(&world, 3, 1, 1);
+	for (unsigned i = 0; i < 3; i++)
+		leases_donor_heard(&world.leases, i, 0);
+	want(&world, 3, 0);
+	while (next(&world, &action) && action.kind == LEASES_ASK) {
+		asked += UINT64_C(1) << 8 * action.donor;
+		leases_denied(&world.leases, action.donor, action.request, 1);
+	}
+	ok(asked == 0x010101, "each donor is asked once, also those thought to be full");
+	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ENOSPC, "then it is denied");
+	world_close(&world);
+}
+
+static void test_timeout(void)
+{
+	struct chunk_slot slot = {.slab = 9};
+	struct leases_action action;
+	struct world world;
+
+	world_open(&world, 1, 1, 1);
+	leases_donor_heard(&world.leases, 0, SLAB);
+	want(&world, 3, 0);
+	next(&world, &action);
+	leases_tick(&world.leases, TIMEOUT);
+	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ETIMEDOUT,
+	   "a donor that does not answer does not hold a chunk up for ever");
+	leases_granted(&world.leases, 0, action.request, &slot, TIMEOUT + 1);
+	ok(next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 9, "a late grant goes back");
+	world_close(&world);
+}
+
+static void test_idle_taken(void)
+{
+	struct chunk_slot slot = {.address = 1, .slab = 9};
+	struct leases_action action;
+	struct chunk_view view;
+	struct world world;
+
+	world_open(&world, 1, 1, 1);
+	leases_donor_heard(&world.leases, 0, SLAB);
+	want(&world, 3, 0);
+	next(&world, &action);
+	leases_granted(&world.leases, 0, action.request, &slot, 1);
+	leases_donor_heard(&world.leases, 0, 0);
+	chunk_hold(&world.table, 3, 1, &view);
+	chunk_drop(&world.table, 3, view.epoch, 1);
+	leases_scan(&world.leases, 2);
+	want(&world, 4, 3);
+	ok(!next(&world, &action) && chunk_hold(&world.table, 4, 1, &view) == CHUNK_HELD &&
+	       view.slots[0].address == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
+	   "with no room elsewhere an idle chunk's slab serves another");
+	world_close(&world);
+}
+
+static void test_lost(void)
+{
+	struct chunk_slot slot = {.slab = 9};
+	static const uint8_t data[4096] = {1};
+	struct leases_action action;
+	struct chunk_view view;
+	struct world world;
+
+	world_open(&world, 2, 1, 1);
+	leases_donor_heard(&world.leases, 0, SLAB * 9);
+	want(&world, 3, 0);
+	next(&world, &action);
+	leases_granted(&world.leases, 0, action.request, &slot, 1);
+	chunk_hold(&world.table, 3, 2, &view);
+	for (uint64_t page = 12; page < 14; page++) {
+		integrity_prepare(&world.integrity, page, data);
+		integrity_commit(&world.integrity, page, 1);
+	}
+	want(&world, 4, 2);
+	next(&world, &action);
+	leases_donor_heard(&world.leases, 1, SLAB);
+	ok(leases_donor_lost(&world.leases, 0, 3) == 2, "a dead donor takes two pages with it");
+	ok(integrity_kind(&world.integrity, 12) == INTEGRITY_IS_LOST && chunk_state(&world.table, 3) == CHUNK_NONE,
+	   "they are lost, their chunk has nothing");
+	ok(next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
+	   "what was asked of it is asked of another");
+	ok(leases_donor_lost(&world.leases, 1, 4) == 0 && chunk_state(&world.table, 4) == CHUNK_NONE &&
+	       world.table.chunks[4].denial == -ENOSPC,
+	   "the last donor gone: denied");
+	world_close(&world);
+}
+
+/* --- Histories ------------------------------------------------------------------------------------------------ */
+
+#define DONORS 4u
+#define STEPS 3000u
+#define MAIL 256u
+
+/* A donor as the planner sees it: messages in order, so many slabs. */
+struct model_donor {
+	bool dead;
+	unsigned slabs, free;
+	bool out[1 << 16]; /* slabs lent, by name */
+	uint64_t next_slab;
+	struct leases_action mail[MAIL];
+	unsigned head, tail;
+};
+
+struct model {
+	struct world world;
+	struct random_state random;
+	struct model_donor donors[DONORS];
+	unsigned replicas;
+	uint64_t now;
+	unsigned held[CHUNKS]; /* pages a queue holds, in this epoch */
+	uint32_t epochs[CHUNKS];
+	unsigned wrong;
+};
+
+static void model_collect(struct model *model)
+{
+	struct leases_action action;
+
+	while (next(&model->world, &action)) {
+		struct model_donor *donor = &model->donors[action.donor];
+
+		model->wrong += donor->dead;
+		model->wrong += donor->tail - donor->head >= MAIL;
+		donor->mail[donor->tail++ % MAIL] = action;
+	}
+}
+
+static void model_answer(struct model *model, unsigned index)
+{
+	struct model_donor *donor = &model->donors[index];
+	struct leases *leases = &model->world.leases;
+	struct leases_action action;
+
+	if (donor->dead || donor->head == donor->tail)
+		return;
+	action = donor->mail[donor->head++ % MAIL];
+	if (action.kind == LEASES_RELEASE) {
+		model->wrong += !donor->out[action.slab];
+		donor->out[action.slab] = false;
+		donor->free++;
+		leases_donor_heard(leases, index, donor->free * (uint64_t)SLAB);
+		leases_released(leases, index);
+	} else if (donor->free) {
+		struct chunk_slot slot = {.address = donor->next_slab << 20, .rkey = index, .slab = donor->next_slab};
+
+		donor->out[donor->next_slab++] = true;
+		donor->free--;
+		leases_donor_heard(leases, index, donor->free * (uint64_t)SLAB);
+		leases_granted(leases, index, action.request, &slot, model->now);
+	} else {
+		leases_donor_heard(leases, index, 0);
+		leases_denied(leases, index, action.request, model->now);
+	}
+}
+
+/* A chunk that is READY lies on different donors, on slabs that are lent. */
+static void model_check_chunk(struct model *model, uint64_t index)
+{
+	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	uint64_t donors = 0;
+
+	if (chunk_state(&model->world.table, index) != CHUNK_READY)
+		return;
+	chunk_slots(&model->world.table, index, slots);
+	for (unsigned i = 0; i < model->replicas; i++) {
+		model->wrong += donors >> slots[i].donor & 1;
+		donors |= UINT64_C(1) << slots[i].donor;
+		if (!model->donors[slots[i].donor].dead)
+			model->wrong += !model->donors[slots[i].donor].out[slots[i].slab];
+	}
+}
+
+static void model_queue(struct model *model)
+{
+	uint64_t index = random_below(&model->random, CHUNKS);
+	struct chunk_table *table = &model->world.table;
+	struct chunk_view view;
+	uint32_t epoch;
+
+	if (!chunk_epoch(table, index, &epoch) || epoch != model->epochs[index])
+		model->held[index] = 0;
+	if (model->held[index] && random_below(&model->random, 2)) {
+		chunk_drop(table, index, model->epochs[index], model->held[index]);
+		model->held[index] = 0;
+		return;
+	}
+	if (model->held[index] < CHUNK_PAGES && chunk_hold(table, index, 1, &view) == CHUNK_HELD) {
+		model->held[index]++;
+		model->epochs[index] = view.epoch;
+		model_check_chunk(model, index);
+	}
+}
+
+static void model_kill(struct model *model, unsigned index)
+{
+	model_collect(model); /* what was meant for it goes down with it */
+	if (model->donors[index].dead)
+		return;
+	model->donors[index].dead = true;
+	leases_donor_lost(&model->world.leases, index, model->now);
+}
+
+static void model_step(struct model *model)
+{
+	switch (random_below(&model->random, 8)) {
+	case 0:
+	case 1:
+	case 2:
+		model_queue(model);
+		break;
+	case 3:
+	case 4:
+		leases_scan(&model->world.leases, model->now);
+		break;
+	case 5:
+		model->now += random_below(&model->random, 40);
+		leases_tick(&model->world.leases, model->now);
+		break;
+	default:
+		model_answer(model, (unsigned)random_below(&model->random, DONORS));
+		break;
+	}
+	if (random_below(&model->random, 3000) == 0)
+		model_kill(model, (unsigned)random_below(&model->random, DONORS));
+	model_collect(model);
+}
+
+/* Nobody wants anything any more: everything is answered, then given back. */
+static void model_wind_down(struct model *model)
+{
+	for (uint64_t i = 0; i < CHUNKS; i++) {
+		uint32_t epoch;
+
+		if (chunk_epoch(&model->world.table, i, &epoch) && epoch == model->epochs[i] && model->held[i])
+			chunk_drop(&model->world.table, i, epoch, model->held[i]);
+	}
+	for (unsigned i = 0; i < 200; i++) {
+		/* A chunk that was wanted and then granted comes with nobody in it: a queue looks in and leaves. */
+		for (uint64_t j = 0; j < CHUNKS; j++) {
+			struct chunk_view view;
+
+			if (i < 100 && chunk_state(&model->world.table, j) == CHUNK_READY &&
+			    chunk_hold(&model->world.table, j, 1, &view) == CHUNK_HELD)
+				chunk_drop(&model->world.table, j, view.epoch, 1);
+		}
+		model->now += IDLE;
+		leases_scan(&model->world.leases, model->now);
+		leases_tick(&model->world.leases, model->now);
+		model_collect(model);
+		for (unsigned j = 0; j < DONORS; j++)
+			model_answer(model, j);
+		model_collect(model);
+	}
+}
+
+static bool history(uint64_t seed, unsigned replicas)
+{
+	static struct model model;
+	bool good = true;
+
+	memset(&model, 0, sizeof model);
+	random_seed(&model.random, seed);
+	model.replicas = replicas;
+	world_open(&model.world, DONORS, replicas, seed);
+	for (unsigned i = 0; i < DONORS; i++) {
+		model.donors[i].slabs = model.donors[i].free = (unsigned)random_below(&model.random, 20);
+		leases_donor_heard(&model.world.leases, i, model.donors[i].free * (uint64_t)SLAB);
+	}
+	for (unsigned i = 0; i < STEPS; i++)
+		model_step(&model);
+	model_wind_down(&model);
+	for (unsigned i = 0; i < DONORS; i++) {
+		const struct leases_donor *known = &model.world.leases.donors[i];
+
+		if (model.donors[i].dead)
+			continue;
+		good &=
+		    model.donors[i].free == model.donors[i].slabs && !known->held && !known->waiting && !known->asked;
+	}
+	for (uint64_t i = 0; i < CHUNKS; i++)
+		good &= chunk_state(&model.world.table, i) == CHUNK_NONE;
+	if (!good || model.wrong)
+		printf("# seed %llu, replicas %u: wrong %u\n", (unsigned long long)seed, replicas, model.wrong);
+	world_close(&model.world);
+	return good && !model.wrong;
+}
+
+int main(void)
+{
+	test_grant();
+	test_denials();
+	test_timeout();
+	test_idle_taken();
+	test_lost();
+	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
+		unsigned bad = 0;
+
+		for (uint64_t seed = 0; seed < 200; seed++)
+			bad += !history(seed, replicas);
+		ok(!bad, "%u replicas: 200 histories, and every slab comes home", replicas);
+	}
+	return tap_done();
+}
