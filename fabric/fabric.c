@@ -341,8 +341,7 @@ static void watches_poll(struct fabric *fabric, struct backend_events *out)
 {
 	struct fabric_watch *watch;
 
-	TAILQ_FOREACH(watch, &fabric->watches, link)
-	{
+	TAILQ_FOREACH(watch, &fabric->watches, link) {
 		if (!watch->ready || backend_events_full(out))
 			continue;
 		watch->ready = false;
@@ -499,8 +498,7 @@ void fabric_unwatch(struct fabric *fabric, int fd)
 {
 	struct fabric_watch *watch;
 
-	TAILQ_FOREACH(watch, &fabric->watches, link)
-	{
+	TAILQ_FOREACH(watch, &fabric->watches, link) {
 		if (watch->source.fd != fd)
 			continue;
 		TAILQ_REMOVE(&fabric->watches, watch, link);

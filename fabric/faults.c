@@ -446,8 +446,7 @@ bool faults_poll(struct faults *faults, struct backend_events *out)
 	uint64_t now = clock_now();
 
 	faults->ready = false;
-	TAILQ_FOREACH(conn, &faults->conns, link)
-	{
+	TAILQ_FOREACH(conn, &faults->conns, link) {
 		while (conn_due(conn) <= now) {
 			if (backend_events_full(out)) {
 				faults->ready = true;
@@ -471,8 +470,8 @@ uint64_t faults_deadline(const struct faults *faults)
 	uint64_t deadline = BACKEND_NEVER;
 
 	TAILQ_FOREACH(conn, &faults->conns, link)
-	if (conn_due(conn) < deadline)
-		deadline = conn_due(conn);
+		if (conn_due(conn) < deadline)
+			deadline = conn_due(conn);
 	return deadline;
 }
 

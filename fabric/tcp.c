@@ -392,11 +392,11 @@ static uint64_t tcp_deadline(const void *state)
 	uint64_t deadline = BACKEND_NEVER;
 
 	TAILQ_FOREACH(conn, &tcp->conns, link)
-	if (conn_deadline(conn) < deadline)
-		deadline = conn_deadline(conn);
+		if (conn_deadline(conn) < deadline)
+			deadline = conn_deadline(conn);
 	TAILQ_FOREACH(listener, &tcp->listeners, link)
-	if (listener->retry_at < deadline)
-		deadline = listener->retry_at;
+		if (listener->retry_at < deadline)
+			deadline = listener->retry_at;
 	return deadline;
 }
 
@@ -418,8 +418,7 @@ static void tcp_expire(void *state, uint64_t now)
 			tcp_end(conn, -ETIMEDOUT, -ETIMEDOUT);
 		}
 	}
-	TAILQ_FOREACH(listener, &tcp->listeners, link)
-	{
+	TAILQ_FOREACH(listener, &tcp->listeners, link) {
 		if (listener->retry_at > now)
 			continue;
 		listener->retry_at = BACKEND_NEVER;

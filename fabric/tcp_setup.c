@@ -421,8 +421,7 @@ void tcp_listeners_poll(struct tcp *tcp, uint64_t now)
 	struct tcp_listener *listener;
 
 	tcp->listeners_ready = false;
-	TAILQ_FOREACH(listener, &tcp->listeners, link)
-	{
+	TAILQ_FOREACH(listener, &tcp->listeners, link) {
 		if (listener->ready)
 			listener_poll(listener, now);
 		tcp->listeners_ready |= listener->ready;
@@ -479,12 +478,14 @@ void tcp_reject(struct fabric_conn *base, const void *private_data, size_t priva
 
 bool tcp_setup_step(struct tcp_conn *conn)
 {
-	switch (conn->state) {
-	case TCP_STATE_CONNECTING:
-		return connect_step(conn);
-	case TCP_STATE_GREETING:
-		return greeting_step(conn);
-	default:
+	bool moved = false;
+
+	/* The poller may have told of the answer together with the connection. */
+	if (conn->state == TCP_STATE_CONNECTING)
+		moved = connect_step(conn);
+	if (conn->state == TCP_STATE_GREETING)
+		return greeting_step(conn) || moved;
+	if (conn->state == TCP_STATE_ARRIVING)
 		return arriving_step(conn);
-	}
+	return moved;
 }

@@ -3,9 +3,10 @@
  *
  * Each row is one run with donors in forked processes pinned on CPU 1 and the client pinned on CPU 0; the floor is
  * plain send() and recv() of as many bytes, both ends spinning, in the same run. Only ratios of one run mean anything.
+ *
+ *     bench_fabric [MILLISECONDS [TEXT]]    each row for that long; only rows whose name contains TEXT, and the floor
  */
 #include "common/clock.h"
-#include "common/histogram.h"
 #include "farpage/fabric.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,8 +27,23 @@
 #define MEMORY (64ul << 20)
 #define FLOOR_REQUEST 24u
 #define DEPTH_MAX 64u
+#define SAMPLES_MAX (1u << 20)
+
+/* Latencies of one row, ns. */
+struct samples {
+	unsigned count;
+	uint32_t ns[SAMPLES_MAX];
+};
+static struct samples samples;
+
+static void sample(uint64_t ns)
+{
+	if (samples.count < SAMPLES_MAX)
+		samples.ns[samples.count++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
 
 static unsigned milliseconds = 1000; /* of each row */
+static const char *only = "";        /* rows whose name has this in it */
 
 #define must(condition)                                                                                                \
 	do {                                                                                                           \
@@ -118,7 +134,7 @@ static void floor_serve(int listener)
 	}
 }
 
-static void floor_run(struct histogram *histogram)
+static void floor_run(void)
 {
 	const int one = 1;
 	struct sockaddr_in address;
@@ -141,7 +157,7 @@ static void floor_run(struct histogram *histogram)
 		must(send(fd, request, sizeof request, MSG_NOSIGNAL) == (ssize_t)sizeof request);
 		receive_spinning(fd, answer, sizeof answer);
 		now = clock_now();
-		histogram_record(histogram, now - before);
+		sample(now - before);
 	}
 	close(fd);
 	close(listener);
@@ -254,7 +270,7 @@ static struct fabric_op op_random(const struct client *client, const struct dono
 }
 
 /* One operation at a time, on the donors in turn. */
-static void latency_run(struct client *client, enum fabric_op_kind kind, struct histogram *histogram)
+static void latency_run(struct client *client, enum fabric_op_kind kind)
 {
 	uint64_t now = clock_now(), end = now + milliseconds * 1000000ull;
 	unsigned turn = 0;
@@ -267,7 +283,7 @@ static void latency_run(struct client *client, enum fabric_op_kind kind, struct 
 		must(fabric_post(donor->conn, &op, 1) == 1);
 		must(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind == FABRIC_DONE &&
 		     event.status == 0);
-		histogram_record(histogram, clock_now() - now);
+		sample(clock_now() - now);
 		now = clock_now();
 	}
 }
@@ -307,11 +323,22 @@ static double throughput_run(struct client *client, enum fabric_op_kind kind, un
 
 static double floor_p50;
 
-static void latency_print(const char *name, const struct histogram *histogram)
+static int sample_compare(const void *a, const void *b)
 {
-	double p50 = (double)histogram_quantile(histogram, 500) / 1000,
-	       p99 = (double)histogram_quantile(histogram, 990) / 1000;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
+	return (x > y) - (x < y);
+}
+
+static void latency_print(const char *name)
+{
+	double p50, p99;
+
+	must(samples.count);
+	qsort(samples.ns, samples.count, sizeof *samples.ns, sample_compare);
+	p50 = samples.ns[samples.count / 2] / 1000.0;
+	p99 = samples.ns[samples.count / 100 * 99] / 1000.0;
+	samples.count = 0;
 	if (floor_p50 == 0)
 		floor_p50 = p50;
 	printf("%-52s %8.2f %8.2f %7.2f\n", name, p50, p99, p50 / floor_p50);
@@ -320,15 +347,15 @@ static void latency_print(const char *name, const struct histogram *histogram)
 static void latency_row(const char *name, enum fabric_op_kind kind, unsigned donors, int donor_cpu, unsigned spin_us)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
-	struct histogram *histogram = calloc(1, sizeof *histogram);
 	struct client client = {0};
 
+	if (!strstr(name, only))
+		return;
 	config.spin_us = spin_us;
 	client_start(&client, donors, donor_cpu, &config);
-	latency_run(&client, kind, histogram);
+	latency_run(&client, kind);
 	client_stop(&client);
-	latency_print(name, histogram);
-	free(histogram);
+	latency_print(name);
 }
 
 static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned depth, unsigned spin_us)
@@ -337,6 +364,8 @@ static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned 
 	struct client client = {0};
 	double rate;
 
+	if (!strstr(name, only))
+		return;
 	config.spin_us = spin_us;
 	client_start(&client, 1, 1, &config);
 	rate = throughput_run(&client, kind, depth);
@@ -346,15 +375,14 @@ static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned 
 
 int main(int argc, char **argv)
 {
-	struct histogram *histogram = calloc(1, sizeof *histogram);
-
 	if (argc > 1)
 		milliseconds = (unsigned)atoi(argv[1]);
+	if (argc > 2)
+		only = argv[2];
 	pin(0);
 	printf("%-52s %8s %8s %7s\n", "4 KiB over loopback", "p50 us", "p99 us", "ratio");
-	floor_run(histogram);
-	latency_print("bare sockets, both spin (the floor)", histogram);
-	free(histogram);
+	floor_run();
+	latency_print("bare sockets, both spin (the floor)");
 	latency_row("fabric read, both spin", FABRIC_READ, 1, 1, 50);
 	latency_row("fabric write, both spin", FABRIC_WRITE, 1, 1, 50);
 	latency_row("fabric read, two donors on one CPU, in turn", FABRIC_READ, 2, 1, 50);

@@ -1,0 +1,213 @@
+/* Reads, writes and messages between two good sides. */
+#include "tests/unit/fabric/pair.h"
+
+static void test_read_write(void)
+{
+	struct pair pair;
+	struct fabric_op op;
+
+	pair_open(&pair, NULL);
+	ok(pair_connect(&pair), "both sides are established");
+	ok(strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0, "the peer is named as it was given");
+	ok(fabric_conn_user(pair.client.conn) == &pair.client && fabric_conn_user(pair.donor.conn) == &pair.donor,
+	   "each side has its user pointer");
+
+	fill(pair.client.memory, 4096, 1);
+	op = pair_op(&pair, FABRIC_WRITE, 0, 4096, 77);
+	ok(fabric_post(pair.client.conn, &op, 1) == 1, "a write is taken");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "and answered");
+	ok(side_seen(&pair.client, FABRIC_DONE, 0)->cookie == 77 &&
+	       side_seen(&pair.client, FABRIC_DONE, 0)->status == 0,
+	   "with its cookie and success");
+	ok(memcmp(pair.client.memory, pair.donor.memory, 4096) == 0, "the bytes are in the donor's memory");
+
+	fill(pair.donor.memory + 8192, 4096, 2);
+	op = pair_op(&pair, FABRIC_READ, 8192, 4096, 78);
+	fabric_post(pair.client.conn, &op, 1);
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 2), "a read is answered");
+	ok(memcmp(pair.client.memory + 8192, pair.donor.memory + 8192, 4096) == 0, "with the donor's bytes");
+	ok(side_count(&pair.donor, FABRIC_DONE) == 0, "the donor's program took no part");
+	pair_close(&pair);
+}
+
+static void test_sizes(void)
+{
+	static const uint32_t sizes[] = {1, 23, 24, 25, 4095, 65536, 262143, 262144, 300001, FABRIC_OP_MAX};
+	struct pair pair;
+	bool good = true;
+
+	pair_open(&pair, NULL);
+	pair_connect(&pair);
+	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct fabric_op write = pair_op(&pair, FABRIC_WRITE, 100, sizes[i], 0), read = write;
+
+		/* Out to the donor and back to another place, one right behind the other. */
+		fill(pair.client.memory + 100, sizes[i], sizes[i]);
+		fabric_post(pair.client.conn, &write, 1);
+		good = good && pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 2 * i + 1);
+		read.kind = FABRIC_READ;
+		read.local = pair.client.memory + (4 << 20) + 1;
+		fabric_post(pair.client.conn, &read, 1);
+		good = good && pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 2 * i + 2);
+		good = good && memcmp(write.local, read.local, sizes[i]) == 0;
+	}
+	ok(good, "1 byte to 1 MiB, at odd addresses, go there and come back the same");
+	pair_close(&pair);
+}
+
+static void test_depth(unsigned max)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct pair pair;
+	struct fabric_op ops[100];
+	bool order = true, same = true;
+	unsigned posted = 0;
+
+	config.depth = 64;
+	pair_open(&pair, &config);
+	pair.client.max = max;
+	pair_connect(&pair);
+	fill(pair.donor.memory, PAIR_MEMORY, 3);
+	for (unsigned i = 0; i < 100; i++)
+		ops[i] = pair_op(&pair, i % 3 == 2 ? FABRIC_WRITE : FABRIC_READ, i * 65536, i % 5 ? 4096 : 65536, i);
+	for (unsigned i = 2; i < 100; i += 3)
+		fill(ops[i].local, ops[i].length, i);
+	ok(fabric_room(pair.client.conn) == 64, "an idle connection has room for its depth");
+	ok(fabric_post(pair.client.conn, ops, 100) == 64, "no more than the depth is taken");
+	ok(fabric_room(pair.client.conn) == 0 && fabric_post(pair.client.conn, ops, 1) == 0, "a full one takes none");
+	posted = 64;
+	ok(pump_until(&pair, ({
+		   if (posted < 100)
+			   posted += (unsigned)fabric_post(pair.client.conn, ops + posted, 100 - posted);
+		   side_count(&pair.client, FABRIC_DONE) == 100;
+	   })),
+	   "all are answered, %u event%s a poll", max, max == 1 ? "" : "s");
+	for (unsigned i = 0; i < 100; i++) {
+		const struct seen *seen = side_seen(&pair.client, FABRIC_DONE, i);
+
+		order = order && seen && seen->cookie == i && seen->status == 0;
+		same = same && memcmp(ops[i].local, pair.donor.memory + i * 65536, ops[i].length) == 0;
+	}
+	ok(order, "in the order they were posted");
+	ok(same, "and each with its own bytes");
+	pair_close(&pair);
+}
+
+static void test_messages(void)
+{
+	struct pair pair;
+	struct fabric_op op;
+	uint8_t message[FABRIC_MESSAGE_MAX];
+	unsigned sent = 0, back = 0, posted = 0;
+	bool good = true;
+
+	pair_open(&pair, NULL);
+	pair_connect(&pair);
+	ok(fabric_send(pair.client.conn, message, 0) == -EINVAL &&
+	       fabric_send(pair.client.conn, message, FABRIC_MESSAGE_MAX + 1) == -EINVAL,
+	   "an empty and an overlong message are refused");
+	ok(pump_until(&pair, ({
+		   if (sent < 500) {
+			   fill(message, sizeof message, sent);
+			   sent += fabric_send(pair.client.conn, message, 1 + sent % FABRIC_MESSAGE_MAX) == 0;
+		   }
+		   if (back < 500) {
+			   fill(message, sizeof message, 1000 + back);
+			   back += fabric_send(pair.donor.conn, message, FABRIC_MESSAGE_MAX - back % 200) == 0;
+		   }
+		   if (posted < 500) {
+			   op = pair_op(&pair, posted % 2 ? FABRIC_READ : FABRIC_WRITE, posted * 8192, 8192, posted);
+			   posted += (unsigned)fabric_post(pair.client.conn, &op, 1);
+		   }
+		   side_count(&pair.donor, FABRIC_MESSAGE) == 500 && side_count(&pair.client, FABRIC_MESSAGE) == 500 &&
+		       side_count(&pair.client, FABRIC_DONE) == 500;
+	   })),
+	   "500 messages each way between 500 operations all arrive");
+	for (unsigned i = 0; i < 500; i++) {
+		const struct seen *there = side_seen(&pair.donor, FABRIC_MESSAGE, i);
+		const struct seen *here = side_seen(&pair.client, FABRIC_MESSAGE, i);
+
+		fill(message, sizeof message, i);
+		good =
+		    good && there->size == 1 + i % FABRIC_MESSAGE_MAX && memcmp(there->data, message, there->size) == 0;
+		fill(message, sizeof message, 1000 + i);
+		good =
+		    good && here->size == FABRIC_MESSAGE_MAX - i % 200 && memcmp(here->data, message, here->size) == 0;
+	}
+	ok(good, "in order, whole and unchanged");
+	for (sent = 0; sent < 100000 && fabric_send(pair.client.conn, message, sizeof message) == 0; sent++)
+		;
+	ok(sent < 100000 && fabric_send(pair.client.conn, message, 1) == -ENOBUFS,
+	   "messages to a side that does not read are bounded (%u went)", sent);
+	ok(pump_until(&pair, side_count(&pair.donor, FABRIC_MESSAGE) == 500 + sent), "and arrive once it reads");
+	pair_close(&pair);
+}
+
+/* Both ask, both serve, on one connection, far more than the socket holds. */
+static void test_both_ways(void)
+{
+	struct pair pair;
+	struct fabric_region *region;
+	unsigned mine = 0, theirs = 0;
+
+	pair_open(&pair, NULL);
+	fabric_register(pair.client.domain, pair.client.memory, PAIR_MEMORY, FABRIC_REMOTE_READ, &region);
+	pair_connect(&pair);
+	fill(pair.donor.memory, FABRIC_OP_MAX, 4);
+	ok(pump_until(&pair, ({
+		   struct fabric_op op = pair_op(&pair, FABRIC_READ, 0, FABRIC_OP_MAX, mine);
+		   struct fabric_op other = {.kind = FABRIC_READ,
+					     .length = FABRIC_OP_MAX,
+					     .local = pair.donor.memory + (4 << 20),
+					     .region = pair.donor.region,
+					     .remote = fabric_export(region, pair.donor.conn)};
+
+		   if (mine < 100)
+			   mine += (unsigned)fabric_post(pair.client.conn, &op, 1);
+		   other.remote.address += 4 << 20;
+		   if (theirs < 100)
+			   theirs += (unsigned)fabric_post(pair.donor.conn, &other, 1);
+		   side_count(&pair.client, FABRIC_DONE) == 100 && side_count(&pair.donor, FABRIC_DONE) == 100;
+	   })),
+	   "100 MiB each way at once: neither waits for the other");
+	ok(memcmp(pair.client.memory, pair.donor.memory, FABRIC_OP_MAX) == 0, "with the right bytes");
+	fabric_deregister(region);
+	pair_close(&pair);
+}
+
+/* A side that asks much and reads nothing. */
+static void test_slow_reader(void)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct pair pair;
+	struct fabric_op ops[256];
+	bool same = true;
+
+	config.depth = 256;
+	pair_open(&pair, &config);
+	pair_connect(&pair);
+	fill(pair.donor.memory, PAIR_MEMORY, 5);
+	for (unsigned i = 0; i < 256; i++)
+		ops[i] = pair_op(&pair, FABRIC_READ, i % 8 << 20, FABRIC_OP_MAX, i);
+	ok(fabric_post(pair.client.conn, ops, 256) == 256, "256 MiB are asked for");
+	for (unsigned i = 0; i < 1000; i++)
+		side_poll(&pair.donor); /* as much as goes without the client reading */
+	ok(fabric_send(pair.donor.conn, "x", 1) == 0, "the donor still takes messages for it");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 256), "all come once it reads");
+	for (unsigned i = 0; i < 8; i++)
+		same = same && memcmp(ops[i].local, pair.donor.memory + (i << 20), FABRIC_OP_MAX) == 0;
+	ok(same && side_count(&pair.client, FABRIC_MESSAGE) == 1, "unchanged, and the message too");
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	test_read_write();
+	test_sizes();
+	test_depth(64);
+	test_depth(1);
+	test_messages();
+	test_both_ways();
+	test_slow_reader();
+	return tap_done();
+}

@@ -1,0 +1,402 @@
+/* Connecting, listening, and peers that speak badly, slowly or not at all. */
+#include "fabric/tcp_frame.h"
+#include "tests/unit/fabric/pair.h"
+#include <fcntl.h>
+#include <sys/resource.h>
+
+static struct tcp_greeting greeting_good(void)
+{
+	return tcp_greeting_swap(
+	    (struct tcp_greeting){.magic = TCP_MAGIC, .version = TCP_VERSION, .kind = TCP_CONNECT, .depth = 16});
+}
+
+static void test_private_data(void)
+{
+	struct pair pair;
+	uint8_t hello[FABRIC_PRIVATE_MAX];
+	const struct seen *seen;
+
+	fill(hello, sizeof hello, 1);
+	pair_open(&pair, NULL);
+	pair.donor.manual = true;
+	ok(fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, hello, sizeof hello + 1, NULL,
+			  &pair.client.conn) == -EINVAL,
+	   "too much private data is refused");
+	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, hello, sizeof hello, NULL, &pair.client.conn);
+	ok(pump_until(&pair, side_count(&pair.donor, FABRIC_CONNECT_REQUEST)), "a connect request arrives");
+	seen = side_seen(&pair.donor, FABRIC_CONNECT_REQUEST, 0);
+	ok(seen->size == sizeof hello && memcmp(seen->data, hello, sizeof hello) == 0, "with its private data");
+	ok(side_count(&pair.client, FABRIC_ESTABLISHED) == 0, "nothing is established before it is accepted");
+	fabric_reject(pair.donor.conn, "full", 5);
+	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -ECONNREFUSED,
+	   "a rejected connection was refused");
+	seen = side_seen(&pair.client, FABRIC_DISCONNECTED, 0);
+	ok(seen->size == 5 && strcmp((const char *)seen->data, "full") == 0, "with the reject's private data");
+	ok(side_count(&pair.client, FABRIC_ESTABLISHED) == 0 && side_count(&pair.donor, FABRIC_DISCONNECTED) == 0,
+	   "and no other event");
+	pair_close(&pair);
+}
+
+static int connect_status(struct pair *pair, const char *uri)
+{
+	pair->client.count = 0;
+	if (fabric_connect(pair->client.fabric, pair->client.domain, uri, NULL, 0, NULL, &pair->client.conn) < 0)
+		return 1;
+	pump_until(pair, side_ended(&pair->client));
+	fabric_disconnect(pair->client.conn);
+	return side_ended(&pair->client);
+}
+
+static void test_addresses(void)
+{
+	struct pair pair;
+	struct fabric_listener *listener;
+	struct fabric_conn *conn;
+	char uri[64];
+
+	pair_open(&pair, NULL);
+	ok(fabric_listen(pair.donor.fabric, pair.uri, &listener) == -EADDRINUSE, "a port in use cannot be listened on");
+	ok(fabric_listen(pair.donor.fabric, "tcp://192.0.2.1:0", &listener) == -EADDRNOTAVAIL,
+	   "nor somebody else's address");
+	ok(fabric_listen(pair.donor.fabric, "pigeon://127.0.0.1:0", &listener) == -EINVAL, "nor an unknown scheme");
+	ok(fabric_connect(pair.client.fabric, pair.client.domain, "tcp://[::1", NULL, 0, NULL, &conn) == -EINVAL,
+	   "a malformed address cannot be connected to");
+	ok(fabric_connect(pair.client.fabric, pair.client.domain, "tcp://no-such-host.invalid", NULL, 0, NULL, &conn) ==
+	       -ENOENT,
+	   "nor a name that does not resolve");
+	strcpy(uri, pair.uri);
+	fabric_listener_close(pair.donor.listener);
+	ok(connect_status(&pair, uri) == -ECONNREFUSED, "where nobody listens, the connection is refused");
+	pair_close(&pair);
+}
+
+static void test_ipv6(void)
+{
+	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct pair pair;
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (!has) {
+		tap_skip("IPv6", "no ::1 here");
+		return;
+	}
+	pair_open_at(&pair, NULL, "tcp", "[::1]");
+	ok(pair_connect(&pair), "IPv6 works: %s", pair.uri);
+	ok(strncmp(fabric_conn_peer(pair.donor.conn), "tcp://[::1]:", 12) == 0 &&
+	       strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0,
+	   "and is named with brackets: %s", fabric_conn_peer(pair.donor.conn));
+	pair_close(&pair);
+}
+
+static void test_silent_listener(void)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+	struct pair pair;
+	char uri[64];
+	uint64_t begin;
+
+	config.connect_ms = 100;
+	bind(listener, (struct sockaddr *)&address, sizeof address);
+	listen(listener, 8);
+	getsockname(listener, (struct sockaddr *)&address, &size);
+	snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+	pair_open(&pair, &config);
+	begin = clock_now();
+	ok(connect_status(&pair, uri) == -ETIMEDOUT && clock_now() - begin >= 100000000,
+	   "a listener that never answers: time out");
+
+	pair.client.count = 0;
+	fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.client.conn);
+	close(accept(listener, NULL, NULL)); /* the one that timed out */
+	fd = accept(listener, NULL, NULL);
+	ok(write(fd, "HTTP/1.1 400 Bad Request\r\n", 26) == 26 && pump_until(&pair, side_ended(&pair.client)) &&
+	       side_ended(&pair.client) == -EPROTO,
+	   "one that speaks something else: a protocol error");
+	fabric_disconnect(pair.client.conn);
+	close(fd);
+
+	pair.client.count = 0;
+	fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.client.conn);
+	fd = accept(listener, NULL, NULL);
+	close(fd);
+	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -ECONNRESET,
+	   "one that hangs up: reset");
+	fabric_disconnect(pair.client.conn);
+
+	pair.client.count = 0;
+	fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.client.conn);
+	fd = accept(listener, NULL, NULL);
+	{
+		struct tcp_greeting greeting = greeting_good();
+
+		greeting.version ^= 0x100;
+		ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
+		       pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -EPROTONOSUPPORT,
+		   "one of another version: said as such");
+	}
+	close(fd);
+	close(listener);
+	pair_close(&pair);
+}
+
+/* What a raw peer says first; the donor must close it, and go on with others. */
+static void test_bad_greeting(const char *name, const void *bytes, size_t size)
+{
+	struct pair pair;
+	int fd;
+
+	pair_open(&pair, NULL);
+	fd = raw_connect(&pair);
+	ok(write(fd, bytes, size) == (ssize_t)size && pump_until(&pair, raw_closed(fd)), "%s: closed", name);
+	ok(pair.donor.count == 0, "%s: no event", name);
+	ok(pair_connect(&pair), "%s: others can connect", name);
+	close(fd);
+	pair_close(&pair);
+}
+
+static void test_bad_greetings(void)
+{
+	struct tcp_greeting greeting = greeting_good();
+
+	test_bad_greeting("garbage", "GET / HTTP/1.1\r\nHost: donor\r\n\r\n", 31);
+	test_bad_greeting("one wrong byte", "x", 1);
+	greeting.kind = TCP_ACCEPT;
+	test_bad_greeting("an accept out of the blue", &greeting, sizeof greeting);
+	greeting = greeting_good();
+	greeting.private_size = FABRIC_PRIVATE_MAX + 1;
+	test_bad_greeting("too much private data", &greeting, sizeof greeting);
+	greeting = greeting_good();
+	greeting.depth = 0;
+	test_bad_greeting("depth 0", &greeting, sizeof greeting);
+	greeting = greeting_good();
+	greeting.depth = 0xffff;
+	test_bad_greeting("depth beyond the most", &greeting, sizeof greeting);
+	greeting = greeting_good();
+	greeting.version ^= 0x100;
+	test_bad_greeting("another version", &greeting, sizeof greeting);
+}
+
+static void test_silent_peer(void)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct tcp_greeting greeting = greeting_good();
+	struct pair pair;
+	int silent, slow;
+
+	config.connect_ms = 100;
+	pair_open(&pair, &config);
+	silent = raw_connect(&pair);
+	slow = raw_connect(&pair);
+	ok(write(slow, &greeting, 10) == 10 && pair_connect(&pair), "others connect past a silent and a slow peer");
+	ok(pump_until(&pair, raw_closed(silent) && raw_closed(slow)), "which are dropped at connect_ms");
+	ok(side_count(&pair.donor, FABRIC_CONNECT_REQUEST) == 1, "and were never events");
+	close(silent);
+	close(slow);
+	pair_close(&pair);
+}
+
+/* A good conversation, one byte at a time. */
+static void test_byte_by_byte(void)
+{
+	struct pair pair;
+	struct tcp_greeting greeting = greeting_good(), answer;
+	struct fabric_remote remote;
+	struct {
+		struct tcp_frame write;
+		uint8_t data[5];
+		struct tcp_frame read;
+		struct tcp_frame message;
+		uint8_t text[3];
+	} __attribute__((packed)) requests;
+	struct {
+		struct tcp_frame written;
+		struct tcp_frame read;
+		uint8_t data[5];
+	} __attribute__((packed)) answers;
+	size_t had = 0;
+	bool alone = true;
+	int fd;
+
+	pair_open(&pair, NULL);
+	fd = raw_connect(&pair);
+	for (size_t i = 0; i < sizeof greeting; i++) {
+		alone = alone && side_count(&pair.donor, FABRIC_CONNECT_REQUEST) == 0;
+		alone = alone && write(fd, (char *)&greeting + i, 1) == 1;
+		side_poll(&pair.donor);
+	}
+	ok(alone && pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)), "a greeting byte by byte");
+	ok(recv(fd, &answer, sizeof answer, MSG_WAITALL) == sizeof answer &&
+	       tcp_greeting_swap(answer).kind == TCP_ACCEPT,
+	   "is accepted");
+	remote = fabric_export(pair.donor.region, pair.donor.conn);
+	requests.write = tcp_frame_swap((struct tcp_frame){
+	    .type = TCP_WRITE, .length = 5, .sequence = 0, .rkey = remote.rkey, .address = remote.address});
+	memcpy(requests.data, "hello", 5);
+	requests.read = tcp_frame_swap((struct tcp_frame){
+	    .type = TCP_READ, .length = 5, .sequence = 1, .rkey = remote.rkey, .address = remote.address});
+	requests.message = tcp_frame_swap((struct tcp_frame){.type = TCP_MESSAGE, .length = 3});
+	memcpy(requests.text, "hey", 3);
+	for (size_t i = 0; i < sizeof requests; i++) {
+		alone = alone && write(fd, (char *)&requests + i, 1) == 1;
+		side_poll(&pair.donor);
+	}
+	ok(alone && pump_until(&pair, ({
+		   ssize_t received = recv(fd, (char *)&answers + had, sizeof answers - had, MSG_DONTWAIT);
+
+		   had += received > 0 ? (size_t)received : 0;
+		   had == sizeof answers &&side_count(&pair.donor, FABRIC_MESSAGE) == 1;
+	   })),
+	   "requests and a message byte by byte are served");
+	answers.written = tcp_frame_swap(answers.written);
+	answers.read = tcp_frame_swap(answers.read);
+	ok(answers.written.type == TCP_DONE && answers.written.sequence == 0 && answers.written.length == 0,
+	   "the write is answered");
+	ok(answers.read.type == TCP_DONE && answers.read.sequence == 1 && answers.read.length == 5 &&
+	       memcmp(answers.data, "hello", 5) == 0,
+	   "the read sees it");
+	ok(memcmp(side_seen(&pair.donor, FABRIC_MESSAGE, 0)->data, "hey", 3) == 0, "the message is whole");
+	close(fd);
+	pair_close(&pair);
+}
+
+/* An established raw peer that breaks the rules. */
+static void test_bad_frame(const char *name, struct tcp_frame frame)
+{
+	struct pair pair;
+	struct tcp_greeting greeting = greeting_good();
+	struct fabric_remote remote;
+	int fd;
+
+	pair_open(&pair, NULL);
+	fd = raw_connect(&pair);
+	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
+	       pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
+	   "%s: established", name);
+	remote = fabric_export(pair.donor.region, pair.donor.conn);
+	if (frame.type == TCP_READ || frame.type == TCP_WRITE) {
+		frame.rkey = remote.rkey;
+		frame.address = remote.address;
+	}
+	frame = tcp_frame_swap(frame);
+	ok(write(fd, &frame, sizeof frame) == sizeof frame && pump_until(&pair, side_ended(&pair.donor)) &&
+	       side_ended(&pair.donor) == -EPROTO,
+	   "%s: ended, it broke the rules", name);
+	ok(pump_until(&pair, raw_closed(fd)), "%s: and closed", name);
+	close(fd);
+	pair_close(&pair);
+}
+
+static void test_bad_frames(void)
+{
+	test_bad_frame("unknown type", (struct tcp_frame){.type = 9, .length = 1});
+	test_bad_frame("type 0", (struct tcp_frame){0});
+	test_bad_frame("a read of nothing", (struct tcp_frame){.type = TCP_READ});
+	test_bad_frame("a read of too much", (struct tcp_frame){.type = TCP_READ, .length = FABRIC_OP_MAX + 1});
+	test_bad_frame("a read out of order", (struct tcp_frame){.type = TCP_READ, .length = 1, .sequence = 5});
+	test_bad_frame("a request with a status",
+		       (struct tcp_frame){.type = TCP_READ, .length = 1, .status = TCP_REFUSED});
+	test_bad_frame("a reserved field", (struct tcp_frame){.type = TCP_READ, .length = 1, .zero = 1});
+	test_bad_frame("an answer to nothing", (struct tcp_frame){.type = TCP_DONE});
+	test_bad_frame("an overlong message",
+		       (struct tcp_frame){.type = TCP_MESSAGE, .length = FABRIC_MESSAGE_MAX + 1});
+}
+
+/* More requests than the depth of one's greeting: what the donor must remember is bounded. */
+static void test_depth_exceeded(void)
+{
+	struct pair pair;
+	struct tcp_greeting greeting = greeting_good();
+	struct tcp_frame frame = {.type = TCP_READ, .length = FABRIC_OP_MAX};
+	struct fabric_remote remote;
+	int fd;
+
+	pair_open(&pair, NULL);
+	fd = raw_connect(&pair);
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
+	       pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
+	   "a peer of depth 16");
+	remote = fabric_export(pair.donor.region, pair.donor.conn);
+	frame.rkey = remote.rkey;
+	frame.address = remote.address;
+	for (; frame.sequence < 64; frame.sequence++) {
+		struct tcp_frame wire = tcp_frame_swap(frame);
+
+		if (write(fd, &wire, sizeof wire) != sizeof wire)
+			break;
+	}
+	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -EPROTO,
+	   "that asks 64 times and reads nothing is ended");
+	close(fd);
+	pair_close(&pair);
+}
+
+/* No descriptor left to accept with: the connection waits, and nothing burns. */
+static void test_descriptors(void)
+{
+	struct pair pair;
+	struct rlimit limit, small;
+	int hoard[1024], held = 0, fd;
+
+	pair_open(&pair, NULL);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	small = limit;
+	small.rlim_cur = 64;
+	setrlimit(RLIMIT_NOFILE, &small);
+	fd = raw_connect(&pair);
+	while (held < 1024 && (hoard[held] = dup(fd)) >= 0)
+		held++;
+	pump_for(&pair, 20);
+	while (held)
+		close(hoard[--held]);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	close(fd);
+	ok(pair_connect(&pair), "after running out of descriptors connections are accepted again");
+	pair_close(&pair);
+}
+
+/* A requester that gives up before it is accepted. */
+static void test_gone_before_accept(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	pair.donor.manual = true;
+	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
+	pump_until(&pair, side_count(&pair.donor, FABRIC_CONNECT_REQUEST));
+	fabric_disconnect(pair.client.conn);
+	ok(fabric_accept(pair.donor.conn, pair.donor.domain, NULL) == 0 && pump_until(&pair, side_ended(&pair.donor)),
+	   "accepting one that is gone ends at once: %s", strerror(-side_ended(&pair.donor)));
+
+	pair.donor.count = 0;
+	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
+	pump_until(&pair, side_count(&pair.donor, FABRIC_CONNECT_REQUEST));
+	fabric_listener_close(pair.donor.listener);
+	ok(fabric_accept(pair.donor.conn, pair.donor.domain, NULL) == 0 &&
+	       pump_until(&pair, side_count(&pair.client, FABRIC_ESTABLISHED)),
+	   "a request outlives its listener");
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	test_private_data();
+	test_addresses();
+	test_ipv6();
+	test_silent_listener();
+	test_bad_greetings();
+	test_silent_peer();
+	test_byte_by_byte();
+	test_bad_frames();
+	test_depth_exceeded();
+	test_descriptors();
+	test_gone_before_accept();
+	return tap_done();
+}

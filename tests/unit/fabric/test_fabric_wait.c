@@ -1,0 +1,240 @@
+/* fabric_wait(), fabric_arm() and watches: waking up, timing out, and using no CPU when there is nothing to do. */
+#include "tests/unit/fabric/pair.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void test_timeout(void)
+{
+	struct fabric_event event;
+	struct pair pair;
+	uint64_t begin;
+
+	pair_open(&pair, NULL);
+	begin = clock_now();
+	ok(fabric_wait(pair.client.fabric, &event, 1, 50) == 0 && clock_now() - begin >= 50000000,
+	   "a wait for nothing times out");
+	begin = clock_now();
+	ok(fabric_wait(pair.client.fabric, &event, 1, 0) == 0 && clock_now() - begin < 50000000,
+	   "a wait of 0 ms only looks");
+	pair_close(&pair);
+}
+
+static void test_watch(void)
+{
+	struct fabric_event event;
+	struct pair pair;
+	uint64_t value = 1;
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), other = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), user;
+
+	pair_open(&pair, NULL);
+	ok(fabric_watch(pair.client.fabric, fd, &user) == 0 && fabric_watch(pair.client.fabric, other, NULL) == 0,
+	   "two descriptors are watched");
+	ok(fabric_wait(pair.client.fabric, &event, 1, 10) == 0, "nothing while they cannot be read");
+	ok(write(fd, &value, sizeof value) == sizeof value && fabric_wait(pair.client.fabric, &event, 1, 5000) == 1 &&
+	       event.kind == FABRIC_READABLE && event.user == &user && event.conn == NULL,
+	   "one can be read: told, with its user");
+	ok(fabric_wait(pair.client.fabric, &event, 1, 5000) == 1 && event.user == &user, "told again while it can");
+	ok(read(fd, &value, sizeof value) == sizeof value && fabric_wait(pair.client.fabric, &event, 1, 10) == 0,
+	   "no longer when it was read");
+	ok(write(fd, &value, sizeof value) == sizeof value, "readable again");
+	fabric_unwatch(pair.client.fabric, fd);
+	ok(fabric_wait(pair.client.fabric, &event, 1, 10) == 0, "not told once it is not watched");
+	close(fd);
+	close(other);
+	pair_close(&pair);
+}
+
+/* Sleeping elsewhere, on fabric_fd(). False: nothing came, and it did not become readable in time. */
+static bool arm_and_sleep(struct side *side, int timeout_ms)
+{
+	struct pollfd poller = {.fd = fabric_fd(side->fabric), .events = POLLIN};
+
+	unsigned before = side->count;
+
+	for (unsigned i = 0; i < 10; i++) {
+		side_poll(side);
+		if (side->count != before)
+			return true;
+		if (fabric_arm(side->fabric) == 0)
+			return poll(&poller, 1, timeout_ms) == 1;
+	}
+	return true;
+}
+
+static void test_arm(void)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct pair pair;
+	struct fabric_op op;
+
+	config.io_ms = 200;
+	pair_open(&pair, &config);
+	pair_connect(&pair);
+	ok(!arm_and_sleep(&pair.client, 20), "an idle fabric's descriptor is not readable");
+	fabric_send(pair.donor.conn, "x", 1);
+	ok(arm_and_sleep(&pair.client, 5000), "it is when a message comes");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_MESSAGE) == 1), "which is there");
+	ok(!arm_and_sleep(&pair.client, 20), "and no longer when it was taken");
+	op = pair_op(&pair, FABRIC_READ, 0, 4096, 1);
+	fabric_post(pair.client.conn, &op, 1);
+	while (arm_and_sleep(&pair.donor, 20))
+		; /* serves */
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "a donor that sleeps so serves");
+	fabric_post(pair.client.conn, &op, 1);
+	while (!side_ended(&pair.client) && arm_and_sleep(&pair.client, 5000))
+		;
+	ok(side_ended(&pair.client) == -ETIMEDOUT, "and it becomes readable at a deadline");
+	pair_close(&pair);
+}
+
+struct donor_thread {
+	struct side *side;
+	atomic_bool stop;
+	_Atomic uint64_t cpu_ns;
+};
+
+static void *donor_run(void *argument)
+{
+	struct donor_thread *donor = argument;
+	struct fabric_event events[16];
+
+	while (!atomic_load(&donor->stop)) {
+		int count = fabric_wait(donor->side->fabric, events, 16, 100);
+
+		for (int i = 0; i < count; i++)
+			side_note(donor->side, &events[i]);
+		atomic_store(&donor->cpu_ns, thread_cpu_ns());
+	}
+	return NULL;
+}
+
+static bool client_wait(struct side *client, enum fabric_event_kind kind, unsigned count)
+{
+	struct fabric_event events[16];
+	uint64_t deadline = clock_now() + 5000000000ull;
+
+	while (side_count(client, kind) < count && clock_now() < deadline) {
+		int got = fabric_wait(client->fabric, events, 16, 1000);
+
+		for (int i = 0; i < got; i++)
+			side_note(client, &events[i]);
+	}
+	return side_count(client, kind) >= count;
+}
+
+/* Both sides in fabric_wait() in threads of their own; then both idle for half a second. */
+static void test_idle(unsigned spin_us)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct donor_thread donor = {0};
+	struct fabric_event event;
+	struct pair pair;
+	pthread_t thread;
+	uint64_t client_before, donor_before;
+	bool good = true;
+
+	config.spin_us = spin_us;
+	pair_open(&pair, &config);
+	donor.side = &pair.donor;
+	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
+	pthread_create(&thread, NULL, donor_run, &donor);
+	ok(client_wait(&pair.client, FABRIC_ESTABLISHED, 1), "spin %u us: two waiting threads connect", spin_us);
+	for (unsigned i = 0; i < 1000; i++) {
+		struct fabric_op op = {.kind = i % 2 ? FABRIC_WRITE : FABRIC_READ,
+				       .length = 4096,
+				       .local = pair.client.memory,
+				       .region = pair.client.region,
+				       .remote = fabric_export(pair.donor.region, pair.client.conn),
+				       .cookie = i};
+
+		good =
+		    good && fabric_post(pair.client.conn, &op, 1) == 1 && client_wait(&pair.client, FABRIC_DONE, i + 1);
+	}
+	ok(good, "spin %u us: 1000 operations, one after the other", spin_us);
+	donor_before = atomic_load(&donor.cpu_ns);
+	client_before = thread_cpu_ns();
+	fabric_wait(pair.client.fabric, &event, 1, 500);
+	ok(thread_cpu_ns() - client_before < 25000000, "spin %u us: an idle client uses no CPU (%.1f ms of 500)",
+	   spin_us, (double)(thread_cpu_ns() - client_before) / 1e6);
+	ok(atomic_load(&donor.cpu_ns) - donor_before < 25000000, "spin %u us: nor does an idle donor (%.1f ms)",
+	   spin_us, (double)(atomic_load(&donor.cpu_ns) - donor_before) / 1e6);
+	atomic_store(&donor.stop, true);
+	pthread_join(thread, NULL);
+	pair_close(&pair);
+}
+
+/* A region that comes and goes in another thread while it is asked for. */
+static void *register_run(void *argument)
+{
+	struct donor_thread *donor = argument;
+
+	while (!atomic_load(&donor->stop)) {
+		struct fabric_region *region;
+		uint8_t *memory = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (fabric_register(donor->side->domain, memory, 65536, FABRIC_REMOTE_READ, &region) < 0)
+			abort();
+		sched_yield();
+		fabric_deregister(region);
+		munmap(memory, 65536);
+	}
+	return NULL;
+}
+
+static void test_register_elsewhere(void)
+{
+	struct donor_thread donor = {0};
+	struct pair pair;
+	struct fabric_op op;
+	pthread_t threads[2];
+	unsigned granted = 0, refused = 0;
+
+	pair_open(&pair, NULL);
+	donor.side = &pair.donor;
+	pthread_create(&threads[0], NULL, donor_run, &donor);
+	pthread_create(&threads[1], NULL, register_run, &donor);
+	for (unsigned i = 0; i < 200 && granted + refused == i; i++) {
+		pair.client.count = 0;
+		fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
+		client_wait(&pair.client, FABRIC_ESTABLISHED, 1);
+		op = (struct fabric_op){
+		    .kind = FABRIC_READ, .length = 65536, .local = pair.client.memory, .region = pair.client.region};
+		op.remote = fabric_export(pair.donor.region, pair.client.conn);
+		if (i % 2)
+			op.remote.rkey += 1; /* the place in the table that the other thread uses */
+		fabric_post(pair.client.conn, &op, 1);
+		client_wait(&pair.client, FABRIC_DONE, 1);
+		granted += side_seen(&pair.client, FABRIC_DONE, 0)->status == 0;
+		refused += side_seen(&pair.client, FABRIC_DONE, 0)->status == -EACCES;
+		fabric_disconnect(pair.client.conn);
+	}
+	ok(granted == 100 && refused == 100, "regions come and go in another thread: %u granted, %u refused", granted,
+	   refused);
+	atomic_store(&donor.stop, true);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	test_timeout();
+	test_watch();
+	test_arm();
+	test_idle(50);
+	test_idle(0);
+	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	test_register_elsewhere();
+	return tap_done();
+}
