@@ -5,7 +5,6 @@ set -euo pipefail
 . scripts/tree.sh
 
 packages_need demo
-echo "building ..." >&2
 tree_setup build gcc
 tree_build build
 tree_bin build

@@ -20,9 +20,15 @@ tree_setup() {
 	rm -f "$log"
 }
 
-# tree_build DIR: ninja, quiet unless it fails.
+# tree_build DIR: ninja; what it prints is shown if it fails.
 tree_build() {
-	ninja -C "$1" --quiet </dev/null
+	local log status=0
+	echo "building $1 ..." >&2
+	log=$(mktemp)
+	ninja -C "$1" </dev/null >"$log" 2>&1 || status=1
+	[ $status -eq 0 ] || grep -v '^\[[0-9]*/[0-9]*\] [A-Z][a-z]* ' "$log" >&2
+	rm -f "$log"
+	return $status
 }
 
 # tree_bin DIR: what people run, in DIR/bin. Hard links, so that a program finds its neighbours by its own path.
