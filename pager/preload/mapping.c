@@ -20,6 +20,8 @@
 #define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc wants its segments aligned to their size */
 #define HEAP_SEGMENT_MIN ((size_t)1 << 20)
 
+#define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1; Debian 12's headers do not have it */
+
 #define CALLER_IS_HEAP() preload_is_heap_code(__builtin_return_address(0))
 
 static int fail(int error)
@@ -220,8 +222,25 @@ static int advise_far(char *start, size_t length, int advice)
 		preload_near--;
 		return error;
 	}
-	default:
+	case MADV_NORMAL:
+	case MADV_RANDOM:
+	case MADV_SEQUENTIAL:
+	case MADV_COLD:
+	case MADV_DONTFORK:
+	case MADV_DOFORK:
+	case MADV_MERGEABLE:
+	case MADV_UNMERGEABLE:
+	case MADV_HUGEPAGE:
+	case MADV_NOHUGEPAGE:
+	case ADVICE_COLLAPSE:
+	case MADV_DONTDUMP:
+	case MADV_DODUMP:
+	case MADV_POPULATE_READ:
+	case MADV_POPULATE_WRITE:
 		return 0;
+	default:
+		/* What we cannot promise (MADV_WIPEONFORK), and what nobody knows. */
+		return -EINVAL;
 	}
 }
 

@@ -51,6 +51,8 @@ refused "no program" 126 "neither a program nor a script" "${run[@]}" -- "$direc
 refused "a directory" 126 "not a file" "${run[@]}" -- "$directory"
 printf '#!/bin/sh\necho script ran\n' >"$directory/good"
 chmod 755 "$directory/good"
+refused "a malloc of its own" 125 "brings its own malloc" "${run[@]}" --quiet -- "$1"
+expect "a malloc of its own, in a small program" "ran" "$("$FARPAGE" run "${run[@]}" --quiet -- "$1" small)"
 expect "a script of a good interpreter runs" "script ran" "$("$FARPAGE" run "${run[@]}" --quiet -- "$directory/good")"
 
 # A port that nobody listens on: taken by a donor that is gone.
