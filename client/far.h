@@ -41,7 +41,7 @@ struct far_donor {
 	const char *uri;                      /* as configured; owned by the store */
 	int status;                           /* 0: connected; -errno: why not */
 	uint64_t donated, leased, slab_bytes; /* bytes, all clients together */
-	uint32_t clients;
+	uint32_t clients;     /* far_donors: with this store; far_query: without the session that asked */
 	uint64_t leased_here; /* bytes, this store */
 };
 /* Writes up to @max donors; returns how many there are. Any thread. @store came from far_open. */

@@ -1,5 +1,6 @@
 /*
- * far_query: what one donor has, asked in a session of its own: the handshake's WELCOME carries the figures.
+ * far_query: what one donor has, asked in a session of its own: the handshake's WELCOME carries the figures. Of the
+ * clients it counts, one is this.
  *
  * Threads: the caller's.
  */
@@ -51,7 +52,7 @@ static int query_ask(const struct far_config *config, const char *uri, struct fa
 		    .donated = session.donor.capacity.donated,
 		    .leased = session.donor.capacity.leased,
 		    .slab_bytes = session.donor.capacity.slab_bytes,
-		    .clients = session.donor.capacity.clients,
+		    .clients = session.donor.capacity.clients ? session.donor.capacity.clients - 1 : 0,
 		};
 	} else {
 		status = session.donor.status;

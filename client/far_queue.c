@@ -76,7 +76,7 @@ static void queue_event(struct far_queue *queue, const struct fabric_event *even
 		return;
 	case FABRIC_DISCONNECTED:
 		far_peer_fail(queue->far, donor, event->status ? event->status : -ECONNRESET);
-		fabric_disconnect(event->conn);
+		/* It is freed with the fabric: nothing is allocated or freed on the way of a page. */
 		queue->links[donor].conn = NULL;
 		queue->look = true;
 		return;

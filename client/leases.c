@@ -289,9 +289,10 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 
 		if (want->granted[i] || want->requests[i])
 			continue;
-		donor = want_choose(leases, want, false);
-		if (donor < 0 && want_take_idle(leases, want, now))
+		/* Quicker than a new one, which its donor must make ready first. */
+		if (want_take_idle(leases, want, now))
 			return;
+		donor = want_choose(leases, want, false);
 		if (donor < 0)
 			donor = want_choose(leases, want, true);
 		if (donor < 0) {

@@ -5,7 +5,7 @@
  * becomes a want: one lease request for each replica, on donors that placement.c chooses; denied or lost requests are
  * tried on other donors, and when the last has said no the chunk is denied, as it is after the timeout. Only so many
  * wants are active at once, the others wait in a list. An idle chunk's slab is given back when it was idle for a
- * while, so that one that fills and empties does not flap; before a chunk is denied it gets an idle one's slab. A
+ * while, so that one that fills and empties does not flap; a wanted chunk gets an idle one's slab first. A
  * chunk that was granted is looked at again after a while: whoever wanted it may have gone.
  *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.

@@ -1,5 +1,6 @@
 /* chunks: each way through the states, who is counted under which epoch, and threads that race for it. */
 #include "client/chunks.h"
+#include "client/integrity.h"
 #include "common/random.h"
 #include "tests/tap.h"
 
@@ -181,6 +182,82 @@ static void test_race(void)
 	chunk_table_close(&race.table);
 }
 
+/* --- Writes that complete while their donor is declared dead -------------------------------------------------- */
+
+#define DEATHS 5000u
+#define DEATH_PAGES 8u
+
+struct deaths {
+	struct chunk_table table;
+	struct integrity integrity;
+	_Atomic bool stop;
+	_Atomic unsigned committed, late;
+	_Atomic uint64_t turn; /* which of the pages: each has one writer */
+};
+
+/* What client/far_request.c does about a completed write. */
+static void *deaths_write(void *argument)
+{
+	static const uint8_t data[4096] = {1};
+	struct deaths *deaths = argument;
+	uint64_t first = atomic_fetch_add(&deaths->turn, DEATH_PAGES / 2);
+	struct chunk_view view;
+
+	for (uint64_t i = 0; !deaths->stop; i++) {
+		uint64_t page = first + i % (DEATH_PAGES / 2);
+		uint32_t live;
+
+		if (chunk_hold(&deaths->table, 0, 1, &view) != CHUNK_HELD)
+			continue;
+		integrity_prepare(&deaths->integrity, page, data);
+		live = integrity_commit(&deaths->integrity, page, 1);
+		if (chunk_is_current(&deaths->table, 0, view.epoch)) {
+			chunk_drop(&deaths->table, 0, view.epoch, live);
+			deaths->committed++;
+		} else {
+			integrity_lose(&deaths->integrity, page, 1);
+			deaths->late++;
+		}
+	}
+	return NULL;
+}
+
+static void test_deaths(void)
+{
+	struct deaths deaths = {.stop = false};
+	pthread_t threads[2];
+	unsigned lost = 0;
+
+	chunk_table_open(&deaths.table, DEATH_PAGES, DEATH_PAGES, 1);
+	integrity_open(&deaths.integrity, DEATH_PAGES);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, deaths_write, &deaths);
+	for (unsigned i = 0; i < DEATHS;) {
+		uint32_t epoch;
+
+		if (chunk_state(&deaths.table, 0) == CHUNK_WANTED)
+			chunk_publish(&deaths.table, 0, slots_a);
+		/* Only one that someone has got at. */
+		if (!chunk_epoch(&deaths.table, 0, &epoch) || !chunk_pages_held(&deaths.table, 0))
+			continue;
+		chunk_lose(&deaths.table, 0);
+		lost += integrity_lose(&deaths.integrity, 0, DEATH_PAGES) > 0;
+		chunk_lost(&deaths.table, 0);
+		i++;
+	}
+	deaths.stop = true;
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	if (chunk_state(&deaths.table, 0) == CHUNK_READY)
+		chunk_lose(&deaths.table, 0), integrity_lose(&deaths.integrity, 0, DEATH_PAGES);
+	for (uint64_t page = 0; page < DEATH_PAGES; page++)
+		ok(integrity_kind(&deaths.integrity, page) != INTEGRITY_IS_LIVE, "page %u is not thought to be there",
+		   (unsigned)page);
+	printf("# %u deaths took pages, %u writes completed, %u too late\n", lost, deaths.committed, deaths.late);
+	chunk_table_close(&deaths.table);
+	integrity_close(&deaths.integrity);
+}
+
 int main(void)
 {
 	struct chunk_table table;
@@ -195,5 +272,6 @@ int main(void)
 	ok(chunk_table_open(&table, UINT64_MAX / 2, 1, 1) == -EINVAL, "too many chunks are refused");
 	ok(!strcmp(chunk_state_name(CHUNK_LOSING), "losing"), "states have names");
 	test_race();
+	test_deaths();
 	return tap_done();
 }
