@@ -123,6 +123,8 @@ static void leases_carry_out(struct far *far, uint64_t now)
 /* In a word or two, for the line that says that a donor is gone. */
 static const char *death_name(const struct far_peer *peer)
 {
+	if (peer->session.donor.reason)
+		return wire_reason_name(peer->session.donor.reason);
 	switch ((int)peer->status) {
 	case -ECONNRESET:
 	case -EPIPE:
@@ -199,6 +201,7 @@ static int open_lay_out(struct far *far)
 	struct leases_config config = {.donor_count = far->peer_count,
 				       .timeout_ns = far->config.fabric.io_ms * NS_PER_MS,
 				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS};
+	char text[SIZE_TEXT_MAX];
 	int error = open_check_slabs(far);
 
 	if (error < 0)
@@ -214,11 +217,13 @@ static int open_lay_out(struct far *far)
 		return -ENOSPC;
 	}
 	error = chunk_table_open(&far->table, pages, slab_bytes / STORE_PAGE, far->config.replicas);
-	if (error < 0)
+	if (error == 0)
+		error = integrity_open(&far->integrity, pages);
+	if (error < 0) {
+		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
+			  strerror(-error));
 		return error;
-	error = integrity_open(&far->integrity, pages);
-	if (error < 0)
-		return error;
+	}
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
 	for (unsigned i = 0; i < far->peer_count; i++)
 		leases_donor_heard(&far->leases, i, capacity_free(&far->peers[i].session.donor.capacity));
@@ -357,11 +362,12 @@ static int control_open(struct far *far)
 	config.spin_us = 0; /* nobody waits for this thread in microseconds */
 	config.depth = CONTROL_DEPTH;
 	error = fabric_open(&config, &far->fabric);
-	if (error < 0)
+	if (error == 0)
+		error = fabric_watch(far->fabric, far->wake, far);
+	if (error < 0) {
+		log_error("cannot set up the network: %s", strerror(-error));
 		return error;
-	error = fabric_watch(far->fabric, far->wake, far);
-	if (error < 0)
-		return error;
+	}
 	open_connect(far);
 	while ((error = open_outcome(far)) == 1)
 		control_step(far, false);

@@ -1,6 +1,7 @@
 #include "client/far_queue.h"
 
 #include "client/far_request.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -272,6 +273,7 @@ int far_queue_open(struct store *store, struct store_queue **ret_queue)
 		return error;
 	error = queue_set_up(queue);
 	if (error < 0) {
+		log_error("cannot connect to the donors: %s", strerror(-error));
 		queue_free(queue);
 		return error;
 	}

@@ -23,7 +23,7 @@ static void bail_out(const char *why)
 
 void rig_donors(struct rig *rig, unsigned count, const char *donate)
 {
-	const char *arguments[] = {"--donate", donate, "--slab", "1M", "--reserve", "1M", "--heartbeat", "500", NULL};
+	const char *arguments[] = {"--donate", donate, "--slab", "1M", "--reserve", "1M", NULL};
 
 	memset(rig, 0, sizeof *rig);
 	for (unsigned i = 0; i < count; i++)
