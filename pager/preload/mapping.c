@@ -10,6 +10,7 @@
  *
  * Any thread.
  */
+#undef _FILE_OFFSET_BITS /* would make mmap another name for mmap64, and both are defined here */
 #include "pager/preload/preload.h"
 #include <errno.h>
 #include <sys/mman.h>
@@ -23,6 +24,12 @@
 #define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1; Debian 12's headers do not have it */
 
 #define CALLER_IS_HEAP() preload_is_heap_code(__builtin_return_address(0))
+
+/* The pager's own calls, which are about the window more often than not, are meant for the kernel. */
+static bool is_for_kernel(bool for_heap)
+{
+	return preload_near && !for_heap;
+}
 
 static int fail(int error)
 {
@@ -125,7 +132,7 @@ static void *map(void *address, size_t length, int protection, int flags, int fd
 	char *start;
 	size_t covered;
 	enum preload_mode mode = preload_mode();
-	if (mode == PRELOAD_INERT || !length)
+	if (mode == PRELOAD_INERT || !length || is_for_kernel(for_heap))
 		return kernel_mmap(address, length, protection, flags, fd, offset);
 	if (for_heap && flags & MAP_ANONYMOUS && !(flags & MAP_FIXED))
 		return map_for_heap(length, protection);
@@ -136,7 +143,7 @@ static void *map(void *address, size_t length, int protection, int flags, int fd
 			return map_unoccupied(address, length, protection, flags);
 		return map_fixed(address, length, protection, flags, fd, offset);
 	}
-	if (preload_near || length < MAP_FAR_MIN || !is_ordinary_memory(protection, flags))
+	if (length < MAP_FAR_MIN || !is_ordinary_memory(protection, flags))
 		return kernel_mmap(address, length, protection, flags, fd, offset);
 	return map_far(length);
 }
@@ -177,11 +184,12 @@ PRELOAD_EXPORT int munmap(void *address, size_t length)
 {
 	char *start;
 	size_t covered;
-	if (!far_clip(address, length, &start, &covered))
+	bool for_heap = CALLER_IS_HEAP();
+	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered))
 		return kernel_munmap(address, length);
 	if ((uintptr_t)address % WINDOW_PAGE)
 		return fail(-EINVAL);
-	if (!CALLER_IS_HEAP())
+	if (!for_heap)
 		preload_count(-(int64_t)covered);
 	far_free(start, covered);
 	return outside(address, length, unmap_outside, 0);
@@ -248,7 +256,7 @@ static int advise(void *address, size_t length, int advice, bool for_heap)
 {
 	char *start;
 	size_t covered;
-	if (!far_clip(address, length, &start, &covered))
+	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered))
 		return kernel_madvise(address, length, advice);
 	if ((uintptr_t)address % WINDOW_PAGE)
 		return fail(-EINVAL);
@@ -291,22 +299,28 @@ static int unlock_outside(void *address, size_t length, int unused)
 
 PRELOAD_EXPORT int mlock(const void *address, size_t length)
 {
+	if (preload_near)
+		return lock_outside((char *)address, length, 0);
 	return outside((char *)address, length, lock_outside, 0);
 }
 
 PRELOAD_EXPORT int mlock2(const void *address, size_t length, unsigned flags)
 {
+	if (preload_near)
+		return lock_outside((char *)address, length, (int)flags);
 	return outside((char *)address, length, lock_outside, (int)flags);
 }
 
 PRELOAD_EXPORT int munlock(const void *address, size_t length)
 {
+	if (preload_near)
+		return unlock_outside((char *)address, length, 0);
 	return outside((char *)address, length, unlock_outside, 0);
 }
 
 PRELOAD_EXPORT int mlockall(int flags)
 {
-	if (preload_mode() != PRELOAD_INERT)
+	if (preload_mode() != PRELOAD_INERT && !preload_near)
 		return 0;
 	return (int)syscall(SYS_mlockall, flags);
 }

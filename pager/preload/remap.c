@@ -132,6 +132,8 @@ PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int
 	va_end(arguments);
 	char *start;
 	size_t covered;
+	if (preload_near)
+		return kernel_mremap(old, old_length, new_length, flags, wanted);
 	if (far_clip(old, old_length ? old_length : 1, &start, &covered)) {
 		void *moved = remap_far(old, old_length, new_length, flags, wanted);
 		if (moved != MAP_FAILED) {
