@@ -4,7 +4,8 @@
  * Theory of operation. fabric.c owns waiting, watches and time; a backend owns its connections. A backend begins its
  * structs with the ones here. It adds its descriptors to the fabric's poller, and is asked by poll() for what has
  * happened: it then looks at those connections that can have something, and at those whose sources the poller has
- * told of. The fault layer (faults.h) is a backend too, whose connections each own one of another backend's.
+ * told of. The sources of the others are armed. The fault layer (faults.h) is a backend too, whose connections each own
+ * one of another backend's.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -79,6 +80,8 @@ struct fabric_backend {
 	bool (*hot)(const void *state);
 	/* Something is left over from the last poll(): calling it again will make progress. */
 	bool (*ready)(const void *state);
+	/* Arms every source that may be waited for: the fabric is about to sleep. */
+	void (*arm)(void *state);
 	/* When expire() wants to be called next, ns of clock_now(); BACKEND_NEVER. */
 	uint64_t (*deadline)(const void *state);
 	void (*expire)(void *state, uint64_t now);

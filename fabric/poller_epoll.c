@@ -1,4 +1,7 @@
-/* poller.h over epoll. */
+/*
+ * poller.h over epoll. A source is one-shot: telling of it disarms it, arming it is one system call. `slot` is 1 when
+ * it has been put in.
+ */
 #include "fabric/poller.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -9,63 +12,85 @@
 /* Sources told of in one call; the rest are told of in the next. */
 #define BATCH 32
 
-struct poller {
+struct epoll {
+	struct poller base;
 	int fd;
 };
 
-int poller_open(struct poller **ret_poller)
+static int epoll_open(struct poller **ret_poller)
 {
-	struct poller *poller = calloc(1, sizeof *poller);
+	struct epoll *epoll = calloc(1, sizeof *epoll);
 
-	if (!poller)
+	if (!epoll)
 		return -ENOMEM;
-	poller->fd = epoll_create1(EPOLL_CLOEXEC);
-	if (poller->fd < 0) {
+	epoll->base.operations = &poller_epoll_operations;
+	epoll->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll->fd < 0) {
 		int status = -errno;
 
-		free(poller);
+		free(epoll);
 		return status;
 	}
-	*ret_poller = poller;
+	*ret_poller = &epoll->base;
 	return 0;
 }
 
-void poller_close(struct poller *poller)
+static void epoll_close(struct poller *poller)
 {
-	if (!poller)
-		return;
-	close(poller->fd);
-	free(poller);
+	struct epoll *epoll = (struct epoll *)poller;
+
+	close(epoll->fd);
+	free(epoll);
 }
 
-int poller_fd(const struct poller *poller)
+static int epoll_fd(const struct poller *poller)
 {
-	return poller->fd;
+	return ((const struct epoll *)poller)->fd;
 }
 
-int poller_add(struct poller *poller, struct poller_source *source)
+/* It is put in when it is first armed: armed for nothing it would still tell of errors. */
+static int epoll_add(struct poller *poller, struct poller_source *source)
 {
-	struct epoll_event event = {.data.ptr = source};
-
-	event.events = source->mode == POLLER_EDGE ? EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET : EPOLLIN;
-	return epoll_ctl(poller->fd, EPOLL_CTL_ADD, source->fd, &event) < 0 ? -errno : 0;
+	(void)poller;
+	source->armed = 0;
+	source->slot = 0;
+	return 0;
 }
 
-void poller_remove(struct poller *poller, struct poller_source *source)
+static void epoll_remove(struct poller *poller, struct poller_source *source)
 {
-	epoll_ctl(poller->fd, EPOLL_CTL_DEL, source->fd, NULL);
+	if (source->slot)
+		epoll_ctl(((struct epoll *)poller)->fd, EPOLL_CTL_DEL, source->fd, NULL);
+	source->slot = 0;
+	source->armed = 0;
 }
 
-int poller_wait(struct poller *poller, int64_t timeout_ns)
+static void epoll_arm(struct poller *poller, struct poller_source *source, unsigned events)
+{
+	struct epoll_event event = {.events = EPOLLONESHOT, .data.ptr = source};
+
+	if (events & POLLER_IN)
+		event.events |= EPOLLIN | EPOLLRDHUP;
+	if (events & POLLER_OUT)
+		event.events |= EPOLLOUT;
+	if (epoll_ctl(((struct epoll *)poller)->fd, source->slot ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, source->fd, &event) ==
+	    0) {
+		source->slot = 1;
+		source->armed = events;
+	}
+}
+
+static int epoll_look(struct poller *poller, int64_t timeout_ns)
 {
 	struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+	struct epoll *epoll = (struct epoll *)poller;
 	struct epoll_event events[BATCH];
 	int count;
 
 	if (timeout_ns == 0)
-		count = epoll_wait(poller->fd, events, BATCH, 0);
+		count = epoll_wait(epoll->fd, events, BATCH, 0);
 	else
-		count = epoll_pwait2(poller->fd, events, BATCH, timeout_ns < 0 ? NULL : &timeout, NULL);
+		count = epoll_pwait2(epoll->fd, events, BATCH, timeout_ns < 0 ? NULL : &timeout, NULL);
 	if (count < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < count; i++) {
@@ -76,7 +101,19 @@ int poller_wait(struct poller *poller, int64_t timeout_ns)
 			told |= POLLER_IN;
 		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 			told |= POLLER_OUT;
+		source->armed = 0;
 		source->ready(source, told);
 	}
 	return count;
 }
+
+const struct poller_operations poller_epoll_operations = {
+    .name = "epoll",
+    .open = epoll_open,
+    .close = epoll_close,
+    .fd = epoll_fd,
+    .add = epoll_add,
+    .remove = epoll_remove,
+    .arm = epoll_arm,
+    .wait = epoll_look,
+};

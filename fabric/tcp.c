@@ -77,6 +77,24 @@ void tcp_deactivate(struct tcp_conn *conn)
 	TAILQ_REMOVE(&conn->tcp->active, conn, active_link);
 }
 
+void tcp_conn_arm(struct tcp_conn *conn)
+{
+	unsigned events = conn->blocked ? POLLER_IN | POLLER_OUT : POLLER_IN;
+
+	switch (conn->state) {
+	case TCP_STATE_CONNECTING:
+		events = POLLER_OUT;
+		break;
+	case TCP_STATE_GREETING:
+	case TCP_STATE_ARRIVING:
+	case TCP_STATE_ESTABLISHED:
+		break;
+	default:
+		return; /* what comes is not read now */
+	}
+	poller_arm(fabric_poller(conn->base.fabric), &conn->source, events);
+}
+
 /* --- Life of a connection --------------------------------------------------------------------------------- */
 
 static void conn_source_ready(struct poller_source *source, unsigned events)
@@ -98,7 +116,7 @@ struct tcp_conn *tcp_conn_new(struct tcp *tcp, enum tcp_state state)
 	conn->base.fabric = tcp->fabric;
 	conn->tcp = tcp;
 	conn->state = state;
-	conn->source = (struct poller_source){.fd = -1, .mode = POLLER_EDGE, .ready = conn_source_ready};
+	conn->source = (struct poller_source){.fd = -1, .ready = conn_source_ready};
 	return conn;
 }
 
@@ -296,6 +314,8 @@ static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 		moved |= tcp_input(conn, out);
 	if (conn->state == TCP_STATE_ESTABLISHED && !conn->blocked)
 		tcp_output(conn);
+	if (conn->state == TCP_STATE_ESTABLISHED && conn->blocked)
+		poller_arm(fabric_poller(conn->base.fabric), &conn->source, POLLER_OUT);
 	if (conn->state == TCP_STATE_ENDING) {
 		ending_step(conn, out);
 		moved = true;
@@ -354,9 +374,20 @@ static bool tcp_poll(void *state, struct backend_events *out)
 			conn->active = true;
 			tcp->active_count++;
 			TAILQ_INSERT_TAIL(&tcp->active, conn, active_link);
+		} else {
+			tcp_conn_arm(conn);
 		}
 	}
 	return moved;
+}
+
+static void tcp_arm(void *state)
+{
+	struct tcp *tcp = state;
+	struct tcp_conn *conn;
+
+	TAILQ_FOREACH(conn, &tcp->active, active_link)
+		tcp_conn_arm(conn);
 }
 
 static bool tcp_hot(const void *state)
@@ -475,6 +506,7 @@ const struct fabric_backend tcp_backend = {
     .poll = tcp_poll,
     .hot = tcp_hot,
     .ready = tcp_ready,
+    .arm = tcp_arm,
     .deadline = tcp_deadline,
     .expire = tcp_expire,
 };

@@ -149,6 +149,8 @@ static inline struct tcp_conn *tcp_conn_of(const struct fabric_conn *conn)
 void tcp_state_set(struct tcp_conn *conn, enum tcp_state state);
 void tcp_activate(struct tcp_conn *conn);
 void tcp_deactivate(struct tcp_conn *conn);
+/* Has the poller tell of it, when it is not looked at any more. */
+void tcp_conn_arm(struct tcp_conn *conn);
 /* Not yet connected, and not listed. NULL: no memory. */
 struct tcp_conn *tcp_conn_new(struct tcp *tcp, enum tcp_state state);
 /* Takes @fd for its socket; -errno: @fd is still the caller's. */

@@ -184,8 +184,10 @@ static void connect_next(struct tcp_conn *conn, int status)
 			status = connect_status(errno);
 		else
 			status = tcp_conn_open(conn, fd);
-		if (status == 0)
+		if (status == 0) {
+			tcp_conn_arm(conn);
 			return;
+		}
 		close(fd);
 	}
 	tcp_end(conn, status, status);
@@ -320,9 +322,12 @@ static int listener_open(struct tcp_listener *listener, const struct uri *uri)
 	listener->base.port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
 	listener->source.fd = fd;
 	status = poller_add(fabric_poller(listener->base.fabric), &listener->source);
-	if (status < 0)
+	if (status < 0) {
 		close(fd);
-	return status;
+		return status;
+	}
+	poller_arm(fabric_poller(listener->base.fabric), &listener->source, POLLER_IN);
+	return 0;
 }
 
 int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener)
@@ -337,7 +342,7 @@ int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_
 	listener->base.fabric = tcp->fabric;
 	listener->tcp = tcp;
 	listener->retry_at = BACKEND_NEVER;
-	listener->source = (struct poller_source){.fd = -1, .mode = POLLER_EDGE, .ready = listener_source_ready};
+	listener->source = (struct poller_source){.fd = -1, .ready = listener_source_ready};
 	status = listener_open(listener, uri);
 	if (status < 0) {
 		free(listener);
@@ -404,8 +409,10 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 			conn_arrive(listener, fd, &address, now);
 			continue;
 		}
-		if (errno == EAGAIN)
+		if (errno == EAGAIN) {
+			poller_arm(fabric_poller(listener->base.fabric), &listener->source, POLLER_IN);
 			return;
+		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_warning("port %u: a connection has to wait: %s", listener->base.port, strerror(errno));
 			listener->retry_at = now + RETRY_NS;

@@ -332,16 +332,18 @@ static int sample_compare(const void *a, const void *b)
 
 static void latency_print(const char *name)
 {
-	double p50, p99;
+	double p50, p99, mean = 0;
 
 	must(samples.count);
 	qsort(samples.ns, samples.count, sizeof *samples.ns, sample_compare);
 	p50 = samples.ns[samples.count / 2] / 1000.0;
-	p99 = samples.ns[samples.count / 100 * 99] / 1000.0;
+	p99 = samples.ns[samples.count * 99ull / 100] / 1000.0;
+	for (unsigned i = 0; i < samples.count; i++)
+		mean += samples.ns[i] / 1000.0 / samples.count;
 	samples.count = 0;
 	if (floor_p50 == 0)
 		floor_p50 = p50;
-	printf("%-52s %8.2f %8.2f %7.2f\n", name, p50, p99, p50 / floor_p50);
+	printf("%-52s %8.2f %8.2f %8.2f %7.2f\n", name, p50, p99, mean, p50 / floor_p50);
 }
 
 static void latency_row(const char *name, enum fabric_op_kind kind, unsigned donors, int donor_cpu, unsigned spin_us)
@@ -356,6 +358,21 @@ static void latency_row(const char *name, enum fabric_op_kind kind, unsigned don
 	latency_run(&client, kind);
 	client_stop(&client);
 	latency_print(name);
+}
+
+/* Beside a program that computes all the time on @hog_cpu. */
+static void crowded_row(const char *name, int hog_cpu)
+{
+	pid_t hog;
+
+	if (!strstr(name, only))
+		return;
+	hog = spawn(hog_cpu);
+	if (hog == 0)
+		for (;;)
+			__asm__ volatile("" ::: "memory");
+	latency_row(name, FABRIC_READ, 1, 1, 50);
+	reap(hog);
 }
 
 static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned depth, unsigned spin_us)
@@ -380,7 +397,7 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		only = argv[2];
 	pin(0);
-	printf("%-52s %8s %8s %7s\n", "4 KiB over loopback", "p50 us", "p99 us", "ratio");
+	printf("%-52s %8s %8s %8s %7s\n", "4 KiB over loopback", "p50 us", "p99 us", "mean us", "ratio");
 	floor_run();
 	latency_print("bare sockets, both spin (the floor)");
 	latency_row("fabric read, both spin", FABRIC_READ, 1, 1, 50);
@@ -388,6 +405,8 @@ int main(int argc, char **argv)
 	latency_row("fabric read, two donors on one CPU, in turn", FABRIC_READ, 2, 1, 50);
 	latency_row("fabric read, two donors on the client's CPU, in turn", FABRIC_READ, 2, 0, 50);
 	latency_row("fabric read, both sleep", FABRIC_READ, 1, 1, 0);
+	crowded_row("fabric read, a busy program on the client's CPU", 0);
+	crowded_row("fabric read, a busy program on the donor's CPU", 1);
 	throughput_row("fabric read, depth 32, both spin", FABRIC_READ, 32, 50);
 	throughput_row("fabric read, depth 64, both spin", FABRIC_READ, 64, 50);
 	throughput_row("fabric write, depth 64, both spin", FABRIC_WRITE, 64, 50);

@@ -1,0 +1,56 @@
+/* poller.h: choosing the implementation. */
+#include "fabric/poller.h"
+#include "common/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+int poller_open(struct poller **ret_poller)
+{
+	const char *wish = getenv("FARPAGE_POLLER");
+	int status;
+
+	if (!wish || strcmp(wish, poller_epoll_operations.name) != 0) {
+		status = poller_ring_operations.open(ret_poller);
+		if (status == 0)
+			return 0;
+		log_debug("no io_uring (%s): using epoll", strerror(-status));
+	}
+	return poller_epoll_operations.open(ret_poller);
+}
+
+void poller_close(struct poller *poller)
+{
+	if (poller)
+		poller->operations->close(poller);
+}
+
+const char *poller_name(const struct poller *poller)
+{
+	return poller->operations->name;
+}
+
+int poller_fd(const struct poller *poller)
+{
+	return poller->operations->fd(poller);
+}
+
+int poller_add(struct poller *poller, struct poller_source *source)
+{
+	return poller->operations->add(poller, source);
+}
+
+void poller_remove(struct poller *poller, struct poller_source *source)
+{
+	poller->operations->remove(poller, source);
+}
+
+void poller_arm(struct poller *poller, struct poller_source *source, unsigned events)
+{
+	if ((source->armed & events) != events)
+		poller->operations->arm(poller, source, events);
+}
+
+int poller_wait(struct poller *poller, int64_t timeout_ns)
+{
+	return poller->operations->wait(poller, timeout_ns);
+}

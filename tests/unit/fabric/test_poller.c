@@ -1,0 +1,146 @@
+/* Both pollers: armed sources are told of once; removed ones never; waits end. */
+#include "common/clock.h"
+#include "fabric/poller.h"
+#include "tests/tap.h"
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct watched {
+	struct poller_source source;
+	unsigned told, events;
+};
+
+static void ready(struct poller_source *source, unsigned events)
+{
+	struct watched *watched = (struct watched *)source;
+
+	watched->told++;
+	watched->events |= events;
+}
+
+static void watched_open(struct watched *watched, struct poller *poller)
+{
+	*watched = (struct watched){.source = {.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = ready}};
+	if (watched->source.fd < 0 || poller_add(poller, &watched->source) < 0)
+		abort();
+}
+
+static void watched_close(struct watched *watched, struct poller *poller)
+{
+	poller_remove(poller, &watched->source);
+	close(watched->source.fd);
+}
+
+static void put(struct watched *watched)
+{
+	if (eventfd_write(watched->source.fd, 1) < 0)
+		abort();
+}
+
+struct other_thread {
+	struct poller *poller;
+	struct watched *watched;
+};
+
+static void *arm_elsewhere(void *argument)
+{
+	struct other_thread *other = argument;
+
+	poller_arm(other->poller, &other->watched->source, POLLER_IN);
+	poller_wait(other->poller, 0);
+	return NULL;
+}
+
+static void test(const struct poller_operations *operations)
+{
+	enum { MANY = 100 };
+	struct watched a, b, many[MANY];
+	struct other_thread other;
+	struct poller *poller;
+	struct pollfd sleeper;
+	pthread_t thread;
+	uint64_t begin;
+	unsigned told = 0;
+
+	if (operations->open(&poller) < 0) {
+		tap_skip(operations->name, "not to be had here");
+		return;
+	}
+	watched_open(&a, poller);
+	watched_open(&b, poller);
+	put(&a);
+	ok(poller_wait(poller, 0) == 0 && a.told == 0, "%s: what is not armed is not told of", operations->name);
+	poller_arm(poller, &a.source, POLLER_IN);
+	poller_arm(poller, &b.source, POLLER_IN);
+	ok(poller_wait(poller, -1) == 1 && a.told == 1 && b.told == 0 && a.events == POLLER_IN,
+	   "%s: what is ready when armed is told of", operations->name);
+	ok(poller_wait(poller, 0) == 0 && a.told == 1, "%s: once", operations->name);
+	put(&b);
+	ok(poller_wait(poller, 1000000000) == 1 && b.told == 1, "%s: what becomes ready is told of", operations->name);
+	poller_arm(poller, &a.source, POLLER_IN);
+	ok(poller_wait(poller, 1000000000) == 1 && a.told == 2, "%s: armed again, told again", operations->name);
+
+	eventfd_read(a.source.fd, &(eventfd_t){0});
+	eventfd_read(b.source.fd, &(eventfd_t){0});
+	poller_arm(poller, &a.source, POLLER_IN);
+	begin = clock_now();
+	ok(poller_wait(poller, 20000000) == 0 && clock_now() - begin >= 20000000, "%s: a wait times out",
+	   operations->name);
+	poller_arm(poller, &a.source, POLLER_IN | POLLER_OUT);
+	ok(poller_wait(poller, 1000000000) == 1 && a.events & POLLER_OUT, "%s: armed for more than before",
+	   operations->name);
+
+	sleeper = (struct pollfd){.fd = poller_fd(poller), .events = POLLIN};
+	poller_arm(poller, &b.source, POLLER_IN);
+	ok(poller_wait(poller, 0) == 0 && poll(&sleeper, 1, 10) == 0, "%s: its descriptor is not readable",
+	   operations->name);
+	put(&b);
+	ok(poll(&sleeper, 1, 5000) == 1 && poller_wait(poller, 0) == 1, "%s: until there is something",
+	   operations->name);
+
+	poller_arm(poller, &b.source, POLLER_IN);
+	watched_close(&b, poller);
+	watched_open(&b, poller);
+	b.told = 0;
+	ok(poller_wait(poller, 10000000) == 0 && b.told == 0,
+	   "%s: what was removed is never told of, nor who takes its place", operations->name);
+
+	other = (struct other_thread){poller, &b};
+	pthread_create(&thread, NULL, arm_elsewhere, &other);
+	pthread_join(thread, NULL);
+	while (poller_wait(poller, 10000000) > 0) /* it may have been told of the thread's end */
+		poller_arm(poller, &b.source, POLLER_IN);
+	b.told = 0;
+	put(&b);
+	ok(poller_wait(poller, 1000000000) == 1 && b.told == 1, "%s: armed in a thread that is gone", operations->name);
+
+	for (unsigned i = 0; i < MANY; i++) {
+		watched_open(&many[i], poller);
+		put(&many[i]);
+		poller_arm(poller, &many[i].source, POLLER_IN);
+	}
+	for (unsigned i = 0; i < 10; i++)
+		poller_wait(poller, 10000000);
+	for (unsigned i = 0; i < MANY; i++) {
+		told += many[i].told == 1;
+		watched_close(&many[i], poller);
+	}
+	ok(told == MANY, "%s: of many each once", operations->name);
+	watched_close(&a, poller);
+	watched_close(&b, poller);
+	poller_close(poller);
+}
+
+int main(void)
+{
+	struct poller *poller;
+
+	test(&poller_epoll_operations);
+	test(&poller_ring_operations);
+	setenv("FARPAGE_POLLER", "epoll", 1);
+	ok(poller_open(&poller) == 0 && strcmp(poller_name(poller), "epoll") == 0, "epoll on request");
+	poller_close(poller);
+	return tap_done();
+}
