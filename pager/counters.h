@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 struct pager_counters {
-	uint64_t resident_pages, resident_peak; /* pages of the program on this machine */
-	uint64_t overhead_bytes;                /* farpage's own buffers and bookkeeping */
+	uint64_t resident_pages;   /* pages of the program on this machine */
+	uint64_t overhead_bytes;   /* farpage's own buffers and bookkeeping */
+	uint64_t local_peak_bytes; /* the most that both together have been */
 	uint64_t far_pages, far_peak;
 	uint64_t faults, faults_far, faults_buffered;
 	uint64_t fetched, prefetched;

@@ -11,6 +11,11 @@
  * and outlives the pager), and counting into @counters (zeroed; NULL: counters of its own).
  */
 int pager_open(const struct farpage_options *options, struct window *window, struct pager_counters *counters,
-               struct farpage **ret_farpage);
+	       struct farpage **ret_farpage);
+
+/* The same over any store, which stays the caller's and outlives the pager (tests, benchmarks). */
+struct store;
+int pager_open_store(const struct farpage_options *options, struct store *store, struct window *window,
+		     struct pager_counters *counters, struct farpage **ret_farpage);
 
 #endif

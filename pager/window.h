@@ -21,16 +21,17 @@
 
 struct window {
 	char *base;
-	size_t length;          /* bytes */
-	uint64_t *used;         /* one bit a page */
-	uint64_t next;          /* the lowest free page: where searches begin */
-	uint64_t high;          /* first page never allocated so far */
-	uint64_t allocated;     /* pages allocated now */
-	bool adopted;           /* the mapping was handed in and stays */
+	size_t length;      /* bytes */
+	uint64_t *used;     /* one bit a page */
+	uint64_t next;      /* the lowest free page: where searches begin */
+	uint64_t high;      /* first page never allocated so far */
+	uint64_t allocated; /* pages allocated now */
+	bool adopted;       /* the mapping was handed in and stays */
 	pthread_mutex_t lock;
 };
 
-/* Reserves @length bytes (rounded up to pages). -ENOMEM, -EINVAL. Calls mmap(2) as a system call, not the libc symbol. */
+/* Reserves @length bytes (rounded up to pages). -ENOMEM, -EINVAL. Calls mmap(2) as a system call, not the libc symbol.
+ */
 int window_reserve(struct window *window, size_t length);
 /* Takes an existing private anonymous mapping of @length bytes at @base as wholly allocated. -ENOMEM, -EINVAL. */
 int window_adopt(struct window *window, void *base, size_t length);

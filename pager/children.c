@@ -1,0 +1,254 @@
+#include "pager/children.h"
+
+#include "common/log.h"
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
+
+static bool bit_of(const struct child *child, uint64_t page)
+{
+	return page < child->pages && (child->snapshot[page / 64] >> (page % 64) & 1);
+}
+
+static void clear_bit(struct child *child, uint64_t page)
+{
+	if (page < child->pages)
+		child->snapshot[page / 64] &= ~(1ull << (page % 64));
+}
+
+static size_t snapshot_bytes(uint64_t pages)
+{
+	return (pages + 63) / 64 * sizeof(uint64_t) + 1;
+}
+
+void children_open(struct children *children, struct core *core)
+{
+	*children = (struct children){.core = core, .epoll = -1};
+	pthread_mutex_init(&children->lock, NULL);
+	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+		children->entries[i].uffd = -1;
+}
+
+static void forget(struct children *children, struct child *child)
+{
+	close(child->uffd);
+	if (child->snapshot)
+		munmap(child->snapshot, snapshot_bytes(child->pages));
+	core_release(children->core, child->given);
+	*child = (struct child){.uffd = -1};
+	atomic_fetch_sub(&children->count, 1);
+}
+
+void children_close(struct children *children)
+{
+	if (!children->core)
+		return;
+	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+		if (children->entries[i].uffd >= 0)
+			forget(children, &children->entries[i]);
+	pthread_mutex_destroy(&children->lock);
+	children->core = NULL;
+}
+
+static bool has_far_contents(enum page_state state)
+{
+	switch (state) {
+	case PAGE_UNTOUCHED:
+	case PAGE_RESIDENT:
+	case PAGE_DISCARDING: /* the program is throwing it away at this moment: either answer is right */
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* What the child does not have itself. Nothing is evicting meanwhile. */
+static void take_snapshot(struct children *children, struct child *child)
+{
+	struct pages *pages = &children->core->pages;
+	for (uint64_t page = 0; page < child->pages; page++) {
+		if (!has_far_contents(page_state(pages_load(pages, page))))
+			continue;
+		child->snapshot[page / 64] |= 1ull << (page % 64);
+		pages_mark(pages, page, PAGE_SNAPSHOT);
+	}
+}
+
+static bool fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
+{
+	struct core *core = children->core;
+	uint64_t pages = parent ? parent->pages : core->window->high;
+	void *snapshot = mmap(NULL, snapshot_bytes(pages), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (snapshot == MAP_FAILED)
+		return false;
+	madvise(snapshot, snapshot_bytes(pages), MADV_DONTFORK);
+	struct epoll_event event = {.events = EPOLLIN};
+	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
+		munmap(snapshot, snapshot_bytes(pages));
+		return false;
+	}
+	*child = (struct child){.uffd = uffd, .snapshot = snapshot, .pages = pages};
+	if (parent) {
+		memcpy(child->snapshot, parent->snapshot, snapshot_bytes(pages));
+	} else {
+		pthread_mutex_lock(&core->evict_lock);
+		take_snapshot(children, child);
+		pthread_mutex_unlock(&core->evict_lock);
+	}
+	atomic_fetch_add(&children->count, 1);
+	return true;
+}
+
+void children_add(struct children *children, const struct child *parent, int uffd)
+{
+	struct child *child = NULL;
+	for (unsigned i = 0; i < CHILDREN_MAX && !child; i++)
+		if (children->entries[i].uffd < 0)
+			child = &children->entries[i];
+	if (!child) {
+		children_reap(children);
+		for (unsigned i = 0; i < CHILDREN_MAX && !child; i++)
+			if (children->entries[i].uffd < 0)
+				child = &children->entries[i];
+	}
+	if (child && fill_entry(children, child, parent, uffd))
+		return;
+	/* Kept open but never answered, the child would hang; closed, it would read zeroes. Neither may be. */
+	log_error("process %d has more than %d living children that share its far memory: the newest is stopped at its "
+		  "first far page",
+		  getpid(), CHILDREN_MAX);
+	struct uffd unregistered = {.fd = uffd, .can_poison = children->core->uffd.can_poison};
+	struct pages *pages = &children->core->pages;
+	for (uint64_t page = 0; page < children->core->window->high; page++)
+		if (has_far_contents(page_state(pages_load(pages, page))))
+			uffd_poison(&unregistered, uffd, core_address(children->core, page), STORE_PAGE);
+	close(uffd);
+}
+
+bool children_want(struct children *children, const struct child *child, uint64_t page)
+{
+	pthread_mutex_lock(&children->lock);
+	bool wanted = bit_of(child, page);
+	pthread_mutex_unlock(&children->lock);
+	return wanted;
+}
+
+void children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
+{
+	struct core *core = children->core;
+	if (!child->denied)
+		log_error(
+		    "a process forked from %d that does not execute another program gets SIGBUS when it touches memory "
+		    "that %s",
+		    getpid(), why);
+	child->denied = true;
+	if (uffd_poison(&core->uffd, child->uffd, core_address(core, page), STORE_PAGE) == -EOPNOTSUPP && child->pid)
+		kill(child->pid, SIGBUS);
+}
+
+/* Within the lock; room for the page is claimed. 0, -EAGAIN, or -ENOSPC when the child has had its share. */
+static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
+{
+	struct core *core = children->core;
+	if (child->given > atomic_load(&core->limit) / 2)
+		return -ENOSPC;
+	if (!*room && core_claim(core, 1, 0) == 0)
+		return -EAGAIN;
+	int result = uffd_copy(child->uffd, core_address(core, page), data, STORE_PAGE, NULL);
+	*room = result != 0; /* not used up: it serves the next attempt, or the caller gives it back */
+	if (result == 0)
+		child->given++;
+	if (result == -EAGAIN)
+		return result;
+	if (result == -EEXIST)
+		uffd_wake(child->uffd, core_address(core, page), STORE_PAGE);
+	clear_bit(child, page);
+	return 0; /* otherwise it has the page, has unmapped it, or is gone */
+}
+
+int children_answer(struct children *children, struct child *child, uint64_t page, const void *data)
+{
+	bool room = false;
+	pthread_mutex_lock(&children->lock);
+	int result = give(children, child, page, data ? data : zeroes, &room);
+	pthread_mutex_unlock(&children->lock);
+	if (room)
+		core_release(children->core, 1);
+	if (result == -ENOSPC) {
+		children_deny(children, child, page, "goes beyond its share, half of the local budget");
+		result = 0;
+	}
+	return result;
+}
+
+bool children_hand_over(struct children *children, uint64_t page, const void *data)
+{
+	bool room = true; /* the parent's page, which is leaving */
+	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+		struct child *child = &children->entries[i];
+		for (int result = -EAGAIN; result == -EAGAIN;) {
+			pthread_mutex_lock(&children->lock);
+			result = child->uffd < 0 || !bit_of(child, page) ? 0
+				 : data                                  ? give(children, child, page, data, &room)
+									 : -EIO;
+			/* No room for a second child's copy: making room is what we are at. */
+			if (result == -EAGAIN && !room && core_free(children->core) <= 0)
+				result = -ENOSPC;
+			if (result == -EIO || result == -ENOSPC) {
+				children_deny(children, child, page,
+					      result == -EIO
+						  ? "could not be read"
+						  : "its parent has changed while there was no room for a copy");
+				clear_bit(child, page);
+			}
+			pthread_mutex_unlock(&children->lock);
+			if (result == -EAGAIN)
+				sched_yield(); /* the handler reads the child's event in a moment */
+		}
+	}
+	return !room;
+}
+
+/* The contents that were kept for children only. */
+static void sweep(struct children *children)
+{
+	struct core *core = children->core;
+	for (uint64_t page = 0; page < core->window->high; page++) {
+		if (!(pages_load(&core->pages, page) & PAGE_SNAPSHOT))
+			continue;
+		pages_unmark(&core->pages, page, PAGE_SNAPSHOT);
+		if (pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_DISCARDING, 0)) {
+			store_discard(core->store, page, 1);
+			pages_move(&core->pages, page, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
+		}
+	}
+}
+
+void children_reap(struct children *children)
+{
+	struct core *core = children->core;
+	bool any = false;
+	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+		struct child *child = &children->entries[i];
+		if (child->uffd < 0)
+			continue;
+		/* Asks for nothing; tells whether the address space still exists. */
+		struct uffd probe = {.fd = child->uffd};
+		if (uffd_protect(&probe, core->window->base, STORE_PAGE, false) != -ESRCH)
+			continue;
+		pthread_mutex_lock(&children->lock);
+		forget(children, child);
+		pthread_mutex_unlock(&children->lock);
+		any = true;
+	}
+	if (any && atomic_load(&children->count) == 0)
+		sweep(children);
+	if (any)
+		core_settled(core);
+}

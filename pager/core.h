@@ -1,0 +1,102 @@
+/*
+ * core: what the handler and the evictor of one pager share.
+ *
+ * The budget counts pages: `resident` is every page of the program that is here or for which room was claimed, and
+ * never passes `limit`. The handler claims before it brings a page in; the evictor gives back after the page's memory
+ * is really free. Below `low` free pages the evictor works until there are `high`.
+ */
+#ifndef PAGER_CORE_H
+#define PAGER_CORE_H
+
+#include "farpage/store.h"
+#include "pager/counters.h"
+#include "pager/kick.h"
+#include "pager/pages.h"
+#include "pager/residents.h"
+#include "pager/uffd.h"
+#include "pager/victims.h"
+#include "pager/window.h"
+
+struct children;
+
+struct core {
+	struct window *window;
+	struct pages pages;
+	struct residents residents;
+	struct victims victims;
+	struct uffd uffd;
+	struct store *store;
+	struct store_buffer *buffer; /* the victims' frames */
+	struct pager_counters *counters;
+	struct children *children;
+
+	_Atomic int64_t limit, resident; /* pages */
+	int64_t low, high;
+	unsigned timeout_ms, spin_us;
+
+	struct kick handler_kick, evictor_kick;
+	_Atomic unsigned waiting;     /* faults the handler has parked until something settles */
+	_Atomic uint64_t settlements; /* how often something has */
+	_Atomic pid_t evictor_thread; /* faults of its own cannot wait for it */
+	pthread_mutex_t evict_lock;   /* held by the evictor while pages are half way out */
+	_Atomic bool stop;
+};
+
+static inline uint64_t core_page(const struct core *core, uintptr_t address)
+{
+	return (address - (uintptr_t)core->window->base) / STORE_PAGE;
+}
+
+static inline char *core_address(const struct core *core, uint64_t page)
+{
+	return core->window->base + page * STORE_PAGE;
+}
+
+static inline int64_t core_free(const struct core *core)
+{
+	return atomic_load_explicit(&core->limit, memory_order_relaxed) -
+	       atomic_load_explicit(&core->resident, memory_order_relaxed);
+}
+
+static inline void count_add(uint64_t *counter, uint64_t amount)
+{
+	__atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
+}
+
+/* Room for @wanted pages, leaving at least @spare free: how many were claimed. Wakes the evictor when room runs low. */
+static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spare)
+{
+	int64_t limit = atomic_load_explicit(&core->limit, memory_order_relaxed);
+	int64_t resident = atomic_load_explicit(&core->resident, memory_order_relaxed), claimed;
+	do {
+		int64_t room = limit - resident - spare;
+		claimed = room < 0 ? 0 : room < wanted ? room : wanted;
+	} while (claimed && !atomic_compare_exchange_weak(&core->resident, &resident, resident + claimed));
+	if (limit - resident - claimed < core->low)
+		kick_ring(&core->evictor_kick);
+	if (claimed) {
+		uint64_t now = (uint64_t)(resident + claimed);
+		__atomic_store_n(&core->counters->resident_pages, now, __ATOMIC_RELAXED);
+		uint64_t bytes = now * STORE_PAGE + __atomic_load_n(&core->counters->overhead_bytes, __ATOMIC_RELAXED);
+		if (bytes > __atomic_load_n(&core->counters->local_peak_bytes, __ATOMIC_RELAXED))
+			__atomic_store_n(&core->counters->local_peak_bytes, bytes, __ATOMIC_RELAXED);
+	}
+	return claimed;
+}
+
+/* @count pages are gone from this machine. */
+static inline void core_release(struct core *core, int64_t count)
+{
+	int64_t before = atomic_fetch_sub(&core->resident, count);
+	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
+}
+
+/* A page, or room, that the handler may be waiting for is there. */
+static inline void core_settled(struct core *core)
+{
+	atomic_fetch_add(&core->settlements, 1);
+	if (atomic_load(&core->waiting))
+		kick_ring(&core->handler_kick);
+}
+
+#endif

@@ -1,0 +1,29 @@
+#include "pager/counters.h"
+
+static uint64_t get(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void pager_counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats)
+{
+	const uint64_t page = 4096, overhead = get(&counters->overhead_bytes);
+	*ret_stats = (struct farpage_stats){
+	    .resident_bytes = get(&counters->resident_pages) * page + overhead,
+	    .resident_peak_bytes = get(&counters->local_peak_bytes),
+	    .far_bytes = get(&counters->far_pages) * page,
+	    .far_peak_bytes = get(&counters->far_peak) * page,
+	    .faults = get(&counters->faults),
+	    .faults_far = get(&counters->faults_far),
+	    .faults_buffered = get(&counters->faults_buffered),
+	    .fetched_pages = get(&counters->fetched),
+	    .prefetched_pages = get(&counters->prefetched),
+	    .evicted_pages = get(&counters->evicted),
+	    .evicted_clean_pages = get(&counters->evicted_clean),
+	    .evicted_zero_pages = get(&counters->evicted_zero),
+	    .fault_p50_ns = histogram_quantile(&counters->fault_ns, 500),
+	    .fault_p99_ns = histogram_quantile(&counters->fault_ns, 990),
+	    .stalls = get(&counters->stalls),
+	    .lost_pages = get(&counters->lost),
+	};
+}

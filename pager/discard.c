@@ -1,0 +1,96 @@
+#include "pager/discard.h"
+
+#include "pager/children.h"
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PORTION 512u /* pages held at once */
+
+/* Takes a page out of the other threads' hands. Returns the state it was in. */
+static enum page_state hold(struct core *core, uint64_t page)
+{
+	for (unsigned tries = 0;; tries++) {
+		uint32_t word = pages_load(&core->pages, page);
+		enum page_state state = page_state(word);
+		switch (state) {
+		case PAGE_UNTOUCHED:
+			return state;
+		case PAGE_RESIDENT:
+		case PAGE_BUFFERED:
+		case PAGE_FAR:
+		case PAGE_LOST:
+			if (!(word & PAGE_WRITING) && pages_move(&core->pages, page, state, PAGE_DISCARDING, 0))
+				return state;
+			break;
+		default:
+			break; /* it settles in microseconds, or when its donor has answered */
+		}
+		if (tries < 100)
+			sched_yield();
+		else
+			usleep(50);
+	}
+}
+
+struct held {
+	uint8_t state[PORTION];
+	unsigned count, resident, any;
+};
+
+static void hold_portion(struct core *core, uint64_t page, unsigned count, struct held *held)
+{
+	*held = (struct held){.count = count};
+	for (unsigned i = 0; i < count; i++) {
+		held->state[i] = (uint8_t)hold(core, page + i);
+		held->any |= held->state[i] != PAGE_UNTOUCHED;
+		held->resident += held->state[i] == PAGE_RESIDENT;
+	}
+}
+
+/* Contents on donors go, except what a forked child may still ask for: children.c gives that back later. */
+static void forget_far(struct core *core, uint64_t page, const struct held *held)
+{
+	for (unsigned i = 0, length; i < held->count; i += length) {
+		length = 1;
+		if (held->state[i] == PAGE_UNTOUCHED || (pages_load(&core->pages, page + i) & PAGE_SNAPSHOT))
+			continue;
+		while (i + length < held->count && held->state[i + length] != PAGE_UNTOUCHED &&
+		       !(pages_load(&core->pages, page + i + length) & PAGE_SNAPSHOT))
+			length++;
+		store_discard(core->store, page + i, length);
+	}
+}
+
+static void discard_portion(struct core *core, uint64_t page, unsigned count)
+{
+	struct held held;
+	hold_portion(core, page, count, &held);
+	/* Also where every page is untouched: a page may be here that nobody fetched (mapped over, filled ahead). */
+	madvise(core_address(core, page), (size_t)count * STORE_PAGE, MADV_DONTNEED);
+	if (!held.any)
+		return;
+	forget_far(core, page, &held);
+	for (unsigned i = 0; i < count; i++)
+		if (held.state[i] != PAGE_UNTOUCHED)
+			pages_move(&core->pages, page + i, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
+	core_release(core, held.resident);
+	core_settled(core);
+}
+
+/* Most of a large range was never touched. */
+static uint64_t skip_untouched(const struct core *core, uint64_t page, uint64_t end)
+{
+	while (page < end && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED)
+		page++;
+	return page;
+}
+
+void discard_pages(struct core *core, uint64_t page, uint64_t count)
+{
+	for (uint64_t end = page + count; (page = skip_untouched(core, page, end)) < end;) {
+		unsigned portion = end - page < PORTION ? (unsigned)(end - page) : PORTION;
+		discard_portion(core, page, portion);
+		page += portion;
+	}
+}

@@ -1,0 +1,447 @@
+#include "pager/evictor.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/size.h"
+#include "pager/children.h"
+#include "pager/thread.h"
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define RUN_MAX 16u          /* pages of one write */
+#define RETRY_NS 50000000ull /* between two attempts of a write that fails */
+#define ACCOUNT_BATCHES 16u  /* how often the budget is reckoned anew ... */
+#define ACCOUNT_SLACK 65536u /* ... and what the bookkeeping may grow by in between, bytes: 14 for each page evicted   \
+			      */
+
+/* --- Writing ---------------------------------------------------------------------------------------------------- */
+
+/* Contents that can neither stay nor go: end the program before it reads something wrong. */
+static void stop_program(struct evictor *evictor, int status)
+{
+	struct store_stats stats;
+	char live[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
+	store_stats(evictor->core->store, &stats);
+	log_error("pages cannot be sent out: %s (%s in use, %s leased): stopping process %d; add a donor or give more "
+		  "--local",
+		  status == -ENOSPC ? "the donors are full" : strerror(-status),
+		  size_format(stats.pages_live * STORE_PAGE, live), size_format(stats.bytes_leased, leased), getpid());
+	kill(getpid(), SIGBUS);
+	sleep(1); /* a program that handles SIGBUS and goes on must not */
+	kill(getpid(), SIGKILL);
+}
+
+static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
+{
+	struct epoll_event events[2];
+	if (store_arm(evictor->queue) == 0)
+		epoll_wait(evictor->epoll, events, 2, timeout_ms);
+}
+
+static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
+static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
+
+/* The frames still hold the only copy, unless their pages came back: try them again. */
+static void write_failed(struct evictor *evictor, uint32_t frame, uint32_t count, int status)
+{
+	struct core *core = evictor->core;
+	uint64_t now = clock_now();
+	if (!evictor->failing_since)
+		evictor->failing_since = now;
+	else if (now - evictor->failing_since > core->timeout_ms * 1000000ull)
+		stop_program(evictor, status);
+	for (uint32_t i = frame; i < frame + count; i++) {
+		uint32_t word = pages_load(&core->pages, core->victims.page_of[i]);
+		if (page_state(word) == PAGE_BUFFERED && page_frame(word) == i)
+			submit_frames(evictor, i, 1);
+		else
+			frames_written(evictor, i, 1);
+	}
+}
+
+static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count)
+{
+	struct victims *victims = &evictor->core->victims;
+	for (uint32_t i = frame; i < frame + count; i++) {
+		victims->writing[i] = 0;
+		pages_unmark(&evictor->core->pages, victims->page_of[i], PAGE_WRITING);
+	}
+	victims->in_flight -= count;
+	core_settled(evictor->core);
+}
+
+/* Takes what has completed; with @wait, sleeps until something has. */
+static void poll_writes(struct evictor *evictor, bool wait)
+{
+	struct store_done dones[32];
+	int count = store_poll(evictor->queue, dones, 32);
+	if (count == 0 && wait) {
+		sleep_on_queue(evictor, 100);
+		count = store_poll(evictor->queue, dones, 32);
+	}
+	for (int i = 0; i < count; i++) {
+		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
+		if (dones[i].status == 0) {
+			evictor->failing_since = 0;
+			frames_written(evictor, frame, length);
+		} else {
+			usleep(RETRY_NS / 1000);
+			write_failed(evictor, frame, length, dones[i].status);
+		}
+	}
+}
+
+static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count)
+{
+	struct core *core = evictor->core;
+	struct store_io io = {
+	    .op = STORE_WRITE,
+	    .count = count,
+	    .page = core->victims.page_of[frame],
+	    .data = victims_frame(&core->victims, frame),
+	    .buffer = core->buffer,
+	    .cookie = (uint64_t)count << 32 | frame,
+	};
+	while (store_submit(evictor->queue, &io, 1) < 1)
+		poll_writes(evictor, true);
+}
+
+/* --- One batch -------------------------------------------------------------------------------------------------- */
+
+static bool is_zero(const char *data)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)data;
+	return words[0] == 0 && memcmp(data, data + sizeof(uint64_t), STORE_PAGE - sizeof(uint64_t)) == 0;
+}
+
+static uint32_t allocate_frame(struct evictor *evictor)
+{
+	struct victims *victims = &evictor->core->victims;
+	uint32_t frame;
+	while ((frame = victims_allocate(victims)) == VICTIMS_NONE)
+		poll_writes(evictor, true);
+	return frame;
+}
+
+/* A write that has been put together and not submitted yet. */
+struct run {
+	uint32_t frame, count;
+};
+
+static void flush_run(struct evictor *evictor, struct run *run)
+{
+	if (run->count)
+		submit_frames(evictor, run->frame, run->count);
+	run->count = 0;
+}
+
+static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
+{
+	const uint32_t *page_of = evictor->core->victims.page_of;
+	if (run->count &&
+	    (run->count == RUN_MAX || frame != run->frame + run->count || page_of[frame] != page_of[frame - 1] + 1))
+		flush_run(evictor, run);
+	if (run->count == 0)
+		run->frame = frame;
+	run->count++;
+}
+
+/* Forked children may still need what the donors have of a page that is about to change there. */
+static void preserve_snapshot(struct evictor *evictor, uint64_t page)
+{
+	struct core *core = evictor->core;
+	uint32_t frame = allocate_frame(evictor);
+	char *data = victims_frame(&core->victims, frame);
+	struct store_io io = {
+	    .op = STORE_READ, .count = 1, .page = page, .data = data, .buffer = core->buffer, .cookie = UINT64_MAX};
+	while (core->victims.in_flight)
+		poll_writes(evictor, true);
+	while (atomic_load(&core->children->reads))
+		sched_yield();
+	while (store_submit(evictor->queue, &io, 1) < 1)
+		sched_yield();
+	struct store_done done;
+	while (store_poll(evictor->queue, &done, 1) < 1)
+		sleep_on_queue(evictor, 100);
+	if (children_hand_over(core->children, page, done.status == 0 ? data : NULL))
+		evictor->handed_over++;
+	pages_unmark(&core->pages, page, PAGE_SNAPSHOT);
+}
+
+static void settle(struct evictor *evictor, uint64_t page, enum page_state state, uint32_t frame)
+{
+	bool moved = pages_move(&evictor->core->pages, page, PAGE_EVICTING, state, frame);
+	assert(moved);
+	(void)moved;
+}
+
+/* What its donors have of a page is to change. */
+static void before_change(struct evictor *evictor, uint64_t page, struct run *run)
+{
+	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
+		return;
+	flush_run(evictor, run);
+	preserve_snapshot(evictor, page);
+}
+
+/* Contents that left the program: where do they go? */
+static void send_page(struct evictor *evictor, const struct taken *taken, struct run *run)
+{
+	struct core *core = evictor->core;
+	uint64_t page = taken->page;
+	bool clean = store_same(core->store, page, taken->data);
+	if (!clean)
+		before_change(evictor, page, run);
+	count_add(&core->counters->evicted, 1);
+	if (is_zero(taken->data)) {
+		count_add(&core->counters->evicted_zero, 1);
+		if (!clean)
+			store_discard(core->store, page, 1);
+		settle(evictor, page, PAGE_UNTOUCHED, 0);
+		return;
+	}
+	uint32_t frame = allocate_frame(evictor);
+	memcpy(victims_frame(&core->victims, frame), taken->data, STORE_PAGE);
+	core->victims.page_of[frame] = (uint32_t)page;
+	if (clean) {
+		count_add(&core->counters->evicted_clean, 1);
+	} else {
+		pages_mark(&core->pages, page, PAGE_WRITING);
+		core->victims.writing[frame] = 1;
+		core->victims.in_flight++;
+		extend_run(evictor, run, frame);
+	}
+	settle(evictor, page, PAGE_BUFFERED, frame);
+}
+
+static int compare_pages(const void *a, const void *b)
+{
+	uint64_t x = ((const struct taken *)a)->page, y = ((const struct taken *)b)->page;
+	return x < y ? -1 : x > y;
+}
+
+/* @pages are resident. Returns how many left. */
+static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned count)
+{
+	struct core *core = evictor->core;
+	struct taken taken[TAKE_MAX];
+	unsigned mine = 0, left = 0;
+	pthread_mutex_lock(&core->evict_lock);
+	for (unsigned i = 0; i < count; i++)
+		if (pages_move(&core->pages, pages[i], PAGE_RESIDENT, PAGE_EVICTING, 0))
+			taken[mine++].page = pages[i];
+	qsort(taken, mine, sizeof taken[0], compare_pages);
+	take_pages(&evictor->take, taken, mine);
+
+	struct run run = {0};
+	for (unsigned i = 0; i < mine; i++) {
+		switch (taken[i].result) {
+		case TAKE_TAKEN:
+			send_page(evictor, &taken[i], &run);
+			left++;
+			break;
+		case TAKE_ABSENT:
+			before_change(evictor, taken[i].page, &run);
+			store_discard(core->store, taken[i].page, 1);
+			settle(evictor, taken[i].page, PAGE_UNTOUCHED, 0);
+			left++;
+			break;
+		case TAKE_BUSY:
+			settle(evictor, taken[i].page, PAGE_RESIDENT, 0);
+			residents_push(&core->residents, taken[i].page);
+			break;
+		}
+	}
+	flush_run(evictor, &run);
+	pthread_mutex_unlock(&core->evict_lock);
+	take_release(&evictor->take, mine);
+	core_release(core, (int64_t)left - evictor->handed_over);
+	evictor->handed_over = 0;
+	core_settled(core);
+	poll_writes(evictor, false);
+	return left;
+}
+
+/* --- The budget ------------------------------------------------------------------------------------------------- */
+
+/* farpage's own memory grows with the pages it keeps book of: what the program may have shrinks by as much. */
+static void account(struct evictor *evictor)
+{
+	struct core *core = evictor->core;
+	struct store_stats stats;
+	store_stats(core->store, &stats);
+	uint64_t own = evictor->overhead + stats.memory + core->window->high * sizeof(uint32_t);
+	uint64_t far = stats.pages_live;
+	__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);
+	if (far > core->counters->far_peak)
+		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
+	own += ACCOUNT_SLACK;
+	int64_t limit = own < evictor->local ? (int64_t)((evictor->local - own) / STORE_PAGE) : 0;
+	atomic_store(&core->limit, limit > 2 * core->high ? limit : 2 * core->high);
+}
+
+/* --- Requests --------------------------------------------------------------------------------------------------- */
+
+/* On its way in, or still being written from the last time. */
+static bool is_busy(uint32_t word)
+{
+	enum page_state state = page_state(word);
+	return state == PAGE_FETCHING || state == PAGE_RETURNING || (state == PAGE_RESIDENT && (word & PAGE_WRITING));
+}
+
+static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t count)
+{
+	struct core *core = evictor->core;
+	uint64_t batch[TAKE_MAX];
+	unsigned length = 0;
+	for (uint64_t end = page + count; page < end; page++) {
+		uint32_t word;
+		while (is_busy(word = pages_load(&core->pages, page))) {
+			poll_writes(evictor, false);
+			sched_yield();
+		}
+		if (page_state(word) == PAGE_RESIDENT)
+			batch[length++] = page;
+		if (length == evictor->batch) {
+			evict(evictor, batch, length);
+			length = 0;
+		}
+	}
+	evict(evictor, batch, length);
+	/* Sent out means on the donors, not in our buffer. */
+	while (core->victims.in_flight)
+		poll_writes(evictor, true);
+	for (uint32_t i = 0; i < core->victims.count; i++)
+		victims_empty(&core->victims, i);
+}
+
+static void serve_request(struct evictor *evictor)
+{
+	send_range_out(evictor, evictor->request_page, evictor->request_count);
+	pthread_mutex_lock(&evictor->request_lock);
+	atomic_store(&evictor->request_posted, false);
+	evictor->request_busy = false;
+	pthread_cond_broadcast(&evictor->request_done);
+	pthread_mutex_unlock(&evictor->request_lock);
+}
+
+void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count)
+{
+	pthread_mutex_lock(&evictor->request_lock);
+	while (evictor->request_busy)
+		pthread_cond_wait(&evictor->request_done, &evictor->request_lock);
+	evictor->request_busy = true;
+	evictor->request_page = page;
+	evictor->request_count = count;
+	atomic_store(&evictor->request_posted, true);
+	kick_ring(&evictor->core->evictor_kick);
+	while (atomic_load(&evictor->request_posted))
+		pthread_cond_wait(&evictor->request_done, &evictor->request_lock);
+	pthread_mutex_unlock(&evictor->request_lock);
+}
+
+/* --- The thread ------------------------------------------------------------------------------------------------- */
+
+static void make_room(struct evictor *evictor)
+{
+	uint64_t pages[TAKE_MAX];
+	while (core_free(evictor->core) < evictor->core->high && !atomic_load(&evictor->core->stop)) {
+		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
+		if (++evictor->since_account >= ACCOUNT_BATCHES) {
+			evictor->since_account = 0;
+			account(evictor);
+		}
+		/* Nothing can leave now (all pinned, or on their way in): look again when something has moved. */
+		if (evict(evictor, pages, count) == 0) {
+			struct epoll_event event;
+			epoll_wait(evictor->epoll, &event, 1, 1);
+			return;
+		}
+	}
+	account(evictor);
+}
+
+static void sleep_until_needed(struct evictor *evictor)
+{
+	struct core *core = evictor->core;
+	struct epoll_event events[2];
+	kick_prepare(&core->evictor_kick);
+	bool needed = core_free(core) < core->low || atomic_load(&evictor->request_posted) || atomic_load(&core->stop);
+	if (!needed && store_arm(evictor->queue) == 0)
+		epoll_wait(evictor->epoll, events, 2, -1);
+	kick_cancel(&core->evictor_kick);
+}
+
+static void *run_evictor(void *argument)
+{
+	struct evictor *evictor = argument;
+	struct core *core = evictor->core;
+	atomic_store(&core->evictor_thread, gettid());
+	while (!atomic_load(&core->stop)) {
+		if (atomic_load(&evictor->request_posted))
+			serve_request(evictor);
+		if (core_free(core) < core->low)
+			make_room(evictor);
+		poll_writes(evictor, false);
+		if (core_free(core) >= core->low)
+			sleep_until_needed(evictor);
+	}
+	while (core->victims.in_flight)
+		poll_writes(evictor, true);
+	return NULL;
+}
+
+static int watch(int epoll, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch)
+{
+	*evictor = (struct evictor){.core = core, .epoll = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
+	evictor->take.memory = -1;
+	pthread_mutex_init(&evictor->request_lock, NULL);
+	pthread_cond_init(&evictor->request_done, NULL);
+	int result = take_open(&evictor->take, &core->uffd, core->window->base, landing);
+	if (result)
+		return result;
+	evictor->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (evictor->epoll < 0)
+		return -errno;
+	result = store_queue_open(core->store, &evictor->queue);
+	if (result == 0)
+		result = watch(evictor->epoll, store_queue_fd(evictor->queue));
+	if (result == 0)
+		result = watch(evictor->epoll, core->evictor_kick.fd);
+	return result;
+}
+
+int evictor_start(struct evictor *evictor)
+{
+	account(evictor);
+	int result = pager_thread_start(&evictor->thread, "farpage-evict", run_evictor, evictor);
+	evictor->running = result == 0;
+	return result;
+}
+
+void evictor_close(struct evictor *evictor)
+{
+	if (evictor->running) {
+		kick_ring(&evictor->core->evictor_kick);
+		pthread_join(evictor->thread, NULL);
+	}
+	store_queue_close(evictor->queue);
+	take_close(&evictor->take);
+	if (evictor->epoll >= 0)
+		close(evictor->epoll);
+	pthread_mutex_destroy(&evictor->request_lock);
+	pthread_cond_destroy(&evictor->request_done);
+}

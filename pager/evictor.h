@@ -1,0 +1,51 @@
+/*
+ * evictor: the thread that makes room.
+ *
+ * Theory of operation. It sleeps until less than `low` pages are free, then evicts the oldest residents in batches
+ * until `high` are: take the batch out of the program's reach (take.h), and for each page decide by its contents
+ * alone: all zero, so it is forgotten; the same as what its donors have, so it is far already; else it is written.
+ * Clean and dirty pages go through a frame of the victim buffer and stay readable there for a while.
+ *
+ * A write that fails is tried again for `timeout_ms` (another donor may take it); then the program is stopped by
+ * SIGBUS, for its memory can neither stay nor go.
+ *
+ * Requests of other threads (send this range out now) are served between batches.
+ */
+#ifndef PAGER_EVICTOR_H
+#define PAGER_EVICTOR_H
+
+#include "pager/core.h"
+#include "pager/take.h"
+#include <pthread.h>
+
+struct evictor {
+	struct core *core;
+	struct store_queue *queue;
+	struct take take;
+	unsigned batch; /* pages, at most TAKE_MAX */
+	int epoll;
+	pthread_t thread;
+	bool running;
+	uint64_t overhead;      /* fixed bytes of the pager, for the budget */
+	uint64_t local;         /* bytes, of the options */
+	unsigned since_account; /* batches since the budget was last reckoned */
+	uint64_t failing_since; /* ns; 0: writes go through */
+	int64_t handed_over;    /* pages of this batch whose room a forked child has taken over */
+
+	pthread_mutex_t request_lock; /* one request at a time; guards the fields below */
+	pthread_cond_t request_done;
+	bool request_busy;
+	_Atomic bool request_posted;
+	uint64_t request_page, request_count;
+};
+
+/* Reserves what it needs; starts no thread. @landing as for take_open. */
+int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch);
+int evictor_start(struct evictor *evictor);
+/* Ends the thread (core->stop is set) and frees all; takes a half-built one. */
+void evictor_close(struct evictor *evictor);
+
+/* Sends pages out and returns when their donors have them. Any thread but the pager's own. */
+void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count);
+
+#endif

@@ -1,0 +1,422 @@
+#include "farpage/farpage.h"
+
+#include "client/far.h"
+#include "common/auth.h"
+#include "common/log.h"
+#include "common/size.h"
+#include "pager/children.h"
+#include "pager/core.h"
+#include "pager/discard.h"
+#include "pager/evictor.h"
+#include "pager/handler.h"
+#include "pager/pager.h"
+#include "pager/thread.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define TIMEOUT_MS_DEFAULT 5000u
+#define SPIN_US_DEFAULT 50u
+#define PREFETCH_DEFAULT 64u
+#define VICTIMS_SHARE 16u /* the victim buffer is this part of the budget ... */
+#define VICTIMS_MIN 128u  /* ... within these bounds, pages */
+#define VICTIMS_MAX 16384u
+#define BATCH_MIN 8u
+#define GRACE_MS 1000u /* a dead process's contents are worth nothing */
+
+/* Everything of one open farpage. Allocated as a mapping: the program's malloc may be far memory itself. */
+struct farpage {
+	struct core core;
+	struct children children;
+	struct handler handler;
+	struct evictor evictor;
+	struct window own_window;
+	struct pager_counters own_counters;
+	void *landing;
+	uint64_t local;
+	bool owns_store, owns_window;
+};
+
+/* --- Opening ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t victim_count(uint64_t local)
+{
+	uint64_t pages = local / STORE_PAGE / VICTIMS_SHARE;
+	return (uint32_t)(pages < VICTIMS_MIN ? VICTIMS_MIN : pages > VICTIMS_MAX ? VICTIMS_MAX : pages);
+}
+
+static int open_landing(struct farpage *farpage)
+{
+	size_t bytes = (size_t)TAKE_MAX * STORE_PAGE;
+	farpage->landing =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (farpage->landing == MAP_FAILED) {
+		farpage->landing = NULL;
+		return -ENOMEM;
+	}
+	madvise(farpage->landing, bytes, MADV_DONTFORK);
+	madvise(farpage->landing, bytes, MADV_NOHUGEPAGE);
+	return 0;
+}
+
+static int report_uffd(int error)
+{
+	if (error == -EPERM)
+		log_error(
+		    "userfaultfd is not permitted: run as root, or set sysctl vm.unprivileged_userfaultfd=1, or give "
+		    "access to /dev/userfaultfd");
+	else if (error == -ENOSYS)
+		log_error("this kernel has no userfaultfd (CONFIG_USERFAULTFD): farpage cannot page here");
+	else if (error)
+		log_error("userfaultfd: %s", strerror(-error));
+	return error;
+}
+
+/* Pages that are here already when the pager starts (contents of a handed-in window) belong to the budget. */
+static int adopt_present(struct farpage *farpage)
+{
+	struct core *core = &farpage->core;
+	uint64_t entries[512];
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		return -errno;
+	for (uint64_t page = 0; page < core->window->high;) {
+		uint64_t count = core->window->high - page < 512 ? core->window->high - page : 512;
+		off_t offset = (off_t)((uintptr_t)core_address(core, page) / STORE_PAGE * sizeof entries[0]);
+		if (pread(pagemap, entries, count * sizeof entries[0], offset) !=
+		    (ssize_t)(count * sizeof entries[0])) {
+			close(pagemap);
+			return -EIO;
+		}
+		for (uint64_t i = 0; i < count; i++) {
+			if (!(entries[i] >> 62)) /* bit 63: present, bit 62: swapped (admin-guide/mm/pagemap.rst) */
+				continue;
+			atomic_fetch_add(&core->resident, 1);
+			if (pages_move(&core->pages, page + i, PAGE_UNTOUCHED, PAGE_RESIDENT, 0))
+				residents_push(&core->residents, page + i);
+		}
+		page += count;
+	}
+	close(pagemap);
+	return 0;
+}
+
+static void set_marks(struct farpage *farpage)
+{
+	struct core *core = &farpage->core;
+	int64_t pages = (int64_t)(farpage->local / STORE_PAGE);
+	int64_t batch = pages / 64 < BATCH_MIN ? BATCH_MIN : pages / 64 > TAKE_MAX ? TAKE_MAX : pages / 64;
+	core->low = 2 * batch;
+	core->high = 4 * batch;
+	atomic_store(&core->limit, pages);
+	farpage->evictor.batch = (unsigned)batch;
+}
+
+static int open_parts(struct farpage *farpage, const struct farpage_options *options)
+{
+	struct core *core = &farpage->core;
+	int result = kick_open(&core->handler_kick);
+	if (result == 0)
+		result = kick_open(&core->evictor_kick);
+	if (result == 0)
+		result = pages_open(&core->pages, core->window->length / STORE_PAGE);
+	if (result == 0)
+		result = residents_open(&core->residents, &core->pages, (uint32_t)(farpage->local / STORE_PAGE));
+	if (result == 0)
+		result = victims_open(&core->victims, &core->pages, victim_count(farpage->local));
+	if (result == 0)
+		result = store_register(core->store, core->victims.frames, (size_t)core->victims.count * STORE_PAGE,
+					&core->buffer);
+	if (result == 0)
+		result = open_landing(farpage);
+	if (result)
+		return result;
+	result = report_uffd(uffd_open(core->window->base, core->window->length, farpage->landing,
+				       (size_t)TAKE_MAX * STORE_PAGE, &core->uffd));
+	if (result)
+		return result;
+	children_open(&farpage->children, core);
+	core->children = &farpage->children;
+	set_marks(farpage);
+	unsigned batch = farpage->evictor.batch;
+	result = evictor_open(&farpage->evictor, core, farpage->landing, batch);
+	if (result == 0)
+		result = handler_open(&farpage->handler, core,
+				      options->prefetch_pages ? options->prefetch_pages : PREFETCH_DEFAULT);
+	return result;
+}
+
+static int start_parts(struct farpage *farpage)
+{
+	struct core *core = &farpage->core;
+	farpage->evictor.local = farpage->local;
+	farpage->evictor.overhead = sizeof *farpage + handler_memory(&farpage->handler) +
+				    victims_memory(&core->victims) + residents_memory(&core->residents) +
+				    2 * TAKE_MAX * STORE_PAGE + 2 * PAGER_STACK_BYTES;
+	int result = adopt_present(farpage);
+	if (result == 0)
+		result = evictor_start(&farpage->evictor);
+	if (result == 0)
+		result = handler_start(&farpage->handler);
+	return result;
+}
+
+static int check_options(const struct farpage_options *options)
+{
+	char minimum[SIZE_TEXT_MAX];
+	if (options->local < FARPAGE_LOCAL_MIN) {
+		log_error("a local budget of %zu bytes is too small: the least that works is %s", options->local,
+			  size_format(FARPAGE_LOCAL_MIN, minimum));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static struct farpage *allocate(void)
+{
+	struct farpage *farpage =
+	    mmap(NULL, sizeof *farpage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (farpage == MAP_FAILED)
+		return NULL;
+	farpage->core.uffd = (struct uffd){.fd = -1, .mover = -1};
+	farpage->core.handler_kick.fd = farpage->core.evictor_kick.fd = -1;
+	farpage->evictor.epoll = farpage->handler.epoll = -1;
+	farpage->evictor.take.memory = -1;
+	pthread_mutex_init(&farpage->core.evict_lock, NULL);
+	return farpage;
+}
+
+/* Brings @farpage to life over @store and @window; undoes nothing on failure: farpage_close does. */
+static int bring_up(struct farpage *farpage, const struct farpage_options *options, struct store *store,
+		    struct window *window, struct pager_counters *counters)
+{
+	struct core *core = &farpage->core;
+	farpage->local = options->local & ~(size_t)(STORE_PAGE - 1);
+	core->store = store;
+	core->window = window;
+	core->counters = counters ? counters : &farpage->own_counters;
+	core->timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
+	core->spin_us = options->spin_us ? options->spin_us : SPIN_US_DEFAULT;
+	int result = open_parts(farpage, options);
+	return result ? result : start_parts(farpage);
+}
+
+int pager_open_store(const struct farpage_options *options, struct store *store, struct window *window,
+		     struct pager_counters *counters, struct farpage **ret_farpage)
+{
+	int result = check_options(options);
+	if (result)
+		return result;
+	struct farpage *farpage = allocate();
+	if (!farpage)
+		return -ENOMEM;
+	result = bring_up(farpage, options, store, window, counters);
+	if (result)
+		farpage_close(farpage);
+	else
+		*ret_farpage = farpage;
+	return result;
+}
+
+/* --- Over donors ------------------------------------------------------------------------------------------------ */
+
+static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
+{
+	uint64_t free = 0;
+	for (unsigned i = 0; i < config->donor_count; i++) {
+		struct far_donor donor;
+		int result = far_query(config, config->donors[i], &donor);
+		if (result)
+			return result;
+		free += donor.donated - donor.leased;
+	}
+	*ret_free = free;
+	return 0;
+}
+
+static int open_store(const struct farpage_options *options, uint64_t window_bytes, struct store **ret_store)
+{
+	uint8_t key[AUTH_KEY_SIZE];
+	struct far_config config = {
+	    .donors = options->donors,
+	    .donor_count = options->donor_count,
+	    .replicas = 1,
+	    .grace_ms = GRACE_MS,
+	    .fabric = FABRIC_CONFIG_DEFAULT,
+	};
+	if (options->timeout_ms)
+		config.fabric.io_ms = options->timeout_ms;
+	if (options->spin_us)
+		config.fabric.spin_us = options->spin_us;
+	if (options->key_file) {
+		int result = auth_key_load(options->key_file, key);
+		if (result) {
+			log_error("key file %s: %s", options->key_file,
+				  result == -EPERM    ? "others than its owner may read it: chmod 600 it"
+				  : result == -EINVAL ? "not a key: make one with 'farpage key FILE'"
+						      : strerror(-result));
+			return result;
+		}
+		config.key = key;
+	}
+	uint64_t free = 0;
+	int result = window_bytes ? 0 : free_of_donors(&config, &free);
+	if (result == 0) {
+		config.pages = (window_bytes ? window_bytes : 4 * (free + options->local)) / STORE_PAGE;
+		result = far_open(&config, ret_store);
+	}
+	memset(key, 0, sizeof key);
+	return result;
+}
+
+int pager_open(const struct farpage_options *options, struct window *window, struct pager_counters *counters,
+	       struct farpage **ret_farpage)
+{
+	struct store *store;
+	int result = check_options(options);
+	if (result == 0)
+		result = open_store(options, window->length, &store);
+	if (result)
+		return result;
+	result = pager_open_store(options, store, window, counters, ret_farpage);
+	if (result)
+		store_close(store);
+	else
+		(*ret_farpage)->owns_store = true;
+	return result;
+}
+
+EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
+{
+	int result = check_options(options);
+	if (result)
+		return result;
+	struct farpage *farpage = allocate();
+	if (!farpage)
+		return -ENOMEM;
+	struct store *store;
+	result = open_store(options, options->window, &store);
+	if (result)
+		goto close_farpage;
+	farpage->core.store = store;
+	farpage->owns_store = true;
+	if (options->reservation)
+		result = window_adopt(&farpage->own_window, options->reservation, options->window);
+	else
+		result = window_reserve(&farpage->own_window, store->pages * STORE_PAGE);
+	if (result)
+		goto close_farpage;
+	farpage->owns_window = true;
+	result = bring_up(farpage, options, store, &farpage->own_window, NULL);
+	if (result)
+		goto close_farpage;
+	*ret_farpage = farpage;
+	return 0;
+
+close_farpage:
+	farpage_close(farpage);
+	return result;
+}
+
+EXPORT void farpage_close(struct farpage *farpage)
+{
+	if (!farpage)
+		return;
+	struct core *core = &farpage->core;
+	atomic_store(&core->stop, true);
+	if (farpage->handler.core)
+		handler_close(&farpage->handler);
+	if (farpage->evictor.core)
+		evictor_close(&farpage->evictor);
+	children_close(&farpage->children);
+	if (core->uffd.fd >= 0) {
+		/* Empty before the registration goes: what is far must not turn into zeroes that look like contents. */
+		madvise(core->window->base, core->window->high * STORE_PAGE, MADV_DONTNEED);
+		uffd_close(&core->uffd);
+	}
+	if (core->buffer)
+		store_deregister(core->store, core->buffer);
+	victims_close(&core->victims);
+	residents_close(&core->residents);
+	pages_close(&core->pages);
+	if (farpage->landing)
+		munmap(farpage->landing, (size_t)TAKE_MAX * STORE_PAGE);
+	kick_close(&core->handler_kick);
+	kick_close(&core->evictor_kick);
+	pthread_mutex_destroy(&core->evict_lock);
+	if (farpage->owns_store)
+		store_close(core->store);
+	if (farpage->owns_window)
+		window_release(&farpage->own_window);
+	munmap(farpage, sizeof *farpage);
+}
+
+/* --- Use -------------------------------------------------------------------------------------------------------- */
+
+EXPORT int farpage_map(struct farpage *farpage, size_t length, void **ret_address)
+{
+	return length ? window_allocate(farpage->core.window, length, STORE_PAGE, ret_address) : -EINVAL;
+}
+
+/* The pages of a range, rounded outwards or inwards. -EINVAL: not all in the window. */
+static int page_range(const struct farpage *farpage, const void *address, size_t length, bool inwards,
+		      uint64_t *ret_page, uint64_t *ret_count)
+{
+	const struct window *window = farpage->core.window;
+	uint64_t start = (uintptr_t)address - (uintptr_t)window->base, end = start + length;
+	if (!window_contains(window, address) || end < start || end > window->length)
+		return -EINVAL;
+	start = inwards ? (start + STORE_PAGE - 1) / STORE_PAGE : start / STORE_PAGE;
+	end = inwards ? end / STORE_PAGE : (end + STORE_PAGE - 1) / STORE_PAGE;
+	*ret_page = start;
+	*ret_count = end > start ? end - start : 0;
+	return 0;
+}
+
+EXPORT int farpage_unmap(struct farpage *farpage, void *address, size_t length)
+{
+	uint64_t page, count;
+	if ((uintptr_t)address % STORE_PAGE)
+		return -EINVAL;
+	int result = page_range(farpage, address, length, false, &page, &count);
+	if (result)
+		return result;
+	discard_pages(&farpage->core, page, count);
+	window_free(farpage->core.window, address, count * STORE_PAGE);
+	return 0;
+}
+
+EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length, enum farpage_advice advice)
+{
+	uint64_t page, count;
+	int result = page_range(farpage, address, length, advice == FARPAGE_DISCARD, &page, &count);
+	if (result || count == 0)
+		return result;
+	switch (advice) {
+	case FARPAGE_WILLNEED:
+		handler_will_need(&farpage->handler, page, count);
+		return 0;
+	case FARPAGE_PAGEOUT:
+		evictor_send_out(&farpage->evictor, page, count);
+		return 0;
+	case FARPAGE_DISCARD:
+		discard_pages(&farpage->core, page, count);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+EXPORT int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats)
+{
+	struct store_stats stats;
+	pager_counters_read(farpage->core.counters, ret_stats);
+	store_stats(farpage->core.store, &stats);
+	ret_stats->far_bytes = stats.pages_live * STORE_PAGE;
+	return 0;
+}

@@ -1,0 +1,89 @@
+/*
+ * handler: the thread that answers page faults.
+ *
+ * Theory of operation. One thread reads the faults of all the program's threads and keeps several in flight: an
+ * untouched page is filled with zeroes, a buffered one copied back, a far one read into a frame and copied in when it
+ * has arrived and its checksum is right. While reads are in flight it polls, for `spin_us` at most, and then sleeps;
+ * with nothing in flight it sleeps at once: the program needs the processor more.
+ *
+ * It runs on the processor of the thread that faulted, because waking a thread on another processor costs several
+ * times the fault itself, and there the faulting thread only waits. follow.h finds that processor out.
+ *
+ * Reading ahead (streams.h) goes behind the demanded page, only into room that is really free.
+ *
+ * A fault that cannot be answered yet (no room; the page is in the evictor's or a discarding thread's hands) is
+ * parked and tried again when that has moved on.
+ */
+#ifndef PAGER_HANDLER_H
+#define PAGER_HANDLER_H
+
+#include "pager/core.h"
+#include "pager/follow.h"
+#include "pager/streams.h"
+#include <pthread.h>
+
+#define HANDLER_DEMANDS 64u   /* single pages in flight */
+#define HANDLER_RUNS 4u       /* read-aheads in flight */
+#define HANDLER_RUN_PAGES 64u /* longest read-ahead */
+#define HANDLER_PARKED 1024u
+
+struct child;
+
+/* One read in flight: @count pages into frames from @frame on. */
+struct fetch {
+	uint64_t page, started;
+	struct child *child; /* NULL: for the program itself */
+	pid_t thread;
+	uint32_t frame;
+	uint16_t count;
+	uint8_t group; /* read-ahead group + 1; 0: a demanded page */
+	bool used;
+};
+
+struct parked {
+	uint64_t page, started;
+	struct child *child;
+	pid_t thread;
+	bool stalled; /* for want of room */
+};
+
+/* A range to bring in without anyone waiting (farpage_advise). */
+struct wanted {
+	uint64_t page, end;
+};
+
+struct handler {
+	struct core *core;
+	struct store_queue *queue;
+	struct store_buffer *buffer;
+	char *frames; /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
+	uint32_t frame_count;
+	unsigned ahead;     /* longest read-ahead, pages */
+	const char *zeroes; /* HANDLER_RUN_PAGES of them */
+	struct fetch fetches[HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES];
+	uint16_t free_demands[HANDLER_DEMANDS];
+	unsigned free_demand_count;
+	uint16_t group_pending[HANDLER_RUNS]; /* pages of the group still in flight */
+	unsigned in_flight;                   /* reads */
+	struct parked parked[HANDLER_PARKED];
+	unsigned parked_count;
+	struct streams far_streams, new_streams;
+	struct follow follow;
+	int epoll;
+	pthread_t thread;
+	bool running;
+	uint64_t settlements; /* core->settlements when the parked faults were last tried */
+
+	pthread_mutex_t wanted_lock;
+	struct wanted wanted;
+	_Atomic bool has_wanted;
+};
+
+int handler_open(struct handler *handler, struct core *core, unsigned ahead);
+int handler_start(struct handler *handler);
+void handler_close(struct handler *handler);
+uint64_t handler_memory(const struct handler *handler);
+/* Brings pages in when there is room; a later call replaces an earlier one that is not done. Any thread. */
+void handler_will_need(struct handler *handler, uint64_t page, uint64_t count);
+
+#endif

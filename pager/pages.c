@@ -1,0 +1,76 @@
+#include "pager/pages.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/mman.h>
+
+#define TO(state) (1u << PAGE_##state)
+
+/* The one table of legal moves: for each state, where a page may go from there. */
+static const uint16_t pages_moves[PAGE_STATES] = {
+    [PAGE_UNTOUCHED] =
+	TO(FETCHING) | TO(RESIDENT) | TO(DISCARDING),               /* resident: found in place when the pager starts */
+    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FETCHING), /* fetching: dropped behind our back */
+    [PAGE_EVICTING] = TO(BUFFERED) | TO(FAR) | TO(UNTOUCHED) | TO(RESIDENT), /* resident: it could not be taken */
+    [PAGE_BUFFERED] = TO(RETURNING) | TO(FAR) | TO(DISCARDING) | TO(LOST),
+    [PAGE_RETURNING] = TO(RESIDENT) | TO(BUFFERED) | TO(UNTOUCHED),
+    [PAGE_FAR] = TO(FETCHING) | TO(DISCARDING),
+    [PAGE_FETCHING] = TO(RESIDENT) | TO(FAR) | TO(UNTOUCHED) | TO(LOST),
+    [PAGE_DISCARDING] = TO(UNTOUCHED),
+    [PAGE_LOST] = TO(DISCARDING),
+};
+
+static const char *const page_state_names[] = {
+    [PAGE_UNTOUCHED] = "untouched", [PAGE_RESIDENT] = "resident",     [PAGE_EVICTING] = "evicting",
+    [PAGE_BUFFERED] = "buffered",   [PAGE_RETURNING] = "returning",   [PAGE_FAR] = "far",
+    [PAGE_FETCHING] = "fetching",   [PAGE_DISCARDING] = "discarding", [PAGE_LOST] = "lost",
+};
+_Static_assert(sizeof page_state_names / sizeof page_state_names[0] == PAGE_STATES, "a name for each state");
+
+int pages_open(struct pages *pages, uint64_t count)
+{
+	/* One table for the whole window; only what is looked at costs memory. */
+	void *words = mmap(NULL, count * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (words == MAP_FAILED)
+		return -errno;
+	madvise(words, count * sizeof(uint32_t), MADV_DONTFORK);
+	*pages = (struct pages){.words = words, .count = count};
+	return 0;
+}
+
+void pages_close(struct pages *pages)
+{
+	if (pages->words)
+		munmap(pages->words, pages->count * sizeof(uint32_t));
+	pages->words = NULL;
+}
+
+const char *page_state_name(enum page_state state)
+{
+	return (unsigned)state < PAGE_STATES ? page_state_names[state] : "?";
+}
+
+bool pages_move(struct pages *pages, uint64_t page, enum page_state from, enum page_state to, uint32_t to_frame)
+{
+	assert(page < pages->count);
+	assert(pages_moves[from] & (1u << to));
+	uint32_t word = atomic_load_explicit(&pages->words[page], memory_order_acquire);
+	do {
+		if (page_state(word) != from)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&pages->words[page], &word,
+							(word & PAGE_MARKS) | (uint32_t)to | to_frame << 8,
+							memory_order_acq_rel, memory_order_acquire));
+	return true;
+}
+
+uint32_t pages_mark(struct pages *pages, uint64_t page, uint32_t marks)
+{
+	return atomic_fetch_or_explicit(&pages->words[page], marks & PAGE_MARKS, memory_order_acq_rel);
+}
+
+uint32_t pages_unmark(struct pages *pages, uint64_t page, uint32_t marks)
+{
+	return atomic_fetch_and_explicit(&pages->words[page], ~(marks & PAGE_MARKS), memory_order_acq_rel);
+}

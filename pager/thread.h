@@ -1,0 +1,11 @@
+/*
+ * thread: starts one of the pager's threads: named, with every signal blocked (the program's handlers must not run
+ * on it) and a stack of 256 KiB.
+ */
+#ifndef PAGER_THREAD_H
+#define PAGER_THREAD_H
+#include <pthread.h>
+#define PAGER_STACK_BYTES (256u << 10)
+/* 0 or -errno. */
+int pager_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+#endif

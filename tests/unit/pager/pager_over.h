@@ -1,0 +1,50 @@
+/* A pager over the store in memory, for tests: no donors, no network; everything else is real. */
+#ifndef TESTS_PAGER_OVER_H
+#define TESTS_PAGER_OVER_H
+
+#include "farpage/farpage.h"
+#include "farpage/store.h"
+#include "pager/pager.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct over {
+	struct store *store, *inner;
+	struct window window;
+	struct farpage *farpage;
+};
+
+__attribute__((unused)) static int over_open(struct over *over, size_t local, size_t window,
+					     const struct store_faults *faults)
+{
+	memset(over, 0, sizeof *over);
+	int result = store_open_memory(window / STORE_PAGE, &over->inner);
+	if (result == 0 && faults)
+		result = store_open_faulty(over->inner, faults, &over->store);
+	else
+		over->store = over->inner;
+	if (result == 0)
+		result = window_reserve(&over->window, window);
+	struct farpage_options options = {.local = local, .timeout_ms = 1000};
+	if (result == 0)
+		result = pager_open_store(&options, over->store, &over->window, NULL, &over->farpage);
+	return result;
+}
+
+__attribute__((unused)) static void over_close(struct over *over)
+{
+	farpage_close(over->farpage);
+	window_release(&over->window);
+	if (over->store != over->inner)
+		store_close(over->store);
+	store_close(over->inner);
+}
+
+__attribute__((unused)) static char *over_map(struct over *over, size_t length)
+{
+	void *address = NULL;
+	return farpage_map(over->farpage, length, &address) == 0 ? address : NULL;
+}
+
+#endif
