@@ -155,13 +155,36 @@ enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t p
 			if (!atomic_compare_exchange_weak(&chunk->word, &word,
 							  word | (uint64_t)CHUNK_WANTED << WORD_STATE_SHIFT))
 				continue;
+			atomic_store(&chunk->ahead, false);
 			attention_set(table, index);
 			return CHUNK_ASKED;
 		case CHUNK_WANTED:
+			atomic_store_explicit(&chunk->ahead, false, memory_order_relaxed);
+			return CHUNK_WAIT;
 		case CHUNK_LOSING:
 			return CHUNK_WAIT;
 		}
 	}
+}
+
+bool chunk_look_ahead(struct chunk_table *table, uint64_t index)
+{
+	struct chunk *chunk = &table->chunks[index], *successor = chunk + 1;
+	uint64_t word = atomic_load_explicit(&chunk->word, memory_order_relaxed);
+
+	if ((word & WORD_COUNT_MASK) < table->pages / 2 ||
+	    atomic_load_explicit(&chunk->asked_ahead, memory_order_relaxed))
+		return false;
+	if (atomic_exchange(&chunk->asked_ahead, true) || index + 1 == table->count)
+		return false;
+	word = atomic_load_explicit(&successor->word, memory_order_acquire);
+	if (word_state(word) != CHUNK_NONE)
+		return false;
+	atomic_store(&successor->ahead, true);
+	if (!atomic_compare_exchange_strong(&successor->word, &word, word | (uint64_t)CHUNK_WANTED << WORD_STATE_SHIFT))
+		return false;
+	attention_set(table, index + 1);
+	return true;
 }
 
 bool chunk_drop(struct chunk_table *table, uint64_t index, uint32_t epoch, uint32_t pages)
@@ -218,6 +241,7 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 				      memory_order_release);
 		chunk->slabs[i] = slots[i].slab;
 	}
+	atomic_store(&chunk->asked_ahead, false);
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
 }
 
@@ -227,7 +251,7 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 	uint64_t word = atomic_load(&chunk->word);
 
 	assert(word_state(word) == CHUNK_WANTED);
-	atomic_store(&chunk->denial, status);
+	atomic_store(&chunk->denial, (int16_t)status);
 	/* The epoch stays: no slab came or went. Counted before the word moves, so that who asks anew counts anew. */
 	atomic_fetch_add(&chunk->denials, 1);
 	atomic_store(&chunk->word, word & ~(UINT64_C(3) << WORD_STATE_SHIFT));

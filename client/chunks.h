@@ -35,7 +35,9 @@ struct chunk_slot {
 struct chunk {
 	_Atomic uint64_t word;
 	_Atomic uint32_t denials; /* how often a lease for it was denied */
-	_Atomic int32_t denial;   /* the last one's status */
+	_Atomic int16_t denial;   /* the last one's status */
+	_Atomic bool ahead;       /* WANTED before anyone writes to it */
+	_Atomic bool asked_ahead; /* it has had its successor asked for */
 	_Atomic uint64_t addresses[FAR_REPLICAS_MAX];
 	_Atomic uint64_t keys[FAR_REPLICAS_MAX]; /* donor << 32 | rkey */
 	/* The control thread's own. */
@@ -78,6 +80,11 @@ bool chunk_view(const struct chunk_table *table, uint64_t index, struct chunk_vi
  */
 enum chunk_hold { CHUNK_HELD, CHUNK_ASKED, CHUNK_WAIT };
 enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view);
+/*
+ * To be called by a writer that holds the chunk: when it is half full, its successor is asked for, once, because memory
+ * is mostly filled upwards and a slab takes its donor a while. Returns whether the control thread must be told.
+ */
+bool chunk_look_ahead(struct chunk_table *table, uint64_t index);
 /*
  * @pages fewer, unless the epoch has changed. Returns whether the control thread must be told: the count is 0.
  */

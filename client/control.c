@@ -17,8 +17,8 @@
 #define CONTROL_STACK (256u << 10)
 #define CONTROL_EVENTS 16u
 #define CONTROL_DEPTH 16u /* it posts no reads and writes */
-/* How long a slab stays ours after its last page went: a program that frees and allocates soon wants it again. */
-#define CONTROL_IDLE_MS 200u
+/* How long a slab stays ours that nobody uses: a program that frees and allocates soon wants it again. */
+#define CONTROL_IDLE_MS 500u
 #define NS_PER_MS UINT64_C(1000000)
 
 void control_kick(struct far *far)
@@ -153,7 +153,7 @@ static void peer_bury(struct far *far, unsigned index, uint64_t now)
 	if (lost)
 		log_error("donor %s is gone (%s): %" PRIu64 " pages are lost", peer->uri, death_name(peer), lost);
 	else
-		log_error("donor %s is gone (%s): nothing of ours was there", peer->uri, death_name(peer));
+		log_error("donor %s is gone (%s): no page is lost", peer->uri, death_name(peer));
 }
 
 static void peers_bury(struct far *far, uint64_t now)

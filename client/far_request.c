@@ -330,34 +330,48 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
 }
 
+/* Whether the chunk that the request waits for was denied since it began to: sets its status. */
+static bool write_denied(struct far_request *request, const struct chunk *chunk)
+{
+	int status;
+
+	if (!request->asked || atomic_load(&chunk->denials) == request->denials)
+		return false;
+	status = atomic_load(&chunk->denial);
+	request->asked = false;
+	/* What was asked for ahead of need was not asked for in earnest: now it is. */
+	if (status == -EAGAIN)
+		return false;
+	request->status = answer_status(status);
+	return true;
+}
+
 /* Counts the pages in their chunk; FAR_WAITS: it has no slab yet; or the request fails, for it will not have one. */
-static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t chunk_index,
+static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t index,
 				    uint32_t count, struct chunk_view *ret_view)
 {
-	struct far *far = queue->far;
-	struct chunk *chunk = &far->table.chunks[chunk_index];
-	uint32_t denials;
-	enum chunk_hold hold = chunk_hold(&far->table, chunk_index, count, ret_view);
+	struct chunk_table *table = &queue->far->table;
+	const struct chunk *chunk = &table->chunks[index];
 
-	if (hold == CHUNK_HELD)
-		return FAR_GOES_ON;
-	if (hold == CHUNK_ASKED)
-		control_kick(far);
-	/* From here on a change wakes us and a denial is ours. So look again: it may have come just before. */
-	atomic_store(&queue->waiting, true);
-	denials = atomic_load(&chunk->denials);
-	if (request->asked && denials != request->denials) {
-		request->status = answer_status(atomic_load(&chunk->denial));
-		return FAR_WAITS;
-	}
-	if (!request->asked) {
+	/* Looked at twice: a change after `waiting` is set wakes us, one before is seen. */
+	for (unsigned i = 0; i < 2; i++) {
+		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk))
+			return FAR_WAITS;
+		if (!request->asked)
+			request->denials = atomic_load(&chunk->denials);
+		switch (chunk_hold(table, index, count, ret_view)) {
+		case CHUNK_HELD:
+			return FAR_GOES_ON;
+		case CHUNK_ASKED:
+			control_kick(queue->far);
+			break;
+		case CHUNK_WAIT:
+			break;
+		}
 		request->asked = true;
-		request->denials = denials;
+		atomic_store(&queue->waiting, true);
 	}
-	hold = chunk_hold(&far->table, chunk_index, count, ret_view);
-	if (hold == CHUNK_ASKED)
-		control_kick(far);
-	return hold == CHUNK_HELD ? FAR_GOES_ON : FAR_WAITS;
+	return FAR_WAITS;
 }
 
 /* Sends @count pages, none of them zero, of one chunk. */
@@ -374,6 +388,8 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 	live = write_links(queue, &view, &room);
 	if (live && room) {
 		request->asked = false;
+		if (chunk_look_ahead(&far->table, chunk))
+			control_kick(far);
 		write_post(queue, index, chunk, count, &view, live);
 		return FAR_GOES_ON;
 	}

@@ -209,7 +209,12 @@ static void want_end(struct leases *leases, struct leases_want *want)
 static void want_publish(struct leases *leases, struct leases_want *want, const struct chunk_slot slots[], uint64_t now)
 {
 	chunk_publish(leases->table, want->chunk, slots);
-	list_put(leases, LEASES_FRESH, want->chunk, now);
+	if (leases->table->chunks[want->chunk].ahead) {
+		chunk_attention_set(leases->table, want->chunk);
+		list_put(leases, LEASES_IDLE, want->chunk, now);
+	} else {
+		list_put(leases, LEASES_FRESH, want->chunk, now);
+	}
 	/* The slabs are the chunk's now. */
 	if (slots == want->slots)
 		memset(want->granted, 0, sizeof want->granted);
@@ -285,18 +290,21 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		bool ahead;
 		int donor;
 
 		if (want->granted[i] || want->requests[i])
 			continue;
 		/* Quicker than a new one, which its donor must make ready first. */
-		if (want_take_idle(leases, want, now))
+		ahead = leases->table->chunks[want->chunk].ahead;
+		if (!ahead && want_take_idle(leases, want, now))
 			return;
 		donor = want_choose(leases, want, false);
-		if (donor < 0)
+		if (donor < 0 && !ahead)
 			donor = want_choose(leases, want, true);
 		if (donor < 0) {
-			want_deny(leases, want, -ENOSPC);
+			/* Whoever came to wait meanwhile may ask in earnest. */
+			want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 			return;
 		}
 		want_ask(leases, want, i, (unsigned)donor);

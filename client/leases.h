@@ -6,7 +6,8 @@
  * tried on other donors, and when the last has said no the chunk is denied, as it is after the timeout. Only so many
  * wants are active at once, the others wait in a list. An idle chunk's slab is given back when it was idle for a
  * while, so that one that fills and empties does not flap; a wanted chunk gets an idle one's slab first. A
- * chunk that was granted is looked at again after a while: whoever wanted it may have gone.
+ * chunk that was granted is looked at again after a while: whoever wanted it may have gone. One asked for ahead of its
+ * first write counts as idle at once, so that it serves whichever chunk needs a slab next.
  *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
  *

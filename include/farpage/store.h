@@ -95,7 +95,7 @@ int store_queue_open(struct store *store, struct store_queue **ret_queue);
 /* Nothing may be in flight. Takes NULL. */
 void store_queue_close(struct store_queue *queue);
 
-/* Takes up to @count requests, in order; returns how many (fewer when the queue is full, 0 when none fits).
+/* Takes up to @count requests, in order; returns how many (fewer when the queue is full, 0 when none fits: poll it).
    Never blocks, allocates or logs, except in the decision about a dead donor. */
 int store_submit(struct store_queue *queue, const struct store_io *ios, unsigned count);
 /* Takes completions without waiting; returns how many were written. */

@@ -83,6 +83,29 @@ static void test_lost(struct chunk_table *table)
 	   "what was held under the old epoch counts no more");
 }
 
+static void test_ahead(struct chunk_table *table)
+{
+	struct chunk_view view;
+
+	chunk_hold(table, 20, 1, &view);
+	chunk_publish(table, 20, slots_a);
+	chunk_hold(table, 20, 7, &view);
+	ok(!chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_NONE, "less than half full: no look ahead");
+	chunk_hold(table, 20, 1, &view);
+	attended(table, 21);
+	ok(chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_WANTED && table->chunks[21].ahead &&
+	       attended(table, 21),
+	   "half full: the next is asked for");
+	chunk_deny(table, 21, -ENOSPC);
+	ok(!chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_NONE, "but only once");
+	ok(chunk_hold(table, 21, 1, &view) == CHUNK_ASKED && !table->chunks[21].ahead, "a write asks for itself");
+	chunk_deny(table, 21, -ENOSPC);
+	chunk_hold(table, CHUNKS - 1, 1, &view);
+	chunk_publish(table, CHUNKS - 1, slots_a);
+	chunk_hold(table, CHUNKS - 1, 16, &view);
+	ok(!chunk_look_ahead(table, CHUNKS - 1), "after the last there is none");
+}
+
 static void test_epochs(struct chunk_table *table)
 {
 	struct chunk_view view;
@@ -266,6 +289,7 @@ int main(void)
 	test_first_write(&table);
 	test_denied(&table);
 	test_lost(&table);
+	test_ahead(&table);
 	test_epochs(&table);
 	chunk_table_close(&table);
 	chunk_table_close(&table);

@@ -172,6 +172,37 @@ static void test_lost(void)
 	world_close(&world);
 }
 
+/* A slab asked for ahead of need serves who needs one first, and does not stay for nothing. */
+static void test_ahead(void)
+{
+	struct chunk_slot slot = {.address = 1, .slab = 9}, ahead = {.address = 2, .slab = 10};
+	struct leases_action action;
+	struct chunk_view view;
+	struct world world;
+
+	world_open(&world, 1, 1, 1);
+	leases_donor_heard(&world.leases, 0, 2 * SLAB);
+	want(&world, 3, 0);
+	next(&world, &action);
+	leases_granted(&world.leases, 0, action.request, &slot, 1);
+	leases_donor_heard(&world.leases, 0, SLAB);
+	chunk_hold(&world.table, 3, CHUNK_PAGES, &view);
+	ok(chunk_look_ahead(&world.table, 3), "a chunk fills up");
+	leases_scan(&world.leases, 2);
+	ok(next(&world, &action) && action.kind == LEASES_ASK, "the next one's slab is asked for");
+	leases_granted(&world.leases, 0, action.request, &ahead, 3);
+	leases_donor_heard(&world.leases, 0, 0);
+	want(&world, 7, 4);
+	ok(chunk_hold(&world.table, 7, 1, &view) == CHUNK_HELD && view.slots[0].address == 2,
+	   "another chunk is first, and gets it");
+	ok(!next(&world, &action), "nothing more is asked for");
+	chunk_drop(&world.table, 7, view.epoch, 1);
+	leases_scan(&world.leases, 5);
+	leases_tick(&world.leases, 5 + IDLE);
+	ok(next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 10, "unused it goes back");
+	world_close(&world);
+}
+
 /* --- Histories ------------------------------------------------------------------------------------------------ */
 
 #define DONORS 4u
@@ -273,6 +304,7 @@ static void model_queue(struct model *model)
 	}
 	if (model->held[index] < CHUNK_PAGES && chunk_hold(table, index, 1, &view) == CHUNK_HELD) {
 		model->held[index]++;
+		chunk_look_ahead(table, index);
 		model->epochs[index] = view.epoch;
 		model_check_chunk(model, index);
 	}
@@ -379,6 +411,7 @@ int main(void)
 	test_timeout();
 	test_idle_taken();
 	test_lost();
+	test_ahead();
 	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
 		unsigned bad = 0;
 
