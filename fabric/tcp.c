@@ -279,9 +279,8 @@ static int tcp_send(struct fabric_conn *base, const void *message, size_t size)
 		return -ENOBUFS;
 	slot = conn->messages + conn->message_tail++ % TCP_MESSAGES_MAX * FABRIC_MESSAGE_MAX;
 	memcpy(slot, message, size);
-	tcp_queue_frame(
-	    conn, (struct tcp_frame){.type = TCP_MESSAGE, .length = (uint32_t)size},
-	    (struct tcp_out){.body = TCP_BODY_MESSAGE, .address = (uintptr_t)slot, .length = (uint32_t)size});
+	tcp_queue_frame(conn, (struct tcp_frame){.type = TCP_MESSAGE, .length = (uint32_t)size},
+			(struct tcp_out){.body = TCP_BODY_LOCAL, .address = (uintptr_t)slot, .length = (uint32_t)size});
 	fabric_touch(base->fabric);
 	if (!conn->blocked)
 		tcp_output(conn);

@@ -49,9 +49,8 @@ struct tcp_op {
 /* What follows the header of a frame in the output queue. */
 enum tcp_body {
 	TCP_BODY_NONE,
-	TCP_BODY_LOCAL,   /* our own memory: data to write, until answered; a message's slot */
-	TCP_BODY_REGION,  /* registered memory, looked up again by its rkey each time bytes of it are sent */
-	TCP_BODY_MESSAGE, /* as LOCAL, and frees a message slot */
+	TCP_BODY_LOCAL,  /* our own memory: data to write, until answered; a message's slot */
+	TCP_BODY_REGION, /* registered memory, looked up again by its rkey each time bytes of it are sent */
 };
 struct tcp_out {
 	uint64_t address;
@@ -110,6 +109,7 @@ struct tcp_conn {
 	unsigned peer_depth;
 	struct tcp_op *ops;                 /* a ring */
 	uint32_t op_mask, op_head, op_tail; /* not masked; they are also the sequence on the wire */
+	uint32_t op_sent;                   /* those before it have left whole, data and all */
 	struct tcp_queue queue;
 	uint8_t *messages; /* a ring of TCP_MESSAGES_MAX slots */
 	uint32_t message_head, message_tail;

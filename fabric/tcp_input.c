@@ -146,6 +146,9 @@ static enum step frame_done(struct tcp_conn *conn, const struct tcp_frame *frame
 
 	if (conn->op_head == conn->op_tail || frame->sequence != conn->op_head)
 		return frame_broken(conn, "answer to nothing asked");
+	/* Else it would be answered, and its memory the caller's again, while it is still being sent. */
+	if (frame->status == TCP_GRANTED && conn->op_head == conn->op_sent)
+		return frame_broken(conn, "answer to what was not sent yet");
 	if (frame->status == TCP_REFUSED) {
 		if (backend_events_full(out))
 			return STEP_ROOM;

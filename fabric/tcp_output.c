@@ -132,10 +132,16 @@ static void queue_advance(struct tcp_conn *conn, size_t sent)
 		if (sent < size)
 			break;
 		sent -= size;
-		if (queue->outs[slot].body == TCP_BODY_MESSAGE)
+		switch (queue->frames[slot].type) {
+		case TCP_MESSAGE:
 			conn->message_head++;
-		if (tcp_frame_swap(queue->frames[slot]).type == TCP_DONE)
+			break;
+		case TCP_DONE:
 			conn->answering--;
+			break;
+		default:
+			conn->op_sent++;
+		}
 		queue->head++;
 	}
 	queue->sent = (uint32_t)sent;

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -288,12 +289,23 @@ static void latency_run(struct client *client, enum fabric_op_kind kind)
 	}
 }
 
+/* Used by this process, user and system. */
+static double cpu_us(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
 /* @depth at a time; answered ones are replaced by one post. Operations per second. */
-static double throughput_run(struct client *client, enum fabric_op_kind kind, unsigned depth)
+static double throughput_run(struct client *client, enum fabric_op_kind kind, unsigned depth, double *ret_cpu_us)
 {
 	struct fabric_event events[DEPTH_MAX];
 	struct fabric_op ops[DEPTH_MAX];
 	uint64_t begin = clock_now(), now = begin, end = now + milliseconds * 1000000ull, done = 0;
+	double cpu = cpu_us();
 	unsigned flight = 0, slots[DEPTH_MAX], free_count = depth;
 
 	for (unsigned i = 0; i < depth; i++)
@@ -316,6 +328,7 @@ static double throughput_run(struct client *client, enum fabric_op_kind kind, un
 		done += (unsigned)got;
 		now = clock_now();
 	}
+	*ret_cpu_us = (cpu_us() - cpu) / (double)done;
 	return (double)done * 1e9 / (double)(now - begin);
 }
 
@@ -379,15 +392,15 @@ static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned 
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct client client = {0};
-	double rate;
+	double rate, cpu;
 
 	if (!strstr(name, only))
 		return;
 	config.spin_us = spin_us;
 	client_start(&client, 1, 1, &config);
-	rate = throughput_run(&client, kind, depth);
+	rate = throughput_run(&client, kind, depth, &cpu);
 	client_stop(&client);
-	printf("%-52s %8.0f k/s, %.2f us each\n", name, rate / 1000, 1e6 / rate);
+	printf("%-52s %8.0f k/s, %.2f us each, %.2f of the client's CPU\n", name, rate / 1000, 1e6 / rate, cpu);
 }
 
 int main(int argc, char **argv)

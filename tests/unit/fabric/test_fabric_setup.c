@@ -337,6 +337,48 @@ static void test_depth_exceeded(void)
 	pair_close(&pair);
 }
 
+/* A donor that reads nothing and answers all the same. */
+static void test_early_answer(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+	struct tcp_greeting greeting = greeting_good();
+	struct tcp_frame frame;
+	struct fabric_op ops[64];
+	struct pair pair;
+	unsigned granted = 0;
+
+	bind(listener, (struct sockaddr *)&address, sizeof address);
+	listen(listener, 1);
+	getsockname(listener, (struct sockaddr *)&address, &size);
+	pair_open(&pair, NULL);
+	snprintf(pair.uri, sizeof pair.uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
+	fd = accept(listener, NULL, NULL);
+	greeting.kind = TCP_ACCEPT;
+	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
+	       pump_until(&pair, side_count(&pair.client, FABRIC_ESTABLISHED)),
+	   "connected to a liar");
+	for (unsigned i = 0; i < 64; i++)
+		ops[i] = pair_op(&pair, FABRIC_WRITE, 0, FABRIC_OP_MAX, i);
+	fabric_post(pair.client.conn, ops, 64);
+	for (unsigned i = 0; i < 64; i++) {
+		frame = tcp_frame_swap((struct tcp_frame){.type = TCP_DONE, .sequence = i});
+		if (write(fd, &frame, sizeof frame) != sizeof frame)
+			abort();
+	}
+	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -EPROTO,
+	   "a write answered before it was sent breaks the rules");
+	for (unsigned i = 0; i < 64; i++)
+		granted += side_seen(&pair.client, FABRIC_DONE, i)->status == 0;
+	ok(granted < 64 && side_count(&pair.client, FABRIC_DONE) == 64, "only what had left is taken as done (%u)",
+	   granted);
+	close(fd);
+	close(listener);
+	pair_close(&pair);
+}
+
 /* No descriptor left to accept with: the connection waits, and nothing burns. */
 static void test_descriptors(void)
 {
@@ -396,6 +438,7 @@ int main(void)
 	test_byte_by_byte();
 	test_bad_frames();
 	test_depth_exceeded();
+	test_early_answer();
 	test_descriptors();
 	test_gone_before_accept();
 	return tap_done();
