@@ -47,23 +47,23 @@ void integrity_close(struct integrity *integrity)
 	*integrity = (struct integrity){0};
 }
 
-static uint32_t generation_load(const struct integrity *integrity, uint64_t page)
+static uint16_t generation_load(const struct integrity *integrity, uint64_t page)
 {
 	return atomic_load_explicit(&integrity->generations[page], memory_order_acquire);
 }
 
-static bool generation_is_live(uint32_t generation)
+static bool generation_is_live(uint16_t generation)
 {
 	return generation != INTEGRITY_NONE && generation != INTEGRITY_LOST;
 }
 
-static uint32_t generation_next(uint32_t generation)
+static uint16_t generation_next(uint16_t generation)
 {
 	/* Round the two that have a meaning of their own. */
-	return generation >= INTEGRITY_LOST - 1 ? 1 : generation + 1;
+	return generation >= INTEGRITY_LOST - 1 ? 1 : (uint16_t)(generation + 1);
 }
 
-static enum integrity_kind generation_kind(uint32_t generation)
+static enum integrity_kind generation_kind(uint16_t generation)
 {
 	return generation == INTEGRITY_NONE   ? INTEGRITY_IS_ZERO
 	       : generation == INTEGRITY_LOST ? INTEGRITY_IS_LOST
@@ -71,7 +71,7 @@ static enum integrity_kind generation_kind(uint32_t generation)
 }
 
 /* The constants are those of splitmix64 (Steele, Lea, Flood 2014): any odd ones with well-spread bits would do. */
-static uint64_t integrity_sum(const struct integrity *integrity, uint64_t page, uint32_t generation, const void *data)
+static uint64_t integrity_sum(const struct integrity *integrity, uint64_t page, uint16_t generation, const void *data)
 {
 	uint64_t place = (page + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ generation * UINT64_C(0xbf58476d1ce4e5b9);
 
@@ -95,7 +95,7 @@ uint32_t integrity_run(const struct integrity *integrity, uint64_t page, uint32_
 
 void integrity_prepare(struct integrity *integrity, uint64_t page, const void *data)
 {
-	uint32_t generation = generation_next(generation_load(integrity, page));
+	uint16_t generation = generation_next(generation_load(integrity, page));
 
 	atomic_store_explicit(&integrity->sums[page], integrity_sum(integrity, page, generation, data),
 			      memory_order_relaxed);
@@ -106,7 +106,7 @@ uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t c
 	uint32_t live = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t generation = generation_load(integrity, page + i);
+		uint16_t generation = generation_load(integrity, page + i);
 
 		live += generation_is_live(generation);
 		atomic_store_explicit(&integrity->generations[page + i], generation_next(generation),
@@ -133,7 +133,7 @@ uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t cou
 	uint64_t lost = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		uint32_t generation = generation_load(integrity, page + i);
+		uint16_t generation = generation_load(integrity, page + i);
 
 		while (generation_is_live(generation)) {
 			if (atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
@@ -148,7 +148,7 @@ uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t cou
 
 bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data)
 {
-	uint32_t generation = generation_load(integrity, page);
+	uint16_t generation = generation_load(integrity, page);
 
 	return generation_is_live(generation) && atomic_load_explicit(&integrity->sums[page], memory_order_relaxed) ==
 						     integrity_sum(integrity, page, generation, data);

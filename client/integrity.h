@@ -1,10 +1,12 @@
 /*
- * integrity: what the client knows of every page's contents, in 12 bytes a page: a checksum and a generation.
+ * integrity: what the client knows of every page's contents, in 10 bytes a page: a checksum and a generation.
  *
  * Theory of operation. The generation says whether a page reads as zeroes (never written, or discarded), has contents
  * on donors, or is lost with them. The checksum is that of the last write, keyed with a secret of this store and bound
  * to page and generation: a donor can lose a page but cannot change it, swap it with another or bring back an old one.
- * Both arrays are mapped lazily: pages of the store that were never written cost nothing.
+ * Generations come round
+ * after 65,534 writes of a page, which is harmless: an old copy still has another checksum unless it has the same
+ * bytes. Both arrays are mapped lazily: pages of the store that were never written cost nothing.
  *
  * Threads. Any. Of one page there is one writer at a time (the contract of include/farpage/store.h), except that
  * integrity_lose() may come at any time from the control thread; client/far_queue.c tells how a write that completes
@@ -17,16 +19,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define INTEGRITY_BYTES_PER_PAGE 12u
+#define INTEGRITY_BYTES_PER_PAGE 10u
 #define INTEGRITY_SECRET_SIZE 192u
 
 /* Two generations have a meaning of their own. */
 #define INTEGRITY_NONE 0u
-#define INTEGRITY_LOST UINT32_MAX
+#define INTEGRITY_LOST UINT16_MAX
 
 struct integrity {
 	uint64_t pages;
-	_Atomic uint32_t *generations;
+	_Atomic uint16_t *generations;
 	_Atomic uint64_t *sums;
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
 };
