@@ -151,7 +151,7 @@ static void test_memory(void)
 	integrity_commit(&integrity, pages - 1, 1);
 	integrity_prepare(&integrity, 0, page_a);
 	integrity_commit(&integrity, 0, 1);
-	ok(resident(integrity.generations, pages * 4) == 2 && resident(integrity.sums, pages * 8) == 2,
+	ok(resident(integrity.generations, pages * 2) == 2 && resident(integrity.sums, pages * 8) == 2,
 	   "two pages written cost four");
 	integrity_close(&integrity);
 	integrity_close(&integrity);
