@@ -17,6 +17,8 @@
 
 /* Bytes received ahead of their handling, per connection; only what is used is ever touched. */
 #define TCP_RECEIVE_SIZE (256u << 10)
+/* An answer from this size on is not copied: a system call for its header alone costs less. */
+#define TCP_LARGE (64u << 10)
 /* Messages accepted and not sent yet, per connection. */
 #define TCP_MESSAGES_MAX 32u
 /* Addresses of one name that are tried, one after the other. */

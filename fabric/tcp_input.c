@@ -1,6 +1,8 @@
 /*
  * Receiving, see tcp.h. One recv() a poll fills the connection's buffer; frames are handled from there. Data of a
  * frame that is not all there yet is received straight to where it belongs, what follows it into the buffer.
+ * (Receiving the answers expected straight to where they belong, headers apart, was tried: 4 KiB reads at depth 8 to
+ * 64 took the same CPU as with the copy, within 2 %. Only for large ones it pays.)
  *
  * Handling stops at a frame that needs an event when there is no room for one; it goes on at the next poll. Requests
  * need none: at most the peer's depth of answers is ever queued, so serving never waits for the peer to read, and
@@ -206,6 +208,15 @@ static enum step frame_step(struct tcp_conn *conn, struct backend_events *out)
 
 /* --- The socket ------------------------------------------------------------------------------------------- */
 
+/* Whether the next bytes should be the header of a large answer: then it is taken alone, and its data not copied. */
+static bool large_is_next(const struct tcp_conn *conn)
+{
+	const struct tcp_op *op = &conn->ops[conn->op_head & conn->op_mask];
+
+	return conn->op_head != conn->op_sent && conn->receive_head == conn->receive_tail && op->kind == FABRIC_READ &&
+	       op->length >= TCP_LARGE;
+}
+
 /* recv() into the buffer, or first to where data belongs. Bytes, 0 at the end, or -errno. */
 static ssize_t receive_bytes(struct tcp_conn *conn, size_t *ret_wanted)
 {
@@ -218,6 +229,8 @@ static ssize_t receive_bytes(struct tcp_conn *conn, size_t *ret_wanted)
 	iovecs[1].iov_base = conn->receive + conn->receive_tail;
 	iovecs[1].iov_len = TCP_RECEIVE_SIZE - conn->receive_tail;
 	if (incoming->data == TCP_DATA_NONE) {
+		if (large_is_next(conn) && iovecs[1].iov_len > sizeof(struct tcp_frame))
+			iovecs[1].iov_len = sizeof(struct tcp_frame);
 		*ret_wanted = iovecs[1].iov_len;
 		received = recv(conn->source.fd, iovecs[1].iov_base, iovecs[1].iov_len, MSG_DONTWAIT);
 		return received < 0 ? -errno : received;

@@ -6,8 +6,11 @@
  * domain may read and write that range without the peer's program taking part. Operations are posted in
  * batches and answered in batches; the answers of one connection come in the order of its posts. An
  * operation that the far side refuses (address, rkey or length outside what was registered) ends the
- * connection, exactly as a NAK moves a queue pair into the error state: every operation still in flight is
- * then answered once, with an error. Small two-sided messages carry control.
+ * connection, exactly as a NAK moves a queue pair into the error state: it is answered with -EACCES, every
+ * operation still in flight behind it once, with -ECONNRESET. Small two-sided messages carry control.
+ *
+ * As in verbs without fences, the data of a read may be taken later than a write that was posted behind it is
+ * carried out: post such a write when the read has been answered. A read sees every write posted before it.
  *
  * Backends are const tables of operations chosen by the scheme of an address:
  *     tcp://HOST:PORT    emulates the above for hosts without an RDMA device; registered ranges are
@@ -109,7 +112,8 @@ void fabric_listener_close(struct fabric_listener *listener);
  * Starts connecting to @uri with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). Answered by
  * one FABRIC_ESTABLISHED, or one FABRIC_DISCONNECTED whose status tells why: -ECONNREFUSED (nobody listens, or
  * rejected: then data/size hold the reject's private data), -ETIMEDOUT (connect_ms), -EHOSTUNREACH,
- * -EPROTO (the peer speaks something else). Names are resolved before this returns.
+ * -ECONNRESET (it hung up), -EPROTO (the peer speaks something else), -EPROTONOSUPPORT (another version of the
+ * fabric's protocol). connect_ms covers all of it. Names are resolved before this returns.
  * Errors at once: -EINVAL (address), -ENOENT (name does not resolve).
  */
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
@@ -160,7 +164,8 @@ int fabric_send(struct fabric_conn *conn, const void *message, size_t size);
 enum fabric_event_kind {
 	FABRIC_CONNECT_REQUEST, /* conn: to be accepted or rejected; data/size: the private data */
 	FABRIC_ESTABLISHED,
-	FABRIC_DISCONNECTED,    /* status: -ECONNRESET the peer went, -EPROTO it broke the rules, -ETIMEDOUT, ...;
+	FABRIC_DISCONNECTED,    /* status: -ECONNRESET the peer went, -EPROTO it broke the rules, -EACCES it refused
+	                           an operation of ours, -ETIMEDOUT, ...;
 	                           comes after the answers of everything that was in flight */
 	FABRIC_MESSAGE,         /* data/size */
 	FABRIC_DONE,            /* the answer to one operation: cookie, status 0 or -errno */

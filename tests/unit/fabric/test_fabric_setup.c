@@ -337,29 +337,101 @@ static void test_depth_exceeded(void)
 	pair_close(&pair);
 }
 
-/* A donor that reads nothing and answers all the same. */
-static void test_early_answer(void)
+/* Connects the client to a raw socket that plays the donor, and returns that. */
+static int raw_donor(struct pair *pair)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct tcp_greeting greeting = greeting_good();
 	socklen_t size = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
-	struct tcp_greeting greeting = greeting_good();
-	struct tcp_frame frame;
-	struct fabric_op ops[64];
-	struct pair pair;
-	unsigned granted = 0;
 
 	bind(listener, (struct sockaddr *)&address, sizeof address);
 	listen(listener, 1);
 	getsockname(listener, (struct sockaddr *)&address, &size);
-	pair_open(&pair, NULL);
-	snprintf(pair.uri, sizeof pair.uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
-	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
+	snprintf(pair->uri, sizeof pair->uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+	fabric_connect(pair->client.fabric, pair->client.domain, pair->uri, NULL, 0, NULL, &pair->client.conn);
 	fd = accept(listener, NULL, NULL);
+	close(listener);
 	greeting.kind = TCP_ACCEPT;
-	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
-	       pump_until(&pair, side_count(&pair.client, FABRIC_ESTABLISHED)),
-	   "connected to a liar");
+	if (write(fd, &greeting, sizeof greeting) != sizeof greeting ||
+	    !pump_until(pair, side_count(&pair->client, FABRIC_ESTABLISHED)))
+		abort();
+	return fd;
+}
+
+/* Answers to many reads with messages between them, in pieces of any size. */
+static void test_answers_in_pieces(unsigned seed, unsigned max)
+{
+	static const uint32_t sizes[] = {4096, 1, 300000, 4096, 4096, 20000, 4096, 8, 4096, 100000};
+	enum { COUNT = 10 };
+	static uint8_t stream[1 << 20], expected[PAIR_MEMORY];
+	struct tcp_frame frame;
+	struct fabric_op ops[COUNT];
+	struct pair pair;
+	size_t size = 0, sent = 0;
+	unsigned messages = 0;
+	bool same = true;
+	int fd;
+
+	pair_open(&pair, NULL);
+	pair.client.max = max;
+	fd = raw_donor(&pair);
+	fill(expected, PAIR_MEMORY, seed);
+	srand(seed);
+	for (unsigned i = 0; i < COUNT; i++) {
+		ops[i] = (struct fabric_op){.kind = FABRIC_READ,
+					    .length = sizes[i],
+					    .local = pair.client.memory + (i << 19),
+					    .region = pair.client.region,
+					    .cookie = i};
+		while (rand() % 3 == 0) {
+			frame = tcp_frame_swap((struct tcp_frame){.type = TCP_MESSAGE, .length = 5});
+			memcpy(stream + size, &frame, sizeof frame);
+			memcpy(stream + size + sizeof frame, "hello", 5);
+			size += sizeof frame + 5;
+			messages++;
+		}
+		frame = tcp_frame_swap((struct tcp_frame){.type = TCP_DONE, .length = sizes[i], .sequence = i});
+		memcpy(stream + size, &frame, sizeof frame);
+		memcpy(stream + size + sizeof frame, expected + (i << 19), sizes[i]);
+		size += sizeof frame + sizes[i];
+	}
+	same = fabric_post(pair.client.conn, ops, COUNT) == COUNT;
+	while (sent < size) {
+		size_t piece = 1 + (size_t)rand() % (rand() % 2 ? 30 : 9000);
+
+		if (piece > size - sent)
+			piece = size - sent;
+		same = same && write(fd, stream + sent, piece) == (ssize_t)piece;
+		sent += piece;
+		if (rand() % 2)
+			side_poll(&pair.client);
+	}
+	same = pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == COUNT &&
+				     side_count(&pair.client, FABRIC_MESSAGE) == messages) &&
+	       same;
+	for (unsigned i = 0; i < COUNT; i++)
+		same = same && side_seen(&pair.client, FABRIC_DONE, i)->cookie == i &&
+		       memcmp(ops[i].local, expected + (i << 19), sizes[i]) == 0;
+	for (unsigned i = 0; i < messages; i++)
+		same = same && memcmp(side_seen(&pair.client, FABRIC_MESSAGE, i)->data, "hello", 5) == 0;
+	ok(same && !side_ended(&pair.client), "answers in pieces, %u messages between, %u events a poll, seed %u",
+	   messages, max, seed);
+	close(fd);
+	pair_close(&pair);
+}
+
+/* A donor that reads nothing and answers all the same. */
+static void test_early_answer(void)
+{
+	struct tcp_frame frame;
+	struct fabric_op ops[64];
+	struct pair pair;
+	unsigned granted = 0;
+	int fd;
+
+	pair_open(&pair, NULL);
+	fd = raw_donor(&pair);
 	for (unsigned i = 0; i < 64; i++)
 		ops[i] = pair_op(&pair, FABRIC_WRITE, 0, FABRIC_OP_MAX, i);
 	fabric_post(pair.client.conn, ops, 64);
@@ -375,7 +447,6 @@ static void test_early_answer(void)
 	ok(granted < 64 && side_count(&pair.client, FABRIC_DONE) == 64, "only what had left is taken as done (%u)",
 	   granted);
 	close(fd);
-	close(listener);
 	pair_close(&pair);
 }
 
@@ -438,6 +509,8 @@ int main(void)
 	test_byte_by_byte();
 	test_bad_frames();
 	test_depth_exceeded();
+	for (unsigned seed = 0; seed < 30; seed++)
+		test_answers_in_pieces(seed, seed % 3 == 0 ? 1 : seed % 3 == 1 ? 2 : 64);
 	test_early_answer();
 	test_descriptors();
 	test_gone_before_accept();

@@ -2,9 +2,16 @@
 #include "common/clock.h"
 #include "fabric/poller.h"
 #include "tests/tap.h"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct watched {
@@ -133,12 +140,74 @@ static void test(const struct poller_operations *operations)
 	poller_close(poller);
 }
 
+/* Makes io_uring_setup (and with @all io_uring_enter) fail, for good. */
+static void forbid_uring(bool all)
+{
+	struct sock_filter filter[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 2, 0),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, all ? 1 : 0, 0),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		_exit(77);
+}
+
+static int child_without(void)
+{
+	struct poller *poller;
+	bool good;
+
+	forbid_uring(false);
+	good = poller_open(&poller) == 0 && strcmp(poller_name(poller), "epoll") == 0;
+	if (good)
+		poller_close(poller);
+	return !good;
+}
+
+static int child_revoked(void)
+{
+	struct watched watched;
+	struct poller *poller;
+	bool good;
+
+	if (poller_ring_operations.open(&poller) < 0)
+		return 77;
+	watched_open(&watched, poller);
+	forbid_uring(true);
+	poller_arm(poller, &watched.source, POLLER_IN);
+	good = poller_wait(poller, 1000000000) == 1 && watched.told == 1;
+	watched_close(&watched, poller);
+	poller_close(poller);
+	return !good;
+}
+
+/* In a child, for a filter cannot be taken off again. */
+static void test_forbidden(const char *name, int (*run)(void))
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(run());
+	waitpid(child, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		tap_skip(name, "no seccomp or no io_uring here");
+	else
+		ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", name);
+}
+
 int main(void)
 {
 	struct poller *poller;
 
 	test(&poller_epoll_operations);
 	test(&poller_ring_operations);
+	test_forbidden("where io_uring is forbidden, epoll is taken", child_without);
+	test_forbidden("where it is forbidden later, all sources are told of", child_revoked);
 	setenv("FARPAGE_POLLER", "epoll", 1);
 	ok(poller_open(&poller) == 0 && strcmp(poller_name(poller), "epoll") == 0, "epoll on request");
 	poller_close(poller);
