@@ -27,13 +27,45 @@ void control_kick(struct far *far)
 		eventfd_write(far->wake, 1);
 }
 
-void far_peer_fail(struct far *far, unsigned peer, int status)
+/* In a word or two, for the line that says that a donor is gone. */
+static const char *death_name(int status)
+{
+	switch (status) {
+	case -ECONNRESET:
+	case -EPIPE:
+		return "connection reset";
+	case -ETIMEDOUT:
+		return "no answer in time";
+	case -EPROTO:
+		return "it broke the protocol";
+	default:
+		return strerror(-status);
+	}
+}
+
+/* Said before anything that is lost with it is answered: the program may not outlive that. */
+static void peer_fail(struct far *far, unsigned index, int status, const char *why)
 {
 	int alive = 0;
 
 	assert(status < 0);
-	if (atomic_compare_exchange_strong(&far->peers[peer].status, &alive, status))
-		control_kick(far);
+	if (!atomic_compare_exchange_strong(&far->peers[index].status, &alive, status))
+		return;
+	log_error("donor %s is gone (%s): what it held is lost", far->peers[index].uri, why);
+	control_kick(far);
+}
+
+void far_peer_fail(struct far *far, unsigned peer, int status)
+{
+	peer_fail(far, peer, status, death_name(status));
+}
+
+/* As the donor has put it, where it has. */
+static void session_fail(struct far *far, unsigned index)
+{
+	const struct donor *donor = &far->peers[index].session.donor;
+
+	peer_fail(far, index, donor->status, donor->reason ? wire_reason_name(donor->reason) : death_name(donor->status));
 }
 
 /* --- What sessions and planner say to each other ------------------------------------------------------------- */
@@ -64,7 +96,7 @@ static void peer_answered(struct far *far, unsigned index, const struct wire_mes
 	case WIRE_GRANTED:
 		if (message->granted.bytes < far->leases.config.slab_bytes) {
 			donor_fail(&peer->session.donor, -EPROTO);
-			far_peer_fail(far, index, -EPROTO);
+			session_fail(far, index);
 			return;
 		}
 		slot.address = message->granted.address;
@@ -110,7 +142,7 @@ static void leases_carry_out(struct far *far, uint64_t now)
 		if (action.kind == LEASES_RELEASE)
 			message.release.slab = action.slab;
 		if (!peer->buried && !session_request(&peer->session, &message, now))
-			far_peer_fail(far, action.donor, peer->session.donor.status);
+			session_fail(far, action.donor);
 	}
 	for (unsigned i = 0; i < far->peer_count; i++)
 		far->peers[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
@@ -119,24 +151,6 @@ static void leases_carry_out(struct far *far, uint64_t now)
 }
 
 /* --- Burying ------------------------------------------------------------------------------------------------- */
-
-/* In a word or two, for the line that says that a donor is gone. */
-static const char *death_name(const struct far_peer *peer)
-{
-	if (peer->session.donor.reason)
-		return wire_reason_name(peer->session.donor.reason);
-	switch ((int)peer->status) {
-	case -ECONNRESET:
-	case -EPIPE:
-		return "connection reset";
-	case -ETIMEDOUT:
-		return "no answer in time";
-	case -EPROTO:
-		return "it broke the protocol";
-	default:
-		return strerror(-peer->status);
-	}
-}
 
 static void peer_bury(struct far *far, unsigned index, uint64_t now)
 {
@@ -150,10 +164,7 @@ static void peer_bury(struct far *far, unsigned index, uint64_t now)
 	lost = leases_donor_lost(&far->leases, index, now);
 	far->lost_pages += lost;
 	peer->donated = peer->leased = 0;
-	if (lost)
-		log_error("donor %s is gone (%s): %" PRIu64 " pages are lost", peer->uri, death_name(peer), lost);
-	else
-		log_error("donor %s is gone (%s): no page is lost", peer->uri, death_name(peer));
+	log_info("donor %s is gone: %" PRIu64 " pages are lost", peer->uri, lost);
 }
 
 static void peers_bury(struct far *far, uint64_t now)
@@ -282,7 +293,7 @@ static void control_news(struct far *far, unsigned index, const struct donor_ans
 		return;
 	case DONOR_IS_LOST:
 		if (open)
-			far_peer_fail(far, index, peer->session.donor.status);
+			session_fail(far, index);
 		return;
 	case DONOR_ANSWERED:
 		if (open)
