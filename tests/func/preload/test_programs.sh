@@ -21,38 +21,38 @@ same() {
 	note "resident peak $(stat_of "$stats" resident_peak_bytes), far $(stat_of "$stats" far_peak_bytes)"
 }
 
-seq 1 400000 | awk '{ print ($1 * 7919) % 1000003, "line", $1 }' >"$directory/input"
+seq 1 300000 | awk '{ print ($1 * 7919) % 1000003, "line", $1 }' >"$directory/input"
 same sort 16M env LC_ALL=C sort --parallel=2 -S 64M
 if command -v sqlite3 >/dev/null; then
 	cat >"$directory/query" <<-'END'
 		create table t(a integer, b text, c integer);
-		with recursive n(x) as (select 1 union all select x + 1 from n where x < 400000)
+		with recursive n(x) as (select 1 union all select x + 1 from n where x < 250000)
 			insert into t select x * 7919 % 1000003, 'text number ' || x, x % 1000 from n;
 		create index i on t(c, a);
 		select c, count(*), sum(a), min(b), max(b) from t group by c order by c;
 		select count(*) from t x join t y on x.a = y.c;
 	END
-	same sqlite3 16M sqlite3 :memory: ".read $directory/query"
+	same sqlite3 12M sqlite3 :memory: ".read $directory/query"
 fi
 if command -v python3 >/dev/null; then
 	cat >"$directory/program.py" <<-'END'
 		import hashlib, subprocess
 		words = {}
-		for i in range(300000):
+		for i in range(120000):
 		    words["key %d" % (i * 7919 % 1000003)] = [i, str(i)]
 		digest = hashlib.sha256()
 		for key in sorted(words):
 		    digest.update(("%s %s" % (key, words[key])).encode())
-		big = bytearray(range(256)) * 100000
+		big = bytearray(range(256)) * 50000
 		big.reverse()
 		digest.update(big)
-		numbers = list(range(500000, 0, -1))
+		numbers = list(range(250000, 0, -1))
 		numbers.sort()
 		print(digest.hexdigest(), sum(numbers[::7]), subprocess.check_output(["echo", "child"]))
 	END
-	same python3 24M python3 "$directory/program.py"
+	same python3 20M python3 "$directory/program.py"
 fi
-same perl 16M perl -e 'my %h; while (<STDIN>) { my ($k, @v) = split; push @{$h{$k % 5000}}, $_; }
+same perl 8M perl -e 'my %h; while (<STDIN>) { my ($k, @v) = split; push @{$h{$k % 500}}, $_; last if $. > 100000; }
 	for (sort { $a <=> $b } keys %h) { print "$_ ", scalar(@{$h{$_}}), " ", join("", sort @{$h{$_}}), "\n"; }'
 same bash 8M bash -c 'mapfile -t lines; for ((i = 0; i < ${#lines[@]}; i += 97)); do echo "${lines[i]}"; done'
 tap_done

@@ -2,6 +2,9 @@
  */
 #include "tests/func/preload/victim.h"
 
+/* Libraries use it, too. */
+#pragma GCC visibility push(default)
+
 void *malloc(size_t length)
 {
 	static char heap[1 << 20] __attribute__((aligned(16)));
@@ -30,6 +33,8 @@ void free(void *block)
 {
 	(void)block;
 }
+
+#pragma GCC visibility pop
 
 int main(int argc, char **argv)
 {
