@@ -151,9 +151,18 @@ free_fabric:
 	return status;
 }
 
+static void watch_free(struct fabric *fabric, struct fabric_watch *watch)
+{
+	TAILQ_REMOVE(&fabric->watches, watch, link);
+	poller_remove(fabric->poller, &watch->source);
+	if (watch->ready)
+		fabric->watches_ready--;
+	free(watch);
+}
+
 void fabric_close(struct fabric *fabric)
 {
-	struct fabric_watch *watch;
+	struct fabric_watch *watch, *next;
 
 	if (!fabric)
 		return;
@@ -161,8 +170,10 @@ void fabric_close(struct fabric *fabric)
 	for (unsigned i = 0; i < BACKENDS; i++)
 		if (fabric->states[i])
 			backends[i]->close(fabric->states[i]);
-	while ((watch = TAILQ_FIRST(&fabric->watches)))
-		fabric_unwatch(fabric, watch->source.fd);
+	for (watch = TAILQ_FIRST(&fabric->watches); watch; watch = next) {
+		next = TAILQ_NEXT(watch, link);
+		watch_free(fabric, watch);
+	}
 	poller_remove(fabric->poller, &fabric->timer.source);
 	close(fabric->timer.source.fd);
 	poller_close(fabric->poller);
@@ -561,13 +572,9 @@ void fabric_unwatch(struct fabric *fabric, int fd)
 	struct fabric_watch *watch;
 
 	TAILQ_FOREACH(watch, &fabric->watches, link) {
-		if (watch->source.fd != fd)
-			continue;
-		TAILQ_REMOVE(&fabric->watches, watch, link);
-		poller_remove(fabric->poller, &watch->source);
-		if (watch->ready)
-			fabric->watches_ready--;
-		free(watch);
-		return;
+		if (watch->source.fd == fd) {
+			watch_free(fabric, watch);
+			return;
+		}
 	}
 }

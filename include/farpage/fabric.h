@@ -50,14 +50,14 @@ struct fabric_conn;
 struct fabric_faults; /* fabric_faults.h: the schedule of the fault+ schemes */
 
 struct fabric_config {
-	unsigned depth;          /* operations in flight per connection, 1 .. FABRIC_DEPTH_MAX; 0: 256 */
-	unsigned spin_us;        /* how long fabric_wait() polls before it sleeps, µs; 0: it sleeps at once */
-	unsigned connect_ms;     /* deadline of each step of setting up a connection, ms; 0: 2000 */
-	unsigned io_ms;          /* an operation older than this ends its connection with -ETIMEDOUT, ms; 0: 5000 */
+	unsigned depth;      /* operations in flight per connection, 1 .. FABRIC_DEPTH_MAX; 0: 256 */
+	unsigned spin_us;    /* how long fabric_wait() polls before it sleeps, µs; 0: it sleeps at once */
+	unsigned connect_ms; /* deadline of each step of setting up a connection, ms; 0: 2000 */
+	unsigned io_ms;      /* an operation older than this ends its connection with -ETIMEDOUT, ms; 0: 5000 */
 	struct fabric_faults *faults; /* only for fault+ schemes; owned by the caller, outlives the fabric */
 };
 
-#define FABRIC_CONFIG_DEFAULT ((struct fabric_config){ .depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 5000 })
+#define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 5000})
 
 /* Opens one thread's fabric. @config is copied; NULL means the defaults. */
 int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
@@ -83,7 +83,7 @@ void fabric_domain_close(struct fabric_domain *domain);
  * Errors: -EINVAL (length 0), -ENOMEM, -ENOSPC (too many regions in the domain).
  */
 int fabric_register(struct fabric_domain *domain, void *base, size_t length, unsigned access,
-                    struct fabric_region **ret_region);
+		    struct fabric_region **ret_region);
 /* Its rkey is dead when this returns: no later request with it succeeds. Takes NULL. */
 void fabric_deregister(struct fabric_region *region);
 
@@ -117,7 +117,7 @@ void fabric_listener_close(struct fabric_listener *listener);
  * Errors at once: -EINVAL (address), -ENOENT (name does not resolve).
  */
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
-                   size_t private_size, void *user, struct fabric_conn **ret_conn);
+		   size_t private_size, void *user, struct fabric_conn **ret_conn);
 
 /* Answers a FABRIC_CONNECT_REQUEST: the peer may use what is registered in @domain. FABRIC_ESTABLISHED follows. */
 int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user);
@@ -142,11 +142,11 @@ enum fabric_op_kind { FABRIC_READ, FABRIC_WRITE };
 
 struct fabric_op {
 	enum fabric_op_kind kind;
-	uint32_t length;              /* bytes, 1 .. FABRIC_OP_MAX */
-	void *local;                  /* inside @region; untouched by the caller until the answer */
+	uint32_t length;                    /* bytes, 1 .. FABRIC_OP_MAX */
+	void *local;                        /* inside @region; untouched by the caller until the answer */
 	const struct fabric_region *region; /* the local range's registration, in the connection's domain */
 	struct fabric_remote remote;
-	uint64_t cookie;              /* comes back in the answer */
+	uint64_t cookie; /* comes back in the answer */
 };
 
 /*
@@ -164,12 +164,12 @@ int fabric_send(struct fabric_conn *conn, const void *message, size_t size);
 enum fabric_event_kind {
 	FABRIC_CONNECT_REQUEST, /* conn: to be accepted or rejected; data/size: the private data */
 	FABRIC_ESTABLISHED,
-	FABRIC_DISCONNECTED,    /* status: -ECONNRESET the peer went, -EPROTO it broke the rules, -EACCES it refused
-	                           an operation of ours, -ETIMEDOUT, ...;
-	                           comes after the answers of everything that was in flight */
-	FABRIC_MESSAGE,         /* data/size */
-	FABRIC_DONE,            /* the answer to one operation: cookie, status 0 or -errno */
-	FABRIC_READABLE,        /* a watched descriptor can be read: user is fabric_watch()'s */
+	FABRIC_DISCONNECTED, /* status: -ECONNRESET the peer went, -EPROTO it broke the rules, -EACCES it refused
+				an operation of ours, -ETIMEDOUT, ...;
+				comes after the answers of everything that was in flight */
+	FABRIC_MESSAGE,      /* data/size */
+	FABRIC_DONE,         /* the answer to one operation: cookie, status 0 or -errno */
+	FABRIC_READABLE,     /* a watched descriptor can be read: user is fabric_watch()'s */
 };
 
 struct fabric_event {
@@ -177,9 +177,9 @@ struct fabric_event {
 	int status;
 	struct fabric_conn *conn;
 	struct fabric_listener *listener;
-	void *user;          /* the connection's, or the watch's */
+	void *user; /* the connection's, or the watch's */
 	uint64_t cookie;
-	const void *data;    /* valid until the next fabric_poll or fabric_wait on this fabric */
+	const void *data; /* valid until the next fabric_poll or fabric_wait on this fabric */
 	size_t size;
 };
 

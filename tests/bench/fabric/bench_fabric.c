@@ -345,12 +345,13 @@ static int sample_compare(const void *a, const void *b)
 
 static void latency_print(const char *name)
 {
+	const unsigned middle = samples.count / 2, tail = (unsigned)(samples.count * 99ull / 100);
 	double p50, p99, mean = 0;
 
 	must(samples.count);
 	qsort(samples.ns, samples.count, sizeof *samples.ns, sample_compare);
-	p50 = samples.ns[samples.count / 2] / 1000.0;
-	p99 = samples.ns[samples.count * 99ull / 100] / 1000.0;
+	p50 = samples.ns[middle] / 1000.0;
+	p99 = samples.ns[tail] / 1000.0;
 	for (unsigned i = 0; i < samples.count; i++)
 		mean += samples.ns[i] / 1000.0 / samples.count;
 	samples.count = 0;
@@ -400,7 +401,7 @@ static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned 
 	client_start(&client, 1, 1, &config);
 	rate = throughput_run(&client, kind, depth, &cpu);
 	client_stop(&client);
-	printf("%-52s %8.0f k/s, %.2f us each, %.2f of the client's CPU\n", name, rate / 1000, 1e6 / rate, cpu);
+	printf("%-52s %8.0f k/s, %.2f us each, %.2f of the client's CPU\n", name, rate / 1e3, 1e6 / rate, cpu);
 }
 
 int main(int argc, char **argv)

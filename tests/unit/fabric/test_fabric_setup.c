@@ -102,8 +102,8 @@ static void test_silent_listener(void)
 	uint64_t begin;
 
 	config.connect_ms = 100;
-	bind(listener, (struct sockaddr *)&address, sizeof address);
-	listen(listener, 8);
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, 8) < 0)
+		abort();
 	getsockname(listener, (struct sockaddr *)&address, &size);
 	snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
 	pair_open(&pair, &config);
@@ -218,7 +218,7 @@ static void test_byte_by_byte(void)
 		struct tcp_frame written;
 		struct tcp_frame read;
 		uint8_t data[5];
-	} __attribute__((packed)) answers;
+	} __attribute__((packed)) answers = {0};
 	size_t had = 0;
 	bool alone = true;
 	int fd;
@@ -345,8 +345,8 @@ static int raw_donor(struct pair *pair)
 	socklen_t size = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
 
-	bind(listener, (struct sockaddr *)&address, sizeof address);
-	listen(listener, 1);
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, 1) < 0)
+		abort();
 	getsockname(listener, (struct sockaddr *)&address, &size);
 	snprintf(pair->uri, sizeof pair->uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
 	fabric_connect(pair->client.fabric, pair->client.domain, pair->uri, NULL, 0, NULL, &pair->client.conn);
