@@ -34,17 +34,11 @@ static inline void *far_block(void *block)
 	return block;
 }
 
-static void *heap_malloc(size_t size)
+PRELOAD_EXPORT void *malloc(size_t size)
 {
 	if (!preload_is_far())
 		return __libc_malloc(size);
 	return far_block(mi_malloc(size));
-}
-PRELOAD_EXPORT void *malloc(size_t size) __attribute__((alias("heap_malloc")));
-
-bool heap_serves_malloc(void)
-{
-	return dlsym(RTLD_DEFAULT, "malloc") == (void *)heap_malloc;
 }
 
 PRELOAD_EXPORT void *calloc(size_t count, size_t size)
@@ -65,7 +59,7 @@ PRELOAD_EXPORT void free(void *block)
 PRELOAD_EXPORT void *realloc(void *block, size_t size)
 {
 	if (!block)
-		return heap_malloc(size);
+		return malloc(size);
 	if (!in_window(block))
 		return __libc_realloc(block, size);
 	if (!size) {

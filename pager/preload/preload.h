@@ -73,9 +73,6 @@ static inline void preload_start_if_due(void)
 /* True for addresses of code of the heap (libmimalloc). */
 bool preload_is_heap_code(const void *address);
 
-/* heap.c: whether the program's malloc is ours, and not one of its own. After the loader is done. */
-bool heap_serves_malloc(void);
-
 /* --- far.c: pages of the window, in whatever mode --------------------------------------------------------------- */
 
 /* The part of [@address, +@length) inside the window: false when there is none. */

@@ -182,12 +182,21 @@ static void fork_done(void)
 	pthread_mutex_unlock(&preload.lock);
 }
 
+/* Whoever is called here by that name is who serves everybody: ours gives memory of the window. */
+static bool has_own_malloc(void)
+{
+	void *block = malloc(1);
+	bool ours = window_contains(&preload.window, block);
+	free(block);
+	return !ours;
+}
+
 static void __attribute__((constructor)) process_begin(void)
 {
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
+	preload.own_malloc = has_own_malloc();
 	preload_near++;
-	preload.own_malloc = !heap_serves_malloc();
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 	preload_near--;
 }
