@@ -9,7 +9,7 @@
  * Between empty polls it gives the CPU away: two processes that spin for each other on one CPU then take turns of a
  * microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So when giving it away took
  * CROWDED_NS, it is kept while spinning for a while, doubled each time that turns out true again; and when spinning
- * so found nothing twice in a row (who is to answer may need this CPU), waits sleep at once until that while is over.
+ * so found nothing twice in a row (who is to answer may need this CPU), waits sleep at once for VAIN_NS.
  * 4 KiB reads with a computing program on the client's CPU: median 2400 us when always giving away, 40 to 90 when
  * sleeping, 15 so.
  *
@@ -38,7 +38,8 @@
 #define CROWDED_NS (300 * 1000ull)
 #define CROWDED_MIN_NS (5 * 1000000ull)
 #define CROWDED_MAX_NS (1000 * 1000000ull)
-#define CROWDED_VAIN_MAX 2
+#define VAIN_MAX 2
+#define VAIN_NS (2 * 1000000ull)
 
 static const struct fabric_backend *const backends[] = {&tcp_backend};
 #define BACKENDS (sizeof backends / sizeof *backends)
@@ -65,7 +66,8 @@ struct fabric {
 	unsigned polls;
 	/* Others compute on this CPU: */
 	uint64_t crowded_until, crowded_ns; /* and how long that was taken for true */
-	unsigned crowded_vain;              /* times in a row that spinning without giving the CPU away found nothing */
+	unsigned vain;                      /* times in a row that spinning without giving the CPU away found nothing */
+	uint64_t vain_until;
 };
 
 struct poller *fabric_poller(struct fabric *fabric)
@@ -444,7 +446,7 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 /* Whether spinning is worth it now. */
 static bool wait_spins(const struct fabric *fabric, uint64_t now)
 {
-	return now >= fabric->crowded_until || fabric->crowded_vain < CROWDED_VAIN_MAX;
+	return now >= fabric->crowded_until || now >= fabric->vain_until;
 }
 
 /* Between two polls of a spin: gives the CPU away, where that is not for long. */
@@ -464,7 +466,7 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	else if (fabric->crowded_ns * 2 <= CROWDED_MAX_NS)
 		fabric->crowded_ns *= 2;
 	fabric->crowded_until = now + took + fabric->crowded_ns;
-	fabric->crowded_vain = 0;
+	fabric->vain = 0;
 }
 
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms)
@@ -493,7 +495,8 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 			wait_yield(fabric, now);
 			spun = true;
 		} else {
-			fabric->crowded_vain += spun;
+			if (spun && ++fabric->vain >= VAIN_MAX)
+				fabric->vain_until = now + VAIN_NS;
 			wait_sleep(fabric, now, deadline);
 			spun = false;
 		}
@@ -501,7 +504,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 		now = clock_now();
 		if (moved) {
 			if (spun)
-				fabric->crowded_vain = 0;
+				fabric->vain = 0;
 			spun = false;
 			fabric->moved_at = now;
 			spin_until = wait_spins(fabric, now) ? now + spin : 0;
