@@ -88,7 +88,7 @@ static bool fill_entry(struct children *children, struct child *child, const str
 	if (snapshot == MAP_FAILED)
 		return false;
 	madvise(snapshot, snapshot_bytes(pages), MADV_DONTFORK);
-	struct epoll_event event = {.events = EPOLLIN};
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = uffd};
 	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
 		munmap(snapshot, snapshot_bytes(pages));
 		return false;

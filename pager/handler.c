@@ -518,9 +518,14 @@ static void sleep_until_needed(struct handler *handler)
 	kick_prepare(&core->handler_kick);
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
+	int count = 0;
 	if (!ready && (handler->in_flight == 0 || store_arm(handler->queue) == 0))
-		epoll_wait(handler->epoll, events, 8, timeout);
+		count = epoll_wait(handler->epoll, events, 8, timeout);
 	kick_cancel(&core->handler_kick);
+	/* With nothing in flight it still has something to say when a donor goes. */
+	for (int i = 0; i < count; i++)
+		if (events[i].data.fd == store_queue_fd(handler->queue))
+			poll_store(handler);
 	if (has_children)
 		children_reap(core->children);
 }
@@ -548,7 +553,7 @@ static void *run_handler(void *argument)
 
 static int watch(int epoll, int fd)
 {
-	struct epoll_event event = {.events = EPOLLIN};
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
