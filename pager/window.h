@@ -24,7 +24,7 @@ struct window {
 	size_t length;      /* bytes */
 	uint64_t *used;     /* one bit a page */
 	uint64_t next;      /* the lowest free page: where searches begin */
-	uint64_t high;      /* first page never allocated so far */
+	_Atomic uint64_t high; /* first page never allocated so far; read without the lock */
 	uint64_t allocated; /* pages allocated now */
 	bool adopted;       /* the mapping was handed in and stays */
 	pthread_mutex_t lock;

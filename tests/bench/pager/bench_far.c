@@ -1,0 +1,319 @@
+/*
+ * What a far fault costs, against the bare parts it is made of, all in one run:
+ *
+ *   floor     a userfaultfd fault resolved by UFFDIO_COPY from a handler that blocks on the faulting thread's
+ *             processor, and a 4 KiB round trip over TCP on loopback with both ends spinning on processors of their own
+ *   fault     a random far fault through libfarpage over tcp, one thread, room for all pages
+ *   random    256 MiB touched at random with 64 MiB local: reads, then writes
+ *   scan      the 256 MiB read from one end to the other
+ *
+ * Usage: bench_far DONOR-URI... (donors with 256 MiB free together).
+ */
+#include "common/clock.h"
+#include "common/random.h"
+#include "farpage/farpage.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+#define MIB ((size_t)1 << 20)
+#define FAULTS 20000u
+#define TOUCHES 300000u
+#define ROUNDS 3u
+
+static uint64_t samples[TOUCHES];
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof set, &set);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+struct quantiles {
+	double p50, p99; /* us */
+};
+
+static struct quantiles quantiles_of(unsigned count)
+{
+	qsort(samples, count, sizeof samples[0], compare);
+	return (struct quantiles){ (double)samples[count / 2] / 1e3, (double)samples[count * 99ull / 100] / 1e3 };
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "bench_far: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* --- The floor -------------------------------------------------------------------------------------------------- */
+
+static int floor_uffd;
+static char floor_page[4096];
+
+static void *resolve(void *argument)
+{
+	struct uffd_msg message;
+	(void)argument;
+	pin(0);
+	while (read(floor_uffd, &message, sizeof message) == (ssize_t)sizeof message) {
+		struct uffdio_copy copy = { .dst = message.arg.pagefault.address & ~(PAGE - 1),
+			                    .src = (uintptr_t)floor_page, .len = PAGE };
+		ioctl(floor_uffd, UFFDIO_COPY, &copy);
+		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
+			break; /* the last one */
+	}
+	return NULL;
+}
+
+static struct quantiles bare_fault(void)
+{
+	size_t length = 64 * MIB;
+	volatile char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	madvise((void *)(uintptr_t)memory, length, MADV_NOHUGEPAGE);
+	floor_uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .range = { (uintptr_t)memory, length }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	if (floor_uffd < 0 || ioctl(floor_uffd, UFFDIO_API, &api) || ioctl(floor_uffd, UFFDIO_REGISTER, &range))
+		die("userfaultfd");
+	pthread_t thread;
+	pthread_create(&thread, NULL, resolve, NULL);
+	pin(0);
+	struct random_state random;
+	random_seed(&random, 1);
+	uint64_t pages = length / PAGE;
+	for (unsigned i = 0; i < FAULTS / 2; i++) {
+		uint64_t page = i * 7919ull % (pages - 1);
+		uint64_t start = clock_now();
+		(void)memory[page * PAGE];
+		samples[i] = clock_now() - start;
+	}
+	memory[(pages - 1) * PAGE] = 1;
+	pthread_join(thread, NULL);
+	close(floor_uffd);
+	munmap((void *)(uintptr_t)memory, length);
+	return quantiles_of(FAULTS / 2);
+}
+
+static void spin_transfer(int fd, char *data, size_t length, bool out)
+{
+	for (size_t done = 0; done < length;) {
+		ssize_t part = out ? send(fd, data + done, length - done, MSG_DONTWAIT | MSG_NOSIGNAL) :
+		                     recv(fd, data + done, length - done, MSG_DONTWAIT);
+		if (part > 0)
+			done += (size_t)part;
+		else if (part == 0 || (errno != EAGAIN && errno != EINTR))
+			_exit(0);
+	}
+}
+
+static struct quantiles bare_round_trip(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	char request[32] = { 0 }, page[4096] = { 0 };
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&address, &size))
+		die("listen");
+	pid_t child = fork();
+	if (child == 0) {
+		pin(1);
+		int fd = accept(listener, NULL, NULL);
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		for (;;) {
+			spin_transfer(fd, request, sizeof request, false);
+			spin_transfer(fd, page, sizeof page, true);
+		}
+	}
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address))
+		die("connect");
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	pin(0);
+	for (unsigned i = 0; i < FAULTS; i++) {
+		uint64_t start = clock_now();
+		spin_transfer(fd, request, sizeof request, true);
+		spin_transfer(fd, page, sizeof page, false);
+		samples[i] = clock_now() - start;
+	}
+	close(fd);
+	close(listener);
+	waitpid(child, NULL, 0);
+	return quantiles_of(FAULTS);
+}
+
+/* --- Through libfarpage ----------------------------------------------------------------------------------------- */
+
+static struct farpage *open_far(char **donors, unsigned count, size_t local)
+{
+	struct farpage *farpage;
+	struct farpage_options options = {
+		.local = local, .donors = (const char *const *)donors, .donor_count = count, .window = 512 * MIB,
+	};
+	if (farpage_open(&options, &farpage))
+		exit(1);
+	return farpage;
+}
+
+static volatile char *map_filled(struct farpage *farpage, size_t length)
+{
+	void *address;
+	if (farpage_map(farpage, length, &address))
+		die("map");
+	uint64_t *words = address;
+	for (size_t i = 0; i < length / sizeof *words; i += 16)
+		words[i] = i * 0x9e3779b97f4a7c15ull + 1;
+	return address;
+}
+
+static void check(uint64_t page, uint64_t word)
+{
+	if (word != page * (PAGE / 8) * 0x9e3779b97f4a7c15ull + 1) {
+		fprintf(stderr, "bench_far: page %llu is wrong\n", (unsigned long long)page);
+		exit(1);
+	}
+}
+
+static struct quantiles far_fault(char **donors, unsigned count)
+{
+	struct farpage *farpage = open_far(donors, count, 160 * MIB);
+	volatile char *memory = map_filled(farpage, 128 * MIB);
+	uint64_t pages = 128 * MIB / PAGE;
+	farpage_advise(farpage, (void *)(uintptr_t)memory, 128 * MIB, FARPAGE_PAGEOUT);
+	for (unsigned i = 0; i < FAULTS; i++) {
+		uint64_t page = i * 7919ull % pages, start = clock_now();
+		uint64_t word = *(volatile uint64_t *)(volatile void *)(memory + page * PAGE);
+		samples[i] = clock_now() - start;
+		check(page, word);
+	}
+	struct farpage_stats stats;
+	farpage_get_stats(farpage, &stats);
+	if (stats.faults_far < FAULTS * 9 / 10)
+		fprintf(stderr, "bench_far: only %llu of %u faults were far\n", (unsigned long long)stats.faults_far, FAULTS);
+	farpage_close(farpage);
+	return quantiles_of(FAULTS);
+}
+
+struct rates {
+	double reads, writes, scan; /* faults a second, faults a second, pages a second */
+	struct quantiles read, write;
+	double resident_peak;       /* of the budget */
+};
+
+static double touch(struct farpage *farpage, volatile char *memory, bool write, struct quantiles *ret_quantiles)
+{
+	uint64_t pages = 256 * MIB / PAGE;
+	struct random_state random;
+	struct farpage_stats before, after;
+	random_seed(&random, write ? 3 : 2);
+	farpage_get_stats(farpage, &before);
+	uint64_t begin = clock_now();
+	unsigned slow = 0;
+	for (unsigned i = 0; i < TOUCHES; i++) {
+		uint64_t page = random_below(&random, pages), start = clock_now();
+		volatile uint64_t *word = (volatile uint64_t *)(volatile void *)(memory + page * PAGE);
+		if (write)
+			word[9]++;
+		check(page, word[0]);
+		uint64_t took = clock_now() - start;
+		if (took > 1500)
+			samples[slow++] = took;
+	}
+	uint64_t end = clock_now();
+	farpage_get_stats(farpage, &after);
+	*ret_quantiles = quantiles_of(slow ? slow : 1);
+	return (double)(after.faults - before.faults) * 1e9 / (double)(end - begin);
+}
+
+static struct rates quarter(char **donors, unsigned count)
+{
+	struct farpage *farpage = open_far(donors, count, 64 * MIB);
+	volatile char *memory = map_filled(farpage, 256 * MIB);
+	uint64_t pages = 256 * MIB / PAGE;
+	struct rates rates;
+	rates.reads = touch(farpage, memory, false, &rates.read);
+	rates.writes = touch(farpage, memory, true, &rates.write);
+	farpage_advise(farpage, (void *)(uintptr_t)memory, 256 * MIB, FARPAGE_PAGEOUT);
+	uint64_t start = clock_now();
+	for (uint64_t page = 0; page < pages; page++)
+		check(page, *(volatile uint64_t *)(volatile void *)(memory + page * PAGE));
+	rates.scan = (double)pages * 1e9 / (double)(clock_now() - start);
+	struct farpage_stats stats;
+	farpage_get_stats(farpage, &stats);
+	rates.resident_peak = (double)stats.resident_peak_bytes / (double)(64 * MIB);
+	farpage_close(farpage);
+	return rates;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *values)
+{
+	qsort(values, ROUNDS, sizeof values[0], compare_doubles);
+	return values[ROUNDS / 2];
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fprintf(stderr, "usage: bench_far DONOR-URI...\n");
+		return 2;
+	}
+	double fault50[ROUNDS], fault99[ROUNDS], trip50[ROUNDS], far50[ROUNDS], far99[ROUNDS];
+	double reads[ROUNDS], writes[ROUNDS], scans[ROUNDS], read99[ROUNDS], write99[ROUNDS], peak = 0;
+	cpu_set_t all;
+	sched_getaffinity(0, sizeof all, &all);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct quantiles fault = bare_fault(), trip = bare_round_trip();
+		struct quantiles far = far_fault(argv + 1, (unsigned)argc - 1);
+		sched_setaffinity(0, sizeof all, &all); /* the rest as a program runs that pins nothing */
+		struct rates rates = quarter(argv + 1, (unsigned)argc - 1);
+		fault50[i] = fault.p50, fault99[i] = fault.p99, trip50[i] = trip.p50, far50[i] = far.p50, far99[i] = far.p99;
+		reads[i] = rates.reads, writes[i] = rates.writes, scans[i] = rates.scan;
+		read99[i] = rates.read.p99, write99[i] = rates.write.p99;
+		peak = rates.resident_peak > peak ? rates.resident_peak : peak;
+		printf("round %u: fault %.1f/%.1f  round trip %.1f/%.1f  far fault %.1f/%.1f us;  reads %.0f, writes %.0f faults/s, "
+		       "scan %.0f pages/s\n", i + 1, fault.p50, fault.p99, trip.p50, trip.p99, far.p50, far.p99, rates.reads,
+		       rates.writes, rates.scan);
+		fflush(stdout);
+	}
+	double floor = median(fault50) + median(trip50), p50 = median(far50);
+	printf("\n%-52s %10s %10s\n", "medians of 3", "p50", "p99");
+	printf("%-52s %7.1f us %7.1f us\n", "floor: userfaultfd resolve, handler on the same CPU", median(fault50), median(fault99));
+	printf("%-52s %7.1f us\n", "floor: 4 KiB TCP round trip, both ends spinning", median(trip50));
+	printf("%-52s %7.1f us %7.1f us\n", "far fault through libfarpage", p50, median(far99));
+	printf("%-52s %8.2f x   (at most 1.25)\n", "  p50 against the sum of the floors", p50 / floor);
+	printf("%-52s %8.2f x   (at most 2)\n", "  p99 against its p50", median(far99) / p50);
+	printf("%-52s %10.0f /s, p99 %.0f us   (at least 50000)\n", "random reads, a quarter local", median(reads), median(read99));
+	printf("%-52s %10.0f /s, p99 %.0f us   (at least 40000)\n", "random writes, a quarter local", median(writes),
+	       median(write99));
+	printf("%-52s %10.0f /s   (at least 250000)\n", "sequential scan, pages", median(scans));
+	printf("%-52s %8.3f     (at most 1)\n", "peak of resident memory, of the budget", peak);
+	return 0;
+}
