@@ -117,7 +117,8 @@ int window_adopt(struct window *window, void *base, size_t length)
 	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
 	window->adopted = true;
 	set_bits(window, 0, page_count(window), true);
-	window->next = window->high = window->allocated = page_count(window);
+	window->next = window->allocated = page_count(window);
+	window->high = window->next;
 	return 0;
 }
 
