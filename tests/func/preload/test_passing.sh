@@ -9,7 +9,7 @@ directory=$DONORS_DIRECTORY
 shm_before=$(ls /dev/shm)
 run=("$FARPAGE" run --local 16M "${DONORS[@]}")
 
-# A program that does not end until told so, and says by its first line that it is ready.
+# A program that does not end until told so says by its first line that it is ready. Begun with an empty file.
 wait_for_line() {
 	until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done
 }
@@ -21,6 +21,7 @@ expect "death by a signal" 137 $?
 expect "standard input and output" "far memory" "$(echo 'far memory' | "${run[@]}" --quiet -- cat)"
 expect "arguments" "a  b|-x|" "$("${run[@]}" --quiet sh -c 'printf "%s|" "$@"' sh 'a  b' -x)"
 
+: >"$directory/out"
 for signal in TERM INT HUP USR1; do
 	# A shell without job control has its background commands ignore SIGINT.
 	env --default-signal=INT "${run[@]}" --quiet -- bash -c "trap 'echo got $signal; exit 5' $signal; echo ready; while :; do sleep 0.05; done" \
@@ -33,12 +34,41 @@ for signal in TERM INT HUP USR1; do
 	expect "SIG$signal reaches the command once" 1 "$(grep -c "got $signal" "$directory/out")"
 	: >"$directory/out"
 done
+: >"$directory/out"
 "${run[@]}" --quiet -- bash -c 'echo ready; while :; do sleep 0.05; done' >"$directory/out" &
 pid=$!
 wait_for_line "$directory/out" $pid
 kill -TERM $pid
 wait $pid
 expect "a command that dies of a signal passed on" 143 $?
+
+# Job control: both stop and both go on.
+: >"$directory/out"
+set -m
+"${run[@]}" --quiet -- bash -c 'echo $$; while [ ! -e "$0" ]; do sleep 0.02; done; exit 3' "$directory/go" >"$directory/out" &
+pid=$!
+set +m
+wait_for_line "$directory/out" $pid
+command=$(cat "$directory/out")
+state_of() {
+	sed 's/.*) //; s/ .*//' "/proc/$1/stat"
+}
+wait_for_state() {
+	local tries=0
+	until [[ $(state_of "$1") = $2 ]] || [ $((tries += 1)) -gt 500 ]; do sleep 0.02; done
+	[[ $(state_of "$1") = $2 ]]
+}
+kill -TSTP $pid
+wait_for_state "$command" T
+ok $? "SIGTSTP stops the command"
+wait_for_state $pid T
+ok $? "and farpage run with it"
+kill -CONT $pid
+wait_for_state "$command" '[!T]'
+ok $? "SIGCONT lets it go on"
+: >"$directory/go"
+wait $pid
+expect "and come to its end" 3 $?
 
 summary=$("${run[@]}" -- true 2>&1)
 matches "a small program" '^farpage: nothing needed far memory \(peak resident [0-9.]+[KM]\), wall [0-9.]+ s$' "$summary"
