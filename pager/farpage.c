@@ -141,6 +141,9 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 				       (size_t)TAKE_MAX * STORE_PAGE, &core->uffd));
 	if (result)
 		return result;
+	/* A fork that is not seen would leave the child with zeroes for what is far: rather with nothing at all. */
+	if (!core->uffd.sees_forks)
+		madvise(core->window->base, core->window->length, MADV_DONTFORK);
 	children_open(&farpage->children, core);
 	core->children = &farpage->children;
 	set_marks(farpage);
