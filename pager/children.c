@@ -7,7 +7,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#define ANNOUNCE_TRIES 1000u
+#define ANNOUNCE_US 100u
 
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 
@@ -30,6 +34,7 @@ static size_t snapshot_bytes(uint64_t pages)
 void children_open(struct children *children, struct core *core)
 {
 	*children = (struct children){.core = core, .epoll = -1};
+	atomic_store(&children->announced, -1);
 	pthread_mutex_init(&children->lock, NULL);
 	for (unsigned i = 0; i < CHILDREN_MAX; i++)
 		children->entries[i].uffd = -1;
@@ -105,8 +110,39 @@ static bool fill_entry(struct children *children, struct child *child, const str
 	return true;
 }
 
+void children_announce(struct children *children, int socket)
+{
+	/* The last one is still to be sent, unless that fork failed: then nobody waits for it. */
+	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
+		usleep(ANNOUNCE_US);
+	int old = atomic_exchange(&children->announced, socket);
+	if (old >= 0)
+		close(old);
+}
+
+/* To a child of the program itself: it keeps its memory from reading as zeroes should this process end first. */
+static void send_uffd(struct children *children, int uffd)
+{
+	int socket = atomic_exchange(&children->announced, -1);
+	if (socket < 0)
+		return;
+	char byte = 0;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof uffd)] = {0};
+	struct iovec bytes = {&byte, 1};
+	struct msghdr message = {
+	    .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	*header = (struct cmsghdr){
+	    .cmsg_len = CMSG_LEN(sizeof uffd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(header), &uffd, sizeof uffd);
+	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* there is room in a new socket */
+	close(socket);
+}
+
 void children_add(struct children *children, const struct child *parent, int uffd)
 {
+	if (!parent)
+		send_uffd(children, uffd);
 	struct child *child = NULL;
 	for (unsigned i = 0; i < CHILDREN_MAX && !child; i++)
 		if (children->entries[i].uffd < 0)

@@ -42,6 +42,7 @@ struct children {
 	int epoll; /* the handler's: children's descriptors are added to it */
 	struct child entries[CHILDREN_MAX];
 	_Atomic unsigned count; /* living */
+	_Atomic int announced;  /* a socket that waits for the next child's descriptor, or -1 */
 	_Atomic unsigned reads; /* of pages for children, in flight: nothing may be overwritten meanwhile */
 	pthread_mutex_t lock;
 };
@@ -49,6 +50,8 @@ struct children {
 void children_open(struct children *children, struct core *core);
 void children_close(struct children *children);
 
+/* The program's thread that is about to fork: see pager_fork_announce(). */
+void children_announce(struct children *children, int socket);
 /* Handler: a fork happened in @parent (NULL: in the program itself). Takes @uffd over. */
 void children_add(struct children *children, const struct child *parent, int uffd);
 /* Handler: whether @child still wants what the donors hold of @page. */

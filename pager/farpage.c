@@ -382,6 +382,11 @@ static int page_range(const struct farpage *farpage, const void *address, size_t
 	return 0;
 }
 
+void pager_fork_announce(struct farpage *farpage, int socket)
+{
+	children_announce(&farpage->children, socket);
+}
+
 EXPORT int farpage_unmap(struct farpage *farpage, void *address, size_t length)
 {
 	uint64_t page, count;

@@ -18,4 +18,10 @@ struct store;
 int pager_open_store(const struct farpage_options *options, struct store *store, struct window *window,
 		     struct pager_counters *counters, struct farpage **ret_farpage);
 
+/*
+ * A fork is about to happen in the calling thread, and no other until it has: the child's userfaultfd is sent over
+ * @socket (one byte with SCM_RIGHTS), which is then closed. So the child can keep it from ending with this process.
+ */
+void pager_fork_announce(struct farpage *farpage, int socket);
+
 #endif

@@ -93,6 +93,14 @@ bool far_given_up(const char *start, size_t length);
 void far_fork_prepare(void);
 void far_fork_done(void);
 
+/* --- child.c: forked children whose parent, and pager, may end before them ---------------------------------------- */
+
+/* Before the pager starts. -errno. */
+int child_open(void);
+void child_prepare(void);
+void child_after_in_parent(void);
+void child_after_in_child(void);
+
 /* --- kernel.c: system calls that do not pass our own interposers ------------------------------------------------- */
 
 void *kernel_mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset);

@@ -142,6 +142,8 @@ static void start_pager(void)
 	if (preload.own_malloc)
 		give_up("this program brings its own malloc and cannot be given far memory");
 	make_wiped_page();
+	if (child_open())
+		give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	struct pager_counters *counters = report_claim(settings.report);
 	if (pager_open(&settings.options, &preload.window, counters, &preload.farpage))
 		give_up(NULL); /* said why */
@@ -173,13 +175,22 @@ void preload_start(void)
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&preload.lock);
+	child_prepare();
 	far_fork_prepare();
 }
 
-static void fork_done(void)
+static void fork_done_in_parent(void)
+{
+	far_fork_done();
+	child_after_in_parent();
+	pthread_mutex_unlock(&preload.lock);
+}
+
+static void fork_done_in_child(void)
 {
 	far_fork_done();
 	pthread_mutex_unlock(&preload.lock);
+	child_after_in_child();
 }
 
 /* Whoever is called here by that name is who serves everybody: ours gives memory of the window. */
@@ -197,6 +208,6 @@ static void __attribute__((constructor)) process_begin(void)
 		return;
 	preload.own_malloc = has_own_malloc();
 	preload_near++;
-	pthread_atfork(fork_prepare, fork_done, fork_done);
+	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);
 	preload_near--;
 }

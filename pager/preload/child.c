@@ -1,0 +1,127 @@
+/*
+ * child: a forked child outlives its parent, and with it the pager that has what was far at the fork. Then the kernel
+ * would drop the child's userfaultfd, and its far pages would read as zeroes. So each child keeps a reference to its
+ * own userfaultfd, which the pager sends it while it is being forked (pager_fork_announce), and has a near thread that
+ * waits for the end of the pager's process. From then on, far pages are waited for and never come; the thread says so
+ * and ends the process at the first one that is touched. A child that needs none lives on.
+ *
+ * A child's own children are not announced to the pager: they are ended as soon as it is gone.
+ *
+ * Threads: the handlers run in the thread that forks, under preload.lock; the watcher is a thread of the child.
+ */
+#include "common/log.h"
+#include "pager/preload/preload.h"
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WATCHER_STACK (64u << 10)
+
+static int pager_process = -1;    /* pidfd */
+static int own_uffd = -1;         /* of a child */
+static int sockets[2] = {-1, -1}; /* while a fork is under way: the child's end, the pager's end */
+
+int child_open(void)
+{
+	pager_process = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	return pager_process < 0 ? -errno : 0;
+}
+
+void child_prepare(void)
+{
+	if (preload_mode() != PRELOAD_RUNNING)
+		return;
+	preload_near++;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		sockets[0] = sockets[1] = -1;
+	else
+		pager_fork_announce(preload.farpage, sockets[1]);
+	preload_near--;
+}
+
+void child_after_in_parent(void)
+{
+	if (sockets[0] >= 0)
+		close(sockets[0]);
+	sockets[0] = sockets[1] = -1;
+}
+
+static void __attribute__((noreturn)) stop(const char *why)
+{
+	log_error("process %d was forked from one whose memory was partly far, and %s: it is stopped", getpid(), why);
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
+static int receive_uffd(int from)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))];
+	struct iovec bytes = {&byte, 1};
+	struct msghdr message = {
+	    .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+	ssize_t got;
+	int fd = -1;
+	while ((got = recvmsg(from, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+		;
+	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (header && header->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(header), sizeof fd);
+	return fd;
+}
+
+static void wait_for(int fd)
+{
+	struct pollfd wanted = {.fd = fd, .events = POLLIN};
+	while (poll(&wanted, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static void *watch(void *unused)
+{
+	struct uffdio_range all = {(uintptr_t)preload.window.base, preload.window.length};
+	(void)unused;
+	wait_for(pager_process);
+	if (own_uffd < 0)
+		stop("that one has ended");
+	/* Who waited for the pager faults again, and is heard here. */
+	ioctl(own_uffd, UFFDIO_WAKE, &all);
+	wait_for(own_uffd);
+	stop("that one, which could have brought it, has ended");
+}
+
+void child_after_in_child(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all, before;
+	if (preload_mode() != PRELOAD_CHILD)
+		return;
+	preload_near++;
+	if (own_uffd >= 0)
+		close(own_uffd); /* its parent's */
+	own_uffd = -1;
+	if (sockets[0] >= 0) {
+		close(sockets[1]);
+		own_uffd = receive_uffd(sockets[0]);
+		close(sockets[0]);
+		sockets[0] = sockets[1] = -1;
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, WATCHER_STACK);
+	if (pthread_create(&thread, &attributes, watch, NULL))
+		stop("there is no room for the thread that watches over that");
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	preload_near--;
+}

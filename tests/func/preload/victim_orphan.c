@@ -1,0 +1,36 @@
+/*
+ * Its child goes on when it has ended itself, and the pager with it. "plain": touches nothing that is far, and says
+ * "alive"; "far": reads far memory: whatever it gets must not be wrong.
+ */
+#include "tests/func/preload/victim.h"
+
+static int child_main(const char *memory, size_t size, const char *what)
+{
+	static char result[] = "right\n";
+	if (!strcmp(what, "plain"))
+		memcpy(result, "alive\n", 6);
+	else if (wrong(memory, size, 1, 0))
+		memcpy(result, "wrong\n", 6);
+	return write(1, result, 6) != 6;
+}
+
+int main(int argc, char **argv)
+{
+	size_t size = victim_size();
+	char *memory = map_memory(size), byte;
+	int parent[2];
+	fill(memory, size, 1);
+	if (argc < 2 || pipe(parent))
+		return 1;
+	switch (fork()) {
+	case -1:
+		return 1;
+	case 0:
+		close(parent[1]);
+		if (read(parent[0], &byte, 1) != 0) /* until it has ended */
+			return 1;
+		_exit(child_main(memory, size, argv[1]));
+	default:
+		return 0;
+	}
+}
