@@ -132,8 +132,8 @@ static void send_uffd(struct children *children, int uffd)
 	struct msghdr message = {
 	    .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	*header = (struct cmsghdr){
-	    .cmsg_len = CMSG_LEN(sizeof uffd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	*header =
+	    (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof uffd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
 	memcpy(CMSG_DATA(header), &uffd, sizeof uffd);
 	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* there is room in a new socket */
 	close(socket);
