@@ -220,10 +220,17 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	settle(evictor, page, PAGE_BUFFERED, frame);
 }
 
-static int compare_pages(const void *a, const void *b)
+/* By page, in place (Shell 1959): qsort(3) allocates, and malloc's locks are held while the program forks. */
+static void sort_taken(struct taken *taken, unsigned count)
 {
-	uint64_t x = ((const struct taken *)a)->page, y = ((const struct taken *)b)->page;
-	return x < y ? -1 : x > y;
+	for (unsigned gap = count / 2; gap > 0; gap /= 2)
+		for (unsigned i = gap; i < count; i++) {
+			struct taken one = taken[i];
+			unsigned k = i;
+			for (; k >= gap && taken[k - gap].page > one.page; k -= gap)
+				taken[k] = taken[k - gap];
+			taken[k] = one;
+		}
 }
 
 /* @pages are resident. Returns how many left. */
@@ -236,7 +243,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 	for (unsigned i = 0; i < count; i++)
 		if (pages_move(&core->pages, pages[i], PAGE_RESIDENT, PAGE_EVICTING, 0))
 			taken[mine++].page = pages[i];
-	qsort(taken, mine, sizeof taken[0], compare_pages);
+	sort_taken(taken, mine);
 	take_pages(&evictor->take, taken, mine);
 
 	struct run run = {0};
