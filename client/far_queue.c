@@ -151,9 +151,14 @@ static void queue_free(struct far_queue *queue)
 	free(queue);
 }
 
-static uint64_t queue_memory(const struct far *far)
+static uint64_t queue_memory(const struct far_queue *queue)
 {
-	return sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
+	const struct far *far = queue->far;
+	uint64_t links = 0;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
+	return links + sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
 	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + 3 * sizeof(uint16_t) +
 				  sizeof(struct store_done));
 }
@@ -277,7 +282,8 @@ int far_queue_open(struct store *store, struct store_queue **ret_queue)
 		queue_free(queue);
 		return error;
 	}
-	far->queue_memory += queue_memory(far);
+	queue->memory = queue_memory(queue);
+	far->queue_memory += queue->memory;
 	pthread_mutex_lock(&far->lock);
 	LIST_INSERT_HEAD(&far->queues, queue, link);
 	pthread_mutex_unlock(&far->lock);
@@ -294,6 +300,6 @@ void far_queue_close(struct store_queue *base)
 	LIST_REMOVE(queue, link);
 	far_queue_count(queue, &far->closed);
 	pthread_mutex_unlock(&far->lock);
-	far->queue_memory -= queue_memory(far);
+	far->queue_memory -= queue->memory;
 	queue_free(queue);
 }

@@ -72,6 +72,7 @@ struct fabric_backend {
 	struct fabric_remote (*export)(const struct fabric_region *region, const struct fabric_conn *conn);
 	int (*post)(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
 	unsigned (*room)(const struct fabric_conn *conn);
+	size_t (*memory)(const struct fabric_conn *conn);
 	int (*send)(struct fabric_conn *conn, const void *message, size_t size);
 
 	/* Writes events. True: bytes moved, also where that made no event (a request was served). */

@@ -299,6 +299,11 @@ const char *fabric_conn_peer(const struct fabric_conn *conn)
 	return conn->peer;
 }
 
+size_t fabric_conn_memory(const struct fabric_conn *conn)
+{
+	return conn->backend->memory(conn);
+}
+
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
 {
 	return conn->backend->export(region, conn);

@@ -220,6 +220,13 @@ static unsigned faults_room(const struct fabric_conn *base)
 	return room < left ? room : left;
 }
 
+static size_t faults_memory(const struct fabric_conn *base)
+{
+	const struct faults_conn *conn = conn_of(base);
+
+	return sizeof *conn + (conn->inner ? fabric_conn_memory(conn->inner) : 0);
+}
+
 /* Whether this fault strikes operation @number. */
 static bool strikes(struct faults_conn *conn, uint64_t number, uint64_t at, uint32_t chance)
 {
@@ -482,5 +489,6 @@ static const struct fabric_backend faults_backend = {
     .export = faults_export,
     .post = faults_post,
     .room = faults_room,
+    .memory = faults_memory,
     .send = faults_send,
 };

@@ -216,6 +216,13 @@ static struct fabric_remote tcp_export(const struct fabric_region *region, const
 	return (struct fabric_remote){.address = region->base, .rkey = atomic_load(&region->rkey)};
 }
 
+static size_t tcp_memory(const struct fabric_conn *base)
+{
+	const struct tcp_conn *conn = tcp_conn_of(base);
+
+	return sizeof *conn + conn->memory_size;
+}
+
 static unsigned tcp_room(const struct fabric_conn *base)
 {
 	const struct tcp_conn *conn = tcp_conn_of(base);
@@ -501,6 +508,7 @@ const struct fabric_backend tcp_backend = {
     .export = tcp_export,
     .post = tcp_post,
     .room = tcp_room,
+    .memory = tcp_memory,
     .send = tcp_send,
     .poll = tcp_poll,
     .hot = tcp_hot,

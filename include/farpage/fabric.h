@@ -135,6 +135,8 @@ void fabric_disconnect(struct fabric_conn *conn);
 void *fabric_conn_user(const struct fabric_conn *conn);
 /* "tcp://127.0.0.1:40312": for logs; owned by the connection. */
 const char *fabric_conn_peer(const struct fabric_conn *conn);
+/* Bytes of this process's memory that an established connection has for itself. */
+size_t fabric_conn_memory(const struct fabric_conn *conn);
 
 /* --- Data path ------------------------------------------------------------------------------------------- */
 
