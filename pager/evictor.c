@@ -421,20 +421,25 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 	if (result)
 		return result;
 	evictor->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (evictor->epoll < 0)
-		return -errno;
-	result = store_queue_open(core->store, &evictor->queue);
+	return evictor->epoll < 0 ? -errno : watch(evictor->epoll, core->evictor_kick.fd);
+}
+
+/* On the thread itself: what the kernel does for a queue, it does in the name of the thread that opened it. If that
+   were one of the program's, it could sit in a fault that waits for this very queue. */
+static int open_queue(void *argument)
+{
+	struct evictor *evictor = argument;
+	int result = store_queue_open(evictor->core->store, &evictor->queue);
 	if (result == 0)
 		result = watch(evictor->epoll, store_queue_fd(evictor->queue));
 	if (result == 0)
-		result = watch(evictor->epoll, core->evictor_kick.fd);
+		account(evictor);
 	return result;
 }
 
 int evictor_start(struct evictor *evictor)
 {
-	account(evictor);
-	int result = pager_thread_start(&evictor->thread, "farpage-evict", run_evictor, evictor);
+	int result = pager_thread_start(&evictor->thread, "farpage-evict", open_queue, run_evictor, evictor);
 	evictor->running = result == 0;
 	return result;
 }

@@ -588,19 +588,23 @@ int handler_open(struct handler *handler, struct core *core, unsigned ahead)
 	core->children->epoll = handler->epoll;
 	int result = store_register(core->store, handler->frames, bytes, &handler->buffer);
 	if (result == 0)
-		result = store_queue_open(core->store, &handler->queue);
-	if (result == 0)
-		result = watch(handler->epoll, store_queue_fd(handler->queue));
-	if (result == 0)
 		result = watch(handler->epoll, core->handler_kick.fd);
 	if (result == 0)
 		result = watch(handler->epoll, core->uffd.fd);
 	return result;
 }
 
+/* On the thread itself, for the reason given in evictor.c. */
+static int open_queue(void *argument)
+{
+	struct handler *handler = argument;
+	int result = store_queue_open(handler->core->store, &handler->queue);
+	return result ? result : watch(handler->epoll, store_queue_fd(handler->queue));
+}
+
 int handler_start(struct handler *handler)
 {
-	int result = pager_thread_start(&handler->thread, "farpage-fault", run_handler, handler);
+	int result = pager_thread_start(&handler->thread, "farpage-fault", open_queue, run_handler, handler);
 	handler->running = result == 0;
 	return result;
 }

@@ -6,6 +6,10 @@
 #define PAGER_THREAD_H
 #include <pthread.h>
 #define PAGER_STACK_BYTES (256u << 10)
-/* 0 or -errno. */
-int pager_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+/*
+ * The thread first calls @prepare, and @run if that returned 0. Returns when it has: 0, or -errno, and then there is
+ * no thread. For what must be opened by the thread that uses it (store queues).
+ */
+int pager_thread_start(pthread_t *thread, const char *name, int (*prepare)(void *), void *(*run)(void *),
+		       void *argument);
 #endif

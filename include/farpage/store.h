@@ -89,8 +89,8 @@ struct store_queue {
 int store_register(struct store *store, void *base, size_t length, struct store_buffer **ret_buffer);
 void store_deregister(struct store *store, struct store_buffer *buffer);
 
-/* Opens a queue, which from its first submit on belongs to the thread that uses it. May block on the network for
-   the connect deadline. */
+/* Opens a queue, which belongs to the calling thread: it alone uses it, and lives as long (the kernel finishes a
+   queue's I/O in the name of the thread that opened it). May block on the network for the connect deadline. */
 int store_queue_open(struct store *store, struct store_queue **ret_queue);
 /* Nothing may be in flight. Takes NULL. */
 void store_queue_close(struct store_queue *queue);

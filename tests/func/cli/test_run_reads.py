@@ -1,0 +1,57 @@
+#!/usr/bin/python3
+"""
+test_run_reads.py FARPAGE MEMSERVER: one read(2) into fresh far memory, much larger than the budget. The program sits in
+the kernel all the while; leases, writes and heartbeats must not need it to come out.
+"""
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+SIZE = 96 << 20
+PROGRAM = """
+import hashlib, mmap, os, sys
+memory = mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+with open(sys.argv[1], "rb", buffering=0) as file:
+    print(file.readinto(memory))
+print(hashlib.sha256(memory).hexdigest())
+"""
+
+
+def test(folder, donor):
+    path = os.path.join(folder, "file")
+    digest = hashlib.sha256()
+    with open(path, "wb") as file:
+        for _ in range(SIZE >> 20):
+            block = os.urandom(1 << 20)
+            digest.update(block)
+            file.write(block)
+    command = [farpage, "run", "--local", "12M", "--donor", donor, "--", "/usr/bin/python3", "-c",
+               PROGRAM.format(size=SIZE), path]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        out, err = process.communicate()
+        err += "timed out\n"
+    ok(process.returncode == 0, "the read ends", err)
+    ok(out.split() == [str(SIZE), digest.hexdigest()], "with all of the file", out, err)
+
+
+server = subprocess.Popen([memserver, "--listen", "tcp://127.0.0.1:0", "--donate", "256M"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+try:
+    with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
+        test(temporary, server.stdout.readline().split()[-1])
+finally:
+    server.terminate()
+    server.wait()
+done()
