@@ -283,7 +283,7 @@ static void account(struct evictor *evictor)
 	struct core *core = evictor->core;
 	struct store_stats stats;
 	store_stats(core->store, &stats);
-	uint64_t own = evictor->overhead + stats.memory + core->window->high * sizeof(uint32_t);
+	uint64_t own = evictor->overhead + stats.memory + pages_memory(&core->pages, core->window->high);
 	uint64_t far = stats.pages_live;
 	__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);

@@ -35,6 +35,7 @@ int pages_open(struct pages *pages, uint64_t count)
 	if (words == MAP_FAILED)
 		return -errno;
 	madvise(words, count * sizeof(uint32_t), MADV_DONTFORK);
+	madvise(words, count * sizeof(uint32_t), MADV_NOHUGEPAGE);
 	*pages = (struct pages){.words = words, .count = count};
 	return 0;
 }
@@ -44,6 +45,21 @@ void pages_close(struct pages *pages)
 	if (pages->words)
 		munmap(pages->words, pages->count * sizeof(uint32_t));
 	pages->words = NULL;
+}
+
+uint64_t pages_memory(const struct pages *pages, uint64_t count)
+{
+	unsigned char in_core[1024];
+	const uint64_t portion = sizeof in_core * 4096, length = count * sizeof(uint32_t);
+	uint64_t present = 0;
+	for (uint64_t offset = 0; offset < length; offset += portion) {
+		uint64_t size = length - offset < portion ? length - offset : portion;
+		if (mincore((char *)(uintptr_t)pages->words + offset, size, in_core))
+			return length;
+		for (uint64_t i = 0; i < (size + 4095) / 4096; i++)
+			present += in_core[i] & 1;
+	}
+	return present * 4096;
 }
 
 const char *page_state_name(enum page_state state)

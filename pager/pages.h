@@ -48,6 +48,8 @@ struct pages {
 
 int pages_open(struct pages *pages, uint64_t count);
 void pages_close(struct pages *pages);
+/* Bytes of memory that the words of the first @count pages take: only what was looked at is there. */
+uint64_t pages_memory(const struct pages *pages, uint64_t count);
 
 static inline uint32_t pages_load(const struct pages *pages, uint64_t page)
 {
