@@ -101,18 +101,12 @@ static uint64_t donors_free(const struct far_donor *donor)
 	return donor->donated > donor->leased ? donor->donated - donor->leased : 0;
 }
 
-/* A donor counts whoever asks it as a client for that moment; people want to know of the others. */
-static unsigned donors_clients(const struct far_donor *donor)
-{
-	return donor->clients ? donor->clients - 1 : 0;
-}
-
-static void donors_print_row(int width, const char *name, const struct far_donor *donor, unsigned clients)
+static void donors_print_row(int width, const char *name, const struct far_donor *donor)
 {
 	char donated[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
 
 	printf("%-*s %8s %8s %8s %8u", width, name, size_format(donor->donated, donated),
-	       size_format(donor->leased, leased), size_format(donors_free(donor), unused), clients);
+	       size_format(donor->leased, leased), size_format(donors_free(donor), unused), donor->clients);
 	if (donor->slab_bytes)
 		printf(" %8s", size_format(donor->slab_bytes, slab));
 	printf("\n");
@@ -132,14 +126,14 @@ static void donors_print_table(const struct donors_question *questions, unsigned
 			printf("%-*s  %s\n", width, donor->uri, donors_reason(donor->status));
 			continue;
 		}
-		donors_print_row(width, donor->uri, donor, donors_clients(donor));
+		donors_print_row(width, donor->uri, donor);
 		total.donated += donor->donated;
 		total.leased += donor->leased;
-		total.clients += donors_clients(donor);
+		total.clients += donor->clients;
 		answered++;
 	}
 	if (answered > 1)
-		donors_print_row(width, "total", &total, total.clients);
+		donors_print_row(width, "total", &total);
 }
 
 static struct json_object *donors_json(const struct far_donor *donor)
@@ -155,7 +149,7 @@ static struct json_object *donors_json(const struct far_donor *donor)
 	json_object_object_add(object, "donated_bytes", json_object_new_uint64(donor->donated));
 	json_object_object_add(object, "leased_bytes", json_object_new_uint64(donor->leased));
 	json_object_object_add(object, "free_bytes", json_object_new_uint64(donors_free(donor)));
-	json_object_object_add(object, "clients", json_object_new_uint64(donors_clients(donor)));
+	json_object_object_add(object, "clients", json_object_new_uint64(donor->clients));
 	json_object_object_add(object, "slab_bytes", json_object_new_uint64(donor->slab_bytes));
 	return object;
 }

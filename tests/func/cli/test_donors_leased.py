@@ -1,0 +1,47 @@
+#!/usr/bin/python3
+"""test_donors_leased.py FARPAGE MEMSERVER: what farpage donors says while a program has memory there, and after."""
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok, run, shown # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+SLAB = 8 << 20
+PROGRAM = "import os, sys; memory = os.urandom(64 << 20); print('here', flush=True); sys.stdin.read()"
+
+
+def ask(donor):
+    result = run(farpage, "donors", "--donor", donor, "--json")
+    return json.loads(result.stdout)["donors"][0], shown(result)
+
+
+def test(donor):
+    program = subprocess.Popen([farpage, "run", "--local", "16M", "--donor", donor, "--", "/usr/bin/python3", "-c",
+                                PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
+    program.stdout.readline()
+    answer, note = ask(donor)
+    ok(answer["clients"] == 1, "one client", note)
+    ok(answer["leased_bytes"] >= 48 << 20 and answer["leased_bytes"] % SLAB == 0, "with the slabs it needs", note)
+    ok(answer["leased_bytes"] + answer["free_bytes"] == answer["donated_bytes"], "the rest is free", note)
+    program.communicate()
+    ok(program.returncode == 0, "the program ends well", program.returncode)
+    deadline = time.monotonic() + 20 # the grace time, and some
+    while answer["leased_bytes"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+        answer, note = ask(donor)
+    ok(answer["leased_bytes"] == 0 and answer["clients"] == 0, "and then has left nothing", note)
+
+
+server = subprocess.Popen([memserver, "--listen", "tcp://127.0.0.1:0", "--donate", "128M", "--slab", str(SLAB)],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+try:
+    test(server.stdout.readline().split()[-1])
+finally:
+    server.terminate()
+    server.wait()
+done()
