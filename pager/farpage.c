@@ -163,10 +163,11 @@ static int start_parts(struct farpage *farpage)
 				    victims_memory(&core->victims) + residents_memory(&core->residents) +
 				    2 * TAKE_MAX * STORE_PAGE + 2 * PAGER_STACK_BYTES;
 	int result = adopt_present(farpage);
-	if (result == 0)
-		result = evictor_start(&farpage->evictor);
+	/* The evictor reckons the budget as it starts, and the handler's queue is part of what it has to count. */
 	if (result == 0)
 		result = handler_start(&farpage->handler);
+	if (result == 0)
+		result = evictor_start(&farpage->evictor);
 	return result;
 }
 
