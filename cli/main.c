@@ -17,9 +17,7 @@ struct command {
 };
 
 static const struct command commands[] = {
-#ifdef CLI_HAVE_RUN
     {"run", command_run, "run a program with only part of its memory on this machine"},
-#endif
     {"donors", command_donors, "show what donors lend, and how much of it is free"},
     {"key", command_key, "make the key that donors and their clients share"},
 };

@@ -45,8 +45,7 @@ static int read_failure(int fd)
 static bool reap(pid_t child, int *ret_wait_status)
 {
 	int status;
-	pid_t got;
-	while ((got = waitpid(child, &status, WNOHANG | WUNTRACED)) == child) {
+	while (waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
 		if (!WIFSTOPPED(status)) {
 			*ret_wait_status = status;
 			return true;

@@ -6,6 +6,7 @@ set -uo pipefail
 
 packages_need lint || exit 1
 tree_setup build-lint clang -Dfuzz=true || exit 1
+ninja -C build-lint --quiet build.ninja >/dev/null || exit 1
 
 # files PATTERN...: the repository's, committed or about to be.
 files() {
