@@ -54,6 +54,7 @@ struct wanted {
 
 struct handler {
 	struct core *core;
+	void (*drain)(struct handler *); /* reads what is waiting to be read of the descriptors, and answers it */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
 	char *frames; /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */

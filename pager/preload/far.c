@@ -117,7 +117,7 @@ static bool find_given_up(const char *start, const char *end, char **ret_start, 
 
 bool far_given_up(const char *start, size_t length)
 {
-	char *low, *high;
+	char *low = NULL, *high = NULL;
 	return find_given_up(start, start + length, &low, &high);
 }
 
@@ -145,7 +145,7 @@ void far_free(char *start, size_t length)
 {
 	char *end = start + length;
 	while (start < end) {
-		char *low, *high;
+		char *low = NULL, *high = NULL;
 		if (!find_given_up(start, end, &low, &high))
 			low = high = end;
 		if (low > start) {

@@ -1,0 +1,173 @@
+#include "pager/faults.h"
+
+#include "pager/children.h"
+#include "pager/fetch.h"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* --- Faults of the program -------------------------------------------------------------------------------------- */
+
+/* A page that was never touched, and, when pages are touched in order, those after it. */
+static bool fill_zeroes(struct handler *handler, uint64_t page)
+{
+	struct core *core = handler->core;
+	if (core_claim(core, 1, 0) == 0)
+		return false;
+	if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_FETCHING, 0)) {
+		core_release(core, 1);
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
+		return true;
+	}
+	unsigned ahead = streams_note(&handler->new_streams, page), count = 0;
+	if (ahead) {
+		uint64_t end = core->window->high;
+		if (page + 1 + ahead > end)
+			ahead = page + 1 < end ? (unsigned)(end - page - 1) : 0;
+		ahead = (unsigned)core_claim(core, ahead, core->low);
+		while (count < ahead && pages_move(&core->pages, page + 1 + count, PAGE_UNTOUCHED, PAGE_FETCHING, 0))
+			count++;
+		core_release(core, ahead - count);
+		streams_extend(&handler->new_streams, page, count);
+	}
+	fetch_place(handler, page, handler->zeroes, 1 + count, &fetch_from_nowhere);
+	return true;
+}
+
+static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
+{
+	struct core *core = handler->core;
+	if (core_claim(core, 1, 0) == 0)
+		return false;
+	uint32_t frame = page_frame(word);
+	if (!pages_move(&core->pages, page, PAGE_BUFFERED, PAGE_RETURNING, frame)) {
+		core_release(core, 1);
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* far by now: it faults again */
+		return true;
+	}
+	count_add(&core->counters->faults_buffered, 1);
+	const struct origin from_buffer = {PAGE_RETURNING, PAGE_BUFFERED, frame};
+	fetch_place(handler, page, victims_frame(&core->victims, frame), 1, &from_buffer);
+	return true;
+}
+
+static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+{
+	struct core *core = handler->core;
+	if (core_claim(core, 1, 0) == 0)
+		return false;
+	if (!pages_move(&core->pages, page, PAGE_FAR, PAGE_FETCHING, 0)) {
+		core_release(core, 1);
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
+		return true;
+	}
+	count_add(&core->counters->faults_far, 1);
+	fetch_page(handler, page, NULL, thread, started);
+	unsigned ahead = streams_note(&handler->far_streams, page);
+	if (ahead)
+		streams_extend(&handler->far_streams, page, fetch_ahead(handler, page + 1, ahead));
+	return true;
+}
+
+/*
+ * A resident page that is missing: another thread's fault was answered meanwhile, or the program dropped the page
+ * behind our back, and then it reads as zeroes. Held as FETCHING, so that the evictor cannot take it in between.
+ */
+static void resolve_resident(struct handler *handler, uint64_t page)
+{
+	struct core *core = handler->core;
+	if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FETCHING, 0))
+		fetch_place(handler, page, handler->zeroes, 1, &fetch_from_nowhere);
+	else
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
+}
+
+void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+{
+	struct core *core = handler->core;
+	uint32_t word = pages_load(&core->pages, page);
+	bool had_room = true;
+	switch (page_state(word)) {
+	case PAGE_UNTOUCHED:
+		had_room = fill_zeroes(handler, page);
+		break;
+	case PAGE_BUFFERED:
+		had_room = bring_back(handler, page, word);
+		break;
+	case PAGE_FAR:
+		had_room = bring_in(handler, page, thread, started);
+		break;
+	case PAGE_RESIDENT:
+		resolve_resident(handler, page);
+		break;
+	case PAGE_FETCHING:
+	case PAGE_RETURNING:
+		break; /* its answer wakes everyone */
+	case PAGE_EVICTING:
+		if (thread == atomic_load(&core->evictor_thread))
+			uffd_copy(core->uffd.fd, core_address(core, page), handler->zeroes, STORE_PAGE, NULL);
+		else
+			fetch_park(handler, page, NULL, thread, started, false);
+		break;
+	case PAGE_DISCARDING:
+		fetch_park(handler, page, NULL, thread, started, false);
+		break;
+	case PAGE_LOST:
+		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE))
+			syscall(SYS_tgkill, getpid(), thread, SIGBUS);
+		break;
+	case PAGE_STATES:
+		break;
+	}
+	if (!had_room) {
+		count_add(&core->counters->stalls, 1);
+		fetch_park(handler, page, NULL, thread, started, true);
+	}
+}
+
+/* --- Faults of children ----------------------------------------------------------------------------------------- */
+
+void faults_answer_child(struct handler *handler, struct child *child, uint64_t page, pid_t thread, uint64_t started)
+{
+	struct core *core = handler->core;
+	child->pid = thread;
+	if (!children_want(core->children, child, page)) {
+		if (children_answer(core->children, child, page, NULL) == -EAGAIN)
+			fetch_park(handler, page, child, thread, started, false);
+		return;
+	}
+	/* Counted before the look: the evictor counts reads after it has taken the page. */
+	atomic_fetch_add(&core->children->reads, 1);
+	uint32_t word = pages_load(&core->pages, page);
+	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING)) {
+		atomic_fetch_sub(&core->children->reads, 1);
+		fetch_park(handler, page, child, thread, started, false);
+	} else {
+		fetch_page(handler, page, child, thread, started);
+	}
+}
+
+void faults_retry(struct handler *handler)
+{
+	struct core *core = handler->core;
+	struct parked parked[64];
+	handler->settlements = atomic_load(&core->settlements);
+	/* In portions: each is tried once, and may park itself again behind the others. */
+	for (unsigned left = handler->parked_count; left;) {
+		unsigned count = left < 64 ? left : 64;
+		memcpy(parked, handler->parked, count * sizeof parked[0]);
+		handler->parked_count -= count;
+		memmove(handler->parked, handler->parked + count, handler->parked_count * sizeof parked[0]);
+		atomic_store(&core->waiting, handler->parked_count);
+		left -= count;
+		for (unsigned i = 0; i < count; i++) {
+			struct parked *it = &parked[i];
+			if (it->child && it->child->uffd >= 0)
+				faults_answer_child(handler, it->child, it->page, it->thread, it->started);
+			else if (!it->child)
+				faults_answer(handler, it->page, it->thread, it->started);
+		}
+	}
+}

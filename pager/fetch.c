@@ -1,0 +1,218 @@
+#include "pager/fetch.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "pager/children.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RUN_PIECE 16u /* pages of one read of a read-ahead: the first pieces are mapped while the rest arrives */
+
+void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started,
+		bool stalled)
+{
+	struct core *core = handler->core;
+	if (handler->parked_count == HANDLER_PARKED) {
+		/* Let the thread fault again: its message comes back. */
+		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
+		return;
+	}
+	handler->parked[handler->parked_count++] =
+	    (struct parked){.page = page, .started = started, .child = child, .thread = thread, .stalled = stalled};
+	atomic_store(&core->waiting, handler->parked_count);
+}
+
+/* --- Placing pages ---------------------------------------------------------------------------------------------- */
+
+static void move(struct core *core, uint64_t page, enum page_state from, enum page_state to, uint32_t frame)
+{
+	if (!pages_move(&core->pages, page, from, to, frame)) {
+		log_error("page %llu is %s and was to go from %s to %s", (unsigned long long)page,
+			  page_state_name(page_state(pages_load(&core->pages, page))), page_state_name(from),
+			  page_state_name(to));
+		abort();
+	}
+}
+
+const struct origin fetch_from_donor = {PAGE_FETCHING, PAGE_FAR, 0};
+const struct origin fetch_from_nowhere = {PAGE_FETCHING, PAGE_UNTOUCHED, 0};
+
+static void placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
+		residents_push(&core->residents, page + i);
+	}
+}
+
+void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
+{
+	struct core *core = handler->core;
+	uint32_t at_once = count; /* one call cannot cross from one mapping to the next: then page by page */
+	for (uint32_t done = 0; done < count;) {
+		size_t bytes = 0;
+		uint32_t length = count - done < at_once ? count - done : at_once;
+		char *to = core_address(core, page + done);
+		int result =
+		    uffd_copy(core->uffd.fd, to, data + (size_t)done * STORE_PAGE, (size_t)length * STORE_PAGE, &bytes);
+		uint32_t copied = (uint32_t)(bytes / STORE_PAGE);
+		placed(core, page + done, copied, origin);
+		done += copied;
+		if (result == 0)
+			continue;
+		if (result == -EAGAIN) {
+			handler->drain(handler); /* a fork is under way, and waits for us to read of it */
+		} else if (result == -EEXIST) {
+			placed(core, page + done, 1, origin);
+			uffd_wake(core->uffd.fd, core_address(core, page + done), STORE_PAGE);
+			done++;
+		} else if (at_once > 1) {
+			at_once = 1;
+		} else {
+			move(core, page + done, origin->from, origin->otherwise, origin->frame);
+			core_release(core, 1);
+			done++;
+		}
+	}
+}
+
+/* The page is gone for good: whoever touches it gets SIGBUS. */
+static void lose(struct handler *handler, const struct fetch *fetch, int status)
+{
+	struct core *core = handler->core;
+	for (uint32_t i = 0; i < fetch->count; i++) {
+		uint64_t page = fetch->page + i;
+		if (count_add(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
+			log_error("memory at %p of process %d is lost (%s): SIGBUS to whoever touches it",
+				  (void *)core_address(core, page), getpid(), strerror(-status));
+		move(core, page, PAGE_FETCHING, PAGE_LOST, 0);
+		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) && fetch->thread)
+			syscall(SYS_tgkill, getpid(), fetch->thread, SIGBUS);
+	}
+	core_release(core, fetch->count);
+}
+
+/* --- Answers of the store --------------------------------------------------------------------------------------- */
+
+static void free_fetch(struct handler *handler, unsigned slot)
+{
+	struct fetch *fetch = &handler->fetches[slot];
+	fetch->used = false;
+	handler->in_flight--;
+	if (fetch->group)
+		handler->group_pending[fetch->group - 1] -= fetch->count;
+	else
+		handler->free_demands[handler->free_demand_count++] = (uint16_t)slot;
+}
+
+/* A read-ahead that failed is not yet a loss: a demand for the page will tell. */
+static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
+{
+	struct core *core = handler->core;
+	for (uint32_t i = 0; i < fetch->count; i++) {
+		move(core, fetch->page + i, PAGE_FETCHING, PAGE_FAR, 0);
+		uffd_wake(core->uffd.fd, core_address(core, fetch->page + i), STORE_PAGE);
+	}
+	core_release(core, fetch->count);
+}
+
+static void answer_child(struct handler *handler, const struct fetch *fetch, const char *data, int status)
+{
+	struct core *core = handler->core;
+	atomic_fetch_sub(&core->children->reads, 1);
+	if (fetch->child->uffd < 0 || !children_want(core->children, fetch->child, fetch->page))
+		return; /* gone, or handed over meanwhile */
+	if (status)
+		children_deny(core->children, fetch->child, fetch->page, "is lost with its donor");
+	else if (children_answer(core->children, fetch->child, fetch->page, data) == -EAGAIN)
+		fetch_park(handler, fetch->page, fetch->child, fetch->thread, fetch->started, false);
+}
+
+static void fetched(struct handler *handler, const struct store_done *done)
+{
+	struct core *core = handler->core;
+	unsigned slot = (unsigned)done->cookie;
+	struct fetch *fetch = &handler->fetches[slot];
+	const char *data = handler->frames + (size_t)fetch->frame * STORE_PAGE;
+	if (fetch->child) {
+		answer_child(handler, fetch, data, done->status);
+	} else if (done->status == 0) {
+		fetch_place(handler, fetch->page, data, fetch->count, &fetch_from_donor);
+		if (fetch->group == 0)
+			histogram_record(&core->counters->fault_ns, clock_now() - fetch->started);
+		count_add(&core->counters->fetched, fetch->count);
+	} else if (fetch->group) {
+		give_up_ahead(handler, fetch);
+	} else {
+		lose(handler, fetch, done->status);
+	}
+	free_fetch(handler, slot);
+}
+
+unsigned fetch_poll(struct handler *handler)
+{
+	struct store_done dones[32];
+	int count = store_poll(handler->queue, dones, 32);
+	for (int i = 0; i < count; i++)
+		fetched(handler, &dones[i]);
+	return count > 0 ? (unsigned)count : 0;
+}
+
+/* --- Reading ---------------------------------------------------------------------------------------------------- */
+
+static void submit(struct handler *handler, unsigned slot)
+{
+	struct fetch *fetch = &handler->fetches[slot];
+	struct store_io io = {
+	    .op = STORE_READ,
+	    .count = fetch->count,
+	    .page = fetch->page,
+	    .data = handler->frames + (size_t)fetch->frame * STORE_PAGE,
+	    .buffer = handler->buffer,
+	    .cookie = slot,
+	};
+	fetch->used = true;
+	handler->in_flight++;
+	while (store_submit(handler->queue, &io, 1) < 1)
+		fetch_poll(handler);
+}
+
+void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
+{
+	while (handler->free_demand_count == 0)
+		fetch_poll(handler);
+	unsigned slot = handler->free_demands[--handler->free_demand_count];
+	handler->fetches[slot] = (struct fetch){
+	    .page = page, .started = started, .child = child, .thread = thread, .frame = slot, .count = 1};
+	submit(handler, slot);
+}
+
+unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
+{
+	struct core *core = handler->core;
+	unsigned group = 0, count = 0;
+	while (group < HANDLER_RUNS && handler->group_pending[group])
+		group++;
+	if (group == HANDLER_RUNS)
+		return 0;
+	if (page + length > core->pages.count)
+		length = (unsigned)(core->pages.count - page);
+	length = (unsigned)core_claim(core, length, core->low / 2);
+	while (count < length && pages_move(&core->pages, page + count, PAGE_FAR, PAGE_FETCHING, 0))
+		count++;
+	core_release(core, length - count);
+	handler->group_pending[group] = (uint16_t)count;
+	uint32_t first = HANDLER_DEMANDS + group * HANDLER_RUN_PAGES;
+	for (unsigned done = 0; done < count; done += RUN_PIECE) {
+		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
+		handler->fetches[slot] = (struct fetch){
+		    .page = page + done, .frame = slot, .count = (uint16_t)piece, .group = (uint8_t)(group + 1)};
+		submit(handler, slot);
+	}
+	count_add(&core->counters->prefetched, count);
+	return count;
+}
