@@ -53,8 +53,8 @@ command=$(cat "$directory/out")
 state_of() {
 	sed 's/.*) //; s/ .*//' "/proc/$1/stat"
 }
+# shellcheck disable=SC2053 # the state is a pattern
 wait_for_state() {
-	# shellcheck disable=SC2053 # $2 is a pattern
 	local tries=0
 	until [[ $(state_of "$1") = $2 ]] || [ $((tries += 1)) -gt 500 ]; do sleep 0.02; done
 	[[ $(state_of "$1") = $2 ]]
