@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs import make_jobs
 from processes import Processes, Progress, format_size
 
-SCALE = 0.6 # of jobs.make_jobs: the memory of the largest program is then about 240 MB
+SCALE = 0.5 # of jobs.make_jobs: the memory of the largest program is then about 200 MB
 DISK_NEEDED = 700 << 20
 LOCAL_MIN = 8 << 20
 COLUMNS = ("program", "memory needed", "local budget", "peak resident", "pages fetched", "all local", "a quarter",

@@ -74,7 +74,7 @@ def make_jobs(folder, scale):
     text, rows, words = folder / "text", folder / "rows", folder / "words"
     write_text(text, int(220 * scale) << 20)
     _head(text, rows, int(52 * scale) << 20)
-    _head(text, words, int(60 * scale) << 20)
+    _head(text, words, int(52 * scale) << 20)
     return [
         Job("sqlite3", ["/usr/bin/sqlite3", ":memory:"], stdin=HERE / "join.sql"),
         Job("sort", ["/usr/bin/sort", "--parallel=1", f"--buffer-size={int(600 * scale)}M", "--field-separator=\t",
