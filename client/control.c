@@ -65,7 +65,8 @@ static void session_fail(struct far *far, unsigned index)
 {
 	const struct donor *donor = &far->peers[index].session.donor;
 
-	peer_fail(far, index, donor->status, donor->reason ? wire_reason_name(donor->reason) : death_name(donor->status));
+	peer_fail(far, index, donor->status,
+		  donor->reason ? wire_reason_name(donor->reason) : death_name(donor->status));
 }
 
 /* --- What sessions and planner say to each other ------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  * then a slab is leased for each replica on the donors that placement.c chooses. Of each page the client keeps a
  * checksum and a generation (10 bytes); every fetch is checked against them, so that a donor can lose pages but
  * never change them. A chunk whose last live page was discarded gives its slabs back, half a second later if it is not
- * written again. When a chunk is half full a slab for the next is asked for ahead: memory is mostly filled upwards, and a
- * donor takes a while to make one ready; unused, it goes back like any other.
+ * written again. When a chunk is half full a slab for the next is asked for ahead: memory is mostly filled upwards, and
+ * a donor takes a while to make one ready; unused, it goes back like any other.
  *
  * Threads. One control thread owns the sessions with the donors: handshake, leases, heartbeats. Each queue owns its
  * own data connections and is used by one thread. Chunks are shared through atomics.

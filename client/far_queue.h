@@ -49,7 +49,7 @@ struct far_queue {
 	struct far *far;
 	struct fabric *fabric;
 	struct far_link *links; /* one a donor */
-	uint64_t memory; /* bytes, when it was opened */
+	uint64_t memory;        /* bytes, when it was opened */
 	int wake;               /* eventfd */
 	_Atomic bool waiting;   /* requests wait for the control thread */
 	bool congested;         /* a request waits for room */

@@ -27,7 +27,7 @@ void auth_donor_mac(const uint8_t *key, const struct auth_session *session, uint
 void auth_session_key(const uint8_t *key, const struct auth_session *session, uint8_t session_key[AUTH_KEY_SIZE]);
 /* Proof of a data connection; @counter never repeats under one session key. */
 void auth_attach_mac(const uint8_t session_key[AUTH_KEY_SIZE], const uint8_t client_id[WIRE_ID_SIZE], uint64_t counter,
-                     uint8_t mac[WIRE_ATTACH_MAC_SIZE]);
+		     uint8_t mac[WIRE_ATTACH_MAC_SIZE]);
 /* Constant time. */
 bool auth_mac_equal(const uint8_t *a, const uint8_t *b, uint32_t size);
 #endif

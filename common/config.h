@@ -25,7 +25,7 @@ struct config_setting {
 	const char *name;
 	enum config_kind kind;
 	void *value;
-	uint64_t min, max; /* of sizes and numbers; max 0: none */
+	uint64_t min, max;           /* of sizes and numbers; max 0: none */
 	const char *argument, *help; /* "SIZE", "memory to lend" : for --help */
 };
 /*
@@ -34,7 +34,7 @@ struct config_setting {
  * one line. "--help" is not handled here: it is returned as -ECANCELED.
  */
 int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
-                const char *file_option);
+		const char *file_option);
 /* Reads one file alone; -EINVAL or -errno after logging one line. */
 int config_read_file(const struct config_setting *settings, const char *section, const char *path);
 /* Same for text in memory (fuzzing); @name stands for the file in messages. */

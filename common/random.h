@@ -5,7 +5,9 @@
 #ifndef COMMON_RANDOM_H
 #define COMMON_RANDOM_H
 #include <stdint.h>
-struct random_state { uint64_t s[4]; };
+struct random_state {
+	uint64_t s[4];
+};
 void random_seed(struct random_state *state, uint64_t seed);
 uint64_t random_next(struct random_state *state);
 /* Uniform in 0 .. @bound - 1; @bound > 0. */

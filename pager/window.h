@@ -21,12 +21,12 @@
 
 struct window {
 	char *base;
-	size_t length;      /* bytes */
-	uint64_t *used;     /* one bit a page */
-	uint64_t next;      /* the lowest free page: where searches begin */
+	size_t length;         /* bytes */
+	uint64_t *used;        /* one bit a page */
+	uint64_t next;         /* the lowest free page: where searches begin */
 	_Atomic uint64_t high; /* first page never allocated so far; read without the lock */
-	uint64_t allocated; /* pages allocated now */
-	bool adopted;       /* the mapping was handed in and stays */
+	uint64_t allocated;    /* pages allocated now */
+	bool adopted;          /* the mapping was handed in and stays */
 	pthread_mutex_t lock;
 };
 

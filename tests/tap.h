@@ -13,8 +13,8 @@ static int tap_count, tap_failed;
 
 #define ok(condition, ...) tap_ok((condition), #condition, __FILE__, __LINE__, __VA_ARGS__)
 
-__attribute__((format(printf, 5, 6), unused)) static bool tap_ok(bool good, const char *text, const char *file, int line,
-                                                         const char *format, ...)
+__attribute__((format(printf, 5, 6), unused)) static bool tap_ok(bool good, const char *text, const char *file,
+								 int line, const char *format, ...)
 {
 	char name[256];
 	__builtin_va_list arguments;

@@ -28,16 +28,16 @@ extern "C" {
 struct farpage;
 
 struct farpage_options {
-	size_t local;               /* bytes on this machine at most; at least FARPAGE_LOCAL_MIN */
-	size_t window;              /* bytes of address space to reserve; 0: 4 x (what the donors have free + local) */
-	const char *const *donors;  /* "tcp://host:7470", ... */
+	size_t local;              /* bytes on this machine at most; at least FARPAGE_LOCAL_MIN */
+	size_t window;             /* bytes of address space to reserve; 0: 4 x (what the donors have free + local) */
+	const char *const *donors; /* "tcp://host:7470", ... */
 	unsigned donor_count;
-	const char *key_file;       /* pre-shared key, or NULL */
-	unsigned timeout_ms;        /* a page not had after this long is lost; 0: 5000 */
-	unsigned spin_us;           /* how long to poll for an answer before sleeping; 0: the default, 50 */
-	unsigned prefetch_pages;    /* longest read-ahead, pages; 0: the default, 64; 1: none */
-	void *reservation;          /* NULL, or an existing private anonymous mapping of `window` bytes to use as the
-	                               window, contents and all; it stays mapped after farpage_close() */
+	const char *key_file;    /* pre-shared key, or NULL */
+	unsigned timeout_ms;     /* a page not had after this long is lost; 0: 5000 */
+	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */
+	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
+	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the
+				    window, contents and all; it stays mapped after farpage_close() */
 };
 
 /* The smallest local budget that works, bytes. */
@@ -68,14 +68,14 @@ int farpage_advise(struct farpage *farpage, void *address, size_t length, enum f
 struct farpage_stats {
 	uint64_t resident_bytes, resident_peak_bytes; /* with farpage's own buffers and bookkeeping */
 	uint64_t far_bytes, far_peak_bytes;           /* contents on donors */
-	uint64_t faults;           /* by the program */
-	uint64_t faults_far;       /* of them, those that waited for a donor */
-	uint64_t faults_buffered;  /* of them, those answered from a page on its way out */
+	uint64_t faults;                              /* by the program */
+	uint64_t faults_far;                          /* of them, those that waited for a donor */
+	uint64_t faults_buffered;                     /* of them, those answered from a page on its way out */
 	uint64_t fetched_pages, prefetched_pages;
 	uint64_t evicted_pages, evicted_clean_pages, evicted_zero_pages;
 	uint64_t fault_p50_ns, fault_p99_ns; /* from the fault's arrival at the handler to the wake-up, far faults */
-	uint64_t stalls;           /* faults that had to wait for room */
-	uint64_t lost_pages;       /* pages that raised SIGBUS */
+	uint64_t stalls;                     /* faults that had to wait for room */
+	uint64_t lost_pages;                 /* pages that raised SIGBUS */
 };
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 

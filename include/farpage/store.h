@@ -28,7 +28,7 @@
 /* Longest run of one request, in pages. */
 #define STORE_RUN_MAX 256u
 
-struct store;       /* opaque; begins with the table of operations below */
+struct store; /* opaque; begins with the table of operations below */
 struct store_queue;
 struct store_buffer;
 
@@ -36,28 +36,28 @@ enum store_op { STORE_READ, STORE_WRITE };
 
 struct store_io {
 	enum store_op op;
-	uint32_t count;     /* pages in the run, 1 .. STORE_RUN_MAX */
-	uint64_t page;      /* first page */
-	void *data;         /* count * STORE_PAGE bytes inside @buffer; untouched by the caller until the completion */
+	uint32_t count; /* pages in the run, 1 .. STORE_RUN_MAX */
+	uint64_t page;  /* first page */
+	void *data;     /* count * STORE_PAGE bytes inside @buffer; untouched by the caller until the completion */
 	struct store_buffer *buffer;
-	uint64_t cookie;    /* comes back in the completion */
+	uint64_t cookie; /* comes back in the completion */
 };
 
 struct store_done {
 	uint64_t cookie;
-	int status;         /* 0; -EIO the donor that held it is gone; -EBADMSG what came back is not what was written;
-	                       -ENOSPC no donor has room (writes); -ETIMEDOUT; a run fails as a whole */
+	int status; /* 0; -EIO the donor that held it is gone; -EBADMSG what came back is not what was written;
+		       -ENOSPC no donor has room (writes); -ETIMEDOUT; a run fails as a whole */
 };
 
 struct store_stats {
-	uint64_t pages_live;      /* pages with contents on donors */
-	uint64_t bytes_leased;    /* slabs held */
-	uint64_t bytes_available; /* what could still be leased, as last heard */
+	uint64_t pages_live;              /* pages with contents on donors */
+	uint64_t bytes_leased;            /* slabs held */
+	uint64_t bytes_available;         /* what could still be leased, as last heard */
 	uint64_t reads, writes, discards; /* pages, since open */
-	uint64_t zero_reads;      /* pages read without network */
+	uint64_t zero_reads;              /* pages read without network */
 	uint64_t checksum_errors;
-	uint64_t lost_pages;      /* pages whose donor went */
-	uint64_t memory;          /* bytes of this process's memory used for bookkeeping and buffers */
+	uint64_t lost_pages; /* pages whose donor went */
+	uint64_t memory;     /* bytes of this process's memory used for bookkeeping and buffers */
 };
 
 struct store_ops {

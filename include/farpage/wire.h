@@ -31,26 +31,26 @@
 #define WIRE_NONCE_SIZE 16u
 #define WIRE_MAC_SIZE 32u
 #define WIRE_ATTACH_MAC_SIZE 16u
-#define WIRE_HELLO_SIZE 56u    /* = FABRIC_PRIVATE_MAX */
+#define WIRE_HELLO_SIZE 56u /* = FABRIC_PRIVATE_MAX */
 #define WIRE_REJECT_SIZE 8u
-#define WIRE_MESSAGE_MAX 256u  /* = FABRIC_MESSAGE_MAX */
+#define WIRE_MESSAGE_MAX 256u /* = FABRIC_MESSAGE_MAX */
 
 enum wire_role { WIRE_SESSION = 1, WIRE_ATTACH = 2 };
 
 /* The private data of a connect. */
 struct wire_hello {
 	uint16_t version;
-	uint8_t role;                     /* enum wire_role */
-	uint8_t id[WIRE_ID_SIZE];         /* the client's id: random, new for each store it opens */
-	uint8_t nonce[WIRE_NONCE_SIZE];   /* SESSION: the client's nonce */
-	uint64_t counter;                 /* ATTACH: greater than any before */
+	uint8_t role;                      /* enum wire_role */
+	uint8_t id[WIRE_ID_SIZE];          /* the client's id: random, new for each store it opens */
+	uint8_t nonce[WIRE_NONCE_SIZE];    /* SESSION: the client's nonce */
+	uint64_t counter;                  /* ATTACH: greater than any before */
 	uint8_t mac[WIRE_ATTACH_MAC_SIZE]; /* ATTACH: auth_attach_mac() */
 };
 
 /* Why a donor says no. Part of the wire: never renumber. */
 enum wire_reason {
 	WIRE_REASON_NONE = 0,
-	WIRE_REASON_VERSION = 1,     /* detail: the donor's version */
+	WIRE_REASON_VERSION = 1, /* detail: the donor's version */
 	WIRE_REASON_MALFORMED = 2,
 	WIRE_REASON_KEY = 3,         /* wrong key */
 	WIRE_REASON_KEY_NEEDED = 4,  /* the donor has a key, the client has none */
@@ -58,7 +58,7 @@ enum wire_reason {
 	WIRE_REASON_FULL = 6,        /* too many clients, or no free slab */
 	WIRE_REASON_NO_SESSION = 7,  /* attach to a session the donor does not have */
 	WIRE_REASON_REPLAY = 8,
-	WIRE_REASON_LEAVING = 9,     /* the donor is shutting down or draining */
+	WIRE_REASON_LEAVING = 9, /* the donor is shutting down or draining */
 	WIRE_REASON_COUNT
 };
 /* "wrong key": lower case, no full stop; "unknown reason" for anything else. */
@@ -78,13 +78,13 @@ enum wire_type {
 	WIRE_LEASE,         /* client -> donor: one more slab, please */
 	WIRE_GRANTED,
 	WIRE_DENIED,
-	WIRE_RELEASE,       /* client -> donor: take this slab back */
+	WIRE_RELEASE, /* client -> donor: take this slab back */
 	WIRE_RELEASED,
-	WIRE_STATUS,        /* client -> donor */
+	WIRE_STATUS, /* client -> donor */
 	WIRE_STATUS_REPLY,
 	WIRE_PING,
 	WIRE_PONG,
-	WIRE_BYE,           /* client -> donor: end of session, all leases with it, now */
+	WIRE_BYE, /* client -> donor: end of session, all leases with it, now */
 	WIRE_TYPE_COUNT
 };
 const char *wire_type_name(unsigned type);
@@ -100,15 +100,44 @@ struct wire_message {
 	uint16_t type;    /* enum wire_type */
 	uint32_t request; /* echoed in the answer; 0 where there is none */
 	union {
-		struct { uint8_t nonce[WIRE_NONCE_SIZE]; uint8_t needs_key; } challenge;
-		struct { uint8_t mac[WIRE_MAC_SIZE]; uint8_t has_key; uint32_t grace_ms; /* wished: lease life after the client vanished */ } proof;
-		struct { uint8_t mac[WIRE_MAC_SIZE]; uint32_t grace_ms, heartbeat_ms; struct wire_capacity capacity; } welcome;
-		struct { uint16_t reason; } refused;
-		struct { uint64_t slab; uint64_t address; uint64_t bytes; uint32_t rkey; struct wire_capacity capacity; } granted;
-		struct { uint16_t reason; struct wire_capacity capacity; } denied;
-		struct { uint64_t slab; } release;
-		struct { uint64_t slab; struct wire_capacity capacity; } released;
-		struct { struct wire_capacity capacity; } status_reply;
+		struct {
+			uint8_t nonce[WIRE_NONCE_SIZE];
+			uint8_t needs_key;
+		} challenge;
+		struct {
+			uint8_t mac[WIRE_MAC_SIZE];
+			uint8_t has_key;
+			uint32_t grace_ms; /* wished: lease life after the client vanished */
+		} proof;
+		struct {
+			uint8_t mac[WIRE_MAC_SIZE];
+			uint32_t grace_ms, heartbeat_ms;
+			struct wire_capacity capacity;
+		} welcome;
+		struct {
+			uint16_t reason;
+		} refused;
+		struct {
+			uint64_t slab;
+			uint64_t address;
+			uint64_t bytes;
+			uint32_t rkey;
+			struct wire_capacity capacity;
+		} granted;
+		struct {
+			uint16_t reason;
+			struct wire_capacity capacity;
+		} denied;
+		struct {
+			uint64_t slab;
+		} release;
+		struct {
+			uint64_t slab;
+			struct wire_capacity capacity;
+		} released;
+		struct {
+			struct wire_capacity capacity;
+		} status_reply;
 	};
 };
 
