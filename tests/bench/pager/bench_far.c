@@ -58,7 +58,7 @@ struct quantiles {
 static struct quantiles quantiles_of(unsigned count)
 {
 	qsort(samples, count, sizeof samples[0], compare);
-	return (struct quantiles){ (double)samples[count / 2] / 1e3, (double)samples[count * 99ull / 100] / 1e3 };
+	return (struct quantiles){(double)samples[count / 2] / 1e3, (double)samples[count * 99ull / 100] / 1e3};
 }
 
 static void die(const char *what)
@@ -78,8 +78,8 @@ static void *resolve(void *argument)
 	(void)argument;
 	pin(0);
 	while (read(floor_uffd, &message, sizeof message) == (ssize_t)sizeof message) {
-		struct uffdio_copy copy = { .dst = message.arg.pagefault.address & ~(PAGE - 1),
-			                    .src = (uintptr_t)floor_page, .len = PAGE };
+		struct uffdio_copy copy = {
+		    .dst = message.arg.pagefault.address & ~(PAGE - 1), .src = (uintptr_t)floor_page, .len = PAGE};
 		ioctl(floor_uffd, UFFDIO_COPY, &copy);
 		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
 			break; /* the last one */
@@ -90,11 +90,12 @@ static void *resolve(void *argument)
 static struct quantiles bare_fault(void)
 {
 	size_t length = 64 * MIB;
-	volatile char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	volatile char *memory =
+	    mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	madvise((void *)(uintptr_t)memory, length, MADV_NOHUGEPAGE);
 	floor_uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .range = { (uintptr_t)memory, length }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.range = {(uintptr_t)memory, length}, .mode = UFFDIO_REGISTER_MODE_MISSING};
 	if (floor_uffd < 0 || ioctl(floor_uffd, UFFDIO_API, &api) || ioctl(floor_uffd, UFFDIO_REGISTER, &range))
 		die("userfaultfd");
 	pthread_t thread;
@@ -119,8 +120,8 @@ static struct quantiles bare_fault(void)
 static void spin_transfer(int fd, char *data, size_t length, bool out)
 {
 	for (size_t done = 0; done < length;) {
-		ssize_t part = out ? send(fd, data + done, length - done, MSG_DONTWAIT | MSG_NOSIGNAL) :
-		                     recv(fd, data + done, length - done, MSG_DONTWAIT);
+		ssize_t part = out ? send(fd, data + done, length - done, MSG_DONTWAIT | MSG_NOSIGNAL)
+				   : recv(fd, data + done, length - done, MSG_DONTWAIT);
 		if (part > 0)
 			done += (size_t)part;
 		else if (part == 0 || (errno != EAGAIN && errno != EINTR))
@@ -130,10 +131,10 @@ static void spin_transfer(int fd, char *data, size_t length, bool out)
 
 static struct quantiles bare_round_trip(void)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t size = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-	char request[32] = { 0 }, page[4096] = { 0 };
+	char request[32] = {0}, page[4096] = {0};
 	if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1) ||
 	    getsockname(listener, (struct sockaddr *)&address, &size))
 		die("listen");
@@ -170,7 +171,10 @@ static struct farpage *open_far(char **donors, unsigned count, size_t local)
 {
 	struct farpage *farpage;
 	struct farpage_options options = {
-		.local = local, .donors = (const char *const *)donors, .donor_count = count, .window = 512 * MIB,
+	    .local = local,
+	    .donors = (const char *const *)donors,
+	    .donor_count = count,
+	    .window = 512 * MIB,
 	};
 	if (farpage_open(&options, &farpage))
 		exit(1);
@@ -211,7 +215,8 @@ static struct quantiles far_fault(char **donors, unsigned count)
 	struct farpage_stats stats;
 	farpage_get_stats(farpage, &stats);
 	if (stats.faults_far < FAULTS * 9 / 10)
-		fprintf(stderr, "bench_far: only %llu of %u faults were far\n", (unsigned long long)stats.faults_far, FAULTS);
+		fprintf(stderr, "bench_far: only %llu of %u faults were far\n", (unsigned long long)stats.faults_far,
+			FAULTS);
 	farpage_close(farpage);
 	return quantiles_of(FAULTS);
 }
@@ -219,7 +224,7 @@ static struct quantiles far_fault(char **donors, unsigned count)
 struct rates {
 	double reads, writes, scan; /* faults a second, faults a second, pages a second */
 	struct quantiles read, write;
-	double resident_peak;       /* of the budget */
+	double resident_peak; /* of the budget */
 };
 
 static double touch(struct farpage *farpage, volatile char *memory, bool write, struct quantiles *ret_quantiles)
@@ -294,23 +299,28 @@ int main(int argc, char **argv)
 		struct quantiles far = far_fault(argv + 1, (unsigned)argc - 1);
 		sched_setaffinity(0, sizeof all, &all); /* the rest as a program runs that pins nothing */
 		struct rates rates = quarter(argv + 1, (unsigned)argc - 1);
-		fault50[i] = fault.p50, fault99[i] = fault.p99, trip50[i] = trip.p50, far50[i] = far.p50, far99[i] = far.p99;
+		fault50[i] = fault.p50, fault99[i] = fault.p99, trip50[i] = trip.p50, far50[i] = far.p50,
+		far99[i] = far.p99;
 		reads[i] = rates.reads, writes[i] = rates.writes, scans[i] = rates.scan;
 		read99[i] = rates.read.p99, write99[i] = rates.write.p99;
 		peak = rates.resident_peak > peak ? rates.resident_peak : peak;
-		printf("round %u: fault %.1f/%.1f  round trip %.1f/%.1f  far fault %.1f/%.1f us;  reads %.0f, writes %.0f faults/s, "
-		       "scan %.0f pages/s\n", i + 1, fault.p50, fault.p99, trip.p50, trip.p99, far.p50, far.p99, rates.reads,
-		       rates.writes, rates.scan);
+		printf("round %u: fault %.1f/%.1f  round trip %.1f/%.1f  far fault %.1f/%.1f us;  reads %.0f, writes "
+		       "%.0f faults/s, "
+		       "scan %.0f pages/s\n",
+		       i + 1, fault.p50, fault.p99, trip.p50, trip.p99, far.p50, far.p99, rates.reads, rates.writes,
+		       rates.scan);
 		fflush(stdout);
 	}
 	double floor = median(fault50) + median(trip50), p50 = median(far50);
 	printf("\n%-52s %10s %10s\n", "medians of 3", "p50", "p99");
-	printf("%-52s %7.1f us %7.1f us\n", "floor: userfaultfd resolve, handler on the same CPU", median(fault50), median(fault99));
+	printf("%-52s %7.1f us %7.1f us\n", "floor: userfaultfd resolve, handler on the same CPU", median(fault50),
+	       median(fault99));
 	printf("%-52s %7.1f us\n", "floor: 4 KiB TCP round trip, both ends spinning", median(trip50));
 	printf("%-52s %7.1f us %7.1f us\n", "far fault through libfarpage", p50, median(far99));
 	printf("%-52s %8.2f x   (at most 1.25)\n", "  p50 against the sum of the floors", p50 / floor);
 	printf("%-52s %8.2f x   (at most 2)\n", "  p99 against its p50", median(far99) / p50);
-	printf("%-52s %10.0f /s, p99 %.0f us   (at least 50000)\n", "random reads, a quarter local", median(reads), median(read99));
+	printf("%-52s %10.0f /s, p99 %.0f us   (at least 50000)\n", "random reads, a quarter local", median(reads),
+	       median(read99));
 	printf("%-52s %10.0f /s, p99 %.0f us   (at least 40000)\n", "random writes, a quarter local", median(writes),
 	       median(write99));
 	printf("%-52s %10.0f /s   (at least 250000)\n", "sequential scan, pages", median(scans));

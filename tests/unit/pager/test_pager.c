@@ -271,7 +271,7 @@ static void test_fork(void)
 
 	child = fork();
 	if (child == 0) {
-		signal(SIGBUS, SIG_DFL); /* a sanitizer would catch it */
+		signal(SIGBUS, SIG_DFL);                      /* a sanitizer would catch it */
 		_exit(count_wrong(memory, PAGES, 3) ? 1 : 0); /* all of it: more than its share */
 	}
 	status = wait_for(child);
