@@ -18,6 +18,7 @@
 #include "pager/window.h"
 
 struct children;
+struct follow;
 
 struct core {
 	struct window *window;
@@ -29,6 +30,7 @@ struct core {
 	struct store_buffer *buffer; /* the victims' frames */
 	struct pager_counters *counters;
 	struct children *children;
+	struct follow *follow; /* the handler's; the evictor asks it where to run */
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;

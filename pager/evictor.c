@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/size.h"
 #include "pager/children.h"
+#include "pager/follow.h"
 #include "pager/thread.h"
 #include <assert.h>
 #include <errno.h>
@@ -17,8 +18,9 @@
 #define RUN_MAX 16u          /* pages of one write */
 #define RETRY_NS 50000000ull /* between two attempts of a write that fails */
 #define ACCOUNT_BATCHES 16u  /* how often the budget is reckoned anew ... */
-#define ACCOUNT_SLACK 65536u /* ... and what the bookkeeping may grow by in between, bytes: 14 for each page evicted   \
-			      */
+#define ACCOUNT_SLACK                                                                                                  \
+	65536u /* ... and what the bookkeeping may grow by in between, bytes: 14 for each page evicted                 \
+		*/
 
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
@@ -394,8 +396,10 @@ static void *run_evictor(void *argument)
 	while (!atomic_load(&core->stop)) {
 		if (atomic_load(&evictor->request_posted))
 			serve_request(evictor);
-		if (core_free(core) < core->low)
+		if (core_free(core) < core->low) {
+			follow_alone(core->follow, &evictor->cpu);
 			make_room(evictor);
+		}
 		poll_writes(evictor, false);
 		if (core_free(core) >= core->low)
 			sleep_until_needed(evictor);
@@ -413,7 +417,7 @@ static int watch(int epoll, int fd)
 
 int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch)
 {
-	*evictor = (struct evictor){.core = core, .epoll = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
+	*evictor = (struct evictor){.core = core, .epoll = -1, .cpu = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
 	evictor->take.memory = -1;
 	pthread_mutex_init(&evictor->request_lock, NULL);
 	pthread_cond_init(&evictor->request_done, NULL);

@@ -146,6 +146,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 		madvise(core->window->base, core->window->length, MADV_DONTFORK);
 	children_open(&farpage->children, core);
 	core->children = &farpage->children;
+	core->follow = &farpage->handler.follow;
 	set_marks(farpage);
 	unsigned batch = farpage->evictor.batch;
 	result = evictor_open(&farpage->evictor, core, farpage->landing, batch);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,26 +13,40 @@
 void follow_init(struct follow *follow)
 {
 	const char *setting = getenv("FARPAGE_FOLLOW");
-	*follow = (struct follow){.cpu = -1, .off = setting && setting[0] == '0'};
+	*follow = (struct follow){.cpu = -1, .off = setting && setting[0] == '0', .alone = -1};
 }
 
-/* The processor field of /proc/self/task/TID/stat: the 37th after the command's closing parenthesis; -1: unknown. */
-static int processor_of(pid_t thread)
+/* Where a thread ran last and how many threads there are, from /proc/self/task/TID/stat. False: unknown. */
+static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
 	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return -1;
+		return false;
 	ssize_t size = read(fd, text, sizeof text - 1);
 	close(fd);
 	if (size <= 0)
-		return -1;
+		return false;
 	text[size] = '\0';
+	/* Fields 20 and 39, counted from the command's closing parenthesis, which ends field 2. */
 	const char *at = strrchr(text, ')');
-	for (int field = 0; at && field < 37; field++)
+	for (int field = 3; at && field <= 39; field++) {
 		at = strchr(at + 1, ' ');
-	return at ? atoi(at + 1) : -1;
+		if (at && field == 20)
+			*ret_threads = atoi(at + 1);
+	}
+	if (at)
+		*ret_cpu = atoi(at + 1);
+	return at;
+}
+
+static bool pin(int cpu)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
@@ -39,12 +54,26 @@ void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
 	if (follow->off || now < follow->next_look || thread <= 0)
 		return;
 	follow->next_look = now + LOOK_NS;
-	int cpu = processor_of(thread);
-	if (cpu < 0 || cpu == follow->cpu || cpu >= CPU_SETSIZE)
+	int cpu, threads;
+	if (!look(thread, &cpu, &threads) || cpu < 0 || cpu >= CPU_SETSIZE)
 		return;
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof set, &set) == 0)
+	atomic_store(&follow->alone, threads <= 1 + FOLLOW_OWN_THREADS ? cpu : -1);
+	if (cpu != follow->cpu && pin(cpu))
 		follow->cpu = cpu;
+}
+
+void follow_alone(const struct follow *follow, int *cpu)
+{
+	int wanted = atomic_load(&follow->alone);
+	if (wanted == *cpu)
+		return;
+	if (wanted >= 0) {
+		pin(wanted);
+	} else {
+		/* Anywhere: the kernel takes what the process may use of it. */
+		cpu_set_t set;
+		memset(&set, 0xff, sizeof set);
+		sched_setaffinity(0, sizeof set, &set);
+	}
+	*cpu = wanted;
 }

@@ -149,7 +149,6 @@ static void *run_handler(void *argument)
 {
 	struct handler *handler = argument;
 	struct core *core = handler->core;
-	follow_init(&handler->follow);
 	while (!atomic_load(&core->stop)) {
 		read_messages(handler);
 		if (atomic_load(&handler->has_wanted))
@@ -182,6 +181,7 @@ int handler_open(struct handler *handler, struct core *core, unsigned ahead)
 	memset(handler, 0, sizeof *handler);
 	handler->core = core;
 	handler->drain = read_messages;
+	follow_init(&handler->follow);
 	handler->epoll = -1;
 	handler->ahead = ahead < HANDLER_RUN_PAGES ? ahead : HANDLER_RUN_PAGES;
 	handler->frame_count = HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES;
