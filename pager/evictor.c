@@ -263,7 +263,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 			break;
 		case TAKE_BUSY:
 			settle(evictor, taken[i].page, PAGE_RESIDENT, 0);
-			residents_push(&core->residents, taken[i].page);
+			residents_push(&core->residents, taken[i].page, true);
 			break;
 		}
 	}

@@ -99,7 +99,7 @@ static int adopt_present(struct farpage *farpage)
 				continue;
 			atomic_fetch_add(&core->resident, 1);
 			if (pages_move(&core->pages, page + i, PAGE_UNTOUCHED, PAGE_RESIDENT, 0))
-				residents_push(&core->residents, page + i);
+				residents_push(&core->residents, page + i, false);
 		}
 		page += count;
 	}

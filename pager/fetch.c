@@ -45,7 +45,7 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
 {
 	for (uint32_t i = 0; i < count; i++) {
 		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
-		residents_push(&core->residents, page + i);
+		residents_push(&core->residents, page + i, origin->from == PAGE_RETURNING);
 	}
 }
 

@@ -1,10 +1,13 @@
 /*
- * residents: the pages on this machine, oldest arrival first: the order in which they are evicted.
+ * residents: the pages on this machine, and the order in which they are evicted.
  *
- * Theory of operation. A ring of page numbers. A page stands in it at most once (PAGE_QUEUED), and may be stale: its
- * page was discarded since. Twice as long as the budget, so that a scan always finds a stale entry to drop before it
- * would overflow. First in, first out is the whole policy here; the second chance is given by the victim buffer
- * (victims.h), out of which a page that is missed soon returns without the network, to the young end.
+ * Theory of operation. Two first-in-first-out queues, after 2Q (Johnson and Shasha, 1994). Pages arrive in the *young*
+ * one. A page that was missed again while it was still in the victim buffer (victims.h) has shown that it is in use
+ * and comes back to the *proven* one. While the young have more than their share of the budget, the oldest of them
+ * leaves, else the oldest proven page: pages touched once pass through without driving out those in use.
+ *
+ * A page stands in one queue at most once (PAGE_QUEUED), and may be stale: its page was discarded since. Each queue is
+ * a little longer than the budget, so that a scan always finds a stale entry to drop before it would overflow.
  *
  * Any thread; a lock held for a few instructions.
  */
@@ -14,9 +17,15 @@
 #include "pager/pages.h"
 #include <pthread.h>
 
-struct residents {
+/* A ring of page numbers. */
+struct queue {
 	uint32_t *ring;
 	uint32_t capacity, head, count; /* head: the oldest */
+};
+
+struct residents {
+	struct queue young, proven;
+	uint32_t young_share; /* pages */
 	pthread_mutex_t lock;
 	struct pages *pages;
 };
@@ -27,10 +36,9 @@ void residents_close(struct residents *residents);
 /* Bytes of memory it takes. */
 uint64_t residents_memory(const struct residents *residents);
 
-/* @page became resident: to the young end, unless it stands here already. */
-void residents_push(struct residents *residents, uint64_t page);
-/* Takes up to @max of the oldest pages that are resident and not being written. Those still in somebody's hands go
-   to the young end. */
+/* @page became resident, @proven to be in use or not: behind the others, unless it stands here already. */
+void residents_push(struct residents *residents, uint64_t page, bool proven);
+/* Takes up to @max pages that are to leave: resident and not being written. Those in somebody's hands go to the end. */
 unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max);
 
 #endif
