@@ -3,8 +3,9 @@
  * `slot` is an index into the table of sources; a poll's user data is that and a generation, so that what is left in
  * the ring of a source that is gone, or was armed anew, is recognised.
  *
- * A poll belongs to the thread that submitted it. When that thread exits the kernel cancels it, and the owner then
- * hears of it as of a spurious ready(): so a fabric may be opened in one thread and used in another.
+ * A poll belongs to the thread that submitted it: when that thread exits the kernel cancels it, and the owner hears of
+ * it as of a spurious ready(). And the kernel completes it in that thread's name: while that thread is stuck in a page
+ * fault nothing completes. So whoever pages for a program opens its fabric on its own thread (pager/thread.h).
  *
  * Kernels 6.1 and up have all that is asked for here; where set-up fails, poller.c takes epoll.
  */
@@ -33,6 +34,26 @@ struct ring {
 	uint32_t slot_count, free_head;
 };
 
+/*
+ * liburing maps and unmaps rings by bare system calls, which ThreadSanitizer does not see: a ring in the place of an
+ * earlier one of another thread would look like a race with it.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RING_SEEN_BY_TSAN
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(RING_SEEN_BY_TSAN)
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+static char ring_memory;
+#define ring_mapped() __tsan_acquire(&ring_memory)
+#define ring_unmapping() __tsan_release(&ring_memory)
+#else
+#define ring_mapped() ((void)0)
+#define ring_unmapping() ((void)0)
+#endif
+
 static struct ring *ring_of(struct poller *poller)
 {
 	return (struct ring *)poller;
@@ -51,11 +72,13 @@ static int ring_open(struct poller **ret_poller)
 		return -ENOMEM;
 	ring->base.operations = &poller_ring_operations;
 	status = io_uring_queue_init_params(SUBMISSIONS, &ring->uring, &parameters);
+	ring_mapped();
 	if (status < 0) {
 		free(ring);
 		return status;
 	}
 	if (!(parameters.features & IORING_FEAT_EXT_ARG)) {
+		ring_unmapping();
 		io_uring_queue_exit(&ring->uring);
 		free(ring);
 		return -ENOSYS;
@@ -68,6 +91,7 @@ static void ring_close(struct poller *poller)
 {
 	struct ring *ring = ring_of(poller);
 
+	ring_unmapping();
 	io_uring_queue_exit(&ring->uring);
 	free(ring->slots);
 	free(ring);
