@@ -2,7 +2,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/size.h"
 #include "pager/children.h"
 #include "pager/follow.h"
 #include "pager/thread.h"
@@ -25,18 +24,26 @@
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
 /* Contents that can neither stay nor go: end the program before it reads something wrong. */
-static void stop_program(struct evictor *evictor, int status)
+static void stop_program(const char *why)
 {
-	struct store_stats stats;
-	char live[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
-	store_stats(evictor->core->store, &stats);
-	log_error("pages cannot be sent out: %s (%s in use, %s leased): stopping process %d; add a donor or give more "
-		  "--local",
-		  status == -ENOSPC ? "the donors are full" : strerror(-status),
-		  size_format(stats.pages_live * STORE_PAGE, live), size_format(stats.bytes_leased, leased), getpid());
+	log_error("pages cannot be sent out: %s: stopping process %d; add a donor or give more --local", why, getpid());
 	kill(getpid(), SIGBUS);
 	sleep(1); /* a program that handles SIGBUS and goes on must not */
 	kill(getpid(), SIGKILL);
+}
+
+/* Whether a write that failed may be tried again: for a while, as long as there is a donor. */
+static void consider_stopping(struct evictor *evictor, int status)
+{
+	struct store_stats stats;
+	uint64_t now = clock_now();
+	store_stats(evictor->core->store, &stats);
+	if (!stats.bytes_leased && !stats.bytes_available)
+		stop_program("no donor is left");
+	else if (!evictor->failing_since)
+		evictor->failing_since = now;
+	else if (now - evictor->failing_since > evictor->core->timeout_ms * 1000000ull)
+		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");
 }
 
 static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
@@ -53,11 +60,7 @@ static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t coun
 static void write_failed(struct evictor *evictor, uint32_t frame, uint32_t count, int status)
 {
 	struct core *core = evictor->core;
-	uint64_t now = clock_now();
-	if (!evictor->failing_since)
-		evictor->failing_since = now;
-	else if (now - evictor->failing_since > core->timeout_ms * 1000000ull)
-		stop_program(evictor, status);
+	consider_stopping(evictor, status);
 	for (uint32_t i = frame; i < frame + count; i++) {
 		uint32_t word = pages_load(&core->pages, core->victims.page_of[i]);
 		if (page_state(word) == PAGE_BUFFERED && page_frame(word) == i)
