@@ -30,7 +30,7 @@ struct evictor {
 	uint64_t local;         /* bytes, of the options */
 	unsigned since_account; /* batches since the budget was last reckoned */
 	uint64_t failing_since; /* ns; 0: writes go through */
-	int cpu;                 /* where it was put; -1: anywhere */
+	int cpu;                /* where it was put; -1: anywhere */
 	int64_t handed_over;    /* pages of this batch whose room a forked child has taken over */
 
 	pthread_mutex_t request_lock; /* one request at a time; guards the fields below */

@@ -36,8 +36,8 @@ static void read_all(struct rig *rig, uint64_t version, unsigned *ret_right, uns
 }
 
 /*
- * Keeps DEPTH requests going while @signal hits donor @victim; returns whether each was answered exactly once within the
- * timeout. Reads and writes write what is there already, so versions stay.
+ * Keeps DEPTH requests going while @signal hits donor @victim; returns whether each was answered exactly once within
+ * the timeout. Reads and writes write what is there already, so versions stay.
  */
 static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_errors)
 {
