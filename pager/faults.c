@@ -84,7 +84,8 @@ static void resolve_resident(struct handler *handler, uint64_t page)
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 }
 
-void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+/* False when there is no room for the page: the fault is parked until there is. */
+static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
 	uint32_t word = pages_load(&core->pages, page);
@@ -109,10 +110,10 @@ void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 		if (thread == atomic_load(&core->evictor_thread))
 			uffd_copy(core->uffd.fd, core_address(core, page), handler->zeroes, STORE_PAGE, NULL);
 		else
-			fetch_park(handler, page, NULL, thread, started, false);
+			fetch_park(handler, page, NULL, thread, started);
 		break;
 	case PAGE_DISCARDING:
-		fetch_park(handler, page, NULL, thread, started, false);
+		fetch_park(handler, page, NULL, thread, started);
 		break;
 	case PAGE_LOST:
 		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE))
@@ -121,10 +122,16 @@ void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 	case PAGE_STATES:
 		break;
 	}
-	if (!had_room) {
-		count_add(&core->counters->stalls, 1);
-		fetch_park(handler, page, NULL, thread, started, true);
-	}
+	if (!had_room)
+		fetch_park(handler, page, NULL, thread, started);
+	return had_room;
+}
+
+void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+{
+	/* Counted once a fault, however often it is tried again. */
+	if (!answer(handler, page, thread, started))
+		count_add(&handler->core->counters->stalls, 1);
 }
 
 /* --- Faults of children ----------------------------------------------------------------------------------------- */
@@ -135,7 +142,7 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 	child->pid = thread;
 	if (!children_want(core->children, child, page)) {
 		if (children_answer(core->children, child, page, NULL) == -EAGAIN)
-			fetch_park(handler, page, child, thread, started, false);
+			fetch_park(handler, page, child, thread, started);
 		return;
 	}
 	/* Counted before the look: the evictor counts reads after it has taken the page. */
@@ -143,7 +150,7 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 	uint32_t word = pages_load(&core->pages, page);
 	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING)) {
 		atomic_fetch_sub(&core->children->reads, 1);
-		fetch_park(handler, page, child, thread, started, false);
+		fetch_park(handler, page, child, thread, started);
 	} else {
 		fetch_page(handler, page, child, thread, started);
 	}
@@ -167,7 +174,7 @@ void faults_retry(struct handler *handler)
 			if (it->child && it->child->uffd >= 0)
 				faults_answer_child(handler, it->child, it->page, it->thread, it->started);
 			else if (!it->child)
-				faults_answer(handler, it->page, it->thread, it->started);
+				answer(handler, it->page, it->thread, it->started);
 		}
 	}
 }

@@ -12,8 +12,7 @@
 
 #define RUN_PIECE 16u /* pages of one read of a read-ahead: the first pieces are mapped while the rest arrives */
 
-void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started,
-		bool stalled)
+void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
 	if (handler->parked_count == HANDLER_PARKED) {
@@ -22,7 +21,7 @@ void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid
 		return;
 	}
 	handler->parked[handler->parked_count++] =
-	    (struct parked){.page = page, .started = started, .child = child, .thread = thread, .stalled = stalled};
+	    (struct parked){.page = page, .started = started, .child = child, .thread = thread};
 	atomic_store(&core->waiting, handler->parked_count);
 }
 
@@ -101,7 +100,6 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 static void free_fetch(struct handler *handler, unsigned slot)
 {
 	struct fetch *fetch = &handler->fetches[slot];
-	fetch->used = false;
 	handler->in_flight--;
 	if (fetch->group)
 		handler->group_pending[fetch->group - 1] -= fetch->count;
@@ -129,7 +127,7 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	if (status)
 		children_deny(core->children, fetch->child, fetch->page, "is lost with its donor");
 	else if (children_answer(core->children, fetch->child, fetch->page, data) == -EAGAIN)
-		fetch_park(handler, fetch->page, fetch->child, fetch->thread, fetch->started, false);
+		fetch_park(handler, fetch->page, fetch->child, fetch->thread, fetch->started);
 }
 
 static void fetched(struct handler *handler, const struct store_done *done)
@@ -175,7 +173,6 @@ static void submit(struct handler *handler, unsigned slot)
 	    .buffer = handler->buffer,
 	    .cookie = slot,
 	};
-	fetch->used = true;
 	handler->in_flight++;
 	while (store_submit(handler->queue, &io, 1) < 1)
 		fetch_poll(handler);

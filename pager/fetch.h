@@ -28,7 +28,6 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length);
 /* Takes the answers that are here: how many. */
 unsigned fetch_poll(struct handler *handler);
 /* A fault that cannot be answered yet: tried again when something has settled. */
-void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started,
-		bool stalled);
+void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);
 
 #endif

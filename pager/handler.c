@@ -52,7 +52,7 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		} else if (message->kind == UFFD_PROTECTED) {
 			/* The evictor is copying it out, and drops or releases it in a moment. */
 			if (page_state(pages_load(&core->pages, page)) == PAGE_EVICTING)
-				fetch_park(handler, page, NULL, message->thread, now, false);
+				fetch_park(handler, page, NULL, message->thread, now);
 			else
 				uffd_protect(&core->uffd, core_address(core, page), STORE_PAGE, false);
 		}

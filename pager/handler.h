@@ -37,14 +37,12 @@ struct fetch {
 	uint32_t frame;
 	uint16_t count;
 	uint8_t group; /* read-ahead group + 1; 0: a demanded page */
-	bool used;
 };
 
 struct parked {
 	uint64_t page, started;
 	struct child *child;
 	pid_t thread;
-	bool stalled; /* for want of room */
 };
 
 /* A range to bring in without anyone waiting (farpage_advise). */
