@@ -16,6 +16,10 @@ enum command_status {
 
 int command_run(int argc, char **argv);
 int command_donors(int argc, char **argv);
+int command_disk(int argc, char **argv);
+int command_swap(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_bench(int argc, char **argv);
 int command_key(int argc, char **argv);
 
 #endif

@@ -19,6 +19,10 @@ struct command {
 static const struct command commands[] = {
     {"run", command_run, "run a program with only part of its memory on this machine"},
     {"donors", command_donors, "show what donors lend, and how much of it is free"},
+    {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt"},
+    {"swap", command_swap, "swap space in donors' memory: on, off, list"},
+    {"doctor", command_doctor, "look for what keeps far memory from working well on this machine"},
+    {"bench", command_bench, "measure what donors give this machine: latency, throughput, far faults"},
     {"key", command_key, "make the key that donors and their clients share"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])

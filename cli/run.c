@@ -6,8 +6,9 @@
  * which learns all it needs from the environment (pager/preload/settings.h) and counts into a report that this process
  * keeps. Children of the command inherit both. At the end: a summary, and the command's own exit status or signal.
  *
- * Threads: one, but for run_donors_check(), which joins its own.
+ * Threads: one, but for ask_all(), which joins its own.
  */
+#include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/run_child.h"
 #include "cli/run_donors.h"
@@ -67,7 +68,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
-	     "a page not had after this long is lost (default 5000)"},
+	     "a donor out of reach for this long is lost (default 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
 	     "longest read-ahead (default 64; 1: none)"},
 	    {"spin-us", CONFIG_NUMBER, &options->spin_us, 1, 1000000, "US",
@@ -133,18 +134,6 @@ static int check_userfaultfd(void)
 	return -error;
 }
 
-static int load_key(const char *path, uint8_t key[AUTH_KEY_SIZE])
-{
-	int error = auth_key_load(path, key);
-	if (error == -EPERM)
-		log_error("others than its owner may read key file %s: chmod 600 it", path);
-	else if (error == -EINVAL)
-		log_error("%s is not a key file; `farpage key` makes one", path);
-	else if (error)
-		log_error("cannot read key file %s: %s", path, strerror(-error));
-	return error;
-}
-
 static int check_donors(const struct run_options *options, uint64_t *ret_free)
 {
 	static uint8_t key[AUTH_KEY_SIZE];
@@ -155,7 +144,7 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
 	uint64_t free_bytes = 0;
 	config.fabric.connect_ms = ANSWER_MS;
-	int error = options->key_file ? load_key(options->key_file, key) : 0;
+	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
 	if (options->key_file)
 		config.key = key;
 	if (!error)

@@ -52,20 +52,35 @@ static void *table_map(uint64_t length)
 	return base == MAP_FAILED ? NULL : base;
 }
 
-static uint64_t attention_bytes(const struct chunk_table *table)
+uint64_t chunk_table_count(uint64_t pages, uint64_t chunk_pages)
 {
-	return (table->count + 63) / 64 * sizeof *table->attention;
+	return (pages - 1) / chunk_pages + 1;
+}
+
+uint64_t chunk_table_attention_bytes(uint64_t count)
+{
+	return (count + 63) / 64 * sizeof(uint64_t);
+}
+
+int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas,
+		      struct chunk *chunks, _Atomic uint64_t *attention)
+{
+	assert(pages && chunk_pages && replicas >= 1 && replicas <= FAR_REPLICAS_MAX);
+	*table = (struct chunk_table){
+	    .chunks = chunks, .pages = chunk_pages, .replicas = replicas, .attention = attention, .placed = true};
+	table->count = chunk_table_count(pages, chunk_pages);
+	return table->count >= UINT32_MAX / FAR_REPLICAS_MAX || chunk_pages > UINT32_MAX / 2 ? -EINVAL : 0;
 }
 
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas)
 {
-	assert(pages && chunk_pages && replicas >= 1 && replicas <= FAR_REPLICAS_MAX);
-	*table = (struct chunk_table){.pages = chunk_pages, .replicas = replicas};
-	table->count = (pages - 1) / chunk_pages + 1;
-	if (table->count >= UINT32_MAX || chunk_pages > UINT32_MAX / 2)
-		return -EINVAL;
+	int error = chunk_table_place(table, pages, chunk_pages, replicas, NULL, NULL);
+
+	if (error < 0)
+		return error;
+	table->placed = false;
 	table->chunks = table_map(table->count * sizeof *table->chunks);
-	table->attention = table_map(attention_bytes(table));
+	table->attention = table_map(chunk_table_attention_bytes(table->count));
 	if (!table->chunks || !table->attention) {
 		chunk_table_close(table);
 		return -ENOMEM;
@@ -75,10 +90,10 @@ int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_p
 
 void chunk_table_close(struct chunk_table *table)
 {
-	if (table->chunks)
+	if (table->chunks && !table->placed)
 		munmap(table->chunks, table->count * sizeof *table->chunks);
-	if (table->attention)
-		munmap((void *)table->attention, attention_bytes(table));
+	if (table->attention && !table->placed)
+		munmap((void *)table->attention, chunk_table_attention_bytes(table->count));
 	*table = (struct chunk_table){0};
 }
 
@@ -242,6 +257,7 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 		chunk->slabs[i] = slots[i].slab;
 	}
 	atomic_store(&chunk->asked_ahead, false);
+	/* Last: whoever finds the chunk READY, be it another process, finds the slots and slabs above. */
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
 }
 
@@ -289,9 +305,70 @@ void chunk_lost(struct chunk_table *table, uint64_t index)
 	atomic_store(&chunk->word, word_moved(word, CHUNK_NONE));
 }
 
+void chunk_readdress(struct chunk_table *table, uint64_t index, unsigned replica, uint64_t address, uint32_t rkey)
+{
+	struct chunk *chunk = &table->chunks[index];
+	uint64_t donor = atomic_load_explicit(&chunk->keys[replica], memory_order_relaxed) >> 32;
+
+	assert(chunk_state(table, index) == CHUNK_READY);
+	atomic_store_explicit(&chunk->addresses[replica], address, memory_order_release);
+	atomic_store_explicit(&chunk->keys[replica], donor << 32 | rkey, memory_order_release);
+}
+
 void chunk_slots(const struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[])
 {
 	slots_load(table, &table->chunks[index], ret_slots);
 	for (unsigned i = 0; i < table->replicas; i++)
 		ret_slots[i].slab = table->chunks[index].slabs[i];
+}
+
+/* --- After a process has ended -------------------------------------------------------------------------------- */
+
+int chunk_check(const struct chunk_table *table, uint64_t index, unsigned donors)
+{
+	uint64_t word = atomic_load(&table->chunks[index].word);
+	enum chunk_state state = word_state(word);
+	struct chunk_slot slots[FAR_REPLICAS_MAX];
+
+	if (state != CHUNK_READY)
+		return state == CHUNK_LOSING && !word_epoch(word) ? -EINVAL : 0;
+	if (!word_epoch(word))
+		return -EINVAL;
+	chunk_slots(table, index, slots);
+	for (unsigned i = 0; i < table->replicas; i++) {
+		if (slots[i].donor >= donors)
+			return -EINVAL;
+		for (unsigned j = 0; j < i; j++)
+			if (slots[i].donor == slots[j].donor)
+				return -EINVAL;
+	}
+	return 0;
+}
+
+void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live)
+{
+	struct chunk *chunk = &table->chunks[index];
+	uint64_t word = atomic_load(&chunk->word), epoch = word & ~(WORD_EPOCH_ONE - 1);
+
+	atomic_store(&chunk->denials, 0);
+	atomic_store(&chunk->denial, 0);
+	atomic_store(&chunk->ahead, false);
+	atomic_store(&chunk->asked_ahead, false);
+	chunk->list = 0;
+	chunk->previous = chunk->next = 0;
+	chunk->since = 0;
+	switch (word_state(word)) {
+	case CHUNK_READY:
+		atomic_store(&chunk->word, epoch | (uint64_t)CHUNK_READY << WORD_STATE_SHIFT | live);
+		if (!live)
+			chunk_attention_set(table, index);
+		return;
+	case CHUNK_LOSING:
+		atomic_store(&chunk->word, word_moved(word, CHUNK_NONE));
+		return;
+	case CHUNK_NONE:
+	case CHUNK_WANTED:
+		atomic_store(&chunk->word, epoch | (uint64_t)CHUNK_NONE << WORD_STATE_SHIFT);
+		return;
+	}
 }

@@ -12,6 +12,21 @@
  *
  * Threads. chunk_view, chunk_hold, chunk_drop and chunk_current: any. Everything else: the control thread, which alone
  * leaves WANTED and READY. A bit a chunk in `attention` tells it where to look.
+ *
+ * After a crash. The table may lie in a file (state.h) and outlive its process, which may have been killed between any
+ * two stores. What chunk_recover() finds is one of these, and is made good:
+ *
+ *  - WANTED: nobody waits any more, and a slab granted meanwhile is claimed by nobody: NONE.
+ *  - READY: the word is stored after slots and slabs, so these are whole. An address or rkey may be half changed
+ *    (chunk_readdress): both are learnt anew before they are used. The count may include writes that were in flight,
+ *    or lack a commit or a drop that had not come to it: it is counted anew.
+ *  - LOSING: some pages are marked lost: all are, then NONE.
+ *  - NONE with live pages: a write was committed while its chunk was being lost, and had not looked again
+ *    (far_request.c): these are lost, too.
+ *  - NONE whose slab is still the donor's: it was moved before the release was sent, or the slab given to another
+ *    chunk: the donor takes back what is not claimed. A slab is never named by two chunks: it is taken from one first.
+ *
+ * The epoch stays where slots stay; nobody holds anything under one of a process that has ended.
  */
 #ifndef CLIENT_CHUNKS_H
 #define CLIENT_CHUNKS_H
@@ -54,6 +69,7 @@ struct chunk_table {
 	uint64_t pages; /* of one chunk */
 	unsigned replicas;
 	_Atomic uint64_t *attention;
+	bool placed; /* the memory is somebody else's */
 };
 
 /* A consistent copy of a chunk's slots. */
@@ -65,6 +81,14 @@ struct chunk_view {
 /* For @pages pages in chunks of @chunk_pages. -ENOMEM, -EINVAL (more chunks than an index can name). */
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas);
 void chunk_table_close(struct chunk_table *table);
+
+/* How many chunks that makes, and the bytes of their attention. */
+uint64_t chunk_table_count(uint64_t pages, uint64_t chunk_pages);
+uint64_t chunk_table_attention_bytes(uint64_t count);
+/* The same in the caller's memory, which outlives the table: chunk_table_count() chunks and their attention, all zero
+   or as another process has left them. -EINVAL. */
+int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas,
+		      struct chunk *chunks, _Atomic uint64_t *attention);
 
 enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index);
 uint32_t chunk_pages_held(const struct chunk_table *table, uint64_t index);
@@ -111,7 +135,20 @@ bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slo
 void chunk_lose(struct chunk_table *table, uint64_t index);
 /* LOSING -> NONE. */
 void chunk_lost(struct chunk_table *table, uint64_t index);
+/*
+ * A READY chunk's slot has another address or rkey from now on: its donor has come back. The epoch stays, for the slab
+ * is the same; nobody uses the slot meanwhile, because the donor's connections are those of before, which are dead.
+ */
+void chunk_readdress(struct chunk_table *table, uint64_t index, unsigned replica, uint64_t address, uint32_t rkey);
 /* The slots of a READY chunk, with their slabs. */
 void chunk_slots(const struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[]);
+
+/* --- After a process has ended: before there are other threads ------------------------------------------------ */
+
+/* Whether the chunk can have been left so: -EINVAL: its word has a state without an epoch, or a slot names a donor that
+   there is not (of @donors), or one twice. */
+int chunk_check(const struct chunk_table *table, uint64_t index, unsigned donors);
+/* Makes good what was under way. @live: its live pages, if it is READY; else what was live is marked lost by now. */
+void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live);
 
 #endif

@@ -1,15 +1,14 @@
 #include "client/control.h"
 
-#include "client/far_queue.h"
+#include "client/peers.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
+#include "common/thread.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -27,163 +26,7 @@ void control_kick(struct far *far)
 		eventfd_write(far->wake, 1);
 }
 
-/* In a word or two, for the line that says that a donor is gone. */
-static const char *death_name(int status)
-{
-	switch (status) {
-	case -ECONNRESET:
-	case -EPIPE:
-		return "connection reset";
-	case -ETIMEDOUT:
-		return "no answer in time";
-	case -EPROTO:
-		return "it broke the protocol";
-	default:
-		return strerror(-status);
-	}
-}
-
-/* Said before anything that is lost with it is answered: the program may not outlive that. */
-static void peer_fail(struct far *far, unsigned index, int status, const char *why)
-{
-	int alive = 0;
-
-	assert(status < 0);
-	if (!atomic_compare_exchange_strong(&far->peers[index].status, &alive, status))
-		return;
-	log_error("donor %s is gone (%s): what it held is lost", far->peers[index].uri, why);
-	control_kick(far);
-}
-
-void far_peer_fail(struct far *far, unsigned peer, int status)
-{
-	peer_fail(far, peer, status, death_name(status));
-}
-
-/* As the donor has put it, where it has. */
-static void session_fail(struct far *far, unsigned index)
-{
-	const struct donor *donor = &far->peers[index].session.donor;
-
-	peer_fail(far, index, donor->status,
-		  donor->reason ? wire_reason_name(donor->reason) : death_name(donor->status));
-}
-
-/* --- What sessions and planner say to each other ------------------------------------------------------------- */
-
-static uint64_t capacity_free(const struct wire_capacity *capacity)
-{
-	return capacity->donated > capacity->leased ? capacity->donated - capacity->leased : 0;
-}
-
-static void peer_heard(struct far_peer *peer)
-{
-	const struct wire_capacity *capacity = &peer->session.donor.capacity;
-
-	peer->donated = capacity->donated;
-	peer->leased = capacity->leased;
-	peer->slab_bytes = capacity->slab_bytes;
-	peer->clients = capacity->clients;
-}
-
-static void peer_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
-{
-	struct far_peer *peer = &far->peers[index];
-	struct chunk_slot slot = {0};
-
-	peer_heard(peer);
-	leases_donor_heard(&far->leases, index, capacity_free(&peer->session.donor.capacity));
-	switch (message->type) {
-	case WIRE_GRANTED:
-		if (message->granted.bytes < far->leases.config.slab_bytes) {
-			donor_fail(&peer->session.donor, -EPROTO);
-			session_fail(far, index);
-			return;
-		}
-		slot.address = message->granted.address;
-		slot.rkey = message->granted.rkey;
-		slot.slab = message->granted.slab;
-		leases_granted(&far->leases, index, message->request, &slot, now);
-		return;
-	case WIRE_DENIED:
-		leases_denied(&far->leases, index, message->request, now);
-		return;
-	case WIRE_RELEASED:
-		leases_released(&far->leases, index);
-		return;
-	default:
-		return;
-	}
-}
-
-static void queues_wake(struct far *far)
-{
-	struct far_queue *queue;
-
-	pthread_mutex_lock(&far->lock);
-	LIST_FOREACH(queue, &far->queues, link)
-		far_queue_wake(queue);
-	pthread_mutex_unlock(&far->lock);
-}
-
-static void leases_carry_out(struct far *far, uint64_t now)
-{
-	struct leases_action action;
-	bool wake = false;
-
-	while (leases_next(&far->leases, &action)) {
-		struct far_peer *peer = &far->peers[action.donor];
-		struct wire_message message = {.request = action.request};
-
-		if (action.kind == LEASES_WAKE) {
-			wake = true;
-			continue;
-		}
-		message.type = action.kind == LEASES_ASK ? WIRE_LEASE : WIRE_RELEASE;
-		if (action.kind == LEASES_RELEASE)
-			message.release.slab = action.slab;
-		if (!peer->buried && !session_request(&peer->session, &message, now))
-			session_fail(far, action.donor);
-	}
-	for (unsigned i = 0; i < far->peer_count; i++)
-		far->peers[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
-	if (wake)
-		queues_wake(far);
-}
-
-/* --- Burying ------------------------------------------------------------------------------------------------- */
-
-static void peer_bury(struct far *far, unsigned index, uint64_t now)
-{
-	struct far_peer *peer = &far->peers[index];
-	uint64_t lost;
-
-	peer->buried = true;
-	/* A session that still lives says goodbye: nothing of ours there is of use any more. */
-	session_end(&peer->session);
-	donor_fail(&peer->session.donor, peer->status);
-	lost = leases_donor_lost(&far->leases, index, now);
-	far->lost_pages += lost;
-	peer->donated = peer->leased = 0;
-	log_info("donor %s is gone: %" PRIu64 " pages are lost", peer->uri, lost);
-}
-
-static void peers_bury(struct far *far, uint64_t now)
-{
-	for (unsigned i = 0; i < far->peer_count; i++)
-		if (far->peers[i].status && !far->peers[i].buried)
-			peer_bury(far, i, now);
-}
-
 /* --- Opening ------------------------------------------------------------------------------------------------- */
-
-static int open_fail(const struct far_peer *peer)
-{
-	char text[DONOR_EXPLAIN_MAX];
-
-	log_error("donor %s %s", peer->uri, donor_explain(&peer->session.donor, text));
-	return peer->session.donor.status;
-}
 
 /* All donors must lend slabs of one size, for a chunk's replicas may lie on any of them. */
 static int open_check_slabs(const struct far *far)
@@ -207,112 +50,84 @@ static int open_check_slabs(const struct far *far)
 	return 0;
 }
 
+static void open_leases(struct far *far, uint64_t slab_bytes)
+{
+	struct leases_config config = {.donor_count = far->peer_count,
+				       .slab_bytes = slab_bytes,
+				       .timeout_ns = far->config.timeout_ms * NS_PER_MS,
+				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS};
+
+	random_secret(&config.seed, sizeof config.seed);
+	leases_init(&far->leases, &config, &far->table, &far->integrity);
+	far->base.pages = far->integrity.pages;
+}
+
+/* In the state file, and which start of each donor's program has answered. */
+static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
+{
+	const char *uris[FAR_DONORS_MAX];
+	struct far_config config = far->config;
+	int error;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		uris[i] = far->peers[i].uri;
+	config.donors = uris;
+	error = state_create(far->state, &config, pages, chunk_pages, far->id);
+	if (error < 0)
+		return error;
+	for (unsigned i = 0; i < far->peer_count; i++)
+		state_header(far->state)->incarnations[i] = far->peers[i].comeback.incarnation;
+	state_tables(far->state, &far->table, &far->integrity);
+	return 0;
+}
+
+static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
+{
+	char text[SIZE_TEXT_MAX];
+	int error = chunk_table_open(&far->table, pages, chunk_pages, far->config.replicas);
+
+	if (error == 0)
+		error = integrity_open(&far->integrity, pages);
+	if (error < 0)
+		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
+			  strerror(-error));
+	return error;
+}
+
 static int open_lay_out(struct far *far)
 {
 	uint64_t free = 0, slab_bytes, pages = far->config.pages;
-	struct leases_config config = {.donor_count = far->peer_count,
-				       .timeout_ns = far->config.fabric.io_ms * NS_PER_MS,
-				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS};
-	char text[SIZE_TEXT_MAX];
 	int error = open_check_slabs(far);
 
 	if (error < 0)
 		return error;
-	config.slab_bytes = slab_bytes = far->peers[0].slab_bytes;
-	random_secret(&config.seed, sizeof config.seed);
+	slab_bytes = far->peers[0].slab_bytes;
 	for (unsigned i = 0; i < far->peer_count; i++)
-		free += capacity_free(&far->peers[i].session.donor.capacity);
+		free += peer_free(&far->peers[i]);
 	if (!pages)
 		pages = 4 * (free / STORE_PAGE);
 	if (!pages) {
 		log_error("no donor has free memory: start them with a larger --donate, or add donors");
 		return -ENOSPC;
 	}
-	error = chunk_table_open(&far->table, pages, slab_bytes / STORE_PAGE, far->config.replicas);
-	if (error == 0)
-		error = integrity_open(&far->integrity, pages);
-	if (error < 0) {
-		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
-			  strerror(-error));
+	error = far->state ? open_state(far, pages, slab_bytes / STORE_PAGE)
+			   : open_tables(far, pages, slab_bytes / STORE_PAGE);
+	if (error < 0)
 		return error;
-	}
-	leases_init(&far->leases, &config, &far->table, &far->integrity);
+	open_leases(far, slab_bytes);
 	for (unsigned i = 0; i < far->peer_count; i++)
-		leases_donor_heard(&far->leases, i, capacity_free(&far->peers[i].session.donor.capacity));
-	far->base.pages = pages;
+		leases_donor_heard(&far->leases, i, peer_free(&far->peers[i]));
 	return 0;
-}
-
-static void open_connect(struct far *far)
-{
-	struct donor_config config = {.key = far->config.key,
-				      .grace_ms = far->config.grace_ms,
-				      .connect_ns = far->config.fabric.connect_ms * NS_PER_MS,
-				      .timeout_ns = far->config.fabric.io_ms * NS_PER_MS};
-
-	memcpy(config.id, far->id, WIRE_ID_SIZE);
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		random_secret(config.nonce, sizeof config.nonce);
-		session_start(&far->peers[i].session, far->fabric, far->domain, far->peers[i].uri, &config,
-			      clock_now());
-	}
-}
-
-/* 1: not yet known; 0: all are ready; or the first one's error, logged. */
-static int open_outcome(struct far *far)
-{
-	bool all = true;
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		if (far->peers[i].session.donor.state == DONOR_LOST)
-			return open_fail(&far->peers[i]);
-		all &= far->peers[i].session.donor.state == DONOR_READY;
-	}
-	return all ? 0 : 1;
 }
 
 /* --- The loop ------------------------------------------------------------------------------------------------ */
 
-static unsigned peer_index(const struct far *far, const struct session *session)
+static uint64_t control_due(const struct far *far)
 {
-	const struct far_peer *peer =
-	    (const struct far_peer *)((const char *)session - offsetof(struct far_peer, session));
+	uint64_t leases = far->open ? leases_due(&far->leases) : UINT64_MAX;
+	uint64_t peers = peers_due(far);
 
-	return (unsigned)(peer - far->peers);
-}
-
-static void control_news(struct far *far, unsigned index, const struct donor_answer *answer, bool open, uint64_t now)
-{
-	struct far_peer *peer = &far->peers[index];
-
-	switch (answer->news) {
-	case DONOR_NOTHING:
-		return;
-	case DONOR_IS_READY:
-		memcpy(peer->session_key, peer->session.donor.session_key, AUTH_KEY_SIZE);
-		peer_heard(peer);
-		return;
-	case DONOR_IS_LOST:
-		if (open)
-			session_fail(far, index);
-		return;
-	case DONOR_ANSWERED:
-		if (open)
-			peer_answered(far, index, &answer->message, now);
-		return;
-	}
-}
-
-static uint64_t control_due(const struct far *far, bool open)
-{
-	uint64_t due = open ? leases_due(&far->leases) : UINT64_MAX;
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		uint64_t other = donor_due(&far->peers[i].session.donor);
-
-		due = other < due ? other : due;
-	}
-	return due;
+	return leases < peers ? leases : peers;
 }
 
 /* Whole ms, rounded up, so that a wait does not end just before its time. */
@@ -329,13 +144,12 @@ static int control_timeout(uint64_t due, uint64_t now)
 }
 
 /* Waits for something to happen and deals with it. */
-static void control_step(struct far *far, bool open)
+static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];
-	struct donor_answer answer;
 	eventfd_t value;
 	uint64_t now = clock_now();
-	int count = fabric_wait(far->fabric, events, CONTROL_EVENTS, control_timeout(control_due(far, open), now));
+	int count = fabric_wait(far->fabric, events, CONTROL_EVENTS, control_timeout(control_due(far), now));
 	bool scan = false;
 
 	now = clock_now();
@@ -346,24 +160,57 @@ static void control_step(struct far *far, bool open)
 			scan = true;
 			continue;
 		}
-		struct session *session = events[i].user;
-
-		session_event(session, &events[i], now, &answer);
-		control_news(far, peer_index(far, session), &answer, open, now);
-		if (open)
-			leases_carry_out(far, now);
+		peers_event(far, &events[i], now);
+		if (far->open)
+			peers_carry_out(far, now);
 	}
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		session_tick(&far->peers[i].session, now, &answer);
-		control_news(far, i, &answer, open, now);
-	}
-	if (!open)
+	peers_tick(far, now);
+	if (!far->open)
 		return;
-	peers_bury(far, now);
 	if (scan)
 		leases_scan(&far->leases, now);
 	leases_tick(&far->leases, now);
-	leases_carry_out(far, now);
+	peers_carry_out(far, now);
+}
+
+/* A store of its own. */
+static int control_begin(struct far *far)
+{
+	int error;
+
+	peers_connect(far, clock_now());
+	while ((error = peers_outcome(far)) == 1)
+		control_step(far);
+	if (error == 0)
+		error = open_lay_out(far);
+	far->open = error == 0;
+	return error;
+}
+
+/* The store that another process has left. */
+static int control_adopt(struct far *far)
+{
+	uint64_t lost = 0;
+	int error = state_recover(far->state, &lost);
+
+	if (error < 0)
+		return error;
+	state_tables(far->state, &far->table, &far->integrity);
+	far->lost_pages = lost;
+	open_leases(far, far->table.pages * STORE_PAGE);
+	/* From here on it is a store whose donors are all away. */
+	far->open = far->adopting = true;
+	peers_adopt(far, clock_now());
+	while ((error = peers_adopt_outcome(far)) == 1)
+		control_step(far);
+	far->open = error == 0;
+	if (error < 0)
+		return error;
+	peers_adopted(far, clock_now());
+	/* What was found idle goes back when its time has come. */
+	leases_scan(&far->leases, clock_now());
+	peers_carry_out(far, clock_now());
+	return 0;
 }
 
 static int control_open(struct far *far)
@@ -380,10 +227,7 @@ static int control_open(struct far *far)
 		log_error("cannot set up the network: %s", strerror(-error));
 		return error;
 	}
-	open_connect(far);
-	while ((error = open_outcome(far)) == 1)
-		control_step(far, false);
-	return error < 0 ? error : open_lay_out(far);
+	return far->state && !state_is_new(far->state) ? control_adopt(far) : control_begin(far);
 }
 
 static void *control_main(void *argument)
@@ -395,31 +239,14 @@ static void *control_main(void *argument)
 	sem_post(&far->opened);
 	if (status == 0)
 		while (!far->stop)
-			control_step(far, true);
-	for (unsigned i = 0; i < far->peer_count; i++)
-		session_end(&far->peers[i].session);
+			control_step(far);
+	if (far->leave)
+		peers_leave(far);
+	else
+		peers_end(far);
 	fabric_close(far->fabric);
 	far->fabric = NULL;
 	return NULL;
-}
-
-static int thread_start(struct far *far)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int error = pthread_attr_init(&attributes);
-
-	if (error)
-		return -error;
-	error = pthread_attr_setstacksize(&attributes, CONTROL_STACK);
-	if (!error) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		error = pthread_create(&far->thread, &attributes, control_main, far);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
-	pthread_attr_destroy(&attributes);
-	return -error;
 }
 
 int control_start(struct far *far)
@@ -430,7 +257,7 @@ int control_start(struct far *far)
 	if (far->wake < 0)
 		return -errno;
 	sem_init(&far->opened, 0, 0);
-	error = thread_start(far);
+	error = thread_start(&far->thread, NULL, CONTROL_STACK, control_main, far);
 	if (error < 0)
 		goto close_wake;
 	while (sem_wait(&far->opened) < 0)

@@ -1,10 +1,9 @@
 /*
  * control: the far store's thread that talks with the donors: sessions, leases, heartbeats, and burying the dead.
  *
- * Theory of operation. One loop over one fabric: events go to the sessions (session.c, donor.c), what those learn goes
- * to the lease planner (leases.c), and what that wants done goes out over the sessions. All decisions are in those
- * machines; here are only the thread, its clock and its wake-ups. It sleeps until something happens: an idle store
- * costs a heartbeat.
+ * Theory of operation. One loop over one fabric: events and time go to the donors (peers.c) and to the lease planner
+ * (leases.c). All decisions are in the machines there; here are only the thread, its clock and its wake-ups. It sleeps
+ * until something happens: an idle store costs a heartbeat.
  *
  * The thread has a stack of 256 KiB, blocks all signals and allocates only until open.
  */
@@ -15,10 +14,11 @@
 
 /*
  * Starts the thread and waits until every donor is ready and the store is laid out (pages, chunks, bookkeeping), or
- * one has failed, which is logged. far->peers, id, config and domain are set.
+ * one has failed, which is logged. far->peers, id, config, state and domain are set. A store that is adopted is waited
+ * for until one donor has claimed its slabs.
  */
 int control_start(struct far *far);
-/* Says goodbye to the donors and ends the thread. */
+/* Says goodbye to the donors, unless far->leave, and ends the thread. */
 void control_stop(struct far *far);
 /* Something waits for the thread. Any thread. */
 void control_kick(struct far *far);

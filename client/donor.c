@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* How many heartbeats a donor may miss. */
-#define DONOR_SILENCE 3
+#define DONOR_SILENCE 4
 /* What a donor may ask for: below, messages would keep both sides awake; above, a dead one goes unnoticed. */
 #define HEARTBEAT_MIN_MS 50u
 #define HEARTBEAT_MAX_MS 60000u
@@ -110,6 +110,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 	answer->reply = (struct wire_message){.type = WIRE_PROOF};
 	answer->reply.proof.has_key = has_key;
 	answer->reply.proof.grace_ms = donor->config.grace_ms;
+	answer->reply.proof.closed_ms = donor->config.closed_ms;
 	auth_client_mac(donor->config.key, &donor->session, answer->reply.proof.mac);
 	answer->send = true;
 	donor->said = now;
@@ -133,6 +134,9 @@ static void donor_welcomed(struct donor *donor, const struct wire_message *messa
 		heartbeat_ms = HEARTBEAT_MAX_MS;
 	donor->heartbeat_ns = heartbeat_ms * UINT64_C(1000000);
 	donor->capacity = message->welcome.capacity;
+	donor->incarnation = message->welcome.incarnation;
+	donor->slabs = message->welcome.slabs;
+	donor->grace_ms = message->welcome.grace_ms;
 	auth_session_key(donor->config.key, &donor->session, donor->session_key);
 	donor->said = now;
 	donor_move(donor, DONOR_READY);
@@ -320,7 +324,9 @@ const char *donor_explain(const struct donor *donor, char text[DONOR_EXPLAIN_MAX
 	case -ENOENT:
 		return strcpy(text, "has no address: check the name");
 	case -EINVAL:
-		return strcpy(text, "is not an address: write tcp://HOST:PORT");
+		return strcpy(text, "is not an address: write auto://HOST:PORT, rdma://HOST:PORT or tcp://HOST:PORT");
+	case -ENODEV:
+		return strcpy(text, "cannot be reached: this host has no RDMA device; write auto:// or tcp://");
 	case -EPROTO:
 		return strcpy(text, "is not a farpage donor, or broke the protocol: check address and port");
 	case -ETIMEDOUT:

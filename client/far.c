@@ -10,9 +10,13 @@
 #include "common/log.h"
 #include "common/random.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FAR_TIMEOUT_MS 5000u
+_Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 
 /* --- Buffers: a store's buffer is a fabric's region ----------------------------------------------------------- */
 
@@ -64,7 +68,11 @@ static void far_discard(struct store *store, uint64_t page, uint64_t count)
 
 static bool far_same(const struct store *store, uint64_t page, const void *data)
 {
-	return integrity_same(&((const struct far *)store)->integrity, page, data);
+	const struct far *far = (const struct far *)store;
+
+	if (chunk_is_untouched(&far->table, page / far->table.pages))
+		return integrity_is_zero(data);
+	return integrity_same(&far->integrity, page, data);
 }
 
 /* --- Figures -------------------------------------------------------------------------------------------------- */
@@ -112,7 +120,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 
 unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max)
 {
-	const struct far *far = (const struct far *)store;
+	struct far *far = (struct far *)store; /* for the lock */
 
 	for (unsigned i = 0; i < far->peer_count && i < max; i++) {
 		const struct far_peer *peer = &far->peers[i];
@@ -126,6 +134,9 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 		    .clients = peer->clients,
 		    .leased_here = peer->leased_here,
 		};
+		pthread_mutex_lock(&far->attach);
+		memcpy(donors[i].via, peer->via, sizeof peer->via);
+		pthread_mutex_unlock(&far->attach);
 	}
 	return far->peer_count;
 }
@@ -136,6 +147,7 @@ static void far_free(struct far *far)
 {
 	chunk_table_close(&far->table);
 	integrity_close(&far->integrity);
+	state_close(far->state, !far->leave);
 	fabric_domain_close(far->domain);
 	for (unsigned i = 0; i < far->peer_count && far->peers; i++)
 		free(far->peers[i].uri);
@@ -153,6 +165,15 @@ static void far_close(struct store *store)
 
 	control_stop(far);
 	far_free(far);
+}
+
+void far_leave(struct store *store)
+{
+	struct far *far = (struct far *)store;
+
+	assert(far->state);
+	far->leave = true;
+	far_close(store);
 }
 
 static const struct store_ops far_ops = {
@@ -209,6 +230,10 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 		far->config.fabric.connect_ms = usual.connect_ms;
 	if (!far->config.fabric.io_ms)
 		far->config.fabric.io_ms = usual.io_ms;
+	if (!far->config.timeout_ms)
+		far->config.timeout_ms = FAR_TIMEOUT_MS;
+	if (far->config.fabric.io_ms > far->config.timeout_ms)
+		far->config.fabric.io_ms = far->config.timeout_ms;
 	if (config->key) {
 		memcpy(far->key, config->key, AUTH_KEY_SIZE);
 		far->config.key = far->key;
@@ -234,6 +259,22 @@ no_memory:
 	return -ENOMEM;
 }
 
+/* Whatever becomes of opening it, a store that was there stays. */
+static int far_open_state(struct far *far, const struct far_config *config)
+{
+	int error = state_open(config->state_file, &far->state);
+
+	if (error < 0)
+		return error;
+	far->leave = !state_is_new(far->state);
+	if (!far->leave)
+		return 0;
+	error = state_adopt(far->state, config);
+	if (error == 0)
+		memcpy(far->id, state_header(far->state)->id, WIRE_ID_SIZE);
+	return error;
+}
+
 int far_open(const struct far_config *config, struct store **ret_store)
 {
 	struct far *far;
@@ -244,12 +285,17 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = far_allocate(config, &far);
 	if (error < 0)
 		return error;
+	if (config->state_file)
+		error = far_open_state(far, config);
+	if (error < 0)
+		goto free_far;
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
 	error = control_start(far);
 	if (error < 0)
 		goto free_far;
+	far->leave = false;
 	*ret_store = &far->base;
 	return 0;
 

@@ -8,6 +8,9 @@
  * written again. When a chunk is half full a slab for the next is asked for ahead: memory is mostly filled upwards, and
  * a donor takes a while to make one ready; unused, it goes back like any other.
  *
+ * A donor that cannot be reached for a while (comeback.h) costs the time, not the pages: requests to it wait, and go on
+ * when it is reached again and still has what it held; after timeout_ms, or once that cannot be, it is lost.
+ *
  * Threads. One control thread owns the sessions with the donors: handshake, leases, heartbeats. Each queue owns its
  * own data connections and is used by one thread. Chunks are shared through atomics.
  */
@@ -19,28 +22,52 @@
 
 #define FAR_DONORS_MAX 64
 #define FAR_REPLICAS_MAX 3
+#define FAR_URI_MAX 320
 
 struct far_config {
-	const char *const *donors;   /* URIs; "tcp://host[:port]" */
-	unsigned donor_count;        /* 1 .. FAR_DONORS_MAX */
-	const uint8_t *key;          /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
-	uint64_t pages;              /* size of the array; 0: 4 x what the donors have free */
-	unsigned replicas;           /* 1 .. FAR_REPLICAS_MAX, on as many donors; a lost replica is not made anew yet */
-	unsigned grace_ms;           /* wished lease life after this process vanished */
-	struct fabric_config fabric; /* connect_ms: each donor answers within this, or open fails naming it */
+	const char *const *donors; /* URIs; "tcp://host[:port]", "rdma://...", or "auto://...": rdma, else tcp */
+	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
+	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
+	uint64_t pages;            /* size of the array; 0: 4 x what the donors have free */
+	unsigned replicas;         /* 1 .. FAR_REPLICAS_MAX, on as many donors; a lost replica is not made anew yet */
+	unsigned grace_ms;         /* wished lease life after this process ended; at least 2 s; and after its machine
+				      fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
+	unsigned timeout_ms;       /* a donor that cannot be reached for this long is lost; 0: 5000 */
+	/*
+	 * A file in memory (of a ramfs, or /proc/self/fd/N of a memfd) that keeps what another process needs to go on
+	 * with this store when this one has ended, however it ends: the map of slabs, checksums, generations. NULL:
+	 * nowhere. Empty: a new store. Else the store of a process that has ended, which is adopted: its size, donors
+	 * and replicas are what they were (-EINVAL when the configuration says otherwise), its slabs are claimed, and
+	 * donors that do not answer are waited for like those that went away. Writes that were under way then are to be
+	 * repeated by the caller; until then their pages are old, new, or read as -EBADMSG. One process at a time uses
+	 * it (-EBUSY). Donors keep the slabs for grace_ms after the process has ended. store_close() leaves the file
+	 * empty.
+	 */
+	const char *state_file;
+	/* connect_ms: each donor answers within this, or open fails naming it; io_ms: an operation that takes longer
+	   breaks its connection, which is set up anew; no more than timeout_ms. */
+	struct fabric_config fabric;
 };
 
 /*
  * Connects to all donors. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
  * version), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many clients), -ENOSPC (nothing free and no size
- * given), -EINVAL (an option, or donors whose slabs differ in size), -ENOMEM.
+ * given), -EINVAL (an option, or donors whose slabs differ in size), -ENOMEM, -EBUSY (the state file is in use).
+ *
+ * A store that is adopted is open as soon as one donor has answered and still has its slabs; the others may come until
+ * timeout_ms is over. When none does, or one refuses the key, it fails with that donor's error and what is in the state
+ * file stays as it is: adopting it can be tried again.
  */
 int far_open(const struct far_config *config, struct store **ret_store);
+
+/* As store_close(), but leases stay, for a process that adopts the state file. @store came from far_open with one. */
+void far_leave(struct store *store);
 
 /* What one donor has, as last heard (`farpage donors`, placement). */
 struct far_donor {
 	const char *uri;                      /* as configured; owned by the store */
+	char via[FAR_URI_MAX];                /* the way taken: rdma:// or tcp:// where that was left open */
 	int status;                           /* 0: connected; -errno: why not */
 	uint64_t donated, leased, slab_bytes; /* bytes, all clients together */
 	uint32_t clients;     /* far_donors: with this store; far_query: without the session that asked */

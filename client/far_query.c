@@ -11,6 +11,7 @@
 #include "common/random.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define QUERY_EVENTS 8u
 #define NS_PER_MS UINT64_C(1000000)
@@ -21,7 +22,7 @@ static void query_wait(struct session *session, struct fabric *fabric)
 	while (session->donor.state != DONOR_READY && session->donor.state != DONOR_LOST) {
 		struct fabric_event events[QUERY_EVENTS];
 		struct donor_answer answer;
-		uint64_t now = clock_now(), due = donor_due(&session->donor);
+		uint64_t now = clock_now(), due = session_due(session);
 		int count =
 		    fabric_wait(fabric, events, QUERY_EVENTS, due > now ? (int)((due - now) / NS_PER_MS) + 1 : 0);
 
@@ -54,6 +55,7 @@ static int query_ask(const struct far_config *config, const char *uri, struct fa
 		    .slab_bytes = session.donor.capacity.slab_bytes,
 		    .clients = session.donor.capacity.clients ? session.donor.capacity.clients - 1 : 0,
 		};
+		memcpy(ret_donor->via, session.uri, sizeof ret_donor->via);
 	} else {
 		status = session.donor.status;
 		log_error("donor %s %s", uri, donor_explain(&session.donor, text));

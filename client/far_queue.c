@@ -11,7 +11,7 @@
 
 #define QUEUE_EVENTS 32u
 
-/* --- Submitting and polling ----------------------------------------------------------------------------------- */
+/* --- Submitting ----------------------------------------------------------------------------------------------- */
 
 static void request_go_on(struct far_queue *queue, uint16_t index)
 {
@@ -63,32 +63,92 @@ static void parked_look(struct far_queue *queue)
 	far_links_flush(queue);
 }
 
-static void queue_event(struct far_queue *queue, const struct fabric_event *event)
+/* --- Connections ---------------------------------------------------------------------------------------------- */
+
+static int link_connect(struct far_queue *queue, unsigned donor)
+{
+	struct far *far = queue->far;
+	struct far_peer *peer = &far->peers[donor];
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ATTACH};
+	uint8_t bytes[WIRE_HELLO_SIZE];
+
+	memcpy(hello.id, far->id, WIRE_ID_SIZE);
+	pthread_mutex_lock(&far->attach);
+	hello.counter = ++far->attach_counter;
+	auth_attach_mac(peer->session_key, far->id, hello.counter, hello.mac);
+	pthread_mutex_unlock(&far->attach);
+	wire_encode_hello(&hello, bytes);
+	return fabric_connect(queue->fabric, far->domain, peer->via, bytes, sizeof bytes, (void *)(uintptr_t)donor,
+			      &queue->links[donor].conn);
+}
+
+static void link_broke(struct far_queue *queue, unsigned donor, int status)
+{
+	far_link_drop(queue, donor);
+	far_peer_broke(queue->far, donor, queue->links[donor].round, status ? status : -ECONNRESET);
+}
+
+/* A round that is over ends its connection; a new one gets one. */
+static void link_follow(struct far_queue *queue, unsigned donor)
+{
+	struct far_link *link = &queue->links[donor];
+	uint32_t round = atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire);
+	int error;
+
+	if (link->round == round)
+		return;
+	far_link_drop(queue, donor);
+	link->round = round;
+	if (!(round & 1))
+		return;
+	error = link_connect(queue, donor);
+	if (error < 0)
+		link_broke(queue, donor, error);
+}
+
+static void links_follow(struct far_queue *queue)
+{
+	uint32_t changes = atomic_load_explicit(&queue->far->changes, memory_order_acquire);
+
+	if (changes == queue->changes)
+		return;
+	queue->changes = changes;
+	for (unsigned i = 0; i < queue->far->peer_count; i++)
+		link_follow(queue, i);
+	queue->look = true;
+}
+
+static void link_event(struct far_queue *queue, const struct fabric_event *event)
 {
 	unsigned donor = (unsigned)(uintptr_t)event->user;
-	eventfd_t value;
 
-	switch (event->kind) {
-	case FABRIC_DONE:
-		if (event->status)
-			far_peer_fail(queue->far, donor, event->status);
+	/* Of what was dropped since, nothing counts any more. */
+	if (event->conn != queue->links[donor].conn)
+		return;
+	if (event->kind == FABRIC_DONE && event->status == 0) {
 		queue->look |= queue->congested;
-		far_piece_answered(queue, (uint16_t)event->cookie, event->status);
-		return;
-	case FABRIC_DISCONNECTED:
-		far_peer_fail(queue->far, donor, event->status ? event->status : -ECONNRESET);
-		/* It is freed with the fabric: nothing is allocated or freed on the way of a page. */
-		queue->links[donor].conn = NULL;
+		far_piece_answered(queue, (uint16_t)event->cookie, donor, true);
+	} else if (event->kind == FABRIC_DONE || event->kind == FABRIC_DISCONNECTED) {
+		link_broke(queue, donor, event->status);
+	} else if (event->kind == FABRIC_ESTABLISHED) {
+		queue->links[donor].established = true;
 		queue->look = true;
-		return;
-	case FABRIC_READABLE:
-		eventfd_read(queue->wake, &value);
-		queue->look = true;
-		return;
-	default:
-		return;
 	}
 }
+
+static void queue_event(struct far_queue *queue, const struct fabric_event *event)
+{
+	eventfd_t value;
+
+	if (event->kind != FABRIC_READABLE) {
+		link_event(queue, event);
+		return;
+	}
+	eventfd_read(queue->wake, &value);
+	queue->look = true;
+}
+
+/* --- Polling -------------------------------------------------------------------------------------------------- */
 
 int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned max)
 {
@@ -99,6 +159,7 @@ int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned 
 
 	for (int i = 0; i < count; i++)
 		queue_event(queue, &events[i]);
+	links_follow(queue);
 	if (queue->look && queue->parked_head != queue->parked_tail)
 		parked_look(queue);
 	while (written < max && queue->head != queue->tail)
@@ -120,9 +181,9 @@ int far_queue_arm(struct store_queue *base)
 	return fabric_arm(queue->fabric);
 }
 
-void far_queue_wake(struct far_queue *queue)
+void far_queue_wake(struct far_queue *queue, bool all)
 {
-	if (atomic_exchange(&queue->waiting, false))
+	if (atomic_exchange(&queue->waiting, false) || all)
 		eventfd_write(queue->wake, 1);
 }
 
@@ -199,52 +260,28 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 	return 0;
 }
 
-static int link_connect(struct far_queue *queue, unsigned donor)
+static unsigned links_connecting(const struct far_queue *queue)
 {
-	struct far *far = queue->far;
-	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ATTACH};
-	uint8_t bytes[WIRE_HELLO_SIZE];
+	unsigned count = 0;
 
-	memcpy(hello.id, far->id, WIRE_ID_SIZE);
-	hello.counter = ++far->attach_counter;
-	auth_attach_mac(far->peers[donor].session_key, far->id, hello.counter, hello.mac);
-	wire_encode_hello(&hello, bytes);
-	return fabric_connect(queue->fabric, far->domain, far->peers[donor].uri, bytes, sizeof bytes,
-			      (void *)(uintptr_t)donor, &queue->links[donor].conn);
+	for (unsigned i = 0; i < queue->far->peer_count; i++)
+		count += queue->links[i].conn && !queue->links[i].established;
+	return count;
 }
 
-/* Connects to all donors that live. One that cannot be had any more is dead; the others serve. */
+/* Connects to all donors that are up. One that cannot be had is reported like any other that breaks. */
 static int queue_connect(struct far_queue *queue)
 {
-	struct far *far = queue->far;
-	unsigned expected = 0;
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		int error;
-
-		if (far->peers[i].status)
-			continue;
-		error = link_connect(queue, i);
-		if (error < 0)
-			return error;
-		expected++;
-	}
+	links_follow(queue);
 	/* Each is answered within connect_ms. */
-	while (expected) {
+	while (links_connecting(queue)) {
 		struct fabric_event events[QUEUE_EVENTS];
 		int count = fabric_wait(queue->fabric, events, QUEUE_EVENTS, -1);
 
 		if (count < 0)
 			return count;
-		for (int i = 0; i < count; i++) {
-			expected -= events[i].kind == FABRIC_ESTABLISHED;
-			/* It may also break after it was established. */
-			expected -= events[i].kind == FABRIC_DISCONNECTED &&
-				    !queue->links[(uintptr_t)events[i].user].established;
-			if (events[i].kind == FABRIC_ESTABLISHED)
-				queue->links[(uintptr_t)events[i].user].established = true;
+		for (int i = 0; i < count; i++)
 			queue_event(queue, &events[i]);
-		}
 	}
 	return 0;
 }
@@ -260,12 +297,7 @@ static int queue_set_up(struct far_queue *queue)
 	if (queue->wake < 0)
 		return -errno;
 	error = fabric_watch(queue->fabric, queue->wake, NULL);
-	if (error < 0)
-		return error;
-	pthread_mutex_lock(&far->attach);
-	error = queue_connect(queue);
-	pthread_mutex_unlock(&far->attach);
-	return error;
+	return error < 0 ? error : queue_connect(queue);
 }
 
 int far_queue_open(struct store *store, struct store_queue **ret_queue)

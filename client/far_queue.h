@@ -13,8 +13,10 @@
  *   read   look at the chunk's slots, post to the first live replica, verify, report. With more replicas a read that
  *          failed starts again on the next one.
  *
- * An operation that fails takes its connection with it (farpage/fabric.h), and a broken connection means a dead donor
- * for the whole store: far_peer_fail(). It is declared dead before the request is answered.
+ * An operation that fails takes its connection with it (farpage/fabric.h). The queue ends that connection, which fences
+ * it, reports it to the control thread, and carries out anew every request that had something under way there: reads
+ * and writes may be repeated. Until the donor is up again or lost (peers.h) they wait; in each of its rounds the queue
+ * connects to it once. A write is not complete while a donor of its chunk is away, for it may return with what it had.
  *
  * Threads. The one that uses the queue; far_queue_wake() comes from the control thread. Everything is allocated in
  * queue_open.
@@ -34,8 +36,9 @@ int far_queue_poll(struct store_queue *queue, struct store_done *dones, unsigned
 int far_queue_fd(const struct store_queue *queue);
 int far_queue_arm(struct store_queue *queue);
 
-/* Something changed that requests may wait for. The control thread, with far->lock held. */
-void far_queue_wake(struct far_queue *queue);
+/* Something changed that requests may wait for; @all: that every queue has to look at. The control thread, with
+   far->lock held. */
+void far_queue_wake(struct far_queue *queue, bool all);
 /* Adds what the queue has counted to @counters. Any thread, with far->lock held. */
 void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
 
@@ -52,6 +55,7 @@ struct far_queue {
 	uint64_t memory;        /* bytes, when it was opened */
 	int wake;               /* eventfd */
 	_Atomic bool waiting;   /* requests wait for the control thread */
+	uint32_t changes;       /* far->changes, as last looked at */
 	bool congested;         /* a request waits for room */
 	bool look;              /* something came that waiting requests may go on with */
 	struct far_request *requests;

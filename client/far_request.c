@@ -18,8 +18,40 @@ _Static_assert((uint64_t)STORE_RUN_MAX *STORE_PAGE <= FABRIC_OP_MAX, "a run is n
 
 static bool link_is_usable(const struct far_queue *queue, unsigned donor)
 {
-	return queue->links[donor].conn &&
-	       !atomic_load_explicit(&queue->far->peers[donor].status, memory_order_acquire);
+	const struct far_link *link = &queue->links[donor];
+
+	return link->established &&
+	       link->round == atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire);
+}
+
+static bool donor_is_lost(const struct far_queue *queue, unsigned donor)
+{
+	return atomic_load_explicit(&queue->far->peers[donor].status, memory_order_acquire);
+}
+
+void far_link_drop(struct far_queue *queue, unsigned donor)
+{
+	struct far_link *link = &queue->links[donor];
+
+	fabric_disconnect(link->conn);
+	link->conn = NULL;
+	link->established = false;
+	link->staged = 0;
+	queue->staged &= ~(UINT64_C(1) << donor);
+	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+		if (queue->pieces[i].left >> donor & 1)
+			far_piece_answered(queue, (uint16_t)i, donor, false);
+	queue->look = true;
+}
+
+/* The request waits for a donor that is away, or whose connection is being made: for its return, or for its loss, which
+   are the control thread's to tell. */
+static enum far_progress link_await(struct far_queue *queue, struct far_request *request, unsigned donor)
+{
+	if (!request->since)
+		request->since = clock_now();
+	far_peer_waits(queue->far, donor, request->since);
+	return FAR_WAITS;
 }
 
 static void link_flush(struct far_queue *queue, unsigned donor)
@@ -32,13 +64,10 @@ static void link_flush(struct far_queue *queue, unsigned donor)
 	queue->staged &= ~(UINT64_C(1) << donor);
 	if (!staged)
 		return;
-	posted = link->conn ? fabric_post(link->conn, link->ops, staged) : -ENOTCONN;
-	if (posted == (int)staged)
-		return;
-	/* There was room, so it is the connection that is gone. What was not taken is answered here. */
-	far_peer_fail(queue->far, donor, -ECONNRESET);
-	for (unsigned i = posted < 0 ? 0 : (unsigned)posted; i < staged; i++)
-		far_piece_answered(queue, (uint16_t)link->ops[i].cookie, -ENOTCONN);
+	posted = fabric_post(link->conn, link->ops, staged);
+	/* There was room, so it is the connection that has ended. It will say so, and why; then all is done anew. */
+	if (posted != (int)staged)
+		link->established = false;
 }
 
 static bool link_has_room(struct far_queue *queue, unsigned donor)
@@ -63,6 +92,7 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 	uint64_t offset = piece->page % queue->far->table.pages * STORE_PAGE;
 
 	queue->staged |= UINT64_C(1) << slot->donor;
+	queue->pieces[index].left |= UINT64_C(1) << slot->donor;
 	link->ops[link->staged++] = (struct fabric_op){
 	    .kind = kind,
 	    .length = piece->count * STORE_PAGE,
@@ -171,8 +201,9 @@ void far_request_settle(struct far_queue *queue, uint16_t index)
 
 	if (request->busy || request->pieces)
 		return;
-	assert(request->status || request->next == request->io.count);
-	if (request->status && request->again) {
+	assert(request->status || request->again || request->next == request->io.count);
+	/* A write that failed did so for good. */
+	if (request->again && !(request->status && request->io.op == STORE_WRITE)) {
 		if (!request->failure)
 			request->failure = request->status;
 		request->again = false;
@@ -191,52 +222,64 @@ void far_request_park(struct far_queue *queue, uint16_t index)
 	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
 }
 
-void far_piece_answered(struct far_queue *queue, uint16_t index, int status)
+/* Every replica has answered: the status of the piece. */
+static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
+{
+	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
+
+	if (piece->again) {
+		if (write)
+			write_drop(queue->far, piece, piece->count);
+		return 0;
+	}
+	return write ? write_commit(queue, piece) : read_verify(queue, piece);
+}
+
+void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good)
 {
 	struct far_piece *piece = &queue->pieces[index];
 	uint16_t request_index = piece->request;
 	struct far_request *request = &queue->requests[request_index];
+	int status;
 
-	assert(piece->left && request->pieces);
-	piece->left--;
-	if (status == 0)
-		piece->good++;
-	else
-		piece->status = status;
+	assert(piece->left >> donor & 1 && request->pieces);
+	piece->left &= ~(UINT64_C(1) << donor);
+	piece->again |= !good;
 	if (piece->left)
 		return;
-	status = piece->good ? 0 : piece->status;
-	if (request->io.op == STORE_READ && status == 0)
-		status = read_verify(queue, piece);
-	else if (request->io.op == STORE_WRITE && status == 0)
-		status = write_commit(queue, piece);
-	else if (request->io.op == STORE_WRITE)
-		write_drop(queue->far, piece, piece->count);
+	status = piece_complete(queue, piece);
+	request->again |= piece->again;
 	if (status && !request->status)
 		request->status = answer_status(status);
-	if (status && request->io.op == STORE_READ) {
+	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1) {
 		request->failed |= UINT64_C(1) << piece->donor;
-		request->again = queue->far->table.replicas > 1;
+		request->again = true;
 	}
 	queue->idle_pieces[queue->idle_piece_count++] = index;
 	request->pieces--;
-	if (request->busy && request->status)
+	if (request->busy && (request->status || request->again))
 		queue->look = true; /* it is parked and need not go on */
 	far_request_settle(queue, request_index);
 }
 
 /* --- Reads ---------------------------------------------------------------------------------------------------- */
 
-/* The replica to read from: the first live one that has not failed this request. -1: none. */
+/* The replica to read from: the first that can be reached and has not failed this request; else one whose donor may be
+   reached again. -1: none. */
 static int read_replica(const struct far_queue *queue, const struct far_request *request, const struct chunk_view *view)
 {
+	int away = -1;
+
 	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
 		unsigned donor = view->slots[i].donor;
 
-		if (link_is_usable(queue, donor) && !(request->failed >> donor & 1))
+		if (request->failed >> donor & 1 || donor_is_lost(queue, donor))
+			continue;
+		if (link_is_usable(queue, donor))
 			return (int)i;
+		away = (int)i;
 	}
-	return -1;
+	return away;
 }
 
 /* Fetches @count live pages of one chunk. */
@@ -244,6 +287,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 {
 	struct far_request *request = &queue->requests[index];
 	struct chunk_view view;
+	unsigned donor;
 	uint16_t piece;
 	int replica;
 
@@ -251,13 +295,15 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		request->status = request->failure ? request->failure : -EIO;
 		return FAR_GOES_ON;
 	}
-	if (!queue->idle_piece_count || !link_has_room(queue, view.slots[replica].donor)) {
+	donor = view.slots[replica].donor;
+	if (!link_is_usable(queue, donor))
+		return link_await(queue, request, donor);
+	if (!queue->idle_piece_count || !link_has_room(queue, donor)) {
 		queue->congested = true;
 		return FAR_WAITS;
 	}
 	piece = piece_start(queue, index, count, chunk, view.epoch);
-	queue->pieces[piece].left = 1;
-	queue->pieces[piece].donor = (uint16_t)view.slots[replica].donor;
+	queue->pieces[piece].donor = (uint16_t)donor;
 	link_stage(queue, piece, FABRIC_READ, &view.slots[replica]);
 	return FAR_GOES_ON;
 }
@@ -266,9 +312,11 @@ static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint
 {
 	struct far_request *request = &queue->requests[index];
 	uint64_t page = request->io.page + request->next;
-	uint32_t count = integrity_run(&queue->far->integrity, page, limit);
+	bool untouched = chunk_is_untouched(&queue->far->table, chunk);
+	/* An untouched chunk's part of the arrays is not looked at: it may not be there yet (integrity_begin). */
+	uint32_t count = untouched ? limit : integrity_run(&queue->far->integrity, page, limit);
 
-	switch (integrity_kind(&queue->far->integrity, page)) {
+	switch (untouched ? INTEGRITY_IS_ZERO : integrity_kind(&queue->far->integrity, page)) {
 	case INTEGRITY_IS_ZERO:
 		memset((uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE, 0, (size_t)count * STORE_PAGE);
 		far_count(&queue->counters.zero_reads, count);
@@ -295,37 +343,43 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 	return count;
 }
 
-/* The live ones of the held chunk's replicas: how many, and whether each has room. */
-static unsigned write_links(struct far_queue *queue, const struct chunk_view *view, bool *ret_room)
+/* What there is of the held chunk's replicas. */
+struct write_links {
+	uint64_t live; /* donors that are not lost, a bit each */
+	int away;      /* one of them that cannot be reached, or -1 */
+	bool room;     /* in every one of them */
+};
+
+static struct write_links write_links(struct far_queue *queue, const struct chunk_view *view)
 {
-	unsigned live = 0;
-	bool room = queue->idle_piece_count > 0;
+	struct write_links links = {.away = -1, .room = queue->idle_piece_count > 0};
 
 	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
-		if (!link_is_usable(queue, view->slots[i].donor))
+		unsigned donor = view->slots[i].donor;
+
+		if (donor_is_lost(queue, donor))
 			continue;
-		live++;
-		room = room && link_has_room(queue, view->slots[i].donor);
+		links.live |= UINT64_C(1) << donor;
+		links.room = links.room && link_is_usable(queue, donor) && link_has_room(queue, donor);
+		/* Asked last, for making room may show that the connection has ended. */
+		if (!link_is_usable(queue, donor))
+			links.away = (int)donor;
 	}
-	*ret_room = room;
-	return live;
+	return links;
 }
 
 static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
-		       const struct chunk_view *view, unsigned live)
+		       const struct chunk_view *view, uint64_t donors)
 {
 	struct integrity *integrity = &queue->far->integrity;
 	uint16_t piece_index = piece_start(queue, index, count, chunk, view->epoch);
-	struct far_piece *piece = &queue->pieces[piece_index];
+	const struct far_piece *piece = &queue->pieces[piece_index];
 
-	piece->left = (uint8_t)live;
+	/* Staged is not posted: that comes after the checksums, see integrity.h. */
+	/* Not asked again whether they are up: one that has left since has a connection that will say so. */
 	for (unsigned i = 0; i < queue->far->table.replicas; i++)
-		if (link_is_usable(queue, view->slots[i].donor) && live) {
-			live--;
+		if (donors >> view->slots[i].donor & 1)
 			link_stage(queue, piece_index, FABRIC_WRITE, &view->slots[i]);
-		}
-	for (; live; live--) /* died since it was counted */
-		far_piece_answered(queue, piece_index, -EIO);
 	for (uint32_t i = 0; i < count; i++)
 		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
 }
@@ -379,23 +433,24 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 {
 	struct far *far = queue->far;
 	struct far_request *request = &queue->requests[index];
+	struct write_links links;
 	struct chunk_view view;
-	unsigned live;
-	bool room;
 
 	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS)
 		return request->status ? FAR_GOES_ON : FAR_WAITS;
-	live = write_links(queue, &view, &room);
-	if (live && room) {
+	links = write_links(queue, &view);
+	if (links.live && links.away < 0 && links.room) {
 		request->asked = false;
 		if (chunk_look_ahead(&far->table, chunk))
 			control_kick(far);
-		write_post(queue, index, chunk, count, &view, live);
+		write_post(queue, index, chunk, count, &view, links.live);
 		return FAR_GOES_ON;
 	}
 	if (chunk_drop(&far->table, chunk, view.epoch, count))
 		control_kick(far);
-	if (live) {
+	if (links.live && links.away >= 0)
+		return link_await(queue, request, (unsigned)links.away);
+	if (links.live) {
 		queue->congested = true;
 		return FAR_WAITS;
 	}
@@ -428,7 +483,7 @@ enum far_progress far_request_issue(struct far_queue *queue, uint16_t index)
 	uint64_t chunk_pages = queue->far->table.pages;
 	enum far_progress progress = FAR_GOES_ON;
 
-	while (progress == FAR_GOES_ON && !request->status && request->next < request->io.count) {
+	while (progress == FAR_GOES_ON && !request->status && !request->again && request->next < request->io.count) {
 		uint64_t page = request->io.page + request->next;
 		uint64_t rest = chunk_pages - page % chunk_pages;
 		uint32_t limit = request->io.count - request->next;

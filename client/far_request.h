@@ -13,7 +13,8 @@
 /* A donor, as a queue sees it. */
 struct far_link {
 	struct fabric_conn *conn; /* NULL: none (any more) */
-	bool established;
+	bool established;         /* and not known to have ended */
+	uint32_t round;           /* the donor's, in which it was made */
 	unsigned staged;
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
@@ -26,7 +27,8 @@ struct far_request {
 	int status;       /* of the first piece that failed */
 	uint64_t failed;  /* of a read: donors that failed it, a bit each */
 	int failure;      /* and how the first did */
-	bool again;       /* it failed, but perhaps not on every replica */
+	bool again;       /* it is carried out anew: a connection ended, or a read failed on one replica of several */
+	uint64_t since;   /* when it first had to wait for a donor, or 0 */
 	uint32_t denials; /* of the chunk it waits for, when it began to wait */
 	bool asked;       /* it waits for a chunk, `denials` is set */
 	bool busy;        /* it is being issued, or parked */
@@ -39,9 +41,9 @@ struct far_piece {
 	uint32_t count;
 	uint32_t epoch;
 	uint16_t request;
-	uint16_t donor;     /* of a read */
-	uint8_t left, good; /* replicas to answer; that have it */
-	int status;         /* of the last that failed */
+	uint16_t donor; /* of a read */
+	bool again;     /* a connection ended: whether it was carried out there is not known */
+	uint64_t left;  /* donors to answer, a bit each */
 };
 
 enum far_progress { FAR_GOES_ON, FAR_WAITS };
@@ -52,9 +54,11 @@ enum far_progress far_request_issue(struct far_queue *queue, uint16_t index);
 void far_request_park(struct far_queue *queue, uint16_t index);
 /* Ends it, if there is nothing more to do for it. */
 void far_request_settle(struct far_queue *queue, uint16_t index);
-/* One operation of a piece was answered. */
-void far_piece_answered(struct far_queue *queue, uint16_t index, int status);
+/* One operation of a piece was carried out, or (not @good) its connection ended first. */
+void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
 /* Posts what was staged. */
 void far_links_flush(struct far_queue *queue);
+/* Ends a connection, if there is one: the fence. What was under way on it is carried out anew. */
+void far_link_drop(struct far_queue *queue, unsigned donor);
 
 #endif

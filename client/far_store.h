@@ -2,19 +2,26 @@
  * far_store: what the parts of the far store (far.c, control.c, far_queue.c) share. Only inside client/.
  *
  * Theory of operation. Queues touch of this only what is atomic or fixed once far_open() has returned. When a chunk
- * needs the control thread (wanted, or emptied), or a donor was found dead, they leave a mark there and call
+ * needs the control thread (wanted, or emptied), or a connection has ended, they leave a mark there and call
  * control_kick().
  *
- * Lock order: `attach`, then `lock`. Neither is taken by the data path.
+ * Whether a donor can be reached is the control thread's to say (peers.h). Its `round` tells the queues: odd while it
+ * is up, and another one each time it has come back. A queue's connection is of one round, and is of no use in another.
+ * `status` says that it is lost for good; until it does, requests wait.
+ *
+ * Locks: `attach` and `lock`, never both. Neither is taken by the data path.
  */
 #ifndef CLIENT_FAR_STORE_H
 #define CLIENT_FAR_STORE_H
 
 #include "client/chunks.h"
+#include "client/claims.h"
+#include "client/comeback.h"
 #include "client/far.h"
 #include "client/integrity.h"
 #include "client/leases.h"
 #include "client/session.h"
+#include "client/state.h"
 #include "common/auth.h"
 
 #include <pthread.h>
@@ -25,13 +32,20 @@
 /* One donor. */
 struct far_peer {
 	char *uri;
-	_Atomic int status; /* 0: in use; -errno: dead, and whoever set it first has kicked the control thread */
+	char via[SESSION_URI_MAX]; /* the way taken to it; far->attach, and fixed once it was reached */
+	_Atomic int status;        /* 0: in use; -errno: lost */
+	_Atomic uint32_t round;    /* odd: up */
+	_Atomic uint64_t report;   /* what queues have seen of it, for the control thread; peers.c */
+	_Atomic uint64_t waits;    /* since when the oldest request waits for it, in this round; 0: none */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
-	uint8_t session_key[AUTH_KEY_SIZE]; /* fixed once open */
+	uint8_t session_key[AUTH_KEY_SIZE]; /* of this round; far->attach */
 	/* The control thread's own. */
 	struct session session;
-	bool buried; /* its death has been dealt with */
+	struct comeback comeback;
+	struct claims claims;
+	bool told;    /* that it is away */
+	bool adopted; /* from another process, and not yet reached */
 };
 
 /* What queues count; each its own, added up on demand. */
@@ -51,9 +65,12 @@ struct far {
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;
+	struct state *state; /* what the two above lie in, or NULL */
+	bool leave;          /* the state, and leases, stay for another process */
 
-	pthread_mutex_t attach; /* one queue connects at a time: attach counters arrive in order */
+	pthread_mutex_t attach; /* attach_counter, the peers' session keys and ways */
 	uint64_t attach_counter;
+	_Atomic uint32_t changes; /* of any peer's round or status, counted */
 
 	pthread_mutex_t lock; /* the list of queues, `closed` */
 	LIST_HEAD(, far_queue) queues;
@@ -68,6 +85,8 @@ struct far {
 	int open_status;
 	int wake; /* eventfd */
 	_Atomic bool kicked, stop;
+	bool open;
+	bool adopting; /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
 	struct fabric *fabric;
 	struct leases leases;
 };
@@ -81,7 +100,9 @@ static inline void far_count(_Atomic uint64_t *counter, uint64_t value)
 
 /* These pages read as zeroes again; what was held for them is given back. Any thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
-/* Declares a donor dead: @status, negative. Any thread. */
-void far_peer_fail(struct far *far, unsigned peer, int status);
+/* A connection made in @round to this donor has ended, or could not be had: @status, negative. Any thread; peers.c. */
+void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status);
+/* A request waits for this donor, since @since (of clock_now()). Any thread; peers.c. */
+void far_peer_waits(struct far *far, unsigned peer, uint64_t since);
 
 #endif

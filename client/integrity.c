@@ -1,5 +1,7 @@
 #include "client/integrity.h"
 
+#include "client/populate.h"
+#include "common/log.h"
 #include "common/random.h"
 #include "farpage/store.h"
 
@@ -38,8 +40,19 @@ int integrity_open(struct integrity *integrity, uint64_t pages)
 	return 0;
 }
 
+void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
+		     const uint8_t secret[INTEGRITY_SECRET_SIZE])
+{
+	*integrity = (struct integrity){.pages = pages, .generations = generations, .sums = sums, .placed = true};
+	memcpy(integrity->secret, secret, INTEGRITY_SECRET_SIZE);
+}
+
 void integrity_close(struct integrity *integrity)
 {
+	if (integrity->placed) {
+		*integrity = (struct integrity){0};
+		return;
+	}
 	if (integrity->generations)
 		munmap((void *)integrity->generations, integrity->pages * sizeof *integrity->generations);
 	if (integrity->sums)
@@ -50,6 +63,30 @@ void integrity_close(struct integrity *integrity)
 static uint16_t generation_load(const struct integrity *integrity, uint64_t page)
 {
 	return atomic_load_explicit(&integrity->generations[page], memory_order_acquire);
+}
+
+int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count)
+{
+	int error;
+
+	if (!integrity->placed)
+		return 0;
+	error = populate_range((void *)&integrity->generations[page], count * sizeof *integrity->generations);
+	return error < 0 ? error : populate_range((void *)&integrity->sums[page], count * sizeof *integrity->sums);
+}
+
+int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count)
+{
+	int error = integrity_populate(integrity, page, count);
+
+	if (error < 0 && !integrity->told) {
+		integrity->told = true;
+		log_error("no memory to keep the books of more slabs: writes that need one fail (is the state file's "
+			  "file system full?)");
+	}
+	for (uint64_t i = 0; i < count && error == 0 && integrity->placed; i++)
+		atomic_store_explicit(&integrity->generations[page + i], INTEGRITY_NONE, memory_order_relaxed);
+	return error;
 }
 
 static bool generation_is_live(uint16_t generation)
@@ -112,6 +149,15 @@ uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t c
 		atomic_store_explicit(&integrity->generations[page + i], generation_next(generation),
 				      memory_order_release);
 	}
+	return live;
+}
+
+uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count)
+{
+	uint64_t live = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		live += generation_is_live(generation_load(integrity, page + i));
 	return live;
 }
 

@@ -8,6 +8,18 @@
  * after 65,534 writes of a page, which is harmless: an old copy still has another checksum unless it has the same
  * bytes. Both arrays are mapped lazily: pages of the store that were never written cost nothing.
  *
+ * After a crash. The arrays may lie in a file (state.h) and outlive their process. A write stores its checksum
+ * (integrity_prepare), posts, and when all replicas have answered stores its generation. Killed in between:
+ *
+ *   before the checksum    nothing was posted: the page is what it was.
+ *   before the generation  the checksum is the new write's, under the next generation: whatever the donors have, old,
+ * new or partly written, does not match under the generation that is, and reads as -EBADMSG until the page is written
+ * again. A page that had no contents, or was lost, is that still. after it               the write is complete.
+ *
+ * The next process gives such a page's next write the same generation once more. That is harmless, as coming round is:
+ * what the two writes left differs, and so do their checksums; and nothing of the first can arrive later, for the donor
+ * has ended its connections before it lets the next process in. A discard half done has discarded some of its pages.
+ *
  * Threads. Any. Of one page there is one writer at a time (the contract of include/farpage/store.h), except that
  * integrity_lose() may come at any time from the control thread; client/far_queue.c tells how a write that completes
  * meanwhile finds out.
@@ -31,12 +43,27 @@ struct integrity {
 	_Atomic uint16_t *generations;
 	_Atomic uint64_t *sums;
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
+	bool placed; /* the memory is somebody else's, and is populated before it is used */
+	bool told;   /* that it could not be */
 };
 
 /* For @pages pages, all without contents. -ENOMEM. */
 int integrity_open(struct integrity *integrity, uint64_t pages);
+/* The same in the caller's memory, which outlives it: @pages generations and checksums, as another process has left
+   them, or all zero, in holes of a file that nothing fills before integrity_begin(). */
+void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
+		     const uint8_t secret[INTEGRITY_SECRET_SIZE]);
 /* Takes one that was never opened but is all zero. */
 void integrity_close(struct integrity *integrity);
+
+/*
+ * In the caller's memory: makes what is kept of these pages present (populate.h); integrity_begin() does so before
+ * their first use, and they have no contents then, whatever was there. -ENOMEM. In memory of its own: nothing.
+ */
+int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count);
+int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count);
+/* How many of these pages are live. */
+uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count);
 
 enum integrity_kind { INTEGRITY_IS_ZERO, INTEGRITY_IS_LIVE, INTEGRITY_IS_LOST };
 enum integrity_kind integrity_kind(const struct integrity *integrity, uint64_t page);

@@ -44,6 +44,9 @@ static void leases_release(struct leases *leases, const struct chunk_slot *slot)
 	if (!donor->live)
 		return;
 	donor->held--;
+	/* When it is back it takes back what is not claimed. */
+	if (donor->away)
+		return;
 	donor->waiting++;
 	leases_act(leases, (struct leases_action){.kind = LEASES_RELEASE, .donor = slot->donor, .slab = slot->slab});
 }
@@ -141,7 +144,7 @@ static bool idle_take(struct leases *leases, uint32_t index, uint64_t now, struc
 static bool window_is_open(const struct leases *leases)
 {
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
-		if (leases->donors[i].live && leases->donors[i].waiting >= LEASES_WINDOW)
+		if (leases->donors[i].live && (leases->donors[i].away || leases->donors[i].waiting >= LEASES_WINDOW))
 			return false;
 	return true;
 }
@@ -227,12 +230,25 @@ static void want_deny(struct leases *leases, struct leases_want *want, int statu
 	want_end(leases, want);
 }
 
+/* Some donor is away: what it can do shows when it is back, or lost. */
+static bool donors_away(const struct leases *leases)
+{
+	bool away = false;
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++)
+		away |= leases->donors[i].away;
+	return away;
+}
+
 /* An idle chunk's slabs serve as well as new ones: nothing is read of a page that was not written. */
 static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
 	uint32_t index;
 
+	/* No slab changes hands while some are being claimed. */
+	if (donors_away(leases))
+		return false;
 	while (list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
 		if (!idle_take(leases, index, now, slots))
 			continue;
@@ -269,7 +285,7 @@ static int want_choose(struct leases *leases, const struct leases_want *want, bo
 		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
 		if (all)
 			free[i]++;
-		if (!donor->live)
+		if (!donor->live || donor->away)
 			free[i] = 0;
 	}
 	return placement_choose(&leases->random, free, leases->config.donor_count, want_excluded(leases, want));
@@ -302,6 +318,8 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 		donor = want_choose(leases, want, false);
 		if (donor < 0 && !ahead)
 			donor = want_choose(leases, want, true);
+		if (donor < 0 && !ahead && donors_away(leases))
+			return;
 		if (donor < 0) {
 			/* Whoever came to wait meanwhile may ask in earnest. */
 			want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
@@ -309,6 +327,16 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 		}
 		want_ask(leases, want, i, (unsigned)donor);
 	}
+}
+
+/* What is kept of the chunk's pages is there before anything can be. */
+static int chunk_begin(const struct leases *leases, uint32_t index)
+{
+	uint64_t first = index * leases->table->pages, rest = leases->integrity->pages - first;
+
+	if (!chunk_is_untouched(leases->table, index))
+		return 0;
+	return integrity_begin(leases->integrity, first, rest < leases->table->pages ? rest : leases->table->pages);
 }
 
 static void wants_start(struct leases *leases, uint64_t now)
@@ -323,7 +351,10 @@ static void wants_start(struct leases *leases, uint64_t now)
 			*want = (struct leases_want){.active = true, .deadline = now + leases->config.timeout_ns};
 			list_remove(leases, index);
 			want->chunk = index;
-			want_step(leases, want, now);
+			if (chunk_begin(leases, index) < 0)
+				want_deny(leases, want, -ENOMEM);
+			else
+				want_step(leases, want, now);
 		}
 	}
 }
@@ -352,25 +383,34 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
 	leases->donors[donor].free = free;
 }
 
-static void leases_answered(struct leases *leases, unsigned donor, bool asked)
+void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
-	assert(leases->donors[donor].waiting);
-	leases->donors[donor].waiting--;
-	if (asked) {
-		assert(leases->donors[donor].asked);
-		leases->donors[donor].asked--;
-	}
+	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
 }
 
-void leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
+/* An answer to a request for a lease (@asked), or to a release. False: to none that was made. */
+static bool leases_answered(struct leases *leases, unsigned donor, bool asked)
+{
+	struct leases_donor *d = &leases->donors[donor];
+
+	if (asked ? !d->asked : d->waiting == d->asked)
+		return false;
+	assert(d->waiting >= d->asked);
+	d->waiting--;
+	d->asked -= asked;
+	return true;
+}
+
+bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now)
 {
 	unsigned replica, missing = 0;
 	struct leases_want *want = want_find(leases, donor, request, &replica);
 	struct chunk_slot granted = *slot;
 
+	if (!leases_answered(leases, donor, true))
+		return false;
 	granted.donor = donor;
-	leases_answered(leases, donor, true);
 	leases->donors[donor].held++;
 	if (want)
 		want->requests[replica] = 0;
@@ -379,7 +419,7 @@ void leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 		if (want)
 			want_retire(leases, want);
 		wants_start(leases, now);
-		return;
+		return true;
 	}
 	want->granted[replica] = true;
 	want->slots[replica] = granted;
@@ -388,14 +428,16 @@ void leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	if (!missing)
 		want_publish(leases, want, want->slots, now);
 	wants_start(leases, now);
+	return true;
 }
 
-void leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now)
+bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now)
 {
 	unsigned replica;
 	struct leases_want *want = want_find(leases, donor, request, &replica);
 
-	leases_answered(leases, donor, true);
+	if (!leases_answered(leases, donor, true))
+		return false;
 	if (want) {
 		want->requests[replica] = 0;
 		want->tried |= UINT64_C(1) << donor;
@@ -405,11 +447,52 @@ void leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint
 			want_step(leases, want, now);
 	}
 	wants_start(leases, now);
+	return true;
 }
 
-void leases_released(struct leases *leases, unsigned donor)
+bool leases_released(struct leases *leases, unsigned donor)
 {
-	leases_answered(leases, donor, false);
+	return leases_answered(leases, donor, false);
+}
+
+/* What the wants have there, asked for or granted, is void. */
+static void wants_drop(struct leases *leases, unsigned donor)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		for (unsigned j = 0; want->active && j < leases->table->replicas; j++) {
+			if (!(want->granted[j] || want->requests[j]) || want->slots[j].donor != donor)
+				continue;
+			want->granted[j] = false;
+			want->requests[j] = 0;
+			if (want->over)
+				want_retire(leases, want);
+		}
+	}
+}
+
+/* Who can be asked has changed: wants that lack a replica go on. */
+static void wants_resume(struct leases *leases, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
+		if (leases->wants[i].active && !leases->wants[i].over)
+			want_step(leases, &leases->wants[i], now);
+	wants_start(leases, now);
+}
+
+void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
+{
+	leases->donors[donor].away = true;
+	leases->donors[donor].asked = leases->donors[donor].waiting = 0;
+	wants_drop(leases, donor);
+	wants_resume(leases, now);
+}
+
+void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now)
+{
+	leases->donors[donor] = (struct leases_donor){.live = true, .free = free, .held = held};
+	wants_resume(leases, now);
 }
 
 /* Whether the chunk had a replica on @donor, and has none on a donor that lives. */
@@ -448,22 +531,9 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 		chunk_lost(table, i);
 		chunk_sort(leases, i, now); /* it may be wanted already */
 	}
-	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
-		struct leases_want *want = &leases->wants[i];
-
-		for (unsigned j = 0; want->active && j < table->replicas; j++) {
-			if (!(want->granted[j] || want->requests[j]) || want->slots[j].donor != donor)
-				continue;
-			want->granted[j] = false;
-			want->requests[j] = 0;
-			if (want->over)
-				want_retire(leases, want);
-			else
-				want_step(leases, want, now);
-		}
-	}
+	wants_drop(leases, donor);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
-	wants_start(leases, now);
+	wants_resume(leases, now);
 	return lost;
 }
 

@@ -9,6 +9,12 @@
  * chunk that was granted is looked at again after a while: whoever wanted it may have gone. One asked for ahead of its
  * first write counts as idle at once, so that it serves whichever chunk needs a slab next.
  *
+ * A donor that is away is neither asked nor given anything back: a want that only it could serve waits for it until the
+ * timeout, and slabs wait to be given back, so that what it is found to hold when it returns (claims.h) is what the
+ * chunk table says. What was asked of it and not answered is asked anew; what it granted all the same, it takes back.
+ *
+ * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin).
+ *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
  *
  * Threads: the control thread's.
@@ -38,7 +44,8 @@ struct leases_config {
 };
 
 struct leases_donor {
-	bool live;
+	bool live;        /* known, and not lost */
+	bool away;        /* it cannot be reached for now */
 	uint64_t free;    /* bytes, as last heard */
 	uint32_t asked;   /* leases asked for and not answered */
 	uint32_t waiting; /* requests of any kind in flight */
@@ -95,16 +102,22 @@ uint64_t leases_due(const struct leases *leases);
 
 /* The donor is ready, or its figures are known anew. */
 void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
+/* It holds @held slabs for us since before, and has yet to be reached. */
+void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
+/* It cannot be reached; it can be reached again, and holds the slabs that the chunk table says. */
+void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
+void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
 /* Its slabs are gone: returns how many pages were lost with them. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
 /* Looks at the chunks the queues have marked. */
 void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);
 
-/* The answers. @slot: address, rkey and slab; a grant nobody waits for any more is given back. */
-void leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
+/* The answers. @slot: address, rkey and slab; a grant nobody waits for any more is given back. False: nothing of the
+   kind was asked, the donor has broken the protocol. */
+bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now);
-void leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
-void leases_released(struct leases *leases, unsigned donor);
+bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
+bool leases_released(struct leases *leases, unsigned donor);
 
 #endif

@@ -1,24 +1,109 @@
+/* session: see session.h. */
 #include "client/session.h"
 
-#include <errno.h>
+#include "common/log.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A connection that has ended takes nothing any more; why it ended it is about to say by itself. */
 static int session_send(struct session *session, const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_MESSAGE_MAX];
+	int error = fabric_send(session->conn, bytes, wire_encode(message, bytes));
 
-	return fabric_send(session->conn, bytes, wire_encode(message, bytes));
+	return error == -ENOTCONN ? 0 : error;
 }
+
+/* --- Which way ------------------------------------------------------------------------------------------------- */
+
+/* Puts another scheme in the place of an address's own. */
+static int address_over(const char *scheme, const char *address, char ret_address[SESSION_URI_MAX])
+{
+	struct uri uri;
+	int status = uri_parse(address, WIRE_DEFAULT_PORT, &uri);
+
+	if (status < 0)
+		return status;
+	snprintf(uri.scheme, sizeof uri.scheme, "%s", scheme);
+	uri_format(&uri, ret_address);
+	return 0;
+}
+
+static int session_connect(struct session *session)
+{
+	uint8_t hello[WIRE_HELLO_SIZE];
+
+	donor_hello(&session->donor, hello);
+	return fabric_connect(session->fabric, session->domain, session->uri, hello, sizeof hello, session,
+			      &session->conn);
+}
+
+/* Another way, while the donor has not said anything. */
+static int session_fall_back(struct session *session, int status)
+{
+	char address[SESSION_URI_MAX];
+
+	session->may_fall_back = false;
+	session->rdma_status = status;
+	fabric_disconnect(session->conn);
+	session->conn = NULL;
+	address_over("tcp", session->uri, address);
+	memcpy(session->uri, address, sizeof session->uri);
+	return session_connect(session);
+}
+
+static const char *rdma_explain(int status)
+{
+	switch (status) {
+	case -EINVAL:
+	case -ENODEV:
+		return "no RDMA device here";
+	case -ETIMEDOUT:
+		return "no answer over RDMA";
+	case -ECONNREFUSED:
+		return "it does not listen on RDMA";
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+	case -ENOENT:
+		return "no way there over RDMA";
+	default:
+		return strerror(-status);
+	}
+}
+
+/* Whether the end of the connection says only that RDMA is not the way. */
+static bool event_is_fall_back(const struct session *session, const struct fabric_event *event)
+{
+	struct wire_reject reject;
+
+	if (event->kind != FABRIC_DISCONNECTED || !session->may_fall_back || session->donor.state != DONOR_CONNECTING)
+		return false;
+	return !event->size || wire_decode_reject(event->data, event->size, &reject) < 0;
+}
+
+/* --- Life ------------------------------------------------------------------------------------------------------ */
 
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
 		   const struct donor_config *config, uint64_t now)
 {
-	uint8_t hello[WIRE_HELLO_SIZE];
 	int error;
 
-	*session = (struct session){0};
+	*session = (struct session){.fabric = fabric, .domain = domain};
 	donor_init(&session->donor, config, now);
-	donor_hello(&session->donor, hello);
-	error = fabric_connect(fabric, domain, uri, hello, sizeof hello, session, &session->conn);
+	session->automatic = !strncmp(uri, "auto://", strlen("auto://"));
+	session->may_fall_back = session->automatic;
+	session->fall_back_at = now + config->connect_ns / 2;
+	snprintf(session->uri, sizeof session->uri, "%s", uri);
+	error = strlen(uri) < sizeof session->uri ? 0 : -EINVAL;
+	if (error == 0 && session->automatic)
+		error = address_over("rdma", uri, session->uri);
+	if (error == 0) {
+		error = session_connect(session);
+		if (error < 0 && session->may_fall_back)
+			error = session_fall_back(session, error);
+	}
 	if (error < 0)
 		donor_fail(&session->donor, error);
 }
@@ -27,24 +112,43 @@ static void session_reply(struct session *session, struct donor_answer *answer)
 {
 	int error = answer->send ? session_send(session, &answer->reply) : 0;
 
-	/* With so much unsent the donor has stopped reading; a broken connection says so by itself as well. */
+	/* With so much unsent the donor has stopped reading. */
 	if (error < 0) {
 		donor_fail(&session->donor, error == -ENOBUFS ? -ETIMEDOUT : error);
 		answer->news = DONOR_IS_LOST;
 	}
 }
 
+static void session_connected(struct session *session, uint64_t now)
+{
+	if (session->automatic && session->donor.state == DONOR_CONNECTING)
+		log_info("donor at %s: %s", session->uri,
+			 session->may_fall_back ? "RDMA works" : rdma_explain(session->rdma_status));
+	session->may_fall_back = false;
+	donor_connected(&session->donor, now);
+}
+
 void session_event(struct session *session, const struct fabric_event *event, uint64_t now, struct donor_answer *answer)
 {
+	int error;
+
 	*answer = (struct donor_answer){0};
+	if (!session->conn || event->conn != session->conn)
+		return;
 	switch (event->kind) {
 	case FABRIC_ESTABLISHED:
-		donor_connected(&session->donor, now);
+		session_connected(session, now);
 		break;
 	case FABRIC_MESSAGE:
 		donor_received(&session->donor, event->data, event->size, now, answer);
 		break;
 	case FABRIC_DISCONNECTED:
+		if (event_is_fall_back(session, event)) {
+			error = session_fall_back(session, event->status);
+			if (error < 0)
+				donor_disconnected(&session->donor, error, NULL, 0, answer);
+			break;
+		}
 		donor_disconnected(&session->donor, event->status, event->data, event->size, answer);
 		break;
 	default:
@@ -55,8 +159,26 @@ void session_event(struct session *session, const struct fabric_event *event, ui
 
 void session_tick(struct session *session, uint64_t now, struct donor_answer *answer)
 {
+	int error = 0;
+
+	*answer = (struct donor_answer){0};
+	if (session->may_fall_back && session->donor.state == DONOR_CONNECTING && now >= session->fall_back_at)
+		error = session_fall_back(session, -ETIMEDOUT);
+	if (error < 0) {
+		donor_disconnected(&session->donor, error, NULL, 0, answer);
+		return;
+	}
 	donor_tick(&session->donor, now, answer);
 	session_reply(session, answer);
+}
+
+uint64_t session_due(const struct session *session)
+{
+	uint64_t due = donor_due(&session->donor);
+
+	if (session->may_fall_back && session->donor.state == DONOR_CONNECTING && session->fall_back_at < due)
+		return session->fall_back_at;
+	return due;
 }
 
 bool session_request(struct session *session, const struct wire_message *message, uint64_t now)
@@ -70,8 +192,16 @@ bool session_request(struct session *session, const struct wire_message *message
 		donor_fail(&session->donor, error == -ENOBUFS ? -ETIMEDOUT : error);
 		return false;
 	}
-	donor_requested(&session->donor, now);
+	if (message->type != WIRE_CLAIMED)
+		donor_requested(&session->donor, now);
 	return true;
+}
+
+void session_drop(struct session *session)
+{
+	fabric_disconnect(session->conn);
+	session->conn = NULL;
+	donor_fail(&session->donor, -ECONNRESET);
 }
 
 void session_end(struct session *session)

@@ -174,8 +174,14 @@ static void memory_discard(struct store *base, uint64_t page, uint64_t count)
 {
 	struct memory_store *memory = (struct memory_store *)base;
 
-	for (uint64_t i = 0; i < count; i++)
-		memory_unmark(memory, page + i);
+	for (uint64_t i = 0; i < count;) {
+		/* Stores may be huge and hardly written. */
+		bool none = (page + i) % 64 == 0 && count - i >= 64 && !atomic_load(&memory->written[(page + i) / 64]);
+
+		if (!none)
+			memory_unmark(memory, page + i);
+		i += none ? 64 : 1;
+	}
 	madvise(memory->bytes + page * STORE_PAGE, count * STORE_PAGE, MADV_DONTNEED);
 	memory->discards += count;
 }

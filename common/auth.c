@@ -9,6 +9,7 @@
  * Threads. No state: any thread. sodium_init() is idempotent and takes its own lock.
  */
 #include "common/auth.h"
+#include "common/log.h"
 #include "common/random.h"
 #include <assert.h>
 #include <errno.h>
@@ -141,6 +142,22 @@ int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 		sodium_memzero(text, sizeof text);
 	}
 	close(fd);
+	return error;
+}
+
+int auth_key_load_or_tell(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
+{
+	int error = auth_key_load(path, ret_key);
+
+	if (error == -EPERM)
+		log_error("key file %s: others than its owner may read it; run: chmod 600 %s", path, path);
+	else if (error == -EINVAL)
+		log_error("%s is not a key file (64 hexadecimal digits); make one with: farpage key FILE", path);
+	else if (error == -ENOENT)
+		log_error("cannot read key file %s: no such file; make one with: farpage key %s", path, path);
+	else if (error)
+		log_error("cannot read key file %s: %s; give one that user %u may read", path, strerror(-error),
+			  (unsigned)geteuid());
 	return error;
 }
 

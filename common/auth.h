@@ -17,6 +17,8 @@ int auth_key_create(const char *path);
  * Reads a key file. -EPERM: others than its owner may read it; -EINVAL: not a key; -ENOENT, -EACCES, ...
  */
 int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE]);
+/* The same; what is wrong, and what to do about it, is logged. */
+int auth_key_load_or_tell(const char *path, uint8_t ret_key[AUTH_KEY_SIZE]);
 
 /* What a session's two sides know of each other. key: AUTH_KEY_SIZE bytes, or NULL for none. */
 struct auth_session {

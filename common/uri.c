@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Copies @length characters, all letters, digits, or among @others, to @target as a string. */
@@ -98,4 +99,10 @@ int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri)
 		return -EINVAL;
 	*ret_uri = uri;
 	return 0;
+}
+
+void uri_format(const struct uri *uri, char ret_text[URI_TEXT_MAX])
+{
+	snprintf(ret_text, URI_TEXT_MAX, strchr(uri->host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", uri->scheme, uri->host,
+		 uri->port);
 }

@@ -240,14 +240,13 @@ int wire_decode_reject(const void *data, size_t size, struct wire_reject *ret_re
 
 static const struct field challenge_fields[] = {BYTES(M, challenge.nonce), BOOL(M, challenge.needs_key), ZERO(7), END};
 static const struct field proof_fields[] = {
-    BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), END,
+    BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), NUMBER(M, proof.closed_ms), END,
 };
 static const struct field welcome_fields[] = {
-    BYTES(M, welcome.mac),
-    NUMBER(M, welcome.grace_ms),
-    NUMBER(M, welcome.heartbeat_ms),
-    CAPACITY(welcome.capacity),
-    END,
+    BYTES(M, welcome.mac),           NUMBER(M, welcome.grace_ms),
+    NUMBER(M, welcome.heartbeat_ms), NUMBER(M, welcome.incarnation),
+    NUMBER(M, welcome.slabs),        ZERO(4),
+    CAPACITY(welcome.capacity),      END,
 };
 static const struct field refused_fields[] = {REASON(M, refused.reason), ZERO(6), END};
 static const struct field granted_fields[] = {
@@ -261,6 +260,7 @@ static const struct field granted_fields[] = {
 };
 static const struct field denied_fields[] = {REASON(M, denied.reason), ZERO(6), CAPACITY(denied.capacity), END};
 static const struct field release_fields[] = {NUMBER(M, release.slab), END};
+static const struct field claim_fields[] = {NUMBER(M, claim.slab), END};
 static const struct field released_fields[] = {NUMBER(M, released.slab), CAPACITY(released.capacity), END};
 static const struct field status_reply_fields[] = {CAPACITY(status_reply.capacity), END};
 static const struct field no_fields[] = {END};
@@ -275,8 +275,8 @@ static const struct layout {
 	uint16_t capacity; /* place of the struct wire_capacity it carries, or NO_CAPACITY */
 } layouts[WIRE_TYPE_COUNT] = {
     [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
-    [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 8, NO_CAPACITY},
-    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 8 + CAPACITY_SIZE, offsetof(M, welcome.capacity)},
+    [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12, NO_CAPACITY},
+    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 24 + CAPACITY_SIZE, offsetof(M, welcome.capacity)},
     [WIRE_REFUSED] = {"refused", refused_fields, 8, NO_CAPACITY},
     [WIRE_LEASE] = {"lease", no_fields, 0, NO_CAPACITY},
     [WIRE_GRANTED] = {"granted", granted_fields, 32 + CAPACITY_SIZE, offsetof(M, granted.capacity)},
@@ -288,9 +288,11 @@ static const struct layout {
     [WIRE_PING] = {"ping", no_fields, 0, NO_CAPACITY},
     [WIRE_PONG] = {"pong", no_fields, 0, NO_CAPACITY},
     [WIRE_BYE] = {"bye", no_fields, 0, NO_CAPACITY},
+    [WIRE_CLAIM] = {"claim", claim_fields, 8, NO_CAPACITY},
+    [WIRE_CLAIMED] = {"claimed", no_fields, 0, NO_CAPACITY},
 };
-static_assert(HEADER_SIZE + WIRE_MAC_SIZE + 8 + CAPACITY_SIZE <= WIRE_MESSAGE_MAX, "the largest, a welcome, fits");
-static_assert(WIRE_BYE + 1 == WIRE_TYPE_COUNT, "every type has its layout");
+static_assert(HEADER_SIZE + WIRE_MAC_SIZE + 24 + CAPACITY_SIZE <= WIRE_MESSAGE_MAX, "the largest, a welcome, fits");
+static_assert(WIRE_CLAIMED + 1 == WIRE_TYPE_COUNT, "every type has its layout");
 
 #define SLAB_UNIT 4096u
 

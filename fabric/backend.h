@@ -1,5 +1,5 @@
 /*
- * backend: what a kind of fabric (tcp, later verbs) provides, and what all share. Only inside fabric/.
+ * backend: what a kind of fabric (tcp, verbs) provides, and what all share. Only inside fabric/.
  *
  * Theory of operation. fabric.c owns waiting, watches and time; a backend owns its connections. A backend begins its
  * structs with the ones here. It adds its descriptors to the fabric's poller, and is asked by poll() for what has
@@ -15,7 +15,7 @@
 #include "farpage/fabric.h"
 
 #define BACKEND_NEVER UINT64_MAX
-#define BACKEND_PEER_MAX (URI_HOST_MAX + URI_SCHEME_MAX + 16)
+#define BACKEND_PEER_MAX URI_TEXT_MAX
 
 struct fabric_conn {
 	const struct fabric_backend *backend;
@@ -88,7 +88,7 @@ struct fabric_backend {
 	void (*expire)(void *state, uint64_t now);
 };
 
-extern const struct fabric_backend tcp_backend;
+extern const struct fabric_backend tcp_backend, verbs_backend;
 
 /* The fabric's parts that backends use. */
 struct poller *fabric_poller(struct fabric *fabric);

@@ -2,9 +2,9 @@
  * fabric.h: choosing a backend, waiting, watches.
  *
  * Theory of operation. fabric_poll() asks each backend in use. A backend that is hot looks at its sockets or queues
- * directly, and the poller is then asked only every POLLS_PER_LOOK-th time; otherwise every time. fabric_wait() polls
- * while something moved within the last spin_us, then sleeps in the poller until a source is ready or the next
- * deadline.
+ * directly, and the poller is then asked only every POLLS_PER_LOOK-th time, or when it is known to have found something;
+ * otherwise every time. fabric_wait() polls while something moved within the last spin_us, then sleeps in the poller
+ * until a source is ready or the next deadline.
  *
  * Between empty polls it gives the CPU away: two processes that spin for each other on one CPU then take turns of a
  * microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So when giving it away took
@@ -18,6 +18,7 @@
 #include "farpage/fabric.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/spin.h"
 #include "fabric/backend.h"
 #include "fabric/faults.h"
 #include "farpage/wire.h"
@@ -41,7 +42,7 @@
 #define VAIN_MAX 2
 #define VAIN_NS (2 * 1000000ull)
 
-static const struct fabric_backend *const backends[] = {&tcp_backend};
+static const struct fabric_backend *const backends[] = {&tcp_backend, &verbs_backend};
 #define BACKENDS (sizeof backends / sizeof *backends)
 
 struct fabric_watch {
@@ -59,7 +60,9 @@ struct fabric {
 	struct faults *faults;  /* NULL: not in use */
 	TAILQ_HEAD(, fabric_watch) watches;
 	unsigned watches_ready;
+	uint64_t timer_at;         /* when the timer goes off; 0: it is not set */
 	struct fabric_watch timer; /* makes fabric_fd() readable at the next deadline; not in `watches` */
+	struct spin spin;          /* how long to poll for what is to come */
 	uint64_t moved_at;         /* when something last moved, ns */
 	uint64_t expire_at;        /* when deadlines are looked at next */
 	bool touched;              /* something was posted since the last wait */
@@ -109,7 +112,23 @@ static void timer_ready(struct poller_source *source, unsigned events)
 	(void)events;
 	if (read(source->fd, &expirations, sizeof expirations) < 0)
 		return; /* set anew in between */
+	fabric->timer_at = 0;
 	fabric->expire_at = 0;
+}
+
+/*
+ * Goes off at @deadline or before that, for setting it is a system call, and with each answer the next deadline is only
+ * later: whoever is woken too early finds that nothing has expired, and arms again.
+ */
+static void timer_set(struct fabric *fabric, uint64_t deadline)
+{
+	const struct itimerspec at = {
+	    .it_value = {.tv_sec = (time_t)(deadline / 1000000000), .tv_nsec = (long)(deadline % 1000000000)}};
+
+	if (deadline == BACKEND_NEVER || (fabric->timer_at && fabric->timer_at <= deadline))
+		return;
+	timerfd_settime(fabric->timer.source.fd, TFD_TIMER_ABSTIME, &at, NULL);
+	fabric->timer_at = deadline;
 }
 
 static int timer_open(struct fabric *fabric)
@@ -136,6 +155,7 @@ int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric)
 		return -ENOMEM;
 	fabric->config = config ? *config : FABRIC_CONFIG_DEFAULT;
 	config_complete(&fabric->config);
+	spin_init(&fabric->spin, fabric->config.spin_us);
 	TAILQ_INIT(&fabric->watches);
 	status = poller_open(&fabric->poller);
 	if (status < 0)
@@ -195,7 +215,7 @@ struct route {
 static int route_find(struct fabric *fabric, const char *text, struct route *ret_route)
 {
 	struct route route = {0};
-	const char *scheme;
+	char *scheme;
 	int status = uri_parse(text, WIRE_DEFAULT_PORT, &route.uri);
 
 	if (status < 0)
@@ -203,7 +223,8 @@ static int route_find(struct fabric *fabric, const char *text, struct route *ret
 	scheme = route.uri.scheme;
 	if (strncmp(scheme, FAULTS_PREFIX, strlen(FAULTS_PREFIX)) == 0) {
 		route.faults = true;
-		scheme += strlen(FAULTS_PREFIX);
+		/* What is left is the backend's own. */
+		memmove(scheme, scheme + strlen(FAULTS_PREFIX), strlen(scheme + strlen(FAULTS_PREFIX)) + 1);
 		if (!fabric->faults)
 			status = faults_open(fabric, fabric->config.faults, &fabric->faults);
 		if (status < 0)
@@ -400,7 +421,8 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
 
-	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric)) {
+	/* What it has found makes fabric_fd() readable until it is looked at. */
+	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric) || poller_has_found(fabric->poller)) {
 		watches_arm(fabric);
 		poller_wait(fabric->poller, 0);
 	}
@@ -443,6 +465,8 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 		return;
 	}
 	backends_arm(fabric);
+	if (backends_ready(fabric))
+		return; /* it came while the sources were being armed */
 	poller_wait(fabric->poller, until == BACKEND_NEVER ? -1 : (int64_t)(until - now));
 	if (until != BACKEND_NEVER)
 		fabric->expire_at = 0;
@@ -474,12 +498,19 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	fabric->vain = 0;
 }
 
+/* Answers teach how long to poll for the next; when somebody else asks for something is another matter. */
+static void wait_learn(struct fabric *fabric, const struct backend_events *out, uint64_t took)
+{
+	if (out->count && out->events[0].kind == FABRIC_DONE)
+		spin_learn(&fabric->spin, took);
+}
+
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms)
 {
-	const uint64_t spin = fabric->config.spin_us * 1000ull;
+	const uint64_t spin = fabric->spin.ns;
 	const uint64_t recent = spin * RECENT_SPINS > RECENT_NS ? spin * RECENT_SPINS : RECENT_NS;
 	struct backend_events out = {.events = events, .max = max};
-	uint64_t now, deadline, spin_until;
+	uint64_t now, begin, deadline, spin_until;
 	bool moved, spun = false;
 
 	moved = poll_once(fabric, &out);
@@ -489,6 +520,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	fabric->touched = false;
 	if (out.count || timeout_ms == 0 || max == 0)
 		return (int)out.count;
+	begin = now;
 	deadline = timeout_ms < 0 ? BACKEND_NEVER : now + (uint64_t)timeout_ms * 1000000;
 	spin_until = now - fabric->moved_at <= recent && wait_spins(fabric, now) ? now + spin : 0;
 
@@ -514,6 +546,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 			fabric->moved_at = now;
 			spin_until = wait_spins(fabric, now) ? now + spin : 0;
 		}
+		wait_learn(fabric, &out, now - begin);
 		if (out.count)
 			return (int)out.count;
 		if (now >= deadline)
@@ -530,20 +563,12 @@ int fabric_fd(const struct fabric *fabric)
 
 int fabric_arm(struct fabric *fabric)
 {
-	struct itimerspec at = {0};
-	uint64_t deadline;
-
 	if (backends_ready(fabric))
 		return 1;
-	deadline = backends_deadline(fabric);
-	if (deadline != BACKEND_NEVER) {
-		at.it_value.tv_sec = (time_t)(deadline / 1000000000);
-		at.it_value.tv_nsec = (long)(deadline % 1000000000);
-	}
-	timerfd_settime(fabric->timer.source.fd, TFD_TIMER_ABSTIME, &at, NULL);
+	timer_set(fabric, backends_deadline(fabric));
 	poller_arm(fabric->poller, &fabric->timer.source, POLLER_IN);
 	backends_arm(fabric);
-	return poller_wait(fabric->poller, 0) > 0;
+	return poller_wait(fabric->poller, 0) > 0 || backends_ready(fabric);
 }
 
 static void watch_ready(struct poller_source *source, unsigned events)

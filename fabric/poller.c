@@ -50,6 +50,11 @@ void poller_arm(struct poller *poller, struct poller_source *source, unsigned ev
 		poller->operations->arm(poller, source, events);
 }
 
+bool poller_has_found(const struct poller *poller)
+{
+	return poller->operations->has_found(poller);
+}
+
 int poller_wait(struct poller *poller, int64_t timeout_ns)
 {
 	return poller->operations->wait(poller, timeout_ns);

@@ -47,6 +47,8 @@ int poller_add(struct poller *poller, struct poller_source *source);
 void poller_remove(struct poller *poller, struct poller_source *source);
 /* Tells of @events (at least) once. Replaces what @source was armed for. */
 void poller_arm(struct poller *poller, struct poller_source *source, unsigned events);
+/* Whether poller_wait() would find something, as far as that can be told without a system call. */
+bool poller_has_found(const struct poller *poller);
 /* Waits up to @timeout_ns (0: only looks; negative: for ever). Returns how many sources were told, or -errno. */
 int poller_wait(struct poller *poller, int64_t timeout_ns);
 
@@ -60,6 +62,7 @@ struct poller_operations {
 	int (*add)(struct poller *poller, struct poller_source *source);
 	void (*remove)(struct poller *poller, struct poller_source *source);
 	void (*arm)(struct poller *poller, struct poller_source *source, unsigned events);
+	bool (*has_found)(const struct poller *poller);
 	int (*wait)(struct poller *poller, int64_t timeout_ns);
 };
 struct poller {

@@ -80,6 +80,12 @@ static void epoll_arm(struct poller *poller, struct poller_source *source, unsig
 	}
 }
 
+static bool epoll_has_found(const struct poller *poller)
+{
+	(void)poller;
+	return false;
+}
+
 static int epoll_look(struct poller *poller, int64_t timeout_ns)
 {
 	struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
@@ -115,5 +121,6 @@ const struct poller_operations poller_epoll_operations = {
     .add = epoll_add,
     .remove = epoll_remove,
     .arm = epoll_arm,
+    .has_found = epoll_has_found,
     .wait = epoll_look,
 };

@@ -228,6 +228,11 @@ static int ring_tell_all(struct ring *ring)
 	return count;
 }
 
+static bool ring_has_found(const struct poller *poller)
+{
+	return io_uring_cq_ready(&((const struct ring *)poller)->uring);
+}
+
 static int ring_wait(struct poller *poller, int64_t timeout_ns)
 {
 	struct __kernel_timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
@@ -263,5 +268,6 @@ const struct poller_operations poller_ring_operations = {
     .add = ring_add,
     .remove = ring_remove,
     .arm = ring_arm,
+    .has_found = ring_has_found,
     .wait = ring_wait,
 };

@@ -9,6 +9,7 @@
 #ifndef FABRIC_TCP_H
 #define FABRIC_TCP_H
 
+#include "fabric/address.h"
 #include "fabric/backend.h"
 #include "fabric/domain.h"
 #include "fabric/tcp_frame.h"
@@ -21,8 +22,6 @@
 #define TCP_LARGE (64u << 10)
 /* Messages accepted and not sent yet, per connection. */
 #define TCP_MESSAGES_MAX 32u
-/* Addresses of one name that are tried, one after the other. */
-#define TCP_ADDRESSES_MAX 8u
 /* Connections being set up from outside, per fabric; more are closed at once. */
 #define TCP_ARRIVING_MAX 256u
 /* How often a connection without anything outstanding is looked at after it last had something. */
@@ -100,7 +99,7 @@ struct tcp_conn {
 	uint64_t deadline;
 
 	/* Set-up. */
-	struct sockaddr_storage addresses[TCP_ADDRESSES_MAX];
+	struct sockaddr_storage addresses[ADDRESS_MAX];
 	unsigned address_count, address_next;
 	struct tcp_greeting ours, theirs; /* in wire order */
 	size_t theirs_size;               /* bytes that have come */

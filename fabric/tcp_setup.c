@@ -3,7 +3,6 @@
 #include "common/log.h"
 #include "fabric/tcp.h"
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -36,32 +35,6 @@ static void socket_tune(int fd)
 
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
-}
-
-static int resolve(const struct uri *uri, int flags, struct addrinfo **ret_addresses)
-{
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-	char port[8];
-
-	snprintf(port, sizeof port, "%u", uri->port);
-	switch (getaddrinfo(uri->host, port, &hints, ret_addresses)) {
-	case 0:
-		return 0;
-	case EAI_MEMORY:
-		return -ENOMEM;
-	default:
-		return -ENOENT;
-	}
-}
-
-/* "tcp://10.0.0.7:40312" */
-static void peer_name(char peer[BACKEND_PEER_MAX], const struct sockaddr_storage *address)
-{
-	char host[INET6_ADDRSTRLEN + 32] = "?", port[8] = "?";
-
-	getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
-		    NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(peer, BACKEND_PEER_MAX, address->ss_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s", host, port);
 }
 
 /* --- Greetings -------------------------------------------------------------------------------------------- */
@@ -113,10 +86,14 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
 	return conn->theirs_size == sizeof conn->theirs;
 }
 
-/* Both sides' depths are known: everything the connection needs from here on, in one mapping. */
+/*
+ * Both sides' depths are known: everything the connection needs from here on, in one mapping. Where requests are posted
+ * it is there at once, for no page fault may be in their way; who only serves has many connections, mostly quiet.
+ */
 static int conn_memory(struct tcp_conn *conn)
 {
 	const unsigned depth = fabric_get_config(conn->base.fabric)->depth;
+	int populate = conn->state == TCP_STATE_GREETING ? MAP_POPULATE : 0;
 	uint32_t ops = 1, frames = 1;
 	size_t size, operations, outs, headers, messages;
 	uint8_t *memory;
@@ -131,7 +108,7 @@ static int conn_memory(struct tcp_conn *conn)
 	headers = frames * sizeof *conn->queue.frames;
 	messages = TCP_MESSAGES_MAX * FABRIC_MESSAGE_MAX;
 	size = TCP_RECEIVE_SIZE + operations + outs + headers + messages;
-	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | populate, -1, 0);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
 	conn->memory = memory;
@@ -160,11 +137,6 @@ static int connect_status(int error)
 	default:
 		return -error;
 	}
-}
-
-static socklen_t address_size(const struct sockaddr_storage *address)
-{
-	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 /* Starts with the next address. Ends the connection with @status when there is none. */
@@ -240,27 +212,22 @@ int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri
 		size_t private_size, struct fabric_conn **ret_conn)
 {
 	struct tcp *tcp = state;
-	struct addrinfo *addresses, *address;
 	struct tcp_conn *conn;
-	int status;
+	int count;
 
 	if (uri->port == 0)
 		return -EINVAL;
-	status = resolve(uri, 0, &addresses);
-	if (status < 0)
-		return status;
 	conn = tcp_conn_new(tcp, TCP_STATE_CONNECTING);
-	if (!conn) {
-		freeaddrinfo(addresses);
+	if (!conn)
 		return -ENOMEM;
+	count = address_resolve(uri, false, conn->addresses);
+	if (count < 0) {
+		tcp_conn_free(conn);
+		return count;
 	}
-	for (address = addresses; address && conn->address_count < TCP_ADDRESSES_MAX; address = address->ai_next)
-		if (address->ai_family == AF_INET || address->ai_family == AF_INET6)
-			memcpy(&conn->addresses[conn->address_count++], address->ai_addr, address->ai_addrlen);
-	freeaddrinfo(addresses);
+	conn->address_count = (unsigned)count;
 	conn->base.domain = domain;
-	snprintf(conn->base.peer, sizeof conn->base.peer, strchr(uri->host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u",
-		 uri->host, uri->port);
+	uri_format(uri, conn->base.peer);
 	conn->ours = greeting_make(conn, TCP_CONNECT, private_data, private_size);
 	conn->deadline = clock_now() + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&tcp->conns, conn, link);
@@ -282,16 +249,16 @@ static void listener_source_ready(struct poller_source *source, unsigned events)
 }
 
 /* A listening socket at one address. Descriptor, or -errno. */
-static int listen_at(const struct addrinfo *address)
+static int listen_at(const struct sockaddr_storage *address)
 {
 	const int one = 1;
 	int fd, status;
 
-	fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno == EAFNOSUPPORT ? -EADDRNOTAVAIL : -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+	if (bind(fd, (const struct sockaddr *)address, address_size(address)) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	status = -errno;
 	close(fd);
@@ -300,17 +267,15 @@ static int listen_at(const struct addrinfo *address)
 
 static int listener_open(struct tcp_listener *listener, const struct uri *uri)
 {
-	struct addrinfo *addresses, *address;
-	struct sockaddr_storage bound;
+	struct sockaddr_storage addresses[ADDRESS_MAX], bound;
 	socklen_t size = sizeof bound;
-	int fd = -EADDRNOTAVAIL;
-	int status = resolve(uri, AI_PASSIVE, &addresses);
+	int fd = -EADDRNOTAVAIL, status;
+	int count = address_resolve(uri, true, addresses);
 
-	if (status < 0)
-		return status == -ENOENT ? -EADDRNOTAVAIL : status;
-	for (address = addresses; address && fd < 0; address = address->ai_next)
-		fd = listen_at(address);
-	freeaddrinfo(addresses);
+	if (count < 0)
+		return count == -ENOENT ? -EADDRNOTAVAIL : count;
+	for (int i = 0; i < count && fd < 0; i++)
+		fd = listen_at(&addresses[i]);
 	if (fd < 0)
 		return fd;
 	if (getsockname(fd, (struct sockaddr *)&bound, &size) < 0) {
@@ -318,8 +283,7 @@ static int listener_open(struct tcp_listener *listener, const struct uri *uri)
 		close(fd);
 		return status;
 	}
-	/* The port is at the same place in both families. */
-	listener->base.port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	listener->base.port = address_port(&bound);
 	listener->source.fd = fd;
 	status = poller_add(fabric_poller(listener->base.fabric), &listener->source);
 	if (status < 0) {
@@ -384,7 +348,7 @@ static void conn_arrive(struct tcp_listener *listener, int fd, const struct sock
 		return;
 	}
 	socket_tune(fd);
-	peer_name(conn->base.peer, address);
+	address_name("tcp", address, conn->base.peer);
 	if (tcp_conn_open(conn, fd) < 0) {
 		close(fd);
 		tcp_conn_free(conn);

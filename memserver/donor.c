@@ -2,6 +2,7 @@
 #include "memserver/donor.h"
 
 #include "common/log.h"
+#include "common/random.h"
 #include "common/size.h"
 #include "memserver/peer.h"
 
@@ -18,9 +19,11 @@ int donor_open(const struct donor_config *config, struct donor **ret_donor)
 	if (!donor)
 		goto fail;
 	donor->config = *config;
+	random_secret(&donor->incarnation, sizeof donor->incarnation);
 	donor->sessions = calloc(config->limits.sessions, sizeof *donor->sessions);
 	donor->regions = calloc(config->limits.slabs, sizeof *donor->regions);
-	if (!donor->sessions || !donor->regions)
+	donor->domains = calloc(config->limits.slabs, sizeof *donor->domains);
+	if (!donor->sessions || !donor->regions || !donor->domains)
 		goto fail;
 	status = lease_open(&config->limits, &donor->book);
 	if (status < 0)
@@ -42,6 +45,31 @@ fail:
 	return status;
 }
 
+/* --- Domains --------------------------------------------------------------------------------------------- */
+
+/* Closes @domain unless a session or a slab still has it. Takes NULL. */
+static void domain_drop(struct donor *donor, struct fabric_domain *domain)
+{
+	if (!domain)
+		return;
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++)
+		if (donor->sessions[i].domain == domain)
+			return;
+	for (uint32_t i = 0; i < donor->config.limits.slabs; i++)
+		if (donor->domains[i] == domain)
+			return;
+	fabric_domain_close(domain);
+}
+
+/* The slab has no memory, or none any more. */
+static void slab_left(struct donor *donor, uint32_t slab)
+{
+	struct fabric_domain *domain = donor->domains[slab];
+
+	donor->domains[slab] = NULL;
+	domain_drop(donor, domain);
+}
+
 void donor_close(struct donor *donor)
 {
 	if (!donor)
@@ -56,8 +84,11 @@ void donor_close(struct donor *donor)
 	fabric_domain_close(donor->lobby);
 	fabric_close(donor->fabric);
 	slab_close(donor->worker);
+	for (uint32_t i = 0; donor->domains && donor->sessions && i < donor->config.limits.slabs; i++)
+		slab_left(donor, i);
 	free(donor->sessions);
 	free(donor->regions);
+	free(donor->domains);
 	free(donor);
 }
 
@@ -96,6 +127,8 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	message.granted.bytes = donor->config.limits.slab_bytes;
 	lease_capacity(donor->book, &message.granted.capacity);
 	peer_send(donor, action->session, &message);
+	if (action->kind == LEASE_CONFIRM) /* nothing new */
+		return;
 	donor_status(donor, text);
 	log_info("client %s leases slab %u; %s", session->name, action->slab, text);
 }
@@ -112,7 +145,6 @@ static void do_deny(struct donor *donor, const struct lease_action *action)
 
 static void do_clear(struct donor *donor, const struct lease_action *action)
 {
-	fabric_deregister(donor->regions[action->slab]);
 	donor->regions[action->slab] = NULL;
 	slab_clear(donor->worker, action->slab);
 }
@@ -143,11 +175,12 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 static void do_forget(struct donor *donor, const struct lease_action *action)
 {
 	struct donor_session *session = &donor->sessions[action->session];
+	struct fabric_domain *domain = session->domain;
 
-	if (session->domain)
+	if (domain)
 		log_info("client %s is gone, and its leases with it", session->name);
-	fabric_domain_close(session->domain);
 	memset(session, 0, sizeof *session);
+	domain_drop(donor, domain);
 }
 
 static void action_do(struct donor *donor, const struct lease_action *action)
@@ -156,9 +189,11 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 
 	switch (action->kind) {
 	case LEASE_PREPARE:
-		slab_prepare(donor->worker, action->slab);
+		donor->domains[action->slab] = donor->sessions[action->session].domain;
+		slab_prepare(donor->worker, action->slab, donor->domains[action->slab]);
 		break;
 	case LEASE_GRANT:
+	case LEASE_CONFIRM:
 		do_grant(donor, action);
 		break;
 	case LEASE_DENY:
@@ -196,32 +231,18 @@ void donor_settle(struct donor *donor)
 
 /* --- Slabs, time, the end -------------------------------------------------------------------------------- */
 
-/* Its memory is there: put it within reach of its owner, if that has not gone meanwhile. */
-static int slab_register(struct donor *donor, const struct slab_answer *answer)
-{
-	uint32_t session = donor->book->slabs[answer->slab].session;
-
-	if (session == LEASE_NO_SESSION)
-		return 0;
-	return fabric_register(donor->sessions[session].domain, answer->memory, donor->config.limits.slab_bytes,
-			       FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &donor->regions[answer->slab]);
-}
-
 static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_answer *answer)
 {
-	int status = answer->status;
-
-	if (status < 0) {
-		log_warning("no memory for slab %u: %s", answer->slab,
-			    status == -ENOMEM ? "this machine needs what it has (see --reserve)" : strerror(-status));
-		return LEASE_NO_MEMORY;
+	if (answer->status == 0) {
+		donor->regions[answer->slab] = answer->region;
+		return LEASE_READY;
 	}
-	status = slab_register(donor, answer);
-	if (status < 0) {
-		log_warning("cannot register slab %u: %s", answer->slab, strerror(-status));
-		return LEASE_UNUSABLE;
-	}
-	return LEASE_READY;
+	log_warning("no memory for slab %u: %s", answer->slab,
+		    answer->status == -ENOMEM  ? "this machine needs what it has (see --reserve)"
+		    : answer->status == -EPERM ? "the limit on locked memory is too low (see ulimit -l, LimitMEMLOCK=)"
+					       : strerror(-answer->status));
+	slab_left(donor, answer->slab);
+	return LEASE_NO_MEMORY;
 }
 
 void donor_slabs_ready(struct donor *donor)
@@ -229,10 +250,12 @@ void donor_slabs_ready(struct donor *donor)
 	struct slab_answer answer;
 
 	while (slab_answer(donor->worker, &answer)) {
-		if (answer.kind == SLAB_CLEAR)
+		if (answer.kind == SLAB_CLEAR) {
+			slab_left(donor, answer.slab);
 			lease_cleared(donor->book, answer.slab);
-		else
+		} else {
 			lease_prepared(donor->book, answer.slab, slab_prepared(donor, &answer));
+		}
 		donor_settle(donor);
 	}
 }

@@ -8,7 +8,8 @@
  *
  * Isolation. Every session has a protection domain of its own, which its data connections are accepted into and its
  * slabs registered in; session connections live in the lobby, an empty domain, so that nothing can be reached
- * through them. A slab's region is deregistered before its memory is given back.
+ * through them. A slab's region is deregistered before its memory is given back. Registering is the slab worker's, so
+ * a session's domain stays open until the worker is done with the last slab of it, also when the session is gone.
  *
  * Threads. One thread owns all of this; the slab worker is reached through its queues only.
  */
@@ -40,12 +41,14 @@ struct donor_session {
 
 struct donor {
 	struct donor_config config;
+	uint64_t incarnation; /* random: a client that comes back sees whether it is the same donor */
 	struct fabric *fabric;
 	struct fabric_domain *lobby;
 	struct lease_book *book;
 	struct slab_worker *worker;
 	struct donor_session *sessions; /* as many as the book's */
 	struct fabric_region **regions; /* per slab; NULL unless leased */
+	struct fabric_domain **domains; /* per slab: in which its memory is, or is about to be, registered; or NULL */
 	struct peer *handshakes;        /* connections that have not proved anything yet, a list */
 	unsigned handshake_count;
 	bool deaf_clients; /* some peer is marked deaf */

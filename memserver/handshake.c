@@ -64,6 +64,7 @@ unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const 
 	}
 	handshake->state = HANDSHAKE_PROVED;
 	handshake->wished_grace_ms = message->proof.grace_ms;
+	handshake->wished_closed_ms = message->proof.closed_ms;
 	auth_session_key(key, &handshake->auth, handshake->session_key);
 	*ret_message = (struct wire_message){.type = WIRE_WELCOME, .request = message->request};
 	auth_donor_mac(key, &handshake->auth, ret_message->welcome.mac);

@@ -23,6 +23,7 @@ struct handshake {
 	struct auth_session auth;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* once proved */
 	uint32_t wished_grace_ms;           /* once proved */
+	uint32_t wished_closed_ms;          /* once proved */
 };
 
 /*

@@ -223,6 +223,7 @@ void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
 	}
 	slab = book->free_slabs[--book->free_count];
 	slab_move(book, slab, LEASE_SLAB_PREPARING);
+	book->slabs[slab].claimed = true;
 	book->slabs[slab].session = session;
 	book->slabs[slab].request = request;
 	s->slabs++;
@@ -254,14 +255,48 @@ void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome o
 		slab_clear(book, slab);
 }
 
+/* Whether the session leases a slab of this name. */
+static bool slab_is_leased(struct lease_book *book, uint32_t session, uint64_t name)
+{
+	uint32_t slab = (uint32_t)name;
+
+	session_in(book, session, LEASE_SESSION_ACTIVE);
+	return slab < book->limits.slabs && name == lease_slab_name(book, slab) &&
+	       book->slabs[slab].state == LEASE_SLAB_LEASED && book->slabs[slab].session == session;
+}
+
+void lease_claim(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name)
+{
+	uint32_t slab = (uint32_t)name;
+
+	if (!slab_is_leased(book, session, name)) {
+		deny(book, session, request, WIRE_REASON_MALFORMED);
+		return;
+	}
+	book->slabs[slab].claimed = true;
+	act(book, (struct lease_action){
+		      .kind = LEASE_CONFIRM, .session = session, .slab = slab, .name = name, .request = request});
+}
+
+void lease_claimed(struct lease_book *book, uint32_t session)
+{
+	session_in(book, session, LEASE_SESSION_ACTIVE);
+	for (uint32_t i = 0; i < book->limits.slabs; i++) {
+		const struct lease_slab *s = &book->slabs[i];
+
+		if (s->session != session || s->state != LEASE_SLAB_LEASED || s->claimed)
+			continue;
+		slab_disown(book, i);
+		slab_clear(book, i);
+	}
+}
+
 void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name)
 {
 	uint32_t slab = (uint32_t)name;
 	struct lease_slab *s;
 
-	session_in(book, session, LEASE_SESSION_ACTIVE);
-	if (slab >= book->limits.slabs || name != lease_slab_name(book, slab) ||
-	    book->slabs[slab].state != LEASE_SLAB_LEASED || book->slabs[slab].session != session) {
+	if (!slab_is_leased(book, session, name)) {
 		deny(book, session, request, WIRE_REASON_MALFORMED);
 		return;
 	}
@@ -328,6 +363,14 @@ static uint32_t session_free(const struct lease_book *book)
 	return LEASE_NO_SESSION;
 }
 
+/* Which of its slabs a client that comes back knows of, it has yet to say. */
+static void claims_begin(struct lease_book *book, uint32_t session)
+{
+	for (uint32_t i = 0; i < book->limits.slabs; i++)
+		if (book->slabs[i].session == session)
+			book->slabs[i].claimed = false;
+}
+
 unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
 			     const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session)
 {
@@ -348,12 +391,29 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
 		session_move(book, session, LEASE_SESSION_ACTIVE);
 	memcpy(s->id, id, WIRE_ID_SIZE);
 	memcpy(s->key, key, AUTH_KEY_SIZE);
-	s->counter = 0; /* proofs under the old key are worth nothing now */
+	s->counter = s->counters = 0; /* proofs under the old key are worth nothing now */
 	s->grace_ns = wished_grace_ns < book->limits.grace_ns ? wished_grace_ns : book->limits.grace_ns;
+	s->closed_ns = s->grace_ns;
 	s->heard_at = s->said_at = now;
+	claims_begin(book, session);
 	deadline_at_most(book, now + book->limits.heartbeat_ns);
 	*ret_session = session;
 	return WIRE_REASON_NONE;
+}
+
+void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns)
+{
+	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
+
+	s->closed_ns = wished_ns < s->grace_ns ? wished_ns : s->grace_ns;
+}
+
+void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t session)
+{
+	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
+
+	s->grace_ns = s->closed_ns;
+	lease_session_vanished(book, now, session);
 }
 
 void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session)
@@ -389,6 +449,25 @@ void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 	session_in(book, session, LEASE_SESSION_ACTIVE)->said_at = now;
 }
 
+/* No counter is taken twice; those too far behind to tell are not taken (a window as in RFC 4303, 3.4.3). */
+static bool counter_take(struct lease_session *s, uint64_t counter)
+{
+	uint64_t ahead = counter > s->counter ? counter - s->counter : 0;
+	uint64_t bit;
+
+	if (ahead) {
+		s->counters = ahead < LEASE_COUNTERS ? s->counters << ahead : 0;
+		s->counter = counter;
+	}
+	if (!counter || s->counter - counter >= LEASE_COUNTERS)
+		return false;
+	bit = UINT64_C(1) << (s->counter - counter);
+	if (s->counters & bit)
+		return false;
+	s->counters |= bit;
+	return true;
+}
+
 unsigned lease_attach(struct lease_book *book, uint32_t session, uint64_t counter)
 {
 	struct lease_session *s;
@@ -398,9 +477,8 @@ unsigned lease_attach(struct lease_book *book, uint32_t session, uint64_t counte
 	if (session == LEASE_NO_SESSION || book->sessions[session].state != LEASE_SESSION_ACTIVE)
 		return WIRE_REASON_NO_SESSION;
 	s = &book->sessions[session];
-	if (counter <= s->counter)
+	if (!counter_take(s, counter)) /* used up, even when there is no room */
 		return WIRE_REASON_REPLAY;
-	s->counter = counter; /* used up, even when there is no room */
 	if (s->conns >= book->limits.session_conns)
 		return WIRE_REASON_FULL;
 	s->conns++;

@@ -9,8 +9,10 @@
  *   slab      free -> preparing (memory being had) -> leased -> clearing (memory being given back) -> free
  *
  * A session whose client vanishes loses its connections at once and its leases after the grace time; the same
- * client id proving itself again before then takes them over. A session without leases has nothing to wait for. A
- * slab that was asked for by a client which vanished before the answer is cleared, not granted.
+ * client id proving itself again before then takes them over, also when its end had not been noticed yet: then what
+ * is left of its old connections is fenced first. It claims the slabs it knows of; the others, whose grant or release
+ * was lost on the way, are cleared when it says that this was all. A session without leases has nothing to wait for.
+ * A slab that was asked for by a client which vanished before the answer is cleared, not granted.
  *
  * Time is in ns, of any monotonic clock. One owner thread. Everything is allocated when the book is opened.
  */
@@ -27,13 +29,14 @@
 #define LEASE_SESSIONS_MAX 1024u
 #define LEASE_NO_SESSION UINT32_MAX
 /* Heartbeats a client may miss before it counts as vanished. */
-#define LEASE_HEARTBEATS_MISSED 3u
+#define LEASE_HEARTBEATS_MISSED 4u
+/* How far a data connection's counter may lag behind the highest: queues connect at the same time. */
+#define LEASE_COUNTERS 64u
 
 /* How a PREPARE went. */
 enum lease_outcome {
 	LEASE_READY,
-	LEASE_NO_MEMORY, /* there is none to be had */
-	LEASE_UNUSABLE,  /* there is memory, but it cannot be put within the client's reach */
+	LEASE_NO_MEMORY, /* there is none to be had, or it cannot be put within the client's reach */
 };
 
 struct lease_limits {
@@ -59,10 +62,12 @@ struct lease_session {
 	enum lease_session_state state;
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t key[AUTH_KEY_SIZE];
-	uint64_t counter;     /* of the last data connection accepted under `key` */
+	uint64_t counter;     /* the highest of the data connections accepted under `key` */
+	uint64_t counters;    /* which are used up: a bit for each from `counter` down */
 	uint32_t conns;       /* data connections */
 	uint32_t slabs;       /* preparing and leased */
 	uint64_t grace_ns;    /* granted */
+	uint64_t closed_ns;   /* the same, when the client's end closed the connection: not more */
 	uint64_t heard_at;    /* last sign of life; while active */
 	uint64_t said_at;     /* last message to it; while active */
 	uint64_t vanished_at; /* while in grace */
@@ -70,6 +75,7 @@ struct lease_session {
 
 struct lease_slab {
 	enum lease_slab_state state;
+	bool claimed;        /* its client knows of it */
 	uint32_t session;    /* owner; while clearing: who waits for the answer; or LEASE_NO_SESSION */
 	uint32_t request;    /* of the LEASE (preparing) or RELEASE (clearing) to be answered */
 	uint32_t generation; /* grows with each lease, so that a name of an ended lease means nothing */
@@ -78,6 +84,7 @@ struct lease_slab {
 enum lease_action_kind {
 	LEASE_PREPARE,  /* slab: get its memory, register it for session; answer with lease_prepared() */
 	LEASE_GRANT,    /* session, slab, request: tell the client */
+	LEASE_CONFIRM,  /* the same: the client has claimed what it holds */
 	LEASE_DENY,     /* session, request, reason: tell the client */
 	LEASE_CLEAR,    /* slab: make its keys dead, then give its memory back; answer with lease_cleared() */
 	LEASE_RETURNED, /* session, slab (name), request: tell the client that its slab is released */
@@ -126,7 +133,12 @@ bool lease_next(struct lease_book *book, struct lease_action *ret_action);
  */
 unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
 			     const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session);
-/* The session connection ended by itself. */
+/* After a begin: how long leases wait when the client's end has closed the session connection; as `grace` if not said.
+ */
+void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns);
+/* The client's end closed the session connection: perhaps its process has ended. */
+void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t session);
+/* The session connection ended otherwise. */
 void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session);
 /* BYE: the session and all its leases end now. */
 void lease_session_bye(struct lease_book *book, uint32_t session);
@@ -151,6 +163,10 @@ void lease_request(struct lease_book *book, uint32_t session, uint32_t request);
 void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome);
 /* RELEASE of the slab of this name: answered with CLEAR, later RETURNED, or with DENY. */
 void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
+/* CLAIM of the slab of this name: answered with CONFIRM, or with DENY. */
+void lease_claim(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
+/* CLAIMED: what the session holds and has not claimed since it began is cleared. */
+void lease_claimed(struct lease_book *book, uint32_t session);
 /* CLEAR is done: the memory is the kernel's again. */
 void lease_cleared(struct lease_book *book, uint32_t slab);
 

@@ -160,22 +160,25 @@ void peer_send(struct donor *donor, uint32_t session, const struct wire_message 
 /* --- Messages -------------------------------------------------------------------------------------------- */
 
 /* The client of an active session is gone, or has to go: its connection is ended and its leases wait. */
-static void session_vanish(struct donor *donor, struct peer *peer)
+static void session_vanish(struct donor *donor, struct peer *peer, bool closed)
 {
 	uint32_t session = peer->session;
 
 	peer_end(peer);
-	lease_session_vanished(donor->book, clock_now(), session);
+	if (closed)
+		lease_session_closed(donor->book, clock_now(), session);
+	else
+		lease_session_vanished(donor->book, clock_now(), session);
 	donor_settle(donor);
 }
 
 /* Ends a connection of any kind whose client did not say BYE. */
-static void peer_lost(struct peer *peer)
+static void peer_lost(struct peer *peer, bool closed)
 {
 	struct donor *donor = peer->donor;
 
 	if (peer->kind == PEER_SESSION) {
-		session_vanish(donor, peer);
+		session_vanish(donor, peer, closed);
 		return;
 	}
 	if (peer->kind == PEER_DATA)
@@ -226,6 +229,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 		handshake_refuse(peer, reason);
 		return;
 	}
+	lease_session_wish_closed(donor->book, session, (uint64_t)handshake->wished_closed_ms * 1000000);
 	donor_settle(donor); /* fences what the session had before */
 	back = donor->sessions[session].domain;
 	if (!session_open(donor, session)) {
@@ -244,6 +248,8 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 
 	welcome->welcome.grace_ms = (uint32_t)(donor->book->sessions[session].grace_ns / 1000000);
 	welcome->welcome.heartbeat_ms = (uint32_t)(donor->book->limits.heartbeat_ns / 1000000);
+	welcome->welcome.incarnation = donor->incarnation;
+	welcome->welcome.slabs = donor->book->sessions[session].slabs;
 	lease_capacity(donor->book, &welcome->welcome.capacity);
 	peer_send(donor, session, welcome);
 }
@@ -273,6 +279,12 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 	case WIRE_RELEASE:
 		lease_release(donor->book, session, message->request, message->release.slab);
 		break;
+	case WIRE_CLAIM:
+		lease_claim(donor->book, session, message->request, message->claim.slab);
+		break;
+	case WIRE_CLAIMED:
+		lease_claimed(donor->book, session);
+		break;
 	case WIRE_STATUS:
 		answer.type = WIRE_STATUS_REPLY;
 		lease_capacity(donor->book, &answer.status_reply.capacity);
@@ -291,7 +303,7 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 	default:
 		log_warning("client %s sent a %s, which is not for a client to send: connection ended",
 			    donor->sessions[session].name, wire_type_name(message->type));
-		session_vanish(donor, peer);
+		session_vanish(donor, peer, true);
 		return;
 	}
 	donor_settle(donor);
@@ -304,7 +316,7 @@ static void message_take(struct peer *peer, const void *data, size_t size)
 	if (peer->kind == PEER_DATA || wire_decode(data, size, &message) < 0) {
 		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn),
 			    peer->kind == PEER_DATA ? "has no place on a data connection" : "cannot be understood");
-		peer_lost(peer);
+		peer_lost(peer, true);
 	} else if (peer->kind == PEER_HANDSHAKE) {
 		handshake_message(peer, &message);
 	} else {
@@ -338,7 +350,7 @@ void peer_event(struct donor *donor, const struct fabric_event *event)
 		break;
 	case FABRIC_DISCONNECTED:
 		log_debug("%s disconnected: %s", fabric_conn_peer(event->conn), strerror(-event->status));
-		peer_lost(peer);
+		peer_lost(peer, event->status == -ECONNRESET);
 		break;
 	case FABRIC_DONE: /* a donor posts nothing */
 	case FABRIC_READABLE:

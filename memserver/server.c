@@ -64,42 +64,94 @@ static void listen_error(const char *text, int status)
 	else if (status == -EADDRNOTAVAIL)
 		log_error("%s is not an address of this machine: see `ip address`, and give one of those with --listen",
 			  text);
+	else if (status == -ENODEV)
+		log_error(
+		    "cannot listen on %s: this machine has no RDMA device at that address; give --listen tcp://..., "
+		    "or auto://... for both (farpage doctor tells more)",
+		    text);
+	else if (status == -EACCES && strncmp(text, "rdma:", 5) == 0)
+		log_error("no right to use this machine's RDMA devices for %s: allow reading and writing "
+			  "/dev/infiniband/*, or run as root",
+			  text);
 	else if (status == -EACCES)
 		log_error("no right to listen on %s: give a port above 1023 with --listen", text);
 	else
 		log_error("cannot listen on %s: %s; give --listen tcp://ADDRESS:PORT", text, strerror(-status));
 }
 
-static int listen_on(struct donor *donor, const char *text, char *ret_line, size_t size)
-{
-	struct fabric_listener *listener;
-	struct uri uri;
-	int status = fabric_listen(donor->fabric, text, &listener);
+/* The addresses that clients may come to, as they are told to the world. */
+struct listening {
+	char lines[2 * SERVER_LISTEN_MAX][URI_TEXT_MAX];
+	unsigned count;
+};
 
-	if (status >= 0)
-		status = uri_parse(text, WIRE_DEFAULT_PORT, &uri);
-	if (status < 0) {
-		listen_error(text, status);
+/* On one fabric; port 0 takes *port's, which is set to what was taken. */
+static int listen_on(struct donor *donor, const char *scheme, const struct uri *uri, uint16_t *port,
+		     struct listening *listening)
+{
+	char *line = listening->lines[listening->count];
+	struct fabric_listener *listener;
+	struct uri taken = *uri;
+	int status;
+
+	snprintf(taken.scheme, sizeof taken.scheme, "%s", scheme);
+	taken.port = uri->port ? uri->port : *port;
+	uri_format(&taken, line);
+	status = fabric_listen(donor->fabric, line, &listener);
+	if (status < 0)
 		return status;
-	}
-	snprintf(ret_line, size, strchr(uri.host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", uri.scheme, uri.host,
-		 fabric_listener_port(listener));
+	*port = taken.port = fabric_listener_port(listener);
+	uri_format(&taken, line);
+	listening->count++;
 	return 0;
+}
+
+/* auto: over RDMA where there is a device for it, and over TCP, on the same port. */
+static int listen_auto(struct donor *donor, const struct uri *uri, struct listening *listening)
+{
+	uint16_t port = 0;
+	int rdma = listen_on(donor, "rdma", uri, &port, listening), tcp;
+
+	if (rdma < 0)
+		log_info("listening on %s over TCP only: %s", uri->host,
+			 rdma == -ENODEV ? "no RDMA device at that address" : strerror(-rdma));
+	tcp = listen_on(donor, "tcp", uri, &port, listening);
+	/* iWARP has its connections on TCP's ports, so there the port is in use by now. */
+	if (rdma < 0 || tcp != -EADDRINUSE)
+		return tcp;
+	log_info("listening on %s over RDMA only: TCP's port %u is taken (by the RDMA device itself, if it is iWARP)",
+		 uri->host, port);
+	return 0;
+}
+
+static int listen_text(struct donor *donor, const char *text, struct listening *listening)
+{
+	struct uri uri;
+	uint16_t port = 0;
+	int status = uri_parse(text, WIRE_DEFAULT_PORT, &uri);
+
+	if (status == 0 && strcmp(uri.scheme, "auto") == 0)
+		status = listen_auto(donor, &uri, listening);
+	else if (status == 0)
+		status = listen_on(donor, uri.scheme, &uri, &port, listening);
+	if (status < 0)
+		listen_error(text, status);
+	return status;
 }
 
 /* All or none, and only then told to the world. */
 static int listen_all(struct donor *donor, const struct server_config *config)
 {
-	char lines[SERVER_LISTEN_MAX][URI_SCHEME_MAX + URI_HOST_MAX + 16];
+	struct listening listening = {.count = 0};
 
 	for (unsigned i = 0; i < config->listen_count; i++) {
-		int status = listen_on(donor, config->listen[i], lines[i], sizeof lines[i]);
+		int status = listen_text(donor, config->listen[i], &listening);
 
 		if (status < 0)
 			return status;
 	}
-	for (unsigned i = 0; i < config->listen_count; i++)
-		printf("farpage-memserver: listening on %s\n", lines[i]);
+	for (unsigned i = 0; i < listening.count; i++)
+		printf("farpage-memserver: listening on %s\n", listening.lines[i]);
 	fflush(stdout);
 	if (!config->donor.key && config->beyond_loopback)
 		log_warning("no key, and --insecure: anyone who can reach this machine may take what it lends");

@@ -25,8 +25,8 @@ static void defaults_set(struct settings *settings)
 	*settings = (struct settings){
 	    .slab = 64 << 20,
 	    .reserve = UINT64_MAX, /* not given */
-	    .grace_s = 10,
-	    .heartbeat_ms = 2000,
+	    .grace_s = 60,
+	    .heartbeat_ms = 200,
 	    .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
 	    .clients = 256,
 	    .listen = {.items = {DEFAULT_LISTEN}, .count = 1},
@@ -38,7 +38,8 @@ static int options_read(struct settings *s, int argc, char **argv)
 {
 	const struct config_setting table[] = {
 	    {"listen", CONFIG_LIST, &s->listen, 0, 0, "URI",
-	     "address to listen on, may be repeated (default " DEFAULT_LISTEN ")"},
+	     "address to listen on: tcp://, rdma://, or auto:// for both; may be repeated (default " DEFAULT_LISTEN
+	     ")"},
 	    {"donate", CONFIG_SIZE, &s->donate, 0, 0, "SIZE", "memory to lend, at most (required)"},
 	    {"slab", CONFIG_SIZE, &s->slab, 0, 0, "SIZE", "unit it is lent in, a power of two (default 64M)"},
 	    {"reserve", CONFIG_SIZE, &s->reserve, 0, 0, "SIZE",
@@ -49,9 +50,9 @@ static int options_read(struct settings *s, int argc, char **argv)
 	    {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
 	     "listen beyond loopback without a key: anyone there may take memory"},
 	    {"grace", CONFIG_NUMBER, &s->grace_s, 0, 86400, "SECONDS",
-	     "how long leases outlive a client that vanished, at most (default 10)"},
+	     "how long leases outlive a client that vanished, at most (default 60)"},
 	    {"heartbeat", CONFIG_NUMBER, &s->heartbeat_ms, 10, 600000, "MS",
-	     "a client silent for three of these has vanished (default 2000)"},
+	     "a client silent for four of these has vanished (default 200)"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests before sleeping (default 50)"},
 	    {"huge", CONFIG_FLAG, &s->huge, 0, 0, NULL, "take hugetlb pages while there are any"},
@@ -66,7 +67,7 @@ static int options_read(struct settings *s, int argc, char **argv)
 	if (at == -ECANCELED) {
 		printf("farpage-memserver lends memory of this machine to farpage clients on others.\n\n"
 		       "usage: farpage-memserver --donate SIZE [--listen URI]... [--key FILE] [OPTION]...\n"
-		       "       farpage-memserver --donate 8G --listen tcp://10.0.0.7 --key /etc/farpage/key\n\n");
+		       "       farpage-memserver --donate 8G --listen auto://10.0.0.7 --key /etc/farpage/key\n\n");
 		config_help(table);
 		printf("\nSizes are written 64M, 2G. See farpage-memserver(8).\n");
 		return -ECANCELED;
@@ -150,27 +151,6 @@ static int lock_check(const struct settings *s)
 }
 
 /* --- Key and addresses ----------------------------------------------------------------------------------- */
-
-static int key_load(struct settings *s)
-{
-	int status;
-
-	if (!s->key_file)
-		return 0;
-	status = auth_key_load(s->key_file, s->key);
-	if (status >= 0)
-		return 0;
-	if (status == -EPERM)
-		log_error("key %s: others than its owner may read it; run: chmod 600 %s", s->key_file, s->key_file);
-	else if (status == -ENOENT)
-		log_error("key %s: no such file; make one with: farpage key %s", s->key_file, s->key_file);
-	else if (status == -EINVAL)
-		log_error("key %s: not a key (64 hexadecimal digits); make one with: farpage key FILE", s->key_file);
-	else
-		log_error("key %s: %s; give a file that user %u may read", s->key_file, strerror(-status),
-			  (unsigned)geteuid());
-	return -EINVAL;
-}
 
 static bool address_is_loopback(const struct sockaddr *address)
 {
@@ -280,7 +260,8 @@ int settings_read(struct settings *settings, int argc, char **argv)
 		log_error("cannot tell how much memory there is: /proc/meminfo: %s", strerror(-status));
 		return status;
 	}
-	if (settings_check_sizes(settings, &memory) < 0 || lock_check(settings) < 0 || key_load(settings) < 0 ||
+	if (settings_check_sizes(settings, &memory) < 0 || lock_check(settings) < 0 ||
+	    (settings->key_file && auth_key_load_or_tell(settings->key_file, settings->key) < 0) ||
 	    listen_check(settings) < 0)
 		return -EINVAL;
 	server_fill(settings);

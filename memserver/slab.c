@@ -24,11 +24,17 @@
 struct slab_order {
 	enum slab_order_kind kind;
 	uint32_t slab;
+	struct fabric_domain *domain;
+};
+
+struct slab_memory {
+	void *base; /* NULL: there is none */
+	struct fabric_region *region;
 };
 
 struct slab_worker {
 	struct slab_config config;
-	void **memory; /* per slab; the worker's while an order of it is out */
+	struct slab_memory *memory; /* per slab; the worker's while an order of it is out */
 	int eventfd;
 	pthread_t thread;
 	bool started;
@@ -132,10 +138,25 @@ static int memory_get(const struct slab_config *config, void **ret_memory)
 	return 0;
 }
 
-static void memory_put(const struct slab_config *config, void *memory)
+static void memory_put(const struct slab_config *config, struct slab_memory *memory)
 {
-	if (memory && munmap(memory, config->bytes) < 0)
+	fabric_deregister(memory->region);
+	if (memory->base && munmap(memory->base, config->bytes) < 0)
 		log_error("cannot unmap a slab: %s", strerror(errno));
+	*memory = (struct slab_memory){0};
+}
+
+static int slab_make(const struct slab_config *config, struct fabric_domain *domain, struct slab_memory *memory)
+{
+	int status = memory_get(config, &memory->base);
+
+	if (status < 0)
+		return status;
+	status = fabric_register(domain, memory->base, config->bytes, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
+				 &memory->region);
+	if (status < 0)
+		memory_put(config, memory);
+	return status;
 }
 
 static struct slab_answer order_do(struct slab_worker *worker, struct slab_order order)
@@ -143,11 +164,11 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 	struct slab_answer answer = {.kind = order.kind, .slab = order.slab};
 
 	if (order.kind == SLAB_PREPARE) {
-		answer.status = memory_get(&worker->config, &worker->memory[order.slab]);
-		answer.memory = worker->memory[order.slab];
+		answer.status = slab_make(&worker->config, order.domain, &worker->memory[order.slab]);
+		answer.memory = worker->memory[order.slab].base;
+		answer.region = worker->memory[order.slab].region;
 	} else {
-		memory_put(&worker->config, worker->memory[order.slab]);
-		worker->memory[order.slab] = NULL;
+		memory_put(&worker->config, &worker->memory[order.slab]);
 	}
 	return answer;
 }
@@ -227,7 +248,7 @@ void slab_close(struct slab_worker *worker)
 		pthread_join(worker->thread, NULL);
 	}
 	for (uint32_t i = 0; worker->memory && i < worker->config.slabs; i++)
-		memory_put(&worker->config, worker->memory[i]);
+		memory_put(&worker->config, &worker->memory[i]);
 	if (worker->eventfd >= 0)
 		close(worker->eventfd);
 	pthread_cond_destroy(&worker->ordered);
@@ -243,25 +264,24 @@ int slab_fd(const struct slab_worker *worker)
 	return worker->eventfd;
 }
 
-static void order_put(struct slab_worker *worker, enum slab_order_kind kind, uint32_t slab)
+static void order_put(struct slab_worker *worker, struct slab_order order)
 {
-	assert(slab < worker->config.slabs);
+	assert(order.slab < worker->config.slabs);
 	pthread_mutex_lock(&worker->lock);
 	assert(worker->order_count < worker->config.slabs);
-	worker->orders[(worker->order_head + worker->order_count++) % worker->config.slabs] =
-	    (struct slab_order){.kind = kind, .slab = slab};
+	worker->orders[(worker->order_head + worker->order_count++) % worker->config.slabs] = order;
 	pthread_cond_signal(&worker->ordered);
 	pthread_mutex_unlock(&worker->lock);
 }
 
-void slab_prepare(struct slab_worker *worker, uint32_t slab)
+void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain)
 {
-	order_put(worker, SLAB_PREPARE, slab);
+	order_put(worker, (struct slab_order){.kind = SLAB_PREPARE, .slab = slab, .domain = domain});
 }
 
 void slab_clear(struct slab_worker *worker, uint32_t slab)
 {
-	order_put(worker, SLAB_CLEAR, slab);
+	order_put(worker, (struct slab_order){.kind = SLAB_CLEAR, .slab = slab});
 }
 
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer)

@@ -78,10 +78,9 @@ static int report_uffd(int error)
 	return error;
 }
 
-/* Pages that are here already when the pager starts (contents of a handed-in window) belong to the budget. */
-static int adopt_present(struct farpage *farpage)
+/* Calls @take for each page of the window that is present. -errno. */
+static int for_each_present(struct core *core, void (*take)(struct core *core, uint64_t page))
 {
-	struct core *core = &farpage->core;
 	uint64_t entries[512];
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (pagemap < 0)
@@ -94,17 +93,39 @@ static int adopt_present(struct farpage *farpage)
 			close(pagemap);
 			return -EIO;
 		}
-		for (uint64_t i = 0; i < count; i++) {
-			if (!(entries[i] >> 62)) /* bit 63: present, bit 62: swapped (admin-guide/mm/pagemap.rst) */
-				continue;
-			atomic_fetch_add(&core->resident, 1);
-			if (pages_move(&core->pages, page + i, PAGE_UNTOUCHED, PAGE_RESIDENT, 0))
-				residents_push(&core->residents, page + i, false);
-		}
+		for (uint64_t i = 0; i < count; i++)
+			if (entries[i] >> 62) /* bit 63: present, bit 62: swapped (admin-guide/mm/pagemap.rst) */
+				take(core, page + i);
 		page += count;
 	}
 	close(pagemap);
 	return 0;
+}
+
+static void present_count(struct core *core, uint64_t page)
+{
+	(void)page;
+	atomic_fetch_add(&core->resident, 1);
+}
+
+static void present_adopt(struct core *core, uint64_t page)
+{
+	if (pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_RESIDENT, 0))
+		residents_push(&core->residents, page, false);
+}
+
+/*
+ * Pages that are here already when the pager starts (contents of a handed-in window) belong to the budget. They may be
+ * more than that, when threads have filled what they had before; the evictor sees to it then.
+ */
+static int adopt_present(struct farpage *farpage)
+{
+	struct core *core = &farpage->core;
+	int result = for_each_present(core, present_count);
+
+	if (result == 0)
+		result = residents_reserve(&core->residents, (uint32_t)atomic_load(&core->resident));
+	return result ? result : for_each_present(core, present_adopt);
 }
 
 static void set_marks(struct farpage *farpage)
@@ -118,10 +139,35 @@ static void set_marks(struct farpage *farpage)
 	farpage->evictor.batch = (unsigned)batch;
 }
 
-static int open_parts(struct farpage *farpage, const struct farpage_options *options)
+/* The frames that pages come and go through. An RDMA device pins them. */
+static int register_frames(struct core *core)
+{
+	size_t bytes = (size_t)core->victims.count * STORE_PAGE;
+	char size[SIZE_TEXT_MAX];
+	int result = store_register(core->store, core->victims.frames, bytes, &core->buffer);
+
+	if (result == -EPERM)
+		log_error(
+		    "cannot pin %s of buffers for the RDMA device: the limit on locked memory is too low; raise it "
+		    "(ulimit -l, LimitMEMLOCK=), run as root, or use tcp:// donors",
+		    size_format(bytes, size));
+	else if (result)
+		log_error("cannot register %s of buffers: %s", size_format(bytes, size), strerror(-result));
+	return result;
+}
+
+static int report_memory(int result)
+{
+	if (result)
+		log_error("no memory for the pager's own tables: %s", strerror(-result));
+	return result;
+}
+
+static int open_tables(struct farpage *farpage)
 {
 	struct core *core = &farpage->core;
 	int result = kick_open(&core->handler_kick);
+
 	if (result == 0)
 		result = kick_open(&core->evictor_kick);
 	if (result == 0)
@@ -131,10 +177,17 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 	if (result == 0)
 		result = victims_open(&core->victims, &core->pages, victim_count(farpage->local));
 	if (result == 0)
-		result = store_register(core->store, core->victims.frames, (size_t)core->victims.count * STORE_PAGE,
-					&core->buffer);
-	if (result == 0)
 		result = open_landing(farpage);
+	return report_memory(result);
+}
+
+static int open_parts(struct farpage *farpage, const struct farpage_options *options)
+{
+	struct core *core = &farpage->core;
+	int result = open_tables(farpage);
+
+	if (result == 0)
+		result = register_frames(core);
 	if (result)
 		return result;
 	result = report_uffd(uffd_open(core->window->base, core->window->length, farpage->landing,
@@ -255,19 +308,13 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .grace_ms = GRACE_MS,
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
-	if (options->timeout_ms)
-		config.fabric.io_ms = options->timeout_ms;
+	config.timeout_ms = options->timeout_ms;
 	if (options->spin_us)
 		config.fabric.spin_us = options->spin_us;
 	if (options->key_file) {
-		int result = auth_key_load(options->key_file, key);
-		if (result) {
-			log_error("key file %s: %s", options->key_file,
-				  result == -EPERM    ? "others than its owner may read it: chmod 600 it"
-				  : result == -EINVAL ? "not a key: make one with 'farpage key FILE'"
-						      : strerror(-result));
+		int result = auth_key_load_or_tell(options->key_file, key);
+		if (result)
 			return result;
-		}
 		config.key = key;
 	}
 	uint64_t free = 0;

@@ -103,22 +103,35 @@ static void serve_wanted(struct handler *handler)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
+/* If it had gone to sleep over this one, polling longer might have paid. */
+static void answered(struct handler *handler)
+{
+	if (handler->unanswered_since)
+		spin_learn(&handler->spin, clock_now() - handler->unanswered_since);
+	handler->unanswered_since = 0;
+}
+
 /* Polls while reads are in flight; true when all are answered, false when they take longer than spinning pays. */
 static bool spin(struct handler *handler)
 {
-	uint64_t deadline = clock_now() + handler->core->spin_us * 1000ull;
+	uint64_t begin = clock_now(), deadline = begin + handler->spin.ns;
 	for (unsigned polls = 1; handler->in_flight; polls++) {
 		if (fetch_poll(handler)) {
+			answered(handler);
 			if (handler->in_flight == 0)
 				return true;
-			deadline = clock_now() + handler->core->spin_us * 1000ull;
+			begin = clock_now();
+			deadline = begin + handler->spin.ns;
 		} else if (polls % POLLS_A_LOOK == 0) {
 			sched_yield(); /* a donor, or another thread of the program, may need this processor */
 		}
 		if (polls % POLLS_A_LOOK == 0) {
 			read_messages(handler);
-			if (clock_now() > deadline)
+			if (clock_now() > deadline) {
+				if (!handler->unanswered_since)
+					handler->unanswered_since = begin;
 				return false;
+			}
 		}
 	}
 	return true;
@@ -139,8 +152,8 @@ static void sleep_until_needed(struct handler *handler)
 	kick_cancel(&core->handler_kick);
 	/* With nothing in flight it still has something to say when a donor goes. */
 	for (int i = 0; i < count; i++)
-		if (events[i].data.fd == store_queue_fd(handler->queue))
-			fetch_poll(handler);
+		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
+			answered(handler);
 	if (has_children)
 		children_reap(core->children);
 }
@@ -182,6 +195,7 @@ int handler_open(struct handler *handler, struct core *core, unsigned ahead)
 	handler->core = core;
 	handler->drain = read_messages;
 	follow_init(&handler->follow);
+	spin_init(&handler->spin, core->spin_us);
 	handler->epoll = -1;
 	handler->ahead = ahead < HANDLER_RUN_PAGES ? ahead : HANDLER_RUN_PAGES;
 	handler->frame_count = HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES;

@@ -3,8 +3,8 @@
  *
  * Theory of operation. One thread reads the faults of all the program's threads and keeps several in flight: an
  * untouched page is filled with zeroes, a buffered one copied back, a far one read into a frame and copied in when it
- * has arrived and its checksum is right. While reads are in flight it polls, for `spin_us` at most, and then sleeps;
- * with nothing in flight it sleeps at once: the program needs the processor more.
+ * has arrived and its checksum is right. While reads are in flight it polls, for as long as spin.h finds worth it, and
+ * then sleeps; with nothing in flight it sleeps at once: the program needs the processor more.
  *
  * It runs on the processor of the thread that faulted, because waking a thread on another processor costs several
  * times the fault itself, and there the faulting thread only waits. follow.h finds that processor out.
@@ -17,6 +17,7 @@
 #ifndef PAGER_HANDLER_H
 #define PAGER_HANDLER_H
 
+#include "common/spin.h"
 #include "pager/core.h"
 #include "pager/follow.h"
 #include "pager/streams.h"
@@ -67,6 +68,8 @@ struct handler {
 	struct parked parked[HANDLER_PARKED];
 	unsigned parked_count;
 	struct streams far_streams, new_streams;
+	struct spin spin;
+	uint64_t unanswered_since; /* it slept over what is in flight since then; 0: it did not */
 	struct follow follow;
 	int epoll;
 	pthread_t thread;

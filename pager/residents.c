@@ -7,9 +7,9 @@
 #define YOUNG_SHARE 4 /* a quarter of the budget, as 2Q proposes */
 #define SPARE 64      /* entries beyond the budget */
 
-static int queue_open(struct queue *queue, uint32_t budget)
+static int queue_open(struct queue *queue, uint32_t pages)
 {
-	uint32_t capacity = budget + SPARE;
+	uint32_t capacity = pages + SPARE;
 	void *ring =
 	    mmap(NULL, capacity * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED)
@@ -31,6 +31,22 @@ int residents_open(struct residents *residents, struct pages *pages, uint32_t bu
 	pthread_mutex_init(&residents->lock, NULL);
 	int result = queue_open(&residents->young, budget);
 	return result ? result : queue_open(&residents->proven, budget);
+}
+
+int residents_reserve(struct residents *residents, uint32_t count)
+{
+	struct queue larger;
+	int result;
+
+	if (count + SPARE <= residents->young.capacity)
+		return 0;
+	assert(residents->young.count == 0);
+	result = queue_open(&larger, count);
+	if (result)
+		return result;
+	queue_close(&residents->young);
+	residents->young = larger;
+	return 0;
 }
 
 void residents_close(struct residents *residents)

@@ -32,6 +32,8 @@ struct residents {
 
 /* @budget: pages that can be resident at once. */
 int residents_open(struct residents *residents, struct pages *pages, uint32_t budget);
+/* Room for @count pages that are resident from the start, more than the budget. Nothing was pushed yet. */
+int residents_reserve(struct residents *residents, uint32_t count);
 void residents_close(struct residents *residents);
 /* Bytes of memory it takes. */
 uint64_t residents_memory(const struct residents *residents);

@@ -1,7 +1,7 @@
 #include "pager/thread.h"
+#include "common/thread.h"
 
 #include <semaphore.h>
-#include <signal.h>
 
 struct start {
 	int (*prepare)(void *);
@@ -26,24 +26,15 @@ int pager_thread_start(pthread_t *thread, const char *name, int (*prepare)(void 
 		       void *argument)
 {
 	struct start start = {.prepare = prepare, .run = run, .argument = argument};
-	pthread_attr_t attributes;
-	sigset_t all, before;
 	sem_init(&start.prepared, 0, 0);
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, PAGER_STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = pthread_create(thread, &attributes, run_prepared, &start);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
+	int error = thread_start(thread, name, PAGER_STACK_BYTES, run_prepared, &start);
 	if (error == 0) {
-		pthread_setname_np(*thread, name);
 		while (sem_wait(&start.prepared))
 			; /* interrupted by a signal of the program */
-		error = -start.result;
+		error = start.result;
 		if (error)
 			pthread_join(*thread, NULL);
 	}
 	sem_destroy(&start.prepared);
-	return -error;
+	return error;
 }

@@ -6,7 +6,8 @@
     NAME.tap     TAP output of a test that is not meson's
 
 Prints each failed test with its output, then "N passed, N failed, N skipped". Exit status 1 if any failed or none
-ran. A test is one TAP line; a program that crashes, times out or stops short of its plan fails one test more.
+ran. A test is one TAP line; a program that crashes, times out or stops short of its plan fails one test more. What is
+marked TODO is a known fault and expected to fail, as TAP has it: it counts as skipped then.
 """
 import json
 import os
@@ -36,10 +37,11 @@ def read_tap(output):
                 planned = None
                 return passed, failed, skipped, True
         elif test:
-            if test[1]:
-                failed += 1
-            elif test[3] and test[3].upper() == "SKIP":
+            directive = (test[3] or "").upper()
+            if directive == "SKIP" or (test[1] and directive == "TODO"):
                 skipped += 1
+            elif test[1]:
+                failed += 1
             else:
                 passed += 1
         elif line.startswith("Bail out!"):
@@ -48,8 +50,13 @@ def read_tap(output):
 
 
 def show(title, output):
+    lines = output.rstrip().splitlines()
     print(f"\n{RED}FAILED: {title}{PLAIN}")
-    for line in output.rstrip().splitlines()[-200:]:
+    for line in lines:
+        if line.startswith("not ok"):
+            print("  " + line)
+    print("  the end of its output:")
+    for line in lines[-200:]:
         print("  " + line)
 
 

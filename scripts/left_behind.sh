@@ -15,22 +15,41 @@ list_processes() {
 	done
 }
 
+# Virtual machines that tests/vm/rig.py started in this checkout.
+list_guests() {
+	local cmdline pid
+	for cmdline in /proc/[0-9]*/cmdline; do
+		pid=${cmdline#/proc/}
+		pid=${pid%/cmdline}
+		case $(readlink "/proc/$pid/cwd")/ in
+		"$PWD"/*)
+			tr '\0' ' ' <"$cmdline" | grep -q '^qemu-system.* farpage-vm-' && echo "$pid $(tr '\0' ' ' <"$cmdline" | cut -c1-200)"
+			;;
+		esac
+	done
+}
+
 list() {
 	case $1 in
 	swap) tail -n +2 /proc/swaps ;;
 	loop) losetup --all --noheadings --output NAME,BACK-FILE ;;
 	zram) find /sys/block -maxdepth 1 -name 'zram*' ;;
+	ublk) find /dev -maxdepth 1 -name 'ublk[bc][0-9]*' ;;
+	fuse) find /sys/class/bdi -maxdepth 1 -name '0:*' ;; # of file systems without a disk, mounted somewhere or no more
 	mount) cut -d' ' -f1,2 /proc/self/mounts ;;
+	device) find /run/farpage -mindepth 1 -maxdepth 1 ;;
 	cgroup) find /sys/fs/cgroup -maxdepth 4 -type d -name 'farpage*' ;;
 	shm) find /dev/shm -maxdepth 1 -name '*farpage*' ;;
 	temporary) find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'farpage*' ;;
 	process) list_processes ;;
+	guest) list_guests ;;
 	esac 2>/dev/null | sort
 }
 
-declare -A what=([swap]="swap space" [loop]="loop devices" [zram]="zram devices" [mount]="mounts" [cgroup]="control groups"
-	[shm]="shared memory" [temporary]="temporary files" [process]="processes")
-kinds=(swap loop zram mount cgroup shm temporary process)
+declare -A what=([swap]="swap space" [loop]="loop devices" [zram]="zram devices" [ublk]="ublk devices"
+	[fuse]="file systems of FUSE" [mount]="mounts" [device]="folders of devices in /run/farpage" [cgroup]="control groups"
+	[shm]="shared memory" [temporary]="temporary files" [process]="processes" [guest]="virtual machines")
+kinds=(swap loop zram ublk fuse mount device cgroup shm temporary process guest)
 
 if [ "$1" = before ]; then
 	mkdir -p "$2"

@@ -1,17 +1,27 @@
-# Sourced: packages_need VERB installs what the verb uses and this machine lacks. Quick when nothing is missing.
+# Sourced: packages_need VERB... installs what the verbs use and this machine lacks. Quick when nothing is missing.
 # shellcheck shell=bash
 
 packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libinih-dev libxxhash-dev
-	libmimalloc-dev libsystemd-dev libjson-c-dev"
-packages_test="clang libclang-rt-dev llvm python3 sqlite3 procps mount util-linux"
+	libmimalloc-dev libsystemd-dev libjson-c-dev libfuse3-dev libibverbs-dev librdmacm-dev ibverbs-providers"
+packages_test="clang libclang-rt-dev llvm python3 sqlite3 procps mount util-linux fio e2fsprogs"
+packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest
+	util-linux procps make binutils mount fio e2fsprogs"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
-packages_run="python3 sqlite3 procps"
-packages_bench="$packages_run mount util-linux kmod"
+packages_run="python3 sqlite3 procps util-linux"
+packages_bench="$packages_run $packages_vm nvme-cli fio nbdkit nbd-client mount"
 
 packages_of() {
 	echo "$packages_build"
+	local verb
+	for verb; do
+		packages_of_verb "$verb"
+	done
+}
+
+packages_of_verb() {
 	case $1 in
 	test) echo "$packages_test" ;;
+	vm) echo "$packages_vm" ;;
 	lint) echo "$packages_lint" ;;
 	demo) echo "$packages_run" ;;
 	bench) echo "$packages_bench" ;;
@@ -21,7 +31,7 @@ packages_of() {
 packages_need() {
 	local wanted missing
 	command -v dpkg-query >/dev/null || return 0 # not a Debian: meson says what it misses
-	wanted=$(packages_of "$1" | tr -s ' \t' '\n' | sort -u)
+	wanted=$(packages_of "$@" | tr -s ' \t' '\n' | sort -u)
 	# shellcheck disable=SC2086 # a list of words
 	missing=$(comm -23 <(echo "$wanted") \
 		<(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p' | sort -u))

@@ -1,24 +1,31 @@
 #!/bin/bash
-# ./dev test [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
+# ./dev test [--no-vm] [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
 # The last line is "N passed, N failed, N skipped"; the status is that of the failures.
 set -uo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
 
-packages_need test || exit 1
-
 selected=()
 names=()
+machines=wanted # or refused, by --no-vm; or not selected
 for word; do
 	case $word in
-	unit | func | fuzz | preload) selected+=(--suite "$word") ;;
+	unit | func | fuzz | preload | vm) selected+=(--suite "$word") ;;
+	--no-vm) machines=refused ;;
 	-*)
-		echo "./dev test: takes suites and names of tests, not options: $word" >&2
+		echo "./dev test: takes suites, names of tests and --no-vm: not $word" >&2
 		exit 2
 		;;
 	*) names+=("$word") ;;
 	esac
 done
+
+if [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && [[ " ${selected[*]} ${names[*]}" != *" vm"* ]]; then
+	machines=
+fi
+need=(test)
+[ "$machines" != wanted ] || need+=(vm)
+packages_need "${need[@]}" || exit 1
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
@@ -56,8 +63,21 @@ run() {
 	fi
 }
 
+# What the machines boot from is fetched and made here, outside any test's time.
+without=
+case $machines in
+wanted)
+	echo "== virtual machines"
+	tests/vm/image.sh siw 2>"$results/vm.broken" && rm "$results/vm.broken"
+	;;
+refused)
+	echo "1..0 # SKIP suite vm: --no-vm was given" | tee "$results/vm.tap"
+	without="--no-suite vm"
+	;;
+esac
+
 scripts/left_behind.sh before "$results/machine"
-run build gcc "" ""
+run build gcc "" "$without"
 run build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true" \
 	"--no-suite preload --timeout-multiplier 4"
 run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite fuzz --timeout-multiplier 4"

@@ -35,7 +35,7 @@ tree_build() {
 tree_bin() {
 	local dir=$1 file
 	mkdir -p "$dir/bin"
-	for file in "$dir"/cli/farpage "$dir"/memserver/farpage-memserver "$dir"/pager/libfarpage.so* \
+	for file in "$dir"/cli/farpage "$dir"/memserver/farpage-memserver "$dir"/blockdev/farpage-blockdev "$dir"/pager/libfarpage.so* \
 		"$dir"/pager/preload/libfarpage-preload.so; do
 		case $file in *.p) continue ;; esac # meson's folder of objects
 		[ -e "$file" ] || continue

@@ -13,6 +13,10 @@
  * carried out: post such a write when the read has been answered. A read sees every write posted before it.
  *
  * Backends are const tables of operations chosen by the scheme of an address:
+ *     rdma://HOST:PORT   queue pairs of an RDMA device, which does all of the above; the peer's program takes no
+ *                        part, and may not hear of what its device refused. On iWARP a refusal looks like
+ *                        -ECONNRESET, a region to be written to must be readable, too, and of a write past
+ *                        the end what lies inside the range may have been carried out
  *     tcp://HOST:PORT    emulates the above for hosts without an RDMA device; registered ranges are
  *                        checked on the target for every request
  *     fault+SCHEME://    the same as SCHEME, with a schedule of delays, drops, flipped bits and
@@ -51,13 +55,14 @@ struct fabric_faults; /* fabric_faults.h: the schedule of the fault+ schemes */
 
 struct fabric_config {
 	unsigned depth;      /* operations in flight per connection, 1 .. FABRIC_DEPTH_MAX; 0: 256 */
-	unsigned spin_us;    /* how long fabric_wait() polls before it sleeps, µs; 0: it sleeps at once */
+	unsigned spin_us;    /* how long fabric_wait() polls before it sleeps, µs; 0: it sleeps at once. Up to eight
+				times as long where answers come soon after */
 	unsigned connect_ms; /* deadline of each step of setting up a connection, ms; 0: 2000 */
-	unsigned io_ms;      /* an operation older than this ends its connection with -ETIMEDOUT, ms; 0: 5000 */
+	unsigned io_ms;      /* an operation older than this ends its connection with -ETIMEDOUT, ms; 0: 800 */
 	struct fabric_faults *faults; /* only for fault+ schemes; owned by the caller, outlives the fabric */
 };
 
-#define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 5000})
+#define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 800})
 
 /* Opens one thread's fabric. @config is copied; NULL means the defaults. */
 int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
@@ -80,7 +85,7 @@ void fabric_domain_close(struct fabric_domain *domain);
 
 /*
  * Registers [@base, @base + @length) in @domain. The memory stays the caller's and must outlive the region.
- * Errors: -EINVAL (length 0), -ENOMEM, -ENOSPC (too many regions in the domain).
+ * Errors: -EINVAL (length 0), -ENOMEM, -ENOSPC (too many regions in the domain), -EPERM (the limit on locked memory).
  */
 int fabric_register(struct fabric_domain *domain, void *base, size_t length, unsigned access,
 		    struct fabric_region **ret_region);
@@ -92,7 +97,10 @@ struct fabric_remote {
 	uint64_t address;
 	uint32_t rkey;
 };
-/* What the peer at the other end of @conn must use for @region (with verbs the rkey depends on the device). */
+/*
+ * What the peer at the other end of @conn must use for @region (over rdma:// the rkey depends on the device). All zero,
+ * and a line in the log: the device could not register it.
+ */
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn);
 
 /* --- Connections ----------------------------------------------------------------------------------------- */
@@ -100,7 +108,8 @@ struct fabric_remote fabric_export(const struct fabric_region *region, const str
 /*
  * Listens on @uri ("tcp://127.0.0.1:7470"; port 0 takes a free one). Connect requests arrive as
  * FABRIC_CONNECT_REQUEST events with listener = *ret_listener.
- * Errors: -EINVAL (no such scheme or a malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES.
+ * Errors: -EINVAL (no such scheme or a malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENODEV (no RDMA
+ * device at that address).
  */
 int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener);
 /* The port listened on, host byte order. */
@@ -114,7 +123,8 @@ void fabric_listener_close(struct fabric_listener *listener);
  * rejected: then data/size hold the reject's private data), -ETIMEDOUT (connect_ms), -EHOSTUNREACH,
  * -ECONNRESET (it hung up), -EPROTO (the peer speaks something else), -EPROTONOSUPPORT (another version of the
  * fabric's protocol). connect_ms covers all of it. Names are resolved before this returns.
- * Errors at once: -EINVAL (address), -ENOENT (name does not resolve).
+ * Errors at once: -EINVAL (address), -ENOENT (name does not resolve), -ENODEV and -EACCES (no RDMA device, or no right
+ * to it). Over rdma:// the private data arrives filled up with zeroes.
  */
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
 		   size_t private_size, void *user, struct fabric_conn **ret_conn);

@@ -33,7 +33,7 @@ struct farpage_options {
 	const char *const *donors; /* "tcp://host:7470", ... */
 	unsigned donor_count;
 	const char *key_file;    /* pre-shared key, or NULL */
-	unsigned timeout_ms;     /* a page not had after this long is lost; 0: 5000 */
+	unsigned timeout_ms;     /* a donor out of reach for this long is lost, with its pages; 0: 5000 */
 	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */
 	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
 	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the

@@ -15,6 +15,11 @@
  * Leases are asked for and given back on the session connection; the answer carries the request's id. Either side
  * sends PING when it has been silent for a heartbeat; any message counts as a sign of life.
  *
+ * A client whose connections broke comes back with a new session under its old id. WELCOME says which start of the
+ * donor's program this is and how many slabs the id holds. The client then CLAIMs each slab that it knows of, which is
+ * answered like a LEASE (with another device in between, the rkey is another), and says CLAIMED: what it has not
+ * claimed, because a grant or a release was lost on the way, is the donor's again.
+ *
  * All integers are little-endian. A message is a header and a body of a size fixed by its type; wire_decode()
  * checks all of it, and nothing else in farpage looks at raw bytes of a peer.
  */
@@ -25,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 #define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
@@ -84,7 +89,9 @@ enum wire_type {
 	WIRE_STATUS_REPLY,
 	WIRE_PING,
 	WIRE_PONG,
-	WIRE_BYE, /* client -> donor: end of session, all leases with it, now */
+	WIRE_BYE,     /* client -> donor: end of session, all leases with it, now */
+	WIRE_CLAIM,   /* client -> donor: this slab is mine; answered by GRANTED or DENIED */
+	WIRE_CLAIMED, /* client -> donor: these were all; not answered */
 	WIRE_TYPE_COUNT
 };
 const char *wire_type_name(unsigned type);
@@ -107,11 +114,14 @@ struct wire_message {
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint8_t has_key;
-			uint32_t grace_ms; /* wished: lease life after the client vanished */
+			uint32_t grace_ms;  /* wished: lease life after the client fell silent */
+			uint32_t closed_ms; /* and after its end closed the connection: its process may have ended */
 		} proof;
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint32_t grace_ms, heartbeat_ms;
+			uint64_t incarnation; /* random, of this start of the donor's program */
+			uint32_t slabs;       /* that this id holds already */
 			struct wire_capacity capacity;
 		} welcome;
 		struct {
@@ -130,7 +140,7 @@ struct wire_message {
 		} denied;
 		struct {
 			uint64_t slab;
-		} release;
+		} release, claim;
 		struct {
 			uint64_t slab;
 			struct wire_capacity capacity;

@@ -1,8 +1,10 @@
 # donors.sh: donors for a functional test; to be sourced by bash. FARPAGE_MEMSERVER names the program.
 #
-#   donors_start COUNT SIZE [OPTION...]   starts COUNT donors on free loopback ports, each lending SIZE, and waits until
-#                                         all listen; sets DONOR_URIS and DONOR_PIDS (arrays) and DONORS, the options
-#                                         "--donor URI ..." for a client (array)
+#   donors_start COUNT SIZE [OPTION...]   starts COUNT donors on free ports of FARPAGE_TEST_URI (loopback's, if there is
+#                                         none), each lending SIZE, and waits until all listen; sets
+#                                         DONOR_URIS and DONOR_PIDS (arrays) and DONORS, the options "--donor URI ..."
+#                                         for a client (array)
+#   donor_kill INDEX                      kills one and waits; it is no more in DONOR_URIS, DONOR_PIDS and DONORS
 #   donors_stop                           ends them and waits; done at exit by itself, too
 #   donors_directory                      a directory for the test's files, removed at exit: $DONORS_DIRECTORY
 #
@@ -27,7 +29,8 @@ donors_start() {
 	for ((index = 0; index < count; index++)); do
 		out=$DONORS_DIRECTORY/donor.${#DONOR_PIDS[@]}
 		: >"$out.out"
-		"$FARPAGE_MEMSERVER" --listen tcp://127.0.0.1:0 --donate "$size" "$@" >"$out.out" 2>"$out.err" &
+		"$FARPAGE_MEMSERVER" --listen "${FARPAGE_TEST_URI:-tcp://127.0.0.1:0}" ${FARPAGE_TEST_URI:+--insecure} \
+			--donate "$size" "$@" >"$out.out" 2>"$out.err" &
 		pid=$!
 		DONOR_PIDS+=("$pid")
 		until uri=$(sed -n 's/^farpage-memserver: listening on //p' "$out.out") && [ -n "$uri" ]; do
@@ -38,6 +41,17 @@ donors_start() {
 			sleep 0.02
 		done
 		DONOR_URIS+=("$uri")
+		DONORS+=(--donor "$uri")
+	done
+}
+
+donor_kill() {
+	local uri
+	kill -KILL "${DONOR_PIDS[$1]}"
+	wait "${DONOR_PIDS[$1]}" 2>/dev/null
+	unset "DONOR_PIDS[$1]" "DONOR_URIS[$1]"
+	DONORS=()
+	for uri in "${DONOR_URIS[@]}"; do
 		DONORS+=(--donor "$uri")
 	done
 }

@@ -73,17 +73,22 @@ def make_jobs(folder, scale):
     folder = Path(folder)
     text, rows, words = folder / "text", folder / "rows", folder / "words"
     write_text(text, int(220 * scale) << 20)
-    _head(text, rows, int(52 * scale) << 20)
-    _head(text, words, int(52 * scale) << 20)
+    write_head(text, rows, int(52 * scale) << 20)
+    write_head(text, words, int(52 * scale) << 20)
     return [
         Job("sqlite3", ["/usr/bin/sqlite3", ":memory:"], stdin=HERE / "join.sql"),
-        Job("sort", ["/usr/bin/sort", "--parallel=1", f"--buffer-size={int(600 * scale)}M", "--field-separator=\t",
-                     "--key=2", str(text)]),
+        sort_job(text, int(600 * scale) << 20),
         Job("python3", ["/usr/bin/python3", str(HERE / "words.py"), str(words)]),
     ]
 
 
-def _head(source, target, size):
+def sort_job(text, buffer):
+    """Sorts the lines of the file @text by what they say, with @buffer bytes of memory if it needs as much."""
+    return Job("sort", ["/usr/bin/sort", "--parallel=1", f"--buffer-size={buffer >> 10}K", "--field-separator=\t",
+                        "--key=2", str(text)])
+
+
+def write_head(source, target, size):
     with open(source, "rb") as whole, open(target, "wb") as part:
         while size > 0 and (block := whole.read(min(size, 1 << 20))):
             part.write(block)

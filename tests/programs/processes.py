@@ -2,6 +2,7 @@
 
 Each process has a session of its own: Ctrl-C reaches the script alone, which then ends the others in order.
 """
+import contextlib
 import os
 import select
 import shutil
@@ -30,8 +31,7 @@ class Processes:
         self.purpose = purpose
         self.folder = None
         self.key = None # the file, once there are donors
-        self.running = []
-        self.undo = [] # called at the end, last first, when no process is left
+        self.made = [] # processes that run, and what else is to be called at the end: the last first
 
     def __enter__(self):
         signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
@@ -48,16 +48,21 @@ class Processes:
     def __exit__(self, *_):
         for number in INTERRUPTS:
             signal.signal(number, signal.SIG_IGN) # cleaning up is not interrupted
-        for process in reversed(self.running):
-            self.end(process)
-        for undo in reversed(self.undo):
-            undo()
+        for one in reversed(self.made[:]):
+            if isinstance(one, subprocess.Popen):
+                self.end(one)
+            else:
+                one()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self, command, **options):
         process = subprocess.Popen(command, start_new_session=True, **options)
-        self.running.append(process)
+        self.made.append(process)
         return process
+
+    def at_end(self, undo):
+        """@undo() is called at the end, when whatever was started after this is gone, and nothing that was before."""
+        self.made.append(undo)
 
     def end(self, process):
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -68,24 +73,30 @@ class Processes:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 pass
-        self.running.remove(process)
+        self.made.remove(process)
 
-    def start_donors(self, bin_folder, count, donate):
-        """Makes a key and starts donors on free loopback ports; gives their addresses."""
+    def start_donors(self, bin_folder, count, donate, listen="tcp://127.0.0.1:0", slab="64M"):
+        """Makes a key and starts donors, by default on free loopback ports; gives their addresses."""
         self.key = os.path.join(self.folder, "key")
         if subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
             raise SystemExit(1) # it has said why
-        return [self._start_donor(bin_folder / "farpage-memserver", donate) for _ in range(count)]
+        return [self._start_donor(bin_folder / "farpage-memserver", donate, listen, slab) for _ in range(count)]
 
-    def _start_donor(self, program, donate):
+    def _start_donor(self, program, donate, listen, slab):
         with open(os.path.join(self.folder, "donors.log"), "a+", encoding="utf-8") as log:
-            process = self.start([program, "--listen", "tcp://127.0.0.1:0", "--donate", donate, "--key", self.key],
+            process = self.start([program, "--listen", listen, "--donate", donate, "--slab", slab, "--key", self.key],
                                  stdout=subprocess.PIPE, stderr=log, text=True)
             for line in process.stdout:
                 if " listening on " in line:
                     return line.split()[-1]
             log.seek(0)
             raise SystemExit(f"{program} does not start:\n{log.read()}")
+
+    def wait(self, process, tick=None):
+        """For a process that was started, to its end; its status."""
+        _wait(process, time.monotonic(), tick)
+        self.made.remove(process)
+        return process.returncode
 
     def run(self, job, output, prefix=(), tick=None, environment=None):
         """
@@ -101,7 +112,7 @@ class Processes:
             out.close()
             usage = _wait(process, start, tick)
             seconds = time.monotonic() - start
-            self.running.remove(process)
+            self.made.remove(process)
             complaint.seek(0)
             text = complaint.read().decode("utf-8", "replace")
         os.unlink(complaint_path)
@@ -110,6 +121,20 @@ class Processes:
 
 def _interrupted(number, _frame):
     raise SystemExit(128 + number)
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """For what must not be left half done: a signal that comes meanwhile ends the script afterwards."""
+    caught = []
+    before = {number: signal.signal(number, lambda number, _: caught.append(number)) for number in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if caught:
+        raise SystemExit(128 + caught[0])
 
 
 def _kill_session(pid, number):

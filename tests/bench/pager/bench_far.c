@@ -8,6 +8,8 @@
  *   scan      the 256 MiB read from one end to the other
  *
  * Usage: bench_far DONOR-URI... (donors with 256 MiB free together).
+ *        bench_far --faults DONOR-URI...   only the userfaultfd part of the floor and the far fault, as "name value"
+ *                                          lines: resolve_us, fault_us, fault_p99_us
  */
 #include "common/clock.h"
 #include "common/random.h"
@@ -289,6 +291,11 @@ int main(int argc, char **argv)
 	if (argc < 2) {
 		fprintf(stderr, "usage: bench_far DONOR-URI...\n");
 		return 2;
+	}
+	if (strcmp(argv[1], "--faults") == 0) {
+		struct quantiles resolve = bare_fault(), far = far_fault(argv + 2, (unsigned)argc - 2);
+		printf("resolve_us %.1f\nfault_us %.1f\nfault_p99_us %.1f\n", resolve.p50, far.p50, far.p99);
+		return 0;
 	}
 	double fault50[ROUNDS], fault99[ROUNDS], trip50[ROUNDS], far50[ROUNDS], far99[ROUNDS];
 	double reads[ROUNDS], writes[ROUNDS], scans[ROUNDS], read99[ROUNDS], write99[ROUNDS], peak = 0;

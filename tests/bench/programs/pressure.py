@@ -4,15 +4,11 @@ All of it needs root. Each thing made here has close(), which may be called agai
 """
 import os
 import subprocess
-import threading
-import time
 from pathlib import Path
 
+from memory_group import Unavailable, write_setting # tests/programs
+
 FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
-
-
-class Unavailable(Exception):
-    """Why something cannot be had on this machine."""
 
 
 def _command(*words):
@@ -20,63 +16,6 @@ def _command(*words):
     if run.returncode != 0:
         raise Unavailable(f"{words[0]}: {run.stdout.strip()}")
     return run.stdout.strip()
-
-
-def _write(path, text):
-    try:
-        Path(path).write_text(str(text), encoding="ascii")
-    except OSError as error:
-        raise Unavailable(f"{path}: {error.strerror}") from error
-
-
-class MemoryGroup:
-    """
-    A control group (version 1 or 2) that limits resident memory to @limit bytes. While it stands, its memory.stat is
-    read every 10 ms: with version 1, jobs are killed for lack of memory with swap free otherwise.
-    """
-
-    def __init__(self, limit):
-        name = f"farpage-bench-{os.getpid()}"
-        if Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists():
-            self.path = Path("/sys/fs/cgroup/memory", name)
-            limit_file = "memory.limit_in_bytes"
-        elif Path("/sys/fs/cgroup/cgroup.controllers").exists():
-            _write("/sys/fs/cgroup/cgroup.subtree_control", "+memory")
-            self.path = Path("/sys/fs/cgroup", name)
-            limit_file = "memory.max"
-        else:
-            raise Unavailable("no control group for memory under /sys/fs/cgroup")
-        try:
-            self.path.mkdir()
-        except OSError as error:
-            raise Unavailable(f"{self.path}: {error.strerror}") from error
-        self.done = threading.Event()
-        self.reader = threading.Thread(target=self._read_stat)
-        try:
-            _write(self.path / limit_file, limit)
-        except Unavailable:
-            self.path.rmdir()
-            raise
-        self.reader.start()
-
-    def prefix(self):
-        """What to put before a command that is to run inside."""
-        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.path / "cgroup.procs")]
-
-    def _read_stat(self):
-        while not self.done.wait(0.01):
-            (self.path / "memory.stat").read_bytes()
-
-    def close(self):
-        self.done.set()
-        self.reader.join()
-        for _ in range(100): # the last process may still be going
-            try:
-                self.path.rmdir()
-            except FileNotFoundError:
-                return
-            except OSError:
-                time.sleep(0.05)
 
 
 class Zram:
@@ -91,8 +30,8 @@ class Zram:
             raise Unavailable("no zram in this kernel") from error
         self.device = f"/dev/zram{self.number}"
         try:
-            _write(f"/sys/block/zram{self.number}/comp_algorithm", "lz4")
-            _write(f"/sys/block/zram{self.number}/disksize", size)
+            write_setting(f"/sys/block/zram{self.number}/comp_algorithm", "lz4")
+            write_setting(f"/sys/block/zram{self.number}/disksize", size)
             _command("mkswap", self.device)
             _command("swapon", "--priority", FIRST_PRIORITY, self.device)
         except Unavailable:

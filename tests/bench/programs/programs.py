@@ -19,7 +19,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "programs"))
 from jobs import make_jobs                                  # noqa: E402
-from pressure import MemoryGroup, SwapFile, Unavailable, Zram # noqa: E402
+from memory_group import MemoryGroup, Unavailable          # noqa: E402
+from pressure import SwapFile, Zram                         # noqa: E402
 from processes import Processes, Progress, format_size      # noqa: E402
 
 LOCAL_MIN = 8 << 20
@@ -64,9 +65,9 @@ class Bench:
         return outcome, digest
 
     def run_pressed(self, job, step, local, swap):
-        self.processes.undo.append(swap.close)
+        self.processes.at_end(swap.close)
         group = MemoryGroup(local)
-        self.processes.undo.append(group.close)
+        self.processes.at_end(group.close)
         try:
             return self.run(job, step, group.prefix())
         finally:

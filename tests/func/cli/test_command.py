@@ -60,5 +60,5 @@ with tempfile.TemporaryDirectory(prefix="farpage-test-") as folder:
     other.write_text("not a key\n", encoding="ascii")
     os.chmod(other, 0o600)
     refused("a file that is no key is refused", [*donor, other], 1, "not a key file")
-    refused("a key that is not there", [*donor, Path(folder, "none")], 1, "No such file")
+    refused("a key that is not there", [*donor, Path(folder, "none")], 1, "no such file")
 done()

@@ -2,7 +2,6 @@
 """test_donors.py FARPAGE MEMSERVER: farpage donors against real donors, and against what is none."""
 import json
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -10,20 +9,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tap import done, ok, run, shown # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
-donors = []
-
-
-def start_donor(*options):
-    """A donor on a free port of loopback; its address."""
-    process = subprocess.Popen([memserver, "--listen", "tcp://127.0.0.1:0", *options], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    donors.append(process)
-    for line in process.stdout:
-        if " listening on " in line:
-            return line.split()[-1]
-    raise SystemExit("the donor does not start")
 
 
 def ask(*options):
@@ -39,8 +27,8 @@ def test(folder):
     key, other_key = Path(folder, "key"), Path(folder, "other")
     for path in (key, other_key):
         run(farpage, "key", path)
-    big = start_donor("--donate", "256M", "--slab", "16M", "--key", str(key))
-    small = start_donor("--donate", "64M", "--slab", "8M", "--key", str(key))
+    big = start_donor(memserver, "--donate", "256M", "--slab", "16M", "--key", str(key))[1]
+    small = start_donor(memserver, "--donate", "64M", "--slab", "8M", "--key", str(key))[1]
 
     result = ask("--donor", big, "--key", key)
     ok(result.returncode == 0 and result.stderr == "", "a donor answers", shown(result))
@@ -57,6 +45,18 @@ def test(folder):
     ok(result.returncode == 0 and [donor["donor"] for donor in answer] == [big, small], "as JSON", shown(result))
     ok(answer[1] == {"donor": small, "reachable": True, "donated_bytes": 64 << 20, "leased_bytes": 0,
                      "free_bytes": 64 << 20, "clients": 0, "slab_bytes": 8 << 20}, "JSON has bytes", answer)
+
+    # This host has no RDMA device, or the donor does not listen there: then it is TCP.
+    auto = "auto" + big[len("tcp"):] if big.startswith("tcp") else None
+    if auto:
+        result = ask("--donor", auto, "--key", key)
+        ok(result.returncode == 0 and list(rows(result)) == [big], "auto:// says which way it took", shown(result))
+        result = ask("--donor", auto, "--key", key, "--json")
+        answer = json.loads(result.stdout)["donors"][0]
+        ok(answer["donor"] == auto and answer["via"] == big, "in JSON, both", shown(result))
+        result = ask("--donor", auto, "--key", other_key)
+        ok(result.returncode == 1 and "wrong key" in result.stderr and result.stderr.count("\n") == 1,
+           "a refusal is final: there is no other way to try", shown(result))
 
     result = ask("--donor", big)
     ok(result.returncode == 1 and "key" in " ".join(rows(result)[big]), "without its key a donor refuses", shown(result))
@@ -91,8 +91,5 @@ try:
     with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
         test(temporary)
 finally:
-    for donor in donors:
-        donor.terminate()
-        donor.wait()
-        donor.stdout.close()
+    stop_donors()
 done()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tap import done, ok, run, shown # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
 SLAB = 8 << 20
@@ -37,11 +38,8 @@ def test(donor):
     ok(answer["leased_bytes"] == 0 and answer["clients"] == 0, "and then has left nothing", note)
 
 
-server = subprocess.Popen([memserver, "--listen", "tcp://127.0.0.1:0", "--donate", "128M", "--slab", str(SLAB)],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 try:
-    test(server.stdout.readline().split()[-1])
+    test(start_donor(memserver, "--donate", "128M", "--slab", str(SLAB))[1])
 finally:
-    server.terminate()
-    server.wait()
+    stop_donors()
 done()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tap import done, ok # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
 SIZE = 96 << 20
@@ -46,12 +47,9 @@ def test(folder, donor):
     ok(out.split() == [str(SIZE), digest.hexdigest()], "with all of the file", out, err)
 
 
-server = subprocess.Popen([memserver, "--listen", "tcp://127.0.0.1:0", "--donate", "256M"], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 try:
     with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        test(temporary, server.stdout.readline().split()[-1])
+        test(temporary, start_donor(memserver, "--donate", "256M")[1])
 finally:
-    server.terminate()
-    server.wait()
+    stop_donors()
 done()

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define RIG_PATIENCE_NS (60 * UINT64_C(1000000000))
 
@@ -32,21 +34,60 @@ void rig_donors(struct rig *rig, unsigned count, const char *donate)
 	rig->donor_count = count;
 	rig->config = (struct far_config){.donor_count = count, .replicas = 1, .grace_ms = 1000};
 	rig->config.fabric = FABRIC_CONFIG_DEFAULT;
-	rig->config.fabric.io_ms = RIG_TIMEOUT_MS;
+	rig->config.timeout_ms = RIG_TIMEOUT_MS;
+}
+
+void rig_state(struct rig *rig)
+{
+	rig->state_fd = memfd_create("state", MFD_CLOEXEC);
+	if (rig->state_fd < 0)
+		bail_out("no state file");
+	snprintf(rig->state_path, sizeof rig->state_path, "/proc/self/fd/%d", rig->state_fd);
+	rig->config.state_file = rig->state_path;
+	rig->config.grace_ms = 0; /* as long as is usual */
+}
+
+static struct stat state_stat(const struct rig *rig)
+{
+	struct stat status;
+
+	if (fstat(rig->state_fd, &status) < 0)
+		bail_out("the state file is gone");
+	return status;
+}
+
+uint64_t rig_state_length(const struct rig *rig)
+{
+	return (uint64_t)state_stat(rig).st_size;
+}
+
+uint64_t rig_state_bytes(const struct rig *rig)
+{
+	return (uint64_t)state_stat(rig).st_blocks * 512;
+}
+
+int rig_try(struct rig *rig, const char *scheme)
+{
+	const char *uris[RIG_DONORS_MAX];
+	int status;
+
+	for (unsigned i = 0; i < rig->donor_count; i++) {
+		char uri[sizeof rig->uris[i]];
+
+		snprintf(uri, sizeof uri, "%s%s", strncmp(scheme, "fault+", 6) ? "" : "fault+", rig->donors[i].uri);
+		memcpy(rig->uris[i], uri, sizeof uri);
+		uris[i] = rig->uris[i];
+	}
+	rig->config.donors = uris;
+	status = far_open(&rig->config, &rig->store);
+	rig->config.donors = NULL;
+	return status;
 }
 
 void rig_open(struct rig *rig, const char *scheme)
 {
-	const char *uris[RIG_DONORS_MAX];
-
-	for (unsigned i = 0; i < rig->donor_count; i++) {
-		snprintf(rig->uris[i], sizeof rig->uris[i], "%s://127.0.0.1:%u", scheme, rig->donors[i].port);
-		uris[i] = rig->uris[i];
-	}
-	rig->config.donors = uris;
-	if (far_open(&rig->config, &rig->store) < 0)
+	if (rig_try(rig, scheme) < 0)
 		bail_out("far_open fails");
-	rig->config.donors = NULL;
 	if (store_queue_open(rig->store, &rig->queue) < 0)
 		bail_out("store_queue_open fails");
 	rig->bytes =
@@ -56,19 +97,30 @@ void rig_open(struct rig *rig, const char *scheme)
 		bail_out("no buffer");
 }
 
+void rig_shut(struct rig *rig, bool leave)
+{
+	if (!rig->store)
+		return;
+	store_queue_close(rig->queue);
+	store_deregister(rig->store, rig->buffer);
+	if (leave)
+		far_leave(rig->store);
+	else
+		store_close(rig->store);
+	munmap(rig->bytes, RIG_BUFFER_PAGES * STORE_PAGE);
+	rig->store = NULL;
+}
+
 void rig_close(struct rig *rig)
 {
-	if (rig->store) {
-		store_queue_close(rig->queue);
-		store_deregister(rig->store, rig->buffer);
-		store_close(rig->store);
-		munmap(rig->bytes, RIG_BUFFER_PAGES * STORE_PAGE);
-	}
-	rig->store = NULL;
+	rig_shut(rig, false);
 	for (unsigned i = 0; i < rig->donor_count; i++)
 		if (rig->donors[i].pid)
 			daemon_stop(&rig->donors[i], SIGTERM);
 	rig->donor_count = 0;
+	if (rig->config.state_file)
+		close(rig->state_fd);
+	rig->config.state_file = NULL;
 }
 
 int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max)

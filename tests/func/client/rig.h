@@ -21,6 +21,8 @@ struct rig {
 	unsigned donor_count;
 	char uris[RIG_DONORS_MAX][80]; /* as the store is to use them */
 	struct far_config config;      /* may be changed between rig_donors and rig_open */
+	int state_fd;                  /* rig_state()'s */
+	char state_path[32];
 	struct store *store;
 	struct store_queue *queue;
 	uint8_t *bytes; /* RIG_BUFFER_PAGES, registered as `buffer` */
@@ -29,8 +31,17 @@ struct rig {
 
 /* Starts @count donors, each lending @donate ("64M") in slabs of RIG_SLAB. Bails out when one does not start. */
 void rig_donors(struct rig *rig, unsigned count, const char *donate);
+/* Gives the store a state file, between rig_donors and rig_open. */
+void rig_state(struct rig *rig);
+/* Its length, and the bytes it takes. */
+uint64_t rig_state_length(const struct rig *rig);
+uint64_t rig_state_bytes(const struct rig *rig);
+/* Opens the store alone: what far_open says. */
+int rig_try(struct rig *rig, const char *scheme);
 /* Opens store, queue and buffer; bails out when it cannot. @scheme: "tcp" or "fault+tcp". */
 void rig_open(struct rig *rig, const char *scheme);
+/* Closes what is open but the donors; or leaves it to the next rig_open, with the state file. */
+void rig_shut(struct rig *rig, bool leave);
 /* Closes what is open and stops donors that still run. */
 void rig_close(struct rig *rig);
 

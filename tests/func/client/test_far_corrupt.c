@@ -58,7 +58,7 @@ static void test_other_replica(void)
 }
 
 /* Thousands of requests with bad luck: what is answered well is right. */
-static void test_chances(const char *name, struct fabric_faults faults, bool dies)
+static void test_chances(const char *name, struct fabric_faults faults, bool flips)
 {
 	struct random_state random;
 	static uint64_t versions[PAGES];
@@ -91,7 +91,9 @@ static void test_chances(const char *name, struct fabric_faults faults, bool die
 		slowest = time > slowest ? time : slowest;
 	}
 	ok(!wrong, "%s: no read that succeeds is wrong", name);
-	ok(failed > 0 && (dies || failed < 1000), "%s: %u of 3000 fail", name, failed);
+	/* Connections that break, and operations that are never answered, cost time. */
+	ok(flips ? failed > 0 && failed < 1000 : !failed, "%s: %u of 3000 fail", name, failed);
+	ok(flips || faults.seen.dropped || faults.seen.disconnected, "%s: connections broke", name);
 	ok(slowest < 2000000000, "%s: none takes much longer than the timeout: %llu ms", name,
 	   (unsigned long long)slowest / 1000000);
 	rig_close(&rig);
@@ -103,13 +105,13 @@ int main(int argc, char **argv)
 	test_read_flips();
 	test_write_flips();
 	test_other_replica();
-	test_chances("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, false);
-	test_chances("drops", (struct fabric_faults){.seed = 2, .drop_chance = 2000}, true);
-	test_chances("breaks", (struct fabric_faults){.seed = 3, .disconnect_chance = 2000}, true);
+	test_chances("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, true);
+	test_chances("drops", (struct fabric_faults){.seed = 2, .drop_chance = 2000}, false);
+	test_chances("breaks", (struct fabric_faults){.seed = 3, .disconnect_chance = 2000}, false);
 	test_chances(
 	    "late and breaks",
 	    (struct fabric_faults){
 		.seed = 4, .disconnect_at = 1000, .delay_chance = 100000, .delay_min_us = 10, .delay_max_us = 1000},
-	    true);
+	    false);
 	return tap_done();
 }

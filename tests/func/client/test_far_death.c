@@ -43,14 +43,17 @@ static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_er
 {
 	struct random_state random;
 	bool answered[4096] = {false}, once = true;
-	unsigned submitted = 0, done = 0, errors = 0;
+	unsigned submitted = 0, oldest = 0, done = 0, errors = 0;
 	uint64_t killed_at = 0, slowest = 0;
 
 	random_seed(&random, 5);
 	while (done < 4096) {
 		struct store_done dones[DEPTH];
 
-		for (; submitted < 4096 && submitted - done < DEPTH; submitted++) {
+		/* One that waits for the victim keeps its page, and its buffer, until it is answered. */
+		while (oldest < submitted && answered[oldest])
+			oldest++;
+		for (; submitted < 4096 && submitted - done < DEPTH && submitted - oldest < 1024; submitted++) {
 			uint64_t page = submitted % PAGES;
 			struct store_io io = {.op = random_below(&random, 2) ? STORE_READ : STORE_WRITE,
 					      .count = 1,
@@ -160,7 +163,11 @@ int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	test_one_dies(SIGKILL, "killed");
-	test_one_dies(SIGSTOP, "stopped");
+	/* Over RDMA the memory of a stopped process goes on being served: there is no loss to count. */
+	if (getenv("FARPAGE_TEST_URI"))
+		tap_skip("stopped", "the device serves without the process");
+	else
+		test_one_dies(SIGSTOP, "stopped");
 	test_all_die();
 	test_replica();
 	return tap_done();

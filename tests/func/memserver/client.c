@@ -15,7 +15,7 @@ void client_init(struct client *client, const char *uri, const uint8_t *key, con
 {
 	const struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 
-	*client = (struct client){.key = key, .wished_grace_ms = 60000};
+	*client = (struct client){.key = key, .wished_grace_ms = 90000};
 	snprintf(client->uri, sizeof client->uri, "%s", uri);
 	snprintf((char *)client->id, sizeof client->id, "%s", name);
 	client->buffer = mmap(NULL, CLIENT_BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -152,7 +152,7 @@ int client_come(struct client *client)
 	memcpy(auth.donor_nonce, message.challenge.nonce, sizeof auth.donor_nonce);
 	auth_client_mac(client->key, &auth, proof.proof.mac);
 	proof.proof.has_key = client->key != NULL;
-	proof.proof.grace_ms = client->wished_grace_ms;
+	proof.proof.grace_ms = proof.proof.closed_ms = client->wished_grace_ms;
 	message_send(client->session, &proof);
 	status = message_wait(client, client->session, &message);
 	if (status)

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LOOPBACK "tcp://127.0.0.1:"
+
 static const char *program;
 
 void daemon_program(const char *path)
@@ -87,22 +89,31 @@ static bool read_until(struct daemon *daemon, const char *text)
 	}
 }
 
-bool daemon_start(struct daemon *daemon, const char *const *arguments)
+bool daemon_start_at(struct daemon *daemon, const char *uri, const char *const *arguments)
 {
-	const char *all[32] = {"--listen", "tcp://127.0.0.1:0"};
-	unsigned port;
+	const char *all[32] = {"--listen", uri, "--insecure"}, *port;
+	int count = 3;
 
+	if (!strncmp(uri, LOOPBACK, strlen(LOOPBACK)))
+		count--; /* everybody may listen there */
 	for (int i = 0; arguments[i] && i < 28; i++)
-		all[i + 2] = arguments[i];
+		all[count++] = arguments[i];
 	daemon_spawn(daemon, all);
 	if (!read_until(daemon, NULL) ||
-	    sscanf(daemon->output, "farpage-memserver: listening on tcp://127.0.0.1:%u\n", &port) != 1) {
+	    sscanf(daemon->output, "farpage-memserver: listening on %63s", daemon->uri) != 1 ||
+	    !(port = strrchr(daemon->uri, ':'))) {
 		printf("# the daemon did not start: %s%s\n", daemon->output, daemon->log);
 		return false;
 	}
-	daemon->port = (uint16_t)port;
-	snprintf(daemon->uri, sizeof daemon->uri, "tcp://127.0.0.1:%u", port);
+	daemon->port = (uint16_t)strtoul(port + 1, NULL, 10);
 	return true;
+}
+
+bool daemon_start(struct daemon *daemon, const char *const *arguments)
+{
+	const char *uri = getenv("FARPAGE_TEST_URI");
+
+	return daemon_start_at(daemon, uri ? uri : LOOPBACK "0", arguments);
 }
 
 bool daemon_log_wait(struct daemon *daemon, const char *text)

@@ -24,8 +24,11 @@ struct daemon {
 void daemon_program(const char *path);
 /* Starts it with these arguments (NULL at the end) and nothing else; does not wait. */
 void daemon_spawn(struct daemon *daemon, const char *const *arguments);
-/* Starts it on a free loopback port and waits until it listens; false: it ended, see log. */
+/* Starts it on a free port of FARPAGE_TEST_URI (of loopback, if there is none) and waits until it
+ * listens; false: it ended, see log. */
 bool daemon_start(struct daemon *daemon, const char *const *arguments);
+/* The same at this address, given with its port. */
+bool daemon_start_at(struct daemon *daemon, const char *uri, const char *const *arguments);
 /* Waits until its log has @text. */
 bool daemon_log_wait(struct daemon *daemon, const char *text);
 /* Waits for its end; the exit status, or -signal. Everything it wrote is in log and output then. */

@@ -52,6 +52,8 @@ static void test_addresses(void)
 		"no.such.host.invalid", "address of this machine");
 	refused("beyond loopback without a key", ARGS("--donate", "64M", "--listen", "tcp://0.0.0.0:0"),
 		"there is no key", "--insecure");
+	refused("RDMA where there is no device", ARGS("--donate", "64M", "--listen", "rdma://127.0.0.1:7470"),
+		"no RDMA device at that address", "tcp://");
 	refused("an address of another machine",
 		ARGS("--donate", "64M", "--insecure", "--listen", "tcp://192.0.2.1:7470"), "192.0.2.1", "ip address");
 }
@@ -64,7 +66,7 @@ static void test_port_in_use(void)
 	if (!ok(daemon_start(&first, ARGS("--donate", "64M")), "a daemon on a free port"))
 		return;
 	snprintf(uri, sizeof uri, "%s", first.uri);
-	refused("the same port again", ARGS("--donate", "64M", "--listen", uri), "in use", "--listen");
+	refused("the same port again", ARGS("--donate", "64M", "--insecure", "--listen", uri), "in use", "--listen");
 	ok(daemon_stop(&first, SIGTERM) == 0, "the first one goes on until it is stopped");
 }
 

@@ -11,9 +11,14 @@
 
 static void come(struct client *client, const struct daemon *daemon, const char *name)
 {
+	int status;
+
 	client_init(client, daemon->uri, NULL, name);
-	if (client_come(client) || client_attach(client, 0)) {
-		printf("Bail out! %s cannot come\n", name);
+	status = client_come(client);
+	if (!status)
+		status = client_attach(client, 0);
+	if (status) {
+		printf("Bail out! %s cannot come: %d\n", name, status);
 		exit(EXIT_FAILURE);
 	}
 }

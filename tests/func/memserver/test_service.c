@@ -32,6 +32,20 @@ static bool heard(int fd, char *all, size_t size, const char *text)
 	return true;
 }
 
+/* Loopback is no RDMA device's. */
+static void test_auto(void)
+{
+	static struct daemon daemon;
+
+	daemon_spawn(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--listen", "auto://127.0.0.1:0"));
+	ok(daemon_log_wait(&daemon, "over TCP only: no RDMA device at that address"),
+	   "auto:// without a device says that it is TCP only");
+	ok(daemon_log_wait(&daemon, "listening on loopback only"), "and goes on");
+	ok(daemon_stop(&daemon, SIGTERM) == 0 &&
+	       strstr(daemon.output, "listening on tcp://127.0.0.1:") == strstr(daemon.output, "listening on"),
+	   "over TCP");
+}
+
 static void test_notify(void)
 {
 	static struct daemon daemon;
@@ -147,7 +161,9 @@ static void test_idle(void)
 	   woken);
 	client_close(&client);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
-	ok(strstr(daemon.log, "no key: listening on loopback only") != NULL, "without a key it says where it listens");
+	ok(strstr(daemon.log,
+		  getenv("FARPAGE_TEST_URI") ? "no key, and --insecure" : "no key: listening on loopback only"),
+	   "without a key it says where it listens");
 }
 
 static void test_two_addresses(void)
@@ -171,6 +187,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
 	test_notify();
+	test_auto();
 	test_end(SIGTERM);
 	test_end(SIGINT);
 	test_idle();

@@ -1,15 +1,17 @@
 # tap.sh: TAP from bash; to be sourced.
 TAP_COUNT=0
 TAP_FAILED=0
-# ok STATUS NAME: one test; STATUS 0 is good. Lines of detail may follow with `note`.
+# ok STATUS NAME: one test; STATUS 0 is good, and is the function's, for: ok ... || note "details"
 ok() {
 	TAP_COUNT=$((TAP_COUNT + 1))
 	if [ "$1" -eq 0 ]; then
 		echo "ok $TAP_COUNT - $2"
-	else
-		echo "not ok $TAP_COUNT - $2"
-		TAP_FAILED=1
+		return 0
 	fi
+	echo "not ok $TAP_COUNT - $2"
+	# A known fault: TAP's readers expect it to fail.
+	[[ $2 == *" # TODO "* ]] || TAP_FAILED=1
+	return 1
 }
 note() {
 	sed 's/^/# /' <<<"$1"

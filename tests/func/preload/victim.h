@@ -5,7 +5,9 @@
  */
 #ifndef TESTS_FUNC_PRELOAD_VICTIM_H
 #define TESTS_FUNC_PRELOAD_VICTIM_H
+#include "tests/mix.h"
 #include "tests/tap.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -14,14 +16,6 @@
 
 #define PAGE ((size_t)4096)
 #define MB ((size_t)1 << 20)
-
-static inline uint64_t victim_mix(uint64_t x)
-{
-	x ^= x >> 33;
-	x *= UINT64_C(0xff51afd7ed558ccd);
-	x ^= x >> 33;
-	return x * UINT64_C(0xc4ceb9fe1a85ec53);
-}
 
 /* Bytes to use: SIZE_MB, or 64 MiB. */
 static inline size_t victim_size(void)
@@ -35,7 +29,7 @@ static inline void fill(void *memory, size_t length, uint64_t seed)
 {
 	for (size_t at = 0; at < length; at += PAGE) {
 		uint64_t *words = (uint64_t *)((char *)memory + at);
-		words[0] = victim_mix(seed + at);
+		words[0] = mix(seed + at);
 		words[511] = ~words[0];
 	}
 }
@@ -46,7 +40,7 @@ static inline size_t wrong(const void *memory, size_t length, uint64_t seed, siz
 	size_t count = 0;
 	for (size_t at = 0; at < length; at += PAGE) {
 		const uint64_t *words = (const uint64_t *)((const char *)memory + at);
-		count += words[0] != victim_mix(seed + offset + at) || words[511] != ~words[0];
+		count += words[0] != mix(seed + offset + at) || words[511] != ~words[0];
 	}
 	return count;
 }

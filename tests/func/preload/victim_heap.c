@@ -9,7 +9,7 @@ static size_t size;
 
 static uint8_t byte_of(size_t block, size_t at)
 {
-	return (uint8_t)(victim_mix(block) >> (at % 8 * 8)) ^ (uint8_t)(at >> 12);
+	return (uint8_t)(mix(block) >> (at % 8 * 8)) ^ (uint8_t)(at >> 12);
 }
 
 /* A byte every 61, and the last. */
@@ -31,7 +31,7 @@ static bool marked(const uint8_t *bytes, size_t block, size_t length, bool with_
 /* Small, middling and large ones, with `size` bytes in all on average. */
 static size_t random_length(uint64_t *state)
 {
-	uint64_t random = victim_mix(++*state), kind = random % 100, mean = size / BLOCKS;
+	uint64_t random = mix(++*state), kind = random % 100, mean = size / BLOCKS;
 	random >>= 8;
 	if (kind < 60)
 		return 1 + random % 1000;
@@ -47,8 +47,8 @@ static void test_random(void)
 	uint64_t state = 42;
 	size_t bad = 0, unclean = 0;
 	for (unsigned step = 0; step < 6 * BLOCKS; step++) {
-		size_t i = victim_mix(++state) % BLOCKS, length = random_length(&state);
-		unsigned what = victim_mix(++state) % 4;
+		size_t i = mix(++state) % BLOCKS, length = random_length(&state);
+		unsigned what = mix(++state) % 4;
 		if (blocks[i] && !marked(blocks[i], i, lengths[i], true))
 			bad++;
 		if (what == 0) {

@@ -58,7 +58,7 @@ static void *work(void *argument)
 	struct slot slots[SLOTS] = {0};
 	uint64_t state = worker->number;
 	for (unsigned step = 0; step < STEPS; step++) {
-		state = victim_mix(state + 1);
+		state = mix(state + 1);
 		struct slot *slot = &slots[state % SLOTS];
 		if (!slot->memory) {
 			slot_make(slot, state >> 8);

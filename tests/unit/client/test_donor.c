@@ -50,6 +50,8 @@ static void welcome(struct donor *donor, const uint8_t *donor_key, uint64_t now,
 	struct auth_session session = session_of();
 
 	message.welcome.heartbeat_ms = HEARTBEAT_MS;
+	message.welcome.incarnation = 77;
+	message.welcome.slabs = 3;
 	message.welcome.capacity = (struct wire_capacity){.donated = 1 << 20, .leased = 1 << 19, .slab_bytes = 1 << 16};
 	auth_donor_mac(donor_key, &session, message.welcome.mac);
 	receive(donor, &message, now, answer);
@@ -91,6 +93,7 @@ static void test_handshake(const uint8_t *client_key, const char *name)
 	welcome(&donor, client_key, 3 * MS, &answer);
 	auth_session_key(client_key, &session, session_key);
 	ok(answer.news == DONOR_IS_READY && donor.state == DONOR_READY && donor.capacity.donated == 1 << 20 &&
+	       donor.incarnation == 77 && donor.slabs == 3 &&
 	       !memcmp(donor.session_key, session_key, sizeof session_key),
 	   "%s: welcomed, it is ready", name);
 }
@@ -231,10 +234,10 @@ static void test_heartbeats(void)
 	ok(!answer.send, "once");
 	receive(&donor, &pong, beat + 10, &answer);
 	ok(answer.news == DONOR_NOTHING && !answer.send, "its answer needs none");
-	donor_tick(&donor, 4 * beat, &answer);
+	donor_tick(&donor, 5 * beat, &answer);
 	ok(donor.state == DONOR_READY, "a sign of life counts from when it came");
-	donor_tick(&donor, 4 * beat + 10, &answer);
-	ok(lost(&donor, &answer, -ETIMEDOUT), "three heartbeats of silence, and it is lost");
+	donor_tick(&donor, 5 * beat + 10, &answer);
+	ok(lost(&donor, &answer, -ETIMEDOUT), "four heartbeats of silence, and it is lost");
 	make_ready(&donor, 0);
 	receive(&donor, &ping, 10, &answer);
 	ok(answer.send && answer.reply.type == WIRE_PONG && answer.reply.request == 5, "a ping is answered");

@@ -1,8 +1,11 @@
 /* leases: single events, then seeded histories with donors that grant, deny, are slow, and die. */
+#include "client/claims.h"
 #include "client/leases.h"
 #include "tests/tap.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define CHUNKS 40u
 #define CHUNK_PAGES 4u
@@ -97,6 +100,27 @@ static void test_denials(void)
 	}
 	ok(asked == 0x010101, "each donor is asked once, also those thought to be full");
 	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ENOSPC, "then it is denied");
+	world_close(&world);
+}
+
+/* Answers to what nobody asked: told, and nothing changes. */
+static void test_unasked(void)
+{
+	struct chunk_slot slot = {.slab = 9};
+	struct leases_action action;
+	struct world world;
+
+	world_open(&world, 1, 1, 1);
+	leases_donor_heard(&world.leases, 0, SLAB);
+	ok(!leases_granted(&world.leases, 0, 1, &slot, 0) && !leases_denied(&world.leases, 0, 1, 0) &&
+	       !leases_released(&world.leases, 0) && !world.leases.donors[0].held && !next(&world, &action),
+	   "a donor that answers what nobody asked is noticed");
+	want(&world, 3, 0);
+	next(&world, &action);
+	ok(!leases_released(&world.leases, 0) && leases_granted(&world.leases, 0, action.request, &slot, 1),
+	   "also when something else was asked");
+	ok(!leases_denied(&world.leases, 0, action.request, 2) && world.leases.donors[0].held == 1,
+	   "and when it was answered before");
 	world_close(&world);
 }
 
@@ -208,12 +232,13 @@ static void test_ahead(void)
 #define DONORS 4u
 #define STEPS 3000u
 #define MAIL 256u
+#define SLABS_EVER (1u << 16)
 
 /* A donor as the planner sees it: messages in order, so many slabs. */
 struct model_donor {
-	bool dead;
+	bool dead, away;
 	unsigned slabs, free;
-	bool out[1 << 16]; /* slabs lent, by name */
+	bool out[SLABS_EVER]; /* slabs lent, by name */
 	uint64_t next_slab;
 	struct leases_action mail[MAIL];
 	unsigned head, tail;
@@ -237,7 +262,7 @@ static void model_collect(struct model *model)
 	while (next(&model->world, &action)) {
 		struct model_donor *donor = &model->donors[action.donor];
 
-		model->wrong += donor->dead;
+		model->wrong += donor->dead || donor->away;
 		model->wrong += donor->tail - donor->head >= MAIL;
 		donor->mail[donor->tail++ % MAIL] = action;
 	}
@@ -249,7 +274,7 @@ static void model_answer(struct model *model, unsigned index)
 	struct leases *leases = &model->world.leases;
 	struct leases_action action;
 
-	if (donor->dead || donor->head == donor->tail)
+	if (donor->dead || donor->away || donor->head == donor->tail)
 		return;
 	action = donor->mail[donor->head++ % MAIL];
 	if (action.kind == LEASES_RELEASE) {
@@ -310,6 +335,56 @@ static void model_queue(struct model *model)
 	}
 }
 
+/* The donor's connections break: some of what was under way has reached it, and no answer comes back. */
+static void model_leave(struct model *model, unsigned index)
+{
+	struct model_donor *donor = &model->donors[index];
+
+	model_collect(model);
+	if (donor->dead || donor->away)
+		return;
+	while (donor->head != donor->tail && random_below(&model->random, 4)) {
+		struct leases_action action = donor->mail[donor->head++ % MAIL];
+
+		if (action.kind == LEASES_RELEASE) {
+			donor->out[action.slab] = false;
+			donor->free++;
+		} else if (donor->free) {
+			donor->out[donor->next_slab++] = true;
+			donor->free--;
+		}
+	}
+	donor->head = donor->tail;
+	donor->away = true;
+	leases_donor_away(&model->world.leases, index, model->now);
+}
+
+/* It is back, and takes back what is not claimed. */
+static void model_return(struct model *model, unsigned index)
+{
+	struct model_donor *donor = &model->donors[index];
+	bool claimed[SLABS_EVER] = {false};
+	struct claims claims;
+	uint32_t request;
+	uint64_t slab;
+
+	if (donor->dead || !donor->away)
+		return;
+	claims_begin(&claims, &model->world.table, index);
+	while (claims_next(&claims, &request, &slab)) {
+		model->wrong += !donor->out[slab] || claimed[slab];
+		claimed[slab] = true;
+		model->wrong += claims_confirmed(&claims, request, slab, slab << 20, index) != 0;
+	}
+	model->wrong += !claims_over(&claims);
+	for (uint64_t i = 0; i < donor->next_slab; i++) {
+		donor->free += donor->out[i] && !claimed[i];
+		donor->out[i] &= claimed[i];
+	}
+	donor->away = false;
+	leases_donor_back(&model->world.leases, index, claims.held, donor->free * (uint64_t)SLAB, model->now);
+}
+
 static void model_kill(struct model *model, unsigned index)
 {
 	model_collect(model); /* what was meant for it goes down with it */
@@ -339,6 +414,10 @@ static void model_step(struct model *model)
 		model_answer(model, (unsigned)random_below(&model->random, DONORS));
 		break;
 	}
+	if (random_below(&model->random, 500) == 0)
+		model_leave(model, (unsigned)random_below(&model->random, DONORS));
+	if (random_below(&model->random, 200) == 0)
+		model_return(model, (unsigned)random_below(&model->random, DONORS));
 	if (random_below(&model->random, 3000) == 0)
 		model_kill(model, (unsigned)random_below(&model->random, DONORS));
 	model_collect(model);
@@ -347,6 +426,8 @@ static void model_step(struct model *model)
 /* Nobody wants anything any more: everything is answered, then given back. */
 static void model_wind_down(struct model *model)
 {
+	for (unsigned i = 0; i < DONORS; i++)
+		model_return(model, i);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		uint32_t epoch;
 
@@ -404,14 +485,46 @@ static bool history(uint64_t seed, unsigned replicas)
 	return good && !model.wrong;
 }
 
+/* What is kept of a chunk's pages finds no place: nobody is asked for a slab. */
+static void test_no_place(void)
+{
+	static const uint8_t secret[INTEGRITY_SECRET_SIZE];
+	uint64_t generations = (uint64_t)getpagesize(), sums = generations * 4; /* beyond the file's end */
+	int file = memfd_create("leases", MFD_CLOEXEC);
+	struct leases_action action;
+	struct world world;
+	uint8_t *base;
+
+	world_open(&world, 1, 1, 1);
+	integrity_close(&world.integrity);
+	base = mmap(NULL, generations + sums, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (ftruncate(file, (off_t)generations) < 0)
+		abort();
+	integrity_place(&world.integrity, CHUNKS * CHUNK_PAGES, (_Atomic uint16_t *)base,
+			(_Atomic uint64_t *)(base + generations), secret);
+	leases_donor_heard(&world.leases, 0, 10 * SLAB);
+	want(&world, 3, 0);
+	ok(!next(&world, &action) && chunk_state(&world.table, 3) == CHUNK_NONE &&
+	       world.table.chunks[3].denial == -ENOMEM,
+	   "a chunk whose pages nothing can be kept of is denied");
+	if (ftruncate(file, (off_t)(generations + sums)) < 0)
+		abort();
+	ok(want(&world, 3, 1) && next(&world, &action) && action.kind == LEASES_ASK, "until there is room");
+	world_close(&world);
+	munmap(base, generations + sums);
+	close(file);
+}
+
 int main(void)
 {
 	test_grant();
 	test_denials();
+	test_unasked();
 	test_timeout();
 	test_idle_taken();
 	test_lost();
 	test_ahead();
+	test_no_place();
 	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
 		unsigned bad = 0;
 

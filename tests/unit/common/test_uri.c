@@ -72,6 +72,20 @@ static void test_refuse(void)
 	}
 }
 
+static void test_format(void)
+{
+	static const char *const texts[] = {"tcp://10.0.0.7:7470", "rdma://[fe80::1%eth0]:0", "auto://donor:65535"};
+
+	for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+		char text[URI_TEXT_MAX];
+		struct uri uri;
+
+		ok(uri_parse(texts[i], 1, &uri) == 0, "'%s' is parsed", texts[i]);
+		uri_format(&uri, text);
+		ok(strcmp(text, texts[i]) == 0, "and written the same: '%s'", text);
+	}
+}
+
 static void test_long_host(void)
 {
 	char text[URI_HOST_MAX + 16] = "tcp://";
@@ -87,5 +101,6 @@ int main(void)
 	test_parse();
 	test_refuse();
 	test_long_host();
+	test_format();
 	return tap_done();
 }

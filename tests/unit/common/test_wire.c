@@ -45,11 +45,14 @@ static struct wire_message random_message(unsigned type)
 		random_bytes(message.proof.mac, WIRE_MAC_SIZE);
 		message.proof.has_key = random_next(&randomness) & 1;
 		message.proof.grace_ms = (uint32_t)random_next(&randomness);
+		message.proof.closed_ms = (uint32_t)random_next(&randomness);
 		break;
 	case WIRE_WELCOME:
 		random_bytes(message.welcome.mac, WIRE_MAC_SIZE);
 		message.welcome.grace_ms = (uint32_t)random_next(&randomness);
 		message.welcome.heartbeat_ms = (uint32_t)random_next(&randomness);
+		message.welcome.incarnation = random_next(&randomness);
+		message.welcome.slabs = (uint32_t)random_next(&randomness);
 		message.welcome.capacity = random_capacity();
 		break;
 	case WIRE_REFUSED:
@@ -68,6 +71,9 @@ static struct wire_message random_message(unsigned type)
 		break;
 	case WIRE_RELEASE:
 		message.release.slab = random_next(&randomness);
+		break;
+	case WIRE_CLAIM:
+		message.claim.slab = random_next(&randomness);
 		break;
 	case WIRE_RELEASED:
 		message.released.slab = random_next(&randomness);
@@ -156,9 +162,9 @@ static void test_flipped_bits(void)
 static const struct {
 	uint8_t type, first, count;
 } reserved[] = {
-    {WIRE_CHALLENGE, 8 + 17, 7}, {WIRE_PROOF, 8 + 33, 3},        {WIRE_WELCOME, 8 + 68, 4}, {WIRE_REFUSED, 8 + 2, 6},
-    {WIRE_GRANTED, 8 + 28, 4},   {WIRE_GRANTED, 8 + 60, 4},      {WIRE_DENIED, 8 + 2, 6},   {WIRE_DENIED, 8 + 36, 4},
-    {WIRE_RELEASED, 8 + 36, 4},  {WIRE_STATUS_REPLY, 8 + 28, 4},
+    {WIRE_CHALLENGE, 8 + 17, 7}, {WIRE_PROOF, 8 + 33, 3},    {WIRE_WELCOME, 8 + 52, 4},      {WIRE_WELCOME, 8 + 84, 4},
+    {WIRE_REFUSED, 8 + 2, 6},    {WIRE_GRANTED, 8 + 28, 4},  {WIRE_GRANTED, 8 + 60, 4},      {WIRE_DENIED, 8 + 2, 6},
+    {WIRE_DENIED, 8 + 36, 4},    {WIRE_RELEASED, 8 + 36, 4}, {WIRE_STATUS_REPLY, 8 + 28, 4},
 };
 
 static void test_reserved(void)

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -100,6 +101,8 @@ __attribute__((unused)) static void side_poll(struct side *side)
 	for (int i = 0; i < count; i++)
 		side_note(side, &events[i]);
 	free(events);
+	if (count == 0)
+		sched_yield(); /* soft-RoCE's own threads may be waiting for this CPU */
 }
 
 /* How many events of this kind came. */
@@ -151,25 +154,44 @@ __attribute__((unused)) static void pump_for(struct pair *pair, unsigned ms)
 	}
 }
 
-/* Both sides open, the donor listening at @host. */
-__attribute__((unused)) static void pair_open_at(struct pair *pair, const struct fabric_config *config,
-						 const char *scheme, const char *host)
+/* Both sides open, the donor listening at @host over the fabric @scheme, the client's @prefix (fault+) before it. */
+__attribute__((unused)) static void pair_open_over(struct pair *pair, const struct fabric_config *config,
+						   const char *prefix, const char *scheme, const char *host)
 {
 	char listen[64];
 
-	log_setup("test", LOG_LEVEL_ERROR);
+	log_setup("test", getenv("TAP_LOG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
 	*pair = (struct pair){0};
 	side_open(&pair->client, config, FABRIC_LOCAL);
 	side_open(&pair->donor, config, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE);
-	snprintf(listen, sizeof listen, "tcp://%s:0", host);
+	snprintf(listen, sizeof listen, "%s://%s:0", scheme, host);
 	if (fabric_listen(pair->donor.fabric, listen, &pair->donor.listener) < 0)
 		abort();
-	snprintf(pair->uri, sizeof pair->uri, "%s://%s:%u", scheme, host, fabric_listener_port(pair->donor.listener));
+	snprintf(pair->uri, sizeof pair->uri, "%s%s://%s:%u", prefix, scheme, host,
+		 fabric_listener_port(pair->donor.listener));
+}
+
+/* FARPAGE_TEST_FABRIC="rdma 10.77.0.1" has the tests that take any fabric run over that one; otherwise tcp. */
+__attribute__((unused)) static void pair_open_prefix(struct pair *pair, const struct fabric_config *config,
+						     const char *prefix)
+{
+	const char *fabric = getenv("FARPAGE_TEST_FABRIC");
+	char scheme[8] = "tcp", host[48] = "127.0.0.1";
+
+	if (fabric && sscanf(fabric, "%7s %47s", scheme, host) != 2)
+		abort();
+	pair_open_over(pair, config, prefix, scheme, host);
+}
+
+/* Whether the donor's program serves: then tests can hold it back, or play it over a plain socket. */
+__attribute__((unused)) static bool pair_is_tcp(void)
+{
+	return !getenv("FARPAGE_TEST_FABRIC");
 }
 
 __attribute__((unused)) static void pair_open(struct pair *pair, const struct fabric_config *config)
 {
-	pair_open_at(pair, config, "tcp", "127.0.0.1");
+	pair_open_prefix(pair, config, "");
 }
 
 /* Connects; both sides are established when it returns true. */

@@ -14,7 +14,10 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	ok(fabric_post(pair->client.conn, ops, 3) == 3 &&
 	       pump_until(pair, side_ended(&pair->client) && side_ended(&pair->donor)),
 	   "%s: the connection ends on both sides", name);
-	ok(side_ended(&pair->client) == -EACCES && side_ended(&pair->donor) == -EPROTO, "%s: each knows why", name);
+	/* Not every device tells the side that refused. */
+	ok(side_ended(&pair->client) == -EACCES &&
+	       (side_ended(&pair->donor) == -EPROTO || (!pair_is_tcp() && side_ended(&pair->donor) == -ECONNRESET)),
+	   "%s: each knows why", name);
 	ok(side_count(&pair->client, FABRIC_DONE) == 3, "%s: everything in flight is answered once", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 0);
 	ok(seen && seen->cookie == 1 && seen->status == 0, "%s: what was asked before is granted", name);
@@ -211,7 +214,8 @@ int main(void)
 	    {"rkey of another domain", spoil_domain},
 	};
 
-	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	if (!getenv("TAP_LOG"))
+		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
 		test_one(cases[i].name, cases[i].spoil);
 	test_nothing_written();

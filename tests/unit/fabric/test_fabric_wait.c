@@ -91,17 +91,18 @@ static void test_arm(void)
 	while (arm_and_sleep(&pair.donor, 20))
 		; /* serves */
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "a donor that sleeps so serves");
-	fabric_post(pair.client.conn, &op, 1);
-	while (!side_ended(&pair.client) && arm_and_sleep(&pair.client, 5000))
-		;
-	ok(side_ended(&pair.client) == -ETIMEDOUT, "and it becomes readable at a deadline");
+	if (pair_is_tcp()) { /* no program of a donor is needed where a device serves */
+		fabric_post(pair.client.conn, &op, 1);
+		while (!side_ended(&pair.client) && arm_and_sleep(&pair.client, 5000))
+			;
+		ok(side_ended(&pair.client) == -ETIMEDOUT, "and it becomes readable at a deadline");
+	}
 	pair_close(&pair);
 }
 
 struct donor_thread {
 	struct side *side;
 	atomic_bool stop;
-	_Atomic uint64_t cpu_ns;
 };
 
 static void *donor_run(void *argument)
@@ -114,9 +115,19 @@ static void *donor_run(void *argument)
 
 		for (int i = 0; i < count; i++)
 			side_note(donor->side, &events[i]);
-		atomic_store(&donor->cpu_ns, thread_cpu_ns());
 	}
 	return NULL;
+}
+
+/* What another thread has used; while it serves it need not come back from fabric_wait(). */
+static uint64_t other_cpu_ns(pthread_t thread)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (pthread_getcpuclockid(thread, &clock) || clock_gettime(clock, &used))
+		abort();
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
 static bool client_wait(struct side *client, enum fabric_event_kind kind, unsigned count)
@@ -141,7 +152,7 @@ static void test_idle(unsigned spin_us)
 	struct fabric_event event;
 	struct pair pair;
 	pthread_t thread;
-	uint64_t client_before, donor_before;
+	uint64_t client_before, donor_before, donor_used;
 	bool good = true;
 
 	config.spin_us = spin_us;
@@ -162,13 +173,13 @@ static void test_idle(unsigned spin_us)
 		    good && fabric_post(pair.client.conn, &op, 1) == 1 && client_wait(&pair.client, FABRIC_DONE, i + 1);
 	}
 	ok(good, "spin %u us: 1000 operations, one after the other", spin_us);
-	donor_before = atomic_load(&donor.cpu_ns);
+	donor_before = other_cpu_ns(thread);
 	client_before = thread_cpu_ns();
 	fabric_wait(pair.client.fabric, &event, 1, 500);
 	ok(thread_cpu_ns() - client_before < 25000000, "spin %u us: an idle client uses no CPU (%.1f ms of 500)",
 	   spin_us, (double)(thread_cpu_ns() - client_before) / 1e6);
-	ok(atomic_load(&donor.cpu_ns) - donor_before < 25000000, "spin %u us: nor does an idle donor (%.1f ms)",
-	   spin_us, (double)(atomic_load(&donor.cpu_ns) - donor_before) / 1e6);
+	donor_used = other_cpu_ns(thread) - donor_before;
+	ok(donor_used < 25000000, "spin %u us: nor does an idle donor (%.1f ms)", spin_us, (double)donor_used / 1e6);
 	atomic_store(&donor.stop, true);
 	pthread_join(thread, NULL);
 	pair_close(&pair);
@@ -199,6 +210,7 @@ static void test_register_elsewhere(void)
 	struct fabric_op op;
 	pthread_t threads[2];
 	unsigned granted = 0, refused = 0;
+	int last = 0;
 
 	pair_open(&pair, NULL);
 	donor.side = &pair.donor;
@@ -217,10 +229,12 @@ static void test_register_elsewhere(void)
 		client_wait(&pair.client, FABRIC_DONE, 1);
 		granted += side_seen(&pair.client, FABRIC_DONE, 0)->status == 0;
 		refused += side_seen(&pair.client, FABRIC_DONE, 0)->status == -EACCES;
+		last = side_seen(&pair.client, FABRIC_DONE, 0)->status;
 		fabric_disconnect(pair.client.conn);
 	}
-	ok(granted == 100 && refused == 100, "regions come and go in another thread: %u granted, %u refused", granted,
-	   refused);
+	ok(granted == 100 && refused == 100,
+	   "regions come and go in another thread: %u granted, %u refused, the last: %s", granted, refused,
+	   strerror(-last));
 	atomic_store(&donor.stop, true);
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
@@ -234,7 +248,8 @@ int main(void)
 	test_arm();
 	test_idle(50);
 	test_idle(0);
-	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	if (!getenv("TAP_LOG"))
+		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	test_register_elsewhere();
 	return tap_done();
 }

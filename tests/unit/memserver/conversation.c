@@ -60,6 +60,7 @@ static struct world {
 	struct client clients[CLIENTS];
 	unsigned domains, regions;
 	char memory[SLABS][SLAB_BYTES];
+	struct fabric_domain *orders[SLABS];
 	bool had[SLABS], preparing[SLABS], clearing[SLABS];
 	struct fabric_region *over[SLABS]; /* the region registered over a slab's memory */
 	struct slab_answer answers[SLABS];
@@ -132,7 +133,7 @@ int fabric_register(struct fabric_domain *domain, void *base, size_t length, uns
 	if (fails())
 		return -ENOSPC;
 	expect(length == SLAB_BYTES && access == (FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE), "registered otherwise");
-	expect(w.had[slab_at(base)] && !w.over[slab_at(base)], "memory registered that is not there, or twice");
+	expect(!w.over[slab_at(base)], "memory registered twice");
 	*ret_region = calloc(1, sizeof **ret_region);
 	(*ret_region)->domain = domain;
 	(*ret_region)->base = base;
@@ -146,6 +147,10 @@ void fabric_deregister(struct fabric_region *region)
 {
 	if (!region)
 		return;
+	if (!w.over[slab_at(region->base)]) {
+		expect(false, "deregistered twice");
+		return;
+	}
 	w.over[slab_at(region->base)] = NULL;
 	region->domain->regions--;
 	w.regions--;
@@ -251,14 +256,17 @@ int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 
 void slab_close(struct slab_worker *worker)
 {
-	expect(!w.regions, "the worker closed while memory is registered");
+	for (uint32_t i = 0; i < SLABS; i++)
+		fabric_deregister(w.over[i]);
 	free(worker);
 }
 
-void slab_prepare(struct slab_worker *worker, uint32_t slab)
+void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain)
 {
 	(void)worker;
 	expect(!w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "memory ordered for a slab that has some");
+	expect(domain, "memory ordered for nobody");
+	w.orders[slab] = domain;
 	w.preparing[slab] = true;
 }
 
@@ -266,7 +274,6 @@ void slab_clear(struct slab_worker *worker, uint32_t slab)
 {
 	(void)worker;
 	expect(w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "a slab cleared that has no memory");
-	expect(!w.over[slab], "a slab cleared while it is registered");
 	w.clearing[slab] = true;
 }
 
@@ -285,12 +292,16 @@ static void worker_step(struct donor *donor, uint32_t slab, bool memory)
 
 	if (!w.preparing[slab] && !w.clearing[slab])
 		return;
-	if (w.clearing[slab])
+	if (w.clearing[slab]) {
+		fabric_deregister(w.over[slab]);
 		w.had[slab] = w.clearing[slab] = false;
-	else if (memory)
-		answer.memory = w.memory[slab];
-	else
+	} else if (memory) {
+		answer.status = fabric_register(w.orders[slab], w.memory[slab], SLAB_BYTES,
+						FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &answer.region);
+		answer.memory = answer.status ? NULL : w.memory[slab];
+	} else {
 		answer.status = -ENOMEM;
+	}
 	if (answer.memory)
 		w.had[slab] = true;
 	w.preparing[slab] = false;
@@ -369,6 +380,7 @@ static void proof_make(const struct fabric_conn *conn, struct wire_message *mess
 
 	message->type = WIRE_PROOF;
 	message->proof.grace_ms = 3000;
+	message->proof.closed_ms = 1000;
 	if (!conn->said || conn->last.type != WIRE_CHALLENGE)
 		return;
 	memset(&client->auth, 0, sizeof client->auth);
@@ -383,8 +395,8 @@ static void proof_make(const struct fabric_conn *conn, struct wire_message *mess
 static enum wire_type civil(const struct fabric_conn *conn, uint8_t dice)
 {
 	static const enum wire_type types[16] = {
-	    WIRE_LEASE,   WIRE_LEASE,   WIRE_LEASE,  WIRE_LEASE,  WIRE_LEASE, WIRE_LEASE, WIRE_LEASE, WIRE_RELEASE,
-	    WIRE_RELEASE, WIRE_RELEASE, WIRE_STATUS, WIRE_STATUS, WIRE_PING,  WIRE_PING,  WIRE_PONG,  WIRE_BYE};
+	    WIRE_LEASE,   WIRE_LEASE,   WIRE_LEASE,  WIRE_LEASE, WIRE_LEASE,   WIRE_LEASE, WIRE_LEASE, WIRE_RELEASE,
+	    WIRE_RELEASE, WIRE_RELEASE, WIRE_STATUS, WIRE_CLAIM, WIRE_CLAIMED, WIRE_PING,  WIRE_PONG,  WIRE_BYE};
 
 	if (!conn->is_session)
 		return WIRE_TYPE_COUNT;
@@ -413,7 +425,7 @@ static void client_say(struct donor *donor, struct reader *reader)
 		return;
 	if (message.type == WIRE_PROOF)
 		proof_make(conn, &message);
-	if (message.type == WIRE_RELEASE)
+	if (message.type == WIRE_RELEASE || message.type == WIRE_CLAIM)
 		message.release.slab =
 		    name_pick(&w.clients[dice >= 224 ? take(reader) % CLIENTS : conn->client], reader);
 	size = wire_encode(&message, bytes);

@@ -160,22 +160,6 @@ static void test_no_memory(void)
 	lease_close(book);
 }
 
-static void test_unusable_memory(void)
-{
-	struct lease_book *book = book_open();
-	uint32_t a = come(book, 0, 'a');
-	struct lease_action action;
-
-	lease_request(book, a, 1);
-	next_is(book, LEASE_PREPARE, &action);
-	lease_prepared(book, action.slab, LEASE_UNUSABLE);
-	ok(next_is(book, LEASE_DENY, &action) && action.request == 1, "memory that cannot be registered: denied");
-	ok(next_is(book, LEASE_CLEAR, &action) && leased(book) == 1, "and cleared before it counts as free");
-	lease_cleared(book, action.slab);
-	ok(quiet(book) && leased(book) == 0, "then it is free, and nobody is told");
-	lease_close(book);
-}
-
 static void test_full(void)
 {
 	struct lease_book *book = book_open();
@@ -354,6 +338,44 @@ static void test_return_before_the_end_is_noticed(void)
 	lease_close(book);
 }
 
+/* What a client that came back does not know of, it will never give back. */
+static void test_claims(void)
+{
+	struct lease_book *book = book_open();
+	uint32_t a = come(book, 0, 'a');
+	struct lease_action one = lease(book, a, 1), two = lease(book, a, 2), action;
+
+	lease_claimed(book, a);
+	ok(quiet(book), "what was granted in this session needs no claim");
+	lease_session_vanished(book, 0, a);
+	come(book, SECOND, 'a');
+	next_is(book, LEASE_FENCE, &action);
+	ok(quiet(book) && book->sessions[a].slabs == 2, "a client comes back to two slabs");
+	lease_claim(book, a, 7, two.name);
+	ok(next_is(book, LEASE_CONFIRM, &action) && action.session == a && action.slab == two.slab &&
+	       action.name == two.name && action.request == 7 && quiet(book),
+	   "one it claims: confirmed");
+	lease_claim(book, a, 8, one.name ^ UINT64_C(1) << 32);
+	ok(next_is(book, LEASE_DENY, &action) && action.request == 8 && quiet(book), "not under a name of before");
+	lease_claim(book, a, 8, UINT64_MAX);
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "nor one that never was");
+	lease_claimed(book, a);
+	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab && quiet(book) &&
+	       book->sessions[a].slabs == 1,
+	   "the other is cleared when it says that this was all");
+	lease_session_wish_closed(book, a, SECOND);
+	lease_session_closed(book, 10 * SECOND, a);
+	next_is(book, LEASE_FENCE, &action);
+	ok(quiet(book) && lease_deadline(book) <= 11 * SECOND,
+	   "closed by the client, its leases wait for what it wished");
+	come(book, 10 * SECOND, 'a');
+	lease_claim(book, a, 9, one.name);
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "then it is too late to claim it");
+	lease_cleared(book, one.slab);
+	ok(quiet(book), "and nobody waits for an answer");
+	lease_close(book);
+}
+
 static void test_attach(void)
 {
 	struct lease_book *book = book_open();
@@ -365,12 +387,21 @@ static void test_attach(void)
 	ok(lease_attach(book, a, 0) == WIRE_REASON_REPLAY, "counter 0 is none");
 	ok(lease_attach(book, a, 3) == 0, "first");
 	ok(lease_attach(book, a, 3) == WIRE_REASON_REPLAY, "the same counter again");
-	ok(lease_attach(book, a, 2) == WIRE_REASON_REPLAY, "a counter of before");
+	ok(lease_attach(book, a, 2) == 0, "one that comes a little late");
+	ok(lease_attach(book, a, 2) == WIRE_REASON_REPLAY, "but not twice");
+	lease_detach(book, a);
 	ok(lease_attach(book, a, 4) == 0, "second");
 	ok(lease_attach(book, a, 5) == WIRE_REASON_FULL, "no third");
 	lease_detach(book, a);
 	ok(lease_attach(book, a, 5) == WIRE_REASON_REPLAY, "a refused counter is used up");
 	ok(lease_attach(book, a, 6) == 0, "one ended, one may come");
+	lease_detach(book, a);
+	ok(lease_attach(book, a, 6 + LEASE_COUNTERS) == 0, "a counter far ahead");
+	lease_detach(book, a);
+	ok(lease_attach(book, a, 6) == WIRE_REASON_REPLAY, "then what is too far behind to tell is refused");
+	ok(lease_attach(book, a, 7) == 0, "and what is not, is taken");
+	lease_detach(book, a);
+	ok(lease_attach(book, a, 7) == WIRE_REASON_REPLAY, "once");
 	lease(book, a, 1);
 	lease_session_vanished(book, 0, a);
 	ok(lease_session_find(book, id) == LEASE_NO_SESSION, "not found while it has vanished");
@@ -430,12 +461,13 @@ static void test_heartbeat(void)
 	lease_session_heard(book, 5 * SECOND, a);
 	lease_expire(book, 6 * SECOND);
 	ok(next_is(book, LEASE_PING, &action) && quiet(book), "it was heard: it lives");
-	lease_expire(book, 11 * SECOND - 1);
-	ok(next_is(book, LEASE_PING, &action) && quiet(book) && lease_deadline(book) <= 11 * SECOND, "it may miss two");
-	lease_expire(book, 11 * SECOND);
-	ok(next_is(book, LEASE_FENCE, &action) && quiet(book), "not three: fenced");
+	lease_expire(book, 13 * SECOND - 1);
+	ok(next_is(book, LEASE_PING, &action) && quiet(book) && lease_deadline(book) <= 13 * SECOND,
+	   "it may miss three");
+	lease_expire(book, 13 * SECOND);
+	ok(next_is(book, LEASE_FENCE, &action) && quiet(book), "not four: fenced");
 	ok(book->sessions[a].state == LEASE_SESSION_GRACE, "and its lease waits");
-	lease_expire(book, 16 * SECOND);
+	lease_expire(book, 18 * SECOND);
 	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_FORGET, &action) && quiet(book), "and ends");
 	lease_close(book);
 }
@@ -474,7 +506,6 @@ int main(void)
 	test_limits();
 	test_life_of_a_lease();
 	test_no_memory();
-	test_unusable_memory();
 	test_full();
 	test_wrong_release();
 	test_vanish_and_expire();
@@ -483,6 +514,7 @@ int main(void)
 	test_vanish_while_clearing();
 	test_return_within_grace();
 	test_return_before_the_end_is_noticed();
+	test_claims();
 	test_attach();
 	test_sessions_full();
 	test_bye();

@@ -32,6 +32,8 @@ struct world {
 	uint64_t names[CLIENTS][64]; /* names granted, current or not */
 	unsigned name_count[CLIENTS];
 	unsigned answered;
+	bool confirmed;
+	bool used[SESSIONS][100]; /* counters of data connections, by session */
 	const char *wrong;
 };
 
@@ -60,6 +62,9 @@ static void grant_take(struct world *w, const struct lease_action *a)
 
 	expect(w, w->session[client] == a->session, "a grant for a client that is not connected");
 	expect(w, w->owner[a->slab] == client, "a grant of a slab registered for another client");
+	w->confirmed |= a->kind == LEASE_CONFIRM;
+	if (a->kind == LEASE_CONFIRM)
+		return;
 	w->names[client][w->name_count[client]++ % 64] = a->name;
 	w->answered++;
 }
@@ -100,6 +105,7 @@ static void settle(struct world *w)
 			prepare_take(w, &a);
 			break;
 		case LEASE_GRANT:
+		case LEASE_CONFIRM:
 			grant_take(w, &a);
 			break;
 		case LEASE_DENY:
@@ -137,9 +143,33 @@ static void worker_step(struct world *w, uint32_t slab)
 		return;
 	}
 	w->memory[slab] = chance > 0;
-	if (chance > 1 && session != LEASE_NO_SESSION)
+	if (chance > 0 && session != LEASE_NO_SESSION)
 		w->owner[slab] = client_of(w, session);
-	lease_prepared(w->book, slab, chance == 0 ? LEASE_NO_MEMORY : chance == 1 ? LEASE_UNUSABLE : LEASE_READY);
+	lease_prepared(w->book, slab, chance == 0 ? LEASE_NO_MEMORY : LEASE_READY);
+}
+
+/* A client that came claims what it was ever granted, or forgets some of it; then nothing else is its own. */
+static void client_claim(struct world *w, unsigned client)
+{
+	uint32_t session = w->session[client];
+	unsigned count = w->name_count[client] < 64 ? w->name_count[client] : 64;
+	uint64_t forgets = random_below(&w->random, 3) ? 0 : random_next(&w->random);
+	bool kept[SLABS] = {false};
+
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t slab = (uint32_t)w->names[client][i];
+
+		if (forgets >> i & 1)
+			continue;
+		w->confirmed = false;
+		lease_claim(w->book, session, i, w->names[client][i]);
+		settle(w);
+		kept[slab] |= w->confirmed;
+	}
+	lease_claimed(w->book, session);
+	settle(w);
+	for (uint32_t i = 0; i < SLABS; i++)
+		expect(w, kept[i] == (w->owner[i] == (int)client), "a slab kept that was not claimed, or the reverse");
 }
 
 static void client_come(struct world *w, unsigned client)
@@ -155,6 +185,8 @@ static void client_come(struct world *w, unsigned client)
 	w->exists[session] = true;
 	w->client[session] = client;
 	w->session[client] = session;
+	memset(w->used[session], 0, sizeof w->used[session]);
+	client_claim(w, client);
 }
 
 static void client_release(struct world *w, unsigned client)
@@ -186,8 +218,13 @@ static void client_step(struct world *w, unsigned client)
 	} else if (dice < 14) {
 		client_release(w, client);
 	} else if (dice < 16) {
-		if (!lease_attach(w->book, session, random_below(&w->random, 100)))
+		uint64_t counter = random_below(&w->random, 100);
+
+		if (!lease_attach(w->book, session, counter)) {
+			expect(w, counter && !w->used[session][counter], "a counter taken twice");
+			w->used[session][counter] = true;
 			w->conns[session]++;
+		}
 	} else if (dice == 16 && w->conns[session]) {
 		w->conns[session]--;
 		lease_detach(w->book, session);

@@ -11,6 +11,8 @@
 #define BYTES ((size_t)4 << 20)
 #define PAGE 4096u
 
+static struct fabric_domain *domain; /* of the one owner there is */
+
 static struct slab_worker *worker_open(struct slab_config config)
 {
 	struct slab_worker *worker = NULL;
@@ -61,19 +63,20 @@ static void test_life(void)
 	char *memory;
 
 	ok(!slab_answer(worker, &answer), "no answer before an order");
-	slab_prepare(worker, 1);
+	slab_prepare(worker, 1, domain);
 	answer = answer_wait(worker);
 	memory = answer.memory;
 	ok(answer.kind == SLAB_PREPARE && answer.slab == 1 && !answer.status && memory, "memory is had");
 	ok((uintptr_t)memory % (2 << 20) == 0, "aligned to huge pages");
 	ok(is_populated(memory), "every page is there already");
+	ok(answer.region, "and registered");
 	ok(is_zero(memory), "and zero");
 	memset(memory, 0x5a, BYTES);
 	slab_clear(worker, 1);
 	answer = answer_wait(worker);
 	ok(answer.kind == SLAB_CLEAR && answer.slab == 1 && !answer.memory, "and goes");
 	ok(mincore(memory, PAGE, &present) < 0 && errno == ENOMEM, "it is unmapped");
-	slab_prepare(worker, 1);
+	slab_prepare(worker, 1, domain);
 	answer = answer_wait(worker);
 	ok(answer.memory && is_zero(answer.memory), "the next owner finds zeroes");
 	slab_close(worker);
@@ -86,7 +89,7 @@ static void test_many(void)
 	struct pollfd fd = {.fd = slab_fd(worker), .events = POLLIN};
 
 	for (uint32_t i = 0; i < 3; i++)
-		slab_prepare(worker, i);
+		slab_prepare(worker, i, domain);
 	for (uint32_t i = 0; i < 3; i++)
 		answers[i] = answer_wait(worker);
 	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[2].slab == 2, "answered in the order asked");
@@ -104,10 +107,10 @@ static void test_reserve(void)
 	struct slab_worker *worker = worker_open((struct slab_config){.reserve = UINT64_MAX / 2});
 	struct slab_answer answer;
 
-	slab_prepare(worker, 0);
+	slab_prepare(worker, 0, domain);
 	answer = answer_wait(worker);
 	ok(answer.status == -ENOMEM && !answer.memory, "not below the reserve");
-	slab_prepare(worker, 0);
+	slab_prepare(worker, 0, domain);
 	ok(answer_wait(worker).status == -ENOMEM, "asked again: the same");
 	slab_close(worker);
 }
@@ -117,7 +120,7 @@ static void test_huge(void)
 	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
 	struct slab_answer answer;
 
-	slab_prepare(worker, 0);
+	slab_prepare(worker, 0, domain);
 	answer = answer_wait(worker);
 	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
 	slab_close(worker);
@@ -128,7 +131,7 @@ static void test_lock(void)
 	struct slab_worker *worker = worker_open((struct slab_config){.lock = true});
 	struct slab_answer answer;
 
-	slab_prepare(worker, 0);
+	slab_prepare(worker, 0, domain);
 	answer = answer_wait(worker);
 	if (answer.status == -EPERM || answer.status == -ENOMEM)
 		tap_skip("locked memory", "no right to lock 4 MiB here");
@@ -139,10 +142,13 @@ static void test_lock(void)
 
 int main(void)
 {
+	if (fabric_domain_open(&domain) < 0)
+		abort();
 	test_life();
 	test_many();
 	test_reserve();
 	test_huge();
 	test_lock();
+	fabric_domain_close(domain); /* asserts that no region is left in it */
 	return tap_done();
 }

@@ -188,7 +188,8 @@ static void test_threads(void)
 	over_close(&over);
 }
 
-static void test_adopted(void)
+/* Every @step-th page is there before the pager: fewer than its budget, or more. */
+static void test_adopted(uint64_t step)
 {
 	struct store *store;
 	struct window window;
@@ -198,18 +199,20 @@ static void test_adopted(void)
 	void *address;
 	window_allocate(&window, BYTES, STORE_PAGE, &address);
 	char *memory = address;
-	for (uint64_t page = 0; page < PAGES; page += 16)
+	for (uint64_t page = 0; page < PAGES; page += step)
 		fill(memory, page, 3);
 	struct farpage_options options = {.local = LOCAL};
-	ok(pager_open_store(&options, store, &window, NULL, &farpage) == 0, "a pager opens over memory in use");
+	ok(pager_open_store(&options, store, &window, NULL, &farpage) == 0, "a pager opens over memory in use, 1/%u",
+	   (unsigned)step);
 	for (uint64_t page = 1; page < PAGES; page += 2)
 		fill(memory, page, 4);
 	bool good = true;
 	for (uint64_t page = 0; page < PAGES; page++)
-		good &= page % 2    ? holds(memory, page, 4)
-			: page % 16 ? memory[page * STORE_PAGE] == 0
-				    : holds(memory, page, 3);
+		good &= page % 2      ? holds(memory, page, 4)
+			: page % step ? memory[page * STORE_PAGE] == 0
+				      : holds(memory, page, 3);
 	ok(good, "and keeps its contents");
+	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "within its budget");
 	farpage_close(farpage);
 	window_release(&window);
 	store_close(store);
@@ -373,7 +376,8 @@ int main(void)
 	test_contents();
 	test_system_calls();
 	test_threads();
-	test_adopted();
+	test_adopted(16);
+	test_adopted(1);
 	test_protections();
 	test_fork();
 	test_lost();

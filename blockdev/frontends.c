@@ -1,0 +1,69 @@
+/* frontends: see frontends.h. */
+#include "blockdev/frontends.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WHY_MAX 256
+
+static const struct frontend_ops *const frontends[] = {&frontend_ublk, &frontend_fuse};
+#define FRONTENDS (sizeof frontends / sizeof frontends[0])
+
+const struct frontend_ops *frontend_find(const char *name)
+{
+	for (unsigned i = 0; i < FRONTENDS; i++)
+		if (strcmp(frontends[i]->name, name) == 0)
+			return frontends[i];
+	return NULL;
+}
+
+static int choose_any(const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
+{
+	char why[FRONTENDS][WHY_MAX];
+	int status = -ENODEV;
+
+	_Static_assert(FRONTENDS == 2, "the lines below tell of two");
+	for (unsigned i = 0; i < FRONTENDS; i++) {
+		status = frontends[i]->probe(why[i]);
+		if (status < 0)
+			continue;
+		if (i)
+			snprintf(ret_note, FRONTEND_NOTE_MAX,
+				 "%s instead of %s, which is faster and survives its daemon: %s", frontends[i]->name,
+				 frontends[0]->name, why[0]);
+		else
+			*ret_note = 0;
+		*ret_ops = frontends[i];
+		return 0;
+	}
+	log_error("no way to make a block device here: %s: %s; %s: %s", frontends[0]->name, why[0], frontends[1]->name,
+		  why[1]);
+	return status;
+}
+
+int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
+{
+	const struct frontend_ops *ops;
+	char why[WHY_MAX];
+	int status;
+
+	if (strcmp(name, "auto") == 0)
+		return choose_any(ret_ops, ret_note);
+	ops = frontend_find(name);
+	if (!ops) {
+		log_error("--frontend '%.32s': there is none of that name; give auto, ublk or fuse", name);
+		return -EINVAL;
+	}
+	status = ops->probe(why);
+	if (status < 0) {
+		log_error("%s", why);
+		return status;
+	}
+	*ret_note = 0;
+	*ret_ops = ops;
+	return 0;
+}

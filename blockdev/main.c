@@ -1,0 +1,33 @@
+/* farpage-blockdev: serves a block device whose contents are in donors' memory. keeper.h has the rest. */
+#include "blockdev/keeper.h"
+#include "blockdev/settings.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	static struct settings settings;
+	enum log_level level = LOG_LEVEL_INFO;
+	int status;
+
+	log_setup("farpage-blockdev", LOG_LEVEL_INFO);
+	status = settings_read(&settings, argc, argv);
+	if (status == -ECANCELED)
+		return EXIT_SUCCESS;
+	if (status < 0)
+		return EXIT_FAILURE;
+	/* Whoever waits for us wants to hear what is wrong, and nothing else. */
+	if (settings.verbose)
+		level = LOG_LEVEL_DEBUG;
+	else if (settings.ready_fd || settings.remove)
+		level = LOG_LEVEL_WARNING;
+	log_setup("farpage-blockdev", level);
+	umask(077);
+	if (chdir("/") < 0)
+		log_warning("cannot change to /: %m");
+	return keeper_run(&settings) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

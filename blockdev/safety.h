@@ -1,0 +1,37 @@
+/*
+ * safety: what a process has to be when the machine swaps to the device it serves: it must never wait for memory, for
+ * then memory waits for it.
+ *
+ * Theory of operation. Before anything is started: all memory that is there is locked, and all that comes later is
+ * locked as soon as it is touched (not before: a store's tables for a terabyte are mapped, but only what is used of
+ * them is real); the kernel is told not to write out pages on our behalf (PR_SET_IO_FLUSHER) and not to end us when
+ * memory runs out; malloc is told to take memory early, in one piece, and to keep it. Once everything is started
+ * (safety_settle), what the process will run and write is touched: code, data, heap, stacks. Each step that the kernel
+ * refuses is a line that says what it means, and a bit in what safety_steps() gives, for status and doctor.
+ *
+ * Threads: the main thread's. safety_start() before there are others. A forked child has nothing locked and begins
+ * with safety_start() again.
+ */
+#ifndef BLOCKDEV_SAFETY_H
+#define BLOCKDEV_SAFETY_H
+
+enum safety_step {
+	SAFETY_LOCKED,     /* memory is locked */
+	SAFETY_IO_FLUSHER, /* memory that we wait for is not reclaimed through our own device */
+	SAFETY_OOM_EXEMPT, /* the OOM killer passes us by */
+	SAFETY_TOUCHED,    /* code, data and stacks are in memory */
+	SAFETY_STEPS
+};
+const char *safety_step_name(enum safety_step step); /* "locked" */
+
+void safety_start(void);
+/* Once all threads run. */
+void safety_settle(void);
+/* Logs a line for each step that was refused. */
+void safety_tell(void);
+/* Bit N: step N was taken. */
+unsigned safety_steps(void);
+/* Log lines (standard error) never wait for their reader from here on. */
+void safety_log(void);
+
+#endif

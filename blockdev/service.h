@@ -1,0 +1,32 @@
+/*
+ * service: what the worker's main thread does while others serve the device: answers the control socket and signals,
+ * and looks once a second whether something is to be said.
+ *
+ * Theory of operation. One poll(2) for all. A connection brings one request and gets one answer; few are open at a
+ * time, the others wait in the socket's queue. SIGTERM, SIGINT and SIGHUP ask for what CONTROL_DETACH asks for, and
+ * like it change nothing when the device is in use, however often they come.
+ *
+ * Threads: the main thread's. Allocates nothing.
+ */
+#ifndef BLOCKDEV_SERVICE_H
+#define BLOCKDEV_SERVICE_H
+
+#include <stddef.h>
+
+enum service_end { SERVICE_DETACHED, SERVICE_LEFT };
+
+struct service {
+	int control; /* control_listen()'s */
+	int signals; /* a signalfd of all signals that are to be heard */
+	int keeper;  /* the end of a pipe whose other end is the keeper's; -1: none */
+	void *user;
+	void (*status)(void *user, char *ret_text, size_t size);
+	/* 0, and the service is over; or -errno, @ret_why: what to tell. */
+	int (*detach)(void *user, char *ret_why, size_t size);
+	int (*leave)(void *user, char *ret_why, size_t size);
+	void (*tick)(void *user);
+};
+
+enum service_end service_run(const struct service *service);
+
+#endif

@@ -1,0 +1,106 @@
+/* ublk_device: see ublk_device.h. */
+#include "blockdev/ublk_device.h"
+
+#include "blockdev/use.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_SIZE 96
+#define APPEAR_NS 5000000000ull
+#define LOOK_NS 1000000
+/* Rounded up to whole seconds by the kernel's timers. */
+#define SERVER_LOOK_MS 1000u
+
+void ublk_device_path(uint32_t number, char *ret_path, size_t size)
+{
+	snprintf(ret_path, size, "/dev/ublkb%u", number);
+}
+
+/* Opens a device file that may be on its way. */
+static int appearing_open(const char *path, int flags, int *ret_fd)
+{
+	uint64_t deadline = clock_now() + APPEAR_NS;
+	int fd;
+
+	while ((fd = open(path, flags | O_CLOEXEC)) < 0) {
+		if ((errno != ENOENT && errno != ENXIO) || clock_now() > deadline)
+			return -errno;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int ublk_device_open(uint32_t number, int *ret_fd)
+{
+	char path[PATH_SIZE];
+
+	snprintf(path, sizeof path, "/dev/ublkc%u", number);
+	return appearing_open(path, O_RDWR, ret_fd);
+}
+
+int ublk_device_wait(uint32_t number)
+{
+	char path[PATH_SIZE];
+	int fd = -1, status;
+
+	ublk_device_path(number, path, sizeof path);
+	/* O_PATH: opening it for real would keep others from holding it. */
+	status = appearing_open(path, O_PATH, &fd);
+	if (status < 0)
+		return status == -ENOENT ? -ETIMEDOUT : status;
+	close(fd);
+	return 0;
+}
+
+int ublk_device_hold(uint32_t number, int *ret_fd)
+{
+	char path[PATH_SIZE], use[USE_TEXT_MAX];
+	int fd;
+
+	ublk_device_path(number, path, sizeof path);
+	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
+	/* The kernel would take the disk from under whoever just reads it, and then wait until he closes it. */
+	if (use_find_opener(path, use)) {
+		close(fd);
+		return -EBUSY;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static void queue_set(uint32_t number, const char *setting, const char *value)
+{
+	char path[PATH_SIZE];
+	int fd, status = 0;
+
+	snprintf(path, sizeof path, "/sys/block/ublkb%u/queue/%s", number, setting);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		status = errno;
+	if (fd >= 0)
+		close(fd);
+	if (status)
+		log_warning("%s cannot be set to %s: %s", path, value, strerror(status));
+}
+
+void ublk_device_tune(uint32_t number, unsigned depth)
+{
+	char value[16];
+
+	queue_set(number, "scheduler", "none");
+	snprintf(value, sizeof value, "%u", depth - 1);
+	queue_set(number, "nr_requests", value);
+	snprintf(value, sizeof value, "%u", SERVER_LOOK_MS);
+	queue_set(number, "io_timeout", value);
+}

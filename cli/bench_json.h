@@ -1,0 +1,9 @@
+/* bench_json: the results of a benchmark, all figures, as JSON. Pure. */
+#ifndef CLI_BENCH_JSON_H
+#define CLI_BENCH_JSON_H
+#include "cli/bench_results.h"
+#include <stdio.h>
+
+void bench_json_print(const struct bench_results *results, FILE *out);
+
+#endif

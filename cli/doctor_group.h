@@ -1,0 +1,14 @@
+/*
+ * doctor_group: what the control group of this process allows it, and those above. Control groups:
+ * Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+ */
+#ifndef CLI_DOCTOR_GROUP_H
+#define CLI_DOCTOR_GROUP_H
+
+#include <stdint.h>
+
+/* The least limit on memory, bytes; UINT64_MAX: none. @ret_unused: the least that any of the groups has left, pages of
+   files that were not used lately counting as unused; may be NULL. */
+uint64_t doctor_group_limit(uint64_t *ret_unused);
+
+#endif

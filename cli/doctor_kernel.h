@@ -1,0 +1,40 @@
+/* doctor_kernel: the kernel's version and features, the processors and the clock. */
+#ifndef CLI_DOCTOR_KERNEL_H
+#define CLI_DOCTOR_KERNEL_H
+
+#include "cli/doctor_verdict.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* @release: uname(2)'s, "6.12.48-amd64". */
+struct doctor_verdict doctor_judge_version(const char *release);
+
+/* @error: 0, or -errno of setting up a ring as fabric/poller_ring.c does; @disabled: kernel.io_uring_disabled, or
+ * -errno. */
+struct doctor_verdict doctor_judge_ring(int error, int64_t disabled);
+/* That @error. */
+int doctor_ring_try(void);
+
+/* 0 or -errno of process_madvise(MADV_DONTNEED) on oneself, opening /proc/pressure/memory. */
+struct doctor_verdict doctor_judge_madvise(int error);
+struct doctor_verdict doctor_judge_pressure(int error);
+
+struct cpu_facts {
+	unsigned count; /* that this process may run on */
+	bool guest;     /* a virtual machine */
+	char governor[32], driver[32];
+};
+struct doctor_verdict doctor_judge_cpus(const struct cpu_facts *facts);
+/* @source: the kernel's clock source, or empty; @reading_ns: one reading, as measured. */
+struct doctor_verdict doctor_judge_clock(const char *source, uint64_t reading_ns);
+
+struct doctor;
+void doctor_kernel_version(struct doctor *doctor);
+void doctor_kernel_ring(struct doctor *doctor);
+void doctor_kernel_madvise(struct doctor *doctor);
+void doctor_kernel_pressure(struct doctor *doctor);
+void doctor_cpu_count(struct doctor *doctor);
+void doctor_cpu_clock(struct doctor *doctor);
+
+#endif

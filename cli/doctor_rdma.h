@@ -1,0 +1,25 @@
+/* doctor_rdma: is there RDMA, and is it as it should be? Judges what fabric_devices.h found. */
+#ifndef CLI_DOCTOR_RDMA_H
+#define CLI_DOCTOR_RDMA_H
+
+#include "cli/doctor_verdict.h"
+#include "farpage/fabric_devices.h"
+
+#include <stdbool.h>
+
+/* @wanted: some donor was named as rdma://, so what keeps RDMA from working fails instead of warning. */
+struct doctor_verdict doctor_judge_devices(const struct fabric_devices *devices, bool wanted);
+struct doctor_verdict doctor_judge_cm(const struct fabric_devices *devices, bool wanted);
+struct doctor_verdict doctor_judge_port(const struct fabric_port *port, bool wanted);
+struct doctor_verdict doctor_judge_mtu(const struct fabric_port *port);
+/* @donate: bytes this host is to lend; 0: none. */
+struct doctor_verdict doctor_judge_limits(const struct fabric_device *device, uint64_t donate, bool wanted);
+
+struct doctor;
+void doctor_rdma_devices(struct doctor *doctor);
+void doctor_rdma_cm(struct doctor *doctor);
+void doctor_rdma_ports(struct doctor *doctor);
+void doctor_rdma_mtu(struct doctor *doctor);
+void doctor_rdma_limits(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * farpage swap: swap space in donors' memory. A table of verbs, and the shortest of them.
+ *
+ * Threads: none of its own.
+ */
+#include "cli/swap.h"
+#include "blockdev/runtime.h"
+#include "cli/commands.h"
+#include "cli/swaps.h"
+#include "cli/verbs.h"
+#include "common/config.h"
+#include "common/log.h"
+#include "common/size.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static void area_print(const char *name, const struct swap_area *area)
+{
+	char size[SIZE_TEXT_MAX], used[SIZE_TEXT_MAX];
+
+	printf("%-16s  %-14s  %8s  %8s  %8d\n", name, area->path, size_format(area->size, size),
+	       size_format(area->used, used), area->priority);
+}
+
+int swap_list(int argc, char **argv)
+{
+	static const struct config_setting none[] = {{.name = NULL}};
+	static char names[SWAPS_MAX * 4][RUNTIME_NAME_MAX + 1];
+	int first = config_read(none, NULL, argc, argv, NULL), count;
+	struct runtime_device device;
+	struct swap_area area;
+
+	if (first == -ECANCELED) {
+		printf("usage: farpage swap list\n\n"
+		       "Shows the devices of farpage disk list that this machine swaps to, and how much of each is "
+		       "used.\n");
+		return COMMAND_OK;
+	}
+	if (first < 0)
+		return COMMAND_USAGE;
+	if (first < argc) {
+		log_error("swap list: takes no argument \"%s\"; it shows all", argv[first]);
+		return COMMAND_USAGE;
+	}
+	count = runtime_list(names, sizeof names / sizeof names[0]);
+	if (count < 0) {
+		log_error("swap list: cannot list the devices: %s", strerror(-count));
+		return COMMAND_FAILED;
+	}
+	printf("%-16s  %-14s  %8s  %8s  %8s\n", "NAME", "DEVICE", "SIZE", "USED", "PRIORITY");
+	for (int i = 0; i < count; i++)
+		if (runtime_read_device(names[i], &device) == 0 && swaps_find(device.device.path, &area) == 0)
+			area_print(names[i], &area);
+	return COMMAND_OK;
+}
+
+int command_swap(int argc, char **argv)
+{
+	static const struct verb verbs[] = {
+	    {"on", swap_on, "make a device of donors' memory and swap to it"},
+	    {"off", swap_off, "bring the pages home and remove the device"},
+	    {"list", swap_list, "show swap space in donors' memory"},
+	    {.name = NULL},
+	};
+
+	return verbs_run(
+	    verbs, "swap",
+	    "Swap space in donors' memory. What is swapped out lives on the donors only: when one dies, the\n"
+	    "programs whose pages it held are killed when they need them (--replicas 2 keeps them twice).",
+	    argc, argv);
+}

@@ -1,0 +1,173 @@
+/* comeback: see comeback.h. */
+#include "client/comeback.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static const char *const state_names[] = {
+    [COMEBACK_UP] = "up",     [COMEBACK_AWAY] = "away", [COMEBACK_TRYING] = "trying", [COMEBACK_CLAIMING] = "claiming",
+    [COMEBACK_LOST] = "lost",
+};
+_Static_assert(sizeof state_names / sizeof *state_names == COMEBACK_LOST + 1, "every state has a name");
+
+const char *comeback_state_name(enum comeback_state state)
+{
+	return state <= COMEBACK_LOST ? state_names[state] : "?";
+}
+
+/* What may follow what: a bit for each state. */
+static const uint8_t transitions[] = {
+    [COMEBACK_UP] = 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
+    [COMEBACK_AWAY] = 1 << COMEBACK_TRYING | 1 << COMEBACK_LOST,
+    [COMEBACK_TRYING] = 1 << COMEBACK_UP | 1 << COMEBACK_CLAIMING | 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
+    [COMEBACK_CLAIMING] = 1 << COMEBACK_UP | 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
+    [COMEBACK_LOST] = 0,
+};
+
+static void comeback_move(struct comeback *comeback, enum comeback_state state)
+{
+	assert(transitions[comeback->state] >> state & 1);
+	comeback->state = state;
+}
+
+void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation)
+{
+	*comeback = (struct comeback){.patience_ns = patience_ns, .incarnation = incarnation};
+	random_seed(&comeback->random, seed);
+}
+
+void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now)
+{
+	comeback_init(comeback, patience_ns, seed, incarnation);
+	comeback->state = COMEBACK_AWAY;
+	comeback->since = comeback->due = now;
+	comeback->end_at = now + patience_ns;
+	comeback->status = -ETIMEDOUT;
+	comeback->unknown = true;
+}
+
+static enum comeback_step comeback_lose(struct comeback *comeback, enum comeback_end end, int status)
+{
+	comeback->end = end;
+	comeback->status = status;
+	comeback_move(comeback, COMEBACK_LOST);
+	return COMEBACK_BURY;
+}
+
+static bool is_up(const struct comeback *comeback)
+{
+	return comeback->state == COMEBACK_UP;
+}
+
+/* Whether what ended a connection, or kept one from being made, may be over soon. */
+static bool status_may_pass(const struct comeback *comeback, int status)
+{
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECONNRESET:
+	case -EPIPE:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+		return true;
+	case -ECONNREFUSED:
+		return is_up(comeback) || !comeback->reset;
+	case -EBUSY:  /* others come back, too */
+	case -ENOENT: /* the name, for now */
+	case -EMFILE: /* ours */
+	case -ENOMEM:
+		return !is_up(comeback);
+	default:
+		return false;
+	}
+}
+
+/* Between half of the pause and all of it. */
+static void pause_begin(struct comeback *comeback, uint64_t now)
+{
+	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
+
+	for (unsigned i = 0; i < comeback->tries && pause < COMEBACK_PAUSE_MAX_NS; i++)
+		pause *= 2;
+	if (pause > COMEBACK_PAUSE_MAX_NS)
+		pause = COMEBACK_PAUSE_MAX_NS;
+	comeback->due = now + pause / 2 + random_below(&comeback->random, pause / 2 + 1);
+}
+
+enum comeback_step comeback_broke(struct comeback *comeback, int status, bool final, uint64_t now)
+{
+	enum comeback_state state = comeback->state;
+
+	assert(status < 0);
+	if (state == COMEBACK_AWAY || state == COMEBACK_LOST)
+		return COMEBACK_NOTHING;
+	if (final || !status_may_pass(comeback, status))
+		return comeback_lose(comeback, COMEBACK_REFUSED, status);
+	if (state == COMEBACK_UP) {
+		comeback->since = now;
+		comeback->end_at = now + comeback->patience_ns;
+		comeback->tries = 0;
+		comeback->unknown = false;
+		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED;
+		comeback->status = status;
+	} else if (comeback->unknown) {
+		comeback->status = status;
+		comeback->unknown = false;
+	}
+	comeback_move(comeback, COMEBACK_AWAY);
+	pause_begin(comeback, now);
+	return state == COMEBACK_UP ? COMEBACK_LEAVE : COMEBACK_PAUSE;
+}
+
+enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarnation, uint64_t slabs, uint64_t held)
+{
+	bool same = incarnation == comeback->incarnation;
+
+	assert(comeback->state == COMEBACK_TRYING);
+	/* Who held nothing there has lost nothing. */
+	if (held && !same)
+		return comeback_lose(comeback, COMEBACK_RESTARTED, -ECONNRESET);
+	if (slabs < held)
+		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
+	comeback->incarnation = incarnation;
+	comeback_move(comeback, slabs ? COMEBACK_CLAIMING : COMEBACK_UP);
+	return slabs ? COMEBACK_CLAIM : COMEBACK_RETURN;
+}
+
+enum comeback_step comeback_claimed(struct comeback *comeback)
+{
+	assert(comeback->state == COMEBACK_CLAIMING);
+	comeback_move(comeback, COMEBACK_UP);
+	return COMEBACK_RETURN;
+}
+
+enum comeback_step comeback_denied(struct comeback *comeback)
+{
+	assert(comeback->state == COMEBACK_CLAIMING);
+	return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
+}
+
+void comeback_waits(struct comeback *comeback, uint64_t since)
+{
+	if (since + comeback->patience_ns < comeback->end_at)
+		comeback->end_at = since + comeback->patience_ns;
+}
+
+enum comeback_step comeback_tick(struct comeback *comeback, uint64_t now)
+{
+	if (is_up(comeback) || comeback->state == COMEBACK_LOST)
+		return COMEBACK_NOTHING;
+	if (now >= comeback->end_at)
+		return comeback_lose(comeback, COMEBACK_TOO_LATE, comeback->status);
+	if (comeback->state != COMEBACK_AWAY || now < comeback->due)
+		return COMEBACK_NOTHING;
+	comeback->tries++;
+	comeback_move(comeback, COMEBACK_TRYING);
+	return COMEBACK_TRY;
+}
+
+uint64_t comeback_due(const struct comeback *comeback)
+{
+	if (is_up(comeback) || comeback->state == COMEBACK_LOST)
+		return UINT64_MAX;
+	return comeback->state == COMEBACK_AWAY && comeback->due < comeback->end_at ? comeback->due : comeback->end_at;
+}

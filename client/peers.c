@@ -1,0 +1,549 @@
+/* peers: see peers.h. */
+#include "client/peers.h"
+
+#include "client/control.h"
+#include "client/far_queue.h"
+#include "client/peers_tell.h"
+#include "common/log.h"
+#include "common/random.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+/* One try to reach a donor again. A connect that was lost on the way is sent again by the kernel no sooner. */
+#define PEER_TRY_MS 1000u
+/* A donor that was reset is told of when it has been away for so long. */
+#define PEER_TELL_NS (500 * NS_PER_MS)
+/* What a donor keeps for us it keeps for longer than we try to reach it. */
+#define PEER_GRACE_MORE_MS 1000u
+/* A connection that we close is followed by a try at once, unless this process has ended. */
+#define PEER_CLOSED_MS 2000u
+/* What another process is to adopt waits for it, if nobody says for how long: somebody has to start it. */
+#define PEER_ADOPT_MS 60000u
+
+/* --- What queues see -------------------------------------------------------------------------------------------- */
+
+/* A report is round << 32 | whether it is for good << 16 | -status; of two, the greater counts. */
+void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status)
+{
+	uint64_t final = status == -EACCES || status == -EPROTO;
+	uint64_t report = (uint64_t)round << 32 | final << 16 | (uint16_t)-status;
+	uint64_t before = atomic_load(&far->peers[peer].report);
+
+	assert(status < 0);
+	while (before < report)
+		if (atomic_compare_exchange_weak(&far->peers[peer].report, &before, report))
+			break;
+	control_kick(far);
+}
+
+void far_peer_waits(struct far *far, unsigned peer, uint64_t since)
+{
+	uint64_t before = atomic_load(&far->peers[peer].waits);
+
+	while (!before || since < before) {
+		if (!atomic_compare_exchange_weak(&far->peers[peer].waits, &before, since))
+			continue;
+		control_kick(far);
+		return;
+	}
+}
+
+/* --- Going and coming ------------------------------------------------------------------------------------------- */
+
+static void queues_wake(struct far *far, bool all)
+{
+	struct far_queue *queue;
+
+	pthread_mutex_lock(&far->lock);
+	LIST_FOREACH(queue, &far->queues, link)
+		far_queue_wake(queue, all);
+	pthread_mutex_unlock(&far->lock);
+}
+
+/* The round is another; every queue looks. */
+static void round_end(struct far *far, struct far_peer *peer)
+{
+	peer->waits = 0; /* who still waits will say so */
+	if (peer->round & 1)
+		peer->round++;
+	far->changes++;
+	queues_wake(far, true);
+}
+
+/* Connections made from now on are of a new round, and prove this session's key. */
+static void round_begin(struct far *far, struct far_peer *peer)
+{
+	pthread_mutex_lock(&far->attach);
+	memcpy(peer->session_key, peer->session.donor.session_key, AUTH_KEY_SIZE);
+	assert(!(peer->round & 1));
+	peer->round++;
+	pthread_mutex_unlock(&far->attach);
+	far->changes++;
+	queues_wake(far, true);
+}
+
+uint64_t peer_free(const struct far_peer *peer)
+{
+	const struct wire_capacity *capacity = &peer->session.donor.capacity;
+
+	return capacity->donated > capacity->leased ? capacity->donated - capacity->leased : 0;
+}
+
+static void peer_heard(struct far_peer *peer)
+{
+	const struct wire_capacity *capacity = &peer->session.donor.capacity;
+
+	peer->donated = capacity->donated;
+	peer->leased = capacity->leased;
+	peer->slab_bytes = capacity->slab_bytes;
+	peer->clients = capacity->clients;
+}
+
+static void session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now)
+{
+	const struct far_config *config = &far->config;
+	uint32_t wished_ms = config->grace_ms || !far->state ? config->grace_ms : PEER_ADOPT_MS;
+	uint32_t grace_ms = config->timeout_ms + PEER_GRACE_MORE_MS;
+	struct donor_config donor = {.key = config->key,
+				     .grace_ms = wished_ms > grace_ms ? wished_ms : grace_ms,
+				     .closed_ms = wished_ms > PEER_CLOSED_MS ? wished_ms : PEER_CLOSED_MS,
+				     .connect_ns = connect_ms * NS_PER_MS,
+				     .timeout_ns = config->timeout_ms * NS_PER_MS};
+
+	memcpy(donor.id, far->id, WIRE_ID_SIZE);
+	random_secret(donor.nonce, sizeof donor.nonce);
+	session_start(&peer->session, far->fabric, far->domain, uri, &donor, now);
+}
+
+static void peer_leave(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+
+	peer->told = false;
+	if (!peer->comeback.reset)
+		peer_tell_away(far, peer);
+	session_drop(&peer->session);
+	leases_donor_away(&far->leases, index, now);
+	round_end(far, peer);
+}
+
+/* Which start of its program has our slabs, for another process; said before it has any, or after it has none. */
+static void incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
+{
+	if (far->state)
+		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
+}
+
+/* It has been reached for the first time: which way, and whether it waits for another process as it is to. */
+static void first_reached(struct far *far, struct far_peer *peer)
+{
+	peer_tell_grace(far, peer);
+	pthread_mutex_lock(&far->attach);
+	memcpy(peer->via, peer->session.uri, sizeof peer->via);
+	pthread_mutex_unlock(&far->attach);
+}
+
+static void peer_return(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+
+	peer_tell_back(peer, now);
+	if (peer->adopted)
+		first_reached(far, peer);
+	peer->adopted = false;
+	incarnation_keep(far, index, peer->comeback.incarnation);
+	peer_heard(peer);
+	leases_donor_back(&far->leases, index, peer->claims.held, peer_free(peer), now);
+	round_begin(far, peer);
+}
+
+static void peer_lose(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+	uint64_t lost;
+
+	incarnation_keep(far, index, 0);
+	lost = leases_donor_lost(&far->leases, index, now);
+	far->lost_pages += lost;
+	peer->donated = peer->leased = 0;
+	round_end(far, peer);
+	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
+}
+
+static void peer_bury(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+
+	/* Said before anything that is lost with it is answered: the program may not outlive that. */
+	peer_tell_lost(far, peer);
+	peer->status = peer->comeback.status;
+	/* A session that still lives says goodbye: nothing of ours there is of use any more. */
+	if (!far->adopting)
+		session_end(&peer->session);
+	session_drop(&peer->session);
+	if (!far->adopting)
+		peer_lose(far, index, now);
+}
+
+static void peer_do(struct far *far, unsigned index, enum comeback_step step, uint64_t now);
+
+static void peer_broke(struct far *far, unsigned index, int status, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+	uint16_t reason = peer->session.donor.reason;
+	bool final = reason && reason != WIRE_REASON_FULL;
+
+	peer_do(far, index, comeback_broke(&peer->comeback, status, final, now), now);
+}
+
+static void peer_try(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+	unsigned connect_ms = far->config.fabric.connect_ms;
+
+	/* Of one that was adopted the way is not known yet, and a device may have to be opened first: as when a store
+	   is opened. */
+	if (!peer->adopted && connect_ms > PEER_TRY_MS)
+		connect_ms = PEER_TRY_MS;
+	session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
+	if (peer->session.donor.state == DONOR_LOST)
+		peer_broke(far, index, peer->session.donor.status, now);
+}
+
+static bool claim_send(struct far_peer *peer, uint64_t now)
+{
+	struct wire_message message = {.type = WIRE_CLAIM};
+
+	while (claims_next(&peer->claims, &message.request, &message.claim.slab))
+		if (!session_request(&peer->session, &message, now))
+			return false;
+	message = (struct wire_message){.type = WIRE_CLAIMED};
+	return !claims_over(&peer->claims) || session_request(&peer->session, &message, now);
+}
+
+/* Claims on; the last confirmation brings the donor back. */
+static void peer_claim(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+
+	if (!claim_send(peer, now))
+		peer_broke(far, index, peer->session.donor.status, now);
+	else if (claims_over(&peer->claims))
+		peer_do(far, index, comeback_claimed(&peer->comeback), now);
+}
+
+static void peer_do(struct far *far, unsigned index, enum comeback_step step, uint64_t now)
+{
+	switch (step) {
+	case COMEBACK_NOTHING:
+		return;
+	case COMEBACK_LEAVE:
+		peer_leave(far, index, now);
+		return;
+	case COMEBACK_PAUSE:
+		peer_tell_away(far, &far->peers[index]);
+		session_drop(&far->peers[index].session);
+		return;
+	case COMEBACK_TRY:
+		peer_try(far, index, now);
+		return;
+	case COMEBACK_CLAIM:
+		peer_claim(far, index, now);
+		return;
+	case COMEBACK_RETURN:
+		peer_return(far, index, now);
+		return;
+	case COMEBACK_BURY:
+		peer_bury(far, index, now);
+		return;
+	}
+}
+
+/* --- What sessions say ------------------------------------------------------------------------------------------ */
+
+static void peer_opened(struct far *far, struct far_peer *peer)
+{
+	uint64_t seed;
+
+	random_secret(&seed, sizeof seed);
+	comeback_init(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->session.donor.incarnation);
+	first_reached(far, peer);
+	peer_heard(peer);
+	round_begin(far, peer);
+}
+
+static void peer_welcomed(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+	const struct donor *donor = &peer->session.donor;
+	uint64_t held = claims_count(&far->table, index);
+
+	/* It may have been started again with another --slab. */
+	if (donor->capacity.slab_bytes != far->leases.config.slab_bytes && !held) {
+		peer_broke(far, index, -EINVAL, now);
+		return;
+	}
+	claims_begin(&peer->claims, &far->table, index);
+	peer_do(far, index, comeback_welcomed(&peer->comeback, donor->incarnation, donor->slabs, held), now);
+}
+
+static void claim_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+	int status = message->type == WIRE_GRANTED ? 0 : -EPROTO;
+
+	if (message->type == WIRE_DENIED) {
+		peer_do(far, index, comeback_denied(&peer->comeback), now);
+		return;
+	}
+	if (status == 0)
+		status = claims_confirmed(&peer->claims, message->request, message->granted.slab,
+					  message->granted.address, message->granted.rkey);
+	if (status < 0)
+		peer_broke(far, index, status, now);
+	else
+		peer_claim(far, index, now);
+}
+
+static void lease_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	struct chunk_slot slot = {0};
+	bool asked = true;
+
+	switch (message->type) {
+	case WIRE_GRANTED:
+		slot.address = message->granted.address;
+		slot.rkey = message->granted.rkey;
+		slot.slab = message->granted.slab;
+		asked = leases_granted(&far->leases, index, message->request, &slot, now);
+		break;
+	case WIRE_DENIED:
+		asked = leases_denied(&far->leases, index, message->request, now);
+		break;
+	case WIRE_RELEASED:
+		asked = leases_released(&far->leases, index);
+		break;
+	default:
+		break;
+	}
+	if (!asked)
+		peer_broke(far, index, -EPROTO, now);
+}
+
+static void peer_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+
+	peer_heard(peer);
+	leases_donor_heard(&far->leases, index, peer_free(peer));
+	if (message->type == WIRE_GRANTED && message->granted.bytes < far->leases.config.slab_bytes)
+		peer_broke(far, index, -EPROTO, now);
+	else if (peer->comeback.state == COMEBACK_CLAIMING)
+		claim_answered(far, index, message, now);
+	else
+		lease_answered(far, index, message, now);
+}
+
+static void peer_news(struct far *far, unsigned index, const struct donor_answer *answer, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+
+	switch (answer->news) {
+	case DONOR_NOTHING:
+		return;
+	case DONOR_IS_READY:
+		if (far->open)
+			peer_welcomed(far, index, now);
+		else
+			peer_opened(far, peer);
+		return;
+	case DONOR_IS_LOST:
+		if (far->open)
+			peer_broke(far, index, peer->session.donor.status, now);
+		return;
+	case DONOR_ANSWERED:
+		if (far->open)
+			peer_answered(far, index, &answer->message, now);
+		return;
+	}
+}
+
+/* --- Called by the loop ----------------------------------------------------------------------------------------- */
+
+void peers_connect(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->peer_count; i++)
+		session_open(far, &far->peers[i], far->peers[i].uri, far->config.fabric.connect_ms, now);
+}
+
+int peers_outcome(const struct far *far)
+{
+	char text[DONOR_EXPLAIN_MAX];
+	bool all = true;
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		const struct donor *donor = &far->peers[i].session.donor;
+
+		if (donor->state == DONOR_LOST) {
+			log_error("donor %s %s", far->peers[i].uri, donor_explain(donor, text));
+			return donor->status;
+		}
+		all &= donor->state == DONOR_READY;
+	}
+	return all ? 0 : 1;
+}
+
+void peers_adopt(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		struct far_peer *peer = &far->peers[i];
+		uint64_t seed;
+
+		random_secret(&seed, sizeof seed);
+		comeback_adopt(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed,
+			       state_header(far->state)->incarnations[i], now);
+		peer->adopted = true;
+		session_drop(&peer->session); /* it has not begun */
+		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));
+	}
+}
+
+/* One that says so speaks for all: there is one key, and one version here. */
+static bool peer_objects(const struct far_peer *peer)
+{
+	return peer->comeback.end == COMEBACK_REFUSED &&
+	       (peer->comeback.status == -EKEYREJECTED || peer->comeback.status == -EPROTONOSUPPORT);
+}
+
+int peers_adopt_outcome(const struct far *far)
+{
+	bool up = false, waits = false;
+	int status = 0;
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		const struct far_peer *peer = &far->peers[i];
+
+		if (peer_objects(peer))
+			return peer->comeback.status;
+		up |= peer->comeback.state == COMEBACK_UP;
+		waits |= peer->comeback.state != COMEBACK_LOST;
+		if (peer->comeback.state == COMEBACK_LOST)
+			status = peer->comeback.status;
+	}
+	return up ? 0 : waits ? 1 : status;
+}
+
+void peers_adopted(struct far *far, uint64_t now)
+{
+	far->adopting = false;
+	for (unsigned i = 0; i < far->peer_count; i++)
+		if (far->peers[i].comeback.state == COMEBACK_LOST)
+			peer_lose(far, i, now);
+}
+
+void peers_event(struct far *far, const struct fabric_event *event, uint64_t now)
+{
+	struct session *session = event->user;
+	struct far_peer *peer = (struct far_peer *)((char *)session - offsetof(struct far_peer, session));
+	struct donor_answer answer;
+
+	session_event(session, event, now, &answer);
+	peer_news(far, (unsigned)(peer - far->peers), &answer, now);
+}
+
+static void report_take(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_peer *peer = &far->peers[index];
+	uint64_t report = atomic_exchange(&peer->report, 0);
+
+	/* What was seen in a round that is over has been dealt with. */
+	if (report && (uint32_t)(report >> 32) == peer->round)
+		peer_broke(far, index, -(int)(uint16_t)report, now);
+	if (peer->waits && peer->comeback.state != COMEBACK_UP)
+		comeback_waits(&peer->comeback, peer->waits);
+}
+
+/* When its being away is to be told of; UINT64_MAX: it is, or it is not away, or nobody knows yet. */
+static uint64_t tell_due(const struct far_peer *peer)
+{
+	enum comeback_state state = peer->comeback.state;
+
+	if (peer->told || state == COMEBACK_UP || state == COMEBACK_LOST || peer->comeback.unknown)
+		return UINT64_MAX;
+	return peer->comeback.since + PEER_TELL_NS;
+}
+
+void peers_tick(struct far *far, uint64_t now)
+{
+	struct donor_answer answer;
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		struct far_peer *peer = &far->peers[i];
+
+		session_tick(&peer->session, now, &answer);
+		peer_news(far, i, &answer, now);
+		if (!far->open)
+			continue;
+		report_take(far, i, now);
+		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
+		if (now >= tell_due(peer))
+			peer_tell_away(far, peer);
+	}
+}
+
+uint64_t peers_due(const struct far *far)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		uint64_t session = session_due(&far->peers[i].session);
+		uint64_t comeback = far->open ? comeback_due(&far->peers[i].comeback) : UINT64_MAX;
+
+		due = session < due ? session : due;
+		due = comeback < due ? comeback : due;
+		if (far->open && tell_due(&far->peers[i]) < due)
+			due = tell_due(&far->peers[i]);
+	}
+	return due;
+}
+
+void peers_carry_out(struct far *far, uint64_t now)
+{
+	struct leases_action action;
+	bool wake = false;
+
+	while (leases_next(&far->leases, &action)) {
+		struct far_peer *peer = &far->peers[action.donor];
+		struct wire_message message = {.request = action.request};
+
+		if (action.kind == LEASES_WAKE) {
+			wake = true;
+			continue;
+		}
+		message.type = action.kind == LEASES_ASK ? WIRE_LEASE : WIRE_RELEASE;
+		if (action.kind == LEASES_RELEASE)
+			message.release.slab = action.slab;
+		if (peer->comeback.state == COMEBACK_UP && !session_request(&peer->session, &message, now))
+			peer_broke(far, action.donor, peer->session.donor.status, now);
+	}
+	for (unsigned i = 0; i < far->peer_count; i++)
+		far->peers[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
+	if (wake)
+		queues_wake(far, false);
+}
+
+void peers_end(struct far *far)
+{
+	for (unsigned i = 0; i < far->peer_count; i++)
+		session_end(&far->peers[i].session);
+}
+
+void peers_leave(struct far *far)
+{
+	for (unsigned i = 0; i < far->peer_count; i++)
+		session_drop(&far->peers[i].session);
+}

@@ -1,0 +1,89 @@
+/* peers_tell: see peers_tell.h. */
+#include "client/peers_tell.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* In a word or two. */
+static const char *death_name(int status)
+{
+	switch (status) {
+	case -ECONNRESET:
+	case -EPIPE:
+		return "connection reset";
+	case -ECONNREFUSED:
+		return "connection refused";
+	case -ETIMEDOUT:
+		return "no answer in time";
+	case -EPROTO:
+		return "it broke the protocol";
+	case -EACCES:
+		return "it refused a request";
+	default:
+		return strerror(-status);
+	}
+}
+
+void peer_tell_away(const struct far *far, struct far_peer *peer)
+{
+	if (peer->told)
+		return;
+	peer->told = true;
+	log_warning("donor %s does not answer (%s): trying to reach it again for %.3g s", peer->uri,
+		    death_name(peer->comeback.status), far->config.timeout_ms / 1e3);
+}
+
+void peer_tell_back(const struct far_peer *peer, uint64_t now)
+{
+	double seconds = (double)(now - peer->comeback.since) / 1e9;
+
+	if (peer->told)
+		log_warning("donor %s answers again, after %.3g s", peer->uri, seconds);
+	else if (peer->adopted)
+		log_info("donor %s has %" PRIu64 " slabs of the store adopted", peer->uri, peer->claims.held);
+	else
+		log_info("donor %s broke off, and answers again after %.3g s", peer->uri, seconds);
+}
+
+void peer_tell_lost(const struct far *far, const struct far_peer *peer)
+{
+	const struct donor *donor = &peer->session.donor;
+	char text[DONOR_EXPLAIN_MAX];
+	const char *why = donor->reason ? wire_reason_name(donor->reason) : death_name(peer->comeback.status);
+
+	/* Nothing is lost yet. */
+	if (far->adopting && peer->comeback.end == COMEBACK_REFUSED) {
+		log_error("donor %s %s", peer->uri, donor_explain(donor, text));
+		return;
+	}
+	if (far->adopting && peer->comeback.end == COMEBACK_TOO_LATE) {
+		log_error("donor %s does not answer (%s): what it holds cannot be adopted", peer->uri, why);
+		return;
+	}
+	switch (peer->comeback.end) {
+	case COMEBACK_RESTARTED:
+		log_error("donor %s has restarted: what it held is lost", peer->uri);
+		return;
+	case COMEBACK_FORGOTTEN:
+		log_error("donor %s is back, but had given up what it held: it is lost", peer->uri);
+		return;
+	case COMEBACK_LIVES:
+	case COMEBACK_TOO_LATE:
+	case COMEBACK_REFUSED:
+		log_error("donor %s is gone (%s): what it held is lost", peer->uri, why);
+	}
+}
+
+void peer_tell_grace(const struct far *far, const struct far_peer *peer)
+{
+	const struct donor *donor = &peer->session.donor;
+
+	if (far->state && donor->grace_ms < donor->config.grace_ms)
+		log_warning(
+		    "donor %s keeps pages for %u s when this process has ended, instead of %u s: restart it with a "
+		    "longer --grace",
+		    peer->uri, donor->grace_ms / 1000, donor->config.grace_ms / 1000);
+}

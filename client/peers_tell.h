@@ -1,0 +1,21 @@
+/*
+ * peers_tell: the lines that tell a person how it is with a donor. One of each, when it is decided (peers.c).
+ *
+ * Threads: the control thread.
+ */
+#ifndef CLIENT_PEERS_TELL_H
+#define CLIENT_PEERS_TELL_H
+
+#include "client/far_store.h"
+
+/* It is away. Once; silence at once, what was reset when it does not come back as quickly as it went, or turns out to
+   be lost. */
+void peer_tell_away(const struct far *far, struct far_peer *peer);
+/* It is up again; or for the first time, in a store that was adopted. */
+void peer_tell_back(const struct far_peer *peer, uint64_t now);
+/* It is lost: as the donor has put it, where it has. */
+void peer_tell_lost(const struct far *far, const struct far_peer *peer);
+/* It is reached for the first time: whether its pages will wait for another process for as long as was wished. */
+void peer_tell_grace(const struct far *far, const struct far_peer *peer);
+
+#endif

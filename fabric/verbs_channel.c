@@ -1,0 +1,197 @@
+/*
+ * What a fabric has of a device, see verbs.h: the descriptors that tell of completions, of asynchronous events and of
+ * the device's removal.
+ *
+ * A channel stays while the fabric is open, so that the fabric hears of the removal also when it has no connection
+ * there. When the device is gone, its connections are ended and then the channel is closed: verbs_channels_sweep().
+ */
+#include "common/log.h"
+#include "fabric/verbs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+static void completions_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, completions_source));
+
+	(void)events;
+	channel->completed = true;
+	channel->verbs->completed = true;
+}
+
+static void async_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, async_source));
+
+	(void)events;
+	verbs_device_events(channel->device);
+	if (channel->device->gone)
+		channel->verbs->lost = true;
+}
+
+static void removal_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, removal_source));
+
+	(void)events;
+	verbs_device_lost(channel->device);
+	channel->verbs->lost = true;
+}
+
+void verbs_channel_arm(struct verbs_channel *channel)
+{
+	struct poller *poller = fabric_poller(channel->verbs->fabric);
+
+	/* What tells of a removal goes on telling. */
+	if (channel->device->gone)
+		return;
+	poller_arm(poller, &channel->completions_source, POLLER_IN);
+	poller_arm(poller, &channel->async_source, POLLER_IN);
+	poller_arm(poller, &channel->removal_source, POLLER_IN);
+}
+
+static int channel_watch(struct verbs_channel *channel)
+{
+	struct poller *poller = fabric_poller(channel->verbs->fabric);
+	int status = poller_add(poller, &channel->completions_source);
+
+	if (status < 0)
+		return status;
+	status = poller_add(poller, &channel->async_source);
+	if (status < 0)
+		goto remove_completions;
+	status = poller_add(poller, &channel->removal_source);
+	if (status < 0)
+		goto remove_async;
+	return 0;
+
+remove_async:
+	poller_remove(poller, &channel->async_source);
+remove_completions:
+	poller_remove(poller, &channel->completions_source);
+	return status;
+}
+
+static int channel_open(struct verbs *verbs, struct verbs_device *device, struct verbs_channel **ret_channel)
+{
+	struct verbs_channel *channel = calloc(1, sizeof *channel);
+	int status = -ENOMEM;
+
+	if (!channel)
+		return status;
+	channel->verbs = verbs;
+	channel->device = device;
+	channel->completions = ibv_create_comp_channel(device->context);
+	if (!channel->completions) {
+		status = errno ? -errno : -ENOMEM;
+		goto free_channel;
+	}
+	channel->completions_source =
+	    (struct poller_source){.fd = channel->completions->fd, .ready = completions_ready};
+	channel->async_source = (struct poller_source){.fd = device->context->async_fd, .ready = async_ready};
+	channel->removal_source = (struct poller_source){.fd = device->removal->fd, .ready = removal_ready};
+	status = fcntl(channel->completions->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : channel_watch(channel);
+	if (status < 0)
+		goto destroy_completions;
+	verbs_channel_arm(channel);
+	TAILQ_INSERT_TAIL(&verbs->channels, channel, link);
+	*ret_channel = channel;
+	return 0;
+
+destroy_completions:
+	ibv_destroy_comp_channel(channel->completions);
+free_channel:
+	free(channel);
+	return status;
+}
+
+/* Without connections. */
+void verbs_channel_close(struct verbs_channel *channel)
+{
+	struct poller *poller = fabric_poller(channel->verbs->fabric);
+
+	TAILQ_REMOVE(&channel->verbs->channels, channel, link);
+	poller_remove(poller, &channel->completions_source);
+	poller_remove(poller, &channel->async_source);
+	poller_remove(poller, &channel->removal_source);
+	ibv_destroy_comp_channel(channel->completions);
+	verbs_device_put(channel->device);
+	free(channel);
+}
+
+int verbs_channel_get(struct verbs *verbs, struct rdma_cm_id *id, struct verbs_channel **ret_channel)
+{
+	struct verbs_channel *channel;
+	struct verbs_device *device;
+	int status;
+
+	TAILQ_FOREACH(channel, &verbs->channels, link) {
+		if (channel->device->context != id->verbs)
+			continue;
+		if (channel->device->gone)
+			return -ENODEV;
+		goto found;
+	}
+	status = verbs_device_get(id, &device);
+	if (status < 0)
+		return status;
+	status = channel_open(verbs, device, &channel);
+	if (status < 0) {
+		verbs_device_put(device);
+		return status;
+	}
+found:
+	channel->conns++;
+	*ret_channel = channel;
+	return 0;
+}
+
+void verbs_channel_leave(struct verbs_channel *channel)
+{
+	channel->conns--;
+	if (channel->device->gone)
+		channel->verbs->lost = true;
+}
+
+/* Which connections the completion events are of. */
+void verbs_channels_poll(struct verbs *verbs)
+{
+	struct verbs_channel *channel;
+	struct ibv_cq *cq;
+	void *context;
+
+	verbs->completed = false;
+	TAILQ_FOREACH(channel, &verbs->channels, link) {
+		if (!channel->completed)
+			continue;
+		channel->completed = false;
+		while (ibv_get_cq_event(channel->completions, &cq, &context) == 0) {
+			struct verbs_conn *conn = context;
+
+			conn->cq_events++;
+			conn->armed = false;
+			verbs_activate(conn);
+		}
+		verbs_channel_arm(channel);
+	}
+}
+
+void verbs_channels_sweep(struct verbs *verbs)
+{
+	struct verbs_channel *channel, *next;
+	struct verbs_conn *conn;
+
+	TAILQ_FOREACH(conn, &verbs->conns, link)
+		if (conn->channel && conn->channel->device->gone)
+			verbs_conn_lost(conn, -ENODEV);
+	verbs->lost = false; /* all of them have left by now */
+	for (channel = TAILQ_FIRST(&verbs->channels); channel; channel = next) {
+		next = TAILQ_NEXT(channel, link);
+		if (channel->device->gone && !channel->conns)
+			verbs_channel_close(channel);
+	}
+}

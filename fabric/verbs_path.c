@@ -1,0 +1,576 @@
+/*
+ * The data path of the verbs backend, see verbs.h: posting, completions, messages.
+ *
+ * Theory of operation. Everything posted to the send queue has an entry in the `sent` ring; a work request's wr_id is
+ * its index there. A reliable connection completes its requests in order (InfiniBand 1.4, 9.4.1), so the completion of
+ * one tells of all before it, and only some ask for one: every read (somebody waits for the page), the last write of a
+ * batch and every VERBS_SIGNAL_EVERY-th. The first completion in error says which request failed; those before it
+ * have succeeded, those behind it are flushed. Receives may be flushed earlier than the request that failed is
+ * completed: they only say that the reason is still to come, if there are requests.
+ *
+ * iWARP completes a write when the stream has taken it, not when the peer has it (RFC 5040, 5.5): a page just written
+ * could be read over another connection as it was before. So there a batch that ends with a write is followed by a read
+ * of its first bytes, which is answered after the writes before it were placed, and the writes are done when it is. (A
+ * read of no bytes would do by the standard, and need no right to read; siw loses its way over it.)
+ *
+ * Messages. Each side has VERBS_RECEIVES buffers posted and tells the other, with every message, how many became free
+ * since; who has no credit keeps its message until it gets some. The last credit is kept for a message of credits. So a
+ * message always finds a buffer: InfiniBand would retry for a while without one, iWARP would end the connection.
+ */
+#include "common/clock.h"
+#include "common/log.h"
+#include "fabric/verbs.h"
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* In a receive's wr_id, beside its slot. */
+#define WR_RECEIVE (1ull << 32)
+
+/* --- Memory ------------------------------------------------------------------------------------------------ */
+
+int verbs_path_open(struct verbs_conn *conn)
+{
+	uint32_t entries = 1;
+	size_t sends = VERBS_SENDS * sizeof *conn->sends, receives = VERBS_RECEIVES * sizeof *conn->receives;
+	size_t sent, size;
+	uint8_t *memory;
+
+	if (conn->memory) /* of an address that was tried before */
+		munmap(conn->memory, conn->memory_size);
+	conn->memory = NULL;
+	while (entries < verbs_send_entries(conn->channel->device, conn->depth))
+		entries *= 2;
+	sent = entries * sizeof *conn->sent;
+	size = sends + receives + VERBS_FLUSH_SINK + sent + VERBS_RECEIVES * sizeof *conn->received +
+	       VERBS_SENDS * sizeof *conn->send_sizes;
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	conn->memory = memory;
+	conn->memory_size = size;
+	conn->sends = (struct verbs_message *)memory;
+	conn->receives = (struct verbs_message *)(memory += sends);
+	conn->flush_sink = memory += receives;
+	conn->sent = (struct verbs_sent *)(memory += VERBS_FLUSH_SINK);
+	conn->sent_mask = entries - 1;
+	conn->received = (struct verbs_received *)(memory += sent);
+	conn->send_sizes = (uint16_t *)(memory + VERBS_RECEIVES * sizeof *conn->received);
+	return 0;
+}
+
+static int receives_post(struct verbs_conn *conn, const uint16_t *slots, unsigned count)
+{
+	struct ibv_recv_wr wrs[VERBS_BATCH], *bad;
+	struct ibv_sge sges[VERBS_BATCH];
+
+	assert(count <= VERBS_BATCH);
+	for (unsigned i = 0; i < count; i++) {
+		sges[i] = (struct ibv_sge){.addr = (uintptr_t)&conn->receives[slots[i]],
+					   .length = sizeof *conn->receives,
+					   .lkey = conn->mr->lkey};
+		wrs[i] = (struct ibv_recv_wr){.wr_id = WR_RECEIVE | slots[i],
+					      .next = i + 1 < count ? &wrs[i + 1] : NULL,
+					      .sg_list = &sges[i],
+					      .num_sge = 1};
+	}
+	return count ? -ibv_post_recv(conn->qp, wrs, &bad) : 0;
+}
+
+int verbs_path_start(struct verbs_conn *conn)
+{
+	uint16_t slots[VERBS_BATCH];
+	int status = 0;
+
+	for (unsigned i = 0; i < VERBS_RECEIVES && status == 0; i += VERBS_BATCH) {
+		for (unsigned j = 0; j < VERBS_BATCH; j++)
+			slots[j] = (uint16_t)(i + j);
+		status = receives_post(conn, slots, VERBS_BATCH);
+	}
+	conn->credits = VERBS_RECEIVES;
+	return status;
+}
+
+/* --- Failing ----------------------------------------------------------------------------------------------- */
+
+static void fail(struct verbs_conn *conn, int status, int flush)
+{
+	if (conn->failed)
+		return;
+	conn->failed = true;
+	conn->fail_status = status;
+	conn->fail_flush = flush;
+}
+
+static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_REM_ACCESS_ERR: /* its device: address, rkey, length or right */
+		return -EACCES;
+	case IBV_WC_REM_INV_REQ_ERR:
+		return -EPROTO;
+	case IBV_WC_RETRY_EXC_ERR:     /* its device does not answer */
+	case IBV_WC_RNR_RETRY_EXC_ERR: /* its program posts no buffers */
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_WR_FLUSH_ERR:
+		return -ECONNRESET;
+	case IBV_WC_LOC_QP_OP_ERR:
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_GENERAL_ERR:
+		/* iWARP has no answers beside the stream: a peer that refuses or goes cuts it off in the middle. */
+		return conn->channel->device->iwarp ? -ECONNRESET : -EIO;
+	default: /* IBV_WC_LOC_*: this side; IBV_WC_FATAL_ERR, ...: a device is broken */
+		return -EIO;
+	}
+}
+
+/* The queue pair is in error, without a request of ours being the reason. */
+static void fail_flushed(struct verbs_conn *conn)
+{
+	if (conn->failed)
+		return;
+	/* Whether the peer asked for what it must not: the device says so apart. */
+	verbs_device_events(conn->channel->device);
+	fail(conn, 0, conn->noted.event == IBV_EVENT_QP_ACCESS_ERR + 1 ? -EPROTO : -ECONNRESET);
+}
+
+/* What becomes of the requests behind one that failed with @status. */
+static int failure_flush(int status)
+{
+	return status == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET;
+}
+
+/* A completion in error. A flush only tells that something else went before. */
+static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
+{
+	bool receive = wc->wr_id & WR_RECEIVE;
+	int status = failure_status(conn, wc->status);
+
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		conn->flushed = true;
+		if (!receive)
+			fail_flushed(conn);
+		return;
+	}
+	if (conn->failed)
+		return;
+	/* A receive that fails, and not by its own size, was hit by what the peer asked of this device. */
+	if (receive)
+		status = wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR ? -EPROTO : status;
+	log_warning("%s: %s failed: %s (status %d, vendor's %#x): the connection ends", conn->base.peer,
+		    receive ? "a receive" : "a request", ibv_wc_status_str(wc->status), wc->status, wc->vendor_err);
+	if (receive) {
+		fail(conn, 0, status);
+		return;
+	}
+	/* iWARP: that those before it were sent does not mean that they arrived. */
+	if (!conn->channel->device->iwarp)
+		conn->sent_done = (uint32_t)wc->wr_id;
+	if (conn->sent_done != (uint32_t)wc->wr_id)
+		status = failure_flush(status);
+	fail(conn, status, failure_flush(status));
+}
+
+/* --- Completions ------------------------------------------------------------------------------------------- */
+
+static void message_sent(struct verbs_conn *conn)
+{
+	if (conn->sends[conn->send_head++ % VERBS_SENDS].kind == VERBS_MESSAGE_USER)
+		conn->user_messages--;
+}
+
+/* The next entry of the ring is complete. */
+static void sent_advance(struct verbs_conn *conn)
+{
+	if (conn->sent[conn->sent_done++ & conn->sent_mask].kind == VERBS_SENT_MESSAGE)
+		message_sent(conn);
+}
+
+/*
+ * It tells of all before it, except on iWARP: siw completes a message when it is sent, before reads that were posted
+ * earlier and wait for their answers. (They are in order among themselves, and writes are counted by the flush.)
+ */
+static void completion_sent(struct verbs_conn *conn, uint32_t index)
+{
+	struct verbs_sent *sent = &conn->sent[index & conn->sent_mask];
+
+	if (index - conn->sent_done >= conn->sent_tail - conn->sent_done)
+		return;
+	sent->completed = true;
+	if (sent->kind != VERBS_SENT_MESSAGE || !conn->channel->device->iwarp)
+		while (conn->sent_done != index)
+			sent_advance(conn);
+	while (conn->sent_done != conn->sent_tail && conn->sent[conn->sent_done & conn->sent_mask].completed)
+		sent_advance(conn);
+}
+
+static void completion_received(struct verbs_conn *conn, const struct ibv_wc *wc)
+{
+	uint16_t slot = (uint16_t)wc->wr_id;
+	const struct verbs_message *message = &conn->receives[slot];
+
+	if (conn->failed)
+		return;
+	/* A write that tells of itself (RDMA Write with Immediate) takes a receive, too, and puts nothing there. */
+	if (wc->opcode != IBV_WC_RECV || wc->byte_len < VERBS_MESSAGE_HEAD || wc->byte_len > sizeof *message ||
+	    message->padding >= VERBS_ALIGN || message->padding > wc->byte_len - VERBS_MESSAGE_HEAD ||
+	    le16toh(message->credits) > VERBS_RECEIVES - conn->credits) {
+		log_warning("%s: the connection ends: its message makes no sense", conn->base.peer);
+		fail(conn, 0, -EPROTO);
+		return;
+	}
+	conn->nudge_at = 0;
+	conn->credits += le16toh(message->credits);
+	conn->received[conn->received_tail++ % VERBS_RECEIVES] = (struct verbs_received){
+	    .slot = slot, .size = (uint16_t)(wc->byte_len - VERBS_MESSAGE_HEAD - message->padding)};
+}
+
+bool verbs_drain(struct verbs_conn *conn)
+{
+	struct ibv_wc wcs[VERBS_BATCH];
+	bool some = false;
+	int count;
+
+	do {
+		count = ibv_poll_cq(conn->cq, VERBS_BATCH, wcs);
+		for (int i = 0; i < count; i++) {
+			some = true;
+			if (wcs[i].status != IBV_WC_SUCCESS)
+				completion_failed(conn, &wcs[i]);
+			else if (wcs[i].wr_id & WR_RECEIVE)
+				completion_received(conn, &wcs[i]);
+			else if (!conn->failed)
+				completion_sent(conn, (uint32_t)wcs[i].wr_id);
+		}
+	} while (count == (int)VERBS_BATCH);
+	if (some)
+		conn->progress_at = clock_now();
+	if (conn->flushed && conn->sent_done == conn->sent_tail)
+		fail_flushed(conn);
+	if (count < 0 && !conn->failed) {
+		log_error("%s: the connection ends: its completions cannot be read", conn->base.peer);
+		fail(conn, 0, -EIO);
+	}
+	return some || count < 0;
+}
+
+/* --- Giving ------------------------------------------------------------------------------------------------ */
+
+/* The next entry of the ring is answered with @status. */
+static void sent_answer(struct verbs_conn *conn, int status, struct backend_events *out)
+{
+	const struct verbs_sent *sent = &conn->sent[conn->sent_head++ & conn->sent_mask];
+	struct fabric_event *event;
+
+	if (sent->kind != VERBS_SENT_OP)
+		return;
+	conn->ops--;
+	event = backend_event(out, FABRIC_DONE, &conn->base);
+	event->cookie = sent->cookie;
+	event->status = status;
+}
+
+static bool messages_deliver(struct verbs_conn *conn, struct backend_events *out)
+{
+	bool some = false;
+
+	for (; conn->received_head != conn->received_tail && !backend_events_full(out); conn->received_head++) {
+		const struct verbs_received *received = &conn->received[conn->received_head % VERBS_RECEIVES];
+		const struct verbs_message *message = &conn->receives[received->slot];
+		struct fabric_event *event;
+
+		some = true;
+		if (message->kind == VERBS_MESSAGE_CREDIT && received->size == 0)
+			continue;
+		if (message->kind != VERBS_MESSAGE_USER || !received->size) {
+			if (!conn->failed)
+				log_warning("%s: the connection ends: a message of kind %u has no place here",
+					    conn->base.peer, message->kind);
+			fail(conn, 0, -EPROTO);
+			continue;
+		}
+		event = backend_event(out, FABRIC_MESSAGE, &conn->base);
+		event->data = message->data;
+		event->size = received->size;
+	}
+	return some;
+}
+
+bool verbs_deliver(struct verbs_conn *conn, struct backend_events *out)
+{
+	bool some = false;
+
+	/* Once it has ended, the head goes on past what was done. */
+	for (; (int32_t)(conn->sent_done - conn->sent_head) > 0 && !backend_events_full(out); some = true)
+		sent_answer(conn, 0, out);
+	return messages_deliver(conn, out) || some;
+}
+
+bool verbs_deliver_failed(struct verbs_conn *conn, struct backend_events *out)
+{
+	while (conn->sent_head != conn->sent_tail && !backend_events_full(out)) {
+		bool first = conn->sent_head == conn->sent_done && conn->fail_status;
+
+		sent_answer(conn, first ? conn->fail_status : conn->flush, out);
+	}
+	return conn->sent_head == conn->sent_tail;
+}
+
+bool verbs_pending(const struct verbs_conn *conn)
+{
+	return conn->failed || conn->sent_head != conn->sent_done || conn->received_free != conn->received_tail;
+}
+
+const char *verbs_take_opening(struct verbs_conn *conn)
+{
+	const struct verbs_received *received = &conn->received[conn->received_head % VERBS_RECEIVES];
+	const struct verbs_message *message = &conn->receives[received->slot];
+	struct verbs_opening opening;
+
+	conn->received_head++;
+	if (message->kind != VERBS_MESSAGE_OPEN || received->size != sizeof opening)
+		return "it speaks something else";
+	memcpy(&opening, message->data, sizeof opening);
+	if (le32toh(opening.magic) != VERBS_MAGIC)
+		return "it speaks something else";
+	return le16toh(opening.version) == VERBS_VERSION ? NULL : "it speaks another version of the fabric's protocol";
+}
+
+/* --- Posting ----------------------------------------------------------------------------------------------- */
+
+static struct verbs_sent *sent_take(struct verbs_conn *conn, uint64_t *ret_wr_id)
+{
+	*ret_wr_id = conn->sent_tail;
+	return &conn->sent[conn->sent_tail++ & conn->sent_mask];
+}
+
+/* The device takes what was sized for, so one that does not is broken. */
+static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
+{
+	struct ibv_send_wr *bad = NULL;
+	int error = ibv_post_send(conn->qp, wrs, &bad);
+
+	if (!error)
+		return;
+	log_warning("%s: the connection ends: %s takes no request: %s", conn->base.peer, conn->channel->device->name,
+		    strerror(error));
+	fail(conn, 0, -EIO);
+}
+
+static int op_prepare(struct verbs_conn *conn, const struct fabric_op *op, uint64_t now, struct ibv_sge *sge,
+		      struct ibv_send_wr *wr)
+{
+	struct verbs_sent *sent;
+	struct ibv_mr *mr;
+	int status = domain_mr((struct fabric_region *)op->region, conn->channel->device, &mr);
+
+	assert(op->length >= 1 && op->length <= FABRIC_OP_MAX && domain_covers(op->region, op->local, op->length));
+	if (status < 0)
+		return status;
+	*sge = (struct ibv_sge){.addr = (uintptr_t)op->local, .length = op->length, .lkey = mr->lkey};
+	wr->next = NULL;
+	wr->sg_list = sge;
+	wr->num_sge = 1;
+	wr->opcode = op->kind == FABRIC_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+	wr->wr.rdma.remote_addr = op->remote.address;
+	wr->wr.rdma.rkey = op->remote.rkey;
+	sent = sent_take(conn, &wr->wr_id);
+	*sent = (struct verbs_sent){.cookie = op->cookie, .posted_at = now, .kind = VERBS_SENT_OP};
+	wr->send_flags =
+	    op->kind == FABRIC_READ || (wr->wr_id % VERBS_SIGNAL_EVERY == 0 && !conn->channel->device->iwarp)
+		? (unsigned)IBV_SEND_SIGNALED
+		: 0;
+	return 0;
+}
+
+/* iWARP: the first bytes of what was written last. */
+static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, uint64_t now, struct ibv_sge *sge,
+			  struct ibv_send_wr *wr)
+{
+	*sge = (struct ibv_sge){.addr = (uintptr_t)conn->flush_sink,
+				.length = op->length < VERBS_ALIGN ? op->length : VERBS_ALIGN,
+				.lkey = conn->mr->lkey};
+	*wr = (struct ibv_send_wr){.sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+	wr->wr.rdma.remote_addr = op->remote.address;
+	wr->wr.rdma.rkey = op->remote.rkey;
+	*sent_take(conn, &wr->wr_id) = (struct verbs_sent){.posted_at = now, .kind = VERBS_SENT_FLUSH};
+}
+
+/* Up to VERBS_BATCH with one doorbell. How many, or -errno when not even the first. */
+static int batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsigned count, uint64_t now)
+{
+	struct ibv_send_wr wrs[VERBS_BATCH + 1];
+	struct ibv_sge sges[VERBS_BATCH + 1];
+	unsigned i, last;
+	int status = 0;
+
+	for (i = 0; i < count; i++) {
+		status = op_prepare(conn, &ops[i], now, &sges[i], &wrs[i]);
+		if (status < 0)
+			break;
+		if (i)
+			wrs[i - 1].next = &wrs[i];
+	}
+	if (!i)
+		return status;
+	last = i - 1;
+	if (ops[last].kind == FABRIC_WRITE && conn->channel->device->iwarp) {
+		flush_prepare(conn, &ops[last], now, &sges[i], &wrs[i]);
+		wrs[last++].next = &wrs[i];
+	}
+	wrs[last].send_flags = IBV_SEND_SIGNALED;
+	conn->ops += i;
+	sends_post(conn, wrs);
+	return (int)i;
+}
+
+unsigned verbs_room(const struct fabric_conn *base)
+{
+	const struct verbs_conn *conn = verbs_conn_of(base);
+
+	return conn->state == VERBS_STATE_ESTABLISHED ? conn->depth - conn->ops : 0;
+}
+
+int verbs_post(struct fabric_conn *base, const struct fabric_op *ops, unsigned count)
+{
+	struct verbs_conn *conn = verbs_conn_of(base);
+	unsigned room = verbs_room(base), posted = 0;
+	uint64_t now;
+
+	if (conn->state != VERBS_STATE_ESTABLISHED)
+		return -ENOTCONN;
+	if (count > room)
+		count = room;
+	if (!count)
+		return 0;
+	now = clock_now();
+	while (posted < count) {
+		unsigned batch = count - posted < VERBS_BATCH ? count - posted : VERBS_BATCH;
+		int status = batch_post(conn, ops + posted, batch, now);
+
+		if (status < 0 && !posted)
+			return status;
+		if (status < 0)
+			break;
+		posted += (unsigned)status;
+	}
+	verbs_activate(conn);
+	fabric_touch(base->fabric);
+	return (int)posted;
+}
+
+/* --- Messages ---------------------------------------------------------------------------------------------- */
+
+static void message_queue(struct verbs_conn *conn, enum verbs_message_kind kind, const void *data, size_t size)
+{
+	uint32_t slot = conn->send_tail++ % VERBS_SENDS;
+	struct verbs_message *message = &conn->sends[slot];
+
+	message->kind = (uint8_t)kind;
+	message->padding = (uint8_t)(-size % VERBS_ALIGN);
+	if (size)
+		memcpy(message->data, data, size);
+	memset(message->data + size, 0, message->padding);
+	conn->send_sizes[slot] = (uint16_t)(VERBS_MESSAGE_HEAD + size + message->padding);
+}
+
+static void message_post(struct verbs_conn *conn, uint64_t now)
+{
+	uint32_t slot = conn->send_posted++ % VERBS_SENDS;
+	struct ibv_sge sge = {
+	    .addr = (uintptr_t)&conn->sends[slot], .length = conn->send_sizes[slot], .lkey = conn->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (sge.length <= conn->inline_size)
+		wr.send_flags |= IBV_SEND_INLINE;
+	conn->sends[slot].credits = htole16((uint16_t)conn->owed);
+	conn->owed = 0;
+	conn->credits--;
+	*sent_take(conn, &wr.wr_id) = (struct verbs_sent){.posted_at = now, .kind = VERBS_SENT_MESSAGE};
+	sends_post(conn, &wr);
+}
+
+/* The last credit is for a message that gives the peer back enough to go on: else both could wait for the other's. */
+static bool message_may_go(const struct verbs_conn *conn)
+{
+	return !conn->failed && (conn->credits > 1 || (conn->credits && conn->owed >= VERBS_RECEIVES / 2));
+}
+
+static void messages_post(struct verbs_conn *conn)
+{
+	uint64_t now = clock_now();
+
+	while (conn->send_posted != conn->send_tail && message_may_go(conn))
+		message_post(conn, now);
+	/* However early the peer says that it took them, messages of credits leave the user's their slots. */
+	if (conn->owed < VERBS_RECEIVES / 2 || !message_may_go(conn) || conn->send_posted != conn->send_tail ||
+	    conn->send_tail - conn->send_head - conn->user_messages == VERBS_SENDS - VERBS_MESSAGES_MAX)
+		return;
+	message_queue(conn, VERBS_MESSAGE_CREDIT, NULL, 0);
+	message_post(conn, now);
+}
+
+int verbs_send(struct fabric_conn *base, const void *message, size_t size)
+{
+	struct verbs_conn *conn = verbs_conn_of(base);
+
+	if (conn->state != VERBS_STATE_ESTABLISHED)
+		return -ENOTCONN;
+	if (size < 1 || size > FABRIC_MESSAGE_MAX)
+		return -EINVAL;
+	if (conn->user_messages == VERBS_MESSAGES_MAX)
+		return -ENOBUFS;
+	conn->user_messages++;
+	message_queue(conn, VERBS_MESSAGE_USER, message, size);
+	messages_post(conn);
+	verbs_activate(conn);
+	fabric_touch(base->fabric);
+	return 0;
+}
+
+void verbs_send_opening(struct verbs_conn *conn)
+{
+	const struct verbs_opening opening = {.magic = htole32(VERBS_MAGIC), .version = htole16(VERBS_VERSION)};
+
+	message_queue(conn, VERBS_MESSAGE_OPEN, &opening, sizeof opening);
+	messages_post(conn);
+}
+
+/*
+ * What siw receives just while the accepting side moves its queue pair to where it may receive stays in the socket
+ * until more comes. If that is the opening, each would wait for the other. So until the peer was heard something
+ * follows it.
+ */
+void verbs_nudge(struct verbs_conn *conn, uint64_t now)
+{
+	conn->nudges++;
+	conn->nudge_at = conn->nudges < VERBS_NUDGES ? now + (VERBS_NUDGE_NS << conn->nudges) : 0;
+	message_queue(conn, VERBS_MESSAGE_CREDIT, NULL, 0);
+	messages_post(conn);
+	verbs_activate(conn);
+}
+
+void verbs_refresh(struct verbs_conn *conn)
+{
+	while (conn->received_free != conn->received_head) {
+		uint16_t slots[VERBS_BATCH];
+		unsigned count = 0;
+		int status;
+
+		do
+			slots[count++] = conn->received[conn->received_free++ % VERBS_RECEIVES].slot;
+		while (conn->received_free != conn->received_head && count < VERBS_BATCH);
+		status = receives_post(conn, slots, count);
+		if (status < 0) {
+			fail(conn, 0, status);
+			return;
+		}
+		conn->owed += count;
+	}
+	if (conn->send_posted != conn->send_tail || conn->owed >= VERBS_RECEIVES / 2)
+		messages_post(conn);
+}

@@ -1,0 +1,650 @@
+/*
+ * Setting connections up, see verbs.h: the RDMA CM's events (rdma_cm(7)), connecting, accepting, queue pairs.
+ *
+ *     connecting:  resolve address -> queue pair -> resolve route -> connect -> the accept comes: first message
+ *     accepting:   request comes -> the user accepts: queue pair -> accept -> first message comes
+ *
+ * The accepting side waits for that message because iWARP forbids it to speak first (RFC 5044, 7.1.3). One deadline
+ * covers all of it, for a CM may never answer.
+ */
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread.h"
+#include "fabric/verbs.h"
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Of each step of the CM; the connection's own deadline is the one that counts. */
+#define STEP_MS 2000
+/* Soft-RoCE takes 7 as "for ever". */
+#define RETRIES 6
+/* The smallest and largest exponent of 4.096 us for the time to an acknowledge. */
+#define ACK_TIMEOUT_MIN 12
+#define ACK_TIMEOUT_MAX 21
+/* How long a connection that the CM tells is over waits for answers to what is in flight. */
+#define LAST_ANSWERS_NS (2 * 1000000ull)
+#define CONNECT_STACK (128u << 10)
+/* How many local ports one address is tried from, when they are taken. */
+#define PORTS_MAX 16
+/* Asked for; a device without so much gives none. */
+#define INLINE_SIZE 288
+
+/* --- Queue pairs ------------------------------------------------------------------------------------------ */
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* As deep as asked for, or as the device lets it be. */
+static int depth_choose(struct verbs_conn *conn)
+{
+	const struct verbs_device *device = conn->channel->device;
+	unsigned asked = fabric_get_config(conn->base.fabric)->depth;
+	unsigned most = least(device->work_requests, device->completions - least(device->completions, VERBS_RECEIVES));
+
+	if (most <= VERBS_SENDS || device->work_requests < VERBS_RECEIVES) {
+		log_error("%s: %s allows %u work requests in a queue and %u completions: too few", conn->base.peer,
+			  device->name, device->work_requests, device->completions);
+		return -EOPNOTSUPP;
+	}
+	conn->depth = least(asked, (most - VERBS_SENDS) / (device->iwarp ? 2 : 1));
+	if (conn->depth < asked)
+		log_info("%s: %u requests at a time instead of %u: %s allows no more", conn->base.peer, conn->depth,
+			 asked, device->name);
+	return 0;
+}
+
+static int qp_create(struct verbs_conn *conn, struct ibv_pd *pd)
+{
+	struct ibv_qp_init_attr attributes = {
+	    .send_cq = conn->cq,
+	    .recv_cq = conn->cq,
+	    .cap = {.max_send_wr = verbs_send_entries(conn->channel->device, conn->depth),
+		    .max_recv_wr = VERBS_RECEIVES,
+		    .max_send_sge = 1,
+		    .max_recv_sge = 1,
+		    .max_inline_data = INLINE_SIZE},
+	    .qp_type = IBV_QPT_RC,
+	};
+	const struct ibv_qp_init_attr wanted = attributes;
+
+	if (rdma_create_qp(conn->id, pd, &attributes) < 0) {
+		attributes = wanted;
+		attributes.cap.max_inline_data = 0;
+		if (rdma_create_qp(conn->id, pd, &attributes) < 0)
+			return errno ? -errno : -EIO;
+	}
+	conn->qp = conn->id->qp;
+	verbs_device_note(conn->channel->device, &conn->noted, conn->qp);
+	/* With siw one message in some 25,000 arrived with its bytes displaced, under connections that came and went;
+	 * not seen again since messages are neither inline nor of odd length there, which is no proof. */
+	conn->inline_size = conn->channel->device->iwarp ? 0 : attributes.cap.max_inline_data;
+	return 0;
+}
+
+static int cq_create(struct verbs_conn *conn)
+{
+	conn->cq = ibv_create_cq(conn->id->verbs,
+				 (int)(verbs_send_entries(conn->channel->device, conn->depth) + VERBS_RECEIVES), conn,
+				 conn->channel->completions, 0);
+	return conn->cq ? 0 : errno ? -errno : -ENOMEM;
+}
+
+static int buffers_register(struct verbs_conn *conn, struct ibv_pd *pd)
+{
+	size_t length = (size_t)((char *)conn->flush_sink + VERBS_FLUSH_SINK - (char *)conn->memory);
+	/* iWARP reads by remote writes. They can only come from the peer of this connection, whose messages these are.
+	 */
+	int flags = IBV_ACCESS_LOCAL_WRITE | (conn->channel->device->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
+
+	conn->mr = ibv_reg_mr(pd, conn->memory, length, flags);
+	return conn->mr ? 0 : verbs_device_register_error(errno);
+}
+
+/* The id knows its device: everything the connection needs there. What was made is undone by verbs_conn_shut(). */
+static int conn_equip(struct verbs_conn *conn)
+{
+	const char *step = "use the device";
+	struct ibv_pd *pd = NULL;
+	int status = verbs_channel_get(conn->verbs, conn->id, &conn->channel);
+
+	if (status == 0) {
+		step = "size its queues";
+		status = depth_choose(conn);
+	}
+	if (status == 0) {
+		step = "register this side's memory";
+		status = domain_bind(conn->base.domain, conn->channel->device, &pd);
+	}
+	if (status == 0) {
+		step = "allocate its queues";
+		status = verbs_path_open(conn);
+	}
+	if (status == 0) {
+		step = "register its message buffers";
+		status = buffers_register(conn, pd);
+	}
+	if (status == 0) {
+		step = "create its completion queue";
+		status = cq_create(conn);
+	}
+	if (status == 0) {
+		step = "create its queue pair";
+		status = qp_create(conn, pd);
+	}
+	if (status == 0) {
+		step = "post its receives";
+		status = verbs_path_start(conn);
+	}
+	if (status < 0)
+		log_warning("%s: cannot %s: %s%s", conn->base.peer, step, strerror(-status),
+			    status == -EPERM ? " (the limit on locked memory is too low: see ulimit -l, LimitMEMLOCK=)"
+					     : "");
+	return status;
+}
+
+/* The queue pair goes first: from then on nothing is carried out for it. */
+static void resources_free(struct verbs_channel *channel, struct rdma_cm_id *id, struct ibv_cq *cq, struct ibv_mr *mr)
+{
+	/* A removed device need not have heard of it. */
+	bool gone = channel && channel->device->gone;
+
+	if (id->qp && ibv_destroy_qp(id->qp) && !gone)
+		log_error("cannot destroy a queue pair: %m");
+	id->qp = NULL;
+	if (cq && ibv_destroy_cq(cq) && !gone)
+		log_error("cannot destroy a completion queue: %m");
+	if (mr && ibv_dereg_mr(mr) && !gone)
+		log_error("cannot deregister message buffers: %m");
+	rdma_destroy_id(id);
+	if (channel)
+		verbs_channel_leave(channel);
+}
+
+void verbs_parked_free(struct verbs_parked *parked)
+{
+	TAILQ_REMOVE(&parked->channel->verbs->parked, parked, link);
+	resources_free(parked->channel, parked->id, parked->cq, parked->mr);
+	munmap(parked->memory, parked->memory_size);
+	free(parked);
+}
+
+/* True: its resources are the parked's. */
+static bool conn_park(struct verbs_conn *conn)
+{
+	struct verbs_parked *parked;
+
+	if (!conn->dialing || !conn->channel->device->iwarp || !(parked = malloc(sizeof *parked)))
+		return false;
+	*parked = (struct verbs_parked){.channel = conn->channel,
+					.id = conn->id,
+					.cq = conn->cq,
+					.mr = conn->mr,
+					.memory = conn->memory,
+					.memory_size = conn->memory_size};
+	TAILQ_INSERT_TAIL(&conn->verbs->parked, parked, link);
+	conn->memory = NULL; /* there is nothing in its rings */
+	conn->memory_size = 0;
+	return true;
+}
+
+void verbs_conn_shut(struct verbs_conn *conn)
+{
+	if (!conn->id)
+		return;
+	if (conn->cq)
+		ibv_ack_cq_events(conn->cq, conn->cq_events);
+	conn->cq_events = 0;
+	verbs_device_forget(&conn->noted);
+	if (!conn_park(conn)) {
+		if (conn->qp && conn->state != VERBS_STATE_RESOLVING && conn->state != VERBS_STATE_ROUTING)
+			rdma_disconnect(conn->id); /* tells the peer; fails where there is nothing to tell */
+		resources_free(conn->channel, conn->id, conn->cq, conn->mr);
+	}
+	conn->dialing = false;
+	conn->qp = NULL;
+	conn->cq = NULL;
+	conn->mr = NULL;
+	conn->id = NULL;
+	conn->channel = NULL;
+}
+
+/* The device gives up after 1 + RETRIES times this: just after io_ms. */
+static void ack_timeout_set(struct verbs_conn *conn)
+{
+	const uint64_t io_ns = fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
+	uint8_t exponent = ACK_TIMEOUT_MIN;
+
+	while (exponent < ACK_TIMEOUT_MAX && (1 + RETRIES) * (4096ull << exponent) < io_ns)
+		exponent++;
+	/* A kernel before 5.8 does not know it on this side; then the CM's own choice stays. */
+	if (rdma_set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent) < 0)
+		log_debug("%s: no choice of the ACK timeout here: %m", conn->base.peer);
+}
+
+/* --- Connecting ------------------------------------------------------------------------------------------- */
+
+/* errno of a CM call or the status of its event, as fabric_connect() tells it. */
+static int cm_status(int status)
+{
+	switch (status) {
+	case -ENETUNREACH:
+	case -EADDRNOTAVAIL:
+	case -EHOSTDOWN:
+	case -ENOENT:
+	case 0:
+		return -EHOSTUNREACH;
+	case -1: /* not the kernel's: librdmacm could not use the device */
+		return verbs_nodes_status();
+	default:
+		return status;
+	}
+}
+
+/* Starts with the next address. Ends the connection with @status when there is none. */
+static void connect_next(struct verbs_conn *conn, int status)
+{
+	while (conn->address_next < conn->address_count) {
+		struct sockaddr *address = (struct sockaddr *)&conn->addresses[conn->address_next++];
+
+		verbs_conn_shut(conn);
+		verbs_state_set(conn, VERBS_STATE_RESOLVING);
+		if (rdma_create_id(conn->verbs->cm, &conn->id, conn, RDMA_PS_TCP) < 0) {
+			status = -errno;
+			conn->id = NULL;
+			break;
+		}
+		if (rdma_resolve_addr(conn->id, NULL, address, STEP_MS) == 0)
+			return;
+		log_debug("%s: its address cannot be resolved for RDMA: %m", conn->base.peer);
+		status = cm_status(-errno);
+	}
+	verbs_end(conn, status, status);
+}
+
+static void address_resolved(struct verbs_conn *conn)
+{
+	int status = 0;
+
+	verbs_state_set(conn, VERBS_STATE_ROUTING);
+	if (!conn->id->verbs)
+		status = -ENODEV;
+	if (status == 0)
+		status = conn_equip(conn);
+	if (status < 0) {
+		verbs_end(conn, status, status);
+		return;
+	}
+	if (rdma_resolve_route(conn->id, STEP_MS) < 0)
+		connect_next(conn, cm_status(-errno));
+}
+
+struct connect_call {
+	struct rdma_cm_id *id;
+	struct rdma_conn_param *param;
+	int status;
+};
+
+static void *connect_run(void *argument)
+{
+	struct connect_call *call = argument;
+
+	call->status = rdma_connect(call->id, call->param) < 0 ? -errno : 0;
+	return NULL;
+}
+
+/*
+ * rdma_connect(), uninterrupted. siw waits in it for its TCP socket to connect, and a signal or task work of this
+ * thread's io_uring drops that connection, to begin again with the same port, which TCP refuses; and the other side's
+ * siw closes its listener for good over a connection dropped so early (siw_cm_work_handler() of Linux 6.12). So for
+ * iWARP a thread does it that has neither.
+ */
+static int id_connect(struct rdma_cm_id *id, struct rdma_conn_param *param, bool iwarp)
+{
+	struct connect_call call = {.id = id, .param = param};
+	pthread_t thread;
+	int status;
+
+	if (!iwarp) {
+		connect_run(&call);
+		return call.status;
+	}
+	status = thread_start(&thread, "iwarp-connect", CONNECT_STACK, connect_run, &call);
+	if (status < 0)
+		return status;
+	pthread_join(thread, NULL);
+	return call.status;
+}
+
+static void route_resolved(struct verbs_conn *conn)
+{
+	const struct verbs_device *device = conn->channel->device;
+	struct rdma_conn_param param = {
+	    .private_data = conn->ours,
+	    .private_data_len = (uint8_t)conn->ours_size,
+	    .responder_resources = (uint8_t)least(device->responder, RDMA_MAX_RESP_RES),
+	    .initiator_depth = (uint8_t)least(device->initiator, RDMA_MAX_INIT_DEPTH),
+	    .retry_count = RETRIES,
+	    .rnr_retry_count = RETRIES,
+	};
+	int status;
+
+	verbs_state_set(conn, VERBS_STATE_CONNECTING);
+	ack_timeout_set(conn);
+	status = id_connect(conn->id, &param, device->iwarp);
+	if (status == 0) {
+		conn->dialing = true;
+		return;
+	}
+	log_debug("%s: the CM does not connect: %s", conn->base.peer, strerror(-status));
+	/* iWARP: the CM chose a port that TCP still knows an ended connection to the same listener by. Another will do.
+	 */
+	if ((status == -EADDRNOTAVAIL || status == -EADDRINUSE) && conn->ports_tried++ < PORTS_MAX)
+		conn->address_next--;
+	connect_next(conn, cm_status(status));
+}
+
+/* Of an accept's or a reject's private data; NULL: it is ours, else why not. */
+static const char *answer_check(const struct rdma_conn_param *param, struct verbs_answer *ret_answer, int *ret_status)
+{
+	*ret_status = -EPROTO;
+	if (!param->private_data || param->private_data_len < sizeof *ret_answer)
+		return "it speaks something else";
+	memcpy(ret_answer, param->private_data, sizeof *ret_answer);
+	ret_answer->private_size = le16toh(ret_answer->private_size);
+	if (le32toh(ret_answer->magic) != VERBS_MAGIC || ret_answer->private_size > FABRIC_PRIVATE_MAX)
+		return "it speaks something else";
+	if (le16toh(ret_answer->version) == VERBS_VERSION)
+		return NULL;
+	*ret_status = -EPROTONOSUPPORT;
+	return "it speaks another version of the fabric's protocol";
+}
+
+static void connection_accepted(struct verbs_conn *conn, const struct rdma_conn_param *param)
+{
+	struct verbs_answer answer;
+	int status;
+	const char *why = answer_check(param, &answer, &status);
+
+	if (why) {
+		log_info("%s: not taken: %s", conn->base.peer, why);
+		verbs_end(conn, status, status);
+		return;
+	}
+	verbs_state_set(conn, VERBS_STATE_ESTABLISHED);
+	conn->announce = true;
+	conn->nudge_at = conn->channel->device->iwarp ? clock_now() + VERBS_NUDGE_NS : 0;
+	verbs_send_opening(conn);
+	verbs_activate(conn);
+}
+
+static void connection_rejected(struct verbs_conn *conn, const struct rdma_conn_param *param, int reason)
+{
+	struct verbs_answer answer;
+	int status;
+	const char *why = answer_check(param, &answer, &status);
+
+	log_debug("%s: rejected, the CM's reason %d%s%s", conn->base.peer, reason, why ? ": " : "", why ? why : "");
+	/* Without our mark it is the CM that rejects: nobody listens. */
+	if (why && status != -EPROTONOSUPPORT) {
+		connect_next(conn, -ECONNREFUSED);
+		return;
+	}
+	if (!why) {
+		memcpy(conn->theirs, answer.private_data, answer.private_size);
+		conn->theirs_size = answer.private_size;
+		conn->rejected = true;
+		status = -ECONNREFUSED;
+	}
+	verbs_end(conn, status, status);
+}
+
+int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
+		  size_t private_size, struct fabric_conn **ret_conn)
+{
+	struct verbs *verbs = state;
+	struct verbs_conn *conn;
+	int count;
+
+	if (uri->port == 0)
+		return -EINVAL;
+	conn = verbs_conn_new(verbs, VERBS_STATE_RESOLVING);
+	if (!conn)
+		return -ENOMEM;
+	count = address_resolve(uri, false, conn->addresses);
+	if (count < 0) {
+		free(conn);
+		return count;
+	}
+	conn->address_count = (unsigned)count;
+	conn->base.domain = domain;
+	uri_format(uri, conn->base.peer);
+	if (private_size)
+		memcpy(conn->ours, private_data, private_size);
+	conn->ours_size = private_size;
+	verbs_conn_list(conn);
+	connect_next(conn, -EHOSTUNREACH);
+	fabric_touch(verbs->fabric);
+	*ret_conn = &conn->base;
+	return 0;
+}
+
+/* --- Accepting -------------------------------------------------------------------------------------------- */
+
+static void request_arrived(struct verbs_listener *listener, struct rdma_cm_id *id, const struct rdma_conn_param *param)
+{
+	struct verbs *verbs = listener->verbs;
+	struct verbs_conn *conn;
+
+	if (verbs->arriving == VERBS_ARRIVING_MAX || !(conn = verbs_conn_new(verbs, VERBS_STATE_REQUESTED))) {
+		log_debug("a connection was refused at once: too many are being set up");
+		rdma_reject(id, NULL, 0);
+		rdma_destroy_id(id);
+		return;
+	}
+	conn->id = id;
+	id->context = conn;
+	conn->listener = listener;
+	conn->their_initiator = param->initiator_depth;
+	conn->their_responder = param->responder_resources;
+	conn->theirs_size = least(param->private_data_len, FABRIC_PRIVATE_MAX);
+	if (conn->theirs_size)
+		memcpy(conn->theirs, param->private_data, conn->theirs_size);
+	address_name("rdma", (const struct sockaddr_storage *)rdma_get_peer_addr(id), conn->base.peer);
+	verbs->arriving++;
+	conn->announce = true;
+	verbs_conn_list(conn);
+	verbs_activate(conn);
+}
+
+static struct verbs_answer answer_make(const void *private_data, size_t private_size)
+{
+	struct verbs_answer answer = {.magic = htole32(VERBS_MAGIC),
+				      .version = htole16(VERBS_VERSION),
+				      .private_size = htole16((uint16_t)private_size)};
+
+	if (private_size)
+		memcpy(answer.private_data, private_data, private_size);
+	return answer;
+}
+
+int verbs_accept(struct fabric_conn *base)
+{
+	struct verbs_conn *conn = verbs_conn_of(base);
+	const struct verbs_answer answer = answer_make(NULL, 0);
+	struct rdma_conn_param param = {
+	    .private_data = &answer, .private_data_len = sizeof answer, .rnr_retry_count = RETRIES};
+	int status;
+
+	if (!conn->id) {
+		verbs_end(conn, -ECONNRESET, -ECONNRESET); /* it hung up meanwhile */
+		return 0;
+	}
+	status = conn_equip(conn);
+	if (status < 0)
+		return status;
+	/* The CM has turned them round: what they may start is what we answer. */
+	param.responder_resources = (uint8_t)least(conn->their_responder, conn->channel->device->responder);
+	param.initiator_depth = (uint8_t)least(conn->their_initiator, conn->channel->device->initiator);
+	ack_timeout_set(conn);
+	if (rdma_accept(conn->id, &param) < 0)
+		return errno ? -errno : -EIO;
+	conn->listener = NULL;
+	conn->deadline = clock_now() + fabric_get_config(base->fabric)->connect_ms * 1000000ull;
+	verbs_state_set(conn, VERBS_STATE_ACCEPTING);
+	verbs_activate(conn);
+	return 0;
+}
+
+void verbs_reject(struct fabric_conn *base, const void *private_data, size_t private_size)
+{
+	struct verbs_conn *conn = verbs_conn_of(base);
+	const struct verbs_answer answer = answer_make(private_data, private_size);
+
+	if (conn->id)
+		rdma_reject(conn->id, &answer, sizeof answer);
+	verbs_disconnect(base);
+}
+
+/* --- Events ----------------------------------------------------------------------------------------------- */
+
+/*
+ * What the peer's device answered last may still be on its way to the completion queue when the CM tells of the end:
+ * whether it refused something is worth a moment.
+ */
+static void last_answers_await(struct verbs_conn *conn)
+{
+	uint64_t until = clock_now() + LAST_ANSWERS_NS;
+
+	do {
+		if (!verbs_drain(conn))
+			sched_yield();
+	} while (conn->sent_done != conn->sent_tail && !conn->failed && clock_now() < until);
+}
+
+void verbs_conn_lost(struct verbs_conn *conn, int status)
+{
+	if (conn->state == VERBS_STATE_REQUESTED) {
+		/* Its user is about to accept or to reject it, and hears of the end then. */
+		verbs_conn_shut(conn);
+		return;
+	}
+	if (conn->state == VERBS_STATE_ENDING || conn->state == VERBS_STATE_ENDED)
+		return;
+	if (conn->qp)
+		last_answers_await(conn);
+	if (conn->channel)
+		verbs_device_events(conn->channel->device);
+	if (conn->noted.event == IBV_EVENT_QP_ACCESS_ERR + 1)
+		status = -EPROTO;
+	if (conn->failed && (conn->fail_status || conn->fail_flush != -ECONNRESET))
+		status = conn->fail_status ? conn->fail_status : conn->fail_flush;
+	verbs_end(conn, status, conn->failed ? conn->fail_flush : status);
+}
+
+static void device_removed(struct verbs_conn *conn)
+{
+	log_debug("%s: its device was removed", conn->base.peer);
+	if (conn->channel)
+		verbs_device_lost(conn->channel->device);
+	verbs_conn_lost(conn, -ENODEV);
+}
+
+static void conn_event(struct verbs_conn *conn, enum rdma_cm_event_type kind, int status,
+		       const struct rdma_conn_param *param)
+{
+	conn->dialing = false;
+	switch (kind) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		address_resolved(conn);
+		return;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		route_resolved(conn);
+		return;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		connect_next(conn, cm_status(status));
+		return;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		if (conn->state == VERBS_STATE_CONNECTING)
+			connect_next(conn, cm_status(status));
+		else
+			verbs_conn_lost(conn, cm_status(status));
+		return;
+	case RDMA_CM_EVENT_REJECTED:
+		if (conn->state == VERBS_STATE_CONNECTING)
+			connection_rejected(conn, param, status);
+		else
+			verbs_conn_lost(conn, -ECONNRESET);
+		return;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (conn->state == VERBS_STATE_CONNECTING)
+			connection_accepted(conn, param);
+		return;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		verbs_conn_lost(conn, -ECONNRESET);
+		return;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		device_removed(conn);
+		return;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		return;
+	default:
+		log_debug("%s: %s", conn->base.peer, rdma_event_str(kind));
+		return;
+	}
+}
+
+static struct verbs_parked *parked_find(struct verbs *verbs, const struct rdma_cm_id *id)
+{
+	struct verbs_parked *parked;
+
+	TAILQ_FOREACH(parked, &verbs->parked, link)
+		if (parked->id == id)
+			return parked;
+	return NULL;
+}
+
+bool verbs_cm_poll(struct verbs *verbs)
+{
+	struct rdma_cm_event *event;
+	struct verbs_listener *listener;
+	struct verbs_parked *parked;
+	bool some = false;
+
+	while (rdma_get_cm_event(verbs->cm, &event) == 0) {
+		uint8_t private_data[UINT8_MAX];
+		struct rdma_conn_param param = event->param.conn;
+		enum rdma_cm_event_type kind = event->event;
+		struct rdma_cm_id *id = event->id, *listen_id = event->listen_id;
+		int status = event->status;
+
+		/* Acknowledged before it is dealt with, for that may destroy the id, which waits for it. */
+		if (param.private_data && param.private_data_len)
+			memcpy(private_data, param.private_data, param.private_data_len);
+		param.private_data = private_data;
+		rdma_ack_cm_event(event);
+		some = true;
+		log_debug("%s, status %d", rdma_event_str(kind), status);
+		listener = verbs_listener_find(verbs, kind == RDMA_CM_EVENT_CONNECT_REQUEST ? listen_id : id);
+		if (listener && kind == RDMA_CM_EVENT_CONNECT_REQUEST)
+			request_arrived(listener, id, &param);
+		else if (listener)
+			verbs_listener_event(listener, kind);
+		else if ((parked = parked_find(verbs, id)))
+			verbs_parked_free(parked);
+		else
+			conn_event(id->context, kind, status, &param);
+	}
+	verbs->cm_ready = false;
+	poller_arm(fabric_poller(verbs->fabric), &verbs->cm_source, POLLER_IN);
+	return some;
+}

@@ -1,0 +1,56 @@
+# devices.sh: what the benchmarks in virtual machines have in common; sourced after tests/vm/guest.sh and rxe_up.
+#
+#   say NAME VALUE             a figure, for machines.py
+#   donor URI SIZE             starts a donor of $build; sets donor_uri and donor_pid
+#   nvme_device TRANSPORT MIB  a RAM disk of this machine over NVMe-oF (rdma, tcp) from this machine; sets device
+#   swap_to DEVICE             it becomes the machine's swap space, read page by page
+#   with_local MIB COMMAND...  in a control group with so much memory
+#
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # what it sets, and what the one who sources it has set
+
+address=${RXE_ADDRESSES[0]%/*}
+
+say() { echo "$1 $2"; }
+
+donor() {
+	"$build/bin/farpage-memserver" --listen "$1" --donate "$2" --insecure >/run/donor.out 2>/run/donor.err &
+	donor_pid=$!
+	wait_for 10 grep -q 'listening on' /run/donor.out || guest_fail "the donor does not start: $(cat /run/donor.err)"
+	donor_uri=$(sed -n 's/.*listening on //p' /run/donor.out)
+}
+
+nvme_device() {
+	local transport=$1 subsystem=/sys/kernel/config/nvmet/subsystems/farpage port=/sys/kernel/config/nvmet/ports/1
+	modprobe -a "nvmet-$transport" "nvme-$transport"
+	modprobe brd rd_nr=1 rd_size=$(($2 * 1024))
+	mount -t configfs none /sys/kernel/config 2>/dev/null || true
+	mkdir "$subsystem" "$subsystem/namespaces/1" "$port"
+	echo 1 >"$subsystem/attr_allow_any_host"
+	echo -n /dev/ram0 >"$subsystem/namespaces/1/device_path"
+	echo 1 >"$subsystem/namespaces/1/enable"
+	echo ipv4 >"$port/addr_adrfam"
+	echo "$transport" >"$port/addr_trtype"
+	echo 4420 >"$port/addr_trsvcid"
+	echo "$address" >"$port/addr_traddr"
+	ln -s "$subsystem" "$port/subsystems/farpage"
+	nvme connect -t "$transport" -a "$address" -s 4420 -n farpage >&2
+	device=/dev/nvme0n1
+	wait_for 10 test -b "$device" || guest_fail "no NVMe device over $transport"
+}
+
+swap_to() {
+	mkswap "$1" >/dev/null
+	swapon "$1"
+	sysctl -qw vm.page-cluster=0
+}
+
+# The limit alone kills while pages are on their way out; so it is a little above where they are sent there.
+with_local() {
+	local group=/sys/fs/cgroup/local
+	mkdir -p "$group"
+	echo "$1M" >"$group/memory.high"
+	echo "$(($1 + 16))M" >"$group/memory.max"
+	shift
+	bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@"
+}

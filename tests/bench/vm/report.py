@@ -1,0 +1,53 @@
+"""report: the tables that peers.py prints, as Markdown, and what its figures mean and do not mean."""
+import textwrap
+
+import figures
+
+MEANING = """What this means. Everything ran in {machines} of 2 processors{emulated}, and initiator and target were in
+the same machine and shared them: a microsecond here says nothing about a machine of yours, and a figure means something
+only beside the others of its run. nvme-rdma, nvme-tcp and nbd serve a RAM disk or memory; farpage-rdma and farpage-tcp are
+its ublk device, with one donor. soft-RoCE is a driver that makes RDMA out of UDP packets on the processor{soft}: nothing
+here says how RDMA compares with TCP where a device does the work. null is a ublk device that stores nothing, so what no
+ublk device can be faster than, and farpage-memory is farpage's over its own memory: what its ublk costs without a network.
+zram is compressed memory of this machine, no far memory at all."""
+
+
+def _cell(peer, names):
+    if not all(peer.get(name) for name in names):
+        return "-"
+    return " / ".join(f"{figures.median(peer[name]):,.0f}" for name in names)
+
+
+def _rows(rows):
+    rows = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    rows.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
+                                       for i, (cell, width) in enumerate(zip(row, widths))) + " |" for row in rows)
+
+
+def peers_table(peers):
+    return _rows([["peer", *(title for title, *_ in figures.COLUMNS)],
+                  *([name, *(_cell(peer, names) for _, *names in figures.COLUMNS)] for name, peer in peers.items())])
+
+
+def _aim(ratio):
+    if ratio["bound"] is None:
+        return ""
+    wish = f" (better {ratio['wish']})" if ratio["wish"] else ""
+    return f"{'at least' if ratio['at_least'] else 'at most'} {ratio['bound']:.2f}{wish}"
+
+
+def ratios_table(ratios):
+    marks = {True: "met", False: "missed", None: ""}
+    return _rows([["ratio", "figure", "measured", "aim", ""],
+                  *([f"{ratio['peer']} / {ratio['other']}", figures.BY_NAME[ratio["figure"]].title, f"{ratio['ratio']:.2f}",
+                     _aim(ratio), marks[ratio["met"]]] for ratio in ratios)])
+
+
+def meaning(machine):
+    emulated = "TCG" in machine.get("processor", "")
+    kernel = machine.get("kernel", "")
+    return textwrap.fill(MEANING.format(machines=f"virtual machines (Linux {kernel})" if kernel else "virtual machines",
+                                        emulated=" that QEMU emulates" if emulated else "",
+                                        soft=", here an emulated one" if emulated else ""), 120)

@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+"""TAP tests of what ./dev bench vm makes of what it has measured: figures.py, report.py, plot.py. No machines."""
+import json
+import sys
+from pathlib import Path
+from xml.dom import minidom
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+import figures  # noqa: E402
+import plot  # noqa: E402
+import report  # noqa: E402
+from tap import done, ok  # noqa: E402
+
+
+def fio(direction, iops, p50, p99, error=0):
+    side = {"iops": iops, "total_ios": iops, "clat_ns": {"percentile": {"50.000000": p50, "99.000000": p99}}}
+    return json.dumps({"jobs": [{"error": error, direction: side}]})
+
+
+def refused(pairs):
+    try:
+        figures.of_lines(pairs)
+    except ValueError:
+        return True
+    return False
+
+
+def test_lines():
+    found, machine = figures.of_lines([("kernel", "6.12"), ("processor", "QEMU TCG CPU"), ("fio_qd1_read", fio("read", 9, 250000, 500000)),
+                                       ("fio_qd32_write", fio("write", 1234, 1, 2)), ("touch4_accesses_s", "77"),
+                                       ("touch4_fault_p99_us", "12.5"), ("touch4_p50_us", "3"), ("touch4_wrong", "0")])
+    ok(found == {"qd1_read_p50": 250, "qd1_read_p99": 500, "qd32_write": 1234, "touch4_accesses": 77, "touch4_fault_p99": 12.5},
+       "latencies of one at a time in µs, rates of 32, faults", found)
+    ok(machine == {"kernel": "6.12", "processor": "QEMU TCG CPU"}, "what the machine is", machine)
+    ok(refused([("touch1_wrong", "2")]), "wrong pages are no result")
+    ok(refused([("fio_qd1_read", fio("read", 9, 1, 1, error=5))]), "an I/O error is no result")
+    ok(refused([("fio_qd1_read", fio("read", 0, 1, 1))]), "nothing done is no result")
+
+
+def ratio_of(peers, peer, other, figure):
+    return next((ratio for ratio in figures.ratios(peers)
+                 if (ratio["peer"], ratio["other"], ratio["figure"]) == (peer, other, figure)), None)
+
+
+def test_ratios():
+    peers = {"farpage-rdma": {"qd1_read_p50": [70, 100, 80], "qd32_read": [10, 20]},
+             "nvme-rdma": {"qd1_read_p50": [100, 100, 100], "qd32_read": [10, 10]}, "nbd": {}}
+    latency, rate = (ratio_of(peers, "farpage-rdma", "nvme-rdma", figure) for figure in ("qd1_read_p50", "qd32_read"))
+    ok(latency["ratio"] == 0.8 and latency["met"] is False, "the median of the rounds' ratios; less is better", latency)
+    ok(rate["ratio"] == 1.5 and rate["met"] is True, "more is better", rate)
+    ok(ratio_of(peers, "farpage-rdma", "nbd", "qd32_read") is None, "nothing is said of a peer that was not measured")
+    table = report.ratios_table(figures.ratios(peers))
+    ok("at most 0.75" in table and "missed" in table and "at least 1.25 (better 1.5)" in table, "the aims are beside them", table)
+    names = {"nvme-rdma", "nvme-tcp", "nbd", "zram", "null", "farpage-memory", "farpage-rdma", "farpage-tcp"}
+    ok(all(aim.figure in figures.BY_NAME and {aim.peer, aim.other} <= names for aim in figures.AIMS), "aims are of figures that there are")
+
+
+def test_shown():
+    measured = {figure.name: [1000, 3000, 2000] for figure in figures.FIGURES}
+    null = {name: values for name, values in measured.items() if name.startswith("qd")}
+    peers = {"nvme-rdma": measured, "null": null, "farpage-rdma": {}}
+    table = report.peers_table(peers)
+    ok("2,000 / 2,000" in table.splitlines()[2], "medians in the table", table)
+    ok({cell.strip() for cell in table.splitlines()[4].split("|")[2:-1]} == {"-"}, "a peer that failed has none", table)
+    texts = [node.firstChild.data for node in minidom.parseString(plot.svg(peers, "a <note>")).getElementsByTagName("text")]
+    ok(texts.count("nvme-rdma") == len(plot.PANELS) and texts.count("null") == 2, "the plot leaves out what a peer cannot have", texts)
+    ok(texts.count("not measured") == len(plot.PANELS) and "a <note>" in texts, "and shows what failed", texts)
+
+
+test_lines()
+test_ratios()
+test_shown()
+done()

@@ -1,0 +1,195 @@
+# device.sh: block devices of farpage for a test; to be sourced by bash after tests/func/preload/tap.sh, in the
+# checkout. FARPAGE and FARPAGE_MEMSERVER name the programs, FARPAGE_BLOCKS tests/func/blockdev/blocks.c.
+#
+# It brings donors.sh with it (donors_start), and gives the test a runtime folder of its own ($FARPAGE_RUNTIME), so that
+# several tests can run on one machine at the same time. FARPAGE_TEST_FRONTEND is fuse unless it is set.
+#
+#   device_require [PROGRAM...]        skips the test where there can be no device, or one of the programs is missing
+#   device_attach NAME SIZE [OPTION..] attaches it to DONORS; sets DEVICE; complaints are in $OUTPUT, its status is the command's
+#   device_detach NAME                 the same
+#   device_pids [NAME]                 processes of all devices of this test, or of one; the keeper first
+#   device_worker NAME                 the process that serves it
+#   device_worker_new NAME PID         whether another process than that serves it
+#   device_left                        what of devices of this test there is on the machine, one thing a line
+#   donor_leased URI                   bytes lent by a donor
+#   donor_mark                         notes what the first donor has open, and its memory
+#   expect_donor_unchanged             tests that it has no more of either than then
+#   wait_for SECONDS COMMAND...        until the command succeeds; status 1 if it never does
+#   blocks_said STEP FILE PID          whether blocks has told so, or has ended; for wait_for
+#   blocks_of WORD FILE STEP           what blocks said of a step: "failed", "wrong", ... the last time
+# shellcheck shell=bash disable=SC2034
+
+. tests/func/donors.sh
+
+FRONTEND=${FARPAGE_TEST_FRONTEND:-fuse}
+export FARPAGE_RUNTIME=$DONORS_DIRECTORY/run
+OUTPUT=$DONORS_DIRECTORY/output
+mkdir "$FARPAGE_RUNTIME"
+# Daemons outlive the commands that start them: what sanitizers say of them is looked for at the end.
+for sanitizer in ASAN UBSAN TSAN; do
+	declare -n options=${sanitizer}_OPTIONS
+	export "${sanitizer}_OPTIONS=${options:+$options:}log_path=$DONORS_DIRECTORY/report"
+done
+
+declare -F wait_for >/dev/null || wait_for() {
+	local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
+	shift
+	until "$@"; do
+		[ "${EPOCHREALTIME/./}" -lt "$end" ] || return 1
+		sleep 0.02
+	done
+}
+
+device_require() {
+	local program
+	[ "$(id -u)" = 0 ] || skip_all "block devices need root"
+	case $FRONTEND in
+	fuse)
+		[ -w /dev/fuse ] || skip_all "there is no /dev/fuse"
+		[ -w /dev/loop-control ] || skip_all "there are no loop devices"
+		;;
+	ublk) [ -w /dev/ublk-control ] || skip_all "there is no /dev/ublk-control" ;;
+	esac
+	for program; do
+		command -v "$program" >/dev/null || skip_all "$program is not installed"
+	done
+}
+
+device_attach() {
+	local name=$1 size=$2 status
+	shift 2
+	DEVICE=
+	timeout 20 "$FARPAGE" disk attach --name "$name" --size "$size" --frontend "$FRONTEND" "${DONORS[@]}" "$@" \
+		>"$OUTPUT.device" 2>"$OUTPUT"
+	status=$?
+	[ $status -ne 0 ] || DEVICE=$(tail -n 1 "$OUTPUT.device")
+	return $status
+}
+
+device_detach() {
+	timeout 20 "$FARPAGE" disk detach "$1" >"$OUTPUT" 2>&1
+}
+
+# By the runtime folder in their environment; a name is in their arguments.
+device_pids() {
+	local pid pids=() parents=() parent
+	while read -r pid; do
+		pid=${pid#/proc/}
+		grep -qsz "^FARPAGE_RUNTIME=$FARPAGE_RUNTIME\$" "/proc/$pid/environ" || continue
+		[ -z "${1:-}" ] || grep -Eqsz "^(--name=)?$1\$" "/proc/$pid/cmdline" || continue
+		pids+=("$pid")
+	done < <(find /proc -maxdepth 2 -path '/proc/[0-9]*/exe' -lname '*/farpage-blockdev' -printf '%h\n' 2>/dev/null)
+	for pid in "${pids[@]}"; do
+		parent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null)
+		case " ${pids[*]} " in
+		*" $parent "*) parents+=("$pid") ;;
+		*) parents=("$pid" "${parents[@]}") ;;
+		esac
+	done
+	[ ${#parents[@]} -eq 0 ] || printf '%s\n' "${parents[@]}"
+}
+
+device_worker() {
+	device_pids "$1" | sed -n 2p
+}
+
+device_worker_new() {
+	local worker
+	worker=$(device_worker "$1")
+	[ -n "$worker" ] && [ "$worker" != "$2" ]
+}
+
+device_left() {
+	local pid
+	for pid in $(device_pids); do
+		echo "process $pid"
+	done
+	grep -F "$FARPAGE_RUNTIME" /proc/self/mounts | sed 's/^/mount /'
+	losetup --list --noheadings --output NAME,BACK-FILE | grep -F "$FARPAGE_RUNTIME" | sed 's/^/loop device /'
+	find "$FARPAGE_RUNTIME" -mindepth 1 | sed 's/^/file /'
+	[ "$FRONTEND" != ublk ] || find /dev -maxdepth 1 -name 'ublk[bc]*' | sed 's/^/device /'
+}
+
+donor_leased() {
+	timeout 10 "$FARPAGE" donors --json --donor "$1" | sed -n 's/.*"leased_bytes": *\([0-9]*\).*/\1/p'
+}
+
+donor_descriptors() {
+	find "/proc/${DONOR_PIDS[0]}/fd" -mindepth 1 | wc -l
+}
+
+donor_memory() {
+	sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/${DONOR_PIDS[0]}/status"
+}
+
+donor_mark() {
+	donor_marked_descriptors=$(donor_descriptors)
+	donor_marked_memory=$(donor_memory)
+}
+
+expect_donor_unchanged() {
+	wait_for 5 eval '[ "$(donor_descriptors)" -le "$donor_marked_descriptors" ]'
+	expect "the donor has as many descriptors as before" "$donor_marked_descriptors" "$(donor_descriptors)"
+	[ "$(donor_memory)" -le $((donor_marked_memory + 2048)) ]
+	bounded $? "and no more memory" || note "before: $donor_marked_memory KiB, after: $(donor_memory) KiB"
+}
+
+# Nothing lent by any donor.
+donors_idle() {
+	local uri
+	for uri in "${DONOR_URIS[@]}"; do
+		[ "$(donor_leased "$uri")" = 0 ] || return 1
+	done
+}
+
+nothing_left() {
+	[ -z "$(device_left)" ]
+}
+
+# Tests of the end: nothing is there, nothing is lent.
+expect_nothing_left() {
+	wait_for "${1:-5}" nothing_left
+	expect "no process, mount, device or file is left" "" "$(device_left)"
+	wait_for "${1:-5}" donors_idle
+	ok $? "no slab is leased"
+	[ -z "${FARPAGE_TEST_SANITIZED:-}" ] ||
+		expect "no sanitizer has complained" "" "$(head -n 40 "$DONORS_DIRECTORY"/report.* 2>/dev/null)"
+}
+
+blocks_said() {
+	grep -q "^$1 " "$2" || ! kill -0 "$3" 2>/dev/null
+}
+
+blocks_of() {
+	awk -v word="$1" -v step="$3" '$1 == step { for (i = 2; i < NF; i++) if ($i == word) found = $(i + 1) } END { print found }' "$2"
+}
+
+# bounded STATUS NAME: a test of how much memory there is, of which sanitizers take much for themselves
+bounded() {
+	if [ -n "${FARPAGE_TEST_SANITIZED:-}" ]; then
+		ok 0 "$2 # SKIP sanitizers take memory, too"
+	else
+		ok "$1" "$2"
+	fi
+}
+
+# Whatever a failed test has left, by force.
+device_cleanup() {
+	local name pid line
+	for name in "$FARPAGE_RUNTIME"/*/; do
+		[ ! -d "$name" ] || "$FARPAGE" disk detach "$(basename "$name")" >/dev/null 2>&1
+	done
+	for pid in $(device_pids); do
+		kill -KILL "$pid"
+	done
+	if [ -n "$(device_left)" ]; then
+		losetup --list --noheadings --output NAME,BACK-FILE | grep -F "$FARPAGE_RUNTIME" | while read -r name line; do
+			losetup --detach "$name"
+		done
+		grep -F "$FARPAGE_RUNTIME" /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r line; do
+			umount --lazy "$line"
+		done
+	fi
+	donors_cleanup
+}
+trap device_cleanup EXIT

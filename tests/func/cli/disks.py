@@ -1,0 +1,118 @@
+"""disks: devices of farpage for tests in Python: one runtime folder a test, by FUSE unless FARPAGE_TEST_FRONTEND says."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tap import run
+
+FRONTEND = os.environ.get("FARPAGE_TEST_FRONTEND", "fuse")
+FOLDER = Path(tempfile.mkdtemp(prefix="farpage-test-"))
+RUNTIME = FOLDER / "run"
+LOG = FOLDER / "log"
+os.environ["FARPAGE_RUNTIME"] = str(RUNTIME)
+
+
+def require():
+    """Ends the test, skipped, where there can be no devices."""
+    why = None
+    if os.geteuid() != 0:
+        why = "block devices need root"
+    elif FRONTEND == "fuse" and not (os.access("/dev/fuse", os.W_OK) and os.access("/dev/loop-control", os.W_OK)):
+        why = "no FUSE or no loop devices"
+    elif FRONTEND == "ublk" and not os.access("/dev/ublk-control", os.W_OK):
+        why = "no /dev/ublk-control"
+    if why:
+        FOLDER.rmdir()
+        print(f"1..0 # SKIP {why}")
+        sys.exit(0)
+
+
+def wait(condition, seconds=10):
+    """Until it is true; whether it ever was."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Disks:
+    """The command, as this test calls it."""
+
+    def __init__(self, farpage):
+        self.farpage = farpage
+
+    def call(self, *words, **options):
+        return run(self.farpage, *words, **options)
+
+    def attach(self, name, size, *options, verb=("disk", "attach"), **others):
+        return self.call(*verb, "--name", name, "--size", size, "--frontend", FRONTEND, "--log", LOG, *options, **others)
+
+    def detach(self, name):
+        return self.call("disk", "detach", name)
+
+    def list(self):
+        """What is known of each, by name."""
+        return {disk["name"]: disk for disk in json.loads(self.call("disk", "list", "--json").stdout)["disks"]}
+
+    def left_over(self):
+        """What there is of this test's devices on the machine."""
+        left = [str(path) for path in RUNTIME.iterdir()] if RUNTIME.exists() else []
+        left += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(FOLDER) in line]
+        left += [line for line in loops() if str(FOLDER) in line]
+        return left + processes()
+
+    def nothing_left(self):
+        """Whether that is so soon: processes that have removed all take a moment to end."""
+        return wait(lambda: self.left_over() == [])
+
+    def clean(self):
+        """Whatever a failed test left."""
+        for name in [path.name for path in RUNTIME.iterdir()] if RUNTIME.exists() else []:
+            self.call("swap", "off", name)
+            self.detach(name)
+        if RUNTIME.exists():
+            RUNTIME.rmdir()
+        LOG.unlink(missing_ok=True)
+        for path in FOLDER.iterdir():
+            path.unlink()
+        FOLDER.rmdir()
+
+
+def loops():
+    """Files under loop devices, with them."""
+    return [f"{path.parent.parent}: {read(path)}" for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+
+
+def read(path):
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def processes():
+    """Daemons of this test's devices."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        command = read(path / "cmdline")
+        if "farpage-blockdev" in command and str(FOLDER) in read(path / "environ"):
+            found.append(f"{path.name}: {command}".replace("\0", " "))
+    return found
+
+
+def is_alive(pid):
+    """Whether it runs: who has ended and is not waited for does not."""
+    return read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"])
+
+
+def unshared(script, *words):
+    """A command after @script in a mount namespace of its own."""
+    return subprocess.run(["unshare", "--mount", "sh", "-ec", script + '\nexec "$@"', "sh", *map(str, words)],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                          check=False)

@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+"""test_disk.py FARPAGE MEMSERVER: farpage disk: bad input, and the life of devices, with daemons that die in it."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok, run, shown # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
+from disks import FOLDER, FRONTEND, LOG, RUNTIME, Disks, is_alive, require, unshared, wait # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+disks = Disks(farpage)
+MIB = 1 << 20
+
+
+def refused(result, name, *words, status=None):
+    """One line, which says @words, and nothing is left."""
+    ok((result.returncode == status if status else result.returncode in (1, 2)) and result.stderr.count("\n") == 1 and
+       all(word in result.stderr for word in words) and result.stdout == "", name, shown(result), f"words: {words}")
+
+
+def leased(uri):
+    """The row of `farpage donors`: bytes leased as it writes them."""
+    return disks.call("donors", "--donor", uri).stdout.splitlines()[1].split()[2]
+
+
+def test_bad_words():
+    for size, word in (("5000", "8192"), ("0", "no size"), ("4096", "out of range"), ("65T", "out of range"),
+                       ("ten", "not a size"), ("-4096", "not a size")):
+        refused(disks.attach("a", size, "--memory"), f"size {size}", "size", word, status=2)
+    for name in ("a/b", "..", ".hidden", "-dash", "a b", "a\nb", "ä", "x" * 33, "%s", "a\x1b[31m"):
+        refused(run(farpage, "disk", "attach", f"--name={name}", "--size=1M", "--memory"), f"name {name!r}", "--name",
+                status=2)
+    refused(run(farpage, "disk", "attach", "--size", "1M", "--memory"), "no name", "--name", status=2)
+    refused(disks.attach("a", "1M"), "neither donors nor memory", "--donor", status=2)
+    refused(disks.attach("a", "1M", "--memory", "--key", FOLDER / "nokey"), "no such key file", "nokey")
+    refused(run(farpage, "disk", "attach", "--name=a", "--size=1M", "--memory", "--frontend=nbd"), "no such front end",
+            "nbd", "ublk")
+    refused(disks.attach("a", "1M", "--memory", "more"), "a word too many", "more", status=2)
+    for verb in ("detach", "adopt", "leave"):
+        refused(run(farpage, "disk", verb), f"{verb} without a name", "name", status=2)
+        refused(run(farpage, "disk", verb, "nosuch"), f"{verb} what is not there", "nosuch", status=1)
+        refused(run(farpage, "disk", verb, "../etc"), f"{verb} what is no name", "name")
+    refused(run(farpage, "disk"), "no verb", "verb", status=2)
+    refused(run(farpage, "disk", "eject"), "no such verb", "eject", status=2)
+
+
+def test_bad_places():
+    """Machines that lack something, in a mount namespace that does not show it."""
+    attach = (farpage, "disk", "attach", "--name=a", "--size=1M", "--memory", f"--log={LOG}")
+    bare = "mount -t tmpfs none /dev; mknod /dev/null c 1 3"
+    if FRONTEND == "fuse":
+        refused(unshared(bare, *attach, "--frontend=fuse"), "no FUSE", "/dev/fuse", status=1)
+        refused(unshared(bare + "; mknod /dev/fuse c 10 229", *attach, "--frontend=fuse"), "no loop devices", "loop",
+                status=1)
+    refused(unshared(bare, *attach, "--frontend=ublk"), "no ublk", "/dev/ublk-control", status=1)
+    refused(unshared(bare, *attach), "neither, and the choice left open", "/dev/ublk-control", "/dev/fuse", status=1)
+    if os.access("/proc/self/exe", os.R_OK) and run("setpriv", "--reuid=65534", farpage, "--version").returncode == 0:
+        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "list"), ("disk", "adopt", "a"), ("disk", "leave", "a")):
+            refused(run("setpriv", "--reuid=65534", farpage, *words), f"not root: {' '.join(words[:2])}", "root", status=1)
+    ok(disks.nothing_left(), "nothing is left of all that", disks.left_over())
+
+
+def test_bad_donors(uri):
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nobody = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+    refused(disks.attach("a", "1M", "--donor", nobody), "a donor that is not there", nobody, status=1)
+    refused(disks.attach("a", "1M", "--donor", "bogus"), "a donor that is none", "bogus", status=1)
+    refused(disks.attach("a", "65M", "--donor", uri), "more than the donors have", "65M", "64M", "--overcommit", status=1)
+    refused(disks.attach("a", "1M", "--donor", uri, "--replicas", "2"), "more replicas than donors", "replicas")
+    ok(disks.nothing_left(), "nothing is left of that", disks.left_over())
+    result = disks.attach("a", "1G", "--donor", uri, "--overcommit")
+    ok(result.returncode == 0 and disks.list()["a"]["size"] == 1 << 30, "unless it is said so", shown(result))
+    disks.detach("a")
+
+
+def test_life(uri):
+    result = disks.attach("one", "16M", "--donor", uri)
+    device = result.stdout.splitlines()[-1] if result.stdout else "?"
+    ok(result.returncode == 0 and Path(device).is_block_device(), "the last line is the device", shown(result))
+    refused(disks.attach("one", "16M", "--donor", uri), "the name is in use", "one", "in use", status=1)
+    other = disks.attach("two", "8M", "--memory").stdout.splitlines()[-1]
+    with open(device, "r+b", buffering=0) as first, open(other, "r+b", buffering=0) as second:
+        ok(first.seek(0, os.SEEK_END) == 16 * MIB and second.seek(0, os.SEEK_END) == 8 * MIB, "both are as large as asked")
+        for disk, byte in ((first, b"1"), (second, b"2")):
+            disk.seek(MIB)
+            disk.write(byte * MIB)
+            os.fsync(disk.fileno())
+            os.posix_fadvise(disk.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for disk, byte in ((first, b"1"), (second, b"2")):
+            disk.seek(MIB)
+            ok(disk.read(MIB) == byte * MIB, f"what was written to {disk.name} is there")
+            disk.seek(4 * MIB)
+            ok(disk.read(MIB) == bytes(MIB), "and zeroes elsewhere")
+    known = disks.list()
+    ok(list(known) == ["one", "two"] and known["one"]["device"] == device and known["one"]["state"] == "serving" and
+       known["one"]["bytes_used"] == MIB and known["one"]["donors"][0]["donor"] == uri, "the list knows", known)
+    rows = [line.split() for line in disks.call("disk", "list").stdout.splitlines()]
+    ok(rows[1] == ["one", "16M", device, FRONTEND, "serving", "1M", "1"], "as a table", rows)
+    ok(leased(uri) != "0", "the donor has lent something")
+    result = disks.detach("one")
+    ok(result.returncode == 0 and result.stderr == "" and list(disks.list()) == ["two"], "detached, the other stays",
+       shown(result))
+    ok(leased(uri) == "0", "the donor has all of it back")
+    disks.detach("two")
+    ok(disks.nothing_left(), "nothing is left", disks.left_over())
+
+
+def test_cycles(uri):
+    before = len(os.listdir("/proc/self/fd"))
+    good = all(disks.attach("again", "8M", "--donor", uri).returncode == 0 and disks.detach("again").returncode == 0
+               for _ in range(5))
+    ok(good, "five times attached and detached")
+    ok(disks.nothing_left() and leased(uri) == "0", "nothing is left", disks.left_over())
+    ok(len(os.listdir("/proc/self/fd")) == before, "not even here")
+
+
+def test_mounted(uri):
+    if not shutil.which("mkfs.ext4"):
+        return # of e2fsprogs
+    device = disks.attach("a", "16M", "--donor", uri).stdout.strip()
+    where = FOLDER / "mount"
+    where.mkdir()
+    ok(run("mkfs.ext4", "-q", device).returncode == 0 and run("mount", device, where).returncode == 0, "mounted")
+    refused(disks.detach("a"), "it is not detached then", device, f"mounted on {where}", status=1)
+    (where / "file").write_text("as it was")
+    ok((where / "file").read_text() == "as it was", "the mount goes on")
+    run("umount", where)
+    where.rmdir()
+    result = disks.detach("a")
+    ok(result.returncode == 0 and disks.nothing_left(), "unmounted, it is", shown(result), disks.left_over())
+
+
+def test_signals(uri):
+    """SIGTERM is detach."""
+    disks.attach("a", "8M", "--donor", uri)
+    os.kill(disks.list()["a"]["keeper"], signal.SIGTERM)
+    ok(disks.nothing_left(), "SIGTERM detaches", disks.left_over())
+
+
+def test_worker_dies(uri):
+    """FUSE: the device is lost, and that is said. A device that outlives its daemon: tests/vm."""
+    device = disks.attach("a", "8M", "--donor", uri).stdout.strip()
+    os.kill(disks.list()["a"]["pid"], signal.SIGKILL)
+    ok(disks.nothing_left(), "a worker that was killed: its device is cleared away", disks.left_over())
+    ok(f"{device} and all that was in it is lost" in LOG.read_text(), "and the log says so", LOG.read_text())
+
+
+def test_all_die(uri):
+    disks.attach("a", "8M", "--donor", uri)
+    status = disks.list()["a"]
+    for pid in (status["keeper"], status["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    wait(lambda: not is_alive(status["pid"]) and not is_alive(status["keeper"]))
+    left = disks.list()["a"]
+    ok(left["state"] == "left" and left["device"] == status["device"] and left["size"] == 8 * MIB,
+       "a daemon that died is listed as left", left)
+    refused(disks.attach("a", "8M", "--donor", uri), "its name is in use", "in use", status=1)
+    refused(disks.call("disk", "adopt", "a"), "by FUSE it cannot be adopted", "detach a", status=1)
+    result = disks.detach("a")
+    ok(result.returncode == 0 and result.stderr == "", "it is removed on request", shown(result))
+    ok(disks.nothing_left(), "nothing is left", disks.left_over())
+
+
+def test_keeper_dies(uri):
+    disks.attach("a", "8M", "--donor", uri)
+    os.kill(disks.list()["a"]["keeper"], signal.SIGKILL)
+    ok(wait(lambda: "farpage disk adopt" in LOG.read_text()), "a keeper that died is missed", LOG.read_text())
+    ok(disks.list()["a"]["state"] == "serving", "the device is served all the same")
+    refused(disks.call("disk", "adopt", "a"), "handing over is refused", "handed over", status=1)
+    refused(disks.call("disk", "leave", "a"), "so is leaving", "handed over", status=1)
+    result = disks.detach("a")
+    ok(result.returncode == 0 and disks.nothing_left(), "and detached", shown(result), disks.left_over())
+
+
+def test_attach_dies():
+    """Nobody waits for the device any more: it goes. The donor is held up so that there is time for that."""
+    process, uri = start_donor(memserver, "--donate", "64M", "--slab", "4M")
+    process.send_signal(signal.SIGSTOP)
+    with subprocess.Popen([farpage, "disk", "attach", "--name=a", "--size=8M", f"--frontend={FRONTEND}", f"--log={LOG}",
+                           f"--donor={uri}"], stderr=subprocess.DEVNULL) as attach:
+        wait((RUNTIME / "a" / "control").exists)
+        ok(disks.list()["a"]["state"] == "adopting" and attach.poll() is None, "a device that is not ready yet")
+        attach.kill()
+    process.send_signal(signal.SIGCONT)
+    ok(disks.nothing_left(), "the command was killed meanwhile: nothing stays", disks.left_over())
+
+
+require()
+try:
+    test_bad_words()
+    test_bad_places()
+    donor = start_donor(memserver, "--donate", "64M", "--slab", "4M")[1]
+    test_bad_donors(donor)
+    test_life(donor)
+    test_cycles(donor)
+    test_mounted(donor)
+    test_signals(donor)
+    if FRONTEND == "fuse":
+        test_worker_dies(donor)
+        test_all_die(donor)
+        test_keeper_dies(donor)
+    test_attach_dies()
+finally:
+    disks.clean()
+    stop_donors()
+done()

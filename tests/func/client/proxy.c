@@ -1,0 +1,147 @@
+/* proxy: see proxy.h. */
+#include "tests/func/client/proxy.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* In small pieces, so that a cut finds something half way. */
+#define PIECE 3000
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+	return (struct sockaddr_in){
+	    .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+static void pair_close(int pair[2])
+{
+	const struct linger reset = {.l_onoff = 1};
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (pair[i] < 0)
+			continue;
+		setsockopt(pair[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		close(pair[i]);
+		pair[i] = -1;
+	}
+}
+
+static void pair_open(struct proxy *proxy)
+{
+	struct sockaddr_in address = loopback(proxy->target);
+	int here = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
+	int there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int pair[2] = {here, there};
+	const int one = 1;
+
+	setsockopt(here, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	setsockopt(there, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	if (here < 0 || there < 0 || connect(there, (struct sockaddr *)&address, sizeof address) < 0) {
+		pair_close(pair);
+		return;
+	}
+	for (unsigned i = 0; i < PROXY_PAIRS; i++) {
+		if (proxy->pairs[i][0] < 0) {
+			memcpy(proxy->pairs[i], pair, sizeof pair);
+			return;
+		}
+	}
+	pair_close(pair);
+}
+
+/* Moves a piece from one socket of a pair to the other; ends both where it cannot. */
+static void pair_move(struct proxy *proxy, int pair[2], unsigned from)
+{
+	char bytes[PIECE];
+	ssize_t size = recv(pair[from], bytes, sizeof bytes, MSG_DONTWAIT), sent = 0;
+
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	while (size > 0 && sent >= 0 && size > sent) {
+		ssize_t more = send(pair[!from], bytes + sent, (size_t)(size - sent), MSG_NOSIGNAL);
+
+		sent = more < 0 ? -1 : sent + more;
+	}
+	if (size <= 0 || sent < 0)
+		pair_close(pair);
+	else
+		proxy->bytes += (uint64_t)size;
+}
+
+static void proxy_step(struct proxy *proxy)
+{
+	struct pollfd fds[1 + 2 * PROXY_PAIRS] = {{.fd = proxy->listener, .events = POLLIN}};
+
+	for (unsigned i = 0; i < 2 * PROXY_PAIRS; i++)
+		fds[1 + i] = (struct pollfd){.fd = proxy->pairs[i / 2][i % 2], .events = POLLIN};
+	/* Dead, it does not even accept: who connects waits for the listener's kernel alone. */
+	if (poll(fds, proxy->dead ? 0 : 1 + 2 * PROXY_PAIRS, 1) < 0)
+		return;
+	if (proxy->cuts_made != proxy->cuts) {
+		proxy->cuts_made = proxy->cuts;
+		for (unsigned i = 0; i < PROXY_PAIRS; i++)
+			pair_close(proxy->pairs[i]);
+		return;
+	}
+	if (proxy->dead)
+		return;
+	for (unsigned i = 0; i < 2 * PROXY_PAIRS; i++)
+		if (fds[1 + i].revents && proxy->pairs[i / 2][i % 2] == fds[1 + i].fd)
+			pair_move(proxy, proxy->pairs[i / 2], i % 2);
+	if (fds[0].revents)
+		pair_open(proxy);
+}
+
+static void *proxy_main(void *argument)
+{
+	struct proxy *proxy = argument;
+
+	while (!proxy->stop)
+		proxy_step(proxy);
+	return NULL;
+}
+
+void proxy_start(struct proxy *proxy, uint16_t target)
+{
+	struct sockaddr_in address = loopback(0);
+	socklen_t size = sizeof address;
+
+	memset(proxy, 0, sizeof *proxy);
+	memset(proxy->pairs, -1, sizeof proxy->pairs);
+	proxy->target = target;
+	proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (proxy->listener < 0 || bind(proxy->listener, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(proxy->listener, PROXY_PAIRS) < 0 ||
+	    getsockname(proxy->listener, (struct sockaddr *)&address, &size) < 0 ||
+	    pthread_create(&proxy->thread, NULL, proxy_main, proxy)) {
+		printf("Bail out! no proxy\n");
+		exit(EXIT_FAILURE);
+	}
+	proxy->port = ntohs(address.sin_port);
+}
+
+void proxy_stop(struct proxy *proxy)
+{
+	proxy->stop = true;
+	pthread_join(proxy->thread, NULL);
+	for (unsigned i = 0; i < PROXY_PAIRS; i++)
+		pair_close(proxy->pairs[i]);
+	close(proxy->listener);
+}
+
+void proxy_cut(struct proxy *proxy)
+{
+	proxy->cuts++;
+}
+
+void proxy_die(struct proxy *proxy, bool dead)
+{
+	proxy->dead = dead;
+}

@@ -1,0 +1,147 @@
+/*
+ * A wire that is cut in the midst of traffic, again and again, and one that goes dead without a word: what is needed is
+ * there afterwards, and the death of a machine is noticed within a second.
+ */
+#include "common/clock.h"
+#include "tests/func/client/proxy.h"
+#include "tests/func/client/traffic.h"
+#include "tests/tap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MS UINT64_C(1000000)
+#define CUTS 12u
+
+static struct traffic traffic;
+
+static void sleep_ms(unsigned ms)
+{
+	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	while (nanosleep(&pause, &pause) < 0)
+		;
+}
+
+/* Donors behind wires; the store sees only those. */
+static void open_wired(struct rig *rig, struct proxy *proxies, unsigned count, unsigned replicas)
+{
+	rig_donors(rig, count, "32M");
+	rig->config.timeout_ms = 0; /* the default */
+	rig->config.replicas = replicas;
+	for (unsigned i = 0; i < count; i++) {
+		proxy_start(&proxies[i], rig->donors[i].port);
+		snprintf(rig->donors[i].uri, sizeof rig->donors[i].uri, "tcp://127.0.0.1:%u", proxies[i].port);
+	}
+	rig_open(rig, "tcp");
+	for (unsigned i = 0; i < count; i++)
+		snprintf(rig->donors[i].uri, sizeof rig->donors[i].uri, "tcp://127.0.0.1:%u", rig->donors[i].port);
+}
+
+static void *cut_main(void *argument)
+{
+	struct random_state random;
+
+	random_seed(&random, 7);
+	for (unsigned i = 0; i < CUTS; i++) {
+		/* Sometimes before it has come back from the last one. */
+		sleep_ms(10 + (unsigned)random_below(&random, 300));
+		proxy_cut(argument);
+	}
+	return NULL;
+}
+
+static void close_wired(struct rig *rig, struct proxy *proxies, unsigned count)
+{
+	rig_close(rig);
+	for (unsigned i = 0; i < count; i++)
+		proxy_stop(&proxies[i]);
+}
+
+static void test_cut(unsigned replicas)
+{
+	struct proxy proxies[2];
+	struct store_stats stats;
+	pthread_t thread;
+	struct rig rig;
+
+	open_wired(&rig, proxies, 2, replicas);
+	traffic_begin(&traffic, &rig, replicas);
+	log_begin();
+	pthread_create(&thread, NULL, cut_main, &proxies[0]);
+	traffic_run(&traffic, 4000);
+	pthread_join(thread, NULL);
+	ok(!traffic.failed && !traffic.wrong, "cut, replicas %u: of %u requests all are right", replicas, traffic.done);
+	ok(traffic.slowest < 3000 * MS, "cut, replicas %u: the slowest took %llu ms", replicas,
+	   (unsigned long long)(traffic.slowest / MS));
+	ok(!log_count("lost"), "cut, replicas %u: nothing is lost", replicas);
+	log_show();
+	ok(!traffic_check(&traffic), "cut, replicas %u: all pages are right", replicas);
+	store_stats(rig.store, &stats);
+	ok(!stats.lost_pages && !stats.checksum_errors, "cut, replicas %u: no checksum was wrong", replicas);
+	store_discard(rig.store, 0, rig.store->pages);
+	ok(rig_wait_leased(&rig, 0), "cut, replicas %u: all memory comes back", replicas);
+	close_wired(&rig, proxies, 2);
+}
+
+/* As when a machine loses its power, or a cable is pulled. */
+static void test_dead(bool busy)
+{
+	const char *name = busy ? "busy" : "idle";
+	uint64_t died_at, told_at = 0;
+	unsigned failed = 0;
+	struct proxy proxies[2];
+	struct rig rig;
+	bool told;
+
+	open_wired(&rig, proxies, 2, 1);
+	traffic_begin(&traffic, &rig, 9);
+	log_begin();
+	sleep_ms(300);
+	died_at = clock_now();
+	proxy_die(&proxies[0], true);
+	for (unsigned i = 0; busy && i < TRAFFIC_DEPTH; i++) {
+		struct store_io io = {.op = STORE_READ,
+				      .count = 1,
+				      .page = i * (TRAFFIC_PAGES / TRAFFIC_DEPTH),
+				      .data = rig.bytes + i * STORE_PAGE,
+				      .buffer = rig.buffer};
+
+		store_submit(rig.queue, &io, 1);
+	}
+	told = log_wait("does not answer (no answer in time)", 1, &told_at);
+	ok(told && told_at - died_at < 1000 * MS, "dead, %s: noticed after %llu ms", name,
+	   (unsigned long long)((told_at - died_at) / MS));
+	sleep_ms(500);
+	proxy_die(&proxies[0], false);
+	for (unsigned left = busy ? TRAFFIC_DEPTH : 0; left;) {
+		struct store_done dones[TRAFFIC_DEPTH];
+
+		for (int i = 0, count = rig_wait(rig.queue, dones, TRAFFIC_DEPTH); i < count; i++, left--)
+			failed += dones[i].status != 0;
+	}
+	ok(!failed, "dead, %s: once it is back, all that was asked for comes", name);
+	ok(log_wait("answers again", 1, &told_at), "dead, %s: and back", name);
+	log_show();
+	ok(!traffic_check(&traffic), "dead, %s: all pages are right", name);
+	close_wired(&rig, proxies, 2);
+}
+
+int main(int argc, char **argv)
+{
+	const char *uri = getenv("FARPAGE_TEST_URI");
+
+	if (uri && strncmp(uri, "tcp://127.0.0.1:", 16) != 0) {
+		printf("1..0 # SKIP the wire that is cut is a TCP proxy on loopback\n");
+		return 0;
+	}
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	log_keep();
+	test_cut(1);
+	test_cut(2);
+	test_dead(false);
+	test_dead(true);
+	return tap_done();
+}

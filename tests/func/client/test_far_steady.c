@@ -1,0 +1,164 @@
+/*
+ * A store with a state file, at work: no thread of it allocates, and the one that carries out I/O takes no page fault:
+ * not for pages that are written for the first time, not for leases that come and go. The control thread takes those,
+ * ahead of need, of what is kept of a chunk's pages, and no other.
+ *
+ * Allocations are counted by the linker's --wrap, page faults by the kernel (not under sanitizers, which take their
+ * own).
+ */
+#include "tests/func/client/rig.h"
+#include "tests/tap.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNKS 48u
+#define RUN 16u
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+static atomic_uint allocations;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void __real_free(void *old);
+void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *address, size_t length);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *old);
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+int __wrap_munmap(void *address, size_t length);
+
+void *__wrap_malloc(size_t size)
+{
+	allocations++;
+	return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	allocations++;
+	return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	allocations++;
+	return __real_realloc(old, size);
+}
+
+void __wrap_free(void *old)
+{
+	allocations++;
+	__real_free(old);
+}
+
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	allocations++;
+	return __real_mmap(address, length, protection, flags, fd, offset);
+}
+
+int __wrap_munmap(void *address, size_t length)
+{
+	allocations++;
+	return __real_munmap(address, length);
+}
+
+/* @who: RUSAGE_SELF, with all its threads, or RUSAGE_THREAD. */
+static long faults_now(int who)
+{
+	struct rusage usage;
+
+	getrusage(who, &usage);
+	return usage.ru_minflt + usage.ru_majflt;
+}
+
+/* Writes, reads and discards these chunks; what is read of them before is zero. */
+static bool chunks_use(struct rig *rig, uint64_t first, uint64_t count)
+{
+	bool good = true;
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t page = (first + i) * RIG_SLAB_PAGES;
+
+		good &= rig_read(rig, page, RUN, rig->bytes) == 0 && rig_is_zero(rig->bytes);
+		for (unsigned j = 0; j < RIG_SLAB_PAGES; j += RUN) {
+			memset(rig->bytes, 1 + (int)(page + j) % 200, RUN * STORE_PAGE);
+			good &= rig_write(rig, page + j, RUN, rig->bytes) == 0;
+			good &= rig_read(rig, page + j, RUN, rig->bytes) == 0;
+		}
+		if (i % 2)
+			store_discard(rig->store, page, RIG_SLAB_PAGES);
+	}
+	return good;
+}
+
+/* Until so much is leased, asleep between looks. */
+static bool leased_wait(struct rig *rig, uint64_t bytes)
+{
+	struct timespec pause = {.tv_nsec = 10000000};
+	struct store_stats stats;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		store_stats(rig->store, &stats);
+		if (stats.bytes_leased == bytes)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct store_stats stats;
+	struct rig rig;
+	unsigned counted;
+	long own, all, kept;
+	bool good;
+
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	rig_donors(&rig, 2, "64M");
+	rig_state(&rig);
+	rig.config.pages = CHUNKS * RIG_SLAB_PAGES;
+	rig_open(&rig, "tcp");
+	memset(rig.bytes, 1, RIG_BUFFER_PAGES * STORE_PAGE);
+	/* What runs for the first time brings in its code: slabs are leased, and given back. */
+	good = chunks_use(&rig, 0, 4) && leased_wait(&rig, 2 * RIG_SLAB);
+	counted = allocations;
+	kept = (long)rig_state_bytes(&rig);
+	all = faults_now(RUSAGE_SELF);
+	own = faults_now(RUSAGE_THREAD);
+	good = good && chunks_use(&rig, 4, CHUNKS - 4) && leased_wait(&rig, CHUNKS / 2 * RIG_SLAB);
+	own = faults_now(RUSAGE_THREAD) - own;
+	all = faults_now(RUSAGE_SELF) - all;
+	kept = ((long)rig_state_bytes(&rig) - kept) / getpagesize();
+	counted = allocations - counted;
+	store_stats(rig.store, &stats);
+	ok(good && stats.pages_live == CHUNKS / 2 * RIG_SLAB_PAGES,
+	   "%u chunks are written for the first time, half given back", CHUNKS - 4);
+	ok(!counted, "nothing is allocated or given back meanwhile: %u", counted);
+	if (SANITIZED) {
+		tap_skip("page faults", "a sanitizer's own would be counted");
+	} else {
+		ok(!own, "the thread that reads and writes takes no page fault: %ld", own);
+		ok(kept && all <= kept, "the others %ld, for %ld pages more of the state file", all, kept);
+	}
+	rig_close(&rig);
+	return tap_done();
+}

@@ -1,0 +1,115 @@
+"""
+A real program on swap space that is memory of donors: `farpage swap on`, the job in a control group with a part of the
+memory it needs, `farpage swap off`. For the demo; as a program of its own it does this in a virtual machine:
+
+swapped.py BIN TEXT FRONTEND WHERE LISTEN SIZE: the counters, as JSON, in one line. TEXT is what is sorted.
+"""
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from jobs import sort_job
+from memory_group import MemoryGroup, Unavailable
+from processes import Processes, Progress, uninterrupted
+
+FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
+PAGE = 4096
+LIMIT_MIN = 6 << 20
+
+
+class Failed(Exception):
+    """What should have worked and did not."""
+
+
+class SwapDevice:
+    """Swap space on @donors, from `farpage swap on` to `farpage swap off`."""
+
+    def __init__(self, bin_folder, processes, donors, frontend, size):
+        self.farpage = str(bin_folder / "farpage")
+        self.name = f"demo-{os.getpid()}"
+        processes.at_end(self.close) # also if what follows is interrupted
+        words = ["swap", "on", "--name", self.name, "--size", size, "--frontend", frontend, "--key", processes.key,
+                 "--priority", FIRST_PRIORITY, *(word for donor in donors for word in ("--donor", donor))]
+        made = self._run(*words)
+        if made.returncode != 0:
+            raise Failed(f"farpage swap on: status {made.returncode}\n{made.stderr.strip()}")
+        self.path = made.stdout.strip().splitlines()[-1]
+
+    def _run(self, *words):
+        with uninterrupted():
+            return subprocess.run([self.farpage, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, check=False, start_new_session=True)
+
+    def status(self):
+        devices = json.loads(self._run("disk", "list", "--json").stdout)["disks"]
+        return next(device for device in devices if device["name"] == self.name)
+
+    def close(self):
+        """May be called again."""
+        if not self.name:
+            return
+        ended = self._run("swap", "off", self.name)
+        if ended.returncode != 0 and os.path.isdir(f"/run/farpage/{self.name}"):
+            print(f"{self.name} is still there: {ended.stderr.strip()}", file=sys.stderr)
+        self.name = None
+
+
+def digest_of(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def run_swapped(bin_folder, processes, progress, donors, text, frontend, size, where):
+    """
+    The job with all its memory, then with a quarter of it and the rest on @donors: what was counted. Unavailable: this
+    machine cannot, the reason; Failed: it should.
+    """
+    if os.geteuid() != 0:
+        raise Unavailable("swap is root's: sudo ./dev demo")
+    for device in ("/dev/fuse", "/dev/loop-control") if frontend == "fuse" else ("/dev/ublk-control",):
+        if not os.path.exists(device):
+            raise Unavailable(f"this kernel has no {device}")
+    job = sort_job(text, os.path.getsize(text) * 3)
+    here, far = (os.path.join(processes.folder, f"swapped.{end}") for end in ("here", "far"))
+    progress.begin(f"{job.name}, {where}: with all its memory")
+    whole = processes.run(job, here, tick=progress.tick)
+    limit = max(whole.peak // 4 >> 20 << 20, LIMIT_MIN)
+    progress.begin(f"{job.name}, {where}: took {whole.seconds:.1f} s; now with {limit >> 20}M, swapping to donors")
+    device = SwapDevice(bin_folder, processes, donors, frontend, size)
+    group = MemoryGroup(limit, "demo")
+    processes.at_end(group.close)
+    quarter = processes.run(job, far, prefix=group.prefix(), tick=progress.tick)
+    status = device.status()
+    group.close()
+    device.close()
+    progress.clear()
+    counters = {
+        "program": job.name, "where": where, "device": device.path, "peak": whole.peak, "limit": limit,
+        "here_seconds": whole.seconds, "far_seconds": quarter.seconds, "status": [whole.status, quarter.status],
+        "complaint": quarter.complaint, "same": quarter.status == whole.status == 0 and digest_of(here) == digest_of(far),
+        "digest": digest_of(here), "pages_out": status["bytes"]["write"] // PAGE, "pages_in": status["bytes"]["read"] // PAGE,
+    }
+    for path in (here, far):
+        os.unlink(path)
+    return counters
+
+
+def main():
+    folder, text, frontend, where, listen, size = sys.argv[1:]
+    with Processes("swapped") as processes:
+        # Emulated, an RDMA device in software takes seconds to register 64 MiB.
+        donors = processes.start_donors(Path(folder), 2, size, listen, slab="8M")
+        try:
+            counters = run_swapped(Path(folder), processes, Progress(), donors, text, frontend, size, where)
+        except (Failed, Unavailable) as why:
+            print(why, file=sys.stderr)
+            return 1
+    print(json.dumps(counters))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+/* disk: the loads of test_disk_threads.c, with races wherever there can be one. */
+#include "tests/unit/blockdev/racing_atomics.h"
+
+#include "blockdev/page_locks.c"
+
+#include "blockdev/disk.c"
+
+#include "blockdev/disk_requests.c"
+
+#include "tests/unit/blockdev/test_disk_threads.c"

@@ -1,0 +1,69 @@
+/* Unit tests of blockdev/frontends: which front end is taken where, with probes that say what the test wants. */
+#include "blockdev/frontends.h"
+#include "common/log.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static int ublk_status, fuse_status;
+
+static int probe_ublk(char ret_why[256])
+{
+	if (ublk_status < 0)
+		strcpy(ret_why, "no ublk_drv");
+	return ublk_status;
+}
+
+static int probe_fuse(char ret_why[256])
+{
+	if (fuse_status < 0)
+		strcpy(ret_why, "no /dev/fuse");
+	return fuse_status;
+}
+
+const struct frontend_ops frontend_ublk = {.name = "ublk", .adopts = true, .probe = probe_ublk};
+const struct frontend_ops frontend_fuse = {.name = "fuse", .probe = probe_fuse};
+
+/* The one that is taken; @ret_line: what was logged. */
+static const struct frontend_ops *choose(const char *name, int *ret_status, char note[FRONTEND_NOTE_MAX],
+					 char ret_line[512])
+{
+	const struct frontend_ops *ops = NULL;
+	int pipes[2];
+	ssize_t got;
+
+	memset(note, 'x', FRONTEND_NOTE_MAX);
+	if (pipe2(pipes, O_NONBLOCK) < 0)
+		exit(EXIT_FAILURE);
+	log_set_fd(pipes[1]);
+	*ret_status = frontend_choose(name, &ops, note);
+	got = read(pipes[0], ret_line, 511);
+	ret_line[got > 0 ? got : 0] = 0;
+	close(pipes[0]);
+	close(pipes[1]);
+	return ops;
+}
+
+int main(void)
+{
+	char note[FRONTEND_NOTE_MAX], line[512];
+	int status;
+
+	ok(choose("auto", &status, note, line) == &frontend_ublk && status == 0 && !*note && !*line,
+	   "auto: ublk, and nothing to be said about it");
+	ok(choose("fuse", &status, note, line) == &frontend_fuse && status == 0 && !*note && !*line, "as told");
+	ublk_status = -ENOENT;
+	ok(choose("auto", &status, note, line) == &frontend_fuse && status == 0 && strstr(note, "no ublk_drv"),
+	   "auto without ublk: FUSE, and why");
+	ok(!choose("ublk", &status, note, line) && status == -ENOENT && !strcmp(line, "farpage: no ublk_drv\n"),
+	   "ublk, and there is none: the probe's line");
+	fuse_status = -ENODEV;
+	ok(!choose("auto", &status, note, line) && status == -ENODEV && strstr(line, "no ublk_drv") &&
+	       strstr(line, "no /dev/fuse"),
+	   "neither: both reasons in one line");
+	ok(!choose("nbd", &status, note, line) && status == -EINVAL && strstr(line, "nbd"), "no such front end");
+	ok(!frontend_find("auto") && frontend_find("fuse") == &frontend_fuse, "found by name");
+	return tap_done();
+}

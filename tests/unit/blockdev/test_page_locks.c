@@ -1,0 +1,307 @@
+/* page_locks: what excludes what, who is woken, and threads that sleep on each other's pages until all is done. */
+#include "common/random.h"
+#include "tests/tap.h"
+#include "tests/unit/blockdev/racing_atomics.h"
+
+/* With the racing atomics. */
+#include "blockdev/page_locks.c"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+
+static bool readable(const struct page_locks *locks, unsigned slot)
+{
+	struct pollfd fd = {.fd = page_locks_fd(locks, slot), .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+static void test_runs(struct page_locks *locks)
+{
+	bool good = true;
+
+	ok(page_locks_try(locks, 0, 10, 5, false) && page_locks_try(locks, 0, 12, 1, false), "readers share");
+	ok(!page_locks_try(locks, 0, 8, 3, true), "a writer does not, at one end of its run");
+	ok(page_locks_try(locks, 0, 8, 2, true), "and left no lock on what it tried first");
+	ok(!page_locks_try(locks, 0, 14, 2, true) && page_locks_try(locks, 0, 15, 1, true), "nor at the other end");
+	page_locks_unlock(locks, 10, 5, false);
+	ok(!page_locks_try(locks, 0, 12, 1, true) && page_locks_try(locks, 0, 13, 1, true), "one reader has gone");
+	page_locks_unlock(locks, 12, 1, false);
+	ok(page_locks_try(locks, 0, 12, 1, true), "both have");
+	ok(!page_locks_try(locks, 0, 12, 1, false) && !page_locks_try(locks, 0, 12, 1, true), "a writer is alone");
+	page_locks_unlock(locks, 8, 2, true);
+	page_locks_unlock(locks, 12, 2, true);
+	page_locks_unlock(locks, 15, 1, true);
+	ok(page_locks_are_free(locks), "all are free again");
+	/* Where runs go over an end of the table, over the first TiBs of a disk. */
+	for (uint64_t end = PAGE_LOCKS; end < UINT64_C(1) << 30; end += 7ul * PAGE_LOCKS) {
+		for (uint64_t page = end - 2; page > end - STORE_RUN_MAX - 2; page -= 125) {
+			good &= page_locks_try(locks, 0, page, STORE_RUN_MAX, true);
+			page_locks_unlock(locks, page, STORE_RUN_MAX, true);
+		}
+	}
+	ok(good && page_locks_are_free(locks), "no run meets itself");
+	for (uint64_t place = 0; place < 64; place++)
+		good &= page_locks_try(locks, 0, 1000 + place * PAGE_LOCKS, STORE_RUN_MAX, true);
+	ok(good, "nor do runs at the same place of 64 times 256 MiB meet");
+	for (uint64_t place = 0; place < 64; place++)
+		page_locks_unlock(locks, 1000 + place * PAGE_LOCKS, STORE_RUN_MAX, true);
+}
+
+static void test_spans(struct page_locks *locks)
+{
+	const uint64_t base = 7 * (uint64_t)PAGE_LOCKS_SPAN;
+
+	ok(page_locks_try(locks, 0, base + 100, 1, false), "a page is being read");
+	ok(page_locks_span(locks, 0, base, PAGE_LOCKS_SPAN) == 100, "a discard has those before it");
+	ok(!page_locks_try(locks, 0, base + 50, 1, false) && !page_locks_try(locks, 0, base + 50, 1, true),
+	   "which nobody locks");
+	ok(!page_locks_try(locks, 0, base - 255, 256, false), "nor a run that begins before them");
+	ok(!page_locks_try(locks, 0, base + PAGE_LOCKS_SPAN - 1, 256, true), "nor one that ends behind");
+	ok(page_locks_try(locks, 0, base - 256, 256, true) &&
+	       page_locks_try(locks, 0, base + PAGE_LOCKS_SPAN, 256, true),
+	   "the neighbours are free");
+	ok(page_locks_span(locks, 1, base + 2 * PAGE_LOCKS_SPAN, 5) == 0, "another discard has to wait");
+	page_locks_span_end(locks);
+	ok(page_locks_span(locks, 1, base + 3 * PAGE_LOCKS_SPAN, 5) == 5, "until the first is over");
+	page_locks_span_end(locks);
+	ok(page_locks_span(locks, 0, base + 100, 2) == 0, "a page that is being read is not discarded");
+	ok(page_locks_span(locks, 0, base - 1, 1) == 0, "nor one that is being written");
+	ok(page_locks_try(locks, 0, base + 50, 1, true), "nothing is left of that");
+	page_locks_unlock(locks, base + 50, 1, true);
+	page_locks_unlock(locks, base + 100, 1, false);
+	page_locks_unlock(locks, base - 256, 256, true);
+	page_locks_unlock(locks, base + PAGE_LOCKS_SPAN, 256, true);
+	ok(page_locks_are_free(locks), "all are free again");
+}
+
+static void test_waking(struct page_locks *locks)
+{
+	unsigned one = 0, two = 0;
+
+	ok(page_locks_join(locks, &one) == 0 && page_locks_join(locks, &two) == 0 && one != two, "two join");
+	page_locks_try(locks, one, 5, 1, true);
+	page_locks_unlock(locks, 5, 1, true);
+	page_locks_wake(locks, one);
+	ok(!readable(locks, two), "who does not wait is not woken");
+	page_locks_arm(locks, two);
+	page_locks_wake(locks, two);
+	ok(!readable(locks, two), "nobody wakes himself");
+	page_locks_arm(locks, one);
+	page_locks_wake(locks, two);
+	page_locks_wake(locks, two);
+	ok(readable(locks, one) && !readable(locks, two), "who waits is woken by another");
+	page_locks_arm(locks, one);
+	ok(readable(locks, one), "and not put to sleep again before he looked");
+	page_locks_disarm(locks, one);
+	page_locks_wake(locks, two);
+	ok(!readable(locks, one), "awake, and told once");
+	page_locks_disarm(locks, two);
+	page_locks_wake(locks, one);
+	ok(!readable(locks, two), "the other was never told");
+	page_locks_arm(locks, one);
+	page_locks_wake(locks, two);
+	page_locks_leave(locks, one);
+	ok(page_locks_join(locks, &one) == 0 && !readable(locks, one), "who joins later is not told old news");
+	page_locks_leave(locks, one);
+	page_locks_leave(locks, two);
+}
+
+/* --- One queue interrupted by two others, at each step -------------------------------------------------------- */
+
+enum kind { DISCARDS, WRITES, READS, KINDS };
+
+static struct {
+	struct page_locks *locks;
+	unsigned step, foreign_step, waiter_step;
+	uint64_t foreign_page, waiter_page;
+	enum kind waiter;
+	bool foreign_has, waiter_waits, waiter_has;
+} scene;
+
+static bool take(enum kind kind, unsigned slot, uint64_t page, uint32_t count)
+{
+	if (kind == DISCARDS)
+		return page_locks_span(scene.locks, slot, page, count) > 0;
+	return page_locks_try(scene.locks, slot, page, count, kind == WRITES);
+}
+
+static void let_go(enum kind kind, unsigned slot, uint64_t page, uint32_t count)
+{
+	if (kind == DISCARDS)
+		page_locks_span_end(scene.locks);
+	else
+		page_locks_unlock(scene.locks, page, count, kind == WRITES);
+	page_locks_wake(scene.locks, slot);
+}
+
+static void interrupt(void)
+{
+	unsigned step = scene.step++;
+
+	racing_hook = NULL;
+	if (step == scene.foreign_step)
+		scene.foreign_has = page_locks_try(scene.locks, 2, scene.foreign_page, 1, true);
+	if (step == scene.waiter_step) {
+		page_locks_arm(scene.locks, 1);
+		scene.waiter_has = take(scene.waiter, 1, scene.waiter_page, 1);
+		scene.waiter_waits = !scene.waiter_has;
+	}
+	racing_hook = interrupt;
+}
+
+/* Queue 0 wants pages 5 and 6. Meanwhile queue 2 takes one of them, and queue 1 wants the other. Whether 1 is told. */
+static bool scene_is_right(enum kind kind)
+{
+	bool has, good;
+
+	scene.step = 0;
+	scene.foreign_has = scene.waiter_waits = scene.waiter_has = false;
+	racing_hook = interrupt;
+	has = take(kind, 0, 5, 2);
+	if (has)
+		let_go(kind, 0, 5, 2);
+	racing_hook = NULL;
+	good = !scene.waiter_waits || readable(scene.locks, 1);
+	if (scene.waiter_has)
+		let_go(scene.waiter, 1, scene.waiter_page, 1);
+	if (scene.foreign_has)
+		let_go(WRITES, 2, scene.foreign_page, 1);
+	page_locks_disarm(scene.locks, 1);
+	return good && !scene.locks->words[word_of(5)] && !scene.locks->words[word_of(6)];
+}
+
+static void test_interrupted(struct page_locks *locks)
+{
+	unsigned slot, wrong = 0, waited = 0;
+
+	scene.locks = locks;
+	for (unsigned i = 0; i < 3; i++)
+		page_locks_join(locks, &slot);
+	for (unsigned i = 0; i < KINDS * KINDS * 2; i++) {
+		scene.waiter = i % KINDS;
+		scene.foreign_page = 5 + i / KINDS % 2;
+		scene.waiter_page = 11 - scene.foreign_page;
+		for (scene.foreign_step = 0; scene.foreign_step < 20; scene.foreign_step++) {
+			for (scene.waiter_step = 0; scene.waiter_step < 20; scene.waiter_step++) {
+				wrong += !scene_is_right((enum kind)(i / KINDS / 2));
+				waited += scene.waiter_waits;
+			}
+		}
+	}
+	ok(!wrong, "interrupted at each step: who had to wait (%u times) is told (%u wrong)", waited, wrong);
+	ok(page_locks_are_free(locks), "all are free again");
+	for (slot = 0; slot < 3; slot++)
+		page_locks_leave(locks, slot);
+}
+
+/* --- Threads --------------------------------------------------------------------------------------------------- */
+
+#define THREADS 3u
+#define ROUNDS 6000u
+#define PAGES 48u
+
+struct worker {
+	pthread_t thread;
+	struct page_locks *locks;
+	unsigned number, wrong, slept;
+};
+
+static unsigned contents[PAGES]; /* not atomic: the locks have to do */
+
+static uint32_t attempt(const struct worker *worker, unsigned slot, uint64_t page, uint32_t count, unsigned kind)
+{
+	if (kind == 0)
+		return page_locks_span(worker->locks, slot, page, count);
+	return page_locks_try(worker->locks, slot, page, count, kind == 1) ? count : 0;
+}
+
+static uint32_t lock_or_sleep(struct worker *worker, unsigned slot, uint64_t page, uint32_t count, unsigned kind)
+{
+	for (;;) {
+		struct pollfd fd = {.fd = page_locks_fd(worker->locks, slot), .events = POLLIN};
+		uint32_t got;
+
+		page_locks_disarm(worker->locks, slot);
+		got = attempt(worker, slot, page, count, kind);
+		if (got)
+			return got;
+		page_locks_arm(worker->locks, slot);
+		got = attempt(worker, slot, page, count, kind);
+		if (got)
+			return got;
+		worker->slept++;
+		poll(&fd, 1, -1);
+	}
+}
+
+static void use_pages(struct worker *worker, struct random_state *random, unsigned slot)
+{
+	unsigned kind = (unsigned)random_below(random, 4); /* 0: discard, 1: write, else: read */
+	uint64_t page = random_below(random, PAGES);
+	uint32_t count = 1 + (uint32_t)random_below(random, PAGES - page), got;
+
+	got = lock_or_sleep(worker, slot, page, count, kind);
+	for (uint32_t i = 0; i < got && kind < 2; i++)
+		contents[page + i] = worker->number;
+	if (!random_below(random, 8))
+		sched_yield();
+	for (uint32_t i = 0; i < got; i++)
+		worker->wrong += kind < 2 ? contents[page + i] != worker->number : contents[page + i] > THREADS;
+	if (kind == 0)
+		page_locks_span_end(worker->locks);
+	else
+		page_locks_unlock(worker->locks, page, count, kind == 1);
+	page_locks_wake(worker->locks, slot);
+}
+
+static void *work(void *argument)
+{
+	struct worker *worker = argument;
+	struct random_state random;
+	unsigned slot;
+
+	random_seed(&random, worker->number);
+	page_locks_join(worker->locks, &slot);
+	for (unsigned i = 0; i < ROUNDS; i++)
+		use_pages(worker, &random, slot);
+	page_locks_leave(worker->locks, slot);
+	return NULL;
+}
+
+static void test_threads(struct page_locks *locks)
+{
+	struct worker workers[THREADS] = {0};
+	unsigned wrong = 0, slept = 0;
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i].locks = locks;
+		workers[i].number = i + 1;
+		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		wrong += workers[i].wrong;
+		slept += workers[i].slept;
+	}
+	ok(!wrong, "%u threads, each %u times some of %u pages: nobody is disturbed", THREADS, ROUNDS, PAGES);
+	ok(slept > 0, "who slept (%u times) was woken", slept);
+	ok(page_locks_are_free(locks), "all are free again");
+}
+
+int main(void)
+{
+	struct page_locks *locks;
+
+	ok(page_locks_open(&locks) == 0 && page_locks_are_free(locks), "open");
+	test_runs(locks);
+	test_spans(locks);
+	test_waking(locks);
+	test_interrupted(locks);
+	test_threads(locks);
+	page_locks_close(locks);
+	page_locks_close(NULL);
+	return tap_done();
+}

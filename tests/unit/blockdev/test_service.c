@@ -1,0 +1,194 @@
+/* Unit tests of blockdev/service and blockdev/control: a service in a thread of its own, asked over its socket. */
+#include "blockdev/control.h"
+#include "blockdev/runtime.h"
+#include "blockdev/service.h"
+#include "common/log.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct fake {
+	struct service service;
+	atomic_bool busy;
+	atomic_uint detaches, leaves;
+	pthread_t thread;
+	enum service_end end;
+	int log[2], keeper[2];
+};
+
+static void fake_status(void *user, char *ret_text, size_t size)
+{
+	(void)user;
+	snprintf(ret_text, size, "{\"status\":1}");
+}
+
+static int fake_detach(void *user, char *ret_why, size_t size)
+{
+	struct fake *fake = user;
+
+	fake->detaches++;
+	snprintf(ret_why, size, "it is busy");
+	return fake->busy ? -EBUSY : 0;
+}
+
+static int fake_leave(void *user, char *ret_why, size_t size)
+{
+	struct fake *fake = user;
+
+	fake->leaves++;
+	snprintf(ret_why, size, "it cannot");
+	return fake->busy ? -EOPNOTSUPP : 0;
+}
+
+static void fake_tick(void *user)
+{
+	(void)user;
+}
+
+static void *fake_run(void *user)
+{
+	struct fake *fake = user;
+
+	fake->end = service_run(&fake->service);
+	return NULL;
+}
+
+static void fake_start(struct fake *fake)
+{
+	char path[RUNTIME_PATH_MAX + 16];
+	sigset_t set;
+
+	memset(fake, 0, sizeof *fake);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	runtime_path("fake", "control", path);
+	if (pipe2(fake->log, O_NONBLOCK) < 0 || pipe(fake->keeper) < 0 ||
+	    control_listen(path, &fake->service.control) < 0)
+		exit(EXIT_FAILURE);
+	log_set_fd(fake->log[1]);
+	fake->service.signals = signalfd(-1, &set, SFD_NONBLOCK);
+	fake->service.keeper = fake->keeper[1];
+	fake->service.user = fake;
+	fake->service.status = fake_status;
+	fake->service.detach = fake_detach;
+	fake->service.leave = fake_leave;
+	fake->service.tick = fake_tick;
+	if (pthread_create(&fake->thread, NULL, fake_run, fake) != 0)
+		exit(EXIT_FAILURE);
+}
+
+static void fake_stop(struct fake *fake)
+{
+	pthread_join(fake->thread, NULL);
+	close(fake->service.control);
+	close(fake->service.signals);
+	close(fake->keeper[1]);
+	close(fake->log[0]);
+	close(fake->log[1]);
+}
+
+/* Waits for a line in the log. */
+static void log_wait(struct fake *fake, char line[256])
+{
+	struct pollfd polled = {.fd = fake->log[0], .events = POLLIN};
+	ssize_t got;
+
+	poll(&polled, 1, 10000);
+	got = read(fake->log[0], line, 255);
+	line[got > 0 ? got : 0] = 0;
+}
+
+static int connect_to(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char path[RUNTIME_PATH_MAX + 16];
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	runtime_path("fake", "control", path);
+	strcpy(address.sun_path, path);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+		exit(EXIT_FAILURE);
+	return fd;
+}
+
+/* Peers that say nothing, nonsense, or go away. */
+static void test_bad_peers(char reply[CONTROL_REPLY_MAX])
+{
+	char text[256];
+	int silent = connect_to(), odd = connect_to();
+	ssize_t got;
+
+	close(connect_to());
+	send(odd, "destroy everything", 18, 0);
+	got = recv(odd, text, sizeof text - 1, 0);
+	text[got > 0 ? got : 0] = 0;
+	ok(!strncmp(text, "error: ", 7), "a word that is none is answered");
+	close(odd);
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0, "one that says nothing keeps nobody waiting");
+	close(silent);
+}
+
+static void test_service(void)
+{
+	static char reply[CONTROL_REPLY_MAX];
+	struct fake fake;
+	char line[256];
+
+	fake_start(&fake);
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12 && !strcmp(reply, "{\"status\":1}"), "status");
+	test_bad_peers(reply);
+	fake.busy = true;
+	ok(control_ask("fake", CONTROL_DETACH, 10000, reply) > 0 && !strcmp(reply, "error: it is busy"),
+	   "detach is refused, with the reason");
+	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "error: it cannot"), "so is leave");
+	for (unsigned i = 0; i < 2; i++) {
+		kill(getpid(), SIGTERM);
+		log_wait(&fake, line);
+		ok(strstr(line, "it is busy") && fake.detaches == 2 + i, "SIGTERM number %u is refused and told",
+		   i + 1);
+	}
+	close(fake.keeper[0]);
+	log_wait(&fake, line);
+	ok(strstr(line, "adopt"), "the keeper's end is noticed");
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0, "the service goes on");
+	fake.busy = false;
+	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "ok"), "leave");
+	fake_stop(&fake);
+	ok(fake.end == SERVICE_LEFT && fake.leaves == 2, "it has left");
+	ok(control_ask("fake", CONTROL_STATUS, 1000, reply) == -ECONNREFUSED, "then there is nobody");
+
+	fake_start(&fake);
+	kill(getpid(), SIGTERM);
+	close(fake.keeper[0]);
+	fake_stop(&fake);
+	ok(fake.end == SERVICE_DETACHED && fake.detaches == 1, "SIGTERM detaches");
+}
+
+int main(void)
+{
+	char base[] = "/tmp/farpage-service-XXXXXX", path[64];
+
+	if (!mkdtemp(base))
+		return EXIT_FAILURE;
+	setenv("FARPAGE_RUNTIME", base, 1);
+	snprintf(path, sizeof path, "%s/fake", base);
+	mkdir(path, 0700);
+	test_service();
+	snprintf(path, sizeof path, "%s/fake/control", base);
+	unlink(path);
+	snprintf(path, sizeof path, "%s/fake", base);
+	rmdir(path);
+	rmdir(base);
+	return tap_done();
+}

@@ -1,0 +1,80 @@
+/* ublk_request: the kernel's requests as the disk's, and what is not one of those that were offered. */
+#include "blockdev/ublk_request.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+
+#define ROOM (64u << 10)
+
+static const struct {
+	uint32_t operation;
+	enum disk_op op;
+	bool has_data;
+} operations[] = {
+    {UBLK_READ, DISK_READ, true},
+    {UBLK_WRITE, DISK_WRITE, true},
+    {UBLK_DISCARD, DISK_DISCARD, false},
+    {UBLK_WRITE_ZEROES, DISK_ZERO, false},
+};
+
+static struct ublk_descriptor describe(uint32_t operation, uint64_t offset, uint64_t length)
+{
+	/* The bits above the operation are hints (FUA, META, SWAP, ...). */
+	return (struct ublk_descriptor){.operation_flags = operation | 0x1a900,
+					.sector = offset / DISK_SECTOR,
+					.sectors = (uint32_t)(length / DISK_SECTOR),
+					.address = 0x1000};
+}
+
+static void test_operations(void)
+{
+	for (unsigned i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+		struct ublk_descriptor descriptor = describe(operations[i].operation, (1ull << 42) - ROOM, ROOM);
+		struct disk_request request = {0};
+		const char *name = disk_op_name(operations[i].op);
+
+		ok(ublk_request_read(&descriptor, ROOM, &request) == 0 && request.op == operations[i].op &&
+		       request.offset == (1ull << 42) - ROOM && request.length == ROOM,
+		   "%s: at the end of 4 TiB", name);
+		ok(ublk_request_result(&request) == (operations[i].has_data ? (int32_t)ROOM : 0),
+		   "%s: done, the kernel is told the bytes of data", name);
+		request.status = -ENOSPC;
+		ok(ublk_request_result(&request) == -ENOSPC, "%s: failed, the kernel is told why", name);
+		descriptor = describe(operations[i].operation, 0, ROOM + DISK_SECTOR);
+		ok(ublk_request_read(&descriptor, ROOM, &request) == (operations[i].has_data ? -EINVAL : 0),
+		   "%s: longer than a tag's data", name);
+	}
+}
+
+static void test_flush(void)
+{
+	/* What a flush says of sectors means nothing. */
+	struct ublk_descriptor descriptor = describe(UBLK_FLUSH, 1ull << 50, 1u << 30);
+	struct disk_request request = {.offset = 1, .length = 1};
+
+	ok(ublk_request_read(&descriptor, ROOM, &request) == 0 && request.op == DISK_FLUSH && !request.offset &&
+	       !request.length,
+	   "flush: no place");
+	ok(ublk_request_result(&request) == 0, "flush: done");
+}
+
+static void test_unknown(void)
+{
+	static const uint32_t unknown[] = {4, 6, 10, 13, 15, 18, 255};
+
+	for (unsigned i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+		struct ublk_descriptor descriptor = describe(unknown[i], 0, STORE_PAGE);
+		struct disk_request request = {.op = DISK_OPS};
+
+		ok(ublk_request_read(&descriptor, ROOM, &request) == -EOPNOTSUPP && request.op == DISK_OPS,
+		   "operation %u was never offered", unknown[i]);
+	}
+}
+
+int main(void)
+{
+	test_operations();
+	test_flush();
+	test_unknown();
+	return tap_done();
+}

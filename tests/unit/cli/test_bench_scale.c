@@ -1,0 +1,65 @@
+/* bench_scale: axes hold every value, end at round numbers, and go both ways. */
+#include "bench_fixture.h"
+#include "cli/bench_scale.h"
+#include "common/random.h"
+#include "tests/tap.h"
+#include <math.h>
+
+static void test_known(void)
+{
+	struct bench_results results;
+	struct bench_scale scale;
+
+	fixture_fill(&results);
+	scale = bench_scale_rates(&results, BENCH_READ);
+	ok(scale.low == 0 && scale.high == 800 && !scale.logarithmic, "rates up to 600 thousand: an axis to 800");
+	scale = bench_scale_latencies(&results, BENCH_READ);
+	ok(scale.low == 2 && scale.high == 512 && scale.logarithmic, "2.5 to 160 us: 2 to 512, eight powers of two");
+	ok(fabs(bench_scale_place(&scale, 32) - 0.5) < 1e-9, "32 is in the middle of it");
+	ok(fabs(bench_scale_value(&scale, 0.25) - 8) < 1e-9, "and 8 a fourth of the way");
+	memset(results.donors, 0, sizeof results.donors);
+	scale = bench_scale_rates(&results, BENCH_READ);
+	ok(scale.low == 0 && scale.high == 1, "nothing measured: 0 to 1");
+	scale = bench_scale_latencies(&results, BENCH_READ);
+	ok(scale.low > 0 && scale.high > scale.low, "nothing measured: some logarithmic axis");
+}
+
+static void test_any(void)
+{
+	struct random_state chance;
+	unsigned outside = 0, astray = 0;
+
+	random_seed(&chance, 7);
+	for (unsigned i = 0; i < 2000; i++) {
+		struct bench_results results;
+		struct bench_scale scales[2];
+
+		fixture_fill(&results);
+		for (unsigned j = 0; j < 3; j++)
+			results.donors[0].points[BENCH_READ][j] =
+			    fixture_point(1 + (unsigned)random_below(&chance, 1u << random_below(&chance, 31)),
+					  1 + random_below(&chance, UINT64_C(1) << random_below(&chance, 40)));
+		scales[0] = bench_scale_rates(&results, BENCH_READ);
+		scales[1] = bench_scale_latencies(&results, BENCH_READ);
+		for (unsigned j = 0; j < 3; j++) {
+			for (unsigned metric = BENCH_RATE; metric <= BENCH_P99; metric++) {
+				const struct bench_scale *scale = &scales[metric != BENCH_RATE];
+				double value = bench_metric_of(&results.donors[0].points[BENCH_READ][j],
+							       (enum bench_metric)metric);
+				double place = bench_scale_place(scale, value);
+
+				outside += !(place >= -1e-6 && place <= 1 + 1e-6);
+				astray += !(fabs(bench_scale_value(scale, place) - value) <= value * 1e-6);
+			}
+		}
+	}
+	ok(outside == 0, "no value is outside its axis (%u)", outside);
+	ok(astray == 0, "a value's place leads back to it (%u)", astray);
+}
+
+int main(void)
+{
+	test_known();
+	test_any();
+	return tap_done();
+}

@@ -1,0 +1,71 @@
+/* Unit tests of cli/swap_groups: control groups of both versions, as files in a folder. */
+#include "cli/swap_groups.h"
+#include "tests/tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static char root[] = "/tmp/farpage-groups-XXXXXX";
+
+static void put(const char *group, const char *name, const char *text)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", root, group);
+	mkdir(path, 0700);
+	snprintf(path, sizeof path, "%s/%s/%s", root, group, name);
+	file = fopen(path, "w");
+	if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+		abort(); /* a full disk */
+}
+
+/* Of version 2: all in MiB; @limit NULL: none. */
+static void group(const char *name, const char *limit, unsigned current, unsigned swap, unsigned files)
+{
+	char text[256];
+
+	put(name, "memory.max", limit ? limit : "max\n");
+	snprintf(text, sizeof text, "%llu\n", (unsigned long long)(current * MIB));
+	put(name, "memory.current", text);
+	snprintf(text, sizeof text, "%llu\n", (unsigned long long)(swap * MIB));
+	put(name, "memory.swap.current", text);
+	snprintf(text, sizeof text, "anon 1\ninactive_file %llu\nactive_file 0\n", (unsigned long long)(files * MIB));
+	put(name, "memory.stat", text);
+}
+
+int main(void)
+{
+	struct swap_group found;
+	char command[PATH_MAX + 16];
+
+	if (!mkdtemp(root))
+		abort();
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "no group, nothing to say");
+	group("free", NULL, 900, 900, 0);
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group without a limit takes everything");
+	group("wide", "104857600\n", 40, 60, 0);
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "100M take 40M and 60M");
+	group("files", "104857600\n", 90, 60, 50);
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "file pages make room");
+	group("full", "33554432\n", 16, 28, 0);
+	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/full") && found.limit == 32 * MIB &&
+	       found.needed == 44 * MIB && found.swapped == 28 * MIB,
+	   "32M do not take 16M and 28M");
+	ok(!swap_groups_overflow(root, 16 * MIB, &found), "but 16M more they do, if no more is on the device");
+	group("full/inner", NULL, 1, 1, 0);
+	group("worse", "1048576\n", 1, 28, 0);
+	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/worse"), "the worst of two is named");
+	put("one", "memory.limit_in_bytes", "1048576\n");
+	put("one", "memory.usage_in_bytes", "1048576\n");
+	put("one", "memory.stat", "swap 5\ntotal_swap 104857600\ntotal_inactive_file 0\n");
+	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/one") && found.swapped == 100 * MIB,
+	   "a group of version 1");
+	snprintf(command, sizeof command, "rm -r %s", root);
+	ok(system(command) == 0, "the folder is removed");
+	return tap_done();
+}

@@ -1,0 +1,39 @@
+#!/bin/bash
+# A machine's init: sets up what programs expect of a running system, runs the command, tells its status, powers off.
+# The root is the overlay that initrd_init.sh made; /vm is the run's directory (rig.py writes environment and command).
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8
+. /vm/environment
+
+mount -t tmpfs tmpfs /run
+mkdir -p /dev/pts /dev/shm /run/lock
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo "+memory +cpu" >/sys/fs/cgroup/cgroup.subtree_control
+mount -t debugfs debugfs /sys/kernel/debug
+ln -sfn /proc/self/fd /dev/fd
+ln -sfn fd/0 /dev/stdin
+ln -sfn fd/1 /dev/stdout
+ln -sfn fd/2 /dev/stderr
+mkdir -p /usr/lib/modules
+mount --bind "$VM_IMAGE/modules" /usr/lib/modules
+if [ -n "$VM_SHARE" ]; then
+	mkdir -p "$VM_SHARE"
+	mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=none share "$VM_SHARE"
+fi
+hostname "$VM_NAME"
+ip link set lo up
+ulimit -l unlimited
+ulimit -c 0
+
+# The ports by the names that rig.py gave them.
+mkdir -p /dev/virtio-ports
+for port in /sys/class/virtio-ports/*; do
+	ln -s "../${port##*/}" "/dev/virtio-ports/$(cat "$port/name")"
+done
+echo up >/dev/virtio-ports/control
+
+cd "$VM_DIRECTORY" || exit
+bash /vm/command </dev/null >/dev/virtio-ports/out 2>/dev/virtio-ports/err
+echo "exit $?" >/dev/virtio-ports/control
+busybox poweroff -f

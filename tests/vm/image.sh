@@ -1,0 +1,149 @@
+#!/bin/bash
+# image.sh [siw]: makes what guests boot from, unless it is there already, and prints its directory:
+#
+#   vmlinuz, initrd, kernel    Debian's stock kernel, a busybox initrd (initrd_init.sh), the kernel's version
+#   modules/VERSION/           its modules, uncompressed: an emulated processor takes long to unpack them
+#   siw/siw.ko                 (asked for with "siw") the iWARP driver that Debian leaves out, built from Debian's source
+#   accel-*                    vm.py's: whether KVM boots this kernel on this machine
+#
+# Packages come through this machine's own apt configuration and are unpacked here, never installed. The directory is
+# named for the kernel's version and for the scripts that made it, appears complete or not at all (rename), and is made
+# once however many ask at the same time (flock). With an image made before, apt's lists need not be there.
+# FARPAGE_VM_CACHE overrides the place: /var/cache/farpage/vm for root, ${XDG_CACHE_HOME:-~/.cache}/farpage/vm for others.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+series=6.12
+PATH=$PATH:/usr/sbin:/sbin # depmod and modprobe, for everybody
+
+if [ -n "${FARPAGE_VM_CACHE:-}" ]; then
+	cache=$FARPAGE_VM_CACHE
+elif [ "$(id -u)" -eq 0 ]; then
+	cache=/var/cache/farpage/vm
+else
+	cache=${XDG_CACHE_HOME:-$HOME/.cache}/farpage/vm
+fi
+
+fail() {
+	echo "vm: $*" >&2
+	exit 1
+}
+
+# The package that the metapackage stands for today; empty when apt does not know.
+kernel_package() {
+	apt-cache depends "linux-image-$series-amd64" 2>/dev/null |
+		sed -n 's/^ *|*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -1 || true
+}
+
+# fetch PACKAGE[=VERSION]...: into $work/deb
+fetch() {
+	echo "vm: fetching $*" >&2
+	mkdir -p "$work/deb"
+	(cd "$work/deb" && apt-get -qq -o APT::Sandbox::User=root download "$@") >&2 ||
+		fail "apt-get could not fetch $*; is the network up, and does apt-get update succeed?"
+}
+
+# publish DIRECTORY NAME
+publish() {
+	chmod 755 "$1"
+	rm -rf "${cache:?}/$2"
+	mv -T "$1" "$cache/$2"
+}
+
+make_image() {
+	local package=$1 name=$2 new=$work/image modules version
+	fetch "$package"
+	dpkg-deb -x "$work"/deb/"$package"_*.deb "$work/kernel"
+	version=$(basename "$work"/kernel/lib/modules/*)
+	modules=$new/modules/$version
+	mkdir -p "$new/modules"
+	echo "$version" >"$new/kernel"
+	cp "$work/kernel/boot/vmlinuz-$version" "$new/vmlinuz"
+	mv "$work/kernel/lib/modules/$version" "$modules"
+	# Drivers of hardware that no guest has.
+	rm -rf "$modules"/kernel/{sound,drivers/{gpu,media,hid,iio,staging,usb,scsi,net/{ethernet,wireless,usb}}}
+	find "$modules" -name '*.ko.xz' -print0 | xargs -0 -P "$(nproc)" -n 64 xz -d
+	mkdir -p "$work/root/lib"
+	ln -s "$new/modules" "$work/root/lib/modules"
+	depmod -b "$work/root" "$version" 2>/dev/null
+	make_initrd "$new" "$version"
+	publish "$new" "$name"
+}
+
+# What it takes to mount this machine's / in the guest, in the order of loading.
+make_initrd() {
+	local new=$1 version=$2 root=$work/initrd file
+	mkdir -p "$root"/{bin,dev,proc,sys,modules,host,overlay,new}
+	cp "$(command -v busybox)" "$root/bin/busybox"
+	for module in 9p 9pnet_virtio overlay virtio_net; do
+		modprobe -d "$work/root" -S "$version" --show-depends "$module"
+	done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' >"$work/order"
+	while read -r file; do
+		cp "$file" "$root/modules/"
+		basename "$file"
+	done <"$work/order" >"$root/modules/order"
+	install -m 755 "$here/initrd_init.sh" "$root/init"
+	(cd "$root" && find . | cpio --quiet -o -H newc -R 0:0 | gzip -1) >"$new/initrd"
+}
+
+# Side by side the packages find each other, but for one absolute path.
+make_siw() {
+	local image=$1 version source flavour common kbuild headers
+	version=$(cat "$image/kernel")
+	flavour=linux-headers-$version
+	common=linux-headers-${version%-*}-common
+	kbuild=linux-kbuild-${version%-*}
+	source=$(apt-cache show "$flavour" 2>/dev/null | sed -n 's/^Version: //p' | head -1)
+	[ -n "$source" ] || fail "apt does not know $flavour (any more): apt-get update, or remove $image"
+	fetch "$flavour=$source" "$common=$source" "$kbuild=$source" "linux-source-$series=$source"
+	for package in "$work"/deb/linux-{headers,kbuild,source}*.deb; do
+		dpkg-deb -x "$package" "$work/build"
+	done
+	tar -xJf "$work/build/usr/src/linux-source-$series.tar.xz" -C "$work" --strip-components=1 \
+		"linux-source-$series/drivers/infiniband/sw/siw"
+	headers=$work/build/usr/src/$flavour
+	sed -i "s,/usr/src/,$work/build/usr/src/," "$headers/Makefile"
+	echo "vm: building the iWARP driver" >&2
+	if ! make -C "$headers" M="$work/drivers/infiniband/sw/siw" CC=gcc CONFIG_RDMA_SIW=m CONFIG_DEBUG_INFO_BTF_MODULES= \
+		modules >"$work/siw.log" 2>&1; then
+		cat "$work/siw.log" >&2
+		fail "the iWARP driver could not be built for $version"
+	fi
+	mkdir "$work/siw"
+	cp "$work/drivers/infiniband/sw/siw/siw.ko" "$work/siw/"
+	publish "$work/siw" "$(basename "$image")/siw"
+}
+
+case $(uname -m) in x86_64) ;; *) fail "guests are made for x86_64 machines only" ;; esac
+mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ] || fail "cannot write to $cache"
+exec 9>"$cache/lock"
+flock 9
+# Works that were killed; nobody else is here.
+rm -rf "$cache"/work.*
+
+recipe=$(cat "$here"/image.sh "$here"/initrd_init.sh "$(command -v busybox)" | sha256sum | cut -c1-12)
+package=$(kernel_package)
+if [ -n "$package" ]; then
+	name=${package#linux-image-}-$recipe
+else
+	# shellcheck disable=SC2012 # names of our own making
+	name=$(cd "$cache" && ls -td -- *"-$recipe" 2>/dev/null | head -1 || true)
+fi
+
+if [ -z "$name" ] || ! [ -d "$cache/$name" ] || { [ "${1:-}" = siw ] && ! [ -d "$cache/$name/siw" ]; }; then
+	work=$(mktemp -d "$cache/work.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	if [ -z "$package" ]; then
+		apt-get -qq update >&2 || true
+		package=$(kernel_package)
+		[ -n "$package" ] || fail "apt knows no linux-image-$series-amd64: it is in Debian 12's security suite"
+		name=${package#linux-image-}-$recipe
+	fi
+	[ -d "$cache/$name" ] || make_image "$package" "$name"
+	[ "${1:-}" != siw ] || [ -d "$cache/$name/siw" ] || make_siw "$cache/$name"
+fi
+touch "$cache/$name"
+# Images of other kernels and other recipes that nobody has used for a week.
+find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +7 -exec rm -rf {} +
+echo "$cache/$name"

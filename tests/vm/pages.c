@@ -1,0 +1,162 @@
+/*
+ * pages: a job that checks every page it touches, and tells how long it was kept waiting.
+ *
+ *     pages MIB STEP...     steps: busy=SECONDS   random pages: each is checked, and a third of them written anew
+ *                                  wait           nothing, until there is a byte (or the end) on standard input
+ *                                  until          the same, until there is a byte (or the end) on standard input
+ *                                  stall          tells the longest stall since the last step of this name
+ *                                  check          every page, in order
+ *
+ * First all pages are written. Lines on standard output, each by one write(2): "filled", the name of each step that is
+ * over, and at last "passes P wrong W longest_stall_ms M at T": a stall is the time that one page took, T the time of
+ * day (seconds) when the longest began; the step stall says "stall_ms M at T". Status 1 if any page was wrong.
+ *
+ * Which version of a page is the right one is kept in static memory, which is never far.
+ */
+#include "tests/mix.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+#define WORDS (PAGE / sizeof(uint64_t))
+#define PAGES_MAX (1u << 18)
+
+static uint32_t versions[PAGES_MAX];
+static uint64_t *memory;
+static size_t pages;
+struct stall {
+	uint64_t took, at;
+};
+static struct stall longest, longest_lately;
+static uint64_t passes, wrong;
+static uint64_t chance = 42;
+
+static uint64_t now(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Every word of it belongs to this page and this version alone. */
+static void page_write(size_t page)
+{
+	uint64_t seed = mix((uint64_t)page << 32 | ++versions[page]);
+
+	for (size_t i = 0; i < WORDS; i++)
+		memory[page * WORDS + i] = seed + i * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bool page_right(size_t page)
+{
+	uint64_t seed = mix((uint64_t)page << 32 | versions[page]);
+
+	for (size_t i = 0; i < WORDS; i++)
+		if (memory[page * WORDS + i] != seed + i * UINT64_C(0x9e3779b97f4a7c15))
+			return false;
+	return true;
+}
+
+static void page_pass(size_t page, bool write)
+{
+	uint64_t before = now(CLOCK_MONOTONIC), took;
+
+	if (versions[page] && !page_right(page)) {
+		wrong++;
+		dprintf(STDOUT_FILENO, "page %zu is wrong, version %u\n", page, versions[page]);
+	}
+	if (write)
+		page_write(page);
+	took = now(CLOCK_MONOTONIC) - before;
+	passes++;
+	if (took > longest_lately.took)
+		longest_lately = (struct stall){.took = took, .at = now(CLOCK_REALTIME) - took};
+	if (took > longest.took)
+		longest = longest_lately;
+}
+
+static void step_busy(double seconds)
+{
+	uint64_t end = now(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
+
+	while (now(CLOCK_MONOTONIC) < end)
+		page_pass(draw(&chance) % pages, draw(&chance) % 3 == 0);
+}
+
+static bool step_until(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	char byte;
+
+	while (poll(&input, 1, 0) == 0)
+		for (unsigned i = 0; i < 32; i++)
+			page_pass(draw(&chance) % pages, draw(&chance) % 3 == 0);
+	return read(STDIN_FILENO, &byte, 1) >= 0;
+}
+
+static void step_stall(void)
+{
+	dprintf(STDOUT_FILENO, "stall_ms %.1f at %.3f\n", (double)longest_lately.took / 1e6,
+		(double)longest_lately.at / 1e9);
+	longest_lately.took = 0;
+}
+
+static void step_all(bool write)
+{
+	for (size_t page = 0; page < pages; page++)
+		page_pass(page, write);
+}
+
+static bool step_run(const char *step)
+{
+	char byte;
+
+	if (!strncmp(step, "busy=", 5))
+		step_busy(atof(step + 5));
+	else if (!strcmp(step, "wait"))
+		return read(STDIN_FILENO, &byte, 1) >= 0;
+	else if (!strcmp(step, "until"))
+		return step_until();
+	else if (!strcmp(step, "stall"))
+		step_stall();
+	else if (!strcmp(step, "check"))
+		step_all(false);
+	else
+		return false;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	pages = argc > 1 ? (size_t)atol(argv[1]) << 8 : 0;
+	if (!pages || pages > PAGES_MAX) {
+		fprintf(stderr, "pages: MIB (1 to %u) STEP...\n", PAGES_MAX >> 8);
+		return 2;
+	}
+	memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		perror("pages: mmap");
+		return 2;
+	}
+	step_all(true);
+	dprintf(STDOUT_FILENO, "filled\n");
+	for (int i = 2; i < argc; i++) {
+		if (!step_run(argv[i])) {
+			fprintf(stderr, "pages: %s: no such step, or it failed\n", argv[i]);
+			return 2;
+		}
+		dprintf(STDOUT_FILENO, "%s\n", argv[i]);
+	}
+	dprintf(STDOUT_FILENO, "passes %llu wrong %llu longest_stall_ms %.1f at %.3f\n", (unsigned long long)passes,
+		(unsigned long long)wrong, (double)longest.took / 1e6, (double)longest.at / 1e9);
+	return wrong != 0;
+}

@@ -1,0 +1,105 @@
+# Real programs with a quarter of their memory local: the same bytes, and what they leave behind. Over RDMA the donor's
+# process has no part in the paging.
+# shellcheck shell=bash disable=SC2153,SC2154
+
+# Peak of a program's memory in MiB, when it ran with all it wants; its output in /run/NAME.local.
+program_local() {
+	/usr/bin/python3 - "$@" <<-'END'
+		import resource, subprocess, sys
+		with open(f"/run/{sys.argv[1]}.local", "wb") as out, open(f"/run/{sys.argv[1]}.input") as text:
+		    subprocess.run(sys.argv[2:], stdin=text, stdout=out, check=True)
+		print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
+	END
+}
+
+# Sort's: lines of 16000 random characters. sqlite3's: rows that fill a page, each found by its number from a smaller table.
+programs_inputs() {
+	/usr/bin/python3 - <<-'END'
+		import base64, random
+		text = base64.b64encode(random.Random(7).randbytes(21 << 20))
+		with open("/run/sort.input", "wb") as out:
+		    for at in range(0, len(text), 16000):
+		        out.write(text[at:at + 16000] + b"\n")
+	END
+	cat >/run/sqlite3.input <<-'END'
+		CREATE TABLE large(id INTEGER PRIMARY KEY, says TEXT);
+		CREATE TABLE small(id INTEGER PRIMARY KEY, other INTEGER);
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 7000)
+			INSERT INTO large SELECT i, printf('%d %3900d', i * 7919 % 7001, i) FROM n;
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 800)
+			INSERT INTO small SELECT i, i * 1681 % 6997 + 1 FROM n;
+		SELECT small.id, substr(large.says, 1, 8), length(large.says) FROM small JOIN large ON large.id = small.other;
+		SELECT count(*), sum(other) FROM small;
+	END
+}
+
+# program NAME COMMAND...
+program() {
+	local name=$1 peak budget started=$SECONDS
+	shift
+	peak=$(program_local "$name" "$@")
+	budget=$((peak / 4 < 8 ? 8 : peak / 4))
+	"$FARPAGE_EXE" run --local "${budget}M" "${KEY[@]}" --donor "$scheme://10.77.0.1" --donor "$scheme://10.77.1.1" -- \
+		"$@" <"/run/$name.input" >"/run/$name.out" 2>"/run/$name.err"
+	expect "$name with $budget of ${peak} MiB local: status" 0 $?
+	expect "$name: the same output" "$(sha256sum <"/run/$name.local")" "$(sha256sum <"/run/$name.out")"
+	matches "$name: some of it was far" "fetched [1-9][0-9]{2,} pages" "$(cat "/run/$name.err")"
+	note "$(cat "/run/$name.err")"
+	note "both runs took $((SECONDS - started)) s"
+}
+
+pages_busy_twice() {
+	[ "$(grep -c ^busy /run/pages.out)" = 2 ]
+}
+
+# What the donor's process takes while a job fetches and evicts, against what it takes while the job does nothing. Slabs,
+# which are its work, are leased before.
+donor_idle() {
+	local idle busy leases
+	job pages 0 -- "$FARPAGE_PAGES" 16 busy=3 wait busy=3 wait
+	job_wait pages busy=3 30
+	pause 1
+	donor_ask donor_leases
+	leases=$ANSWER
+	donor_ask donor_cpu
+	idle=$ANSWER
+	pause 3
+	donor_ask donor_cpu
+	idle=$((ANSWER - idle))
+	busy=$ANSWER
+	job_go pages
+	wait_for 10 pages_busy_twice
+	donor_ask donor_cpu
+	busy=$((ANSWER - busy))
+	donor_ask donor_leases
+	job_go pages
+	[ $busy -le $((idle + 20000)) ]
+	ok $? "the donor's process takes no more than 20 ms for three seconds of paging"
+	note "donor's processor time: $busy us with a busy client, $idle us with an idle one; $((ANSWER - leases)) slabs lent or back"
+	job_fine pages 10 "meanwhile: every byte is right"
+}
+
+programs_given_back() {
+	local before=$SECONDS
+	wait_for 15 nothing_leased 0 && wait_for 15 nothing_leased 1
+	ok $? "what they leased is given back"
+	note "after $((SECONDS - before)) s"
+}
+
+part_programs_idle() {
+	donor_idle
+}
+
+part_programs_sort() {
+	programs_inputs
+	program sort sort --parallel=1 --buffer-size=64M
+	programs_given_back
+}
+
+part_programs() {
+	programs_inputs
+	program sort sort --parallel=1 --buffer-size=64M
+	program sqlite3 sqlite3 :memory:
+	[ "$scheme" = tcp ] || donor_idle
+	programs_given_back
+}

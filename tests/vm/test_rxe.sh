@@ -1,0 +1,42 @@
+#!/bin/bash
+# In one machine: soft-RoCE between its addresses, and the helpers of guest.sh.
+. tests/vm/guest.sh
+. tests/func/preload/tap.sh
+
+rxe_up
+expect "there is a verbs device" rxe0 "$(ibv_devices | awk '/rxe/ { print $1 }')"
+matches "its packets take a page" "active_mtu:[[:space:]]*4096" "$(ibv_devinfo -d rxe0)"
+
+for address in 10.77.0.1 10.77.0.3; do
+	ib_read_lat -R -d rxe0 -n 100 >/run/server 2>&1 &
+	server=$!
+	wait_for 10 rdma_listens 18515
+	ib_read_lat -R -d rxe0 -n 100 "$address" >/run/client 2>&1
+	status=$?
+	wait $server
+	ok $status "reads of $address's memory by RDMA"
+	[ $status -eq 0 ] || note "$(cat /run/server /run/client)"
+done
+for address in 10.77.0.2 fd77::1; do
+	rping -s -a "$address" -C 10 >/run/server 2>&1 &
+	server=$!
+	wait_for 10 rdma_listens 7174
+	rping -c -a "$address" -C 10 -V >/run/client 2>&1
+	status=$?
+	wait $server
+	ok $status "reads and writes between two at $address"
+	[ $status -eq 0 ] || note "$(cat /run/server /run/client)"
+done
+
+# Under the overlay nothing of this machine's can be changed, and all of the guest's can.
+echo changed >/etc/hostname && echo changed >tests/vm/new
+expect "files can be written here" "changed changed" "$(cat /etc/hostname tests/vm/new | xargs)"
+huge_pages 16
+expect "huge pages" 16 "$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages)"
+expect "no limit on locked memory" unlimited "$(ulimit -l)"
+wait_for 1 false
+expect "wait_for gives up" 1 $?
+(machine kill nobody) 2>/run/complaint
+expect "asking for a machine that is not there fails" 1 $?
+matches "and says so" "no machine nobody" "$(cat /run/complaint)"
+tap_done
