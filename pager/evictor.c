@@ -395,7 +395,6 @@ static void *run_evictor(void *argument)
 {
 	struct evictor *evictor = argument;
 	struct core *core = evictor->core;
-	atomic_store(&core->evictor_thread, gettid());
 	while (!atomic_load(&core->stop)) {
 		if (atomic_load(&evictor->request_posted))
 			serve_request(evictor);
@@ -431,22 +430,32 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 	return evictor->epoll < 0 ? -errno : watch(evictor->epoll, core->evictor_kick.fd);
 }
 
-/* On the thread itself: what the kernel does for a queue, it does in the name of the thread that opened it. If that
-   were one of the program's, it could sit in a fault that waits for this very queue. */
-static int open_queue(void *argument)
+/*
+ * On the thread itself: what the kernel does for a queue, it does in the name of the thread that opened it. If that
+ * were one of the program's, it could sit in a fault that waits for this very queue.
+ *
+ * What was there before the pager does not fault, so nothing would hold its users back while too much of it is here:
+ * the pager is open when it is within the budget.
+ */
+static int open_evictor(void *argument)
 {
 	struct evictor *evictor = argument;
-	int result = store_queue_open(evictor->core->store, &evictor->queue);
+	struct core *core = evictor->core;
+	int result = store_queue_open(core->store, &evictor->queue);
 	if (result == 0)
 		result = watch(evictor->epoll, store_queue_fd(evictor->queue));
-	if (result == 0)
-		account(evictor);
-	return result;
+	if (result)
+		return result;
+	atomic_store(&core->evictor_thread, gettid());
+	account(evictor);
+	while (core_free(core) < 0)
+		make_room(evictor);
+	return 0;
 }
 
 int evictor_start(struct evictor *evictor)
 {
-	int result = pager_thread_start(&evictor->thread, "farpage-evict", open_queue, run_evictor, evictor);
+	int result = pager_thread_start(&evictor->thread, "farpage-evict", open_evictor, run_evictor, evictor);
 	evictor->running = result == 0;
 	return result;
 }

@@ -116,7 +116,7 @@ static void present_adopt(struct core *core, uint64_t page)
 
 /*
  * Pages that are here already when the pager starts (contents of a handed-in window) belong to the budget. They may be
- * more than that, when threads have filled what they had before; the evictor sees to it then.
+ * more than that, when threads have filled what they had before; then the rest is sent out first.
  */
 static int adopt_present(struct farpage *farpage)
 {

@@ -204,6 +204,7 @@ static void test_adopted(uint64_t step)
 	struct farpage_options options = {.local = LOCAL};
 	ok(pager_open_store(&options, store, &window, NULL, &farpage) == 0, "a pager opens over memory in use, 1/%u",
 	   (unsigned)step);
+	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "within its budget");
 	for (uint64_t page = 1; page < PAGES; page += 2)
 		fill(memory, page, 4);
 	bool good = true;
@@ -212,7 +213,7 @@ static void test_adopted(uint64_t step)
 			: page % step ? memory[page * STORE_PAGE] == 0
 				      : holds(memory, page, 3);
 	ok(good, "and keeps its contents");
-	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "within its budget");
+	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "and its budget");
 	farpage_close(farpage);
 	window_release(&window);
 	store_close(store);
