@@ -2,9 +2,9 @@
  * fabric.h: choosing a backend, waiting, watches.
  *
  * Theory of operation. fabric_poll() asks each backend in use. A backend that is hot looks at its sockets or queues
- * directly, and the poller is then asked only every POLLS_PER_LOOK-th time, or when it is known to have found something;
- * otherwise every time. fabric_wait() polls while something moved within the last spin_us, then sleeps in the poller
- * until a source is ready or the next deadline.
+ * directly, and the poller is then asked only every POLLS_PER_LOOK-th time, or when it is known to have found
+ * something; otherwise every time. fabric_wait() polls while something moved within the last spin_us, then sleeps in
+ * the poller until a source is ready or the next deadline.
  *
  * Between empty polls it gives the CPU away: two processes that spin for each other on one CPU then take turns of a
  * microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So when giving it away took

@@ -1,12 +1,13 @@
 /*
  * verbs: the parts of the verbs backend, among themselves. Theory of operation in verbs.c.
- *     verbs.c          the table of operations, polling, arming, deadlines, ending
- *     verbs_setup.c    connecting and accepting through the RDMA CM; queue pairs
- *     verbs_listen.c   listening
- *     verbs_channel.c  what a fabric has of a device
- *     verbs_path.c     the data path: posting, completions, messages
- *     verbs_device.c   the devices of this process
- *     domain.c         protection domains and registrations
+ *     verbs.c            the table of operations, polling, arming, deadlines, ending
+ *     verbs_setup.c      connecting and accepting through the RDMA CM
+ *     verbs_resources.c  what a connection has on its device: queue pair, completion queue, message buffers
+ *     verbs_listen.c     listening
+ *     verbs_channel.c    what a fabric has of a device
+ *     verbs_path.c       the data path: posting, completions, messages
+ *     verbs_device.c     the devices of this process
+ *     domain.c           protection domains and registrations
  */
 #ifndef FABRIC_VERBS_H
 #define FABRIC_VERBS_H
@@ -230,6 +231,11 @@ static inline struct verbs_conn *verbs_conn_of(const struct fabric_conn *conn)
 	return (struct verbs_conn *)((char *)conn - offsetof(struct verbs_conn, base));
 }
 
+static inline unsigned verbs_least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
 /* Entries of a send queue that @depth operations need: on iWARP each may be followed by a flush. */
 static inline unsigned verbs_send_entries(const struct verbs_device *device, unsigned depth)
 {
@@ -278,12 +284,17 @@ int verbs_accept(struct fabric_conn *base);
 void verbs_reject(struct fabric_conn *base, const void *private_data, size_t private_size);
 /* Takes what the CM has to tell. True: something. */
 bool verbs_cm_poll(struct verbs *verbs);
+/* The peer hung up, or the device went. */
+void verbs_conn_lost(struct verbs_conn *conn, int status);
+
+/* verbs_resources.c */
+/* The id knows its device: makes everything the connection needs there. -errno, logged: verbs_conn_shut() undoes what
+   was made. */
+int verbs_conn_equip(struct verbs_conn *conn);
 /* Undoes the queue pair and all that belongs to it, and the id. Takes a conn that has only some of it. */
 void verbs_conn_shut(struct verbs_conn *conn);
 /* May wait, see there. */
 void verbs_parked_free(struct verbs_parked *parked);
-/* The peer hung up, or the device went. */
-void verbs_conn_lost(struct verbs_conn *conn, int status);
 
 /* verbs_path.c */
 /* The rings and buffers of a connection whose depth is set. -ENOMEM. */
