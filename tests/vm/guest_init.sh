@@ -35,5 +35,7 @@ echo up >/dev/virtio-ports/control
 
 cd "$VM_DIRECTORY" || exit
 bash /vm/command </dev/null >/dev/virtio-ports/out 2>/dev/virtio-ports/err
-echo "exit $?" >/dev/virtio-ports/control
+status=$?
+read -r uptime _ </proc/uptime
+echo "exit $status $uptime" >/dev/virtio-ports/control
 busybox poweroff -f

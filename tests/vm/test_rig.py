@@ -51,6 +51,7 @@ def leaves_nothing(what):
 
 
 def test_passes_through():
+    run("true")  # an image, and a trial of KVM, unless there was one: that is told
     result = run("echo out; echo err >&2; exit 7")
     ok(result.returncode == 7, "the status is the command's", shown(result))
     ok(result.stdout == "out\n", "its output is standard output", shown(result))
@@ -93,8 +94,13 @@ def test_emulator():
     ok(not rig.emulator_failed(flags.format("00010246")), "a machine that dies with flags that there are has died by itself")
     ok(rig.emulator_failed(flags.format("0677c202")), "one with flags that there are not is the emulator's fault")
     ok(rig.emulator_failed("vm: console| [    1.5] Oops: int3: 0000 [#1]\n"), "so is a breakpoint of nobody's")
+    result = run("-k", "tsc_early_khz=100000", "sleep 5; exit 3")
+    ok(result.returncode == 3 and rig.clock_failed(result.stderr), "a clock that runs away is told", shown(result))
+    result = run("-k", "tsc_early_khz=100000", "echo out")
+    ok(result.returncode == 0 and result.stdout == "out\n", "but a machine that does well has done well", shown(result))
     result = run("--hold", "echo out; echo err >&2; exit 3")
     ok(result.returncode == 3 and result.stdout == "out\n" and "err" in result.stderr, "--hold passes all on", shown(result))
+    ok(not rig.clock_failed(result.stderr), "its clock is ours", shown(result))
 
 
 def test_interrupted():
