@@ -84,10 +84,22 @@ int rig_try(struct rig *rig, const char *scheme)
 	return status;
 }
 
+/* What became of the donors, and what they said. */
+static void donors_tell(struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->donor_count; i++) {
+		int status = daemon_stop(&rig->donors[i], SIGTERM);
+
+		printf("# donor %s, ended with %d: %s\n", rig->donors[i].uri, status, rig->donors[i].log);
+	}
+}
+
 void rig_open(struct rig *rig, const char *scheme)
 {
-	if (rig_try(rig, scheme) < 0)
+	if (rig_try(rig, scheme) < 0) {
+		donors_tell(rig);
 		bail_out("far_open fails");
+	}
 	if (store_queue_open(rig->store, &rig->queue) < 0)
 		bail_out("store_queue_open fails");
 	rig->bytes =
