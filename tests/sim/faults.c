@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A donor that was away in a gentle history is left alone for so long after. */
-#define REST_NS (4 * SECOND)
+#define REST_NS (3 * SECOND / 2)
 #define RESTART_NS (2 * SECOND)
 
 static uint64_t happened;
@@ -33,6 +33,9 @@ static bool donor_may_go(struct history *history, const struct donor_host *donor
 
 	if (donor->down)
 		return false;
+	/* One that may be lost, while no other may, is away until it is, or comes back just before. */
+	if (history->victims >> index & 1 && world_chance(2))
+		*duration = history->timeout_ns / 2 + world_below(2 * history->timeout_ns);
 	if (history->loses || history->victims >> index & 1)
 		return true;
 	/* What is away for half of the time a client waits is back before that is over. */

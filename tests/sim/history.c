@@ -41,6 +41,8 @@ static void draw_faults(struct history *history)
 	for (unsigned kind = 0; kind < FAULTS; kind++)
 		if (world_chance(3) && (history->loses || !hard[kind]))
 			history->every_ns[kind] = between(50, 1500) * MS;
+	if (history->victims)
+		history->every_ns[world_chance(2) ? FAULT_CUT_DONOR : FAULT_STALL] = between(50, 500) * MS;
 	if (history->every_ns[FAULT_CRASH])
 		history->every_ns[FAULT_CRASH] += SECOND;
 	if (history->every_ns[FAULT_STOP])

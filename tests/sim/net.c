@@ -214,7 +214,9 @@ static void pages_take(void *what, uint64_t token)
 	struct operation *operation = what;
 	struct fabric_region *region = (struct fabric_region *)(uintptr_t)token;
 
-	if (!region->dead && operation->pages)
+	if (region->dead)
+		operation->pages = NULL; /* too late: there is no answer */
+	else
 		memcpy(operation->pages, region->base + (uint32_t)operation->op.remote.address, operation->op.length);
 }
 
@@ -255,6 +257,10 @@ static void operation_take(struct fabric_conn *conn, struct packet *packet)
 
 static void answer_take(struct fabric_conn *conn, struct operation *operation)
 {
+	if (operation->op.kind == FABRIC_READ && !operation->pages) {
+		net_break(conn, -ECONNRESET, -ECONNRESET, NULL, 0);
+		return;
+	}
 	if (operation->op.kind == FABRIC_READ)
 		memcpy(operation->op.local, operation->pages, operation->op.length);
 	pages_put(operation);
