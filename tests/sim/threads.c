@@ -42,20 +42,27 @@ int machine_memory_read(struct machine_memory *ret_memory)
 
 /* --- Threads -------------------------------------------------------------------------------------------------- */
 
+int __real_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*run)(void *),
+			  void *argument);
 int __wrap_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*run)(void *),
 			  void *argument);
 int __wrap_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
+	if (!task_self())
+		return __real_pthread_create(ret_thread, attributes, run, argument);
 	(void)attributes;
 	*ret_thread = (pthread_t)task_create(task_process(), "thread", run, argument);
 	return 0;
 }
 
+int __real_pthread_join(pthread_t thread, void **ret_value);
 int __wrap_pthread_join(pthread_t thread, void **ret_value);
 int __wrap_pthread_join(pthread_t thread, void **ret_value)
 {
 	struct task *task = (struct task *)thread;
 
+	if (!task_self())
+		return __real_pthread_join(thread, ret_value);
 	while (!task_is_over(task))
 		task_block_on(task);
 	if (ret_value)
@@ -63,48 +70,66 @@ int __wrap_pthread_join(pthread_t thread, void **ret_value)
 	return 0;
 }
 
+int __real_pthread_setname_np(pthread_t thread, const char *name);
 int __wrap_pthread_setname_np(pthread_t thread, const char *name);
 int __wrap_pthread_setname_np(pthread_t thread, const char *name)
 {
+	if (!task_self())
+		return __real_pthread_setname_np(thread, name);
 	(void)thread, (void)name;
 	return 0;
 }
 
 /* Who holds it may have been interrupted. */
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
+	if (!task_self())
+		return __real_pthread_mutex_lock(mutex);
 	task_pause();
 	while (pthread_mutex_trylock(mutex))
 		task_block(task_now() + US);
 	return 0;
 }
 
+int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
+	if (!task_self())
+		return __real_pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);
 	task_block_on(cond);
 	return __wrap_pthread_mutex_lock(mutex);
 }
 
+int __real_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
+	if (!task_self())
+		return __real_pthread_cond_signal(cond);
 	task_wake_all(cond);
 	return 0;
 }
 
+int __real_pthread_cond_broadcast(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
+	if (!task_self())
+		return __real_pthread_cond_broadcast(cond);
 	task_wake_all(cond);
 	return 0;
 }
 
+int __real_sem_wait(sem_t *semaphore);
 int __wrap_sem_wait(sem_t *semaphore);
 int __wrap_sem_wait(sem_t *semaphore)
 {
+	if (!task_self())
+		return __real_sem_wait(semaphore);
 	while (sem_trywait(semaphore))
 		task_block_on(semaphore);
 	return 0;
@@ -121,11 +146,15 @@ int __wrap_sem_post(sem_t *semaphore)
 }
 
 /* The slab worker yields between the pieces of memory it makes ready: this is how long they take. */
+int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
 {
-	uint64_t until = task_now() + machine_prepare_ns(task_process()->host);
+	uint64_t until;
 
+	if (!task_self())
+		return __real_sched_yield();
+	until = task_now() + machine_prepare_ns(task_process()->host);
 	while (task_now() < until)
 		task_block(until);
 	return 0;
