@@ -276,14 +276,9 @@ int __wrap_eventfd_read(int fd, eventfd_t *ret_value)
 	return 0;
 }
 
-int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
-int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
-int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+/* Until @until at most; the tasks' own poll(2). */
+static int descriptors_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 {
-	uint64_t until = timeout_ms < 0 ? UINT64_MAX : task_now() + (uint64_t)timeout_ms * MS;
-
-	if (!task_self())
-		return __real_poll(fds, count, timeout_ms);
 	for (;;) {
 		int ready = 0;
 
@@ -301,4 +296,26 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 			if (descriptor_at(fds[i].fd))
 				descriptors[fds[i].fd].sleeper = NULL;
 	}
+}
+
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	if (!task_self())
+		return __real_poll(fds, count, timeout_ms);
+	return descriptors_poll(fds, count, timeout_ms < 0 ? UINT64_MAX : task_now() + (uint64_t)timeout_ms * MS);
+}
+
+int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals);
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals);
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
+{
+	uint64_t until = UINT64_MAX;
+
+	if (!task_self())
+		return __real_ppoll(fds, count, timeout, signals);
+	if (timeout)
+		until = task_now() + (uint64_t)timeout->tv_sec * SECOND + (uint64_t)timeout->tv_nsec;
+	return descriptors_poll(fds, count, until);
 }
