@@ -44,13 +44,28 @@ void far_link_drop(struct far_queue *queue, unsigned donor)
 	queue->look = true;
 }
 
+/* When the request first had to wait for the donor. Of more donors than a chunk has, the latest count. */
+static uint64_t wait_since(struct far_request *request, unsigned donor)
+{
+	struct far_wait *oldest = &request->waits[0];
+
+	for (unsigned i = 0; i < FAR_REPLICAS_MAX; i++) {
+		struct far_wait *wait = &request->waits[i];
+
+		if (wait->since && wait->donor == donor)
+			return wait->since;
+		if (wait->since < oldest->since)
+			oldest = wait;
+	}
+	*oldest = (struct far_wait){.since = clock_now(), .donor = donor};
+	return oldest->since;
+}
+
 /* The request waits for a donor that is away, or whose connection is being made: for its return, or for its loss, which
    are the control thread's to tell. */
 static enum far_progress link_await(struct far_queue *queue, struct far_request *request, unsigned donor)
 {
-	if (!request->since)
-		request->since = clock_now();
-	far_peer_waits(queue->far, donor, request->since);
+	far_peer_waits(queue->far, donor, wait_since(request, donor));
 	return FAR_WAITS;
 }
 

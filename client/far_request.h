@@ -19,16 +19,23 @@ struct far_link {
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
 
+/* A donor that a request has had to wait for, and since when first; 0: none. Each for itself: that one was away for
+   long is no reason to wait for another for less. */
+struct far_wait {
+	uint64_t since;
+	unsigned donor;
+};
+
 /* What a caller waits for. */
 struct far_request {
 	struct store_io io;
-	uint32_t next;    /* pages dealt with or under way */
-	uint32_t pieces;  /* under way */
-	int status;       /* of the first piece that failed */
-	uint64_t failed;  /* of a read: donors that failed it, a bit each */
-	int failure;      /* and how the first did */
-	bool again;       /* it is carried out anew: a connection ended, or a read failed on one replica of several */
-	uint64_t since;   /* when it first had to wait for a donor, or 0 */
+	uint32_t next;   /* pages dealt with or under way */
+	uint32_t pieces; /* under way */
+	int status;      /* of the first piece that failed */
+	uint64_t failed; /* of a read: donors that failed it, a bit each */
+	int failure;     /* and how the first did */
+	bool again;      /* it is carried out anew: a connection ended, or a read failed on one replica of several */
+	struct far_wait waits[FAR_REPLICAS_MAX];
 	uint32_t denials; /* of the chunk it waits for, when it began to wait */
 	bool asked;       /* it waits for a chunk, `denials` is set */
 	bool busy;        /* it is being issued, or parked */

@@ -17,13 +17,6 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-struct server {
-	struct donor *donor;
-	int signals;
-	bool stop;
-	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */
-};
-
 static int signals_open(struct server *server)
 {
 	sigset_t set;
@@ -203,7 +196,7 @@ static int wait_ms(uint64_t deadline, uint64_t now)
 	return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-static int loop(struct server *server)
+int server_loop(struct server *server)
 {
 	struct donor *donor = server->donor;
 
@@ -250,7 +243,7 @@ int server_run(const struct server_config *config)
 	}
 	sd_notify(0, "READY=1");
 	status_tell(&server);
-	status = loop(&server);
+	status = server_loop(&server);
 close_donor:
 	donor_close(server.donor);
 close_signals:

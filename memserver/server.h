@@ -27,4 +27,14 @@ struct server_config {
  */
 int server_run(const struct server_config *config);
 
+/* The loop alone, of a donor that listens and whose slab_fd() is watched with the donor as user. */
+struct server {
+	struct donor *donor;
+	int signals; /* watched with its address as user; -1: none */
+	bool stop;
+	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */
+};
+/* Serves until `stop` is set, then leaves (donor_leave). 0, or -errno after logging one line. */
+int server_loop(struct server *server);
+
 #endif

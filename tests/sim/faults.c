@@ -1,0 +1,273 @@
+/* faults: what goes wrong in a history, and when; see history.h. */
+#include "tests/sim/history.h"
+
+#include "tests/sim/net.h"
+
+#include <string.h>
+
+/* A donor that was away in a gentle history is left alone for so long after. */
+#define REST_NS (3 * SECOND / 2)
+#define RESTART_NS (2 * SECOND)
+
+static uint64_t happened;
+
+uint64_t faults_count(void)
+{
+	return happened;
+}
+
+static struct donor_host *donor_pick(struct history *history)
+{
+	return &history->donors[world_below(history->donor_count)];
+}
+
+static struct program *program_pick(struct history *history)
+{
+	return &history->programs[world_below(history->program_count)];
+}
+
+/* Whether the donor may be away for @duration now. */
+static bool donor_may_go(struct history *history, const struct donor_host *donor, uint64_t *duration)
+{
+	unsigned index = (unsigned)(donor - history->donors);
+
+	if (donor->down)
+		return false;
+	/* One that may be lost, while no other may, is away until it is, or comes back just before. */
+	if (history->victims >> index & 1 && world_chance(2))
+		*duration = history->timeout_ns / 2 + world_below(2 * history->timeout_ns);
+	if (history->loses || history->victims >> index & 1)
+		return true;
+	/* What is away for half of the time a client waits is back before that is over. */
+	if (*duration > history->timeout_ns / 2)
+		*duration = history->timeout_ns / 2;
+	if (world_now() < history->rests_until[index])
+		return false;
+	history->rests_until[index] = world_now() + *duration + REST_NS;
+	return true;
+}
+
+static bool donor_may_die(const struct history *history, const struct donor_host *donor)
+{
+	return !donor->down && (history->loses || history->victims >> (donor - history->donors) & 1);
+}
+
+static uint64_t outage(const struct history *history)
+{
+	/* Most are short. */
+	return world_chance(3) ? world_below(history->outage_ns) : world_below(history->outage_ns / 4 + 1);
+}
+
+/* --- Wires ------------------------------------------------------------------------------------------------------ */
+
+static void fault_reset(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	const struct program *program = program_pick(history);
+	struct wire *wire = net_pick(donor->host, program->host);
+	uint64_t nothing = 0;
+
+	if (wire && donor_may_go(history, donor, &nothing))
+		net_reset(wire);
+}
+
+static void fault_cut_wire(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	const struct program *program = program_pick(history);
+	struct wire *wire = net_pick(donor->host, program->host);
+	uint64_t duration = outage(history);
+	unsigned ways = 1 + (unsigned)world_below(3);
+
+	if (!wire || !donor_may_go(history, donor, &duration))
+		return;
+	world_tell("w%u: is cut for %llu ms, ways %u", wire->number, (unsigned long long)(duration / MS), ways);
+	for (unsigned side = 0; side < 2; side++)
+		if (ways >> side & 1)
+			net_cut(wire, side, duration);
+}
+
+static void fault_cut_donor(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	const struct program *only = world_chance(2) ? program_pick(history) : NULL;
+	uint64_t duration = outage(history);
+	unsigned ways = 1 + (unsigned)world_below(3);
+
+	if (!donor_may_go(history, donor, &duration))
+		return;
+	world_tell("%s: is cut off for %llu ms, ways %u", donor->process->name, (unsigned long long)(duration / MS),
+		   ways);
+	for (unsigned i = 0; i < history->program_count; i++) {
+		const struct program *program = &history->programs[i];
+
+		if (only && only != program)
+			continue;
+		if (ways & 1)
+			machine_cut(program->host, donor->host, duration);
+		if (ways & 2)
+			machine_cut(donor->host, program->host, duration);
+	}
+}
+
+/* --- Donors ----------------------------------------------------------------------------------------------------- */
+
+static void fault_stall(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	uint64_t duration = outage(history);
+
+	if (!donor_may_go(history, donor, &duration))
+		return;
+	world_tell("%s: stands still for %llu ms", donor->process->name, (unsigned long long)(duration / MS));
+	process_stall(donor->process, duration);
+}
+
+static void donor_restart(void *what, uint64_t token)
+{
+	struct donor_host *donor = what;
+
+	/* Not before the one that was told to stop has. */
+	if (!donor->process->dead && donor->process->tasks)
+		world_at(world_now() + 10 * MS, donor_restart, donor, token);
+	else if (donor->down)
+		donor_start(donor);
+}
+
+static void fault_crash(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+
+	if (!donor_may_die(history, donor))
+		return;
+	donor_crash(donor, world_chance(2));
+	world_at(world_now() + world_below(RESTART_NS), donor_restart, donor, 0);
+}
+
+static void fault_stop(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+
+	if (!donor_may_die(history, donor) || !donor->server->donor)
+		return;
+	donor_stop(donor);
+	world_at(world_now() + world_below(RESTART_NS), donor_restart, donor, 0);
+}
+
+static void fault_corrupt(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+
+	if (!donor->down)
+		net_corrupt(donor->process);
+}
+
+static void memory_back(void *what, uint64_t token)
+{
+	(void)token;
+	((struct machine *)what)->short_of_memory = false;
+}
+
+static void fault_memory(struct history *history)
+{
+	struct machine *machine = machine_at(donor_pick(history)->host);
+
+	machine->short_of_memory = true;
+	world_at(world_now() + outage(history), memory_back, machine, 0);
+}
+
+/* --- Programs --------------------------------------------------------------------------------------------------- */
+
+static void fault_pause(struct history *history)
+{
+	struct program *program = program_pick(history);
+	uint64_t duration = outage(history);
+
+	if (program->phase != PROGRAM_WORKS)
+		return;
+	/* A client that stands still finds its donors away. */
+	for (unsigned i = 0; i < history->donor_count; i++)
+		if (!donor_may_go(history, &history->donors[i], &duration) && !history->loses)
+			return;
+	world_tell("%s: stands still for %llu ms", program->process->name, (unsigned long long)(duration / MS));
+	process_stall(program->process, duration);
+}
+
+static void program_restart(void *what, uint64_t token)
+{
+	struct program *program = what;
+
+	if (program->phase == PROGRAM_DOWN)
+		program_start(program, token);
+	else if (program->phase != PROGRAM_OPENS) /* it hands over, and is not done yet */
+		world_at(world_now() + 10 * MS, program_restart, program, token);
+}
+
+static void fault_kill(struct history *history)
+{
+	struct program *program = program_pick(history);
+
+	if (program->phase != PROGRAM_WORKS)
+		return;
+	program_kill(program);
+	world_at(world_now() + world_below(history->timeout_ns), program_restart, program, 0);
+}
+
+static void fault_hand_over(struct history *history)
+{
+	struct program *program = program_pick(history);
+
+	if (program->phase != PROGRAM_WORKS || !program->config.keeps_state)
+		return;
+	program_end(program, PROGRAM_LEAVE);
+	world_at(world_now() + world_below(SECOND), program_restart, program, 0);
+}
+
+static void fault_new_habits(struct history *history)
+{
+	struct task_habits habits = history->habits;
+
+	habits.late_in = habits.late_in ? 1 + (unsigned)world_below(2ull * habits.late_in) : 0;
+	task_set_habits(&habits);
+}
+
+/* --- The schedule ----------------------------------------------------------------------------------------------- */
+
+static void (*const faults[FAULTS])(struct history *) = {
+    [FAULT_RESET] = fault_reset,     [FAULT_CUT_WIRE] = fault_cut_wire,   [FAULT_CUT_DONOR] = fault_cut_donor,
+    [FAULT_STALL] = fault_stall,     [FAULT_CRASH] = fault_crash,         [FAULT_STOP] = fault_stop,
+    [FAULT_CORRUPT] = fault_corrupt, [FAULT_MEMORY] = fault_memory,       [FAULT_PAUSE] = fault_pause,
+    [FAULT_KILL] = fault_kill,       [FAULT_HAND_OVER] = fault_hand_over, [FAULT_NEW_HABITS] = fault_new_habits,
+};
+
+static void fault_happen(void *what, uint64_t kind)
+{
+	struct history *history = what;
+
+	if (history->over)
+		return;
+	happened++;
+	faults[kind](history);
+	world_at(world_now() + 1 + world_below(2 * history->every_ns[kind]), fault_happen, history, kind);
+}
+
+void faults_begin(struct history *history)
+{
+	happened = 0;
+	for (unsigned kind = 0; kind < FAULTS; kind++)
+		if (history->every_ns[kind])
+			world_at(world_now() + world_below(2 * history->every_ns[kind]), fault_happen, history, kind);
+}
+
+void faults_mend(struct history *history)
+{
+	world_tell("all is mended");
+	history->over = true;
+	for (unsigned i = 0; i < MACHINES_MAX; i++) {
+		memset(machine_at(i)->cut_until, 0, sizeof machine_at(i)->cut_until);
+		machine_at(i)->short_of_memory = false;
+		machine_at(i)->prepare_ns = 0;
+	}
+	task_set_habits(&(struct task_habits){.soon_ns = history->habits.soon_ns});
+	/* Donors and programs that are down come back by themselves; what is stalled or cut, too. */
+}

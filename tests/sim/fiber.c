@@ -1,0 +1,131 @@
+/* fiber: see fiber.h. */
+#include "tests/sim/fiber.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FIBER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FIBER_ASAN 1
+#endif
+#endif
+#ifdef FIBER_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+/* As large as the control thread's (client/control.h). */
+#define STACK_BYTES ((size_t)256 << 10)
+
+struct fiber {
+	ucontext_t context;
+	void *stack;
+	void (*run)(void *);
+	void *argument;
+	bool over;
+	void *fake; /* AddressSanitizer's, while it is left */
+	struct fiber *next;
+};
+
+static struct {
+	ucontext_t context;
+	struct fiber *inside;
+	struct fiber *idle; /* ended, with their stacks */
+	void *fake;
+	const void *stack; /* of the outside */
+	size_t stack_bytes;
+} outside;
+
+static void switch_begin(void **fake, const void *stack, size_t bytes)
+{
+#ifdef FIBER_ASAN
+	__sanitizer_start_switch_fiber(fake, stack, bytes);
+#else
+	(void)fake, (void)stack, (void)bytes;
+#endif
+}
+
+static void switch_end(void *fake, const void **stack, size_t *bytes)
+{
+#ifdef FIBER_ASAN
+	__sanitizer_finish_switch_fiber(fake, stack, bytes);
+#else
+	(void)fake, (void)stack, (void)bytes;
+#endif
+}
+
+static void fiber_main(void)
+{
+	struct fiber *fiber = outside.inside;
+
+	switch_end(NULL, &outside.stack, &outside.stack_bytes);
+	fiber->run(fiber->argument);
+	fiber->over = true;
+	switch_begin(NULL, outside.stack, outside.stack_bytes);
+	swapcontext(&fiber->context, &outside.context);
+	abort(); /* it is never entered again */
+}
+
+struct fiber *fiber_create(void (*run)(void *), void *argument)
+{
+	struct fiber *fiber = outside.idle;
+
+	if (fiber) {
+		outside.idle = fiber->next;
+	} else {
+		fiber = calloc(1, sizeof *fiber);
+		if (!fiber)
+			abort();
+		fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+		if (fiber->stack == MAP_FAILED || mprotect(fiber->stack, 4096, PROT_NONE) < 0)
+			abort();
+	}
+	fiber->run = run;
+	fiber->argument = argument;
+	fiber->over = false;
+	fiber->fake = NULL;
+	getcontext(&fiber->context);
+	fiber->context.uc_stack.ss_sp = fiber->stack;
+	fiber->context.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&fiber->context, fiber_main, 0);
+	return fiber;
+}
+
+void fiber_enter(struct fiber *fiber)
+{
+	outside.inside = fiber;
+	switch_begin(&outside.fake, fiber->stack, STACK_BYTES);
+	swapcontext(&outside.context, &fiber->context);
+	switch_end(outside.fake, NULL, NULL);
+	outside.inside = NULL;
+}
+
+void fiber_leave(void)
+{
+	struct fiber *fiber = outside.inside;
+
+	switch_begin(&fiber->fake, outside.stack, outside.stack_bytes);
+	swapcontext(&fiber->context, &outside.context);
+	switch_end(fiber->fake, &outside.stack, &outside.stack_bytes);
+}
+
+struct fiber *fiber_self(void)
+{
+	return outside.inside;
+}
+
+bool fiber_is_over(const struct fiber *fiber)
+{
+	return fiber->over;
+}
+
+void fiber_free(struct fiber *fiber)
+{
+	if (!fiber->over)
+		return;
+	fiber->next = outside.idle;
+	outside.idle = fiber;
+}

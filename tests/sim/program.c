@@ -1,0 +1,213 @@
+/* program: see program.h. */
+#include "tests/sim/program.h"
+
+#include "client/far_store.h"
+#include "tests/sim/net.h"
+#include "tests/sim/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A store gives slabs back half a second after their last page; over a slow wire and a busy processor later. */
+#define EMPTIES_NS (20 * SECOND)
+
+static int state_new(void)
+{
+	int fd = memfd_create("state", MFD_CLOEXEC);
+
+	if (fd < 0)
+		abort();
+	return fd;
+}
+
+void program_open(struct program *program, unsigned index, unsigned host, const struct program_config *config)
+{
+	*program = (struct program){.config = *config, .host = host, .state_fd = -1};
+	snprintf(program->name, sizeof program->name, "app%u", index);
+	if (config->keeps_state)
+		program->state_fd = state_new();
+	reference_open(&program->reference, index, config->far.pages);
+}
+
+void program_close(struct program *program)
+{
+	if (program->state_fd >= 0)
+		close(program->state_fd);
+	program->state_fd = -1;
+}
+
+/* --- The process ------------------------------------------------------------------------------------------------ */
+
+static void wait_empty(struct program *program, struct process *process)
+{
+	uint64_t until = task_now() + EMPTIES_NS;
+	struct store_stats stats;
+
+	store_discard(program->store, 0, program->config.far.pages);
+	for (uint64_t i = 0; i < program->config.far.pages && !process->dead; i++)
+		reference_settle(&program->reference, i, 0);
+	for (;;) {
+		task_block(task_now() + 100 * MS);
+		if (process->dead)
+			return;
+		store_stats(program->store, &stats);
+		if (!stats.bytes_leased && !stats.pages_live)
+			return;
+		if (task_now() > until) {
+			world_fail("%s: a store without contents keeps %llu bytes of slabs and %llu pages",
+				   program->name, (unsigned long long)stats.bytes_leased,
+				   (unsigned long long)stats.pages_live);
+			return;
+		}
+	}
+}
+
+static void process_work(struct program *program, struct process *process)
+{
+	struct task *threads[PROGRAM_WORKERS_MAX];
+
+	program->phase = PROGRAM_WORKS;
+	for (unsigned i = 0; i < program->config.workers; i++) {
+		struct worker *worker = program->workers[i];
+
+		worker->program = program;
+		worker->process = process;
+		worker->store = program->store;
+		threads[i] = task_create(process, "worker", worker_main, worker);
+	}
+	for (unsigned i = 0; i < program->config.workers; i++)
+		pthread_join((pthread_t)threads[i], NULL);
+}
+
+/* Also that of a process which was killed meanwhile: then it touches nothing of the program's any more. */
+static void *program_main(void *argument)
+{
+	struct program *program = argument;
+	struct process *process = task_process();
+	struct far_config config = program->config.far;
+	struct store *store = NULL;
+	char path[64];
+	int status;
+
+	if (process->dead)
+		return NULL;
+	if (program->state_fd >= 0) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", program->state_fd);
+		config.state_file = path;
+	}
+	status = far_open(&config, &store);
+	if (!process->dead) {
+		program->open_status = status;
+		program->store = store;
+		world_tell("%s: has opened its store: %s", process->name, strerror(-status));
+	}
+	if (status == 0 && !process->dead)
+		process_work(program, process);
+	if (status == 0 && !process->dead && program->then == PROGRAM_EMPTY) {
+		program->phase = PROGRAM_EMPTIES;
+		wait_empty(program, process);
+	}
+	if (!process->dead)
+		program->phase = PROGRAM_CLOSES;
+	if (status == 0 && config.state_file && (process->dead || program->then == PROGRAM_LEAVE))
+		far_leave(store);
+	else if (status == 0)
+		store_close(store);
+	world_tell("%s: has ended", process->name);
+	if (!process->dead) {
+		program->phase = PROGRAM_DOWN;
+		program->store = NULL;
+	}
+	return NULL;
+}
+
+void program_start(struct program *program, bool anew)
+{
+	char name[16];
+
+	anew |= program->state_fd < 0;
+	if (anew)
+		reference_open(&program->reference, program->reference.store, program->config.far.pages);
+	if (anew && program->starts && program->state_fd >= 0) {
+		close(program->state_fd);
+		program->state_fd = state_new();
+	}
+	snprintf(name, sizeof name, "%s.%u", program->name, ++program->starts);
+	world_tell("%s: starts", name);
+	for (unsigned i = 0; i < program->config.workers; i++) {
+		const struct worker *before = program->workers[i];
+
+		program->workers[i] = world_memory(sizeof *program->workers[i]);
+		if (before && !anew)
+			worker_inherit(program->workers[i], before, program);
+	}
+	program->phase = PROGRAM_OPENS;
+	program->then = PROGRAM_CLOSE;
+	program->process = process_create(name, program->host);
+	task_create(program->process, "main", program_main, program);
+}
+
+/* The file as it is now. */
+static int state_copy(int fd)
+{
+	int copy = state_new();
+	struct stat status;
+	off_t from = 0;
+
+	if (fstat(fd, &status) < 0 || ftruncate(copy, status.st_size) < 0 || lseek(copy, 0, SEEK_SET) < 0 ||
+	    sendfile(copy, fd, &from, (size_t)status.st_size) != status.st_size)
+		abort();
+	return copy;
+}
+
+void program_kill(struct program *program)
+{
+	world_tell("%s: is killed", program->process->name);
+	if (program->state_fd >= 0) {
+		int copy = state_copy(program->state_fd);
+
+		/* The one that is open stays so, in the process that was killed. */
+		close(program->state_fd);
+		program->state_fd = copy;
+	}
+	program->adoptions++;
+	program->repeat = world_chance(2);
+	program->phase = PROGRAM_DOWN;
+	program->store = NULL;
+	net_kill(program->process, world_chance(4));
+}
+
+void program_end(struct program *program, enum program_end end)
+{
+	program->then = end;
+	if (program->phase == PROGRAM_WORKS)
+		program->phase = PROGRAM_DRAINS;
+}
+
+void program_check(const struct program *program)
+{
+	const struct process *process = program->process;
+
+	if (program->phase != PROGRAM_WORKS && program->phase != PROGRAM_DRAINS)
+		return;
+	for (unsigned i = 0; i < program->config.workers; i++) {
+		for (unsigned j = 0; j < program->config.depth; j++) {
+			const struct program_slot *slot = &program->workers[i]->slots[j];
+			uint64_t stalled = process->stalled - slot->stalled;
+
+			if (slot->active && world_now() > slot->since + stalled + program->config.bound_ns)
+				world_fail("%s: a %s of page %llu is not answered for %llu ms", process->name,
+					   slot->io.op == STORE_READ ? "read" : "write",
+					   (unsigned long long)slot->io.page,
+					   (unsigned long long)((world_now() - slot->since) / MS));
+		}
+	}
+}

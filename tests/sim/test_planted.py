@@ -1,0 +1,96 @@
+#!/usr/bin/python3 -B
+"""The simulator finds bugs: each of planted/*.patch, applied to a copy of the sources, is found within some seeds, and
+nothing is found without them. What a patch touches is compiled anew; the rest is linked as it was built.
+
+test_planted.py SOURCES SIMULATOR COMPILER LIBRARY... -- LINKER_ARGUMENT..."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SEEDS = 300
+FOLDERS = ["client", "common", "include", "memserver", "tests/sim"]
+C_FLAGS = ["-std=gnu11", "-O2", "-g", "-D_GNU_SOURCE", '-DFARPAGE_VERSION="planted"', "-fno-strict-aliasing"]
+
+count = failed = 0
+
+
+def ok(good, name, why=""):
+    global count, failed
+    count += 1
+    failed += not good
+    print(f"{'' if good else 'not '}ok {count} - {name}")
+    for line in why.splitlines() if not good else []:
+        print("# " + line)
+    sys.stdout.flush()
+    return good
+
+
+def run(*words, **options):
+    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+                          check=False, **options)
+
+
+def simulate(simulator):
+    """What it has found: a line, or nothing."""
+    result = run(simulator, "--seeds", str(SEEDS))
+    found = re.search(r"^(# seed .*|not ok .* ends the simulator itself.*)$", result.stdout, re.M)
+    if not found and result.returncode:
+        return f"status {result.returncode}: {result.stdout}"
+    return found.group(1) if found else ""
+
+
+def copy(sources, folder):
+    for name in FOLDERS:
+        shutil.copytree(os.path.join(sources, name), os.path.join(folder, name))
+
+
+def build(folder, patch, compiler, libraries, arguments):
+    """Of the copy in folder; the patch names what is compiled. None, or what is wrong."""
+    touched = re.findall(r"^\+\+\+ b/(\S+)", open(patch, encoding="utf-8").read(), re.M)
+    applied = run("patch", "-p1", "--fuzz=0", "--forward", "--batch", "-i", patch, cwd=folder)
+    if applied.returncode or not touched:
+        return "it does not apply any more: make it anew\n" + applied.stdout
+    headers = [name for name in touched if name.endswith(".h")]
+    # Whatever is in the folder of a header that was touched may include it.
+    again = {name for name in touched if name.endswith(".c")}
+    for header in headers:
+        where = os.path.dirname(header)
+        again |= {f"{where}/{name}" for name in os.listdir(os.path.join(folder, where)) if name.endswith(".c")}
+    objects = []
+    for name in sorted(again):
+        objects.append(name.replace("/", "_") + ".o")
+        renames = ["-Ddonor_tick=memserver_donor_tick"] if name.startswith("memserver/") else []
+        built = run(*compiler, *C_FLAGS, *renames, "-I.", "-Iinclude", "-c", name, "-o", objects[-1], cwd=folder)
+        if built.returncode:
+            return built.stdout
+    # First what was compiled here: then the libraries' own of it is not taken.
+    built = run(*compiler, "-o", "sim", *objects, "-Wl,--start-group", *libraries, "-Wl,--end-group", *arguments,
+                cwd=folder)
+    return built.stdout if built.returncode else None
+
+
+def main():
+    sources, simulator = sys.argv[1:3]
+    split = sys.argv.index("--")
+    compiler, libraries, arguments = sys.argv[3].split(","), sys.argv[4:split], sys.argv[split + 1:]
+    libraries = [os.path.abspath(library) for library in libraries]
+    found = simulate(os.path.abspath(simulator))
+    ok(not found, f"nothing is found in {SEEDS} seeds where nothing was planted", found)
+    patches = os.path.join(sources, "tests/sim/planted")
+    for name in sorted(os.listdir(patches)):
+        with tempfile.TemporaryDirectory() as folder:
+            copy(sources, folder)
+            wrong = build(folder, os.path.abspath(os.path.join(patches, name)), compiler, libraries, arguments)
+            if wrong:
+                ok(False, name, wrong)
+                continue
+            found = simulate(os.path.join(folder, "sim"))
+            ok(bool(found), f"{name}: {found.lstrip('# ') or 'not found'}", f"not found in {SEEDS} seeds")
+    print(f"1..{count}")
+    return failed != 0
+
+
+sys.exit(main())
