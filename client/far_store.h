@@ -50,10 +50,11 @@ struct far_peer {
 
 /* What queues count; each its own, added up on demand. */
 struct far_counters {
-	_Atomic uint64_t reads, writes, zero_reads, checksum_errors;
+	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired;
 };
 
 struct far_queue;
+struct rebuild;
 
 struct far {
 	struct store base;
@@ -78,6 +79,8 @@ struct far {
 	_Atomic uint64_t queue_memory;
 	_Atomic uint64_t discards, lost_pages;
 	_Atomic uint64_t complained; /* when a checksum error was last logged */
+	_Atomic uint64_t window;     /* pages that are not to be written now (far_published.h); rebuild.c */
+	struct rebuild *rebuild;     /* NULL: there are no replicas */
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;
@@ -89,6 +92,7 @@ struct far {
 	bool adopting; /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
 	struct fabric *fabric;
 	struct leases leases;
+	uint64_t lacking_since; /* replicas have been lacking; told when they do not any more */
 };
 
 /* Adds to a counter that only the calling thread writes; others read it. */
