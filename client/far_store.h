@@ -7,7 +7,8 @@
  *
  * Whether a donor can be reached is the control thread's to say (peers.h). Its `round` tells the queues: odd while it
  * is up, and another one each time it has come back. A queue's connection is of one round, and is of no use in another.
- * `status` says that it is lost for good; until it does, requests wait.
+ * `status` says that it is lost; until it does, requests wait. With replicas a lost donor may be used again, in another
+ * round: no slot names it then but of slabs leased since.
  *
  * Locks: `attach` and `lock`, never both. Neither is taken by the data path.
  */
@@ -33,7 +34,7 @@
 struct far_peer {
 	char *uri;
 	char via[SESSION_URI_MAX]; /* the way taken to it; far->attach, and fixed once it was reached */
-	_Atomic int status;        /* 0: in use; -errno: lost */
+	_Atomic int status;        /* 0: in use; -errno: lost, until it has come back with nothing */
 	_Atomic uint32_t round;    /* odd: up */
 	_Atomic uint64_t report;   /* what queues have seen of it, for the control thread; peers.c */
 	_Atomic uint64_t waits;    /* since when the oldest request waits for it, in this round; 0: none */

@@ -153,6 +153,8 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 
 	peer_tell_back(peer, now);
+	peer->comeback.anew = false;
+	peer->status = 0;
 	if (peer->adopted)
 		first_reached(far, peer);
 	peer->adopted = false;
@@ -173,6 +175,10 @@ static void peer_lose(struct far *far, unsigned index, uint64_t now)
 	peer->donated = peer->leased = 0;
 	round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
+	/* With replicas there is a use for it should it come back: no slot names it any more. */
+	peer->told = true;
+	if (far->config.replicas > 1)
+		comeback_anew(&peer->comeback, now);
 }
 
 static void peer_bury(struct far *far, unsigned index, uint64_t now)

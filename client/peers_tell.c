@@ -42,7 +42,9 @@ void peer_tell_back(const struct far_peer *peer, uint64_t now)
 {
 	double seconds = (double)(now - peer->comeback.since) / 1e9;
 
-	if (peer->told)
+	if (peer->comeback.anew)
+		log_warning("donor %s is back, with nothing of ours: it is used again", peer->uri);
+	else if (peer->told)
 		log_warning("donor %s answers again, after %.3g s", peer->uri, seconds);
 	else if (peer->adopted)
 		log_info("donor %s has %" PRIu64 " slabs of the store adopted", peer->uri, peer->claims.held);
