@@ -17,7 +17,8 @@
 #define DONE "rebuild: done"
 /*
  * A donor that stops is noticed within 0.8 s. What waits for it is to go on within 0.2 s more; here that is told, and
- * only what a machine that has no time for its tests does not undo is checked: it is not the timeout that is waited for.
+ * only what a machine that has no time for its tests does not undo is checked: it is not the timeout that is waited
+ * for.
  */
 #define TIMEOUT_MS 10000u
 #define STALL_MS 4000u
@@ -252,7 +253,8 @@ static void *writer_main(void *argument)
 			rig_fill(data, page, version);
 			writer->wrong += rig_io(rig, queue, STORE_WRITE, page, 1, data) != 0;
 			memset(data, 0, STORE_PAGE);
-			writer->wrong += rig_io(rig, queue, STORE_READ, page, 1, data) != 0 || !rig_is(data, page, version);
+			writer->wrong +=
+			    rig_io(rig, queue, STORE_READ, page, 1, data) != 0 || !rig_is(data, page, version);
 			writer->done++;
 		}
 	}
