@@ -44,6 +44,7 @@
 #define IO_MS 400u
 #define CONNECT_MS 500u
 #define HISTORIES 120u
+#define HISTORIES_MORE 270u
 #define STEPS 1500u
 
 struct fabric_domain {
@@ -1026,19 +1027,20 @@ static const char *history(uint64_t seed, unsigned *good, unsigned *failed, unsi
 
 int main(int argc, char **argv)
 {
-	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : HISTORIES, seed;
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : HISTORIES_MORE, seed;
 	unsigned good = 0, failed = 0, losses = 0, adoptions = 0;
 	uint64_t rebuilt = 0;
 	const char *wrong = NULL;
 
 	if (argc < 2)
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	for (seed = first; seed <= last && !wrong; seed++) {
+	/* Beyond the first, those with replicas alone. */
+	for (seed = first; seed <= last && !wrong; seed += argc < 2 && seed >= HISTORIES ? 1 + seed % 2 : 1) {
 		wrong = history(seed, &good, &failed, &losses, &adoptions, &rebuilt);
 		if (wrong)
 			printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	}
-	ok(!wrong, "%llu histories", (unsigned long long)(last - first + 1));
+	ok(!wrong, "histories %llu to %llu", (unsigned long long)first, (unsigned long long)last);
 	ok(argc > 1 || (good > 100000 && failed > 100 && losses > 10),
 	   "with %u requests that were carried out, %u that failed, %u donors lost", good, failed, losses);
 	ok(argc > 1 || adoptions > 100, "and %u processes that took over from one that was killed", adoptions);
