@@ -19,14 +19,24 @@ void leases_init(struct leases *leases, const struct leases_config *config, stru
 
 void leases_act(struct leases *leases, struct leases_action action)
 {
+	/* One is enough, after all others. */
+	if (action.kind == LEASES_WAKE) {
+		leases->wake = true;
+		return;
+	}
 	assert(leases->tail - leases->head < LEASES_ACTIONS);
 	leases->actions[leases->tail++ % LEASES_ACTIONS] = action;
 }
 
 bool leases_next(struct leases *leases, struct leases_action *ret_action)
 {
-	if (leases->head == leases->tail)
-		return false;
+	if (leases->head == leases->tail) {
+		bool wake = leases->wake;
+
+		leases->wake = false;
+		*ret_action = (struct leases_action){.kind = LEASES_WAKE};
+		return wake;
+	}
 	*ret_action = leases->actions[leases->head++ % LEASES_ACTIONS];
 	return true;
 }

@@ -128,6 +128,7 @@ struct leases {
 	uint32_t join_next;                     /* where the next chunk is looked for */
 	uint64_t join_at;                       /* and when */
 	struct leases_list lists[LEASES_LISTS]; /* waiting to become a want; seen idle; granted lately */
+	bool wake;                              /* LEASES_WAKE is to come */
 	unsigned head, tail;
 	struct leases_action actions[LEASES_ACTIONS];
 };

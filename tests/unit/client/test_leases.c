@@ -232,6 +232,54 @@ static void test_ahead(void)
 	world_close(&world);
 }
 
+/* More chunks than there is room for actions. */
+#define HINDERED 700u
+
+static void test_hindered(void)
+{
+	const struct leases_config config = {
+	    .donor_count = 3, .slab_bytes = 4096, .timeout_ns = TIMEOUT, .idle_ns = IDLE, .pause_ns = PAUSE, .seed = 1};
+	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {{.donor = 0, .slab = 1}, {.donor = 1, .slab = 2}};
+	unsigned detached = 0, wakes = 0, asked = 0;
+	struct leases_action action;
+	struct world world;
+	struct chunk_view view;
+
+	chunk_table_open(&world.table, HINDERED, 1, 2);
+	integrity_open(&world.integrity, HINDERED);
+	leases_init(&world.leases, &config, &world.table, &world.integrity);
+	for (unsigned i = 0; i < 2; i++)
+		leases_donor_heard(&world.leases, i, 0);
+	for (unsigned i = 0; i < HINDERED; i++) {
+		chunk_hold(&world.table, i, 1, &view);
+		chunk_publish(&world.table, i, slots);
+		chunk_hold(&world.table, i, 1, &view);
+	}
+	leases_donor_away(&world.leases, 0, 1);
+	leases_scan(&world.leases, 1);
+	while (leases_next(&world.leases, &action))
+		;
+	for (unsigned i = 0; i < HINDERED; i++)
+		chunk_hinder(&world.table, i);
+	leases_donor_claiming(&world.leases, 0, true);
+	leases_scan(&world.leases, 2);
+	for (unsigned i = 0; i < HINDERED; i++)
+		detached += chunk_replicas_missing(&world.table, i);
+	ok(!detached, "no slot goes while slabs are being claimed");
+	leases_donor_claiming(&world.leases, 0, false);
+	for (unsigned i = 0; i < HINDERED; i++)
+		detached += chunk_replicas_missing(&world.table, i);
+	while (leases_next(&world.leases, &action))
+		wakes += action.kind == LEASES_WAKE;
+	ok(detached == HINDERED && wakes == 1, "then %u go at once, and one wake-up tells of it", detached);
+	leases_donor_heard(&world.leases, 2, 4096 * HINDERED);
+	leases_tick(&world.leases, 3);
+	while (leases_next(&world.leases, &action))
+		asked += action.kind == LEASES_ASK && action.donor == 2;
+	ok(asked == LEASES_JOINS_MAX, "the donor that holds none of them is asked for %u at a time", asked);
+	world_close(&world);
+}
+
 /* --- Histories ------------------------------------------------------------------------------------------------ */
 
 #define DONORS 4u
@@ -629,6 +677,7 @@ int main(void)
 	test_lost();
 	test_ahead();
 	test_no_place();
+	test_hindered();
 	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
 		unsigned bad = 0, filled = 0;
 
