@@ -1,6 +1,8 @@
 #include "client/far_request.h"
 
 #include "client/control.h"
+#include "client/far_published.h"
+#include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -120,6 +122,39 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 
 /* --- Pieces --------------------------------------------------------------------------------------------------- */
 
+/* Whether what is about to go out may: GOES; or the slots of @view are not those of the chunk any more, or a window
+   keeps it out. If it may, it is published. */
+enum piece_way { PIECE_GOES, PIECE_ANEW, PIECE_KEPT_OUT };
+
+static enum piece_way piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
+				    const struct chunk_view *view, bool write)
+{
+	_Atomic uint64_t *published = &queue->published[queue->idle_pieces[queue->idle_piece_count - 1]];
+	enum piece_way way = PIECE_GOES;
+
+	if (queue->direct)
+		return PIECE_GOES;
+	/* First this, then the looks: see far_queue.h. */
+	atomic_store(published, published_make(page, count, view->version, write));
+	if (!chunk_is_unchanged(&queue->far->table, chunk, view))
+		way = PIECE_ANEW;
+	else if (write && published_overlaps(atomic_load(&queue->far->window), page, count))
+		way = PIECE_KEPT_OUT;
+	if (way == PIECE_GOES)
+		atomic_fetch_add_explicit(&queue->under_way, 1, memory_order_relaxed);
+	else
+		atomic_store_explicit(published, PUBLISHED_NONE, memory_order_release);
+	return way;
+}
+
+static void piece_withdraw(struct far_queue *queue, uint16_t index)
+{
+	if (queue->direct)
+		return;
+	atomic_fetch_sub_explicit(&queue->under_way, 1, memory_order_relaxed);
+	atomic_store_explicit(&queue->published[index], PUBLISHED_NONE, memory_order_release);
+}
+
 static uint16_t piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
 			    uint32_t epoch)
 {
@@ -162,6 +197,10 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece)
 		/* Its donor was buried while the bytes were under way. */
 		if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LOST)
 			return -EIO;
+		/* To the rebuild thread this may be a page that was discarded, or is to be written again: its to judge.
+		 */
+		if (queue->direct)
+			return -EBADMSG;
 		far_count(&queue->counters.checksum_errors, 1);
 		complain(far, piece, page);
 		return -EBADMSG;
@@ -228,6 +267,9 @@ void far_request_settle(struct far_queue *queue, uint16_t index)
 		queue->look = true;
 		return;
 	}
+	/* What one donor sent back changed, and another one as it was written, can be mended there. */
+	if (request->corrupt && !request->status && !queue->direct)
+		rebuild_repair(queue->far, request->io.page, request->io.count, request->failed);
 	request_finish(queue, index);
 }
 
@@ -242,6 +284,8 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 {
 	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
 
+	if (queue->requests[piece->request].only)
+		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece);
 	if (piece->again) {
 		if (write)
 			write_drop(queue->far, piece, piece->count);
@@ -263,11 +307,13 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 	if (piece->left)
 		return;
 	status = piece_complete(queue, piece);
-	request->again |= piece->again;
+	piece_withdraw(queue, index);
+	request->again |= piece->again && !request->only;
 	if (status && !request->status)
 		request->status = answer_status(status);
-	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1) {
+	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1 && !request->only) {
 		request->failed |= UINT64_C(1) << piece->donor;
+		request->corrupt |= status == -EBADMSG;
 		request->again = true;
 	}
 	queue->idle_pieces[queue->idle_piece_count++] = index;
@@ -285,9 +331,11 @@ static int read_replica(const struct far_queue *queue, const struct far_request 
 {
 	int away = -1;
 
-	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		unsigned donor = view->slots[i].donor;
 
+		if (view->slots[i].state != SLOT_FULL || (request->only && request->only != donor + 1))
+			continue;
 		if (request->failed >> donor & 1 || donor_is_lost(queue, donor))
 			continue;
 		if (link_is_usable(queue, donor))
@@ -311,12 +359,18 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		return FAR_GOES_ON;
 	}
 	donor = view.slots[replica].donor;
-	if (!link_is_usable(queue, donor))
-		return link_await(queue, request, donor);
+	if (!link_is_usable(queue, donor)) {
+		if (!queue->direct)
+			return link_await(queue, request, donor);
+		request->status = -EIO;
+		return FAR_GOES_ON;
+	}
 	if (!queue->idle_piece_count || !link_has_room(queue, donor)) {
 		queue->congested = true;
 		return FAR_WAITS;
 	}
+	if (piece_publish(queue, request->io.page + request->next, count, chunk, &view, false) != PIECE_GOES)
+		return FAR_GOES_ON; /* by the slots as they are now */
 	piece = piece_start(queue, index, count, chunk, view.epoch);
 	queue->pieces[piece].donor = (uint16_t)donor;
 	link_stage(queue, piece, FABRIC_READ, &view.slots[replica]);
@@ -362,6 +416,7 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 struct write_links {
 	uint64_t live; /* donors that are not lost, a bit each */
 	int away;      /* one of them that cannot be reached, or -1 */
+	bool others;   /* another one with a replica can */
 	bool room;     /* in every one of them */
 };
 
@@ -369,16 +424,18 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 {
 	struct write_links links = {.away = -1, .room = queue->idle_piece_count > 0};
 
-	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		unsigned donor = view->slots[i].donor;
 
-		if (donor_is_lost(queue, donor))
+		if (view->slots[i].state == SLOT_EMPTY || donor_is_lost(queue, donor))
 			continue;
 		links.live |= UINT64_C(1) << donor;
 		links.room = links.room && link_is_usable(queue, donor) && link_has_room(queue, donor);
 		/* Asked last, for making room may show that the connection has ended. */
 		if (!link_is_usable(queue, donor))
 			links.away = (int)donor;
+		else
+			links.others |= view->slots[i].state == SLOT_FULL;
 	}
 	return links;
 }
@@ -392,8 +449,8 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 
 	/* Staged is not posted: that comes after the checksums, see integrity.h. */
 	/* Not asked again whether they are up: one that has left since has a connection that will say so. */
-	for (unsigned i = 0; i < queue->far->table.replicas; i++)
-		if (donors >> view->slots[i].donor & 1)
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			link_stage(queue, piece_index, FABRIC_WRITE, &view->slots[i]);
 	for (uint32_t i = 0; i < count; i++)
 		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
@@ -443,6 +500,75 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	return FAR_WAITS;
 }
 
+/* Posts the held write, unless that must be anew: FAR_GOES_ON; or a window is open: FAR_WAITS. */
+static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
+				       const struct chunk_view *view, uint64_t donors)
+{
+	struct far *far = queue->far;
+	struct far_request *request = &queue->requests[index];
+	uint64_t page = request->io.page + request->next;
+	enum piece_way way = PIECE_KEPT_OUT;
+
+	/* Looked at twice: a window that closes after `waiting` is set wakes us, one that closed before is seen. */
+	for (unsigned i = 0; i < 2 && way == PIECE_KEPT_OUT; i++) {
+		way = piece_publish(queue, page, count, chunk, view, true);
+		if (way == PIECE_KEPT_OUT)
+			atomic_store(&queue->waiting, true);
+	}
+	if (way == PIECE_GOES) {
+		write_post(queue, index, chunk, count, view, donors);
+		return FAR_GOES_ON;
+	}
+	if (chunk_drop(&far->table, chunk, view->epoch, count))
+		control_kick(far);
+	return way == PIECE_ANEW ? FAR_GOES_ON : FAR_WAITS;
+}
+
+/* The write cannot go to all of its chunk's replicas. */
+static enum far_progress write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
+				     const struct write_links *links)
+{
+	bool up = atomic_load_explicit(&queue->far->peers[links->away].round, memory_order_acquire) & 1;
+
+	/* It is up, and its connection is being made: that, or how it failed, is heard. */
+	if (links->others && up)
+		return FAR_WAITS;
+	/* Another replica's donor is there: this one's slot is given up. First `waiting`, for the answer is a wake-up.
+	 */
+	if (links->others) {
+		atomic_store(&queue->waiting, true);
+		chunk_hinder(&queue->far->table, chunk);
+		control_kick(queue->far);
+		return FAR_WAITS;
+	}
+	return link_await(queue, request, (unsigned)links->away);
+}
+
+/* To the one donor that the rebuild thread has named. */
+static enum far_progress write_only(struct far_queue *queue, uint16_t index, uint64_t chunk)
+{
+	struct far_request *request = &queue->requests[index];
+	unsigned donor = request->only - 1;
+	struct chunk_view view;
+	uint16_t piece;
+
+	request->status = -ESTALE;
+	if (!chunk_view(&queue->far->table, chunk, &view))
+		return FAR_GOES_ON;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (view.slots[i].state == SLOT_EMPTY || view.slots[i].donor != donor)
+			continue;
+		request->status = -EIO;
+		if (!link_is_usable(queue, donor) || !queue->idle_piece_count || !link_has_room(queue, donor))
+			return FAR_GOES_ON;
+		request->status = 0;
+		piece = piece_start(queue, index, request->io.count, chunk, view.epoch);
+		link_stage(queue, piece, FABRIC_WRITE, &view.slots[i]);
+		return FAR_GOES_ON;
+	}
+	return FAR_GOES_ON;
+}
+
 /* Sends @count pages, none of them zero, of one chunk. */
 static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
@@ -458,13 +584,12 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		request->asked = false;
 		if (chunk_look_ahead(&far->table, chunk))
 			control_kick(far);
-		write_post(queue, index, chunk, count, &view, links.live);
-		return FAR_GOES_ON;
+		return write_publish(queue, index, chunk, count, &view, links.live);
 	}
 	if (chunk_drop(&far->table, chunk, view.epoch, count))
 		control_kick(far);
 	if (links.live && links.away >= 0)
-		return link_await(queue, request, (unsigned)links.away);
+		return write_await(queue, request, chunk, &links);
 	if (links.live) {
 		queue->congested = true;
 		return FAR_WAITS;
@@ -481,8 +606,11 @@ static enum far_progress write_next(struct far_queue *queue, uint16_t index, uin
 	struct far_request *request = &queue->requests[index];
 	uint64_t page = request->io.page + request->next;
 	const uint8_t *data = (const uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE;
-	uint32_t zeroes = write_run(data, limit, true);
+	uint32_t zeroes;
 
+	if (request->only)
+		return write_only(queue, index, chunk);
+	zeroes = write_run(data, limit, true);
 	if (!zeroes)
 		return write_send(queue, index, chunk, 1 + write_run(data + STORE_PAGE, limit - 1, false));
 	far_forget(far, page, zeroes);

@@ -39,6 +39,8 @@ struct far_request {
 	uint32_t denials; /* of the chunk it waits for, when it began to wait */
 	bool asked;       /* it waits for a chunk, `denials` is set */
 	bool busy;        /* it is being issued, or parked */
+	unsigned only;    /* the one donor it is for + 1, or 0 */
+	bool corrupt;     /* a donor in `failed` sent back something else */
 };
 
 struct far_piece {
