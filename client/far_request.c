@@ -46,21 +46,36 @@ void far_link_drop(struct far_queue *queue, unsigned donor)
 	queue->look = true;
 }
 
-/* When the request first had to wait for the donor. Of more donors than a chunk has, the latest count. */
+/* Since when the request has waited for the donor, if it had not waited for others in between. It waits for one at a
+   time; of more than a chunk has, those it waited for longest are kept. */
 static uint64_t wait_since(struct far_request *request, unsigned donor)
 {
-	struct far_wait *oldest = &request->waits[0];
+	struct far_wait *wait = NULL, *least = &request->waits[0];
+	uint64_t now;
 
 	for (unsigned i = 0; i < FAR_REPLICAS_MAX; i++) {
-		struct far_wait *wait = &request->waits[i];
+		struct far_wait *other = &request->waits[i];
 
-		if (wait->since && wait->donor == donor)
-			return wait->since;
-		if (wait->since < oldest->since)
-			oldest = wait;
+		if ((other->since || other->waited) && other->donor == donor)
+			wait = other;
 	}
-	*oldest = (struct far_wait){.since = clock_now(), .donor = donor};
-	return oldest->since;
+	if (wait && wait->since)
+		return wait->since;
+	now = clock_now();
+	for (unsigned i = 0; i < FAR_REPLICAS_MAX; i++) {
+		struct far_wait *other = &request->waits[i];
+
+		if (other->since)
+			*other = (struct far_wait){.donor = other->donor, .waited = now - other->since};
+		if (other->waited < least->waited)
+			least = other;
+	}
+	if (!wait) {
+		wait = least;
+		*wait = (struct far_wait){.donor = donor};
+	}
+	wait->since = now - wait->waited;
+	return wait->since;
 }
 
 /* The request waits for a donor that is away, or whose connection is being made: for its return, or for its loss, which

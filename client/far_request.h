@@ -19,11 +19,12 @@ struct far_link {
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
 
-/* A donor that a request has had to wait for, and since when first; 0: none. Each for itself: that one was away for
-   long is no reason to wait for another for less. */
+/* A donor that a request has had to wait for. Each for itself: that one was away for long is no reason to wait for
+   another for less. */
 struct far_wait {
-	uint64_t since;
 	unsigned donor;
+	uint64_t since;  /* while it is waited for: when that began, less what was waited for it before; else 0 */
+	uint64_t waited; /* while another is: for how long altogether */
 };
 
 /* What a caller waits for. */

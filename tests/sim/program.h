@@ -44,6 +44,7 @@ struct program_slot {
 	struct store_io io;
 	bool active;
 	uint64_t since, stalled; /* task time; how long the process had been stalled then */
+	uint64_t lost;           /* how many pages the store had lost then */
 };
 
 struct worker {

@@ -9,6 +9,10 @@
 
 /* A killed process that has waited so often does not end. */
 #define YIELDS_MAX 200000u
+/* Who looks at the clock without ever sleeping has time pass by that; for so long it may. */
+#define LOOK_NS UINT64_C(200)
+#define LOOKS_FREE 64u
+#define LOOKS_MAX 500000u
 
 struct task {
 	struct fiber *fiber;
@@ -19,6 +23,7 @@ struct task {
 	const void *blocked_on;
 	uint64_t wake_at, token; /* of the one call that counts */
 	bool over;
+	unsigned looks;    /* at the clock, since it last slept */
 	struct task *next; /* of all */
 };
 
@@ -139,11 +144,8 @@ static void block_dead(struct task *task, uint64_t until)
 	fiber_leave();
 }
 
-void task_block(uint64_t until)
+static void task_sleep(struct task *task, uint64_t until)
 {
-	struct task *task = tasks.running;
-
-	assert(task);
 	if (task->process->dead) {
 		block_dead(task, until);
 		return;
@@ -153,6 +155,24 @@ void task_block(uint64_t until)
 	if (until != UINT64_MAX)
 		task_run_at(task, until);
 	fiber_leave();
+}
+
+void task_block(uint64_t until)
+{
+	assert(tasks.running);
+	tasks.running->looks = 0;
+	task_sleep(tasks.running, until);
+}
+
+void task_look(void)
+{
+	struct task *task = tasks.running;
+
+	if (!task || ++task->looks % LOOKS_FREE || task->process->dead)
+		return;
+	if (task->looks > LOOKS_MAX)
+		world_fail("%s: its %s spins, and does not sleep", task->process->name, task->name);
+	task_sleep(task, world_now() + LOOK_NS * LOOKS_FREE);
 }
 
 static uint64_t habit_delay(void)

@@ -62,6 +62,8 @@ const char *task_name(const struct task *task);
 uint64_t task_now(void);
 /* Blocks the running task until it is woken, or task_now() is @until; UINT64_MAX: never by time. May end early. */
 void task_block(uint64_t until);
+/* The running task looks at the clock: which takes it a moment, and is no way to wait (world_fail()). */
+void task_look(void);
 /* It runs again soon. Takes NULL. */
 void task_wake(struct task *task);
 /* The running task may be interrupted here for a moment. */

@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 
 uint64_t clock_now(void)
 {
+	task_look();
 	return task_now();
 }
 
@@ -52,6 +54,16 @@ int __wrap_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attribute
 		return __real_pthread_create(ret_thread, attributes, run, argument);
 	(void)attributes;
 	*ret_thread = (pthread_t)task_create(task_process(), "thread", run, argument);
+	return 0;
+}
+
+/* Masks are the whole simulator's. */
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before);
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before)
+{
+	(void)how, (void)set;
+	if (ret_before)
+		sigemptyset(ret_before);
 	return 0;
 }
 
@@ -286,8 +298,12 @@ static int descriptors_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 			fds[i].revents = descriptor_is_readable(fds[i].fd) ? POLLIN : 0;
 			ready += fds[i].revents != 0;
 		}
-		if (ready || task_now() >= until || task_process()->dead)
+		if (ready || task_now() >= until)
 			return ready;
+		if (task_process()->dead) {
+			task_block(until);
+			return 0;
+		}
 		for (nfds_t i = 0; i < count; i++)
 			if (descriptor_at(fds[i].fd))
 				descriptors[fds[i].fd].sleeper = task_self();

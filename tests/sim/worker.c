@@ -77,6 +77,7 @@ static void slot_submit(struct worker *worker, unsigned index)
 		memset(slot->io.data, 0x5a, slot->io.count * STORE_PAGE);
 	slot->since = task_now();
 	slot->stalled = worker->process->stalled;
+	slot->lost = ((const struct far *)worker->store)->lost_pages;
 	slot->active = true;
 	pages_take(worker->program, slot);
 	worker->active++;
@@ -222,7 +223,7 @@ static void read_check(const struct worker *worker, const struct program_slot *s
 static void write_settle(const struct worker *worker, const struct program_slot *slot, int status)
 {
 	struct reference *reference = &worker->program->reference;
-	const struct far *far = (const struct far *)worker->program->store;
+	const struct far *far = (const struct far *)worker->store;
 
 	for (uint64_t i = slot->io.page; i < slot->io.page + slot->io.count; i++) {
 		struct reference_page *page = &reference->page[i];
@@ -234,8 +235,7 @@ static void write_settle(const struct worker *worker, const struct program_slot 
 		reference_settle(reference, i, page->under_way);
 		/* One that was lost meanwhile begins anew. */
 		if (page->under_way && page->generation != INTEGRITY_NONE &&
-		    page->generation == far->integrity.generations[i] &&
-		    !(page->generation == 1 && worker->program->config.excuses.lost))
+		    page->generation == far->integrity.generations[i] && slot->lost == far->lost_pages)
 			world_fail("%s: page %llu is written twice as generation %u", worker->process->name,
 				   (unsigned long long)i, page->generation);
 	}
