@@ -307,12 +307,12 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = control_start(far);
 	if (error < 0)
 		goto free_far;
-	far->leave = false;
 	error = rebuild_start(far);
 	if (error < 0) {
 		control_stop(far);
 		goto free_far;
 	}
+	far->leave = false;
 	*ret_store = &far->base;
 	return 0;
 
