@@ -299,8 +299,8 @@ static const struct field holder_reply_fields[] = {
     NUMBER(M, holder_reply.next),
     NUMBER(M, holder_reply.slabs),
     BOOL(M, holder_reply.away),
-    ZERO(7),
-    BYTES(M, holder_reply.id),
+    ZERO(3),
+    BYTES(M, holder_reply.name),
     TEXT(M, holder_reply.peer),
     END,
 };
@@ -338,7 +338,7 @@ static const struct layout {
     [WIRE_DRAIN] = {"drain", drain_fields, 8, NO_CAPACITY},
     [WIRE_DRAINING] = {"draining", draining_fields, 16 + CAPACITY_SIZE, offsetof(M, draining.capacity)},
     [WIRE_HOLDER] = {"holder", holder_fields, 8, NO_CAPACITY},
-    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 16 + WIRE_ID_SIZE + WIRE_PEER_SIZE, NO_CAPACITY},
+    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 12 + WIRE_NAME_SIZE + WIRE_PEER_SIZE, NO_CAPACITY},
 };
 static_assert(HEADER_SIZE + WIRE_WARM_SLABS * 12 <= WIRE_MESSAGE_MAX, "the largest, a warm, fits");
 static_assert(WIRE_HOLDER_REPLY + 1 == WIRE_TYPE_COUNT, "every type has its layout");

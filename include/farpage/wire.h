@@ -41,6 +41,7 @@
 #define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
+#define WIRE_NAME_SIZE 4u
 #define WIRE_MAC_SIZE 32u
 #define WIRE_ATTACH_MAC_SIZE 16u
 #define WIRE_HELLO_SIZE 56u /* = FABRIC_PRIVATE_MAX */
@@ -219,11 +220,11 @@ struct wire_message {
 			uint32_t from; /* 0, later a HOLDER_REPLY's next */
 		} holder;
 		struct {
-			uint32_t next;  /* where to go on; 0: there is no further one, nor is this */
-			uint32_t slabs; /* that it leases */
-			uint8_t away;   /* it has vanished, its leases end if it does not come back */
-			uint8_t id[WIRE_ID_SIZE];
-			char peer[WIRE_PEER_SIZE]; /* where it came from: printable, 0-terminated */
+			uint32_t next;                /* where to go on; 0: there is no further one, nor is this */
+			uint32_t slabs;               /* that it leases */
+			uint8_t away;                 /* it has vanished, its leases end if it does not come back */
+			uint8_t name[WIRE_NAME_SIZE]; /* the beginning of its id; the whole is nobody else's business */
+			char peer[WIRE_PEER_SIZE];    /* where it came from: printable, 0-terminated */
 		} holder_reply;
 	};
 };

@@ -69,7 +69,7 @@ static void random_revocation(struct wire_message *message)
 		message->holder_reply.next = (uint32_t)random_next(&randomness);
 		message->holder_reply.slabs = (uint32_t)random_next(&randomness);
 		message->holder_reply.away = random_next(&randomness) & 1;
-		random_bytes(message->holder_reply.id, WIRE_ID_SIZE);
+		random_bytes(message->holder_reply.name, WIRE_NAME_SIZE);
 		snprintf(message->holder_reply.peer, WIRE_PEER_SIZE, "tcp://10.0.0.7:%u",
 			 (unsigned)random_below(&randomness, 65536));
 		break;
@@ -213,7 +213,7 @@ static const struct {
 } reserved[] = {
     {WIRE_CHALLENGE, 8 + 17, 7}, {WIRE_PROOF, 8 + 33, 3},       {WIRE_WELCOME, 8 + 52, 4}, {WIRE_REFUSED, 8 + 2, 6},
     {WIRE_GRANTED, 8 + 28, 4},   {WIRE_DENIED, 8 + 2, 6},       {WIRE_REVOKE, 8 + 12, 4},  {WIRE_DRAINING, 8 + 12, 4},
-    {WIRE_HOLDER, 8 + 4, 4},     {WIRE_HOLDER_REPLY, 8 + 9, 7},
+    {WIRE_HOLDER, 8 + 4, 4},     {WIRE_HOLDER_REPLY, 8 + 9, 3},
 };
 
 static void test_reserved(void)
