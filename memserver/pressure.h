@@ -32,8 +32,8 @@
 /* A step: a part of the most that is lent. */
 #define PRESSURE_STEPS 16u
 /* How often to read while there is plenty, and while there is not. */
-#define PRESSURE_READ_NS UINT64_C(1000000000)
-#define PRESSURE_READ_SHORT_NS UINT64_C(200000000)
+#define PRESSURE_READ_NS UINT64_C(500000000)
+#define PRESSURE_READ_SHORT_NS UINT64_C(100000000)
 
 enum pressure_state { PRESSURE_CALM, PRESSURE_PRESSED, PRESSURE_GROWING, PRESSURE_STATES };
 

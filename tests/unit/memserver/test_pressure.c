@@ -28,7 +28,7 @@ static void test_calm(void)
 	ok(read_at(2 * SECOND, 2, 10, 0, false) == 10, "all of it in use");
 	ok(read_at(3 * SECOND, 0, 10, 0, false) == 10, "some of the margin gone: nothing more, nothing less");
 	ok(read_at(4 * SECOND, 22, 10, 0, false) == 30 && pressure.state == PRESSURE_CALM, "more: at once");
-	ok(pressure.read_at == 5 * SECOND, "read every second while there is plenty");
+	ok(pressure.read_at == 4 * SECOND + PRESSURE_READ_NS, "read now and then while there is plenty");
 	read_at(5 * SECOND, 5, 10, 0, false);
 	ok(pressure.read_at == 5 * SECOND + PRESSURE_READ_SHORT_NS, "more often while there is not");
 }
