@@ -1,4 +1,5 @@
 /* Draining a donor, on the wire: what clients hear, what the operator is told, and what is taken only by force. */
+#include "common/clock.h"
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
 #include "tests/tap.h"
@@ -30,6 +31,17 @@ static unsigned holders(struct client *operator, struct wire_message * replies, 
 	return count;
 }
 
+/* Asks until so many slabs are left. */
+static bool wait_slabs(struct client *operator, uint32_t slabs, struct wire_message *draining)
+{
+	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+
+	while (clock_now() < end && !client_drain(operator, WIRE_DRAIN_ASK, 0, draining))
+		if (draining->draining.slabs == slabs)
+			return true;
+	return false;
+}
+
 static void test_wait(struct daemon *daemon)
 {
 	struct wire_message one, two, other, draining, more, replies[4];
@@ -56,9 +68,7 @@ static void test_wait(struct daemon *daemon)
 	ok(client_lease(&client, &more) == WIRE_REASON_DRAINING, "nothing more is lent");
 	ok(client_read(&client, one.granted.address, one.granted.rkey, 4096) == 0, "what is leased can be used");
 	ok(client_release(&client, one.granted.slab) == 0, "and released");
-	while (!client_drain(&operator, WIRE_DRAIN_ASK, 0, &draining) && draining.draining.slabs > 2)
-		;
-	ok(draining.draining.slabs == 2, "which the operator sees");
+	ok(wait_slabs(&operator, 2, &draining), "which the operator sees");
 	ok(client_drain(&operator, WIRE_DRAIN_END, 0, &draining) == 0 &&
 	       draining.draining.capacity.state == WIRE_STATE_LENDING,
 	   "undrained");
@@ -86,9 +96,7 @@ static void test_force(struct daemon *daemon)
 	   "what is not released is taken");
 	ok(client_claim(&client, one.granted.slab, &granted) == WIRE_REASON_TAKEN, "and is not its client's any more");
 	ok(client_read(&client, one.granted.address, one.granted.rkey, 4096) < 0, "nor can be read");
-	while (!client_drain(&operator, WIRE_DRAIN_ASK, 0, &draining) && draining.draining.slabs)
-		;
-	ok(!draining.draining.slabs && !draining.draining.holders, "the donor is empty");
+	ok(wait_slabs(&operator, 0, &draining) && !draining.draining.holders, "the donor is empty");
 	client_close(&client);
 	client_close(&operator);
 }

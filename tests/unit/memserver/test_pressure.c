@@ -64,6 +64,10 @@ static void test_stalls(void)
 	ok(read_at(SECOND, 10, 20, 0, true) == 16 && pressure.state == PRESSURE_PRESSED,
 	   "with little to spare: a step");
 	ok(read_at(2 * SECOND, 10, 20, 4, true) == 16, "the next when that one is done");
+	pressure_init(&pressure, &config);
+	ok(read_at(SECOND, 10, 20, 6, true) == 14, "and none while as much is on its way back anyway");
+	pressure_init(&pressure, &config);
+	read_at(SECOND, 10, 20, 0, true);
 	ok(read_at(3 * SECOND, 14, 16, 0, true) == 12, "is a step more");
 	ok(read_at(4 * SECOND, 14, 1, 0, true) == 0 && read_at(5 * SECOND, 14, 0, 0, true) == 0, "down to nothing");
 }
