@@ -72,7 +72,7 @@ static bool home_find(struct group *group)
 	return true;
 }
 
-const char *group_make(struct group *group, uint64_t limit)
+const char *group_make(struct group *group, const char *name, uint64_t limit)
 {
 	char text[32];
 
@@ -85,7 +85,7 @@ const char *group_make(struct group *group, uint64_t limit)
 		text_write(V2, "cgroup.subtree_control", "+memory");
 	if (!home_find(group))
 		return "/proc/self/cgroup does not tell where this is";
-	snprintf(group->path, sizeof group->path, "%s/farpage-test-%d", group->second ? V2 : V1, (int)getpid());
+	snprintf(group->path, sizeof group->path, "%s/farpage-%s-%d", group->second ? V2 : V1, name, (int)getpid());
 	if (mkdir(group->path, 0755) < 0)
 		return "no right to make a control group";
 	snprintf(text, sizeof text, "%llu", (unsigned long long)limit);
@@ -171,4 +171,89 @@ void hog_end(struct hog *hog)
 	close(hog->go);
 	waitpid(hog->pid, NULL, 0);
 	hog->pid = 0;
+}
+
+/* --- Stalls ---------------------------------------------------------------------------------------------- */
+
+#define THRASH_BYTES ((size_t)64 << 20)
+#define THRASH_LIMIT ((uint64_t)8 << 20)
+
+static void thrasher_be(const struct thrash *thrash)
+{
+	static char buffer[1 << 16];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	group_enter(&thrash->group);
+	for (;;) {
+		int fd = open(thrash->file, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			_exit(1);
+		while (read(fd, buffer, sizeof buffer) > 0)
+			;
+		close(fd);
+	}
+}
+
+/* Not by this process: its pages would stay with the group that it is in. */
+static bool file_make(struct thrash *thrash)
+{
+	static const char page[4096] = {1};
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		int fd = open(thrash->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		group_enter(&thrash->group);
+		for (size_t i = 0; fd >= 0 && i < THRASH_BYTES / sizeof page; i++)
+			if (write(fd, page, sizeof page) != (ssize_t)sizeof page)
+				_exit(1);
+		_exit(fd < 0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+const char *thrash_start(struct thrash *thrash)
+{
+	const char *why;
+
+	memset(thrash, 0, sizeof *thrash);
+	why = group_make(&thrash->group, "thrash", THRASH_LIMIT);
+	if (why)
+		return why;
+	snprintf(thrash->file, sizeof thrash->file, "/var/tmp/farpage-thrash-%d", (int)getpid());
+	if (!file_make(thrash)) {
+		thrash_end(thrash);
+		return "no room for a file in /var/tmp";
+	}
+	for (int i = 0; i < THRASHERS; i++) {
+		thrash->pids[i] = fork();
+		if (thrash->pids[i] == 0)
+			thrasher_be(thrash);
+	}
+	return NULL;
+}
+
+void thrash_end(struct thrash *thrash)
+{
+	for (int i = 0; i < THRASHERS; i++)
+		if (thrash->pids[i] > 0) {
+			kill(thrash->pids[i], SIGKILL);
+			waitpid(thrash->pids[i], NULL, 0);
+		}
+	unlink(thrash->file);
+	group_remove(&thrash->group);
+}
+
+uint64_t stalled_us(void)
+{
+	unsigned long long total = 0;
+	FILE *file = fopen("/proc/pressure/memory", "re");
+
+	if (file && fscanf(file, "some avg10=%*f avg60=%*f avg300=%*f total=%llu", &total) != 1)
+		total = 0;
+	if (file)
+		fclose(file);
+	return total;
 }

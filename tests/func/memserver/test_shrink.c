@@ -103,6 +103,7 @@ static uint64_t wait_available(uint64_t bytes)
 static void test_released(void)
 {
 	struct hog hog;
+	const uint64_t stalled = stalled_us(); /* others on this machine may */
 	unsigned asked, wrong = 0;
 	uint64_t took;
 
@@ -114,7 +115,8 @@ static void test_released(void)
 			 client.notices[i].revoke.capacity.state != WIRE_STATE_SHRINKING;
 	ok(!wrong, "with a deadline, and that memory is short");
 	asked = asked_for(WIRE_REVOKE);
-	ok(asked == 5, "no more than are needed (%u)", asked);
+	ok(asked == 5 || (asked > 5 && stalled_us() > stalled), "no more than are needed (%u), unless tasks stall",
+	   asked);
 	for (unsigned i = 0; i < SLABS; i++) {
 		if (!client_noticed(&client, WIRE_REVOKE, grants[i].granted.slab))
 			continue;
@@ -175,7 +177,7 @@ static void test_not_released(void)
 	ok(took < 5 * DEADLINE_MS, "the reserve is back (%llu ms)", (unsigned long long)took);
 	ok(client_wait_notices(&client, WIRE_REVOKED, 4), "the client is told what was taken");
 	check_taken(&kept, &wrong);
-	ok(!wrong && kept >= 4, "that is not its any more, and the other %u are as they were", kept);
+	ok(!wrong, "that is not its any more, and the other %u are as they were", kept);
 	ok(client_lease(&client, &more) == WIRE_REASON_FULL, "nothing more is lent");
 	for (unsigned i = 0; i < SLABS && !taken; i++)
 		if (grants[i].granted.slab && client_noticed(&client, WIRE_REVOKED, grants[i].granted.slab))
@@ -184,11 +186,49 @@ static void test_not_released(void)
 	hog_end(&hog);
 }
 
-static void end(void)
+/*
+ * Programs stall for lack of memory, and little more than the reserve is available: some is asked for although none is
+ * lacking. How much a machine stalls is its own matter; one that does not for seconds is left alone.
+ */
+static bool test_stalls(void)
+{
+	const uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	uint64_t before = stalled_us(), stalled = 0;
+	struct wire_capacity capacity;
+	struct thrash thrash;
+	struct hog hog;
+	const char *why;
+
+	if (strstr(donor.log, "no pressure stall information")) {
+		tap_skip("stalls have memory asked for", "no pressure stall information here");
+		return false;
+	}
+	if (!ok(hog_start(&hog, &group, group_available(&group) - RESERVE - 6 * SLAB), "little more than the reserve"))
+		return false;
+	why = thrash_start(&thrash);
+	if (why) {
+		tap_skip("stalls have memory asked for", why);
+		hog_end(&hog);
+		return false;
+	}
+	while (!client.notice_count && clock_now() < end && !client_status(&client, &capacity))
+		poll(NULL, 0, 1);
+	stalled = stalled_us() - before;
+	thrash_end(&thrash);
+	hog_end(&hog);
+	if (!client.notice_count && stalled < 5000000)
+		tap_skip("stalls have memory asked for", "programs hardly stall here");
+	else
+		ok(client_notices(&client, WIRE_REVOKE) > 0, "stalls of %llu ms have memory asked for",
+		   (unsigned long long)stalled / 1000);
+	return client.notice_count > 0;
+}
+
+static void end(bool told)
 {
 	client_close(&client);
 	ok(daemon_stop(&donor, SIGTERM) == 0, "a clean end");
-	ok(strstr(donor.log, "memory is short") && strstr(donor.log, "to be given back within 4 s"),
+	ok(!told || (strstr(donor.log, "memory is short") && strstr(donor.log, "to be given back within 4 s")),
 	   "the log tells of it");
 	if (tap_failed)
 		printf("# %s\n", donor.log);
@@ -219,6 +259,12 @@ static void test_loop(unsigned runs)
 	   (unsigned long long)least, (unsigned long long)most);
 }
 
+static bool start(void)
+{
+	return ok(donor_start(DEADLINE_MS), "a donor that lends all but a quarter of its control group") &&
+	       ok(client_start(), "a client with sixteen slabs");
+}
+
 int main(int argc, char **argv)
 {
 	const char *why;
@@ -226,16 +272,20 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
-	why = group_make(&group, LIMIT);
+	why = group_make(&group, "shrink", LIMIT);
 	if (why)
 		return tap_skip_all(why);
 	if (argc > 3 && !strcmp(argv[2], "loop")) {
 		test_loop((unsigned)strtoul(argv[3], NULL, 10));
-	} else if (ok(donor_start(DEADLINE_MS), "a donor that lends all but a quarter of its control group") &&
-		   ok(client_start(), "a client with sixteen slabs")) {
-		test_released();
-		test_not_released();
-		end();
+	} else {
+		if (start()) {
+			test_released();
+			test_not_released();
+			end(true);
+		}
+		if (start()) {
+			end(test_stalls());
+		}
 	}
 	group_remove(&group);
 	return tap_done();
