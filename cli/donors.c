@@ -7,11 +7,13 @@
  */
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/drain.h"
 #include "client/far.h"
 #include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
+#include "farpage/wire.h"
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -53,6 +55,8 @@ static void donors_print_row(int width, const char *name, const struct far_donor
 	       size_format(donor->leased, leased), size_format(ask_free(donor), unused), donor->clients);
 	if (donor->slab_bytes)
 		printf(" %8s", size_format(donor->slab_bytes, slab));
+	if (donor->state != WIRE_STATE_LENDING)
+		printf("  %s", drain_state_name(donor->state));
 	printf("\n");
 }
 
@@ -62,7 +66,8 @@ static void donors_print_table(const struct ask *asks, unsigned count)
 	struct far_donor total = {0};
 	unsigned answered = 0;
 
-	printf("%-*s %8s %8s %8s %8s %8s\n", width, "DONOR", "DONATED", "LEASED", "FREE", "CLIENTS", "SLAB");
+	printf("%-*s %8s %8s %8s %8s %8s  %s\n", width, "DONOR", "DONATED", "LEASED", "FREE", "CLIENTS", "SLAB",
+	       "STATE");
 	for (unsigned i = 0; i < count; i++) {
 		const struct far_donor *donor = asks[i].answer;
 
@@ -97,6 +102,7 @@ static struct json_object *donors_json(const struct ask *ask)
 	json_object_object_add(object, "leased_bytes", json_object_new_uint64(donor->leased));
 	json_object_object_add(object, "free_bytes", json_object_new_uint64(ask_free(donor)));
 	json_object_object_add(object, "clients", json_object_new_uint64(donor->clients));
+	json_object_object_add(object, "state", json_object_new_string(drain_state_name(donor->state)));
 	json_object_object_add(object, "slab_bytes", json_object_new_uint64(donor->slab_bytes));
 	return object;
 }
@@ -135,7 +141,8 @@ static int donors_show(const struct donors_options *options, const struct far_co
 
 static void donors_help(const struct config_setting *settings)
 {
-	printf("usage: farpage donors --donor URI [--donor URI...] [OPTION...]\n\n"
+	printf("usage: farpage donors --donor URI [--donor URI...] [OPTION...]\n"
+	       "       farpage donors drain|undrain URI, see farpage donors drain --help\n\n"
 	       "Asks each donor what it lends, how much of that is leased to clients, and how much is free. A donor\n"
 	       "that cannot be asked within two seconds is shown with the reason, and the exit status is then 1.\n\n");
 	config_help(settings);
@@ -162,8 +169,13 @@ int command_donors(int argc, char **argv)
 	};
 	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
 	uint8_t key[AUTH_KEY_SIZE];
-	int first = config_read(settings, NULL, argc, argv, NULL);
+	int first;
 
+	if (argc > 1 && !strcmp(argv[1], "drain"))
+		return command_donors_drain(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "undrain"))
+		return command_donors_undrain(argc - 1, argv + 1);
+	first = config_read(settings, NULL, argc, argv, NULL);
 	if (first == -ECANCELED) {
 		donors_help(settings);
 		return COMMAND_OK;
@@ -171,7 +183,9 @@ int command_donors(int argc, char **argv)
 	if (first < 0)
 		return COMMAND_USAGE;
 	if (first < argc) {
-		log_error("donors: takes no argument \"%s\"; donors are named with --donor URI", argv[first]);
+		log_error("donors: takes no argument \"%s\"; donors are named with --donor URI (and there are drain "
+			  "and undrain)",
+			  argv[first]);
 		return COMMAND_USAGE;
 	}
 	if (options.donors.count == 0) {

@@ -18,7 +18,7 @@ struct command {
 
 static const struct command commands[] = {
     {"run", command_run, "run a program with only part of its memory on this machine"},
-    {"donors", command_donors, "show what donors lend, and how much of it is free"},
+    {"donors", command_donors, "show what donors lend; empty one: drain, undrain"},
     {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt"},
     {"swap", command_swap, "swap space in donors' memory: on, off, list"},
     {"doctor", command_doctor, "look for what keeps far memory from working well on this machine"},

@@ -162,12 +162,27 @@ static void donor_answered(struct donor *donor, const struct wire_message *messa
 	case WIRE_RELEASED:
 		donor->capacity = message->released.capacity;
 		break;
-	default:
+	case WIRE_STATUS_REPLY:
 		donor->capacity = message->status_reply.capacity;
+		break;
+	case WIRE_DRAINING:
+		donor->capacity = message->draining.capacity;
+		break;
+	default: /* says nothing of it */
 		break;
 	}
 	answer->message = *message;
 	answer->news = DONOR_ANSWERED;
+}
+
+static void donor_recalled(struct donor *donor, const struct wire_message *message, struct donor_answer *answer)
+{
+	if (message->type == WIRE_REVOKE)
+		donor->capacity = message->revoke.capacity;
+	else if (message->type == WIRE_REVOKED)
+		donor->capacity = message->revoked.capacity;
+	answer->message = *message;
+	answer->news = DONOR_RECALLS;
 }
 
 static void donor_ready_received(struct donor *donor, const struct wire_message *message, uint64_t now,
@@ -178,7 +193,14 @@ static void donor_ready_received(struct donor *donor, const struct wire_message 
 	case WIRE_DENIED:
 	case WIRE_RELEASED:
 	case WIRE_STATUS_REPLY:
+	case WIRE_DRAINING:
+	case WIRE_HOLDER_REPLY:
 		donor_answered(donor, message, now, answer);
+		return;
+	case WIRE_REVOKE:
+	case WIRE_REVOKED:
+	case WIRE_KEEP:
+		donor_recalled(donor, message, answer);
 		return;
 	case WIRE_PING:
 		answer->reply = (struct wire_message){.type = WIRE_PONG, .request = message->request};

@@ -55,7 +55,8 @@ enum donor_news {
 	DONOR_NOTHING,
 	DONOR_IS_READY,
 	DONOR_IS_LOST,  /* the session is: status, reason; end the connection */
-	DONOR_ANSWERED, /* message: GRANTED, DENIED, RELEASED or STATUS_REPLY */
+	DONOR_ANSWERED, /* message: GRANTED, DENIED, RELEASED, STATUS_REPLY, DRAINING or HOLDER_REPLY */
+	DONOR_RECALLS,  /* message: REVOKE, REVOKED or KEEP of a slab */
 };
 
 /* What to do about an event. */
@@ -78,7 +79,7 @@ void donor_disconnected(struct donor *donor, int status, const void *data, size_
 void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer);
 /* When donor_tick() is wanted next; UINT64_MAX: never. */
 uint64_t donor_due(const struct donor *donor);
-/* LEASE, RELEASE, CLAIM or STATUS is about to be sent to a READY donor. */
+/* LEASE, RELEASE, CLAIM, STATUS, DRAIN or HOLDER is about to be sent to a READY donor. */
 void donor_requested(struct donor *donor, uint64_t now);
 /* Something fails outside (no name, no memory, a send): LOST with @status. */
 void donor_fail(struct donor *donor, int status);

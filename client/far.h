@@ -73,6 +73,7 @@ struct far_donor {
 	char via[FAR_URI_MAX];                /* the way taken: rdma:// or tcp:// where that was left open */
 	int status;                           /* 0: connected; -errno: why not */
 	uint64_t donated, leased, slab_bytes; /* bytes, all clients together */
+	uint32_t state;       /* enum wire_state (wire.h): lending, shrinking, draining; far_query alone */
 	uint32_t clients;     /* far_donors: with this store; far_query: without the session that asked */
 	uint64_t leased_here; /* bytes, this store */
 };

@@ -378,6 +378,8 @@ static void peer_news(struct far *far, unsigned index, const struct donor_answer
 		if (far->open)
 			peer_answered(far, index, &answer->message, now);
 		return;
+	case DONOR_RECALLS:
+		return;
 	}
 }
 

@@ -25,6 +25,7 @@ enum field_kind {
 	FIELD_BOOL,   /* one byte, 0 or 1 */
 	FIELD_REASON, /* 2 bytes, below WIRE_REASON_COUNT */
 	FIELD_BYTES,
+	FIELD_TEXT, /* printable ASCII, then zeroes, at least one */
 	FIELD_ZERO, /* reserved */
 };
 
@@ -41,6 +42,7 @@ struct field {
 #define BOOL(type, member) PLACED(FIELD_BOOL, type, member)
 #define REASON(type, member) PLACED(FIELD_REASON, type, member)
 #define BYTES(type, member) PLACED(FIELD_BYTES, type, member)
+#define TEXT(type, member) PLACED(FIELD_TEXT, type, member)
 #define ZERO(size)                                                                                                     \
 	{                                                                                                              \
 		FIELD_ZERO, size, 0                                                                                    \
@@ -108,7 +110,7 @@ static size_t fields_encode(const struct field *fields, const void *object, uint
 		const uint8_t *member = (const uint8_t *)object + fields->place;
 		if (fields->kind == FIELD_ZERO)
 			memset(bytes + at, 0, fields->size);
-		else if (fields->kind == FIELD_BYTES)
+		else if (fields->kind == FIELD_BYTES || fields->kind == FIELD_TEXT)
 			memcpy(bytes + at, member, fields->size);
 		else
 			put_number(bytes + at, fields->size, load_member(member, fields->size));
@@ -124,6 +126,16 @@ static bool bytes_are_zero(const uint8_t *bytes, size_t size)
 	return !any;
 }
 
+static bool bytes_are_text(const uint8_t *bytes, size_t size)
+{
+	size_t length = strnlen((const char *)bytes, size);
+	for (size_t i = 0; i < length; i++) {
+		if (bytes[i] < ' ' || bytes[i] > '~')
+			return false;
+	}
+	return length < size && bytes_are_zero(bytes + length, size - length);
+}
+
 /* Reads @fields into @object; the caller has checked that all their bytes are there. 0 or -EPROTO. */
 static int fields_decode(const struct field *fields, const uint8_t *bytes, void *object)
 {
@@ -134,7 +146,9 @@ static int fields_decode(const struct field *fields, const uint8_t *bytes, void 
 				return -EPROTO;
 			continue;
 		}
-		if (fields->kind == FIELD_BYTES) {
+		if (fields->kind == FIELD_TEXT && !bytes_are_text(bytes, fields->size))
+			return -EPROTO;
+		if (fields->kind == FIELD_BYTES || fields->kind == FIELD_TEXT) {
 			memcpy(member, bytes, fields->size);
 			continue;
 		}
@@ -236,7 +250,7 @@ int wire_decode_reject(const void *data, size_t size, struct wire_reject *ret_re
 #define CAPACITY_SIZE 32
 #define CAPACITY(member)                                                                                               \
 	NUMBER(M, member.donated), NUMBER(M, member.leased), NUMBER(M, member.slab_bytes), NUMBER(M, member.clients),  \
-	    ZERO(4)
+	    NUMBER(M, member.state)
 
 static const struct field challenge_fields[] = {BYTES(M, challenge.nonce), BOOL(M, challenge.needs_key), ZERO(7), END};
 static const struct field proof_fields[] = {
@@ -263,6 +277,33 @@ static const struct field release_fields[] = {NUMBER(M, release.slab), END};
 static const struct field claim_fields[] = {NUMBER(M, claim.slab), END};
 static const struct field released_fields[] = {NUMBER(M, released.slab), CAPACITY(released.capacity), END};
 static const struct field status_reply_fields[] = {CAPACITY(status_reply.capacity), END};
+static const struct field keep_fields[] = {NUMBER(M, keep.slab), END};
+static const struct field revoke_fields[] = {
+    NUMBER(M, revoke.slab), NUMBER(M, revoke.deadline_ms), ZERO(4), CAPACITY(revoke.capacity), END,
+};
+static const struct field revoked_fields[] = {NUMBER(M, revoked.slab), CAPACITY(revoked.capacity), END};
+#define WARM(i) NUMBER(M, warm.of[i].slab), NUMBER(M, warm.of[i].warmth)
+static const struct field warm_fields[] = {
+    WARM(0), WARM(1),  WARM(2),  WARM(3),  WARM(4),  WARM(5),  WARM(6),  WARM(7), WARM(8),
+    WARM(9), WARM(10), WARM(11), WARM(12), WARM(13), WARM(14), WARM(15), END,
+};
+static_assert(WIRE_WARM_SLABS == 16, "warm_fields has them all");
+static const struct field drain_fields[] = {NUMBER(M, drain.what), NUMBER(M, drain.deadline_ms), END};
+static const struct field draining_fields[] = {
+    NUMBER(M, draining.slabs),   NUMBER(M, draining.holders),
+    NUMBER(M, draining.left_ms), ZERO(4),
+    CAPACITY(draining.capacity), END,
+};
+static const struct field holder_fields[] = {NUMBER(M, holder.from), ZERO(4), END};
+static const struct field holder_reply_fields[] = {
+    NUMBER(M, holder_reply.next),
+    NUMBER(M, holder_reply.slabs),
+    BOOL(M, holder_reply.away),
+    ZERO(3),
+    BYTES(M, holder_reply.name),
+    TEXT(M, holder_reply.peer),
+    END,
+};
 static const struct field no_fields[] = {END};
 
 #define NO_CAPACITY 0
@@ -290,9 +331,17 @@ static const struct layout {
     [WIRE_BYE] = {"bye", no_fields, 0, NO_CAPACITY},
     [WIRE_CLAIM] = {"claim", claim_fields, 8, NO_CAPACITY},
     [WIRE_CLAIMED] = {"claimed", no_fields, 0, NO_CAPACITY},
+    [WIRE_REVOKE] = {"revoke", revoke_fields, 16 + CAPACITY_SIZE, offsetof(M, revoke.capacity)},
+    [WIRE_REVOKED] = {"revoked", revoked_fields, 8 + CAPACITY_SIZE, offsetof(M, revoked.capacity)},
+    [WIRE_KEEP] = {"keep", keep_fields, 8, NO_CAPACITY},
+    [WIRE_WARM] = {"warm", warm_fields, WIRE_WARM_SLABS * 12, NO_CAPACITY},
+    [WIRE_DRAIN] = {"drain", drain_fields, 8, NO_CAPACITY},
+    [WIRE_DRAINING] = {"draining", draining_fields, 16 + CAPACITY_SIZE, offsetof(M, draining.capacity)},
+    [WIRE_HOLDER] = {"holder", holder_fields, 8, NO_CAPACITY},
+    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 12 + WIRE_NAME_SIZE + WIRE_PEER_SIZE, NO_CAPACITY},
 };
-static_assert(HEADER_SIZE + WIRE_MAC_SIZE + 24 + CAPACITY_SIZE <= WIRE_MESSAGE_MAX, "the largest, a welcome, fits");
-static_assert(WIRE_CLAIMED + 1 == WIRE_TYPE_COUNT, "every type has its layout");
+static_assert(HEADER_SIZE + WIRE_WARM_SLABS * 12 <= WIRE_MESSAGE_MAX, "the largest, a warm, fits");
+static_assert(WIRE_HOLDER_REPLY + 1 == WIRE_TYPE_COUNT, "every type has its layout");
 
 #define SLAB_UNIT 4096u
 
@@ -305,9 +354,9 @@ static bool is_power_of_two(uint64_t number)
 static bool capacity_check(const struct wire_capacity *capacity)
 {
 	if (!capacity->slab_bytes)
-		return !capacity->donated && !capacity->leased && !capacity->clients;
-	return capacity->slab_bytes >= SLAB_UNIT && is_power_of_two(capacity->slab_bytes) &&
-	       capacity->leased <= capacity->donated;
+		return !capacity->donated && !capacity->leased && !capacity->clients && !capacity->state;
+	return capacity->state < WIRE_STATE_COUNT && capacity->slab_bytes >= SLAB_UNIT &&
+	       is_power_of_two(capacity->slab_bytes) && capacity->leased <= capacity->donated;
 }
 
 static bool granted_check(uint64_t address, uint64_t bytes)
@@ -348,6 +397,8 @@ int wire_decode(const void *data, size_t size, struct wire_message *ret_message)
 		return -EPROTO;
 	if (message.type == WIRE_GRANTED && !granted_check(message.granted.address, message.granted.bytes))
 		return -EPROTO;
+	if (message.type == WIRE_DRAIN && message.drain.what >= WIRE_DRAIN_COUNT)
+		return -EPROTO;
 	*ret_message = message;
 	return 0;
 }
@@ -372,6 +423,8 @@ const char *wire_reason_name(unsigned reason)
 	    [WIRE_REASON_NO_SESSION] = "no such session",
 	    [WIRE_REASON_REPLAY] = "replayed",
 	    [WIRE_REASON_LEAVING] = "shutting down",
+	    [WIRE_REASON_DRAINING] = "draining",
+	    [WIRE_REASON_TAKEN] = "taken back",
 	};
 	static_assert(sizeof names / sizeof *names == WIRE_REASON_COUNT, "every reason has its name");
 	return reason < WIRE_REASON_COUNT ? names[reason] : "unknown reason";

@@ -1,11 +1,13 @@
 /* donor: see donor.h. */
 #include "memserver/donor.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
 #include "memserver/peer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,21 +94,22 @@ void donor_close(struct donor *donor)
 	free(donor);
 }
 
-static uint64_t slab_count(const struct donor *donor)
-{
-	return donor->config.limits.slabs - donor->book->free_count;
-}
-
 void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 {
-	const struct donor_config *config = &donor->config;
+	static const char *const states[] = {
+	    [WIRE_STATE_LENDING] = "",
+	    [WIRE_STATE_SHRINKING] = "; memory is short",
+	    [WIRE_STATE_DRAINING] = "; draining",
+	};
+	static_assert(sizeof states / sizeof *states == WIRE_STATE_COUNT, "every state has its words");
 	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
+	struct wire_capacity capacity;
 
-	snprintf(text, DONOR_STATUS_MAX, "lending %llu of %u slabs (%s of %s) to %u client%s",
-		 (unsigned long long)slab_count(donor), config->limits.slabs,
-		 size_format(slab_count(donor) * config->limits.slab_bytes, lent),
-		 size_format(config->limits.slabs * config->limits.slab_bytes, all), donor->book->session_count,
-		 donor->book->session_count == 1 ? "" : "s");
+	lease_capacity(donor->book, &capacity);
+	snprintf(text, DONOR_STATUS_MAX, "lending %u of %llu slabs (%s of %s) to %u client%s%s",
+		 lease_in_use(donor->book), (unsigned long long)(capacity.donated / capacity.slab_bytes),
+		 size_format(capacity.leased, lent), size_format(capacity.donated, all), capacity.clients,
+		 capacity.clients == 1 ? "" : "s", states[capacity.state]);
 }
 
 /* --- What the book wants done ---------------------------------------------------------------------------- */
@@ -159,6 +162,39 @@ static void do_returned(struct donor *donor, const struct lease_action *action)
 	log_info("client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
 }
 
+static void do_revoke(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message message = {.type = WIRE_REVOKE};
+	const uint64_t now = clock_now(), left_ms = action->until > now ? (action->until - now) / 1000000 : 0;
+
+	message.revoke.slab = action->name;
+	message.revoke.deadline_ms = action->until == LEASE_NEVER     ? WIRE_NO_DEADLINE
+				     : left_ms < WIRE_NO_DEADLINE - 1 ? (uint32_t)left_ms
+								      : WIRE_NO_DEADLINE - 1;
+	lease_capacity(donor->book, &message.revoke.capacity);
+	peer_send(donor, action->session, &message);
+	log_debug("client %s is asked for slab %u", donor->sessions[action->session].name, action->slab);
+}
+
+static void do_keep(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message message = {.type = WIRE_KEEP};
+
+	message.keep.slab = action->name;
+	peer_send(donor, action->session, &message);
+}
+
+static void do_taken(struct donor *donor, const struct lease_action *action)
+{
+	struct wire_message message = {.type = WIRE_REVOKED};
+
+	message.revoked.slab = action->name;
+	lease_capacity(donor->book, &message.revoked.capacity);
+	peer_send(donor, action->session, &message);
+	log_info("slab %u is taken from client %s, which has not released it in time", action->slab,
+		 donor->sessions[action->session].name);
+}
+
 static void do_fence(struct donor *donor, const struct lease_action *action)
 {
 	struct donor_session *session = &donor->sessions[action->session];
@@ -204,6 +240,15 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 		break;
 	case LEASE_RETURNED:
 		do_returned(donor, action);
+		break;
+	case LEASE_REVOKE:
+		do_revoke(donor, action);
+		break;
+	case LEASE_KEEP:
+		do_keep(donor, action);
+		break;
+	case LEASE_TAKEN:
+		do_taken(donor, action);
 		break;
 	case LEASE_PING:
 		peer_send(donor, action->session, &ping);
@@ -274,6 +319,27 @@ uint64_t donor_deadline(const struct donor *donor)
 	uint64_t leases = lease_deadline(donor->book), handshakes = peer_deadline(donor);
 
 	return leases < handshakes ? leases : handshakes;
+}
+
+void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool pressed)
+{
+	lease_target(donor->book, now, target, pressed);
+	donor_settle(donor);
+}
+
+void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_drain what, uint64_t within_ns)
+{
+	const char *from = donor->sessions[session].from;
+
+	if (what == WIRE_DRAIN_FORCE)
+		log_warning("draining by force (%s): what clients have not released in %.3g s is taken", from,
+			    (double)within_ns / 1e9);
+	else if (what == WIRE_DRAIN_WAIT)
+		log_info("draining (%s): nothing new is lent, and clients are asked for what they have", from);
+	else if (what == WIRE_DRAIN_END && donor->book->draining)
+		log_info("lending again (%s)", from);
+	lease_drain(donor->book, now, what, within_ns);
+	donor_settle(donor);
 }
 
 void donor_leave(struct donor *donor)

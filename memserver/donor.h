@@ -4,7 +4,7 @@
  * Theory of operation. The lease book decides (lease.h); this module carries out: donor_settle() takes the book's
  * answers and does them (register, deregister, order memory, end connections, send). It is called after each event
  * handed to the book. peer.c hands in what clients say, donor_slabs_ready() what the slab worker did, and
- * donor_tick() the time.
+ * donor_tick() the time; shrink.c says how many slabs the machine can spare.
  *
  * Isolation. Every session has a protection domain of its own, which its data connections are accepted into and its
  * slabs registered in; session connections live in the lobby, an empty domain, so that nothing can be reached
@@ -37,6 +37,7 @@ struct donor_session {
 	struct peer *peer;            /* its session connection; NULL while it has none */
 	struct peer *data;            /* its data connections, a list */
 	char name[2 * 4 + 1];         /* the beginning of its id, for logs */
+	char from[WIRE_PEER_SIZE];    /* where its session connection came from last */
 };
 
 struct donor {
@@ -67,6 +68,13 @@ void donor_slabs_ready(struct donor *donor);
 void donor_tick(struct donor *donor, uint64_t now);
 /* When donor_tick() is next worth calling, ns; UINT64_MAX: never. */
 uint64_t donor_deadline(const struct donor *donor);
+
+/*
+ * How many slabs may be in use from now on, see lease_target(); and draining, see lease_drain(), in the name of a
+ * session, which is logged.
+ */
+void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool pressed);
+void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_drain what, uint64_t within_ns);
 
 /* Says what is still leased, then ends all sessions. */
 void donor_leave(struct donor *donor);

@@ -1,18 +1,15 @@
-/* lease: see lease.h. One place moves each state (slab_move, session_move), by the tables below. */
+/*
+ * lease: see lease.h. Here: the book, and sessions; slabs are in lease_slab.c, taking them back in lease_revoke.c.
+ * One place moves each state (session_move here, lease_slab_move there), by a table of what may follow what.
+ */
 #include "memserver/lease.h"
+
+#include "memserver/lease_book.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const slab_state_names[] = {
-    [LEASE_SLAB_FREE] = "free",
-    [LEASE_SLAB_PREPARING] = "preparing",
-    [LEASE_SLAB_LEASED] = "leased",
-    [LEASE_SLAB_CLEARING] = "clearing",
-};
-static_assert(sizeof slab_state_names / sizeof *slab_state_names == LEASE_SLAB_STATES, "a name for each state");
 
 static const char *const session_state_names[] = {
     [LEASE_SESSION_FREE] = "free",
@@ -21,25 +18,11 @@ static const char *const session_state_names[] = {
 };
 static_assert(sizeof session_state_names / sizeof *session_state_names == LEASE_SESSION_STATES, "a name for each");
 
-/* Bit per legal next state. */
-static const uint8_t slab_moves[LEASE_SLAB_STATES] = {
-    [LEASE_SLAB_FREE] = 1 << LEASE_SLAB_PREPARING,
-    /* free again when there was no memory; clearing when the client went meanwhile */
-    [LEASE_SLAB_PREPARING] = 1 << LEASE_SLAB_LEASED | 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_FREE,
-    [LEASE_SLAB_LEASED] = 1 << LEASE_SLAB_CLEARING,
-    [LEASE_SLAB_CLEARING] = 1 << LEASE_SLAB_FREE,
-};
-
 static const uint8_t session_moves[LEASE_SESSION_STATES] = {
     [LEASE_SESSION_FREE] = 1 << LEASE_SESSION_ACTIVE,
     [LEASE_SESSION_ACTIVE] = 1 << LEASE_SESSION_GRACE | 1 << LEASE_SESSION_FREE,
     [LEASE_SESSION_GRACE] = 1 << LEASE_SESSION_ACTIVE | 1 << LEASE_SESSION_FREE,
 };
-
-const char *lease_slab_state_name(enum lease_slab_state state)
-{
-	return state < LEASE_SLAB_STATES ? slab_state_names[state] : "?";
-}
 
 const char *lease_session_state_name(enum lease_session_state state)
 {
@@ -58,13 +41,18 @@ int lease_open(const struct lease_limits *limits, struct lease_book **ret_book)
 		return -ENOMEM;
 	book->limits = *limits;
 	book->deadline = UINT64_MAX;
-	/* The most one event causes: every slab cleared, and every session fenced and forgotten, and an answer. */
-	book->action_size = limits->slabs + 2 * limits->sessions + 4;
+	book->target = limits->slabs;
+	/*
+	 * The most one event causes: every slab taken, its client told, and cleared; every session fenced, forgotten
+	 * and pinged twice; and an answer.
+	 */
+	book->action_size = 2 * limits->slabs + 4 * limits->sessions + 4;
 	book->sessions = calloc(limits->sessions, sizeof *book->sessions);
 	book->slabs = calloc(limits->slabs, sizeof *book->slabs);
 	book->free_slabs = calloc(limits->slabs, sizeof *book->free_slabs);
+	book->sorted = calloc(limits->slabs, sizeof *book->sorted);
 	book->actions = calloc(book->action_size, sizeof *book->actions);
-	if (!book->sessions || !book->slabs || !book->free_slabs || !book->actions) {
+	if (!book->sessions || !book->slabs || !book->free_slabs || !book->sorted || !book->actions) {
 		lease_close(book);
 		return -ENOMEM;
 	}
@@ -84,8 +72,15 @@ void lease_close(struct lease_book *book)
 	free(book->sessions);
 	free(book->slabs);
 	free(book->free_slabs);
+	free(book->sorted);
 	free(book->actions);
 	free(book);
+}
+
+void lease_act(struct lease_book *book, struct lease_action action)
+{
+	assert(book->action_count < book->action_size);
+	book->actions[(book->action_head + book->action_count++) % book->action_size] = action;
 }
 
 bool lease_next(struct lease_book *book, struct lease_action *ret_action)
@@ -98,12 +93,6 @@ bool lease_next(struct lease_book *book, struct lease_action *ret_action)
 	return true;
 }
 
-static void act(struct lease_book *book, struct lease_action action)
-{
-	assert(book->action_count < book->action_size);
-	book->actions[(book->action_head + book->action_count++) % book->action_size] = action;
-}
-
 uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab)
 {
 	return (uint64_t)book->slabs[slab].generation << 32 | slab;
@@ -111,29 +100,20 @@ uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab)
 
 void lease_capacity(const struct lease_book *book, struct wire_capacity *ret_capacity)
 {
+	const uint32_t used = lease_in_use(book), target = book->draining ? 0 : book->target;
+
 	*ret_capacity = (struct wire_capacity){
-	    .donated = book->limits.slabs * book->limits.slab_bytes,
-	    .leased = (book->limits.slabs - book->free_count) * book->limits.slab_bytes,
+	    .donated = (target > used ? target : used) * book->limits.slab_bytes,
+	    .leased = used * book->limits.slab_bytes,
 	    .slab_bytes = book->limits.slab_bytes,
 	    .clients = book->session_count,
+	    .state = book->draining  ? WIRE_STATE_DRAINING
+		     : book->pressed ? WIRE_STATE_SHRINKING
+				     : WIRE_STATE_LENDING,
 	};
 }
 
-/* --- The one place each that moves a state --------------------------------------------------------------- */
-
-static void slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to)
-{
-	struct lease_slab *s = &book->slabs[slab];
-
-	assert(slab_moves[s->state] & 1 << to);
-	if (s->state == LEASE_SLAB_FREE)
-		s->generation++;
-	s->state = to;
-	if (to == LEASE_SLAB_FREE) {
-		s->session = LEASE_NO_SESSION;
-		book->free_slabs[book->free_count++] = slab;
-	}
-}
+/* --- Sessions -------------------------------------------------------------------------------------------- */
 
 static void session_move(struct lease_book *book, uint32_t session, enum lease_session_state to)
 {
@@ -149,179 +129,17 @@ static void session_move(struct lease_book *book, uint32_t session, enum lease_s
 	}
 }
 
-static void deadline_at_most(struct lease_book *book, uint64_t at)
+void lease_deadline_at_most(struct lease_book *book, uint64_t at)
 {
 	if (at < book->deadline)
 		book->deadline = at;
 }
 
-static struct lease_session *session_in(struct lease_book *book, uint32_t session, enum lease_session_state state)
+struct lease_session *lease_session_in(struct lease_book *book, uint32_t session, enum lease_session_state state)
 {
 	assert(session < book->limits.sessions && book->sessions[session].state == state);
 	return &book->sessions[session];
 }
-
-/* --- Slabs ----------------------------------------------------------------------------------------------- */
-
-/* The owner has no more say in what becomes of the slab. */
-static void slab_disown(struct lease_book *book, uint32_t slab)
-{
-	struct lease_slab *s = &book->slabs[slab];
-
-	if (s->state != LEASE_SLAB_CLEARING)
-		book->sessions[s->session].slabs--;
-	s->session = LEASE_NO_SESSION;
-}
-
-static void slab_clear(struct lease_book *book, uint32_t slab)
-{
-	slab_move(book, slab, LEASE_SLAB_CLEARING);
-	act(book, (struct lease_action){.kind = LEASE_CLEAR, .session = LEASE_NO_SESSION, .slab = slab});
-}
-
-static void deny(struct lease_book *book, uint32_t session, uint32_t request, unsigned reason)
-{
-	act(book, (struct lease_action){
-		      .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
-}
-
-/* Nobody waits for answers of this session any more: what is being prepared for it will be cleared again. */
-static void requests_abandon(struct lease_book *book, uint32_t session)
-{
-	for (uint32_t i = 0; i < book->limits.slabs; i++) {
-		const struct lease_slab *s = &book->slabs[i];
-
-		if (s->session == session && (s->state == LEASE_SLAB_PREPARING || s->state == LEASE_SLAB_CLEARING))
-			slab_disown(book, i);
-	}
-}
-
-static void leases_end(struct lease_book *book, uint32_t session)
-{
-	for (uint32_t i = 0; i < book->limits.slabs; i++) {
-		if (book->slabs[i].session != session)
-			continue;
-		slab_disown(book, i);
-		if (book->slabs[i].state == LEASE_SLAB_LEASED)
-			slab_clear(book, i);
-	}
-	assert(!book->sessions[session].slabs);
-}
-
-void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
-{
-	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
-	uint32_t slab;
-
-	if (book->leaving) {
-		deny(book, session, request, WIRE_REASON_LEAVING);
-		return;
-	}
-	if (!book->free_count || (book->limits.session_slabs && s->slabs >= book->limits.session_slabs)) {
-		deny(book, session, request, WIRE_REASON_FULL);
-		return;
-	}
-	slab = book->free_slabs[--book->free_count];
-	slab_move(book, slab, LEASE_SLAB_PREPARING);
-	book->slabs[slab].claimed = true;
-	book->slabs[slab].session = session;
-	book->slabs[slab].request = request;
-	s->slabs++;
-	act(book, (struct lease_action){.kind = LEASE_PREPARE, .session = session, .slab = slab});
-}
-
-void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome)
-{
-	struct lease_slab *s = &book->slabs[slab];
-	uint32_t session = s->session;
-
-	assert(s->state == LEASE_SLAB_PREPARING);
-	if (outcome == LEASE_READY && session != LEASE_NO_SESSION) {
-		slab_move(book, slab, LEASE_SLAB_LEASED);
-		act(book, (struct lease_action){.kind = LEASE_GRANT,
-						.session = session,
-						.slab = slab,
-						.name = lease_slab_name(book, slab),
-						.request = s->request});
-		return;
-	}
-	if (session != LEASE_NO_SESSION) {
-		slab_disown(book, slab);
-		deny(book, session, s->request, WIRE_REASON_FULL);
-	}
-	if (outcome == LEASE_NO_MEMORY)
-		slab_move(book, slab, LEASE_SLAB_FREE);
-	else
-		slab_clear(book, slab);
-}
-
-/* Whether the session leases a slab of this name. */
-static bool slab_is_leased(struct lease_book *book, uint32_t session, uint64_t name)
-{
-	uint32_t slab = (uint32_t)name;
-
-	session_in(book, session, LEASE_SESSION_ACTIVE);
-	return slab < book->limits.slabs && name == lease_slab_name(book, slab) &&
-	       book->slabs[slab].state == LEASE_SLAB_LEASED && book->slabs[slab].session == session;
-}
-
-void lease_claim(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name)
-{
-	uint32_t slab = (uint32_t)name;
-
-	if (!slab_is_leased(book, session, name)) {
-		deny(book, session, request, WIRE_REASON_MALFORMED);
-		return;
-	}
-	book->slabs[slab].claimed = true;
-	act(book, (struct lease_action){
-		      .kind = LEASE_CONFIRM, .session = session, .slab = slab, .name = name, .request = request});
-}
-
-void lease_claimed(struct lease_book *book, uint32_t session)
-{
-	session_in(book, session, LEASE_SESSION_ACTIVE);
-	for (uint32_t i = 0; i < book->limits.slabs; i++) {
-		const struct lease_slab *s = &book->slabs[i];
-
-		if (s->session != session || s->state != LEASE_SLAB_LEASED || s->claimed)
-			continue;
-		slab_disown(book, i);
-		slab_clear(book, i);
-	}
-}
-
-void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name)
-{
-	uint32_t slab = (uint32_t)name;
-	struct lease_slab *s;
-
-	if (!slab_is_leased(book, session, name)) {
-		deny(book, session, request, WIRE_REASON_MALFORMED);
-		return;
-	}
-	s = &book->slabs[slab];
-	slab_disown(book, slab);
-	slab_clear(book, slab);
-	s->session = session; /* who waits for the answer */
-	s->request = request;
-}
-
-void lease_cleared(struct lease_book *book, uint32_t slab)
-{
-	const struct lease_slab s = book->slabs[slab];
-
-	assert(s.state == LEASE_SLAB_CLEARING);
-	slab_move(book, slab, LEASE_SLAB_FREE);
-	if (s.session != LEASE_NO_SESSION)
-		act(book, (struct lease_action){.kind = LEASE_RETURNED,
-						.session = s.session,
-						.slab = slab,
-						.name = lease_slab_name(book, slab),
-						.request = s.request});
-}
-
-/* --- Sessions -------------------------------------------------------------------------------------------- */
 
 static uint32_t session_of_id(const struct lease_book *book, const uint8_t *id)
 {
@@ -340,10 +158,37 @@ uint32_t lease_session_find(const struct lease_book *book, const uint8_t id[WIRE
 	return session;
 }
 
+/* Nobody waits for answers of this session any more: what is being prepared for it will be cleared again. */
+static void requests_abandon(struct lease_book *book, uint32_t session)
+{
+	for (uint32_t i = 0; i < book->limits.slabs; i++) {
+		const struct lease_slab *s = &book->slabs[i];
+
+		if (s->session != session)
+			continue;
+		lease_tell(book, i, false);
+		if (!lease_slab_is_held(s))
+			lease_slab_disown(book, i);
+	}
+}
+
+static void leases_end(struct lease_book *book, uint32_t session)
+{
+	for (uint32_t i = 0; i < book->limits.slabs; i++) {
+		if (book->slabs[i].session != session)
+			continue;
+		lease_slab_disown(book, i);
+		if (lease_slab_is_held(&book->slabs[i]))
+			lease_slab_clear(book, i);
+	}
+	assert(!book->sessions[session].slabs);
+}
+
 static void session_fence(struct lease_book *book, uint32_t session)
 {
-	act(book, (struct lease_action){.kind = LEASE_FENCE, .session = session});
+	lease_act(book, (struct lease_action){.kind = LEASE_FENCE, .session = session});
 	book->sessions[session].conns = 0;
+	book->sessions[session].unheard = 0;
 	requests_abandon(book, session);
 }
 
@@ -351,7 +196,7 @@ static void session_fence(struct lease_book *book, uint32_t session)
 static void session_end(struct lease_book *book, uint32_t session)
 {
 	leases_end(book, session);
-	act(book, (struct lease_action){.kind = LEASE_FORGET, .session = session});
+	lease_act(book, (struct lease_action){.kind = LEASE_FORGET, .session = session});
 	session_move(book, session, LEASE_SESSION_FREE);
 }
 
@@ -396,21 +241,21 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
 	s->closed_ns = s->grace_ns;
 	s->heard_at = s->said_at = now;
 	claims_begin(book, session);
-	deadline_at_most(book, now + book->limits.heartbeat_ns);
+	lease_deadline_at_most(book, now + book->limits.heartbeat_ns);
 	*ret_session = session;
 	return WIRE_REASON_NONE;
 }
 
 void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns)
 {
-	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
+	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
 
 	s->closed_ns = wished_ns < s->grace_ns ? wished_ns : s->grace_ns;
 }
 
 void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t session)
 {
-	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
+	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
 
 	s->grace_ns = s->closed_ns;
 	lease_session_vanished(book, now, session);
@@ -418,7 +263,7 @@ void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t sessio
 
 void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session)
 {
-	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
+	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
 
 	session_fence(book, session);
 	if (!s->slabs || !s->grace_ns) {
@@ -427,12 +272,12 @@ void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t sess
 	}
 	s->vanished_at = now;
 	session_move(book, session, LEASE_SESSION_GRACE);
-	deadline_at_most(book, now + s->grace_ns);
+	lease_deadline_at_most(book, now + s->grace_ns);
 }
 
 void lease_session_bye(struct lease_book *book, uint32_t session)
 {
-	session_in(book, session, LEASE_SESSION_ACTIVE);
+	lease_session_in(book, session, LEASE_SESSION_ACTIVE);
 	session_fence(book, session);
 	session_end(book, session);
 }
@@ -441,12 +286,16 @@ void lease_session_bye(struct lease_book *book, uint32_t session)
    looking at all sessions with every message. */
 void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session)
 {
-	session_in(book, session, LEASE_SESSION_ACTIVE)->heard_at = now;
+	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
+
+	s->heard_at = now;
+	s->unheard = 0;
+	lease_notices(book, session);
 }
 
 void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 {
-	session_in(book, session, LEASE_SESSION_ACTIVE)->said_at = now;
+	lease_session_in(book, session, LEASE_SESSION_ACTIVE)->said_at = now;
 }
 
 /* No counter is taken twice; those too far behind to tell are not taken (a window as in RFC 4303, 3.4.3). */
@@ -487,7 +336,7 @@ unsigned lease_attach(struct lease_book *book, uint32_t session, uint64_t counte
 
 void lease_detach(struct lease_book *book, uint32_t session)
 {
-	struct lease_session *s = session_in(book, session, LEASE_SESSION_ACTIVE);
+	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
 
 	assert(s->conns > 0);
 	s->conns--;
@@ -507,18 +356,19 @@ void lease_expire(struct lease_book *book, uint64_t now)
 				continue;
 			}
 			if (now >= s->said_at + heartbeat) {
-				act(book, (struct lease_action){.kind = LEASE_PING, .session = i});
+				lease_act(book, (struct lease_action){.kind = LEASE_PING, .session = i});
 				s->said_at = now;
 			}
-			deadline_at_most(book, s->heard_at + LEASE_HEARTBEATS_MISSED * heartbeat);
-			deadline_at_most(book, s->said_at + heartbeat);
+			lease_deadline_at_most(book, s->heard_at + LEASE_HEARTBEATS_MISSED * heartbeat);
+			lease_deadline_at_most(book, s->said_at + heartbeat);
 		} else if (s->state == LEASE_SESSION_GRACE) {
 			if (now >= s->vanished_at + s->grace_ns)
 				session_end(book, i);
 			else
-				deadline_at_most(book, s->vanished_at + s->grace_ns);
+				lease_deadline_at_most(book, s->vanished_at + s->grace_ns);
 		}
 	}
+	lease_take(book, now);
 }
 
 uint64_t lease_deadline(const struct lease_book *book)

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "memserver/drain.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -186,6 +187,14 @@ static void peer_lost(struct peer *peer, bool closed)
 	peer_end(peer);
 }
 
+/* Where a session comes from, as text that the wire takes. */
+static void session_from(struct donor_session *session, const char *from)
+{
+	memset(session->from, 0, sizeof session->from);
+	for (size_t i = 0; i < sizeof session->from - 1 && from[i]; i++)
+		session->from[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+}
+
 static bool session_open(struct donor *donor, uint32_t session)
 {
 	struct donor_session *s = &donor->sessions[session];
@@ -242,6 +251,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	peer->kind = PEER_SESSION;
 	peer->session = session;
 	donor->sessions[session].peer = peer;
+	session_from(&donor->sessions[session], fabric_conn_peer(peer->conn));
 	memset(&peer->handshake, 0, sizeof peer->handshake);
 	log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "",
 		 fabric_conn_peer(peer->conn));
@@ -284,6 +294,14 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 		break;
 	case WIRE_CLAIMED:
 		lease_claimed(donor->book, session);
+		break;
+	case WIRE_WARM:
+		for (unsigned i = 0; i < WIRE_WARM_SLABS; i++)
+			lease_warm(donor->book, session, message->warm.of[i].slab, message->warm.of[i].warmth);
+		break;
+	case WIRE_DRAIN:
+	case WIRE_HOLDER:
+		drain_take(donor, session, message);
 		break;
 	case WIRE_STATUS:
 		answer.type = WIRE_STATUS_REPLY;

@@ -6,6 +6,7 @@
 #include "common/uri.h"
 #include "farpage/wire.h"
 #include "memserver/peer.h"
+#include "memserver/shrink.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -181,6 +182,8 @@ static void event_take(struct server *server, const struct fabric_event *event)
 		peer_event(server->donor, event);
 	else if (event->user == &server->signals)
 		signal_take(server);
+	else if (server->shrink && event->user == server->shrink)
+		shrink_stalled(server->shrink);
 	else
 		donor_slabs_ready(server->donor);
 }
@@ -202,14 +205,18 @@ int server_loop(struct server *server)
 
 	while (!server->stop) {
 		struct fabric_event event;
-		uint64_t deadline = donor_deadline(donor);
+		uint64_t deadline = donor_deadline(donor),
+			 due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
 		/* One at a time: what an event makes us end must not be found in the events after it. */
-		int count = fabric_wait(donor->fabric, &event, 1, wait_ms(deadline, clock_now()));
+		int count =
+		    fabric_wait(donor->fabric, &event, 1, wait_ms(due < deadline ? due : deadline, clock_now()));
 
 		if (count < 0 && count != -EINTR) {
 			log_error("the fabric failed: %s", strerror(-count));
 			return count;
 		}
+		if (server->shrink) /* first: nobody is told of memory that is gone */
+			shrink_look(server->shrink, clock_now());
 		if (count > 0)
 			event_take(server, &event);
 		if (deadline != UINT64_MAX)
@@ -220,9 +227,29 @@ int server_loop(struct server *server)
 	return 0;
 }
 
+/* What the loop sleeps on besides clients. */
+static int watch_all(struct server *server)
+{
+	struct fabric *fabric = server->donor->fabric;
+	int stalls = shrink_fd(server->shrink);
+	int status = fabric_watch(fabric, server->signals, &server->signals);
+
+	if (!status)
+		status = fabric_watch(fabric, slab_fd(server->donor->worker), server->donor);
+	if (!status && stalls >= 0)
+		status = fabric_watch(fabric, stalls, server->shrink);
+	if (status < 0)
+		log_error("cannot start: %s", strerror(-status));
+	return status;
+}
+
 int server_run(const struct server_config *config)
 {
-	struct server server = {.signals = -1};
+	const struct lease_limits *limits = &config->donor.limits;
+	const struct pressure_config pressure = {
+	    .slabs = limits->slabs, .slab_bytes = limits->slab_bytes, .reserve = config->reserve};
+	struct shrink shrink = {0};
+	struct server server = {.signals = -1, .shrink = &shrink};
 	int status = signals_open(&server);
 
 	if (status < 0)
@@ -234,18 +261,16 @@ int server_run(const struct server_config *config)
 	status = listen_all(server.donor, config);
 	if (status < 0)
 		goto close_donor;
-	status = fabric_watch(server.donor->fabric, server.signals, &server.signals);
-	if (!status)
-		status = fabric_watch(server.donor->fabric, slab_fd(server.donor->worker), server.donor);
-	if (status < 0) {
-		log_error("cannot start: %s", strerror(-status));
+	shrink_open(&shrink, &pressure, server.donor);
+	status = watch_all(&server);
+	if (status < 0)
 		goto close_donor;
-	}
 	sd_notify(0, "READY=1");
 	status_tell(&server);
 	status = server_loop(&server);
 close_donor:
 	donor_close(server.donor);
+	shrink_close(&shrink);
 close_signals:
 	close(server.signals);
 	return status;

@@ -2,9 +2,9 @@
  * server: the daemon around a donor: listeners, signals, service manager, and the loop.
  *
  * Theory of operation. One thread sleeps in fabric_wait() for connections and their messages, the slab worker's
- * eventfd, a signalfd, and the next deadline of the donor; with no client there is no deadline and it sleeps for
- * ever. Requests for pages are answered inside the fabric and never get here. SIGTERM, SIGINT and SIGHUP end the
- * loop: what is still leased is logged, then everything is ended in order.
+ * eventfd, the kernel's word that tasks stall for lack of memory, a signalfd, and the next deadline of the donor; with
+ * no client there is no deadline and it sleeps for ever. Requests for pages are answered inside the fabric and never
+ * get here. SIGTERM, SIGINT and SIGHUP end the loop: what is still leased is logged, then everything is ended in order.
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
@@ -15,6 +15,7 @@
 
 struct server_config {
 	struct donor_config donor;
+	uint64_t reserve;          /* bytes that stay available on this machine */
 	const char *const *listen; /* URIs */
 	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
 	bool beyond_loopback;      /* some of them can be reached by others */
@@ -28,8 +29,10 @@ struct server_config {
 int server_run(const struct server_config *config);
 
 /* The loop alone, of a donor that listens and whose slab_fd() is watched with the donor as user. */
+struct shrink;
 struct server {
 	struct donor *donor;
+	struct shrink *shrink; /* NULL: it lends what it was told to, whatever its machine needs */
 	int signals; /* watched with its address as user; -1: none */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ static void defaults_set(struct settings *settings)
 {
 	*settings = (struct settings){
 	    .slab = 64 << 20,
-	    .reserve = UINT64_MAX, /* not given */
+	    .revoke_s = 10,
 	    .grace_s = 60,
 	    .heartbeat_ms = 200,
 	    .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
@@ -40,10 +41,14 @@ static int options_read(struct settings *s, int argc, char **argv)
 	    {"listen", CONFIG_LIST, &s->listen, 0, 0, "URI",
 	     "address to listen on: tcp://, rdma://, or auto:// for both; may be repeated (default " DEFAULT_LISTEN
 	     ")"},
-	    {"donate", CONFIG_SIZE, &s->donate, 0, 0, "SIZE", "memory to lend, at most (required)"},
+	    {"donate", CONFIG_STRING, &s->donate_text, 0, 0, "SIZE",
+	     "memory to lend, at most; auto: all that --reserve leaves (required)"},
 	    {"slab", CONFIG_SIZE, &s->slab, 0, 0, "SIZE", "unit it is lent in, a power of two (default 64M)"},
-	    {"reserve", CONFIG_SIZE, &s->reserve, 0, 0, "SIZE",
-	     "memory this machine always keeps available (default 5% of it)"},
+	    {"reserve", CONFIG_STRING, &s->reserve_text, 0, 0, "SIZE",
+	     "memory this machine always keeps available, also as 10% of it: what is lent is taken back for it "
+	     "(default 5%, of auto 10%)"},
+	    {"revoke-deadline", CONFIG_NUMBER, &s->revoke_s, 1, 3600, "SECONDS",
+	     "memory that is taken back is back within this (default 10)"},
 	    {"quota", CONFIG_SIZE, &s->quota, 0, 0, "SIZE", "most one client may lease (default: no limit)"},
 	    {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
 	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
@@ -66,7 +71,7 @@ static int options_read(struct settings *s, int argc, char **argv)
 
 	if (at == -ECANCELED) {
 		printf("farpage-memserver lends memory of this machine to farpage clients on others.\n\n"
-		       "usage: farpage-memserver --donate SIZE [--listen URI]... [--key FILE] [OPTION]...\n"
+		       "usage: farpage-memserver --donate SIZE|auto [--listen URI]... [--key FILE] [OPTION]...\n"
 		       "       farpage-memserver --donate 8G --listen auto://10.0.0.7 --key /etc/farpage/key\n\n");
 		config_help(table);
 		printf("\nSizes are written 64M, 2G. See farpage-memserver(8).\n");
@@ -94,6 +99,64 @@ static int slab_check(const struct settings *s)
 	return -EINVAL;
 }
 
+/* "10%" of @whole. */
+static int percent_parse(const char *text, uint64_t whole, uint64_t *ret_bytes)
+{
+	char *end;
+	unsigned long percent = strtoul(text, &end, 10);
+
+	if (end == text || *text < '0' || *text > '9' || strcmp(end, "%") != 0 || percent > 100)
+		return -EINVAL;
+	*ret_bytes = (uint64_t)((unsigned __int128)whole * percent / 100);
+	return 0;
+}
+
+static int size_read(const char *option, const char *text, uint64_t *ret_bytes)
+{
+	int status = size_parse(text, ret_bytes);
+
+	if (status < 0)
+		log_error("--%s %s: %s; write it like 64M or 2G%s", option, text,
+			  status == -ERANGE ? "too large" : "not a size",
+			  strcmp(option, "donate") == 0 ? ", or auto for all that --reserve leaves" : ", or like 10%");
+	return status;
+}
+
+/* All that the reserve leaves, as far as it can be counted. */
+static int donate_auto(struct settings *s, const struct machine_memory *memory)
+{
+	char total[SIZE_TEXT_MAX], keep[SIZE_TEXT_MAX];
+	uint64_t slabs = memory->total > s->reserve ? (memory->total - s->reserve) / s->slab : 0;
+
+	if (!slabs) {
+		log_error("--donate auto: this machine or control group has %s of memory and keeps %s (--reserve), "
+			  "which leaves no slab to lend; give a smaller --reserve",
+			  size_format(memory->total, total), size_format(s->reserve, keep));
+		return -EINVAL;
+	}
+	s->donate = (slabs < LEASE_SLABS_MAX ? slabs : LEASE_SLABS_MAX) * s->slab;
+	return 0;
+}
+
+int settings_parse_sizes(struct settings *settings, const struct machine_memory *memory)
+{
+	struct settings *s = settings;
+
+	s->automatic = s->donate_text && strcmp(s->donate_text, "auto") == 0;
+	if (!s->reserve_text)
+		s->reserve = memory->total / (s->automatic ? 10 : 20);
+	else if (percent_parse(s->reserve_text, memory->total, &s->reserve) < 0 &&
+		 size_read("reserve", s->reserve_text, &s->reserve) < 0)
+		return -EINVAL;
+	if (slab_check(s) < 0)
+		return -EINVAL;
+	if (s->automatic)
+		return donate_auto(s, memory);
+	if (s->donate_text && size_read("donate", s->donate_text, &s->donate) < 0)
+		return -EINVAL;
+	return 0;
+}
+
 /* A round figure that can be read and typed: whole slabs, whole gibibytes where there are several. */
 static uint64_t round_down(uint64_t bytes, uint64_t slab)
 {
@@ -109,7 +172,7 @@ static int donate_check(const struct settings *s, const struct machine_memory *m
 
 	size_format(s->donate, donate);
 	if (!s->donate)
-		log_error("nothing to lend: give how much with --donate, like --donate 2G");
+		log_error("nothing to lend: give how much with --donate, like --donate 2G, or --donate auto");
 	else if (s->donate < s->slab)
 		log_error("--donate %s: less than one slab of %s; give at least that, or a smaller --slab", donate,
 			  size_format(s->slab, other));
@@ -131,8 +194,6 @@ static int donate_check(const struct settings *s, const struct machine_memory *m
 
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory)
 {
-	if (settings->reserve == UINT64_MAX)
-		settings->reserve = memory->total / 20;
 	if (slab_check(settings) < 0 || donate_check(settings, memory) < 0)
 		return -EINVAL;
 	return 0;
@@ -220,6 +281,7 @@ static void server_fill(struct settings *s)
 	    .listen = s->listen.items,
 	    .listen_count = s->listen.count,
 	    .beyond_loopback = s->beyond_loopback,
+	    .reserve = s->reserve,
 	    .donor =
 		{
 		    .key = s->key_file ? s->key : NULL,
@@ -229,7 +291,8 @@ static void server_fill(struct settings *s)
 			       .session_slabs = (uint32_t)(s->quota / s->slab < slabs ? s->quota / s->slab : 0),
 			       .session_conns = SESSION_CONNS,
 			       .grace_ns = (uint64_t)s->grace_s * 1000000000,
-			       .heartbeat_ns = (uint64_t)s->heartbeat_ms * 1000000},
+			       .heartbeat_ns = (uint64_t)s->heartbeat_ms * 1000000,
+			       .revoke_ns = (uint64_t)s->revoke_s * 1000000000},
 		    .slabs = {.slabs = (uint32_t)slabs,
 			      .bytes = s->slab,
 			      .reserve = s->reserve,
@@ -260,7 +323,8 @@ int settings_read(struct settings *settings, int argc, char **argv)
 		log_error("cannot tell how much memory there is: /proc/meminfo: %s", strerror(-status));
 		return status;
 	}
-	if (settings_check_sizes(settings, &memory) < 0 || lock_check(settings) < 0 ||
+	if (settings_parse_sizes(settings, &memory) < 0 || settings_check_sizes(settings, &memory) < 0 ||
+	    lock_check(settings) < 0 ||
 	    (settings->key_file && auth_key_load_or_tell(settings->key_file, settings->key) < 0) ||
 	    listen_check(settings) < 0)
 		return -EINVAL;

@@ -15,8 +15,10 @@
 
 struct settings {
 	struct config_list listen;
+	const char *donate_text, *reserve_text;
 	uint64_t donate, slab, reserve, quota;
-	unsigned grace_s, heartbeat_ms, spin_us, clients;
+	bool automatic; /* --donate auto: `donate` is all that is above the reserve */
+	unsigned grace_s, heartbeat_ms, spin_us, clients, revoke_s;
 	const char *key_file, *config_file;
 	bool insecure, huge, lock, verbose, version;
 	bool beyond_loopback; /* some address can be reached by others */
@@ -31,6 +33,8 @@ struct settings {
 int settings_read(struct settings *settings, int argc, char **argv);
 
 /* The parts of it, for tests. -EINVAL after one logged line. */
+/* What donate_text and reserve_text say on a machine with this memory: sizes, "auto", "10%". */
+int settings_parse_sizes(struct settings *settings, const struct machine_memory *memory);
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
 /* Whether all of @uri's addresses are this machine's loopback; -EINVAL: malformed, or the name does not resolve. */
 int settings_is_loopback(const char *uri, bool *ret_loopback);

@@ -18,7 +18,14 @@
  * A client whose connections broke comes back with a new session under its old id. WELCOME says which start of the
  * donor's program this is and how many slabs the id holds. The client then CLAIMs each slab that it knows of, which is
  * answered like a LEASE (with another device in between, the rkey is another), and says CLAIMED: what it has not
- * claimed, because a grant or a release was lost on the way, is the donor's again.
+ * claimed, because a grant or a release was lost on the way, is the donor's again. A claim of what the donor has taken
+ * back meanwhile is DENIED with WIRE_REASON_TAKEN, and only that slab is lost.
+ *
+ * A donor that needs its memory itself says REVOKE{slab, deadline}: the client moves what is there elsewhere and
+ * RELEASEs the slab. When the deadline has passed the client must not use it any more; a little later the donor says
+ * REVOKED and takes it: first its key is dead, then its memory is gone. KEEP takes a REVOKE back. So that the least
+ * used slabs are chosen a client may tell how WARM its slabs are. An operator's client may DRAIN a donor, which is a
+ * REVOKE of everything, and ask for the HOLDERs of what is still leased; whoever has the key may.
  *
  * All integers are little-endian. A message is a header and a body of a size fixed by its type; wire_decode()
  * checks all of it, and nothing else in farpage looks at raw bytes of a peer.
@@ -30,15 +37,19 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 #define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
+#define WIRE_NAME_SIZE 4u
 #define WIRE_MAC_SIZE 32u
 #define WIRE_ATTACH_MAC_SIZE 16u
 #define WIRE_HELLO_SIZE 56u /* = FABRIC_PRIVATE_MAX */
 #define WIRE_REJECT_SIZE 8u
 #define WIRE_MESSAGE_MAX 256u /* = FABRIC_MESSAGE_MAX */
+#define WIRE_PEER_SIZE 64u    /* an address as text, shortened if need be, with at least one 0 after it */
+#define WIRE_WARM_SLABS 16u   /* slabs in one WARM */
+#define WIRE_NO_DEADLINE UINT32_MAX
 
 enum wire_role { WIRE_SESSION = 1, WIRE_ATTACH = 2 };
 
@@ -63,7 +74,9 @@ enum wire_reason {
 	WIRE_REASON_FULL = 6,        /* too many clients, or no free slab */
 	WIRE_REASON_NO_SESSION = 7,  /* attach to a session the donor does not have */
 	WIRE_REASON_REPLAY = 8,
-	WIRE_REASON_LEAVING = 9, /* the donor is shutting down or draining */
+	WIRE_REASON_LEAVING = 9,   /* the donor is shutting down */
+	WIRE_REASON_DRAINING = 10, /* it is being emptied: nothing new */
+	WIRE_REASON_TAKEN = 11,    /* the slab claimed is not the client's any more */
 	WIRE_REASON_COUNT
 };
 /* "wrong key": lower case, no full stop; "unknown reason" for anything else. */
@@ -92,15 +105,45 @@ enum wire_type {
 	WIRE_BYE,     /* client -> donor: end of session, all leases with it, now */
 	WIRE_CLAIM,   /* client -> donor: this slab is mine; answered by GRANTED or DENIED */
 	WIRE_CLAIMED, /* client -> donor: these were all; not answered */
+	WIRE_REVOKE,  /* donor -> client: move this slab away until then, and release it; said again with a later CLAIM
+		       */
+	WIRE_REVOKED, /* donor -> client: the deadline has passed, the slab is being taken */
+	WIRE_KEEP,    /* donor -> client: the REVOKE of this slab is taken back */
+	WIRE_WARM,    /* client -> donor: how much its slabs are used; not answered */
+	WIRE_DRAIN,   /* operator -> donor: answered by DRAINING */
+	WIRE_DRAINING,
+	WIRE_HOLDER, /* operator -> donor: who leases slabs, from this place on; answered by HOLDER_REPLY */
+	WIRE_HOLDER_REPLY,
 	WIRE_TYPE_COUNT
 };
 const char *wire_type_name(unsigned type);
 
-/* What a donor has, in bytes; also carried by GRANTED, DENIED and RELEASED so that clients place well. */
+/* Whether a donor lends. Part of the wire. */
+enum wire_state {
+	WIRE_STATE_LENDING = 0,
+	WIRE_STATE_SHRINKING = 1, /* its machine is short of memory, or was lately */
+	WIRE_STATE_DRAINING = 2,  /* nothing new, and everything is to go */
+	WIRE_STATE_COUNT
+};
+
+/* What a DRAIN is to do. Part of the wire. */
+enum wire_drain {
+	WIRE_DRAIN_ASK = 0,   /* nothing: how far it is */
+	WIRE_DRAIN_WAIT = 1,  /* revoke all, and wait until clients have released it */
+	WIRE_DRAIN_FORCE = 2, /* the same, and take what is left at the deadline */
+	WIRE_DRAIN_END = 3,   /* lend again */
+	WIRE_DRAIN_COUNT
+};
+
+/*
+ * What a donor has, in bytes; also carried by GRANTED, DENIED, RELEASED, REVOKE and REVOKED so that clients place well.
+ * `donated` is what it lends at most at present: it shrinks and grows with what the donor's machine can spare.
+ */
 struct wire_capacity {
 	uint64_t donated, leased;
 	uint64_t slab_bytes;
 	uint32_t clients;
+	uint32_t state; /* enum wire_state */
 };
 
 struct wire_message {
@@ -140,7 +183,7 @@ struct wire_message {
 		} denied;
 		struct {
 			uint64_t slab;
-		} release, claim;
+		} release, claim, keep;
 		struct {
 			uint64_t slab;
 			struct wire_capacity capacity;
@@ -148,6 +191,41 @@ struct wire_message {
 		struct {
 			struct wire_capacity capacity;
 		} status_reply;
+		struct {
+			uint64_t slab;
+			uint32_t deadline_ms; /* from now, or WIRE_NO_DEADLINE: when it suits */
+			struct wire_capacity capacity;
+		} revoke;
+		struct {
+			uint64_t slab;
+			struct wire_capacity capacity;
+		} revoked;
+		struct {
+			struct {
+				uint64_t slab;   /* 0: none; no slab has this name */
+				uint32_t warmth; /* pages read or written a second, about */
+			} of[WIRE_WARM_SLABS];
+		} warm;
+		struct {
+			uint32_t what;        /* enum wire_drain */
+			uint32_t deadline_ms; /* FORCE: the memory is back by then */
+		} drain;
+		struct {
+			uint32_t slabs;   /* that have memory, whoever holds them */
+			uint32_t holders; /* clients that lease some */
+			uint32_t left_ms; /* until the last of them is taken, or WIRE_NO_DEADLINE */
+			struct wire_capacity capacity;
+		} draining;
+		struct {
+			uint32_t from; /* 0, later a HOLDER_REPLY's next */
+		} holder;
+		struct {
+			uint32_t next;                /* where to go on; 0: there is no further one, nor is this */
+			uint32_t slabs;               /* that it leases */
+			uint8_t away;                 /* it has vanished, its leases end if it does not come back */
+			uint8_t name[WIRE_NAME_SIZE]; /* the beginning of its id; the whole is nobody else's business */
+			char peer[WIRE_PEER_SIZE];    /* where it came from: printable, 0-terminated */
+		} holder_reply;
 	};
 };
 

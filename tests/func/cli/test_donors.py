@@ -44,7 +44,7 @@ def test(folder):
     answer = json.loads(result.stdout)["donors"]
     ok(result.returncode == 0 and [donor["donor"] for donor in answer] == [big, small], "as JSON", shown(result))
     ok(answer[1] == {"donor": small, "reachable": True, "donated_bytes": 64 << 20, "leased_bytes": 0,
-                     "free_bytes": 64 << 20, "clients": 0, "slab_bytes": 8 << 20}, "JSON has bytes", answer)
+                     "free_bytes": 64 << 20, "clients": 0, "state": "lending", "slab_bytes": 8 << 20}, "JSON has bytes", answer)
 
     # This host has no RDMA device, or the donor does not listen there: then it is TCP.
     auto = "auto" + big[len("tcp"):] if big.startswith("tcp") else None

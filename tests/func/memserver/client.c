@@ -47,6 +47,25 @@ static void conn_end(struct client *client, struct fabric_conn *conn)
 	fabric_disconnect(conn);
 }
 
+/* All that can be done in passing: PINGs are answered, notices kept. */
+static bool message_passes(struct client *client, const struct fabric_event *event)
+{
+	struct wire_message message;
+	uint8_t bytes[WIRE_MESSAGE_MAX];
+
+	if (event->kind != FABRIC_MESSAGE || wire_decode(event->data, event->size, &message))
+		return false;
+	if (message.type == WIRE_PING) {
+		message.type = WIRE_PONG;
+		fabric_send(event->conn, bytes, wire_encode(&message, bytes));
+		return true;
+	}
+	if (message.type != WIRE_REVOKE && message.type != WIRE_REVOKED && message.type != WIRE_KEEP)
+		return false;
+	client->notices[client->notice_count++ % CLIENT_NOTICES] = message;
+	return true;
+}
+
 /*
  * Waits for an event of this kind on @conn. PINGs are answered, other events are passed over. -errno: the connection
  * ended first (and *reason, if wanted, says what the donor gave as one); it is freed then.
@@ -57,19 +76,12 @@ static int event_wait(struct client *client, struct fabric_conn *conn, enum fabr
 	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
 
 	while (clock_now() < end) {
-		struct wire_message message;
 		struct wire_reject reject;
 
 		if (fabric_wait(client->fabric, event, 1, 1000) <= 0)
 			continue;
-		if (event->kind == FABRIC_MESSAGE && !wire_decode(event->data, event->size, &message) &&
-		    message.type == WIRE_PING) {
-			uint8_t bytes[WIRE_MESSAGE_MAX];
-
-			message.type = WIRE_PONG;
-			fabric_send(event->conn, bytes, wire_encode(&message, bytes));
+		if (message_passes(client, event))
 			continue;
-		}
 		if (event->kind == FABRIC_DISCONNECTED) {
 			int status = event->status;
 
@@ -223,6 +235,73 @@ int client_status(struct client *client, struct wire_capacity *ret_capacity)
 	if (!status)
 		*ret_capacity = message.status_reply.capacity;
 	return status;
+}
+
+int client_drain(struct client *client, enum wire_drain what, uint32_t deadline_ms, struct wire_message *ret_draining)
+{
+	*ret_draining = (struct wire_message){.type = WIRE_DRAIN};
+	ret_draining->drain.what = what;
+	ret_draining->drain.deadline_ms = deadline_ms;
+	return ask(client, ret_draining, WIRE_DRAINING);
+}
+
+int client_holder(struct client *client, uint32_t from, struct wire_message *ret_holder)
+{
+	*ret_holder = (struct wire_message){.type = WIRE_HOLDER};
+	ret_holder->holder.from = from;
+	return ask(client, ret_holder, WIRE_HOLDER_REPLY);
+}
+
+int client_claim(struct client *client, uint64_t slab, struct wire_message *ret_granted)
+{
+	*ret_granted = (struct wire_message){.type = WIRE_CLAIM};
+	ret_granted->claim.slab = slab;
+	return ask(client, ret_granted, WIRE_GRANTED);
+}
+
+static uint64_t notice_slab(const struct wire_message *notice)
+{
+	return notice->type == WIRE_REVOKE    ? notice->revoke.slab
+	       : notice->type == WIRE_REVOKED ? notice->revoked.slab
+					      : notice->keep.slab;
+}
+
+unsigned client_notices(const struct client *client, enum wire_type type)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < client->notice_count && i < CLIENT_NOTICES; i++)
+		count += client->notices[i].type == type;
+	return count;
+}
+
+bool client_noticed(const struct client *client, enum wire_type type, uint64_t slab)
+{
+	bool is = false;
+
+	for (unsigned i = 0; i < client->notice_count && i < CLIENT_NOTICES; i++)
+		if (notice_slab(&client->notices[i]) == slab)
+			is = client->notices[i].type == type;
+	return is;
+}
+
+bool client_wait_notices(struct client *client, enum wire_type type, unsigned count)
+{
+	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	struct fabric_event event;
+
+	while (client_notices(client, type) < count && clock_now() < end) {
+		if (fabric_wait(client->fabric, &event, 1, 1000) <= 0 || message_passes(client, &event))
+			continue;
+		if (event.kind == FABRIC_DISCONNECTED)
+			conn_end(client, event.conn);
+		if (!client->session)
+			break;
+	}
+	if (client_notices(client, type) >= count)
+		return true;
+	printf("# %u of %u notices\n", client_notices(client, type), count);
+	return false;
 }
 
 void client_bye(struct client *client)

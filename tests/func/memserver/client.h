@@ -10,6 +10,7 @@
 #include "farpage/wire.h"
 
 #define CLIENT_BUFFER (1u << 20)
+#define CLIENT_NOTICES 256u
 
 struct client {
 	struct fabric *fabric;
@@ -24,6 +25,8 @@ struct client {
 	uint32_t request;
 	struct fabric_conn *session, *data; /* NULL while there is none */
 	struct wire_message welcome;
+	struct wire_message notices[CLIENT_NOTICES]; /* REVOKE, REVOKED and KEEP, as they came */
+	unsigned notice_count;
 	int session_end; /* status with which the session ended; 0: it has not */
 };
 
@@ -45,6 +48,18 @@ void client_bye(struct client *client);
 /* One operation on the data connection, with the first @length bytes of the buffer. 0 or -errno. */
 int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
 int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
+
+/* Sends a DRAIN, and the answer. 0, or -errno. */
+int client_drain(struct client *client, enum wire_drain what, uint32_t deadline_ms, struct wire_message *ret_draining);
+/* Who holds what, from a place on. */
+int client_holder(struct client *client, uint32_t from, struct wire_message *ret_holder);
+int client_claim(struct client *client, uint64_t slab, struct wire_message *ret_granted);
+
+/* Waits until so many notices of this type have come in all. */
+bool client_wait_notices(struct client *client, enum wire_type type, unsigned count);
+unsigned client_notices(const struct client *client, enum wire_type type);
+/* Whether the last notice about this slab was of this type. */
+bool client_noticed(const struct client *client, enum wire_type type, uint64_t slab);
 
 /* Asks until the donor has @leased bytes leased and @clients clients. */
 bool client_wait_capacity(struct client *client, uint64_t leased, unsigned clients);

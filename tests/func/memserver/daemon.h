@@ -15,7 +15,7 @@ struct daemon {
 	pid_t pid;
 	int out, err;
 	char log[1 << 16]; /* standard error so far */
-	char output[4096]; /* standard output so far */
+	char output[8192]; /* standard output so far */
 	uint16_t port;
 	char uri[64];
 };

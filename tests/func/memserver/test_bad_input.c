@@ -30,6 +30,12 @@ static void test_options(void)
 	refused("no --donate", ARGS("--insecure"), "nothing to lend", "--donate 2G");
 	refused("--donate 0", ARGS("--donate", "0"), "nothing to lend", "--donate 2G");
 	refused("--donate not a size", ARGS("--donate", "lots"), "lots", "64M");
+	refused("a reserve that is no size", ARGS("--donate", "64M", "--reserve", "some"), "--reserve some", "10%");
+	refused("a reserve beyond 100%", ARGS("--donate", "64M", "--reserve", "101%"), "--reserve 101%", "10%");
+	refused("auto, and nothing left", ARGS("--donate", "auto", "--reserve", "1000T"), "no slab to lend",
+		"smaller --reserve");
+	refused("no time to move anything", ARGS("--donate", "64M", "--revoke-deadline", "0"), "--revoke-deadline",
+		"1");
 	refused("--donate below a slab", ARGS("--donate", "1M"), "less than one slab of 64M", "smaller --slab");
 	refused("--donate beyond the machine", ARGS("--donate", "1000T"), "has", "at most");
 	refused("--slab 48M", ARGS("--donate", "1G", "--slab", "48M"), "power of two", "give 64M");

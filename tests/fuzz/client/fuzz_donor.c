@@ -96,7 +96,7 @@ static void check(const struct donor *donor, enum donor_state before, const stru
 	must(donor->state >= before);
 	must((answer->news == DONOR_IS_LOST) == (donor->state == DONOR_LOST && before != DONOR_LOST));
 	must(answer->news != DONOR_IS_READY || (before == DONOR_PROVING && donor->state == DONOR_READY));
-	must(answer->news != DONOR_ANSWERED || before == DONOR_READY);
+	must((answer->news != DONOR_ANSWERED && answer->news != DONOR_RECALLS) || before == DONOR_READY);
 	must(!answer->send || (donor->state != DONOR_LOST && donor->state != DONOR_CONNECTING));
 	if (donor->state == DONOR_LOST) {
 		must(donor->status < 0 && donor_due(donor) == UINT64_MAX);

@@ -218,6 +218,10 @@ static void donor_do(unsigned index, const struct lease_action *action)
 		lease_capacity(donor->book, &message.released.capacity);
 		donor_say(index, action->session, &message);
 		return;
+	case LEASE_REVOKE: /* no donor here shrinks */
+	case LEASE_KEEP:
+	case LEASE_TAKEN:
+		return;
 	case LEASE_PING:
 		message.type = WIRE_PING;
 		donor_say(index, action->session, &message);

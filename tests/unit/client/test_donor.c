@@ -189,7 +189,9 @@ static void test_out_of_turn(void)
 			       (state == DONOR_PROVING && type == WIRE_WELCOME) ||
 			       (state == DONOR_READY &&
 				(type == WIRE_GRANTED || type == WIRE_DENIED || type == WIRE_RELEASED ||
-				 type == WIRE_STATUS_REPLY || type == WIRE_PING || type == WIRE_PONG));
+				 type == WIRE_STATUS_REPLY || type == WIRE_PING || type == WIRE_PONG ||
+				 type == WIRE_REVOKE || type == WIRE_REVOKED || type == WIRE_KEEP ||
+				 type == WIRE_DRAINING || type == WIRE_HOLDER_REPLY));
 			/* With a wrong proof in them a challenge without key, and a welcome, end it too. */
 			if (state == DONOR_LOST)
 				wrong += answer.news != DONOR_NOTHING || answer.send;
@@ -284,6 +286,39 @@ static void test_ends(void)
 	ok(answer.news == DONOR_NOTHING && donor.status == -ECONNRESET, "the first reason stays");
 }
 
+static void test_recalls(void)
+{
+	static const enum wire_type types[] = {WIRE_REVOKE, WIRE_REVOKED, WIRE_KEEP};
+	const struct wire_capacity capacity = {.donated = 1 << 18, .leased = 1 << 18, .slab_bytes = 1 << 16};
+	struct wire_message message;
+	struct donor_answer answer;
+	struct donor donor;
+
+	for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
+		make_ready(&donor, 0);
+		message = (struct wire_message){.type = types[i]};
+		message.revoke.slab = 99; /* at the same place in each */
+		if (types[i] == WIRE_REVOKE)
+			message.revoke.capacity = capacity;
+		else if (types[i] == WIRE_REVOKED)
+			message.revoked.capacity = capacity;
+		receive(&donor, &message, MS, &answer);
+		ok(answer.news == DONOR_RECALLS && answer.message.type == types[i] &&
+		       answer.message.revoke.slab == 99 && donor.state == DONOR_READY,
+		   "%s: passed on, though nothing was asked", wire_type_name(types[i]));
+		ok(donor.capacity.donated == (types[i] == WIRE_KEEP ? 1 << 20 : 1 << 18), "and its figures taken");
+	}
+	make_ready(&donor, 0);
+	message = (struct wire_message){.type = WIRE_DRAINING};
+	receive(&donor, &message, MS, &answer);
+	ok(lost(&donor, &answer, -EPROTO), "an answer that nobody asked for");
+	make_ready(&donor, 0);
+	donor_requested(&donor, 0);
+	message.draining.capacity = capacity;
+	receive(&donor, &message, MS, &answer);
+	ok(answer.news == DONOR_ANSWERED && donor.capacity.donated == 1 << 18, "one that an operator asked for");
+}
+
 int main(void)
 {
 	test_handshake(key, "with key");
@@ -295,5 +330,6 @@ int main(void)
 	test_heartbeats();
 	test_requests();
 	test_ends();
+	test_recalls();
 	return tap_done();
 }

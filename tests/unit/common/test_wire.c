@@ -26,7 +26,54 @@ static struct wire_capacity random_capacity(void)
 	    .leased = random_below(&randomness, donated + 1),
 	    .slab_bytes = 4096ull << random_below(&randomness, 40),
 	    .clients = (uint32_t)random_next(&randomness),
+	    .state = (uint32_t)random_below(&randomness, WIRE_STATE_COUNT),
 	};
+}
+
+/* Those of draining and revoking. */
+static void random_revocation(struct wire_message *message)
+{
+	switch (message->type) {
+	case WIRE_REVOKE:
+		message->revoke.slab = random_next(&randomness);
+		message->revoke.deadline_ms = (uint32_t)random_next(&randomness);
+		message->revoke.capacity = random_capacity();
+		break;
+	case WIRE_REVOKED:
+		message->revoked.slab = random_next(&randomness);
+		message->revoked.capacity = random_capacity();
+		break;
+	case WIRE_KEEP:
+		message->keep.slab = random_next(&randomness);
+		break;
+	case WIRE_WARM:
+		for (unsigned i = 0; i < WIRE_WARM_SLABS; i++) {
+			message->warm.of[i].slab = random_next(&randomness);
+			message->warm.of[i].warmth = (uint32_t)random_next(&randomness);
+		}
+		break;
+	case WIRE_DRAIN:
+		message->drain.what = (uint32_t)random_below(&randomness, WIRE_DRAIN_COUNT);
+		message->drain.deadline_ms = (uint32_t)random_next(&randomness);
+		break;
+	case WIRE_DRAINING:
+		message->draining.slabs = (uint32_t)random_next(&randomness);
+		message->draining.holders = (uint32_t)random_next(&randomness);
+		message->draining.left_ms = (uint32_t)random_next(&randomness);
+		message->draining.capacity = random_capacity();
+		break;
+	case WIRE_HOLDER:
+		message->holder.from = (uint32_t)random_next(&randomness);
+		break;
+	case WIRE_HOLDER_REPLY:
+		message->holder_reply.next = (uint32_t)random_next(&randomness);
+		message->holder_reply.slabs = (uint32_t)random_next(&randomness);
+		message->holder_reply.away = random_next(&randomness) & 1;
+		random_bytes(message->holder_reply.name, WIRE_NAME_SIZE);
+		snprintf(message->holder_reply.peer, WIRE_PEER_SIZE, "tcp://10.0.0.7:%u",
+			 (unsigned)random_below(&randomness, 65536));
+		break;
+	}
 }
 
 /* A good message of @type with random contents. */
@@ -82,6 +129,8 @@ static struct wire_message random_message(unsigned type)
 	case WIRE_STATUS_REPLY:
 		message.status_reply.capacity = random_capacity();
 		break;
+	default:
+		random_revocation(&message);
 	}
 	return message;
 }
@@ -162,9 +211,9 @@ static void test_flipped_bits(void)
 static const struct {
 	uint8_t type, first, count;
 } reserved[] = {
-    {WIRE_CHALLENGE, 8 + 17, 7}, {WIRE_PROOF, 8 + 33, 3},    {WIRE_WELCOME, 8 + 52, 4},      {WIRE_WELCOME, 8 + 84, 4},
-    {WIRE_REFUSED, 8 + 2, 6},    {WIRE_GRANTED, 8 + 28, 4},  {WIRE_GRANTED, 8 + 60, 4},      {WIRE_DENIED, 8 + 2, 6},
-    {WIRE_DENIED, 8 + 36, 4},    {WIRE_RELEASED, 8 + 36, 4}, {WIRE_STATUS_REPLY, 8 + 28, 4},
+    {WIRE_CHALLENGE, 8 + 17, 7}, {WIRE_PROOF, 8 + 33, 3},       {WIRE_WELCOME, 8 + 52, 4}, {WIRE_REFUSED, 8 + 2, 6},
+    {WIRE_GRANTED, 8 + 28, 4},   {WIRE_DENIED, 8 + 2, 6},       {WIRE_REVOKE, 8 + 12, 4},  {WIRE_DRAINING, 8 + 12, 4},
+    {WIRE_HOLDER, 8 + 4, 4},     {WIRE_HOLDER_REPLY, 8 + 9, 3},
 };
 
 static void test_reserved(void)
@@ -197,17 +246,20 @@ static void test_capacity(void)
 		bool good;
 		const char *why;
 	} cases[] = {
-	    {{0, 0, 0, 0}, true, "all zero"},
-	    {{100, 100, 4096, 1}, true, "all leased"},
-	    {{0, 0, 64 << 20, 0}, true, "nothing donated"},
-	    {{UINT64_MAX, UINT64_MAX, 1ull << 63, UINT32_MAX}, true, "the largest"},
-	    {{100, 101, 4096, 1}, false, "more leased than donated"},
-	    {{100, 0, 0, 0}, false, "donated, but no slab size"},
-	    {{0, 0, 0, 1}, false, "clients, but no slab size"},
-	    {{100, 0, 2048, 0}, false, "a slab below a page"},
-	    {{100, 0, 1, 0}, false, "a slab of one byte"},
-	    {{100, 0, 3 * 4096, 0}, false, "three pages"},
-	    {{100, 0, 4097, 0}, false, "not whole pages"},
+	    {{0, 0, 0, 0, 0}, true, "all zero"},
+	    {{100, 0, 4096, 1, WIRE_STATE_DRAINING}, true, "draining"},
+	    {{100, 0, 4096, 1, WIRE_STATE_COUNT}, false, "a state that does not exist"},
+	    {{0, 0, 0, 0, WIRE_STATE_DRAINING}, false, "a state, but no slab size"},
+	    {{100, 100, 4096, 1, 0}, true, "all leased"},
+	    {{0, 0, 64 << 20, 0, 0}, true, "nothing donated"},
+	    {{UINT64_MAX, UINT64_MAX, 1ull << 63, UINT32_MAX, 0}, true, "the largest"},
+	    {{100, 101, 4096, 1, 0}, false, "more leased than donated"},
+	    {{100, 0, 0, 0, 0}, false, "donated, but no slab size"},
+	    {{0, 0, 0, 1, 0}, false, "clients, but no slab size"},
+	    {{100, 0, 2048, 0, 0}, false, "a slab below a page"},
+	    {{100, 0, 1, 0, 0}, false, "a slab of one byte"},
+	    {{100, 0, 3 * 4096, 0, 0}, false, "three pages"},
+	    {{100, 0, 4097, 0, 0}, false, "not whole pages"},
 	};
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct wire_message messages[] = {
@@ -216,6 +268,9 @@ static void test_capacity(void)
 		    {.type = WIRE_DENIED, .denied.capacity = cases[i].capacity},
 		    {.type = WIRE_RELEASED, .released.capacity = cases[i].capacity},
 		    {.type = WIRE_STATUS_REPLY, .status_reply.capacity = cases[i].capacity},
+		    {.type = WIRE_REVOKE, .revoke.capacity = cases[i].capacity},
+		    {.type = WIRE_REVOKED, .revoked.capacity = cases[i].capacity},
+		    {.type = WIRE_DRAINING, .draining.capacity = cases[i].capacity},
 		};
 		unsigned wrong = 0;
 		for (unsigned j = 0; j < sizeof messages / sizeof *messages; j++)
@@ -254,6 +309,17 @@ static void test_fields(void)
 	ok(is_refused(&message), "challenge: neither needed nor not");
 	message = (struct wire_message){.type = WIRE_PROOF, .proof.has_key = 255};
 	ok(is_refused(&message), "proof: neither a key nor none");
+	message = (struct wire_message){.type = WIRE_DRAIN, .drain.what = WIRE_DRAIN_COUNT};
+	ok(is_refused(&message), "drain: nothing that can be done");
+	message = (struct wire_message){.type = WIRE_HOLDER_REPLY};
+	memset(message.holder_reply.peer, 'x', WIRE_PEER_SIZE);
+	ok(is_refused(&message), "holder reply: a text without an end");
+	message.holder_reply.peer[WIRE_PEER_SIZE - 1] = '\0';
+	ok(!is_refused(&message), "the longest text");
+	message.holder_reply.peer[3] = '\033';
+	ok(is_refused(&message), "a text that is no text");
+	message.holder_reply.peer[3] = '\0';
+	ok(is_refused(&message), "a text after the text");
 	unsigned accepted = 0;
 	for (unsigned type = 0; type <= UINT16_MAX; type++) {
 		uint8_t bytes[8] = {(uint8_t)type, (uint8_t)(type >> 8), 8};
@@ -369,12 +435,12 @@ static void test_golden(void)
 	    0,    0,    0,    0x80, 0,    0,    0,    0,    /* donated: 2G */
 	    0,    0,    0,    4,    0,    0,    0,    0,    /* leased: 64M */
 	    0,    0,    0,    4,    0,    0,    0,    0,    /* slabs of 64M */
-	    3,    0,    0,    0,    0,    0,    0,    0,    /* clients */
+	    3,    0,    0,    0,    2,    0,    0,    0,    /* clients, state */
 	};
 	struct wire_message message = {
 	    .type = WIRE_RELEASED,
 	    .request = 0x11223344,
-	    .released = {0x0123456789abcdef, {2ull << 30, 64 << 20, 64 << 20, 3}},
+	    .released = {0x0123456789abcdef, {2ull << 30, 64 << 20, 64 << 20, 3, WIRE_STATE_DRAINING}},
 	};
 	uint8_t bytes[WIRE_MESSAGE_MAX];
 	ok(wire_encode(&message, bytes) == sizeof released && !memcmp(bytes, released, sizeof released),

@@ -242,6 +242,9 @@ int fabric_send(struct fabric_conn *conn, const void *bytes, size_t size)
 		granted(conn, &message);
 	w.counts->sessions += message.type == WIRE_WELCOME;
 	w.counts->returned += message.type == WIRE_RELEASED;
+	w.counts->revokes += message.type == WIRE_REVOKE;
+	w.counts->takens += message.type == WIRE_REVOKED;
+	w.counts->drains += message.type == WIRE_DRAINING;
 	return 0;
 }
 
@@ -425,6 +428,12 @@ static void client_say(struct donor *donor, struct reader *reader)
 		return;
 	if (message.type == WIRE_PROOF)
 		proof_make(conn, &message);
+	if (message.type == WIRE_DRAIN) {
+		message.drain.what = take(reader) % WIRE_DRAIN_COUNT;
+		message.drain.deadline_ms = take(reader) * 10u;
+	}
+	if (message.type == WIRE_WARM)
+		message.warm.of[0].slab = name_pick(&w.clients[conn->client], reader);
 	if (message.type == WIRE_RELEASE || message.type == WIRE_CLAIM)
 		message.release.slab =
 		    name_pick(&w.clients[dice >= 224 ? take(reader) % CLIENTS : conn->client], reader);
@@ -432,6 +441,25 @@ static void client_say(struct donor *donor, struct reader *reader)
 	if (rude >= 250)
 		bytes[take(reader) % size] ^= take(reader);
 	event(donor, conn, FABRIC_MESSAGE, bytes, size);
+}
+
+/* Drains, or ends that, or asks who holds what, on a session that is there. */
+static void operator_say(struct donor *donor, struct reader *reader)
+{
+	struct fabric_conn *conn = conn_pick(reader);
+	struct wire_message message = {.request = 1};
+	uint8_t dice = take(reader), bytes[WIRE_MESSAGE_MAX];
+
+	if (!conn || !conn->is_session)
+		return;
+	message.type = dice & 1 ? WIRE_DRAIN : WIRE_HOLDER;
+	if (dice & 1) {
+		message.drain.what = dice / 2 % WIRE_DRAIN_COUNT;
+		message.drain.deadline_ms = dice;
+	} else {
+		message.holder.from = dice / 64;
+	}
+	event(donor, conn, FABRIC_MESSAGE, bytes, wire_encode(&message, bytes));
 }
 
 static void client_lose(struct donor *donor, struct reader *reader)
@@ -489,6 +517,10 @@ static void step(struct donor *donor, struct reader *reader)
 		break;
 	case 8:
 		w.fail_next = dice >= 192;
+		if (dice < 64)
+			donor_target(donor, w.now, take(reader) % (SLABS + 1), dice & 32);
+		else if (dice < 128)
+			operator_say(donor, reader);
 		break;
 	default:
 		client_say(donor, reader);
@@ -507,7 +539,8 @@ const char *conversation_run(const uint8_t *bytes, size_t size, struct conversat
 		       .sessions = CLIENTS - 1,
 		       .session_conns = 3,
 		       .grace_ns = 2000 * MS,
-		       .heartbeat_ns = 1000 * MS},
+		       .heartbeat_ns = 1000 * MS,
+		       .revoke_ns = 500 * MS},
 	    .slabs = {.slabs = SLABS, .bytes = SLAB_BYTES},
 	};
 	struct reader reader = {bytes, size};

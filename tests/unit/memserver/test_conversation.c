@@ -37,8 +37,11 @@ int main(int argc, char **argv)
 	if (wrong)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	ok(argc > 1 || (counts.sessions > 1000 && counts.attached > 1000 && counts.grants > 1000 &&
-			counts.returned > 100 && counts.refused > 1000 && counts.ended > 1000),
-	   "that went somewhere: %u sessions, %u attached, %u grants, %u returned, %u refused, %u ended",
-	   counts.sessions, counts.attached, counts.grants, counts.returned, counts.refused, counts.ended);
+			counts.returned > 100 && counts.refused > 1000 && counts.ended > 1000 && counts.revokes > 100 &&
+			counts.takens > 50 && counts.drains > 500),
+	   "that went somewhere: %u sessions, %u attached, %u grants, %u returned, %u refused, %u ended, %u revokes, "
+	   "%u taken, %u drains",
+	   counts.sessions, counts.attached, counts.grants, counts.returned, counts.refused, counts.ended,
+	   counts.revokes, counts.takens, counts.drains);
 	return tap_done();
 }

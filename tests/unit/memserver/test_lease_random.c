@@ -1,6 +1,7 @@
 /*
- * lease: thousands of seeded histories of clients that come, lease, release, lie, vanish and return, against a model
- * of who may hold what. A failing history prints its seed; `test_lease_random SEED` replays it.
+ * lease: thousands of seeded histories of clients that come, lease, release, lie, vanish and return, and of a machine
+ * that needs its memory, against a model of who may hold what and for how long. A failing history prints its seed;
+ * `test_lease_random SEED` replays it.
  */
 #include "common/random.h"
 #include "memserver/lease.h"
@@ -13,6 +14,7 @@
 #define HISTORIES 3000
 #define HEARTBEAT 1000
 #define GRACE 4000
+#define REVOKE 3000
 
 /* What the world outside the book knows. */
 struct world {
@@ -27,7 +29,15 @@ struct world {
 	int owner[SLABS];               /* client whose data is in the slab's registered memory; -1: not registered */
 	bool ordered[SLABS];            /* an order is out with the worker */
 	bool clearing[SLABS];
-	bool memory[SLABS];          /* the slab has some */
+	bool memory[SLABS];         /* the slab has some */
+	bool revoked[SLABS];        /* as its client was told last */
+	uint64_t until[SLABS];      /* revoked: its client's deadline */
+	unsigned notices[SESSIONS]; /* since the client was heard */
+	uint32_t target;            /* slabs that may be in use, */
+	uint64_t target_at;         /* and how long ago it was more */
+	bool draining;
+	uint64_t empty_at; /* draining by force: nothing is leased any more by then */
+	unsigned taken, kept;
 	int releasing;               /* the client whose RELEASE is being handled; -1: none */
 	uint64_t names[CLIENTS][64]; /* names granted, current or not */
 	unsigned name_count[CLIENTS];
@@ -63,8 +73,15 @@ static void grant_take(struct world *w, const struct lease_action *a)
 	expect(w, w->session[client] == a->session, "a grant for a client that is not connected");
 	expect(w, w->owner[a->slab] == client, "a grant of a slab registered for another client");
 	w->confirmed |= a->kind == LEASE_CONFIRM;
+	w->revoked[a->slab] = false;
 	if (a->kind == LEASE_CONFIRM)
 		return;
+	unsigned stay = 0;
+
+	for (int i = 0; i < SLABS; i++)
+		stay += w->book->slabs[i].state == LEASE_SLAB_LEASED ||
+			(w->book->slabs[i].state == LEASE_SLAB_PREPARING && !w->book->slabs[i].unwanted);
+	expect(w, stay <= w->target && !w->draining, "a grant of what is to be taken back");
 	w->names[client][w->name_count[client]++ % 64] = a->name;
 	w->answered++;
 }
@@ -83,6 +100,23 @@ static void fence_take(struct world *w, const struct lease_action *a)
 	w->session[client_of(w, a->session)] = LEASE_NO_SESSION;
 	w->conns[a->session] = 0;
 	w->vanished_at[a->session] = w->now;
+}
+
+static void notice_take(struct world *w, const struct lease_action *a)
+{
+	int client = client_of(w, a->session);
+	bool taken = a->kind == LEASE_TAKEN;
+
+	expect(w, w->session[client] == a->session, "a notice for nobody");
+	expect(w, ++w->notices[a->session] <= LEASE_NOTICES, "more notices than a connection may take");
+	expect(w, taken || w->owner[a->slab] == client, "a notice about another's slab");
+	expect(w, !taken || w->until[a->slab] < w->now, "taken before the deadline");
+	expect(w, !taken || w->clearing[a->slab] || !w->memory[a->slab] || w->owner[a->slab] == client,
+	       "taken from nobody");
+	w->revoked[a->slab] = a->kind == LEASE_REVOKE;
+	w->until[a->slab] = a->until;
+	w->taken += taken;
+	w->kept += a->kind == LEASE_KEEP;
 }
 
 static void forget_take(struct world *w, const struct lease_action *a)
@@ -118,6 +152,11 @@ static void settle(struct world *w)
 			break;
 		case LEASE_PING:
 			expect(w, w->session[client_of(w, a.session)] == a.session, "a ping for nobody");
+			break;
+		case LEASE_REVOKE:
+		case LEASE_KEEP:
+		case LEASE_TAKEN:
+			notice_take(w, &a);
 			break;
 		case LEASE_FENCE:
 			fence_take(w, &a);
@@ -185,6 +224,7 @@ static void client_come(struct world *w, unsigned client)
 	w->exists[session] = true;
 	w->client[session] = client;
 	w->session[client] = session;
+	w->notices[session] = 0;
 	memset(w->used[session], 0, sizeof w->used[session]);
 	client_claim(w, client);
 }
@@ -229,7 +269,35 @@ static void client_step(struct world *w, unsigned client)
 		w->conns[session]--;
 		lease_detach(w->book, session);
 	} else {
+		w->notices[session] = 0;
 		lease_session_heard(w->book, w->now, session);
+	}
+	settle(w);
+}
+
+/* The machine can spare so much; or its operator wants it empty. */
+static void machine_step(struct world *w)
+{
+	uint64_t dice = random_below(&w->random, 8), within = random_below(&w->random, 2 * REVOKE);
+	uint32_t target = (uint32_t)random_below(&w->random, SLABS + 1);
+
+	if (dice < 4) {
+		w->target_at = target < w->target ? w->now : w->target_at;
+		w->target = target;
+		lease_target(w->book, w->now, target, dice & 1);
+	} else if (dice == 4) {
+		w->draining = true;
+		w->empty_at = UINT64_MAX;
+		lease_drain(w->book, w->now, WIRE_DRAIN_WAIT, 0);
+	} else if (dice == 5) {
+		w->draining = true;
+		if (w->now + within < w->empty_at)
+			w->empty_at = w->now + within;
+		lease_drain(w->book, w->now, WIRE_DRAIN_FORCE, within);
+	} else {
+		w->draining = false;
+		w->empty_at = UINT64_MAX;
+		lease_drain(w->book, w->now, WIRE_DRAIN_END, 0);
 	}
 	settle(w);
 }
@@ -238,18 +306,25 @@ static void client_step(struct world *w, unsigned client)
 static void check(struct world *w)
 {
 	struct wire_capacity capacity;
-	unsigned busy = 0, sessions = 0;
+	unsigned busy = 0, held = 0, sessions = 0;
 
 	lease_capacity(w->book, &capacity);
 	for (int i = 0; i < SLABS; i++) {
 		const struct lease_slab *slab = &w->book->slabs[i];
 
 		busy += slab->state != LEASE_SLAB_FREE;
-		expect(w, (slab->state == LEASE_SLAB_LEASED) == (w->owner[i] >= 0), "leased and registered differ");
-		if (slab->state == LEASE_SLAB_LEASED)
+		const bool leased = slab->state == LEASE_SLAB_LEASED || slab->state == LEASE_SLAB_REVOKING;
+
+		held += w->owner[i] >= 0;
+		expect(w, leased == (w->owner[i] >= 0), "leased and registered differ");
+		if (leased)
 			expect(w, w->owner[i] == client_of(w, slab->session),
 			       "a slab leased to another than it is for");
-		expect(w, w->ordered[i] == (slab->state == LEASE_SLAB_PREPARING || slab->state == LEASE_SLAB_CLEARING),
+		if (leased && w->book->sessions[slab->session].state == LEASE_SESSION_ACTIVE && !slab->untold)
+			expect(w, w->revoked[i] == (slab->state == LEASE_SLAB_REVOKING), "its client does not know");
+		expect(w,
+		       w->ordered[i] == (slab->state == LEASE_SLAB_PREPARING ||
+					 (slab->state == LEASE_SLAB_CLEARING && !slab->cleared)),
 		       "the worker has another idea of a slab");
 	}
 	for (int i = 0; i < SESSIONS; i++) {
@@ -264,11 +339,16 @@ static void check(struct world *w)
 		if (session->state == LEASE_SESSION_GRACE)
 			expect(w, w->now <= w->vanished_at[i] + GRACE + HEARTBEAT, "a lease outlived its grace");
 	}
+	expect(w, held <= w->target || w->now < w->target_at + REVOKE, "more in use than may be, past the deadline");
+	expect(w, !held || w->now < w->empty_at, "drained by force, and not empty");
+	expect(w, capacity.donated >= capacity.leased, "more in use than there is");
+	expect(w, capacity.donated == capacity.leased || (!w->draining && capacity.donated == w->target),
+	       "room for what would be denied");
 	expect(w, capacity.leased == busy && capacity.clients == sessions, "the capacity is miscounted");
 	expect(w, !sessions || lease_deadline(w->book) != UINT64_MAX, "sessions, and no deadline");
 }
 
-static const char *history(uint64_t seed)
+static const char *history(uint64_t seed, unsigned *taken, unsigned *kept)
 {
 	const struct lease_limits limits = {.slabs = SLABS,
 					    .slab_bytes = 1,
@@ -276,8 +356,9 @@ static const char *history(uint64_t seed)
 					    .session_slabs = seed % 2 ? 3 : 0,
 					    .session_conns = 3,
 					    .grace_ns = GRACE,
-					    .heartbeat_ns = HEARTBEAT};
-	struct world w = {.releasing = -1};
+					    .heartbeat_ns = HEARTBEAT,
+					    .revoke_ns = REVOKE};
+	struct world w = {.releasing = -1, .target = SLABS, .empty_at = UINT64_MAX};
 
 	random_seed(&w.random, seed);
 	if (lease_open(&limits, &w.book) < 0)
@@ -287,7 +368,9 @@ static const char *history(uint64_t seed)
 	for (int i = 0; i < SLABS; i++)
 		w.owner[i] = -1;
 	for (int step = 0; step < STEPS && !w.wrong; step++) {
-		if (random_below(&w.random, 3) == 0) {
+		if (random_below(&w.random, 30) == 0) {
+			machine_step(&w);
+		} else if (random_below(&w.random, 3) == 0) {
 			worker_step(&w, (uint32_t)random_below(&w.random, SLABS));
 			settle(&w);
 		} else {
@@ -308,21 +391,25 @@ static const char *history(uint64_t seed)
 		}
 	expect(&w, w.book->free_count == SLABS && !w.book->session_count, "something is left at the end");
 	lease_close(w.book);
+	*taken += w.taken;
+	*kept += w.kept;
 	return w.wrong;
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : HISTORIES;
+	unsigned taken = 0, kept = 0;
 	const char *wrong = NULL;
 	uint64_t seed;
 
 	for (seed = first; seed <= last; seed++) {
-		wrong = history(seed);
+		wrong = history(seed, &taken, &kept);
 		if (wrong)
 			break;
 	}
 	ok(!wrong, "%llu histories of %d steps", (unsigned long long)(last - first + 1), STEPS);
+	ok(argc > 1 || (taken > 500 && kept > 100), "%u slabs were taken, %u revoked and kept", taken, kept);
 	if (wrong)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	return tap_done();

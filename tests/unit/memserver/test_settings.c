@@ -35,12 +35,34 @@ static void test_sizes(void)
 	ok(check(GIB, 64 * MIB, GIB, MIB) == -EINVAL, "a quota below a slab");
 }
 
-static void test_reserve_default(void)
+/* What the texts come to; donate and reserve in MiB. */
+static bool comes_to(const char *donate, const char *reserve, uint64_t donates, uint64_t reserves)
 {
-	static struct settings settings = {.donate = GIB, .slab = 64 * MIB, .reserve = UINT64_MAX};
+	static struct settings settings;
 
-	ok(settings_check_sizes(&settings, &machine) == 0 && settings.reserve == machine.total / 20,
-	   "by default 5 %% is kept");
+	settings = (struct settings){.donate_text = donate, .reserve_text = reserve, .slab = 64 * MIB};
+	if (settings_parse_sizes(&settings, &machine) < 0)
+		return false;
+	return settings.donate == donates * MIB && settings.reserve / MIB == reserves;
+}
+
+static void test_texts(void)
+{
+	ok(comes_to("1G", NULL, 1024, 16 * 1024 / 20), "by default 5 %% is kept");
+	ok(comes_to("1G", "2G", 1024, 2048), "a reserve as a size");
+	ok(comes_to("1G", "25%", 1024, 4096), "as a part");
+	ok(comes_to("1G", "0%", 1024, 0) && comes_to("1G", "0", 1024, 0), "as nothing");
+	ok(comes_to("auto", "4G", 12 * 1024, 4096), "auto: what the reserve leaves");
+	ok(comes_to("auto", "25%", 12 * 1024, 4096), "the same");
+	ok(comes_to("auto", NULL, 230 * 64, 16 * 1024 / 10), "of which 10 %% is kept by default, and slabs are whole");
+	ok(!comes_to("auto", "16G", 0, 16384), "auto, and nothing left");
+	ok(!comes_to("auto", "100%", 0, 16384), "the same");
+	ok(!comes_to("1G", "101%", 0, 0) && !comes_to("1G", "-1%", 0, 0) && !comes_to("1G", "5 %", 0, 0) &&
+	       !comes_to("1G", "%", 0, 0) && !comes_to("1G", "5%%", 0, 0),
+	   "parts that are none");
+	ok(!comes_to("1G", "some", 0, 0) && !comes_to("1G", "auto", 0, 0), "a reserve that is no size");
+	ok(!comes_to("lots", NULL, 0, 0) && !comes_to("10%", NULL, 0, 0), "a size that is none");
+	ok(comes_to(NULL, NULL, 0, 16 * 1024 / 20), "nothing given: for the next check to refuse");
 }
 
 static int loopback(const char *uri)
@@ -68,7 +90,7 @@ int main(void)
 {
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	test_sizes();
-	test_reserve_default();
+	test_texts();
 	test_loopback();
 	return tap_done();
 }

@@ -1,0 +1,65 @@
+/* drain: see drain.h. */
+#include "memserver/drain.h"
+
+#include "common/clock.h"
+#include "memserver/peer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Remaining ms on the wire: never 0 before it is over, and not WIRE_NO_DEADLINE unless there is none. */
+static uint32_t left_ms(uint64_t until, uint64_t now)
+{
+	uint64_t ms = until > now ? (until - now + 999999) / 1000000 : 0;
+
+	if (until == LEASE_NEVER)
+		return WIRE_NO_DEADLINE;
+	return ms < WIRE_NO_DEADLINE ? (uint32_t)ms : WIRE_NO_DEADLINE - 1;
+}
+
+static void drain_answer(struct donor *donor, uint32_t session, uint32_t request)
+{
+	struct wire_message answer = {.type = WIRE_DRAINING, .request = request};
+	struct lease_draining draining;
+
+	lease_drain_status(donor->book, &draining);
+	answer.draining.slabs = draining.slabs;
+	answer.draining.holders = draining.holders;
+	answer.draining.left_ms = left_ms(draining.until, clock_now());
+	lease_capacity(donor->book, &answer.draining.capacity);
+	peer_send(donor, session, &answer);
+}
+
+/* The next session from @from on that leases something. */
+static void holder_answer(struct donor *donor, uint32_t session, uint32_t request, uint32_t from)
+{
+	struct wire_message answer = {.type = WIRE_HOLDER_REPLY, .request = request};
+
+	for (uint32_t i = from; i < donor->config.limits.sessions; i++) {
+		const struct lease_session *holder = &donor->book->sessions[i];
+
+		if (!holder->slabs)
+			continue;
+		answer.holder_reply.next = i + 1;
+		answer.holder_reply.slabs = holder->slabs;
+		answer.holder_reply.away = holder->state != LEASE_SESSION_ACTIVE;
+		memcpy(answer.holder_reply.name, holder->id, WIRE_NAME_SIZE);
+		memcpy(answer.holder_reply.peer, donor->sessions[i].from, WIRE_PEER_SIZE);
+		break;
+	}
+	peer_send(donor, session, &answer);
+}
+
+void drain_take(struct donor *donor, uint32_t session, const struct wire_message *message)
+{
+	if (message->type == WIRE_HOLDER) {
+		holder_answer(donor, session, message->request, message->holder.from);
+		return;
+	}
+	assert(message->type == WIRE_DRAIN);
+	if (message->drain.what != WIRE_DRAIN_ASK)
+		donor_drain(donor, clock_now(), session, (enum wire_drain)message->drain.what,
+			    message->drain.deadline_ms * UINT64_C(1000000));
+	drain_answer(donor, session, message->request);
+}

@@ -1,0 +1,233 @@
+/* lease_slab: slabs from being asked for to being free again; see lease.h. */
+#include "memserver/lease_book.h"
+
+#include <assert.h>
+
+static const char *const slab_state_names[] = {
+    [LEASE_SLAB_FREE] = "free",         [LEASE_SLAB_PREPARING] = "preparing", [LEASE_SLAB_LEASED] = "leased",
+    [LEASE_SLAB_REVOKING] = "revoking", [LEASE_SLAB_CLEARING] = "clearing",
+};
+static_assert(sizeof slab_state_names / sizeof *slab_state_names == LEASE_SLAB_STATES, "a name for each state");
+
+/* Bit per legal next state. */
+static const uint8_t slab_moves[LEASE_SLAB_STATES] = {
+    [LEASE_SLAB_FREE] = 1 << LEASE_SLAB_PREPARING,
+    /* free again when there was no memory; clearing when the client went meanwhile */
+    [LEASE_SLAB_PREPARING] = 1 << LEASE_SLAB_LEASED | 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_FREE,
+    [LEASE_SLAB_LEASED] = 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_REVOKING,
+    /* leased again when the drain is over */
+    [LEASE_SLAB_REVOKING] = 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_LEASED,
+    [LEASE_SLAB_CLEARING] = 1 << LEASE_SLAB_FREE,
+};
+
+const char *lease_slab_state_name(enum lease_slab_state state)
+{
+	return state < LEASE_SLAB_STATES ? slab_state_names[state] : "?";
+}
+
+void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to)
+{
+	struct lease_slab *s = &book->slabs[slab];
+
+	assert(slab_moves[s->state] & 1 << to);
+	if (s->state == LEASE_SLAB_FREE)
+		s->generation++;
+	book->revoking -= s->state == LEASE_SLAB_REVOKING;
+	book->revoking += to == LEASE_SLAB_REVOKING;
+	s->state = to;
+	if (to == LEASE_SLAB_FREE) {
+		lease_tell(book, slab, false);
+		*s = (struct lease_slab){
+		    .state = to, .session = LEASE_NO_SESSION, .generation = s->generation, .request = s->request};
+		book->free_slabs[book->free_count++] = slab;
+	}
+}
+
+void lease_tell(struct lease_book *book, uint32_t slab, bool tell)
+{
+	book->untold += tell;
+	book->untold -= book->slabs[slab].untold;
+	book->slabs[slab].untold = tell;
+}
+
+bool lease_slab_is_held(const struct lease_slab *slab)
+{
+	return slab->state == LEASE_SLAB_LEASED || slab->state == LEASE_SLAB_REVOKING;
+}
+
+uint32_t lease_in_use(const struct lease_book *book)
+{
+	return book->limits.slabs - book->free_count;
+}
+
+void lease_slab_disown(struct lease_book *book, uint32_t slab)
+{
+	struct lease_slab *s = &book->slabs[slab];
+
+	if (s->state != LEASE_SLAB_CLEARING)
+		book->sessions[s->session].slabs--;
+	s->session = LEASE_NO_SESSION;
+	lease_tell(book, slab, false);
+	if (s->cleared)
+		lease_slab_move(book, slab, LEASE_SLAB_FREE);
+}
+
+void lease_slab_clear(struct lease_book *book, uint32_t slab)
+{
+	lease_slab_move(book, slab, LEASE_SLAB_CLEARING);
+	lease_act(book, (struct lease_action){.kind = LEASE_CLEAR, .session = LEASE_NO_SESSION, .slab = slab});
+}
+
+static void deny(struct lease_book *book, uint32_t session, uint32_t request, unsigned reason)
+{
+	lease_act(book, (struct lease_action){
+			    .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
+}
+
+void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
+{
+	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
+	uint32_t slab;
+
+	if (book->leaving) {
+		deny(book, session, request, WIRE_REASON_LEAVING);
+		return;
+	}
+	if (book->draining) {
+		deny(book, session, request, WIRE_REASON_DRAINING);
+		return;
+	}
+	if (lease_in_use(book) >= book->target || !book->free_count ||
+	    (book->limits.session_slabs && s->slabs >= book->limits.session_slabs)) {
+		deny(book, session, request, WIRE_REASON_FULL);
+		return;
+	}
+	slab = book->free_slabs[--book->free_count];
+	lease_slab_move(book, slab, LEASE_SLAB_PREPARING);
+	book->slabs[slab].claimed = true;
+	book->slabs[slab].session = session;
+	book->slabs[slab].request = request;
+	s->slabs++;
+	lease_act(book, (struct lease_action){.kind = LEASE_PREPARE, .session = session, .slab = slab});
+}
+
+void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome)
+{
+	struct lease_slab *s = &book->slabs[slab];
+	uint32_t session = s->session;
+
+	assert(s->state == LEASE_SLAB_PREPARING);
+	if (outcome == LEASE_READY && session != LEASE_NO_SESSION && !s->unwanted) {
+		s->order = book->grants++;
+		lease_slab_move(book, slab, LEASE_SLAB_LEASED);
+		lease_act(book, (struct lease_action){.kind = LEASE_GRANT,
+						      .session = session,
+						      .slab = slab,
+						      .name = lease_slab_name(book, slab),
+						      .request = s->request});
+		return;
+	}
+	if (session != LEASE_NO_SESSION) {
+		lease_slab_disown(book, slab);
+		deny(book, session, s->request, book->draining ? WIRE_REASON_DRAINING : WIRE_REASON_FULL);
+	}
+	if (outcome == LEASE_NO_MEMORY)
+		lease_slab_move(book, slab, LEASE_SLAB_FREE);
+	else
+		lease_slab_clear(book, slab);
+}
+
+/* Whether the session holds a slab of this name. */
+static bool slab_is_its(struct lease_book *book, uint32_t session, uint64_t name)
+{
+	uint32_t slab = (uint32_t)name;
+
+	lease_session_in(book, session, LEASE_SESSION_ACTIVE);
+	return slab < book->limits.slabs && name == lease_slab_name(book, slab) &&
+	       lease_slab_is_held(&book->slabs[slab]) && book->slabs[slab].session == session;
+}
+
+/* Why a name that is not one of the session's is denied: whether it can have been once. */
+static unsigned name_reason(const struct lease_book *book, uint64_t name)
+{
+	const uint32_t slab = (uint32_t)name, generation = (uint32_t)(name >> 32);
+	const struct lease_slab *s;
+
+	if (slab >= book->limits.slabs || !generation)
+		return WIRE_REASON_MALFORMED;
+	s = &book->slabs[slab];
+	if (generation == s->generation)
+		return s->state == LEASE_SLAB_FREE || s->state == LEASE_SLAB_CLEARING ? WIRE_REASON_TAKEN
+										      : WIRE_REASON_MALFORMED;
+	return generation < s->generation ? WIRE_REASON_TAKEN : WIRE_REASON_MALFORMED;
+}
+
+void lease_warm(struct lease_book *book, uint32_t session, uint64_t name, uint32_t warmth)
+{
+	if (slab_is_its(book, session, name))
+		book->slabs[(uint32_t)name].warmth = warmth;
+}
+
+void lease_claim(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name)
+{
+	uint32_t slab = (uint32_t)name;
+
+	if (!slab_is_its(book, session, name)) {
+		deny(book, session, request, name_reason(book, name));
+		return;
+	}
+	book->slabs[slab].claimed = true;
+	lease_act(book, (struct lease_action){
+			    .kind = LEASE_CONFIRM, .session = session, .slab = slab, .name = name, .request = request});
+	if (book->slabs[slab].state != LEASE_SLAB_REVOKING)
+		return;
+	lease_tell(book, slab, true);
+	lease_notices(book, session);
+}
+
+void lease_claimed(struct lease_book *book, uint32_t session)
+{
+	lease_session_in(book, session, LEASE_SESSION_ACTIVE);
+	for (uint32_t i = 0; i < book->limits.slabs; i++) {
+		const struct lease_slab *s = &book->slabs[i];
+
+		if (s->session != session || !lease_slab_is_held(s) || s->claimed)
+			continue;
+		lease_slab_disown(book, i);
+		lease_slab_clear(book, i);
+	}
+}
+
+void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name)
+{
+	uint32_t slab = (uint32_t)name;
+	struct lease_slab *s;
+
+	if (!slab_is_its(book, session, name)) {
+		deny(book, session, request, name_reason(book, name));
+		return;
+	}
+	s = &book->slabs[slab];
+	lease_slab_disown(book, slab);
+	lease_slab_clear(book, slab);
+	s->session = session; /* who waits for the answer */
+	s->request = request;
+}
+
+void lease_cleared(struct lease_book *book, uint32_t slab)
+{
+	const struct lease_slab s = book->slabs[slab];
+
+	assert(s.state == LEASE_SLAB_CLEARING && !s.cleared);
+	if (s.untold) { /* that it is taken; not lent anew before, so that nobody takes one for the other */
+		book->slabs[slab].cleared = true;
+		return;
+	}
+	lease_slab_move(book, slab, LEASE_SLAB_FREE);
+	if (s.session != LEASE_NO_SESSION && !s.taken)
+		lease_act(book, (struct lease_action){.kind = LEASE_RETURNED,
+						      .session = s.session,
+						      .slab = slab,
+						      .name = lease_slab_name(book, slab),
+						      .request = s.request});
+}
