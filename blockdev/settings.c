@@ -72,6 +72,10 @@ static int options_read(struct settings *s, int argc, char **argv)
 	    {"remove", CONFIG_FLAG, &s->remove, 0, 0, NULL, "remove a device whose daemon has ended"},
 	    {"ready-fd", CONFIG_NUMBER, &s->ready_fd, 3, INT_MAX, "N",
 	     "a descriptor that is told the device's path when it is ready"},
+	    {"swap", CONFIG_FLAG, &s->swap, 0, 0, NULL,
+	     "it is to be swap space: serve it in real time, and raise the kernel's reserves while it is there"},
+	    {"keep-vm-settings", CONFIG_FLAG, &s->keep_vm, 0, 0, NULL,
+	     "with --swap: leave the kernel's settings alone"},
 	    {"config", CONFIG_STRING, &s->config_file, 0, 0, "FILE", "read further settings from this file"},
 	    {"version", CONFIG_FLAG, &s->version, 0, 0, NULL, "print the version"},
 	    {0},
@@ -135,6 +139,10 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 		text_add(&text, "--memory\n");
 	if (s->overcommit)
 		text_add(&text, "--overcommit\n");
+	if (s->swap)
+		text_add(&text, "--swap\n");
+	if (s->keep_vm)
+		text_add(&text, "--keep-vm-settings\n");
 	if (s->verbose)
 		text_add(&text, "--verbose\n");
 	return text.length;

@@ -2,10 +2,12 @@
 #include "blockdev/worker.h"
 
 #include "blockdev/capacity.h"
+#include "blockdev/group.h"
 #include "blockdev/safety.h"
 #include "blockdev/service.h"
 #include "blockdev/status.h"
 #include "blockdev/use.h"
+#include "blockdev/watermarks.h"
 #include "client/far.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -54,7 +56,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
-	config.fabric.spin_us = settings->spin_us;
+	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
 	runtime_path(runtime->name, "state", state);
 	return config;
 }
@@ -127,7 +129,7 @@ static int frontend_begin(struct served *served)
 	    .folder = folder,
 	    .queues = worker->settings->queues,
 	    .depth = worker->settings->depth,
-	    .spin_us = worker->settings->spin_us,
+	    .spin_us = safety_spin_us(worker->settings->spin_us, worker->settings->swap),
 	    .number = worker->number,
 	};
 	struct runtime_device device;
@@ -299,8 +301,11 @@ static enum worker_end served_end(struct served *served, enum service_end end)
 		return WORKER_LEFT;
 	}
 	store_close(served->store);
-	if (getppid() != worker->keeper)
+	if (getppid() != worker->keeper) {
+		watermarks_restore(worker->runtime);
+		group_leave(worker->runtime->name);
 		runtime_remove(worker->runtime);
+	}
 	return WORKER_DETACHED;
 }
 
@@ -337,7 +342,7 @@ enum worker_end worker_run(const struct worker *worker)
 	if (service.signals < 0)
 		return WORKER_FAILED;
 	begun = clock_now();
-	safety_start();
+	safety_start(worker->settings->swap);
 	log_debug("memory was locked in %.1f ms", ms_since(begun));
 	if (served_open(&served) < 0)
 		return WORKER_FAILED;
