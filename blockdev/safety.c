@@ -48,8 +48,8 @@ static const char *const consequences[] = {
     [SAFETY_OOM_EXEMPT] =
 	"oom_score_adj is refused (needs CAP_SYS_RESOURCE), and the OOM killer may choose this daemon",
     [SAFETY_TOUCHED] = "not all of the daemon is in memory, and it may wait for its own code",
-    [SAFETY_REALTIME] = "a real-time policy is refused (needs CAP_SYS_NICE, and no RestrictRealtime=), and without "
-			"free memory the daemon may wait for itself",
+    [SAFETY_REALTIME] =
+	"a real-time policy is refused (needs CAP_SYS_NICE), and without free memory it may wait for itself",
 };
 _Static_assert(sizeof consequences / sizeof consequences[0] == SAFETY_STEPS, "a line for each step");
 

@@ -11,8 +11,8 @@
  *
  * What was found and what was set lies in the device's folder (`watermarks`), so that whoever removes a device puts it
  * back, after a crash as well. With several devices each has a record; all have found the same, namely what was there
- * before the first of them, and the one that goes leaves the most that the others have set. Values that are not the most
- * that devices have set were changed by somebody since: they are left alone.
+ * before the first of them, and the one that goes leaves the most that the others have set. Values that are not the
+ * most that devices have set were changed by somebody since: they are left alone.
  *
  * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm (for tests).
  *
