@@ -90,7 +90,7 @@ static void on_help(const struct config_setting *settings)
 int swap_on(int argc, char **argv)
 {
 	static struct settings settings; /* config_read() gives strings that live until exit */
-	struct config_setting table[SETTINGS_TABLE_MAX + 3];
+	struct config_setting table[SETTINGS_TABLE_MAX + 2];
 	unsigned priority = UINT_MAX, count;
 	char path[FRONTEND_PATH_MAX];
 	int first;
@@ -104,13 +104,7 @@ int swap_on(int argc, char **argv)
 				    .max = SWAP_FLAG_PRIO_MASK,
 				    .argument = "P",
 				    .help = "among swap spaces, the highest is used first (default: the kernel's)"};
-	table[count + 1] =
-	    (struct config_setting){.name = "keep-vm-settings",
-				    .kind = CONFIG_FLAG,
-				    .value = &settings.keep_vm,
-				    .help = "leave vm.min_free_kbytes, vm.watermark_scale_factor and the "
-					    "daemon's control group as they are"};
-	table[count + 2] = (struct config_setting){.name = NULL};
+	table[count + 1] = (struct config_setting){.name = NULL};
 	first = config_read(table, SETTINGS_SECTION, argc, argv, "--config");
 	if (first == -ECANCELED) {
 		on_help(table);

@@ -12,7 +12,7 @@ import sys
 FABRICS = ("rdma", "tcp")
 LINE = re.compile(r"# (second|total) (\d+) touched (\d+) wrong (\d+) stall_ms ([\d.]+) at ([\d.]+) free_kib (\d+) psi ([\d.]+)")
 FILLED = re.compile(r"# filled (\d+) checked (\d+) wrong (\d+)")
-REST = 900  # seconds, for what is not the job: booting, the last check, swap off
+REST = 300  # seconds, for what is not the job: booting, swap off
 
 
 def parse(text):
@@ -30,10 +30,10 @@ def parse(text):
 
 
 def measure(fabric, options):
-    command = f"bash tests/vm/test_pressure.sh {fabric} {options.seconds} 0"
+    command = f"bash tests/vm/test_pressure.sh {fabric} {options.seconds} {options.check}"
     build = os.path.abspath(options.build)
     words = ["setpriv", "--pdeathsig", "TERM", "/usr/bin/python3", "-B", "tests/vm/pair.py", "--hold", "-m", "512",
-             "--donor-memory", "2304", "-t", str(options.seconds + REST),
+             "--donor-memory", "2304", "-t", str(options.seconds + (options.check or 10 * REST) + REST),
              "-e", f"FARPAGE={build}/bin/farpage", "-e", f"FARPAGE_MEMSERVER={build}/bin/farpage-memserver",
              "-e", f"FARPAGE_PRESSURE={build}/tests/vm/vm_pressure", command, command]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
@@ -64,7 +64,9 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev bench soak", description=__doc__)
     parser.add_argument("fabric", nargs="*", metavar="FABRIC", help="only these: " + ", ".join(FABRICS))
     parser.add_argument("--build", default="build-bench", metavar="DIR", help="what is measured (%(default)s); needs bin/")
-    parser.add_argument("--seconds", type=int, default=300, help="of each, and then each page is checked (%(default)s)")
+    parser.add_argument("--seconds", type=int, default=300, help="of each; then each page is checked (%(default)s)")
+    parser.add_argument("--check", type=int, default=300, metavar="SECONDS",
+                        help="for the latter, at most; 0: as long as it takes (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="the job's own lines as well, every ten seconds one")
     options = parser.parse_args()
     unknown = [fabric for fabric in options.fabric if fabric not in FABRICS]
