@@ -95,14 +95,34 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 	return plan;
 }
 
+/* What it is at a step of relief.h. */
+static uint64_t value_at(const struct watermarks_record *record, enum watermark which, unsigned step)
+{
+	uint64_t found = record->found.at[which], set = record->set.at[which];
+
+	return found < set ? set - (set - found) * step / WATERMARKS_STEPS : set;
+}
+
+static bool value_is_of(const struct watermarks_record *record, enum watermark which, uint64_t now)
+{
+	bool is = now == record->set.at[which];
+
+	for (unsigned step = 1; step <= WATERMARKS_STEPS && which == WATERMARK_MIN; step++)
+		is |= now == value_at(record, which, step);
+	return is;
+}
+
 bool watermarks_undo(enum watermark which, const struct watermarks_record *own, uint64_t now,
 		     const struct watermarks_record *others, unsigned count, uint64_t *ret_value)
 {
+	const struct watermarks_record *highest = own;
 	uint64_t theirs = 0;
 
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		theirs = most(theirs, others[i].set.at[which]);
-	if (now != most(theirs, own->set.at[which]))
+		highest = others[i].set.at[which] > highest->set.at[which] ? &others[i] : highest;
+	}
+	if (!value_is_of(highest, which, now))
 		return false;
 	*ret_value = most(theirs, own->found.at[which]);
 	return true;
@@ -215,6 +235,15 @@ int watermarks_read(struct watermarks *ret_now)
 	if (!status)
 		*ret_now = now;
 	return status;
+}
+
+bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step)
+{
+	uint64_t now;
+
+	if (value_read(WATERMARK_MIN, &now) < 0 || now != value_at(record, WATERMARK_MIN, before))
+		return false;
+	return value_write(WATERMARK_MIN, value_at(record, WATERMARK_MIN, step)) == 0;
 }
 
 /* --- Devices ------------------------------------------------------------------------------------------------- */

@@ -55,6 +55,10 @@ int watermarks_read(struct watermarks *ret_now);
 int watermarks_raise(const struct runtime *runtime, const struct watermarks *needed);
 /* Puts back what the folder's record says, and removes it. No record: nothing to do. What goes wrong is logged. */
 void watermarks_restore(const struct runtime *runtime);
+/* vm.min_free_kbytes goes from step @before to @step of WATERMARKS_STEPS on its way from what @record has set (0) to
+   what it has found. False: somebody else has changed it, or it cannot be written. (relief.h) */
+#define WATERMARKS_STEPS 8u
+bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
 /* Any process: the record of a device; -ENOENT: it has none. */
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record);
 /* "vm.min_free_kbytes 2727 -> 35519, ...", of what was changed; false, and empty: nothing was. */

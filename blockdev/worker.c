@@ -3,6 +3,7 @@
 
 #include "blockdev/capacity.h"
 #include "blockdev/group.h"
+#include "blockdev/relief.h"
 #include "blockdev/safety.h"
 #include "blockdev/service.h"
 #include "blockdev/status.h"
@@ -31,6 +32,7 @@ struct served {
 	struct frontend_device device;
 	int node;                   /* use_watch()'s, of the device */
 	uint64_t errors_told, told; /* how many, and when */
+	struct relief relief;
 };
 
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings)
@@ -243,11 +245,14 @@ static void served_tick(void *user)
 	struct served *served = user;
 	struct disk_stats disk;
 	struct store_stats store;
-	uint64_t errors = 0, now = clock_now();
+	uint64_t errors = 0, done = 0, now = clock_now();
 
 	disk_get_stats(served->disk, &disk);
-	for (unsigned i = 0; i < DISK_OPS; i++)
+	for (unsigned i = 0; i < DISK_OPS; i++) {
 		errors += disk.errors[i];
+		done += disk.requests[i];
+	}
+	relief_tick(&served->relief, now, done);
 	if (errors == served->errors_told || (served->told && now - served->told < TELL_NS))
 		return;
 	store_stats(served->store, &store);
@@ -346,6 +351,7 @@ enum worker_end worker_run(const struct worker *worker)
 	log_debug("memory was locked in %.1f ms", ms_since(begun));
 	if (served_open(&served) < 0)
 		return WORKER_FAILED;
+	relief_open(&served.relief, worker->runtime->name, served.device.path);
 	begun = clock_now();
 	safety_settle();
 	log_debug("memory was touched in %.1f ms", ms_since(begun));
