@@ -10,13 +10,15 @@
  *
  *   config.pml   bounds, deliberate mistakes (-D...), what there is
  *   donor.pml    a donor: its book, its connections, its slab
- *   client.pml   a client: control thread, queue, writer
+ *   client.pml   a client's control thread
+ *   queue.pml    its queue, and who writes
  *
  * What is checked: observer() after every event, the assertions in the events, and at_rest().
  */
 #include "config.pml"
 #include "donor.pml"
 #include "client.pml"
+#include "queue.pml"
 
 /* The donor's program is started anew: its memory is gone, and all it knew. */
 inline donor_crashes(d)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_model.py protocol|window|mistakes|liveness: searches the models with spin, exhaustively within their bounds; TAP.
+"""test_model.py protocol|window|mistakes|liveness: searches the models with spin, in whole within their bounds; TAP.
 
     protocol, window  every state of every configuration: no assertion fails, nothing is stuck, nothing was cut short,
                       and between them the configurations reach every line
@@ -139,11 +139,13 @@ class Model:
             return []
         shown = command(["spin", "-t", "-p", *self.defines, "model.pml"], self.folder)
         events, before = [], None
-        for step in re.finditer(r"^\s*\d+:\s+proc\s+\d+ \((\w+):\d+\) \S+:(\d+) \(state \d+\)\s+\[(.*)\]", shown, re.M):
+        place = r"^\s*\d+:\s+proc\s+(\d+) \((\w+):\d+\) \S+:(\d+) \(state"
+        for step in re.finditer(place, shown, re.M):
             # Inside a d_step the number of the step stays; only the first line says what the event is.
             number = step[0].split(":")[0]
-            if number != before and step[1] != "init":
-                events.append(f"{step[1]:12} {self.origin[int(step[2]) - 1]:20} {step[3][:100]}")
+            if number != before and step[2] != "init":
+                where = self.origin[int(step[3]) - 1]
+                events.append(f"{step[1]:>2} {step[2]:12} {where:18} {line_at(where)[:100]}")
             before = number
         return events
 
@@ -219,7 +221,7 @@ def search_mistakes():
 def search_liveness():
     for title, (defines, good) in LIVENESS.items():
         try:
-            with Model("protocol.pml", defines + " -DLIVENESS", "-O1", "-DNOREDUCE", "-DNFAIR=4") as model:
+            with Model("protocol.pml", defines + " -DLIVENESS", "-O1", "-DNOREDUCE", "-DNFAIR=6") as model:
                 output = model.search("-a", "-f")
                 faults = faults_of(output)
                 cycle = "acceptance cycle" in output
@@ -240,7 +242,8 @@ def main():
     if len(sys.argv) == 3 and sys.argv[1] == "--show":
         show(sys.argv[2])
         return
-    parts = {"protocol": lambda: search_all("protocol.pml", PROTOCOL), "window": lambda: search_all("window.pml", WINDOW),
+    parts = {"protocol": lambda: search_all("protocol.pml", PROTOCOL),
+             "window": lambda: search_all("window.pml", WINDOW),
              "mistakes": search_mistakes, "liveness": search_liveness}
     if len(sys.argv) != 2 or sys.argv[1] not in parts:
         sys.exit("usage: test_model.py protocol|window|mistakes|liveness, or --show \"PML -D...\"")
