@@ -3,7 +3,7 @@
 
 packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libinih-dev libxxhash-dev
 	libmimalloc-dev libsystemd-dev libjson-c-dev libfuse3-dev libibverbs-dev librdmacm-dev ibverbs-providers"
-packages_test="patch clang libclang-rt-dev llvm python3 sqlite3 procps mount util-linux fio e2fsprogs"
+packages_test="clang libclang-rt-dev llvm python3 sqlite3 procps mount util-linux fio e2fsprogs patch spin"
 packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest
 	util-linux procps make binutils mount fio e2fsprogs"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"

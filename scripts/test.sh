@@ -10,7 +10,7 @@ names=()
 machines=wanted # or refused, by --no-vm; or not selected
 for word; do
 	case $word in
-	unit | func | fuzz | preload | sim | vm) selected+=(--suite "$word") ;;
+	unit | func | fuzz | preload | sim | model | vm) selected+=(--suite "$word") ;;
 	--no-vm) machines=refused ;;
 	-*)
 		echo "./dev test: takes suites, names of tests and --no-vm: not $word" >&2
