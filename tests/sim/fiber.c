@@ -112,11 +112,6 @@ void fiber_leave(void)
 	switch_end(fiber->fake, &outside.stack, &outside.stack_bytes);
 }
 
-struct fiber *fiber_self(void)
-{
-	return outside.inside;
-}
-
 bool fiber_is_over(const struct fiber *fiber)
 {
 	return fiber->over;

@@ -19,8 +19,6 @@ struct fiber *fiber_create(void (*run)(void *), void *argument);
 void fiber_enter(struct fiber *fiber);
 /* From inside: back to who entered. */
 void fiber_leave(void);
-/* NULL: outside of any. */
-struct fiber *fiber_self(void);
 bool fiber_is_over(const struct fiber *fiber);
 /* Of one that has ended; or that never will, whose stack is then lost. */
 void fiber_free(struct fiber *fiber);

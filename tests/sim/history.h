@@ -53,7 +53,7 @@ struct history {
 struct history_result {
 	char wrong[256]; /* empty: nothing */
 	uint64_t hash;
-	uint64_t good, failed, lost, adoptions, operations, faults;
+	uint64_t good, failed, adoptions, operations, faults;
 };
 
 void history_run(uint64_t seed, bool watch, struct history_result *ret_result);

@@ -158,8 +158,7 @@ void net_send(struct fabric_conn *conn, enum packet_kind kind, const void *data,
 	pipe->tail = &packet->next;
 }
 
-/* What is in the pipe from some packet on is lost; @torn: that one may arrive in part. */
-static void pipe_lose(struct wire *wire, unsigned side, bool torn)
+void net_lose(struct wire *wire, unsigned side, bool torn)
 {
 	struct pipe *pipe = &wire->pipes[side];
 	struct packet **link = &pipe->head;
@@ -183,7 +182,7 @@ void net_end(struct fabric_conn *conn)
 	struct wire *wire = conn->wire;
 
 	if (world_chance(net.habits.linger_in))
-		pipe_lose(wire, conn->side, false);
+		net_lose(wire, conn->side, false);
 	if (world_chance(net.habits.silent_in))
 		wire->pipes[conn->side].ended = true;
 	net_send(conn, PACKET_END, NULL, 0, NULL);
@@ -278,8 +277,7 @@ static struct fabric_listener *listener_find(const char *uri)
 	return NULL;
 }
 
-/* An answer from a machine on which nobody is concerned. */
-static void nobody_answers(struct wire *wire, unsigned side, enum packet_kind kind)
+void net_answer(struct wire *wire, unsigned side, enum packet_kind kind)
 {
 	static struct process nobody = {.name = "nobody"};
 	struct fabric_conn conn = {.wire = wire, .side = side, .process = &nobody};
@@ -293,7 +291,7 @@ static void connect_take(struct wire *wire, const struct packet *packet)
 	struct fabric_conn *conn;
 
 	if (!listener) {
-		nobody_answers(wire, 1, PACKET_REJECT);
+		net_answer(wire, 1, PACKET_REJECT);
 		return;
 	}
 	conn = world_memory(sizeof *conn);
@@ -309,7 +307,7 @@ static void connect_take(struct wire *wire, const struct packet *packet)
 		     .kind = FABRIC_CONNECT_REQUEST, .listener = listener, .data = packet->data, .size = packet->size});
 }
 
-static bool end_lives(const struct fabric_conn *conn)
+bool net_end_lives(const struct fabric_conn *conn)
 {
 	return conn && !conn->process->dead && conn->state != CONN_BROKEN && conn->state != CONN_CLOSED;
 }
@@ -359,10 +357,10 @@ static void packet_arrive(struct wire *wire, unsigned side, struct packet *packe
 		return;
 	if (packet->kind == PACKET_CONNECT)
 		connect_take(wire, packet);
-	else if (end_lives(conn))
+	else if (net_end_lives(conn))
 		packet_take(conn, packet);
 	else if (packet->kind != PACKET_END)
-		nobody_answers(wire, 1 - side, PACKET_END);
+		net_answer(wire, 1 - side, PACKET_END);
 }
 
 /* Until when the packet has to wait where it is. */
@@ -373,7 +371,7 @@ static uint64_t packet_held(const struct wire *wire, unsigned side, const struct
 
 	if (held < wire->pipes[side].cut_until)
 		held = wire->pipes[side].cut_until;
-	if (packet->kind == PACKET_OPERATION && end_lives(conn) && !machine_at(conn->process->host)->device &&
+	if (packet->kind == PACKET_OPERATION && net_end_lives(conn) && !machine_at(conn->process->host)->device &&
 	    held < conn->process->stalled_until)
 		held = conn->process->stalled_until;
 	return held;
@@ -407,7 +405,7 @@ static void pipe_run(void *what, uint64_t token)
 /* When the end has waited for too long; UINT64_MAX: it waits for nothing. */
 static uint64_t conn_due(const struct fabric_conn *conn)
 {
-	if (!end_lives(conn))
+	if (!net_end_lives(conn))
 		return UINT64_MAX;
 	if (conn->state == CONN_CONNECTING || conn->state == CONN_ACCEPTED)
 		return conn->deadline;
@@ -435,86 +433,4 @@ void net_watch_time(struct fabric_conn *conn)
 		return;
 	conn->timed = true;
 	world_at(due, conn_look, conn, 0);
-}
-
-/* --- Faults ----------------------------------------------------------------------------------------------------- */
-
-static bool wire_is_between(const struct wire *wire, unsigned one, unsigned other)
-{
-	return (wire->hosts[0] == one && wire->hosts[1] == other) || (wire->hosts[0] == other && wire->hosts[1] == one);
-}
-
-struct wire *net_pick(unsigned one, unsigned other)
-{
-	struct wire *found = NULL;
-	unsigned count = 0;
-
-	for (struct wire *wire = net.wires; wire; wire = wire->next)
-		if (wire_is_between(wire, one, other) && end_lives(wire->ends[0]) && end_lives(wire->ends[1]) &&
-		    world_below(++count) == 0)
-			found = wire;
-	return found;
-}
-
-void net_reset(struct wire *wire)
-{
-	world_tell("w%u: is reset", wire->number);
-	for (unsigned side = 0; side < 2; side++) {
-		pipe_lose(wire, side, true);
-		if (end_lives(wire->ends[1 - side]))
-			nobody_answers(wire, side, PACKET_END);
-	}
-}
-
-void net_cut(struct wire *wire, unsigned side, uint64_t duration)
-{
-	if (wire->pipes[side].cut_until < world_now() + duration)
-		wire->pipes[side].cut_until = world_now() + duration;
-}
-
-void net_kill(struct process *process, bool silent)
-{
-	for (struct wire *wire = net.wires; wire; wire = wire->next) {
-		for (unsigned side = 0; side < 2; side++) {
-			struct fabric_conn *conn = wire->ends[side];
-
-			if (!end_lives(conn) || conn->process != process)
-				continue;
-			net_depart(conn);
-			if (silent)
-				wire->pipes[side].ended = true;
-			else
-				net_end(conn);
-			net_break(conn, -ECONNRESET, -ECONNRESET, NULL, 0);
-		}
-	}
-	process_kill(process);
-	net_interrupt(process);
-}
-
-bool net_corrupt(struct process *process)
-{
-	struct fabric_region *found = NULL;
-	unsigned count = 0;
-	size_t offset;
-
-	for (struct fabric_region *region = process->region_list; region; region = region->next)
-		if (!region->dead && region->access && world_below(++count) == 0)
-			found = region;
-	if (!found)
-		return false;
-	offset = world_below(found->length);
-	world_tell("%s: a bit of key %u flips at %zu", process->name, found->key, offset);
-	found->base[offset] ^= (uint8_t)(1 << world_below(8));
-	return true;
-}
-
-void net_interrupt(struct process *process)
-{
-	for (struct fabric *fabric = net.fabrics; fabric; fabric = fabric->next) {
-		if (fabric->process != process || fabric->closed)
-			continue;
-		fabric->interrupted = true;
-		task_wake(fabric->waiter);
-	}
 }

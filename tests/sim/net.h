@@ -150,7 +150,8 @@ extern struct net net;
 
 void net_open(const struct net_habits *habits);
 
-/* --- Of fabric.c ------------------------------------------------------------------------------------------------ */
+/* --- Of fabric.c and net_faults.c
+ * ------------------------------------------------------------------------------------------------ */
 
 void net_send(struct fabric_conn *conn, enum packet_kind kind, const void *data, size_t size,
 	      struct operation *operation);
@@ -164,6 +165,12 @@ void net_watch_time(struct fabric_conn *conn);
 void net_tell(struct fabric_conn *conn, const struct fabric_event *event);
 void net_untell(struct fabric_conn *conn);
 void net_notify(struct fabric *fabric);
+/* It is there and has not ended. Takes NULL. */
+bool net_end_lives(const struct fabric_conn *conn);
+/* What one side has sent is lost from some packet on; @torn: that one may arrive in part. */
+void net_lose(struct wire *wire, unsigned side, bool torn);
+/* An answer from a machine on which nobody is concerned. */
+void net_answer(struct wire *wire, unsigned side, enum packet_kind kind);
 
 /* --- Faults ----------------------------------------------------------------------------------------------------- */
 

@@ -112,11 +112,6 @@ bool task_is_over(const struct task *task)
 	return task->over;
 }
 
-const char *task_name(const struct task *task)
-{
-	return task->name;
-}
-
 /* --- Blocking ------------------------------------------------------------------------------------------------- */
 
 uint64_t task_now(void)

@@ -56,7 +56,6 @@ struct task *task_create(struct process *process, const char *name, void *(*run)
 struct task *task_self(void);
 struct process *task_process(void);
 bool task_is_over(const struct task *task);
-const char *task_name(const struct task *task);
 
 /* ns, of the running task's process. */
 uint64_t task_now(void);

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "memserver/machine.h"
 #include "tests/sim/descriptors.h"
-#include "tests/sim/fiber.h"
 #include "tests/sim/machines.h"
 
 #include <errno.h>
