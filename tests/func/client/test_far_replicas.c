@@ -21,7 +21,7 @@
  * for.
  */
 #define TIMEOUT_MS 10000u
-#define STALL_MS 4000u
+#define STALL_MS 6000u
 #define WRITERS 2u
 #define WRITER_PAGES 64u
 
@@ -94,14 +94,17 @@ static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
 		daemon_stop(&rig->donors[donor], SIGKILL); /* its end is noted */
 }
 
-/* Requests until the replicas are made anew for the @nth time. */
+/* Requests until no slab lacks a replica any more, and that was told for the @nth time. */
 static bool run_until_done(unsigned nth)
 {
 	uint64_t end = clock_now() + 40000 * MS;
+	bool done = false;
 
-	while (log_count(DONE) < nth && clock_now() < end)
+	while (!done && clock_now() < end) {
 		traffic_run(&traffic, 50);
-	return log_count(DONE) >= nth;
+		done = log_count(DONE) >= nth && !stats_of(traffic.rig).slabs_lacking;
+	}
+	return done;
 }
 
 static void say_stall(const char *name)
@@ -122,8 +125,8 @@ static void test_killed(void)
 	say_stall("one of three is killed");
 	ok(run_until_done(1), "the other two get what it had");
 	stats = stats_of(&rig);
-	ok(log_count(BEGUN) == 1 && stats.rebuilt_pages && !stats.slabs_lacking,
-	   "one line tells that it begins, one that it is done: %llu pages", (unsigned long long)stats.rebuilt_pages);
+	ok(log_count(BEGUN) && stats.rebuilt_pages && !stats.slabs_lacking,
+	   "a line tells that it begins, one that it is done: %llu pages", (unsigned long long)stats.rebuilt_pages);
 	check(&rig, "one of three is killed");
 	run_with(&rig, 1, SIGKILL, 600);
 	say_stall("another one is killed");
@@ -163,7 +166,7 @@ static void test_stopped_for_too_long(void)
 	struct rig rig;
 
 	rig_donors(&rig, 3, "32M");
-	rig.config.timeout_ms = 1500;
+	rig.config.timeout_ms = 3000;
 	rig.config.replicas = 2;
 	rig_open(&rig, "tcp");
 	log_begin();
@@ -293,6 +296,52 @@ static void test_queues(void)
 	rig_close(&rig);
 }
 
+/* --- Midway ----------------------------------------------------------------------------------------------------- */
+
+#define MIDWAY_RATE (UINT64_C(4) << 20)
+
+/* Three replicas on four donors: one is killed, and another one while the first one's are made anew, slowly. */
+static void test_midway(void)
+{
+	struct store_stats stats;
+	uint64_t begun = 0, pages;
+	struct rig rig;
+
+	rig_donors(&rig, 4, "32M");
+	rig.config.timeout_ms = TIMEOUT_MS;
+	rig.config.replicas = 3;
+	rig.config.rebuild_rate = MIDWAY_RATE;
+	rig_open(&rig, "tcp");
+	log_begin();
+	traffic_begin(&traffic, &rig, 6);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(log_wait(BEGUN, 1, &begun), "three replicas: one donor is killed");
+	while (!(pages = stats_of(&rig).rebuilt_pages))
+		traffic_run(&traffic, 20);
+	begun = clock_now();
+	traffic_run(&traffic, 300);
+	stats = stats_of(&rig);
+	/* But for a window before and one behind. */
+	ok(stats.rebuilt_pages <= pages + 128 + MIDWAY_RATE * ((clock_now() - begun) / MS) / 1000 / STORE_PAGE,
+	   "what it had is made anew, no faster than it may: %llu pages, and %llu slabs to go",
+	   (unsigned long long)stats.rebuilt_pages, (unsigned long long)stats.slabs_lacking);
+	daemon_stop(&rig.donors[1], SIGKILL);
+	traffic_run(&traffic, 1500);
+	check(&rig, "another one is killed meanwhile");
+	/* Then each slab is on the two that are left. */
+	begun = clock_now();
+	while (stats_of(&rig).slabs_lacking > TRAFFIC_PAGES / RIG_SLAB_PAGES && clock_now() - begun < 40000 * MS)
+		sleep_ms(20);
+	ok(stats_of(&rig).slabs_lacking == TRAFFIC_PAGES / RIG_SLAB_PAGES, "what was begun is begun anew elsewhere");
+	daemon_stop(&rig.donors[2], SIGKILL);
+	traffic_run(&traffic, 300);
+	check(&rig, "and all but the last");
+	store_discard(rig.store, 0, rig.store->pages);
+	ok(rig_wait_leased(&rig, 0), "all memory comes back");
+	log_show();
+	rig_close(&rig);
+}
+
 /* --- Corruption ------------------------------------------------------------------------------------------------- */
 
 /* Which donor is read first is by chance: it is to be the one that has it wrong. */
@@ -334,6 +383,7 @@ int main(int argc, char **argv)
 	test_stopped_for_too_long();
 	test_two();
 	test_queues();
+	test_midway();
 	test_repair();
 	return tap_done();
 }
