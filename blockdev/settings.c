@@ -45,6 +45,8 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "requests of a queue at a time (0, the default: chosen by the front end)"},
 	    {"replicas", CONFIG_NUMBER, &s->replicas, 1, FAR_REPLICAS_MAX, "N",
 	     "donors that hold each page (default 1)"},
+	    {"rebuild-rate", CONFIG_SIZE, &s->rebuild_rate, 1, 0, "SIZE",
+	     "bytes a second that are copied when a replica is lost (default 256M)"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests and answers before sleeping (default 50)"},
 	    {"timeout-ms", CONFIG_NUMBER, &s->timeout_ms, 100, 600000, "MS",
@@ -129,6 +131,8 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	if (s->key_file)
 		text_add(&text, "--key=%s\n", s->key_file);
 	text_add(&text, "--queues=%u\n--depth=%u\n--replicas=%u\n", s->queues, s->depth, s->replicas);
+	if (s->rebuild_rate)
+		text_add(&text, "--rebuild-rate=%llu\n", (unsigned long long)s->rebuild_rate);
 	text_add(&text, "--spin-us=%u\n--timeout-ms=%u\n--grace=%u\n", s->spin_us, s->timeout_ms, s->grace_s);
 	text_add(&text, "--log=%s\n", s->log_file);
 	if (s->memory)

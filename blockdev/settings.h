@@ -22,7 +22,7 @@
 
 struct settings {
 	const char *name, *frontend;
-	uint64_t size;
+	uint64_t size, rebuild_rate; /* rebuild_rate 0: the default */
 	struct config_list donors;
 	const char *key_file, *log_file, *config_file;
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;

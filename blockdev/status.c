@@ -64,6 +64,9 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "bytes_leased", stats.bytes_leased);
 	json_add_number(json, "bytes_available", stats.bytes_available);
 	json_add_number(json, "pages_lost", stats.lost_pages);
+	json_add_number(json, "slabs_lacking", stats.slabs_lacking);
+	json_add_number(json, "pages_rebuilt", stats.rebuilt_pages);
+	json_add_number(json, "pages_repaired", stats.repaired_pages);
 	json_add_number(json, "checksum_errors", stats.checksum_errors);
 	json_add_number(json, "bookkeeping_bytes", stats.memory);
 }

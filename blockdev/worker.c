@@ -48,6 +48,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .key = settings->key_file ? settings->key : NULL,
 	    .pages = settings->size / STORE_PAGE,
 	    .replicas = settings->replicas,
+	    .rebuild_rate = settings->rebuild_rate,
 	    .grace_ms = settings->grace_s * 1000,
 	    .timeout_ms = settings->timeout_ms,
 	    .state_file = state,

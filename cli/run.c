@@ -41,7 +41,7 @@ struct run_options {
 	uint64_t local, far;
 	struct config_list donors;
 	const char *key_file, *stats_file, *config_file;
-	unsigned timeout_ms, prefetch, spin_us;
+	unsigned replicas, timeout_ms, prefetch, spin_us;
 	bool quiet;
 };
 
@@ -67,6 +67,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
+	    {"replicas", CONFIG_NUMBER, &options->replicas, 1, FAR_REPLICAS_MAX, "N",
+	     "donors that hold each page (default 1)"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
 	     "a donor out of reach for this long is lost (default 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
@@ -94,7 +96,12 @@ static int read_options(int argc, char **argv, struct run_options *options)
 		wrong = "--donor URI is missing";
 	if (wrong)
 		log_error("run: %s; farpage run --help tells more", wrong);
-	return wrong ? -EINVAL : first;
+	else if (options->replicas > options->donors.count)
+		log_error("run: --replicas %u: only %u donor%s given; give as many at least", options->replicas,
+			  options->donors.count, options->donors.count == 1 ? " is" : "s are");
+	else
+		return first;
+	return -EINVAL;
 }
 
 static int check_budget(const struct run_options *options)
@@ -139,7 +146,7 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 	static uint8_t key[AUTH_KEY_SIZE];
 	struct far_config config = {.donors = options->donors.items,
 				    .donor_count = options->donors.count,
-				    .replicas = 1,
+				    .replicas = options->replicas,
 				    .fabric = FABRIC_CONFIG_DEFAULT};
 	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
 	uint64_t free_bytes = 0;
@@ -153,8 +160,10 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 		return error;
 	if (!free_bytes || free_bytes < options->far) {
 		if (options->far)
-			log_error("--far %s is more than the donors have free: %s; add a donor or ask for less",
-				  size_format(options->far, wanted), size_format(free_bytes, unused));
+			log_error("--far %s is more than the donors have free%s: %s; add a donor or ask for less",
+				  size_format(options->far, wanted),
+				  options->replicas > 1 ? " for as many replicas" : "",
+				  size_format(free_bytes, unused));
 		else
 			log_error("the donors have nothing free; `farpage donors` shows what each lends");
 		return -ENOSPC;
@@ -243,6 +252,7 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	set_text("FARPAGE_REPORT", report->path);
 	set_number("FARPAGE_LOCAL", options->local);
 	set_number("FARPAGE_WINDOW", window < WINDOW_MIN ? WINDOW_MIN : window);
+	set_number("FARPAGE_REPLICAS", options->replicas);
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);
 	set_number("FARPAGE_SPIN_US", options->spin_us);
@@ -264,7 +274,7 @@ static void report_end(const struct run_options *options, const struct run_repor
 
 int command_run(int argc, char **argv)
 {
-	struct run_options options = {0};
+	struct run_options options = {.replicas = 1};
 	struct run_report report;
 	char path[PATH_MAX];
 	uint64_t free_bytes;

@@ -1,12 +1,13 @@
 /* run_donors: see run_donors.h. */
 #include "cli/run_donors.h"
+#include "blockdev/capacity.h"
 #include "cli/ask.h"
 
 int run_donors_check(const struct far_config *config, uint64_t *ret_free)
 {
 	struct far_donor answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
-	uint64_t unused = 0;
+	struct capacity capacities[FAR_DONORS_MAX] = {{0}};
 	int error = 0;
 	for (unsigned i = 0; i < config->donor_count; i++)
 		asks[i] = (struct ask){.config = config, .uri = config->donors[i], .answer = &answers[i]};
@@ -15,9 +16,9 @@ int run_donors_check(const struct far_config *config, uint64_t *ret_free)
 		if (!error)
 			error = asks[i].status;
 		if (!asks[i].status)
-			unused += ask_free(&answers[i]);
+			capacities[i] = (struct capacity){.free = ask_free(&answers[i]), .slab = answers[i].slab_bytes};
 	}
 	if (!error)
-		*ret_free = unused;
+		*ret_free = capacity_most(capacities, config->donor_count, config->replicas);
 	return error;
 }

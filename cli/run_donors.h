@@ -3,7 +3,8 @@
 #define CLI_RUN_DONORS_H
 #include "client/far.h"
 /*
- * Asks all donors of @config at once. Returns 0 and what they can still lend together, bytes; or the first -errno,
+ * Asks all donors of @config at once. Returns 0 and what they can still lend together, bytes, with each page
+ * on as many donors as it has replicas; or the first -errno,
  * after one line for each donor that did not answer.
  */
 int run_donors_check(const struct far_config *config, uint64_t *ret_free);

@@ -69,6 +69,7 @@ int command_swap(int argc, char **argv)
 	return verbs_run(
 	    verbs, "swap",
 	    "Swap space in donors' memory. What is swapped out lives on the donors only: when one dies, the\n"
-	    "programs whose pages it held are killed when they need them (--replicas 2 keeps them twice).",
+	    "programs whose pages it held are killed when they need them (--replicas 2 keeps them on two, and one may "
+	    "die).",
 	    argc, argv);
 }

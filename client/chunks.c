@@ -11,6 +11,15 @@
 #define WORD_EPOCH_ONE (UINT64_C(1) << WORD_EPOCH_SHIFT)
 #define WORD_COUNT_MASK UINT64_C(0xffffffff)
 
+/* A slot's word: rkey in bits 0-31, donor in 32-55, state in 56-63. */
+#define KEY_DONOR_SHIFT 32
+#define KEY_STATE_MASK (UINT64_C(0xff) << 56)
+#define KEY_EMPTY UINT64_C(0)
+#define KEY_FULL (UINT64_C(1) << 56)
+#define KEY_JOINING (UINT64_C(2) << 56)
+
+static const struct chunk_slot slot_empty = {.state = SLOT_EMPTY};
+
 static const char *const state_names[] = {
     [CHUNK_NONE] = "none",
     [CHUNK_WANTED] = "wanted",
@@ -69,7 +78,7 @@ int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_
 	*table = (struct chunk_table){
 	    .chunks = chunks, .pages = chunk_pages, .replicas = replicas, .attention = attention, .placed = true};
 	table->count = chunk_table_count(pages, chunk_pages);
-	return table->count >= UINT32_MAX / FAR_REPLICAS_MAX || chunk_pages > UINT32_MAX / 2 ? -EINVAL : 0;
+	return table->count >= UINT32_MAX / FAR_SLOTS_MAX || chunk_pages > UINT32_MAX / 2 ? -EINVAL : 0;
 }
 
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas)
@@ -112,15 +121,66 @@ bool chunk_is_untouched(const struct chunk_table *table, uint64_t index)
 	return !word_epoch(atomic_load_explicit(&table->chunks[index].word, memory_order_acquire));
 }
 
-static void slots_load(const struct chunk_table *table, const struct chunk *chunk, struct chunk_slot slots[])
+/* Memory that was never written says EMPTY. */
+static uint64_t key_of(const struct chunk_slot *slot)
 {
-	for (unsigned i = 0; i < table->replicas; i++) {
-		uint64_t key = atomic_load_explicit(&chunk->keys[i], memory_order_acquire);
+	if (slot->state == SLOT_EMPTY)
+		return KEY_EMPTY;
+	return (slot->state == SLOT_FULL ? KEY_FULL : KEY_JOINING) | (uint64_t)slot->donor << KEY_DONOR_SHIFT |
+	       slot->rkey;
+}
 
-		slots[i].address = atomic_load_explicit(&chunk->addresses[i], memory_order_acquire);
-		slots[i].rkey = (uint32_t)key;
-		slots[i].donor = (uint32_t)(key >> 32);
+static enum chunk_slot_state key_state(uint64_t key)
+{
+	key &= KEY_STATE_MASK;
+	return key == KEY_FULL ? SLOT_FULL : key == KEY_JOINING ? SLOT_JOINING : SLOT_EMPTY;
+}
+
+static void slot_load(const struct chunk *chunk, unsigned replica, struct chunk_slot *slot)
+{
+	/* The word first, see chunks.h. */
+	uint64_t key = atomic_load_explicit(&chunk->slots[replica].key, memory_order_acquire);
+
+	slot->address = atomic_load_explicit(&chunk->slots[replica].address, memory_order_acquire);
+	slot->state = key_state(key);
+	slot->donor = (uint32_t)((key & ~KEY_STATE_MASK) >> KEY_DONOR_SHIFT);
+	slot->rkey = (uint32_t)key;
+}
+
+static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
+{
+	/*
+	 * Released, so that whoever sees one of these also sees that an old epoch has ended, or the version has
+	 * changed. Of one that goes only the word changes: as long as that says FULL, be it to another process, the
+	 * rest is right.
+	 */
+	if (slot->state != SLOT_EMPTY) {
+		atomic_store_explicit(&chunk->slots[replica].address, slot->address, memory_order_release);
+		chunk->slabs[replica] = slot->slab;
 	}
+	atomic_store_explicit(&chunk->slots[replica].key, key_of(slot), memory_order_release);
+}
+
+/* One slot comes, goes, or changes its state. */
+static void slot_change(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
+{
+	atomic_fetch_add(&chunk->version, 1);
+	slot_store(chunk, replica, slot);
+	atomic_fetch_add(&chunk->version, 1);
+}
+
+/* All slots as they were at one moment; returns their version. */
+static uint32_t slots_load(const struct chunk *chunk, struct chunk_slot slots[])
+{
+	uint32_t version, again = atomic_load_explicit(&chunk->version, memory_order_acquire);
+
+	do {
+		version = again;
+		for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+			slot_load(chunk, i, &slots[i]);
+		again = atomic_load_explicit(&chunk->version, memory_order_acquire);
+	} while (again != version);
+	return version;
 }
 
 bool chunk_view(const struct chunk_table *table, uint64_t index, struct chunk_view *ret_view)
@@ -131,7 +191,7 @@ bool chunk_view(const struct chunk_table *table, uint64_t index, struct chunk_vi
 	while (word_state(word) == CHUNK_READY) {
 		uint64_t again;
 
-		slots_load(table, chunk, ret_view->slots);
+		ret_view->version = slots_load(chunk, ret_view->slots);
 		again = atomic_load_explicit(&chunk->word, memory_order_acquire);
 		if (word_epoch(again) == word_epoch(word)) {
 			ret_view->epoch = word_epoch(word);
@@ -160,7 +220,7 @@ enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t p
 		case CHUNK_READY:
 			if (!atomic_compare_exchange_weak(&chunk->word, &word, word + pages))
 				continue;
-			slots_load(table, chunk, ret_view->slots);
+			ret_view->version = slots_load(chunk, ret_view->slots);
 			ret_view->epoch = word_epoch(word);
 			word = atomic_load_explicit(&chunk->word, memory_order_acquire);
 			if (word_epoch(word) == ret_view->epoch)
@@ -233,6 +293,55 @@ bool chunk_is_current(const struct chunk_table *table, uint64_t index, uint32_t 
 	return chunk_epoch(table, index, &now) && now == epoch;
 }
 
+bool chunk_is_unchanged(const struct chunk_table *table, uint64_t index, const struct chunk_view *view)
+{
+	const struct chunk *chunk = &table->chunks[index];
+	uint64_t word = atomic_load(&chunk->word);
+
+	return word_state(word) == CHUNK_READY && word_epoch(word) == view->epoch &&
+	       atomic_load(&chunk->version) == view->version;
+}
+
+bool chunk_hold_ready(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view)
+{
+	struct chunk *chunk = &table->chunks[index];
+	uint64_t word = atomic_load_explicit(&chunk->word, memory_order_acquire);
+
+	while (word_state(word) == CHUNK_READY) {
+		if (!atomic_compare_exchange_weak(&chunk->word, &word, word + pages))
+			continue;
+		ret_view->version = slots_load(chunk, ret_view->slots);
+		ret_view->epoch = word_epoch(word);
+		word = atomic_load_explicit(&chunk->word, memory_order_acquire);
+		if (word_epoch(word) == ret_view->epoch)
+			return true;
+	}
+	return false;
+}
+
+void chunk_hinder(struct chunk_table *table, uint64_t index)
+{
+	atomic_store(&table->chunks[index].hindered, true);
+	attention_set(table, index);
+}
+
+unsigned chunk_replicas_missing(const struct chunk_table *table, uint64_t index)
+{
+	struct chunk_view view;
+	unsigned full = 0;
+
+	if (!chunk_view(table, index, &view))
+		return 0;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		full += view.slots[i].state == SLOT_FULL;
+	return full < table->replicas ? table->replicas - full : 0;
+}
+
+uint32_t chunk_version(const struct chunk_table *table, uint64_t index)
+{
+	return atomic_load(&table->chunks[index].version);
+}
+
 void chunk_attention_set(struct chunk_table *table, uint64_t index)
 {
 	attention_set(table, index);
@@ -249,14 +358,12 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 	uint64_t word = atomic_load(&chunk->word);
 
 	assert(word_state(word) == CHUNK_WANTED);
-	for (unsigned i = 0; i < table->replicas; i++) {
-		/* Released, so that whoever sees one of these also sees that the old epoch has ended. */
-		atomic_store_explicit(&chunk->addresses[i], slots[i].address, memory_order_release);
-		atomic_store_explicit(&chunk->keys[i], (uint64_t)slots[i].donor << 32 | slots[i].rkey,
-				      memory_order_release);
-		chunk->slabs[i] = slots[i].slab;
-	}
+	atomic_fetch_add(&chunk->version, 1);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		slot_store(chunk, i, i < table->replicas ? &slots[i] : &slot_empty);
+	atomic_fetch_add(&chunk->version, 1);
 	atomic_store(&chunk->asked_ahead, false);
+	atomic_store(&chunk->hindered, false);
 	/* Last: whoever finds the chunk READY, be it another process, finds the slots and slabs above. */
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
 }
@@ -294,6 +401,7 @@ void chunk_lose(struct chunk_table *table, uint64_t index)
 		assert(word_state(word) == CHUNK_READY);
 	} while (!atomic_compare_exchange_weak(&chunk->word, &word, word_moved(word, CHUNK_LOSING)));
 	atomic_thread_fence(memory_order_seq_cst); /* the other half of chunk_is_current() */
+	atomic_fetch_add(&chunk->version, 1);      /* what was begun before is known by its version */
 }
 
 void chunk_lost(struct chunk_table *table, uint64_t index)
@@ -308,17 +416,62 @@ void chunk_lost(struct chunk_table *table, uint64_t index)
 void chunk_readdress(struct chunk_table *table, uint64_t index, unsigned replica, uint64_t address, uint32_t rkey)
 {
 	struct chunk *chunk = &table->chunks[index];
-	uint64_t donor = atomic_load_explicit(&chunk->keys[replica], memory_order_relaxed) >> 32;
+	struct chunk_slot slot = {.state = SLOT_EMPTY};
 
 	assert(chunk_state(table, index) == CHUNK_READY);
-	atomic_store_explicit(&chunk->addresses[replica], address, memory_order_release);
-	atomic_store_explicit(&chunk->keys[replica], donor << 32 | rkey, memory_order_release);
+	slot_load(chunk, replica, &slot);
+	assert(slot.state == SLOT_FULL);
+	slot.address = address;
+	slot.rkey = rkey;
+	slot.slab = chunk->slabs[replica];
+	slot_change(chunk, replica, &slot);
+}
+
+void chunk_join(struct chunk_table *table, uint64_t index, unsigned replica, const struct chunk_slot *slot)
+{
+	struct chunk *chunk = &table->chunks[index];
+	struct chunk_slot joining = *slot;
+
+	assert(chunk_state(table, index) == CHUNK_READY);
+	assert(key_state(atomic_load(&chunk->slots[replica].key)) == SLOT_EMPTY);
+	joining.state = SLOT_JOINING;
+	slot_change(chunk, replica, &joining);
+}
+
+void chunk_promote(struct chunk_table *table, uint64_t index, unsigned replica)
+{
+	struct chunk *chunk = &table->chunks[index];
+	struct chunk_slot slot;
+
+	slot_load(chunk, replica, &slot);
+	assert(chunk_state(table, index) == CHUNK_READY && slot.state == SLOT_JOINING);
+	slot.state = SLOT_FULL;
+	slot.slab = chunk->slabs[replica];
+	slot_change(chunk, replica, &slot);
+}
+
+void chunk_detach(struct chunk_table *table, uint64_t index, unsigned replica)
+{
+	struct chunk *chunk = &table->chunks[index];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned full = 0;
+
+	chunk_slots(table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		full += i != replica && slots[i].state == SLOT_FULL;
+	assert(chunk_state(table, index) == CHUNK_READY && slots[replica].state != SLOT_EMPTY && full);
+	slot_change(chunk, replica, &slot_empty);
+}
+
+bool chunk_hindered(struct chunk_table *table, uint64_t index)
+{
+	return atomic_load(&table->chunks[index].hindered) && atomic_exchange(&table->chunks[index].hindered, false);
 }
 
 void chunk_slots(const struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[])
 {
-	slots_load(table, &table->chunks[index], ret_slots);
-	for (unsigned i = 0; i < table->replicas; i++)
+	slots_load(&table->chunks[index], ret_slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		ret_slots[i].slab = table->chunks[index].slabs[i];
 }
 
@@ -328,21 +481,35 @@ int chunk_check(const struct chunk_table *table, uint64_t index, unsigned donors
 {
 	uint64_t word = atomic_load(&table->chunks[index].word);
 	enum chunk_state state = word_state(word);
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned full = 0;
 
 	if (state != CHUNK_READY)
 		return state == CHUNK_LOSING && !word_epoch(word) ? -EINVAL : 0;
 	if (!word_epoch(word))
 		return -EINVAL;
 	chunk_slots(table, index, slots);
-	for (unsigned i = 0; i < table->replicas; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (key_of(&slots[i]) != atomic_load(&table->chunks[index].slots[i].key))
+			return -EINVAL;
+		if (slots[i].state == SLOT_EMPTY)
+			continue;
 		if (slots[i].donor >= donors)
 			return -EINVAL;
 		for (unsigned j = 0; j < i; j++)
-			if (slots[i].donor == slots[j].donor)
+			if (slots[j].state != SLOT_EMPTY && slots[i].donor == slots[j].donor)
 				return -EINVAL;
+		full += slots[i].state == SLOT_FULL;
 	}
-	return 0;
+	return full ? 0 : -EINVAL;
+}
+
+/* Nobody fills it any more. */
+static void joining_recover(struct chunk *chunk)
+{
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (key_state(atomic_load(&chunk->slots[i].key)) == SLOT_JOINING)
+			slot_change(chunk, i, &slot_empty);
 }
 
 void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live)
@@ -354,11 +521,13 @@ void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live)
 	atomic_store(&chunk->denial, 0);
 	atomic_store(&chunk->ahead, false);
 	atomic_store(&chunk->asked_ahead, false);
+	atomic_store(&chunk->hindered, false);
 	chunk->list = 0;
 	chunk->previous = chunk->next = 0;
 	chunk->since = 0;
 	switch (word_state(word)) {
 	case CHUNK_READY:
+		joining_recover(chunk);
 		atomic_store(&chunk->word, epoch | (uint64_t)CHUNK_READY << WORD_STATE_SHIFT | live);
 		if (!live)
 			chunk_attention_set(table, index);

@@ -5,21 +5,21 @@
 
 static bool claim_is_ours(const struct chunk_table *table, unsigned donor, uint64_t number, uint64_t *ret_slab)
 {
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
-	uint64_t chunk = number / FAR_REPLICAS_MAX, replica = number % FAR_REPLICAS_MAX;
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	uint64_t chunk = number / FAR_SLOTS_MAX, replica = number % FAR_SLOTS_MAX;
 
-	if (chunk >= table->count || replica >= table->replicas || chunk_state(table, chunk) != CHUNK_READY)
+	if (chunk >= table->count || chunk_state(table, chunk) != CHUNK_READY)
 		return false;
 	chunk_slots(table, chunk, slots);
 	*ret_slab = slots[replica].slab;
-	return slots[replica].donor == donor;
+	return slots[replica].state == SLOT_FULL && slots[replica].donor == donor;
 }
 
 uint64_t claims_count(const struct chunk_table *table, unsigned donor)
 {
 	uint64_t count = 0, slab;
 
-	for (uint64_t i = 0; i < table->count * FAR_REPLICAS_MAX; i++)
+	for (uint64_t i = 0; i < table->count * FAR_SLOTS_MAX; i++)
 		count += claim_is_ours(table, donor, i, &slab);
 	return count;
 }
@@ -29,7 +29,7 @@ static void claims_seek(struct claims *claims)
 {
 	uint64_t slab;
 
-	while (claims->next < claims->table->count * FAR_REPLICAS_MAX &&
+	while (claims->next < claims->table->count * FAR_SLOTS_MAX &&
 	       !claim_is_ours(claims->table, claims->donor, claims->next, &slab))
 		claims->next++;
 }
@@ -59,11 +59,11 @@ int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uin
 		return -EPROTO;
 	claims->under_way--;
 	claims->held++;
-	chunk_readdress(claims->table, request / FAR_REPLICAS_MAX, request % FAR_REPLICAS_MAX, address, rkey);
+	chunk_readdress(claims->table, request / FAR_SLOTS_MAX, request % FAR_SLOTS_MAX, address, rkey);
 	return 0;
 }
 
 bool claims_over(const struct claims *claims)
 {
-	return !claims->under_way && claims->next >= claims->table->count * FAR_REPLICAS_MAX;
+	return !claims->under_way && claims->next >= claims->table->count * FAR_SLOTS_MAX;
 }

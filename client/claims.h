@@ -1,9 +1,10 @@
 /*
  * claims: telling a donor that has come back which of its slabs are ours, and learning where they are now.
  *
- * Theory of operation. The slabs are those of the chunk table's READY chunks with a replica on this donor; while it is
- * away none comes or goes (leases.h). They are claimed in the order of the chunks, a few at a time. Each is confirmed
- * with its address and rkey, which go into the table, or the donor does not hold it any more.
+ * Theory of operation. The slabs are those of the chunk table's FULL slots on this donor. While it is away none comes,
+ * and while they are being claimed none goes either (leases.h); one that was detached is not claimed, and the donor
+ * takes it back. They are claimed in the order of the chunks, a few at a time. Each is confirmed with its address and
+ * rkey, which go into the table, or the donor does not hold it any more.
  *
  * Pure. Threads: the control thread's.
  */
@@ -18,7 +19,7 @@
 struct claims {
 	struct chunk_table *table;
 	unsigned donor;
-	uint64_t next; /* chunk * FAR_REPLICAS_MAX + replica to look at */
+	uint64_t next; /* chunk * FAR_SLOTS_MAX + replica to look at */
 	uint64_t held; /* confirmed so far */
 	unsigned under_way;
 };

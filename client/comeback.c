@@ -21,7 +21,7 @@ static const uint8_t transitions[] = {
     [COMEBACK_AWAY] = 1 << COMEBACK_TRYING | 1 << COMEBACK_LOST,
     [COMEBACK_TRYING] = 1 << COMEBACK_UP | 1 << COMEBACK_CLAIMING | 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
     [COMEBACK_CLAIMING] = 1 << COMEBACK_UP | 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
-    [COMEBACK_LOST] = 0,
+    [COMEBACK_LOST] = 1 << COMEBACK_AWAY,
 };
 
 static void comeback_move(struct comeback *comeback, enum comeback_state state)
@@ -93,6 +93,13 @@ static void pause_begin(struct comeback *comeback, uint64_t now)
 	comeback->due = now + pause / 2 + random_below(&comeback->random, pause / 2 + 1);
 }
 
+/* It answers, and will not have us. */
+static bool status_is_final(int status)
+{
+	return status == -EKEYREJECTED || status == -EPROTONOSUPPORT || status == -EPROTO || status == -EACCES ||
+	       status == -EINVAL;
+}
+
 enum comeback_step comeback_broke(struct comeback *comeback, int status, bool final, uint64_t now)
 {
 	enum comeback_state state = comeback->state;
@@ -100,6 +107,11 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	assert(status < 0);
 	if (state == COMEBACK_AWAY || state == COMEBACK_LOST)
 		return COMEBACK_NOTHING;
+	if (comeback->anew && state != COMEBACK_UP) {
+		comeback_move(comeback, final || status_is_final(status) ? COMEBACK_LOST : COMEBACK_AWAY);
+		comeback->due = now + COMEBACK_ANEW_NS;
+		return COMEBACK_PAUSE;
+	}
 	if (final || !status_may_pass(comeback, status))
 		return comeback_lose(comeback, COMEBACK_REFUSED, status);
 	if (state == COMEBACK_UP) {
@@ -148,8 +160,22 @@ enum comeback_step comeback_denied(struct comeback *comeback)
 
 void comeback_waits(struct comeback *comeback, uint64_t since)
 {
+	if (comeback->anew)
+		return; /* nobody does */
 	if (since + comeback->patience_ns < comeback->end_at)
 		comeback->end_at = since + comeback->patience_ns;
+}
+
+bool comeback_anew(struct comeback *comeback, uint64_t now)
+{
+	if (status_is_final(comeback->status))
+		return false;
+	comeback_move(comeback, COMEBACK_AWAY);
+	comeback->anew = true;
+	comeback->unknown = false;
+	comeback->end_at = UINT64_MAX;
+	comeback->due = now + COMEBACK_ANEW_NS;
+	return true;
 }
 
 enum comeback_step comeback_tick(struct comeback *comeback, uint64_t now)

@@ -5,7 +5,7 @@
  *     UP --broke--> AWAY --backoff over--> TRYING --welcomed, holds nothing--> UP
  *                    ^                       |  welcomed --> CLAIMING --all claimed--> UP
  *                    +---- it failed --------+------------------+
- *     any of them --patience over, refused for good, or not the same donor any more--> LOST
+ *     any of them --patience over, refused for good, or not the same donor any more--> LOST --anew--> AWAY
  *
  * Theory of operation. The caller (client/peers.c) tells what happens to the donor's connections; each event is
  * answered with at most one thing to do. A connection that breaks for a reason that may pass makes the donor AWAY: all
@@ -20,6 +20,9 @@
  * it is waited for, and then LOST because it has started anew; a name or a route that is missing may come back
  * likewise.
  *
+ * Anew. A store with replicas can use a lost donor again, as one that holds nothing: comeback_anew(). It is tried every
+ * so often, for as long as it takes; a try that fails is nothing new, and one that is refused for good the last.
+ *
  * Threads: none of its own.
  */
 #ifndef CLIENT_COMEBACK_H
@@ -32,6 +35,7 @@
 
 #define COMEBACK_PAUSE_MIN_NS UINT64_C(50000000)
 #define COMEBACK_PAUSE_MAX_NS UINT64_C(1000000000)
+#define COMEBACK_ANEW_NS UINT64_C(1000000000)
 
 enum comeback_state { COMEBACK_UP, COMEBACK_AWAY, COMEBACK_TRYING, COMEBACK_CLAIMING, COMEBACK_LOST };
 const char *comeback_state_name(enum comeback_state state);
@@ -66,6 +70,7 @@ struct comeback {
 	uint64_t due;    /* AWAY: the next try */
 	unsigned tries;  /* since then */
 	bool reset;      /* its end was heard, not guessed from silence */
+	bool anew;       /* it was LOST, and holds nothing; until it has returned */
 	bool unknown;    /* how it went away; `status` is a guess */
 	int status;      /* how it went away, or why it is LOST */
 	enum comeback_end end;
@@ -87,6 +92,8 @@ enum comeback_step comeback_claimed(struct comeback *comeback);
 enum comeback_step comeback_denied(struct comeback *comeback);
 /* A request waits for the donor that has done so since @since, also if it was UP meanwhile. */
 void comeback_waits(struct comeback *comeback, uint64_t since);
+/* A LOST donor, of which nothing is named any more, is AWAY from now on; false: it has refused us for good. */
+bool comeback_anew(struct comeback *comeback, uint64_t now);
 enum comeback_step comeback_tick(struct comeback *comeback, uint64_t now);
 /* When comeback_tick() is wanted next; UINT64_MAX: never. */
 uint64_t comeback_due(const struct comeback *comeback);

@@ -1,6 +1,7 @@
 #include "client/control.h"
 
 #include "client/peers.h"
+#include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -18,6 +19,8 @@
 #define CONTROL_DEPTH 16u /* it posts no reads and writes */
 /* How long a slab stays ours that nobody uses: a program that frees and allocates soon wants it again. */
 #define CONTROL_IDLE_MS 500u
+/* Between two looks for a donor with room for a replica that is lacking. */
+#define CONTROL_PAUSE_MS 1000u
 #define NS_PER_MS UINT64_C(1000000)
 
 void control_kick(struct far *far)
@@ -55,7 +58,8 @@ static void open_leases(struct far *far, uint64_t slab_bytes)
 	struct leases_config config = {.donor_count = far->peer_count,
 				       .slab_bytes = slab_bytes,
 				       .timeout_ns = far->config.timeout_ms * NS_PER_MS,
-				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS};
+				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS,
+				       .pause_ns = CONTROL_PAUSE_MS * NS_PER_MS};
 
 	random_secret(&config.seed, sizeof config.seed);
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
@@ -167,6 +171,7 @@ static void control_step(struct far *far)
 	peers_tick(far, now);
 	if (!far->open)
 		return;
+	rebuild_collect(far, now);
 	if (scan)
 		leases_scan(&far->leases, now);
 	leases_tick(&far->leases, now);

@@ -7,6 +7,7 @@
 
 #include "client/control.h"
 #include "client/far_queue.h"
+#include "client/rebuild.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -97,6 +98,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	counters.writes += far->closed.writes;
 	counters.zero_reads += far->closed.zero_reads;
 	counters.checksum_errors += far->closed.checksum_errors;
+	counters.rebuilt += far->closed.rebuilt;
+	counters.repaired += far->closed.repaired;
 	LIST_FOREACH(queue, &far->queues, link)
 		far_queue_count(queue, &counters);
 	pthread_mutex_unlock(&far->lock);
@@ -104,9 +107,12 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.writes = counters.writes;
 	stats.zero_reads = counters.zero_reads;
 	stats.checksum_errors = counters.checksum_errors;
+	stats.rebuilt_pages = counters.rebuilt;
+	stats.repaired_pages = counters.repaired;
 	for (uint64_t i = 0; i < far->table.count; i++) {
 		stats.pages_live += chunk_pages_held(&far->table, i);
 		touched += !chunk_is_untouched(&far->table, i);
+		stats.slabs_lacking += far->config.replicas > 1 ? chunk_replicas_missing(&far->table, i) : 0;
 	}
 	for (unsigned i = 0; i < far->peer_count; i++) {
 		uint64_t donated = far->peers[i].donated, leased = far->peers[i].leased;
@@ -148,6 +154,7 @@ static void far_free(struct far *far)
 	chunk_table_close(&far->table);
 	integrity_close(&far->integrity);
 	state_close(far->state, !far->leave);
+	rebuild_close(far->rebuild);
 	fabric_domain_close(far->domain);
 	for (unsigned i = 0; i < far->peer_count && far->peers; i++)
 		free(far->peers[i].uri);
@@ -163,6 +170,7 @@ static void far_close(struct store *store)
 {
 	struct far *far = (struct far *)store;
 
+	rebuild_stop(far);
 	control_stop(far);
 	far_free(far);
 }
@@ -292,9 +300,18 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
+	if (config->replicas > 1)
+		error = rebuild_open(far, &far->rebuild);
+	if (error < 0)
+		goto free_far;
 	error = control_start(far);
 	if (error < 0)
 		goto free_far;
+	error = rebuild_start(far);
+	if (error < 0) {
+		control_stop(far);
+		goto free_far;
+	}
 	far->leave = false;
 	*ret_store = &far->base;
 	return 0;

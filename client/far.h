@@ -22,6 +22,7 @@
 
 #define FAR_DONORS_MAX 64
 #define FAR_REPLICAS_MAX 3
+#define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1) /* of a chunk: one more, for a replica that takes another's place */
 #define FAR_URI_MAX 320
 
 struct far_config {
@@ -29,7 +30,9 @@ struct far_config {
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
 	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
 	uint64_t pages;            /* size of the array; 0: 4 x what the donors have free */
-	unsigned replicas;         /* 1 .. FAR_REPLICAS_MAX, on as many donors; a lost replica is not made anew yet */
+	unsigned replicas;         /* 1 .. FAR_REPLICAS_MAX, on as many donors; a lost one is made anew on another */
+	uint64_t rebuild_rate;     /* bytes/s that are copied to make it anew, a quarter of that while requests are in
+				      flight; 0: 256 MiB/s */
 	unsigned grace_ms;         /* wished lease life after this process ended; at least 2 s; and after its machine
 				      fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
 	unsigned timeout_ms;       /* a donor that cannot be reached for this long is lost; 0: 5000 */

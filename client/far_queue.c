@@ -1,8 +1,10 @@
 #include "client/far_queue.h"
 
+#include "client/far_published.h"
 #include "client/far_request.h"
 #include "common/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +49,45 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 		request_go_on(queue, index);
 	}
 	far_links_flush(queue);
+	if (queue->direct)
+		return (int)taken; /* nobody's reads but farpage's own */
 	far_count(&queue->counters.reads, reads);
 	far_count(&queue->counters.writes, writes);
 	return (int)taken;
+}
+
+void far_queue_submit_to(struct store_queue *base, const struct store_io *io, unsigned donor)
+{
+	struct far_queue *queue = (struct far_queue *)base;
+	uint16_t index = queue->idle_requests[--queue->idle_request_count];
+
+	assert(queue->direct);
+	queue->requests[index] = (struct far_request){.io = *io, .only = donor + 1};
+	request_go_on(queue, index);
+	far_links_flush(queue);
+}
+
+void far_queue_direct(struct store_queue *base)
+{
+	((struct far_queue *)base)->direct = true;
+}
+
+bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version)
+{
+	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++) {
+		uint64_t word = atomic_load(&queue->published[i]);
+
+		if (!published_overlaps(word, page, count))
+			continue;
+		if (version ? !published_is_of(word, *version) : published_is_write(word))
+			return true;
+	}
+	return false;
+}
+
+unsigned far_queue_busy(const struct far_queue *queue)
+{
+	return atomic_load_explicit(&queue->under_way, memory_order_relaxed);
 }
 
 static void parked_look(struct far_queue *queue)
@@ -193,6 +231,8 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 	counters->writes += queue->counters.writes;
 	counters->zero_reads += queue->counters.zero_reads;
 	counters->checksum_errors += queue->counters.checksum_errors;
+	counters->rebuilt += queue->counters.rebuilt;
+	counters->repaired += queue->counters.repaired;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
@@ -205,6 +245,7 @@ static void queue_free(struct far_queue *queue)
 	free(queue->links);
 	free(queue->requests);
 	free(queue->pieces);
+	free((void *)queue->published);
 	free(queue->idle_requests);
 	free(queue->idle_pieces);
 	free(queue->parked);
@@ -220,8 +261,8 @@ static uint64_t queue_memory(const struct far_queue *queue)
 	for (unsigned i = 0; i < far->peer_count; i++)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
 	return links + sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
-	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + 3 * sizeof(uint16_t) +
-				  sizeof(struct store_done));
+	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
+				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
 
 /* Zeroed and there: the first request finds no page fault in its way. */
@@ -244,12 +285,13 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 	queue->links = array_allocate(far->peer_count, sizeof *queue->links);
 	queue->requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->requests);
 	queue->pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->pieces);
+	queue->published = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->published);
 	queue->idle_requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->idle_requests);
 	queue->idle_pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->idle_pieces);
 	queue->parked = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->parked);
 	queue->dones = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->dones);
-	if (!queue->links || !queue->requests || !queue->pieces || !queue->idle_requests || !queue->idle_pieces ||
-	    !queue->parked || !queue->dones) {
+	if (!queue->links || !queue->requests || !queue->pieces || !queue->published || !queue->idle_requests ||
+	    !queue->idle_pieces || !queue->parked || !queue->dones) {
 		queue_free(queue);
 		return -ENOMEM;
 	}

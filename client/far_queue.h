@@ -18,6 +18,20 @@
  * and writes may be repeated. Until the donor is up again or lost (peers.h) they wait; in each of its rounds the queue
  * connects to it once. A write is not complete while a donor of its chunk is away, for it may return with what it had.
  *
+ * A write that meets an away donor while another replica's is up has the control thread detach the away one's slot
+ * (chunk_hinder), and goes on without it.
+ *
+ * Published pieces. Before a piece goes out it is published: its pages and the version of the chunk's slots that it
+ * goes by. Then the slots are looked at once more: if they have changed the piece is withdrawn and begun anew. So
+ * whoever changes a slot, or opens a window, and looks at the published pieces after that, sees all that may still go
+ * by the old slots, or be under way in the window; what is not there goes by the new ones. A window (rebuild.h) keeps
+ * writers out of some pages: a write that finds one open is withdrawn, too, and waits until it is closed. Both sides
+ * store before they load, in the one order of sequential consistency.
+ *
+ * The rebuild thread's own queue (far_queue_direct) is different: it waits for no donor, its pieces are not published,
+ * and a request of it may name the one donor that is to be read or written. Such a write leaves checksum and generation
+ * alone.
+ *
  * Threads. The one that uses the queue; far_queue_wake() comes from the control thread. Everything is allocated in
  * queue_open.
  */
@@ -43,6 +57,17 @@ void far_queue_wake(struct far_queue *queue, bool all);
 void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
 
 /* What the struct consists of is known to far_queue*.c; the list of queues needs only this of it. */
+/* The queue is the rebuild thread's. */
+void far_queue_direct(struct store_queue *queue);
+/* Takes one request for @donor alone, of pages of one chunk, which waits for nothing: -ESTALE: the donor has no slot of
+   the chunk, or no FULL one to read; -EIO: it cannot be reached. Never full when nothing is in flight. */
+void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, unsigned donor);
+/* Whether a piece is published that has pages of [@page, @page + @count): a write (@version NULL); or anything that
+   does not go by *@version. Any thread, with far->lock held. */
+bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version);
+/* How many are. Any thread, with far->lock held. */
+unsigned far_queue_busy(const struct far_queue *queue);
+
 struct far_link;
 struct far_request;
 struct far_piece;
@@ -60,6 +85,9 @@ struct far_queue {
 	bool look;              /* something came that waiting requests may go on with */
 	struct far_request *requests;
 	struct far_piece *pieces;
+	_Atomic uint64_t *published; /* one a piece; far_published.h */
+	_Atomic unsigned under_way;  /* how many of them are published */
+	bool direct;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */
 	unsigned idle_request_count, idle_piece_count;
 	uint16_t *parked; /* a ring of the requests that wait, in order */

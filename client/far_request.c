@@ -1,18 +1,13 @@
 #include "client/far_request.h"
 
 #include "client/control.h"
+#include "client/far_published.h"
 #include "common/clock.h"
-#include "common/log.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 _Static_assert((uint64_t)STORE_RUN_MAX *STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
-
-/* Checksum errors are logged once in so long. */
-#define COMPLAIN_NS UINT64_C(1000000000)
 
 /* --- Connections ---------------------------------------------------------------------------------------------- */
 
@@ -103,165 +98,6 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 	};
 }
 
-/* --- Pieces --------------------------------------------------------------------------------------------------- */
-
-static uint16_t piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
-			    uint32_t epoch)
-{
-	struct far_request *request = &queue->requests[request_index];
-	uint16_t index = queue->idle_pieces[--queue->idle_piece_count];
-
-	queue->pieces[index] = (struct far_piece){
-	    .page = request->io.page + request->next,
-	    .data = (uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE,
-	    .chunk = chunk,
-	    .count = count,
-	    .epoch = epoch,
-	    .request = request_index,
-	};
-	request->next += count;
-	request->pieces++;
-	return index;
-}
-
-static void complain(struct far *far, const struct far_piece *piece, uint64_t page)
-{
-	uint64_t now = clock_now(), last = atomic_load_explicit(&far->complained, memory_order_relaxed);
-
-	if (last && now - last < COMPLAIN_NS)
-		return;
-	if (atomic_compare_exchange_strong(&far->complained, &last, now))
-		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[piece->donor].uri,
-			  page);
-}
-
-static int read_verify(struct far_queue *queue, const struct far_piece *piece)
-{
-	struct far *far = queue->far;
-
-	for (uint32_t i = 0; i < piece->count; i++) {
-		uint64_t page = piece->page + i;
-
-		if (integrity_check(&far->integrity, page, piece->data + (size_t)i * STORE_PAGE))
-			continue;
-		/* Its donor was buried while the bytes were under way. */
-		if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LOST)
-			return -EIO;
-		far_count(&queue->counters.checksum_errors, 1);
-		complain(far, piece, page);
-		return -EBADMSG;
-	}
-	return 0;
-}
-
-/* What was held for the write's pages, and not needed, is given back. */
-static void write_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
-{
-	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
-		control_kick(far);
-}
-
-static int write_commit(struct far_queue *queue, const struct far_piece *piece)
-{
-	struct far *far = queue->far;
-	uint32_t live = integrity_commit(&far->integrity, piece->page, piece->count);
-
-	/*
-	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
-	 * the marks were missed, and are made here.
-	 */
-	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
-		integrity_lose(&far->integrity, piece->page, piece->count);
-		return -EIO;
-	}
-	/* Pages that were live already are counted already. */
-	write_drop(far, piece, live);
-	return 0;
-}
-
-/* What a caller of the store is told. */
-static int answer_status(int status)
-{
-	return status == -ETIMEDOUT || status == -EBADMSG || status == -ENOSPC ? status : -EIO;
-}
-
-/* The request has ended: its completion waits to be polled. */
-static void request_finish(struct far_queue *queue, uint16_t index)
-{
-	const struct far_request *request = &queue->requests[index];
-
-	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
-	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
-	queue->idle_requests[queue->idle_request_count++] = index;
-}
-
-void far_request_settle(struct far_queue *queue, uint16_t index)
-{
-	struct far_request *request = &queue->requests[index];
-
-	if (request->busy || request->pieces)
-		return;
-	assert(request->status || request->again || request->next == request->io.count);
-	/* A write that failed did so for good. */
-	if (request->again && !(request->status && request->io.op == STORE_WRITE)) {
-		if (!request->failure)
-			request->failure = request->status;
-		request->again = false;
-		request->status = 0;
-		request->next = 0;
-		far_request_park(queue, index);
-		queue->look = true;
-		return;
-	}
-	request_finish(queue, index);
-}
-
-void far_request_park(struct far_queue *queue, uint16_t index)
-{
-	queue->requests[index].busy = true;
-	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
-}
-
-/* Every replica has answered: the status of the piece. */
-static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
-{
-	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
-
-	if (piece->again) {
-		if (write)
-			write_drop(queue->far, piece, piece->count);
-		return 0;
-	}
-	return write ? write_commit(queue, piece) : read_verify(queue, piece);
-}
-
-void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good)
-{
-	struct far_piece *piece = &queue->pieces[index];
-	uint16_t request_index = piece->request;
-	struct far_request *request = &queue->requests[request_index];
-	int status;
-
-	assert(piece->left >> donor & 1 && request->pieces);
-	piece->left &= ~(UINT64_C(1) << donor);
-	piece->again |= !good;
-	if (piece->left)
-		return;
-	status = piece_complete(queue, piece);
-	request->again |= piece->again;
-	if (status && !request->status)
-		request->status = answer_status(status);
-	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1) {
-		request->failed |= UINT64_C(1) << piece->donor;
-		request->again = true;
-	}
-	queue->idle_pieces[queue->idle_piece_count++] = index;
-	request->pieces--;
-	if (request->busy && (request->status || request->again))
-		queue->look = true; /* it is parked and need not go on */
-	far_request_settle(queue, request_index);
-}
-
 /* --- Reads ---------------------------------------------------------------------------------------------------- */
 
 /* The replica to read from: the first that can be reached and has not failed this request; else one whose donor may be
@@ -270,9 +106,11 @@ static int read_replica(const struct far_queue *queue, const struct far_request 
 {
 	int away = -1;
 
-	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		unsigned donor = view->slots[i].donor;
 
+		if (view->slots[i].state != SLOT_FULL || (request->only && request->only != donor + 1))
+			continue;
 		if (request->failed >> donor & 1 || donor_is_lost(queue, donor))
 			continue;
 		if (link_is_usable(queue, donor))
@@ -296,13 +134,19 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		return FAR_GOES_ON;
 	}
 	donor = view.slots[replica].donor;
-	if (!link_is_usable(queue, donor))
-		return link_await(queue, request, donor);
+	if (!link_is_usable(queue, donor)) {
+		if (!queue->direct)
+			return link_await(queue, request, donor);
+		request->status = -EIO;
+		return FAR_GOES_ON;
+	}
 	if (!queue->idle_piece_count || !link_has_room(queue, donor)) {
 		queue->congested = true;
 		return FAR_WAITS;
 	}
-	piece = piece_start(queue, index, count, chunk, view.epoch);
+	if (far_piece_publish(queue, request->io.page + request->next, count, chunk, &view, false) != FAR_GOES_OUT)
+		return FAR_GOES_ON; /* by the slots as they are now */
+	piece = far_piece_start(queue, index, count, chunk, view.epoch);
 	queue->pieces[piece].donor = (uint16_t)donor;
 	link_stage(queue, piece, FABRIC_READ, &view.slots[replica]);
 	return FAR_GOES_ON;
@@ -347,6 +191,7 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 struct write_links {
 	uint64_t live; /* donors that are not lost, a bit each */
 	int away;      /* one of them that cannot be reached, or -1 */
+	bool others;   /* another one with a replica can */
 	bool room;     /* in every one of them */
 };
 
@@ -354,16 +199,18 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 {
 	struct write_links links = {.away = -1, .room = queue->idle_piece_count > 0};
 
-	for (unsigned i = 0; i < queue->far->table.replicas; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		unsigned donor = view->slots[i].donor;
 
-		if (donor_is_lost(queue, donor))
+		if (view->slots[i].state == SLOT_EMPTY || donor_is_lost(queue, donor))
 			continue;
 		links.live |= UINT64_C(1) << donor;
 		links.room = links.room && link_is_usable(queue, donor) && link_has_room(queue, donor);
 		/* Asked last, for making room may show that the connection has ended. */
 		if (!link_is_usable(queue, donor))
 			links.away = (int)donor;
+		else
+			links.others |= view->slots[i].state == SLOT_FULL;
 	}
 	return links;
 }
@@ -372,13 +219,13 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 		       const struct chunk_view *view, uint64_t donors)
 {
 	struct integrity *integrity = &queue->far->integrity;
-	uint16_t piece_index = piece_start(queue, index, count, chunk, view->epoch);
+	uint16_t piece_index = far_piece_start(queue, index, count, chunk, view->epoch);
 	const struct far_piece *piece = &queue->pieces[piece_index];
 
 	/* Staged is not posted: that comes after the checksums, see integrity.h. */
 	/* Not asked again whether they are up: one that has left since has a connection that will say so. */
-	for (unsigned i = 0; i < queue->far->table.replicas; i++)
-		if (donors >> view->slots[i].donor & 1)
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			link_stage(queue, piece_index, FABRIC_WRITE, &view->slots[i]);
 	for (uint32_t i = 0; i < count; i++)
 		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
@@ -396,7 +243,7 @@ static bool write_denied(struct far_request *request, const struct chunk *chunk)
 	/* What was asked for ahead of need was not asked for in earnest: now it is. */
 	if (status == -EAGAIN)
 		return false;
-	request->status = answer_status(status);
+	request->status = far_answer_status(status);
 	return true;
 }
 
@@ -428,6 +275,75 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	return FAR_WAITS;
 }
 
+/* Posts the held write, unless that must be anew: FAR_GOES_ON; or a window is open: FAR_WAITS. */
+static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
+				       const struct chunk_view *view, uint64_t donors)
+{
+	struct far *far = queue->far;
+	struct far_request *request = &queue->requests[index];
+	uint64_t page = request->io.page + request->next;
+	enum far_way way = FAR_KEPT_OUT;
+
+	/* Looked at twice: a window that closes after `waiting` is set wakes us, one that closed before is seen. */
+	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
+		way = far_piece_publish(queue, page, count, chunk, view, true);
+		if (way == FAR_KEPT_OUT)
+			atomic_store(&queue->waiting, true);
+	}
+	if (way == FAR_GOES_OUT) {
+		write_post(queue, index, chunk, count, view, donors);
+		return FAR_GOES_ON;
+	}
+	if (chunk_drop(&far->table, chunk, view->epoch, count))
+		control_kick(far);
+	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
+}
+
+/* The write cannot go to all of its chunk's replicas. */
+static enum far_progress write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
+				     const struct write_links *links)
+{
+	bool up = atomic_load_explicit(&queue->far->peers[links->away].round, memory_order_acquire) & 1;
+
+	/* It is up, and its connection is being made: that, or how it failed, is heard. */
+	if (links->others && up)
+		return FAR_WAITS;
+	/* Another replica's donor is there: this one's slot is given up. First `waiting`, for the answer is a wake-up.
+	 */
+	if (links->others) {
+		atomic_store(&queue->waiting, true);
+		chunk_hinder(&queue->far->table, chunk);
+		control_kick(queue->far);
+		return FAR_WAITS;
+	}
+	return link_await(queue, request, (unsigned)links->away);
+}
+
+/* To the one donor that the rebuild thread has named. */
+static enum far_progress write_only(struct far_queue *queue, uint16_t index, uint64_t chunk)
+{
+	struct far_request *request = &queue->requests[index];
+	unsigned donor = request->only - 1;
+	struct chunk_view view;
+	uint16_t piece;
+
+	request->status = -ESTALE;
+	if (!chunk_view(&queue->far->table, chunk, &view))
+		return FAR_GOES_ON;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (view.slots[i].state == SLOT_EMPTY || view.slots[i].donor != donor)
+			continue;
+		request->status = -EIO;
+		if (!link_is_usable(queue, donor) || !queue->idle_piece_count || !link_has_room(queue, donor))
+			return FAR_GOES_ON;
+		request->status = 0;
+		piece = far_piece_start(queue, index, request->io.count, chunk, view.epoch);
+		link_stage(queue, piece, FABRIC_WRITE, &view.slots[i]);
+		return FAR_GOES_ON;
+	}
+	return FAR_GOES_ON;
+}
+
 /* Sends @count pages, none of them zero, of one chunk. */
 static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
@@ -443,13 +359,12 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		request->asked = false;
 		if (chunk_look_ahead(&far->table, chunk))
 			control_kick(far);
-		write_post(queue, index, chunk, count, &view, links.live);
-		return FAR_GOES_ON;
+		return write_publish(queue, index, chunk, count, &view, links.live);
 	}
 	if (chunk_drop(&far->table, chunk, view.epoch, count))
 		control_kick(far);
 	if (links.live && links.away >= 0)
-		return link_await(queue, request, (unsigned)links.away);
+		return write_await(queue, request, chunk, &links);
 	if (links.live) {
 		queue->congested = true;
 		return FAR_WAITS;
@@ -466,8 +381,11 @@ static enum far_progress write_next(struct far_queue *queue, uint16_t index, uin
 	struct far_request *request = &queue->requests[index];
 	uint64_t page = request->io.page + request->next;
 	const uint8_t *data = (const uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE;
-	uint32_t zeroes = write_run(data, limit, true);
+	uint32_t zeroes;
 
+	if (request->only)
+		return write_only(queue, index, chunk);
+	zeroes = write_run(data, limit, true);
 	if (!zeroes)
 		return write_send(queue, index, chunk, 1 + write_run(data + STORE_PAGE, limit - 1, false));
 	far_forget(far, page, zeroes);

@@ -1,6 +1,6 @@
 /*
- * far_request: the state of requests and pieces, shared by far_queue.c (connections, submit, poll) and far_request.c
- * (how a request is cut into pieces and how pieces end). See far_queue.h.
+ * far_request: the state of requests and pieces, shared by far_queue.c (connections, submit, poll), far_request.c
+ * (how a request is cut into pieces) and far_piece.c (how pieces begin and end). See far_queue.h.
  */
 #ifndef CLIENT_FAR_REQUEST_H
 #define CLIENT_FAR_REQUEST_H
@@ -32,6 +32,8 @@ struct far_request {
 	uint32_t denials; /* of the chunk it waits for, when it began to wait */
 	bool asked;       /* it waits for a chunk, `denials` is set */
 	bool busy;        /* it is being issued, or parked */
+	unsigned only;    /* the one donor it is for + 1, or 0 */
+	bool corrupt;     /* a donor in `failed` sent back something else */
 };
 
 struct far_piece {
@@ -54,8 +56,18 @@ enum far_progress far_request_issue(struct far_queue *queue, uint16_t index);
 void far_request_park(struct far_queue *queue, uint16_t index);
 /* Ends it, if there is nothing more to do for it. */
 void far_request_settle(struct far_queue *queue, uint16_t index);
+/* Whether what is about to go out may: FAR_GOES_OUT; or the slots of @view are not the chunk's any more, or a window
+   keeps it out. If it may, it is published, for the piece that far_piece_start() then makes of it. */
+enum far_way { FAR_GOES_OUT, FAR_ANEW, FAR_KEPT_OUT };
+enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
+			       const struct chunk_view *view, bool write);
+/* The request's next @count pages are a piece; its index. There is an idle one. */
+uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
+			 uint32_t epoch);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
+/* What a caller of the store is told. */
+int far_answer_status(int status);
 /* Posts what was staged. */
 void far_links_flush(struct far_queue *queue);
 /* Ends a connection, if there is one: the fence. What was under way on it is carried out anew. */

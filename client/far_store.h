@@ -7,7 +7,8 @@
  *
  * Whether a donor can be reached is the control thread's to say (peers.h). Its `round` tells the queues: odd while it
  * is up, and another one each time it has come back. A queue's connection is of one round, and is of no use in another.
- * `status` says that it is lost for good; until it does, requests wait.
+ * `status` says that it is lost; until it does, requests wait. With replicas a lost donor may be used again, in another
+ * round: no slot names it then but of slabs leased since.
  *
  * Locks: `attach` and `lock`, never both. Neither is taken by the data path.
  */
@@ -33,7 +34,7 @@
 struct far_peer {
 	char *uri;
 	char via[SESSION_URI_MAX]; /* the way taken to it; far->attach, and fixed once it was reached */
-	_Atomic int status;        /* 0: in use; -errno: lost */
+	_Atomic int status;        /* 0: in use; -errno: lost, until it has come back with nothing */
 	_Atomic uint32_t round;    /* odd: up */
 	_Atomic uint64_t report;   /* what queues have seen of it, for the control thread; peers.c */
 	_Atomic uint64_t waits;    /* since when the oldest request waits for it, in this round; 0: none */
@@ -50,10 +51,11 @@ struct far_peer {
 
 /* What queues count; each its own, added up on demand. */
 struct far_counters {
-	_Atomic uint64_t reads, writes, zero_reads, checksum_errors;
+	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired;
 };
 
 struct far_queue;
+struct rebuild;
 
 struct far {
 	struct store base;
@@ -78,6 +80,8 @@ struct far {
 	_Atomic uint64_t queue_memory;
 	_Atomic uint64_t discards, lost_pages;
 	_Atomic uint64_t complained; /* when a checksum error was last logged */
+	_Atomic uint64_t window;     /* pages that are not to be written now (far_published.h); rebuild.c */
+	struct rebuild *rebuild;     /* NULL: there are no replicas */
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;
@@ -89,6 +93,7 @@ struct far {
 	bool adopting; /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
 	struct fabric *fabric;
 	struct leases leases;
+	uint64_t lacking_since; /* replicas have been lacking; told when they do not any more */
 };
 
 /* Adds to a counter that only the calling thread writes; others read it. */

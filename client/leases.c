@@ -1,43 +1,52 @@
 #include "client/leases.h"
 
+#include "client/leases_own.h"
 #include "client/placement.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-/* The most actions one event may leave behind; whoever makes more in a loop asks leases_has_room() first. */
-#define LEASES_STEP (FAR_REPLICAS_MAX * 4)
-
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
 		 struct integrity *integrity)
 {
 	*leases = (struct leases){.config = *config, .table = table, .integrity = integrity};
+	leases->lacking = table->replicas > 1; /* of a store that is adopted nobody knows yet */
 	random_seed(&leases->random, config->seed);
 }
 
 /* --- Actions ------------------------------------------------------------------------------------------------ */
 
-static void leases_act(struct leases *leases, struct leases_action action)
+void leases_act(struct leases *leases, struct leases_action action)
 {
+	/* One is enough, after all others. */
+	if (action.kind == LEASES_WAKE) {
+		leases->wake = true;
+		return;
+	}
 	assert(leases->tail - leases->head < LEASES_ACTIONS);
 	leases->actions[leases->tail++ % LEASES_ACTIONS] = action;
 }
 
 bool leases_next(struct leases *leases, struct leases_action *ret_action)
 {
-	if (leases->head == leases->tail)
-		return false;
+	if (leases->head == leases->tail) {
+		bool wake = leases->wake;
+
+		leases->wake = false;
+		*ret_action = (struct leases_action){.kind = LEASES_WAKE};
+		return wake;
+	}
 	*ret_action = leases->actions[leases->head++ % LEASES_ACTIONS];
 	return true;
 }
 
-static bool leases_has_room(const struct leases *leases)
+bool leases_has_room(const struct leases *leases)
 {
 	return leases->tail - leases->head + LEASES_STEP <= LEASES_ACTIONS;
 }
 
-static void leases_release(struct leases *leases, const struct chunk_slot *slot)
+void leases_release(struct leases *leases, const struct chunk_slot *slot)
 {
 	struct leases_donor *donor = &leases->donors[slot->donor];
 
@@ -51,9 +60,57 @@ static void leases_release(struct leases *leases, const struct chunk_slot *slot)
 	leases_act(leases, (struct leases_action){.kind = LEASES_RELEASE, .donor = slot->donor, .slab = slot->slab});
 }
 
+/* --- Donors ------------------------------------------------------------------------------------------------- */
+
+bool leases_donors_away(const struct leases *leases)
+{
+	bool away = false;
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++)
+		away |= leases->donors[i].away;
+	return away;
+}
+
+bool leases_donors_missing(const struct leases *leases)
+{
+	bool missing = false;
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++)
+		missing |= leases->donors[i].away || !leases->donors[i].live;
+	return missing;
+}
+
+int leases_choose(struct leases *leases, uint64_t excluded, bool all)
+{
+	uint64_t free[FAR_DONORS_MAX];
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++) {
+		const struct leases_donor *donor = &leases->donors[i];
+		uint64_t asked = donor->asked * leases->config.slab_bytes;
+
+		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
+		/* Another client may have made room. */
+		if (all)
+			free[i]++;
+		if (!donor->live || donor->away)
+			free[i] = 0;
+	}
+	return placement_choose(&leases->random, free, leases->config.donor_count, excluded);
+}
+
+uint32_t leases_ask(struct leases *leases, unsigned donor)
+{
+	if (!++leases->request)
+		leases->request++;
+	leases->donors[donor].asked++;
+	leases->donors[donor].waiting++;
+	leases_act(leases, (struct leases_action){.kind = LEASES_ASK, .donor = donor, .request = leases->request});
+	return leases->request;
+}
+
 /* --- Lists of chunks ------------------------------------------------------------------------------------------ */
 
-static void list_put(struct leases *leases, enum leases_list_kind kind, uint32_t index, uint64_t now)
+void leases_list_put(struct leases *leases, enum leases_list_kind kind, uint32_t index, uint64_t now)
 {
 	struct leases_list *list = &leases->lists[kind];
 	struct chunk *chunk = &leases->table->chunks[index];
@@ -67,7 +124,7 @@ static void list_put(struct leases *leases, enum leases_list_kind kind, uint32_t
 	list->last = index + 1;
 }
 
-static void list_remove(struct leases *leases, uint32_t index)
+void leases_list_remove(struct leases *leases, uint32_t index)
 {
 	struct chunk *chunk = &leases->table->chunks[index];
 	struct leases_list *list = &leases->lists[chunk->list];
@@ -79,19 +136,19 @@ static void list_remove(struct leases *leases, uint32_t index)
 }
 
 /* The oldest; false: the list is empty. */
-static bool list_first(const struct leases *leases, enum leases_list_kind kind, uint32_t *ret_index)
+bool leases_list_first(const struct leases *leases, enum leases_list_kind kind, uint32_t *ret_index)
 {
 	*ret_index = leases->lists[kind].first - 1;
 	return leases->lists[kind].first;
 }
 
 /* When the oldest has been there for the idle time; UINT64_MAX: the list is empty. */
-static uint64_t list_due(const struct leases *leases, enum leases_list_kind kind)
+static uint64_t leases_list_due(const struct leases *leases, enum leases_list_kind kind)
 {
 	uint32_t first;
 
-	return list_first(leases, kind, &first) ? leases->table->chunks[first].since + leases->config.idle_ns
-						: UINT64_MAX;
+	return leases_list_first(leases, kind, &first) ? leases->table->chunks[first].since + leases->config.idle_ns
+						       : UINT64_MAX;
 }
 
 /* --- Idle chunks -------------------------------------------------------------------------------------------- */
@@ -105,7 +162,7 @@ static bool chunk_is_active(const struct leases *leases, uint32_t index)
 }
 
 /* Puts a chunk, which is in no list, where it belongs. */
-static void chunk_sort(struct leases *leases, uint32_t index, uint64_t now)
+void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 {
 	struct chunk_table *table = leases->table;
 
@@ -114,14 +171,14 @@ static void chunk_sort(struct leases *leases, uint32_t index, uint64_t now)
 	switch (chunk_state(table, index)) {
 	case CHUNK_WANTED:
 		if (!chunk_is_active(leases, index))
-			list_put(leases, LEASES_WANTED, index, now);
+			leases_list_put(leases, LEASES_WANTED, index, now);
 		return;
 	case CHUNK_READY:
 		if (chunk_pages_held(table, index))
 			return;
 		/* The bit stays set while the chunk is listed: no queue need tell of every emptying meanwhile. */
 		chunk_attention_set(table, index);
-		list_put(leases, LEASES_IDLE, index, now);
+		leases_list_put(leases, LEASES_IDLE, index, now);
 		return;
 	case CHUNK_NONE:
 	case CHUNK_LOSING:
@@ -130,13 +187,13 @@ static void chunk_sort(struct leases *leases, uint32_t index, uint64_t now)
 }
 
 /* Takes an idle chunk off its list. Returns whether it still is idle: then its slots are the caller's. */
-static bool idle_take(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[])
+bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[])
 {
-	list_remove(leases, index);
+	leases_list_remove(leases, index);
 	chunk_attention_clear(leases->table, index);
 	if (chunk_take_idle(leases->table, index, ret_slots))
 		return true;
-	chunk_sort(leases, index, now);
+	leases_sort(leases, index, now);
 	return false;
 }
 
@@ -149,21 +206,22 @@ static bool window_is_open(const struct leases *leases)
 	return true;
 }
 
-static void slots_release(struct leases *leases, const struct chunk_slot slots[])
+void leases_release_slots(struct leases *leases, const struct chunk_slot slots[])
 {
-	for (unsigned i = 0; i < leases->table->replicas; i++)
-		leases_release(leases, &slots[i]);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (slots[i].state != SLOT_EMPTY)
+			leases_release(leases, &slots[i]);
 }
 
 static void idle_release(struct leases *leases, uint64_t now)
 {
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
 	uint32_t index;
 
-	while (list_due(leases, LEASES_IDLE) <= now && leases_has_room(leases) && window_is_open(leases)) {
-		list_first(leases, LEASES_IDLE, &index);
-		if (idle_take(leases, index, now, slots))
-			slots_release(leases, slots);
+	while (leases_list_due(leases, LEASES_IDLE) <= now && leases_has_room(leases) && window_is_open(leases)) {
+		leases_list_first(leases, LEASES_IDLE, &index);
+		if (leases_take_idle(leases, index, now, slots))
+			leases_release_slots(leases, slots);
 	}
 }
 
@@ -172,207 +230,11 @@ static void fresh_sort(struct leases *leases, uint64_t now)
 {
 	uint32_t index;
 
-	while (list_due(leases, LEASES_FRESH) <= now) {
-		list_first(leases, LEASES_FRESH, &index);
-		list_remove(leases, index);
-		chunk_sort(leases, index, now);
+	while (leases_list_due(leases, LEASES_FRESH) <= now) {
+		leases_list_first(leases, LEASES_FRESH, &index);
+		leases_list_remove(leases, index);
+		leases_sort(leases, index, now);
 	}
-}
-
-/* --- Wants -------------------------------------------------------------------------------------------------- */
-
-static bool slots_are_live(const struct leases *leases, const struct chunk_slot slots[])
-{
-	for (unsigned i = 0; i < leases->table->replicas; i++)
-		if (!leases->donors[slots[i].donor].live)
-			return false;
-	return true;
-}
-
-/* A want that is over goes when its last request was answered: so there are never more of them than wants. */
-static void want_retire(const struct leases *leases, struct leases_want *want)
-{
-	want->active = false;
-	for (unsigned i = 0; i < leases->table->replicas; i++)
-		want->active |= want->requests[i] != 0;
-}
-
-static void want_end(struct leases *leases, struct leases_want *want)
-{
-	for (unsigned i = 0; i < leases->table->replicas; i++) {
-		if (want->granted[i])
-			leases_release(leases, &want->slots[i]);
-		want->granted[i] = false;
-	}
-	want->over = true;
-	want_retire(leases, want);
-	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
-}
-
-static void want_publish(struct leases *leases, struct leases_want *want, const struct chunk_slot slots[], uint64_t now)
-{
-	chunk_publish(leases->table, want->chunk, slots);
-	if (leases->table->chunks[want->chunk].ahead) {
-		chunk_attention_set(leases->table, want->chunk);
-		list_put(leases, LEASES_IDLE, want->chunk, now);
-	} else {
-		list_put(leases, LEASES_FRESH, want->chunk, now);
-	}
-	/* The slabs are the chunk's now. */
-	if (slots == want->slots)
-		memset(want->granted, 0, sizeof want->granted);
-	want_end(leases, want);
-}
-
-static void want_deny(struct leases *leases, struct leases_want *want, int status)
-{
-	chunk_deny(leases->table, want->chunk, status);
-	want_end(leases, want);
-}
-
-/* Some donor is away: what it can do shows when it is back, or lost. */
-static bool donors_away(const struct leases *leases)
-{
-	bool away = false;
-
-	for (unsigned i = 0; i < leases->config.donor_count; i++)
-		away |= leases->donors[i].away;
-	return away;
-}
-
-/* An idle chunk's slabs serve as well as new ones: nothing is read of a page that was not written. */
-static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
-{
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
-	uint32_t index;
-
-	/* No slab changes hands while some are being claimed. */
-	if (donors_away(leases))
-		return false;
-	while (list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
-		if (!idle_take(leases, index, now, slots))
-			continue;
-		if (slots_are_live(leases, slots)) {
-			want_publish(leases, want, slots, now);
-			return true;
-		}
-		/* One of its donors died; what is left of it goes back. */
-		slots_release(leases, slots);
-	}
-	return false;
-}
-
-/* Who may be asked: not who said no, nor who holds or is asked for another replica. */
-static uint64_t want_excluded(const struct leases *leases, const struct leases_want *want)
-{
-	uint64_t excluded = want->tried;
-
-	for (unsigned i = 0; i < leases->table->replicas; i++)
-		if (want->granted[i] || want->requests[i])
-			excluded |= UINT64_C(1) << want->slots[i].donor;
-	return excluded;
-}
-
-/* A donor to ask, among those thought to have room, or (@all) among all: another client may have made some. */
-static int want_choose(struct leases *leases, const struct leases_want *want, bool all)
-{
-	uint64_t free[FAR_DONORS_MAX];
-
-	for (unsigned i = 0; i < leases->config.donor_count; i++) {
-		const struct leases_donor *donor = &leases->donors[i];
-		uint64_t asked = donor->asked * leases->config.slab_bytes;
-
-		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
-		if (all)
-			free[i]++;
-		if (!donor->live || donor->away)
-			free[i] = 0;
-	}
-	return placement_choose(&leases->random, free, leases->config.donor_count, want_excluded(leases, want));
-}
-
-static void want_ask(struct leases *leases, struct leases_want *want, unsigned replica, unsigned donor)
-{
-	if (!++leases->request)
-		leases->request++;
-	want->requests[replica] = leases->request;
-	want->slots[replica].donor = donor;
-	leases->donors[donor].asked++;
-	leases->donors[donor].waiting++;
-	leases_act(leases, (struct leases_action){.kind = LEASES_ASK, .donor = donor, .request = leases->request});
-}
-
-/* Asks for whatever replica is neither granted nor asked for; denies the want when nobody is left to ask. */
-static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
-{
-	for (unsigned i = 0; i < leases->table->replicas; i++) {
-		bool ahead;
-		int donor;
-
-		if (want->granted[i] || want->requests[i])
-			continue;
-		/* Quicker than a new one, which its donor must make ready first. */
-		ahead = leases->table->chunks[want->chunk].ahead;
-		if (!ahead && want_take_idle(leases, want, now))
-			return;
-		donor = want_choose(leases, want, false);
-		if (donor < 0 && !ahead)
-			donor = want_choose(leases, want, true);
-		if (donor < 0 && !ahead && donors_away(leases))
-			return;
-		if (donor < 0) {
-			/* Whoever came to wait meanwhile may ask in earnest. */
-			want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
-			return;
-		}
-		want_ask(leases, want, i, (unsigned)donor);
-	}
-}
-
-/* What is kept of the chunk's pages is there before anything can be. */
-static int chunk_begin(const struct leases *leases, uint32_t index)
-{
-	uint64_t first = index * leases->table->pages, rest = leases->integrity->pages - first;
-
-	if (!chunk_is_untouched(leases->table, index))
-		return 0;
-	return integrity_begin(leases->integrity, first, rest < leases->table->pages ? rest : leases->table->pages);
-}
-
-static void wants_start(struct leases *leases, uint64_t now)
-{
-	uint32_t index;
-
-	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
-		struct leases_want *want = &leases->wants[i];
-
-		/* With nobody left to ask a want ends as soon as it starts. */
-		while (!want->active && list_first(leases, LEASES_WANTED, &index) && leases_has_room(leases)) {
-			*want = (struct leases_want){.active = true, .deadline = now + leases->config.timeout_ns};
-			list_remove(leases, index);
-			want->chunk = index;
-			if (chunk_begin(leases, index) < 0)
-				want_deny(leases, want, -ENOMEM);
-			else
-				want_step(leases, want, now);
-		}
-	}
-}
-
-/* The want and replica that a request was made for, or NULL. */
-static struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica)
-{
-	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
-		struct leases_want *want = &leases->wants[i];
-
-		for (unsigned j = 0; want->active && j < leases->table->replicas; j++) {
-			if (request && want->requests[j] == request && want->slots[j].donor == donor) {
-				*ret_replica = j;
-				return want;
-			}
-		}
-	}
-	return NULL;
 }
 
 /* --- Events ------------------------------------------------------------------------------------------------- */
@@ -404,8 +266,9 @@ static bool leases_answered(struct leases *leases, unsigned donor, bool asked)
 bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now)
 {
-	unsigned replica, missing = 0;
+	unsigned replica;
 	struct leases_want *want = want_find(leases, donor, request, &replica);
+	struct leases_join *join = join_find(leases, donor, request);
 	struct chunk_slot granted = *slot;
 
 	if (!leases_answered(leases, donor, true))
@@ -413,20 +276,11 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	granted.donor = donor;
 	leases->donors[donor].held++;
 	if (want)
-		want->requests[replica] = 0;
-	if (!want || want->over) {
+		want_granted(leases, want, replica, &granted, now);
+	else if (join)
+		join_granted(leases, join, &granted, now);
+	else
 		leases_release(leases, &granted);
-		if (want)
-			want_retire(leases, want);
-		wants_start(leases, now);
-		return true;
-	}
-	want->granted[replica] = true;
-	want->slots[replica] = granted;
-	for (unsigned i = 0; i < leases->table->replicas; i++)
-		missing += !want->granted[i];
-	if (!missing)
-		want_publish(leases, want, want->slots, now);
 	wants_start(leases, now);
 	return true;
 }
@@ -435,17 +289,14 @@ bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint
 {
 	unsigned replica;
 	struct leases_want *want = want_find(leases, donor, request, &replica);
+	struct leases_join *join = join_find(leases, donor, request);
 
 	if (!leases_answered(leases, donor, true))
 		return false;
-	if (want) {
-		want->requests[replica] = 0;
-		want->tried |= UINT64_C(1) << donor;
-		if (want->over)
-			want_retire(leases, want);
-		else
-			want_step(leases, want, now);
-	}
+	if (want)
+		want_denied(leases, want, replica, now);
+	else if (join)
+		join_denied(leases, join, now);
 	wants_start(leases, now);
 	return true;
 }
@@ -455,61 +306,55 @@ bool leases_released(struct leases *leases, unsigned donor)
 	return leases_answered(leases, donor, false);
 }
 
-/* What the wants have there, asked for or granted, is void. */
-static void wants_drop(struct leases *leases, unsigned donor)
-{
-	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
-		struct leases_want *want = &leases->wants[i];
-
-		for (unsigned j = 0; want->active && j < leases->table->replicas; j++) {
-			if (!(want->granted[j] || want->requests[j]) || want->slots[j].donor != donor)
-				continue;
-			want->granted[j] = false;
-			want->requests[j] = 0;
-			if (want->over)
-				want_retire(leases, want);
-		}
-	}
-}
-
-/* Who can be asked has changed: wants that lack a replica go on. */
-static void wants_resume(struct leases *leases, uint64_t now)
-{
-	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
-		if (leases->wants[i].active && !leases->wants[i].over)
-			want_step(leases, &leases->wants[i], now);
-	wants_start(leases, now);
-}
-
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
 {
 	leases->donors[donor].away = true;
 	leases->donors[donor].asked = leases->donors[donor].waiting = 0;
 	wants_drop(leases, donor);
+	joins_drop(leases, donor, now);
 	wants_resume(leases, now);
+}
+
+void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
+{
+	leases->donors[donor].claiming = claiming;
+	/* What could not be detached meanwhile. */
+	for (uint32_t i = 0; i < leases->table->count && !claiming && leases->table->replicas > 1; i++)
+		leases_detach_away(leases, i);
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 }
 
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now)
 {
 	leases->donors[donor] = (struct leases_donor){.live = true, .free = free, .held = held};
+	leases->join_at = now; /* there is one more to ask */
 	wants_resume(leases, now);
 }
 
-/* Whether the chunk had a replica on @donor, and has none on a donor that lives. */
-static bool chunk_is_gone(const struct leases *leases, uint32_t index, unsigned donor)
+/*
+ * The chunk's slot on a donor that is lost goes, and the others stay. Returns whether that cannot be: it was the last
+ * one on a donor that lives, and the chunk is gone.
+ */
+static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 {
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
-	bool there = false;
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	int there = -1;
+	bool others = false;
 
 	if (chunk_state(leases->table, index) != CHUNK_READY)
 		return false;
 	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < leases->table->replicas; i++) {
-		if (leases->donors[slots[i].donor].live)
-			return false;
-		there |= slots[i].donor == donor;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
+			there = (int)i;
+		else if (slots[i].state == SLOT_FULL)
+			others |= leases->donors[slots[i].donor].live;
 	}
-	return there;
+	if (there < 0 || !others)
+		return there >= 0;
+	chunk_detach(leases->table, index, (unsigned)there);
+	leases->lacking = true;
+	return false;
 }
 
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
@@ -518,18 +363,19 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 	uint64_t lost = 0;
 
 	leases->donors[donor] = (struct leases_donor){0};
+	joins_drop(leases, donor, now);
 	for (uint32_t i = 0; i < table->count; i++) {
 		uint64_t first = i * table->pages;
 		uint64_t count = leases->integrity->pages - first;
 
-		if (!chunk_is_gone(leases, i, donor))
+		if (!chunk_cut(leases, i, donor))
 			continue;
 		if (table->chunks[i].list != LEASES_UNLISTED)
-			list_remove(leases, i);
+			leases_list_remove(leases, i);
 		chunk_lose(table, i);
 		lost += integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
 		chunk_lost(table, i);
-		chunk_sort(leases, i, now); /* it may be wanted already */
+		leases_sort(leases, i, now); /* it may be wanted already */
 	}
 	wants_drop(leases, donor);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
@@ -547,11 +393,12 @@ void leases_scan(struct leases *leases, uint64_t now)
 		for (; bits; bits &= bits - 1) {
 			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
 
+			leases_detach_away(leases, index);
 			/* What became of an idle one shows when its turn comes; a fresh one was used, and emptied. */
 			if (leases->table->chunks[index].list == LEASES_FRESH)
-				list_remove(leases, index);
+				leases_list_remove(leases, index);
 			if (leases->table->chunks[index].list == LEASES_UNLISTED)
-				chunk_sort(leases, index, now);
+				leases_sort(leases, index, now);
 		}
 	}
 	wants_start(leases, now);
@@ -563,6 +410,7 @@ void leases_tick(struct leases *leases, uint64_t now)
 		if (leases->wants[i].active && !leases->wants[i].over && now >= leases->wants[i].deadline)
 			want_deny(leases, &leases->wants[i], -ETIMEDOUT);
 	wants_start(leases, now);
+	joins_start(leases, now);
 	fresh_sort(leases, now);
 	idle_release(leases, now);
 }
@@ -574,7 +422,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t leases_due(const struct leases *leases)
 {
-	uint64_t due = UINT64_MAX;
+	uint64_t due = joins_due(leases);
 
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		const struct leases_want *want = &leases->wants[i];
@@ -584,6 +432,6 @@ uint64_t leases_due(const struct leases *leases)
 		else if (!want->active && leases->lists[LEASES_WANTED].first)
 			return 0;
 	}
-	due = earlier(due, list_due(leases, LEASES_FRESH));
-	return window_is_open(leases) ? earlier(due, list_due(leases, LEASES_IDLE)) : due;
+	due = earlier(due, leases_list_due(leases, LEASES_FRESH));
+	return window_is_open(leases) ? earlier(due, leases_list_due(leases, LEASES_IDLE)) : due;
 }

@@ -13,6 +13,15 @@
  * timeout, and slabs wait to be given back, so that what it is found to hold when it returns (claims.h) is what the
  * chunk table says. What was asked of it and not answered is asked anew; what it granted all the same, it takes back.
  *
+ * Replicas. With several, nobody waits for a donor that is missing while another one is there. A chunk that is wanted
+ * then begins with the slabs that can be had. A write that meets an away donor says so (chunk_hinder); if another
+ * replica is on a donor that is up, the away one's slot is detached: what it has is not written any more, and is never
+ * read again. A lost donor's slots are detached wherever another replica lives; where none does, the chunk is lost.
+ * Chunks that lack a replica get a join, a few at a time: a slab on a donor that holds none of theirs, as a JOINING
+ * slot; then the caller is told to fill it (rebuild.h), and says whether that went well. If so it becomes FULL. If not
+ * it is detached, and goes back when the caller has seen that nothing is under way to it any more (LEASES_DRAIN); then
+ * it begins anew. While no donor has room that is tried again after a pause.
+ *
  * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin).
  *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
@@ -34,18 +43,22 @@
 /* Releases wait while so many requests are in flight to one donor. */
 #define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
+/* Replicas made anew at a time: while one is filled, the next one's donor makes a slab ready. */
+#define LEASES_JOINS_MAX 2
 
 struct leases_config {
 	unsigned donor_count;
 	uint64_t slab_bytes;
 	uint64_t timeout_ns; /* a chunk that is wanted for longer is denied */
 	uint64_t idle_ns;    /* a slab is idle for so long before it is given back */
+	uint64_t pause_ns;   /* between two looks for a donor with room for a replica that is lacking */
 	uint64_t seed;
 };
 
 struct leases_donor {
 	bool live;        /* known, and not lost */
 	bool away;        /* it cannot be reached for now */
+	bool claiming;    /* and its slabs are being claimed: none of their slots may go */
 	uint64_t free;    /* bytes, as last heard */
 	uint32_t asked;   /* leases asked for and not answered */
 	uint32_t waiting; /* requests of any kind in flight */
@@ -63,6 +76,23 @@ struct leases_want {
 	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* slots[].donor: also of the request in flight */
 };
 
+/*
+ * A chunk that is to have one more replica.
+ *
+ *     FREE --asked--> ASKING --granted--> FILLING --filled--> FREE
+ *                       |                    +--in vain--> DRAINING --drained--> FREE
+ *                       +--denied, or not wanted any more--> FREE
+ */
+enum leases_join_state { JOIN_FREE, JOIN_ASKING, JOIN_FILLING, JOIN_DRAINING };
+struct leases_join {
+	enum leases_join_state state;
+	uint32_t chunk, epoch, request;
+	unsigned replica;
+	uint64_t tried;         /* donors that said no, a bit each */
+	struct chunk_slot slot; /* slot.donor: also of the request in flight */
+	bool cut;               /* its donor went away: the slot is not there any more, nor the slab ours */
+};
+
 /* Chunks, oldest first. A chunk is in one list at most. */
 enum leases_list_kind { LEASES_UNLISTED, LEASES_WANTED, LEASES_IDLE, LEASES_FRESH, LEASES_LISTS };
 struct leases_list {
@@ -72,11 +102,15 @@ struct leases_list {
 enum leases_action_kind {
 	LEASES_ASK,     /* send LEASE with `request` to `donor` */
 	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
-	LEASES_WAKE,    /* a chunk was granted, denied or lost: wake the queues that wait */
+	LEASES_WAKE,    /* a chunk was granted, denied, lost, or lost a slot: wake the queues that wait */
+	LEASES_FILL,    /* copy into the JOINING slot of join `request`; leases_filled() when it is over */
+	LEASES_DRAIN,   /* leases_drained() when nothing is under way to the slot that join `request` had */
+	LEASES_LACKING, /* replicas begin to be made anew, and: */
+	LEASES_WHOLE,   /* no chunk lacks any */
 };
 struct leases_action {
 	enum leases_action_kind kind;
-	uint32_t donor, request;
+	uint32_t donor, request, chunk, epoch;
 	uint64_t slab;
 };
 
@@ -87,8 +121,14 @@ struct leases {
 	struct random_state random;
 	struct leases_donor donors[FAR_DONORS_MAX];
 	struct leases_want wants[LEASES_WANTS_MAX];
-	uint32_t request;                       /* the last one made */
+	uint32_t request; /* the last one made */
+	struct leases_join joins[LEASES_JOINS_MAX];
+	bool lacking;                           /* some chunk may lack a replica */
+	bool mending;                           /* LEASES_LACKING was told */
+	uint32_t join_next;                     /* where the next chunk is looked for */
+	uint64_t join_at;                       /* and when */
 	struct leases_list lists[LEASES_LISTS]; /* waiting to become a want; seen idle; granted lately */
+	bool wake;                              /* LEASES_WAKE is to come */
 	unsigned head, tail;
 	struct leases_action actions[LEASES_ACTIONS];
 };
@@ -107,6 +147,8 @@ void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
 /* It cannot be reached; it can be reached again, and holds the slabs that the chunk table says. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
+/* Its slabs are being claimed, or that has ended without its being back. */
+void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
 /* Its slabs are gone: returns how many pages were lost with them. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
 /* Looks at the chunks the queues have marked. */
@@ -119,5 +161,9 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 		    uint64_t now);
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
+
+/* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */
+void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);
+void leases_drained(struct leases *leases, unsigned join, uint64_t now);
 
 #endif

@@ -4,6 +4,7 @@
 #include "client/control.h"
 #include "client/far_queue.h"
 #include "client/peers_tell.h"
+#include "client/rebuild.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -152,6 +153,8 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 
 	peer_tell_back(peer, now);
+	peer->comeback.anew = false;
+	peer->status = 0;
 	if (peer->adopted)
 		first_reached(far, peer);
 	peer->adopted = false;
@@ -172,6 +175,10 @@ static void peer_lose(struct far *far, unsigned index, uint64_t now)
 	peer->donated = peer->leased = 0;
 	round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
+	/* With replicas there is a use for it should it come back: no slot names it any more. */
+	peer->told = true;
+	if (far->config.replicas > 1)
+		comeback_anew(&peer->comeback, now);
 }
 
 static void peer_bury(struct far *far, unsigned index, uint64_t now)
@@ -245,6 +252,7 @@ static void peer_do(struct far *far, unsigned index, enum comeback_step step, ui
 		peer_leave(far, index, now);
 		return;
 	case COMEBACK_PAUSE:
+		leases_donor_claiming(&far->leases, index, false);
 		peer_tell_away(far, &far->peers[index]);
 		session_drop(&far->peers[index].session);
 		return;
@@ -288,6 +296,7 @@ static void peer_welcomed(struct far *far, unsigned index, uint64_t now)
 		return;
 	}
 	claims_begin(&peer->claims, &far->table, index);
+	leases_donor_claiming(&far->leases, index, true);
 	peer_do(far, index, comeback_welcomed(&peer->comeback, donor->incarnation, donor->slabs, held), now);
 }
 
@@ -513,6 +522,29 @@ uint64_t peers_due(const struct far *far)
 	return due;
 }
 
+/* What no donor is told. */
+static bool action_is_ours(struct far *far, const struct leases_action *action)
+{
+	switch (action->kind) {
+	case LEASES_ASK:
+	case LEASES_RELEASE:
+		return false;
+	case LEASES_WAKE:
+		return true;
+	case LEASES_FILL:
+		rebuild_fill(far->rebuild, action->request, action->chunk, action->epoch, action->donor);
+		return true;
+	case LEASES_DRAIN:
+		rebuild_drain(far->rebuild, action->request, action->chunk);
+		return true;
+	case LEASES_LACKING:
+	case LEASES_WHOLE:
+		peers_tell_replicas(far, action->kind == LEASES_WHOLE);
+		return true;
+	}
+	return true;
+}
+
 void peers_carry_out(struct far *far, uint64_t now)
 {
 	struct leases_action action;
@@ -522,8 +554,8 @@ void peers_carry_out(struct far *far, uint64_t now)
 		struct far_peer *peer = &far->peers[action.donor];
 		struct wire_message message = {.request = action.request};
 
-		if (action.kind == LEASES_WAKE) {
-			wake = true;
+		if (action_is_ours(far, &action)) {
+			wake |= action.kind == LEASES_WAKE;
 			continue;
 		}
 		message.type = action.kind == LEASES_ASK ? WIRE_LEASE : WIRE_RELEASE;

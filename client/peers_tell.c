@@ -1,7 +1,9 @@
 /* peers_tell: see peers_tell.h. */
 #include "client/peers_tell.h"
 
+#include "common/clock.h"
 #include "common/log.h"
+#include "common/size.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -40,7 +42,9 @@ void peer_tell_back(const struct far_peer *peer, uint64_t now)
 {
 	double seconds = (double)(now - peer->comeback.since) / 1e9;
 
-	if (peer->told)
+	if (peer->comeback.anew)
+		log_warning("donor %s is back, with nothing of ours: it is used again", peer->uri);
+	else if (peer->told)
 		log_warning("donor %s answers again, after %.3g s", peer->uri, seconds);
 	else if (peer->adopted)
 		log_info("donor %s has %" PRIu64 " slabs of the store adopted", peer->uri, peer->claims.held);
@@ -86,4 +90,22 @@ void peer_tell_grace(const struct far *far, const struct far_peer *peer)
 		    "donor %s keeps pages for %u s when this process has ended, instead of %u s: restart it with a "
 		    "longer --grace",
 		    peer->uri, donor->grace_ms / 1000, donor->config.grace_ms / 1000);
+}
+
+void peers_tell_replicas(struct far *far, bool whole)
+{
+	char text[SIZE_TEXT_MAX];
+	uint64_t lacking = 0, now = clock_now(), bytes;
+
+	for (uint64_t i = 0; i < far->table.count; i++)
+		lacking += chunk_replicas_missing(&far->table, i);
+	bytes = lacking * far->table.pages * STORE_PAGE;
+	if (!whole) {
+		far->lacking_since = now;
+		log_warning("rebuild: %" PRIu64 " slabs (%s) lack a replica and are copied to other donors", lacking,
+			    size_format(bytes, text));
+		return;
+	}
+	log_warning("rebuild: done, every slab has %u replicas again, after %.3g s", far->config.replicas,
+		    (double)(now - far->lacking_since) / 1e9);
 }

@@ -17,5 +17,7 @@ void peer_tell_back(const struct far_peer *peer, uint64_t now);
 void peer_tell_lost(const struct far *far, const struct far_peer *peer);
 /* It is reached for the first time: whether its pages will wait for another process for as long as was wished. */
 void peer_tell_grace(const struct far *far, const struct far_peer *peer);
+/* Replicas that chunks lack begin to be made anew; or (@whole) no chunk lacks any. */
+void peers_tell_replicas(struct far *far, bool whole);
 
 #endif

@@ -325,15 +325,16 @@ static int slab_compare(const void *a, const void *b)
 /* The slabs that READY chunks name, in order; returns how many. */
 static uint64_t slabs_list(const struct chunk_table *table, struct state_slab *slabs)
 {
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
 	uint64_t count = 0;
 
 	for (uint64_t i = 0; i < table->count; i++) {
 		if (chunk_state(table, i) != CHUNK_READY)
 			continue;
 		chunk_slots(table, i, slots);
-		for (unsigned j = 0; j < table->replicas; j++)
-			slabs[count++] = (struct state_slab){.name = slots[j].slab, .donor = slots[j].donor};
+		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++)
+			if (slots[j].state != SLOT_EMPTY)
+				slabs[count++] = (struct state_slab){.name = slots[j].slab, .donor = slots[j].donor};
 	}
 	qsort(slabs, count, sizeof *slabs, slab_compare);
 	return count;
@@ -353,7 +354,7 @@ static int chunks_check(const struct chunk_table *table, unsigned donors)
 	}
 	if (!ready)
 		return 0;
-	slabs = calloc(ready * table->replicas, sizeof *slabs);
+	slabs = calloc(ready * FAR_SLOTS_MAX, sizeof *slabs);
 	if (!slabs)
 		return -ENOMEM;
 	count = slabs_list(table, slabs);

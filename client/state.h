@@ -10,7 +10,7 @@
  *   generations  integrity.h
  *   checksums
  *
- * It is sparse: a store of 1 TiB costs the header and its chunks (128 bytes each) until something is written; what is
+ * It is sparse: a store of 1 TiB costs the header and its chunks (192 bytes each) until something is written; what is
  * kept of a chunk's pages is filled in before its slab is asked for. The key is not in it.
  *
  * A new file gets its header before it gets its full length, and donors are asked for slabs after that: a file of any
@@ -34,7 +34,7 @@
 
 #define STATE_MAGIC UINT64_C(0x3145544154535046) /* "FPSTATE1" */
 /* Another one whenever what is kept, or what it means, changes: also in chunks.h and integrity.h. */
-#define STATE_VERSION 1u
+#define STATE_VERSION 2u
 #define STATE_HEADER_BYTES 32768u
 
 struct state_header {

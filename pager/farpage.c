@@ -304,7 +304,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	struct far_config config = {
 	    .donors = options->donors,
 	    .donor_count = options->donor_count,
-	    .replicas = 1,
+	    .replicas = options->replicas ? options->replicas : 1,
 	    .grace_ms = GRACE_MS,
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
@@ -320,7 +320,8 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	uint64_t free = 0;
 	int result = window_bytes ? 0 : free_of_donors(&config, &free);
 	if (result == 0) {
-		config.pages = (window_bytes ? window_bytes : 4 * (free + options->local)) / STORE_PAGE;
+		config.pages =
+		    (window_bytes ? window_bytes : 4 * (free / config.replicas + options->local)) / STORE_PAGE;
 		result = far_open(&config, ret_store);
 	}
 	memset(key, 0, sizeof key);

@@ -32,6 +32,7 @@ struct farpage_options {
 	size_t window;             /* bytes of address space to reserve; 0: 4 x (what the donors have free + local) */
 	const char *const *donors; /* "tcp://host:7470", ... */
 	unsigned donor_count;
+	unsigned replicas;       /* donors that hold each page, 1 .. 3; 0: 1. With N of them N - 1 donors may die */
 	const char *key_file;    /* pre-shared key, or NULL */
 	unsigned timeout_ms;     /* a donor out of reach for this long is lost, with its pages; 0: 5000 */
 	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */

@@ -57,7 +57,11 @@ struct store_stats {
 	uint64_t zero_reads;              /* pages read without network */
 	uint64_t checksum_errors;
 	uint64_t lost_pages; /* pages whose donor went */
-	uint64_t memory;     /* bytes of this process's memory used for bookkeeping and buffers */
+	uint64_t
+	    slabs_lacking; /* replicas that slabs have too few: those of donors that went, and are not made anew yet */
+	uint64_t rebuilt_pages;  /* pages copied to make them anew */
+	uint64_t repaired_pages; /* pages that one donor sent back changed, and that were written there anew */
+	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
 };
 
 struct store_ops {

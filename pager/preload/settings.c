@@ -71,8 +71,8 @@ static bool take_text(struct settings *settings, const char *value, const char *
 /* One "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {"LOCAL",   "DONORS", "KEY_FILE", "TIMEOUT_MS", "PREFETCH",
-					    "SPIN_US", "WINDOW", "REPORT",   "START_BYTES"};
+	static const char *const names[] = {"LOCAL",   "DONORS", "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
+					    "SPIN_US", "WINDOW", "REPORT",   "START_BYTES", "REPLICAS"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -113,6 +113,9 @@ static void take(struct settings *settings, const char *entry)
 		break;
 	case 8:
 		good = take_size(value, &settings->start_bytes);
+		break;
+	case 9:
+		good = take_number(value, &options->replicas);
 		break;
 	default:
 		break; /* of another program of farpage */

@@ -36,6 +36,9 @@ refused("an unknown option is named", ["donors", "--bogus"], 2, "--bogus")
 refused("donors without a donor", ["donors"], 2, "--donor")
 refused("donors takes no arguments", ["donors", "--donor", "tcp://127.0.0.1:1", "x"], 2, '"x"')
 refused("key without a file", ["key"], 2, "farpage key FILE")
+run_options = ["run", "--local", "16M", "--donor", "tcp://127.0.0.1:1"]
+refused("more replicas than donors", [*run_options, "--replicas", "2", "--", "true"], 125, "only 1 donor is given")
+refused("more replicas than there can be", [*run_options, "--replicas", "4", "--", "true"], 125, "1 to 3")
 
 with open("/dev/full", "w", encoding="ascii") as full:
     status = subprocess.run([farpage, "--help"], stdout=full, stderr=subprocess.DEVNULL, check=False).returncode

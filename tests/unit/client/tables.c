@@ -12,7 +12,7 @@ void tables_fill(struct chunk_table *table, struct integrity *integrity, const v
 	struct chunk_view view;
 
 	for (uint32_t i = 0; i < 10; i++) {
-		const struct chunk_slot slots[FAR_REPLICAS_MAX] = {
+		const struct chunk_slot slots[FAR_SLOTS_MAX] = {
 		    {.address = 4096 * i, .rkey = i, .donor = i % TABLES_DONORS, .slab = 100 + i},
 		    {.address = 4096 * i, .rkey = i, .donor = (i + 1) % TABLES_DONORS, .slab = 200 + i}};
 		uint32_t written = i % TABLES_CHUNK_PAGES;

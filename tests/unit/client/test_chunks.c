@@ -9,7 +9,7 @@
 
 #define CHUNKS 100u
 
-static const struct chunk_slot slots_a[FAR_REPLICAS_MAX] = {
+static const struct chunk_slot slots_a[FAR_SLOTS_MAX] = {
     {.address = 0x1000, .rkey = 1, .donor = 3, .slab = 11},
     {.address = 0x2000, .rkey = 2, .donor = 4, .slab = 12},
 };
@@ -41,7 +41,7 @@ static void test_first_write(struct chunk_table *table)
 	ok(!chunk_drop(table, 70, view.epoch, 1) && !attended(table, 70), "one of two dropped: nothing to do");
 	ok(chunk_drop(table, 70, view.epoch, 1) && attended(table, 70), "the last: the control thread must know");
 	ok(chunk_hold(table, 70, 1, &view) == CHUNK_HELD, "it can be held again meanwhile");
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
 	ok(!chunk_take_idle(table, 70, slots), "then it is not idle");
 	chunk_drop(table, 70, view.epoch, 1);
 	ok(chunk_take_idle(table, 70, slots) && slots[0].slab == 11 && slots[1].slab == 12, "but now it is");
@@ -176,7 +176,7 @@ static void test_race(void)
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, race_queue, &race);
 	while (n < ROUNDS) {
-		struct chunk_slot slots[FAR_REPLICAS_MAX];
+		struct chunk_slot slots[FAR_SLOTS_MAX];
 
 		switch (chunk_state(&race.table, 0)) {
 		case CHUNK_WANTED:

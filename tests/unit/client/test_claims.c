@@ -16,7 +16,7 @@ static void table_fill(void)
 
 	chunk_table_open(&table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, 2);
 	for (unsigned i = 0; i < CHUNKS; i++) {
-		const struct chunk_slot slots[FAR_REPLICAS_MAX] = {
+		const struct chunk_slot slots[FAR_SLOTS_MAX] = {
 		    {.address = 5, .rkey = 6, .donor = i % 2, .slab = i},
 		    {.address = 7, .rkey = 8, .donor = 2, .slab = 1000 + i}};
 

@@ -362,11 +362,46 @@ static void test_adopted(void)
 	   "a refusal for good is not");
 }
 
+/* A lost donor that is used again, as one that holds nothing. */
+static void test_anew(void)
+{
+	struct comeback comeback = trying(-ECONNRESET);
+
+	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 0) == COMEBACK_BURY && comeback_anew(&comeback, 100) &&
+	       comeback.state == COMEBACK_AWAY,
+	   "one that has no program any more is tried anew");
+	comeback_waits(&comeback, 0);
+	ok(comeback_due(&comeback) == 100 + COMEBACK_ANEW_NS &&
+	       comeback_tick(&comeback, 1000 * PATIENCE) == COMEBACK_TRY,
+	   "after a moment, and for however long");
+	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 1000 * PATIENCE) == COMEBACK_PAUSE &&
+	       comeback_due(&comeback) == 1000 * PATIENCE + COMEBACK_ANEW_NS,
+	   "a try that fails is nothing new");
+	comeback_tick(&comeback, comeback_due(&comeback));
+	ok(comeback_welcomed(&comeback, 78, 4, 0) == COMEBACK_CLAIM && comeback_claimed(&comeback) == COMEBACK_RETURN,
+	   "whichever start of its program answers, and whatever it still holds");
+	comeback.anew = false;
+	ok(comeback_broke(&comeback, -ETIMEDOUT, false, 0) == COMEBACK_LEAVE && comeback_due(&comeback) < PATIENCE,
+	   "then it is one like any other");
+	comeback = trying(-ETIMEDOUT);
+	ok(comeback_broke(&comeback, -EKEYREJECTED, true, 0) == COMEBACK_BURY && !comeback_anew(&comeback, 0) &&
+	       comeback.state == COMEBACK_LOST,
+	   "one that will not have us is not tried");
+	comeback = trying(-ETIMEDOUT);
+	comeback_tick(&comeback, PATIENCE);
+	comeback_anew(&comeback, 0);
+	comeback_tick(&comeback, comeback_due(&comeback));
+	ok(comeback_broke(&comeback, -EKEYREJECTED, true, 0) == COMEBACK_PAUSE && comeback.state == COMEBACK_LOST &&
+	       comeback_due(&comeback) == UINT64_MAX,
+	   "nor is it any more when it says so then");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
 
 	test_return();
+	test_anew();
 	test_losses();
 	test_backoff();
 	test_adopted();

@@ -12,6 +12,7 @@
  * as the kernel has a block device do.
  */
 #include "client/far_store.h"
+#include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "memserver/handshake.h"
@@ -43,6 +44,7 @@
 #define IO_MS 400u
 #define CONNECT_MS 500u
 #define HISTORIES 120u
+#define HISTORIES_MORE 270u
 #define STEPS 1500u
 
 struct fabric_domain {
@@ -71,7 +73,7 @@ struct operation {
 	struct fabric_op op;
 	uint64_t posted, at, back;
 	bool done;
-	uint8_t page[STORE_PAGE]; /* as it is sent, or comes */
+	uint8_t pages[SLAB]; /* as they are sent, or come */
 };
 
 struct fabric_conn {
@@ -368,9 +370,9 @@ static void operation_take(struct fabric_conn *conn, struct operation *operation
 	if (!place)
 		return;
 	if (operation->op.kind == FABRIC_WRITE)
-		memcpy(place, operation->page, STORE_PAGE);
+		memcpy(place, operation->pages, operation->op.length);
 	else
-		memcpy(operation->page, place, STORE_PAGE);
+		memcpy(operation->pages, place, operation->op.length);
 	operation->done = true;
 	operation->back = soon();
 }
@@ -568,10 +570,10 @@ int fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned 
 	for (unsigned i = 0; i < count; i++) {
 		struct operation *operation = &conn->operations[conn->tail++ % OPS];
 
-		expect(ops[i].length == STORE_PAGE && conn->tail - conn->head <= OPS, "posted too much");
+		expect(ops[i].length <= SLAB && conn->tail - conn->head <= OPS, "posted too much");
 		*operation = (struct operation){.op = ops[i], .posted = w.now, .at = soon()};
 		if (ops[i].kind == FABRIC_WRITE)
-			memcpy(operation->page, ops[i].local, STORE_PAGE);
+			memcpy(operation->pages, ops[i].local, ops[i].length);
 	}
 	return (int)count;
 }
@@ -607,7 +609,7 @@ static bool conn_event(struct fabric_conn *conn, struct fabric_event *event)
 	}
 	if (conn->established && !conn->flushing && waiting && operation->done && w.now >= operation->back) {
 		if (operation->op.kind == FABRIC_READ)
-			memcpy(operation->op.local, operation->page, STORE_PAGE);
+			memcpy(operation->op.local, operation->pages, operation->op.length);
 		event->kind = FABRIC_DONE;
 		event->cookie = operation->op.cookie;
 		conn->head++;
@@ -727,6 +729,7 @@ static struct program {
 	uint8_t data[DEPTH][STORE_PAGE];
 	uint32_t version;
 	unsigned active, good, failed, adoptions;
+	struct rebuild *rebuild; /* NULL: there are no replicas */
 } p;
 
 static void page_fill(void *data, uint64_t page, uint32_t version)
@@ -790,10 +793,27 @@ static void slot_end(const struct store_done *done)
 	p.active--;
 }
 
+/* The thread that makes replicas anew has none here: it is the program's. */
+int __wrap_rebuild_start(struct far *far);
+void __wrap_rebuild_stop(struct far *far);
+
+int __wrap_rebuild_start(struct far *far)
+{
+	(void)far;
+	return 0;
+}
+
+void __wrap_rebuild_stop(struct far *far)
+{
+	(void)far;
+}
+
 static void program_step(bool more)
 {
 	struct store_done dones[DEPTH];
 
+	for (unsigned i = 0; i < 4 && p.rebuild && rebuild_step(p.rebuild, w.now) <= w.now; i++)
+		;
 	for (unsigned i = 0; more && i < DEPTH; i++)
 		if (!p.slots[i].active && random_below(&w.random, 3) == 0)
 			slot_start(i);
@@ -882,6 +902,9 @@ static bool program_open(uint64_t seed)
 	while (control_turn_now)
 		pthread_cond_wait(&passed, &lock);
 	pthread_mutex_unlock(&lock);
+	p.rebuild = ((struct far *)p.store)->rebuild;
+	if (p.rebuild && rebuild_begin(p.rebuild))
+		abort();
 	if (store_queue_open(p.store, &p.queue) || store_register(p.store, p.data, sizeof p.data, &p.buffer))
 		abort();
 	return true;
@@ -910,6 +933,8 @@ static void program_close(bool leave)
 {
 	store_queue_close(p.queue);
 	store_deregister(p.store, p.buffer);
+	if (p.rebuild)
+		rebuild_end(p.rebuild);
 	pthread_mutex_lock(&lock);
 	closing = true;
 	pthread_cond_broadcast(&passed);
@@ -965,7 +990,8 @@ static bool program_kill(uint64_t seed)
 	return true;
 }
 
-static const char *history(uint64_t seed, unsigned *good, unsigned *failed, unsigned *losses, unsigned *adoptions)
+static const char *history(uint64_t seed, unsigned *good, unsigned *failed, unsigned *losses, unsigned *adoptions,
+			   uint64_t *rebuilt)
 {
 	unsigned kills = seed % 3 == 0 ? 2 : 0, long_stalls = seed % 3 == 1 ? 3 : 0;
 	bool may_lose = kills || long_stalls;
@@ -998,26 +1024,30 @@ static const char *history(uint64_t seed, unsigned *good, unsigned *failed, unsi
 	*good += p.good;
 	*failed += p.failed;
 	*adoptions += p.adoptions;
+	*rebuilt += stats.rebuilt_pages;
 	world_close();
 	return w.wrong;
 }
 
 int main(int argc, char **argv)
 {
-	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : HISTORIES, seed;
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, last = argc > 1 ? first : HISTORIES_MORE, seed;
 	unsigned good = 0, failed = 0, losses = 0, adoptions = 0;
+	uint64_t rebuilt = 0;
 	const char *wrong = NULL;
 
 	if (argc < 2)
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	for (seed = first; seed <= last && !wrong; seed++) {
-		wrong = history(seed, &good, &failed, &losses, &adoptions);
+	/* Beyond the first, those with replicas alone. */
+	for (seed = first; seed <= last && !wrong; seed += argc < 2 && seed >= HISTORIES ? 1 + seed % 2 : 1) {
+		wrong = history(seed, &good, &failed, &losses, &adoptions, &rebuilt);
 		if (wrong)
 			printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	}
-	ok(!wrong, "%llu histories", (unsigned long long)(last - first + 1));
+	ok(!wrong, "histories %llu to %llu", (unsigned long long)first, (unsigned long long)last);
 	ok(argc > 1 || (good > 100000 && failed > 100 && losses > 10),
 	   "with %u requests that were carried out, %u that failed, %u donors lost", good, failed, losses);
 	ok(argc > 1 || adoptions > 100, "and %u processes that took over from one that was killed", adoptions);
+	ok(argc > 1 || rebuilt > 1000, "and %llu pages copied to replicas made anew", (unsigned long long)rebuilt);
 	return tap_done();
 }

@@ -12,6 +12,7 @@
 #define SLAB (CHUNK_PAGES * 4096u)
 #define TIMEOUT 1000u
 #define IDLE 100u
+#define PAUSE 60u
 
 struct world {
 	struct chunk_table table;
@@ -21,8 +22,12 @@ struct world {
 
 static void world_open(struct world *world, unsigned donors, unsigned replicas, uint64_t seed)
 {
-	struct leases_config config = {
-	    .donor_count = donors, .slab_bytes = SLAB, .timeout_ns = TIMEOUT, .idle_ns = IDLE, .seed = seed};
+	struct leases_config config = {.donor_count = donors,
+				       .slab_bytes = SLAB,
+				       .timeout_ns = TIMEOUT,
+				       .idle_ns = IDLE,
+				       .pause_ns = PAUSE,
+				       .seed = seed};
 
 	chunk_table_open(&world->table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, replicas);
 	integrity_open(&world->integrity, CHUNKS * CHUNK_PAGES);
@@ -227,6 +232,54 @@ static void test_ahead(void)
 	world_close(&world);
 }
 
+/* More chunks than there is room for actions. */
+#define HINDERED 700u
+
+static void test_hindered(void)
+{
+	const struct leases_config config = {
+	    .donor_count = 3, .slab_bytes = 4096, .timeout_ns = TIMEOUT, .idle_ns = IDLE, .pause_ns = PAUSE, .seed = 1};
+	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {{.donor = 0, .slab = 1}, {.donor = 1, .slab = 2}};
+	unsigned detached = 0, wakes = 0, asked = 0;
+	struct leases_action action;
+	struct world world;
+	struct chunk_view view;
+
+	chunk_table_open(&world.table, HINDERED, 1, 2);
+	integrity_open(&world.integrity, HINDERED);
+	leases_init(&world.leases, &config, &world.table, &world.integrity);
+	for (unsigned i = 0; i < 2; i++)
+		leases_donor_heard(&world.leases, i, 0);
+	for (unsigned i = 0; i < HINDERED; i++) {
+		chunk_hold(&world.table, i, 1, &view);
+		chunk_publish(&world.table, i, slots);
+		chunk_hold(&world.table, i, 1, &view);
+	}
+	leases_donor_away(&world.leases, 0, 1);
+	leases_scan(&world.leases, 1);
+	while (leases_next(&world.leases, &action))
+		;
+	for (unsigned i = 0; i < HINDERED; i++)
+		chunk_hinder(&world.table, i);
+	leases_donor_claiming(&world.leases, 0, true);
+	leases_scan(&world.leases, 2);
+	for (unsigned i = 0; i < HINDERED; i++)
+		detached += chunk_replicas_missing(&world.table, i);
+	ok(!detached, "no slot goes while slabs are being claimed");
+	leases_donor_claiming(&world.leases, 0, false);
+	for (unsigned i = 0; i < HINDERED; i++)
+		detached += chunk_replicas_missing(&world.table, i);
+	while (leases_next(&world.leases, &action))
+		wakes += action.kind == LEASES_WAKE;
+	ok(detached == HINDERED && wakes == 1, "then %u go at once, and one wake-up tells of it", detached);
+	leases_donor_heard(&world.leases, 2, 4096 * HINDERED);
+	leases_tick(&world.leases, 3);
+	while (leases_next(&world.leases, &action))
+		asked += action.kind == LEASES_ASK && action.donor == 2;
+	ok(asked == LEASES_JOINS_MAX, "the donor that holds none of them is asked for %u at a time", asked);
+	world_close(&world);
+}
+
 /* --- Histories ------------------------------------------------------------------------------------------------ */
 
 #define DONORS 4u
@@ -238,7 +291,9 @@ static void test_ahead(void)
 struct model_donor {
 	bool dead, away;
 	unsigned slabs, free;
-	bool out[SLABS_EVER]; /* slabs lent, by name */
+	bool out[SLABS_EVER];         /* slabs lent, by name */
+	uint32_t content[SLABS_EVER]; /* the last write of a chunk that came to one */
+	bool claiming;
 	uint64_t next_slab;
 	struct leases_action mail[MAIL];
 	unsigned head, tail;
@@ -252,6 +307,10 @@ struct model {
 	uint64_t now;
 	unsigned held[CHUNKS]; /* pages a queue holds, in this epoch */
 	uint32_t epochs[CHUNKS];
+	uint32_t written[CHUNKS], known[CHUNKS], write; /* the last write, and in which epoch */
+	enum leases_action_kind jobs[LEASES_JOINS_MAX]; /* 0: none */
+	uint32_t job_chunks[LEASES_JOINS_MAX], job_epochs[LEASES_JOINS_MAX], job_donors[LEASES_JOINS_MAX];
+	unsigned filled;
 	unsigned wrong;
 };
 
@@ -262,6 +321,16 @@ static void model_collect(struct model *model)
 	while (next(&model->world, &action)) {
 		struct model_donor *donor = &model->donors[action.donor];
 
+		if (action.kind == LEASES_FILL || action.kind == LEASES_DRAIN) {
+			model->wrong += model->jobs[action.request] != LEASES_ASK;
+			model->jobs[action.request] = action.kind;
+			model->job_chunks[action.request] = action.chunk;
+			model->job_epochs[action.request] = action.epoch;
+			model->job_donors[action.request] = action.donor;
+			continue;
+		}
+		if (action.kind == LEASES_LACKING || action.kind == LEASES_WHOLE)
+			continue;
 		model->wrong += donor->dead || donor->away;
 		model->wrong += donor->tail - donor->head >= MAIL;
 		donor->mail[donor->tail++ % MAIL] = action;
@@ -296,21 +365,87 @@ static void model_answer(struct model *model, unsigned index)
 	}
 }
 
-/* A chunk that is READY lies on different donors, on slabs that are lent. */
+/* A chunk that is READY lies on different donors, on slabs that are lent, and those that may be read have its last
+   write. */
 static void model_check_chunk(struct model *model, uint64_t index)
 {
-	struct chunk_slot slots[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
 	uint64_t donors = 0;
+	unsigned full = 0;
+	uint32_t epoch;
 
 	if (chunk_state(&model->world.table, index) != CHUNK_READY)
 		return;
 	chunk_slots(&model->world.table, index, slots);
-	for (unsigned i = 0; i < model->replicas; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		const struct model_donor *donor = &model->donors[slots[i].donor];
+		bool ours = chunk_epoch(&model->world.table, index, &epoch) && epoch == model->known[index];
+
+		if (slots[i].state == SLOT_EMPTY)
+			continue;
 		model->wrong += donors >> slots[i].donor & 1;
 		donors |= UINT64_C(1) << slots[i].donor;
-		if (!model->donors[slots[i].donor].dead)
-			model->wrong += !model->donors[slots[i].donor].out[slots[i].slab];
+		model->wrong += donor->dead;
+		model->wrong += !donor->out[slots[i].slab];
+		full += slots[i].state == SLOT_FULL;
+		if (slots[i].state == SLOT_FULL && ours)
+			model->wrong += donor->content[slots[i].slab] != model->written[index];
 	}
+	model->wrong += !full || full > model->replicas;
+}
+
+/* The chunk is written, if all donors it is on are there; else the one that is away is complained of. */
+static void model_write(struct model *model, uint64_t index)
+{
+	struct chunk_table *table = &model->world.table;
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	bool away = false, up = false;
+
+	chunk_slots(table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state == SLOT_EMPTY)
+			continue;
+		away |= model->donors[slots[i].donor].away;
+		up |= !model->donors[slots[i].donor].away && slots[i].state == SLOT_FULL;
+	}
+	if (away && up)
+		chunk_hinder(table, index);
+	if (away)
+		return;
+	model->written[index] = ++model->write;
+	chunk_epoch(table, index, &model->known[index]);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (slots[i].state != SLOT_EMPTY)
+			model->donors[slots[i].donor].content[slots[i].slab] = model->write;
+}
+
+/* A job of the rebuild thread is over. */
+static void model_work(struct model *model)
+{
+	struct chunk_table *table = &model->world.table;
+	unsigned join = (unsigned)random_below(&model->random, LEASES_JOINS_MAX);
+	enum leases_action_kind kind = model->jobs[join];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	uint32_t chunk = model->job_chunks[join], epoch;
+	bool good = false;
+
+	model->jobs[join] = LEASES_ASK;
+	if (kind == LEASES_DRAIN)
+		leases_drained(&model->world.leases, join, model->now);
+	if (kind != LEASES_FILL)
+		return;
+	if (chunk_epoch(table, chunk, &epoch) && epoch == model->job_epochs[join]) {
+		chunk_slots(table, chunk, slots);
+		for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+			good |= slots[i].state == SLOT_FULL && !model->donors[slots[i].donor].away;
+		for (unsigned i = 0; i < FAR_SLOTS_MAX && good; i++)
+			if (slots[i].state == SLOT_JOINING && slots[i].donor == model->job_donors[join])
+				model->donors[slots[i].donor].content[slots[i].slab] = model->written[chunk];
+		good = good && random_below(&model->random, 4);
+	}
+	model->filled += good;
+	leases_filled(&model->world.leases, join, good, model->now);
+	model_check_chunk(model, chunk);
 }
 
 static void model_queue(struct model *model)
@@ -332,6 +467,7 @@ static void model_queue(struct model *model)
 		chunk_look_ahead(table, index);
 		model->epochs[index] = view.epoch;
 		model_check_chunk(model, index);
+		model_write(model, index);
 	}
 }
 
@@ -370,11 +506,20 @@ static void model_return(struct model *model, unsigned index)
 
 	if (donor->dead || !donor->away)
 		return;
+	leases_donor_claiming(&model->world.leases, index, true);
 	claims_begin(&claims, &model->world.table, index);
 	while (claims_next(&claims, &request, &slab)) {
+		/* Writes go on meanwhile, and nothing that is being claimed goes. */
+		model_queue(model);
+		leases_scan(&model->world.leases, model->now);
+		model_collect(model);
 		model->wrong += !donor->out[slab] || claimed[slab];
 		claimed[slab] = true;
 		model->wrong += claims_confirmed(&claims, request, slab, slab << 20, index) != 0;
+	}
+	if (!random_below(&model->random, 8)) {
+		leases_donor_claiming(&model->world.leases, index, false);
+		return;
 	}
 	model->wrong += !claims_over(&claims);
 	for (uint64_t i = 0; i < donor->next_slab; i++) {
@@ -396,7 +541,7 @@ static void model_kill(struct model *model, unsigned index)
 
 static void model_step(struct model *model)
 {
-	switch (random_below(&model->random, 8)) {
+	switch (random_below(&model->random, 9)) {
 	case 0:
 	case 1:
 	case 2:
@@ -410,6 +555,9 @@ static void model_step(struct model *model)
 		model->now += random_below(&model->random, 40);
 		leases_tick(&model->world.leases, model->now);
 		break;
+	case 6:
+		model_work(model);
+		break;
 	default:
 		model_answer(model, (unsigned)random_below(&model->random, DONORS));
 		break;
@@ -421,13 +569,15 @@ static void model_step(struct model *model)
 	if (random_below(&model->random, 3000) == 0)
 		model_kill(model, (unsigned)random_below(&model->random, DONORS));
 	model_collect(model);
+	model_check_chunk(model, random_below(&model->random, CHUNKS));
 }
 
 /* Nobody wants anything any more: everything is answered, then given back. */
 static void model_wind_down(struct model *model)
 {
 	for (unsigned i = 0; i < DONORS; i++)
-		model_return(model, i);
+		while (model->donors[i].away && !model->donors[i].dead)
+			model_return(model, i);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		uint32_t epoch;
 
@@ -449,11 +599,12 @@ static void model_wind_down(struct model *model)
 		model_collect(model);
 		for (unsigned j = 0; j < DONORS; j++)
 			model_answer(model, j);
+		model_work(model);
 		model_collect(model);
 	}
 }
 
-static bool history(uint64_t seed, unsigned replicas)
+static bool history(uint64_t seed, unsigned replicas, unsigned *filled)
 {
 	static struct model model;
 	bool good = true;
@@ -481,6 +632,7 @@ static bool history(uint64_t seed, unsigned replicas)
 		good &= chunk_state(&model.world.table, i) == CHUNK_NONE;
 	if (!good || model.wrong)
 		printf("# seed %llu, replicas %u: wrong %u\n", (unsigned long long)seed, replicas, model.wrong);
+	*filled += model.filled;
 	world_close(&model.world);
 	return good && !model.wrong;
 }
@@ -525,12 +677,14 @@ int main(void)
 	test_lost();
 	test_ahead();
 	test_no_place();
+	test_hindered();
 	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
-		unsigned bad = 0;
+		unsigned bad = 0, filled = 0;
 
 		for (uint64_t seed = 0; seed < 200; seed++)
-			bad += !history(seed, replicas);
+			bad += !history(seed, replicas, &filled);
 		ok(!bad, "%u replicas: 200 histories, and every slab comes home", replicas);
+		ok((replicas == 1) == !filled, "%u replicas were made anew", filled);
 	}
 	return tap_done();
 }

@@ -1,0 +1,210 @@
+/* far_piece: how pieces are published, begin and end, and requests with them. See far_queue.h. */
+#include "client/control.h"
+#include "client/far_published.h"
+#include "client/far_request.h"
+#include "client/rebuild.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+
+/* Checksum errors are logged once in so long. */
+#define COMPLAIN_NS UINT64_C(1000000000)
+
+enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
+			       const struct chunk_view *view, bool write)
+{
+	_Atomic uint64_t *published = &queue->published[queue->idle_pieces[queue->idle_piece_count - 1]];
+	enum far_way way = FAR_GOES_OUT;
+
+	if (queue->direct)
+		return FAR_GOES_OUT;
+	/* First this, then the looks: see far_queue.h. */
+	atomic_store(published, published_make(page, count, view->version, write));
+	if (!chunk_is_unchanged(&queue->far->table, chunk, view))
+		way = FAR_ANEW;
+	else if (write && published_overlaps(atomic_load(&queue->far->window), page, count))
+		way = FAR_KEPT_OUT;
+	if (way == FAR_GOES_OUT)
+		atomic_fetch_add_explicit(&queue->under_way, 1, memory_order_relaxed);
+	else
+		atomic_store_explicit(published, PUBLISHED_NONE, memory_order_release);
+	return way;
+}
+
+static void piece_withdraw(struct far_queue *queue, uint16_t index)
+{
+	if (queue->direct)
+		return;
+	atomic_fetch_sub_explicit(&queue->under_way, 1, memory_order_relaxed);
+	atomic_store_explicit(&queue->published[index], PUBLISHED_NONE, memory_order_release);
+}
+
+uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
+			 uint32_t epoch)
+{
+	struct far_request *request = &queue->requests[request_index];
+	uint16_t index = queue->idle_pieces[--queue->idle_piece_count];
+
+	queue->pieces[index] = (struct far_piece){
+	    .page = request->io.page + request->next,
+	    .data = (uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE,
+	    .chunk = chunk,
+	    .count = count,
+	    .epoch = epoch,
+	    .request = request_index,
+	};
+	request->next += count;
+	request->pieces++;
+	return index;
+}
+
+static void complain(struct far *far, const struct far_piece *piece, uint64_t page)
+{
+	uint64_t now = clock_now(), last = atomic_load_explicit(&far->complained, memory_order_relaxed);
+
+	if (last && now - last < COMPLAIN_NS)
+		return;
+	if (atomic_compare_exchange_strong(&far->complained, &last, now))
+		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[piece->donor].uri,
+			  page);
+}
+
+static int read_verify(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far *far = queue->far;
+
+	for (uint32_t i = 0; i < piece->count; i++) {
+		uint64_t page = piece->page + i;
+
+		if (integrity_check(&far->integrity, page, piece->data + (size_t)i * STORE_PAGE))
+			continue;
+		/* Its donor was buried while the bytes were under way. */
+		if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LOST)
+			return -EIO;
+		/* To the rebuild thread this may be a page that was discarded, or is to be written again: its to judge.
+		 */
+		if (queue->direct)
+			return -EBADMSG;
+		far_count(&queue->counters.checksum_errors, 1);
+		complain(far, piece, page);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/* What was held for the write's pages, and not needed, is given back. */
+static void write_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
+{
+	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
+		control_kick(far);
+}
+
+static int write_commit(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far *far = queue->far;
+	uint32_t live = integrity_commit(&far->integrity, piece->page, piece->count);
+
+	/*
+	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
+	 * the marks were missed, and are made here.
+	 */
+	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
+		integrity_lose(&far->integrity, piece->page, piece->count);
+		return -EIO;
+	}
+	/* Pages that were live already are counted already. */
+	write_drop(far, piece, live);
+	return 0;
+}
+
+int far_answer_status(int status)
+{
+	return status == -ETIMEDOUT || status == -EBADMSG || status == -ENOSPC ? status : -EIO;
+}
+
+/* The request has ended: its completion waits to be polled. */
+static void request_finish(struct far_queue *queue, uint16_t index)
+{
+	const struct far_request *request = &queue->requests[index];
+
+	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
+	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
+	queue->idle_requests[queue->idle_request_count++] = index;
+}
+
+void far_request_settle(struct far_queue *queue, uint16_t index)
+{
+	struct far_request *request = &queue->requests[index];
+
+	if (request->busy || request->pieces)
+		return;
+	assert(request->status || request->again || request->next == request->io.count);
+	/* A write that failed did so for good. */
+	if (request->again && !(request->status && request->io.op == STORE_WRITE)) {
+		if (!request->failure)
+			request->failure = request->status;
+		request->again = false;
+		request->status = 0;
+		request->next = 0;
+		far_request_park(queue, index);
+		queue->look = true;
+		return;
+	}
+	/* What one donor sent back changed, and another one as it was written, can be mended there. */
+	if (request->corrupt && !request->status && !queue->direct)
+		rebuild_repair(queue->far, request->io.page, request->io.count, request->failed);
+	request_finish(queue, index);
+}
+
+void far_request_park(struct far_queue *queue, uint16_t index)
+{
+	queue->requests[index].busy = true;
+	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
+}
+
+/* Every replica has answered: the status of the piece. */
+static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
+{
+	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
+
+	if (queue->requests[piece->request].only)
+		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece);
+	if (piece->again) {
+		if (write)
+			write_drop(queue->far, piece, piece->count);
+		return 0;
+	}
+	return write ? write_commit(queue, piece) : read_verify(queue, piece);
+}
+
+void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good)
+{
+	struct far_piece *piece = &queue->pieces[index];
+	uint16_t request_index = piece->request;
+	struct far_request *request = &queue->requests[request_index];
+	int status;
+
+	assert(piece->left >> donor & 1 && request->pieces);
+	piece->left &= ~(UINT64_C(1) << donor);
+	piece->again |= !good;
+	if (piece->left)
+		return;
+	status = piece_complete(queue, piece);
+	piece_withdraw(queue, index);
+	request->again |= piece->again && !request->only;
+	if (status && !request->status)
+		request->status = far_answer_status(status);
+	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1 && !request->only) {
+		request->failed |= UINT64_C(1) << piece->donor;
+		request->corrupt |= status == -EBADMSG;
+		request->again = true;
+	}
+	queue->idle_pieces[queue->idle_piece_count++] = index;
+	request->pieces--;
+	if (request->busy && (request->status || request->again))
+		queue->look = true; /* it is parked and need not go on */
+	far_request_settle(queue, request_index);
+}

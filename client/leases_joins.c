@@ -1,0 +1,286 @@
+/* leases_joins: chunks that lack replicas, see leases.h and leases_own.h. */
+#include "client/leases_own.h"
+
+#include <assert.h>
+
+/* --- Slots that go -------------------------------------------------------------------------------------------- */
+
+static bool donor_is_up(const struct leases *leases, unsigned donor)
+{
+	return leases->donors[donor].live && !leases->donors[donor].away;
+}
+
+void leases_detach_away(struct leases *leases, uint32_t index)
+{
+	struct chunk_table *table = leases->table;
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	bool up = false, later = false;
+
+	if (!chunk_hindered(table, index))
+		return;
+	if (chunk_state(table, index) != CHUNK_READY)
+		return;
+	chunk_slots(table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		up |= slots[i].state == SLOT_FULL && donor_is_up(leases, slots[i].donor);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX && up; i++) {
+		struct leases_donor *donor = &leases->donors[slots[i].donor];
+
+		if (slots[i].state != SLOT_FULL || !donor->away)
+			continue;
+		if (donor->claiming) {
+			later = true;
+			continue;
+		}
+		chunk_detach(table, index, i);
+		leases_release(leases, &slots[i]); /* which it takes back when it returns */
+		leases->lacking = true;
+	}
+	if (later)
+		chunk_hinder(table, index);
+	/* Whoever waits looks again: also if another's word has had it done already. Not if that would change nothing:
+	   the donor's next step wakes all. */
+	else if (up)
+		leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
+}
+
+/* --- Joins ---------------------------------------------------------------------------------------------------- */
+
+struct leases_join *join_find(struct leases *leases, unsigned donor, uint32_t request)
+{
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		struct leases_join *join = &leases->joins[i];
+
+		if (join->state == JOIN_ASKING && join->request == request && join->slot.donor == donor)
+			return join;
+	}
+	return NULL;
+}
+
+static bool join_is_for(const struct leases *leases, uint32_t index)
+{
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++)
+		if (leases->joins[i].state != JOIN_FREE && leases->joins[i].chunk == index)
+			return true;
+	return false;
+}
+
+static bool join_is_current(const struct leases *leases, const struct leases_join *join)
+{
+	uint32_t epoch;
+
+	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
+}
+
+static void join_act(struct leases *leases, const struct leases_join *join, enum leases_action_kind kind)
+{
+	leases_act(leases, (struct leases_action){.kind = kind,
+						  .donor = join->slot.donor,
+						  .request = (uint32_t)(join - leases->joins),
+						  .chunk = join->chunk,
+						  .epoch = join->epoch});
+}
+
+/* Asks the next donor that holds no replica of the chunk. False: there is none. */
+static bool join_ask(struct leases *leases, struct leases_join *join)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	uint64_t excluded = join->tried;
+	int donor;
+
+	chunk_slots(leases->table, join->chunk, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (slots[i].state != SLOT_EMPTY)
+			excluded |= UINT64_C(1) << slots[i].donor;
+	donor = leases_choose(leases, excluded, false);
+	if (donor < 0)
+		donor = leases_choose(leases, excluded, true);
+	if (donor < 0)
+		return false;
+	join->slot.donor = (uint32_t)donor;
+	join->request = leases_ask(leases, (unsigned)donor);
+	join->state = JOIN_ASKING;
+	return true;
+}
+
+/* Whether the chunk, which may be another one by now, still wants what the join is for. */
+static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
+{
+	return join_is_current(leases, join) && chunk_replicas_missing(leases->table, join->chunk);
+}
+
+void join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	struct chunk_view view;
+
+	join->state = JOIN_FREE;
+	leases->join_at = now;
+	/* Held, so that it does not go idle while it is filled. */
+	if (!join_is_wanted(leases, join) || !chunk_hold_ready(leases->table, join->chunk, 1, &view)) {
+		leases_release(leases, slot);
+		return;
+	}
+	chunk_slots(leases->table, join->chunk, slots);
+	join->replica = 0;
+	while (slots[join->replica].state != SLOT_EMPTY)
+		join->replica++;
+	join->slot = *slot;
+	join->cut = false;
+	join->state = JOIN_FILLING;
+	chunk_join(leases->table, join->chunk, join->replica, slot);
+	if (!leases->mending)
+		leases_act(leases, (struct leases_action){.kind = LEASES_LACKING});
+	leases->mending = true;
+	join_act(leases, join, LEASES_FILL);
+}
+
+void join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
+{
+	join->tried |= UINT64_C(1) << join->slot.donor;
+	if (join_is_wanted(leases, join) && join_ask(leases, join))
+		return;
+	join->state = JOIN_FREE;
+	leases->join_at = now + leases->config.pause_ns;
+}
+
+void joins_drop(struct leases *leases, unsigned donor, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		struct leases_join *join = &leases->joins[i];
+
+		if (join->state == JOIN_FREE || join->slot.donor != donor)
+			continue;
+		if (join->state == JOIN_ASKING) {
+			join->state = JOIN_FREE;
+			leases->join_at = now;
+			continue;
+		}
+		if (join->cut)
+			continue;
+		if (join->state == JOIN_FILLING && join_is_current(leases, join))
+			chunk_detach(leases->table, join->chunk, join->replica);
+		leases_release(leases, &join->slot);
+		join->cut = true;
+	}
+}
+
+/* It is over, and the chunk may be idle now. */
+static void join_let_go(struct leases *leases, const struct leases_join *join, uint64_t now)
+{
+	if (chunk_drop(leases->table, join->chunk, join->epoch, 1) &&
+	    leases->table->chunks[join->chunk].list == LEASES_UNLISTED)
+		leases_sort(leases, join->chunk, now);
+}
+
+void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t now)
+{
+	struct leases_join *join = &leases->joins[index];
+	bool current = join_is_current(leases, join);
+
+	assert(join->state == JOIN_FILLING);
+	if (good && current && !join->cut)
+		chunk_promote(leases->table, join->chunk, join->replica);
+	join_let_go(leases, join, now);
+	leases->join_at = good ? now : now + leases->config.pause_ns;
+	if (join->cut || (good && current)) {
+		join->state = JOIN_FREE;
+		return;
+	}
+	/* The slab may still be written, by who has seen the slot; of a chunk that is lost it is nobody's already. */
+	if (current)
+		chunk_detach(leases->table, join->chunk, join->replica);
+	join->state = JOIN_DRAINING;
+	join_act(leases, join, LEASES_DRAIN);
+}
+
+void leases_drained(struct leases *leases, unsigned index, uint64_t now)
+{
+	struct leases_join *join = &leases->joins[index];
+
+	(void)now;
+	assert(join->state == JOIN_DRAINING);
+	if (!join->cut)
+		leases_release(leases, &join->slot);
+	join->state = JOIN_FREE;
+}
+
+/* --- Looking for chunks --------------------------------------------------------------------------------------- */
+
+/* The next one that lacks a replica, can be read, and is not being seen to; *ret_lacking: whether any lacks one. */
+static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
+{
+	const struct chunk_table *table = leases->table;
+
+	*ret_lacking = false;
+	for (uint64_t i = 0; i < table->count; i++) {
+		uint32_t index = (uint32_t)((leases->join_next + i) % table->count);
+		struct chunk_slot slots[FAR_SLOTS_MAX];
+		bool up = false;
+
+		if (!chunk_replicas_missing(table, index))
+			continue;
+		*ret_lacking = true;
+		if (join_is_for(leases, index) || !chunk_pages_held(table, index))
+			continue;
+		chunk_slots(table, index, slots);
+		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++)
+			up |= slots[j].state == SLOT_FULL && donor_is_up(leases, slots[j].donor);
+		if (!up)
+			continue;
+		leases->join_next = (uint32_t)((index + 1) % table->count);
+		*ret_index = index;
+		return true;
+	}
+	return false;
+}
+
+static bool joins_active(const struct leases *leases)
+{
+	bool active = false;
+
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++)
+		active |= leases->joins[i].state != JOIN_FREE;
+	return active;
+}
+
+void joins_start(struct leases *leases, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		struct leases_join *join = &leases->joins[i], fresh = {0};
+		bool lacking;
+
+		if (!leases->lacking || now < leases->join_at || !leases_has_room(leases))
+			return;
+		if (join->state != JOIN_FREE)
+			continue;
+		if (joins_seek(leases, &fresh.chunk, &lacking) &&
+		    chunk_epoch(leases->table, fresh.chunk, &fresh.epoch)) {
+			*join = fresh;
+			if (join_ask(leases, join))
+				continue;
+		}
+		/* Nobody has room, or nothing is to be done but what is being done. */
+		leases->join_at = now + leases->config.pause_ns;
+		leases->lacking = lacking || joins_active(leases);
+		if (leases->lacking || !leases->mending)
+			return;
+		leases->mending = false;
+		leases_act(leases, (struct leases_action){.kind = LEASES_WHOLE});
+		return;
+	}
+}
+
+static bool joins_room(const struct leases *leases)
+{
+	bool room = false;
+
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++)
+		room |= leases->joins[i].state == JOIN_FREE;
+	return room;
+}
+
+uint64_t joins_due(const struct leases *leases)
+{
+	return leases->lacking && joins_room(leases) ? leases->join_at : UINT64_MAX;
+}

@@ -1,0 +1,463 @@
+/* rebuild: see rebuild.h. */
+#include "client/rebuild.h"
+
+#include "client/control.h"
+#include "client/far_published.h"
+#include "client/far_queue.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define REBUILD_WINDOW 64u /* pages */
+#define REBUILD_RATE (UINT64_C(256) << 20)
+#define REBUILD_BUSY 4u /* what the rate is divided by while requests are in flight */
+#define NS_PER_S UINT64_C(1000000000)
+/* How often writers are looked at; for how long before they are let in again, and for how long that is. */
+#define WRITERS_LOOK_NS UINT64_C(20000)
+#define WRITERS_PATIENCE_NS UINT64_C(2000000)
+#define WRITERS_PAUSE_NS UINT64_C(1000000)
+
+/* --- What is published ---------------------------------------------------------------------------------------- */
+
+/* Whether any queue has published what far_queue_is_at() looks for. */
+static bool published_anywhere(struct far *far, uint64_t page, uint64_t count, const uint32_t *version)
+{
+	const struct far_queue *queue;
+	bool found = false;
+
+	pthread_mutex_lock(&far->lock);
+	LIST_FOREACH(queue, &far->queues, link)
+		found = found || far_queue_is_at(queue, page, count, version);
+	pthread_mutex_unlock(&far->lock);
+	return found;
+}
+
+/* Whether something goes by slots that the chunk had before. */
+static bool chunk_is_unsettled(struct far *far, uint32_t chunk)
+{
+	uint32_t version = chunk_version(&far->table, chunk);
+
+	return published_anywhere(far, chunk * far->table.pages, far->table.pages, &version);
+}
+
+static bool queues_are_busy(struct far *far)
+{
+	const struct far_queue *queue;
+	unsigned busy = 0;
+
+	pthread_mutex_lock(&far->lock);
+	LIST_FOREACH(queue, &far->queues, link)
+		busy += far_queue_busy(queue);
+	pthread_mutex_unlock(&far->lock);
+	return busy;
+}
+
+/* --- Parts of a task ------------------------------------------------------------------------------------------ */
+
+static bool page_is_live(const struct far *far, uint64_t page)
+{
+	return integrity_kind(&far->integrity, page) == INTEGRITY_IS_LIVE;
+}
+
+static bool task_is_repair(const struct rebuild *rebuild)
+{
+	return rebuild->job == REBUILD_JOB_NONE;
+}
+
+/* The run's pages, which are in the buffer; for one donor, or (-1) whichever. rebuild->status is the answer. */
+static void run_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase)
+{
+	struct store_io io = {
+	    .op = op, .count = rebuild->run, .page = rebuild->page, .data = rebuild->bytes, .buffer = rebuild->buffer};
+
+	rebuild->phase = phase;
+	rebuild->in_flight = true;
+	rebuild->status = -EIO;
+	if (donor >= 0)
+		far_queue_submit_to(rebuild->queue, &io, (unsigned)donor);
+	else
+		rebuild->in_flight = store_submit(rebuild->queue, &io, 1) == 1;
+}
+
+static void window_close(struct far *far)
+{
+	struct far_queue *queue;
+
+	atomic_store(&far->window, PUBLISHED_NONE);
+	pthread_mutex_lock(&far->lock);
+	LIST_FOREACH(queue, &far->queues, link)
+		far_queue_wake(queue, false);
+	pthread_mutex_unlock(&far->lock);
+}
+
+static void task_end(struct rebuild *rebuild, bool good)
+{
+	rebuild->phase = REBUILD_IDLE;
+	if (task_is_repair(rebuild))
+		return;
+	atomic_store(&rebuild->jobs[rebuild->job].state, good ? REBUILD_DONE : REBUILD_FAILED);
+	control_kick(rebuild->far);
+}
+
+/* Whether the slot that is to be filled is still there. */
+static bool job_is_current(const struct rebuild *rebuild)
+{
+	const struct rebuild_job *job = &rebuild->jobs[rebuild->job];
+	struct chunk_view view;
+	bool there = false;
+
+	if (!chunk_view(&rebuild->far->table, job->chunk, &view) || view.epoch != job->epoch)
+		return false;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		there |= view.slots[i].state == SLOT_JOINING && view.slots[i].donor == job->donor;
+	return there;
+}
+
+/* Page of a repair: held, so that its slabs stay ours meanwhile. */
+static bool page_hold(struct rebuild *rebuild, uint64_t page)
+{
+	struct chunk_view view;
+
+	if (!chunk_hold_ready(&rebuild->far->table, page / rebuild->far->table.pages, 1, &view))
+		return false;
+	rebuild->epoch = view.epoch;
+	return true;
+}
+
+static void page_let_go(struct rebuild *rebuild, uint64_t page)
+{
+	struct far *far = rebuild->far;
+
+	if (chunk_drop(&far->table, page / far->table.pages, rebuild->epoch, 1))
+		control_kick(far);
+}
+
+/* When the next window may be opened, by the rate, after what was copied in this one. */
+static uint64_t window_pace(const struct rebuild *rebuild, uint64_t now)
+{
+	uint64_t rate = rebuild->far->config.rebuild_rate ? rebuild->far->config.rebuild_rate : REBUILD_RATE;
+
+	if (rate > REBUILD_BUSY && queues_are_busy(rebuild->far))
+		rate /= REBUILD_BUSY;
+	return (rebuild->due && rebuild->due > now ? rebuild->due : now) +
+	       rebuild->copied * STORE_PAGE * NS_PER_S / rate;
+}
+
+/* --- Phases: each returns when the next is due ------------------------------------------------------------------ */
+
+static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		const struct rebuild_job *job = &rebuild->jobs[i];
+		uint64_t rest;
+
+		if (atomic_load(&job->state) != REBUILD_GIVEN)
+			continue;
+		rebuild->job = i;
+		rebuild->page = job->chunk * far->table.pages;
+		rest = far->integrity.pages - rebuild->page;
+		rebuild->end = rebuild->page + (rest < far->table.pages ? rest : far->table.pages);
+		rebuild->singles = 0;
+		rebuild->phase = REBUILD_SETTLING;
+		return now;
+	}
+	for (unsigned i = 0; i < REBUILD_REPAIRS; i++) {
+		uint64_t word = atomic_exchange(&rebuild->repairs[i], 0);
+
+		if (!word)
+			continue;
+		rebuild->job = REBUILD_JOB_NONE;
+		rebuild->page = word >> 18;
+		rebuild->end = rebuild->page + (word >> 1 & 0x1ff);
+		rebuild->donor = word >> 10 & 0x3f;
+		rebuild->phase = REBUILD_SEEKING;
+		return now;
+	}
+	return UINT64_MAX;
+}
+
+static uint64_t phase_settling(struct rebuild *rebuild, uint64_t now)
+{
+	const struct rebuild_job *job = &rebuild->jobs[rebuild->job];
+
+	if (chunk_is_unsettled(rebuild->far, job->chunk))
+		return now + WRITERS_LOOK_NS;
+	rebuild->donor = job->donor;
+	if (job->drain)
+		task_end(rebuild, true);
+	else
+		rebuild->phase = REBUILD_SEEKING;
+	return now;
+}
+
+/* The next window. */
+static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	uint32_t most = task_is_repair(rebuild) ? 1 : REBUILD_WINDOW;
+
+	/* What is not live is written there as well when it becomes so. */
+	while (rebuild->page < rebuild->end && !page_is_live(far, rebuild->page))
+		rebuild->page++;
+	if (rebuild->page >= rebuild->end) {
+		task_end(rebuild, true);
+		return now;
+	}
+	if (!task_is_repair(rebuild) && !job_is_current(rebuild)) {
+		task_end(rebuild, false);
+		return now;
+	}
+	if (task_is_repair(rebuild) && !page_hold(rebuild, rebuild->page)) {
+		rebuild->page++;
+		return now;
+	}
+	rebuild->window_end = rebuild->end - rebuild->page < most ? rebuild->end : rebuild->page + most;
+	rebuild->copied = 0;
+	rebuild->patience = now + WRITERS_PATIENCE_NS;
+	rebuild->phase = REBUILD_ENTERING;
+	/* First this, then the look at what is published: see far_queue.h. */
+	atomic_store(&far->window,
+		     published_make(rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page), 0, true));
+	return now;
+}
+
+/* Leaves the window; the next one is due at @due. */
+static void window_leave(struct rebuild *rebuild, uint64_t due)
+{
+	window_close(rebuild->far);
+	if (task_is_repair(rebuild))
+		page_let_go(rebuild, rebuild->window_end - 1);
+	rebuild->due = due;
+	rebuild->phase = REBUILD_RESTING;
+}
+
+static uint64_t phase_entering(struct rebuild *rebuild, uint64_t now)
+{
+	if (!published_anywhere(rebuild->far, rebuild->page, rebuild->window_end - rebuild->page, NULL)) {
+		rebuild->phase = REBUILD_RUNNING;
+		return now;
+	}
+	if (now < rebuild->patience)
+		return now + WRITERS_LOOK_NS;
+	window_leave(rebuild, now + WRITERS_PAUSE_NS);
+	return rebuild->due;
+}
+
+/* The next run of live pages. */
+static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+
+	while (rebuild->page < rebuild->window_end && !page_is_live(far, rebuild->page))
+		rebuild->page++;
+	if (rebuild->page == rebuild->window_end) {
+		window_leave(rebuild, window_pace(rebuild, now));
+		return rebuild->due;
+	}
+	rebuild->run = integrity_run(&far->integrity, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
+	if (rebuild->page < rebuild->singles)
+		rebuild->run = 1;
+	if (task_is_repair(rebuild))
+		run_submit(rebuild, STORE_READ, (int)rebuild->donor, REBUILD_DOUBTING);
+	else
+		run_submit(rebuild, STORE_READ, -1, REBUILD_READING);
+	return now;
+}
+
+/* The donor was asked for the page that it may have changed. */
+static uint64_t phase_doubting(struct rebuild *rebuild, uint64_t now)
+{
+	rebuild->phase = REBUILD_RUNNING;
+	if (rebuild->status == -EBADMSG)
+		run_submit(rebuild, STORE_READ, -1, REBUILD_READING);
+	else
+		rebuild->page++; /* it has not; or cannot be asked */
+	return now;
+}
+
+static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
+{
+	int status = rebuild->status;
+
+	rebuild->phase = REBUILD_RUNNING;
+	if (status == 0) {
+		run_submit(rebuild, STORE_WRITE, (int)rebuild->donor, REBUILD_WRITING);
+	} else if (rebuild->run > 1 && (status == -EBADMSG || status == -EIO)) {
+		rebuild->singles = rebuild->page + rebuild->run;
+	} else if (task_is_repair(rebuild) || status == -EBADMSG || !page_is_live(rebuild->far, rebuild->page)) {
+		/* Discarded meanwhile; or no replica has it: see rebuild.h. */
+		rebuild->page++;
+	} else {
+		window_leave(rebuild, now);
+		task_end(rebuild, false);
+	}
+	return now;
+}
+
+static uint64_t phase_writing(struct rebuild *rebuild, uint64_t now)
+{
+	struct far_counters *counters = &((struct far_queue *)rebuild->queue)->counters;
+
+	rebuild->phase = REBUILD_RUNNING;
+	if (rebuild->status < 0 && !task_is_repair(rebuild)) {
+		window_leave(rebuild, now);
+		task_end(rebuild, false);
+		return now;
+	}
+	if (rebuild->status == 0)
+		far_count(task_is_repair(rebuild) ? &counters->repaired : &counters->rebuilt, rebuild->run);
+	rebuild->copied += rebuild->run;
+	rebuild->page += rebuild->run;
+	return now;
+}
+
+static uint64_t phase_resting(struct rebuild *rebuild, uint64_t now)
+{
+	if (now < rebuild->due)
+		return rebuild->due;
+	rebuild->phase = REBUILD_SEEKING;
+	return now;
+}
+
+uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
+{
+	static uint64_t (*const phases[])(struct rebuild *, uint64_t) = {
+	    [REBUILD_IDLE] = phase_idle,       [REBUILD_SETTLING] = phase_settling,
+	    [REBUILD_SEEKING] = phase_seeking, [REBUILD_ENTERING] = phase_entering,
+	    [REBUILD_RUNNING] = phase_running, [REBUILD_DOUBTING] = phase_doubting,
+	    [REBUILD_READING] = phase_reading, [REBUILD_WRITING] = phase_writing,
+	    [REBUILD_RESTING] = phase_resting,
+	};
+	struct store_done done;
+
+	/* Also follows the donors' rounds. */
+	if (store_poll(rebuild->queue, &done, 1) == 1) {
+		rebuild->in_flight = false;
+		rebuild->status = done.status;
+	}
+	if (rebuild->in_flight || atomic_load(&rebuild->stop))
+		return UINT64_MAX;
+	return phases[rebuild->phase](rebuild, now);
+}
+
+/* --- Given by others ------------------------------------------------------------------------------------------ */
+
+void rebuild_repair(struct far *far, uint64_t page, uint32_t count, uint64_t donors)
+{
+	struct rebuild *rebuild = far->rebuild;
+
+	for (; donors; donors &= donors - 1) {
+		uint64_t donor = (uint64_t)__builtin_ctzll(donors), word = page << 18 | donor << 10 | count << 1 | 1;
+
+		for (unsigned i = 0; i < REBUILD_REPAIRS; i++) {
+			uint64_t none = 0;
+
+			if (atomic_compare_exchange_strong(&rebuild->repairs[i], &none, word))
+				break;
+		}
+	}
+	eventfd_write(rebuild->wake, 1);
+}
+
+static void job_give(struct rebuild *rebuild, unsigned join, const struct rebuild_job *given)
+{
+	struct rebuild_job *job = &rebuild->jobs[join];
+
+	assert(atomic_load(&job->state) == REBUILD_NONE);
+	job->chunk = given->chunk;
+	job->epoch = given->epoch;
+	job->donor = given->donor;
+	job->drain = given->drain;
+	atomic_store(&job->state, REBUILD_GIVEN);
+	eventfd_write(rebuild->wake, 1);
+}
+
+void rebuild_fill(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch, unsigned donor)
+{
+	job_give(rebuild, join, &(struct rebuild_job){.chunk = chunk, .epoch = epoch, .donor = donor});
+}
+
+void rebuild_drain(struct rebuild *rebuild, unsigned join, uint32_t chunk)
+{
+	job_give(rebuild, join, &(struct rebuild_job){.chunk = chunk, .drain = true});
+}
+
+void rebuild_collect(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_JOINS_MAX && far->rebuild; i++) {
+		struct rebuild_job *job = &far->rebuild->jobs[i];
+		int state = atomic_load(&job->state);
+
+		if (state != REBUILD_DONE && state != REBUILD_FAILED)
+			continue;
+		/* Before it is told: the answer may be another job. */
+		atomic_store(&job->state, REBUILD_NONE);
+		if (job->drain)
+			leases_drained(&far->leases, i, now);
+		else
+			leases_filled(&far->leases, i, state == REBUILD_DONE, now);
+	}
+}
+
+/* --- Opening and closing -------------------------------------------------------------------------------------- */
+
+int rebuild_open(struct far *far, struct rebuild **ret_rebuild)
+{
+	struct rebuild *rebuild = calloc(1, sizeof *rebuild);
+	size_t length = REBUILD_WINDOW * STORE_PAGE;
+
+	if (!rebuild)
+		return -ENOMEM;
+	rebuild->far = far;
+	sem_init(&rebuild->opened, 0, 0);
+	rebuild->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rebuild->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (rebuild->bytes == MAP_FAILED)
+		rebuild->bytes = NULL;
+	if (rebuild->wake < 0 || !rebuild->bytes) {
+		rebuild_close(rebuild);
+		return -ENOMEM;
+	}
+	far->queue_memory += sizeof *rebuild + length;
+	*ret_rebuild = rebuild;
+	return 0;
+}
+
+void rebuild_close(struct rebuild *rebuild)
+{
+	if (!rebuild)
+		return;
+	if (rebuild->bytes)
+		munmap(rebuild->bytes, REBUILD_WINDOW * STORE_PAGE);
+	if (rebuild->wake >= 0)
+		close(rebuild->wake);
+	sem_destroy(&rebuild->opened);
+	free(rebuild);
+}
+
+int rebuild_begin(struct rebuild *rebuild)
+{
+	struct store *store = &rebuild->far->base;
+	int error = store_register(store, rebuild->bytes, REBUILD_WINDOW * STORE_PAGE, &rebuild->buffer);
+
+	if (error == 0) {
+		error = store_queue_open(store, &rebuild->queue);
+		if (error < 0)
+			store_deregister(store, rebuild->buffer);
+	}
+	if (error == 0)
+		far_queue_direct(rebuild->queue);
+	return error;
+}
+
+void rebuild_end(struct rebuild *rebuild)
+{
+	store_queue_close(rebuild->queue);
+	store_deregister(&rebuild->far->base, rebuild->buffer);
+}

@@ -1,0 +1,110 @@
+/*
+ * rebuild: the thread that copies pages between donors: to a replica that is made anew, or to one that was found
+ * corrupt.
+ *
+ * Theory of operation. A store with replicas has one such thread, with a queue of its own (far_queue_direct). The
+ * control thread gives it jobs, one for each join of leases.h:
+ *
+ *   fill   a JOINING slot gets what the chunk's FULL ones have. First every piece that was published before the slot
+ * was there is waited for; from then on all writes go to it as well. Then the chunk's live pages are copied, a window
+ * at a time: `far->window` keeps writers out, those that are in already are waited for, the pages are read, each
+ * checked like any that is fetched, and written to the one donor. What was not live then and is written later was
+ * written there, too. A page that no replica has as it was written is left out: it cannot be read from any (it is being
+ * written anew, or is lost to corruption). drain  waits until nothing published goes by the slots of before, so that a
+ * slab can be given back.
+ *
+ * and queues tell of pages that one donor sent back changed and another one as they were written (repair): in a window,
+ * such a page is read from that donor once more, and if it is still changed written there from another one.
+ *
+ * A fill ends as soon as it cannot go on: its source or target cannot be reached, or the slot is gone. leases.c begins
+ * anew. Demand comes first: windows are short, a wait for writers is given up and begun anew after a moment, and the
+ * rate is far_config.rebuild_rate, a quarter of it while requests are in flight on other queues.
+ *
+ * All that is rebuild_step(), which never waits and reads no clock; rebuild_thread.c calls it when something has come
+ * or is due.
+ *
+ * Threads. Its own, which blocks all signals and allocates only until it is started; rebuild_fill, rebuild_drain and
+ * rebuild_collect: the control thread; rebuild_repair: any queue's.
+ */
+#ifndef CLIENT_REBUILD_H
+#define CLIENT_REBUILD_H
+
+#include "client/far_store.h"
+
+#define REBUILD_REPAIRS 64u
+#define REBUILD_JOB_NONE LEASES_JOINS_MAX
+
+enum rebuild_phase {
+	REBUILD_IDLE,
+	REBUILD_SETTLING, /* waits for what goes by the chunk's slots of before */
+	REBUILD_SEEKING,  /* looks for the next window */
+	REBUILD_ENTERING, /* it is open; waits for writers */
+	REBUILD_RUNNING,  /* nobody writes there: looks for the next run of pages */
+	REBUILD_DOUBTING, /* a repair: has asked the donor in question */
+	REBUILD_READING,
+	REBUILD_WRITING,
+	REBUILD_RESTING, /* the window is closed, the next is not due yet */
+};
+
+/* NONE --control thread--> GIVEN --rebuild thread--> DONE, FAILED --control thread--> NONE */
+enum rebuild_job_state { REBUILD_NONE, REBUILD_GIVEN, REBUILD_DONE, REBUILD_FAILED };
+struct rebuild_job {
+	_Atomic int state;
+	bool drain;
+	uint32_t chunk, epoch;
+	unsigned donor;
+};
+
+struct rebuild {
+	struct far *far;
+	struct rebuild_job jobs[LEASES_JOINS_MAX];
+	_Atomic uint64_t repairs[REBUILD_REPAIRS]; /* page << 18 | donor << 10 | pages << 1 | 1; 0: none */
+	int wake;                                  /* eventfd */
+	uint8_t *bytes;                            /* one window */
+	_Atomic bool stop;
+	bool started;
+	pthread_t thread;
+	sem_t opened; /* posted once `error` is known */
+	int error;
+	/* The thread's own. */
+	struct store_queue *queue;
+	struct store_buffer *buffer;
+	enum rebuild_phase phase;
+	unsigned job;        /* being done; REBUILD_JOB_NONE: a repair */
+	unsigned donor;      /* to be written */
+	uint32_t epoch;      /* of a page that is held */
+	uint64_t page, end;  /* where the task has come to, and ends */
+	uint64_t window_end; /* and the window */
+	uint64_t singles;    /* up to here pages are copied one by one: a run had one that could not be read */
+	uint32_t run;        /* pages under way */
+	uint64_t copied;     /* in this window */
+	uint64_t patience;   /* until when writers are waited for */
+	uint64_t due;        /* the next window */
+	bool in_flight;      /* a request is */
+	int status;          /* of the last one */
+};
+
+/* -ENOMEM. Before the control thread, which may have jobs at once. */
+int rebuild_open(struct far *far, struct rebuild **ret_rebuild);
+/* Takes NULL. */
+void rebuild_close(struct rebuild *rebuild);
+/* Starts the thread of far->rebuild, if there is one, and waits until it has its connections. Errors are logged. */
+int rebuild_start(struct far *far);
+/* Ends it, whatever it does. Takes one that was not started. */
+void rebuild_stop(struct far *far);
+
+/* What its thread does: opens its queue, -errno, logged; does what there is to do, and returns when to be called again
+   (UINT64_MAX: when something comes); closes the queue, when nothing is in flight. */
+int rebuild_begin(struct rebuild *rebuild);
+uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
+void rebuild_end(struct rebuild *rebuild);
+
+/* Jobs; there is one at most for each @join. */
+void rebuild_fill(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch, unsigned donor);
+void rebuild_drain(struct rebuild *rebuild, unsigned join, uint32_t chunk);
+/* Tells far->leases of those that are over. */
+void rebuild_collect(struct far *far, uint64_t now);
+/* Each of @donors (a bit each) may have changed these pages. Forgotten when there are too many to remember. */
+void rebuild_repair(struct far *far, uint64_t page, uint32_t count, uint64_t donors);
+
+#endif

@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+"""
+test_run_replicas.py FARPAGE MEMSERVER: a program whose pages are on two donors each goes on when a donor is killed, and
+when another is once its pages are made anew; and finds every byte as it was.
+"""
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+# Writes and checks 48 MiB in two rounds for each line on its standard input, and says so.
+PROGRAM = """
+import mmap, random, sys
+PAGES = 12288
+memory = mmap.mmap(-1, PAGES * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+words = memoryview(memory).cast("Q")
+version = [0] * PAGES
+wrong = 0
+count = 0
+def step(page, look):
+    global wrong, count
+    at = page * 512
+    if look:
+        wrong += words[at] != version[page] or words[at + 511] != version[page]
+    count += 1
+    version[page] = count << 16 | page
+    words[at] = words[at + 511] = version[page]
+for page in range(PAGES):
+    step(page, False)
+print("ready", flush=True)
+for line in sys.stdin:
+    for page in range(PAGES):
+        step(page, True)
+    for i in range(PAGES):
+        step(random.randrange(PAGES), True)
+    print("wrong", wrong, flush=True)
+"""
+
+
+def test(donors):
+    command = [farpage, "run", "--local", "12M", "--replicas", "2", "--timeout-ms", "20000"]
+    for _, uri in donors:
+        command += ["--donor", uri]
+    process = subprocess.Popen([*command, "--", "/usr/bin/python3", "-c", PROGRAM], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def round_of(name):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        ok(answer == "wrong 0\n", name, answer)
+
+    def told(text):
+        """Reads standard error up to a line with it."""
+        for line in process.stderr:
+            if text in line:
+                return True
+        return False
+
+    ok(process.stdout.readline() == "ready\n", "a program fills its memory")
+    round_of("and finds it as it was")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    donors[0][0].kill()
+    answer = process.stdout.readline()
+    ok(answer == "wrong 0\n", "a donor is killed, and it still does", answer)
+    ok(told("rebuild: done"), "its pages are made anew")
+    donors[1][0].kill()
+    round_of("another donor is killed, and it still does")
+    process.stdin.close()
+    process.stdin = None
+    err = process.stderr.read()
+    ok(process.wait() == 0, "and ends well", err)
+    process.stdout.close()
+    process.stderr.close()
+
+
+try:
+    test([start_donor(memserver, "--donate", "256M", "--slab", "4M") for _ in range(3)])
+finally:
+    stop_donors()
+done()

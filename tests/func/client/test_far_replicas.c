@@ -1,0 +1,339 @@
+/*
+ * Two replicas, real donors, and requests all the while: donors are killed, stopped and started again, and no page is
+ * lost, no read wrong, and nobody waits for a donor that is away.
+ */
+#include "common/clock.h"
+#include "farpage/fabric_faults.h"
+#include "tests/func/client/traffic.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#define MS UINT64_C(1000000)
+#define BEGUN "lack a replica"
+#define DONE "rebuild: done"
+/*
+ * A donor that stops is noticed within 0.8 s. What waits for it is to go on within 0.2 s more; here that is told, and
+ * only what a machine that has no time for its tests does not undo is checked: it is not the timeout that is waited
+ * for.
+ */
+#define TIMEOUT_MS 10000u
+#define STALL_MS 4000u
+#define WRITERS 2u
+#define WRITER_PAGES 64u
+
+static struct traffic traffic;
+
+static void sleep_ms(unsigned ms)
+{
+	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	while (nanosleep(&pause, &pause) < 0)
+		;
+}
+
+static void open_rig(struct rig *rig, unsigned donors, uint64_t seed)
+{
+	rig_donors(rig, donors, "32M");
+	rig->config.timeout_ms = TIMEOUT_MS;
+	rig->config.replicas = 2;
+	rig->config.pages = TRAFFIC_PAGES + WRITERS * WRITER_PAGES;
+	rig_open(rig, "tcp");
+	log_begin();
+	traffic_begin(&traffic, rig, seed);
+}
+
+static struct store_stats stats_of(const struct rig *rig)
+{
+	struct store_stats stats;
+
+	store_stats(rig->store, &stats);
+	return stats;
+}
+
+static void check(struct rig *rig, const char *name)
+{
+	struct store_stats stats;
+	unsigned wrong = traffic_check(&traffic);
+
+	stats = stats_of(rig);
+	ok(!traffic.failed && !traffic.wrong && !wrong, "%s: %u requests, all are right, and so are all pages", name,
+	   traffic.done);
+	ok(!stats.lost_pages && !stats.checksum_errors, "%s: nothing is lost, and no stale page was read", name);
+}
+
+/* A donor is sent a signal while requests go on. */
+struct blow {
+	pid_t pid;
+	int signal;
+	unsigned after_ms;
+};
+
+static void *blow_main(void *argument)
+{
+	const struct blow *blow = argument;
+
+	sleep_ms(blow->after_ms);
+	kill(blow->pid, blow->signal);
+	return NULL;
+}
+
+static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
+{
+	struct blow blow = {.pid = rig->donors[donor].pid, .signal = signal, .after_ms = 200};
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, blow_main, &blow);
+	traffic.slowest = 0;
+	traffic_run(&traffic, ms);
+	pthread_join(thread, NULL);
+	if (signal == SIGKILL)
+		daemon_stop(&rig->donors[donor], SIGKILL); /* its end is noted */
+}
+
+/* Requests until the replicas are made anew for the @nth time. */
+static bool run_until_done(unsigned nth)
+{
+	uint64_t end = clock_now() + 40000 * MS;
+
+	while (log_count(DONE) < nth && clock_now() < end)
+		traffic_run(&traffic, 50);
+	return log_count(DONE) >= nth;
+}
+
+static void say_stall(const char *name)
+{
+	ok(traffic.slowest < STALL_MS * MS, "%s: the slowest request took %llu ms", name,
+	   (unsigned long long)(traffic.slowest / MS));
+}
+
+/* --- Killed ----------------------------------------------------------------------------------------------------- */
+
+static void test_killed(void)
+{
+	struct store_stats stats;
+	struct rig rig;
+
+	open_rig(&rig, 3, 1);
+	run_with(&rig, 0, SIGKILL, 600);
+	say_stall("one of three is killed");
+	ok(run_until_done(1), "the other two get what it had");
+	stats = stats_of(&rig);
+	ok(log_count(BEGUN) == 1 && stats.rebuilt_pages && !stats.slabs_lacking,
+	   "one line tells that it begins, one that it is done: %llu pages", (unsigned long long)stats.rebuilt_pages);
+	check(&rig, "one of three is killed");
+	run_with(&rig, 1, SIGKILL, 600);
+	say_stall("another one is killed");
+	check(&rig, "another one is killed");
+	ok(stats_of(&rig).slabs_lacking, "now there is no place for a second replica");
+	store_discard(rig.store, 0, rig.store->pages);
+	ok(rig_wait_leased(&rig, 0), "all memory comes back");
+	log_show();
+	rig_close(&rig);
+}
+
+/* --- Stopped ---------------------------------------------------------------------------------------------------- */
+
+static void test_stopped(void)
+{
+	struct rig rig;
+
+	open_rig(&rig, 3, 2);
+	run_with(&rig, 0, SIGSTOP, 2500);
+	say_stall("one of three is stopped");
+	kill(rig.donors[0].pid, SIGCONT);
+	ok(run_until_done(1), "what was written meanwhile has two replicas again");
+	traffic_run(&traffic, 1500); /* it is back, and what it had then is not read */
+	check(&rig, "one of three is stopped");
+	daemon_stop(&rig.donors[2], SIGKILL);
+	traffic_run(&traffic, 300);
+	check(&rig, "then another one is killed");
+	store_discard(rig.store, 0, rig.store->pages);
+	ok(rig_wait_leased(&rig, 0), "all memory comes back");
+	log_show();
+	rig_close(&rig);
+}
+
+static void test_stopped_for_too_long(void)
+{
+	uint64_t ignored;
+	struct rig rig;
+
+	rig_donors(&rig, 3, "32M");
+	rig.config.timeout_ms = 1500;
+	rig.config.replicas = 2;
+	rig_open(&rig, "tcp");
+	log_begin();
+	traffic_begin(&traffic, &rig, 3);
+	run_with(&rig, 0, SIGSTOP, 600);
+	while (!log_count("what it held is lost"))
+		traffic_run(&traffic, 50);
+	kill(rig.donors[0].pid, SIGCONT);
+	ok(run_until_done(1), "stopped for longer than the timeout: what it had is made anew");
+	ok(log_wait("it is used again", 1, &ignored), "and it is used again, as one that holds nothing");
+	traffic_run(&traffic, 300);
+	check(&rig, "stopped for longer than the timeout");
+	daemon_stop(&rig.donors[1], SIGKILL);
+	ok(run_until_done(2), "another one is killed: what that had is made anew");
+	check(&rig, "another one is killed");
+	log_show();
+	rig_close(&rig);
+}
+
+/* --- Two only --------------------------------------------------------------------------------------------------- */
+
+static void test_two(void)
+{
+	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
+	struct rig rig;
+	char uri[sizeof rig.donors[0].uri];
+	uint64_t ignored;
+	bool started = false;
+
+	open_rig(&rig, 2, 4);
+	run_with(&rig, 0, SIGSTOP, 2000);
+	say_stall("one of two is stopped");
+	ok(stats_of(&rig).slabs_lacking, "there is no place for a second replica");
+	kill(rig.donors[0].pid, SIGCONT);
+	ok(run_until_done(1), "until it is back");
+	check(&rig, "one of two is stopped");
+	memcpy(uri, rig.donors[0].uri, sizeof uri);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(log_wait("what it held is lost", 1, &ignored), "then it is killed");
+	/* New slabs, too, are had while there is only one donor. */
+	store_discard(rig.store, 0, RIG_SLAB_PAGES);
+	for (uint32_t page = 0; page < RIG_SLAB_PAGES; page++) {
+		traffic.versions[page] = ++traffic.version;
+		rig_fill(rig.bytes, page, traffic.version);
+		traffic.failed += rig_write(&rig, page, 1, rig.bytes) != 0;
+	}
+	traffic_run(&traffic, 200);
+	check(&rig, "one of two is killed");
+	/* The kernel takes a moment to take a killed process's sockets away. */
+	for (unsigned i = 0; i < 100 && !started; i++) {
+		sleep_ms(i ? 20 : 0);
+		started = daemon_start_at(&rig.donors[0], uri, arguments);
+	}
+	ok(started && run_until_done(2), "and started again: it gets everything");
+	daemon_stop(&rig.donors[1], SIGKILL);
+	traffic_run(&traffic, 300);
+	check(&rig, "the other one is killed");
+	log_show();
+	rig_close(&rig);
+}
+
+/* --- Several queues --------------------------------------------------------------------------------------------- */
+
+/* One that writes and reads pages of its own, through a queue of its own. */
+struct writer {
+	struct rig *rig;
+	unsigned index;
+	_Atomic bool stop;
+	unsigned done, wrong;
+};
+
+static void *writer_main(void *argument)
+{
+	struct writer *writer = argument;
+	struct rig *rig = writer->rig;
+	uint8_t *data = rig->bytes + (size_t)(TRAFFIC_DEPTH + writer->index) * STORE_PAGE;
+	struct store_queue *queue;
+	uint64_t version = 0;
+
+	if (store_queue_open(rig->store, &queue) < 0)
+		return NULL;
+	while (!writer->stop) {
+		version++;
+		for (uint64_t i = 0; i < WRITER_PAGES; i++) {
+			uint64_t page = TRAFFIC_PAGES + writer->index * WRITER_PAGES + i;
+
+			rig_fill(data, page, version);
+			writer->wrong += rig_io(rig, queue, STORE_WRITE, page, 1, data) != 0;
+			memset(data, 0, STORE_PAGE);
+			writer->wrong +=
+			    rig_io(rig, queue, STORE_READ, page, 1, data) != 0 || !rig_is(data, page, version);
+			writer->done++;
+		}
+	}
+	store_queue_close(queue);
+	return NULL;
+}
+
+/* Slots come and go, and windows open and close, under the writes of several threads. */
+static void test_queues(void)
+{
+	struct writer writers[WRITERS];
+	pthread_t threads[WRITERS];
+	unsigned wrong = 0;
+	struct rig rig;
+
+	open_rig(&rig, 3, 5);
+	for (unsigned i = 0; i < WRITERS; i++) {
+		writers[i] = (struct writer){.rig = &rig, .index = i};
+		pthread_create(&threads[i], NULL, writer_main, &writers[i]);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		run_with(&rig, i, SIGSTOP, 1500);
+		kill(rig.donors[i].pid, SIGCONT);
+		run_until_done(i + 1);
+	}
+	daemon_stop(&rig.donors[2], SIGKILL);
+	ok(run_until_done(3), "three queues: replicas are made anew three times");
+	for (unsigned i = 0; i < WRITERS; i++) {
+		writers[i].stop = true;
+		pthread_join(threads[i], NULL);
+		wrong += writers[i].wrong + !writers[i].done;
+	}
+	ok(!wrong, "three queues: every write is read back");
+	check(&rig, "three queues");
+	log_show();
+	rig_close(&rig);
+}
+
+/* --- Corruption ------------------------------------------------------------------------------------------------- */
+
+/* Which donor is read first is by chance: it is to be the one that has it wrong. */
+static void test_repair(void)
+{
+	struct fabric_faults faults = {0};
+	struct store_stats stats = {0};
+	bool good = true;
+	struct rig rig;
+
+	rig_donors(&rig, 2, "16M");
+	rig.config.fabric.faults = &faults;
+	rig.config.replicas = 2;
+	for (unsigned i = 0; i < 60 && !stats.checksum_errors; i++) {
+		rig_shut(&rig, false);
+		faults = (struct fabric_faults){.corrupt_at = 1};
+		rig_open(&rig, "fault+tcp");
+		rig_fill(rig.bytes, 3, 1);
+		good = good && rig_write(&rig, 3, 1, rig.bytes) == 0;
+		good = good && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1);
+		stats = stats_of(&rig);
+	}
+	ok(good && stats.checksum_errors == 1, "a page that one donor has with a wrong bit is read from the other");
+	for (unsigned i = 0; i < 1000 && !stats_of(&rig).repaired_pages; i++)
+		sleep_ms(10);
+	ok(stats_of(&rig).repaired_pages == 1, "and written to the first anew");
+	daemon_stop(&rig.donors[1], SIGKILL);
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "which has it right then");
+	log_show();
+	rig_close(&rig);
+}
+
+int main(int argc, char **argv)
+{
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	log_keep();
+	test_killed();
+	test_stopped();
+	test_stopped_for_too_long();
+	test_two();
+	test_queues();
+	test_repair();
+	return tap_done();
+}

@@ -1,0 +1,286 @@
+/* slots: a chunk's replicas that come and go, one by one, and writers that race for it. */
+#include "client/chunks.h"
+#include "client/far_published.h"
+#include "common/random.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#define PAGES 16u
+
+static const struct chunk_slot two[FAR_REPLICAS_MAX] = {
+    {.address = 0x1000, .rkey = 1, .donor = 3, .slab = 11},
+    {.address = 0x2000, .rkey = 2, .donor = 4, .slab = 12},
+};
+static const struct chunk_slot third = {.address = 0x3000, .rkey = 9, .donor = 5, .slab = 13};
+
+/* A READY chunk with two replicas and @held pages. */
+static void chunk_open(struct chunk_table *table, uint32_t held, struct chunk_view *ret_view)
+{
+	chunk_table_open(table, PAGES, PAGES, 2);
+	chunk_hold(table, 0, 1, ret_view);
+	chunk_publish(table, 0, two);
+	chunk_hold(table, 0, held, ret_view);
+}
+
+static unsigned count_of(const struct chunk_view *view, enum chunk_slot_state state)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		count += view->slots[i].state == state;
+	return count;
+}
+
+static void test_life(void)
+{
+	struct chunk_view before, view;
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	struct chunk_table table;
+
+	chunk_open(&table, 3, &before);
+	ok(count_of(&before, SLOT_FULL) == 2 && count_of(&before, SLOT_EMPTY) == FAR_SLOTS_MAX - 2 &&
+	       !chunk_replicas_missing(&table, 0),
+	   "a chunk begins with its replicas");
+	chunk_detach(&table, 0, 0);
+	ok(chunk_view(&table, 0, &view) && view.epoch == before.epoch && view.version != before.version &&
+	       view.slots[0].state == SLOT_EMPTY && view.slots[1].state == SLOT_FULL,
+	   "one goes, and the epoch stays");
+	ok(chunk_pages_held(&table, 0) == 3 && chunk_is_current(&table, 0, before.epoch),
+	   "and so do those who hold it");
+	ok(!chunk_is_unchanged(&table, 0, &before) && chunk_is_unchanged(&table, 0, &view),
+	   "but who goes by its slots is told apart");
+	ok(chunk_replicas_missing(&table, 0) == 1, "one is missing");
+	chunk_join(&table, 0, 2, &third);
+	ok(chunk_view(&table, 0, &view) && view.slots[2].state == SLOT_JOINING && view.slots[2].address == 0x3000 &&
+	       view.slots[2].rkey == 9 && view.slots[2].donor == 5 && chunk_replicas_missing(&table, 0) == 1,
+	   "one joins, which is not a replica yet");
+	chunk_promote(&table, 0, 2);
+	chunk_slots(&table, 0, slots);
+	ok(slots[2].state == SLOT_FULL && slots[2].donor == 5 && slots[2].slab == 13 && slots[1].slab == 12 &&
+	       !chunk_replicas_missing(&table, 0),
+	   "then it is");
+	chunk_drop(&table, 0, before.epoch, 3);
+	ok(chunk_take_idle(&table, 0, slots) && slots[0].state == SLOT_EMPTY && slots[1].slab == 12 &&
+	       slots[2].slab == 13,
+	   "who takes the idle chunk gets those that are there");
+	ok(!chunk_hold_ready(&table, 0, 1, &view) && chunk_state(&table, 0) == CHUNK_NONE,
+	   "held only if it is there, it is not asked for");
+	chunk_table_close(&table);
+}
+
+static void test_hindered(void)
+{
+	struct chunk_view view;
+	struct chunk_table table;
+
+	chunk_open(&table, 3, &view);
+	ok(!chunk_hindered(&table, 0), "nobody is hindered");
+	chunk_attention_clear(&table, 0);
+	chunk_hinder(&table, 0);
+	ok(table.attention[0] == 1 && chunk_hindered(&table, 0) && !chunk_hindered(&table, 0),
+	   "one is, and that is told once");
+	chunk_table_close(&table);
+}
+
+static void test_recovery(void)
+{
+	struct chunk_view view;
+	struct chunk_table table;
+
+	chunk_open(&table, 3, &view);
+	chunk_detach(&table, 0, 1);
+	chunk_join(&table, 0, 3, &third);
+	ok(chunk_check(&table, 0, 6) == 0, "a process may end while a replica joins");
+	ok(chunk_check(&table, 0, 5) == -EINVAL, "a joining one's donor must be there, too");
+	chunk_recover(&table, 0, 2);
+	ok(chunk_view(&table, 0, &view) && count_of(&view, SLOT_FULL) == 1 && count_of(&view, SLOT_EMPTY) == 3 &&
+	       view.slots[0].donor == 3,
+	   "the next one knows nothing of what joined, nor of what was detached");
+	table.chunks[0].slots[0].key = 0;
+	ok(chunk_check(&table, 0, 6) == -EINVAL, "one without any replica is damaged");
+	chunk_table_close(&table);
+}
+
+/* --- Racing ------------------------------------------------------------------------------------------------- */
+
+#define ROUNDS 4000u
+#define WRITERS 2u
+#define SLABS 8u
+
+/* Slabs in memory. A page's content is its last write's number; each page has one writer. */
+struct race {
+	struct chunk_table table;
+	_Atomic uint64_t slabs[SLABS][PAGES];
+	_Atomic uint64_t published[WRITERS];
+	_Atomic uint64_t window;
+	_Atomic unsigned writers;
+	_Atomic bool stop;
+	_Atomic unsigned wrong, written, anew, kept_out;
+};
+
+static struct chunk_slot race_slot(uint64_t slab)
+{
+	return (struct chunk_slot){
+	    .address = slab << 20, .rkey = (uint32_t)slab, .donor = (uint32_t)slab, .slab = slab};
+}
+
+static uint64_t slab_of(struct race *race, const struct chunk_slot *slot)
+{
+	race->wrong += slot->address != (uint64_t)slot->rkey << 20 || slot->donor != slot->rkey;
+	return slot->donor;
+}
+
+/* Another thread's, now and then: also where there is but one processor. */
+static void turn(struct random_state *random)
+{
+	if (!random_below(random, 3))
+		sched_yield();
+}
+
+/* What client/far_request.c does. False: it must be done anew. */
+static bool race_write(struct race *race, unsigned index, uint64_t page, uint64_t number, struct random_state *random)
+{
+	struct chunk_view view;
+	bool goes;
+
+	if (!chunk_view(&race->table, 0, &view))
+		return false;
+	turn(random); /* the control thread may do much meanwhile */
+	atomic_store(&race->published[index], published_make(page, 1, view.version, true));
+	goes = chunk_is_unchanged(&race->table, 0, &view);
+	race->anew += !goes;
+	if (goes && published_overlaps(atomic_load(&race->window), page, 1)) {
+		goes = false;
+		race->kept_out++;
+	}
+	turn(random);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX && goes; i++)
+		if (view.slots[i].state != SLOT_EMPTY)
+			race->slabs[slab_of(race, &view.slots[i])][page] = number;
+	atomic_store_explicit(&race->published[index], PUBLISHED_NONE, memory_order_release);
+	return goes;
+}
+
+static void *race_writer(void *argument)
+{
+	struct race *race = argument;
+	unsigned index = race->writers++;
+	uint64_t first = index * (PAGES / WRITERS), number = 0, last[PAGES] = {0};
+	struct random_state random;
+
+	random_seed(&random, index);
+	while (!race->stop) {
+		uint64_t page = first + random_below(&random, PAGES / WRITERS);
+		struct chunk_view view;
+
+		number++;
+		while (!race->stop && !race_write(race, index, page, number, &random))
+			;
+		race->written++;
+		if (!race->stop)
+			last[page] = number;
+		page = first + random_below(&random, PAGES / WRITERS);
+		/* Whatever may be read has the last write, of any page. */
+		if (race->stop || !chunk_view(&race->table, 0, &view))
+			break;
+		for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+			if (view.slots[i].state == SLOT_FULL)
+				race->wrong += race->slabs[slab_of(race, &view.slots[i])][page] != last[page] &&
+					       chunk_is_unchanged(&race->table, 0, &view);
+	}
+	return NULL;
+}
+
+static bool race_is_at(struct race *race, uint64_t page, const uint32_t *version)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < WRITERS; i++) {
+		uint64_t word = atomic_load(&race->published[i]);
+
+		found |= version ? published_overlaps(word, 0, PAGES) && !published_is_of(word, *version)
+				 : published_overlaps(word, page, 1);
+	}
+	return found;
+}
+
+static void race_settle(struct race *race)
+{
+	uint32_t version = chunk_version(&race->table, 0);
+
+	while (race_is_at(race, 0, &version))
+		;
+}
+
+/* What client/leases_joins.c and client/rebuild.c do: replica @index comes on @slab, filled from @source. */
+static void race_join(struct race *race, unsigned index, uint64_t slab, uint64_t source, struct random_state *random)
+{
+	struct chunk_slot slot = race_slot(slab);
+
+	for (uint64_t page = 0; page < PAGES; page++)
+		race->slabs[slab][page] = UINT64_MAX; /* what another had there */
+	chunk_join(&race->table, 0, index, &slot);
+	race_settle(race);
+	for (uint64_t page = 0; page < PAGES; page++) {
+		uint64_t content;
+
+		atomic_store(&race->window, published_make(page, 1, 0, true));
+		while (race_is_at(race, page, NULL))
+			;
+		content = race->slabs[source][page];
+		turn(random);
+		race->slabs[slab][page] = content;
+		atomic_store(&race->window, PUBLISHED_NONE);
+	}
+	turn(random);
+	chunk_promote(&race->table, 0, index);
+}
+
+static void test_race(void)
+{
+	static struct race race;
+	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {race_slot(0), race_slot(1)};
+	pthread_t threads[WRITERS];
+	struct random_state random;
+	struct chunk_view view;
+	unsigned differ = 0;
+
+	random_seed(&random, 99);
+	chunk_table_open(&race.table, PAGES, PAGES, 2);
+	chunk_hold(&race.table, 0, 1, &view);
+	chunk_publish(&race.table, 0, slots);
+	chunk_hold(&race.table, 0, PAGES, &view);
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_create(&threads[i], NULL, race_writer, &race);
+	while (race.writers < WRITERS)
+		;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		/* Slab i goes, and i + 2 comes in its place. */
+		chunk_detach(&race.table, 0, i % 2);
+		race_settle(&race);
+		race_join(&race, i % 2, (i + 2) % SLABS, (i + 1) % SLABS, &random);
+		turn(&random);
+	}
+	race.stop = true;
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_join(threads[i], NULL);
+	for (uint64_t page = 0; page < PAGES; page++)
+		differ += race.slabs[ROUNDS % SLABS][page] != race.slabs[(ROUNDS + 1) % SLABS][page];
+	ok(!race.wrong && race.written,
+	   "%u writes went to every replica that could be read, %u of them anew, %u kept out", race.written, race.anew,
+	   race.kept_out);
+	ok(!differ, "and in the end the replicas are the same");
+	chunk_table_close(&race.table);
+}
+
+int main(void)
+{
+	test_life();
+	test_hindered();
+	test_recovery();
+	test_race();
+	return tap_done();
+}
