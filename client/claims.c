@@ -63,6 +63,15 @@ int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uin
 	return 0;
 }
 
+int claims_denied(struct claims *claims, uint32_t request, uint64_t *ret_slab)
+{
+	if (!claims->under_way || request >= claims->next ||
+	    !claim_is_ours(claims->table, claims->donor, request, ret_slab))
+		return -EPROTO;
+	claims->under_way--;
+	return 0;
+}
+
 bool claims_over(const struct claims *claims)
 {
 	return !claims->under_way && claims->next >= claims->table->count * FAR_SLOTS_MAX;

@@ -32,7 +32,9 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab);
 /* It is confirmed. -EPROTO: nobody asked. */
 int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uint64_t address, uint32_t rkey);
-/* Every claim has been sent and confirmed. */
+/* It is denied, for the slab is not ours any more; its slot is about to go. -EPROTO: nobody asked. */
+int claims_denied(struct claims *claims, uint32_t request, uint64_t *ret_slab);
+/* Every claim has been sent and answered. */
 bool claims_over(const struct claims *claims);
 
 #endif

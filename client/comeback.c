@@ -138,7 +138,8 @@ enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarna
 	/* Who held nothing there has lost nothing. */
 	if (held && !same)
 		return comeback_lose(comeback, COMEBACK_RESTARTED, -ECONNRESET);
-	if (slabs < held)
+	/* Some of them it may have taken back; which, the claims tell. */
+	if (held && !slabs)
 		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
 	comeback->incarnation = incarnation;
 	comeback_move(comeback, slabs ? COMEBACK_CLAIMING : COMEBACK_UP);

@@ -53,7 +53,7 @@ static int open_check_slabs(const struct far *far)
 	return 0;
 }
 
-static void open_leases(struct far *far, uint64_t slab_bytes)
+static int open_leases(struct far *far, uint64_t slab_bytes)
 {
 	struct leases_config config = {.donor_count = far->peer_count,
 				       .slab_bytes = slab_bytes,
@@ -64,6 +64,7 @@ static void open_leases(struct far *far, uint64_t slab_bytes)
 	random_secret(&config.seed, sizeof config.seed);
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
 	far->base.pages = far->integrity.pages;
+	return leases_recalls_open(&far->leases);
 }
 
 /* In the state file, and which start of each donor's program has answered. */
@@ -118,7 +119,9 @@ static int open_lay_out(struct far *far)
 			   : open_tables(far, pages, slab_bytes / STORE_PAGE);
 	if (error < 0)
 		return error;
-	open_leases(far, slab_bytes);
+	error = open_leases(far, slab_bytes);
+	if (error < 0)
+		return error;
 	for (unsigned i = 0; i < far->peer_count; i++)
 		leases_donor_heard(&far->leases, i, peer_free(&far->peers[i]));
 	return 0;
@@ -202,7 +205,9 @@ static int control_adopt(struct far *far)
 		return error;
 	state_tables(far->state, &far->table, &far->integrity);
 	far->lost_pages = lost;
-	open_leases(far, far->table.pages * STORE_PAGE);
+	error = open_leases(far, far->table.pages * STORE_PAGE);
+	if (error < 0)
+		return error;
 	/* From here on it is a store whose donors are all away. */
 	far->open = far->adopting = true;
 	peers_adopt(far, clock_now());

@@ -151,6 +151,7 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 
 static void far_free(struct far *far)
 {
+	leases_recalls_close(&far->leases);
 	chunk_table_close(&far->table);
 	integrity_close(&far->integrity);
 	state_close(far->state, !far->leave);
@@ -300,7 +301,7 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	if (config->replicas > 1)
+	if (far->peer_count > 1) /* also for slabs that a donor wants back */
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)
 		goto free_far;

@@ -357,6 +357,20 @@ static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 	return false;
 }
 
+uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
+{
+	struct chunk_table *table = leases->table;
+	uint64_t first = index * table->pages, count = leases->integrity->pages - first, lost;
+
+	if (table->chunks[index].list != LEASES_UNLISTED)
+		leases_list_remove(leases, index);
+	chunk_lose(table, index);
+	lost = integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
+	chunk_lost(table, index);
+	leases_sort(leases, index, now); /* it may be wanted already */
+	return lost;
+}
+
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 {
 	struct chunk_table *table = leases->table;
@@ -364,19 +378,9 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 
 	leases->donors[donor] = (struct leases_donor){0};
 	joins_drop(leases, donor, now);
-	for (uint32_t i = 0; i < table->count; i++) {
-		uint64_t first = i * table->pages;
-		uint64_t count = leases->integrity->pages - first;
-
-		if (!chunk_cut(leases, i, donor))
-			continue;
-		if (table->chunks[i].list != LEASES_UNLISTED)
-			leases_list_remove(leases, i);
-		chunk_lose(table, i);
-		lost += integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
-		chunk_lost(table, i);
-		leases_sort(leases, i, now); /* it may be wanted already */
-	}
+	for (uint32_t i = 0; i < table->count; i++)
+		if (chunk_cut(leases, i, donor))
+			lost += leases_chunk_lose(leases, i, now);
 	wants_drop(leases, donor);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 	wants_resume(leases, now);

@@ -22,6 +22,11 @@
  * it is detached, and goes back when the caller has seen that nothing is under way to it any more (LEASES_DRAIN); then
  * it begins anew. While no donor has room that is tried again after a pause.
  *
+ * Recalls. A donor that needs its memory wants slabs back (REVOKE). A chunk with such a slab counts as lacking a
+ * replica, also when it has only one: it gets a join on another donor, and when that is filled the slot of the slab is
+ * detached, and the slab goes back when nothing is under way to it. When the deadline comes first the slot is left: its
+ * chunk goes on with its other replicas, or is lost. The slab then needs no release, its donor takes it.
+ *
  * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin).
  *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
@@ -114,6 +119,13 @@ struct leases_action {
 	uint64_t slab;
 };
 
+/* A slab that its donor wants back. */
+struct leases_recall {
+	uint64_t slab;
+	uint64_t until; /* it may be used, ns; 0: it is not wanted back */
+	uint32_t donor;
+};
+
 struct leases {
 	struct leases_config config;
 	struct chunk_table *table;
@@ -123,6 +135,10 @@ struct leases {
 	struct leases_want wants[LEASES_WANTS_MAX];
 	uint32_t request; /* the last one made */
 	struct leases_join joins[LEASES_JOINS_MAX];
+	struct leases_recall *recalls;          /* of each chunk's slots; NULL: nothing can be recalled */
+	bool recalled;                          /* some slab may be recalled */
+	uint32_t recall_slabs;                  /* about how many */
+	uint64_t recall_due;                    /* the first deadline of those */
 	bool lacking;                           /* some chunk may lack a replica */
 	bool mending;                           /* LEASES_LACKING was told */
 	uint32_t join_next;                     /* where the next chunk is looked for */
@@ -161,6 +177,20 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 		    uint64_t now);
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
+
+/* Before anything is recalled: takes memory for it, which is touched only then. -ENOMEM. */
+int leases_recalls_open(struct leases *leases);
+void leases_recalls_close(struct leases *leases);
+/*
+ * The donor wants a slab back: it may be used until @until (ns, UINT64_MAX: for as long as it takes). False: no chunk
+ * has it (any more). It does not want it back any more. It has taken it: returns how many pages were lost with it.
+ */
+bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
+void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
+uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
+/* Leaves what is past its deadline: returns how many pages were lost with it; and when that is wanted next. */
+uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
+uint64_t leases_recalls_due(const struct leases *leases);
 
 /* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);

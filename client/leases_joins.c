@@ -72,6 +72,12 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
 }
 
+/* It has fewer slots than there are to be replicas, not counting those that are to go. */
+static bool chunk_lacks(const struct leases *leases, uint32_t index)
+{
+	return chunk_replicas_missing(leases->table, index) || leases_recalled_slots(leases, index);
+}
+
 static void join_act(struct leases *leases, const struct leases_join *join, enum leases_action_kind kind)
 {
 	leases_act(leases, (struct leases_action){.kind = kind,
@@ -106,7 +112,7 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 /* Whether the chunk, which may be another one by now, still wants what the join is for. */
 static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
 {
-	return join_is_current(leases, join) && chunk_replicas_missing(leases->table, join->chunk);
+	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
 }
 
 void join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
@@ -129,9 +135,10 @@ void join_granted(struct leases *leases, struct leases_join *join, const struct 
 	join->cut = false;
 	join->state = JOIN_FILLING;
 	chunk_join(leases->table, join->chunk, join->replica, slot);
-	if (!leases->mending)
+	if (!leases->mending && chunk_replicas_missing(leases->table, join->chunk)) {
 		leases_act(leases, (struct leases_action){.kind = LEASES_LACKING});
-	leases->mending = true;
+		leases->mending = true;
+	}
 	join_act(leases, join, LEASES_FILL);
 }
 
@@ -142,6 +149,28 @@ void join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
 		return;
 	join->state = JOIN_FREE;
 	leases->join_at = now + leases->config.pause_ns;
+}
+
+bool joins_drain(const struct leases *leases, unsigned donor, uint64_t slab)
+{
+	bool drains = false;
+
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		const struct leases_join *join = &leases->joins[i];
+
+		drains |= join->state == JOIN_DRAINING && join->slot.donor == donor && join->slot.slab == slab;
+	}
+	return drains;
+}
+
+void joins_cut(struct leases *leases, uint32_t index, unsigned replica)
+{
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		struct leases_join *join = &leases->joins[i];
+
+		if (join->state == JOIN_FILLING && join->chunk == index && join->replica == replica)
+			join->cut = true;
+	}
 }
 
 void joins_drop(struct leases *leases, unsigned donor, uint64_t now)
@@ -173,16 +202,41 @@ static void join_let_go(struct leases *leases, const struct leases_join *join, u
 		leases_sort(leases, join->chunk, now);
 }
 
+/* Whether the slot that has just become FULL is in place of one whose donor wants the slab back: that one goes, and is
+   the join's to give back. */
+static bool join_replaces(struct leases *leases, struct leases_join *join)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned replica;
+
+	if (!leases_recall_first(leases, join->chunk, &replica))
+		return false;
+	chunk_slots(leases->table, join->chunk, slots);
+	chunk_detach(leases->table, join->chunk, replica);
+	join->slot = slots[replica];
+	leases->recall_slabs -= leases->recall_slabs > 0;
+	return true;
+}
+
 void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t now)
 {
 	struct leases_join *join = &leases->joins[index];
-	bool current = join_is_current(leases, join);
+	bool current = join_is_current(leases, join), recalled = false;
 
 	assert(join->state == JOIN_FILLING);
-	if (good && current && !join->cut)
+	/* What was to go may stay after all. */
+	good = good && (!current || chunk_lacks(leases, join->chunk));
+	if (good && current && !join->cut) {
 		chunk_promote(leases->table, join->chunk, join->replica);
+		recalled = join_replaces(leases, join);
+	}
 	join_let_go(leases, join, now);
 	leases->join_at = good ? now : now + leases->config.pause_ns;
+	if (recalled) {
+		join->state = JOIN_DRAINING;
+		join_act(leases, join, LEASES_DRAIN);
+		return;
+	}
 	if (join->cut || (good && current)) {
 		join->state = JOIN_FREE;
 		return;
@@ -218,7 +272,7 @@ static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lac
 		struct chunk_slot slots[FAR_SLOTS_MAX];
 		bool up = false;
 
-		if (!chunk_replicas_missing(table, index))
+		if (!chunk_lacks(leases, index))
 			continue;
 		*ret_lacking = true;
 		if (join_is_for(leases, index) || !chunk_pages_held(table, index))

@@ -33,6 +33,17 @@ uint32_t leases_ask(struct leases *leases, unsigned donor);
 bool leases_donors_away(const struct leases *leases);
 bool leases_donors_missing(const struct leases *leases);
 
+/* A chunk without a slot left: returns how many pages are lost with it. */
+uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
+
+/* --- leases_recalls.c --- */
+
+/* How many of the chunk's FULL slots are on slabs that their donors want back; whether any of @slots, which it has or
+   had, is; whether one may go at once, because another slot is FULL, and which. */
+unsigned leases_recalled_slots(const struct leases *leases, uint32_t index);
+bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[]);
+bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica);
+
 /* --- leases_wants.c --- */
 
 /* The want and replica that a request was made for, or NULL. */
@@ -43,6 +54,8 @@ void want_granted(struct leases *leases, struct leases_want *want, unsigned repl
 void want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now);
 void want_deny(struct leases *leases, struct leases_want *want, int status);
 void wants_start(struct leases *leases, uint64_t now);
+/* Of a slab that was granted to a want and no chunk has yet; @taken: it need not be given back. False: none has it. */
+bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);
 /* What the wants have there, asked for or granted, is void. */
 void wants_drop(struct leases *leases, unsigned donor);
 /* Who can be asked has changed: wants that lack a replica go on. */
@@ -53,6 +66,10 @@ void wants_resume(struct leases *leases, uint64_t now);
 struct leases_join *join_find(struct leases *leases, unsigned donor, uint32_t request);
 void join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now);
 void join_denied(struct leases *leases, struct leases_join *join, uint64_t now);
+/* Whether the slab is about to be given back, when nothing is under way to it. */
+bool joins_drain(const struct leases *leases, unsigned donor, uint64_t slab);
+/* A JOINING slot is not there any more, nor its slab the chunk's. */
+void joins_cut(struct leases *leases, uint32_t index, unsigned replica);
 /* The donor is away, or lost: whatever joins have there is void. */
 void joins_drop(struct leases *leases, unsigned donor, uint64_t now);
 /* Chunks that lack a replica get one asked for, if it is time. */

@@ -80,14 +80,14 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 	while (leases_list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
 		if (!leases_take_idle(leases, index, now, slots))
 			continue;
-		if (slots_are_whole(leases, slots)) {
+		if (slots_are_whole(leases, slots) && !leases_slots_recalled(leases, index, slots)) {
 			for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 				if (slots[i].state == SLOT_FULL)
 					whole[count++] = slots[i];
 			want_publish(leases, want, whole, now);
 			return true;
 		}
-		/* One of its donors died; what is left of it goes back. */
+		/* One of its donors died, or wants it back; what is left of it goes back. */
 		leases_release_slots(leases, slots);
 	}
 	return false;
@@ -232,6 +232,27 @@ struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t re
 		}
 	}
 	return NULL;
+}
+
+bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		for (unsigned j = 0; want->active && !want->over && j < leases->table->replicas; j++) {
+			if (!want->granted[j] || want->slots[j].donor != donor || want->slots[j].slab != slab)
+				continue;
+			if (taken)
+				leases->donors[donor].held--;
+			else
+				leases_release(leases, &want->slots[j]);
+			want->granted[j] = false;
+			want->tried |= UINT64_C(1) << donor;
+			want_step(leases, want, now);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* What the wants have there, asked for or granted, is void. */

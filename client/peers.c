@@ -3,6 +3,7 @@
 
 #include "client/control.h"
 #include "client/far_queue.h"
+#include "client/peers_recall.h"
 #include "client/peers_tell.h"
 #include "client/rebuild.h"
 #include "common/log.h"
@@ -305,6 +306,13 @@ static void claim_answered(struct far *far, unsigned index, const struct wire_me
 	struct far_peer *peer = &far->peers[index];
 	int status = message->type == WIRE_GRANTED ? 0 : -EPROTO;
 
+	if (message->type == WIRE_DENIED && message->denied.reason == WIRE_REASON_TAKEN) {
+		if (peer_claim_taken(far, index, message->request, now) < 0)
+			peer_broke(far, index, -EPROTO, now);
+		else
+			peer_claim(far, index, now);
+		return;
+	}
 	if (message->type == WIRE_DENIED) {
 		peer_do(far, index, comeback_denied(&peer->comeback), now);
 		return;
@@ -331,7 +339,9 @@ static void lease_answered(struct far *far, unsigned index, const struct wire_me
 		asked = leases_granted(&far->leases, index, message->request, &slot, now);
 		break;
 	case WIRE_DENIED:
-		asked = leases_denied(&far->leases, index, message->request, now);
+		/* A RELEASE, which has no number, is denied when the donor has taken the slab itself. */
+		asked = message->request ? leases_denied(&far->leases, index, message->request, now)
+					 : leases_released(&far->leases, index);
 		break;
 	case WIRE_RELEASED:
 		asked = leases_released(&far->leases, index);
@@ -379,6 +389,10 @@ static void peer_news(struct far *far, unsigned index, const struct donor_answer
 			peer_answered(far, index, &answer->message, now);
 		return;
 	case DONOR_RECALLS:
+		peer_heard(peer);
+		leases_donor_heard(&far->leases, index, peer_free(peer));
+		if (far->open)
+			peer_recalled(far, index, &answer->message, now);
 		return;
 	}
 }
@@ -492,6 +506,9 @@ void peers_tick(struct far *far, uint64_t now)
 {
 	struct donor_answer answer;
 
+	if (far->open)
+		peers_recall_tick(far, now);
+
 	for (unsigned i = 0; i < far->peer_count; i++) {
 		struct far_peer *peer = &far->peers[i];
 
@@ -508,7 +525,7 @@ void peers_tick(struct far *far, uint64_t now)
 
 uint64_t peers_due(const struct far *far)
 {
-	uint64_t due = UINT64_MAX;
+	uint64_t due = far->open ? leases_recalls_due(&far->leases) : UINT64_MAX;
 
 	for (unsigned i = 0; i < far->peer_count; i++) {
 		uint64_t session = session_due(&far->peers[i].session);

@@ -140,9 +140,10 @@ static void page_let_go(struct rebuild *rebuild, uint64_t page)
 static uint64_t window_pace(const struct rebuild *rebuild, uint64_t now)
 {
 	uint64_t rate = rebuild->far->config.rebuild_rate ? rebuild->far->config.rebuild_rate : REBUILD_RATE;
-
 	if (rate > REBUILD_BUSY && queues_are_busy(rebuild->far))
 		rate /= REBUILD_BUSY;
+	if (rate < rebuild->far->hurry) /* what is not moved in time may be lost */
+		rate = rebuild->far->hurry;
 	return (rebuild->due && rebuild->due > now ? rebuild->due : now) +
 	       rebuild->copied * STORE_PAGE * NS_PER_S / rate;
 }

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	test_write_flips();
 	test_other_replica();
 	test_chances("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, true);
-	test_chances("drops", (struct fabric_faults){.seed = 2, .drop_chance = 2000}, false);
+	test_chances("drops", (struct fabric_faults){.seed = 5, .drop_chance = 2000}, false);
 	test_chances("breaks", (struct fabric_faults){.seed = 3, .disconnect_chance = 2000}, false);
 	test_chances(
 	    "late and breaks",

@@ -100,7 +100,9 @@ static void test_losses(void)
 	comeback = trying(-ETIMEDOUT);
 	ok(lost(&comeback, comeback_welcomed(&comeback, 78, 5, 2), COMEBACK_RESTARTED), "another start: lost");
 	comeback = trying(-ETIMEDOUT);
-	ok(lost(&comeback, comeback_welcomed(&comeback, 77, 1, 2), COMEBACK_FORGOTTEN), "too few slabs: lost");
+	ok(lost(&comeback, comeback_welcomed(&comeback, 77, 0, 2), COMEBACK_FORGOTTEN), "no slabs left: lost");
+	comeback = trying(-ETIMEDOUT);
+	ok(comeback_welcomed(&comeback, 77, 1, 2) == COMEBACK_CLAIM, "too few slabs: which, the claims tell");
 	comeback = trying(-ETIMEDOUT);
 	comeback_welcomed(&comeback, 77, 2, 2);
 	ok(lost(&comeback, comeback_denied(&comeback), COMEBACK_FORGOTTEN), "the wrong ones: lost");

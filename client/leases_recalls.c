@@ -1,0 +1,237 @@
+/*
+ * leases_recalls: slabs that their donors want back, see leases.h.
+ *
+ * A recall is noted at its chunk's slot, with the slab's name: it means nothing once the slot has another slab.
+ */
+#include "client/leases_own.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* What cannot be left while its donor is being claimed from is looked at again after this. */
+#define RECALL_PAUSE_NS UINT64_C(20000000)
+
+int leases_recalls_open(struct leases *leases)
+{
+	leases->recalls = calloc(leases->table->count * FAR_SLOTS_MAX, sizeof *leases->recalls);
+	return leases->recalls ? 0 : -ENOMEM;
+}
+
+void leases_recalls_close(struct leases *leases)
+{
+	free(leases->recalls);
+	leases->recalls = NULL;
+}
+
+static struct leases_recall *recall_of(const struct leases *leases, uint32_t index, unsigned replica)
+{
+	return &leases->recalls[(uint64_t)index * FAR_SLOTS_MAX + replica];
+}
+
+static bool slot_is_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot *slot,
+			     unsigned replica)
+{
+	const struct leases_recall *recall = recall_of(leases, index, replica);
+
+	return slot->state != SLOT_EMPTY && recall->until && recall->slab == slot->slab && recall->donor == slot->donor;
+}
+
+/* The slot of this slab. */
+static bool slab_find(const struct leases *leases, unsigned donor, uint64_t slab, uint32_t *ret_index,
+		      unsigned *ret_replica)
+{
+	for (uint32_t i = 0; i < leases->table->count; i++) {
+		struct chunk_slot slots[FAR_SLOTS_MAX];
+
+		if (chunk_state(leases->table, i) != CHUNK_READY)
+			continue;
+		chunk_slots(leases->table, i, slots);
+		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++) {
+			if (slots[j].state == SLOT_EMPTY || slots[j].donor != donor || slots[j].slab != slab)
+				continue;
+			*ret_index = i;
+			*ret_replica = j;
+			return true;
+		}
+	}
+	return false;
+}
+
+unsigned leases_recalled_slots(const struct leases *leases, uint32_t index)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned count = 0;
+
+	if (!leases->recalled || chunk_state(leases->table, index) != CHUNK_READY)
+		return 0;
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		count += slots[i].state == SLOT_FULL && slot_is_recalled(leases, index, &slots[i], i);
+	return count;
+}
+
+bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[])
+{
+	bool any = false;
+
+	for (unsigned i = 0; leases->recalled && i < FAR_SLOTS_MAX; i++)
+		any |= slot_is_recalled(leases, index, &slots[i], i);
+	return any;
+}
+
+bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned full = 0;
+	int first = -1;
+
+	if (!leases_recalled_slots(leases, index))
+		return false;
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		full += slots[i].state == SLOT_FULL;
+		if (first < 0 && slots[i].state == SLOT_FULL && slot_is_recalled(leases, index, &slots[i], i))
+			first = (int)i;
+	}
+	*ret_replica = (unsigned)first;
+	return full > 1;
+}
+
+/*
+ * Of a slab that we have no more its donor speaks as if we did: it was left for the donor to take, which it does not do
+ * now. If it has been given back meanwhile, this is denied.
+ */
+static void left_release(struct leases *leases, unsigned donor, uint64_t slab)
+{
+	if (!leases->donors[donor].live || leases->donors[donor].away || joins_drain(leases, donor, slab))
+		return;
+	leases->donors[donor].waiting++;
+	leases_act(leases, (struct leases_action){.kind = LEASES_RELEASE, .donor = donor, .slab = slab});
+}
+
+bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now)
+{
+	unsigned replica;
+	uint32_t index;
+
+	assert(until);
+	if (!leases->recalls)
+		return false;
+	if (!slab_find(leases, donor, slab, &index, &replica)) {
+		if (!wants_recall(leases, donor, slab, false, now))
+			left_release(leases, donor, slab);
+		return false;
+	}
+	*recall_of(leases, index, replica) = (struct leases_recall){.slab = slab, .donor = donor, .until = until};
+	if (!leases->recalled || until < leases->recall_due)
+		leases->recall_due = until;
+	leases->recall_slabs++;
+	leases->recalled = leases->lacking = true;
+	leases->join_at = now;
+	return true;
+}
+
+void leases_keep(struct leases *leases, unsigned donor, uint64_t slab)
+{
+	unsigned replica;
+	uint32_t index;
+
+	if (!leases->recalls)
+		return;
+	if (slab_find(leases, donor, slab, &index, &replica)) {
+		recall_of(leases, index, replica)->until = 0;
+		return;
+	}
+	left_release(leases, donor, slab);
+}
+
+/* The slot is not to be used any more. Returns how many pages are lost with it: those of a chunk without another. */
+static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned replica, uint64_t now)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	bool others = false;
+
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		others |= i != replica && slots[i].state == SLOT_FULL && leases->donors[slots[i].donor].live;
+	recall_of(leases, index, replica)->until = 0;
+	/* Its donor takes it by itself: told to, it might do so while a last request is under way there. */
+	leases->donors[slots[replica].donor].held--;
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
+	leases->lacking = true;
+	leases->join_at = now;
+	if (!others && slots[replica].state == SLOT_FULL)
+		return leases_chunk_lose(leases, index, now);
+	if (slots[replica].state == SLOT_JOINING)
+		joins_cut(leases, index, replica);
+	chunk_detach(leases->table, index, replica);
+	return 0;
+}
+
+uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now)
+{
+	unsigned replica;
+	uint32_t index;
+
+	if (!leases->recalls)
+		return 0;
+	if (!slab_find(leases, donor, slab, &index, &replica)) {
+		wants_recall(leases, donor, slab, true, now);
+		return 0;
+	}
+	return slot_leave(leases, index, replica, now);
+}
+
+/* Looks at all recalls: returns the earliest deadline, or UINT64_MAX. Of those past it the slots are left, by @leaves
+   (@leases, or NULL: not now). */
+static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves, uint64_t now, uint64_t *lost,
+			     unsigned *slabs)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (uint32_t i = 0; i < leases->table->count; i++) {
+		struct chunk_slot slots[FAR_SLOTS_MAX];
+
+		if (chunk_state(leases->table, i) != CHUNK_READY)
+			continue;
+		chunk_slots(leases->table, i, slots);
+		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++) {
+			const struct leases_recall *recall = recall_of(leases, i, j);
+
+			if (!slot_is_recalled(leases, i, &slots[j], j))
+				continue;
+			++*slabs;
+			if (!leaves || now < recall->until) {
+				due = recall->until < due ? recall->until : due;
+				continue;
+			}
+			if (leases->donors[recall->donor].claiming) { /* it is about to say so itself */
+				due = now + RECALL_PAUSE_NS < due ? now + RECALL_PAUSE_NS : due;
+				continue;
+			}
+			*lost += slot_leave(leaves, i, j, now);
+			if (chunk_state(leases->table, i) != CHUNK_READY)
+				break;
+		}
+	}
+	return due;
+}
+
+uint64_t leases_recalls_tick(struct leases *leases, uint64_t now)
+{
+	uint64_t lost = 0;
+	unsigned slabs = 0;
+
+	if (!leases->recalled || now < leases->recall_due)
+		return 0;
+	leases->recall_due = recalls_walk(leases, leases_has_room(leases) ? leases : NULL, now, &lost, &slabs);
+	leases->recalled = slabs;
+	leases->recall_slabs = slabs;
+	return lost;
+}
+
+uint64_t leases_recalls_due(const struct leases *leases)
+{
+	return leases->recalled ? leases->recall_due : UINT64_MAX;
+}

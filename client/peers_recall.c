@@ -1,0 +1,74 @@
+/* peers_recall: see peers_recall.h. */
+#include "client/peers_recall.h"
+
+#include "common/log.h"
+
+#include <inttypes.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* Pages are lost with slabs that went before they were moved. */
+static void lost_tell(struct far *far, const char *who, uint64_t lost)
+{
+	if (!lost)
+		return;
+	far->lost_pages += lost;
+	log_warning("%s has taken memory back that could not be moved in time, and %" PRIu64 " pages are lost with it: "
+		    "add donors, or give --replicas 2",
+		    who, lost);
+}
+
+static void recall(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	const uint32_t ms = message->revoke.deadline_ms;
+	const bool first = !far->leases.recalled;
+
+	if (leases_recall(&far->leases, index, message->revoke.slab,
+			  ms == WIRE_NO_DEADLINE ? UINT64_MAX : now + ms * NS_PER_MS, now) &&
+	    first)
+		log_info("donor %s wants memory back: what is there is moved to other donors", far->peers[index].uri);
+}
+
+/*
+ * Half of the time is for what is not copying: asking for slabs, and what else happens on this machine. What was found
+ * to be needed stays until all is moved: less for what is left would put the last of it off to the deadline.
+ */
+static void hurry_set(struct far *far, uint64_t now)
+{
+	const uint64_t due = leases_recalls_due(&far->leases);
+	const uint64_t bytes = far->leases.recall_slabs * far->leases.config.slab_bytes;
+	const uint64_t ms = due > now + 2 * NS_PER_MS ? (due - now) / (2 * NS_PER_MS) : 1;
+
+	if (due == UINT64_MAX)
+		far->hurry = 0;
+	else if (far->hurry < bytes / ms * 1000)
+		far->hurry = bytes / ms * 1000;
+}
+
+void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	if (message->type == WIRE_REVOKE)
+		recall(far, index, message, now);
+	else if (message->type == WIRE_KEEP)
+		leases_keep(&far->leases, index, message->keep.slab);
+	else
+		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now));
+	hurry_set(far, now);
+}
+
+int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
+{
+	uint64_t slab;
+	int status = claims_denied(&far->peers[index].claims, request, &slab);
+
+	if (status < 0)
+		return status;
+	lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, slab, now));
+	return 0;
+}
+
+void peers_recall_tick(struct far *far, uint64_t now)
+{
+	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now));
+	hurry_set(far, now);
+}
