@@ -342,8 +342,11 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 		rebuild->in_flight = false;
 		rebuild->status = done.status;
 	}
-	if (rebuild->in_flight || atomic_load(&rebuild->stop))
+	if (rebuild->in_flight)
 		return UINT64_MAX;
+	/* The last answer has come: whoever stops it waits. */
+	if (atomic_load(&rebuild->stop))
+		return now;
 	return phases[rebuild->phase](rebuild, now);
 }
 

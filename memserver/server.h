@@ -33,7 +33,7 @@ struct shrink;
 struct server {
 	struct donor *donor;
 	struct shrink *shrink; /* NULL: it lends what it was told to, whatever its machine needs */
-	int signals; /* watched with its address as user; -1: none */
+	int signals;           /* watched with its address as user; -1: none */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */
 };

@@ -8,13 +8,6 @@
 /* A donor that was away in a gentle history is left alone for so long after. */
 #define REST_NS (3 * SECOND / 2)
 #define RESTART_NS (2 * SECOND)
-/*
- * Whether a donor that is away for a moment counts among those that a gentle history may lose at once. It does as soon
- * as stores go on without donors that are away: what is written then is only on the others. While they wait for each
- * donor until it is lost, it does not.
- */
-#define BLINKS_COUNT false
-
 static uint64_t happened;
 
 uint64_t faults_count(void)
@@ -44,7 +37,8 @@ static bool donor_may_go(struct history *history, const struct donor_host *donor
 		*duration = history->timeout_ns / 2 + world_below(2 * history->timeout_ns);
 	if (history->loses || history->victims >> index & 1)
 		return true;
-	if (BLINKS_COUNT && history->victims)
+	/* Where some are lost nobody else may blink: what is written then is only on the others. */
+	if (history->victims)
 		return false;
 	/* What is away for half of the time a client waits is back before that is over. */
 	if (*duration > history->timeout_ns / 2)
@@ -216,7 +210,7 @@ static void fault_kill(struct history *history)
 	struct program *program = program_pick(history);
 
 	/* Its successor finds donors away, too. */
-	if (program->phase != PROGRAM_WORKS || (BLINKS_COUNT && history->victims))
+	if (program->phase != PROGRAM_WORKS || history->victims)
 		return;
 	program_kill(program);
 	world_at(world_now() + world_below(history->timeout_ns), program_restart, program, 0);
@@ -226,7 +220,7 @@ static void fault_hand_over(struct history *history)
 {
 	struct program *program = program_pick(history);
 
-	if (program->phase != PROGRAM_WORKS || !program->config.keeps_state || (BLINKS_COUNT && history->victims))
+	if (program->phase != PROGRAM_WORKS || !program->config.keeps_state || history->victims)
 		return;
 	program_end(program, PROGRAM_LEAVE);
 	world_at(world_now() + world_below(SECOND), program_restart, program, 0);
