@@ -410,14 +410,21 @@ static bool tcp_ready(const void *state)
 
 /* --- Time ------------------------------------------------------------------------------------------------- */
 
+/* When the peer last did something for us, or had to: a deep queue of long requests may take its time. */
+static uint64_t silent_since(const struct tcp_conn *conn)
+{
+	uint64_t posted_at = conn->ops[conn->op_head & conn->op_mask].posted_at;
+
+	return posted_at > conn->progress_at ? posted_at : conn->progress_at;
+}
+
 static uint64_t conn_deadline(const struct tcp_conn *conn)
 {
 	if (conn->state == TCP_STATE_CONNECTING || conn->state == TCP_STATE_GREETING ||
 	    conn->state == TCP_STATE_ARRIVING)
 		return conn->deadline;
 	if (conn->state == TCP_STATE_ESTABLISHED && conn->op_head != conn->op_tail)
-		return conn->ops[conn->op_head & conn->op_mask].posted_at +
-		       fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
+		return silent_since(conn) + fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
 	return BACKEND_NEVER;
 }
 

@@ -111,6 +111,7 @@ struct tcp_conn {
 	struct tcp_op *ops;                 /* a ring */
 	uint32_t op_mask, op_head, op_tail; /* not masked; they are also the sequence on the wire */
 	uint32_t op_sent;                   /* those before it have left whole, data and all */
+	uint64_t progress_at;               /* an operation was answered while others were under way, ns */
 	struct tcp_queue queue;
 	uint8_t *messages; /* a ring of TCP_MESSAGES_MAX slots */
 	uint32_t message_head, message_tail;

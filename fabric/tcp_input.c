@@ -8,6 +8,7 @@
  * need none: at most the peer's depth of answers is ever queued, so serving never waits for the peer to read, and
  * what a peer that does not read can make us hold is bounded by that queue.
  */
+#include "common/clock.h"
 #include "common/log.h"
 #include "fabric/tcp.h"
 #include <errno.h>
@@ -317,7 +318,7 @@ static bool receive(struct tcp_conn *conn)
 	return false;
 }
 
-bool tcp_input(struct tcp_conn *conn, struct backend_events *out)
+static bool input_handle(struct tcp_conn *conn, struct backend_events *out)
 {
 	uint32_t before = out->count;
 	enum step step;
@@ -334,4 +335,14 @@ bool tcp_input(struct tcp_conn *conn, struct backend_events *out)
 	if (step == STEP_ROOM)
 		conn->more = true;
 	return true;
+}
+
+bool tcp_input(struct tcp_conn *conn, struct backend_events *out)
+{
+	uint32_t head = conn->op_head;
+	bool something = input_handle(conn, out);
+
+	if (conn->op_head != head && conn->op_head != conn->op_tail)
+		conn->progress_at = clock_now();
+	return something;
 }

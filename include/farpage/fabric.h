@@ -58,7 +58,8 @@ struct fabric_config {
 	unsigned spin_us;    /* how long fabric_wait() polls before it sleeps, µs; 0: it sleeps at once. Up to eight
 				times as long where answers come soon after */
 	unsigned connect_ms; /* deadline of each step of setting up a connection, ms; 0: 2000 */
-	unsigned io_ms;      /* an operation older than this ends its connection with -ETIMEDOUT, ms; 0: 800 */
+	unsigned io_ms; /* an operation that is not answered for so long, nor any before it, ends its connection with
+			   -ETIMEDOUT, ms; 0: 800 */
 	struct fabric_faults *faults; /* only for fault+ schemes; owned by the caller, outlives the fabric */
 };
 

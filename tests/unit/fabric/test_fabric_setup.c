@@ -307,6 +307,47 @@ static void test_bad_frames(void)
 		       (struct tcp_frame){.type = TCP_MESSAGE, .length = FABRIC_MESSAGE_MAX + 1});
 }
 
+/* A peer that is slow to answer, but does: what waits behind is late by what is before it, which ends nothing. */
+static void test_slow_answers(void)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct tcp_greeting greeting = greeting_good();
+	struct fabric_op ops[3];
+	struct pair pair;
+	int fd;
+
+	config.io_ms = 2500;
+	pair_open(&pair, &config);
+	fd = raw_connect(&pair);
+	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
+	       pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
+	   "a peer that is slow");
+	for (unsigned i = 0; i < 3; i++)
+		ops[i] = (struct fabric_op){.kind = FABRIC_READ,
+					    .length = 1,
+					    .local = pair.donor.memory + i,
+					    .region = pair.donor.region,
+					    .cookie = i};
+	fabric_post(pair.donor.conn, ops, 3);
+	for (unsigned i = 0; i < 2; i++) {
+		struct {
+			struct tcp_frame frame;
+			char byte;
+		} __attribute__((packed))
+		answer = {.frame = tcp_frame_swap((struct tcp_frame){.type = TCP_DONE, .length = 1, .sequence = i})};
+
+		pump_for(&pair, 1500);
+		ok(write(fd, &answer, sizeof answer) == sizeof answer &&
+		       pump_until(&pair, side_count(&pair.donor, FABRIC_DONE) == i + 1),
+		   "answers request %u", i);
+	}
+	ok(!side_ended(&pair.donor), "the third is older than io_ms, and is waited for");
+	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ETIMEDOUT,
+	   "but no longer than that after the second");
+	close(fd);
+	pair_close(&pair);
+}
+
 /* More requests than the depth of one's greeting: what the donor must remember is bounded. */
 static void test_depth_exceeded(void)
 {
@@ -519,6 +560,7 @@ int main(void)
 	test_byte_by_byte();
 	test_bad_frames();
 	test_depth_exceeded();
+	test_slow_answers();
 	for (unsigned seed = 0; seed < 30; seed++)
 		test_answers_in_pieces(seed, seed % 3 == 0 ? 1 : seed % 3 == 1 ? 2 : 64);
 	test_early_answer();
