@@ -9,6 +9,10 @@
 #include <string.h>
 
 #define WHY_MAX 256
+/* As the front ends like it: ublk.c, ARENA_DEFAULT; fuse.c, FUSE_REQUESTS of FUSE_REQUEST_BYTES. */
+#define UBLK_FLIGHT_KIB (16u << 10)
+#define FUSE_FLIGHT_KIB (8u << 10)
+#define REQUEST_KIB 128u
 
 static const struct frontend_ops *const frontends[] = {&frontend_ublk, &frontend_fuse};
 #define FRONTENDS (sizeof frontends / sizeof frontends[0])
@@ -66,4 +70,11 @@ int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char 
 	*ret_note = 0;
 	*ret_ops = ops;
 	return 0;
+}
+
+uint64_t frontend_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth)
+{
+	if (queues && depth)
+		return (uint64_t)queues * depth * REQUEST_KIB;
+	return ops == &frontend_fuse ? FUSE_FLIGHT_KIB : UBLK_FLIGHT_KIB;
 }

@@ -17,4 +17,7 @@ const struct frontend_ops *frontend_find(const char *name);
    over and why, or empty. -EINVAL: no such; or what the probe says; after one logged line with the next step. */
 int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX]);
 
+/* What a device may have under way at most; queues and depth as asked for (0: as the front end likes). */
+uint64_t frontend_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
+
 #endif

@@ -3,9 +3,11 @@
 
 #include "blockdev/control.h"
 #include "blockdev/frontends.h"
+#include "blockdev/group.h"
 #include "blockdev/runtime.h"
 #include "blockdev/safety.h"
 #include "blockdev/use.h"
+#include "blockdev/watermarks.h"
 #include "blockdev/worker.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -41,6 +43,14 @@ struct keeper {
 	uint64_t since; /* when it was started, then when it was ready */
 	unsigned quick; /* quick deaths in a row */
 };
+
+/* The end of a device: nothing of it is left on the machine. */
+static void folder_remove(struct keeper *keeper)
+{
+	watermarks_restore(&keeper->runtime);
+	group_leave(keeper->runtime.name);
+	runtime_remove(&keeper->runtime);
+}
 
 /* --- Workers ----------------------------------------------------------------------------------------------- */
 
@@ -134,7 +144,7 @@ static int device_clear(struct keeper *keeper)
 	if (runtime_read_device(keeper->runtime.name, &device) == 0)
 		status = keeper->worker.ops->clear(device.device.number);
 	if (status == 0 || status == -ENOENT) {
-		runtime_remove(&keeper->runtime);
+		folder_remove(keeper);
 		return 0;
 	}
 	if (!use_find(device.device.path, use))
@@ -193,7 +203,7 @@ static int worker_ended(struct keeper *keeper, int status)
 		close(keeper->report);
 	keeper->report = -1;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_DETACHED) {
-		runtime_remove(&keeper->runtime);
+		folder_remove(keeper);
 		return 0;
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_LEFT) {
@@ -289,6 +299,21 @@ static int options_keep(const struct keeper *keeper)
 	return status;
 }
 
+/* Before there is a device that pages could leave for. What is refused makes it no worse than it was. */
+static void machine_prepare(const struct keeper *keeper)
+{
+	const struct settings *settings = keeper->settings;
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	struct watermarks needed =
+	    watermarks_needed((uint64_t)pages * (uint64_t)size / 1024,
+			      frontend_flight_kib(keeper->worker.ops, settings->queues, settings->depth));
+
+	if (!keeper->worker.adopt) /* else it is done */
+		watermarks_raise(&keeper->runtime, &needed);
+	if (settings->ready_fd) /* else it has a unit, or somebody's own group */
+		group_enter(settings->name);
+}
+
 static int keeper_serve(struct keeper *keeper)
 {
 	char path[RUNTIME_PATH_MAX + 16];
@@ -307,7 +332,9 @@ static int keeper_serve(struct keeper *keeper)
 	keeper->worker.note = keeper->note;
 	keeper->worker.keeper = getpid();
 	keeper->worker.started = clock_now();
-	safety_start(); /* the worker tells how that went */
+	if (keeper->settings->swap && !keeper->settings->keep_vm)
+		machine_prepare(keeper);
+	safety_start(keeper->settings->swap); /* the worker tells how that went */
 	return worker_start(keeper);
 }
 
@@ -321,7 +348,7 @@ static int keeper_attach(struct keeper *keeper)
 		return status;
 	status = keeper_serve(keeper);
 	if (status < 0) {
-		runtime_remove(&keeper->runtime);
+		folder_remove(keeper);
 		return status;
 	}
 	return keeper_loop(keeper);
@@ -371,7 +398,7 @@ static int keeper_remove(struct keeper *keeper)
 	if (status < 0)
 		return status;
 	if (device_read(keeper) < 0) {
-		runtime_remove(&keeper->runtime);
+		folder_remove(keeper);
 		return 0;
 	}
 	/* A front end asks the device's file, which may have vanished. */
@@ -388,7 +415,7 @@ static int keeper_remove(struct keeper *keeper)
 	}
 	if (worker_can_adopt(keeper->worker.ops, keeper->settings))
 		worker_release(keeper->settings, &keeper->runtime);
-	runtime_remove(&keeper->runtime);
+	folder_remove(keeper);
 	return 0;
 }
 

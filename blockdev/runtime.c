@@ -263,6 +263,14 @@ int runtime_write(const struct runtime *runtime, const char *file, const void *d
 	return status;
 }
 
+void runtime_unlink(const struct runtime *runtime, const char *file)
+{
+	char path[PATH_SIZE];
+
+	runtime_path(runtime->name, file, path);
+	unlink(path);
+}
+
 int runtime_write_device(const struct runtime *runtime, const struct runtime_device *device)
 {
 	char text[FRONTEND_PATH_MAX + 64];
@@ -330,6 +338,11 @@ bool runtime_is_served(const char *name)
 		close(lock);
 	close(base);
 	return lock == -EBUSY;
+}
+
+int runtime_lock(void)
+{
+	return base_lock(false);
 }
 
 static int name_compare(const void *a, const void *b)

@@ -7,7 +7,8 @@
  * purpose. Folders are made, taken over and removed under the lock of the folder above.
  *
  * In a folder: `pid` (of the keeper), `options` (how the daemon was started, an option a line), `device` (once there is
- * one), `state` (the store's: client/far.h), `control` (control.h), `frontend` (the front end's own folder).
+ * one), `state` (the store's: client/far.h), `control` (control.h), `frontend` (the front end's own folder),
+ * `watermarks` (watermarks.h).
  *
  * Threads: the main thread's. Everything but runtime_list() may be used where there is no memory to be had: nothing
  * here allocates.
@@ -57,11 +58,16 @@ void runtime_leave(struct runtime *runtime);
 int runtime_write(const struct runtime *runtime, const char *file, const void *data, size_t length);
 int runtime_write_device(const struct runtime *runtime, const struct runtime_device *device);
 
+void runtime_unlink(const struct runtime *runtime, const char *file);
+
 /* Any process: a file as a string; its length, or -ENOENT, -E2BIG, .... */
 ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t size);
 int runtime_read_device(const char *name, struct runtime_device *ret_device);
 /* Whether a process of its daemon lives. */
 bool runtime_is_served(const char *name);
+/* The lock under which folders come and go, to be closed; for what is decided by all of them together. None of the
+   functions above but reading and writing files may be called with it. -errno. */
+int runtime_lock(void);
 /* All names, sorted; how many, or -errno. */
 int runtime_list(char ret_names[][RUNTIME_NAME_MAX + 1], unsigned max);
 

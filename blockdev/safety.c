@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,10 +35,8 @@
 #define TOUCHED_MAX ((uint64_t)16 << 20)
 
 static const char *const names[] = {
-    [SAFETY_LOCKED] = "locked",
-    [SAFETY_IO_FLUSHER] = "io_flusher",
-    [SAFETY_OOM_EXEMPT] = "oom_exempt",
-    [SAFETY_TOUCHED] = "touched",
+    [SAFETY_LOCKED] = "locked",   [SAFETY_IO_FLUSHER] = "io_flusher", [SAFETY_OOM_EXEMPT] = "oom_exempt",
+    [SAFETY_TOUCHED] = "touched", [SAFETY_REALTIME] = "realtime",
 };
 _Static_assert(sizeof names / sizeof names[0] == SAFETY_STEPS, "a name for each step");
 
@@ -49,16 +48,17 @@ static const char *const consequences[] = {
     [SAFETY_OOM_EXEMPT] =
 	"oom_score_adj is refused (needs CAP_SYS_RESOURCE), and the OOM killer may choose this daemon",
     [SAFETY_TOUCHED] = "not all of the daemon is in memory, and it may wait for its own code",
+    [SAFETY_REALTIME] =
+	"a real-time policy is refused (needs CAP_SYS_NICE), and without free memory it may wait for itself",
 };
 _Static_assert(sizeof consequences / sizeof consequences[0] == SAFETY_STEPS, "a line for each step");
 
 /* Why a step was refused; 0: it was taken. The main thread's. */
 static int errors[SAFETY_STEPS] = {
-    [SAFETY_LOCKED] = EAGAIN,
-    [SAFETY_IO_FLUSHER] = EAGAIN,
-    [SAFETY_OOM_EXEMPT] = EAGAIN,
-    [SAFETY_TOUCHED] = EAGAIN,
+    [SAFETY_LOCKED] = EAGAIN,  [SAFETY_IO_FLUSHER] = EAGAIN, [SAFETY_OOM_EXEMPT] = EAGAIN,
+    [SAFETY_TOUCHED] = EAGAIN, [SAFETY_REALTIME] = EAGAIN,
 };
+static bool realtime_wanted;
 
 const char *safety_step_name(enum safety_step step)
 {
@@ -74,10 +74,15 @@ unsigned safety_steps(void)
 	return steps;
 }
 
+bool safety_wants(enum safety_step step)
+{
+	return step != SAFETY_REALTIME || realtime_wanted;
+}
+
 void safety_tell(void)
 {
 	for (unsigned i = 0; i < SAFETY_STEPS; i++)
-		if (errors[i])
+		if (errors[i] && safety_wants((enum safety_step)i))
 			log_warning("not safe to swap to: %s: %s", consequences[i], strerror(errors[i]));
 }
 
@@ -135,8 +140,24 @@ static int oom_exempt(void)
 	return error;
 }
 
-void safety_start(void)
+/* The least there is: it comes before all programs, and after what the machine itself runs in real time. */
+static int realtime_begin(void)
 {
+	struct sched_param parameters = {.sched_priority = sched_get_priority_min(SCHED_RR)};
+
+	return sched_setscheduler(0, SCHED_RR, &parameters) < 0 ? errno : 0;
+}
+
+unsigned safety_spin_us(unsigned us, bool realtime)
+{
+	return realtime && sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 0 : us;
+}
+
+void safety_start(bool realtime)
+{
+	realtime_wanted = realtime;
+	if (realtime)
+		errors[SAFETY_REALTIME] = realtime_begin();
 	malloc_settle();
 	stacks_settle();
 	errors[SAFETY_LOCKED] = memory_lock();

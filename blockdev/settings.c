@@ -55,6 +55,10 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "the device may be larger than what donors have free"},
 	    {"memory", CONFIG_FLAG, &s->memory, 0, 0, NULL,
 	     "serve memory of the daemon and no donors': to measure front ends"},
+	    {"swap", CONFIG_FLAG, &s->swap, 0, 0, NULL,
+	     "it is to be swap space (swap on's is): serve it in real time, and raise the kernel's reserves meanwhile"},
+	    {"keep-vm-settings", CONFIG_FLAG, &s->keep_vm, 0, 0, NULL,
+	     "with --swap: leave vm.min_free_kbytes, vm.watermark_scale_factor and the control group as they are"},
 	    {"log", CONFIG_STRING, &s->log_file, 0, 0, "FILE",
 	     "where to log once the device is ready, if started by farpage (default /dev/kmsg)"},
 	    {"verbose", CONFIG_FLAG, &s->verbose, 0, 0, NULL, "log more"},
@@ -135,6 +139,10 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 		text_add(&text, "--memory\n");
 	if (s->overcommit)
 		text_add(&text, "--overcommit\n");
+	if (s->swap)
+		text_add(&text, "--swap\n");
+	if (s->keep_vm)
+		text_add(&text, "--keep-vm-settings\n");
 	if (s->verbose)
 		text_add(&text, "--verbose\n");
 	return text.length;

@@ -28,6 +28,8 @@ struct settings {
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;
 	unsigned ready_fd; /* 0: none */
 	bool memory, overcommit, verbose;
+	bool swap; /* the device is to be swap space: the daemon runs in real time, the kernel's reserves are raised */
+	bool keep_vm;       /* not the latter */
 	bool adopt, remove; /* what to do: else attach */
 	bool version;
 	uint8_t key[AUTH_KEY_SIZE];

@@ -93,7 +93,9 @@ static void add_safety(struct json *json)
 
 	json_add(json, "\"safety\":{");
 	for (unsigned i = 0; i < SAFETY_STEPS; i++)
-		json_add(json, "\"%s\":%s,", safety_step_name((enum safety_step)i), steps >> i & 1 ? "true" : "false");
+		if (safety_wants((enum safety_step)i))
+			json_add(json, "\"%s\":%s,", safety_step_name((enum safety_step)i),
+				 steps >> i & 1 ? "true" : "false");
 	json_end(json, "},");
 }
 

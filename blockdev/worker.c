@@ -2,10 +2,13 @@
 #include "blockdev/worker.h"
 
 #include "blockdev/capacity.h"
+#include "blockdev/group.h"
+#include "blockdev/relief.h"
 #include "blockdev/safety.h"
 #include "blockdev/service.h"
 #include "blockdev/status.h"
 #include "blockdev/use.h"
+#include "blockdev/watermarks.h"
 #include "client/far.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -29,6 +32,7 @@ struct served {
 	struct frontend_device device;
 	int node;                   /* use_watch()'s, of the device */
 	uint64_t errors_told, told; /* how many, and when */
+	struct relief relief;
 };
 
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings)
@@ -54,7 +58,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
-	config.fabric.spin_us = settings->spin_us;
+	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
 	runtime_path(runtime->name, "state", state);
 	return config;
 }
@@ -127,7 +131,7 @@ static int frontend_begin(struct served *served)
 	    .folder = folder,
 	    .queues = worker->settings->queues,
 	    .depth = worker->settings->depth,
-	    .spin_us = worker->settings->spin_us,
+	    .spin_us = safety_spin_us(worker->settings->spin_us, worker->settings->swap),
 	    .number = worker->number,
 	};
 	struct runtime_device device;
@@ -241,11 +245,14 @@ static void served_tick(void *user)
 	struct served *served = user;
 	struct disk_stats disk;
 	struct store_stats store;
-	uint64_t errors = 0, now = clock_now();
+	uint64_t errors = 0, done = 0, now = clock_now();
 
 	disk_get_stats(served->disk, &disk);
-	for (unsigned i = 0; i < DISK_OPS; i++)
+	for (unsigned i = 0; i < DISK_OPS; i++) {
 		errors += disk.errors[i];
+		done += disk.requests[i];
+	}
+	relief_tick(&served->relief, now, done);
 	if (errors == served->errors_told || (served->told && now - served->told < TELL_NS))
 		return;
 	store_stats(served->store, &store);
@@ -299,8 +306,11 @@ static enum worker_end served_end(struct served *served, enum service_end end)
 		return WORKER_LEFT;
 	}
 	store_close(served->store);
-	if (getppid() != worker->keeper)
+	if (getppid() != worker->keeper) {
+		watermarks_restore(worker->runtime);
+		group_leave(worker->runtime->name);
 		runtime_remove(worker->runtime);
+	}
 	return WORKER_DETACHED;
 }
 
@@ -337,10 +347,11 @@ enum worker_end worker_run(const struct worker *worker)
 	if (service.signals < 0)
 		return WORKER_FAILED;
 	begun = clock_now();
-	safety_start();
+	safety_start(worker->settings->swap);
 	log_debug("memory was locked in %.1f ms", ms_since(begun));
 	if (served_open(&served) < 0)
 		return WORKER_FAILED;
+	relief_open(&served.relief, worker->runtime->name, served.device.path);
 	begun = clock_now();
 	safety_settle();
 	log_debug("memory was touched in %.1f ms", ms_since(begun));

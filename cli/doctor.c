@@ -12,6 +12,7 @@
 #include "cli/doctor_left.h"
 #include "cli/doctor_memory.h"
 #include "cli/doctor_rdma.h"
+#include "cli/doctor_reserves.h"
 #include "cli/doctor_safety.h"
 #include "cli/doctor_swap.h"
 #include "common/auth.h"
@@ -59,6 +60,7 @@ static const struct doctor_check checks[] = {
     {"swap.group", "Swap devices", "control group", doctor_swap_group},
     {"swap.tools", "Swap devices", "tools", doctor_swap_tools},
     {"swap.readahead", "Swap devices", "readahead", doctor_swap_readahead},
+    {"swap.reserves", "Swap devices", "reserves", doctor_reserves},
     {"swap.space", "Swap devices", "space", doctor_swap_space},
     {"swap.safety", "Swap devices", "swap by", doctor_safety},
     {"swap.device", "Swap devices", "device", doctor_left},

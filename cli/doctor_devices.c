@@ -1,5 +1,6 @@
 /* doctor_devices: see doctor_devices.h. */
 #include "cli/doctor_devices.h"
+#include "blockdev/frontends.h"
 #include "blockdev/ublk_control.h"
 #include "cli/doctor.h"
 #include "cli/doctor_kernel.h"
@@ -12,9 +13,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* With settings that are not given: ublk.c, ARENA_DEFAULT; fuse.c, FUSE_REQUESTS of FUSE_REQUEST_BYTES. */
-#define UBLK_FLIGHT_KIB 16384
-#define FUSE_FLIGHT_KIB (64 * 128)
 #define UBLK_CONTROL "/dev/ublk-control"
 
 /* Nobody who does not ask for a swap device is bothered with what only one needs. */
@@ -180,10 +178,9 @@ enum swap_frontend doctor_frontend(bool *ret_recovers)
 
 uint64_t doctor_frontend_flight_kib(enum swap_frontend frontend)
 {
-	static const uint64_t flight_kib[] = {
-	    [SWAP_FRONTEND_UBLK] = UBLK_FLIGHT_KIB, [SWAP_FRONTEND_FUSE] = FUSE_FLIGHT_KIB};
-
-	return flight_kib[frontend];
+	if (frontend == SWAP_FRONTEND_NONE)
+		return 0;
+	return frontend_flight_kib(frontend == SWAP_FRONTEND_FUSE ? &frontend_fuse : &frontend_ublk, 0, 0);
 }
 
 /* --- The checks -------------------------------------------------------------------------------------------------- */

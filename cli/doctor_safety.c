@@ -1,5 +1,6 @@
 /* doctor_safety: see doctor_safety.h. */
 #include "cli/doctor_safety.h"
+#include "blockdev/watermarks.h"
 #include "cli/doctor.h"
 #include "cli/doctor_devices.h"
 #include "cli/facts.h"
@@ -9,29 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KIB UINT64_C(1024)
-
 static enum doctor_status severity(uint64_t wanted)
 {
 	return wanted ? DOCTOR_FAIL : DOCTOR_WARN;
-}
-
-static uint64_t root_of(uint64_t square)
-{
-	uint64_t root = 0;
-
-	for (uint64_t bit = UINT64_C(1) << 31; bit; bit >>= 1)
-		if ((root + bit) * (root + bit) <= square)
-			root += bit;
-	return root;
-}
-
-uint64_t doctor_reserve(const struct swap_facts *facts)
-{
-	uint64_t own = root_of(facts->memory_kib * 16);
-
-	own = own < 128 ? 128 : own > 256 * KIB ? 256 * KIB : own;
-	return own + 2 * facts->flight_kib;
 }
 
 /* Why it is unsafe, and how to mend it; NULL: it is not. */
@@ -45,7 +26,7 @@ static const char *danger_of(const struct swap_facts *facts, const char **ret_me
 		*ret_mend = "see \"rights of the daemon\"";
 		return "the daemon may not do what keeps it alive when memory runs out";
 	}
-	if (facts->group.unused < doctor_daemon_bytes(facts->group.wanted)) {
+	if (!facts->group.own && facts->group.unused < doctor_daemon_bytes(facts->group.wanted)) {
 		*ret_mend = "see \"control group\"";
 		return "the daemon has no room in its control group";
 	}
@@ -72,7 +53,8 @@ struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts)
 	const char *mend, *danger = danger_of(facts, &mend), *hindrance = hindrance_of(facts);
 	bool lost = facts->frontend == SWAP_FRONTEND_FUSE || !facts->recovers;
 	const char *dies = lost ? "; and if the daemon dies, so does what is swapped to it" : "";
-	unsigned long long reserve = doctor_reserve(facts), now = facts->min_free_kib;
+	unsigned long long reserve = watermarks_needed(facts->memory_kib, facts->flight_kib).at[WATERMARK_MIN];
+	unsigned long long now = facts->min_free_kib;
 	struct doctor_verdict verdict;
 
 	if (!facts->rights.admin && !facts->rights.wanted)
@@ -104,10 +86,12 @@ struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts)
 					"best effort: %s, and vm.min_free_kbytes is %llu, where %llu are "
 					"needed%s",
 					hindrance, now, reserve, dies);
-		doctor_mend(&verdict,
-			    "as root: sysctl vm.min_free_kbytes=%llu (what the kernel keeps free by itself for "
-			    "this memory, and twice the %lluK that the device may have under way)",
-			    reserve, (unsigned long long)facts->flight_kib);
+		doctor_mend(
+		    &verdict,
+		    "farpage swap on sets it while its device is there; for others, as root: sysctl "
+		    "vm.min_free_kbytes=%llu (what the kernel keeps free by itself for this memory, and twice the "
+		    "%lluK that the device may have under way)",
+		    reserve, (unsigned long long)facts->flight_kib);
 		return verdict;
 	}
 	verdict = doctor_judged(DOCTOR_WARN, why, "best effort: %s; vm.min_free_kbytes, %llu, is enough (%llu)%s",

@@ -9,10 +9,8 @@
  * memory (socket buffers, FUSE's requests), and a reserve makes it unlikely that there is none, or the device is lost
  * with its daemon. Unsafe: the daemon itself may be swapped out, killed, or made to wait for what it is to serve.
  *
- * The reserve is vm.min_free_kbytes: below it only those get memory who cannot wait, as the network's interrupts, and
- * they get half of it (mm/page_alloc.c, ALLOC_MIN_RESERVE); others wait for kswapd, which starts a quarter above it. So
- * there are to be: what the kernel chooses by itself (four times the root of the memory in KiB, 128K to 256M;
- * calculate_min_free_kbytes()), for all others, and twice what the queues of a device may have under way.
+ * The reserve is vm.min_free_kbytes, which farpage swap on raises while its device is there (blockdev/watermarks.h;
+ * doctor_reserves.h tells of it).
  */
 #ifndef CLI_DOCTOR_SAFETY_H
 #define CLI_DOCTOR_SAFETY_H
@@ -36,8 +34,6 @@ struct swap_facts {
 	uint64_t min_free_kib; /* vm.min_free_kbytes */
 	uint64_t flight_kib;   /* that all queues may have under way */
 };
-/* vm.min_free_kbytes as it would have to be. */
-uint64_t doctor_reserve(const struct swap_facts *facts);
 struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts);
 
 struct doctor;

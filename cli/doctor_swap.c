@@ -2,6 +2,7 @@
  * doctor_swap: see doctor_swap.h. PR_SET_IO_FLUSHER is tried, on this process alone, and taken back.
  */
 #include "cli/doctor_swap.h"
+#include "blockdev/group.h"
 #include "cli/doctor.h"
 #include "cli/doctor_group.h"
 #include "cli/facts.h"
@@ -62,9 +63,17 @@ struct doctor_verdict doctor_judge_swap_rights(const struct swap_rights *rights)
 					"itself, and be killed when memory runs out");
 		doctor_mend(&verdict, "run it with CAP_SYS_RESOURCE (root has it; containers and units may drop it: "
 				      "--cap-add, CapabilityBoundingSet=)");
+	} else if (!rights->realtime) {
+		verdict = doctor_judged(DOCTOR_WARN, why_rights,
+					"no CAP_SYS_NICE: the daemon may not run in real time, and so not use what the "
+					"kernel keeps free: when all else is used up it may wait for itself");
+		doctor_mend(&verdict, "run it with CAP_SYS_NICE (root has it; containers and units may drop it, or "
+				      "forbid its use: RestrictRealtime=)");
 	} else
-		verdict = doctor_judged(DOCTOR_PASS, why_rights,
-					"the daemon may lock its memory, and be spared by reclaim and the OOM killer");
+		verdict =
+		    doctor_judged(DOCTOR_PASS, why_rights,
+				  "the daemon may lock its memory, be spared by reclaim and the OOM killer, and run "
+				  "in real time");
 	return verdict;
 }
 
@@ -81,6 +90,11 @@ struct doctor_verdict doctor_judge_swap_group(const struct swap_group *group)
 	if (group->limit == UINT64_MAX)
 		return doctor_judged(DOCTOR_PASS, why, "no limit from a control group");
 	size_format(group->limit, limit);
+	if (group->own)
+		return doctor_judged(DOCTOR_PASS, why,
+				     "this one allows %s; farpage swap on gives the daemon one of its own, without a "
+				     "limit, and its memory protected there",
+				     limit);
 	size_format(group->unused, unused);
 	size_format(bytes, need);
 	if (group->unused < bytes) {
@@ -189,12 +203,14 @@ void doctor_rights_read(const struct doctor *doctor, struct swap_rights *ret_rig
 					   .locks = facts_capable(CAP_IPC_LOCK) || limit.rlim_cur == RLIM_INFINITY,
 					   .flusher = flusher_try(),
 					   .spared = facts_capable(CAP_SYS_RESOURCE),
+					   .realtime = facts_capable(CAP_SYS_NICE),
 					   .wanted = doctor->swap};
 }
 
 void doctor_group_read(const struct doctor *doctor, struct swap_group *ret_group)
 {
 	ret_group->limit = doctor_group_limit(&ret_group->unused);
+	ret_group->own = group_possible();
 	ret_group->wanted = doctor->swap;
 }
 

@@ -18,6 +18,7 @@ struct swap_rights {
 	bool locks;      /* all of its memory, whatever the limit */
 	int flusher;     /* 0, or -errno of PR_SET_IO_FLUSHER, which CAP_SYS_RESOURCE is needed for */
 	bool spared;     /* CAP_SYS_RESOURCE: may ask the OOM killer to spare it */
+	bool realtime;   /* CAP_SYS_NICE: may run before programs, and use what the kernel keeps free */
 	uint64_t wanted; /* bytes of a swap device this host is to have; 0: not asked for */
 };
 struct doctor_verdict doctor_judge_swap_rights(const struct swap_rights *rights);
@@ -25,6 +26,7 @@ struct doctor_verdict doctor_judge_swap_rights(const struct swap_rights *rights)
 struct swap_group {
 	uint64_t limit;  /* of the control group it would run in, bytes; UINT64_MAX: none */
 	uint64_t unused; /* of it */
+	bool own;        /* farpage swap on can make one of its own for the daemon */
 	uint64_t wanted;
 };
 struct doctor_verdict doctor_judge_swap_group(const struct swap_group *group);

@@ -3,6 +3,7 @@
  *
  * Threads: none.
  */
+#include "blockdev/watermarks.h"
 #include "cli/commands.h"
 #include "cli/disk_daemon.h"
 #include "cli/swap.h"
@@ -62,12 +63,25 @@ static int swap_begin(const char *path, unsigned priority)
 	return -errno;
 }
 
+/* What the daemon has changed on this machine. */
+static void changes_tell(const char *name)
+{
+	struct watermarks_record record;
+	char changes[WATERMARKS_TEXT_MAX];
+
+	if (watermarks_record_read(name, &record) == 0 && watermarks_changes(&record, changes))
+		fprintf(stderr, "set for as long as %s is there: %s\n", name, changes);
+}
+
 static void on_help(const struct config_setting *settings)
 {
-	printf("usage: farpage swap on --size SIZE --donor URI... [--name NAME] [--priority P] [OPTION...]\n\n"
-	       "Makes a block device whose contents are in the donors' memory (farpage disk attach), and swaps to it. "
-	       "The\n"
-	       "last line it prints is the device's path. farpage doctor tells how safe that is on this machine.\n\n");
+	printf(
+	    "usage: farpage swap on --size SIZE --donor URI... [--name NAME] [--priority P] [OPTION...]\n\n"
+	    "Makes a block device whose contents are in the donors' memory (farpage disk attach), and swaps to it. "
+	    "The\n"
+	    "last line it prints is the device's path. For as long as the device is there the kernel keeps more memory "
+	    "free, which\n"
+	    "the way to the donors needs. farpage doctor tells how safe all that is on this machine.\n\n");
 	config_help(settings);
 	printf("  --config FILE    read further settings from this file, farpage-blockdev's\n\n"
 	       "  farpage swap on --size 64G --donor rdma://10.0.0.7 --key /etc/farpage/key\n");
@@ -102,6 +116,7 @@ int swap_on(int argc, char **argv)
 		log_error("swap on: takes no argument \"%s\"; the device is named with --name", argv[first]);
 		return COMMAND_USAGE;
 	}
+	settings.swap = true;
 	if (!settings.name)
 		settings.name = SWAP_NAME;
 	if (settings_check(&settings) < 0)
@@ -112,6 +127,7 @@ int swap_on(int argc, char **argv)
 		disk_daemon_detach(settings.name);
 		return COMMAND_FAILED;
 	}
+	changes_tell(settings.name);
 	printf("%s\n", path);
 	return COMMAND_OK;
 }

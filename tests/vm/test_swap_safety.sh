@@ -26,8 +26,9 @@ thread_ids() {
 }
 
 # Calls that wait for queues, and move what is in them: read, write, poll, ioctl (of ublk and verbs), sched_yield, sendto,
-# recvfrom, sendmsg, recvmsg, clock_gettime, epoll_wait, ppoll, epoll_pwait, timerfd_settime, io_uring_enter.
-allowed=(0 1 7 16 24 44 45 46 47 228 232 271 281 286 426)
+# recvfrom, sendmsg, recvmsg, clock_gettime, epoll_wait, ppoll, epoll_pwait, timerfd_settime, io_uring_enter; and pread64, by
+# which the main thread looks after a second without an answer whether that is for lack of memory (relief.h).
+allowed=(0 1 7 16 17 24 44 45 46 47 228 232 271 281 286 426)
 
 # Enabling an event rewrites code of the running kernel, which emulated processors do not bear while they are busy: so
 # that is done first of all, and later on there are only filters.

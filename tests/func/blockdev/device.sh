@@ -25,6 +25,12 @@ FRONTEND=${FARPAGE_TEST_FRONTEND:-fuse}
 export FARPAGE_RUNTIME=$DONORS_DIRECTORY/run
 OUTPUT=$DONORS_DIRECTORY/output
 mkdir "$FARPAGE_RUNTIME"
+# What `farpage swap on` raises: on this machine files as /proc/sys/vm has them, in a virtual one the kernel's own.
+if [ -z "${VM_NAME:-}" ]; then
+	export FARPAGE_SYSCTL_VM=$DONORS_DIRECTORY
+	echo 1000 >"$FARPAGE_SYSCTL_VM/min_free_kbytes"
+	echo 10 >"$FARPAGE_SYSCTL_VM/watermark_scale_factor"
+fi
 # Daemons outlive the commands that start them: what sanitizers say of them is looked for at the end.
 for sanitizer in ASAN UBSAN TSAN; do
 	declare -n options=${sanitizer}_OPTIONS

@@ -14,6 +14,24 @@ FOLDER = Path(tempfile.mkdtemp(prefix="farpage-test-"))
 RUNTIME = FOLDER / "run"
 LOG = FOLDER / "log"
 os.environ["FARPAGE_RUNTIME"] = str(RUNTIME)
+# What farpage swap on raises: not this machine's, which is not the test's, but files as /proc/sys/vm has them.
+SYSCTLS = {"min_free_kbytes": 1000, "watermark_scale_factor": 10}
+os.environ["FARPAGE_SYSCTL_VM"] = str(FOLDER)
+
+
+def sysctls_write(*values):
+    for name, value in zip(SYSCTLS, values):
+        (FOLDER / name).write_text(f"{value}\n", encoding="ascii")
+
+
+def sysctls():
+    return [int(read(FOLDER / name)) for name in SYSCTLS]
+
+
+def remove_folder():
+    for path in FOLDER.iterdir():
+        path.unlink()
+    FOLDER.rmdir()
 
 
 def require():
@@ -25,8 +43,9 @@ def require():
         why = "no FUSE or no loop devices"
     elif FRONTEND == "ublk" and not os.access("/dev/ublk-control", os.W_OK):
         why = "no /dev/ublk-control"
+    sysctls_write(*SYSCTLS.values())
     if why:
-        FOLDER.rmdir()
+        remove_folder()
         print(f"1..0 # SKIP {why}")
         sys.exit(0)
 
@@ -79,9 +98,7 @@ class Disks:
         if RUNTIME.exists():
             RUNTIME.rmdir()
         LOG.unlink(missing_ok=True)
-        for path in FOLDER.iterdir():
-            path.unlink()
-        FOLDER.rmdir()
+        remove_folder()
 
 
 def loops():

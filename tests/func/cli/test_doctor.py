@@ -19,7 +19,7 @@ IDS = {"rdma.devices", "rdma.cm", "rdma.port", "rdma.mtu", "rdma.limits",
        "memory.lock", "memory.donate", "memory.room", "memory.huge", "memory.hugetlb", "memory.overcommit", "memory.maps",
        "kernel.version", "kernel.io_uring", "kernel.madvise", "kernel.pressure", "kernel.ublk",
        "kernel.fuse", "cpu.count", "cpu.clock", "donor.reach", "donor.free", "donor.distance",
-       "swap.rights", "swap.group", "swap.tools", "swap.readahead", "swap.space", "swap.safety", "swap.device"}
+       "swap.rights", "swap.group", "swap.tools", "swap.readahead", "swap.reserves", "swap.space", "swap.safety", "swap.device"}
 
 
 def examine(*options, **how):

@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tap import done, ok, run, shown # noqa: E402
 from memservers import start_donor, stop_donors # noqa: E402
-from disks import FOLDER, Disks, read, require, unshared, wait # noqa: E402
+from disks import FOLDER, Disks, processes, read, remove_folder, require, sysctls, sysctls_write, unshared, wait # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
 disks = Disks(farpage)
@@ -99,6 +99,41 @@ def test_refusals(uri):
     ok(disks.nothing_left(), "nothing is left of all that", disks.left_over())
 
 
+def test_sysctls(uri):
+    """What is raised with a device, and put back with it, whoever removes it."""
+    ok(sysctls() == [1000, 10], "before")
+    result = swap_on("--memory")
+    raised = sysctls()
+    ok(raised[0] > 1000 and raised[1] >= 10 and
+       result.stderr.splitlines()[-1].startswith(f"set for as long as swap is there: vm.min_free_kbytes 1000 -> {raised[0]}"),
+       "swap on raises them, and says so", shown(result), raised)
+    swap_on("--memory", name="other")
+    ok(sysctls() == raised, "another device needs no more", sysctls())
+    ok(run(farpage, "swap", "off").returncode == 0 and sysctls() == raised, "the first goes: they stay", sysctls())
+    ok(run(farpage, "swap", "off", "other").returncode == 0 and sysctls() == [1000, 10], "and so does the last: as before",
+       sysctls())
+    device = swap_on("--memory").stdout.splitlines()[-1]
+    sysctls_write(raised[0] + 1, raised[1])
+    run("swapoff", device)
+    for which in ("keeper", "pid"):
+        os.kill(disks.list()["swap"][which], signal.SIGKILL)
+    wait(lambda: not processes())
+    ok(sysctls() == [raised[0] + 1, raised[1]], "the daemon is killed: nobody puts anything back", sysctls())
+    result = disks.detach("swap")
+    ok(result.returncode == 0 and sysctls() == [raised[0] + 1, 10],
+       "whoever removes what is left does, but for what somebody has changed", shown(result), sysctls())
+    sysctls_write(1000, 10)
+    result = swap_on("--memory", "--keep-vm-settings")
+    ok(sysctls() == [1000, 10] and "set for" not in result.stderr, "--keep-vm-settings", shown(result), sysctls())
+    run(farpage, "swap", "off")
+    swap_on("--donor", uri, size="65M")
+    ok(sysctls() == [1000, 10], "a device that could not be made leaves them as they were", sysctls())
+    disks.attach("disk", "8M", "--memory")
+    ok(sysctls() == [1000, 10], "nor are they raised for a disk", sysctls())
+    disks.detach("disk")
+    ok(disks.nothing_left(), "nothing is left", disks.left_over())
+
+
 def test_vanished():
     """The device's file is gone, the device is not."""
     device = Path(swap_on("--memory").stdout.strip())
@@ -184,12 +219,13 @@ def test_interrupted(device):
 
 require()
 if any(row[2] >= PRIORITY for row in swaps().values()):
-    FOLDER.rmdir()
+    remove_folder()
     print("1..0 # SKIP this machine swaps elsewhere with the highest priority")
     sys.exit(0)
 try:
     donor, address = start_donor(memserver, "--donate", "64M", "--slab", "4M")
     test_refusals(address)
+    test_sysctls(address)
     test_vanished()
     test_on_off(address)
 finally:

@@ -46,6 +46,13 @@ static const struct frontend_ops *choose(const char *name, int *ret_status, char
 	return ops;
 }
 
+static void test_flight(void)
+{
+	ok(frontend_flight_kib(&frontend_ublk, 0, 0) == 16384 && frontend_flight_kib(&frontend_fuse, 0, 0) == 8192,
+	   "what a device may have under way");
+	ok(frontend_flight_kib(&frontend_ublk, 2, 16) == 2 * 16 * 128, "with queues and depth as asked for");
+}
+
 int main(void)
 {
 	char note[FRONTEND_NOTE_MAX], line[512];
@@ -65,5 +72,6 @@ int main(void)
 	   "neither: both reasons in one line");
 	ok(!choose("nbd", &status, note, line) && status == -EINVAL && strstr(line, "nbd"), "no such front end");
 	ok(!frontend_find("auto") && frontend_find("fuse") == &frontend_fuse, "found by name");
+	test_flight();
 	return tap_done();
 }

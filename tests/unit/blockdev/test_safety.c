@@ -5,9 +5,12 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FRESH_BYTES ((size_t)4 << 20)
@@ -86,7 +89,7 @@ static void test_steps(void)
 {
 	unsigned steps;
 
-	safety_start();
+	safety_start(false);
 	steps = safety_steps();
 	ok(!(steps & 1u << SAFETY_TOUCHED), "nothing is settled yet");
 	if (is_sanitized())
@@ -97,6 +100,39 @@ static void test_steps(void)
 	ok((prctl(58 /* PR_GET_IO_FLUSHER */, 0, 0, 0, 0) == 1) == !!(steps & 1u << SAFETY_IO_FLUSHER),
 	   "the I/O flusher is what it says");
 	ok((oom_score() == -1000) == !!(steps & 1u << SAFETY_OOM_EXEMPT), "so is the OOM score");
+}
+
+static void *policy_of(void *argument)
+{
+	(void)argument;
+	return (void *)(intptr_t)sched_getscheduler(0);
+}
+
+/* In a child, whose end it is. */
+static void test_realtime(void)
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (child == 0) {
+		pthread_t thread;
+		void *policy = NULL;
+		bool taken, before = safety_wants(SAFETY_REALTIME);
+
+		safety_start(true);
+		taken = safety_steps() & 1u << SAFETY_REALTIME;
+		pthread_create(&thread, NULL, policy_of, NULL);
+		pthread_join(thread, &policy);
+		_exit(!before && safety_wants(SAFETY_REALTIME) && taken == (sched_getscheduler(0) == SCHED_RR) &&
+			      taken == ((intptr_t)policy == SCHED_RR)
+			  ? 0
+			  : 1);
+	}
+	waitpid(child, &status, 0);
+	ok(status == 0, "in real time, threads that are started later as well, or it says that it is not");
+	ok(safety_wants(SAFETY_LOCKED) && !safety_wants(SAFETY_REALTIME), "not asked for");
+	ok(safety_spin_us(50, false) == 50 && safety_spin_us(50, true) == (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 50 : 0),
+	   "polling, but not where nobody else could run meanwhile");
 }
 
 static void test_settle(void)
@@ -149,6 +185,7 @@ int main(void)
 {
 	ok(!strcmp(safety_step_name(SAFETY_LOCKED), "locked"), "steps have names");
 	test_steps();
+	test_realtime();
 	test_settle();
 	test_log();
 	return tap_done();

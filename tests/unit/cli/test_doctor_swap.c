@@ -1,6 +1,7 @@
 /* test_doctor_swap: how safe farpage doctor calls swapping, on hosts that are made up. */
 #include "cli/doctor_devices.h"
 #include "cli/doctor_left.h"
+#include "cli/doctor_reserves.h"
 #include "cli/doctor_safety.h"
 #include "cli/doctor_swap.h"
 #include "tests/unit/cli/doctor_says.h"
@@ -12,11 +13,11 @@
 #define MIB (UINT64_C(1) << 20)
 
 /* A host with nothing to complain of; tests spoil a copy. */
-static const struct swap_rights good_rights = {.admin = true, .locks = true, .spared = true};
+static const struct swap_rights good_rights = {.admin = true, .locks = true, .spared = true, .realtime = true};
 static const struct swap_facts good = {.frontend = SWAP_FRONTEND_UBLK,
 				       .recovers = true,
 				       .fabric = SWAP_FABRIC_RDMA,
-				       .rights = {.admin = true, .locks = true, .spared = true},
+				       .rights = {.admin = true, .locks = true, .spared = true, .realtime = true},
 				       .group = {.limit = UINT64_MAX, .unused = UINT64_MAX},
 				       .memory_kib = 16 << 20,
 				       .min_free_kib = 16384,
@@ -73,6 +74,10 @@ static void test_rights(void)
 	struct swap_rights rights = good_rights;
 
 	says(doctor_judge_swap_rights(&rights), DOCTOR_PASS, "spared", "", "a daemon with all rights");
+	rights.realtime = false;
+	rights.wanted = GIB;
+	says(doctor_judge_swap_rights(&rights), DOCTOR_WARN, "no CAP_SYS_NICE", "RestrictRealtime", "not in real time");
+	rights.wanted = 0;
 	rights.flusher = -EPERM;
 	rights.spared = false;
 	says(doctor_judge_swap_rights(&rights), DOCTOR_WARN, "CAP_SYS_RESOURCE", "--cap-add", "of a container");
@@ -102,6 +107,9 @@ static void test_memory(void)
 	     "room in a group");
 	group.unused--;
 	says(doctor_judge_swap_group(&group), DOCTOR_FAIL, "needs 128M", "memory.max", "a byte less");
+	group.own = true;
+	says(doctor_judge_swap_group(&group), DOCTOR_PASS, "one of its own", "", "where it can have a group");
+	group.own = false;
 	group.wanted = 0;
 	says(doctor_judge_swap_group(&group), DOCTOR_WARN, "allows 1G", "outside", "nobody who asks");
 	says(doctor_judge_swap_space(&space), DOCTOR_PASS, "128M here", "", "space here and there");
@@ -122,18 +130,27 @@ static void test_memory(void)
 	says(doctor_judge_swap_readahead(-EACCES), DOCTOR_WARN, "denied", "", "nobody knows how much");
 }
 
-static void test_reserve(void)
+static void test_reserves(void)
 {
-	struct swap_facts facts = good;
+	struct reserve_facts facts = {.now = {{2727, 10}}, .needed = {{35519, 347}}};
 
-	ok(doctor_reserve(&facts) == 16384 + 2 * 8192, "a reserve for 16G of memory");
-	facts.flight_kib = 0;
-	facts.memory_kib = 1;
-	ok(doctor_reserve(&facts) == 128, "at least 128K");
-	facts.memory_kib = UINT64_C(1) << 40;
-	ok(doctor_reserve(&facts) == 262144, "at most 256M");
-	facts.memory_kib = 1000 * 1000;
-	ok(doctor_reserve(&facts) == 4000, "the root is right between");
+	says(doctor_judge_reserves(&facts), DOCTOR_PASS,
+	     "2727, vm.watermark_scale_factor 10; farpage swap on raises that while its device is there, to "
+	     "vm.min_free_kbytes 35519, vm.watermark_scale_factor 347",
+	     "", "what is, and what would be set");
+	facts.device = "swap";
+	facts.record = (struct watermarks_record){.found = facts.now, .set = facts.needed};
+	says(doctor_judge_reserves(&facts), DOCTOR_WARN, "lowered since",
+	     "sysctl vm.min_free_kbytes=35519 vm.watermark_scale_factor=347", "what was set, and lowered by somebody");
+	facts.now = facts.needed;
+	says(doctor_judge_reserves(&facts), DOCTOR_PASS, "as long as swap is there: vm.min_free_kbytes 2727 -> 35519",
+	     "", "what is set");
+	facts.device = NULL;
+	says(doctor_judge_reserves(&facts), DOCTOR_PASS, "347: enough", "", "enough without us");
+	facts.now.at[WATERMARK_SCALE]--;
+	says(doctor_judge_reserves(&facts), DOCTOR_PASS, "raises that", "", "one of them is not");
+	facts.error = -EACCES;
+	says(doctor_judge_reserves(&facts), DOCTOR_WARN, "denied", "", "nobody knows");
 }
 
 static void test_safety(void)
@@ -215,7 +232,7 @@ int main(void)
 	test_fuse();
 	test_rights();
 	test_memory();
-	test_reserve();
+	test_reserves();
 	test_safety();
 	test_danger();
 	test_device();

@@ -1,0 +1,104 @@
+/* group: see group.h. */
+#include "blockdev/group.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROOT "/sys/fs/cgroup"
+#define PATH_SIZE 256
+
+static const char *root(void)
+{
+	const char *folder = secure_getenv("FARPAGE_CGROUP");
+
+	return folder && *folder ? folder : ROOT;
+}
+
+/* The group's folder, or with @file one in it; with @name NULL the root's. */
+static void path_of(const char *name, const char *file, char ret_path[PATH_SIZE])
+{
+	snprintf(ret_path, PATH_SIZE, "%s%s%s%s%s", root(), name ? "/farpage-" : "", name ? name : "", file ? "/" : "",
+		 file ? file : "");
+}
+
+/* Groups' files are there, or not: none is made. */
+static int text_write(const char *name, const char *file, const char *text)
+{
+	char path[PATH_SIZE];
+	int fd, status = 0;
+
+	path_of(name, file, path);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		status = -errno;
+	close(fd);
+	return status;
+}
+
+static int group_fill(const char *name)
+{
+	char path[PATH_SIZE];
+	int status;
+
+	path_of(name, "memory.min", path);
+	if (access(path, F_OK) < 0) /* the root does not pass its memory controller on yet */
+		text_write(NULL, "cgroup.subtree_control", "+memory");
+	status = text_write(name, "memory.min", "max");
+	return status ? status : text_write(name, "cgroup.procs", "0");
+}
+
+bool group_possible(void)
+{
+	char path[PATH_SIZE], text[512];
+	int fd;
+	ssize_t got;
+
+	path_of(NULL, "cgroup.controllers", path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	got = read(fd, text, sizeof text - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return strstr(text, "memory") && access(root(), W_OK) == 0;
+}
+
+int group_enter(const char *name)
+{
+	char path[PATH_SIZE];
+	int status;
+
+	path_of(NULL, "cgroup.controllers", path);
+	if (access(path, F_OK) < 0)
+		return -ENOTSUP; /* no cgroup v2 */
+	path_of(name, NULL, path);
+	if (mkdir(path, 0755) < 0 && errno != EEXIST) /* of a daemon that died */
+		return -errno;
+	status = group_fill(name);
+	if (status < 0)
+		rmdir(path);
+	return status;
+}
+
+void group_leave(const char *name)
+{
+	char path[PATH_SIZE];
+
+	path_of(name, NULL, path);
+	if (access(path, F_OK) < 0)
+		return;
+	if (rmdir(path) == 0)
+		return;
+	text_write(NULL, "cgroup.procs", "0"); /* we are in it ourselves */
+	if (rmdir(path) < 0)
+		log_warning("cannot remove the control group %s: %m; run: rmdir %s", path, path);
+}

@@ -1,0 +1,83 @@
+/* Unit tests of blockdev/group, with a folder of files in place of the kernel's. */
+#include "blockdev/group.h"
+#include "common/log.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/farpage-group.XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	file = fopen(path, "w");
+	fputs(text, file);
+	fclose(file);
+}
+
+static bool has(const char *name, const char *text)
+{
+	char path[128], line[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	file = fopen(path, "r");
+	if (!file)
+		return !text;
+	if (!fgets(line, sizeof line, file))
+		line[0] = 0;
+	fclose(file);
+	return text && !strcmp(line, text);
+}
+
+static void drop(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	remove(path);
+}
+
+int main(void)
+{
+	char path[128];
+
+	log_setup("test_group", LOG_LEVEL_ERROR);
+	if (!mkdtemp(folder))
+		return EXIT_FAILURE;
+	setenv("FARPAGE_CGROUP", folder, 1);
+	ok(!group_possible() && group_enter("swap") == -ENOTSUP, "no cgroup v2: no group");
+	put("cgroup.controllers", "cpu io\n");
+	ok(!group_possible(), "one without a memory controller");
+	put("cgroup.controllers", "cpu memory io\n");
+	ok(group_possible(), "one with it");
+	put("cgroup.subtree_control", "");
+	put("cgroup.procs", "");
+	ok(group_enter("swap") == -ENOENT && has("cgroup.subtree_control", "+memory"),
+	   "which the root is asked to pass on");
+	snprintf(path, sizeof path, "%s/farpage-swap", folder);
+	ok(access(path, F_OK) < 0 && has("cgroup.procs", ""), "and does not: nothing is left, nobody has moved");
+	mkdir(path, 0755);
+	put("farpage-swap/memory.min", "0");
+	put("farpage-swap/cgroup.procs", "");
+	put("cgroup.subtree_control", "");
+	ok(group_enter("swap") == 0 && has("farpage-swap/memory.min", "max") && has("farpage-swap/cgroup.procs", "0") &&
+	       has("cgroup.subtree_control", ""),
+	   "and does: all of its memory protected, this process in it");
+	drop("farpage-swap/memory.min");
+	drop("farpage-swap/cgroup.procs");
+	group_leave("swap");
+	ok(access(path, F_OK) < 0, "removed");
+	group_leave("swap");
+	ok(has("cgroup.procs", ""), "which does nothing where there is none");
+	drop("cgroup.controllers");
+	drop("cgroup.subtree_control");
+	drop("cgroup.procs");
+	ok(rmdir(folder) == 0, "all is gone");
+	return tap_done();
+}
