@@ -1,6 +1,7 @@
 #!/bin/bash
 # ./dev bench [NAME...]: build-bench/, optimised, and its benchmarks one after the other.
 # ./dev bench vm [OPTION...] [PEER...]: one of them, with options of its own (vm --help).
+# ./dev bench soak [OPTION...] [FABRIC...]: a machine that swaps for its life for five minutes (soak --help).
 set -euo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
@@ -12,5 +13,9 @@ tree_bin build-bench
 if [ "${1:-}" = vm ]; then
 	shift
 	exec /usr/bin/python3 -B tests/bench/vm/peers.py --build build-bench "$@"
+fi
+if [ "${1:-}" = soak ]; then
+	shift
+	exec /usr/bin/python3 -B tests/bench/vm/soak.py --build build-bench "$@"
 fi
 exec "$meson" test -C build-bench --no-rebuild --benchmark --verbose --num-processes 1 --timeout-multiplier 0 "$@"

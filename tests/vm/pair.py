@@ -20,13 +20,14 @@ def main():
     parser = argparse.ArgumentParser(description=TEXT, formatter_class=argparse.RawDescriptionHelpFormatter)
     rig.add_options(parser, memory=1024, cpus=1)
     parser.add_argument("--rails", type=int, default=2, help="wires between the two (%(default)s)")
+    parser.add_argument("--donor-memory", type=int, metavar="MIB", help="the donor's memory, if not as --memory says")
     parser.add_argument("donor", help="commands for bash")
     parser.add_argument("client", help="commands for bash")
     arguments = parser.parse_args()
 
     def build(made):
         made.add_rails(arguments.rails, ("donor", "client"))
-        made.add("donor", arguments.donor)
+        made.add("donor", arguments.donor, arguments.donor_memory)
         made.add("client", arguments.client)
 
     return rig.main(arguments, build)

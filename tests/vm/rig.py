@@ -84,8 +84,8 @@ class Directory:
 class Machine:
     """One machine, which can be started more than once. Its command runs anew in each life."""
 
-    def __init__(self, rig, name, command, rails=()):
-        self.rig, self.name, self.rails = rig, name, rails
+    def __init__(self, rig, name, command, rails=(), memory=None):
+        self.rig, self.name, self.rails, self.memory = rig, name, rails, memory or rig.options.memory
         self.directory = rig.directory / name
         self.console = self.directory / "console"
         self.boots = 0
@@ -117,7 +117,7 @@ class Machine:
         words = [
             "qemu-system-x86_64", "-name", f"farpage-vm-{self.name}",
             "-accel", "kvm" if kvm else "tcg,thread=multi", "-cpu", "host" if kvm else "max",
-            "-machine", "q35,usb=off,vmport=off,smbus=off,sata=off", "-smp", str(options.cpus), "-m", str(options.memory),
+            "-machine", "q35,usb=off,vmport=off,smbus=off,sata=off", "-smp", str(options.cpus), "-m", str(self.memory),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", f"{image}/vmlinuz", "-initrd", f"{image}/initrd",
             "-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr random.trust_cpu=on "
@@ -326,8 +326,9 @@ class Rig:
         prefix = machine.name.encode() + b"| "
         return ((err, prefix), (err, prefix))
 
-    def add(self, name, command):
-        self.machines[name] = Machine(self, name, command, self.rails)
+    def add(self, name, command, memory=None):
+        """@memory: MiB, if not what the options say."""
+        self.machines[name] = Machine(self, name, command, self.rails, memory)
 
     def add_rails(self, count, ends):
         self.share = self.directory / "share"

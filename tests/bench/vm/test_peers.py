@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""TAP tests of what ./dev bench vm makes of what it has measured: figures.py, report.py, plot.py. No machines."""
+"""TAP tests of what ./dev bench vm and soak make of what they have measured: figures.py, report.py, plot.py, soak.py. No
+machines."""
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 import figures  # noqa: E402
 import plot  # noqa: E402
 import report  # noqa: E402
+import soak  # noqa: E402
 from tap import done, ok  # noqa: E402
 
 
@@ -68,7 +70,28 @@ def test_shown():
     ok(texts.count("not measured") == len(plot.PANELS) and "a <note>" in texts, "and shows what failed", texts)
 
 
+SOAKED = """ok 1 - swap space on another machine, over tcp
+# second 10 touched 90 wrong 0 stall_ms 774.5 at 8.9 free_kib 5248 psi 30.2
+# total 300 touched 99351 wrong 0 stall_ms 1774.5 at 28.9 free_kib 2048 psi 97.1
+# filled 393216 checked 393216 wrong 0
+ok 2 - swap off
+1..2
+"""
+
+
+def test_soak():
+    found = soak.parse(SOAKED)
+    ok(found == {"failed": [], "seconds": 300, "touched": 99351, "stall_ms": 1774.5, "stall_at": 28.9, "free_kib": 2048, "psi": 97.1,
+                 "filled": 393216, "checked": 393216, "wrong": 0}, "what a soak has found", found)
+    row = soak.table({"tcp": found}).splitlines()[2]
+    ok("| 331 | 1.8 s (at 29 s) | 97 % | 2.0 MiB |" in row and row.endswith("| well |"), "its line in the table", row)
+    ok(soak.parse(SOAKED.replace("ok 2", "not ok 2"))["failed"] == ["swap off"], "a test of it that failed")
+    ok(soak.parse(SOAKED[:200])["failed"] == ["it did not come to its end"], "one that was cut off")
+    ok("FAILED: it did not" in soak.table({"tcp": soak.parse("")}), "of which there are no figures")
+
+
 test_lines()
 test_ratios()
+test_soak()
 test_shown()
 done()
