@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define TEXT_MAX 256
-#define LOOK_NS UINT64_C(900000000)
+#define LOOK_NS UINT64_C(2900000000)
 
 unsigned relief_step(unsigned step, const struct relief_sight *sight)
 {
@@ -19,7 +19,7 @@ unsigned relief_step(unsigned step, const struct relief_sight *sight)
 	/* The kernel raises its watermarks for a while by itself, when it had to break up large pieces of memory. */
 	if (sight->free_kib > sight->kept_kib * 2)
 		return step;
-	return step < WATERMARKS_STEPS ? step + 1 : step;
+	return step < RELIEF_MOST ? step + 1 : step;
 }
 
 /* The beginning of a file that is open. */
@@ -78,7 +78,7 @@ void relief_tick(struct relief *relief, uint64_t now, uint64_t done)
 		return;
 	if (!relief->step)
 		log_warning(
-		    "no request was answered for a second, and %llu KiB are free: vm.min_free_kbytes is lowered "
+		    "no request was answered for three seconds, and %llu KiB are free: vm.min_free_kbytes is lowered "
 		    "until one is",
 		    (unsigned long long)sight.free_kib);
 	relief->step = step;

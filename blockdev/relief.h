@@ -1,16 +1,16 @@
 /*
- * relief: gives up the kernel's reserve, bit by bit, when nothing leaves any more.
+ * relief: gives up a part of the kernel's reserve, bit by bit, when nothing leaves any more.
  *
  * Theory of operation. What watermarks.h has raised keeps memory free for this daemon, which runs in real time, and for
  * interrupts. But to connect to a donor anew, soft-RoCE and the RDMA connection manager also take memory in workers of
  * the kernel, which have no such right: ucma_create_uevent() waits in reclaim for a few bytes, like any program, while
- * all that could be reclaimed waits for that connection, and the daemon waits for the worker in _destroy_id(). Nothing
- * of user space can help the worker, but for lowering vm.min_free_kbytes: then what was kept free is there for all who
- * wait, the worker among them. Programs take most of it, so it is done in steps, one a second, each of which is a
- * chance.
+ * all that could be reclaimed waits for that connection, and the daemon waits for the worker in _destroy_id(). User
+ * space can do nothing for the worker but lower vm.min_free_kbytes: then what was kept free is there for all who wait,
+ * the worker among them. Programs take most of it, so it is done in small steps, each of which is a chance; and no
+ * further than to half, for this daemon and interrupts need the rest when the donor is there again.
  *
- * The machine is stuck when the device has requests, none was answered since the last look, a second before, and not
- * much more is free than what the kernel keeps. As soon as a request is answered, all is as before. Only what this
+ * The machine is stuck when the device has requests, none was answered since the last look, three seconds before, and
+ * not much more is free than what the kernel keeps. As soon as a request is answered, all is as before. Only what this
  * device has raised is lowered, and only as long as nobody else has changed it.
  *
  * Threads: the main thread's. Allocates nothing.
@@ -20,18 +20,20 @@
 
 #include "blockdev/watermarks.h"
 
+#define RELIEF_MOST (WATERMARKS_STEPS / 2)
+
 struct relief {
 	struct watermarks_record record;
 	int inflight; /* of the device, in /sys; -1: nothing to lower */
 	int meminfo;
 	uint64_t at;   /* clock_now() of the last look */
 	uint64_t done; /* requests answered, then */
-	unsigned step; /* how far it is lowered, 0 .. WATERMARKS_STEPS */
+	unsigned step; /* how far it is lowered, 0 .. RELIEF_MOST */
 };
 
 /* @path: of the device called @name. Never fails: then it does nothing. */
 void relief_open(struct relief *relief, const char *name, const char *path);
-/* Once a second, or more often; @done: requests answered so far. */
+/* Every second or so; @done: requests answered so far. */
 void relief_tick(struct relief *relief, uint64_t now, uint64_t done);
 
 /* The part of it that decides, for tests: the next step. */

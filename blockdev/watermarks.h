@@ -57,7 +57,7 @@ int watermarks_raise(const struct runtime *runtime, const struct watermarks *nee
 void watermarks_restore(const struct runtime *runtime);
 /* vm.min_free_kbytes goes from step @before to @step of WATERMARKS_STEPS on its way from what @record has set (0) to
    what it has found. False: somebody else has changed it, or it cannot be written. (relief.h) */
-#define WATERMARKS_STEPS 8u
+#define WATERMARKS_STEPS 16u
 bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
 /* Any process: the record of a device; -ENOENT: it has none. */
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record);

@@ -64,7 +64,7 @@ static void test_one(void)
 	   "which is told: %s", text);
 	ok(undone(&one, 300, NULL, 0) == 100, "and put back");
 	ok(undone(&one, 301, NULL, 0) == UINT64_MAX, "but not when somebody has changed it");
-	ok(undone(&one, 300 - 200 / 8, NULL, 0) == 100 && undone(&one, 100, NULL, 0) == 100,
+	ok(undone(&one, 300 - 200 / 16, NULL, 0) == 100 && undone(&one, 100, NULL, 0) == 100,
 	   "when it has been lowered for relief, too");
 	one = planned(400, 300, NULL, 0);
 	ok(same(&one.set, 400, 400), "never lowered");
@@ -149,9 +149,9 @@ static void test_files(void)
 	ok(!watermarks_lower(&record, 1, 2) &&
 	       !watermarks_lower(&(struct watermarks_record){.set = both(3000, 20)}, 0, 1),
 	   "for relief only what is as it was set is lowered");
-	ok(watermarks_lower(&record, 0, 4) && now_is(3000, 20) && watermarks_lower(&record, 4, 8) && now_is(1000, 20),
+	ok(watermarks_lower(&record, 0, 8) && now_is(3000, 20) && watermarks_lower(&record, 8, 16) && now_is(1000, 20),
 	   "in steps down to what was found");
-	ok(watermarks_lower(&record, 8, 0) && now_is(5000, 20), "and back at once");
+	ok(watermarks_lower(&record, 16, 0) && now_is(5000, 20), "and back at once");
 	watermarks_restore(&first);
 	ok(now_is(5000, 20), "the first goes: what the second has set stays");
 	ok(watermarks_record_read("first", &record) == -ENOENT, "and no record of it");
