@@ -274,7 +274,8 @@ static void report_end(const struct run_options *options, const struct run_repor
 
 int command_run(int argc, char **argv)
 {
-	struct run_options options = {.replicas = 1};
+	/* config_read() gives strings that live until exit. */
+	static struct run_options options = {.replicas = 1};
 	struct run_report report;
 	char path[PATH_MAX];
 	uint64_t free_bytes;

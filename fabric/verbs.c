@@ -154,8 +154,8 @@ static void messages_flush(struct verbs_conn *conn)
 	const struct timespec pause = {.tv_nsec = FLUSH_LOOK_NS};
 	uint64_t until = clock_now() + FLUSH_NS;
 
-	/* Asleep in between: a soft device's own threads may need this processor, and to yield is not enough for them when
-	   this thread has real-time priority. */
+	/* Asleep in between: a soft device's own threads may need this processor, and to yield is not enough for them
+	   when this thread has real-time priority. */
 	while (!conn->failed && conn->send_head != conn->send_posted && clock_now() < until)
 		if (!verbs_drain(conn))
 			nanosleep(&pause, NULL);
