@@ -23,7 +23,7 @@ class MemoryGroup:
     """
 
     def __init__(self, limit, purpose="bench"):
-        name = f"farpage-{purpose}-{os.getpid()}"
+        name = f"farpage-job-{purpose}-{os.getpid()}" # farpage-NAME is the daemon's of device NAME
         if Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists():
             self.path = Path("/sys/fs/cgroup/memory", name)
             limit_file = "memory.limit_in_bytes"

@@ -1,0 +1,19 @@
+#!/bin/bash
+# test_demo.sh BIN: in one machine, what the demo does there: a program in a control group swaps to donors, by ublk over
+# soft-RoCE, and has the same answer.
+. tests/vm/guest.sh
+. tests/func/preload/tap.sh
+rxe_up
+modprobe ublk_drv || guest_fail "the kernel has no ublk"
+text=/run/text
+for file in blockdev/*.c client/*.c fabric/*.c; do
+	cat "$file"
+done >"$text"
+counters=$(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/programs/swapped.py "$1" "$text" ublk "virtual machine" \
+	rdma://10.77.0.1:0 64M 2>/run/complaints)
+ok $? "a program swaps to donors" || note "$(cat /run/complaints)"
+matches "with the same answer" '"same": true' "$counters"
+matches "pages went" '"pages_out": [1-9]' "$counters"
+expect "no swap space is left" "" "$(tail -n +2 /proc/swaps)"
+expect "no control group is left" "" "$(find /sys/fs/cgroup -name 'farpage*')"
+tap_done
