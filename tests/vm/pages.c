@@ -14,6 +14,7 @@
  * Which version of a page is the right one is kept in static memory, which is never far.
  */
 #include "tests/mix.h"
+#include "tests/vm/page_words.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -26,7 +27,6 @@
 #include <unistd.h>
 
 #define PAGE 4096u
-#define WORDS (PAGE / sizeof(uint64_t))
 #define PAGES_MAX (1u << 18)
 
 static uint32_t versions[PAGES_MAX];
@@ -50,20 +50,12 @@ static uint64_t now(clockid_t clock)
 /* Every word of it belongs to this page and this version alone. */
 static void page_write(size_t page)
 {
-	uint64_t seed = mix((uint64_t)page << 32 | ++versions[page]);
-
-	for (size_t i = 0; i < WORDS; i++)
-		memory[page * WORDS + i] = seed + i * UINT64_C(0x9e3779b97f4a7c15);
+	page_words_fill(memory + page * PAGE_WORDS, mix((uint64_t)page << 32 | ++versions[page]));
 }
 
 static bool page_right(size_t page)
 {
-	uint64_t seed = mix((uint64_t)page << 32 | versions[page]);
-
-	for (size_t i = 0; i < WORDS; i++)
-		if (memory[page * WORDS + i] != seed + i * UINT64_C(0x9e3779b97f4a7c15))
-			return false;
-	return true;
+	return page_words_are(memory + page * PAGE_WORDS, mix((uint64_t)page << 32 | versions[page]));
 }
 
 static void page_pass(size_t page, bool write)

@@ -18,6 +18,7 @@
  * Threads: each has pages of its own, those that are its number modulo THREADS.
  */
 #include "tests/mix.h"
+#include "tests/vm/page_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,6 @@
 #include <unistd.h>
 
 #define PAGE 4096u
-#define WORDS (PAGE / sizeof(uint64_t))
 #define THREADS_MAX 16u
 #define STEP_NS 100000000u /* between two looks of the watcher */
 #define TELL_NS UINT64_C(10000000000)
@@ -93,20 +93,12 @@ static void *map(size_t length, int flags)
 /* Every word of it belongs to this page and this version alone. */
 static void page_write(size_t page)
 {
-	uint64_t seed = mix((uint64_t)page << 8 | ++versions[page]);
-
-	for (size_t i = 0; i < WORDS; i++)
-		memory[page * WORDS + i] = seed + i * UINT64_C(0x9e3779b97f4a7c15);
+	page_words_fill(memory + page * PAGE_WORDS, mix((uint64_t)page << 8 | ++versions[page]));
 }
 
 static bool page_right(size_t page)
 {
-	uint64_t seed = mix((uint64_t)page << 8 | versions[page]);
-
-	for (size_t i = 0; i < WORDS; i++)
-		if (memory[page * WORDS + i] != seed + i * UINT64_C(0x9e3779b97f4a7c15))
-			return false;
-	return true;
+	return page_words_are(memory + page * PAGE_WORDS, mix((uint64_t)page << 8 | versions[page]));
 }
 
 static void page_pass(struct worker *worker, size_t page, bool check, bool write)
