@@ -210,6 +210,20 @@ static bool attention_set(struct chunk_table *table, uint64_t index)
 	return !(atomic_fetch_or(&table->attention[index / 64], bit) & bit);
 }
 
+/* Counts @pages more in a READY chunk, whose word was *@word: false, and *@word is what it is now, if that must be
+   tried anew: it has changed, or was lost in between, and with it what was just counted. */
+static bool ready_hold(struct chunk *chunk, uint64_t *word, uint32_t pages, struct chunk_view *ret_view)
+{
+	uint64_t before = *word;
+
+	if (!atomic_compare_exchange_weak(&chunk->word, word, before + pages))
+		return false;
+	ret_view->version = slots_load(chunk, ret_view->slots);
+	ret_view->epoch = word_epoch(before);
+	*word = atomic_load_explicit(&chunk->word, memory_order_acquire);
+	return word_epoch(*word) == ret_view->epoch;
+}
+
 enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view)
 {
 	struct chunk *chunk = &table->chunks[index];
@@ -218,14 +232,9 @@ enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t p
 	for (;;) {
 		switch (word_state(word)) {
 		case CHUNK_READY:
-			if (!atomic_compare_exchange_weak(&chunk->word, &word, word + pages))
-				continue;
-			ret_view->version = slots_load(chunk, ret_view->slots);
-			ret_view->epoch = word_epoch(word);
-			word = atomic_load_explicit(&chunk->word, memory_order_acquire);
-			if (word_epoch(word) == ret_view->epoch)
+			if (ready_hold(chunk, &word, pages, ret_view))
 				return CHUNK_HELD;
-			continue; /* lost in between, and with it what was just counted */
+			continue;
 		case CHUNK_NONE:
 			if (!atomic_compare_exchange_weak(&chunk->word, &word,
 							  word | (uint64_t)CHUNK_WANTED << WORD_STATE_SHIFT))
@@ -307,15 +316,9 @@ bool chunk_hold_ready(struct chunk_table *table, uint64_t index, uint32_t pages,
 	struct chunk *chunk = &table->chunks[index];
 	uint64_t word = atomic_load_explicit(&chunk->word, memory_order_acquire);
 
-	while (word_state(word) == CHUNK_READY) {
-		if (!atomic_compare_exchange_weak(&chunk->word, &word, word + pages))
-			continue;
-		ret_view->version = slots_load(chunk, ret_view->slots);
-		ret_view->epoch = word_epoch(word);
-		word = atomic_load_explicit(&chunk->word, memory_order_acquire);
-		if (word_epoch(word) == ret_view->epoch)
+	while (word_state(word) == CHUNK_READY)
+		if (ready_hold(chunk, &word, pages, ret_view))
 			return true;
-	}
 	return false;
 }
 
