@@ -1,6 +1,8 @@
 /* stall: see stall.h. */
 #include "memserver/stall.h"
 
+#include "common/thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define STALL_STACK (128u << 10)
 #define TRIGGER "some 150000 2000000"
 enum { STALL_MACHINE, STALL_GROUP, STALL_END, STALL_FDS };
 
@@ -64,7 +67,6 @@ static void *listen_on(void *data)
 {
 	struct stall *stall = data;
 
-	pthread_setname_np(pthread_self(), "stall");
 	while (poll(stall->fds, STALL_FDS, -1) > 0 || errno == EINTR) {
 		if (stall->fds[STALL_END].revents)
 			break;
@@ -97,7 +99,7 @@ int stall_open(struct stall **ret_stall)
 	else if (stall->told < 0 || stall->end < 0)
 		status = -EMFILE;
 	else
-		status = -pthread_create(&stall->thread, NULL, listen_on, stall);
+		status = thread_start(&stall->thread, "stall", STALL_STACK, listen_on, stall);
 	if (status < 0) {
 		stall_close(stall);
 		return status;
