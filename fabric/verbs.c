@@ -33,7 +33,7 @@
 
 /* How long ending a connection waits for its last messages to be taken by the peer's device. */
 #define FLUSH_NS (100 * 1000000ull)
-#define FLUSH_LOOK_NS 50000
+#define PAUSE_NS 50000
 
 static const char *const state_names[] = {
     [VERBS_STATE_RESOLVING] = "resolving",   [VERBS_STATE_ROUTING] = "routing",
@@ -148,17 +148,21 @@ static void ending_step(struct verbs_conn *conn, struct backend_events *out)
 	verbs_state_set(conn, VERBS_STATE_ENDED);
 }
 
+void verbs_drain_or_pause(struct verbs_conn *conn)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	if (!verbs_drain(conn))
+		nanosleep(&pause, NULL);
+}
+
 /* Until the last messages have been taken, for a moment. */
 static void messages_flush(struct verbs_conn *conn)
 {
-	const struct timespec pause = {.tv_nsec = FLUSH_LOOK_NS};
 	uint64_t until = clock_now() + FLUSH_NS;
 
-	/* Asleep in between: a soft device's own threads may need this processor, and to yield is not enough for them
-	   when this thread has real-time priority. */
 	while (!conn->failed && conn->send_head != conn->send_posted && clock_now() < until)
-		if (!verbs_drain(conn))
-			nanosleep(&pause, NULL);
+		verbs_drain_or_pause(conn);
 	if (conn->send_head != conn->send_tail)
 		log_debug("%s: its last %u messages may be lost", conn->base.peer, conn->send_tail - conn->send_head);
 }

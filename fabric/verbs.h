@@ -243,6 +243,9 @@ static inline unsigned verbs_send_entries(const struct verbs_device *device, uns
 }
 
 /* verbs.c */
+/* Takes completions, or sleeps a little where none came: a soft device's own threads may need this processor, and to
+   yield is not enough for them when this thread has real-time priority. */
+void verbs_drain_or_pause(struct verbs_conn *conn);
 void verbs_state_set(struct verbs_conn *conn, enum verbs_state state);
 void verbs_activate(struct verbs_conn *conn);
 /* Not yet listed. NULL: no memory. */

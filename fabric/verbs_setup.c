@@ -13,7 +13,6 @@
 #include "fabric/verbs.h"
 #include <endian.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,8 +337,7 @@ static void last_answers_await(struct verbs_conn *conn)
 	uint64_t until = clock_now() + LAST_ANSWERS_NS;
 
 	do {
-		if (!verbs_drain(conn))
-			sched_yield();
+		verbs_drain_or_pause(conn);
 	} while (conn->sent_done != conn->sent_tail && !conn->failed && clock_now() < until);
 }
 
