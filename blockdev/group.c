@@ -2,9 +2,9 @@
 #include "blockdev/group.h"
 
 #include "common/log.h"
+#include "common/text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,16 +32,9 @@ static void path_of(const char *name, const char *file, char ret_path[PATH_SIZE]
 static int text_write(const char *name, const char *file, const char *text)
 {
 	char path[PATH_SIZE];
-	int fd, status = 0;
 
 	path_of(name, file, path);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		status = -errno;
-	close(fd);
-	return status;
+	return text_file_write(path, text);
 }
 
 static int group_fill(const char *name)
@@ -59,17 +52,9 @@ static int group_fill(const char *name)
 bool group_possible(void)
 {
 	char path[PATH_SIZE], text[512];
-	int fd;
-	ssize_t got;
 
 	path_of(NULL, "cgroup.controllers", path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	got = read(fd, text, sizeof text - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = '\0';
-	return strstr(text, "memory") && access(root(), W_OK) == 0;
+	return text_file_read(path, text, sizeof text) > 0 && strstr(text, "memory") && access(root(), W_OK) == 0;
 }
 
 int group_enter(const char *name)

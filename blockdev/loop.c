@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,14 +66,9 @@ int loop_backing(int32_t number, char *ret_path, size_t size)
 {
 	char path[64], text[PATH_MAX + 1];
 	ssize_t length;
-	int file;
 
 	snprintf(path, sizeof path, "/sys/block/loop%d/loop/backing_file", (int)number);
-	file = open(path, O_RDONLY | O_CLOEXEC);
-	if (file < 0)
-		return -ENOENT;
-	length = read(file, text, sizeof text - 1);
-	close(file);
+	length = text_file_read(path, text, sizeof text);
 	if (length <= 1)
 		return -ENOENT;
 	text[length - 1] = '\0'; /* the newline */

@@ -24,6 +24,7 @@
 #include "blockdev/ublk_queue.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -337,16 +338,9 @@ static int ublk_start(const struct frontend_config *config, struct disk *disk, s
 static bool process_lives(int pid)
 {
 	char path[32], text[256];
-	ssize_t length;
-	int fd;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	length = read(fd, text, sizeof text - 1);
-	close(fd);
-	text[length > 0 ? length : 0] = '\0';
+	text_file_read(path, text, sizeof text);
 	/* "PID (NAME) STATE ..." */
 	const char *state = strrchr(text, ')');
 	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';

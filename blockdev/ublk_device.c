@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,16 +83,12 @@ int ublk_device_hold(uint32_t number, int *ret_fd)
 static void queue_set(uint32_t number, const char *setting, const char *value)
 {
 	char path[PATH_SIZE];
-	int fd, status = 0;
+	int status;
 
 	snprintf(path, sizeof path, "/sys/block/ublkb%u/queue/%s", number, setting);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		status = errno;
-	if (fd >= 0)
-		close(fd);
-	if (status)
-		log_warning("%s cannot be set to %s: %s", path, value, strerror(status));
+	status = text_file_write(path, value);
+	if (status < 0)
+		log_warning("%s cannot be set to %s: %s", path, value, strerror(-status));
 }
 
 void ublk_device_tune(uint32_t number, unsigned depth)

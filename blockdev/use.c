@@ -2,6 +2,7 @@
 #include "blockdev/use.h"
 
 #include "blockdev/lines.h"
+#include "common/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,10 +33,9 @@ static void text_unescape(char *text)
 /* The number of the device that @path is or, when the file is gone, was called. */
 static bool device_of(const char *path, dev_t *ret_device)
 {
-	char file[64], text[32] = "";
+	char file[64], text[32];
 	struct stat node;
 	unsigned major_number, minor_number;
-	int fd;
 
 	if (stat(path, &node) == 0) {
 		*ret_device = node.st_rdev;
@@ -44,12 +44,7 @@ static bool device_of(const char *path, dev_t *ret_device)
 	if (strncmp(path, "/dev/", 5) != 0)
 		return false;
 	snprintf(file, sizeof file, "/sys/class/block/%.32s/dev", path + 5);
-	fd = open(file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof text - 1) < 0)
-		*text = 0;
-	close(fd);
+	text_file_read(file, text, sizeof text);
 	if (sscanf(text, "%u:%u", &major_number, &minor_number) != 2)
 		return false;
 	*ret_device = makedev(major_number, minor_number);

@@ -1,6 +1,8 @@
 /* facts: see facts.h. */
 #include "cli/facts.h"
 
+#include "common/text_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,19 +12,11 @@
 
 int facts_text(const char *path, char *text, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
-	ssize_t length;
+	ssize_t length = text_file_read(path, text, size);
 
-	text[0] = '\0';
-	if (fd < 0)
-		return -errno;
-	length = read(fd, text, size - 1);
-	error = length < 0 ? -errno : 0;
-	close(fd);
 	if (length > 0 && text[length - 1] == '\n')
-		length--;
-	text[length > 0 ? length : 0] = '\0';
-	return error;
+		text[length - 1] = '\0';
+	return length < 0 ? (int)length : 0;
 }
 
 int facts_number(const char *path, uint64_t *ret_number)

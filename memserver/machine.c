@@ -6,13 +6,13 @@
  */
 #include "memserver/machine.h"
 
+#include "common/text_file.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What the two versions of control groups call things. */
 struct group_names {
@@ -22,29 +22,6 @@ struct group_names {
 static const struct group_names version_2 = {"", "memory.max", "memory.current", "inactive_file "};
 static const struct group_names version_1 = {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
 					     "total_inactive_file "};
-
-static int file_read(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), status;
-	size_t length = 0;
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	while (length < size - 1 && (got = read(fd, text + length, size - 1 - length)) != 0) {
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0) {
-			status = -errno;
-			close(fd);
-			return status;
-		}
-		length += (size_t)got;
-	}
-	text[length] = '\0';
-	close(fd);
-	return 0;
-}
 
 /* The number after @name at the beginning of a line. */
 static int field_read(const char *text, const char *name, char **ret_end, uint64_t *ret_number)
@@ -94,7 +71,7 @@ static int number_read(const char *folder, const char *name, uint64_t *ret_numbe
 	char path[PATH_MAX], text[64], *end;
 
 	if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
-	    file_read(path, text, sizeof text) < 0)
+	    text_file_read(path, text, sizeof text) < 0)
 		return -ENOENT;
 	return field_read(text, "", &end, ret_number); /* "max" is no number, and no limit */
 }
@@ -109,7 +86,7 @@ static void group_apply(const char *folder, const struct group_names *names, str
 	    number_read(folder, names->usage, &usage) < 0)
 		return;
 	if (snprintf(path, sizeof path, "%s/memory.stat", folder) < (int)sizeof path &&
-	    !file_read(path, text, sizeof text))
+	    text_file_read(path, text, sizeof text) >= 0)
 		field_read(text, names->cache, &end, &cache);
 	if (cache > usage)
 		cache = usage;
@@ -158,13 +135,13 @@ int machine_memory_read_at(const char *proc, const char *cgroup, struct machine_
 	int status;
 
 	snprintf(path, sizeof path, "%s/meminfo", proc);
-	status = file_read(path, text, sizeof text);
-	if (!status)
+	status = (int)text_file_read(path, text, sizeof text);
+	if (status >= 0)
 		status = machine_memory_parse(text, &memory);
 	if (status < 0)
 		return status;
 	snprintf(path, sizeof path, "%s/self/cgroup", proc);
-	if (!file_read(path, text, sizeof text))
+	if (text_file_read(path, text, sizeof text) >= 0)
 		for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 			membership_apply(cgroup, line, &memory);
 	*ret_memory = memory;
