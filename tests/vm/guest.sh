@@ -66,8 +66,12 @@ rdma_device() {
 	[ "$1" = siw ] || wait_for 10 gid_is_set "$2" $((addresses - 1)) || guest_fail "$2 has not got $addresses GIDs"
 }
 
+# The kernel says LISTEN just before a request would find the listener; until then it is rejected. So the call that
+# listens has to have returned: no thread of the program runs, or waits in it.
 rdma_listens() {
-	rdma resource show cm_id | grep -q " state LISTEN .*:$1 "
+	local pid
+	pid=$(rdma resource show cm_id | sed -n "s/.* state LISTEN .* pid \([0-9]*\) .*:$1 .*/\1/p" | head -n 1)
+	[ -n "$pid" ] && ! grep -q "^running" /proc/"$pid"/task/*/syscall && ! grep -q ucma_listen /proc/"$pid"/task/*/stack
 }
 
 rxe_modules() {
