@@ -1,7 +1,7 @@
 /* control: see control.h. */
 #include "blockdev/control.h"
-
 #include "blockdev/runtime.h"
+#include "common/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -83,12 +83,25 @@ void control_reply(int connection, const char *text)
 	send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Work that the kernel left to this thread, as a ring of io_uring that was closed just before does, interrupts a wait
+ * that has a time limit, too. */
+static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_REPLY_MAX])
+{
+	ssize_t length;
+
+	do
+		length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, 0);
+	while (length < 0 && errno == EINTR && clock_now() < deadline);
+	return length;
+}
+
 int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, char ret_reply[CONTROL_REPLY_MAX])
 {
 	const struct timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
 	char path[RUNTIME_PATH_MAX + 16];
 	struct sockaddr_un address;
 	int status = runtime_path(name, "control", path), fd;
+	uint64_t deadline = clock_now() + timeout_ms * UINT64_C(1000000);
 	ssize_t length;
 
 	if (!status)
@@ -100,9 +113,12 @@ int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, c
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-	    send(fd, words[verb], strlen(words[verb]), MSG_NOSIGNAL) < 0 ||
-	    (length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, 0)) < 0) {
+	length = connect(fd, (struct sockaddr *)&address, sizeof address);
+	if (length == 0)
+		length = send(fd, words[verb], strlen(words[verb]), MSG_NOSIGNAL);
+	if (length > 0)
+		length = answer_receive(fd, deadline, ret_reply);
+	if (length < 0) {
 		status = errno == EAGAIN ? -ETIMEDOUT : -errno;
 		close(fd);
 		return status;

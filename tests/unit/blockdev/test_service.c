@@ -21,14 +21,25 @@ struct fake {
 	struct service service;
 	atomic_bool busy;
 	atomic_uint detaches, leaves;
-	pthread_t thread;
+	atomic_bool interrupts; /* who asks for the status is interrupted while it waits for it */
+	pthread_t thread, asker;
 	enum service_end end;
 	int log[2], keeper[2];
 };
 
+static void interrupted(int number)
+{
+	(void)number;
+}
+
 static void fake_status(void *user, char *ret_text, size_t size)
 {
-	(void)user;
+	struct fake *fake = user;
+
+	for (unsigned i = 0; i < 3 && fake->interrupts; i++) {
+		usleep(10000);
+		pthread_kill(fake->asker, SIGUSR1);
+	}
 	snprintf(ret_text, size, "{\"status\":1}");
 }
 
@@ -69,6 +80,7 @@ static void fake_start(struct fake *fake)
 	sigset_t set;
 
 	memset(fake, 0, sizeof *fake);
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = interrupted, .sa_flags = SA_RESTART}, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -147,6 +159,10 @@ static void test_service(void)
 
 	fake_start(&fake);
 	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12 && !strcmp(reply, "{\"status\":1}"), "status");
+	fake.asker = pthread_self();
+	fake.interrupts = true;
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12, "an interruption is not the end of it");
+	fake.interrupts = false;
 	test_bad_peers(reply);
 	fake.busy = true;
 	ok(control_ask("fake", CONTROL_DETACH, 10000, reply) > 0 && !strcmp(reply, "error: it is busy"),
