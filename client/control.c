@@ -64,6 +64,8 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 	random_secret(&config.seed, sizeof config.seed);
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
 	far->base.pages = far->integrity.pages;
+	if (warmth_open(&far->warmth, far->table.count, clock_now()) < 0)
+		return -ENOMEM;
 	return leases_recalls_open(&far->leases);
 }
 
@@ -150,6 +152,19 @@ static int control_timeout(uint64_t due, uint64_t now)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
+/* Tells donors how much their slabs are used, when there is news of it. */
+static void control_tell_warmth(struct far *far, uint64_t now)
+{
+	struct wire_message messages[FAR_DONORS_MAX];
+	uint64_t up = 0, told;
+
+	warmth_look(&far->warmth, now);
+	for (unsigned i = 0; i < far->peer_count; i++)
+		up |= (uint64_t)(far->peers[i].comeback.state == COMEBACK_UP) << i;
+	for (told = warmth_tell(&far->warmth, &far->table, up, now, messages); told; told &= told - 1)
+		session_tell(&far->peers[__builtin_ctzll(told)].session, &messages[__builtin_ctzll(told)]);
+}
+
 /* Waits for something to happen and deals with it. */
 static void control_step(struct far *far)
 {
@@ -179,6 +194,7 @@ static void control_step(struct far *far)
 		leases_scan(&far->leases, now);
 	leases_tick(&far->leases, now);
 	peers_carry_out(far, now);
+	control_tell_warmth(far, now);
 }
 
 /* A store of its own. */

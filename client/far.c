@@ -82,7 +82,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
-	       touched * far->table.pages * INTEGRITY_BYTES_PER_PAGE + far->queue_memory;
+	       touched * far->table.pages * INTEGRITY_BYTES_PER_PAGE + warmth_memory(&far->warmth) + far->queue_memory;
 }
 
 static void far_stats(const struct store *store, struct store_stats *ret_stats)
@@ -154,6 +154,7 @@ static void far_free(struct far *far)
 	leases_recalls_close(&far->leases);
 	chunk_table_close(&far->table);
 	integrity_close(&far->integrity);
+	warmth_close(&far->warmth);
 	state_close(far->state, !far->leave);
 	rebuild_close(far->rebuild);
 	fabric_domain_close(far->domain);

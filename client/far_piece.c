@@ -58,6 +58,8 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	};
 	request->next += count;
 	request->pieces++;
+	if (!queue->direct)
+		warmth_moved(&queue->far->warmth, chunk, count);
 	return index;
 }
 

@@ -23,6 +23,7 @@
 #include "client/leases.h"
 #include "client/session.h"
 #include "client/state.h"
+#include "client/warmth.h"
 #include "common/auth.h"
 
 #include <pthread.h>
@@ -67,6 +68,7 @@ struct far {
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;
+	struct warmth warmth;
 	struct state *state; /* what the two above lie in, or NULL */
 	bool leave;          /* the state, and leases, stay for another process */
 

@@ -197,6 +197,12 @@ bool session_request(struct session *session, const struct wire_message *message
 	return true;
 }
 
+void session_tell(struct session *session, const struct wire_message *message)
+{
+	if (session->donor.state == DONOR_READY)
+		session_send(session, message);
+}
+
 void session_drop(struct session *session)
 {
 	fabric_disconnect(session->conn);

@@ -41,6 +41,8 @@ void session_tick(struct session *session, uint64_t now, struct donor_answer *an
 uint64_t session_due(const struct session *session);
 /* Sends a request; false: the session is LOST. CLAIMED is one that is not answered. */
 bool session_request(struct session *session, const struct wire_message *message, uint64_t now);
+/* Sends what is not answered and may get lost. */
+void session_tell(struct session *session, const struct wire_message *message);
 /* Says goodbye if it can, and ends the connection: the leases end, too. Takes one that was never started but is all
    zero. */
 void session_end(struct session *session);

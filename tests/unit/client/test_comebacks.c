@@ -117,6 +117,7 @@ static struct fabric_conn conns[CONNS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t passed = PTHREAD_COND_INITIALIZER;
 static bool control_turn_now, closing;
+static unsigned warm_slabs; /* that donors were told are used */
 
 static void expect(bool good, const char *what)
 {
@@ -321,6 +322,15 @@ static void proof_take(struct fabric_conn *conn, const struct wire_message *proo
 	conn_say(conn, &welcome);
 }
 
+static void warm_take(const struct fabric_conn *conn, const struct wire_message *message)
+{
+	for (unsigned i = 0; i < WIRE_WARM_SLABS; i++) {
+		warm_slabs += message->warm.of[i].warmth != 0;
+		lease_warm(w.donors[conn->donor].book, conn->session, message->warm.of[i].slab,
+			   message->warm.of[i].warmth);
+	}
+}
+
 static void message_take(struct fabric_conn *conn, const struct parcel *parcel)
 {
 	struct lease_book *book = w.donors[conn->donor].book;
@@ -342,6 +352,8 @@ static void message_take(struct fabric_conn *conn, const struct parcel *parcel)
 		lease_claimed(book, conn->session);
 	else if (message.type == WIRE_PING)
 		conn_say(conn, &pong);
+	else if (message.type == WIRE_WARM)
+		warm_take(conn, &message);
 	else if (message.type == WIRE_BYE)
 		lease_session_bye(book, conn->session);
 	else
@@ -1049,5 +1061,6 @@ int main(int argc, char **argv)
 	   "with %u requests that were carried out, %u that failed, %u donors lost", good, failed, losses);
 	ok(argc > 1 || adoptions > 100, "and %u processes that took over from one that was killed", adoptions);
 	ok(argc > 1 || rebuilt > 1000, "and %llu pages copied to replicas made anew", (unsigned long long)rebuilt);
+	ok(argc > 1 || warm_slabs > 100, "and %u slabs that donors heard are used", warm_slabs);
 	return tap_done();
 }

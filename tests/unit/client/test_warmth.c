@@ -1,0 +1,115 @@
+/* warmth: what is told of which slab, when, and how much of it at once. */
+#include "client/warmth.h"
+#include "tests/tap.h"
+
+#define CHUNKS 40u
+#define SECOND UINT64_C(1000000000)
+
+static struct chunk_table table;
+static struct warmth warmth;
+static struct wire_message messages[FAR_DONORS_MAX];
+static uint64_t now = 1000 * SECOND;
+
+/* Chunk @index has its slab 100 + index on donor 0, and 200 + index on donor 1. */
+static void chunk_lay(uint64_t index)
+{
+	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {
+	    {.address = 0x1000, .rkey = 1, .donor = 0, .slab = 100 + index},
+	    {.address = 0x2000, .rkey = 2, .donor = 1, .slab = 200 + index},
+	    {.state = SLOT_EMPTY},
+	};
+	struct chunk_view view;
+
+	chunk_hold(&table, index, 1, &view);
+	chunk_publish(&table, index, slots);
+}
+
+static void tables_open(uint64_t ready)
+{
+	chunk_table_open(&table, CHUNKS, 1, 2);
+	warmth_open(&warmth, CHUNKS, now);
+	for (uint64_t i = 0; i < ready; i++)
+		chunk_lay(i);
+}
+
+static void tables_close(void)
+{
+	chunk_table_close(&table);
+	warmth_close(&warmth);
+}
+
+/* Time passes in which chunk @index moves @pages; then what is told to @donors. */
+static uint64_t after(uint64_t seconds, uint64_t index, uint32_t pages, uint64_t donors)
+{
+	now += seconds * SECOND;
+	warmth_moved(&warmth, index, pages);
+	warmth_look(&warmth, now);
+	return warmth_tell(&warmth, &table, donors, now, messages);
+}
+
+static uint32_t told_of(unsigned donor, uint64_t slab)
+{
+	for (unsigned i = 0; i < WIRE_WARM_SLABS; i++)
+		if (messages[donor].warm.of[i].slab == slab)
+			return messages[donor].warm.of[i].warmth;
+	return UINT32_MAX;
+}
+
+static void test_rate(void)
+{
+	tables_open(3);
+	ok(!after(1, 1, 100, 3), "nothing is told before it is time");
+	ok(after(1, 1, 700, 3) == 3 && messages[0].type == WIRE_WARM, "then both donors are told");
+	ok(told_of(0, 101) == 100 && told_of(1, 201) == 100, "a quarter of the 400 pages a second there were");
+	ok(told_of(0, 100) == 0 && told_of(1, 202) == 0, "and that the others are cold");
+	ok(told_of(0, 103) == UINT32_MAX, "nothing of what has no slab");
+	now += SECOND / 2;
+	ok(!warmth_tell(&warmth, &table, 3, now, messages), "once");
+	ok(after(2, 1, 200, 3) == 0, "and not again while it stays about so");
+	for (unsigned i = 0; i < 4; i++)
+		after(2, 1, 8000, 3);
+	ok(warmth.chunks[1].rate > 2000 && 2 * told_of(0, 101) > warmth.chunks[1].rate, "a rate that grows is told");
+	for (unsigned i = 0; i < 60; i++)
+		after(2, 0, 0, 3);
+	ok(!warmth.chunks[1].rate && told_of(0, 101) == 0, "so is one that ends");
+	ok(!after(2, 0, 0, 3), "and then there is silence");
+	tables_close();
+}
+
+static void test_places(void)
+{
+	const struct chunk_slot third = {.address = 0x3000, .rkey = 9, .donor = 2, .slab = 300};
+
+	tables_open(1);
+	ok(!after(2, 0, 4, 2), "what lies on a donor that cannot be told");
+	ok(after(2, 0, 4, 3) == 3, "is told when it can");
+	chunk_detach(&table, 0, 0);
+	chunk_join(&table, 0, 2, &third);
+	ok(after(2, 0, 4, 7) == 6 && told_of(2, 300) == warmth.chunks[0].rate, "one in another slab is told anew");
+	ok(!after(2, 0, 4, 7), "once");
+	tables_close();
+}
+
+static void test_many(void)
+{
+	unsigned count = 0, rounds = 0;
+	uint64_t told;
+
+	tables_open(CHUNKS);
+	for (told = after(2, 0, 0, 3); told; told = warmth_tell(&warmth, &table, 3, now, messages), rounds++) {
+		for (unsigned i = 0; i < WIRE_WARM_SLABS; i++)
+			count += messages[0].warm.of[i].slab != 0;
+		ok(!warmth_tell(&warmth, &table, 3, now, messages), "a donor has a message at a time");
+		now += SECOND / 10;
+	}
+	ok(rounds == 3 && count == CHUNKS, "until all is told");
+	tables_close();
+}
+
+int main(void)
+{
+	test_rate();
+	test_places();
+	test_many();
+	return tap_done();
+}
