@@ -54,9 +54,9 @@ static void draw_faults(struct history *history)
 
 static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned chunks)
 {
-	/* All that the programs can ask for, with what a restarted one asks for anew; or hardly enough. */
+	/* All that the programs can ask for, also started anew again and again within the grace time; or hardly enough. */
 	bool tight = history->loses && world_chance(4);
-	unsigned slabs = history->program_count * 2 * chunks + 16;
+	unsigned slabs = history->program_count * 6 * chunks + 16;
 
 	if (tight)
 		slabs = 1 + chunks * history->replicas / history->donor_count;
