@@ -116,6 +116,8 @@ static void add_donors(struct json *json, const struct store *store)
 		json_add(json, "\"reachable\":%s,", donors[i].status == 0 ? "true" : "false");
 		if (donors[i].status < 0)
 			json_add_text(json, "reason", strerror(-donors[i].status));
+		if (*donors[i].domain)
+			json_add_text(json, "domain", donors[i].domain);
 		json_add_number(json, "leased_bytes", donors[i].leased_here);
 		json_end(json, "},");
 	}

@@ -47,7 +47,21 @@ static int donors_width(const struct ask *asks, unsigned count)
 	return (int)width;
 }
 
-static void donors_print_row(int width, const char *name, const struct far_donor *donor)
+/* Of the column of failure domains; 0: none is named, and there is no column. */
+static int donors_domain_width(const struct ask *asks, unsigned count)
+{
+	size_t width = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct far_donor *donor = asks[i].answer;
+
+		if (strlen(donor->domain) > width)
+			width = strlen(donor->domain);
+	}
+	return (int)(width && width < strlen("DOMAIN") ? strlen("DOMAIN") : width);
+}
+
+static void donors_print_row(int width, int domain_width, const char *name, const struct far_donor *donor)
 {
 	char donated[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
 
@@ -55,6 +69,9 @@ static void donors_print_row(int width, const char *name, const struct far_donor
 	       size_format(donor->leased, leased), size_format(ask_free(donor), unused), donor->clients);
 	if (donor->slab_bytes)
 		printf(" %8s", size_format(donor->slab_bytes, slab));
+	if (domain_width && donor->slab_bytes)
+		printf("  %-*s", donor->state == WIRE_STATE_LENDING ? 0 : domain_width,
+		       *donor->domain ? donor->domain : "-");
 	if (donor->state != WIRE_STATE_LENDING)
 		printf("  %s", drain_state_name(donor->state));
 	printf("\n");
@@ -62,12 +79,14 @@ static void donors_print_row(int width, const char *name, const struct far_donor
 
 static void donors_print_table(const struct ask *asks, unsigned count)
 {
-	int width = donors_width(asks, count);
+	int width = donors_width(asks, count), domain_width = donors_domain_width(asks, count);
 	struct far_donor total = {0};
 	unsigned answered = 0;
 
-	printf("%-*s %8s %8s %8s %8s %8s  %s\n", width, "DONOR", "DONATED", "LEASED", "FREE", "CLIENTS", "SLAB",
-	       "STATE");
+	printf("%-*s %8s %8s %8s %8s %8s", width, "DONOR", "DONATED", "LEASED", "FREE", "CLIENTS", "SLAB");
+	if (domain_width)
+		printf("  %-*s", domain_width, "DOMAIN");
+	printf("  STATE\n");
 	for (unsigned i = 0; i < count; i++) {
 		const struct far_donor *donor = asks[i].answer;
 
@@ -75,14 +94,14 @@ static void donors_print_table(const struct ask *asks, unsigned count)
 			printf("%-*s  %s\n", width, asks[i].uri, ask_reason(asks[i].status));
 			continue;
 		}
-		donors_print_row(width, donors_name(&asks[i]), donor);
+		donors_print_row(width, domain_width, donors_name(&asks[i]), donor);
 		total.donated += donor->donated;
 		total.leased += donor->leased;
 		total.clients += donor->clients;
 		answered++;
 	}
 	if (answered > 1)
-		donors_print_row(width, "total", &total);
+		donors_print_row(width, domain_width, "total", &total);
 }
 
 static struct json_object *donors_json(const struct ask *ask)
@@ -103,6 +122,8 @@ static struct json_object *donors_json(const struct ask *ask)
 	json_object_object_add(object, "free_bytes", json_object_new_uint64(ask_free(donor)));
 	json_object_object_add(object, "clients", json_object_new_uint64(donor->clients));
 	json_object_object_add(object, "state", json_object_new_string(drain_state_name(donor->state)));
+	if (*donor->domain)
+		json_object_object_add(object, "domain", json_object_new_string(donor->domain));
 	json_object_object_add(object, "slab_bytes", json_object_new_uint64(donor->slab_bytes));
 	return object;
 }

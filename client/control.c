@@ -1,6 +1,7 @@
 #include "client/control.h"
 
 #include "client/peers.h"
+#include "client/peers_tell.h"
 #include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -51,6 +52,24 @@ static int open_check_slabs(const struct far *far)
 		}
 	}
 	return 0;
+}
+
+/* No two replicas are kept in one failure domain. */
+static int open_check_domains(const struct far *far)
+{
+	struct domains domains = {0};
+	unsigned count;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		domains_name(&domains, i, far->peers[i].session.donor.domain);
+	count = domains_count(&domains, far->peer_count);
+	if (count >= far->config.replicas)
+		return 0;
+	log_error("%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
+		  "restart some with another --domain",
+		  far->config.replicas, count, count > 1 ? "s" : "", far->peers[0].uri,
+		  far->peers[0].session.donor.domain);
+	return -EINVAL;
 }
 
 static int open_leases(struct far *far, uint64_t slab_bytes)
@@ -106,6 +125,8 @@ static int open_lay_out(struct far *far)
 	uint64_t free = 0, slab_bytes, pages = far->config.pages;
 	int error = open_check_slabs(far);
 
+	if (error == 0)
+		error = open_check_domains(far);
 	if (error < 0)
 		return error;
 	slab_bytes = far->peers[0].slab_bytes;
@@ -124,8 +145,10 @@ static int open_lay_out(struct far *far)
 	error = open_leases(far, slab_bytes);
 	if (error < 0)
 		return error;
-	for (unsigned i = 0; i < far->peer_count; i++)
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		peer_named(far, i);
 		leases_donor_heard(&far->leases, i, peer_free(&far->peers[i]));
+	}
 	return 0;
 }
 

@@ -137,6 +137,7 @@ static void donor_welcomed(struct donor *donor, const struct wire_message *messa
 	donor->incarnation = message->welcome.incarnation;
 	donor->slabs = message->welcome.slabs;
 	donor->grace_ms = message->welcome.grace_ms;
+	memcpy(donor->domain, message->welcome.domain, sizeof donor->domain);
 	auth_session_key(donor->config.key, &donor->session, donor->session_key);
 	donor->said = now;
 	donor_move(donor, DONOR_READY);

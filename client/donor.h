@@ -41,6 +41,7 @@ struct donor {
 	struct wire_capacity capacity;      /* as last heard, from READY on */
 	uint64_t incarnation, slabs;        /* WELCOME's, from READY on */
 	uint32_t grace_ms;                  /* granted, likewise */
+	char domain[WIRE_DOMAIN_SIZE];      /* likewise */
 	uint64_t heartbeat_ns;
 	uint64_t deadline;      /* of the handshake */
 	uint64_t heard, said;   /* when last */

@@ -18,6 +18,7 @@
 
 #define FAR_TIMEOUT_MS 5000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
+_Static_assert(FAR_DOMAIN_SIZE == WIRE_DOMAIN_SIZE, "what a donor says of its domain");
 
 /* --- Buffers: a store's buffer is a fabric's region ----------------------------------------------------------- */
 
@@ -142,6 +143,7 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 		};
 		pthread_mutex_lock(&far->attach);
 		memcpy(donors[i].via, peer->via, sizeof peer->via);
+		memcpy(donors[i].domain, peer->domain, sizeof peer->domain);
 		pthread_mutex_unlock(&far->attach);
 	}
 	return far->peer_count;

@@ -24,18 +24,20 @@
 #define FAR_REPLICAS_MAX 3
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1) /* of a chunk: one more, for a replica that takes another's place */
 #define FAR_URI_MAX 320
+#define FAR_DOMAIN_SIZE 32 /* of a failure domain's name, with the 0 after it */
 
 struct far_config {
 	const char *const *donors; /* URIs; "tcp://host[:port]", "rdma://...", or "auto://...": rdma, else tcp */
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
 	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
 	uint64_t pages;            /* size of the array; 0: 4 x what the donors have free */
-	unsigned replicas;         /* 1 .. FAR_REPLICAS_MAX, on as many donors; a lost one is made anew on another */
-	uint64_t rebuild_rate;     /* bytes/s that are copied to make it anew, a quarter of that while requests are in
-				      flight; 0: 256 MiB/s */
-	unsigned grace_ms;         /* wished lease life after this process ended; at least 2 s; and after its machine
-				      fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
-	unsigned timeout_ms;       /* a donor that cannot be reached for this long is lost; 0: 5000 */
+	unsigned replicas; /* 1 .. FAR_REPLICAS_MAX, in as many failure domains of donors; a lost one is made anew on
+			      another */
+	uint64_t rebuild_rate; /* bytes/s that are copied to make it anew, a quarter of that while requests are in
+				  flight; 0: 256 MiB/s */
+	unsigned grace_ms;     /* wished lease life after this process ended; at least 2 s; and after its machine
+				  fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
+	unsigned timeout_ms;   /* a donor that cannot be reached for this long is lost; 0: 5000 */
 	/*
 	 * A file in memory (of a ramfs, or /proc/self/fd/N of a memfd) that keeps what another process needs to go on
 	 * with this store when this one has ended, however it ends: the map of slabs, checksums, generations. NULL:
@@ -56,7 +58,8 @@ struct far_config {
  * Connects to all donors. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
  * version), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many clients), -ENOSPC (nothing free and no size
- * given), -EINVAL (an option, or donors whose slabs differ in size), -ENOMEM, -EBUSY (the state file is in use).
+ * given), -EINVAL (an option, donors whose slabs differ in size, or in fewer failure domains than replicas), -ENOMEM,
+ * -EBUSY (the state file is in use).
  *
  * A store that is adopted is open as soon as one donor has answered and still has its slabs; the others may come until
  * timeout_ms is over. When none does, or one refuses the key, it fails with that donor's error and what is in the state
@@ -71,6 +74,7 @@ void far_leave(struct store *store);
 struct far_donor {
 	const char *uri;                      /* as configured; owned by the store */
 	char via[FAR_URI_MAX];                /* the way taken: rdma:// or tcp:// where that was left open */
+	char domain[FAR_DOMAIN_SIZE];         /* its failure domain; "": one of its own */
 	int status;                           /* 0: connected; -errno: why not */
 	uint64_t donated, leased, slab_bytes; /* bytes, all clients together */
 	uint32_t state;       /* enum wire_state (wire.h): lending, shrinking, draining; far_query alone */

@@ -34,11 +34,12 @@
 /* One donor. */
 struct far_peer {
 	char *uri;
-	char via[SESSION_URI_MAX]; /* the way taken to it; far->attach, and fixed once it was reached */
-	_Atomic int status;        /* 0: in use; -errno: lost, until it has come back with nothing */
-	_Atomic uint32_t round;    /* odd: up */
-	_Atomic uint64_t report;   /* what queues have seen of it, for the control thread; peers.c */
-	_Atomic uint64_t waits;    /* since when the oldest request waits for it, in this round; 0: none */
+	char via[SESSION_URI_MAX];    /* the way taken to it; far->attach, and fixed once it was reached */
+	char domain[FAR_DOMAIN_SIZE]; /* as last heard; far->attach */
+	_Atomic int status;           /* 0: in use; -errno: lost, until it has come back with nothing */
+	_Atomic uint32_t round;       /* odd: up */
+	_Atomic uint64_t report;      /* what queues have seen of it, for the control thread; peers.c */
+	_Atomic uint64_t waits;       /* since when the oldest request waits for it, in this round; 0: none */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* of this round; far->attach */
@@ -72,7 +73,7 @@ struct far {
 	struct state *state; /* what the two above lie in, or NULL */
 	bool leave;          /* the state, and leases, stay for another process */
 
-	pthread_mutex_t attach; /* attach_counter, the peers' session keys and ways */
+	pthread_mutex_t attach; /* attach_counter, the peers' session keys, ways and domains */
 	uint64_t attach_counter;
 	_Atomic uint32_t changes; /* of any peer's round or status, counted */
 

@@ -77,10 +77,34 @@ bool leases_donors_missing(const struct leases *leases)
 
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
 		missing |= leases->donors[i].away || !leases->donors[i].live;
-	return missing;
+	return missing || domains_count(&leases->domains, leases->config.donor_count) < leases->table->replicas;
 }
 
-int leases_choose(struct leases *leases, uint64_t excluded, bool all)
+/* All that fail with any of these. */
+static uint64_t mates_of(const struct leases *leases, uint64_t donors)
+{
+	uint64_t mates = 0;
+
+	for (; donors; donors &= donors - 1)
+		mates |= domains_mates(&leases->domains, (unsigned)__builtin_ctzll(donors));
+	return mates;
+}
+
+bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[])
+{
+	uint64_t mates = 0;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state == SLOT_EMPTY)
+			continue;
+		if (mates >> slots[i].donor & 1)
+			return false;
+		mates |= domains_mates(&leases->domains, slots[i].donor);
+	}
+	return true;
+}
+
+int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all)
 {
 	uint64_t free[FAR_DONORS_MAX];
 
@@ -95,7 +119,7 @@ int leases_choose(struct leases *leases, uint64_t excluded, bool all)
 		if (!donor->live || donor->away)
 			free[i] = 0;
 	}
-	return placement_choose(&leases->random, free, leases->config.donor_count, excluded);
+	return placement_choose(&leases->random, free, leases->config.donor_count, tried | mates_of(leases, used));
 }
 
 uint32_t leases_ask(struct leases *leases, unsigned donor)
@@ -245,8 +269,14 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
 	leases->donors[donor].free = free;
 }
 
+void leases_donor_named(struct leases *leases, unsigned donor, const char *domain)
+{
+	domains_name(&leases->domains, donor, domain);
+}
+
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
+	domains_forget(&leases->domains, donor);
 	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
 }
 

@@ -22,6 +22,10 @@
  * it is detached, and goes back when the caller has seen that nothing is under way to it any more (LEASES_DRAIN); then
  * it begins anew. While no donor has room that is tried again after a pause.
  *
+ * Failure domains (domains.h). What was said of donors goes for their mates as well: no two slots of a chunk are on
+ * donors that fail together, but for one that is to go and the one that takes its place. Where there are fewer domains
+ * than replicas, chunks lack some.
+ *
  * Recalls. A donor that needs its memory wants slabs back (REVOKE). A chunk with such a slab counts as lacking a
  * replica, also when it has only one: it gets a join on another donor, and when that is filled the slot of the slab is
  * detached, and the slab goes back when nothing is under way to it. When the deadline comes first the slot is left: its
@@ -37,6 +41,7 @@
 #define CLIENT_LEASES_H
 
 #include "client/chunks.h"
+#include "client/domains.h"
 #include "client/integrity.h"
 #include "common/random.h"
 
@@ -132,6 +137,7 @@ struct leases {
 	struct integrity *integrity;
 	struct random_state random;
 	struct leases_donor donors[FAR_DONORS_MAX];
+	struct domains domains;
 	struct leases_want wants[LEASES_WANTS_MAX];
 	uint32_t request; /* the last one made */
 	struct leases_join joins[LEASES_JOINS_MAX];
@@ -158,6 +164,9 @@ uint64_t leases_due(const struct leases *leases);
 
 /* The donor is ready, or its figures are known anew. */
 void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
+/* Which failure domain it is in ("": one of its own): before it is first of use, and before it is again. What it holds
+   stays. */
+void leases_donor_named(struct leases *leases, unsigned donor, const char *domain);
 /* It holds @held slabs for us since before, and has yet to be reached. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
 /* It cannot be reached; it can be reached again, and holds the slabs that the chunk table says. */

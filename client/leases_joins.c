@@ -87,20 +87,14 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
 						  .epoch = join->epoch});
 }
 
-/* Asks the next donor that holds no replica of the chunk. False: there is none. */
+/* Asks the next donor that holds no replica of the chunk, nor has a mate that does. False: there is none. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	uint64_t excluded = join->tried;
-	int donor;
+	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
+	int donor = leases_choose(leases, join->tried | going, used, false);
 
-	chunk_slots(leases->table, join->chunk, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		if (slots[i].state != SLOT_EMPTY)
-			excluded |= UINT64_C(1) << slots[i].donor;
-	donor = leases_choose(leases, excluded, false);
 	if (donor < 0)
-		donor = leases_choose(leases, excluded, true);
+		donor = leases_choose(leases, join->tried | going, used, true);
 	if (donor < 0)
 		return false;
 	join->slot.donor = (uint32_t)donor;
@@ -115,6 +109,15 @@ static bool join_is_wanted(const struct leases *leases, const struct leases_join
 	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
 }
 
+/* Whether no other replica of the chunk that is to stay is on a mate of the join's donor: one may have come back under
+   another name, or may stay after all. */
+static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
+{
+	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
+
+	return !(domains_mates(&leases->domains, join->slot.donor) & used);
+}
+
 void join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -123,7 +126,8 @@ void join_granted(struct leases *leases, struct leases_join *join, const struct 
 	join->state = JOIN_FREE;
 	leases->join_at = now;
 	/* Held, so that it does not go idle while it is filled. */
-	if (!join_is_wanted(leases, join) || !chunk_hold_ready(leases->table, join->chunk, 1, &view)) {
+	if (!join_is_wanted(leases, join) || !join_is_apart(leases, join, FAR_SLOTS_MAX) ||
+	    !chunk_hold_ready(leases->table, join->chunk, 1, &view)) {
 		leases_release(leases, slot);
 		return;
 	}
@@ -225,7 +229,7 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 
 	assert(join->state == JOIN_FILLING);
 	/* What was to go may stay after all. */
-	good = good && (!current || chunk_lacks(leases, join->chunk));
+	good = good && (!current || (chunk_lacks(leases, join->chunk) && join_is_apart(leases, join, join->replica)));
 	if (good && current && !join->cut) {
 		chunk_promote(leases->table, join->chunk, join->replica);
 		recalled = join_replaces(leases, join);

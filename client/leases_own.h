@@ -25,11 +25,15 @@ bool leases_list_first(const struct leases *leases, enum leases_list_kind kind, 
 void leases_sort(struct leases *leases, uint32_t index, uint64_t now);
 /* Takes an idle chunk off its list. Returns whether it still is idle: then its slots are the caller's. */
 bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[]);
-/* A donor that can be asked: not in @excluded (a bit each), and thought to have room or (@all) whatever is thought. */
-int leases_choose(struct leases *leases, uint64_t excluded, bool all);
+/* A donor that can be asked: not in @tried (a bit each), nor a mate of any in @used, and thought to have room or (@all)
+   whatever is thought. */
+int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all);
+/* Whether no two of @slots, which are not EMPTY, are on mates. */
+bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[]);
 /* A new request of one donor. */
 uint32_t leases_ask(struct leases *leases, unsigned donor);
-/* Some donor cannot be reached for now; or cannot, be it for good. */
+/* Some donor cannot be reached for now; or cannot, be it for good, or all are in fewer domains than there are to be
+   replicas. */
 bool leases_donors_away(const struct leases *leases);
 bool leases_donors_missing(const struct leases *leases);
 
@@ -39,10 +43,14 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 /* --- leases_recalls.c --- */
 
 /* How many of the chunk's FULL slots are on slabs that their donors want back; whether any of @slots, which it has or
-   had, is; whether one may go at once, because another slot is FULL, and which. */
+   had, is; whether one may go at once, because another slot is FULL, and which: one on a mate of another's donor, if
+   there is any. */
 unsigned leases_recalled_slots(const struct leases *leases, uint32_t index);
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[]);
 bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica);
+/* The donors (a bit each) whose mates may not have another slot of the chunk: those of its slots, @but one, that are
+   to stay; and *ret_going: of those that are to go. */
+uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going);
 
 /* --- leases_wants.c --- */
 

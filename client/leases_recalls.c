@@ -83,19 +83,40 @@ bool leases_slots_recalled(const struct leases *leases, uint32_t index, const st
 bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned full = 0;
+	uint64_t full = 0, mates;
 	int first = -1;
 
 	if (!leases_recalled_slots(leases, index))
 		return false;
 	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (slots[i].state == SLOT_FULL)
+			full |= UINT64_C(1) << slots[i].donor;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
-		full += slots[i].state == SLOT_FULL;
-		if (first < 0 && slots[i].state == SLOT_FULL && slot_is_recalled(leases, index, &slots[i], i))
+		if (slots[i].state != SLOT_FULL || !slot_is_recalled(leases, index, &slots[i], i))
+			continue;
+		mates = domains_mates(&leases->domains, slots[i].donor) & ~(UINT64_C(1) << slots[i].donor);
+		if (first < 0 || mates & full)
 			first = (int)i;
 	}
 	*ret_replica = (unsigned)first;
-	return full > 1;
+	return full & (full - 1);
+}
+
+uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	uint64_t used = 0, going = 0;
+
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		bool goes = leases->recalled && slot_is_recalled(leases, index, &slots[i], i);
+
+		if (slots[i].state != SLOT_EMPTY && i != but)
+			*(goes ? &going : &used) |= UINT64_C(1) << slots[i].donor;
+	}
+	*ret_going = going;
+	return used;
 }
 
 /*

@@ -80,7 +80,8 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 	while (leases_list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
 		if (!leases_take_idle(leases, index, now, slots))
 			continue;
-		if (slots_are_whole(leases, slots) && !leases_slots_recalled(leases, index, slots)) {
+		if (slots_are_whole(leases, slots) && leases_slots_apart(leases, slots) &&
+		    !leases_slots_recalled(leases, index, slots)) {
 			for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 				if (slots[i].state == SLOT_FULL)
 					whole[count++] = slots[i];
@@ -93,15 +94,15 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 	return false;
 }
 
-/* Who may be asked: not who said no, nor who holds or is asked for another replica. */
-static uint64_t want_excluded(const struct leases *leases, const struct leases_want *want)
+/* Who holds or is asked for a replica: neither they nor their mates may be asked for another. */
+static uint64_t want_used(const struct leases *leases, const struct leases_want *want)
 {
-	uint64_t excluded = want->tried;
+	uint64_t used = 0;
 
 	for (unsigned i = 0; i < leases->table->replicas; i++)
 		if (want->granted[i] || want->requests[i])
-			excluded |= UINT64_C(1) << want->slots[i].donor;
-	return excluded;
+			used |= UINT64_C(1) << want->slots[i].donor;
+	return used;
 }
 
 static void want_ask(struct leases *leases, struct leases_want *want, unsigned replica, unsigned donor)
@@ -146,9 +147,9 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 		ahead = leases->table->chunks[want->chunk].ahead;
 		if (!ahead && want_take_idle(leases, want, now))
 			return;
-		donor = leases_choose(leases, want_excluded(leases, want), false);
+		donor = leases_choose(leases, want->tried, want_used(leases, want), false);
 		if (donor < 0 && !ahead)
-			donor = leases_choose(leases, want_excluded(leases, want), true);
+			donor = leases_choose(leases, want->tried, want_used(leases, want), true);
 		if (donor < 0) {
 			want_exhausted(leases, want, ahead, now);
 			return;

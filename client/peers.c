@@ -154,6 +154,7 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 
 	peer_tell_back(peer, now);
+	peer_named(far, index);
 	peer->comeback.anew = false;
 	peer->status = 0;
 	if (peer->adopted)

@@ -92,6 +92,27 @@ void peer_tell_grace(const struct far *far, const struct far_peer *peer)
 		    peer->uri, donor->grace_ms / 1000, donor->config.grace_ms / 1000);
 }
 
+void peer_named(struct far *far, unsigned index)
+{
+	struct far_peer *peer = &far->peers[index];
+	const char *name = peer->session.donor.domain;
+	const bool other = strcmp(name, peer->domain) != 0;
+	unsigned count;
+
+	leases_donor_named(&far->leases, index, name);
+	count = domains_count(&far->leases.domains, far->peer_count);
+	if (far->open && other && *peer->domain)
+		log_warning("donor %s is in failure domain '%s' now, not '%s': what is there stays", peer->uri, name,
+			    peer->domain);
+	if (far->open && other && count < far->config.replicas)
+		log_warning("%u replicas cannot be kept in %u failure domain%s: some are lacking until donors are "
+			    "restarted with another --domain",
+			    far->config.replicas, count, count > 1 ? "s" : "");
+	pthread_mutex_lock(&far->attach);
+	memcpy(peer->domain, name, sizeof peer->domain);
+	pthread_mutex_unlock(&far->attach);
+}
+
 void peers_tell_replicas(struct far *far, bool whole)
 {
 	char text[SIZE_TEXT_MAX];

@@ -17,6 +17,8 @@ void peer_tell_back(const struct far_peer *peer, uint64_t now);
 void peer_tell_lost(const struct far *far, const struct far_peer *peer);
 /* It is reached for the first time: whether its pages will wait for another process for as long as was wished. */
 void peer_tell_grace(const struct far *far, const struct far_peer *peer);
+/* It has said its failure domain, which from here on counts; it is told if that is another one than before. */
+void peer_named(struct far *far, unsigned index);
 /* Replicas that chunks lack begin to be made anew; or (@whole) no chunk lacks any. */
 void peers_tell_replicas(struct far *far, bool whole);
 

@@ -257,10 +257,9 @@ static const struct field proof_fields[] = {
     BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), NUMBER(M, proof.closed_ms), END,
 };
 static const struct field welcome_fields[] = {
-    BYTES(M, welcome.mac),           NUMBER(M, welcome.grace_ms),
-    NUMBER(M, welcome.heartbeat_ms), NUMBER(M, welcome.incarnation),
-    NUMBER(M, welcome.slabs),        ZERO(4),
-    CAPACITY(welcome.capacity),      END,
+    BYTES(M, welcome.mac),          NUMBER(M, welcome.grace_ms), NUMBER(M, welcome.heartbeat_ms),
+    NUMBER(M, welcome.incarnation), NUMBER(M, welcome.slabs),    ZERO(4),
+    CAPACITY(welcome.capacity),     TEXT(M, welcome.domain),     END,
 };
 static const struct field refused_fields[] = {REASON(M, refused.reason), ZERO(6), END};
 static const struct field granted_fields[] = {
@@ -317,7 +316,8 @@ static const struct layout {
 } layouts[WIRE_TYPE_COUNT] = {
     [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
     [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12, NO_CAPACITY},
-    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 24 + CAPACITY_SIZE, offsetof(M, welcome.capacity)},
+    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 24 + CAPACITY_SIZE + WIRE_DOMAIN_SIZE,
+		      offsetof(M, welcome.capacity)},
     [WIRE_REFUSED] = {"refused", refused_fields, 8, NO_CAPACITY},
     [WIRE_LEASE] = {"lease", no_fields, 0, NO_CAPACITY},
     [WIRE_GRANTED] = {"granted", granted_fields, 32 + CAPACITY_SIZE, offsetof(M, granted.capacity)},
@@ -364,6 +364,13 @@ static bool granted_check(uint64_t address, uint64_t bytes)
 	return bytes && bytes % SLAB_UNIT == 0 && bytes - 1 <= UINT64_MAX - address;
 }
 
+bool wire_domain_is_good(const char *name)
+{
+	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return length && length < WIRE_DOMAIN_SIZE && !name[length];
+}
+
 size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAGE_MAX])
 {
 	assert(message->type > 0 && message->type < WIRE_TYPE_COUNT);
@@ -396,6 +403,8 @@ int wire_decode(const void *data, size_t size, struct wire_message *ret_message)
 	    !capacity_check((const struct wire_capacity *)((const uint8_t *)&message + layout->capacity)))
 		return -EPROTO;
 	if (message.type == WIRE_GRANTED && !granted_check(message.granted.address, message.granted.bytes))
+		return -EPROTO;
+	if (message.type == WIRE_WELCOME && *message.welcome.domain && !wire_domain_is_good(message.welcome.domain))
 		return -EPROTO;
 	if (message.type == WIRE_DRAIN && message.drain.what >= WIRE_DRAIN_COUNT)
 		return -EPROTO;

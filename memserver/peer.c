@@ -261,6 +261,8 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	welcome->welcome.incarnation = donor->incarnation;
 	welcome->welcome.slabs = donor->book->sessions[session].slabs;
 	lease_capacity(donor->book, &welcome->welcome.capacity);
+	if (donor->config.failure_domain)
+		snprintf(welcome->welcome.domain, WIRE_DOMAIN_SIZE, "%s", donor->config.failure_domain);
 	peer_send(donor, session, welcome);
 }
 

@@ -50,6 +50,9 @@ static int options_read(struct settings *s, int argc, char **argv)
 	    {"revoke-deadline", CONFIG_NUMBER, &s->revoke_s, 1, 3600, "SECONDS",
 	     "memory that is taken back is back within this (default 10)"},
 	    {"quota", CONFIG_SIZE, &s->quota, 0, 0, "SIZE", "most one client may lease (default: no limit)"},
+	    {"domain", CONFIG_STRING, &s->domain, 0, 0, "NAME",
+	     "what this machine fails together with, like rack1: two replicas are never kept in one such domain "
+	     "(default: each donor is one of its own)"},
 	    {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
 	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
 	    {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
@@ -199,6 +202,15 @@ int settings_check_sizes(struct settings *settings, const struct machine_memory 
 	return 0;
 }
 
+int settings_check_domain(const struct settings *settings)
+{
+	if (!settings->domain || wire_domain_is_good(settings->domain))
+		return 0;
+	log_error("--domain '%s': must be 1 to %u letters, digits, and of . _ - ; write it like rack1",
+		  settings->domain, WIRE_DOMAIN_SIZE - 1);
+	return -EINVAL;
+}
+
 static int lock_check(const struct settings *s)
 {
 	struct rlimit limit;
@@ -285,6 +297,7 @@ static void server_fill(struct settings *s)
 	    .donor =
 		{
 		    .key = s->key_file ? s->key : NULL,
+		    .failure_domain = s->domain,
 		    .limits = {.slabs = (uint32_t)slabs,
 			       .slab_bytes = s->slab,
 			       .sessions = s->clients,
@@ -324,7 +337,7 @@ int settings_read(struct settings *settings, int argc, char **argv)
 		return status;
 	}
 	if (settings_parse_sizes(settings, &memory) < 0 || settings_check_sizes(settings, &memory) < 0 ||
-	    lock_check(settings) < 0 ||
+	    lock_check(settings) < 0 || settings_check_domain(settings) < 0 ||
 	    (settings->key_file && auth_key_load_or_tell(settings->key_file, settings->key) < 0) ||
 	    listen_check(settings) < 0)
 		return -EINVAL;

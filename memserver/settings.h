@@ -19,7 +19,7 @@ struct settings {
 	uint64_t donate, slab, reserve, quota;
 	bool automatic; /* --donate auto: `donate` is all that is above the reserve */
 	unsigned grace_s, heartbeat_ms, spin_us, clients, revoke_s;
-	const char *key_file, *config_file;
+	const char *key_file, *config_file, *domain;
 	bool insecure, huge, lock, verbose, version;
 	bool beyond_loopback; /* some address can be reached by others */
 	uint8_t key[AUTH_KEY_SIZE];
@@ -36,6 +36,8 @@ int settings_read(struct settings *settings, int argc, char **argv);
 /* What donate_text and reserve_text say on a machine with this memory: sizes, "auto", "10%". */
 int settings_parse_sizes(struct settings *settings, const struct machine_memory *memory);
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
+/* Whether `domain`, if there is one, is a name (wire.h). */
+int settings_check_domain(const struct settings *settings);
 /* Whether all of @uri's addresses are this machine's loopback; -EINVAL: malformed, or the name does not resolve. */
 int settings_is_loopback(const char *uri, bool *ret_loopback);
 

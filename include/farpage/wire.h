@@ -27,17 +27,20 @@
  * used slabs are chosen a client may tell how WARM its slabs are. An operator's client may DRAIN a donor, which is a
  * REVOKE of everything, and ask for the HOLDERs of what is still leased; whoever has the key may.
  *
+ * WELCOME also names the donor's failure domain, a rack say, if its operator has: replicas of a page do not share one.
+ *
  * All integers are little-endian. A message is a header and a body of a size fixed by its type; wire_decode()
  * checks all of it, and nothing else in farpage looks at raw bytes of a peer.
  */
 #ifndef FARPAGE_WIRE_H
 #define FARPAGE_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
-#define WIRE_VERSION 3u
+#define WIRE_VERSION 4u
 #define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
@@ -48,6 +51,7 @@
 #define WIRE_REJECT_SIZE 8u
 #define WIRE_MESSAGE_MAX 256u /* = FABRIC_MESSAGE_MAX */
 #define WIRE_PEER_SIZE 64u    /* an address as text, shortened if need be, with at least one 0 after it */
+#define WIRE_DOMAIN_SIZE 32u  /* a failure domain's name and at least one 0 after it */
 #define WIRE_WARM_SLABS 16u   /* slabs in one WARM */
 #define WIRE_NO_DEADLINE UINT32_MAX
 
@@ -135,6 +139,9 @@ enum wire_drain {
 	WIRE_DRAIN_COUNT
 };
 
+/* Whether a failure domain may have this name: 1 to 31 letters, digits, and of . _ - */
+bool wire_domain_is_good(const char *name);
+
 /*
  * What a donor has, in bytes; also carried by GRANTED, DENIED, RELEASED, REVOKE and REVOKED so that clients place well.
  * `donated` is what it lends at most at present: it shrinks and grows with what the donor's machine can spare.
@@ -166,6 +173,7 @@ struct wire_message {
 			uint64_t incarnation; /* random, of this start of the donor's program */
 			uint32_t slabs;       /* that this id holds already */
 			struct wire_capacity capacity;
+			char domain[WIRE_DOMAIN_SIZE]; /* the donor's failure domain: plain, 0-terminated; "": none */
 		} welcome;
 		struct {
 			uint16_t reason;

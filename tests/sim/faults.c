@@ -139,11 +139,17 @@ static void donor_restart(void *what, uint64_t token)
 static void fault_crash(struct history *history)
 {
 	struct donor_host *donor = donor_pick(history);
+	unsigned dies = 1u << (donor - history->donors);
 
-	if (!donor_may_die(history, donor))
-		return;
-	donor_crash(donor, world_chance(2));
-	world_at(world_now() + world_below(RESTART_NS), donor_restart, donor, 0);
+	if (history->placed && world_chance(2))
+		dies = history_mates(history, (unsigned)(donor - history->donors));
+	for (unsigned i = 0; i < history->donor_count; i++) {
+		donor = &history->donors[i];
+		if (!(dies >> i & 1) || !donor_may_die(history, donor))
+			continue;
+		donor_crash(donor, world_chance(2));
+		world_at(world_now() + world_below(RESTART_NS), donor_restart, donor, 0);
+	}
 }
 
 static void fault_stop(struct history *history)

@@ -1,6 +1,7 @@
 /* history: see history.h. */
 #include "tests/sim/history.h"
 
+#include "common/random.h"
 #include "tests/sim/net.h"
 
 #include <stdio.h>
@@ -52,6 +53,44 @@ static void draw_faults(struct history *history)
 	history->outage_ns = history->timeout_ns / 4 + world_below(2 * history->timeout_ns);
 }
 
+unsigned history_mates(const struct history *history, unsigned donor)
+{
+	unsigned mates = 1u << donor;
+
+	for (unsigned i = 0; i < history->donor_count; i++)
+		if (history->domains[donor] && history->domains[i] == history->domains[donor])
+			mates |= 1u << i;
+	return mates;
+}
+
+/* As many domains as replicas at least. With dice of its own: histories without them are what they were. */
+static void draw_domains(struct history *history)
+{
+	static const char *const names[DONORS_MAX] = {"rack0", "rack1", "rack2", "rack3", NULL};
+	unsigned count, victims = history->victims;
+	struct random_state dice;
+
+	random_seed(&dice, history->seed ^ UINT64_C(0x646f6d61696e73));
+	if (history->replicas < 2 || history->donor_count == history->replicas || random_below(&dice, 2))
+		return;
+	history->placed = true;
+	count = history->replicas + (unsigned)random_below(&dice, history->donor_count - history->replicas);
+	/* One each; the others wherever. */
+	for (unsigned i = 0; i < history->donor_count; i++)
+		history->domains[i] = names[i < count ? i : random_below(&dice, count)];
+	for (unsigned i = history->donor_count - 1; i; i--) {
+		unsigned j = (unsigned)random_below(&dice, i + 1);
+		const char *name = history->domains[i];
+
+		history->domains[i] = history->domains[j];
+		history->domains[j] = name;
+	}
+	/* Who may die may with all that fails with it. */
+	for (unsigned i = 0; i < history->donor_count; i++)
+		if (victims >> i & 1)
+			history->victims |= history_mates(history, i);
+}
+
 static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned chunks)
 {
 	/* All that the programs can ask for, also started anew again and again within the grace time; or hardly enough. */
@@ -61,7 +100,8 @@ static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned c
 	if (tight)
 		slabs = 1 + chunks * history->replicas / history->donor_count;
 	for (unsigned i = 0; i < history->donor_count; i++) {
-		struct donor_config config = {.limits = {.slabs = slabs,
+		struct donor_config config = {.failure_domain = history->domains[i],
+					      .limits = {.slabs = slabs,
 							 .slab_bytes = slab_bytes,
 							 .sessions = 8,
 							 .session_slabs = tight && world_chance(2) ? 1 + slabs / 2 : 0,
@@ -126,11 +166,14 @@ static void history_draw(struct history *history, uint64_t seed)
 	history->loses = world_below(3) > 0;
 	for (unsigned i = 1; i < history->replicas && !history->loses; i++)
 		history->victims |= 1u << world_below(history->donor_count);
+	draw_domains(history);
 	draw_faults(history);
 	draw_habits(history);
 	draw_donors(history, chunk_pages * PAGE, chunks);
 	for (unsigned i = 0; i < history->program_count; i++)
 		draw_program(history, i, chunk_pages, chunks);
+	for (unsigned i = 0; i < history->donor_count && history->placed; i++)
+		world_tell("donor%u is in %s", i, history->domains[i] ? history->domains[i] : "a domain of its own");
 	world_tell("%u donors, %u programs, %u replicas, %u chunks of %u pages%s, victims %u", history->donor_count,
 		   history->program_count, history->replicas, chunks, (unsigned)chunk_pages,
 		   history->loses ? "" : ", nothing may be lost", history->victims);
@@ -144,6 +187,7 @@ static void programs_look(struct history *history)
 		struct program *program = &history->programs[i];
 
 		program_check(program);
+		program_check_apart(program, history->domains);
 		/* Its store could not be opened, or adopted. */
 		if (program->phase != PROGRAM_DOWN || !program->open_status || program->process->tasks)
 			continue;

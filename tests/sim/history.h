@@ -8,6 +8,9 @@
  * Some histories are gentle: no donor is away for as long as a client waits, or no more donors than a store has
  * replicas to spare. In these no page may be lost (`loses` is false), and no answer but the right one is excused.
  *
+ * In some, donors name failure domains, fewer than there are donors. Then no chunk may ever have two replicas in one,
+ * and donors die by the domain.
+ *
  * Threads: one.
  */
 #ifndef SIM_HISTORY_H
@@ -41,10 +44,12 @@ struct history {
 	struct donor_host donors[DONORS_MAX];
 	struct program programs[PROGRAMS_MAX];
 	uint64_t timeout_ns, heartbeat_ns;
-	uint64_t every_ns[FAULTS]; /* 0: never */
-	uint64_t outage_ns;        /* how long things are away */
-	bool loses;                /* pages may be lost; else: */
-	unsigned victims;          /* donors that anything may happen to, a bit each */
+	uint64_t every_ns[FAULTS];       /* 0: never */
+	uint64_t outage_ns;              /* how long things are away */
+	bool loses;                      /* pages may be lost; else: */
+	unsigned victims;                /* donors that anything may happen to, a bit each */
+	const char *domains[DONORS_MAX]; /* of each donor; NULL: one of its own */
+	bool placed;                     /* some donors share one */
 	uint64_t rests_until[DONORS_MAX];
 	bool over; /* nothing goes wrong any more */
 	struct task_habits habits;
@@ -59,6 +64,8 @@ struct history_result {
 void history_run(uint64_t seed, bool watch, struct history_result *ret_result);
 
 /* Of history.c, for faults.c. */
+/* The donors in this one's domain, itself among them, a bit each. */
+unsigned history_mates(const struct history *history, unsigned donor);
 void faults_begin(struct history *history);
 /* Everything is well again. */
 void faults_mend(struct history *history);

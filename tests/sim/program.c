@@ -211,3 +211,34 @@ void program_check(const struct program *program)
 		}
 	}
 }
+
+static void chunk_check_apart(const struct program *program, const struct chunk_table *table, uint64_t index,
+			      const char *const domains[])
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+
+	chunk_slots(table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		for (unsigned j = 0; j < i; j++) {
+			const char *domain = slots[i].state == SLOT_FULL ? domains[slots[i].donor] : NULL;
+
+			if (slots[i].state != SLOT_FULL || slots[j].state != SLOT_FULL)
+				continue;
+			if (slots[i].donor == slots[j].donor || (domain && domain == domains[slots[j].donor]))
+				world_fail("%s: chunk %llu has replicas on donors %u and %u, which fail together",
+					   program->process->name, (unsigned long long)index, slots[j].donor,
+					   slots[i].donor);
+		}
+	}
+}
+
+void program_check_apart(const struct program *program, const char *const domains[])
+{
+	const struct far *far = (const struct far *)program->store;
+
+	if (program->phase != PROGRAM_WORKS && program->phase != PROGRAM_DRAINS)
+		return;
+	for (uint64_t i = 0; i < far->table.count; i++)
+		if (chunk_state(&far->table, i) == CHUNK_READY)
+			chunk_check_apart(program, &far->table, i, domains);
+}

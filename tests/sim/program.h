@@ -95,6 +95,8 @@ void program_kill(struct program *program);
 void program_end(struct program *program, enum program_end end);
 /* Whether a request is late: world_fail(). */
 void program_check(const struct program *program);
+/* Whether two replicas of a chunk are on donors of one of these @domains (NULL: one of its own): world_fail(). */
+void program_check_apart(const struct program *program, const char *const domains[]);
 /* Its process has ended and left nothing. */
 void program_close(struct program *program);
 

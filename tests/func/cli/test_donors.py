@@ -58,6 +58,13 @@ def test(folder):
         ok(result.returncode == 1 and "wrong key" in result.stderr and result.stderr.count("\n") == 1,
            "a refusal is final: there is no other way to try", shown(result))
 
+    placed = start_donor(memserver, "--donate", "64M", "--slab", "8M", "--key", str(key), "--domain", "rack-1.a")[1]
+    result = ask("--donor", placed, "--donor", small, "--key", key)
+    ok("DOMAIN" in result.stdout and rows(result)[placed][6:] == ["rack-1.a"] and rows(result)[small][6:] == ["-"],
+       "failure domains have a column when a donor names one", shown(result))
+    answer = json.loads(ask("--donor", placed, "--key", key, "--json").stdout)["donors"][0]
+    ok(answer.get("domain") == "rack-1.a", "and a member in JSON", answer)
+
     result = ask("--donor", big)
     ok(result.returncode == 1 and "key" in " ".join(rows(result)[big]), "without its key a donor refuses", shown(result))
     result = ask("--donor", big, "--key", other_key)

@@ -25,12 +25,20 @@ static void bail_out(const char *why)
 
 void rig_donors(struct rig *rig, unsigned count, const char *donate)
 {
-	const char *arguments[] = {"--donate", donate, "--slab", "1M", "--reserve", "1M", NULL};
+	rig_donors_in(rig, count, donate, NULL);
+}
+
+void rig_donors_in(struct rig *rig, unsigned count, const char *donate, const char *const domains[])
+{
+	const char *arguments[] = {"--donate", donate, "--slab", "1M", "--reserve", "1M", NULL, NULL, NULL};
 
 	memset(rig, 0, sizeof *rig);
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		arguments[6] = domains ? "--domain" : NULL;
+		arguments[7] = domains ? domains[i] : NULL;
 		if (!daemon_start(&rig->donors[i], arguments))
 			bail_out("a donor does not start");
+	}
 	rig->donor_count = count;
 	rig->config = (struct far_config){.donor_count = count, .replicas = 1, .grace_ms = 1000};
 	rig->config.fabric = FABRIC_CONFIG_DEFAULT;

@@ -29,8 +29,10 @@ struct rig {
 	struct store_buffer *buffer;
 };
 
-/* Starts @count donors, each lending @donate ("64M") in slabs of RIG_SLAB. Bails out when one does not start. */
+/* Starts @count donors, each lending @donate ("64M") in slabs of RIG_SLAB. Bails out when one does not start. The same,
+   each in the failure domain of its name. */
 void rig_donors(struct rig *rig, unsigned count, const char *donate);
+void rig_donors_in(struct rig *rig, unsigned count, const char *donate, const char *const domains[]);
 /* Gives the store a state file, between rig_donors and rig_open. */
 void rig_state(struct rig *rig);
 /* Its length, and the bytes it takes. */

@@ -36,6 +36,11 @@ static void test_options(void)
 		"smaller --reserve");
 	refused("no time to move anything", ARGS("--donate", "64M", "--revoke-deadline", "0"), "--revoke-deadline",
 		"1");
+	refused("a failure domain of two words", ARGS("--donate", "64M", "--domain", "rack 1"), "--domain 'rack 1'",
+		"like rack1");
+	refused("one without a name", ARGS("--donate", "64M", "--domain", ""), "--domain", "write a NAME");
+	refused("a name that is too long", ARGS("--donate", "64M", "--domain", "01234567890123456789012345678901"),
+		"1 to 31", "like rack1");
 	refused("--donate below a slab", ARGS("--donate", "1M"), "less than one slab of 64M", "smaller --slab");
 	refused("--donate beyond the machine", ARGS("--donate", "1000T"), "has", "at most");
 	refused("--slab 48M", ARGS("--donate", "1G", "--slab", "48M"), "power of two", "give 64M");

@@ -24,7 +24,7 @@ static void test_keys(void)
 	close(fd);
 	unlink(path);
 	if (!ok(auth_key_create(path) == 0 && auth_key_load(path, key) == 0, "a key") ||
-	    !ok(daemon_start(&daemon, ARGS("--donate", "64M", "--key", path)), "a donor with it"))
+	    !ok(daemon_start(&daemon, ARGS("--donate", "64M", "--key", path, "--domain", "rack1")), "a donor with it"))
 		return;
 	client_init(&client, daemon.uri, key, "good");
 	ok(client_come(&client) == 0, "the key: welcome");
@@ -33,6 +33,7 @@ static void test_keys(void)
 	   "told what there is");
 	ok(client.welcome.welcome.grace_ms == 60000 && client.welcome.welcome.heartbeat_ms == 200,
 	   "and how long it may be away");
+	ok(strcmp(client.welcome.welcome.domain, "rack1") == 0, "and what the donor fails together with");
 	client_close(&client);
 
 	client_init(&client, daemon.uri, key_wrong, "wrong");

@@ -101,6 +101,8 @@ static struct wire_message random_message(unsigned type)
 		message.welcome.incarnation = random_next(&randomness);
 		message.welcome.slabs = (uint32_t)random_next(&randomness);
 		message.welcome.capacity = random_capacity();
+		snprintf(message.welcome.domain, WIRE_DOMAIN_SIZE, random_next(&randomness) & 1 ? "rack-%u" : "",
+			 (unsigned)random_below(&randomness, 100));
 		break;
 	case WIRE_REFUSED:
 		message.refused.reason = (uint16_t)random_below(&randomness, WIRE_REASON_COUNT);
@@ -279,6 +281,34 @@ static void test_capacity(void)
 	}
 }
 
+static void test_domain(void)
+{
+	static const struct {
+		const char *name;
+		bool good; /* as a name; "" also means that there is none */
+	} names[] = {
+	    {"rack1", true},   {"r", true},     {"DE.fra_2-rack.7", true}, {"0123456789012345678901234567890", true},
+	    {"", false},       {" ", false},    {"rack 1", false},         {"rack\"1", false},
+	    {"rack/1", false}, {"r\\1", false}, {"ra\nck", false},         {"r\303\244ck", false},
+	    {"rack,1", false},
+	};
+	struct wire_message message = {.type = WIRE_WELCOME};
+
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+		memset(message.welcome.domain, 0, WIRE_DOMAIN_SIZE);
+		memcpy(message.welcome.domain, names[i].name, strlen(names[i].name));
+		ok(wire_domain_is_good(names[i].name) == names[i].good &&
+		       is_refused(&message) == (*names[i].name && !names[i].good),
+		   "domain: %u of %zu bytes is %s", i, strlen(names[i].name), names[i].good ? "a name" : "no name");
+	}
+	ok(!wire_domain_is_good("01234567890123456789012345678901"), "domain: 32 bytes are too many");
+	memset(message.welcome.domain, 'x', WIRE_DOMAIN_SIZE);
+	ok(is_refused(&message), "welcome: a domain without an end");
+	memcpy(message.welcome.domain, "rack1\0x", 8);
+	memset(message.welcome.domain + 8, 0, WIRE_DOMAIN_SIZE - 8);
+	ok(is_refused(&message), "welcome: more after the domain's end");
+}
+
 static void test_fields(void)
 {
 	static const struct {
@@ -320,6 +350,7 @@ static void test_fields(void)
 	ok(is_refused(&message), "a text that is no text");
 	message.holder_reply.peer[3] = '\0';
 	ok(is_refused(&message), "a text after the text");
+	test_domain();
 	unsigned accepted = 0;
 	for (unsigned type = 0; type <= UINT16_MAX; type++) {
 		uint8_t bytes[8] = {(uint8_t)type, (uint8_t)(type >> 8), 8};

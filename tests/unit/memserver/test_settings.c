@@ -86,11 +86,32 @@ static void test_loopback(void)
 	ok(loopback("tcp://127.0.0.1:port") == -EINVAL, "a port that is none");
 }
 
+static int domain(const char *name)
+{
+	static struct settings settings;
+
+	settings.domain = name;
+	return settings_check_domain(&settings);
+}
+
+static void test_domain(void)
+{
+	ok(domain(NULL) == 0, "no failure domain is needed");
+	ok(domain("rack1") == 0 && domain("DE.fra_2-7") == 0 && domain("0123456789012345678901234567890") == 0,
+	   "names of up to 31 letters, digits, and . _ -");
+	ok(domain("") == -EINVAL && domain("01234567890123456789012345678901") == -EINVAL,
+	   "neither none nor longer ones");
+	ok(domain("rack 1") == -EINVAL && domain("rack/1") == -EINVAL && domain("\"") == -EINVAL &&
+	       domain("rack1\n") == -EINVAL && domain("r\303\244ck") == -EINVAL,
+	   "nor of anything else");
+}
+
 int main(void)
 {
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	test_sizes();
 	test_texts();
 	test_loopback();
+	test_domain();
 	return tap_done();
 }

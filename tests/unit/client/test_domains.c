@@ -1,0 +1,405 @@
+/* domains: who fails with whom; and that a chunk's replicas are kept apart by it, whatever happens to donors. */
+#include "client/domains.h"
+#include "client/leases.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+
+#define CHUNKS 8u
+#define CHUNK_PAGES 4u
+#define SLAB (CHUNK_PAGES * 4096u)
+#define TIMEOUT 1000u
+#define PAUSE 60u
+
+static struct chunk_table table;
+static struct integrity integrity;
+static struct leases leases;
+
+static void world_open(const char *const names[], unsigned donors, unsigned replicas, uint64_t seed)
+{
+	struct leases_config config = {.donor_count = donors,
+				       .slab_bytes = SLAB,
+				       .timeout_ns = TIMEOUT,
+				       .idle_ns = 100,
+				       .pause_ns = PAUSE,
+				       .seed = seed};
+
+	chunk_table_open(&table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, replicas);
+	integrity_open(&integrity, CHUNKS * CHUNK_PAGES);
+	leases_init(&leases, &config, &table, &integrity);
+	leases_recalls_open(&leases);
+	for (unsigned i = 0; i < donors; i++) {
+		leases_donor_named(&leases, i, names[i]);
+		leases_donor_heard(&leases, i, 100 * SLAB);
+	}
+}
+
+static void world_close(void)
+{
+	leases_recalls_close(&leases);
+	chunk_table_close(&table);
+	integrity_close(&integrity);
+}
+
+/* The next action that is not a wake-up, nor tells how it is; false: none. */
+static bool next(struct leases_action *action)
+{
+	while (leases_next(&leases, action))
+		if (action->kind != LEASES_WAKE && action->kind != LEASES_LACKING && action->kind != LEASES_WHOLE)
+			return true;
+	return false;
+}
+
+static void want(uint32_t chunk)
+{
+	struct chunk_view view;
+
+	chunk_hold(&table, chunk, 1, &view);
+	leases_scan(&leases, 0);
+}
+
+static bool grant(const struct leases_action *ask, uint64_t slab, uint64_t now)
+{
+	struct chunk_slot slot = {.address = 4096, .rkey = 1, .slab = slab};
+
+	return leases_granted(&leases, ask->donor, ask->request, &slot, now);
+}
+
+/* A chunk with a page in it. */
+static void chunk_make(uint32_t chunk)
+{
+	struct leases_action action;
+	struct chunk_view view;
+
+	want(chunk);
+	while (next(&action) && action.kind == LEASES_ASK)
+		grant(&action, 100 + chunk, 0);
+	chunk_hold(&table, chunk, 1, &view);
+}
+
+/* Donors with a FULL slot of the chunk, a bit each. */
+static unsigned full(uint32_t chunk)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned donors = 0;
+
+	if (chunk_state(&table, chunk) != CHUNK_READY)
+		return 0;
+	chunk_slots(&table, chunk, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (slots[i].state == SLOT_FULL)
+			donors |= 1u << slots[i].donor;
+	return donors;
+}
+
+static bool apart(unsigned donors)
+{
+	for (unsigned i = 0; i < 32; i++)
+		if (donors >> i & 1 && domains_mates(&leases.domains, i) & donors & ~(1u << i))
+			return false;
+	return true;
+}
+
+/* Which donor is asked for a slab now; -1: none. */
+static int asked(uint64_t now, struct leases_action *ret_action)
+{
+	leases_tick(&leases, now);
+	while (next(ret_action))
+		if (ret_action->kind == LEASES_ASK)
+			return (int)ret_action->donor;
+	return -1;
+}
+
+/* The join that is to be filled once the donor asked has granted; -1: none. */
+static int granted(const struct leases_action *ask, uint64_t slab, uint64_t now)
+{
+	struct leases_action action;
+
+	grant(ask, slab, now);
+	while (next(&action))
+		if (action.kind == LEASES_FILL)
+			return (int)action.request;
+	return -1;
+}
+
+/* --- The module ------------------------------------------------------------------------------------------------- */
+
+static void test_mates(void)
+{
+	struct domains domains = {0};
+
+	ok(domains_mates(&domains, 2) == 4 && domains_count(&domains, 5) == 5, "without names each is on its own");
+	domains_name(&domains, 0, "rack1");
+	domains_name(&domains, 3, "rack1");
+	domains_name(&domains, 4, "rack10");
+	ok(domains_mates(&domains, 0) == 9 && domains_mates(&domains, 3) == 9, "two of one name are mates");
+	ok(domains_mates(&domains, 4) == 16 && domains_mates(&domains, 1) == 2, "others are not");
+	ok(domains_count(&domains, 5) == 4 && domains_count(&domains, 1) == 1, "and four domains are counted");
+	domains_name(&domains, 3, "");
+	ok(domains_mates(&domains, 0) == 1 && domains_count(&domains, 5) == 5, "until one says otherwise");
+	domains_forget(&domains, 63);
+	ok(domains_mates(&domains, 63) == UINT64_MAX && domains_mates(&domains, 0) == (1 | UINT64_C(1) << 63),
+	   "one that is yet to be heard may be anybody's");
+	domains_name(&domains, 63, "rack10");
+	ok(domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63), "until it is");
+}
+
+/* --- New chunks ------------------------------------------------------------------------------------------------- */
+
+static const char *const two_racks[] = {"r1", "r1", "r2", "r2"};
+
+static void test_wanted(void)
+{
+	unsigned wrong = 0, kinds = 0;
+
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		world_open(two_racks, 4, 2, seed);
+		for (uint32_t i = 0; i < CHUNKS; i++) {
+			chunk_make(i);
+			wrong += __builtin_popcount(full(i)) != 2 || !apart(full(i));
+			kinds |= 1u << full(i);
+		}
+		world_close();
+	}
+	ok(!wrong, "two replicas are never in one domain: %u", wrong);
+	ok(kinds == (1u << 5 | 1u << 6 | 1u << 9 | 1u << 10), "and on any donor of each");
+}
+
+static void test_denied(void)
+{
+	struct leases_action action;
+	unsigned denied = 0, donors = 0;
+
+	world_open(two_racks, 4, 2, 1);
+	want(3);
+	while (next(&action) && action.kind == LEASES_ASK) {
+		donors |= 1u << action.donor;
+		if (action.donor < 2)
+			grant(&action, 103, 1);
+		else if (++denied == 1)
+			leases_denied(&leases, action.donor, action.request, 1);
+		else
+			grant(&action, 103, 1);
+	}
+	ok(apart(full(3)) && __builtin_popcount(full(3)) == 2 && (donors & 12) == 12,
+	   "where a donor has no room its mate is asked");
+	want(4);
+	while (next(&action) && action.kind == LEASES_ASK) {
+		if (action.donor < 2)
+			grant(&action, 104, 1);
+		else
+			leases_denied(&leases, action.donor, action.request, 1);
+	}
+	ok(chunk_state(&table, 4) == CHUNK_NONE && table.chunks[4].denial == -ENOSPC && action.kind == LEASES_RELEASE &&
+	       action.donor < 2,
+	   "where the domain has none, no chunk begins: both replicas in the other one are not an answer");
+	world_close();
+}
+
+/* Only by donors that come back under other names. */
+static void test_too_few(void)
+{
+	static const char *const names[] = {"r1", "r1", "r1"};
+	struct leases_action action;
+	int donor, join;
+
+	world_open(names, 3, 2, 1);
+	chunk_make(3);
+	ok(__builtin_popcount(full(3)) == 1 && chunk_replicas_missing(&table, 3) == 1,
+	   "with one domain a chunk begins with one replica");
+	ok(asked(0, &action) < 0 && asked(10 * PAUSE, &action) < 0, "and gets no other one there");
+	donor = full(3) == 1 ? 1 : 0;
+	leases_donor_away(&leases, (unsigned)donor, 20 * PAUSE);
+	leases_donor_named(&leases, (unsigned)donor, "r2");
+	leases_donor_back(&leases, (unsigned)donor, 0, 100 * SLAB, 20 * PAUSE);
+	ok(asked(20 * PAUSE, &action) == donor, "a donor that comes back in another domain is asked");
+	join = granted(&action, 203, 20 * PAUSE);
+	leases_filled(&leases, (unsigned)join, true, 20 * PAUSE);
+	ok(apart(full(3)) && !chunk_replicas_missing(&table, 3), "and has the other one");
+	world_close();
+}
+
+static void test_idle(void)
+{
+	struct leases_action action;
+	struct chunk_view view;
+	unsigned before, released = 0;
+
+	world_open(two_racks, 4, 2, 1);
+	chunk_make(3);
+	before = full(3);
+	chunk_view(&table, 3, &view);
+	chunk_drop(&table, 3, view.epoch, 1);
+	leases_scan(&leases, 1);
+	for (unsigned i = 0; i < 4; i++) {
+		if (!(before >> i & 1))
+			continue;
+		leases_donor_away(&leases, i, 2);
+		leases_donor_named(&leases, i, "r3");
+		leases_donor_back(&leases, i, 1, 100 * SLAB, 2);
+	}
+	ok(full(3) == before, "donors that come back as mates keep what they have");
+	want(4);
+	while (next(&action)) {
+		if (action.kind == LEASES_ASK)
+			grant(&action, 104, 3);
+		else
+			released |= 1u << action.donor;
+	}
+	ok(released == before && full(4) && apart(full(4)), "but another chunk does not take it over");
+	world_close();
+}
+
+/* --- Chunks that lack ------------------------------------------------------------------------------------------- */
+
+static void test_join(void)
+{
+	struct leases_action action;
+	unsigned there, mate;
+	int join;
+
+	world_open(two_racks, 4, 2, 1);
+	chunk_make(3);
+	there = (unsigned)__builtin_ctz(full(3) & 12);
+	mate = there ^ 1;
+	leases_donor_lost(&leases, there, 10);
+	ok(asked(10, &action) == (int)mate, "what a lost donor had is made anew with its mate: the only one apart");
+	join = granted(&action, 203, 10);
+	leases_filled(&leases, (unsigned)join, true, 20);
+	ok(full(3) >> mate & 1 && apart(full(3)) && !chunk_replicas_missing(&table, 3), "and all is well");
+	leases_donor_lost(&leases, mate, 30);
+	ok(asked(30, &action) < 0 && asked(30 + 10 * PAUSE, &action) < 0 && chunk_replicas_missing(&table, 3) == 1,
+	   "with the whole domain gone it waits");
+	leases_donor_named(&leases, there, "r2");
+	leases_donor_back(&leases, there, 0, 100 * SLAB, 40 + 10 * PAUSE);
+	ok(asked(40 + 10 * PAUSE, &action) == (int)there, "until one of it is back");
+	world_close();
+}
+
+/* Between asking and the answer the other replica's donor was away, and is in the asked one's domain now. */
+static void test_join_overtaken(void)
+{
+	static const char *const names[] = {"r1", "r2", "r3"};
+	struct leases_action action, other;
+	unsigned stays, goes;
+	int donor;
+
+	world_open(names, 3, 2, 1);
+	chunk_make(3);
+	stays = (unsigned)__builtin_ctz(full(3));
+	goes = (unsigned)__builtin_ctz(full(3) & ~(1u << stays));
+	leases_donor_lost(&leases, goes, 10);
+	donor = asked(10, &action);
+	leases_donor_away(&leases, stays, 11);
+	leases_donor_named(&leases, stays, names[donor]);
+	leases_donor_back(&leases, stays, 1, 100 * SLAB, 12);
+	grant(&action, 203, 13);
+	ok(next(&other) && other.kind == LEASES_RELEASE && other.donor == (unsigned)donor && other.slab == 203,
+	   "a slab granted where there is a replica by now goes back");
+	ok(full(3) == 1u << stays && asked(13 + PAUSE, &action) < 0, "and is not asked for again");
+	world_close();
+}
+
+/* A store that was adopted: of the donor that is not there yet nobody knows. */
+static void test_adopted(void)
+{
+	static const char *const names[] = {"", "", "", ""};
+	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {
+	    {.address = 4096, .rkey = 1, .donor = 0, .slab = 7},
+	    {.address = 4096, .rkey = 1, .donor = 1, .slab = 8},
+	    {.state = SLOT_EMPTY},
+	};
+	static const char *const said[] = {"r2", "r1", "r2", "r3"};
+	struct leases_action action;
+	struct chunk_view view;
+
+	world_open(names, 4, 3, 1);
+	chunk_hold(&table, 3, 1, &view);
+	chunk_publish(&table, 3, slots);
+	chunk_hold(&table, 3, 1, &view);
+	for (unsigned i = 0; i < 4; i++)
+		leases_donor_adopt(&leases, i, i < 2);
+	for (unsigned i = 1; i < 4; i++) {
+		leases_donor_named(&leases, i, said[i]);
+		leases_donor_back(&leases, i, i < 2, 100 * SLAB, 10);
+	}
+	ok(chunk_replicas_missing(&table, 3) == 1 && asked(10, &action) < 0 && asked(10 + PAUSE, &action) < 0,
+	   "beside a slot on a donor yet to be heard nothing is placed");
+	leases_donor_named(&leases, 0, said[0]);
+	leases_donor_back(&leases, 0, 1, 100 * SLAB, 20 + PAUSE);
+	ok(asked(20 + PAUSE, &action) == 3, "when it is, only apart from it");
+	world_close();
+}
+
+/* --- Slabs that their donors want back ------------------------------------------------------------------------------
+ */
+
+static void test_recall(void)
+{
+	struct leases_action action;
+	unsigned before, from;
+	int join;
+
+	world_open(two_racks, 4, 2, 1);
+	chunk_make(3);
+	before = full(3);
+	from = (unsigned)__builtin_ctz(before);
+	leases_recall(&leases, from, 103, 1000, 10);
+	ok(asked(10, &action) == (int)(from ^ 1), "what is to go makes room in its domain");
+	join = granted(&action, 203, 10);
+	leases_filled(&leases, (unsigned)join, true, 20);
+	ok(full(3) == ((before & ~(1u << from)) | 1u << (from ^ 1)), "for what takes its place");
+	world_close();
+
+	for (uint64_t seed = 0, last = 20; seed < last; seed++) {
+		world_open(two_racks, 4, 2, seed);
+		chunk_make(3);
+		before = full(3);
+		leases_recall(&leases, (unsigned)__builtin_ctz(before & 3), 103, 1000, 10);
+		leases_recall(&leases, (unsigned)__builtin_ctz(before & 12), 103, 1000, 10);
+		asked(10, &action);
+		join = granted(&action, 203, 10);
+		leases_filled(&leases, (unsigned)join, true, 20);
+		if (__builtin_popcount(full(3)) != 2 || !apart(full(3)) || seed + 1 == last)
+			ok(apart(full(3)) && __builtin_popcount(full(3)) == 2,
+			   "of two that are to go, first the one in the new one's domain (seed %u)", (unsigned)seed);
+		world_close();
+	}
+}
+
+static void test_recall_kept(void)
+{
+	static const char *const names[] = {"r1", "r1", "r2", "r3"};
+	struct leases_action action;
+	unsigned from, before;
+	int join;
+
+	world_open(names, 4, 3, 1);
+	chunk_make(3);
+	from = (unsigned)__builtin_ctz(full(3) & 3);
+	leases_donor_lost(&leases, 3, 5);
+	before = full(3);
+	leases_recall(&leases, from, 103, 1000, 10);
+	ok(asked(10, &action) == (int)(from ^ 1), "a chunk that lacks one, and is to lose another");
+	join = granted(&action, 203, 10);
+	leases_keep(&leases, from, 103);
+	leases_filled(&leases, (unsigned)join, true, 20);
+	ok(full(3) == before && next(&action) && action.kind == LEASES_DRAIN,
+	   "which stays after all: what was filled beside it goes");
+	world_close();
+}
+
+int main(void)
+{
+	test_mates();
+	test_wanted();
+	test_denied();
+	test_too_few();
+	test_idle();
+	test_join();
+	test_join_overtaken();
+	test_adopted();
+	test_recall();
+	test_recall_kept();
+	return tap_done();
+}
