@@ -130,6 +130,8 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 {
 	const struct far_request *request = &queue->requests[index];
 
+	if (request->redone)
+		atomic_fetch_sub(&queue->redone, 1);
 	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
 	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
 	queue->idle_requests[queue->idle_request_count++] = index;
@@ -193,6 +195,11 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 	if (piece->left)
 		return;
 	status = piece_complete(queue, piece);
+	/* Before nobody sees the piece any more: see scrub.c. */
+	if (piece->again && request->io.op == STORE_WRITE && !request->redone) {
+		request->redone = true;
+		atomic_fetch_add(&queue->redone, 1);
+	}
 	piece_withdraw(queue, index);
 	request->again |= piece->again && !request->only;
 	if (status && !request->status)

@@ -51,7 +51,7 @@ struct far_peer {
 
 /* What queues count; each its own, added up on demand. */
 struct far_counters {
-	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired;
+	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired, scrubbed;
 };
 
 struct far_queue;
@@ -81,7 +81,7 @@ struct far {
 	_Atomic uint64_t discards, lost_pages;
 	_Atomic uint64_t complained; /* when a checksum error was last logged */
 	_Atomic uint64_t window;     /* pages that are not to be written now (far_published.h); rebuild.c */
-	struct rebuild *rebuild;     /* NULL: there are no replicas */
+	struct rebuild *rebuild;     /* NULL: there is one donor, and no scrub */
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;
