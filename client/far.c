@@ -277,7 +277,7 @@ static int far_open_state(struct far *far, const struct far_config *config)
 
 	if (error < 0)
 		return error;
-	far->leave = !state_is_new(far->state);
+	far->leave = far->adopted = !state_is_new(far->state);
 	if (!far->leave)
 		return 0;
 	error = state_adopt(far->state, config);

@@ -24,8 +24,9 @@
 #define FAR_REPLICAS_MAX 3
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1) /* of a chunk: one more, for a replica that takes another's place */
 #define FAR_URI_MAX 320
-#define FAR_SCRUB_RATE (UINT64_C(2) << 20) /* what programs choose when they are not told: costs nothing to speak of   \
-					    */
+#define FAR_SCRUB_RATE                                                                                                 \
+	(UINT64_C(2) << 20) /* what programs choose when they are not told: costs nothing to speak of                  \
+			     */
 
 struct far_config {
 	const char *const *donors; /* URIs; "tcp://host[:port]", "rdma://...", or "auto://...": rdma, else tcp */

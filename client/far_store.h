@@ -68,6 +68,7 @@ struct far {
 	struct chunk_table table;
 	struct integrity integrity;
 	struct state *state; /* what the two above lie in, or NULL */
+	bool adopted;        /* the store was another process's */
 	bool leave;          /* the state, and leases, stay for another process */
 
 	pthread_mutex_t attach; /* attach_counter, the peers' session keys and ways */

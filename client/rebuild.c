@@ -4,6 +4,7 @@
 #include "client/control.h"
 #include "client/far_published.h"
 #include "client/far_queue.h"
+#include "common/clock.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -467,6 +468,7 @@ int rebuild_begin(struct rebuild *rebuild)
 	}
 	if (error == 0)
 		far_queue_direct(rebuild->queue);
+	scrub_open(&rebuild->scrub, rebuild->far, clock_now());
 	return error;
 }
 

@@ -12,6 +12,8 @@
 #define NS_PER_S UINT64_C(1000000000)
 /* Each kind of line is logged once in so long. */
 #define COMPLAIN_NS NS_PER_S
+/* What the successor of a process that was killed takes to repeat its writes, besides waiting for donors. */
+#define QUIET_NS (10 * NS_PER_S)
 
 static struct far_counters *scrub_counters(const struct rebuild *rebuild)
 {
@@ -26,6 +28,12 @@ static uint64_t scrub_time(const struct rebuild *rebuild, uint64_t bytes)
 	if (rate > SCRUB_BUSY && rebuild_queues_busy(rebuild->far))
 		rate /= SCRUB_BUSY;
 	return (uint64_t)((double)bytes * (double)NS_PER_S / (double)rate);
+}
+
+void scrub_open(struct scrub *scrub, const struct far *far, uint64_t now)
+{
+	if (far->adopted)
+		scrub->quiet_until = now + QUIET_NS + 2 * far->config.timeout_ms * UINT64_C(1000000);
 }
 
 /* --- Passes ----------------------------------------------------------------------------------------------------- */
@@ -151,12 +159,14 @@ uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now)
 
 /* --- What is found ---------------------------------------------------------------------------------------------- */
 
-/* Whether a write may be carried out anew: what it has left on donors matches nothing until then. One of a page in the
-   window was counted before the window was entered, and is until the window is closed. */
-static bool writes_are_redone(struct far *far)
+/* Whether a write may have been cut off, and be carried out anew: what it has left on donors matches nothing until
+   then. One of a page in the window was counted before the window was entered, and is until the window is closed. Those
+   of a process that has ended are its successor's to repeat. */
+static bool writes_are_redone(struct rebuild *rebuild, uint64_t now)
 {
+	struct far *far = rebuild->far;
 	const struct far_queue *queue;
-	unsigned redone = 0;
+	unsigned redone = now < rebuild->scrub.quiet_until;
 
 	pthread_mutex_lock(&far->lock);
 	LIST_FOREACH(queue, &far->queues, link)
@@ -175,7 +185,7 @@ static bool may_tell(uint64_t *told, uint64_t now)
 
 bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 {
-	if (writes_are_redone(rebuild->far))
+	if (writes_are_redone(rebuild, now))
 		return false;
 	far_count(&scrub_counters(rebuild)->checksum_errors, 1);
 	if (may_tell(&rebuild->scrub.told_changed, now))
@@ -186,7 +196,7 @@ bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 
 bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now)
 {
-	if (writes_are_redone(rebuild->far))
+	if (writes_are_redone(rebuild, now))
 		return false;
 	if (!counted)
 		far_count(&scrub_counters(rebuild)->checksum_errors, 1);

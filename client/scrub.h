@@ -42,10 +42,13 @@ struct scrub {
 	uint64_t burst;        /* pages read since the last pause */
 	uint64_t begun;        /* the pass; 0: none yet */
 	uint64_t due;          /* the next read */
+	uint64_t quiet_until;  /* pages that match nothing may be about to be written: nothing is believed wrong */
 	uint64_t told_changed; /* when that was last logged */
 	uint64_t told_spoilt;
 };
 
+/* Before the first of the below. */
+void scrub_open(struct scrub *scrub, const struct far *far, uint64_t now);
 /* The thread has nothing else to do: submits the next read, or returns when it is due. */
 uint64_t scrub_idle(struct rebuild *rebuild, uint64_t now);
 /* It was answered. What is to be doubted is the rebuild's next task. */
@@ -53,7 +56,7 @@ uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now);
 
 /* Nobody writes to rebuild->page now, which is live: a donor has sent it back changed; every replica that there is has.
    Counted (the latter: unless by the former), and logged once a second each. Not while a write of it may have been cut
-   off, and be about to go out again: false. */
+   off, and be about to go out again, by this process or, for a while, as one that has ended left it: false. */
 bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now);
 bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now);
 
