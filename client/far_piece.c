@@ -167,6 +167,17 @@ void far_request_park(struct far_queue *queue, uint16_t index)
 	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
 }
 
+/* It is carried out anew; told before the piece is withdrawn: see scrub.c. */
+static void write_cut_off(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far_request *request = &queue->requests[piece->request];
+
+	write_drop(queue->far, piece, piece->count);
+	if (!request->redone)
+		atomic_fetch_add(&queue->redone, 1);
+	request->redone = true;
+}
+
 /* Every replica has answered: the status of the piece. */
 static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
 {
@@ -176,7 +187,7 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece);
 	if (piece->again) {
 		if (write)
-			write_drop(queue->far, piece, piece->count);
+			write_cut_off(queue, piece);
 		return 0;
 	}
 	return write ? write_commit(queue, piece) : read_verify(queue, piece);
@@ -195,11 +206,6 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 	if (piece->left)
 		return;
 	status = piece_complete(queue, piece);
-	/* Before nobody sees the piece any more: see scrub.c. */
-	if (piece->again && request->io.op == STORE_WRITE && !request->redone) {
-		request->redone = true;
-		atomic_fetch_add(&queue->redone, 1);
-	}
 	piece_withdraw(queue, index);
 	request->again |= piece->again && !request->only;
 	if (status && !request->status)
