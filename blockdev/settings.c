@@ -23,6 +23,7 @@ void settings_defaults(struct settings *settings)
 	    .frontend = "auto",
 	    .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
 	    .timeout_ms = 5000,
+	    .scrub_rate = FAR_SCRUB_RATE,
 	    .replicas = 1,
 	    .grace_s = 60,
 	    .log_file = "/dev/kmsg",
@@ -47,6 +48,8 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "donors that hold each page (default 1)"},
 	    {"rebuild-rate", CONFIG_SIZE, &s->rebuild_rate, 1, 0, "SIZE",
 	     "bytes a second that are copied when a replica is lost (default 256M)"},
+	    {"scrub-rate", CONFIG_SIZE, &s->scrub_rate, 0, 0, "SIZE",
+	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests and answers before sleeping (default 50)"},
 	    {"timeout-ms", CONFIG_NUMBER, &s->timeout_ms, 100, 600000, "MS",
@@ -137,6 +140,7 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	text_add(&text, "--queues=%u\n--depth=%u\n--replicas=%u\n", s->queues, s->depth, s->replicas);
 	if (s->rebuild_rate)
 		text_add(&text, "--rebuild-rate=%llu\n", (unsigned long long)s->rebuild_rate);
+	text_add(&text, "--scrub-rate=%llu\n", (unsigned long long)s->scrub_rate);
 	text_add(&text, "--spin-us=%u\n--timeout-ms=%u\n--grace=%u\n", s->spin_us, s->timeout_ms, s->grace_s);
 	text_add(&text, "--log=%s\n", s->log_file);
 	if (s->memory)

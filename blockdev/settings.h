@@ -23,6 +23,7 @@
 struct settings {
 	const char *name, *frontend;
 	uint64_t size, rebuild_rate; /* rebuild_rate 0: the default */
+	uint64_t scrub_rate;
 	struct config_list donors;
 	const char *key_file, *log_file, *config_file;
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;

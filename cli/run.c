@@ -38,7 +38,7 @@
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)
 
 struct run_options {
-	uint64_t local, far;
+	uint64_t local, far, scrub_rate;
 	struct config_list donors;
 	const char *key_file, *stats_file, *config_file;
 	unsigned replicas, timeout_ms, prefetch, spin_us;
@@ -69,6 +69,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"replicas", CONFIG_NUMBER, &options->replicas, 1, FAR_REPLICAS_MAX, "N",
 	     "donors that hold each page (default 1)"},
+	    {"scrub-rate", CONFIG_SIZE, &options->scrub_rate, 0, 0, "SIZE",
+	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
 	     "a donor out of reach for this long is lost (default 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
@@ -253,6 +255,7 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	set_number("FARPAGE_LOCAL", options->local);
 	set_number("FARPAGE_WINDOW", window < WINDOW_MIN ? WINDOW_MIN : window);
 	set_number("FARPAGE_REPLICAS", options->replicas);
+	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);
 	set_number("FARPAGE_SPIN_US", options->spin_us);
@@ -275,7 +278,7 @@ static void report_end(const struct run_options *options, const struct run_repor
 int command_run(int argc, char **argv)
 {
 	/* config_read() gives strings that live until exit. */
-	static struct run_options options = {.replicas = 1};
+	static struct run_options options = {.replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
 	struct run_report report;
 	char path[PATH_MAX];
 	uint64_t free_bytes;

@@ -101,6 +101,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	counters.checksum_errors += far->closed.checksum_errors;
 	counters.rebuilt += far->closed.rebuilt;
 	counters.repaired += far->closed.repaired;
+	counters.scrubbed += far->closed.scrubbed;
 	LIST_FOREACH(queue, &far->queues, link)
 		far_queue_count(queue, &counters);
 	pthread_mutex_unlock(&far->lock);
@@ -110,6 +111,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.checksum_errors = counters.checksum_errors;
 	stats.rebuilt_pages = counters.rebuilt;
 	stats.repaired_pages = counters.repaired;
+	stats.scrubbed_pages = counters.scrubbed;
 	for (uint64_t i = 0; i < far->table.count; i++) {
 		stats.pages_live += chunk_pages_held(&far->table, i);
 		touched += !chunk_is_untouched(&far->table, i);
@@ -278,7 +280,7 @@ static int far_open_state(struct far *far, const struct far_config *config)
 
 	if (error < 0)
 		return error;
-	far->leave = !state_is_new(far->state);
+	far->leave = far->adopted = !state_is_new(far->state);
 	if (!far->leave)
 		return 0;
 	error = state_adopt(far->state, config);
@@ -304,7 +306,7 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	if (far->peer_count > 1) /* also for slabs that a donor wants back */
+	if (far->peer_count > 1 || config->scrub_rate) /* also for slabs that a donor wants back */
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)
 		goto free_far;

@@ -25,6 +25,8 @@
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1) /* of a chunk: one more, for a replica that takes another's place */
 #define FAR_URI_MAX 320
 #define FAR_DOMAIN_SIZE 32 /* of a failure domain's name, with the 0 after it */
+/* The scrub_rate that programs choose when they are not told: it costs nothing to speak of. */
+#define FAR_SCRUB_RATE (UINT64_C(2) << 20)
 
 struct far_config {
 	const char *const *donors; /* URIs; "tcp://host[:port]", "rdma://...", or "auto://...": rdma, else tcp */
@@ -35,6 +37,8 @@ struct far_config {
 			      another */
 	uint64_t rebuild_rate; /* bytes/s that are copied to make it anew, a quarter of that while requests are in
 				  flight; 0: 256 MiB/s */
+	uint64_t scrub_rate;   /* bytes/s of pages that nobody reads that are read and checked, each replica, a quarter
+				  of that while requests are in flight; 0: none */
 	unsigned grace_ms;     /* wished lease life after this process ended; at least 2 s; and after its machine
 				  fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
 	unsigned timeout_ms;   /* a donor that cannot be reached for this long is lost; 0: 5000 */

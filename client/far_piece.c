@@ -132,6 +132,8 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 {
 	const struct far_request *request = &queue->requests[index];
 
+	if (request->redone)
+		atomic_fetch_sub(&queue->redone, 1);
 	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
 	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
 	queue->idle_requests[queue->idle_request_count++] = index;
@@ -167,6 +169,17 @@ void far_request_park(struct far_queue *queue, uint16_t index)
 	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
 }
 
+/* It is carried out anew; told before the piece is withdrawn: see scrub.c. */
+static void write_cut_off(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far_request *request = &queue->requests[piece->request];
+
+	write_drop(queue->far, piece, piece->count);
+	if (!request->redone)
+		atomic_fetch_add(&queue->redone, 1);
+	request->redone = true;
+}
+
 /* Every replica has answered: the status of the piece. */
 static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
 {
@@ -176,7 +189,7 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece);
 	if (piece->again) {
 		if (write)
-			write_drop(queue->far, piece, piece->count);
+			write_cut_off(queue, piece);
 		return 0;
 	}
 	return write ? write_commit(queue, piece) : read_verify(queue, piece);

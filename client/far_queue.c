@@ -233,6 +233,7 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 	counters->checksum_errors += queue->counters.checksum_errors;
 	counters->rebuilt += queue->counters.rebuilt;
 	counters->repaired += queue->counters.repaired;
+	counters->scrubbed += queue->counters.scrubbed;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */

@@ -87,6 +87,7 @@ struct far_queue {
 	struct far_piece *pieces;
 	_Atomic uint64_t *published; /* one a piece; far_published.h */
 	_Atomic unsigned under_way;  /* how many of them are published */
+	_Atomic unsigned redone;     /* writes that were cut off and are, or are to be, carried out anew */
 	bool direct;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */
 	unsigned idle_request_count, idle_piece_count;

@@ -41,6 +41,7 @@ struct far_request {
 	bool asked;       /* it waits for a chunk, `denials` is set */
 	bool busy;        /* it is being issued, or parked */
 	unsigned only;    /* the one donor it is for + 1, or 0 */
+	bool redone;      /* a write, and counted in its queue's `redone` */
 	bool corrupt;     /* a donor in `failed` sent back something else */
 };
 

@@ -53,7 +53,7 @@ struct far_peer {
 
 /* What queues count; each its own, added up on demand. */
 struct far_counters {
-	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired;
+	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired, scrubbed;
 };
 
 struct far_queue;
@@ -71,6 +71,7 @@ struct far {
 	struct integrity integrity;
 	struct warmth warmth;
 	struct state *state; /* what the two above lie in, or NULL */
+	bool adopted;        /* the store was another process's */
 	bool leave;          /* the state, and leases, stay for another process */
 
 	pthread_mutex_t attach; /* attach_counter, the peers' session keys, ways and domains */
@@ -84,7 +85,7 @@ struct far {
 	_Atomic uint64_t discards, lost_pages;
 	_Atomic uint64_t complained; /* when a checksum error was last logged */
 	_Atomic uint64_t window;     /* pages that are not to be written now (far_published.h); rebuild.c */
-	struct rebuild *rebuild;     /* NULL: there are no replicas */
+	struct rebuild *rebuild;     /* NULL: there is one donor, and no scrub */
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;

@@ -4,6 +4,7 @@
 #include "client/control.h"
 #include "client/far_published.h"
 #include "client/far_queue.h"
+#include "common/clock.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -44,7 +45,7 @@ static bool chunk_is_unsettled(struct far *far, uint32_t chunk)
 	return published_anywhere(far, chunk * far->table.pages, far->table.pages, &version);
 }
 
-static bool queues_are_busy(struct far *far)
+bool rebuild_queues_busy(struct far *far)
 {
 	const struct far_queue *queue;
 	unsigned busy = 0;
@@ -68,8 +69,7 @@ static bool task_is_repair(const struct rebuild *rebuild)
 	return rebuild->job == REBUILD_JOB_NONE;
 }
 
-/* The run's pages, which are in the buffer; for one donor, or (-1) whichever. rebuild->status is the answer. */
-static void run_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase)
+void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase)
 {
 	struct store_io io = {
 	    .op = op, .count = rebuild->run, .page = rebuild->page, .data = rebuild->bytes, .buffer = rebuild->buffer};
@@ -128,11 +128,9 @@ static bool page_hold(struct rebuild *rebuild, uint64_t page)
 	return true;
 }
 
-static void page_let_go(struct rebuild *rebuild, uint64_t page)
+void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch)
 {
-	struct far *far = rebuild->far;
-
-	if (chunk_drop(&far->table, page / far->table.pages, rebuild->epoch, 1))
+	if (chunk_drop(&far->table, chunk, epoch, 1))
 		control_kick(far);
 }
 
@@ -140,12 +138,22 @@ static void page_let_go(struct rebuild *rebuild, uint64_t page)
 static uint64_t window_pace(const struct rebuild *rebuild, uint64_t now)
 {
 	uint64_t rate = rebuild->far->config.rebuild_rate ? rebuild->far->config.rebuild_rate : REBUILD_RATE;
-	if (rate > REBUILD_BUSY && queues_are_busy(rebuild->far))
+	if (rate > REBUILD_BUSY && rebuild_queues_busy(rebuild->far))
 		rate /= REBUILD_BUSY;
 	if (rate < rebuild->far->hurry) /* what is not moved in time may be lost */
 		rate = rebuild->far->hurry;
 	return (rebuild->due && rebuild->due > now ? rebuild->due : now) +
 	       rebuild->copied * STORE_PAGE * NS_PER_S / rate;
+}
+
+void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor)
+{
+	rebuild->job = REBUILD_JOB_NONE;
+	rebuild->page = page;
+	rebuild->end = page + count;
+	rebuild->donor = donor;
+	rebuild->found = false;
+	rebuild->phase = REBUILD_SEEKING;
 }
 
 /* --- Phases: each returns when the next is due ------------------------------------------------------------------ */
@@ -173,14 +181,11 @@ static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 
 		if (!word)
 			continue;
-		rebuild->job = REBUILD_JOB_NONE;
-		rebuild->page = word >> 18;
-		rebuild->end = rebuild->page + (word >> 1 & 0x1ff);
-		rebuild->donor = word >> 10 & 0x3f;
-		rebuild->phase = REBUILD_SEEKING;
+		rebuild_doubt(rebuild, word >> 18, word >> 1 & 0x1ff, word >> 10 & 0x3f);
+		rebuild->found = true;
 		return now;
 	}
-	return UINT64_MAX;
+	return scrub_idle(rebuild, now);
 }
 
 static uint64_t phase_settling(struct rebuild *rebuild, uint64_t now)
@@ -233,7 +238,7 @@ static void window_leave(struct rebuild *rebuild, uint64_t due)
 {
 	window_close(rebuild->far);
 	if (task_is_repair(rebuild))
-		page_let_go(rebuild, rebuild->window_end - 1);
+		rebuild_let_go(rebuild->far, (rebuild->window_end - 1) / rebuild->far->table.pages, rebuild->epoch);
 	rebuild->due = due;
 	rebuild->phase = REBUILD_RESTING;
 }
@@ -265,18 +270,21 @@ static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 	if (rebuild->page < rebuild->singles)
 		rebuild->run = 1;
 	if (task_is_repair(rebuild))
-		run_submit(rebuild, STORE_READ, (int)rebuild->donor, REBUILD_DOUBTING);
+		rebuild_submit(rebuild, STORE_READ, (int)rebuild->donor, REBUILD_DOUBTING);
 	else
-		run_submit(rebuild, STORE_READ, -1, REBUILD_READING);
+		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_READING);
 	return now;
 }
 
 /* The donor was asked for the page that it may have changed. */
 static uint64_t phase_doubting(struct rebuild *rebuild, uint64_t now)
 {
+	bool changed = rebuild->status == -EBADMSG && page_is_live(rebuild->far, rebuild->page);
+
 	rebuild->phase = REBUILD_RUNNING;
-	if (rebuild->status == -EBADMSG)
-		run_submit(rebuild, STORE_READ, -1, REBUILD_READING);
+	/* What a queue has found it has counted. */
+	if (changed && (rebuild->found || scrub_page_changed(rebuild, rebuild->donor, now)))
+		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_READING);
 	else
 		rebuild->page++; /* it has not; or cannot be asked */
 	return now;
@@ -288,11 +296,13 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 
 	rebuild->phase = REBUILD_RUNNING;
 	if (status == 0) {
-		run_submit(rebuild, STORE_WRITE, (int)rebuild->donor, REBUILD_WRITING);
+		rebuild_submit(rebuild, STORE_WRITE, (int)rebuild->donor, REBUILD_WRITING);
 	} else if (rebuild->run > 1 && (status == -EBADMSG || status == -EIO)) {
 		rebuild->singles = rebuild->page + rebuild->run;
 	} else if (task_is_repair(rebuild) || status == -EBADMSG || !page_is_live(rebuild->far, rebuild->page)) {
 		/* Discarded meanwhile; or no replica has it: see rebuild.h. */
+		if (status == -EBADMSG && page_is_live(rebuild->far, rebuild->page))
+			scrub_page_spoilt(rebuild, task_is_repair(rebuild), now);
 		rebuild->page++;
 	} else {
 		window_leave(rebuild, now);
@@ -333,7 +343,7 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 	    [REBUILD_SEEKING] = phase_seeking, [REBUILD_ENTERING] = phase_entering,
 	    [REBUILD_RUNNING] = phase_running, [REBUILD_DOUBTING] = phase_doubting,
 	    [REBUILD_READING] = phase_reading, [REBUILD_WRITING] = phase_writing,
-	    [REBUILD_RESTING] = phase_resting,
+	    [REBUILD_RESTING] = phase_resting, [REBUILD_SCRUBBING] = scrub_read_done,
 	};
 	struct store_done done;
 
@@ -407,6 +417,7 @@ void rebuild_collect(struct far *far, uint64_t now)
 		else
 			leases_filled(&far->leases, i, state == REBUILD_DONE, now);
 	}
+	scrub_wake(far);
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
@@ -457,6 +468,7 @@ int rebuild_begin(struct rebuild *rebuild)
 	}
 	if (error == 0)
 		far_queue_direct(rebuild->queue);
+	scrub_open(&rebuild->scrub, rebuild->far, clock_now());
 	return error;
 }
 

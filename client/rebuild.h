@@ -16,6 +16,9 @@
  * and queues tell of pages that one donor sent back changed and another one as they were written (repair): in a window,
  * such a page is read from that donor once more, and if it is still changed written there from another one.
  *
+ * The same is done where the scrub (scrub.h) has found something, for which the thread reads what nobody else does when
+ * there is nothing else to do. A page that is live, and that no replica has as it was written, is counted and logged.
+ *
  * A fill ends as soon as it cannot go on: its source or target cannot be reached, or the slot is gone. leases.c begins
  * anew. Demand comes first: windows are short, a wait for writers is given up and begun anew after a moment, and the
  * rate is far_config.rebuild_rate, a quarter of it while requests are in flight on other queues.
@@ -30,6 +33,7 @@
 #define CLIENT_REBUILD_H
 
 #include "client/far_store.h"
+#include "client/scrub.h"
 
 #define REBUILD_REPAIRS 64u
 #define REBUILD_JOB_NONE LEASES_JOINS_MAX
@@ -43,7 +47,8 @@ enum rebuild_phase {
 	REBUILD_DOUBTING, /* a repair: has asked the donor in question */
 	REBUILD_READING,
 	REBUILD_WRITING,
-	REBUILD_RESTING, /* the window is closed, the next is not due yet */
+	REBUILD_RESTING,   /* the window is closed, the next is not due yet */
+	REBUILD_SCRUBBING, /* a scrub's read is under way */
 };
 
 /* NONE --control thread--> GIVEN --rebuild thread--> DONE, FAILED --control thread--> NONE */
@@ -82,6 +87,8 @@ struct rebuild {
 	uint64_t due;        /* the next window */
 	bool in_flight;      /* a request is */
 	int status;          /* of the last one */
+	bool found;          /* a repair: by a queue, which has counted it; else by the scrub */
+	struct scrub scrub;
 };
 
 /* -ENOMEM. Before the control thread, which may have jobs at once. */
@@ -98,6 +105,16 @@ void rebuild_stop(struct far *far);
 int rebuild_begin(struct rebuild *rebuild);
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
 void rebuild_end(struct rebuild *rebuild);
+
+/* For scrub.c, on the thread. The pages rebuild->page, run from, or to, the buffer; for one donor, or (-1) whichever.
+   rebuild->status is the answer. */
+void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase);
+/* The next task: the donor may have these pages changed. */
+void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor);
+/* One page less is held. */
+void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch);
+/* Whether requests are in flight on other queues. */
+bool rebuild_queues_busy(struct far *far);
 
 /* Jobs; there is one at most for each @join. */
 void rebuild_fill(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch, unsigned donor);

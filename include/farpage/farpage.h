@@ -37,6 +37,7 @@ struct farpage_options {
 	unsigned timeout_ms;     /* a donor out of reach for this long is lost, with its pages; 0: 5000 */
 	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */
 	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
+	uint64_t scrub_rate;     /* bytes/s of pages at rest that are read and checked, each replica; 0: none */
 	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the
 				    window, contents and all; it stays mapped after farpage_close() */
 };

@@ -61,6 +61,7 @@ struct store_stats {
 	    slabs_lacking; /* replicas that slabs have too few: those of donors that went, and are not made anew yet */
 	uint64_t rebuilt_pages;  /* pages copied to make them anew */
 	uint64_t repaired_pages; /* pages that one donor sent back changed, and that were written there anew */
+	uint64_t scrubbed_pages; /* pages, of each replica, that were found right though nobody had asked for them */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
 };
 

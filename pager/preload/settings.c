@@ -71,8 +71,8 @@ static bool take_text(struct settings *settings, const char *value, const char *
 /* One "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {"LOCAL",   "DONORS", "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
-					    "SPIN_US", "WINDOW", "REPORT",   "START_BYTES", "REPLICAS"};
+	static const char *const names[] = {"LOCAL",  "DONORS", "KEY_FILE",    "TIMEOUT_MS", "PREFETCH",  "SPIN_US",
+					    "WINDOW", "REPORT", "START_BYTES", "REPLICAS",   "SCRUB_RATE"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -116,6 +116,9 @@ static void take(struct settings *settings, const char *entry)
 		break;
 	case 9:
 		good = take_number(value, &options->replicas);
+		break;
+	case 10:
+		good = take_size(value, &options->scrub_rate);
 		break;
 	default:
 		break; /* of another program of farpage */

@@ -10,6 +10,7 @@
 #define PAGE ((uint64_t)4096)
 /* How often programs are looked after. */
 #define LOOK_NS (50 * MS)
+#define SCRUB_RATE (UINT64_C(1) << 36) /* a pass takes 16 ms at least */
 
 /* --- The world of a seed ---------------------------------------------------------------------------------------- */
 
@@ -142,6 +143,8 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 						    .io_ms = (unsigned)between(200, 500)}};
 	if (history->loses)
 		config.excuses = (struct program_excuses){.lost = true, .full = true, .late = true};
+	/* Not drawn: the other histories stay as they are. */
+	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
 	/* With fewer donors than replicas nothing new can be written. */
 	config.excuses.late |= history->victims != 0;

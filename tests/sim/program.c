@@ -87,6 +87,19 @@ static void process_work(struct program *program, struct process *process)
 		pthread_join((pthread_t)threads[i], NULL);
 }
 
+/* Where nothing is damaged, and no write failed or was cut off, nothing looks so to anybody. */
+static void damage_check(const struct program *program, const struct process *process)
+{
+	struct store_stats stats;
+
+	if (program->config.excuses.damaged || program->failed || program->starts > 1)
+		return;
+	store_stats(program->store, &stats);
+	if (stats.checksum_errors)
+		world_fail("%s: %llu pages that nobody has read look damaged", process->name,
+			   (unsigned long long)stats.checksum_errors);
+}
+
 /* Also that of a process which was killed meanwhile: then it touches nothing of the program's any more. */
 static void *program_main(void *argument)
 {
@@ -111,6 +124,8 @@ static void *program_main(void *argument)
 	}
 	if (status == 0 && !process->dead)
 		process_work(program, process);
+	if (status == 0 && !process->dead)
+		damage_check(program, process);
 	if (status == 0 && !process->dead && program->then == PROGRAM_EMPTY) {
 		program->phase = PROGRAM_EMPTIES;
 		wait_empty(program, process);

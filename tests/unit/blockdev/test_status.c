@@ -69,6 +69,7 @@ int main(void)
 	   "the device");
 	ok(number(object, "uptime_s") == 7 && number(object, "restarts") == 3, "how long, and how often anew");
 	ok(number(object, "pages_live") == 1 && number(object, "bytes_used") == STORE_PAGE, "what is used");
+	ok(number(object, "pages_scrubbed") == 0 && number(object, "checksum_errors") == 0, "what was found of it");
 	ok(json_object_object_get_ex(object, "requests", &part) && number(part, "write") == 1, "requests");
 	ok(json_object_object_get_ex(object, "errors", &part) && number(part, "read") == 1 &&
 	       number(part, "write") == 0,

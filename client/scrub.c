@@ -1,0 +1,222 @@
+#include "client/scrub.h"
+
+#include "client/far_queue.h"
+#include "client/rebuild.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/eventfd.h>
+
+#define SCRUB_BUSY 4u /* what the rate is divided by while requests are in flight */
+#define NS_PER_S UINT64_C(1000000000)
+/* Each kind of line is logged once in so long. */
+#define COMPLAIN_NS NS_PER_S
+/* What the successor of a process that was killed takes to repeat its writes, besides waiting for donors. */
+#define QUIET_NS (10 * NS_PER_S)
+
+static struct far_counters *scrub_counters(const struct rebuild *rebuild)
+{
+	return &((struct far_queue *)rebuild->queue)->counters;
+}
+
+/* How long @bytes take at the rate. */
+static uint64_t scrub_time(const struct rebuild *rebuild, uint64_t bytes)
+{
+	uint64_t rate = rebuild->far->config.scrub_rate;
+
+	if (rate > SCRUB_BUSY && rebuild_queues_busy(rebuild->far))
+		rate /= SCRUB_BUSY;
+	return (uint64_t)((double)bytes * (double)NS_PER_S / (double)rate);
+}
+
+void scrub_open(struct scrub *scrub, const struct far *far, uint64_t now)
+{
+	if (far->adopted)
+		scrub->quiet_until = now + QUIET_NS + 2 * far->config.timeout_ms * UINT64_C(1000000);
+}
+
+/* --- Passes ----------------------------------------------------------------------------------------------------- */
+
+static bool scrub_has_slabs(const struct far *far)
+{
+	for (uint64_t i = 0; i < far->table.count; i++)
+		if (chunk_state(&far->table, i) == CHUNK_READY)
+			return true;
+	return false;
+}
+
+/* The next live pages, of the next chunk that has a slab at most; false: that is all of the pass. */
+static bool scrub_seek(const struct far *far, struct scrub *scrub)
+{
+	while (scrub->page < far->integrity.pages) {
+		uint64_t chunk = scrub->page / far->table.pages, end = (chunk + 1) * far->table.pages;
+		uint64_t page = scrub->page, most;
+
+		if (end > far->integrity.pages)
+			end = far->integrity.pages;
+		scrub->page = end;
+		if (chunk_state(&far->table, chunk) != CHUNK_READY)
+			continue;
+		scrub->seen = true;
+		while (page < end && integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
+			page++;
+		if (page == end)
+			return true;
+		most = end - page < SCRUB_BURST ? end - page : SCRUB_BURST;
+		scrub->page = page;
+		scrub->run = integrity_run(&far->integrity, page, (uint32_t)most);
+		scrub->slot = 0;
+		return true;
+	}
+	return false;
+}
+
+/* When the next pass begins. */
+static uint64_t scrub_pass_end(struct rebuild *rebuild, uint64_t now)
+{
+	struct scrub *scrub = &rebuild->scrub;
+	uint64_t next = scrub->begun + scrub_time(rebuild, SCRUB_LEAST);
+
+	scrub->page = 0;
+	scrub->begun = 0;
+	if (!scrub->seen) {
+		/* First this, then the look: a slab that comes after it is seen by scrub_wake(). */
+		atomic_store(&scrub->dormant, true);
+		if (!scrub_has_slabs(rebuild->far))
+			return UINT64_MAX;
+		atomic_store(&scrub->dormant, false);
+	}
+	scrub->seen = false;
+	scrub->due = next > now ? next : now;
+	return scrub->due;
+}
+
+/* --- Reads ------------------------------------------------------------------------------------------------------ */
+
+/* Reads the run from the donor of its next FULL slot; false: there is none any more. */
+static bool scrub_read_next(struct rebuild *rebuild)
+{
+	struct far *far = rebuild->far;
+	struct scrub *scrub = &rebuild->scrub;
+	uint64_t chunk = scrub->page / far->table.pages;
+	struct chunk_view view;
+
+	if (!chunk_hold_ready(&far->table, chunk, 1, &view))
+		return false;
+	while (scrub->slot < FAR_SLOTS_MAX && view.slots[scrub->slot].state != SLOT_FULL)
+		scrub->slot++;
+	scrub->epoch = view.epoch;
+	if (scrub->slot == FAR_SLOTS_MAX) {
+		rebuild_let_go(far, chunk, scrub->epoch);
+		return false;
+	}
+	scrub->donor = view.slots[scrub->slot++].donor;
+	rebuild->page = scrub->page;
+	rebuild->run = scrub->run;
+	rebuild_submit(rebuild, STORE_READ, (int)scrub->donor, REBUILD_SCRUBBING);
+	return true;
+}
+
+uint64_t scrub_idle(struct rebuild *rebuild, uint64_t now)
+{
+	struct scrub *scrub = &rebuild->scrub;
+
+	if (!rebuild->far->config.scrub_rate)
+		return UINT64_MAX;
+	if (now < scrub->due)
+		return scrub->due;
+	if (scrub->burst >= SCRUB_BURST) {
+		scrub->due = now + scrub_time(rebuild, scrub->burst * STORE_PAGE);
+		scrub->burst = 0;
+		return scrub->due;
+	}
+	if (!scrub->begun)
+		scrub->begun = now;
+	if (!scrub->run)
+		return scrub_seek(rebuild->far, scrub) ? now : scrub_pass_end(rebuild, now);
+	if (!scrub_read_next(rebuild)) {
+		scrub->page += scrub->run;
+		scrub->run = 0;
+	}
+	return now;
+}
+
+uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now)
+{
+	struct scrub *scrub = &rebuild->scrub;
+	struct far *far = rebuild->far;
+
+	rebuild_let_go(far, scrub->page / far->table.pages, scrub->epoch);
+	rebuild->phase = REBUILD_IDLE;
+	scrub->burst += scrub->run;
+	if (rebuild->status == 0)
+		far_count(&scrub_counters(rebuild)->scrubbed, scrub->run);
+	else if (rebuild->status == -EBADMSG)
+		rebuild_doubt(rebuild, scrub->page, scrub->run, scrub->donor);
+	return now;
+}
+
+/* --- What is found ---------------------------------------------------------------------------------------------- */
+
+/* Whether a write may have been cut off, and be carried out anew: what it has left on donors matches nothing until
+   then. One of a page in the window was counted before the window was entered, and is until the window is closed. Those
+   of a process that has ended are its successor's to repeat. */
+static bool writes_are_redone(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	const struct far_queue *queue;
+	unsigned redone = now < rebuild->scrub.quiet_until;
+
+	pthread_mutex_lock(&far->lock);
+	LIST_FOREACH(queue, &far->queues, link)
+		redone += atomic_load(&queue->redone);
+	pthread_mutex_unlock(&far->lock);
+	return redone;
+}
+
+static bool may_tell(uint64_t *told, uint64_t now)
+{
+	if (*told && now - *told < COMPLAIN_NS)
+		return false;
+	*told = now;
+	return true;
+}
+
+bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
+{
+	if (writes_are_redone(rebuild, now))
+		return false;
+	far_count(&scrub_counters(rebuild)->checksum_errors, 1);
+	if (may_tell(&rebuild->scrub.told_changed, now))
+		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",
+			  rebuild->far->peers[donor].uri, rebuild->page);
+	return true;
+}
+
+bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now)
+{
+	if (writes_are_redone(rebuild, now))
+		return false;
+	if (!counted)
+		far_count(&scrub_counters(rebuild)->checksum_errors, 1);
+	if (may_tell(&rebuild->scrub.told_spoilt, now))
+		log_error("no replica has page %" PRIu64
+			  " as it was written: reading it fails until it is written again",
+			  rebuild->page);
+	return true;
+}
+
+void scrub_wake(struct far *far)
+{
+	bool leased = false;
+
+	if (!far->rebuild || !atomic_load(&far->rebuild->scrub.dormant))
+		return;
+	for (unsigned i = 0; i < far->peer_count; i++)
+		leased |= atomic_load_explicit(&far->peers[i].leased_here, memory_order_relaxed) != 0;
+	if (!leased)
+		return;
+	atomic_store(&far->rebuild->scrub.dormant, false);
+	eventfd_write(far->rebuild->wake, 1);
+}
