@@ -101,8 +101,9 @@ static struct wire_message random_message(unsigned type)
 		message.welcome.incarnation = random_next(&randomness);
 		message.welcome.slabs = (uint32_t)random_next(&randomness);
 		message.welcome.capacity = random_capacity();
-		snprintf(message.welcome.domain, WIRE_DOMAIN_SIZE, random_next(&randomness) & 1 ? "rack-%u" : "",
-			 (unsigned)random_below(&randomness, 100));
+		if (random_next(&randomness) & 1)
+			snprintf(message.welcome.domain, WIRE_DOMAIN_SIZE, "rack-%u",
+				 (unsigned)random_below(&randomness, 100));
 		break;
 	case WIRE_REFUSED:
 		message.refused.reason = (uint16_t)random_below(&randomness, WIRE_REASON_COUNT);
