@@ -1,0 +1,242 @@
+#!/bin/bash
+# test_replicas.sh: in one machine, swap space on four donors (rdma://) with --replicas 2, under a job that checks each of
+# its pages, while one process after the other fails: a donor stalls, dies, another dies, one dies with the device's daemon,
+# one needs its memory, one is drained. The job goes on, no page is wrong or lost, and nothing hangs; how long the job was
+# kept waiting is told, not tested: it is as much a matter of who else uses the processors.
+. tests/vm/guest.sh
+. tests/func/preload/tap.sh
+export FARPAGE_TEST_FRONTEND=ublk
+. tests/func/blockdev/device.sh
+. tests/vm/swap.sh
+swap_modules ublk_drv
+# Read page by page, so that what comes from swap is what was asked for.
+sysctl -qw vm.page-cluster=0
+log=/run/device.log
+phases=0
+# Others use this emulated machine's processors, too: no donor is to be given up because of that.
+PATIENCE_MS=100000
+GRACE=110
+
+# --- Donors, numbers 1 to 4 -----------------------------------------------------------------------------------------
+
+# Donor 1 is in a control group, which is all the machine it knows: memory_needed takes memory there.
+small_group=/sys/fs/cgroup/small
+small_mib=192
+
+groups_make() {
+	mkdir $small_group
+	echo ${small_mib}M >$small_group/memory.max
+	# The only swap space is on the donors themselves.
+	echo 0 >$small_group/memory.swap.max
+}
+
+# donor_start NUMBER: also one that has ended, with the same address.
+donor_start() {
+	local number=$1 options=(--listen "${DONOR_URIS[$1]}" --insecure --slab 1M --heartbeat 500 --grace "$GRACE")
+	options+=(--donate 96M --reserve 16M)
+	[ "$number" != 1 ] || options+=(--donate auto --reserve 32M)
+	: >"/run/donor$number"
+	(
+		[ "$number" != 1 ] || echo "$BASHPID" >$small_group/cgroup.procs
+		exec "$FARPAGE_MEMSERVER" "${options[@]}" >"/run/donor$number" 2>>"/run/donor$number.err"
+	) &
+	DONOR_PIDS[number]=$!
+	wait_for 20 grep -q listening "/run/donor$number" || guest_fail "no donor $number: $(tail -n 1 "/run/donor$number.err")"
+}
+
+donors_make() {
+	local number
+	for number in 1 2 3 4; do
+		DONOR_URIS[number]=rdma://10.77.0.$number:7470
+		DONORS+=(--donor "${DONOR_URIS[number]}")
+		donor_start $number
+	done
+}
+
+# It is dead when this returns. Not while another one has the only copy of something.
+donor_dies() {
+	wait_for 60 device_whole || note "lacking: $(device_counts slabs_lacking)"
+	log_mark
+	dead=$1
+	kill -KILL "${DONOR_PIDS[$1]}"
+	wait "${DONOR_PIDS[$1]}" 2>/dev/null
+}
+
+# What the device has there, in KiB.
+leased_kib() {
+	local bytes
+	bytes=$(timeout 10 "$FARPAGE" disk list --json | tr -d ' \n' | grep -o "\"${DONOR_URIS[$1]}\"[^}]*" |
+		sed -n 's/.*"leased_bytes":\([0-9]*\).*/\1/p')
+	echo $((${bytes:-0} >> 10))
+}
+
+# Of the donors with these numbers the one that lends most.
+fullest() {
+	local number
+	for number; do
+		echo "$(leased_kib "$number") $number"
+	done | sort -n | sed -n '$s/.* //p'
+}
+
+# --- The device -----------------------------------------------------------------------------------------------------
+
+device_counts() {
+	timeout 10 "$FARPAGE" disk list --json | sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p"
+}
+
+log_mark() {
+	log_marked=$(wc -l <$log)
+}
+
+log_since() {
+	tail -n +$((log_marked + 1)) $log
+}
+
+device_whole() {
+	[ "$(device_counts slabs_lacking)" = 0 ]
+}
+
+# The dead donor was missed, and then what it held was copied to others.
+device_rebuilt() {
+	log_since | awk -v uri="${DONOR_URIS[$dead]}" 'index($0, uri) { missed = 1 } /rebuild: done/ { done = missed }
+		END { exit !done }' && device_whole
+}
+
+# Once it has ended there is nothing to wait for.
+job_runs() {
+	kill -0 "$JOB" 2>/dev/null && return
+	ok 1 "the job runs"
+	note "$(cat "$JOB_SAID" $log)"
+	tap_done
+}
+
+# phase_over NAME: the job goes on, with no page wrong; tells its longest stall.
+phase_over() {
+	job_runs
+	job_works 150
+	ok $? "$1: pages come and go"
+	job_next until 60
+	wait_for 60 job_told stall $((++phases))
+	expect "... no page is wrong or lost" "0 0" "$(grep -c wrong "$JOB_SAID") $(device_counts pages_lost)"
+	note "$1: longest stall $(job_stall) ms, at $SECONDS s"
+	note "$(log_since)"
+	log_mark
+}
+
+rebuilt_after() {
+	job_runs
+	wait_for 60 device_rebuilt
+	ok $? "$1: what it held is copied to others" || note "lacking: $(device_counts slabs_lacking)"
+}
+
+# --- Faults of processes --------------------------------------------------------------------------------------------
+
+# lasting SECONDS: the fault that has just begun, through which the job goes on.
+lasting() {
+	sleep "$1"
+	# The job was behind a request to that donor at most, which others have answered by now.
+	job_works 50
+}
+
+donor_stalls() {
+	kill -STOP "${DONOR_PIDS[$1]}"
+	lasting 5
+	ok $? "donor stalled for 5 s: pages come meanwhile"
+	kill -CONT "${DONOR_PIDS[$1]}"
+	wait_for 60 device_whole
+	ok $? "... and each has its replicas again"
+	phase_over "donor stalled for 5 s"
+}
+
+two_die() {
+	local first second
+	first=$(fullest 2 3 4)
+	donor_dies "$first"
+	rebuilt_after "donor killed"
+	phase_over "donor killed"
+	case $first in
+	2) second=$(fullest 3 4) ;;
+	3) second=$(fullest 2 4) ;;
+	4) second=$(fullest 2 3) ;;
+	esac
+	donor_dies "$second"
+	rebuilt_after "the next killed"
+	phase_over "the next killed"
+	donor_start "$first"
+	donor_start "$second"
+}
+
+daemon_dies_too() {
+	local worker donor
+	worker=$(device_worker swap)
+	donor=$(fullest 2 3 4)
+	donor_dies "$donor"
+	daemon_kill "$worker"
+	wait_for 30 device_worker_new swap "$worker"
+	ok $? "donor and the device's daemon killed: another daemon is started"
+	rebuilt_after "donor and daemon killed"
+	phase_over "donor and daemon killed"
+	donor_start "$donor"
+}
+
+lends_less() {
+	[ "$(leased_kib 1)" -lt "$1" ]
+}
+
+# A program takes what leaves donor 1 half of its reserve.
+memory_needed() {
+	local before
+	before=$(leased_kib 1)
+	mkdir /run/need
+	mount -t tmpfs tmpfs /run/need
+	bash -c 'echo $$ >'$small_group'/cgroup.procs; head -c "$1" /dev/zero >/run/need/it' need \
+		$((small_mib * 1048576 - 16 * 1048576 - $(cat $small_group/memory.current)))
+	# Under so much load it may have been missed for a moment, and have nothing any more.
+	[ "$before" = 0 ] || wait_for 60 lends_less "$before"
+	ok $? "donor needs its memory: it gets some back"
+	wait_for 60 device_whole
+	ok $? "... and what was there is on others"
+	note "lent $before KiB, then $(leased_kib 1) KiB"
+	phase_over "donor needs its memory"
+	umount /run/need
+}
+
+donor_drained() {
+	timeout 90 "$FARPAGE" donors drain "${DONOR_URIS[$1]}" --timeout 80 >"$OUTPUT" 2>&1
+	expect "donor drained under load" 0 $?
+	note "$(cat "$OUTPUT")"
+	donor_dies "$1"
+	phase_over "donor drained and powered off"
+	donor_start "$1"
+}
+
+# --- All of it ------------------------------------------------------------------------------------------------------
+
+rxe_up
+groups_make
+donors_make
+swap_on swap 32M --replicas "${REPLICAS:-2}" --log $log --timeout-ms $PATIENCE_MS
+ok $? "swap space with two replicas" || note "$(cat "$OUTPUT")"
+log_mark
+job_start 12 5 until stall until stall until stall until stall until stall until stall check
+ok $? "a job with less than half of its memory here"
+job_works 150
+for number in 1 2 3 4; do
+	note "donor $number lends $(leased_kib $number) KiB"
+done
+donor_stalls 2
+two_die
+daemon_dies_too
+memory_needed
+donor_drained "$(fullest 2 3 4)"
+exec 9>&-
+wait_for 120 processes_ended "$JOB" || note "$(cat "$JOB_SAID" "/proc/$JOB/stack"; log_since)"
+kill -KILL "$JOB" 2>/dev/null
+job_end
+expect "the job ends, and every page was right" 0 $?
+note "$(tail -n 1 "$JOB_SAID")"
+swap_off swap
+ok $? "swap off" || note "$(cat "$OUTPUT")"
+expect_nothing_left 15
+note "$SECONDS s"
+tap_done

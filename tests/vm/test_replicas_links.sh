@@ -1,0 +1,138 @@
+#!/bin/bash
+# test_replicas_links.sh: in one machine, a program with far memory (farpage run) on three donors (tcp://), each behind a
+# link of its own, with --replicas 2, which checks each of its pages while one link after the other is down for three
+# seconds, both ways or one, and while a donor stalls. The program goes on, no page is wrong, and nothing hangs; how long
+# it was kept waiting is told, not tested: it is as much a matter of who else uses the processors.
+. tests/vm/guest.sh
+. tests/func/preload/tap.sh
+. tests/func/donors.sh
+. tests/vm/swap.sh
+said=/run/said
+memserver=$FARPAGE_MEMSERVER
+phases=0
+
+# A donor is 10.78.NUMBER.2 in a network of its own, this end of its link 10.78.NUMBER.1.
+link_make() {
+	ip netns add "donor$1"
+	ip link add "link$1" type veth peer name eth0 netns "donor$1"
+	ip address add "10.78.$1.1/24" dev "link$1"
+	ip link set "link$1" up
+	ip -n "donor$1" address add "10.78.$1.2/24" dev eth0
+	ip -n "donor$1" link set eth0 up
+}
+
+# For donors_start, which runs it in a process of its own.
+donor_behind_link() {
+	exec ip netns exec "donor$number" "$memserver" "$@"
+}
+
+link_down() {
+	ip link set "link$1" down
+}
+
+link_up() {
+	ip link set "link$1" up
+}
+
+# One way only: packets go to an Ethernet address that nobody has.
+requests_lost() {
+	ip neighbour replace "10.78.$1.2" lladdr 02:00:00:00:00:99 nud permanent dev "link$1"
+}
+
+requests_come() {
+	ip neighbour del "10.78.$1.2" dev "link$1"
+}
+
+answers_lost() {
+	ip -n "donor$1" neighbour replace "10.78.$1.1" lladdr 02:00:00:00:00:99 nud permanent dev eth0
+}
+
+answers_come() {
+	ip -n "donor$1" neighbour del "10.78.$1.1" dev eth0
+}
+
+donor_stops() {
+	kill -STOP "${DONOR_PIDS[$1 - 1]}"
+}
+
+donor_continues() {
+	kill -CONT "${DONOR_PIDS[$1 - 1]}"
+}
+
+program_ended() {
+	! kill -0 "$program" 2>/dev/null
+}
+
+program_faults() {
+	awk '{ sub(/.*\) /, ""); print $8 + $10 }' "/proc/$program/stat"
+}
+
+program_faulted() {
+	program_ended || [ "$(program_faults)" -ge $((program_marked + $1)) ]
+}
+
+# So many pages come.
+program_works() {
+	program_marked=$(program_faults)
+	wait_for 60 program_faulted "$1"
+}
+
+said_lines() {
+	grep -c "$1" $said
+}
+
+# And what was written meanwhile is on two donors again: the next fault hits one of them. A donor that heard the client
+# hang up, but could not answer the next call, may have taken back what it held (docs/faults.md).
+answers_again() {
+	tail -n +$((said_marked + 1)) $said | grep -Eq "${DONOR_URIS[$1 - 1]} .*(answers again|is back, with nothing)" &&
+		[ "$(said_lines "lack a replica")" = "$(said_lines "rebuild: done")" ]
+}
+
+# fault NAME BEGIN END NUMBER SECONDS
+fault() {
+	said_marked=$(wc -l <$said)
+	"$2" "$4"
+	sleep "$5"
+	program_works 100
+	ok $? "$1 for $5 s: pages come meanwhile"
+	"$3" "$4"
+	wait_for 60 answers_again "$4"
+	ok $? "... the donor answers again, and no page lacks a replica" || note "$(cat $said)"
+	program_works 100
+	ok $? "... pages come"
+	wait_for 60 answers_again "$4"
+	job_next until 60
+	wait_for 60 job_told stall $((++phases))
+	if program_ended; then
+		ok 1 "... the program runs"
+		note "$(cat "$JOB_SAID" $said)"
+		tap_done
+	fi
+	expect "... no page is wrong" 0 "$(grep -c wrong "$JOB_SAID")"
+	note "$1: longest stall $(job_stall) ms, at $SECONDS s"
+	note "$(tail -n +$((said_marked + 1)) $said)"
+}
+
+for number in 1 2 3; do
+	link_make $number
+	FARPAGE_TEST_URI=tcp://10.78.$number.2:0 FARPAGE_MEMSERVER=donor_behind_link \
+		donors_start 1 96M --slab 4M --heartbeat 500 --grace 110
+done
+mkdir /run/job
+mkfifo /run/job/in
+"$FARPAGE" run --local 8M --quiet --replicas "${REPLICAS:-2}" --timeout-ms 100000 "${DONORS[@]}" -- \
+	"$FARPAGE_PAGES" 20 until stall until stall until stall until stall check </run/job/in >"$JOB_SAID" 2>$said &
+JOB=$!
+exec 9<>/run/job/in
+wait_for 60 job_said filled
+program=$(pgrep -x vm_pages)
+ok $? "a program with less than half of its memory here" || note "$(cat $said)"
+fault "link down" link_down link_up 1 3
+fault "requests lost" requests_lost requests_come 2 3
+fault "answers lost" answers_lost answers_come 3 3
+fault "donor stalled" donor_stops donor_continues 1 5
+job_end
+expect "it ends, and every page was right" 0 $?
+note "$(tail -n 1 "$JOB_SAID")"
+note "$SECONDS s"
+tap_done
