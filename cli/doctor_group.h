@@ -1,6 +1,5 @@
 /*
- * doctor_group: what the control group of this process allows it, and those above. Control groups:
- * Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+ * doctor_group: what the control group of this process allows it, and those above.
  */
 #ifndef CLI_DOCTOR_GROUP_H
 #define CLI_DOCTOR_GROUP_H

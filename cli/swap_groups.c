@@ -1,7 +1,7 @@
 /* swap_groups: see swap_groups.h. */
 #include "cli/swap_groups.h"
 
-#include "cli/control_group.h"
+#include "common/control_group.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ bool swap_groups_overflow(const char *root, uint64_t used, struct swap_group *re
 {
 	walk.used = used;
 	walk.excess = 0;
-	nftw(root ? root : control_group_mount(CONTROL_GROUP_V2), folder_look, FOLDERS_OPEN, FTW_PHYS);
+	nftw(root ? root : CONTROL_GROUP_ROOT, folder_look, FOLDERS_OPEN, FTW_PHYS);
 	if (walk.excess)
 		*ret_group = walk.worst;
 	return walk.excess;

@@ -1,11 +1,7 @@
-/*
- * machine: see machine.h.
- *
- * A group's room is its limit, less what it uses, plus the page cache it would give up first (inactive_file), which
- * is how the kernel estimates MemAvailable. Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
- */
+/* machine: see machine.h. */
 #include "memserver/machine.h"
 
+#include "common/control_group.h"
 #include "common/text_file.h"
 
 #include <errno.h>
@@ -13,15 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the two versions of control groups call things. */
-struct group_names {
-	const char *folder; /* below /sys/fs/cgroup */
-	const char *limit, *usage, *cache;
-};
-static const struct group_names version_2 = {"", "memory.max", "memory.current", "inactive_file "};
-static const struct group_names version_1 = {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-					     "total_inactive_file "};
 
 /* The number after @name at the beginning of a line. */
 static int field_read(const char *text, const char *name, char **ret_end, uint64_t *ret_number)
@@ -66,71 +53,20 @@ int machine_memory_parse(const char *text, struct machine_memory *ret_memory)
 	return 0;
 }
 
-static int number_read(const char *folder, const char *name, uint64_t *ret_number)
+static void group_look(const struct control_group_memory *group, void *user)
 {
-	char path[PATH_MAX], text[64], *end;
+	struct machine_memory *memory = user;
+	uint64_t left = control_group_left(group);
 
-	if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
-	    text_file_read(path, text, sizeof text) < 0)
-		return -ENOENT;
-	return field_read(text, "", &end, ret_number); /* "max" is no number, and no limit */
-}
-
-/* Takes what one group allows into account. */
-static void group_apply(const char *folder, const struct group_names *names, struct machine_memory *memory)
-{
-	char path[PATH_MAX], text[8192], *end;
-	uint64_t limit, usage, cache = 0, room;
-
-	if (number_read(folder, names->limit, &limit) < 0 || limit >= memory->total ||
-	    number_read(folder, names->usage, &usage) < 0)
-		return;
-	if (snprintf(path, sizeof path, "%s/memory.stat", folder) < (int)sizeof path &&
-	    text_file_read(path, text, sizeof text) >= 0)
-		field_read(text, names->cache, &end, &cache);
-	if (cache > usage)
-		cache = usage;
-	room = limit > usage - cache ? limit - (usage - cache) : 0;
-	memory->total = limit;
-	if (room < memory->available)
-		memory->available = room;
-}
-
-/* The group at @path and all above it. */
-static void groups_apply(const char *root, const struct group_names *names, char *path, struct machine_memory *memory)
-{
-	char folder[PATH_MAX];
-
-	for (;;) {
-		char *slash = strrchr(path, '/');
-
-		if (snprintf(folder, sizeof folder, "%s%s%s", root, names->folder, path) < (int)sizeof folder)
-			group_apply(folder, names, memory);
-		if (!slash || !*path)
-			break;
-		*slash = '\0';
-	}
-}
-
-/* @line: "ID:CONTROLLERS:PATH", changed by this. */
-static void membership_apply(const char *root, char *line, struct machine_memory *memory)
-{
-	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-
-	if (!path)
-		return;
-	*controllers++ = '\0';
-	*path++ = '\0';
-	if (!strcmp(line, "0") && !*controllers)
-		groups_apply(root, &version_2, path, memory);
-	for (char *rest, *name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
-		if (!strcmp(name, "memory"))
-			groups_apply(root, &version_1, path, memory);
+	if (group->limit < memory->total)
+		memory->total = group->limit;
+	if (left < memory->available)
+		memory->available = left;
 }
 
 int machine_memory_read_at(const char *proc, const char *cgroup, struct machine_memory *ret_memory)
 {
-	char path[PATH_MAX], text[8192], *rest;
+	char path[PATH_MAX], text[8192];
 	struct machine_memory memory;
 	int status;
 
@@ -140,15 +76,12 @@ int machine_memory_read_at(const char *proc, const char *cgroup, struct machine_
 		status = machine_memory_parse(text, &memory);
 	if (status < 0)
 		return status;
-	snprintf(path, sizeof path, "%s/self/cgroup", proc);
-	if (text_file_read(path, text, sizeof text) >= 0)
-		for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-			membership_apply(cgroup, line, &memory);
+	control_groups_own(proc, cgroup, group_look, &memory);
 	*ret_memory = memory;
 	return 0;
 }
 
 int machine_memory_read(struct machine_memory *ret_memory)
 {
-	return machine_memory_read_at("/proc", "/sys/fs/cgroup", ret_memory);
+	return machine_memory_read_at("/proc", CONTROL_GROUP_ROOT, ret_memory);
 }

@@ -81,6 +81,9 @@ static void test_groups(void)
 	put("group/system/memory.max", "268435456\n");
 	put("group/system/memory.current", "314572800\n");
 	ok(reads(256, 0), "the group above is over its own limit");
+	put("group/system/memory.max", "1073741823\n");
+	put("group/system/memory.current", "1063256063\n");
+	ok(reads(512, 10), "the group above has a higher limit, and less left");
 	put("group/system/memory.max", "99999999999999\n");
 	ok(reads(512, 432), "a limit above what the machine has");
 

@@ -1,0 +1,151 @@
+/* control_group: see control_group.h. */
+#include "common/control_group.h"
+
+#include "common/text_file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where groups are, below the root; names of files, and words of memory.stat: in version 1 what a group uses includes
+   its children, what memory.stat says only with "total_". */
+static const struct {
+	const char *folder, *limit, *usage, *swapped, *swapped_word, *inactive_word, *active_word;
+} versions[CONTROL_GROUP_VERSIONS] = {
+    [CONTROL_GROUP_V1] =
+	{
+	    .folder = "/memory",
+	    .limit = "memory.limit_in_bytes",
+	    .usage = "memory.usage_in_bytes",
+	    .swapped_word = "total_swap",
+	    .inactive_word = "total_inactive_file",
+	    .active_word = "total_active_file",
+	},
+    [CONTROL_GROUP_V2] =
+	{
+	    .folder = "",
+	    .limit = "memory.max",
+	    .usage = "memory.current",
+	    .swapped = "memory.swap.current",
+	    .inactive_word = "inactive_file",
+	    .active_word = "active_file",
+	},
+};
+
+/* --- One group -------------------------------------------------------------------------------------------------- */
+
+static bool file_read(const char *folder, const char *name, char *ret_text, size_t size)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+	       text_file_read(path, ret_text, size) >= 0;
+}
+
+static bool number_read(const char *folder, const char *name, uint64_t *ret_number)
+{
+	char text[64], *end;
+	unsigned long long number;
+
+	if (!file_read(folder, name, text, sizeof text))
+		return false;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno || end == text)
+		return false; /* "max" is no number, and no limit */
+	*ret_number = number;
+	return true;
+}
+
+/* The number after @word and a space at the beginning of a line; 0: there is none. */
+static uint64_t word_number(const char *text, const char *word)
+{
+	size_t length = word ? strlen(word) : 0;
+
+	for (const char *line = text; word && line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, word, length) == 0 && line[length] == ' ')
+			return strtoull(line + length + 1, NULL, 10);
+	}
+	return 0;
+}
+
+bool control_group_read(enum control_group_version version, const char *folder, struct control_group_memory *ret_memory)
+{
+	struct control_group_memory memory = {0};
+	char stat[8192];
+
+	/* Without a limit version 1 writes the largest number of whole pages. */
+	if (!number_read(folder, versions[version].limit, &memory.limit) || memory.limit >= (uint64_t)INT64_MAX / 2)
+		return false;
+	number_read(folder, versions[version].usage, &memory.usage);
+	if (versions[version].swapped)
+		number_read(folder, versions[version].swapped, &memory.swapped);
+	if (file_read(folder, "memory.stat", stat, sizeof stat)) {
+		if (versions[version].swapped_word)
+			memory.swapped = word_number(stat, versions[version].swapped_word);
+		memory.inactive = word_number(stat, versions[version].inactive_word);
+		memory.active = word_number(stat, versions[version].active_word);
+	}
+	*ret_memory = memory;
+	return true;
+}
+
+uint64_t control_group_left(const struct control_group_memory *memory)
+{
+	uint64_t used = memory->usage - (memory->inactive < memory->usage ? memory->inactive : memory->usage);
+
+	return used < memory->limit ? memory->limit - used : 0;
+}
+
+/* --- Those of this process ---------------------------------------------------------------------------------------- */
+
+/* The group at @path, which is changed by this, and all above it. */
+static void line_of_groups(const char *root, enum control_group_version version, char *path, control_group_look look,
+			   void *user)
+{
+	char folder[PATH_MAX];
+
+	for (;;) {
+		char *slash = strrchr(path, '/');
+		struct control_group_memory memory;
+
+		if (snprintf(folder, sizeof folder, "%s%s%s", root, versions[version].folder, path) <
+			(int)sizeof folder &&
+		    control_group_read(version, folder, &memory))
+			look(&memory, user);
+		if (!slash || !*path)
+			return;
+		*slash = '\0';
+	}
+}
+
+/* @line: "ID:CONTROLLERS:PATH", changed by this. */
+static void membership_look(const char *root, char *line, control_group_look look, void *user)
+{
+	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+	char *rest;
+
+	if (!path)
+		return;
+	*controllers++ = '\0';
+	*path++ = '\0';
+	if (!strcmp(line, "0") && !*controllers)
+		line_of_groups(root, CONTROL_GROUP_V2, path, look, user);
+	for (char *name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+		if (!strcmp(name, "memory"))
+			line_of_groups(root, CONTROL_GROUP_V1, path, look, user);
+}
+
+void control_groups_own(const char *proc, const char *root, control_group_look look, void *user)
+{
+	char path[PATH_MAX], text[8192], *rest;
+
+	snprintf(path, sizeof path, "%s/self/cgroup", proc);
+	if (text_file_read(path, text, sizeof text) < 0)
+		return;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		membership_look(root, line, look, user);
+}
