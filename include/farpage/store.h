@@ -61,6 +61,8 @@ struct store_stats {
 	    slabs_lacking; /* replicas that slabs have too few: those of donors that went, and are not made anew yet */
 	uint64_t rebuilt_pages;  /* pages copied to make them anew */
 	uint64_t repaired_pages; /* pages that one donor sent back changed, and that were written there anew */
+	uint64_t hedges;         /* reads asked of a second replica, too, for the first was overdue */
+	uint64_t hedges_won;     /* of these, those that the second one answered first */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
 };
 
