@@ -62,6 +62,8 @@ struct store_stats {
 	uint64_t rebuilt_pages;  /* pages copied to make them anew */
 	uint64_t repaired_pages; /* pages that one donor sent back changed, and that were written there anew */
 	uint64_t scrubbed_pages; /* pages, of each replica, that were found right though nobody had asked for them */
+	uint64_t hedges;         /* reads asked of a second replica, too, for the first was overdue */
+	uint64_t hedges_won;     /* of these, those that the second one answered first */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
 };
 
