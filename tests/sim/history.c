@@ -94,7 +94,8 @@ static void draw_domains(struct history *history)
 
 static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned chunks)
 {
-	/* All that the programs can ask for, also started anew again and again within the grace time; or hardly enough. */
+	/* All that the programs can ask for, also started anew again and again within the grace time; or hardly enough.
+	 */
 	bool tight = history->loses && world_chance(4);
 	unsigned slabs = history->program_count * 6 * chunks + 16;
 
