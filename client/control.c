@@ -178,14 +178,13 @@ static int control_timeout(uint64_t due, uint64_t now)
 /* Tells donors how much their slabs are used, when there is news of it. */
 static void control_tell_warmth(struct far *far, uint64_t now)
 {
-	struct wire_message messages[FAR_DONORS_MAX];
 	uint64_t up = 0, told;
 
 	warmth_look(&far->warmth, now);
 	for (unsigned i = 0; i < far->peer_count; i++)
 		up |= (uint64_t)(far->peers[i].comeback.state == COMEBACK_UP) << i;
-	for (told = warmth_tell(&far->warmth, &far->table, up, now, messages); told; told &= told - 1)
-		session_tell(&far->peers[__builtin_ctzll(told)].session, &messages[__builtin_ctzll(told)]);
+	for (told = warmth_tell(&far->warmth, &far->table, up, now); told; told &= told - 1)
+		session_tell(&far->peers[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
 }
 
 /* Waits for something to happen and deals with it. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOOK_NS UINT64_C(2000000000)
 /* Between two messages to one donor: a connection takes only so many at once. */
@@ -15,8 +16,11 @@ _Static_assert(FAR_DONORS_MAX <= 64, "a bit for each donor");
 
 int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now)
 {
-	*warmth = (struct warmth){.chunks = calloc(chunks, sizeof *warmth->chunks), .count = chunks, .looked = now};
-	warmth->next = chunks;
+	/* All of it is written to, so that nothing faults later. */
+	memset(warmth, 0, sizeof *warmth);
+	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
+	warmth->count = warmth->next = chunks;
+	warmth->looked = now;
 	return warmth->chunks ? 0 : -ENOMEM;
 }
 
@@ -68,7 +72,7 @@ static unsigned told_count(const struct wire_message *message)
 
 /* False: a message is full, and the chunk comes first in the next. */
 static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t index, uint64_t donors,
-		       struct wire_message messages[], uint64_t *used)
+		       uint64_t *used)
 {
 	struct warmth_chunk *chunk = &warmth->chunks[index];
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -85,7 +89,7 @@ static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, u
 		return true;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (slots[i].state != SLOT_EMPTY && (*used >> slots[i].donor & 1) &&
-		    told_count(&messages[slots[i].donor]) == WIRE_WARM_SLABS)
+		    told_count(&warmth->messages[slots[i].donor]) == WIRE_WARM_SLABS)
 			return false;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		struct wire_message *message;
@@ -93,7 +97,7 @@ static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, u
 
 		if (slots[i].state == SLOT_EMPTY)
 			continue;
-		message = &messages[slots[i].donor];
+		message = &warmth->messages[slots[i].donor];
 		if (!(*used >> slots[i].donor & 1))
 			*message = (struct wire_message){.type = WIRE_WARM};
 		*used |= UINT64_C(1) << slots[i].donor;
@@ -106,14 +110,13 @@ static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, u
 	return true;
 }
 
-uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now,
-		     struct wire_message ret_messages[FAR_DONORS_MAX])
+uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now)
 {
 	uint64_t used = 0;
 
 	if (warmth->next >= warmth->count || now - warmth->told < TELL_NS)
 		return 0;
-	while (warmth->next < warmth->count && chunk_tell(warmth, table, warmth->next, donors, ret_messages, &used))
+	while (warmth->next < warmth->count && chunk_tell(warmth, table, warmth->next, donors, &used))
 		warmth->next++;
 	if (used)
 		warmth->told = now;

@@ -29,6 +29,7 @@ struct warmth {
 	uint64_t looked; /* when, of clock_now() */
 	uint64_t next;   /* the next chunk to tell of; count: none is */
 	uint64_t told;   /* when something was */
+	struct wire_message messages[FAR_DONORS_MAX];
 };
 
 /* -ENOMEM. */
@@ -45,11 +46,10 @@ static inline void warmth_moved(struct warmth *warmth, uint64_t chunk, uint32_t 
 /* Makes rates of what was counted, if it is time. */
 void warmth_look(struct warmth *warmth, uint64_t now);
 /*
- * What is to be told now: fills a message for each donor that has a bit in the result. @donors: those that can take
+ * What is to be told now: warmth->messages of each donor that has a bit in the result. @donors: those that can take
  * one; what lies elsewhere is left for the next look. The rest comes with later calls; none of this waits for its time:
  * the thread looks in when it is awake anyway.
  */
-uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now,
-		     struct wire_message ret_messages[FAR_DONORS_MAX]);
+uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now);
 
 #endif

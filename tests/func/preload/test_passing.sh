@@ -23,8 +23,8 @@ expect "arguments" "a  b|-x|" "$("${run[@]}" --quiet sh -c 'printf "%s|" "$@"' s
 
 : >"$directory/out"
 for signal in TERM INT HUP USR1; do
-	# A shell without job control has its background commands ignore SIGINT.
-	env --default-signal=INT "${run[@]}" --quiet -- bash -c "trap 'echo got $signal; exit 5' $signal; echo ready; while :; do sleep 0.05; done" \
+	# A shell without job control has its background commands ignore SIGINT, nohup all of them SIGHUP.
+	env --default-signal=$signal "${run[@]}" --quiet -- bash -c "trap 'echo got $signal; exit 5' $signal; echo ready; while :; do sleep 0.05; done" \
 		>"$directory/out" &
 	pid=$!
 	wait_for_line "$directory/out" $pid

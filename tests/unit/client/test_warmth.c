@@ -7,7 +7,6 @@
 
 static struct chunk_table table;
 static struct warmth warmth;
-static struct wire_message messages[FAR_DONORS_MAX];
 static uint64_t now = 1000 * SECOND;
 
 /* Chunk @index has its slab 100 + index on donor 0, and 200 + index on donor 1. */
@@ -44,14 +43,14 @@ static uint64_t after(uint64_t seconds, uint64_t index, uint32_t pages, uint64_t
 	now += seconds * SECOND;
 	warmth_moved(&warmth, index, pages);
 	warmth_look(&warmth, now);
-	return warmth_tell(&warmth, &table, donors, now, messages);
+	return warmth_tell(&warmth, &table, donors, now);
 }
 
 static uint32_t told_of(unsigned donor, uint64_t slab)
 {
 	for (unsigned i = 0; i < WIRE_WARM_SLABS; i++)
-		if (messages[donor].warm.of[i].slab == slab)
-			return messages[donor].warm.of[i].warmth;
+		if (warmth.messages[donor].warm.of[i].slab == slab)
+			return warmth.messages[donor].warm.of[i].warmth;
 	return UINT32_MAX;
 }
 
@@ -59,12 +58,12 @@ static void test_rate(void)
 {
 	tables_open(3);
 	ok(!after(1, 1, 100, 3), "nothing is told before it is time");
-	ok(after(1, 1, 700, 3) == 3 && messages[0].type == WIRE_WARM, "then both donors are told");
+	ok(after(1, 1, 700, 3) == 3 && warmth.messages[0].type == WIRE_WARM, "then both donors are told");
 	ok(told_of(0, 101) == 100 && told_of(1, 201) == 100, "a quarter of the 400 pages a second there were");
 	ok(told_of(0, 100) == 0 && told_of(1, 202) == 0, "and that the others are cold");
 	ok(told_of(0, 103) == UINT32_MAX, "nothing of what has no slab");
 	now += SECOND / 2;
-	ok(!warmth_tell(&warmth, &table, 3, now, messages), "once");
+	ok(!warmth_tell(&warmth, &table, 3, now), "once");
 	ok(after(2, 1, 200, 3) == 0, "and not again while it stays about so");
 	for (unsigned i = 0; i < 4; i++)
 		after(2, 1, 8000, 3);
@@ -96,10 +95,10 @@ static void test_many(void)
 	uint64_t told;
 
 	tables_open(CHUNKS);
-	for (told = after(2, 0, 0, 3); told; told = warmth_tell(&warmth, &table, 3, now, messages), rounds++) {
+	for (told = after(2, 0, 0, 3); told; told = warmth_tell(&warmth, &table, 3, now), rounds++) {
 		for (unsigned i = 0; i < WIRE_WARM_SLABS; i++)
-			count += messages[0].warm.of[i].slab != 0;
-		ok(!warmth_tell(&warmth, &table, 3, now, messages), "a donor has a message at a time");
+			count += warmth.messages[0].warm.of[i].slab != 0;
+		ok(!warmth_tell(&warmth, &table, 3, now), "a donor has a message at a time");
 		now += SECOND / 10;
 	}
 	ok(rounds == 3 && count == CHUNKS, "until all is told");
