@@ -387,6 +387,10 @@ void far_queue_close(struct store_queue *base)
 	struct far_queue *queue = (struct far_queue *)base;
 	struct far *far = queue->far;
 
+	/* Late answers (far_hedge.h) have no place to come to from now on, and hold no slab any more. */
+	for (unsigned i = 0; i < far->peer_count; i++)
+		if (queue->links[i].conn)
+			far_link_drop(queue, i);
 	pthread_mutex_lock(&far->lock);
 	LIST_REMOVE(queue, link);
 	far_queue_count(queue, &far->closed);
