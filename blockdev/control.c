@@ -1,5 +1,6 @@
 /* control: see control.h. */
 #include "blockdev/control.h"
+
 #include "blockdev/runtime.h"
 #include "common/clock.h"
 

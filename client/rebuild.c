@@ -45,16 +45,24 @@ static bool chunk_is_unsettled(struct far *far, uint32_t chunk)
 	return published_anywhere(far, chunk * far->table.pages, far->table.pages, &version);
 }
 
-bool rebuild_queues_busy(struct far *far)
+uint64_t rebuild_rate_now(struct far *far, uint64_t rate)
 {
 	const struct far_queue *queue;
 	unsigned busy = 0;
+
+	if (rate <= REBUILD_BUSY)
+		return rate;
 
 	pthread_mutex_lock(&far->lock);
 	LIST_FOREACH(queue, &far->queues, link)
 		busy += far_queue_busy(queue);
 	pthread_mutex_unlock(&far->lock);
-	return busy;
+	return busy ? rate / REBUILD_BUSY : rate;
+}
+
+struct far_counters *rebuild_counters(const struct rebuild *rebuild)
+{
+	return &((struct far_queue *)rebuild->queue)->counters;
 }
 
 /* --- Parts of a task ------------------------------------------------------------------------------------------ */
@@ -137,22 +145,22 @@ void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch)
 /* When the next window may be opened, by the rate, after what was copied in this one. */
 static uint64_t window_pace(const struct rebuild *rebuild, uint64_t now)
 {
-	uint64_t rate = rebuild->far->config.rebuild_rate ? rebuild->far->config.rebuild_rate : REBUILD_RATE;
-	if (rate > REBUILD_BUSY && rebuild_queues_busy(rebuild->far))
-		rate /= REBUILD_BUSY;
+	const uint64_t wished = rebuild->far->config.rebuild_rate;
+	uint64_t rate = rebuild_rate_now(rebuild->far, wished ? wished : REBUILD_RATE);
+
 	if (rate < rebuild->far->hurry) /* what is not moved in time may be lost */
 		rate = rebuild->far->hurry;
 	return (rebuild->due && rebuild->due > now ? rebuild->due : now) +
 	       rebuild->copied * STORE_PAGE * NS_PER_S / rate;
 }
 
-void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor)
+void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor, bool found)
 {
 	rebuild->job = REBUILD_JOB_NONE;
 	rebuild->page = page;
 	rebuild->end = page + count;
 	rebuild->donor = donor;
-	rebuild->found = false;
+	rebuild->found = found;
 	rebuild->phase = REBUILD_SEEKING;
 }
 
@@ -181,8 +189,7 @@ static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 
 		if (!word)
 			continue;
-		rebuild_doubt(rebuild, word >> 18, word >> 1 & 0x1ff, word >> 10 & 0x3f);
-		rebuild->found = true;
+		rebuild_doubt(rebuild, word >> 18, word >> 1 & 0x1ff, word >> 10 & 0x3f, true);
 		return now;
 	}
 	return scrub_idle(rebuild, now);
@@ -313,7 +320,7 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 
 static uint64_t phase_writing(struct rebuild *rebuild, uint64_t now)
 {
-	struct far_counters *counters = &((struct far_queue *)rebuild->queue)->counters;
+	struct far_counters *counters = rebuild_counters(rebuild);
 
 	rebuild->phase = REBUILD_RUNNING;
 	if (rebuild->status < 0 && !task_is_repair(rebuild)) {

@@ -109,12 +109,14 @@ void rebuild_end(struct rebuild *rebuild);
 /* For scrub.c, on the thread. The pages rebuild->page, run from, or to, the buffer; for one donor, or (-1) whichever.
    rebuild->status is the answer. */
 void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase);
-/* The next task: the donor may have these pages changed. */
-void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor);
+/* The next task: the donor may have these pages changed. @found: a queue has read them, and counted it. */
+void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor, bool found);
 /* One page less is held. */
 void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch);
-/* Whether requests are in flight on other queues. */
-bool rebuild_queues_busy(struct far *far);
+/* The part of @rate that is left while requests are in flight on other queues; all of it when there are none. */
+uint64_t rebuild_rate_now(struct far *far, uint64_t rate);
+/* What the thread counts. */
+struct far_counters *rebuild_counters(const struct rebuild *rebuild);
 
 /* Jobs; there is one at most for each @join. */
 void rebuild_fill(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch, unsigned donor);

@@ -8,25 +8,17 @@
 #include <inttypes.h>
 #include <sys/eventfd.h>
 
-#define SCRUB_BUSY 4u /* what the rate is divided by while requests are in flight */
 #define NS_PER_S UINT64_C(1000000000)
 /* Each kind of line is logged once in so long. */
 #define COMPLAIN_NS NS_PER_S
 /* What the successor of a process that was killed takes to repeat its writes, besides waiting for donors. */
 #define QUIET_NS (10 * NS_PER_S)
 
-static struct far_counters *scrub_counters(const struct rebuild *rebuild)
-{
-	return &((struct far_queue *)rebuild->queue)->counters;
-}
-
 /* How long @bytes take at the rate. */
 static uint64_t scrub_time(const struct rebuild *rebuild, uint64_t bytes)
 {
-	uint64_t rate = rebuild->far->config.scrub_rate;
+	uint64_t rate = rebuild_rate_now(rebuild->far, rebuild->far->config.scrub_rate);
 
-	if (rate > SCRUB_BUSY && rebuild_queues_busy(rebuild->far))
-		rate /= SCRUB_BUSY;
 	return (uint64_t)((double)bytes * (double)NS_PER_S / (double)rate);
 }
 
@@ -151,9 +143,9 @@ uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now)
 	rebuild->phase = REBUILD_IDLE;
 	scrub->burst += scrub->run;
 	if (rebuild->status == 0)
-		far_count(&scrub_counters(rebuild)->scrubbed, scrub->run);
+		far_count(&rebuild_counters(rebuild)->scrubbed, scrub->run);
 	else if (rebuild->status == -EBADMSG)
-		rebuild_doubt(rebuild, scrub->page, scrub->run, scrub->donor);
+		rebuild_doubt(rebuild, scrub->page, scrub->run, scrub->donor, false);
 	return now;
 }
 
@@ -187,7 +179,7 @@ bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 {
 	if (writes_are_redone(rebuild, now))
 		return false;
-	far_count(&scrub_counters(rebuild)->checksum_errors, 1);
+	far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
 	if (may_tell(&rebuild->scrub.told_changed, now))
 		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",
 			  rebuild->far->peers[donor].uri, rebuild->page);
@@ -199,7 +191,7 @@ bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now)
 	if (writes_are_redone(rebuild, now))
 		return false;
 	if (!counted)
-		far_count(&scrub_counters(rebuild)->checksum_errors, 1);
+		far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
 	if (may_tell(&rebuild->scrub.told_spoilt, now))
 		log_error("no replica has page %" PRIu64
 			  " as it was written: reading it fails until it is written again",

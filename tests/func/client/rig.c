@@ -192,20 +192,48 @@ struct far_donor rig_figures(const struct rig *rig, unsigned index)
 	return donor;
 }
 
+struct store_stats rig_stats(const struct rig *rig)
+{
+	struct store_stats stats;
+
+	store_stats(rig->store, &stats);
+	return stats;
+}
+
+void rig_sleep_ms(unsigned ms)
+{
+	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	while (nanosleep(&pause, &pause) < 0)
+		;
+}
+
+bool rig_donor_again(struct rig *rig, unsigned index, const char *const *arguments)
+{
+	char uri[sizeof rig->donors[index].uri];
+
+	memcpy(uri, rig->donors[index].uri, sizeof uri);
+	/* The kernel takes a moment to take a killed process's sockets away. */
+	for (unsigned i = 0; i < 100; i++) {
+		if (daemon_start_at(&rig->donors[index], uri, arguments))
+			return true;
+		rig_sleep_ms(20);
+	}
+	return false;
+}
+
 bool rig_wait_leased(const struct rig *rig, uint64_t bytes)
 {
 	uint64_t end = clock_now() + RIG_PATIENCE_NS / 6, leased;
 
 	do {
-		struct timespec pause = {.tv_nsec = 10000000};
-
 		leased = 0;
 		for (unsigned i = 0; i < rig->donor_count; i++)
 			if (rig->donors[i].pid)
 				leased += rig_figures(rig, i).leased;
 		if (leased == bytes)
 			return true;
-		nanosleep(&pause, NULL);
+		rig_sleep_ms(10);
 	} while (clock_now() < end);
 	printf("# leased: %llu, wanted: %llu\n", (unsigned long long)leased, (unsigned long long)bytes);
 	return false;

@@ -44,6 +44,8 @@ int rig_try(struct rig *rig, const char *scheme);
 void rig_open(struct rig *rig, const char *scheme);
 /* Closes what is open but the donors; or leaves it to the next rig_open, with the state file. */
 void rig_shut(struct rig *rig, bool leave);
+/* Starts a donor that has ended on the address it had; false: it cannot be had. */
+bool rig_donor_again(struct rig *rig, unsigned index, const char *const *arguments);
 /* Closes what is open and stops donors that still run. */
 void rig_close(struct rig *rig);
 
@@ -58,6 +60,10 @@ int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max);
 struct far_donor rig_figures(const struct rig *rig, unsigned index);
 /* Waits until the donors lease @bytes together; false after some seconds, with a diagnostic. */
 bool rig_wait_leased(const struct rig *rig, uint64_t bytes);
+
+struct store_stats rig_stats(const struct rig *rig);
+/* All of it, whatever signals come. */
+void rig_sleep_ms(unsigned ms);
 
 /* A page's contents that depend on @page and @version, never zero. */
 void rig_fill(void *data, uint64_t page, uint64_t version);

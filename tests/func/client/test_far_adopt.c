@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
@@ -17,13 +16,6 @@ static void open_donors(struct rig *rig)
 	rig_donors(rig, 2, "32M");
 	rig_state(rig);
 	rig->config.pages = TRAFFIC_PAGES;
-}
-
-static void sleep_ns(uint64_t ns)
-{
-	struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-
-	nanosleep(&pause, NULL);
 }
 
 /* --- Left, and adopted ------------------------------------------------------------------------------------------ */
@@ -127,8 +119,7 @@ static void test_donor_gone(bool again)
 	const char *name = again ? "restarted" : "dead";
 	struct store_stats stats;
 	struct far_donor figures[2];
-	char uri[sizeof(struct daemon){0}.uri];
-	bool started = false, right;
+	bool right;
 	unsigned failed;
 	struct rig rig;
 
@@ -138,13 +129,9 @@ static void test_donor_gone(bool again)
 	traffic_begin(&traffic, &rig, 3);
 	far_donors(rig.store, figures, 2);
 	rig_shut(&rig, true);
-	memcpy(uri, rig.donors[0].uri, sizeof uri);
 	daemon_stop(&rig.donors[0], SIGKILL);
-	/* The kernel takes a moment to take a killed process's sockets away. */
-	for (unsigned i = 0; again && i < 100 && !started; i++) {
-		sleep_ns(i ? 20 * MS : 0);
-		started = daemon_start_at(&rig.donors[0], uri, arguments);
-	}
+	if (again)
+		rig_donor_again(&rig, 0, arguments);
 	log_begin();
 	rig_open(&rig, "tcp");
 	right = pages_read(&rig, &failed);

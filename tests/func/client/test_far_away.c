@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
@@ -18,14 +17,6 @@
 #define AGAIN "answers again"
 
 static struct traffic traffic;
-
-static void sleep_ms(unsigned ms)
-{
-	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-	while (nanosleep(&pause, &pause) < 0)
-		;
-}
 
 static void open_two(struct rig *rig)
 {
@@ -47,10 +38,10 @@ static void *stall_main(void *argument)
 	struct stall *stall = argument;
 	uint64_t begin;
 
-	sleep_ms(stall->after_ms);
+	rig_sleep_ms(stall->after_ms);
 	begin = clock_now();
 	kill(stall->pid, SIGSTOP);
-	sleep_ms(stall->ms);
+	rig_sleep_ms(stall->ms);
 	kill(stall->pid, SIGCONT);
 	stall->took = clock_now() - begin;
 	return NULL;
@@ -64,7 +55,7 @@ static uint64_t stall_run(struct rig *rig, unsigned ms, bool idle)
 
 	pthread_create(&thread, NULL, stall_main, &stall);
 	if (idle)
-		sleep_ms(ms + 500);
+		rig_sleep_ms(ms + 500);
 	else
 		traffic_run(&traffic, ms + 500);
 	pthread_join(thread, NULL);
@@ -138,7 +129,7 @@ static struct store_stats stats_of_lost(const struct rig *rig)
 		store_stats(rig->store, &stats);
 		if (stats.lost_pages)
 			break;
-		sleep_ms(20);
+		rig_sleep_ms(20);
 	}
 	return stats;
 }
@@ -171,24 +162,16 @@ static void test_restarted(void)
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct store_stats stats;
 	struct rig rig;
-	char uri[sizeof rig.donors[0].uri];
 	uint64_t ignored;
-	bool started = false;
 
 	open_two(&rig);
 	traffic_begin(&traffic, &rig, 4);
-	memcpy(uri, rig.donors[0].uri, sizeof uri);
 	log_begin();
 	/* First silent, so that it is waited for, as while a machine starts up. */
 	kill(rig.donors[0].pid, SIGSTOP);
 	ok(log_wait(SILENT, 1, &ignored), "restarted: silent at first");
 	daemon_stop(&rig.donors[0], SIGKILL);
-	/* The kernel takes a moment to take a killed process's sockets away. */
-	for (unsigned i = 0; i < 100 && !started; i++) {
-		sleep_ms(i ? 20 : 0);
-		started = daemon_start_at(&rig.donors[0], uri, arguments);
-	}
-	ok(started, "restarted: then there again");
+	ok(rig_donor_again(&rig, 0, arguments), "restarted: then there again");
 	ok(log_wait("has restarted: what it held is lost", 1, &ignored), "restarted: it holds nothing for us");
 	log_show();
 	stats = stats_of_lost(&rig);

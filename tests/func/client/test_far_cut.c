@@ -10,20 +10,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MS UINT64_C(1000000)
 #define CUTS 12u
 
 static struct traffic traffic;
-
-static void sleep_ms(unsigned ms)
-{
-	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-	while (nanosleep(&pause, &pause) < 0)
-		;
-}
 
 /* Donors behind wires; the store sees only those. */
 static void open_wired(struct rig *rig, struct proxy *proxies, unsigned count, unsigned replicas)
@@ -47,7 +38,7 @@ static void *cut_main(void *argument)
 	random_seed(&random, 7);
 	for (unsigned i = 0; i < CUTS; i++) {
 		/* Sometimes before it has come back from the last one. */
-		sleep_ms(10 + (unsigned)random_below(&random, 300));
+		rig_sleep_ms(10 + (unsigned)random_below(&random, 300));
 		proxy_cut(argument);
 	}
 	return NULL;
@@ -99,7 +90,7 @@ static void test_dead(bool busy)
 	open_wired(&rig, proxies, 2, 1);
 	traffic_begin(&traffic, &rig, 9);
 	log_begin();
-	sleep_ms(300);
+	rig_sleep_ms(300);
 	died_at = clock_now();
 	proxy_die(&proxies[0], true);
 	for (unsigned i = 0; busy && i < TRAFFIC_DEPTH; i++) {
@@ -114,7 +105,7 @@ static void test_dead(bool busy)
 	told = log_wait("does not answer (no answer in time)", 1, &told_at);
 	ok(told && told_at - died_at < 1000 * MS, "dead, %s: noticed after %llu ms", name,
 	   (unsigned long long)((told_at - died_at) / MS));
-	sleep_ms(500);
+	rig_sleep_ms(500);
 	proxy_die(&proxies[0], false);
 	for (unsigned left = busy ? TRAFFIC_DEPTH : 0; left;) {
 		struct store_done dones[TRAFFIC_DEPTH];

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define MS UINT64_C(1000000)
 #define SLABS (TRAFFIC_PAGES / RIG_SLAB_PAGES)
@@ -24,19 +23,9 @@ static struct traffic traffic;
 static void check(struct rig *rig, const char *name)
 {
 	unsigned wrong = traffic_check(&traffic);
-	struct store_stats stats;
 
-	store_stats(rig->store, &stats);
-	ok(!traffic.failed && !traffic.wrong && !wrong && !stats.lost_pages,
+	ok(!traffic.failed && !traffic.wrong && !wrong && !rig_stats(rig).lost_pages,
 	   "%s: %u requests, all are right, and no page is lost", name, traffic.done);
-}
-
-static uint64_t lacking(const struct rig *rig)
-{
-	struct store_stats stats;
-
-	store_stats(rig->store, &stats);
-	return stats.slabs_lacking;
 }
 
 static void open_rig(struct rig *rig, uint64_t seed)
@@ -71,7 +60,7 @@ static bool run_until_spread(struct rig *rig)
 
 	while (!spread && clock_now() < end) {
 		traffic_run(&traffic, 20);
-		spread = !lacking(rig) && slabs_in(rig, 0) == SLABS && slabs_in(rig, 1) == SLABS;
+		spread = !rig_stats(rig).slabs_lacking && slabs_in(rig, 0) == SLABS && slabs_in(rig, 1) == SLABS;
 	}
 	return spread;
 }
@@ -84,20 +73,11 @@ static void rack_kill(struct rig *rig, unsigned rack)
 		daemon_stop(&rig->donors[i], SIGKILL); /* its end is noted */
 }
 
-/* A donor on the address it had. The kernel takes a moment to take a killed process's sockets away. */
 static bool donor_again(struct rig *rig, unsigned index, const char *domain)
 {
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", "--domain", domain, NULL};
-	const struct timespec pause = {.tv_nsec = 20 * 1000000};
-	char uri[sizeof rig->donors[index].uri];
 
-	memcpy(uri, rig->donors[index].uri, sizeof uri);
-	for (unsigned i = 0; i < 100; i++) {
-		if (daemon_start_at(&rig->donors[index], uri, arguments))
-			return true;
-		nanosleep(&pause, NULL);
-	}
-	return false;
+	return rig_donor_again(rig, index, arguments);
 }
 
 /* Requests until this was told for the @nth time. */
@@ -127,15 +107,17 @@ static void test_rack(void)
 	check(&rig, "a rack is killed");
 	ok(run_until("what it held is lost", 2), "both of its donors are given up");
 	traffic_run(&traffic, 1500); /* longer than the pause between two looks for a donor with room */
-	ok(lacking(&rig) == SLABS && slabs_in(&rig, 1) == SLABS, "what it had is not made anew in the other rack");
+	ok(rig_stats(&rig).slabs_lacking == SLABS && slabs_in(&rig, 1) == SLABS,
+	   "what it had is not made anew in the other rack");
 	ok(donor_again(&rig, 0, "rack2") && donor_again(&rig, 1, "rack2") &&
 	       run_until("2 replicas cannot be kept in 1 failure domain:", 1) &&
 	       log_count("is in failure domain 'rack2' now, not 'rack1'") == 2,
 	   "nor on donors that come back in that one, of which a line is told");
 	traffic_run(&traffic, 1500);
-	ok(lacking(&rig) == SLABS && !rig_figures(&rig, 0).leased && !rig_figures(&rig, 1).leased, "they get nothing");
+	ok(rig_stats(&rig).slabs_lacking == SLABS && !rig_figures(&rig, 0).leased && !rig_figures(&rig, 1).leased,
+	   "they get nothing");
 	daemon_stop(&rig.donors[1], SIGKILL);
-	ok(donor_again(&rig, 1, "rack1") && run_until(DONE, 1) && !lacking(&rig),
+	ok(donor_again(&rig, 1, "rack1") && run_until(DONE, 1) && !rig_stats(&rig).slabs_lacking,
 	   "but on one that is back where it was");
 	ok(rig_figures(&rig, 1).leased == SLABS * RIG_SLAB, "all of it");
 	check(&rig, "a rack is back");

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #define MS UINT64_C(1000000)
 #define BEGUN "lack a replica"
@@ -27,14 +26,6 @@
 
 static struct traffic traffic;
 
-static void sleep_ms(unsigned ms)
-{
-	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-	while (nanosleep(&pause, &pause) < 0)
-		;
-}
-
 static void open_rig(struct rig *rig, unsigned donors, uint64_t seed)
 {
 	rig_donors(rig, donors, "32M");
@@ -46,20 +37,12 @@ static void open_rig(struct rig *rig, unsigned donors, uint64_t seed)
 	traffic_begin(&traffic, rig, seed);
 }
 
-static struct store_stats stats_of(const struct rig *rig)
-{
-	struct store_stats stats;
-
-	store_stats(rig->store, &stats);
-	return stats;
-}
-
 static void check(struct rig *rig, const char *name)
 {
 	struct store_stats stats;
 	unsigned wrong = traffic_check(&traffic);
 
-	stats = stats_of(rig);
+	stats = rig_stats(rig);
 	ok(!traffic.failed && !traffic.wrong && !wrong, "%s: %u requests, all are right, and so are all pages", name,
 	   traffic.done);
 	ok(!stats.lost_pages && !stats.checksum_errors, "%s: nothing is lost, and no stale page was read", name);
@@ -76,7 +59,7 @@ static void *blow_main(void *argument)
 {
 	const struct blow *blow = argument;
 
-	sleep_ms(blow->after_ms);
+	rig_sleep_ms(blow->after_ms);
 	kill(blow->pid, blow->signal);
 	return NULL;
 }
@@ -102,7 +85,7 @@ static bool run_until_done(unsigned nth)
 
 	while (!done && clock_now() < end) {
 		traffic_run(&traffic, 50);
-		done = log_count(DONE) >= nth && !stats_of(traffic.rig).slabs_lacking;
+		done = log_count(DONE) >= nth && !rig_stats(traffic.rig).slabs_lacking;
 	}
 	return done;
 }
@@ -124,14 +107,14 @@ static void test_killed(void)
 	run_with(&rig, 0, SIGKILL, 600);
 	say_stall("one of three is killed");
 	ok(run_until_done(1), "the other two get what it had");
-	stats = stats_of(&rig);
+	stats = rig_stats(&rig);
 	ok(log_count(BEGUN) && stats.rebuilt_pages && !stats.slabs_lacking,
 	   "a line tells that it begins, one that it is done: %llu pages", (unsigned long long)stats.rebuilt_pages);
 	check(&rig, "one of three is killed");
 	run_with(&rig, 1, SIGKILL, 600);
 	say_stall("another one is killed");
 	check(&rig, "another one is killed");
-	ok(stats_of(&rig).slabs_lacking, "now there is no place for a second replica");
+	ok(rig_stats(&rig).slabs_lacking, "now there is no place for a second replica");
 	store_discard(rig.store, 0, rig.store->pages);
 	ok(rig_wait_leased(&rig, 0), "all memory comes back");
 	log_show();
@@ -192,18 +175,15 @@ static void test_two(void)
 {
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct rig rig;
-	char uri[sizeof rig.donors[0].uri];
 	uint64_t ignored;
-	bool started = false;
 
 	open_rig(&rig, 2, 4);
 	run_with(&rig, 0, SIGSTOP, 2000);
 	say_stall("one of two is stopped");
-	ok(stats_of(&rig).slabs_lacking, "there is no place for a second replica");
+	ok(rig_stats(&rig).slabs_lacking, "there is no place for a second replica");
 	kill(rig.donors[0].pid, SIGCONT);
 	ok(run_until_done(1), "until it is back");
 	check(&rig, "one of two is stopped");
-	memcpy(uri, rig.donors[0].uri, sizeof uri);
 	daemon_stop(&rig.donors[0], SIGKILL);
 	ok(log_wait("what it held is lost", 1, &ignored), "then it is killed");
 	/* New slabs, too, are had while there is only one donor. */
@@ -215,12 +195,7 @@ static void test_two(void)
 	}
 	traffic_run(&traffic, 200);
 	check(&rig, "one of two is killed");
-	/* The kernel takes a moment to take a killed process's sockets away. */
-	for (unsigned i = 0; i < 100 && !started; i++) {
-		sleep_ms(i ? 20 : 0);
-		started = daemon_start_at(&rig.donors[0], uri, arguments);
-	}
-	ok(started && run_until_done(2), "and started again: it gets everything");
+	ok(rig_donor_again(&rig, 0, arguments) && run_until_done(2), "and started again: it gets everything");
 	daemon_stop(&rig.donors[1], SIGKILL);
 	traffic_run(&traffic, 300);
 	check(&rig, "the other one is killed");
@@ -316,11 +291,11 @@ static void test_midway(void)
 	traffic_begin(&traffic, &rig, 6);
 	daemon_stop(&rig.donors[0], SIGKILL);
 	ok(log_wait(BEGUN, 1, &begun), "three replicas: one donor is killed");
-	while (!(pages = stats_of(&rig).rebuilt_pages))
+	while (!(pages = rig_stats(&rig).rebuilt_pages))
 		traffic_run(&traffic, 20);
 	begun = clock_now();
 	traffic_run(&traffic, 300);
-	stats = stats_of(&rig);
+	stats = rig_stats(&rig);
 	/* But for a window before and one behind. */
 	ok(stats.rebuilt_pages <= pages + 128 + MIDWAY_RATE * ((clock_now() - begun) / MS) / 1000 / STORE_PAGE,
 	   "what it had is made anew, no faster than it may: %llu pages, and %llu slabs to go",
@@ -330,9 +305,9 @@ static void test_midway(void)
 	check(&rig, "another one is killed meanwhile");
 	/* Then each slab is on the two that are left. */
 	begun = clock_now();
-	while (stats_of(&rig).slabs_lacking > TRAFFIC_PAGES / RIG_SLAB_PAGES && clock_now() - begun < 40000 * MS)
-		sleep_ms(20);
-	ok(stats_of(&rig).slabs_lacking == TRAFFIC_PAGES / RIG_SLAB_PAGES, "what was begun is begun anew elsewhere");
+	while (rig_stats(&rig).slabs_lacking > TRAFFIC_PAGES / RIG_SLAB_PAGES && clock_now() - begun < 40000 * MS)
+		rig_sleep_ms(20);
+	ok(rig_stats(&rig).slabs_lacking == TRAFFIC_PAGES / RIG_SLAB_PAGES, "what was begun is begun anew elsewhere");
 	daemon_stop(&rig.donors[2], SIGKILL);
 	traffic_run(&traffic, 300);
 	check(&rig, "and all but the last");
@@ -362,12 +337,12 @@ static void test_repair(void)
 		rig_fill(rig.bytes, 3, 1);
 		good = good && rig_write(&rig, 3, 1, rig.bytes) == 0;
 		good = good && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1);
-		stats = stats_of(&rig);
+		stats = rig_stats(&rig);
 	}
 	ok(good && stats.checksum_errors == 1, "a page that one donor has with a wrong bit is read from the other");
-	for (unsigned i = 0; i < 1000 && !stats_of(&rig).repaired_pages; i++)
-		sleep_ms(10);
-	ok(stats_of(&rig).repaired_pages == 1, "and written to the first anew");
+	for (unsigned i = 0; i < 1000 && !rig_stats(&rig).repaired_pages; i++)
+		rig_sleep_ms(10);
+	ok(rig_stats(&rig).repaired_pages == 1, "and written to the first anew");
 	daemon_stop(&rig.donors[1], SIGKILL);
 	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "which has it right then");
 	log_show();

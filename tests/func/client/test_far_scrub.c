@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define MS UINT64_C(1000000)
 /* So fast that passes follow each other at once. */
@@ -22,28 +21,19 @@
 
 static struct traffic traffic;
 
-static struct store_stats stats_of(const struct rig *rig)
-{
-	struct store_stats stats;
-
-	store_stats(rig->store, &stats);
-	return stats;
-}
-
-/* Until *@figure, of stats_of(), is @least: whether it is, in time. */
+/* Until *@figure, of rig_stats(), is @least: whether it is, in time. */
 #define reaches(rig, figure, least) reaches_by(rig, offsetof(struct store_stats, figure), least)
 static bool reaches_by(const struct rig *rig, size_t figure, uint64_t least)
 {
 	uint64_t begun = clock_now(), value = 0;
 
 	do {
-		struct store_stats stats = stats_of(rig);
-		struct timespec pause = {.tv_nsec = 5000000};
+		struct store_stats stats = rig_stats(rig);
 
 		memcpy(&value, (const uint8_t *)&stats + figure, sizeof value);
 		if (value >= least)
 			return true;
-		nanosleep(&pause, NULL);
+		rig_sleep_ms(5);
 	} while (clock_now() - begun < 60000 * MS);
 	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)least);
 	return false;
@@ -71,9 +61,9 @@ static void test_mended(void)
 
 	open_flipped(&rig, &faults, 2, FAST);
 	ok(reaches(&rig, repaired_pages, 1), "it is written anew, and nobody has read it");
-	ok(stats_of(&rig).checksum_errors == 1 && log_count(CHANGED) == 1, "it is counted, and told in one line");
-	passes = reaches(&rig, scrubbed_pages, stats_of(&rig).scrubbed_pages + 5);
-	stats = stats_of(&rig);
+	ok(rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1, "it is counted, and told in one line");
+	passes = reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 5);
+	stats = rig_stats(&rig);
 	ok(passes && stats.checksum_errors == 1 && stats.repaired_pages == 1 && !log_count(SPOILT),
 	   "then both have it right");
 	ok(!stats.reads && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "and it reads so");
@@ -89,15 +79,16 @@ static void test_told(void)
 
 	open_flipped(&rig, &faults, 1, FAST);
 	ok(log_wait(SPOILT, 1, &told) && log_count(CHANGED) >= 1, "one copy: that no donor has it right is told");
-	ok(stats_of(&rig).checksum_errors && !stats_of(&rig).repaired_pages, "and counted, and nothing is mended");
+	ok(rig_stats(&rig).checksum_errors && !rig_stats(&rig).repaired_pages, "and counted, and nothing is mended");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "reading it is an error");
 	rig_fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 2),
 	   "until it is written again");
 	/* Of two passes the second has begun after that. */
-	reaches(&rig, scrubbed_pages, stats_of(&rig).scrubbed_pages + 2);
-	errors = stats_of(&rig).checksum_errors;
-	ok(reaches(&rig, scrubbed_pages, stats_of(&rig).scrubbed_pages + 2) && stats_of(&rig).checksum_errors == errors,
+	reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 2);
+	errors = rig_stats(&rig).checksum_errors;
+	ok(reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 2) &&
+	       rig_stats(&rig).checksum_errors == errors,
 	   "then it is found right");
 	log_show();
 	rig_close(&rig);
@@ -106,12 +97,11 @@ static void test_told(void)
 static bool is_dormant(const struct rig *rig)
 {
 	uint64_t begun = clock_now();
-	const struct timespec pause = {.tv_nsec = 5000000};
 
 	while (!atomic_load(&((struct far *)rig->store)->rebuild->scrub.dormant)) {
 		if (clock_now() - begun > 60000 * MS)
 			return false;
-		nanosleep(&pause, NULL);
+		rig_sleep_ms(5);
 	}
 	return true;
 }
@@ -151,14 +141,14 @@ static void test_busy(void)
 	rig_open(&rig, "tcp");
 	log_begin();
 	traffic_begin(&traffic, &rig, 7);
-	before = stats_of(&rig).scrubbed_pages;
+	before = rig_stats(&rig).scrubbed_pages;
 	traffic_run(&traffic, 1500);
 	ok(reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are looked at while others are written");
 	daemon_stop(&rig.donors[0], SIGKILL);
 	traffic_run(&traffic, 1500);
 	ok(!traffic_check(&traffic) && !traffic.failed && !traffic.wrong,
 	   "one donor is killed: %u requests, all are right, and so are all pages", traffic.done);
-	stats = stats_of(&rig);
+	stats = rig_stats(&rig);
 	ok(!stats.lost_pages && !stats.checksum_errors && !stats.repaired_pages && !log_count(CHANGED) &&
 	       !log_count("as it was written"),
 	   "and none of them looked wrong");

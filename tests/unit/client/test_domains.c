@@ -1,51 +1,28 @@
 /* domains: who fails with whom; and that a chunk's replicas are kept apart by it, whatever happens to donors. */
 #include "client/domains.h"
-#include "client/leases.h"
 #include "tests/tap.h"
+#include "tests/unit/client/leases_world.h"
 
 #include <errno.h>
 
 #define CHUNKS 8u
-#define CHUNK_PAGES 4u
-#define SLAB (CHUNK_PAGES * 4096u)
-#define TIMEOUT 1000u
-#define PAUSE 60u
 
-static struct chunk_table table;
-static struct integrity integrity;
-static struct leases leases;
+static struct world world;
 
-static void world_open(const char *const names[], unsigned donors, unsigned replicas, uint64_t seed)
+static void donors_open(const char *const names[], unsigned donors, unsigned replicas, uint64_t seed)
 {
-	struct leases_config config = {.donor_count = donors,
-				       .slab_bytes = SLAB,
-				       .timeout_ns = TIMEOUT,
-				       .idle_ns = 100,
-				       .pause_ns = PAUSE,
-				       .seed = seed};
-
-	chunk_table_open(&table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, replicas);
-	integrity_open(&integrity, CHUNKS * CHUNK_PAGES);
-	leases_init(&leases, &config, &table, &integrity);
-	leases_recalls_open(&leases);
+	world_open(&world, CHUNKS, donors, replicas, seed);
 	for (unsigned i = 0; i < donors; i++) {
-		leases_donor_named(&leases, i, names[i]);
-		leases_donor_heard(&leases, i, 100 * SLAB);
+		leases_donor_named(&world.leases, i, names[i]);
+		leases_donor_heard(&world.leases, i, 100 * SLAB);
 	}
-}
-
-static void world_close(void)
-{
-	leases_recalls_close(&leases);
-	chunk_table_close(&table);
-	integrity_close(&integrity);
 }
 
 /* The next action that is not a wake-up, nor tells how it is; false: none. */
 static bool next(struct leases_action *action)
 {
-	while (leases_next(&leases, action))
-		if (action->kind != LEASES_WAKE && action->kind != LEASES_LACKING && action->kind != LEASES_WHOLE)
+	while (world_next(&world, action))
+		if (action->kind != LEASES_LACKING && action->kind != LEASES_WHOLE)
 			return true;
 	return false;
 }
@@ -54,15 +31,15 @@ static void want(uint32_t chunk)
 {
 	struct chunk_view view;
 
-	chunk_hold(&table, chunk, 1, &view);
-	leases_scan(&leases, 0);
+	chunk_hold(&world.table, chunk, 1, &view);
+	leases_scan(&world.leases, 0);
 }
 
 static bool grant(const struct leases_action *ask, uint64_t slab, uint64_t now)
 {
 	struct chunk_slot slot = {.address = 4096, .rkey = 1, .slab = slab};
 
-	return leases_granted(&leases, ask->donor, ask->request, &slot, now);
+	return leases_granted(&world.leases, ask->donor, ask->request, &slot, now);
 }
 
 /* A chunk with a page in it. */
@@ -74,7 +51,7 @@ static void chunk_make(uint32_t chunk)
 	want(chunk);
 	while (next(&action) && action.kind == LEASES_ASK)
 		grant(&action, 100 + chunk, 0);
-	chunk_hold(&table, chunk, 1, &view);
+	chunk_hold(&world.table, chunk, 1, &view);
 }
 
 /* Donors with a FULL slot of the chunk, a bit each. */
@@ -83,9 +60,9 @@ static unsigned full(uint32_t chunk)
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	unsigned donors = 0;
 
-	if (chunk_state(&table, chunk) != CHUNK_READY)
+	if (chunk_state(&world.table, chunk) != CHUNK_READY)
 		return 0;
-	chunk_slots(&table, chunk, slots);
+	chunk_slots(&world.table, chunk, slots);
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (slots[i].state == SLOT_FULL)
 			donors |= 1u << slots[i].donor;
@@ -95,7 +72,7 @@ static unsigned full(uint32_t chunk)
 static bool apart(unsigned donors)
 {
 	for (unsigned i = 0; i < 32; i++)
-		if (donors >> i & 1 && domains_mates(&leases.domains, i) & donors & ~(1u << i))
+		if (donors >> i & 1 && domains_mates(&world.leases.domains, i) & donors & ~(1u << i))
 			return false;
 	return true;
 }
@@ -103,7 +80,7 @@ static bool apart(unsigned donors)
 /* Which donor is asked for a slab now; -1: none. */
 static int asked(uint64_t now, struct leases_action *ret_action)
 {
-	leases_tick(&leases, now);
+	leases_tick(&world.leases, now);
 	while (next(ret_action))
 		if (ret_action->kind == LEASES_ASK)
 			return (int)ret_action->donor;
@@ -153,13 +130,13 @@ static void test_wanted(void)
 	unsigned wrong = 0, kinds = 0;
 
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		world_open(two_racks, 4, 2, seed);
+		donors_open(two_racks, 4, 2, seed);
 		for (uint32_t i = 0; i < CHUNKS; i++) {
 			chunk_make(i);
 			wrong += __builtin_popcount(full(i)) != 2 || !apart(full(i));
 			kinds |= 1u << full(i);
 		}
-		world_close();
+		world_close(&world);
 	}
 	ok(!wrong, "two replicas are never in one domain: %u", wrong);
 	ok(kinds == (1u << 5 | 1u << 6 | 1u << 9 | 1u << 10), "and on any donor of each");
@@ -170,14 +147,14 @@ static void test_denied(void)
 	struct leases_action action;
 	unsigned denied = 0, donors = 0;
 
-	world_open(two_racks, 4, 2, 1);
+	donors_open(two_racks, 4, 2, 1);
 	want(3);
 	while (next(&action) && action.kind == LEASES_ASK) {
 		donors |= 1u << action.donor;
 		if (action.donor < 2)
 			grant(&action, 103, 1);
 		else if (++denied == 1)
-			leases_denied(&leases, action.donor, action.request, 1);
+			leases_denied(&world.leases, action.donor, action.request, 1);
 		else
 			grant(&action, 103, 1);
 	}
@@ -188,12 +165,12 @@ static void test_denied(void)
 		if (action.donor < 2)
 			grant(&action, 104, 1);
 		else
-			leases_denied(&leases, action.donor, action.request, 1);
+			leases_denied(&world.leases, action.donor, action.request, 1);
 	}
-	ok(chunk_state(&table, 4) == CHUNK_NONE && table.chunks[4].denial == -ENOSPC && action.kind == LEASES_RELEASE &&
-	       action.donor < 2,
+	ok(chunk_state(&world.table, 4) == CHUNK_NONE && world.table.chunks[4].denial == -ENOSPC &&
+	       action.kind == LEASES_RELEASE && action.donor < 2,
 	   "where the domain has none, no chunk begins: both replicas in the other one are not an answer");
-	world_close();
+	world_close(&world);
 }
 
 /* Only by donors that come back under other names. */
@@ -203,20 +180,20 @@ static void test_too_few(void)
 	struct leases_action action;
 	int donor, join;
 
-	world_open(names, 3, 2, 1);
+	donors_open(names, 3, 2, 1);
 	chunk_make(3);
-	ok(__builtin_popcount(full(3)) == 1 && chunk_replicas_missing(&table, 3) == 1,
+	ok(__builtin_popcount(full(3)) == 1 && chunk_replicas_missing(&world.table, 3) == 1,
 	   "with one domain a chunk begins with one replica");
 	ok(asked(0, &action) < 0 && asked(10 * PAUSE, &action) < 0, "and gets no other one there");
 	donor = full(3) == 1 ? 1 : 0;
-	leases_donor_away(&leases, (unsigned)donor, 20 * PAUSE);
-	leases_donor_named(&leases, (unsigned)donor, "r2");
-	leases_donor_back(&leases, (unsigned)donor, 0, 100 * SLAB, 20 * PAUSE);
+	leases_donor_away(&world.leases, (unsigned)donor, 20 * PAUSE);
+	leases_donor_named(&world.leases, (unsigned)donor, "r2");
+	leases_donor_back(&world.leases, (unsigned)donor, 0, 100 * SLAB, 20 * PAUSE);
 	ok(asked(20 * PAUSE, &action) == donor, "a donor that comes back in another domain is asked");
 	join = granted(&action, 203, 20 * PAUSE);
-	leases_filled(&leases, (unsigned)join, true, 20 * PAUSE);
-	ok(apart(full(3)) && !chunk_replicas_missing(&table, 3), "and has the other one");
-	world_close();
+	leases_filled(&world.leases, (unsigned)join, true, 20 * PAUSE);
+	ok(apart(full(3)) && !chunk_replicas_missing(&world.table, 3), "and has the other one");
+	world_close(&world);
 }
 
 static void test_idle(void)
@@ -225,18 +202,18 @@ static void test_idle(void)
 	struct chunk_view view;
 	unsigned before, released = 0;
 
-	world_open(two_racks, 4, 2, 1);
+	donors_open(two_racks, 4, 2, 1);
 	chunk_make(3);
 	before = full(3);
-	chunk_view(&table, 3, &view);
-	chunk_drop(&table, 3, view.epoch, 1);
-	leases_scan(&leases, 1);
+	chunk_view(&world.table, 3, &view);
+	chunk_drop(&world.table, 3, view.epoch, 1);
+	leases_scan(&world.leases, 1);
 	for (unsigned i = 0; i < 4; i++) {
 		if (!(before >> i & 1))
 			continue;
-		leases_donor_away(&leases, i, 2);
-		leases_donor_named(&leases, i, "r3");
-		leases_donor_back(&leases, i, 1, 100 * SLAB, 2);
+		leases_donor_away(&world.leases, i, 2);
+		leases_donor_named(&world.leases, i, "r3");
+		leases_donor_back(&world.leases, i, 1, 100 * SLAB, 2);
 	}
 	ok(full(3) == before, "donors that come back as mates keep what they have");
 	want(4);
@@ -247,7 +224,7 @@ static void test_idle(void)
 			released |= 1u << action.donor;
 	}
 	ok(released == before && full(4) && apart(full(4)), "but another chunk does not take it over");
-	world_close();
+	world_close(&world);
 }
 
 /* --- Chunks that lack ------------------------------------------------------------------------------------------- */
@@ -258,22 +235,23 @@ static void test_join(void)
 	unsigned there, mate;
 	int join;
 
-	world_open(two_racks, 4, 2, 1);
+	donors_open(two_racks, 4, 2, 1);
 	chunk_make(3);
 	there = (unsigned)__builtin_ctz(full(3) & 12);
 	mate = there ^ 1;
-	leases_donor_lost(&leases, there, 10);
+	leases_donor_lost(&world.leases, there, 10);
 	ok(asked(10, &action) == (int)mate, "what a lost donor had is made anew with its mate: the only one apart");
 	join = granted(&action, 203, 10);
-	leases_filled(&leases, (unsigned)join, true, 20);
-	ok(full(3) >> mate & 1 && apart(full(3)) && !chunk_replicas_missing(&table, 3), "and all is well");
-	leases_donor_lost(&leases, mate, 30);
-	ok(asked(30, &action) < 0 && asked(30 + 10 * PAUSE, &action) < 0 && chunk_replicas_missing(&table, 3) == 1,
+	leases_filled(&world.leases, (unsigned)join, true, 20);
+	ok(full(3) >> mate & 1 && apart(full(3)) && !chunk_replicas_missing(&world.table, 3), "and all is well");
+	leases_donor_lost(&world.leases, mate, 30);
+	ok(asked(30, &action) < 0 && asked(30 + 10 * PAUSE, &action) < 0 &&
+	       chunk_replicas_missing(&world.table, 3) == 1,
 	   "with the whole domain gone it waits");
-	leases_donor_named(&leases, there, "r2");
-	leases_donor_back(&leases, there, 0, 100 * SLAB, 40 + 10 * PAUSE);
+	leases_donor_named(&world.leases, there, "r2");
+	leases_donor_back(&world.leases, there, 0, 100 * SLAB, 40 + 10 * PAUSE);
 	ok(asked(40 + 10 * PAUSE, &action) == (int)there, "until one of it is back");
-	world_close();
+	world_close(&world);
 }
 
 /* Between asking and the answer the other replica's donor was away, and is in the asked one's domain now. */
@@ -284,20 +262,20 @@ static void test_join_overtaken(void)
 	unsigned stays, goes;
 	int donor;
 
-	world_open(names, 3, 2, 1);
+	donors_open(names, 3, 2, 1);
 	chunk_make(3);
 	stays = (unsigned)__builtin_ctz(full(3));
 	goes = (unsigned)__builtin_ctz(full(3) & ~(1u << stays));
-	leases_donor_lost(&leases, goes, 10);
+	leases_donor_lost(&world.leases, goes, 10);
 	donor = asked(10, &action);
-	leases_donor_away(&leases, stays, 11);
-	leases_donor_named(&leases, stays, names[donor]);
-	leases_donor_back(&leases, stays, 1, 100 * SLAB, 12);
+	leases_donor_away(&world.leases, stays, 11);
+	leases_donor_named(&world.leases, stays, names[donor]);
+	leases_donor_back(&world.leases, stays, 1, 100 * SLAB, 12);
 	grant(&action, 203, 13);
 	ok(next(&other) && other.kind == LEASES_RELEASE && other.donor == (unsigned)donor && other.slab == 203,
 	   "a slab granted where there is a replica by now goes back");
 	ok(full(3) == 1u << stays && asked(13 + PAUSE, &action) < 0, "and is not asked for again");
-	world_close();
+	world_close(&world);
 }
 
 /* A store that was adopted: of the donor that is not there yet nobody knows. */
@@ -313,22 +291,22 @@ static void test_adopted(void)
 	struct leases_action action;
 	struct chunk_view view;
 
-	world_open(names, 4, 3, 1);
-	chunk_hold(&table, 3, 1, &view);
-	chunk_publish(&table, 3, slots);
-	chunk_hold(&table, 3, 1, &view);
+	donors_open(names, 4, 3, 1);
+	chunk_hold(&world.table, 3, 1, &view);
+	chunk_publish(&world.table, 3, slots);
+	chunk_hold(&world.table, 3, 1, &view);
 	for (unsigned i = 0; i < 4; i++)
-		leases_donor_adopt(&leases, i, i < 2);
+		leases_donor_adopt(&world.leases, i, i < 2);
 	for (unsigned i = 1; i < 4; i++) {
-		leases_donor_named(&leases, i, said[i]);
-		leases_donor_back(&leases, i, i < 2, 100 * SLAB, 10);
+		leases_donor_named(&world.leases, i, said[i]);
+		leases_donor_back(&world.leases, i, i < 2, 100 * SLAB, 10);
 	}
-	ok(chunk_replicas_missing(&table, 3) == 1 && asked(10, &action) < 0 && asked(10 + PAUSE, &action) < 0,
+	ok(chunk_replicas_missing(&world.table, 3) == 1 && asked(10, &action) < 0 && asked(10 + PAUSE, &action) < 0,
 	   "beside a slot on a donor yet to be heard nothing is placed");
-	leases_donor_named(&leases, 0, said[0]);
-	leases_donor_back(&leases, 0, 1, 100 * SLAB, 20 + PAUSE);
+	leases_donor_named(&world.leases, 0, said[0]);
+	leases_donor_back(&world.leases, 0, 1, 100 * SLAB, 20 + PAUSE);
 	ok(asked(20 + PAUSE, &action) == 3, "when it is, only apart from it");
-	world_close();
+	world_close(&world);
 }
 
 /* --- Slabs that their donors want back ------------------------------------------------------------------------------
@@ -340,30 +318,30 @@ static void test_recall(void)
 	unsigned before, from;
 	int join;
 
-	world_open(two_racks, 4, 2, 1);
+	donors_open(two_racks, 4, 2, 1);
 	chunk_make(3);
 	before = full(3);
 	from = (unsigned)__builtin_ctz(before);
-	leases_recall(&leases, from, 103, 1000, 10);
+	leases_recall(&world.leases, from, 103, 1000, 10);
 	ok(asked(10, &action) == (int)(from ^ 1), "what is to go makes room in its domain");
 	join = granted(&action, 203, 10);
-	leases_filled(&leases, (unsigned)join, true, 20);
+	leases_filled(&world.leases, (unsigned)join, true, 20);
 	ok(full(3) == ((before & ~(1u << from)) | 1u << (from ^ 1)), "for what takes its place");
-	world_close();
+	world_close(&world);
 
 	for (uint64_t seed = 0, last = 20; seed < last; seed++) {
-		world_open(two_racks, 4, 2, seed);
+		donors_open(two_racks, 4, 2, seed);
 		chunk_make(3);
 		before = full(3);
-		leases_recall(&leases, (unsigned)__builtin_ctz(before & 3), 103, 1000, 10);
-		leases_recall(&leases, (unsigned)__builtin_ctz(before & 12), 103, 1000, 10);
+		leases_recall(&world.leases, (unsigned)__builtin_ctz(before & 3), 103, 1000, 10);
+		leases_recall(&world.leases, (unsigned)__builtin_ctz(before & 12), 103, 1000, 10);
 		asked(10, &action);
 		join = granted(&action, 203, 10);
-		leases_filled(&leases, (unsigned)join, true, 20);
+		leases_filled(&world.leases, (unsigned)join, true, 20);
 		if (__builtin_popcount(full(3)) != 2 || !apart(full(3)) || seed + 1 == last)
 			ok(apart(full(3)) && __builtin_popcount(full(3)) == 2,
 			   "of two that are to go, first the one in the new one's domain (seed %u)", (unsigned)seed);
-		world_close();
+		world_close(&world);
 	}
 }
 
@@ -374,19 +352,19 @@ static void test_recall_kept(void)
 	unsigned from, before;
 	int join;
 
-	world_open(names, 4, 3, 1);
+	donors_open(names, 4, 3, 1);
 	chunk_make(3);
 	from = (unsigned)__builtin_ctz(full(3) & 3);
-	leases_donor_lost(&leases, 3, 5);
+	leases_donor_lost(&world.leases, 3, 5);
 	before = full(3);
-	leases_recall(&leases, from, 103, 1000, 10);
+	leases_recall(&world.leases, from, 103, 1000, 10);
 	ok(asked(10, &action) == (int)(from ^ 1), "a chunk that lacks one, and is to lose another");
 	join = granted(&action, 203, 10);
-	leases_keep(&leases, from, 103);
-	leases_filled(&leases, (unsigned)join, true, 20);
+	leases_keep(&world.leases, from, 103);
+	leases_filled(&world.leases, (unsigned)join, true, 20);
 	ok(full(3) == before && next(&action) && action.kind == LEASES_DRAIN,
 	   "which stays after all: what was filled beside it goes");
-	world_close();
+	world_close(&world);
 }
 
 int main(void)

@@ -1,55 +1,13 @@
 /* leases: single events, then seeded histories with donors that grant, deny, are slow, and die. */
 #include "client/claims.h"
-#include "client/leases.h"
 #include "tests/tap.h"
+#include "tests/unit/client/leases_world.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define CHUNKS 40u
-#define CHUNK_PAGES 4u
-#define SLAB (CHUNK_PAGES * 4096u)
-#define TIMEOUT 1000u
-#define IDLE 100u
-#define PAUSE 60u
-
-struct world {
-	struct chunk_table table;
-	struct integrity integrity;
-	struct leases leases;
-};
-
-static void world_open(struct world *world, unsigned donors, unsigned replicas, uint64_t seed)
-{
-	struct leases_config config = {.donor_count = donors,
-				       .slab_bytes = SLAB,
-				       .timeout_ns = TIMEOUT,
-				       .idle_ns = IDLE,
-				       .pause_ns = PAUSE,
-				       .seed = seed};
-
-	chunk_table_open(&world->table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, replicas);
-	integrity_open(&world->integrity, CHUNKS * CHUNK_PAGES);
-	leases_init(&world->leases, &config, &world->table, &world->integrity);
-	leases_recalls_open(&world->leases);
-}
-
-static void world_close(struct world *world)
-{
-	leases_recalls_close(&world->leases);
-	chunk_table_close(&world->table);
-	integrity_close(&world->integrity);
-}
-
-/* The next action that is not a wake-up; false: none. */
-static bool next(struct world *world, struct leases_action *action)
-{
-	while (leases_next(&world->leases, action))
-		if (action->kind != LEASES_WAKE)
-			return true;
-	return false;
-}
 
 static bool want(struct world *world, uint64_t chunk, uint64_t now)
 {
@@ -67,23 +25,23 @@ static void test_grant(void)
 	struct chunk_view view;
 	struct world world;
 
-	world_open(&world, 2, 1, 1);
+	world_open(&world, CHUNKS, 2, 1, 1);
 	leases_donor_heard(&world.leases, 0, 0);
 	leases_donor_heard(&world.leases, 1, 10 * SLAB);
-	ok(want(&world, 3, 0) && next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
+	ok(want(&world, 3, 0) && world_next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
 	   "the donor with room is asked");
-	ok(!next(&world, &action) && leases_due(&world.leases) == TIMEOUT, "only that");
+	ok(!world_next(&world, &action) && leases_due(&world.leases) == TIMEOUT, "only that");
 	leases_granted(&world.leases, 1, world.leases.request, &slot, 5);
 	ok(chunk_hold(&world.table, 3, 1, &view) == CHUNK_HELD && view.slots[0].address == 7 &&
 	       view.slots[0].donor == 1 && world.leases.donors[1].held == 1,
 	   "the chunk has its slab");
 	chunk_drop(&world.table, 3, view.epoch, 1);
 	leases_scan(&world.leases, 10);
-	next(&world, &action);
+	world_next(&world, &action);
 	leases_tick(&world.leases, 10 + IDLE - 1);
-	ok(!next(&world, &action) && leases_due(&world.leases) == 10 + IDLE, "emptied, it keeps it a little");
+	ok(!world_next(&world, &action) && leases_due(&world.leases) == 10 + IDLE, "emptied, it keeps it a little");
 	leases_tick(&world.leases, 10 + IDLE);
-	ok(next(&world, &action) && action.kind == LEASES_RELEASE && action.donor == 1 && action.slab == 9 &&
+	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.donor == 1 && action.slab == 9 &&
 	       chunk_state(&world.table, 3) == CHUNK_NONE,
 	   "then it goes back");
 	leases_released(&world.leases, 1);
@@ -97,11 +55,11 @@ static void test_denials(void)
 	struct world world;
 	uint64_t asked = 0;
 
-	world_open(&world, 3, 1, 1);
+	world_open(&world, CHUNKS, 3, 1, 1);
 	for (unsigned i = 0; i < 3; i++)
 		leases_donor_heard(&world.leases, i, 0);
 	want(&world, 3, 0);
-	while (next(&world, &action) && action.kind == LEASES_ASK) {
+	while (world_next(&world, &action) && action.kind == LEASES_ASK) {
 		asked += UINT64_C(1) << 8 * action.donor;
 		leases_denied(&world.leases, action.donor, action.request, 1);
 	}
@@ -117,13 +75,13 @@ static void test_unasked(void)
 	struct leases_action action;
 	struct world world;
 
-	world_open(&world, 1, 1, 1);
+	world_open(&world, CHUNKS, 1, 1, 1);
 	leases_donor_heard(&world.leases, 0, SLAB);
 	ok(!leases_granted(&world.leases, 0, 1, &slot, 0) && !leases_denied(&world.leases, 0, 1, 0) &&
-	       !leases_released(&world.leases, 0) && !world.leases.donors[0].held && !next(&world, &action),
+	       !leases_released(&world.leases, 0) && !world.leases.donors[0].held && !world_next(&world, &action),
 	   "a donor that answers what nobody asked is noticed");
 	want(&world, 3, 0);
-	next(&world, &action);
+	world_next(&world, &action);
 	ok(!leases_released(&world.leases, 0) && leases_granted(&world.leases, 0, action.request, &slot, 1),
 	   "also when something else was asked");
 	ok(!leases_denied(&world.leases, 0, action.request, 2) && world.leases.donors[0].held == 1,
@@ -137,15 +95,15 @@ static void test_timeout(void)
 	struct leases_action action;
 	struct world world;
 
-	world_open(&world, 1, 1, 1);
+	world_open(&world, CHUNKS, 1, 1, 1);
 	leases_donor_heard(&world.leases, 0, SLAB);
 	want(&world, 3, 0);
-	next(&world, &action);
+	world_next(&world, &action);
 	leases_tick(&world.leases, TIMEOUT);
 	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ETIMEDOUT,
 	   "a donor that does not answer does not hold a chunk up for ever");
 	leases_granted(&world.leases, 0, action.request, &slot, TIMEOUT + 1);
-	ok(next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 9, "a late grant goes back");
+	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 9, "a late grant goes back");
 	world_close(&world);
 }
 
@@ -156,16 +114,16 @@ static void test_idle_taken(void)
 	struct chunk_view view;
 	struct world world;
 
-	world_open(&world, 1, 1, 1);
+	world_open(&world, CHUNKS, 1, 1, 1);
 	leases_donor_heard(&world.leases, 0, SLAB);
 	want(&world, 3, 0);
-	next(&world, &action);
+	world_next(&world, &action);
 	leases_granted(&world.leases, 0, action.request, &slot, 1);
 	chunk_hold(&world.table, 3, 1, &view);
 	chunk_drop(&world.table, 3, view.epoch, 1);
 	leases_scan(&world.leases, 2);
 	want(&world, 4, 3);
-	ok(!next(&world, &action) && chunk_hold(&world.table, 4, 1, &view) == CHUNK_HELD &&
+	ok(!world_next(&world, &action) && chunk_hold(&world.table, 4, 1, &view) == CHUNK_HELD &&
 	       view.slots[0].address == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
 	   "an idle chunk's slab serves another");
 	world_close(&world);
@@ -179,10 +137,10 @@ static void test_lost(void)
 	struct chunk_view view;
 	struct world world;
 
-	world_open(&world, 2, 1, 1);
+	world_open(&world, CHUNKS, 2, 1, 1);
 	leases_donor_heard(&world.leases, 0, SLAB * 9);
 	want(&world, 3, 0);
-	next(&world, &action);
+	world_next(&world, &action);
 	leases_granted(&world.leases, 0, action.request, &slot, 1);
 	chunk_hold(&world.table, 3, 2, &view);
 	for (uint64_t page = 12; page < 14; page++) {
@@ -190,12 +148,12 @@ static void test_lost(void)
 		integrity_commit(&world.integrity, page, 1);
 	}
 	want(&world, 4, 2);
-	next(&world, &action);
+	world_next(&world, &action);
 	leases_donor_heard(&world.leases, 1, SLAB);
 	ok(leases_donor_lost(&world.leases, 0, 3) == 2, "a dead donor takes two pages with it");
 	ok(integrity_kind(&world.integrity, 12) == INTEGRITY_IS_LOST && chunk_state(&world.table, 3) == CHUNK_NONE,
 	   "they are lost, their chunk has nothing");
-	ok(next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
+	ok(world_next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
 	   "what was asked of it is asked of another");
 	ok(leases_donor_lost(&world.leases, 1, 4) == 0 && chunk_state(&world.table, 4) == CHUNK_NONE &&
 	       world.table.chunks[4].denial == -ENOSPC,
@@ -211,26 +169,26 @@ static void test_ahead(void)
 	struct chunk_view view;
 	struct world world;
 
-	world_open(&world, 1, 1, 1);
+	world_open(&world, CHUNKS, 1, 1, 1);
 	leases_donor_heard(&world.leases, 0, 2 * SLAB);
 	want(&world, 3, 0);
-	next(&world, &action);
+	world_next(&world, &action);
 	leases_granted(&world.leases, 0, action.request, &slot, 1);
 	leases_donor_heard(&world.leases, 0, SLAB);
 	chunk_hold(&world.table, 3, CHUNK_PAGES, &view);
 	ok(chunk_look_ahead(&world.table, 3), "a chunk fills up");
 	leases_scan(&world.leases, 2);
-	ok(next(&world, &action) && action.kind == LEASES_ASK, "the next one's slab is asked for");
+	ok(world_next(&world, &action) && action.kind == LEASES_ASK, "the next one's slab is asked for");
 	leases_granted(&world.leases, 0, action.request, &ahead, 3);
 	leases_donor_heard(&world.leases, 0, 0);
 	want(&world, 7, 4);
 	ok(chunk_hold(&world.table, 7, 1, &view) == CHUNK_HELD && view.slots[0].address == 2,
 	   "another chunk is first, and gets it");
-	ok(!next(&world, &action), "nothing more is asked for");
+	ok(!world_next(&world, &action), "nothing more is asked for");
 	chunk_drop(&world.table, 7, view.epoch, 1);
 	leases_scan(&world.leases, 5);
 	leases_tick(&world.leases, 5 + IDLE);
-	ok(next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 10, "unused it goes back");
+	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 10, "unused it goes back");
 	world_close(&world);
 }
 
@@ -325,7 +283,7 @@ static void model_collect(struct model *model)
 {
 	struct leases_action action;
 
-	while (next(&model->world, &action)) {
+	while (world_next(&model->world, &action)) {
 		struct model_donor *donor = &model->donors[action.donor];
 
 		if (action.kind == LEASES_FILL || action.kind == LEASES_DRAIN) {
@@ -676,7 +634,7 @@ static bool history(uint64_t seed, unsigned replicas, unsigned *filled, unsigned
 	memset(&model, 0, sizeof model);
 	random_seed(&model.random, seed);
 	model.replicas = replicas;
-	world_open(&model.world, DONORS, replicas, seed);
+	world_open(&model.world, CHUNKS, DONORS, replicas, seed);
 	for (unsigned i = 0; i < DONORS; i++) {
 		model.donors[i].slabs = model.donors[i].free = (unsigned)random_below(&model.random, 20);
 		leases_donor_heard(&model.world.leases, i, model.donors[i].free * (uint64_t)SLAB);
@@ -713,7 +671,7 @@ static void test_no_place(void)
 	struct world world;
 	uint8_t *base;
 
-	world_open(&world, 1, 1, 1);
+	world_open(&world, CHUNKS, 1, 1, 1);
 	integrity_close(&world.integrity);
 	base = mmap(NULL, generations + sums, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (ftruncate(file, (off_t)generations) < 0)
@@ -722,12 +680,12 @@ static void test_no_place(void)
 			(_Atomic uint64_t *)(base + generations), secret);
 	leases_donor_heard(&world.leases, 0, 10 * SLAB);
 	want(&world, 3, 0);
-	ok(!next(&world, &action) && chunk_state(&world.table, 3) == CHUNK_NONE &&
+	ok(!world_next(&world, &action) && chunk_state(&world.table, 3) == CHUNK_NONE &&
 	       world.table.chunks[3].denial == -ENOMEM,
 	   "a chunk whose pages nothing can be kept of is denied");
 	if (ftruncate(file, (off_t)(generations + sums)) < 0)
 		abort();
-	ok(want(&world, 3, 1) && next(&world, &action) && action.kind == LEASES_ASK, "until there is room");
+	ok(want(&world, 3, 1) && world_next(&world, &action) && action.kind == LEASES_ASK, "until there is room");
 	world_close(&world);
 	munmap(base, generations + sums);
 	close(file);

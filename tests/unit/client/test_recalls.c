@@ -1,59 +1,28 @@
 /* leases: slabs that their donors want back, each case in its own test. */
-#include "client/leases.h"
 #include "tests/tap.h"
+#include "tests/unit/client/leases_world.h"
 
 #define CHUNKS 8u
-#define CHUNK_PAGES 4u
-#define SLAB (CHUNK_PAGES * 4096u)
-#define PAUSE 60u
 
-static struct chunk_table table;
-static struct integrity integrity;
-static struct leases leases;
+static struct world world;
 
-static void world_open(unsigned donors, unsigned replicas)
+static void donors_open(unsigned donors, unsigned replicas)
 {
-	struct leases_config config = {.donor_count = donors,
-				       .slab_bytes = SLAB,
-				       .timeout_ns = 1000,
-				       .idle_ns = 100,
-				       .pause_ns = PAUSE,
-				       .seed = 1};
-
-	chunk_table_open(&table, CHUNKS * CHUNK_PAGES, CHUNK_PAGES, replicas);
-	integrity_open(&integrity, CHUNKS * CHUNK_PAGES);
-	leases_init(&leases, &config, &table, &integrity);
-	leases_recalls_open(&leases);
+	world_open(&world, CHUNKS, donors, replicas, 1);
 	for (unsigned i = 0; i < donors; i++)
-		leases_donor_heard(&leases, i, 10 * SLAB);
-}
-
-static void world_close(void)
-{
-	leases_recalls_close(&leases);
-	chunk_table_close(&table);
-	integrity_close(&integrity);
-}
-
-/* The next action that is not a wake-up; false: none. */
-static bool next(struct leases_action *action)
-{
-	while (leases_next(&leases, action))
-		if (action->kind != LEASES_WAKE)
-			return true;
-	return false;
+		leases_donor_heard(&world.leases, i, 10 * SLAB);
 }
 
 static bool next_is(enum leases_action_kind kind, struct leases_action *action)
 {
-	return next(action) && action->kind == kind;
+	return world_next(&world, action) && action->kind == kind;
 }
 
 static bool quiet(void)
 {
 	struct leases_action action;
 
-	return !next(&action);
+	return !world_next(&world, &action);
 }
 
 /* A chunk with a page in it: which donors have its slabs, a bit each; slabs are named 100 + chunk. */
@@ -64,14 +33,14 @@ static unsigned chunk_make(uint32_t chunk)
 	struct chunk_view view;
 	unsigned donors = 0;
 
-	chunk_hold(&table, chunk, 1, &view);
-	leases_scan(&leases, 0);
-	while (next(&action) && action.kind == LEASES_ASK) {
+	chunk_hold(&world.table, chunk, 1, &view);
+	leases_scan(&world.leases, 0);
+	while (world_next(&world, &action) && action.kind == LEASES_ASK) {
 		slot.donor = action.donor;
-		leases_granted(&leases, action.donor, action.request, &slot, 0);
+		leases_granted(&world.leases, action.donor, action.request, &slot, 0);
 		donors |= 1u << action.donor;
 	}
-	chunk_hold(&table, chunk, 1, &view);
+	chunk_hold(&world.table, chunk, 1, &view);
 	return donors;
 }
 
@@ -79,8 +48,8 @@ static void page_write(uint64_t page)
 {
 	static const uint64_t data[4096 / 8] = {1};
 
-	integrity_prepare(&integrity, page, data);
-	integrity_commit(&integrity, page, 1);
+	integrity_prepare(&world.integrity, page, data);
+	integrity_commit(&world.integrity, page, 1);
 }
 
 static int lowest(unsigned donors)
@@ -94,9 +63,9 @@ static unsigned full(uint32_t chunk)
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	unsigned donors = 0;
 
-	if (chunk_state(&table, chunk) != CHUNK_READY)
+	if (chunk_state(&world.table, chunk) != CHUNK_READY)
 		return 0;
-	chunk_slots(&table, chunk, slots);
+	chunk_slots(&world.table, chunk, slots);
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (slots[i].state == SLOT_FULL)
 			donors |= 1u << slots[i].donor;
@@ -110,12 +79,12 @@ static int join(uint64_t now, unsigned *ret_donor)
 	struct chunk_slot slot = {.address = 8192, .rkey = 2, .slab = 200};
 	struct leases_action action;
 
-	leases_tick(&leases, now);
+	leases_tick(&world.leases, now);
 	if (!next_is(LEASES_ASK, &action))
 		return -1;
 	*ret_donor = slot.donor = action.donor;
-	leases_granted(&leases, action.donor, action.request, &slot, now);
-	while (next(&action))
+	leases_granted(&world.leases, action.donor, action.request, &slot, now);
+	while (world_next(&world, &action))
 		if (action.kind == LEASES_FILL)
 			return (int)action.request;
 	return -1;
@@ -127,24 +96,24 @@ static void test_moved(unsigned replicas)
 	unsigned before, to, from;
 	int filled;
 
-	world_open(replicas + 1, replicas);
+	donors_open(replicas + 1, replicas);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
-	ok(leases_recall(&leases, from, 103, 1000, 10), "%u replicas: a slab is wanted back", replicas);
-	ok(leases_recalls_due(&leases) == 1000, "until then");
+	ok(leases_recall(&world.leases, from, 103, 1000, 10), "%u replicas: a slab is wanted back", replicas);
+	ok(leases_recalls_due(&world.leases) == 1000, "until then");
 	filled = join(10, &to);
 	ok(filled >= 0 && !(before >> to & 1), "another donor is asked, and its slab filled");
 	ok(full(3) == before, "which is not used before");
-	leases_filled(&leases, (unsigned)filled, true, 20);
+	leases_filled(&world.leases, (unsigned)filled, true, 20);
 	ok(full(3) == ((before & ~(1u << from)) | 1u << to), "then it is, in place of the other");
 	ok(next_is(LEASES_DRAIN, &action) && (int)action.request == filled && quiet(),
 	   "which goes back when nothing is under way to it any more");
-	leases_drained(&leases, (unsigned)filled, 30);
+	leases_drained(&world.leases, (unsigned)filled, 30);
 	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet(), "then it does");
-	ok(!leases_recalls_tick(&leases, 5000) && full(3) && leases_recalls_due(&leases) == UINT64_MAX,
+	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) && leases_recalls_due(&world.leases) == UINT64_MAX,
 	   "and the deadline is over with");
-	ok(chunk_replicas_missing(&table, 3) == 0 && quiet(), "the chunk lacks nothing");
-	world_close();
+	ok(chunk_replicas_missing(&world.table, 3) == 0 && quiet(), "the chunk lacks nothing");
+	world_close(&world);
 }
 
 static void test_too_late(void)
@@ -153,43 +122,43 @@ static void test_too_late(void)
 	unsigned to;
 	int filled;
 
-	world_open(2, 1);
-	leases_recall(&leases, (unsigned)lowest(chunk_make(3)), 103, 1000, 10);
+	donors_open(2, 1);
+	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, 1000, 10);
 	page_write(3 * CHUNK_PAGES);
 	filled = join(10, &to);
-	ok(!leases_recalls_tick(&leases, 999) && full(3), "up to the deadline a slab is used");
-	ok(leases_recalls_tick(&leases, 1000) == 1 && chunk_state(&table, 3) == CHUNK_NONE,
+	ok(!leases_recalls_tick(&world.leases, 999) && full(3), "up to the deadline a slab is used");
+	ok(leases_recalls_tick(&world.leases, 1000) == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
 	   "past it, not: its pages are lost, if there is no other replica");
-	leases_filled(&leases, (unsigned)filled, true, 1001);
+	leases_filled(&world.leases, (unsigned)filled, true, 1001);
 	ok(next_is(LEASES_DRAIN, &action), "what was half filled");
-	leases_drained(&leases, (unsigned)filled, 1002);
+	leases_drained(&world.leases, (unsigned)filled, 1002);
 	ok(next_is(LEASES_RELEASE, &action) && action.donor == to && action.slab == 200 && quiet(),
 	   "goes back; what was recalled, its donor takes");
-	ok(!leases_taken(&leases, !to, 103, 1100) && quiet(), "which it says, when nobody minds");
-	world_close();
+	ok(!leases_taken(&world.leases, !to, 103, 1100) && quiet(), "which it says, when nobody minds");
+	world_close(&world);
 }
 
 static void test_other_replica(void)
 {
 	unsigned before, from;
 
-	world_open(2, 2);
+	donors_open(2, 2);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
 	page_write(3 * CHUNK_PAGES);
-	leases_recall(&leases, from, 103, 1000, 10);
-	ok(leases_recalls_tick(&leases, 1000) == 0 && full(3) == (before & ~(1u << from)),
+	leases_recall(&world.leases, from, 103, 1000, 10);
+	ok(leases_recalls_tick(&world.leases, 1000) == 0 && full(3) == (before & ~(1u << from)),
 	   "past the deadline the other replica goes on");
-	ok(chunk_replicas_missing(&table, 3) == 1, "alone");
-	world_close();
+	ok(chunk_replicas_missing(&world.table, 3) == 1, "alone");
+	world_close(&world);
 
-	world_open(2, 2);
+	donors_open(2, 2);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
-	ok(leases_taken(&leases, from, 103, 10) == 0 && full(3) == (before & ~(1u << from)),
+	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3) == (before & ~(1u << from)),
 	   "and likewise when a donor just takes it");
-	ok(leases_taken(&leases, from, 103, 10) == 0 && full(3), "said twice");
-	world_close();
+	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3), "said twice");
+	world_close(&world);
 }
 
 static void test_kept(void)
@@ -197,20 +166,20 @@ static void test_kept(void)
 	struct leases_action action;
 	unsigned from;
 
-	world_open(2, 1);
+	donors_open(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
-	leases_recall(&leases, from, 103, 1000, 10);
-	leases_keep(&leases, from, 103);
-	leases_tick(&leases, 10);
-	ok(quiet() && !leases_recalls_tick(&leases, 2000) && full(3) == 1u << from, "what may stay does");
-	ok(!leases_recall(&leases, from, 999, 1000, 10) && next_is(LEASES_RELEASE, &action) && action.slab == 999 &&
-	       quiet(),
+	leases_recall(&world.leases, from, 103, 1000, 10);
+	leases_keep(&world.leases, from, 103);
+	leases_tick(&world.leases, 10);
+	ok(quiet() && !leases_recalls_tick(&world.leases, 2000) && full(3) == 1u << from, "what may stay does");
+	ok(!leases_recall(&world.leases, from, 999, 1000, 10) && next_is(LEASES_RELEASE, &action) &&
+	       action.slab == 999 && quiet(),
 	   "what we do not have its donor can have");
-	leases_released(&leases, from);
-	leases_recall(&leases, from, 103, UINT64_MAX, 2000);
-	ok(!leases_recalls_tick(&leases, UINT64_MAX - 1) && full(3) == 1u << from,
+	leases_released(&world.leases, from);
+	leases_recall(&world.leases, from, 103, UINT64_MAX, 2000);
+	ok(!leases_recalls_tick(&world.leases, UINT64_MAX - 1) && full(3) == 1u << from,
 	   "without a deadline it is never left");
-	world_close();
+	world_close(&world);
 }
 
 int main(void)
