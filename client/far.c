@@ -203,6 +203,7 @@ static const struct store_ops far_ops = {
     .poll = far_queue_poll,
     .queue_fd = far_queue_fd,
     .arm = far_queue_arm,
+    .quiet = far_queue_quiet,
     .discard = far_discard,
     .same = far_same,
     .stats = far_stats,

@@ -32,6 +32,7 @@ int far_hedge_open(struct far_queue *queue)
 		munmap(memory, BUFFERS_BYTES);
 		return error;
 	}
+	madvise(memory, BUFFERS_BYTES, MADV_DONTFORK);
 	hedge->memory = memory;
 	hedge->idle = (UINT32_C(1) << HEDGE_BUFFERS) - 1;
 	hedge->credit = HEDGE_BURST * HEDGE_COST;
@@ -203,6 +204,10 @@ void far_hedge_look(struct far_queue *queue)
 
 	if (hedge->due == UINT64_MAX || hedge->due > (now = clock_now()))
 		return;
+	if (!hedge->limit) { /* not known any more */
+		hedge->due = UINT64_MAX;
+		return;
+	}
 	for (unsigned i = 0; i < HEDGE_BUFFERS; i++) {
 		struct far_piece *piece = piece_to_hedge(queue, i);
 		uint64_t waited = piece ? now - piece->tries[0].posted_at : 0;

@@ -202,6 +202,7 @@ static void piece_end(struct far_queue *queue, uint16_t index)
 {
 	const struct far_piece *piece = &queue->pieces[index];
 
+	queue->late -= piece->late;
 	piece_drop(queue->far, piece, piece->held);
 	piece_withdraw(queue, index);
 	queue->idle_pieces[queue->idle_piece_count++] = index;
@@ -244,6 +245,7 @@ static bool read_answered(struct far_queue *queue, uint16_t index, unsigned dono
 		return false; /* the other replica decides */
 	piece->again = !good;
 	piece->late = piece->left;
+	queue->late += piece->late;
 	if (good && !status && try)
 		far_count(&queue->counters.hedges_won, 1);
 	*ret_status = status;

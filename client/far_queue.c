@@ -229,6 +229,11 @@ int far_queue_arm(struct store_queue *base)
 	return fabric_arm_until(queue->fabric, queue->hedge.memory ? far_hedge_due(queue) : UINT64_MAX);
 }
 
+bool far_queue_quiet(const struct store_queue *base)
+{
+	return !((const struct far_queue *)base)->late;
+}
+
 void far_queue_wake(struct far_queue *queue, bool all)
 {
 	if (atomic_exchange(&queue->waiting, false) || all)
@@ -387,7 +392,10 @@ void far_queue_close(struct store_queue *base)
 	struct far_queue *queue = (struct far_queue *)base;
 	struct far *far = queue->far;
 
-	/* Late answers (far_hedge.h) have no place to come to from now on, and hold no slab any more. */
+	/*
+	 * Nobody will poll for late answers (far_hedge.h) any more, which keep their slabs. Their connections end while
+	 * the queue is still in the list: as long as they are under way they are to be seen as published.
+	 */
 	for (unsigned i = 0; i < far->peer_count; i++)
 		if (queue->links[i].conn)
 			far_link_drop(queue, i);

@@ -50,6 +50,7 @@ int far_queue_submit(struct store_queue *queue, const struct store_io *ios, unsi
 int far_queue_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
 int far_queue_fd(const struct store_queue *queue);
 int far_queue_arm(struct store_queue *queue);
+bool far_queue_quiet(const struct store_queue *queue);
 
 /* Something changed that requests may wait for; @all: that every queue has to look at. The control thread, with
    far->lock held. */
@@ -103,6 +104,7 @@ struct far_queue {
 	struct far_piece *pieces;
 	_Atomic uint64_t *published; /* one a piece; far_published.h */
 	_Atomic unsigned under_way;  /* how many of them are published */
+	unsigned late;               /* how many are late; far_hedge.h */
 	_Atomic unsigned redone;     /* writes that were cut off and are, or are to be, carried out anew */
 	bool direct;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */

@@ -21,6 +21,7 @@
 #define MANY 40u
 #define LATE_NS (20 * UINT64_C(1000000))
 #define ASLEEP_MS 40000
+#define SETTLED_NS (20 * UINT64_C(1000000000))
 #define NOBODY UINT32_MAX
 
 int __real_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
@@ -220,6 +221,22 @@ static struct store_stats stats_of(const struct rig *rig)
 	return stats;
 }
 
+/* Of the one chunk, as it counts them. */
+static uint64_t pages_held(const struct rig *rig)
+{
+	return chunk_pages_held(&((const struct far *)rig->store)->table, 0);
+}
+
+/* Whether its pages are all it counts; a moment later, if one is just being mended. */
+static bool pages_are_all(const struct rig *rig)
+{
+	uint64_t begun = clock_now();
+
+	while (pages_held(rig) != PAGES && clock_now() - begun < SETTLED_NS)
+		sched_yield();
+	return pages_held(rig) == PAGES;
+}
+
 static void open_rig(struct rig *rig)
 {
 	static uint8_t bytes[ASIDE * RUN_MAX * STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
@@ -330,7 +347,9 @@ static void test_stalled(struct rig *rig)
 	ok(read_held(rig, &page), "a read that its donor does not answer is answered by the other");
 	ok(stats_of(rig).hedges > before.hedges && stats_of(rig).hedges_won > before.hedges_won, "and counted");
 	memset(data, 0xa5, STORE_PAGE);
+	ok(!store_quiet(rig->queue), "a late answer is still to come");
 	let_go(rig);
+	ok(store_quiet(rig->queue) && pages_are_all(rig), "it has, and its slab is used no more than before");
 	for (unsigned i = 0; i < STORE_PAGE; i++)
 		bad += data[i] != 0xa5;
 	ok(!bad, "the late answer does not change what is there by then: %llu bytes", (unsigned long long)bad);
@@ -385,6 +404,20 @@ static void test_wrong(struct rig *rig)
 	ok(done.status == 0 && rig_is(rig->bytes, io.page, 1), "the slow one's pages are taken, when they come");
 	hook.wrong = NOBODY;
 	let_go(rig);
+}
+
+/* Its queue is closed before the late answer has come. */
+static void test_closed(struct rig *rig)
+{
+	uint64_t page;
+
+	hook.slow = usual_donor(rig);
+	ok(read_held(rig, &page) && !store_quiet(rig->queue) && pages_held(rig) > PAGES,
+	   "a late answer keeps its slab");
+	store_queue_close(rig->queue);
+	ok(pages_are_all(rig) && !held(), "until its queue is closed");
+	ok(store_queue_open(rig->store, &rig->queue) == 0, "another queue is opened");
+	hook.slow = NOBODY;
 }
 
 /* Submits @count reads at once and takes what is answered within @ns. Returns how many are not. */
@@ -458,6 +491,7 @@ int main(int argc, char **argv)
 	test_slow(&rig);
 	test_stalled(&rig);
 	test_wrong(&rig);
+	test_closed(&rig);
 	test_few(&rig);
 	store_deregister(rig.store, hook.buffer);
 	rig_close(&rig);
