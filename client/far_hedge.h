@@ -17,7 +17,8 @@
  * they are found right; a page's copy is cheap next to its way over any fabric. A late answer finds the buffer, and the
  * piece, as it left them: the piece stays published (no slot's slab is given back under it), its chunk counts one page
  * more (nor is it given back as empty, when the caller discards what it has read), and it keeps its buffer until
- * everything asked for has been answered, or its connection has ended, though its request was done long ago.
+ * everything asked for has been answered, or its connection has ended, though its request was done long ago. Until then
+ * the queue is not quiet (store_quiet()) and has to be polled, or a drain would wait for it.
  *
  * Long reads, and those for which no buffer is free, are steered but not hedged.
  *
