@@ -68,6 +68,8 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "pages_rebuilt", stats.rebuilt_pages);
 	json_add_number(json, "pages_repaired", stats.repaired_pages);
 	json_add_number(json, "pages_scrubbed", stats.scrubbed_pages);
+	json_add_number(json, "reads_hedged", stats.hedges);
+	json_add_number(json, "hedges_won", stats.hedges_won);
 	json_add_number(json, "checksum_errors", stats.checksum_errors);
 	json_add_number(json, "bookkeeping_bytes", stats.memory);
 }

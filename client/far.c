@@ -102,6 +102,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	counters.rebuilt += far->closed.rebuilt;
 	counters.repaired += far->closed.repaired;
 	counters.scrubbed += far->closed.scrubbed;
+	counters.hedges += far->closed.hedges;
+	counters.hedges_won += far->closed.hedges_won;
 	LIST_FOREACH(queue, &far->queues, link)
 		far_queue_count(queue, &counters);
 	pthread_mutex_unlock(&far->lock);
@@ -112,6 +114,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.rebuilt_pages = counters.rebuilt;
 	stats.repaired_pages = counters.repaired;
 	stats.scrubbed_pages = counters.scrubbed;
+	stats.hedges = counters.hedges;
+	stats.hedges_won = counters.hedges_won;
 	for (uint64_t i = 0; i < far->table.count; i++) {
 		stats.pages_live += chunk_pages_held(&far->table, i);
 		touched += !chunk_is_untouched(&far->table, i);
@@ -199,6 +203,7 @@ static const struct store_ops far_ops = {
     .poll = far_queue_poll,
     .queue_fd = far_queue_fd,
     .arm = far_queue_arm,
+    .quiet = far_queue_quiet,
     .discard = far_discard,
     .same = far_same,
     .stats = far_stats,

@@ -1,5 +1,6 @@
 /* far_piece: how pieces are published, begin and end, and requests with them. See far_queue.h. */
 #include "client/control.h"
+#include "client/far_hedge.h"
 #include "client/far_published.h"
 #include "client/far_request.h"
 #include "client/rebuild.h"
@@ -9,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 /* Checksum errors are logged once in so long. */
 #define COMPLAIN_NS UINT64_C(1000000000)
@@ -63,25 +65,25 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	return index;
 }
 
-static void complain(struct far *far, const struct far_piece *piece, uint64_t page)
+static void complain(struct far *far, unsigned donor, uint64_t page)
 {
 	uint64_t now = clock_now(), last = atomic_load_explicit(&far->complained, memory_order_relaxed);
 
 	if (last && now - last < COMPLAIN_NS)
 		return;
 	if (atomic_compare_exchange_strong(&far->complained, &last, now))
-		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[piece->donor].uri,
-			  page);
+		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[donor].uri, page);
 }
 
-static int read_verify(struct far_queue *queue, const struct far_piece *piece)
+/* Whether @data, which @donor has sent, is what the piece is to read. */
+static int read_verify(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
 	struct far *far = queue->far;
 
 	for (uint32_t i = 0; i < piece->count; i++) {
 		uint64_t page = piece->page + i;
 
-		if (integrity_check(&far->integrity, page, piece->data + (size_t)i * STORE_PAGE))
+		if (integrity_check(&far->integrity, page, data + (size_t)i * STORE_PAGE))
 			continue;
 		/* Its donor was buried while the bytes were under way. */
 		if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LOST)
@@ -91,14 +93,14 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece)
 		if (queue->direct)
 			return -EBADMSG;
 		far_count(&queue->counters.checksum_errors, 1);
-		complain(far, piece, page);
+		complain(far, donor, page);
 		return -EBADMSG;
 	}
 	return 0;
 }
 
-/* What was held for the write's pages, and not needed, is given back. */
-static void write_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
+/* What was held for the piece's pages, and is not needed, is given back. */
+static void piece_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
 {
 	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
 		control_kick(far);
@@ -118,7 +120,7 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 		return -EIO;
 	}
 	/* Pages that were live already are counted already. */
-	write_drop(far, piece, live);
+	piece_drop(far, piece, live);
 	return 0;
 }
 
@@ -174,7 +176,7 @@ static void write_cut_off(struct far_queue *queue, const struct far_piece *piece
 {
 	struct far_request *request = &queue->requests[piece->request];
 
-	write_drop(queue->far, piece, piece->count);
+	piece_drop(queue->far, piece, piece->count);
 	if (!request->redone)
 		atomic_fetch_add(&queue->redone, 1);
 	request->redone = true;
@@ -186,13 +188,68 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
 
 	if (queue->requests[piece->request].only)
-		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece);
+		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece, piece->donor, piece->data);
 	if (piece->again) {
 		if (write)
 			write_cut_off(queue, piece);
 		return 0;
 	}
-	return write ? write_commit(queue, piece) : read_verify(queue, piece);
+	return write ? write_commit(queue, piece) : read_verify(queue, piece, piece->donor, piece->data);
+}
+
+/* Nothing of it is under way any more. */
+static void piece_end(struct far_queue *queue, uint16_t index)
+{
+	const struct far_piece *piece = &queue->pieces[index];
+
+	queue->late -= piece->late;
+	piece_drop(queue->far, piece, piece->held);
+	piece_withdraw(queue, index);
+	queue->idle_pieces[queue->idle_piece_count++] = index;
+}
+
+/* What @donor made of it is known. */
+static void read_failed(struct far_queue *queue, struct far_request *request, unsigned donor, int status)
+{
+	if (queue->far->table.replicas == 1 || request->only)
+		return;
+	request->failed |= UINT64_C(1) << donor;
+	request->corrupt |= status == -EBADMSG;
+}
+
+/*
+ * A read into a buffer of the queue's own was answered: whether the piece is complete, with *ret_status. If it is while
+ * another answer is to come, it is late.
+ */
+static bool read_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good, int *ret_status)
+{
+	struct far_piece *piece = &queue->pieces[index];
+	unsigned try = donor != piece->donor;
+	const uint8_t *data = far_hedge_data(queue, piece->tries[try].buffer);
+	int status = 0;
+
+	if (!piece->late && good) {
+		status = read_verify(queue, piece, donor, data);
+		if (!status)
+			memcpy(piece->data, data, (size_t)piece->count * STORE_PAGE);
+	}
+	far_hedge_end(queue, index, try, good);
+	if (piece->late) {
+		if (!piece->left)
+			piece_end(queue, index);
+		return false;
+	}
+	if (status)
+		read_failed(queue, &queue->requests[piece->request], donor, status);
+	if (piece->left && (!good || status))
+		return false; /* the other replica decides */
+	piece->again = !good;
+	piece->late = piece->left;
+	queue->late += piece->late;
+	if (good && !status && try)
+		far_count(&queue->counters.hedges_won, 1);
+	*ret_status = status;
+	return true;
 }
 
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good)
@@ -202,22 +259,26 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 	struct far_request *request = &queue->requests[request_index];
 	int status;
 
-	assert(piece->left >> donor & 1 && request->pieces);
+	assert(piece->left >> donor & 1 && (request->pieces || piece->late));
 	piece->left &= ~(UINT64_C(1) << donor);
-	piece->again |= !good;
-	if (piece->left)
-		return;
-	status = piece_complete(queue, piece);
-	piece_withdraw(queue, index);
+	if (piece->tries[0].buffer || piece->tries[1].buffer) {
+		if (!read_answered(queue, index, donor, good, &status))
+			return;
+	} else {
+		piece->again |= !good;
+		if (piece->left)
+			return;
+		status = piece_complete(queue, piece);
+		if (status && request->io.op == STORE_READ)
+			read_failed(queue, request, donor, status);
+	}
 	request->again |= piece->again && !request->only;
 	if (status && !request->status)
 		request->status = far_answer_status(status);
-	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1 && !request->only) {
-		request->failed |= UINT64_C(1) << piece->donor;
-		request->corrupt |= status == -EBADMSG;
+	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1 && !request->only)
 		request->again = true;
-	}
-	queue->idle_pieces[queue->idle_piece_count++] = index;
+	if (!piece->late)
+		piece_end(queue, index);
 	request->pieces--;
 	if (request->busy && (request->status || request->again))
 		queue->look = true; /* it is parked and need not go on */

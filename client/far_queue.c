@@ -1,5 +1,6 @@
 #include "client/far_queue.h"
 
+#include "client/far_hedge.h"
 #include "client/far_published.h"
 #include "client/far_request.h"
 #include "common/log.h"
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #define QUEUE_EVENTS 32u
+/* Polls that find something, for one look at what is overdue. */
+#define POLLS_PER_HEDGE_LOOK 32u
 
 /* --- Submitting ----------------------------------------------------------------------------------------------- */
 
@@ -69,7 +72,12 @@ void far_queue_submit_to(struct store_queue *base, const struct store_io *io, un
 
 void far_queue_direct(struct store_queue *base)
 {
-	((struct far_queue *)base)->direct = true;
+	struct far_queue *queue = (struct far_queue *)base;
+
+	queue->direct = true;
+	queue->memory -= far_hedge_memory(queue);
+	queue->far->queue_memory -= far_hedge_memory(queue);
+	far_hedge_close(queue);
 }
 
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version)
@@ -200,6 +208,8 @@ int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned 
 	links_follow(queue);
 	if (queue->look && queue->parked_head != queue->parked_tail)
 		parked_look(queue);
+	if (queue->hedge.memory && (!count || ++queue->polls % POLLS_PER_HEDGE_LOOK == 0))
+		far_hedge_look(queue);
 	while (written < max && queue->head != queue->tail)
 		dones[written++] = queue->dones[queue->head++ % FAR_QUEUE_DEPTH];
 	return (int)written;
@@ -216,7 +226,12 @@ int far_queue_arm(struct store_queue *base)
 
 	if (queue->head != queue->tail || (queue->look && queue->parked_head != queue->parked_tail))
 		return 1;
-	return fabric_arm(queue->fabric);
+	return fabric_arm_until(queue->fabric, queue->hedge.memory ? far_hedge_due(queue) : UINT64_MAX);
+}
+
+bool far_queue_quiet(const struct store_queue *base)
+{
+	return !((const struct far_queue *)base)->late;
 }
 
 void far_queue_wake(struct far_queue *queue, bool all)
@@ -234,6 +249,8 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 	counters->rebuilt += queue->counters.rebuilt;
 	counters->repaired += queue->counters.repaired;
 	counters->scrubbed += queue->counters.scrubbed;
+	counters->hedges += queue->counters.hedges;
+	counters->hedges_won += queue->counters.hedges_won;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
@@ -241,6 +258,7 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 static void queue_free(struct far_queue *queue)
 {
 	fabric_close(queue->fabric);
+	far_hedge_close(queue);
 	if (queue->wake >= 0)
 		close(queue->wake);
 	free(queue->links);
@@ -261,7 +279,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 
 	for (unsigned i = 0; i < far->peer_count; i++)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
-	return links + sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
+	return links + far_hedge_memory(queue) + sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
 	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
@@ -339,7 +357,10 @@ static int queue_set_up(struct far_queue *queue)
 	queue->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (queue->wake < 0)
 		return -errno;
-	error = fabric_watch(queue->fabric, queue->wake, NULL);
+	if (far->config.replicas > 1)
+		error = far_hedge_open(queue);
+	if (error == 0)
+		error = fabric_watch(queue->fabric, queue->wake, NULL);
 	return error < 0 ? error : queue_connect(queue);
 }
 
@@ -371,6 +392,13 @@ void far_queue_close(struct store_queue *base)
 	struct far_queue *queue = (struct far_queue *)base;
 	struct far *far = queue->far;
 
+	/*
+	 * Nobody will poll for late answers (far_hedge.h) any more, which keep their slabs. Their connections end while
+	 * the queue is still in the list: as long as they are under way they are to be seen as published.
+	 */
+	for (unsigned i = 0; i < far->peer_count; i++)
+		if (queue->links[i].conn)
+			far_link_drop(queue, i);
 	pthread_mutex_lock(&far->lock);
 	LIST_REMOVE(queue, link);
 	far_queue_count(queue, &far->closed);

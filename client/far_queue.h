@@ -10,8 +10,9 @@
  *   write  hold the pages in their chunk's count, post, checksum while the bytes are under way; when all live replicas
  *          have answered: commit checksum and generation, then see whether the chunk is still what it was (the donor
  *          may have been declared dead meanwhile), then report.
- *   read   look at the chunk's slots, post to the first live replica, verify, report. With more replicas a read that
- *          failed starts again on the next one.
+ *   read   look at the chunk's slots, post to the first live replica, or a faster one, verify, report. With more
+ *          replicas a read that failed starts again on the next one, and one that is overdue is asked for there, too
+ *          (far_hedge.h).
  *
  * An operation that fails takes its connection with it (farpage/fabric.h). The queue ends that connection, which fences
  * it, reports it to the control thread, and carries out anew every request that had something under way there: reads
@@ -49,6 +50,7 @@ int far_queue_submit(struct store_queue *queue, const struct store_io *ios, unsi
 int far_queue_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
 int far_queue_fd(const struct store_queue *queue);
 int far_queue_arm(struct store_queue *queue);
+bool far_queue_quiet(const struct store_queue *queue);
 
 /* Something changed that requests may wait for; @all: that every queue has to look at. The control thread, with
    far->lock held. */
@@ -67,6 +69,21 @@ void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, u
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version);
 /* How many are. Any thread, with far->lock held. */
 unsigned far_queue_busy(const struct far_queue *queue);
+
+#define HEDGE_BUFFERS 16u
+
+/* What far_hedge.c keeps. */
+struct far_hedge {
+	uint8_t *memory; /* the buffers; NULL: there are no replicas, nothing is steered or hedged */
+	struct fabric_region *region;
+	uint32_t idle;                  /* buffers, a bit each */
+	uint16_t pieces[HEDGE_BUFFERS]; /* whose they are */
+	uint64_t limit;                 /* ns that an answer may take; 0: not known yet */
+	uint64_t due;                   /* nothing becomes overdue before */
+	unsigned reads;                 /* since another replica was looked at */
+	unsigned looks;
+	unsigned credit; /* HEDGE_COST for one */
+};
 
 struct far_link;
 struct far_request;
@@ -87,6 +104,7 @@ struct far_queue {
 	struct far_piece *pieces;
 	_Atomic uint64_t *published; /* one a piece; far_published.h */
 	_Atomic unsigned under_way;  /* how many of them are published */
+	unsigned late;               /* how many are late; far_hedge.h */
 	_Atomic unsigned redone;     /* writes that were cut off and are, or are to be, carried out anew */
 	bool direct;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */
@@ -97,6 +115,8 @@ struct far_queue {
 	struct store_done *dones; /* a ring of FAR_QUEUE_DEPTH */
 	unsigned head, tail;
 	struct far_counters counters;
+	struct far_hedge hedge;
+	unsigned polls;
 };
 
 #endif

@@ -1,6 +1,7 @@
 #include "client/far_request.h"
 
 #include "client/control.h"
+#include "client/far_hedge.h"
 #include "client/far_published.h"
 #include "common/clock.h"
 
@@ -115,14 +116,16 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 	const struct far_piece *piece = &queue->pieces[index];
 	struct far_link *link = &queue->links[slot->donor];
 	uint64_t offset = piece->page % queue->far->table.pages * STORE_PAGE;
+	unsigned buffer = piece->tries[slot->donor != piece->donor].buffer;
 
 	queue->staged |= UINT64_C(1) << slot->donor;
 	queue->pieces[index].left |= UINT64_C(1) << slot->donor;
 	link->ops[link->staged++] = (struct fabric_op){
 	    .kind = kind,
 	    .length = piece->count * STORE_PAGE,
-	    .local = piece->data,
-	    .region = (const struct fabric_region *)queue->requests[piece->request].io.buffer,
+	    .local = buffer ? far_hedge_data(queue, buffer) : piece->data,
+	    .region =
+		buffer ? queue->hedge.region : (const struct fabric_region *)queue->requests[piece->request].io.buffer,
 	    .remote = {.address = slot->address + offset, .rkey = slot->rkey},
 	    .cookie = index,
 	};
@@ -130,10 +133,12 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 
 /* --- Reads ---------------------------------------------------------------------------------------------------- */
 
-/* The replica to read from: the first that can be reached and has not failed this request; else one whose donor may be
-   reached again. -1: none. */
-static int read_replica(const struct far_queue *queue, const struct far_request *request, const struct chunk_view *view)
+/* The replica to read @count pages from: the best that can be reached and has not failed this request; else one whose
+   donor may be reached again. -1: none. */
+static int read_replica(struct far_queue *queue, const struct far_request *request, const struct chunk_view *view,
+			uint32_t count)
 {
+	unsigned usable = 0;
 	int away = -1;
 
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
@@ -144,10 +149,11 @@ static int read_replica(const struct far_queue *queue, const struct far_request 
 		if (request->failed >> donor & 1 || donor_is_lost(queue, donor))
 			continue;
 		if (link_is_usable(queue, donor))
-			return (int)i;
-		away = (int)i;
+			usable |= 1u << i;
+		else
+			away = (int)i;
 	}
-	return away;
+	return usable ? (int)far_hedge_steer(queue, view, usable, count) : away;
 }
 
 /* Fetches @count live pages of one chunk. */
@@ -159,7 +165,8 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 	uint16_t piece;
 	int replica;
 
-	if (!chunk_view(&queue->far->table, chunk, &view) || (replica = read_replica(queue, request, &view)) < 0) {
+	if (!chunk_view(&queue->far->table, chunk, &view) ||
+	    (replica = read_replica(queue, request, &view, count)) < 0) {
 		request->status = request->failure ? request->failure : -EIO;
 		return FAR_GOES_ON;
 	}
@@ -178,8 +185,51 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		return FAR_GOES_ON; /* by the slots as they are now */
 	piece = far_piece_start(queue, index, count, chunk, view.epoch);
 	queue->pieces[piece].donor = (uint16_t)donor;
+	far_hedge_begin(queue, piece, 0, donor);
 	link_stage(queue, piece, FABRIC_READ, &view.slots[replica]);
 	return FAR_GOES_ON;
+}
+
+/* Of the slots that the piece was published with, one to read from as well; -1: none. */
+static int hedge_replica(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
+{
+	const struct far_request *request = &queue->requests[piece->request];
+	int best = -1;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		unsigned donor = view->slots[i].donor;
+
+		if (view->slots[i].state != SLOT_FULL || donor == piece->donor || request->failed >> donor & 1)
+			continue;
+		if (donor_is_lost(queue, donor) || !link_is_usable(queue, donor) || !link_has_room(queue, donor))
+			continue;
+		if (best < 0 || queue->links[donor].latency.mean < queue->links[view->slots[best].donor].latency.mean)
+			best = (int)i;
+	}
+	return best;
+}
+
+void far_request_hedge(struct far_queue *queue, uint16_t index)
+{
+	struct far_piece *piece = &queue->pieces[index];
+	struct chunk_view view;
+	int replica;
+
+	/* A late answer may come when the pages were discarded: until then the chunk is not empty. */
+	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
+		return;
+	/* With the version it was published with it is waited for, whatever becomes of the slots from now on. */
+	if (view.epoch != piece->epoch ||
+	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
+	    (replica = hedge_replica(queue, piece, &view)) < 0 ||
+	    !far_hedge_begin(queue, index, 1, view.slots[replica].donor)) {
+		if (chunk_drop(&queue->far->table, piece->chunk, view.epoch, 1))
+			control_kick(queue->far);
+		return;
+	}
+	piece->held = true;
+	link_stage(queue, index, FABRIC_READ, &view.slots[replica]);
+	far_count(&queue->counters.hedges, 1);
 }
 
 static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t limit)

@@ -6,6 +6,7 @@
 #define CLIENT_FAR_REQUEST_H
 
 #include "client/far_queue.h"
+#include "client/latency.h"
 
 /* Operations gathered for one doorbell. */
 #define FAR_LINK_BATCH 16u
@@ -15,6 +16,7 @@ struct far_link {
 	struct fabric_conn *conn; /* NULL: none (any more) */
 	bool established;         /* and not known to have ended */
 	uint32_t round;           /* the donor's, in which it was made */
+	struct latency latency;   /* of reads, where there are replicas */
 	unsigned staged;
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
@@ -45,6 +47,13 @@ struct far_request {
 	bool corrupt;     /* a donor in `failed` sent back something else */
 };
 
+/* One of the reads that a piece may be asked for by, into a buffer of the queue's own. */
+struct far_try {
+	uint64_t posted_at; /* ns */
+	uint16_t donor;
+	uint8_t buffer; /* + 1; 0: it has been answered, or was not made */
+};
+
 struct far_piece {
 	uint64_t page;
 	uint8_t *data;
@@ -52,9 +61,13 @@ struct far_piece {
 	uint32_t count;
 	uint32_t epoch;
 	uint16_t request;
-	uint16_t donor; /* of a read */
-	bool again;     /* a connection ended: whether it was carried out there is not known */
-	uint64_t left;  /* donors to answer, a bit each */
+	uint16_t donor;          /* of a read: the first it was asked of */
+	bool again;              /* a connection ended: whether it was carried out there is not known */
+	bool overdue;            /* it was looked at whether it can be hedged */
+	bool late;               /* its request has its pages, and is done with it; some answer is still to come */
+	bool held;               /* its chunk counts one more, that it is not given back; of one that was hedged */
+	uint64_t left;           /* donors to answer, a bit each */
+	struct far_try tries[2]; /* of a read that may be hedged; far_hedge.h */
 };
 
 enum far_progress { FAR_GOES_ON, FAR_WAITS };
@@ -75,6 +88,8 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 			 uint32_t epoch);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
+/* Asks another replica, too, for what a piece is to read. */
+void far_request_hedge(struct far_queue *queue, uint16_t index);
 /* What a caller of the store is told. */
 int far_answer_status(int status);
 /* Posts what was staged. */

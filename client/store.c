@@ -53,6 +53,11 @@ int store_arm(struct store_queue *queue)
 	return queue->store->ops->arm(queue);
 }
 
+bool store_quiet(const struct store_queue *queue)
+{
+	return !queue->store->ops->quiet || queue->store->ops->quiet(queue);
+}
+
 void store_discard(struct store *store, uint64_t page, uint64_t count)
 {
 	assert(page <= store->pages && count <= store->pages - page);

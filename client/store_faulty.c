@@ -209,6 +209,11 @@ static int faulty_arm(struct store_queue *base)
 	return store_arm(queue->inner);
 }
 
+static bool faulty_quiet(const struct store_queue *base)
+{
+	return store_quiet(((const struct faulty_queue *)base)->inner);
+}
+
 static void faulty_discard(struct store *base, uint64_t page, uint64_t count)
 {
 	store_discard(((struct faulty_store *)base)->inner, page, count);
@@ -241,6 +246,7 @@ static const struct store_ops faulty_ops = {
     .poll = faulty_poll,
     .queue_fd = faulty_queue_fd,
     .arm = faulty_arm,
+    .quiet = faulty_quiet,
     .discard = faulty_discard,
     .same = faulty_same,
     .stats = faulty_stats,

@@ -563,9 +563,14 @@ int fabric_fd(const struct fabric *fabric)
 
 int fabric_arm(struct fabric *fabric)
 {
+	return fabric_arm_until(fabric, BACKEND_NEVER);
+}
+
+int fabric_arm_until(struct fabric *fabric, uint64_t until)
+{
 	if (backends_ready(fabric))
 		return 1;
-	timer_set(fabric, backends_deadline(fabric));
+	timer_set(fabric, earlier(until, backends_deadline(fabric)));
 	poller_arm(fabric->poller, &fabric->timer.source, POLLER_IN);
 	backends_arm(fabric);
 	return poller_wait(fabric->poller, 0) > 0 || backends_ready(fabric);

@@ -147,8 +147,12 @@ static void sleep_until_needed(struct handler *handler)
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
 	int count = 0;
-	if (!ready && (handler->in_flight == 0 || store_arm(handler->queue) == 0))
+	/* Without reads in flight it need not hear of answers, unless others wait for one; then nobody spins for it. */
+	bool listens = handler->in_flight || !store_quiet(handler->queue);
+	if (!ready && (!listens || store_arm(handler->queue) == 0))
 		count = epoll_wait(handler->epoll, events, 8, timeout);
+	else if (!ready && fetch_poll(handler))
+		answered(handler);
 	kick_cancel(&core->handler_kick);
 	/* With nothing in flight it still has something to say when a donor goes. */
 	for (int i = 0; i < count; i++)

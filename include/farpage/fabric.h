@@ -212,6 +212,8 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
  */
 int fabric_fd(const struct fabric *fabric);
 int fabric_arm(struct fabric *fabric);
+/* The same; and fabric_fd() becomes readable at @until (ns, of clock_now(); UINT64_MAX: never), too. */
+int fabric_arm_until(struct fabric *fabric, uint64_t until);
 
 /* Watches a descriptor (eventfd, signalfd, timerfd) for reading, level-triggered, in fabric_wait. */
 int fabric_watch(struct fabric *fabric, int fd, void *user);

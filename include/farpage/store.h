@@ -62,6 +62,8 @@ struct store_stats {
 	uint64_t rebuilt_pages;  /* pages copied to make them anew */
 	uint64_t repaired_pages; /* pages that one donor sent back changed, and that were written there anew */
 	uint64_t scrubbed_pages; /* pages, of each replica, that were found right though nobody had asked for them */
+	uint64_t hedges;         /* reads asked of a second replica, too, for the first was overdue */
+	uint64_t hedges_won;     /* of these, those that the second one answered first */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
 };
 
@@ -74,6 +76,7 @@ struct store_ops {
 	int (*poll)(struct store_queue *, struct store_done *, unsigned);
 	int (*queue_fd)(const struct store_queue *);
 	int (*arm)(struct store_queue *);
+	bool (*quiet)(const struct store_queue *); /* NULL: always */
 	void (*discard)(struct store *, uint64_t page, uint64_t count);
 	bool (*same)(const struct store *, uint64_t page, const void *data);
 	void (*stats)(const struct store *, struct store_stats *);
@@ -109,6 +112,10 @@ int store_poll(struct store_queue *queue, struct store_done *dones, unsigned max
    something right now. */
 int store_queue_fd(const struct store_queue *queue);
 int store_arm(struct store_queue *queue);
+/* Whether nothing is under way but what was asked for and is not answered yet. Else some answer is still to come that
+   nobody waits for any more, as of a read that two replicas were asked for; memory may be kept from donors until it has
+   been polled for. So who has nothing in flight may sleep unarmed only while this is true. The queue's thread. */
+bool store_quiet(const struct store_queue *queue);
 
 /* Makes pages read as zeroes again and gives their memory back; never blocks on the network; any thread. */
 void store_discard(struct store *store, uint64_t page, uint64_t count);

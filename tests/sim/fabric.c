@@ -29,7 +29,7 @@ static bool fabric_is_readable(const void *what)
 {
 	const struct fabric *fabric = what;
 
-	return fabric->armed && fabric_has_news(fabric);
+	return fabric->armed && (fabric_has_news(fabric) || world_now() >= fabric->until);
 }
 
 int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric)
@@ -47,6 +47,7 @@ int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric)
 	fabric->process = task_process();
 	fabric->process->fabrics++;
 	fabric->tail = &fabric->head;
+	fabric->until = fabric->alarm_at = UINT64_MAX;
 	for (unsigned i = 0; i < NET_WATCHES; i++)
 		fabric->watches[i].fd = -1;
 	fabric->fd = descriptor_open(0, fabric_is_readable, fabric);
@@ -377,9 +378,39 @@ int fabric_fd(const struct fabric *fabric)
 
 int fabric_arm(struct fabric *fabric)
 {
+	return fabric_arm_until(fabric, UINT64_MAX);
+}
+
+static void fabric_alarm(void *what, uint64_t token);
+
+static void alarm_set(struct fabric *fabric)
+{
+	fabric->alarm_at = fabric->until;
+	world_at(fabric->until, fabric_alarm, fabric, 0);
+}
+
+static void fabric_alarm(void *what, uint64_t token)
+{
+	struct fabric *fabric = what;
+
+	(void)token;
+	fabric->alarm_at = UINT64_MAX;
+	if (fabric->closed || !fabric->armed)
+		return;
+	if (world_now() >= fabric->until)
+		descriptor_changed(fabric->fd);
+	else if (fabric->until != UINT64_MAX)
+		alarm_set(fabric);
+}
+
+int fabric_arm_until(struct fabric *fabric, uint64_t until)
+{
 	if (fabric_has_news(fabric))
 		return 1;
 	fabric->armed = true;
+	fabric->until = until;
+	if (until < fabric->alarm_at)
+		alarm_set(fabric);
 	return 0;
 }
 

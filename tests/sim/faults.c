@@ -184,6 +184,15 @@ static void fault_memory(struct history *history)
 	world_at(world_now() + outage(history), memory_back, machine, 0);
 }
 
+/* Later than another one, yet in time. */
+static void fault_slow(struct history *history)
+{
+	struct machine *machine = machine_at(donor_pick(history)->host);
+
+	machine->slow_ns = MS / 2 + world_below(30 * MS);
+	machine->slow_until = world_now() + outage(history);
+}
+
 /* --- Programs --------------------------------------------------------------------------------------------------- */
 
 static void fault_pause(struct history *history)
@@ -247,6 +256,7 @@ static void (*const faults[FAULTS])(struct history *) = {
     [FAULT_STALL] = fault_stall,     [FAULT_CRASH] = fault_crash,         [FAULT_STOP] = fault_stop,
     [FAULT_CORRUPT] = fault_corrupt, [FAULT_MEMORY] = fault_memory,       [FAULT_PAUSE] = fault_pause,
     [FAULT_KILL] = fault_kill,       [FAULT_HAND_OVER] = fault_hand_over, [FAULT_NEW_HABITS] = fault_new_habits,
+    [FAULT_SLOW] = fault_slow,
 };
 
 static void fault_happen(void *what, uint64_t kind)
@@ -276,6 +286,7 @@ void faults_mend(struct history *history)
 		memset(machine_at(i)->cut_until, 0, sizeof machine_at(i)->cut_until);
 		machine_at(i)->short_of_memory = false;
 		machine_at(i)->prepare_ns = 0;
+		machine_at(i)->slow_until = 0;
 	}
 	task_set_habits(&(struct task_habits){.soon_ns = history->habits.soon_ns});
 	/* Donors and programs that are down come back by themselves; what is stalled or cut, too. */

@@ -315,6 +315,7 @@ void history_run(uint64_t seed, bool watch, struct history_result *ret_result)
 		result.good += history.programs[i].good;
 		result.failed += history.programs[i].failed;
 		result.adoptions += history.programs[i].adoptions;
+		result.hedges += history.programs[i].hedges;
 		program_close(&history.programs[i]);
 	}
 	tasks_forget();

@@ -35,6 +35,7 @@ enum fault {
 	FAULT_KILL,       /* a program's process is killed, and another goes on */
 	FAULT_HAND_OVER,  /* or ends, for another to go on */
 	FAULT_NEW_HABITS, /* the scheduler is busier, or less */
+	FAULT_SLOW,       /* a donor answers later for a while */
 	FAULTS
 };
 
@@ -58,7 +59,7 @@ struct history {
 struct history_result {
 	char wrong[256]; /* empty: nothing */
 	uint64_t hash;
-	uint64_t good, failed, adoptions, operations, faults;
+	uint64_t good, failed, adoptions, operations, faults, hedges;
 };
 
 void history_run(uint64_t seed, bool watch, struct history_result *ret_result);

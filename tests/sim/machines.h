@@ -15,6 +15,7 @@ struct machine {
 	bool short_of_memory;             /* no slab can be had */
 	uint64_t prepare_ns;              /* making a slab ready takes up to so long */
 	uint64_t cut_until[MACHINES_MAX]; /* what it sends there waits until then */
+	uint64_t slow_ns, slow_until;     /* until then, what it sends takes so much longer */
 	bool device;                      /* requests for pages are a device's to serve, not the process's */
 };
 

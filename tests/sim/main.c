@@ -54,6 +54,7 @@ static int run_many(uint64_t first, uint64_t count)
 		all.adoptions += one.adoptions;
 		all.operations += one.operations;
 		all.faults += one.faults;
+		all.hedges += one.hedges;
 		if (one.wrong[0])
 			break;
 	}
@@ -62,9 +63,9 @@ static int run_many(uint64_t first, uint64_t count)
 		       one.wrong, (unsigned long long)seed);
 	ok(!one.wrong[0], "%llu histories from seed %llu", (unsigned long long)count, (unsigned long long)first);
 	printf("# %llu requests were carried out and %llu failed, with %llu operations on donors, %llu faults, %llu "
-	       "processes killed\n",
+	       "processes killed, %llu reads hedged\n",
 	       (unsigned long long)all.good, (unsigned long long)all.failed, (unsigned long long)all.operations,
-	       (unsigned long long)all.faults, (unsigned long long)all.adoptions);
+	       (unsigned long long)all.faults, (unsigned long long)all.adoptions, (unsigned long long)all.hedges);
 	return tap_done();
 }
 

@@ -140,6 +140,8 @@ void net_send(struct fabric_conn *conn, enum packet_kind kind, const void *data,
 	packet->kind = kind;
 	packet->operation = operation;
 	packet->at = world_now() + net.habits.least_ns + world_below(net.habits.most_ns - net.habits.least_ns + 1);
+	if (world_now() < machine_at(conn->process->host)->slow_until)
+		packet->at += machine_at(conn->process->host)->slow_ns;
 	if (packet->at < pipe->last_at)
 		packet->at = pipe->last_at;
 	pipe->last_at = packet->at;

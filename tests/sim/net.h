@@ -104,6 +104,7 @@ struct fabric {
 	struct fabric_config config;
 	int fd;
 	bool closed, interrupted, armed;
+	uint64_t until, alarm_at; /* armed until then; when a look at the time is in the calendar */
 	struct task *waiter;
 	struct {
 		int fd;

@@ -70,6 +70,14 @@ static void wait_empty(struct program *program, struct process *process)
 	}
 }
 
+static void program_count(struct program *program)
+{
+	struct store_stats stats;
+
+	store_stats(program->store, &stats);
+	program->hedges += stats.hedges;
+}
+
 static void process_work(struct program *program, struct process *process)
 {
 	struct task *threads[PROGRAM_WORKERS_MAX];
@@ -132,6 +140,8 @@ static void *program_main(void *argument)
 	}
 	if (!process->dead)
 		program->phase = PROGRAM_CLOSES;
+	if (status == 0 && !process->dead)
+		program_count(program);
 	if (status == 0 && config.state_file && (process->dead || program->then == PROGRAM_LEAVE))
 		far_leave(store);
 	else if (status == 0)

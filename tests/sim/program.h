@@ -84,7 +84,7 @@ struct program {
 	struct worker *workers[PROGRAM_WORKERS_MAX];
 	bool repeat; /* the next process repeats what was under way */
 	/* Counted. */
-	uint64_t good, failed, discards, adoptions;
+	uint64_t good, failed, discards, adoptions, hedges;
 };
 
 void program_open(struct program *program, unsigned index, unsigned host, const struct program_config *config);

@@ -718,6 +718,12 @@ int fabric_fd(const struct fabric *fabric)
 	return fabric->wake;
 }
 
+int fabric_arm_until(struct fabric *fabric, uint64_t until)
+{
+	(void)until;
+	return fabric_arm(fabric);
+}
+
 int fabric_arm(struct fabric *fabric)
 {
 	(void)fabric;

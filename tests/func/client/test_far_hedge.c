@@ -1,0 +1,499 @@
+/*
+ * Two replicas, one of which is slow to answer reads: they go to the other one; one that is overdue is asked for there,
+ * too; and what the slow one sends at last goes nowhere.
+ *
+ * Between client and fabric are hooks: a read of the slow donor is carried out at once, but to memory aside. Its pages
+ * go to where they were asked for when it is due, and then the answer is told, as a slow RDMA device would.
+ */
+#include "client/far_hedge.h"
+#include "common/clock.h"
+#include "tests/func/client/rig.h"
+#include "tests/tap.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#define PAGES ((uint64_t)RIG_SLAB_PAGES)
+#define ASIDE 64u
+#define RUN_MAX 8u
+#define MANY 40u
+#define LATE_NS (20 * UINT64_C(1000000))
+#define ASLEEP_MS 40000
+#define SETTLED_NS (20 * UINT64_C(1000000000))
+#define NOBODY UINT32_MAX
+
+int __real_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
+int __real_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
+int __wrap_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
+int __wrap_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
+void __real_fabric_disconnect(struct fabric_conn *conn);
+void __wrap_fabric_disconnect(struct fabric_conn *conn);
+
+struct aside {
+	bool used, answered;
+	struct fabric_conn *conn;
+	void *local;
+	uint32_t length;
+	uint64_t cookie, due;
+};
+
+static _Thread_local bool hooked; /* the thread whose reads these are */
+static struct {
+	unsigned slow, wrong; /* donors, or NOBODY */
+	uint64_t late_ns;     /* UINT64_MAX: until they are let go */
+	bool go;
+	unsigned reads[RIG_DONORS_MAX], last;
+	uint8_t *bytes;
+	struct store_buffer *buffer;
+	struct aside asides[ASIDE];
+	void *locals[1024]; /* of the reads of `wrong`, by cookie */
+} hook = {.slow = NOBODY, .wrong = NOBODY};
+
+static unsigned donor_of(const struct fabric_conn *conn)
+{
+	return (unsigned)(uintptr_t)fabric_conn_user(conn);
+}
+
+static void put_aside(struct fabric_conn *conn, struct fabric_op *op)
+{
+	for (unsigned i = 0; i < ASIDE; i++) {
+		if (hook.asides[i].used)
+			continue;
+		hook.asides[i] =
+		    (struct aside){.used = true,
+				   .conn = conn,
+				   .local = op->local,
+				   .length = op->length,
+				   .cookie = op->cookie,
+				   .due = hook.late_ns == UINT64_MAX ? UINT64_MAX : clock_now() + hook.late_ns};
+		op->local = hook.bytes + (size_t)i * RUN_MAX * STORE_PAGE;
+		op->region = (const struct fabric_region *)hook.buffer;
+		op->cookie = UINT32_MAX + UINT64_C(1) + i;
+		return;
+	}
+	abort();
+}
+
+int __wrap_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count)
+{
+	struct fabric_op mine[16];
+
+	if (!hooked)
+		return __real_fabric_post(conn, ops, count);
+	for (unsigned i = 0; i < count; i++) {
+		unsigned donor = donor_of(conn);
+
+		mine[i] = ops[i];
+		if (ops[i].kind != FABRIC_READ)
+			continue;
+		hook.reads[donor]++;
+		hook.last = donor;
+		hook.locals[ops[i].cookie] = donor == hook.wrong ? ops[i].local : NULL;
+		if (donor == hook.slow)
+			put_aside(conn, &mine[i]);
+	}
+	return __real_fabric_post(conn, mine, count);
+}
+
+/* False: it is not told yet. */
+static bool event_pass(struct fabric_event *event)
+{
+	struct aside *aside;
+
+	if (event->kind != FABRIC_DONE)
+		return true;
+	if (event->cookie <= UINT32_MAX) {
+		uint8_t *local = donor_of(event->conn) == hook.wrong ? hook.locals[event->cookie] : NULL;
+
+		if (local)
+			local[17] ^= 1;
+		return true;
+	}
+	aside = &hook.asides[event->cookie - UINT32_MAX - 1];
+	aside->answered = event->status == 0;
+	if (aside->answered)
+		return false;
+	aside->used = false; /* the connection has ended */
+	event->cookie = aside->cookie;
+	return true;
+}
+
+int __wrap_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max)
+{
+	int count = __real_fabric_poll(fabric, events, hooked ? max / 2 : max), kept = 0;
+
+	if (!hooked || count < 0)
+		return count;
+	for (int i = 0; i < count; i++)
+		if (event_pass(&events[i]))
+			events[kept++] = events[i];
+	for (unsigned i = 0; i < ASIDE && (unsigned)kept < max; i++) {
+		struct aside *aside = &hook.asides[i];
+
+		if (!aside->used || !aside->answered || (!hook.go && clock_now() < aside->due))
+			continue;
+		memcpy(aside->local, hook.bytes + (size_t)i * RUN_MAX * STORE_PAGE, aside->length);
+		events[kept++] = (struct fabric_event){.kind = FABRIC_DONE,
+						       .conn = aside->conn,
+						       .user = (void *)(uintptr_t)donor_of(aside->conn),
+						       .cookie = aside->cookie};
+		aside->used = false;
+	}
+	return kept;
+}
+
+/* What it has not answered it never does. */
+void __wrap_fabric_disconnect(struct fabric_conn *conn)
+{
+	for (unsigned i = 0; i < ASIDE && hooked; i++)
+		if (hook.asides[i].conn == conn)
+			hook.asides[i].used = false;
+	__real_fabric_disconnect(conn);
+}
+
+static unsigned held(void)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < ASIDE; i++)
+		count += hook.asides[i].used;
+	return count;
+}
+
+/* Tells what was held back. */
+static void let_go(struct rig *rig)
+{
+	struct store_done done;
+
+	hook.slow = NOBODY;
+	hook.go = true;
+	while (held()) {
+		if (store_poll(rig->queue, &done, 1))
+			abort(); /* nothing was asked */
+		sched_yield();
+	}
+	hook.go = false;
+}
+
+/* --- Reading ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t turn;
+static unsigned wrong;
+
+/* Reads the next page, awake. Returns its time. */
+static uint64_t read_next(struct rig *rig)
+{
+	struct store_io io = {
+	    .op = STORE_READ, .count = 1, .page = turn++ % PAGES, .data = rig->bytes, .buffer = rig->buffer};
+	uint64_t begun = clock_now();
+	struct store_done done;
+
+	if (store_submit(rig->queue, &io, 1) != 1)
+		abort();
+	while (!store_poll(rig->queue, &done, 1))
+		sched_yield();
+	wrong += done.status || !rig_is(rig->bytes, io.page, 1);
+	return clock_now() - begun;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : 1;
+}
+
+static uint64_t median_of(struct rig *rig, unsigned reads)
+{
+	static uint64_t times[1024];
+
+	for (unsigned i = 0; i < reads; i++)
+		times[i] = read_next(rig);
+	qsort(times, reads, sizeof *times, compare);
+	return times[reads / 2];
+}
+
+static struct store_stats stats_of(const struct rig *rig)
+{
+	struct store_stats stats;
+
+	store_stats(rig->store, &stats);
+	return stats;
+}
+
+/* Of the one chunk, as it counts them. */
+static uint64_t pages_held(const struct rig *rig)
+{
+	return chunk_pages_held(&((const struct far *)rig->store)->table, 0);
+}
+
+/* Whether its pages are all it counts; a moment later, if one is just being mended. */
+static bool pages_are_all(const struct rig *rig)
+{
+	uint64_t begun = clock_now();
+
+	while (pages_held(rig) != PAGES && clock_now() - begun < SETTLED_NS)
+		sched_yield();
+	return pages_held(rig) == PAGES;
+}
+
+static void open_rig(struct rig *rig)
+{
+	static uint8_t bytes[ASIDE * RUN_MAX * STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
+
+	rig_donors(rig, 2, "16M");
+	rig->config.replicas = 2;
+	/* Nothing but a hedge ends a wait: no deadline of the fabric wakes anybody in time. */
+	rig->config.fabric.io_ms = 100000;
+	rig->config.timeout_ms = 200000;
+	rig_open(rig, "tcp");
+	hook.bytes = bytes;
+	store_register(rig->store, bytes, sizeof bytes, &hook.buffer);
+	for (unsigned i = 0; i < PAGES; i++) {
+		rig_fill(rig->bytes, i, 1);
+		wrong += rig_write(rig, i, 1, rig->bytes) != 0;
+	}
+	hooked = true;
+}
+
+/* Until one donor answers many in a row: which. */
+static unsigned usual_donor(struct rig *rig)
+{
+	unsigned row = 0, donor = NOBODY;
+
+	for (unsigned i = 0; i < 200000 && row < 40; i++) {
+		read_next(rig);
+		row = hook.last == donor ? row + 1 : 1;
+		donor = hook.last;
+	}
+	return row == 40 ? donor : NOBODY;
+}
+
+/* --- The tests -------------------------------------------------------------------------------------------------- */
+
+static void test_slow(struct rig *rig)
+{
+	unsigned slow = usual_donor(rig), before;
+	uint64_t median;
+
+	ok(slow != NOBODY && !wrong, "reads go to one of two donors");
+	hook.slow = slow;
+	hook.late_ns = LATE_NS;
+	median_of(rig, 100);
+	before = hook.reads[slow];
+	median = median_of(rig, 512);
+	ok(median < LATE_NS / 2 && !wrong, "it answers 20 ms late: half of the reads take less than %llu us",
+	   (unsigned long long)(median / 1000));
+	ok(hook.reads[slow] > before, "it is still looked at now and then: %u of 512", hook.reads[slow] - before);
+	let_go(rig);
+	for (unsigned i = 0; i < 200000 && hook.reads[slow] - before < 400; i++)
+		read_next(rig);
+	ok(hook.reads[slow] - before >= 400 && !wrong, "it does so no more, and is used again");
+}
+
+/* Reads until the next one may be hedged. */
+static void earn(struct rig *rig)
+{
+	const struct far_hedge *hedge = &((const struct far_queue *)rig->queue)->hedge;
+	unsigned slow = hook.slow;
+
+	hook.slow = NOBODY;
+	while (hedge->credit < 2 * HEDGE_COST)
+		read_next(rig);
+	hook.slow = slow;
+}
+
+/* Reads a page asleep: nobody looks when nothing wakes it. */
+static bool read_asleep(struct rig *rig, uint64_t page, uint8_t *data)
+{
+	struct store_io io = {.op = STORE_READ, .count = 1, .page = page, .data = data, .buffer = rig->buffer};
+	struct pollfd fd = {.fd = store_queue_fd(rig->queue), .events = POLLIN};
+	struct store_done done;
+
+	if (store_submit(rig->queue, &io, 1) != 1)
+		abort();
+	while (!store_poll(rig->queue, &done, 1))
+		if (store_arm(rig->queue) == 0 && poll(&fd, 1, ASLEEP_MS) == 0)
+			return false;
+	return done.status == 0 && rig_is(data, page, 1);
+}
+
+/* Reads sleeping until one is held back, in the second half of the buffer. */
+static bool read_held(struct rig *rig, uint64_t *ret_page)
+{
+	unsigned before = held();
+	bool good = true;
+
+	for (unsigned i = 0; i < 200000 && held() == before && good; i++) {
+		uint8_t *data = rig->bytes + RUN_MAX * STORE_PAGE;
+
+		earn(rig);
+		*ret_page = turn++ % PAGES;
+		memset(data, 0, STORE_PAGE);
+		good = read_asleep(rig, *ret_page, data);
+	}
+	return good && held() > before;
+}
+
+static void test_stalled(struct rig *rig)
+{
+	uint8_t *data = rig->bytes + RUN_MAX * STORE_PAGE;
+	struct store_stats before;
+	uint64_t page, bad = 0;
+
+	hook.slow = usual_donor(rig);
+	hook.late_ns = UINT64_MAX;
+	before = stats_of(rig);
+	ok(read_held(rig, &page), "a read that its donor does not answer is answered by the other");
+	ok(stats_of(rig).hedges > before.hedges && stats_of(rig).hedges_won > before.hedges_won, "and counted");
+	memset(data, 0xa5, STORE_PAGE);
+	ok(!store_quiet(rig->queue), "a late answer is still to come");
+	let_go(rig);
+	ok(store_quiet(rig->queue) && pages_are_all(rig), "it has, and its slab is used no more than before");
+	for (unsigned i = 0; i < STORE_PAGE; i++)
+		bad += data[i] != 0xa5;
+	ok(!bad, "the late answer does not change what is there by then: %llu bytes", (unsigned long long)bad);
+
+	hook.slow = usual_donor(rig);
+	ok(read_held(rig, &page), "another one");
+	rig_fill(data, page, 2);
+	ok(rig_write(rig, page, 1, data) == 0, "its page is written meanwhile");
+	let_go(rig);
+	ok(rig_read(rig, page, 1, data) == 0 && rig_is(data, page, 2), "and the late answer is not taken for it");
+	rig_fill(data, page, 1);
+	ok(rig_write(rig, page, 1, data) == 0, "it is written back");
+}
+
+static void test_wrong(struct rig *rig)
+{
+	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
+	struct store_stats before = {0};
+	struct store_done done = {.status = -1};
+	int got = 0;
+
+	hook.slow = usual_donor(rig);
+	/* One that the other was asked for at once is found wrong, and then asked for here: it is held back as well. */
+	for (unsigned i = 0; i < 1000 && !got; i++) {
+		hook.wrong = NOBODY;
+		earn(rig);
+		hook.wrong = 1 - hook.slow;
+		before = stats_of(rig);
+		io.page = turn++ % PAGES;
+		memset(rig->bytes, 0, STORE_PAGE);
+		hook.reads[hook.wrong] = 0;
+		store_submit(rig->queue, &io, 1);
+		got = hook.reads[hook.wrong] == 0;
+		while (stats_of(rig).checksum_errors == before.checksum_errors)
+			if (store_poll(rig->queue, &done, 1))
+				abort();
+		if (!got) {
+			hook.go = true;
+			while (!store_poll(rig->queue, &done, 1))
+				sched_yield();
+			hook.go = false;
+		}
+	}
+	ok(stats_of(rig).hedges == before.hedges + 1, "a hedge is answered first, but wrong");
+	for (unsigned i = 0; i < 100; i++)
+		got = got && !store_poll(rig->queue, &done, 1);
+	ok(got && held() && !rig_is(rig->bytes, io.page, 1), "it is not believed");
+	hook.go = true;
+	while (!store_poll(rig->queue, &done, 1))
+		sched_yield();
+	hook.go = false;
+	ok(done.status == 0 && rig_is(rig->bytes, io.page, 1), "the slow one's pages are taken, when they come");
+	hook.wrong = NOBODY;
+	let_go(rig);
+}
+
+/* Its queue is closed before the late answer has come. */
+static void test_closed(struct rig *rig)
+{
+	uint64_t page;
+
+	hook.slow = usual_donor(rig);
+	ok(read_held(rig, &page) && !store_quiet(rig->queue) && pages_held(rig) > PAGES,
+	   "a late answer keeps its slab");
+	store_queue_close(rig->queue);
+	ok(pages_are_all(rig) && !held(), "until its queue is closed");
+	ok(store_queue_open(rig->store, &rig->queue) == 0, "another queue is opened");
+	hook.slow = NOBODY;
+}
+
+/* Submits @count reads at once and takes what is answered within @ns. Returns how many are not. */
+static unsigned read_many(struct rig *rig, unsigned count, uint64_t ns)
+{
+	uint64_t begun = clock_now();
+	struct store_done done;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct store_io io = {.op = STORE_READ,
+				      .count = 1,
+				      .page = i,
+				      .data = rig->bytes + (size_t)i * STORE_PAGE,
+				      .buffer = rig->buffer};
+
+		if (store_submit(rig->queue, &io, 1) != 1)
+			abort();
+	}
+	while (count && clock_now() - begun < ns) {
+		if (store_poll(rig->queue, &done, 1)) {
+			wrong += done.status != 0;
+			count--;
+		}
+		sched_yield();
+	}
+	return count;
+}
+
+/* Again and again many at once that are overdue. */
+static void test_few(struct rig *rig)
+{
+	unsigned donor = usual_donor(rig), left;
+	struct store_stats before = stats_of(rig), after;
+	uint64_t page;
+
+	for (unsigned round = 0; round < 4; round++) {
+		hook.slow = donor;
+		left = read_many(rig, MANY, 3 * LATE_NS);
+		hook.slow = NOBODY;
+		hook.go = true;
+		while (left || held()) {
+			struct store_done done;
+
+			left -= (unsigned)store_poll(rig->queue, &done, 1);
+			sched_yield();
+		}
+		hook.go = false;
+		donor = 1 - donor;
+	}
+	after = stats_of(rig);
+	ok(after.hedges - before.hedges <= 8 + 1 + (after.reads - before.reads) / 32,
+	   "few reads are asked for twice: %llu of %llu", (unsigned long long)(after.hedges - before.hedges),
+	   (unsigned long long)(after.reads - before.reads));
+
+	hook.slow = usual_donor(rig);
+	ok(read_held(rig, &page), "one more is late");
+	/* What is held back ends with the connection. */
+	daemon_stop(&rig->donors[hook.slow], SIGKILL);
+	for (unsigned i = 0; i < 2000; i++)
+		read_next(rig);
+	ok(!wrong, "its donor dies: all pages are read");
+}
+
+int main(int argc, char **argv)
+{
+	struct rig rig;
+
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	open_rig(&rig);
+	ok(!wrong, "two donors have all pages");
+	test_slow(&rig);
+	test_stalled(&rig);
+	test_wrong(&rig);
+	test_closed(&rig);
+	test_few(&rig);
+	store_deregister(rig.store, hook.buffer);
+	rig_close(&rig);
+	return tap_done();
+}
