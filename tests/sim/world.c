@@ -30,19 +30,19 @@ static struct {
 	struct entry *entries; /* a heap: the earliest first */
 	size_t count, room;
 	struct arena *arenas, *spare;
-	bool watch;
+	enum world_telling telling;
 	uint64_t hash;
 	char wrong[256];
 } world;
 
 /* --- Life ----------------------------------------------------------------------------------------------------- */
 
-void world_open(uint64_t seed, bool watch)
+void world_open(uint64_t seed, enum world_telling telling)
 {
 	world_close();
 	world.now = SECOND;
 	world.number = 0;
-	world.watch = watch;
+	world.telling = telling;
 	world.hash = UINT64_C(0xcbf29ce484222325);
 	world.wrong[0] = '\0';
 	random_seed(&world.random, seed);
@@ -184,13 +184,15 @@ void world_tell(const char *format, ...)
 	va_list arguments;
 	int size;
 
+	if (world.telling == WORLD_SILENT)
+		return;
 	va_start(arguments, format);
 	size = vsnprintf(line, sizeof line, format, arguments);
 	va_end(arguments);
 	for (int i = 0; i < size && line[i]; i++)
 		hash = (hash ^ (uint8_t)line[i]) * UINT64_C(0x100000001b3);
 	world.hash = hash;
-	if (world.watch)
+	if (world.telling == WORLD_WATCHED)
 		printf("%4llu.%06llu %s\n", (unsigned long long)(world.now / SECOND),
 		       (unsigned long long)(world.now % SECOND / US), line);
 }
