@@ -29,7 +29,7 @@ static struct {
 	struct random_state random;
 	struct entry *entries; /* a heap: the earliest first */
 	size_t count, room;
-	struct arena *arenas, *spare;
+	struct arena *arenas, *spares; /* for the next history */
 	enum world_telling telling;
 	uint64_t hash;
 	char wrong[256];
@@ -55,10 +55,12 @@ void world_close(void)
 		struct arena *arena = world.arenas;
 
 		world.arenas = arena->next;
-		if (arena->size == ARENA_BYTES && !world.spare)
-			world.spare = arena;
-		else
+		if (arena->size > ARENA_BYTES) {
 			free(arena);
+			continue;
+		}
+		arena->next = world.spares;
+		world.spares = arena;
 	}
 }
 
@@ -71,9 +73,9 @@ void *world_memory(size_t size)
 	if (!arena || arena->size - arena->used < size) {
 		size_t room = size > ARENA_BYTES ? size : ARENA_BYTES;
 
-		arena = room == ARENA_BYTES ? world.spare : NULL;
+		arena = room == ARENA_BYTES ? world.spares : NULL;
 		if (arena)
-			world.spare = NULL;
+			world.spares = arena->next;
 		else
 			arena = aligned_alloc(64, sizeof *arena + room);
 		if (!arena)
