@@ -37,19 +37,36 @@ trap 'rm -rf "$results"' EXIT
 simulate() {
 	local first=$1 count=$2 results=$3
 	if build/tests/sim/sim --seeds "$count" --from "$first" >"$results/$first" 2>&1; then
-		echo "ok: seeds $first to $((first + count - 1))"
+		echo "$count"
+		rm "$results/$first"
 	else
 		grep -e '^# seed' -e '^not ok' "$results/$first"
 		return 255 # xargs starts no more
 	fi
 }
 export -f simulate
+# What parts have to say: how many histories were fine, or what went wrong. A line of progress every 10 s at most.
+tell() {
+	local line total=0 next=10
+	while read -r line; do
+		if [[ $line != [0-9]* ]]; then
+			echo "$line"
+			continue
+		fi
+		((total += line))
+		if ((SECONDS >= next)); then
+			echo "$total of $seeds histories are fine, $((total / SECONDS)) a second"
+			next=$((SECONDS + 10))
+		fi
+	done
+}
+SECONDS=0
 for ((first = from; first < last; first += part)); do
 	echo "$first $((last - first < part ? last - first : part)) $results"
-done | xargs -P "$(nproc)" -L 1 bash -c 'simulate "$@"' simulate 2>/dev/null
-status=$?
-if [ $status -ne 0 ]; then
+done | xargs -P "$(nproc)" -L 1 bash -c 'simulate "$@"' simulate 2>/dev/null | tell
+status=${PIPESTATUS[1]}
+if [ "$status" -ne 0 ]; then
 	echo "./dev sim: a history goes wrong: ./dev sim --replay SEED tells all of it"
 	exit 1
 fi
-echo "$seeds histories, from seed $from on: nothing is wrong"
+echo "$seeds histories, from seed $from on, in $SECONDS s: nothing is wrong"

@@ -133,12 +133,20 @@ int fabric_register(struct fabric_domain *domain, void *base, size_t length, uns
 
 void fabric_deregister(struct fabric_region *region)
 {
+	struct fabric_region **link;
+
 	if (!region)
 		return;
-	if (region->dead)
+	if (region->dead) {
 		world_fail("%s: key %u is deregistered twice", region->process->name, region->key);
+		return;
+	}
+	link = &region->process->region_list;
 	world_tell("%s: key %u is dead", region->process->name, region->key);
 	region->dead = true;
+	while (*link != region)
+		link = &(*link)->next;
+	*link = region->next;
 	region->process->regions--;
 	region->domain->regions--;
 }

@@ -176,10 +176,17 @@ static void memory_back(void *what, uint64_t token)
 	((struct machine *)what)->short_of_memory = false;
 }
 
+/*
+ * A chunk that is made while a donor is missing begins with the replicas it can get (leases.h). Where several donors
+ * may go and none of the others had memory, those could be one, on a donor that goes next.
+ */
 static void fault_memory(struct history *history)
 {
-	struct machine *machine = machine_at(donor_pick(history)->host);
+	unsigned host = donor_pick(history)->host, victims = history->victims;
+	struct machine *machine = machine_at(host);
 
+	if (victims & (victims - 1) && !(victims >> host & 1))
+		return;
 	machine->short_of_memory = true;
 	world_at(world_now() + outage(history), memory_back, machine, 0);
 }

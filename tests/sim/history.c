@@ -297,12 +297,12 @@ static void history_work(struct history *history)
 	faults_mend(history);
 }
 
-void history_run(uint64_t seed, bool watch, struct history_result *ret_result)
+void history_run(uint64_t seed, enum world_telling telling, struct history_result *ret_result)
 {
 	static struct history history;
 	struct history_result result = {0};
 
-	world_open(seed, watch);
+	world_open(seed, telling);
 	history_draw(&history, seed);
 	history_work(&history);
 	history_close(&history);

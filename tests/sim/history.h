@@ -58,11 +58,11 @@ struct history {
 
 struct history_result {
 	char wrong[256]; /* empty: nothing */
-	uint64_t hash;
+	uint64_t hash;   /* unless WORLD_SILENT */
 	uint64_t good, failed, adoptions, operations, faults, hedges;
 };
 
-void history_run(uint64_t seed, bool watch, struct history_result *ret_result);
+void history_run(uint64_t seed, enum world_telling telling, struct history_result *ret_result);
 
 /* Of history.c, for faults.c. */
 /* The donors in this one's domain, itself among them, a bit each. */

@@ -34,11 +34,11 @@ static void died(int signal_number)
 	raise(signal_number);
 }
 
-static void run(uint64_t seed, bool watch, struct history_result *ret_result)
+static void run(uint64_t seed, enum world_telling telling, struct history_result *ret_result)
 {
 	snprintf(running_text, sizeof running_text, "%llu", (unsigned long long)seed);
 	running = true;
-	history_run(seed, watch, ret_result);
+	history_run(seed, telling, ret_result);
 	running = false;
 }
 
@@ -48,7 +48,7 @@ static int run_many(uint64_t first, uint64_t count)
 	uint64_t seed = first;
 
 	for (; seed < first + count; seed++) {
-		run(seed, false, &one);
+		run(seed, WORLD_SILENT, &one);
 		all.good += one.good;
 		all.failed += one.failed;
 		all.adoptions += one.adoptions;
@@ -69,12 +69,12 @@ static int run_many(uint64_t first, uint64_t count)
 	return tap_done();
 }
 
-static int run_one(uint64_t seed, bool watch)
+static int run_one(uint64_t seed, enum world_telling telling)
 {
 	struct history_result result;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	run(seed, watch, &result);
+	run(seed, telling, &result);
 	printf("# seed %llu: %016llx\n", (unsigned long long)seed, (unsigned long long)result.hash);
 	ok(!result.wrong[0], "seed %llu%s%s", (unsigned long long)seed, result.wrong[0] ? ": " : "", result.wrong);
 	return tap_done();
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 						{"hash", required_argument, NULL, 'h'},
 						{0}};
 	uint64_t first = 1, count = 100, one = 0;
-	bool watch = false;
+	enum world_telling telling = WORLD_HASHED;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -102,16 +102,17 @@ int main(int argc, char **argv)
 			first = number;
 		else
 			one = number;
-		watch |= option == 'r';
+		if (option == 'r')
+			telling = WORLD_WATCHED;
 	}
 	signal(SIGABRT, died);
 	signal(SIGSEGV, died);
 	signal(SIGBUS, died);
-	if (watch)
+	if (telling == WORLD_WATCHED)
 		log_set_fd(STDOUT_FILENO);
 	else
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	if (watch)
+	if (telling == WORLD_WATCHED)
 		log_setup("log", LOG_LEVEL_DEBUG);
-	return one ? run_one(one, watch) : run_many(first, count ? count : 1);
+	return one ? run_one(one, telling) : run_many(first, count ? count : 1);
 }

@@ -199,7 +199,7 @@ static struct fabric_region *region_find(const struct fabric_conn *conn, const s
 	for (struct fabric_region *region = conn->process->region_list; region; region = region->next) {
 		uint64_t address = (uint64_t)region->key << 32, offset = op->remote.address - address;
 
-		if (!region->dead && region->key == op->remote.rkey)
+		if (region->key == op->remote.rkey)
 			return region->domain == conn->domain && region->access & right &&
 				       op->remote.address >= address && offset <= region->length &&
 				       op->length <= region->length - offset

@@ -64,7 +64,7 @@ bool net_corrupt(struct process *process)
 	size_t offset;
 
 	for (struct fabric_region *region = process->region_list; region; region = region->next)
-		if (!region->dead && region->access && world_below(++count) == 0)
+		if (region->access && world_below(++count) == 0)
 			found = region;
 	if (!found)
 		return false;

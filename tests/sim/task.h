@@ -17,6 +17,7 @@
 #include "tests/sim/world.h"
 
 struct task;
+struct fabric_region;
 
 struct process {
 	char name[16];
@@ -31,7 +32,7 @@ struct process {
 	/* What it has of the fabric; net.h. */
 	unsigned fabrics, domains, regions, conns;
 	uint32_t keys;
-	void *region_list;
+	struct fabric_region *region_list;
 };
 
 /* How this history's scheduler behaves: a task that was woken runs within `soon_ns`, and once in `late_in` times within

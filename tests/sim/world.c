@@ -29,20 +29,20 @@ static struct {
 	struct random_state random;
 	struct entry *entries; /* a heap: the earliest first */
 	size_t count, room;
-	struct arena *arenas, *spare;
-	bool watch;
+	struct arena *arenas, *spares; /* for the next history */
+	enum world_telling telling;
 	uint64_t hash;
 	char wrong[256];
 } world;
 
 /* --- Life ----------------------------------------------------------------------------------------------------- */
 
-void world_open(uint64_t seed, bool watch)
+void world_open(uint64_t seed, enum world_telling telling)
 {
 	world_close();
 	world.now = SECOND;
 	world.number = 0;
-	world.watch = watch;
+	world.telling = telling;
 	world.hash = UINT64_C(0xcbf29ce484222325);
 	world.wrong[0] = '\0';
 	random_seed(&world.random, seed);
@@ -55,10 +55,12 @@ void world_close(void)
 		struct arena *arena = world.arenas;
 
 		world.arenas = arena->next;
-		if (arena->size == ARENA_BYTES && !world.spare)
-			world.spare = arena;
-		else
+		if (arena->size > ARENA_BYTES) {
 			free(arena);
+			continue;
+		}
+		arena->next = world.spares;
+		world.spares = arena;
 	}
 }
 
@@ -71,9 +73,9 @@ void *world_memory(size_t size)
 	if (!arena || arena->size - arena->used < size) {
 		size_t room = size > ARENA_BYTES ? size : ARENA_BYTES;
 
-		arena = room == ARENA_BYTES ? world.spare : NULL;
+		arena = room == ARENA_BYTES ? world.spares : NULL;
 		if (arena)
-			world.spare = NULL;
+			world.spares = arena->next;
 		else
 			arena = aligned_alloc(64, sizeof *arena + room);
 		if (!arena)
@@ -184,13 +186,15 @@ void world_tell(const char *format, ...)
 	va_list arguments;
 	int size;
 
+	if (world.telling == WORLD_SILENT)
+		return;
 	va_start(arguments, format);
 	size = vsnprintf(line, sizeof line, format, arguments);
 	va_end(arguments);
 	for (int i = 0; i < size && line[i]; i++)
 		hash = (hash ^ (uint8_t)line[i]) * UINT64_C(0x100000001b3);
 	world.hash = hash;
-	if (world.watch)
+	if (world.telling == WORLD_WATCHED)
 		printf("%4llu.%06llu %s\n", (unsigned long long)(world.now / SECOND),
 		       (unsigned long long)(world.now % SECOND / US), line);
 }

@@ -4,7 +4,8 @@
  * Theory of operation. One seed, one history: everything that happens is a call in a calendar, made when its time has
  * come, in the order of time and, at one time, in the order they were entered. What is left to chance is drawn from one
  * generator. Nothing else decides anything: no thread, no clock, no address. Each event is told (world_tell): printed
- * when somebody watches, and always added to a hash, by which two runs of a seed are the same or are not.
+ * when somebody watches, and added to a hash, by which two runs of a seed are the same or are not; or, when there are
+ * a million histories to get through, not even put into words.
  *
  * What a history makes of itself (wires, packets, tasks) lies in an arena that goes with it, so that an entry of the
  * calendar never finds freed memory, and an old connection's address is never a new one's.
@@ -22,8 +23,11 @@
 #define MS UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
-/* Begins a history; ends what is left of one. @watch: tell every event on standard output. */
-void world_open(uint64_t seed, bool watch);
+/* What becomes of events: nothing; the hash; and they go to standard output. */
+enum world_telling { WORLD_SILENT, WORLD_HASHED, WORLD_WATCHED };
+
+/* Begins a history; ends what is left of one. */
+void world_open(uint64_t seed, enum world_telling telling);
 void world_close(void);
 
 /* ns since whenever. */
@@ -48,7 +52,7 @@ void world_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *world_wrong(void);
 
 void world_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Of all that was told. */
+/* Of all that was told, unless WORLD_SILENT. */
 uint64_t world_hash(void);
 
 #endif
