@@ -71,7 +71,8 @@ static bool lost(const struct comeback *comeback, enum comeback_step step, enum 
 static void test_losses(void)
 {
 	static const int final[] = {-EACCES, -EPROTO, -EPROTONOSUPPORT, -EKEYREJECTED, -EINVAL};
-	static const int passing[] = {-ETIMEDOUT, -ECONNRESET, -EPIPE, -EHOSTUNREACH, -ENETUNREACH, -ECONNREFUSED};
+	static const int passing[] = {-ETIMEDOUT, -ECONNRESET, -EPIPE,  -EHOSTUNREACH, -ENETUNREACH, -ECONNREFUSED,
+				      -ENODEV,    -ENOMEM,     -EMFILE, -ENOENT,       -EBUSY,       -EIO};
 	struct comeback comeback;
 
 	for (unsigned i = 0; i < sizeof final / sizeof *final; i++) {
