@@ -67,12 +67,13 @@ static bool status_is_final(int status)
 }
 
 /* Whether what ended a connection, or kept one from being made, may be over soon. Whatever is wrong here (memory,
-   descriptors, a device that is being made anew) is no reason to give up what is safe there. */
+   descriptors, a device that is being made anew) is no reason to give up what is safe there; and what was wrong with a
+   connection (a device that lost count, a slab that is not ours any more) the next handshake tells, and the claims. */
 static bool status_may_pass(const struct comeback *comeback, int status)
 {
-	if (status == -ECONNREFUSED)
-		return is_up(comeback) || !comeback->reset;
-	return !status_is_final(status);
+	if (is_up(comeback))
+		return true;
+	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
 }
 
 /* Whether it was the donor, or the way there, and not something that this machine lacks. */

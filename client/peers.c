@@ -28,11 +28,10 @@
 
 /* --- What queues see -------------------------------------------------------------------------------------------- */
 
-/* A report is round << 32 | whether it is for good << 16 | -status; of two, the greater counts. */
+/* A report is round << 32 | -status; of two, the greater counts. */
 void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status)
 {
-	uint64_t final = status == -EACCES || status == -EPROTO;
-	uint64_t report = (uint64_t)round << 32 | final << 16 | (uint16_t)-status;
+	uint64_t report = (uint64_t)round << 32 | (uint16_t)-status;
 	uint64_t before = atomic_load(&far->peers[peer].report);
 
 	assert(status < 0);
