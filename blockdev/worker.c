@@ -60,6 +60,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
+	config.fabric.io_ms = 0; /* as the store has it */
 	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
 	runtime_path(runtime->name, "state", state);
 	return config;

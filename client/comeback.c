@@ -59,26 +59,28 @@ static bool is_up(const struct comeback *comeback)
 	return comeback->state == COMEBACK_UP;
 }
 
-/* Whether what ended a connection, or kept one from being made, may be over soon. */
+/* It answers, and will not have us. */
+static bool status_is_final(int status)
+{
+	return status == -EKEYREJECTED || status == -EPROTONOSUPPORT || status == -EPROTO || status == -EACCES ||
+	       status == -EINVAL;
+}
+
+/* Whether what ended a connection, or kept one from being made, may be over soon. Whatever is wrong here (memory,
+   descriptors, a device that is being made anew) is no reason to give up what is safe there; and what was wrong with a
+   connection (a device that lost count, a slab that is not ours any more) the next handshake tells, and the claims. */
 static bool status_may_pass(const struct comeback *comeback, int status)
 {
-	switch (status) {
-	case -ETIMEDOUT:
-	case -ECONNRESET:
-	case -EPIPE:
-	case -EHOSTUNREACH:
-	case -ENETUNREACH:
+	if (is_up(comeback))
 		return true;
-	case -ECONNREFUSED:
-		return is_up(comeback) || !comeback->reset;
-	case -EBUSY:  /* others come back, too */
-	case -ENOENT: /* the name, for now */
-	case -EMFILE: /* ours */
-	case -ENOMEM:
-		return !is_up(comeback);
-	default:
-		return false;
-	}
+	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
+}
+
+/* Whether it was the donor, or the way there, and not something that this machine lacks. */
+static bool status_is_the_donors(int status)
+{
+	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
+	       status == -EHOSTUNREACH || status == -ENETUNREACH;
 }
 
 /* Between half of the pause and all of it. */
@@ -91,13 +93,6 @@ static void pause_begin(struct comeback *comeback, uint64_t now)
 	if (pause > COMEBACK_PAUSE_MAX_NS)
 		pause = COMEBACK_PAUSE_MAX_NS;
 	comeback->due = now + pause / 2 + random_below(&comeback->random, pause / 2 + 1);
-}
-
-/* It answers, and will not have us. */
-static bool status_is_final(int status)
-{
-	return status == -EKEYREJECTED || status == -EPROTONOSUPPORT || status == -EPROTO || status == -EACCES ||
-	       status == -EINVAL;
 }
 
 enum comeback_step comeback_broke(struct comeback *comeback, int status, bool final, uint64_t now)
@@ -117,7 +112,9 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	if (state == COMEBACK_UP) {
 		comeback->since = now;
 		comeback->end_at = now + comeback->patience_ns;
-		comeback->tries = 0;
+		/* One that is up, and to which no connection can be made from here, is not tried ever so fast. */
+		if (status_is_the_donors(status))
+			comeback->tries = 0;
 		comeback->unknown = false;
 		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED;
 		comeback->status = status;

@@ -8,10 +8,11 @@
  *     any of them --patience over, refused for good, or not the same donor any more--> LOST --anew--> AWAY
  *
  * Theory of operation. The caller (client/peers.c) tells what happens to the donor's connections; each event is
- * answered with at most one thing to do. A connection that breaks for a reason that may pass makes the donor AWAY: all
- * its connections are ended, and after a moment a session is tried again, the pauses doubling up to a second, each
- * shortened by chance so that many clients do not come at once. What the donor held is still there if it is the same
- * start of its program (the incarnation) and it holds no fewer slabs than the client knows of; then those are claimed.
+ * answered with at most one thing to do. A connection that breaks, for whatever reason, makes the donor AWAY: all its
+ * connections are ended, and after a moment a session is tried again, the pauses doubling up to a second, each
+ * shortened by chance so that many clients do not come at once. Only what is refused then is for good. What the donor
+ * held is still there if it is the same start of its program (the incarnation) and it holds no fewer slabs than the
+ * client knows of; then those are claimed.
  *
  * Patience. It counts from when the donor went out of reach; or from when a request began to wait for it that is still
  * not answered, for a donor that comes and goes must not hold one for ever. A donor whose connection was reset, not

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 _Static_assert(FAR_DOMAIN_SIZE == WIRE_DOMAIN_SIZE, "what a donor says of its domain");
@@ -236,6 +237,20 @@ static int far_check(const struct far_config *config)
 	return 0;
 }
 
+/*
+ * How long an operation may take before its connection is made anew. With replicas another one is asked then. With one
+ * copy there is only the same donor to ask once more: that it is silent is told by heartbeats, and a connection that
+ * is merely slow costs less than a new one, which a machine without free memory may not be able to make.
+ */
+static unsigned io_ms_of(const struct far_config *config, unsigned usual_ms)
+{
+	unsigned half = config->timeout_ms / 2;
+
+	if (config->replicas > 1 || half < usual_ms)
+		return usual_ms;
+	return half < FAR_ALONE_IO_MS ? half : FAR_ALONE_IO_MS;
+}
+
 static int far_allocate(const struct far_config *config, struct far **ret_far)
 {
 	const struct fabric_config usual = FABRIC_CONFIG_DEFAULT;
@@ -247,10 +262,10 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 	far->config = *config;
 	if (!far->config.fabric.connect_ms)
 		far->config.fabric.connect_ms = usual.connect_ms;
-	if (!far->config.fabric.io_ms)
-		far->config.fabric.io_ms = usual.io_ms;
 	if (!far->config.timeout_ms)
 		far->config.timeout_ms = FAR_TIMEOUT_MS;
+	if (!far->config.fabric.io_ms)
+		far->config.fabric.io_ms = io_ms_of(&far->config, usual.io_ms);
 	if (far->config.fabric.io_ms > far->config.timeout_ms)
 		far->config.fabric.io_ms = far->config.timeout_ms;
 	if (config->key) {

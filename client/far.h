@@ -54,7 +54,8 @@ struct far_config {
 	 */
 	const char *state_file;
 	/* connect_ms: each donor answers within this, or open fails naming it; io_ms: an operation that takes longer
-	   breaks its connection, which is set up anew; no more than timeout_ms. */
+	   breaks its connection, which is set up anew; no more than timeout_ms; 0: as the fabric has it with replicas,
+	   with one copy half of timeout_ms, 10 s at most. */
 	struct fabric_config fabric;
 };
 

@@ -350,7 +350,13 @@ static int queue_connect(struct far_queue *queue)
 static int queue_set_up(struct far_queue *queue)
 {
 	struct far *far = queue->far;
-	int error = fabric_open(&far->config.fabric, &queue->fabric);
+	struct fabric_config config = far->config.fabric;
+	int error;
+
+	/* A connection is no sooner given up while it is made than when it is used. */
+	if (config.connect_ms < config.io_ms)
+		config.connect_ms = config.io_ms;
+	error = fabric_open(&config, &queue->fabric);
 
 	if (error < 0)
 		return error;

@@ -28,11 +28,10 @@
 
 /* --- What queues see -------------------------------------------------------------------------------------------- */
 
-/* A report is round << 32 | whether it is for good << 16 | -status; of two, the greater counts. */
+/* A report is round << 32 | -status; of two, the greater counts. */
 void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status)
 {
-	uint64_t final = status == -EACCES || status == -EPROTO;
-	uint64_t report = (uint64_t)round << 32 | final << 16 | (uint16_t)-status;
+	uint64_t report = (uint64_t)round << 32 | (uint16_t)-status;
 	uint64_t before = atomic_load(&far->peers[peer].report);
 
 	assert(status < 0);
@@ -212,12 +211,13 @@ static void peer_broke(struct far *far, unsigned index, int status, uint64_t now
 static void peer_try(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
-	unsigned connect_ms = far->config.fabric.connect_ms;
+	const struct fabric_config *fabric = &far->config.fabric;
+	unsigned connect_ms = fabric->connect_ms > fabric->io_ms ? fabric->connect_ms : fabric->io_ms;
 
 	/* Of one that was adopted the way is not known yet, and a device may have to be opened first: as when a store
 	   is opened. */
-	if (!peer->adopted && connect_ms > PEER_TRY_MS)
-		connect_ms = PEER_TRY_MS;
+	if (!peer->adopted && connect_ms / PEER_TRY_MS > peer->comeback.tries)
+		connect_ms = PEER_TRY_MS * peer->comeback.tries;
 	session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
 	if (peer->session.donor.state == DONOR_LOST)
 		peer_broke(far, index, peer->session.donor.status, now);

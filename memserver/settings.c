@@ -315,6 +315,9 @@ static void server_fill(struct settings *s)
 	};
 	s->server.donor.fabric = FABRIC_CONFIG_DEFAULT;
 	s->server.donor.fabric.spin_us = s->spin_us;
+	/* A client's machine that is slow to acknowledge is silent when its heartbeats are missed, not before. */
+	if (s->heartbeat_ms > s->server.donor.fabric.io_ms / LEASE_HEARTBEATS_MISSED)
+		s->server.donor.fabric.io_ms = LEASE_HEARTBEATS_MISSED * s->heartbeat_ms;
 }
 
 int settings_read(struct settings *settings, int argc, char **argv)

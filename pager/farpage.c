@@ -310,6 +310,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 	config.timeout_ms = options->timeout_ms;
+	config.fabric.io_ms = 0; /* as the store has it */
 	if (options->spin_us)
 		config.fabric.spin_us = options->spin_us;
 	if (options->key_file) {
