@@ -47,7 +47,7 @@ unsigned domains_count(const struct domains *domains, unsigned count)
 /* What each domain has, in @ret_slabs: how many domains there are. */
 static unsigned shares_join(const struct domains_share *shares, unsigned count, uint64_t ret_slabs[])
 {
-	unsigned of[FAR_DONORS_MAX], domains = 0;
+	unsigned of[FAR_DONORS_MAX] = {0}, domains = 0;
 
 	assert(count <= FAR_DONORS_MAX);
 	for (unsigned i = 0; i < count; i++) {
