@@ -1,24 +1,19 @@
 /* run_donors: see run_donors.h. */
 #include "cli/run_donors.h"
-#include "blockdev/capacity.h"
 #include "cli/ask.h"
+#include "client/domains.h"
 
 int run_donors_check(const struct far_config *config, uint64_t *ret_free)
 {
 	struct far_donor answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
-	struct capacity capacities[FAR_DONORS_MAX] = {{0}};
 	int error = 0;
 	for (unsigned i = 0; i < config->donor_count; i++)
 		asks[i] = (struct ask){.config = config, .uri = config->donors[i], .answer = &answers[i]};
 	ask_all(asks, config->donor_count, ask_figures);
-	for (unsigned i = 0; i < config->donor_count; i++) {
-		if (!error)
-			error = asks[i].status;
-		if (!asks[i].status)
-			capacities[i] = (struct capacity){.free = ask_free(&answers[i]), .slab = answers[i].slab_bytes};
-	}
+	for (unsigned i = 0; i < config->donor_count && !error; i++)
+		error = asks[i].status;
 	if (!error)
-		*ret_free = capacity_most(capacities, config->donor_count, config->replicas);
+		*ret_free = domains_room(answers, config->donor_count, config->replicas);
 	return error;
 }

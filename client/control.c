@@ -1,5 +1,6 @@
 #include "client/control.h"
 
+#include "client/domains.h"
 #include "client/peers.h"
 #include "client/peers_tell.h"
 #include "client/rebuild.h"
@@ -120,9 +121,21 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	return error;
 }
 
+/* Bytes that fit, each with its replicas. */
+static uint64_t open_room(const struct far *far)
+{
+	struct domains_share shares[FAR_DONORS_MAX];
+	uint64_t slab_bytes = far->peers[0].slab_bytes;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		shares[i] = (struct domains_share){.domain = far->peers[i].session.donor.domain,
+						   .slabs = peer_free(&far->peers[i]) / slab_bytes};
+	return domains_chunks(shares, far->peer_count, far->config.replicas) * slab_bytes;
+}
+
 static int open_lay_out(struct far *far)
 {
-	uint64_t free = 0, slab_bytes, pages = far->config.pages;
+	uint64_t slab_bytes, pages = far->config.pages;
 	int error = open_check_slabs(far);
 
 	if (error == 0)
@@ -130,12 +143,11 @@ static int open_lay_out(struct far *far)
 	if (error < 0)
 		return error;
 	slab_bytes = far->peers[0].slab_bytes;
-	for (unsigned i = 0; i < far->peer_count; i++)
-		free += peer_free(&far->peers[i]);
 	if (!pages)
-		pages = 4 * (free / STORE_PAGE);
+		pages = 4 * (open_room(far) / STORE_PAGE);
 	if (!pages) {
-		log_error("no donor has free memory: start them with a larger --donate, or add donors");
+		log_error("the donors have nothing free%s: start them with a larger --donate, or add donors",
+			  far->config.replicas > 1 ? " for as many replicas" : "");
 		return -ENOSPC;
 	}
 	error = far->state ? open_state(far, pages, slab_bytes / STORE_PAGE)

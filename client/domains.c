@@ -1,6 +1,7 @@
 /* domains: see domains.h. */
 #include "client/domains.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,4 +40,72 @@ unsigned domains_count(const struct domains *domains, unsigned count)
 		domains_found += domains->unknown >> i & 1 || !before;
 	}
 	return domains_found;
+}
+
+/* --- Room ------------------------------------------------------------------------------------------------------- */
+
+/* What each domain has, in @ret_slabs: how many domains there are. */
+static unsigned shares_join(const struct domains_share *shares, unsigned count, uint64_t ret_slabs[])
+{
+	unsigned of[FAR_DONORS_MAX] = {0}, domains = 0;
+
+	assert(count <= FAR_DONORS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		unsigned before = *shares[i].domain ? 0 : i;
+
+		while (before < i && strcmp(shares[before].domain, shares[i].domain) != 0)
+			before++;
+		of[i] = before < i ? of[before] : domains++;
+		if (before == i)
+			ret_slabs[of[i]] = 0;
+		ret_slabs[of[i]] += shares[i].slabs;
+	}
+	return domains;
+}
+
+static bool chunks_fit(const uint64_t slabs[], unsigned domains, unsigned replicas, uint64_t chunks)
+{
+	uint64_t room = 0;
+
+	for (unsigned i = 0; i < domains; i++)
+		room += slabs[i] < chunks ? slabs[i] : chunks;
+	return room >= chunks * replicas;
+}
+
+uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsigned replicas)
+{
+	uint64_t slabs[FAR_DONORS_MAX], low = 0, high = 0;
+	unsigned domains = shares_join(shares, count, slabs);
+
+	assert(replicas);
+	for (unsigned i = 0; i < domains; i++)
+		high += slabs[i];
+	high /= replicas;
+	while (low < high) {
+		uint64_t middle = low + (high - low + 1) / 2;
+
+		if (chunks_fit(slabs, domains, replicas, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned replicas)
+{
+	struct domains_share shares[FAR_DONORS_MAX];
+	uint64_t slab_bytes = 0;
+
+	assert(count <= FAR_DONORS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		const struct far_donor *donor = &donors[i];
+
+		shares[i] = (struct domains_share){.domain = donor->domain};
+		if (donor->status < 0 || !donor->slab_bytes || donor->donated < donor->leased)
+			continue;
+		slab_bytes = donor->slab_bytes; /* donors of a store agree on it */
+		shares[i].slabs = (donor->donated - donor->leased) / slab_bytes;
+	}
+	return domains_chunks(shares, count, replicas) * slab_bytes;
 }

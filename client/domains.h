@@ -6,7 +6,12 @@
  * has yet to be heard (one that a store was adopted with) nobody knows: it counts as everybody's mate, so that nothing
  * is placed beside what it holds. Sets of donors are words, a bit each. Pure.
  *
- * Threads: the control thread's.
+ * Room. A chunk takes a slab in each of as many domains as it has replicas. So a domain counts for no more slabs than
+ * there are chunks, and c chunks fit if and only if what domains count for comes to c times the replicas: filled one
+ * after the other, chunk by chunk and round again, no domain meets itself (McNaughton's wrap-around rule, 1959).
+ * Placement is by chance and may get stuck a little earlier.
+ *
+ * Threads: the control thread's; room: any.
  */
 #ifndef CLIENT_DOMAINS_H
 #define CLIENT_DOMAINS_H
@@ -29,5 +34,16 @@ void domains_forget(struct domains *domains, unsigned donor);
 uint64_t domains_mates(const struct domains *domains, unsigned donor);
 /* In how many domains the first @count donors are at most: one yet to be heard may be in one of its own. */
 unsigned domains_count(const struct domains *domains, unsigned count);
+
+/* What a donor has free. */
+struct domains_share {
+	const char *domain; /* its failure domain; "": one of its own */
+	uint64_t slabs;
+};
+/* The most chunks that fit there, each in @replicas domains; at most FAR_DONORS_MAX donors. */
+uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsigned replicas);
+/* The same in bytes, each counted once, of donors as far_donors() and far_query() tell of them; one that is lost, or of
+   which nothing is known, has nothing. */
+uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned replicas);
 
 #endif

@@ -114,6 +114,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 	auth_client_mac(donor->config.key, &donor->session, answer->reply.proof.mac);
 	answer->send = true;
 	donor->said = now;
+	donor->proved = true;
 	donor_move(donor, DONOR_PROVING);
 }
 

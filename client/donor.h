@@ -45,6 +45,7 @@ struct donor {
 	uint64_t heartbeat_ns;
 	uint64_t deadline;      /* of the handshake */
 	uint64_t heard, said;   /* when last */
+	bool proved;            /* PROOF was said: the donor may have a session of ours */
 	uint64_t waiting_since; /* progress was last made on the requests in flight */
 	uint32_t waiting;       /* requests in flight */
 	int status;             /* once LOST: -errno */

@@ -6,6 +6,7 @@
 #include "client/far.h"
 
 #include "client/control.h"
+#include "client/domains.h"
 #include "client/far_queue.h"
 #include "client/rebuild.h"
 #include "common/log.h"
@@ -87,6 +88,28 @@ static uint64_t far_memory(const struct far *far, uint64_t touched)
 	       touched * far->table.pages * INTEGRITY_BYTES_PER_PAGE + warmth_memory(&far->warmth) + far->queue_memory;
 }
 
+/* While a donor is lost, a chunk begins with as many replicas as there are domains for, one at least. */
+static uint64_t far_available(struct far *far)
+{
+	struct domains_share shares[FAR_DONORS_MAX];
+	uint64_t slab_bytes = far->table.pages * STORE_PAGE;
+	unsigned replicas = far->config.replicas;
+	uint64_t chunks;
+
+	pthread_mutex_lock(&far->attach); /* domains' names */
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		uint64_t donated = far->peers[i].donated, leased = far->peers[i].leased;
+
+		shares[i] = (struct domains_share){.domain = far->peers[i].domain,
+						   .slabs = donated > leased ? (donated - leased) / slab_bytes : 0};
+		if (far->peers[i].status < 0)
+			replicas = 1;
+	}
+	chunks = domains_chunks(shares, far->peer_count, replicas);
+	pthread_mutex_unlock(&far->attach);
+	return chunks * replicas * slab_bytes;
+}
+
 static void far_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	struct far *far = (struct far *)store; /* for the lock */
@@ -122,12 +145,9 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 		touched += !chunk_is_untouched(&far->table, i);
 		stats.slabs_lacking += far->config.replicas > 1 ? chunk_replicas_missing(&far->table, i) : 0;
 	}
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		uint64_t donated = far->peers[i].donated, leased = far->peers[i].leased;
-
+	for (unsigned i = 0; i < far->peer_count; i++)
 		stats.bytes_leased += far->peers[i].leased_here;
-		stats.bytes_available += donated > leased ? donated - leased : 0;
-	}
+	stats.bytes_available = far_available(far);
 	stats.memory = far_memory(far, touched);
 	*ret_stats = stats;
 }

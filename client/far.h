@@ -32,7 +32,7 @@ struct far_config {
 	const char *const *donors; /* URIs; "tcp://host[:port]", "rdma://...", or "auto://...": rdma, else tcp */
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
 	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
-	uint64_t pages;            /* size of the array; 0: 4 x what the donors have free */
+	uint64_t pages;            /* size of the array; 0: 4 x what fits on the donors, each page with its replicas */
 	unsigned replicas; /* 1 .. FAR_REPLICAS_MAX, in as many failure domains of donors; a lost one is made anew on
 			      another */
 	uint64_t rebuild_rate; /* bytes/s that are copied to make it anew, a quarter of that while requests are in

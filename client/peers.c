@@ -21,7 +21,7 @@
 #define PEER_TELL_NS (500 * NS_PER_MS)
 /* What a donor keeps for us it keeps for longer than we try to reach it. */
 #define PEER_GRACE_MORE_MS 1000u
-/* A connection that we close is followed by a try at once, unless this process has ended. */
+/* A connection that ends without a SUSPEND: this process has ended, or a wire was reset, and a try follows at once. */
 #define PEER_CLOSED_MS 2000u
 /* What another process is to adopt waits for it, if nobody says for how long: somebody has to start it. */
 #define PEER_ADOPT_MS 60000u
@@ -127,7 +127,7 @@ static void peer_leave(struct far *far, unsigned index, uint64_t now)
 	peer->told = false;
 	if (!peer->comeback.reset)
 		peer_tell_away(far, peer);
-	session_drop(&peer->session);
+	session_suspend(&peer->session);
 	leases_donor_away(&far->leases, index, now);
 	round_end(far, peer);
 }
@@ -256,7 +256,7 @@ static void peer_do(struct far *far, unsigned index, enum comeback_step step, ui
 	case COMEBACK_PAUSE:
 		leases_donor_claiming(&far->leases, index, false);
 		peer_tell_away(far, &far->peers[index]);
-		session_drop(&far->peers[index].session);
+		session_suspend(&far->peers[index].session);
 		return;
 	case COMEBACK_TRY:
 		peer_try(far, index, now);

@@ -6,7 +6,8 @@
  * (leases.c) and, when a connection has ended, to the donor's comeback (comeback.c); what these want done is done here.
  *
  *   leave   the donor's round ends: each queue ends its own connection to it when it sees that (far_queue.c), and puts
- *           back what was under way. One line says so.
+ *           back what was under way. One line says so. The donor is told that this client lives (SUSPEND), for it may
+ *           hear us although we do not hear it.
  *   try     a new session under the old id. The donor ends whatever is left of the old connections before it welcomes
  *           the new one, so nothing that was sent before can reach its memory afterwards: also a write whose queue has
  *           not yet noticed can be written again.

@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define REBUILD_WINDOW 64u /* pages */
+/* Pages. A store on one donor has nowhere to copy anything to: the thread only scrubs, a little at a time. */
+#define REBUILD_WINDOW 64u
+#define REBUILD_WINDOW_ALONE 8u
 #define REBUILD_RATE (UINT64_C(256) << 20)
 #define REBUILD_BUSY 4u /* what the rate is divided by while requests are in flight */
 #define NS_PER_S UINT64_C(1000000000)
@@ -213,7 +215,7 @@ static uint64_t phase_settling(struct rebuild *rebuild, uint64_t now)
 static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
-	uint32_t most = task_is_repair(rebuild) ? 1 : REBUILD_WINDOW;
+	uint32_t most = task_is_repair(rebuild) ? 1 : rebuild->window;
 
 	/* What is not live is written there as well when it becomes so. */
 	while (rebuild->page < rebuild->end && !page_is_live(far, rebuild->page))
@@ -432,11 +434,13 @@ void rebuild_collect(struct far *far, uint64_t now)
 int rebuild_open(struct far *far, struct rebuild **ret_rebuild)
 {
 	struct rebuild *rebuild = calloc(1, sizeof *rebuild);
-	size_t length = REBUILD_WINDOW * STORE_PAGE;
+	size_t length;
 
 	if (!rebuild)
 		return -ENOMEM;
 	rebuild->far = far;
+	rebuild->window = far->peer_count > 1 ? REBUILD_WINDOW : REBUILD_WINDOW_ALONE;
+	length = rebuild->window * STORE_PAGE;
 	sem_init(&rebuild->opened, 0, 0);
 	rebuild->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rebuild->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -456,7 +460,7 @@ void rebuild_close(struct rebuild *rebuild)
 	if (!rebuild)
 		return;
 	if (rebuild->bytes)
-		munmap(rebuild->bytes, REBUILD_WINDOW * STORE_PAGE);
+		munmap(rebuild->bytes, rebuild->window * STORE_PAGE);
 	if (rebuild->wake >= 0)
 		close(rebuild->wake);
 	sem_destroy(&rebuild->opened);
@@ -466,7 +470,7 @@ void rebuild_close(struct rebuild *rebuild)
 int rebuild_begin(struct rebuild *rebuild)
 {
 	struct store *store = &rebuild->far->base;
-	int error = store_register(store, rebuild->bytes, REBUILD_WINDOW * STORE_PAGE, &rebuild->buffer);
+	int error = store_register(store, rebuild->bytes, rebuild->window * STORE_PAGE, &rebuild->buffer);
 
 	if (error == 0) {
 		error = store_queue_open(store, &rebuild->queue);

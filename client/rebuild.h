@@ -65,6 +65,7 @@ struct rebuild {
 	struct rebuild_job jobs[LEASES_JOINS_MAX];
 	_Atomic uint64_t repairs[REBUILD_REPAIRS]; /* page << 18 | donor << 10 | pages << 1 | 1; 0: none */
 	int wake;                                  /* eventfd */
+	uint32_t window;                           /* pages of one, and of one request, at most */
 	uint8_t *bytes;                            /* one window */
 	_Atomic bool stop;
 	bool started;

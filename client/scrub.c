@@ -55,7 +55,7 @@ static bool scrub_seek(const struct far *far, struct scrub *scrub)
 			page++;
 		if (page == end)
 			return true;
-		most = end - page < SCRUB_BURST ? end - page : SCRUB_BURST;
+		most = end - page < far->rebuild->window ? end - page : far->rebuild->window;
 		scrub->page = page;
 		scrub->run = integrity_run(&far->integrity, page, (uint32_t)most);
 		scrub->slot = 0;

@@ -210,6 +210,16 @@ void session_drop(struct session *session)
 	donor_fail(&session->donor, -ECONNRESET);
 }
 
+/* Also a session that is LOST already, because nothing was heard: what is said may still arrive. */
+void session_suspend(struct session *session)
+{
+	const struct wire_message suspend = {.type = WIRE_SUSPEND};
+
+	if (session->conn && session->donor.proved)
+		session_send(session, &suspend);
+	session_drop(session);
+}
+
 void session_end(struct session *session)
 {
 	const struct wire_message bye = {.type = WIRE_BYE};

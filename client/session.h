@@ -46,7 +46,10 @@ void session_tell(struct session *session, const struct wire_message *message);
 /* Says goodbye if it can, and ends the connection: the leases end, too. Takes one that was never started but is all
    zero. */
 void session_end(struct session *session);
-/* Ends the connection without goodbye: the donor keeps the leases for the grace time. */
+/* Ends the connection, and says that its client lives, if anything gets through: the donor keeps the leases for the
+   grace time. */
+void session_suspend(struct session *session);
+/* Ends the connection without a word, as the end of the process does: the donor keeps the leases for closed_ms. */
 void session_drop(struct session *session);
 
 #endif

@@ -339,9 +339,10 @@ static const struct layout {
     [WIRE_DRAINING] = {"draining", draining_fields, 16 + CAPACITY_SIZE, offsetof(M, draining.capacity)},
     [WIRE_HOLDER] = {"holder", holder_fields, 8, NO_CAPACITY},
     [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 12 + WIRE_NAME_SIZE + WIRE_PEER_SIZE, NO_CAPACITY},
+    [WIRE_SUSPEND] = {"suspend", no_fields, 0, NO_CAPACITY},
 };
 static_assert(HEADER_SIZE + WIRE_WARM_SLABS * 12 <= WIRE_MESSAGE_MAX, "the largest, a warm, fits");
-static_assert(WIRE_HOLDER_REPLY + 1 == WIRE_TYPE_COUNT, "every type has its layout");
+static_assert(WIRE_SUSPEND + 1 == WIRE_TYPE_COUNT, "every type has its layout");
 
 #define SLAB_UNIT 4096u
 

@@ -206,6 +206,8 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
 			 donor->book->sessions[action->session].slabs,
 			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
+	if (session->domain)
+		slab_abandon(donor->worker, session->domain); /* nobody waits for its requests any more */
 }
 
 static void do_forget(struct donor *donor, const struct lease_action *action)
@@ -282,10 +284,12 @@ static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_a
 		donor->regions[answer->slab] = answer->region;
 		return LEASE_READY;
 	}
-	log_warning("no memory for slab %u: %s", answer->slab,
-		    answer->status == -ENOMEM  ? "this machine needs what it has (see --reserve)"
-		    : answer->status == -EPERM ? "the limit on locked memory is too low (see ulimit -l, LimitMEMLOCK=)"
-					       : strerror(-answer->status));
+	if (answer->status != -ECANCELED)
+		log_warning("no memory for slab %u: %s", answer->slab,
+			    answer->status == -ENOMEM ? "this machine needs what it has (see --reserve)"
+			    : answer->status == -EPERM
+				? "the limit on locked memory is too low (see ulimit -l, LimitMEMLOCK=)"
+				: strerror(-answer->status));
 	slab_left(donor, answer->slab);
 	return LEASE_NO_MEMORY;
 }

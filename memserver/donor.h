@@ -28,6 +28,7 @@ struct peer;
 struct donor_config {
 	const uint8_t *key;         /* AUTH_KEY_SIZE bytes that live as long as the donor, or NULL */
 	const char *failure_domain; /* likewise: a good name (wire.h), or NULL */
+	const char *drain_file;     /* likewise: see drain_file.h, or NULL */
 	struct lease_limits limits;
 	struct slab_config slabs;
 	struct fabric_config fabric;

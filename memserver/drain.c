@@ -2,6 +2,7 @@
 #include "memserver/drain.h"
 
 #include "common/clock.h"
+#include "memserver/drain_file.h"
 #include "memserver/peer.h"
 
 #include <assert.h>
@@ -58,8 +59,11 @@ void drain_take(struct donor *donor, uint32_t session, const struct wire_message
 		return;
 	}
 	assert(message->type == WIRE_DRAIN);
-	if (message->drain.what != WIRE_DRAIN_ASK)
+	if (message->drain.what != WIRE_DRAIN_ASK) {
+		drain_file_write(donor->config.drain_file, message->drain.what != WIRE_DRAIN_END,
+				 donor->sessions[session].from);
 		donor_drain(donor, clock_now(), session, (enum wire_drain)message->drain.what,
 			    message->drain.deadline_ms * UINT64_C(1000000));
+	}
 	drain_answer(donor, session, message->request);
 }

@@ -1,5 +1,6 @@
 /*
- * drain: what operators ask a donor: to be emptied, to lend again, how far that is, and who holds what. Any session
+ * drain: what operators ask a donor: to be emptied, to lend again, how far that is, and who holds what. Drained, it
+ * stays so when its program is started again, if there is a drain file (drain_file.h). Any session
  * may: whoever has the key, or, of a donor without one, whoever reaches it.
  *
  * Threads. The donor's.

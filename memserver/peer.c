@@ -316,6 +316,9 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 		break;
 	case WIRE_PONG:
 		break;
+	case WIRE_SUSPEND:
+		session_vanish(donor, peer, false);
+		return;
 	case WIRE_BYE:
 		log_info("client %s says goodbye", donor->sessions[session].name);
 		lease_session_bye(donor->book, session);

@@ -258,6 +258,11 @@ int server_run(const struct server_config *config)
 	status = donor_open(&config->donor, &server.donor);
 	if (status < 0)
 		goto close_signals;
+	if (config->drained) {
+		log_warning("still drained, for %s is there: nothing is lent until `farpage donors undrain`",
+			    config->donor.drain_file);
+		lease_drain(server.donor->book, clock_now(), WIRE_DRAIN_WAIT, 0);
+	}
 	status = listen_all(server.donor, config);
 	if (status < 0)
 		goto close_donor;

@@ -15,6 +15,7 @@
 
 struct server_config {
 	struct donor_config donor;
+	bool drained;              /* from its start on: it was when it ended last */
 	uint64_t reserve;          /* bytes that stay available on this machine */
 	const char *const *listen; /* URIs */
 	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */

@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/size.h"
 #include "common/uri.h"
+#include "memserver/drain_file.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -53,6 +54,9 @@ static int options_read(struct settings *s, int argc, char **argv)
 	    {"domain", CONFIG_STRING, &s->domain, 0, 0, "NAME",
 	     "what this machine fails together with, like rack1: two replicas are never kept in one such domain "
 	     "(default: each donor is one of its own)"},
+	    {"drain-file", CONFIG_STRING, &s->drain_file, 0, 0, "FILE",
+	     "there while this donor is drained, which it then is when it is started again, too (default: `drained` in "
+	     "$STATE_DIRECTORY, which the systemd unit sets; else draining is forgotten)"},
 	    {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
 	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
 	    {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
@@ -283,6 +287,26 @@ static int listen_check(struct settings *s)
 	return 0;
 }
 
+/* --- Drained --------------------------------------------------------------------------------------------- */
+
+/* A service manager may name several directories, with colons between. */
+static int drain_check(struct settings *s)
+{
+	const char *folder = getenv("STATE_DIRECTORY");
+
+	if (!s->drain_file && folder && *folder) {
+		int size = snprintf(s->drain_default, sizeof s->drain_default, "%.*s/drained",
+				    (int)strcspn(folder, ":"), folder);
+
+		if (size < 0 || (size_t)size >= sizeof s->drain_default) {
+			log_error("$STATE_DIRECTORY is too long; give --drain-file FILE");
+			return -EINVAL;
+		}
+		s->drain_file = s->drain_default;
+	}
+	return s->drain_file ? drain_file_read(s->drain_file, &s->drained) : 0;
+}
+
 /* --- All of it ------------------------------------------------------------------------------------------- */
 
 static void server_fill(struct settings *s)
@@ -293,11 +317,13 @@ static void server_fill(struct settings *s)
 	    .listen = s->listen.items,
 	    .listen_count = s->listen.count,
 	    .beyond_loopback = s->beyond_loopback,
+	    .drained = s->drained,
 	    .reserve = s->reserve,
 	    .donor =
 		{
 		    .key = s->key_file ? s->key : NULL,
 		    .failure_domain = s->domain,
+		    .drain_file = s->drain_file,
 		    .limits = {.slabs = (uint32_t)slabs,
 			       .slab_bytes = s->slab,
 			       .sessions = s->clients,
@@ -342,7 +368,7 @@ int settings_read(struct settings *settings, int argc, char **argv)
 	if (settings_parse_sizes(settings, &memory) < 0 || settings_check_sizes(settings, &memory) < 0 ||
 	    lock_check(settings) < 0 || settings_check_domain(settings) < 0 ||
 	    (settings->key_file && auth_key_load_or_tell(settings->key_file, settings->key) < 0) ||
-	    listen_check(settings) < 0)
+	    listen_check(settings) < 0 || drain_check(settings) < 0)
 		return -EINVAL;
 	server_fill(settings);
 	return 0;

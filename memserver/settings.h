@@ -10,6 +10,7 @@
 #include "memserver/machine.h"
 #include "memserver/server.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,7 +20,9 @@ struct settings {
 	uint64_t donate, slab, reserve, quota;
 	bool automatic; /* --donate auto: `donate` is all that is above the reserve */
 	unsigned grace_s, heartbeat_ms, spin_us, clients, revoke_s;
-	const char *key_file, *config_file, *domain;
+	const char *key_file, *config_file, *domain, *drain_file;
+	bool drained;
+	char drain_default[PATH_MAX];
 	bool insecure, huge, lock, verbose, version;
 	bool beyond_loopback; /* some address can be reached by others */
 	uint8_t key[AUTH_KEY_SIZE];

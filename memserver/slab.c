@@ -25,6 +25,7 @@ struct slab_order {
 	enum slab_order_kind kind;
 	uint32_t slab;
 	struct fabric_domain *domain;
+	bool abandoned;
 };
 
 struct slab_memory {
@@ -163,7 +164,9 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 {
 	struct slab_answer answer = {.kind = order.kind, .slab = order.slab};
 
-	if (order.kind == SLAB_PREPARE) {
+	if (order.abandoned) {
+		answer.status = -ECANCELED;
+	} else if (order.kind == SLAB_PREPARE) {
 		answer.status = slab_make(&worker->config, order.domain, &worker->memory[order.slab]);
 		answer.memory = worker->memory[order.slab].base;
 		answer.region = worker->memory[order.slab].region;
@@ -277,6 +280,19 @@ static void order_put(struct slab_worker *worker, struct slab_order order)
 void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain)
 {
 	order_put(worker, (struct slab_order){.kind = SLAB_PREPARE, .slab = slab, .domain = domain});
+}
+
+void slab_abandon(struct slab_worker *worker, const struct fabric_domain *domain)
+{
+	const uint32_t size = worker->config.slabs;
+
+	pthread_mutex_lock(&worker->lock);
+	for (uint32_t i = 0; i < worker->order_count; i++) {
+		struct slab_order *order = &worker->orders[(worker->order_head + i) % size];
+
+		order->abandoned |= order->kind == SLAB_PREPARE && order->domain == domain;
+	}
+	pthread_mutex_unlock(&worker->lock);
 }
 
 void slab_clear(struct slab_worker *worker, uint32_t slab)

@@ -38,7 +38,8 @@ struct slab_answer {
 	uint32_t slab;
 	struct fabric_region *region; /* PREPARE with status 0; NULL otherwise */
 	void *memory;                 /* the same */
-	int status; /* PREPARE: 0; -ENOMEM the machine needs its memory itself; -EPERM it may not be locked; ... */
+	int status; /* PREPARE: 0; -ENOMEM the machine needs its memory itself; -EPERM it may not be locked; -ECANCELED
+		       it was abandoned; ... */
 };
 
 struct slab_worker;
@@ -56,6 +57,9 @@ int slab_fd(const struct slab_worker *worker);
  */
 void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain);
 void slab_clear(struct slab_worker *worker, uint32_t slab);
+/* Nobody wants what is still to be prepared in @domain: what the worker has not begun is answered with -ECANCELED, so
+   that nobody waits for it. */
+void slab_abandon(struct slab_worker *worker, const struct fabric_domain *domain);
 /* Takes one answer without waiting; false when there is none. */
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);
 

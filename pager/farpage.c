@@ -1,6 +1,6 @@
 #include "farpage/farpage.h"
 
-#include "client/far.h"
+#include "client/domains.h"
 #include "common/auth.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -286,15 +286,14 @@ int pager_open_store(const struct farpage_options *options, struct store *store,
 
 static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
 {
-	uint64_t free = 0;
-	for (unsigned i = 0; i < config->donor_count; i++) {
-		struct far_donor donor;
-		int result = far_query(config, config->donors[i], &donor);
+	struct far_donor donors[FAR_DONORS_MAX];
+	unsigned count = config->donor_count < FAR_DONORS_MAX ? config->donor_count : FAR_DONORS_MAX;
+	for (unsigned i = 0; i < count; i++) {
+		int result = far_query(config, config->donors[i], &donors[i]);
 		if (result)
 			return result;
-		free += donor.donated - donor.leased;
 	}
-	*ret_free = free;
+	*ret_free = domains_room(donors, count, config->replicas);
 	return 0;
 }
 
@@ -322,8 +321,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	uint64_t free = 0;
 	int result = window_bytes ? 0 : free_of_donors(&config, &free);
 	if (result == 0) {
-		config.pages =
-		    (window_bytes ? window_bytes : 4 * (free / config.replicas + options->local)) / STORE_PAGE;
+		config.pages = (window_bytes ? window_bytes : 4 * (free + options->local)) / STORE_PAGE;
 		result = far_open(&config, ret_store);
 	}
 	memset(key, 0, sizeof key);

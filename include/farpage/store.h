@@ -52,7 +52,7 @@ struct store_done {
 struct store_stats {
 	uint64_t pages_live;              /* pages with contents on donors */
 	uint64_t bytes_leased;            /* slabs held */
-	uint64_t bytes_available;         /* what could still be leased, as last heard */
+	uint64_t bytes_available;         /* slabs that could still be leased, all replicas together, as last heard */
 	uint64_t reads, writes, discards; /* pages, since open */
 	uint64_t zero_reads;              /* pages read without network */
 	uint64_t checksum_errors;

@@ -27,6 +27,10 @@
  * used slabs are chosen a client may tell how WARM its slabs are. An operator's client may DRAIN a donor, which is a
  * REVOKE of everything, and ask for the HOLDERs of what is still leased; whoever has the key may.
  *
+ * A client whose process ends says nothing, its kernel closes its connections; one that hangs up because the donor does
+ * not seem to answer says SUSPEND first, and its slabs wait for it much longer (PROOF: grace_ms, closed_ms). It claims
+ * no more than PROOF may wish for.
+ *
  * WELCOME also names the donor's failure domain, a rack say, if its operator has: replicas of a page do not share one.
  *
  * All integers are little-endian. A message is a header and a body of a size fixed by its type; wire_decode()
@@ -40,7 +44,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
-#define WIRE_VERSION 4u
+#define WIRE_VERSION 5u
 #define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
@@ -118,6 +122,8 @@ enum wire_type {
 	WIRE_DRAINING,
 	WIRE_HOLDER, /* operator -> donor: who leases slabs, from this place on; answered by HOLDER_REPLY */
 	WIRE_HOLDER_REPLY,
+	WIRE_SUSPEND, /* client -> donor: this connection ends, its client lives: leases wait for grace_ms; not answered
+		       */
 	WIRE_TYPE_COUNT
 };
 const char *wire_type_name(unsigned type);
@@ -164,7 +170,7 @@ struct wire_message {
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint8_t has_key;
-			uint32_t grace_ms;  /* wished: lease life after the client fell silent */
+			uint32_t grace_ms;  /* wished: lease life after the client fell silent, or said SUSPEND */
 			uint32_t closed_ms; /* and after its end closed the connection: its process may have ended */
 		} proof;
 		struct {

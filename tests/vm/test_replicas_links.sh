@@ -81,10 +81,9 @@ said_lines() {
 	grep -c "$1" $said
 }
 
-# And what was written meanwhile is on two donors again: the next fault hits one of them. A donor that heard the client
-# hang up, but could not answer the next call, may have taken back what it held (docs/faults.md).
+# And what was written meanwhile is on two donors again: the next fault hits one of them.
 answers_again() {
-	tail -n +$((said_marked + 1)) $said | grep -Eq "${DONOR_URIS[$1 - 1]} .*(answers again|is back, with nothing)" &&
+	tail -n +$((said_marked + 1)) $said | grep -q "${DONOR_URIS[$1 - 1]} .*answers again" &&
 		[ "$(said_lines "lack a replica")" = "$(said_lines "rebuild: done")" ]
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """
 test_run_replicas.py FARPAGE MEMSERVER: a program whose pages are on two donors each goes on when a donor is killed, and
-when another is once its pages are made anew; and finds every byte as it was.
+when another is once its pages are made anew; and finds every byte as it was. What may be far is what fits with each page on
+two donors that do not fail together.
 """
 import subprocess
 import sys
@@ -79,7 +80,21 @@ def test(donors):
     process.stderr.close()
 
 
+def test_room():
+    """Two racks: the smaller one decides."""
+    command = [farpage, "run", "--local", "12M", "--replicas", "2"]
+    for size, rack in (("16M", "r1"), ("16M", "r1"), ("12M", "r2")):
+        command += ["--donor", start_donor(memserver, "--donate", size, "--slab", "4M", "--domain", rack)[1]]
+    refused = subprocess.run([*command, "--far", "13M", "--", "true"], capture_output=True, text=True, check=False)
+    ok(refused.returncode and "for as many replicas: 12M" in refused.stderr and refused.stderr.count("\n") == 1,
+       "more than fits in two failure domains is refused", refused.stderr)
+    taken = subprocess.run([*command, "--far", "12M", "--", "true"], capture_output=True, text=True, check=False)
+    ok(not taken.returncode, "what fits is not", taken.stderr)
+
+
 try:
+    test_room()
+    stop_donors()
     test([start_donor(memserver, "--donate", "256M", "--slab", "4M") for _ in range(3)])
 finally:
     stop_donors()

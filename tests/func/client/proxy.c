@@ -48,12 +48,20 @@ static void pair_open(struct proxy *proxy)
 		return;
 	}
 	for (unsigned i = 0; i < PROXY_PAIRS; i++) {
-		if (proxy->pairs[i][0] < 0) {
+		if (proxy->pairs[i][0] < 0 && proxy->pairs[i][1] < 0) {
 			memcpy(proxy->pairs[i], pair, sizeof pair);
 			return;
 		}
 	}
 	pair_close(pair);
+}
+
+/* The store has hung up, in good order: the donor is to hear that, after all that was said before. */
+static void pair_hang_up(int pair[2])
+{
+	shutdown(pair[1], SHUT_WR);
+	close(pair[0]);
+	pair[0] = -1;
 }
 
 /* Moves a piece from one socket of a pair to the other; ends both where it cannot. */
@@ -64,12 +72,16 @@ static void pair_move(struct proxy *proxy, int pair[2], unsigned from)
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	if (from && (proxy->mute || pair[0] < 0) && size > 0)
+		return;
 	while (size > 0 && sent >= 0 && size > sent) {
 		ssize_t more = send(pair[!from], bytes + sent, (size_t)(size - sent), MSG_NOSIGNAL);
 
 		sent = more < 0 ? -1 : sent + more;
 	}
-	if (size <= 0 || sent < 0)
+	if (!size && !from && proxy->mute)
+		pair_hang_up(pair);
+	else if (size <= 0 || sent < 0)
 		pair_close(pair);
 	else
 		proxy->bytes += (uint64_t)size;
@@ -95,7 +107,7 @@ static void proxy_step(struct proxy *proxy)
 	for (unsigned i = 0; i < 2 * PROXY_PAIRS; i++)
 		if (fds[1 + i].revents && proxy->pairs[i / 2][i % 2] == fds[1 + i].fd)
 			pair_move(proxy, proxy->pairs[i / 2], i % 2);
-	if (fds[0].revents)
+	if (fds[0].revents && !proxy->mute)
 		pair_open(proxy);
 }
 
@@ -144,4 +156,9 @@ void proxy_cut(struct proxy *proxy)
 void proxy_die(struct proxy *proxy, bool dead)
 {
 	proxy->dead = dead;
+}
+
+void proxy_mute(struct proxy *proxy, bool mute)
+{
+	proxy->mute = mute;
 }

@@ -1,5 +1,5 @@
 /*
- * proxy: a TCP wire between a store and a donor that can be cut, and go dead without a word.
+ * proxy: a TCP wire between a store and a donor that can be cut, go dead without a word, and lose what the donor says.
  *
  * Threads: its own carries the bytes; the functions are for one other.
  */
@@ -21,7 +21,7 @@ struct proxy {
 	pthread_t thread;
 	_Atomic unsigned cuts; /* asked for */
 	unsigned cuts_made;
-	_Atomic bool dead, stop;
+	_Atomic bool dead, mute, stop;
 	_Atomic uint64_t bytes; /* carried */
 };
 
@@ -32,5 +32,8 @@ void proxy_stop(struct proxy *proxy);
 void proxy_cut(struct proxy *proxy);
 /* From now on nothing is carried any more, either way, and nobody is told; or again. */
 void proxy_die(struct proxy *proxy, bool dead);
+/* From now on nothing of the donor arrives, and so nobody can connect; what the store says arrives, also that it has
+   hung up. Or again as it was: what was lost is not made up for. */
+void proxy_mute(struct proxy *proxy, bool mute);
 
 #endif

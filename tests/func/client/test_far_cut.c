@@ -1,6 +1,6 @@
 /*
- * A wire that is cut in the midst of traffic, again and again, and one that goes dead without a word: what is needed is
- * there afterwards, and the death of a machine is noticed within a second.
+ * A wire that is cut in the midst of traffic, again and again, one that goes dead without a word, and one that loses
+ * what the donor says: what is needed is there afterwards, and the death of a machine is noticed within a second.
  */
 #include "common/clock.h"
 #include "tests/func/client/proxy.h"
@@ -13,14 +13,15 @@
 
 #define MS UINT64_C(1000000)
 #define CUTS 12u
+#define MUTE_MS 3500u
 
 static struct traffic traffic;
 
-/* Donors behind wires; the store sees only those. */
-static void open_wired(struct rig *rig, struct proxy *proxies, unsigned count, unsigned replicas)
+/* Donors behind wires; the store sees only those. @timeout_ms 0: the default. */
+static void open_wired(struct rig *rig, struct proxy *proxies, unsigned count, unsigned replicas, unsigned timeout_ms)
 {
 	rig_donors(rig, count, "32M");
-	rig->config.timeout_ms = 0; /* the default */
+	rig->config.timeout_ms = timeout_ms;
 	rig->config.replicas = replicas;
 	for (unsigned i = 0; i < count; i++) {
 		proxy_start(&proxies[i], rig->donors[i].port);
@@ -58,7 +59,7 @@ static void test_cut(unsigned replicas)
 	pthread_t thread;
 	struct rig rig;
 
-	open_wired(&rig, proxies, 2, replicas);
+	open_wired(&rig, proxies, 2, replicas, 0);
 	traffic_begin(&traffic, &rig, replicas);
 	log_begin();
 	pthread_create(&thread, NULL, cut_main, &proxies[0]);
@@ -87,7 +88,7 @@ static void test_dead(bool busy)
 	struct rig rig;
 	bool told;
 
-	open_wired(&rig, proxies, 2, 1);
+	open_wired(&rig, proxies, 2, 1, 0);
 	traffic_begin(&traffic, &rig, 9);
 	log_begin();
 	rig_sleep_ms(300);
@@ -120,6 +121,46 @@ static void test_dead(bool busy)
 	close_wired(&rig, proxies, 2);
 }
 
+/* The donor hears that the store hangs up, and waits for it as long as the store tries to come back. */
+static void test_mute(bool busy)
+{
+	const char *name = busy ? "busy" : "idle";
+	struct store_stats stats;
+	struct proxy proxies[2];
+	struct store_done done;
+	uint64_t told_at;
+	struct rig rig;
+	int failed = 0;
+
+	open_wired(&rig, proxies, 2, 1, 20000);
+	traffic_begin(&traffic, &rig, 11);
+	log_begin();
+	proxy_mute(&proxies[0], true);
+	for (unsigned i = 0; busy && i < 2; i++) {
+		struct store_io io = {.op = STORE_READ,
+				      .count = 1,
+				      .page = i * RIG_SLAB_PAGES, /* one of them is there */
+				      .data = rig.bytes + i * STORE_PAGE,
+				      .buffer = rig.buffer};
+
+		store_submit(rig.queue, &io, 1);
+	}
+	ok(daemon_log_wait(&rig.donors[0], "slabs are kept for 21 s"),
+	   "mute, %s: the donor knows that the client lives", name);
+	rig_sleep_ms(MUTE_MS); /* longer than for one that may be dead */
+	proxy_mute(&proxies[0], false);
+	for (unsigned left = busy ? 2 : 0; left; left--)
+		failed |= rig_wait(rig.queue, &done, 1) != 1 || done.status;
+	ok(!failed, "mute, %s: what was asked for comes", name);
+	ok(log_wait("answers again", 1, &told_at), "mute, %s: it answers again", name);
+	ok(!log_count("lost"), "mute, %s: nothing is lost", name);
+	log_show();
+	ok(!traffic_check(&traffic), "mute, %s: all pages are right", name);
+	store_stats(rig.store, &stats);
+	ok(!stats.lost_pages, "mute, %s: no page is lost", name);
+	close_wired(&rig, proxies, 2);
+}
+
 int main(int argc, char **argv)
 {
 	const char *uri = getenv("FARPAGE_TEST_URI");
@@ -134,5 +175,7 @@ int main(int argc, char **argv)
 	test_cut(2);
 	test_dead(false);
 	test_dead(true);
+	test_mute(false);
+	test_mute(true);
 	return tap_done();
 }

@@ -166,6 +166,27 @@ static void test_too_few(void)
 	rig_close(&rig);
 }
 
+/* What two racks of unequal room can take is what the smaller one has. */
+static void test_room(void)
+{
+	static const char *const names[] = {"rack1", "rack1", "rack2"};
+	struct rig rig;
+
+	rig_donors_in(&rig, 3, "4M", names);
+	rig.config.replicas = 2;
+	rig_open(&rig, "tcp");
+	ok(rig_stats(&rig).bytes_available == 8 * RIG_SLAB && rig.store->pages == 4 * 4 * RIG_SLAB_PAGES,
+	   "of 12 slabs in two racks 8 can be leased for two replicas, and the store is four times what fits");
+	rig_fill(rig.bytes, 0, 1);
+	ok(rig_write(&rig, 0, 1, rig.bytes) == 0 && rig_stats(&rig).bytes_available == 6 * RIG_SLAB,
+	   "with a chunk written two less");
+	daemon_stop(&rig.donors[2], SIGKILL);
+	ok(log_wait("what it held is lost", 1, &(uint64_t){0}) && rig_stats(&rig).bytes_available == 7 * RIG_SLAB,
+	   "with the smaller one lost, what the other one has: chunks begin with a single replica");
+	log_show();
+	rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -175,5 +196,7 @@ int main(int argc, char **argv)
 	test_rack();
 	test_adopted();
 	test_too_few();
+	log_begin();
+	test_room();
 	return tap_done();
 }

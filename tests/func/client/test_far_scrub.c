@@ -127,6 +127,31 @@ static void test_sleeps(void)
 	rig_close(&rig);
 }
 
+/* With one donor the thread only looks, a little at a time. */
+static void test_memory(void)
+{
+	struct store_queue *queue;
+	uint64_t with, without, queued;
+	struct rig rig;
+
+	rig_donors(&rig, 1, "16M");
+	rig.config.scrub_rate = FAST;
+	rig_open(&rig, "tcp");
+	with = rig_stats(&rig).memory;
+	rig_shut(&rig, false);
+	rig.config.scrub_rate = 0;
+	rig_open(&rig, "tcp");
+	without = rig_stats(&rig).memory;
+	if (store_queue_open(rig.store, &queue) < 0)
+		abort();
+	queued = rig_stats(&rig).memory - without;
+	store_queue_close(queue);
+	ok(with > without && with - without < queued + (64u << 10),
+	   "one donor: it takes %llu KiB, of which a queue is %llu", (unsigned long long)((with - without) >> 10),
+	   (unsigned long long)(queued >> 10));
+	rig_close(&rig);
+}
+
 /* What is written, read and discarded meanwhile looks wrong to nobody; and donors go away. */
 static void test_busy(void)
 {
@@ -166,6 +191,7 @@ int main(int argc, char **argv)
 	test_mended();
 	test_told();
 	test_sleeps();
+	test_memory();
 	test_busy();
 	return tap_done();
 }

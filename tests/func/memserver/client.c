@@ -164,7 +164,8 @@ int client_come(struct client *client)
 	memcpy(auth.donor_nonce, message.challenge.nonce, sizeof auth.donor_nonce);
 	auth_client_mac(client->key, &auth, proof.proof.mac);
 	proof.proof.has_key = client->key != NULL;
-	proof.proof.grace_ms = proof.proof.closed_ms = client->wished_grace_ms;
+	proof.proof.grace_ms = client->wished_grace_ms;
+	proof.proof.closed_ms = client->wished_closed_ms ? client->wished_closed_ms : client->wished_grace_ms;
 	message_send(client->session, &proof);
 	status = message_wait(client, client->session, &message);
 	if (status)
@@ -309,6 +310,14 @@ void client_bye(struct client *client)
 	struct wire_message message = {.type = WIRE_BYE};
 
 	message_send(client->session, &message);
+}
+
+void client_suspend(struct client *client)
+{
+	struct wire_message message = {.type = WIRE_SUSPEND};
+
+	message_send(client->session, &message);
+	client_close(client);
 }
 
 static int operate(struct client *client, enum fabric_op_kind kind, uint64_t address, uint32_t rkey, uint32_t length)

@@ -19,7 +19,7 @@ struct client {
 	char *buffer; /* CLIENT_BUFFER bytes, registered */
 	char uri[64];
 	const uint8_t *key;
-	uint32_t wished_grace_ms;
+	uint32_t wished_grace_ms, wished_closed_ms; /* the latter 0: the same */
 	uint8_t id[WIRE_ID_SIZE], session_key[AUTH_KEY_SIZE];
 	uint64_t counter;
 	uint32_t request;
@@ -44,6 +44,8 @@ int client_lease(struct client *client, struct wire_message *ret_granted);
 int client_release(struct client *client, uint64_t slab);
 int client_status(struct client *client, struct wire_capacity *ret_capacity);
 void client_bye(struct client *client);
+/* Says that it hangs up but lives, and hangs up. */
+void client_suspend(struct client *client);
 
 /* One operation on the data connection, with the first @length bytes of the buffer. 0 or -errno. */
 int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);

@@ -41,6 +41,10 @@ static void test_options(void)
 	refused("one without a name", ARGS("--donate", "64M", "--domain", ""), "--domain", "write a NAME");
 	refused("a name that is too long", ARGS("--donate", "64M", "--domain", "01234567890123456789012345678901"),
 		"1 to 31", "like rack1");
+	refused("a drain file in a folder that is not there", ARGS("--donate", "64M", "--drain-file", "/no/where"),
+		"--drain-file /no/where: No such file", "make its folder");
+	refused("a drain file that is a folder", ARGS("--donate", "64M", "--drain-file", "/tmp"), "--drain-file /tmp",
+		"give the name of one");
 	refused("--donate below a slab", ARGS("--donate", "1M"), "less than one slab of 64M", "smaller --slab");
 	refused("--donate beyond the machine", ARGS("--donate", "1000T"), "has", "at most");
 	refused("--slab 48M", ARGS("--donate", "1G", "--slab", "48M"), "power of two", "give 64M");

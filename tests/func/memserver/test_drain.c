@@ -5,6 +5,8 @@
 #include "tests/tap.h"
 
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define SLAB (1u << 20)
@@ -101,6 +103,89 @@ static void test_force(struct daemon *daemon)
 	client_close(&operator);
 }
 
+static const char *const lends[] = {"--donate", "4M", "--slab", "1M", "--heartbeat", "10000", NULL};
+
+/* What a LEASE is answered with; 0: a slab. */
+static int lease_asked(const struct daemon *daemon)
+{
+	struct wire_message granted;
+	struct client client;
+	int status;
+
+	come(&client, daemon, "asks");
+	status = client_lease(&client, &granted);
+	client_bye(&client);
+	client_wait_end(&client, client.session);
+	client_close(&client);
+	return status;
+}
+
+static bool drain_sent(const struct daemon *daemon, enum wire_drain what)
+{
+	struct wire_message draining;
+	struct client operator;
+	bool good;
+
+	come(&operator, daemon, "operator");
+	good = client_drain(&operator, what, 1000, &draining) == 0;
+	client_close(&operator);
+	return good;
+}
+
+/* Drained stays drained, however the program ends, and until it is undrained. */
+static void test_again(const char *how, const char *const *arguments, const char *path, enum wire_drain what,
+		       int signal)
+{
+	static struct daemon daemon;
+	int end = signal == SIGKILL ? -SIGKILL : 0;
+
+	if (!ok(daemon_start(&daemon, arguments) && !lease_asked(&daemon), "%s: a donor lends", how))
+		return;
+	ok(access(path, F_OK) < 0 && drain_sent(&daemon, what) && !access(path, F_OK), "%s: drained, there is a file",
+	   how);
+	ok(daemon_stop(&daemon, signal) == end, "%s: %s", how, strsignal(signal));
+	if (!ok(daemon_start(&daemon, arguments) && strstr(daemon.log, "still drained"), "%s: it is started again",
+		how))
+		return;
+	ok(lease_asked(&daemon) == WIRE_REASON_DRAINING, "%s: and lends nothing", how);
+	ok(drain_sent(&daemon, WIRE_DRAIN_ASK) && !access(path, F_OK), "%s: asking how far it is ends nothing", how);
+	ok(drain_sent(&daemon, WIRE_DRAIN_END) && access(path, F_OK) < 0 && !lease_asked(&daemon),
+	   "%s: undrained, it lends, and there is no file", how);
+	ok(daemon_stop(&daemon, signal) == end && daemon_start(&daemon, arguments) && !lease_asked(&daemon),
+	   "%s: also when it is started once more", how);
+	daemon_stop(&daemon, SIGTERM);
+}
+
+static void test_drain_file(void)
+{
+	static struct daemon daemon;
+	char folder[] = "/tmp/farpage-drain-XXXXXX", path[64], folders[96];
+	const char *arguments[] = {lends[0], lends[1],       lends[2], lends[3], lends[4],
+				   lends[5], "--drain-file", path,     NULL};
+
+	if (!mkdtemp(folder)) {
+		printf("Bail out! no folder\n");
+		exit(EXIT_FAILURE);
+	}
+	snprintf(path, sizeof path, "%s/drained", folder);
+	test_again("a file", arguments, path, WIRE_DRAIN_WAIT, SIGTERM);
+	test_again("by force", arguments, path, WIRE_DRAIN_FORCE, SIGKILL);
+	snprintf(folders, sizeof folders, "%s:/nowhere", folder);
+	setenv("STATE_DIRECTORY", folders, 1);
+	test_again("a service", lends, path, WIRE_DRAIN_WAIT, SIGTERM);
+	unsetenv("STATE_DIRECTORY");
+	ok(daemon_start(&daemon, arguments), "a donor");
+	rmdir(folder);
+	ok(drain_sent(&daemon, WIRE_DRAIN_WAIT) && lease_asked(&daemon) == WIRE_REASON_DRAINING,
+	   "without its folder it is drained all the same");
+	ok(daemon_stop(&daemon, SIGTERM) == 0 && strstr(daemon.log, "started again it lends again"),
+	   "and says what is wrong");
+	ok(daemon_start(&daemon, lends) && drain_sent(&daemon, WIRE_DRAIN_WAIT) && !daemon_stop(&daemon, SIGTERM) &&
+	       daemon_start(&daemon, lends) && !lease_asked(&daemon),
+	   "without a file it is forgotten");
+	daemon_stop(&daemon, SIGTERM);
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon daemon;
@@ -115,5 +200,6 @@ int main(int argc, char **argv)
 	test_force(&daemon);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
 	ok(strstr(daemon.log, "draining by force") && strstr(daemon.log, "lending again"), "the log tells of it");
+	test_drain_file();
 	return tap_done();
 }

@@ -119,6 +119,38 @@ static void test_return(void)
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
 }
 
+/* Who hangs up without a word may have died, who says SUSPEND has not. */
+static void test_suspend(void)
+{
+	static struct daemon daemon;
+	struct client dies, lives, again;
+	struct wire_message grant;
+
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "60")), "a donor, much grace"))
+		return;
+	client_init(&dies, daemon.uri, NULL, "dies");
+	client_init(&lives, daemon.uri, NULL, "lives");
+	dies.wished_grace_ms = lives.wished_grace_ms = 50000;
+	dies.wished_closed_ms = lives.wished_closed_ms = 100;
+	ok(!client_come(&dies) && !client_lease(&dies, &grant),
+	   "a client that wishes for 50 s, and 0.1 s once it hangs up");
+	client_close(&dies);
+	ok(daemon_log_wait(&daemon, "its 1 slabs are kept for 0.1 s"), "it hangs up: 0.1 s");
+	ok(daemon_log_wait(&daemon, "is gone, and its leases with it"), "then its slab is the donor's");
+	ok(!client_come(&lives) && !client_attach(&lives, 0) && !client_lease(&lives, &grant), "another one");
+	memset(lives.buffer, 0x5a, 4096);
+	ok(client_write(&lives, grant.granted.address, grant.granted.rkey, 4096) == 0, "writes");
+	client_suspend(&lives);
+	ok(daemon_log_wait(&daemon, "its 1 slabs are kept for 50 s"), "it says that it lives, and hangs up: 50 s");
+	come(&again, &daemon, "lives");
+	ok(again.welcome.welcome.slabs == 1 &&
+	       client_read(&again, grant.granted.address, grant.granted.rkey, 4096) == 0 && again.buffer[4095] == 0x5a,
+	   "it comes back to its data");
+	client_bye(&again);
+	client_close(&again);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+}
+
 /* Invariant 6: nothing gets through an old connection once a new one stands. */
 static void test_fence(void)
 {
@@ -172,6 +204,7 @@ int main(int argc, char **argv)
 	test_killed();
 	test_stopped();
 	test_return();
+	test_suspend();
 	test_fence();
 	test_handshake_deadline();
 	return tap_done();

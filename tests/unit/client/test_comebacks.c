@@ -356,6 +356,8 @@ static void message_take(struct fabric_conn *conn, const struct parcel *parcel)
 		warm_take(conn, &message);
 	else if (message.type == WIRE_BYE)
 		lease_session_bye(book, conn->session);
+	else if (message.type == WIRE_SUSPEND)
+		lease_session_vanished(book, w.now, conn->session);
 	else
 		expect(message.type == WIRE_PONG, "the client sent what is not for it to send");
 	donor_settle(conn->donor);

@@ -4,6 +4,8 @@
 #include "tests/unit/client/leases_world.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #define CHUNKS 8u
 
@@ -119,6 +121,110 @@ static void test_mates(void)
 	   "one that is yet to be heard may be anybody's");
 	domains_name(&domains, 63, "rack10");
 	ok(domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63), "until it is");
+}
+
+/* --- Room ------------------------------------------------------------------------------------------------------- */
+
+#define ROOM_DONORS 4u
+#define ROOM_SLABS 4u /* a donor has fewer */
+
+/* All ways to begin a chunk, one after the other: how many can be begun at most. Known answers by what donors have. */
+static unsigned tried(const char *const names[], unsigned free[], unsigned count, unsigned replicas, int8_t known[])
+{
+	unsigned state = 0, most = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		state = state * ROOM_SLABS + free[i];
+	if (known[state] >= 0)
+		return (unsigned)known[state];
+	for (unsigned set = 0; set < 1u << count; set++) {
+		bool good = __builtin_popcount(set) == (int)replicas;
+		unsigned more;
+
+		for (unsigned i = 0; i < count; i++) {
+			good &= !(set >> i & 1) || free[i];
+			for (unsigned j = 0; j < i; j++)
+				good &= (set >> i & set >> j & 1) == 0 || !*names[i] || strcmp(names[i], names[j]) != 0;
+		}
+		if (!good)
+			continue;
+		for (unsigned i = 0; i < count; i++)
+			free[i] -= set >> i & 1;
+		more = 1 + tried(names, free, count, replicas, known);
+		for (unsigned i = 0; i < count; i++)
+			free[i] += set >> i & 1;
+		if (more > most)
+			most = more;
+	}
+	known[state] = (int8_t)most;
+	return most;
+}
+
+/* Every few donors in every few domains, against all ways there are. */
+static void test_chunks(void)
+{
+	static const char *const words[] = {"", "a", "b", "c"};
+	unsigned wrong = 0, compared = 0;
+
+	for (unsigned names = 0; names < 256; names++) {
+		for (unsigned replicas = 1; replicas <= 3; replicas++) {
+			const char *said[ROOM_DONORS];
+			int8_t known[256];
+
+			memset(known, -1, sizeof known);
+			for (unsigned i = 0; i < ROOM_DONORS; i++)
+				said[i] = words[names >> (2 * i) & 3];
+			for (unsigned slabs = 0; slabs < 256; slabs++) {
+				struct domains_share shares[ROOM_DONORS];
+				unsigned free[ROOM_DONORS];
+
+				for (unsigned i = 0; i < ROOM_DONORS; i++) {
+					free[i] = slabs >> (2 * i) & 3;
+					shares[i] = (struct domains_share){.domain = said[i], .slabs = free[i]};
+				}
+				compared++;
+				wrong += domains_chunks(shares, ROOM_DONORS, replicas) !=
+					 tried(said, free, ROOM_DONORS, replicas, known);
+			}
+		}
+	}
+	ok(!wrong, "of %u sets of donors %u have another room than placing chunk after chunk finds", compared, wrong);
+}
+
+#define MIB UINT64_C(1048576)
+
+/* In MiB; a slab is 16. */
+static uint64_t room(unsigned replicas, unsigned count, const char *const names[], const uint64_t free[])
+{
+	struct far_donor donors[4] = {0};
+
+	for (unsigned i = 0; i < count; i++) {
+		donors[i] =
+		    (struct far_donor){.donated = (free[i] + 100) * MIB, .leased = 100 * MIB, .slab_bytes = 16 * MIB};
+		snprintf(donors[i].domain, sizeof donors[i].domain, "%s", names[i]);
+	}
+	return domains_room(donors, count, replicas) / MIB;
+}
+
+static void test_room(void)
+{
+	static const char *const none[] = {"", "", "", ""}, *const racks[] = {"r1", "r1", "r2", "r2"};
+	struct far_donor donors[3] = {{.donated = 64 * MIB, .slab_bytes = 16 * MIB}};
+
+	ok(room(1, 1, none, (uint64_t[]){79}) == 64, "whole slabs only");
+	ok(room(1, 1, none, (uint64_t[]){15}) == 0, "less than a slab");
+	ok(room(1, 2, none, (uint64_t[]){64, 32}) == 96, "two donors");
+	ok(room(2, 2, none, (uint64_t[]){64, 32}) == 32, "a replica on each: the smaller decides");
+	ok(room(2, 3, none, (uint64_t[]){64, 32, 32}) == 64, "two replicas on three donors");
+	ok(room(2, 3, none, (uint64_t[]){64, 64, 64}) == 96, "as large as each other");
+	ok(room(2, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 48, "two racks: the smaller decides");
+	ok(room(1, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 176, "with one copy both count");
+	ok(room(3, 4, racks, (uint64_t[]){64, 64, 64, 64}) == 0, "three replicas in two racks: none");
+	donors[1] = (struct far_donor){.donated = 64 * MIB, .slab_bytes = 16 * MIB, .status = -ETIMEDOUT};
+	ok(domains_room(donors, 3, 1) == 64 * MIB && domains_room(donors, 3, 2) == 0,
+	   "a donor that is lost, and one that never came, lend nothing");
+	donors[0].leased = 80 * MIB;
+	ok(domains_room(donors, 3, 1) == 0, "nor does one that has lent more than it is to lend by now");
 }
 
 /* --- New chunks ------------------------------------------------------------------------------------------------- */
@@ -370,6 +476,8 @@ static void test_recall_kept(void)
 int main(void)
 {
 	test_mates();
+	test_chunks();
+	test_room();
 	test_wanted();
 	test_denied();
 	test_too_few();

@@ -61,7 +61,7 @@ static struct world {
 	unsigned domains, regions;
 	char memory[SLABS][SLAB_BYTES];
 	struct fabric_domain *orders[SLABS];
-	bool had[SLABS], preparing[SLABS], clearing[SLABS];
+	bool had[SLABS], preparing[SLABS], clearing[SLABS], abandoned[SLABS];
 	struct fabric_region *over[SLABS]; /* the region registered over a slab's memory */
 	struct slab_answer answers[SLABS];
 	unsigned answer_count;
@@ -280,6 +280,15 @@ void slab_clear(struct slab_worker *worker, uint32_t slab)
 	w.clearing[slab] = true;
 }
 
+void slab_abandon(struct slab_worker *worker, const struct fabric_domain *domain)
+{
+	(void)worker;
+	expect(domain, "nobody's orders abandoned");
+	/* Those with an even number have been begun. */
+	for (uint32_t i = 1; i < SLABS; i += 2)
+		w.abandoned[i] |= w.preparing[i] && w.orders[i] == domain;
+}
+
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer)
 {
 	(void)worker;
@@ -298,6 +307,8 @@ static void worker_step(struct donor *donor, uint32_t slab, bool memory)
 	if (w.clearing[slab]) {
 		fabric_deregister(w.over[slab]);
 		w.had[slab] = w.clearing[slab] = false;
+	} else if (memory && w.abandoned[slab]) {
+		answer.status = -ECANCELED;
 	} else if (memory) {
 		answer.status = fabric_register(w.orders[slab], w.memory[slab], SLAB_BYTES,
 						FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &answer.region);
@@ -307,7 +318,7 @@ static void worker_step(struct donor *donor, uint32_t slab, bool memory)
 	}
 	if (answer.memory)
 		w.had[slab] = true;
-	w.preparing[slab] = false;
+	w.preparing[slab] = w.abandoned[slab] = false;
 	w.answers[w.answer_count++] = answer;
 	donor_slabs_ready(donor);
 }

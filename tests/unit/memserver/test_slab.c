@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -140,6 +142,57 @@ static void test_lock(void)
 	slab_close(worker);
 }
 
+/* --- Orders that nobody wants any more -------------------------------------------------------------------- */
+
+static sem_t began, may_go_on;
+static _Atomic bool held;
+
+/* The worker gets its memory here; with 64-bit offsets mmap() is this one. */
+void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	if (atomic_exchange(&held, false)) {
+		sem_post(&began);
+		sem_wait(&may_go_on);
+	}
+	return __real_mmap64(address, length, protection, flags, fd, offset);
+}
+
+static void test_abandon(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct fabric_domain *other;
+	struct slab_answer answers[3];
+
+	if (fabric_domain_open(&other) < 0)
+		abort();
+	sem_init(&began, 0, 0);
+	sem_init(&may_go_on, 0, 0);
+	held = true;
+	slab_prepare(worker, 0, domain);
+	sem_wait(&began);
+	slab_prepare(worker, 1, domain);
+	slab_prepare(worker, 2, other);
+	slab_abandon(worker, domain);
+	sem_post(&may_go_on);
+	for (unsigned i = 0; i < 3; i++)
+		answers[i] = answer_wait(worker);
+	ok(!answers[0].status && answers[0].slab == 0, "abandoned: what was begun is finished");
+	ok(answers[1].status == -ECANCELED && answers[1].slab == 1 && !answers[1].memory && !answers[1].region,
+	   "abandoned: what was not begun is not");
+	ok(!answers[2].status && answers[2].slab == 2, "abandoned: what another client waits for comes");
+	slab_prepare(worker, 1, domain);
+	ok(!answer_wait(worker).status, "abandoned: the next order of that slab is carried out");
+	slab_clear(worker, 0);
+	slab_abandon(worker, domain);
+	ok(!answer_wait(worker).status, "abandoned: what is to be cleared is cleared");
+	slab_close(worker);
+	fabric_domain_close(other);
+	sem_destroy(&began);
+	sem_destroy(&may_go_on);
+}
+
 int main(void)
 {
 	if (fabric_domain_open(&domain) < 0)
@@ -149,6 +202,7 @@ int main(void)
 	test_reserve();
 	test_huge();
 	test_lock();
+	test_abandon();
 	fabric_domain_close(domain); /* asserts that no region is left in it */
 	return tap_done();
 }
