@@ -100,8 +100,9 @@ static void backup_look_behind(struct backup *backup, uint64_t now)
 {
 	const char *path = backup->far->backup_path;
 
-	if (backup->ring.missed_count)
-		eventfd_write(backup->far->rebuild->wake, 1);
+	if (!backup->ring.missed_count)
+		return;
+	eventfd_write(backup->far->rebuild->wake, 1);
 	if (atomic_load_explicit(&backup->overflown, memory_order_relaxed) && may_tell(&backup->told_slow, now)) {
 		atomic_store_explicit(&backup->overflown, false, memory_order_relaxed);
 		log_warning("the backup %s does not keep up: %" PRIu64
@@ -117,6 +118,7 @@ static void tell_caught_up(struct backup *backup)
 		return;
 	log_warning("the backup %s has caught up: all pages are on it", backup->far->backup_path);
 	backup->told_slow = backup->told_error = 0;
+	atomic_store_explicit(&backup->overflown, false, memory_order_relaxed);
 }
 
 static void tell_error(struct backup *backup, const char *what, int64_t result, uint64_t now)
@@ -375,6 +377,17 @@ static void backup_miss_all(struct backup *backup)
 	}
 }
 
+/* What of the store can be in use at once. */
+static uint64_t backup_room(const struct far *far)
+{
+	uint64_t bytes = 0, all = far->integrity.pages * STORE_PAGE;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		bytes += far->peers[i].donated;
+	bytes /= far->config.replicas;
+	return bytes < all ? bytes : all;
+}
+
 int backup_open(struct far *far, struct backup **ret_backup)
 {
 	struct backup *backup = aligned_alloc(64, (sizeof *backup + 63) / 64 * 64);
@@ -392,8 +405,8 @@ int backup_open(struct far *far, struct backup **ret_backup)
 	if (backup->wake >= 0 && backup->bytes)
 		error = ring_open(&backup->ring, far->integrity.pages);
 	if (error == 0)
-		error = backup_disk_open(far->backup_path, far->integrity.pages, far->state != NULL, far->adopted,
-					 &backup->disk);
+		error = backup_disk_open(far->backup_path, far->integrity.pages, backup_room(far), far->state != NULL,
+					 far->adopted, &backup->disk);
 	else
 		log_error("cannot keep a backup: %s", strerror(-error));
 	if (error < 0) {

@@ -122,6 +122,7 @@ static int file_check(const struct backup_disk *disk, const struct stat *status)
 	return complain(disk, -EEXIST, "is there already and is no backup: remove it, or name another file");
 }
 
+/* For the pages that donors have room for. */
 static int file_room(const struct backup_disk *disk, uint64_t bytes)
 {
 	char here[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
@@ -134,7 +135,7 @@ static int file_room(const struct backup_disk *disk, uint64_t bytes)
 	size = (uint64_t)room.f_bavail * room.f_frsize;
 	if (size < bytes) {
 		log_error(
-		    "the backup %s has room for %s, and the store has %s: name a file on a larger disk, or give a "
+		    "the backup %s has room for %s, and far memory has %s: name a file on a larger disk, or give a "
 		    "smaller size",
 		    disk->path, size_format(size, here), size_format(bytes, wanted));
 		return -ENOSPC;
@@ -145,9 +146,9 @@ static int file_room(const struct backup_disk *disk, uint64_t bytes)
 }
 
 /* Its whole length, and the mark behind it. */
-static int file_lay_out(const struct backup_disk *disk, uint64_t bytes)
+static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_t bytes)
 {
-	const ssize_t length = sizeof DISK_MARK - 1;
+	const ssize_t mark = sizeof DISK_MARK - 1;
 	int error;
 
 	if (ftruncate(disk->fd, 0) < 0)
@@ -155,9 +156,9 @@ static int file_lay_out(const struct backup_disk *disk, uint64_t bytes)
 	error = file_room(disk, bytes);
 	if (error < 0)
 		return error;
-	if (fchmod(disk->fd, 0600) < 0 || ftruncate(disk->fd, (off_t)(bytes + STORE_PAGE)) < 0)
+	if (fchmod(disk->fd, 0600) < 0 || ftruncate(disk->fd, (off_t)(length + STORE_PAGE)) < 0)
 		return cannot(disk, "lay out");
-	if (pwrite(disk->fd, DISK_MARK, (size_t)length, (off_t)bytes) != length)
+	if (pwrite(disk->fd, DISK_MARK, (size_t)mark, (off_t)length) != mark)
 		return cannot(disk, "write");
 	return 0;
 }
@@ -171,7 +172,18 @@ static void file_go_direct(const struct backup_disk *disk)
 		log_info("the backup %s goes through the page cache: its file system has no direct I/O", disk->path);
 }
 
-static int file_open(struct backup_disk *disk, uint64_t bytes, bool keep, bool adopt)
+static int file_is_here(const struct backup_disk *disk)
+{
+	struct stat status;
+
+	if (fstat(disk->fd, &status) < 0)
+		return cannot(disk, "open");
+	if (device_is_far(status.st_dev))
+		return complain(disk, -EINVAL, "is itself on a device of far memory: name a file on a local disk");
+	return 0;
+}
+
+static int named_open(struct backup_disk *disk, uint64_t length, uint64_t bytes, bool adopt)
 {
 	struct stat status;
 	int error;
@@ -180,42 +192,55 @@ static int file_open(struct backup_disk *disk, uint64_t bytes, bool keep, bool a
 	if (disk->fd < 0)
 		return cannot(disk, "open");
 	error = disk_lock(disk);
+	if (error == 0)
+		error = file_is_here(disk);
 	if (error < 0)
 		return error;
 	if (fstat(disk->fd, &status) < 0)
 		return cannot(disk, "open");
-	if (device_is_far(status.st_dev))
-		return complain(disk, -EINVAL, "is itself on a device of far memory: name a file on a local disk");
 	error = file_check(disk, &status);
 	if (error < 0)
 		return error;
 	disk->named = true;
-	if (!adopt || (uint64_t)status.st_size != bytes + STORE_PAGE)
-		error = file_lay_out(disk, bytes);
-	if (error < 0)
-		return error;
-	file_go_direct(disk);
-	if (!keep) {
-		unlink(disk->path);
-		disk->named = false;
-	}
-	return 0;
+	if (!adopt || (uint64_t)status.st_size != length + STORE_PAGE)
+		error = file_lay_out(disk, length, bytes);
+	return error;
+}
+
+static int nameless_open(struct backup_disk *disk, uint64_t length, uint64_t bytes)
+{
+	char *name;
+	int error;
+
+	if (asprintf(&name, "%s.XXXXXX", disk->path) < 0)
+		return -ENOMEM;
+	disk->fd = mkostemp(name, O_CLOEXEC);
+	error = disk->fd < 0 ? cannot(disk, "make") : 0;
+	if (error == 0)
+		unlink(name);
+	free(name);
+	if (error == 0)
+		error = file_is_here(disk);
+	return error < 0 ? error : file_lay_out(disk, length, bytes);
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
 
-static int path_open(struct backup_disk *disk, uint64_t bytes, bool keep, bool adopt)
+static int path_open(struct backup_disk *disk, uint64_t length, uint64_t bytes, bool keep, bool adopt)
 {
 	struct stat status;
-	int found = stat(disk->path, &status);
+	int found = stat(disk->path, &status), error;
 
 	if (found < 0 && (errno != ENOENT || adopt))
 		return cannot(disk, "open");
 	if (found == 0 && S_ISBLK(status.st_mode))
-		return device_open(disk, bytes);
+		return device_open(disk, length);
 	if (found == 0 && !S_ISREG(status.st_mode))
 		return complain(disk, -EINVAL, "is neither a file nor a block device");
-	return file_open(disk, bytes, keep, adopt);
+	error = keep ? named_open(disk, length, bytes, adopt) : nameless_open(disk, length, bytes);
+	if (error == 0)
+		file_go_direct(disk);
+	return error;
 }
 
 static int ring_set_up(struct backup_disk *disk)
@@ -232,7 +257,8 @@ static int ring_set_up(struct backup_disk *disk)
 	return error;
 }
 
-int backup_disk_open(const char *path, uint64_t pages, bool keep, bool adopt, struct backup_disk **ret_disk)
+int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
+		     struct backup_disk **ret_disk)
 {
 	struct backup_disk *disk = calloc(1, sizeof *disk);
 	int error = -ENOMEM;
@@ -242,7 +268,7 @@ int backup_disk_open(const char *path, uint64_t pages, bool keep, bool adopt, st
 	disk->fd = disk->event = -1;
 	disk->path = strdup(path);
 	if (disk->path)
-		error = path_open(disk, pages * STORE_PAGE, keep, adopt);
+		error = path_open(disk, pages * STORE_PAGE, bytes, keep, adopt);
 	if (error == 0)
 		error = ring_set_up(disk);
 	if (error < 0) {
