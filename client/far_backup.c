@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,6 +26,21 @@ int far_backup_queue_open(struct far_queue *queue)
 		return -ENOMEM;
 	memset(queue->backup_reads, 0, size); /* it is there: no fault later */
 	return 0;
+}
+
+void far_backup_queue_end(struct far_queue *queue)
+{
+	struct pollfd fd = {.fd = queue->wake, .events = POLLIN};
+	eventfd_t value;
+
+	while (queue->backup_asked) {
+		struct backup_read *read = atomic_exchange(&queue->backup_answers, NULL);
+
+		for (; read; read = read->next)
+			queue->backup_asked--;
+		if (queue->backup_asked && poll(&fd, 1, -1) > 0)
+			eventfd_read(queue->wake, &value);
+	}
 }
 
 void far_backup_queue_close(struct far_queue *queue)
@@ -57,6 +73,7 @@ enum far_progress far_backup_read(struct far_queue *queue, uint16_t index, uint6
 				     .piece = piece,
 				     .kept = kept,
 				     .data = queue->pieces[piece].data};
+	queue->backup_asked++;
 	backup_read(queue->far->backup, read);
 	return FAR_GOES_ON;
 }
@@ -135,6 +152,7 @@ void far_backup_collect(struct far_queue *queue)
 	while (read) {
 		struct backup_read *next = read->next;
 
+		queue->backup_asked--;
 		read_end(queue, read);
 		read = next;
 	}

@@ -17,6 +17,8 @@ struct backup_read;
 
 /* -ENOMEM. Nothing where there is no backup. */
 int far_backup_queue_open(struct far_queue *queue);
+/* Waits for what its owner does not want any more; nothing is asked from here on. While the queue is in the list. */
+void far_backup_queue_end(struct far_queue *queue);
 void far_backup_queue_close(struct far_queue *queue);
 
 /* Whether the request may read there. */

@@ -395,6 +395,7 @@ void far_queue_close(struct store_queue *base)
 	struct far_queue *queue = (struct far_queue *)base;
 	struct far *far = queue->far;
 
+	far_backup_queue_end(queue);
 	/* Late answers (far_hedge.h) have no place to come to from now on, and hold no slab any more. */
 	for (unsigned i = 0; i < far->peer_count; i++)
 		if (queue->links[i].conn)

@@ -118,6 +118,7 @@ struct far_queue {
 	unsigned polls;
 	struct backup_read *backup_reads;             /* one a piece; NULL: there is no backup */
 	_Atomic(struct backup_read *) backup_answers; /* a stack */
+	unsigned backup_asked;                        /* of them, not yet answered */
 };
 
 #endif
