@@ -1,12 +1,6 @@
-/*
- * disk: the disks of simulated programs' backups, in place of client/backup_disk.c.
- *
- * Theory of operation. A disk is known by its path, and keeps what is on it from process to process. An operation takes
- * its time; now and then one takes long, or a write is refused. What is under way when its process is killed has been
- * written, or not, or half a page of it. What is read is what is there when the read ends.
- *
- * Threads: one.
- */
+/* disk: see disk.h. */
+#include "tests/sim/disk.h"
+
 #include "client/backup_disk.h"
 
 #include "farpage/store.h"
@@ -16,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DISKS 4u
 #define DISK_PAGES 1024u
 
 static uint8_t contents[DISKS][DISK_PAGES * STORE_PAGE];
@@ -37,6 +30,13 @@ struct backup_disk {
 	uint64_t token;
 	int fd;
 };
+
+const char *disk_path(unsigned index)
+{
+	static const char *const paths[DISKS] = {"disk0", "disk1"};
+
+	return paths[index];
+}
 
 static bool disk_has_done(const void *what)
 {
