@@ -110,11 +110,12 @@ static int read_options(int argc, char **argv, struct run_options *options)
 
 static int check_budget(const struct run_options *options)
 {
-	char local[SIZE_TEXT_MAX], least[SIZE_TEXT_MAX];
-	if (options->local >= FARPAGE_LOCAL_MIN)
+	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
+	uint64_t least = FARPAGE_LOCAL_MIN + (options->backup ? FARPAGE_LOCAL_BACKUP : 0);
+	if (options->local >= least)
 		return 0;
-	log_error("--local %s is too little; the least that works is %s", size_format(options->local, local),
-		  size_format(FARPAGE_LOCAL_MIN, least));
+	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local),
+		  options->backup ? " with --backup" : "", size_format(least, text));
 	return -EINVAL;
 }
 

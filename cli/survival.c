@@ -13,7 +13,7 @@ struct survival survival_of(unsigned copies, bool backup)
 	     {"the death of all donors, but for pages not yet on the disk (it is milliseconds behind, and told when "
 	      "more)",
 	      "a local disk that takes every write; what a dead donor held is read at the disk's pace until it is back "
-	      "on donors"}},
+	      "on donors; pages written from then on need a donor with room"}},
 	    {{"the death of 1 donor, and of another once what it held is copied again",
 	      "2 x the donors' memory, and every write sent twice"},
 	     {"the death of 1 donor without a pause, and of all but for pages not yet on the disk",

@@ -77,6 +77,10 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 	if (chunk_is_untouched(&far->table, page / far->table.pages))
 		return integrity_is_zero(data);
+	/* What the backup does not have either is better written again. */
+	if (far->backup && ring_is_missed(&far->backup->ring, page) &&
+	    integrity_kind(&far->integrity, page) == INTEGRITY_IS_KEPT)
+		return false;
 	return integrity_same(&far->integrity, page, data);
 }
 

@@ -270,9 +270,9 @@ bool integrity_same(const struct integrity *integrity, uint64_t page, const void
 	case INTEGRITY_IS_ZERO:
 		return integrity_is_zero(data);
 	case INTEGRITY_IS_LIVE:
+	case INTEGRITY_IS_KEPT:
 		return integrity_check(integrity, page, data);
 	case INTEGRITY_IS_LOST:
-	case INTEGRITY_IS_KEPT: /* written anew it is on donors again */
 		break;
 	}
 	return false;

@@ -46,6 +46,8 @@ struct farpage_options {
 
 /* The smallest local budget that works, bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
+/* With a backup so much more. */
+#define FARPAGE_LOCAL_BACKUP ((size_t)12 << 20)
 
 /*
  * -EINVAL (an option out of range), -EPERM (no right to userfaultfd), -ENOSYS (kernel without it), -ENOMEM, or what
@@ -80,6 +82,8 @@ struct farpage_stats {
 	uint64_t fault_p50_ns, fault_p99_ns; /* from the fault's arrival at the handler to the wake-up, far faults */
 	uint64_t stalls;                     /* faults that had to wait for room */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
+	uint64_t backup_behind;              /* far pages that are not on the backup yet */
+	uint64_t backup_reads;               /* pages read there */
 };
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 

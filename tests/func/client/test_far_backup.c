@@ -84,6 +84,7 @@ static void test_killed(unsigned donors, unsigned replicas)
 	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.checksum_errors &&
 	       rig_stats(&rig).backup_reads == stats.backup_reads,
 	   "which are read there, and right");
+	becomes(&rig, backup_behind, 0);
 	for (unsigned i = 0; i < donors && replicas == 2; i++)
 		daemon_stop(&rig.donors[i], SIGKILL);
 	if (replicas == 2)
