@@ -1,4 +1,4 @@
-/* Fills memory, waits until what of it is far is on the backup, says so, waits to be told that all donors are dead, and
+/* Fills memory, waits until what of it is far is on the backup, says so, waits to be told that a donor is dead, and
    reads all of it. */
 #include "pager/counters.h"
 #include "tests/func/preload/victim.h"
