@@ -85,6 +85,7 @@ struct far_hedge {
 	unsigned credit; /* HEDGE_COST for one */
 };
 
+struct backup_read;
 struct far_link;
 struct far_request;
 struct far_piece;
@@ -117,6 +118,9 @@ struct far_queue {
 	struct far_counters counters;
 	struct far_hedge hedge;
 	unsigned polls;
+	struct backup_read *backup_reads;             /* one a piece; NULL: there is no backup */
+	_Atomic(struct backup_read *) backup_answers; /* a stack */
+	unsigned backup_asked;                        /* of them, not yet answered */
 };
 
 #endif

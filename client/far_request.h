@@ -45,6 +45,7 @@ struct far_request {
 	unsigned only;    /* the one donor it is for + 1, or 0 */
 	bool redone;      /* a write, and counted in its queue's `redone` */
 	bool corrupt;     /* a donor in `failed` sent back something else */
+	bool unsaved;     /* the backup does not have its pages */
 };
 
 /* One of the reads that a piece may be asked for by, into a buffer of the queue's own. */

@@ -34,7 +34,7 @@
 
 #define STATE_MAGIC UINT64_C(0x3145544154535046) /* "FPSTATE1" */
 /* Another one whenever what is kept, or what it means, changes: also in chunks.h and integrity.h. */
-#define STATE_VERSION 2u
+#define STATE_VERSION 3u
 #define STATE_HEADER_BYTES 32768u
 
 struct state_header {
@@ -47,6 +47,7 @@ struct state_header {
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
 	char uris[FAR_DONORS_MAX][FAR_URI_MAX];
+	char backup[FAR_BACKUP_MAX]; /* its path; "": none */
 	/* Of each donor; 0: none has slabs of ours, or those it had were given up as lost. */
 	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
 };
