@@ -94,8 +94,8 @@ struct far {
 	int wake; /* eventfd */
 	_Atomic bool kicked, stop;
 	bool open;
-	_Atomic uint64_t hurry; /* bytes/s that must be copied for slabs to be moved in time; by the control thread */
-	bool adopting;          /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
+	_Atomic bool hurry; /* donors want slabs back: copying is not slowed down; by the control thread */
+	bool adopting;      /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
 	struct fabric *fabric;
 	struct leases leases;
 	uint64_t lacking_since; /* replicas have been lacking; told when they do not any more */

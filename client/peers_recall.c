@@ -29,20 +29,10 @@ static void recall(struct far *far, unsigned index, const struct wire_message *m
 		log_info("donor %s wants memory back: what is there is moved to other donors", far->peers[index].uri);
 }
 
-/*
- * Half of the time is for what is not copying: asking for slabs, and what else happens on this machine. What was found
- * to be needed stays until all is moved: less for what is left would put the last of it off to the deadline.
- */
-static void hurry_set(struct far *far, uint64_t now)
+/* What is not moved in time may be lost, and who waits for it needs it. */
+static void hurry_set(struct far *far)
 {
-	const uint64_t due = leases_recalls_due(&far->leases);
-	const uint64_t bytes = far->leases.recall_slabs * far->leases.config.slab_bytes;
-	const uint64_t ms = due > now + 2 * NS_PER_MS ? (due - now) / (2 * NS_PER_MS) : 1;
-
-	if (due == UINT64_MAX)
-		far->hurry = 0;
-	else if (far->hurry < bytes / ms * 1000)
-		far->hurry = bytes / ms * 1000;
+	far->hurry = leases_recalling(&far->leases);
 }
 
 void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
@@ -53,7 +43,7 @@ void peer_recalled(struct far *far, unsigned index, const struct wire_message *m
 		leases_keep(&far->leases, index, message->keep.slab);
 	else
 		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now));
-	hurry_set(far, now);
+	hurry_set(far);
 }
 
 int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
@@ -70,5 +60,5 @@ int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t
 void peers_recall_tick(struct far *far, uint64_t now)
 {
 	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now));
-	hurry_set(far, now);
+	hurry_set(far);
 }

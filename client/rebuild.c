@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define REBUILD_WINDOW 64u /* pages */
 #define REBUILD_RATE (UINT64_C(256) << 20)
 #define REBUILD_BUSY 4u /* what the rate is divided by while requests are in flight */
 #define NS_PER_S UINT64_C(1000000000)
@@ -79,11 +78,15 @@ static bool task_is_repair(const struct rebuild *rebuild)
 
 void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase)
 {
-	struct store_io io = {
-	    .op = op, .count = rebuild->run, .page = rebuild->page, .data = rebuild->bytes, .buffer = rebuild->buffer};
+	struct store_io io = {.op = op,
+			      .count = rebuild->run,
+			      .page = rebuild->page,
+			      .data = rebuild->bytes,
+			      .buffer = rebuild->buffer,
+			      .cookie = REBUILD_PARTS};
 
 	rebuild->phase = phase;
-	rebuild->in_flight = true;
+	rebuild->in_flight = 1;
 	rebuild->status = -EIO;
 	if (donor >= 0)
 		far_queue_submit_to(rebuild->queue, &io, (unsigned)donor);
@@ -148,8 +151,8 @@ static uint64_t window_pace(const struct rebuild *rebuild, uint64_t now)
 	const uint64_t wished = rebuild->far->config.rebuild_rate;
 	uint64_t rate = rebuild_rate_now(rebuild->far, wished ? wished : REBUILD_RATE);
 
-	if (rate < rebuild->far->hurry) /* what is not moved in time may be lost */
-		rate = rebuild->far->hurry;
+	if (rebuild->far->hurry)
+		return now;
 	return (rebuild->due && rebuild->due > now ? rebuild->due : now) +
 	       rebuild->copied * STORE_PAGE * NS_PER_S / rate;
 }
@@ -232,6 +235,8 @@ static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 	}
 	rebuild->window_end = rebuild->end - rebuild->page < most ? rebuild->end : rebuild->page + most;
 	rebuild->copied = 0;
+	rebuild->unread = UINT64_MAX;
+	rebuild->unwritten = false;
 	rebuild->patience = now + WRITERS_PATIENCE_NS;
 	rebuild->phase = REBUILD_ENTERING;
 	/* First this, then the look at what is published: see far_queue.h. */
@@ -262,7 +267,7 @@ static uint64_t phase_entering(struct rebuild *rebuild, uint64_t now)
 	return rebuild->due;
 }
 
-/* The next run of live pages. */
+/* The next live pages. */
 static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -273,13 +278,29 @@ static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 		window_leave(rebuild, window_pace(rebuild, now));
 		return rebuild->due;
 	}
-	rebuild->run = integrity_run(&far->integrity, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
-	if (rebuild->page < rebuild->singles)
-		rebuild->run = 1;
+	rebuild->run = 1;
 	if (task_is_repair(rebuild))
 		rebuild_submit(rebuild, STORE_READ, (int)rebuild->donor, REBUILD_DOUBTING);
-	else
+	else if (rebuild->page < rebuild->singles)
 		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_READING);
+	else
+		rebuild->phase = REBUILD_COPYING;
+	return now;
+}
+
+static uint64_t phase_copying(struct rebuild *rebuild, uint64_t now)
+{
+	if (rebuild_copy_go_on(rebuild))
+		return UINT64_MAX;
+	rebuild->phase = REBUILD_RUNNING;
+	if (rebuild->unwritten) {
+		window_leave(rebuild, now);
+		task_end(rebuild, false);
+	} else if (rebuild->unread != UINT64_MAX) {
+		/* From there on once more: what was copied behind it is as it was, for nobody writes here. */
+		rebuild->page = rebuild->unread;
+		rebuild->unread = UINT64_MAX;
+	}
 	return now;
 }
 
@@ -304,8 +325,6 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 	rebuild->phase = REBUILD_RUNNING;
 	if (status == 0) {
 		rebuild_submit(rebuild, STORE_WRITE, (int)rebuild->donor, REBUILD_WRITING);
-	} else if (rebuild->run > 1 && (status == -EBADMSG || status == -EIO)) {
-		rebuild->singles = rebuild->page + rebuild->run;
 	} else if (task_is_repair(rebuild) || status == -EBADMSG || !page_is_live(rebuild->far, rebuild->page)) {
 		/* Discarded meanwhile; or no replica has it: see rebuild.h. */
 		if (status == -EBADMSG && page_is_live(rebuild->far, rebuild->page))
@@ -351,15 +370,19 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 	    [REBUILD_RUNNING] = phase_running, [REBUILD_DOUBTING] = phase_doubting,
 	    [REBUILD_READING] = phase_reading, [REBUILD_WRITING] = phase_writing,
 	    [REBUILD_RESTING] = phase_resting, [REBUILD_SCRUBBING] = scrub_read_done,
+	    [REBUILD_COPYING] = phase_copying,
 	};
 	struct store_done done;
 
 	/* Also follows the donors' rounds. */
-	if (store_poll(rebuild->queue, &done, 1) == 1) {
-		rebuild->in_flight = false;
-		rebuild->status = done.status;
+	while (store_poll(rebuild->queue, &done, 1) == 1) {
+		rebuild->in_flight--;
+		if (done.cookie < REBUILD_PARTS)
+			rebuild_copy_answered(rebuild, (unsigned)done.cookie, done.status);
+		else
+			rebuild->status = done.status;
 	}
-	if (rebuild->in_flight)
+	if (rebuild->in_flight && (rebuild->phase != REBUILD_COPYING || atomic_load(&rebuild->stop)))
 		return UINT64_MAX;
 	/* The last answer has come: whoever stops it waits. */
 	if (atomic_load(&rebuild->stop))
