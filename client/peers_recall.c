@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 #define NS_PER_MS UINT64_C(1000000)
+/* To a deadline, which is usually this once more away at first. */
+#define PRESSING_NS (5000 * NS_PER_MS)
 
 /* Pages are lost with slabs that went before they were moved. */
 static void lost_tell(struct far *far, const char *who, uint64_t lost)
@@ -30,9 +32,10 @@ static void recall(struct far *far, unsigned index, const struct wire_message *m
 }
 
 /* What is not moved in time may be lost, and who waits for it needs it. */
-static void hurry_set(struct far *far)
+static void hurry_set(struct far *far, uint64_t now)
 {
 	far->hurry = leases_recalling(&far->leases);
+	far->pressing = far->hurry && leases_recalls_due(&far->leases) < now + PRESSING_NS;
 }
 
 void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
@@ -43,7 +46,7 @@ void peer_recalled(struct far *far, unsigned index, const struct wire_message *m
 		leases_keep(&far->leases, index, message->keep.slab);
 	else
 		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now));
-	hurry_set(far);
+	hurry_set(far, now);
 }
 
 int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
@@ -60,5 +63,5 @@ int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t
 void peers_recall_tick(struct far *far, uint64_t now)
 {
 	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now));
-	hurry_set(far);
+	hurry_set(far, now);
 }

@@ -22,7 +22,8 @@
  * A fill ends as soon as it cannot go on: its source or target cannot be reached, or the slot is gone. leases.c begins
  * anew. Demand comes first: windows and their parts are short, a wait for writers is given up and begun anew after a
  * moment, and the rate is far_config.rebuild_rate, a quarter of it while requests are in flight on other queues. While
- * a donor wants memory back (`hurry`) it is not limited: what is not moved in time may be lost.
+ * a donor wants memory back (`hurry`) it is not limited, for what is not moved in time may be lost; but other threads
+ * go first until the deadline is near (`pressing`).
  *
  * All that is rebuild_step(), which never waits and reads no clock; rebuild_thread.c calls it when something has come
  * or is due.
