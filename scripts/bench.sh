@@ -2,7 +2,7 @@
 # ./dev bench [NAME...]: build-bench/, optimised, and its benchmarks one after the other.
 # ./dev bench vm [OPTION...] [PEER...]: one of them, with options of its own (vm --help).
 # ./dev bench soak [OPTION...] [FABRIC...]: a machine that swaps for its life for five minutes (soak --help).
-# ./dev bench resilience: those that tell what faults, and being ready for them, cost, each beside its target.
+# ./dev bench resilience: those of what faults, and being ready for them, cost, each figure beside its target.
 set -euo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
