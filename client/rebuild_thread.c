@@ -41,7 +41,7 @@ static void *rebuild_main(void *argument)
 		uint64_t now, due;
 
 		/* Who waits for pages on this processor goes first, and who serves them: with two processors and four
-		   that want them, reads meanwhile took 1.2 to 2.2 ms at p99; like this 0.25 to 0.4. */
+		   that want them, reads meanwhile took 1.2 to 2.2 ms at p99; like this 0.25 to 0.9. */
 		if (!atomic_load(&rebuild->far->pressing))
 			sched_yield();
 		now = clock_now();

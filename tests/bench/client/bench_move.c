@@ -27,7 +27,6 @@
 #define SLAB (64 * MIB)
 #define PIECE (256u << 10)
 #define PIECES 8u /* in flight */
-#define SEQUENTIAL (512 * MIB)
 #define CALM_READS 30000u
 #define DEADLINE_MS 10000u /* the default */
 
@@ -67,26 +66,36 @@ static void donor_order(unsigned donor, enum wire_drain what, struct operate **r
 
 /* --- The fabric alone ------------------------------------------------------------------------------------------- */
 
-/* Bytes a second with PIECES in flight, to or from slabs on one donor. What is written is what is there. */
+/* Where it is that the donor has the piece. */
+static struct fabric_remote piece_at(uint64_t piece, unsigned donor)
+{
+	const struct far *far = (struct far *)rig.store;
+	const uint64_t page = piece * (PIECE / STORE_PAGE);
+	struct chunk_view view;
+
+	must(chunk_view(&far->table, page / far->table.pages, &view), "a page is not there");
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (view.slots[i].state == SLOT_FULL && view.slots[i].donor == donor)
+			return (struct fabric_remote){view.slots[i].address + page % far->table.pages * STORE_PAGE,
+						      view.slots[i].rkey};
+	must(false, "the donor has no slab");
+	return (struct fabric_remote){0};
+}
+
+/* Bytes a second with PIECES in flight, to or from all that is there. It does not matter what is written. */
 static double sequential(enum fabric_op_kind kind, unsigned donor)
 {
 	struct far_queue *queue = (struct far_queue *)rig.queue;
-	uint64_t begun = clock_now(), posted = 0, done = 0, count = SEQUENTIAL / PIECE;
+	uint64_t begun = clock_now(), posted = 0, done = 0, count = pages * STORE_PAGE / PIECE;
 	struct fabric_event event;
-	struct chunk_view view;
-	const struct chunk_slot *slot = view.slots;
 
-	must(chunk_view(&queue->far->table, 0, &view), "a page is not there");
-	while (slot->state != SLOT_FULL)
-		slot++;
-	must(slot->donor == donor, "the donor has no slab");
 	while (done < count) {
 		while (posted < count && posted - done < PIECES) {
 			struct fabric_op op = {.kind = kind,
 					       .length = PIECE,
 					       .local = rig.bytes + posted % PIECES * PIECE,
 					       .region = (struct fabric_region *)rig.buffer,
-					       .remote = {slot->address + posted % PIECES * PIECE, slot->rkey}};
+					       .remote = piece_at(posted, donor)};
 
 			must(fabric_post(queue->links[donor].conn, &op, 1) == 1, "an operation is not taken");
 			posted++;
@@ -94,7 +103,7 @@ static double sequential(enum fabric_op_kind kind, unsigned donor)
 		if (fabric_poll(queue->fabric, &event, 1))
 			must(event.kind == FABRIC_DONE && !event.status && ++done, "an operation fails");
 	}
-	return (double)SEQUENTIAL * 1e9 / (double)(clock_now() - begun);
+	return (double)(count * PIECE) * 1e9 / (double)(clock_now() - begun);
 }
 
 /* --- Demand ----------------------------------------------------------------------------------------------------- */
@@ -185,12 +194,15 @@ static struct rounds read_rate, write_rate, move_rate, share, calm_p50, calm_p99
 
 static void round_run(unsigned donor)
 {
+	/* The queue was idle: if its connection has ended meanwhile it gets another one. */
+	const bool there = rig_read(&rig, 0, 1, rig.bytes) == 0;
 	double reads = sequential(FABRIC_READ, donor), writes = sequential(FABRIC_WRITE, donor), seconds;
 	double bytes = (double)(pages * STORE_PAGE), calm;
 	const pid_t donors[] = {rig.donors[0].pid, rig.donors[1].pid};
 	struct others others;
 	pthread_t thread;
 
+	must(there, "a page cannot be read");
 	fill();
 	others_begin(&others, donors, 2);
 	demand.reads = CALM_READS;
