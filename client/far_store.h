@@ -99,8 +99,10 @@ struct far {
 	int wake; /* eventfd */
 	_Atomic bool kicked, stop;
 	bool open;
-	_Atomic uint64_t hurry; /* bytes/s that must be copied for slabs to be moved in time; by the control thread */
-	bool adopting;          /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
+	/* Donors want slabs back: copying is not limited; and soon: it does not wait for its turn either. By the
+	   control thread. */
+	_Atomic bool hurry, pressing;
+	bool adopting; /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
 	struct fabric *fabric;
 	struct leases leases;
 	uint64_t lacking_since; /* replicas have been lacking; told when they do not any more */

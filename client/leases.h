@@ -143,7 +143,6 @@ struct leases {
 	struct leases_join joins[LEASES_JOINS_MAX];
 	struct leases_recall *recalls;          /* of each chunk's slots; NULL: nothing can be recalled */
 	bool recalled;                          /* some slab may be recalled */
-	uint32_t recall_slabs;                  /* about how many */
 	uint64_t recall_due;                    /* the first deadline of those */
 	bool lacking;                           /* some chunk may lack a replica */
 	bool mending;                           /* LEASES_LACKING was told */
@@ -200,6 +199,8 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 /* Leaves what is past its deadline: returns how many pages were lost with it; and when that is wanted next. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
+/* Whether something is yet to be moved for a donor that wants it back. */
+bool leases_recalling(const struct leases *leases);
 
 /* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);

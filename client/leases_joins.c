@@ -218,7 +218,6 @@ static bool join_replaces(struct leases *leases, struct leases_join *join)
 	chunk_slots(leases->table, join->chunk, slots);
 	chunk_detach(leases->table, join->chunk, replica);
 	join->slot = slots[replica];
-	leases->recall_slabs -= leases->recall_slabs > 0;
 	return true;
 }
 

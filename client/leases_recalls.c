@@ -71,6 +71,14 @@ unsigned leases_recalled_slots(const struct leases *leases, uint32_t index)
 	return count;
 }
 
+bool leases_recalling(const struct leases *leases)
+{
+	for (uint32_t i = 0; leases->recalled && i < leases->table->count; i++)
+		if (leases_recalled_slots(leases, i))
+			return true;
+	return false;
+}
+
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[])
 {
 	bool any = false;
@@ -147,7 +155,6 @@ bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_
 	*recall_of(leases, index, replica) = (struct leases_recall){.slab = slab, .donor = donor, .until = until};
 	if (!leases->recalled || until < leases->recall_due)
 		leases->recall_due = until;
-	leases->recall_slabs++;
 	leases->recalled = leases->lacking = true;
 	leases->join_at = now;
 	return true;
@@ -248,7 +255,6 @@ uint64_t leases_recalls_tick(struct leases *leases, uint64_t now)
 		return 0;
 	leases->recall_due = recalls_walk(leases, leases_has_room(leases) ? leases : NULL, now, &lost, &slabs);
 	leases->recalled = slabs;
-	leases->recall_slabs = slabs;
 	return lost;
 }
 

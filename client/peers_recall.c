@@ -7,6 +7,8 @@
 #include <inttypes.h>
 
 #define NS_PER_MS UINT64_C(1000000)
+/* To a deadline, which is usually this once more away at first. */
+#define PRESSING_NS (5000 * NS_PER_MS)
 
 /* Pages are lost, or kept where @kept were before, with slabs that went before they were moved. */
 static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
@@ -31,20 +33,11 @@ static void recall(struct far *far, unsigned index, const struct wire_message *m
 		log_info("donor %s wants memory back: what is there is moved to other donors", far->peers[index].uri);
 }
 
-/*
- * Half of the time is for what is not copying: asking for slabs, and what else happens on this machine. What was found
- * to be needed stays until all is moved: less for what is left would put the last of it off to the deadline.
- */
+/* What is not moved in time may be lost, and who waits for it needs it. */
 static void hurry_set(struct far *far, uint64_t now)
 {
-	const uint64_t due = leases_recalls_due(&far->leases);
-	const uint64_t bytes = far->leases.recall_slabs * far->leases.config.slab_bytes;
-	const uint64_t ms = due > now + 2 * NS_PER_MS ? (due - now) / (2 * NS_PER_MS) : 1;
-
-	if (due == UINT64_MAX)
-		far->hurry = 0;
-	else if (far->hurry < bytes / ms * 1000)
-		far->hurry = bytes / ms * 1000;
+	far->hurry = leases_recalling(&far->leases);
+	far->pressing = far->hurry && leases_recalls_due(&far->leases) < now + PRESSING_NS;
 }
 
 void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Pages. A store on one donor has nowhere to copy anything to: the thread only scrubs, a little at a time. */
-#define REBUILD_WINDOW 64u
+/* Pages. A store on one donor without a backup has nowhere to copy anything to: the thread only scrubs, a little at a
+   time. */
 #define REBUILD_WINDOW_ALONE 8u
 #define REBUILD_RATE (UINT64_C(256) << 20)
 #define REBUILD_BUSY 4u /* what the rate is divided by while requests are in flight */
@@ -81,11 +81,15 @@ static bool task_is_repair(const struct rebuild *rebuild)
 
 void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase)
 {
-	struct store_io io = {
-	    .op = op, .count = rebuild->run, .page = rebuild->page, .data = rebuild->bytes, .buffer = rebuild->buffer};
+	struct store_io io = {.op = op,
+			      .count = rebuild->run,
+			      .page = rebuild->page,
+			      .data = rebuild->bytes,
+			      .buffer = rebuild->buffer,
+			      .cookie = REBUILD_PARTS};
 
 	rebuild->phase = phase;
-	rebuild->in_flight = true;
+	rebuild->in_flight = 1;
 	rebuild->status = -EIO;
 	if (donor >= 0)
 		far_queue_submit_to(rebuild->queue, &io, (unsigned)donor);
@@ -160,8 +164,8 @@ uint64_t rebuild_pace(const struct rebuild *rebuild, uint64_t due, uint64_t page
 	const uint64_t wished = rebuild->far->config.rebuild_rate;
 	uint64_t rate = rebuild_rate_now(rebuild->far, wished ? wished : REBUILD_RATE);
 
-	if (rate < rebuild->far->hurry) /* what is not moved in time may be lost */
-		rate = rebuild->far->hurry;
+	if (rebuild->far->hurry)
+		return now;
 	return (due > now ? due : now) + pages * STORE_PAGE * NS_PER_S / rate;
 }
 
@@ -248,6 +252,8 @@ static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 	}
 	rebuild->window_end = rebuild->end - rebuild->page < most ? rebuild->end : rebuild->page + most;
 	rebuild->copied = 0;
+	rebuild->unread = UINT64_MAX;
+	rebuild->unwritten = false;
 	rebuild->patience = now + WRITERS_PATIENCE_NS;
 	rebuild->phase = REBUILD_ENTERING;
 	rebuild_window_open(far, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
@@ -276,7 +282,7 @@ static uint64_t phase_entering(struct rebuild *rebuild, uint64_t now)
 	return rebuild->due;
 }
 
-/* The next run of live pages. */
+/* The next live pages. */
 static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -287,13 +293,29 @@ static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 		window_leave(rebuild, rebuild_pace(rebuild, rebuild->due, rebuild->copied, now));
 		return rebuild->due;
 	}
-	rebuild->run = integrity_run(&far->integrity, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
-	if (rebuild->page < rebuild->singles)
-		rebuild->run = 1;
+	rebuild->run = 1;
 	if (task_is_repair(rebuild))
 		rebuild_submit(rebuild, STORE_READ, (int)rebuild->donor, REBUILD_DOUBTING);
-	else
+	else if (rebuild->page < rebuild->singles)
 		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_READING);
+	else
+		rebuild->phase = REBUILD_COPYING;
+	return now;
+}
+
+static uint64_t phase_copying(struct rebuild *rebuild, uint64_t now)
+{
+	if (rebuild_copy_go_on(rebuild))
+		return UINT64_MAX;
+	rebuild->phase = REBUILD_RUNNING;
+	if (rebuild->unwritten) {
+		window_leave(rebuild, now);
+		task_end(rebuild, false);
+	} else if (rebuild->unread != UINT64_MAX) {
+		/* From there on once more: what was copied behind it is as it was, for nobody writes here. */
+		rebuild->page = rebuild->unread;
+		rebuild->unread = UINT64_MAX;
+	}
 	return now;
 }
 
@@ -318,8 +340,6 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 	rebuild->phase = REBUILD_RUNNING;
 	if (status == 0) {
 		rebuild_submit(rebuild, STORE_WRITE, (int)rebuild->donor, REBUILD_WRITING);
-	} else if (rebuild->run > 1 && (status == -EBADMSG || status == -EIO)) {
-		rebuild->singles = rebuild->page + rebuild->run;
 	} else if (task_is_repair(rebuild) || status == -EBADMSG || !page_is_live(rebuild->far, rebuild->page)) {
 		/* Discarded meanwhile; or no replica has it: see rebuild.h. */
 		if (status == -EBADMSG && page_is_live(rebuild->far, rebuild->page))
@@ -366,16 +386,19 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 	    [REBUILD_READING] = phase_reading,     [REBUILD_WRITING] = phase_writing,
 	    [REBUILD_RESTING] = phase_resting,     [REBUILD_SCRUBBING] = scrub_read_done,
 	    [REBUILD_CATCHING] = backup_caught_up, [REBUILD_BACK_ENTERING] = backup_entering,
-	    [REBUILD_BRINGING] = backup_bringing,
+	    [REBUILD_BRINGING] = backup_bringing,  [REBUILD_COPYING] = phase_copying,
 	};
 	struct store_done done;
 
 	/* Also follows the donors' rounds. */
-	if (store_poll(rebuild->queue, &done, 1) == 1) {
-		rebuild->in_flight = false;
-		rebuild->status = done.status;
+	while (store_poll(rebuild->queue, &done, 1) == 1) {
+		rebuild->in_flight--;
+		if (done.cookie < REBUILD_PARTS)
+			rebuild_copy_answered(rebuild, (unsigned)done.cookie, done.status);
+		else
+			rebuild->status = done.status;
 	}
-	if (rebuild->in_flight)
+	if (rebuild->in_flight && (rebuild->phase != REBUILD_COPYING || atomic_load(&rebuild->stop)))
 		return UINT64_MAX;
 	/* The last answer has come: whoever stops it waits. */
 	if (atomic_load(&rebuild->stop))
@@ -453,7 +476,7 @@ int rebuild_open(struct far *far, struct rebuild **ret_rebuild)
 	if (!rebuild)
 		return -ENOMEM;
 	rebuild->far = far;
-	rebuild->window = far->peer_count > 1 ? REBUILD_WINDOW : REBUILD_WINDOW_ALONE;
+	rebuild->window = far->peer_count > 1 || far->config.backup ? REBUILD_WINDOW : REBUILD_WINDOW_ALONE;
 	length = rebuild->window * STORE_PAGE;
 	sem_init(&rebuild->opened, 0, 0);
 	rebuild->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -8,10 +8,10 @@
  *   fill   a JOINING slot gets what the chunk's FULL ones have. First every piece that was published before the slot
  * was there is waited for; from then on all writes go to it as well. Then the chunk's live pages are copied, a window
  * at a time: `far->window` keeps writers out, those that are in already are waited for, the pages are read, each
- * checked like any that is fetched, and written to the one donor. What was not live then and is written later was
- * written there, too. A page that no replica has as it was written is left out: it cannot be read from any (it is being
- * written anew, or is lost to corruption). drain  waits until nothing published goes by the slots of before, so that a
- * slab can be given back.
+ * checked like any that is fetched, and written to the one donor, in parts of which several are under way. What was not
+ * live then and is written later was written there, too. A page that no replica has as it was written is left out: it
+ * cannot be read from any (it is being written anew, or is lost to corruption). drain  waits until nothing published
+ * goes by the slots of before, so that a slab can be given back.
  *
  * and queues tell of pages that one donor sent back changed and another one as they were written (repair): in a window,
  * such a page is read from that donor once more, and if it is still changed written there from another one.
@@ -22,8 +22,10 @@
  * Where there is a backup (backup.h) pages go from donors to it and back: rebuild_backup.h.
  *
  * A fill ends as soon as it cannot go on: its source or target cannot be reached, or the slot is gone. leases.c begins
- * anew. Demand comes first: windows are short, a wait for writers is given up and begun anew after a moment, and the
- * rate is far_config.rebuild_rate, a quarter of it while requests are in flight on other queues.
+ * anew. Demand comes first: windows and their parts are short, a wait for writers is given up and begun anew after a
+ * moment, and the rate is far_config.rebuild_rate, a quarter of it while requests are in flight on other queues. While
+ * a donor wants memory back (`hurry`) it is not limited, for what is not moved in time may be lost; but other threads
+ * go first until the deadline is near (`pressing`).
  *
  * All that is rebuild_step(), which never waits and reads no clock; rebuild_thread.c calls it when something has come
  * or is due.
@@ -39,6 +41,11 @@
 #include "client/scrub.h"
 
 #define REBUILD_REPAIRS 64u
+#define REBUILD_WINDOW 64u /* pages */
+/* Of a fill: pages that are copied together, so few that a donor serves others in between; and how many such parts are
+   under way at once, that one is read while another is written. Their buffers are a window's. */
+#define REBUILD_PART 16u
+#define REBUILD_PARTS (REBUILD_WINDOW / REBUILD_PART)
 #define REBUILD_JOB_NONE LEASES_JOINS_MAX
 
 enum rebuild_phase {
@@ -47,6 +54,7 @@ enum rebuild_phase {
 	REBUILD_SEEKING,  /* looks for the next window */
 	REBUILD_ENTERING, /* it is open; waits for writers */
 	REBUILD_RUNNING,  /* nobody writes there: looks for the next run of pages */
+	REBUILD_COPYING,  /* parts are under way */
 	REBUILD_DOUBTING, /* a repair: has asked the donor in question */
 	REBUILD_READING,
 	REBUILD_WRITING,
@@ -65,6 +73,13 @@ struct rebuild_job {
 	bool drain;
 	uint32_t chunk, epoch;
 	unsigned donor;
+};
+
+/* Part of a window; rebuild_copy.c. */
+struct rebuild_part {
+	uint64_t page;
+	uint32_t run; /* 0: none */
+	bool writing; /* else reading */
 };
 
 struct rebuild {
@@ -88,14 +103,17 @@ struct rebuild {
 	uint32_t epoch;      /* of a page that is held */
 	uint64_t page, end;  /* where the task has come to, and ends */
 	uint64_t window_end; /* and the window */
-	uint64_t singles;    /* up to here pages are copied one by one: a run had one that could not be read */
+	uint64_t singles;    /* up to here pages are copied one by one: a part had one that could not be read */
 	uint32_t run;        /* pages under way */
-	uint64_t copied;     /* in this window */
-	uint64_t patience;   /* until when writers are waited for */
-	uint64_t due;        /* the next window */
-	bool in_flight;      /* a request is */
-	int status;          /* of the last one */
-	bool found;          /* a repair: by a queue, which has counted it; else by the scrub */
+	struct rebuild_part parts[REBUILD_PARTS];
+	uint64_t unread;    /* the first page of such a part, of this window; UINT64_MAX: there is none */
+	bool unwritten;     /* a part could not be written */
+	uint64_t copied;    /* in this window */
+	uint64_t patience;  /* until when writers are waited for */
+	uint64_t due;       /* the next window */
+	unsigned in_flight; /* requests */
+	int status;         /* of the last one */
+	bool found;         /* a repair: by a queue, which has counted it; else by the scrub */
 	struct scrub scrub;
 	struct rebuild_backup backup;
 };
@@ -114,6 +132,11 @@ void rebuild_stop(struct far *far);
 int rebuild_begin(struct rebuild *rebuild);
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
 void rebuild_end(struct rebuild *rebuild);
+
+/* rebuild_copy.c, on the thread. Begins the window's next parts, and tells whether any is under way; the answer to a
+   part's request. */
+bool rebuild_copy_go_on(struct rebuild *rebuild);
+void rebuild_copy_answered(struct rebuild *rebuild, unsigned part, int status);
 
 /* For scrub.c and rebuild_backup.c, on the thread. The pages rebuild->page, run from, or to, the buffer; for one donor,
    or (-1) whichever. rebuild->status is the answer. */

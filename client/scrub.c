@@ -175,10 +175,28 @@ static bool may_tell(uint64_t *told, uint64_t now)
 	return true;
 }
 
+/* The page as it was written last: never 0, for it is live. */
+static uint64_t spoilt_word(const struct rebuild *rebuild)
+{
+	return rebuild->page << 16 | atomic_load(&rebuild->far->integrity.generations[rebuild->page]);
+}
+
+static bool is_known(const struct rebuild *rebuild)
+{
+	const uint64_t word = spoilt_word(rebuild);
+	bool known = false;
+
+	for (unsigned i = 0; i < SCRUB_SPOILT; i++)
+		known |= rebuild->scrub.spoilt[i] == word;
+	return known;
+}
+
 bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 {
 	if (writes_are_redone(rebuild, now))
 		return false;
+	if (is_known(rebuild))
+		return true; /* another replica may be there now, and have it right */
 	far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
 	if (may_tell(&rebuild->scrub.told_changed, now))
 		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",
@@ -188,14 +206,20 @@ bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 
 bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now)
 {
+	struct scrub *scrub = &rebuild->scrub;
+
 	if (writes_are_redone(rebuild, now))
 		return false;
+	if (is_known(rebuild))
+		return true;
 	if (!counted)
 		far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
-	if (may_tell(&rebuild->scrub.told_spoilt, now))
+	if (may_tell(&scrub->told_spoilt, now)) {
 		log_error("no replica has page %" PRIu64
 			  " as it was written: reading it fails until it is written again",
 			  rebuild->page);
+		scrub->spoilt[scrub->spoilt_next++ % SCRUB_SPOILT] = spoilt_word(rebuild);
+	}
 	return true;
 }
 

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #define SCRUB_BURST 64u /* pages */
+#define SCRUB_SPOILT 64u
 #define SCRUB_LEAST (UINT64_C(1) << 30)
 
 struct far;
@@ -45,6 +46,8 @@ struct scrub {
 	uint64_t quiet_until;  /* pages that match nothing may be about to be written: nothing is believed wrong */
 	uint64_t told_changed; /* when that was last logged */
 	uint64_t told_spoilt;
+	uint64_t spoilt[SCRUB_SPOILT]; /* pages that were, and with which contents: page << 16 | generation, or 0 */
+	unsigned spoilt_next;
 };
 
 /* Before the first of the below. */
@@ -56,7 +59,9 @@ uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now);
 
 /* Nobody writes to rebuild->page now, which is live: a donor has sent it back changed; every replica that there is has.
    Counted (the latter: unless by the former), and logged once a second each. Not while a write of it may have been cut
-   off, and be about to go out again, by this process or, for a while, as one that has ended left it: false. */
+   off, and be about to go out again, by this process or, for a while, as one that has ended left it: false. A page that
+   was told to be spoilt is neither counted nor told again until it is written anew, as long as it is remembered among
+   SCRUB_SPOILT. */
 bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now);
 bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now);
 

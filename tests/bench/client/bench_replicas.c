@@ -1,14 +1,18 @@
 /*
- * bench_replicas: what a second replica costs a random 4 KiB read when all is well: the queue's own buffer and the copy
- * from it, the estimates, and a look at the other donor now and then.
+ * bench_replicas: what a second replica costs the store when all is well: a random 4 KiB read, which has the queue's
+ * own buffer and the copy from it, the estimates, and a look at the other donor now and then; and writes, which go out
+ * twice.
  *
- * One store with one replica and one with two, each over two real donors of its own, are read in alternating blocks, so
- * that whatever else the machine does meets both alike. Only the ratio means anything.
+ * One store with one replica and one with two, each over two real donors of its own, are used in alternating blocks, so
+ * that whatever else the machine does meets both alike. Only the ratio means anything. Writes are of single random
+ * pages, WRITTEN in flight, and nothing else is done: client and donors share the machine's processors, which is what
+ * limits them. What a program's faults and its eviction make of both is tests/bench/pager/bench_replicas.c's.
  *
  *     bench_replicas MEMSERVER [READS]
  */
 #include "common/clock.h"
 #include "common/random.h"
+#include "tests/bench/client/figures.h"
 #include "tests/func/client/rig.h"
 
 #include <sched.h>
@@ -17,13 +21,17 @@
 
 #define PAGES (8 * RIG_SLAB_PAGES)
 #define BLOCK 500u
-#define SAMPLES_MAX (1u << 20)
+#define ROUNDS 5u
+#define WRITTEN 64u
+#define WRITES 4096u /* in a block */
+#define WRITE_BLOCKS 8u
 
 static struct random_state chance;
 static struct side {
 	struct rig rig;
-	unsigned count;
-	uint64_t ns[SAMPLES_MAX];
+	struct samples reads;
+	uint64_t writing; /* ns, of this round */
+	struct rounds p50, p99, rate;
 } sides[2];
 
 static void side_open(struct side *side, unsigned replicas)
@@ -33,8 +41,7 @@ static void side_open(struct side *side, unsigned replicas)
 	rig_open(&side->rig, "tcp");
 	for (uint64_t page = 0; page < PAGES; page++) {
 		rig_fill(side->rig.bytes, page, 1);
-		if (rig_write(&side->rig, page, 1, side->rig.bytes) != 0)
-			exit(EXIT_FAILURE);
+		must(rig_write(&side->rig, page, 1, side->rig.bytes) == 0, "a page cannot be written");
 	}
 }
 
@@ -44,48 +51,116 @@ static void block_read(struct side *side)
 	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
 	struct store_done done;
 
-	for (unsigned i = 0; i < BLOCK && side->count < SAMPLES_MAX; i++) {
+	for (unsigned i = 0; i < BLOCK; i++) {
 		uint64_t begun = clock_now();
 
 		io.page = random_below(&chance, PAGES);
-		if (store_submit(rig->queue, &io, 1) != 1)
-			exit(EXIT_FAILURE);
+		must(store_submit(rig->queue, &io, 1) == 1, "a request is not taken");
 		while (!store_poll(rig->queue, &done, 1))
 			sched_yield();
-		side->ns[side->count++] = clock_now() - begun;
-		if (done.status || !rig_is(rig->bytes, io.page, 1))
-			exit(EXIT_FAILURE);
+		samples_add(&side->reads, clock_now() - begun);
+		must(!done.status && rig_is(rig->bytes, io.page, 1), "a page is wrong");
 	}
 }
 
-static int compare(const void *a, const void *b)
+/* What is written is what was there: page by page in a row that begins by chance, so that none is in flight twice. */
+static void block_write(struct side *side)
 {
-	return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : *(const uint64_t *)a > *(const uint64_t *)b;
+	struct rig *rig = &side->rig;
+	uint64_t first = random_below(&chance, PAGES), begun;
+	struct store_done dones[WRITTEN];
+	unsigned submitted = 0, done = 0;
+
+	for (unsigned i = 0; i < WRITTEN; i++)
+		rig_fill(rig->bytes + i * STORE_PAGE, i, 2);
+	begun = clock_now();
+	while (done < WRITES) {
+		int count;
+
+		while (submitted < WRITES && submitted - done < WRITTEN) {
+			/* 7919 has no divisor in common with PAGES. */
+			struct store_io io = {.op = STORE_WRITE,
+					      .count = 1,
+					      .page = (first + submitted * UINT64_C(7919)) % PAGES,
+					      .data = rig->bytes + submitted % WRITTEN * STORE_PAGE,
+					      .buffer = rig->buffer};
+
+			must(store_submit(rig->queue, &io, 1) == 1, "a request is not taken");
+			submitted++;
+		}
+		count = store_poll(rig->queue, dones, WRITTEN);
+		for (int i = 0; i < count; i++, done++)
+			must(!dones[i].status, "a page cannot be written");
+		if (!count)
+			sched_yield();
+	}
+	side->writing += clock_now() - begun;
+}
+
+static void round_reads(unsigned reads)
+{
+	for (unsigned i = 0; i < 2; i++)
+		sides[i].reads.count = 0;
+	while (sides[0].reads.count < reads)
+		for (unsigned i = 0; i < 2; i++)
+			block_read(&sides[i]);
+	for (unsigned i = 0; i < 2; i++) {
+		samples_sort(&sides[i].reads);
+		rounds_add(&sides[i].p50, samples_quantile(&sides[i].reads, 500));
+		rounds_add(&sides[i].p99, samples_quantile(&sides[i].reads, 990));
+	}
+}
+
+static void round_writes(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		sides[i].writing = 0;
+	for (unsigned i = 0; i < 2 * WRITE_BLOCKS; i++)
+		block_write(&sides[i % 2]);
+	for (unsigned i = 0; i < 2; i++)
+		rounds_add(&sides[i].rate, WRITES * WRITE_BLOCKS * 1e6 / (double)sides[i].writing);
+}
+
+static void tell(struct rounds *reads, struct rounds *writes)
+{
+	struct store_stats stats = rig_stats(&sides[1].rig);
+
+	for (unsigned i = 0; i < 2; i++) {
+		printf("replicas %u:\n", i + 1);
+		figure("  random read, p50", "us", &sides[i].p50);
+		figure("  random read, p99", "us", &sides[i].p99);
+		figure("  writes, pages a millisecond", "/ms", &sides[i].rate);
+	}
+	printf("%llu reads were asked of both, %llu of them answered first by the second\n",
+	       (unsigned long long)stats.hedges, (unsigned long long)stats.hedges_won);
+	figure_at_most("read p50, 2 replicas / 1", "x", reads, 1.05);
+	figure("writes, 2 replicas / 1", "x", writes);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned reads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 100000;
-	uint64_t median[2], late;
-	struct store_stats stats;
+	struct rounds ratio_reads = {0}, ratio_writes = {0};
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
+	must(argc > 1 && reads, "usage: bench_replicas MEMSERVER [READS]");
+	daemon_program(argv[1]);
 	random_seed(&chance, 1);
 	for (unsigned i = 0; i < 2; i++)
 		side_open(&sides[i], i + 1);
-	while (sides[0].count < reads && sides[0].count < SAMPLES_MAX)
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		double p50[2];
+
+		round_reads(reads / ROUNDS + 1);
 		for (unsigned i = 0; i < 2; i++)
-			block_read(&sides[i]);
-	for (unsigned i = 0; i < 2; i++) {
-		store_stats(sides[i].rig.store, &stats);
-		qsort(sides[i].ns, sides[i].count, sizeof *sides[i].ns, compare);
-		median[i] = sides[i].ns[sides[i].count / 2];
-		late = sides[i].ns[sides[i].count - 1 - sides[i].count / 100];
-		printf("replicas %u: p50 %6.2f us, p99 %8.2f us; %llu hedges, %llu won\n", i + 1,
-		       (double)median[i] / 1000, (double)late / 1000, (unsigned long long)stats.hedges,
-		       (unsigned long long)stats.hedges_won);
+			p50[i] = samples_quantile(&sides[i].reads, 500);
+		rounds_add(&ratio_reads, p50[1] / p50[0]);
 	}
-	printf("p50 of 2 replicas / 1: %.3f\n", (double)median[1] / (double)median[0]);
+	/* Last: they leave other bytes behind. */
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		round_writes();
+		rounds_add(&ratio_writes, (double)sides[0].writing / (double)sides[1].writing);
+	}
+	tell(&ratio_reads, &ratio_writes);
 	for (unsigned i = 0; i < 2; i++)
 		rig_close(&sides[i].rig);
 	return EXIT_SUCCESS;

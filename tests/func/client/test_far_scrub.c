@@ -80,14 +80,19 @@ static void test_told(void)
 	open_flipped(&rig, &faults, 1, FAST);
 	ok(log_wait(SPOILT, 1, &told) && log_count(CHANGED) >= 1, "one copy: that no donor has it right is told");
 	ok(rig_stats(&rig).checksum_errors && !rig_stats(&rig).repaired_pages, "and counted, and nothing is mended");
+	/* Another page is found right three times: of as many passes the last two have begun after that. */
+	rig_fill(rig.bytes, 5, 1);
+	ok(rig_write(&rig, 5, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3) &&
+	       rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1 && log_count(SPOILT) == 1,
+	   "once, however often it is found so");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "reading it is an error");
 	rig_fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 2),
 	   "until it is written again");
-	/* Of two passes the second has begun after that. */
-	reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 2);
+	/* Two pages each: of two passes the second has begun after that. */
+	reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
 	errors = rig_stats(&rig).checksum_errors;
-	ok(reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 2) &&
+	ok(reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4) &&
 	       rig_stats(&rig).checksum_errors == errors,
 	   "then it is found right");
 	log_show();

@@ -1,0 +1,267 @@
+/*
+ * bench_move: a donor wants back what it lends: how fast a GiB is moved to another donor, against the fabric's own
+ * sequential bandwidth, and what that does to the reads of the program whose memory it is.
+ *
+ * Two donors, of which one has it all. A round: the fabric alone reads and writes 256 KiB pieces, several in flight, on
+ * one connection to that donor; then one thread reads random pages, one at a time; then the donor is drained while that
+ * goes on, until it lends nothing. Its program and that of the other one are processes of this machine, so all of them
+ * share its processors. In the next round it is the other one that has it all.
+ *
+ *     bench_move MEMSERVER [ROUNDS [MIB]]
+ */
+#include "client/far_request.h"
+#include "client/operate.h"
+#include "common/clock.h"
+#include "common/random.h"
+#include "common/spin.h"
+#include "tests/bench/client/figures.h"
+#include "tests/func/client/rig.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MIB UINT64_C(1048576)
+#define SLAB (64 * MIB)
+#define PIECE (256u << 10)
+#define PIECES 8u /* in flight */
+#define CALM_READS 30000u
+#define DEADLINE_MS 10000u /* the default */
+
+static struct rig rig;
+static uint64_t pages;
+
+/* --- Donors ----------------------------------------------------------------------------------------------------- */
+
+static void donors_start(uint64_t bytes)
+{
+	char size[24];
+	const char *arguments[] = {"--donate", size, "--slab", "64M", "--reserve", "1M", NULL};
+
+	snprintf(size, sizeof size, "%llu", (unsigned long long)(bytes + 4 * SLAB));
+	for (unsigned i = 0; i < 2; i++)
+		must(daemon_start(&rig.donors[i], arguments), "a donor does not start");
+	rig.donor_count = 2;
+	rig.config = (struct far_config){.donor_count = 2,
+					 .replicas = 1,
+					 .grace_ms = 2000,
+					 .pages = bytes / STORE_PAGE,
+					 .fabric = FABRIC_CONFIG_DEFAULT,
+					 .timeout_ms = 10000};
+}
+
+/* A session of its own each time: nobody keeps it alive in between. */
+static void donor_order(unsigned donor, enum wire_drain what, struct operate **ret_operate)
+{
+	struct wire_message order = {.type = WIRE_DRAIN}, answer;
+
+	order.drain.what = what;
+	order.drain.deadline_ms = what == WIRE_DRAIN_FORCE ? DEADLINE_MS : 0;
+	must(operate_open(&rig.config, rig.donors[donor].uri, ret_operate) == 0 &&
+		 operate_ask(*ret_operate, &order, &answer) == 0,
+	     "a donor does not take an order");
+}
+
+/* --- The fabric alone ------------------------------------------------------------------------------------------- */
+
+/* Where it is that the donor has the piece. */
+static struct fabric_remote piece_at(uint64_t piece, unsigned donor)
+{
+	const struct far *far = (struct far *)rig.store;
+	const uint64_t page = piece * (PIECE / STORE_PAGE);
+	struct chunk_view view;
+
+	must(chunk_view(&far->table, page / far->table.pages, &view), "a page is not there");
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (view.slots[i].state == SLOT_FULL && view.slots[i].donor == donor)
+			return (struct fabric_remote){view.slots[i].address + page % far->table.pages * STORE_PAGE,
+						      view.slots[i].rkey};
+	must(false, "the donor has no slab");
+	return (struct fabric_remote){0};
+}
+
+/* Bytes a second with PIECES in flight, to or from all that is there. It does not matter what is written. */
+static double sequential(enum fabric_op_kind kind, unsigned donor)
+{
+	struct far_queue *queue = (struct far_queue *)rig.queue;
+	uint64_t begun = clock_now(), posted = 0, done = 0, count = pages * STORE_PAGE / PIECE;
+	struct fabric_event event;
+
+	while (done < count) {
+		while (posted < count && posted - done < PIECES) {
+			struct fabric_op op = {.kind = kind,
+					       .length = PIECE,
+					       .local = rig.bytes + posted % PIECES * PIECE,
+					       .region = (struct fabric_region *)rig.buffer,
+					       .remote = piece_at(posted, donor)};
+
+			must(fabric_post(queue->links[donor].conn, &op, 1) == 1, "an operation is not taken");
+			posted++;
+		}
+		if (fabric_poll(queue->fabric, &event, 1))
+			must(event.kind == FABRIC_DONE && !event.status && ++done, "an operation fails");
+	}
+	return (double)(count * PIECE) * 1e9 / (double)(clock_now() - begun);
+}
+
+/* --- Demand ----------------------------------------------------------------------------------------------------- */
+
+static struct demand {
+	struct store_queue *queue;
+	struct store_buffer *buffer;
+	uint8_t *page;
+	struct samples samples;
+	unsigned reads; /* to be done; or until: */
+	_Atomic bool stop;
+	struct random_state chance;
+} demand;
+
+/* Waits as the pager does: polls for a while that is learnt, then sleeps. */
+static void demand_wait(struct spin *spin, struct store_done *done)
+{
+	uint64_t begun = clock_now();
+	bool late = false;
+
+	while (!store_poll(demand.queue, done, 1)) {
+		struct pollfd fd = {.fd = store_queue_fd(demand.queue), .events = POLLIN};
+
+		late = late || clock_now() - begun > spin->ns;
+		if (!late)
+			sched_yield();
+		else if (store_arm(demand.queue) == 0)
+			poll(&fd, 1, 1000);
+	}
+	if (late)
+		spin_learn(spin, clock_now() - begun);
+}
+
+static void *demand_main(void *unused)
+{
+	struct store_io io = {.op = STORE_READ, .count = 1, .data = demand.page, .buffer = demand.buffer};
+	struct store_done done;
+	struct spin spin;
+
+	(void)unused;
+	spin_init(&spin, FABRIC_CONFIG_DEFAULT.spin_us);
+	demand.samples.count = 0;
+	while (demand.reads ? demand.samples.count < demand.reads : !atomic_load(&demand.stop)) {
+		uint64_t begun = clock_now();
+
+		io.page = random_below(&demand.chance, pages);
+		must(store_submit(demand.queue, &io, 1) == 1, "a request is not taken");
+		demand_wait(&spin, &done);
+		samples_add(&demand.samples, clock_now() - begun);
+		must(!done.status && rig_is(demand.page, io.page, 1), "a page is wrong");
+	}
+	return NULL;
+}
+
+/* --- The move --------------------------------------------------------------------------------------------------- */
+
+static void fill(void)
+{
+	for (uint64_t page = 0; page < pages; page += PIECE / STORE_PAGE) {
+		for (uint64_t i = 0; i < PIECE / STORE_PAGE; i++)
+			rig_fill(rig.bytes + i * STORE_PAGE, page + i, 1);
+		must(rig_write(&rig, page, PIECE / STORE_PAGE, rig.bytes) == 0, "pages cannot be written");
+	}
+}
+
+/* Seconds until it lends nothing. */
+static double drain(unsigned donor)
+{
+	struct wire_message ask = {.type = WIRE_DRAIN}, answer;
+	struct operate *operate;
+	uint64_t begun;
+
+	donor_order(!donor, WIRE_DRAIN_END, &operate);
+	operate_close(operate);
+	begun = clock_now();
+	donor_order(donor, WIRE_DRAIN_FORCE, &operate);
+	do {
+		rig_sleep_ms(1);
+		ask.drain.what = WIRE_DRAIN_ASK;
+		must(operate_ask(operate, &ask, &answer) == 0, "a donor does not answer");
+	} while (answer.draining.slabs);
+	operate_close(operate);
+	must(!rig_stats(&rig).lost_pages, "pages are lost");
+	return (double)(clock_now() - begun) / 1e9;
+}
+
+static struct rounds read_rate, write_rate, move_rate, share, calm_p50, calm_p99, busy_p50, busy_p99, growth;
+
+static void round_run(unsigned donor)
+{
+	/* The queue was idle: if its connection has ended meanwhile it gets another one. */
+	const bool there = rig_read(&rig, 0, 1, rig.bytes) == 0;
+	double reads = sequential(FABRIC_READ, donor), writes = sequential(FABRIC_WRITE, donor), seconds;
+	double bytes = (double)(pages * STORE_PAGE), calm;
+	const pid_t donors[] = {rig.donors[0].pid, rig.donors[1].pid};
+	struct others others;
+	pthread_t thread;
+
+	must(there, "a page cannot be read");
+	fill();
+	others_begin(&others, donors, 2);
+	demand.reads = CALM_READS;
+	demand_main(NULL);
+	samples_sort(&demand.samples);
+	calm = samples_quantile(&demand.samples, 990);
+	rounds_add(&calm_p50, samples_quantile(&demand.samples, 500));
+	rounds_add(&calm_p99, calm);
+	demand.reads = 0;
+	atomic_store(&demand.stop, false);
+	pthread_create(&thread, NULL, demand_main, NULL);
+	seconds = drain(donor);
+	atomic_store(&demand.stop, true);
+	pthread_join(thread, NULL);
+	samples_sort(&demand.samples);
+	rounds_add(&busy_p50, samples_quantile(&demand.samples, 500));
+	rounds_add(&busy_p99, samples_quantile(&demand.samples, 990));
+	rounds_add(&growth, samples_quantile(&demand.samples, 990) / calm);
+	rounds_add(&read_rate, reads / (double)MIB);
+	rounds_add(&write_rate, writes / (double)MIB);
+	rounds_add(&move_rate, bytes / seconds / (double)MIB);
+	rounds_add(&share, bytes / seconds / reads);
+	printf("  round: fabric reads %.0f, writes %.0f MiB/s; moved in %.2f s; p99 %.1f us before, %.1f us (of %u "
+	       "reads) meanwhile; others had %.0f %% of the processors\n",
+	       reads / (double)MIB, writes / (double)MIB, seconds, calm, samples_quantile(&demand.samples, 990),
+	       demand.samples.count, others_share(&others));
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 5;
+	uint64_t bytes = (argc > 3 ? strtoull(argv[3], NULL, 10) : 1024) * MIB;
+	struct operate *operate;
+
+	must(argc > 1 && rounds, "usage: bench_move MEMSERVER [ROUNDS [MIB]]");
+	daemon_program(argv[1]);
+	random_seed(&demand.chance, 1);
+	donors_start(bytes);
+	donor_order(1, WIRE_DRAIN_WAIT, &operate);
+	operate_close(operate);
+	rig_open(&rig, "tcp");
+	pages = bytes / STORE_PAGE;
+	must(store_queue_open(rig.store, &demand.queue) == 0, "no queue");
+	demand.page = rig.bytes + (RIG_BUFFER_PAGES - 1) * STORE_PAGE;
+	demand.buffer = rig.buffer;
+	fill();
+	for (unsigned i = 0; i < rounds; i++)
+		round_run(i % 2);
+	figure("fabric alone, sequential reads", "MiB/s", &read_rate);
+	figure("fabric alone, sequential writes", "MiB/s", &write_rate);
+	figure("a drained donor's memory is moved at", "MiB/s", &move_rate);
+	figure_at_least("  of the fabric's sequential reads", "x", &share, 0.5);
+	figure("demand reads before it, p50", "us", &calm_p50);
+	figure("demand reads before it, p99", "us", &calm_p99);
+	figure("demand reads meanwhile, p50", "us", &busy_p50);
+	figure("demand reads meanwhile, p99", "us", &busy_p99);
+	figure_at_most("  p99 meanwhile / before", "x", &growth, 2);
+	store_queue_close(demand.queue);
+	rig_close(&rig);
+	return EXIT_SUCCESS;
+}
