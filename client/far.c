@@ -6,7 +6,7 @@
 #include "client/far.h"
 
 #include "client/control.h"
-#include "client/far_queue.h"
+#include "client/far_sealed.h"
 #include "client/rebuild.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -74,6 +74,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 	if (chunk_is_untouched(&far->table, page / far->table.pages))
 		return integrity_is_zero(data);
+	if (far->config.encrypt)
+		return far_sealed_same((struct far *)store, page, data);
 	return integrity_same(&far->integrity, page, data);
 }
 
@@ -83,13 +85,15 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
-	       touched * far->table.pages * INTEGRITY_BYTES_PER_PAGE + warmth_memory(&far->warmth) + far->queue_memory;
+	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
+	       (far->config.encrypt ? FAR_SEALERS * seal_memory() : 0) + far->queue_memory;
 }
 
 static void far_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	struct far *far = (struct far *)store; /* for the lock */
-	struct store_stats stats = {.discards = far->discards, .lost_pages = far->lost_pages};
+	struct store_stats stats = {
+	    .discards = far->discards, .lost_pages = far->lost_pages, .encrypted = far->config.encrypt};
 	struct far_counters counters = {0};
 	struct far_queue *queue;
 	uint64_t touched = 0;
@@ -160,6 +164,7 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 static void far_free(struct far *far)
 {
 	leases_recalls_close(&far->leases);
+	far_sealers_close(far);
 	chunk_table_close(&far->table);
 	integrity_close(&far->integrity);
 	warmth_close(&far->warmth);
@@ -295,12 +300,15 @@ static int far_open_state(struct far *far, const struct far_config *config)
 
 int far_open(const struct far_config *config, struct store **ret_store)
 {
-	struct far *far;
+	struct far *far = NULL;
 	int error = far_check(config);
 
 	if (error < 0)
 		return error;
-	error = far_allocate(config, &far);
+	if (error == 0 && config->encrypt)
+		error = seal_load();
+	if (error == 0)
+		error = far_allocate(config, &far);
 	if (error < 0)
 		return error;
 	if (config->state_file)
@@ -317,7 +325,10 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = control_start(far);
 	if (error < 0)
 		goto free_far;
-	error = rebuild_start(far);
+	if (config->encrypt)
+		error = far_sealers_open(far);
+	if (error == 0)
+		error = rebuild_start(far);
 	if (error < 0) {
 		control_stop(far);
 		goto free_far;

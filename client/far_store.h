@@ -56,6 +56,8 @@ struct far_counters {
 	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired, scrubbed, hedges, hedges_won;
 };
 
+#define FAR_SEALERS 2u
+
 struct far_queue;
 struct rebuild;
 
@@ -69,6 +71,7 @@ struct far {
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;
+	_Atomic(struct seal *) sealers[FAR_SEALERS]; /* that store_same() uses where pages are sealed; far_sealed.c */
 	struct warmth warmth;
 	struct state *state; /* what the two above lie in, or NULL */
 	bool adopted;        /* the store was another process's */

@@ -65,6 +65,7 @@ struct store_stats {
 	uint64_t hedges;         /* reads asked of a second replica, too, for the first was overdue */
 	uint64_t hedges_won;     /* of these, those that the second one answered first */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
+	bool encrypted;          /* pages leave encrypted and authenticated */
 };
 
 struct store_ops {
