@@ -72,6 +72,7 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "hedges_won", stats.hedges_won);
 	json_add_number(json, "checksum_errors", stats.checksum_errors);
 	json_add_number(json, "bookkeeping_bytes", stats.memory);
+	json_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");
 }
 
 static void add_counts(struct json *json, const char *name, const uint64_t counts[DISK_OPS])

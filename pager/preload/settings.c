@@ -71,8 +71,8 @@ static bool take_text(struct settings *settings, const char *value, const char *
 /* One "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {"LOCAL",  "DONORS", "KEY_FILE",    "TIMEOUT_MS", "PREFETCH",  "SPIN_US",
-					    "WINDOW", "REPORT", "START_BYTES", "REPLICAS",   "SCRUB_RATE"};
+	static const char *const names[] = {"LOCAL",  "DONORS", "KEY_FILE",    "TIMEOUT_MS", "PREFETCH",   "SPIN_US",
+					    "WINDOW", "REPORT", "START_BYTES", "REPLICAS",   "SCRUB_RATE", "ENCRYPT"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -119,6 +119,9 @@ static void take(struct settings *settings, const char *entry)
 		break;
 	case 10:
 		good = take_size(value, &options->scrub_rate);
+		break;
+	case 11:
+		options->encrypt = good = !strcmp(value, "1");
 		break;
 	default:
 		break; /* of another program of farpage */
