@@ -84,7 +84,7 @@ struct far_hedge {
 	unsigned credit; /* HEDGE_COST for one */
 };
 
-#define SEALED_PAGES 256u
+#define SEALED_PAGES 128u
 
 /* What far_sealed.c keeps. */
 struct far_sealed {
