@@ -146,6 +146,7 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 		config.excuses = (struct program_excuses){.lost = true, .full = true, .late = true};
 	/* Not drawn: the other histories stay as they are. */
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
+	config.far.encrypt = history->seed % 4 == 1;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
 	/* With fewer donors than replicas nothing new can be written. */
 	config.excuses.late |= history->victims != 0;
