@@ -86,7 +86,7 @@ static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
-	       (far->config.encrypt ? FAR_SEALERS * seal_memory() : 0) + far->queue_memory;
+	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
 
 static void far_stats(const struct store *store, struct store_stats *ret_stats)

@@ -45,8 +45,9 @@ int seal_load(void);
 int seal_open(const uint8_t key[SEAL_KEY_SIZE], _Atomic uint64_t *numbers, struct seal **ret_seal);
 /* Takes NULL. */
 void seal_close(struct seal *seal);
-/* Bytes of one, about. */
+/* Bytes of one, about, and of the library. */
 uint64_t seal_memory(void);
+uint64_t seal_library_memory(void);
 
 /* Seals the page @data into @out, which is elsewhere, under a number that was never used before. */
 void seal_encrypt(struct seal *seal, const struct seal_place *place, const void *data, void *out,
