@@ -4,6 +4,7 @@
 #include "farpage/store.h"
 #include "tests/tap.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -165,13 +166,15 @@ static void test_sealed_generation(struct integrity *integrity, struct seal *sea
 static void test_sealed(void)
 {
 	struct integrity integrity;
-	struct seal *seal;
+	struct seal *seal = NULL;
 
 	if (seal_load() < 0) {
 		ok(true, "sealed pages # SKIP libcrypto cannot be loaded");
 		return;
 	}
 	ok(integrity_open_sealed(&integrity, PAGES) == 0 && integrity_sealer(&integrity, &seal) == 0, "open, sealed");
+	if (!seal)
+		abort();
 	test_sealed_life(&integrity, seal);
 	test_sealed_generation(&integrity, seal);
 	seal_close(seal);
