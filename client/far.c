@@ -237,7 +237,7 @@ static int far_check(const struct far_config *config)
 			  config->donor_count, FAR_REPLICAS_MAX);
 		return -EINVAL;
 	}
-	return 0;
+	return config->encrypt ? seal_load() : 0;
 }
 
 static int far_allocate(const struct far_config *config, struct far **ret_far)
@@ -300,15 +300,12 @@ static int far_open_state(struct far *far, const struct far_config *config)
 
 int far_open(const struct far_config *config, struct store **ret_store)
 {
-	struct far *far = NULL;
+	struct far *far;
 	int error = far_check(config);
 
 	if (error < 0)
 		return error;
-	if (error == 0 && config->encrypt)
-		error = seal_load();
-	if (error == 0)
-		error = far_allocate(config, &far);
+	error = far_allocate(config, &far);
 	if (error < 0)
 		return error;
 	if (config->state_file)
