@@ -52,6 +52,8 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
 	    {"encrypt", CONFIG_FLAG, &s->encrypt, 0, 0, NULL,
 	     "encrypt pages before they leave, with a key that stays here"},
+	    {"backup", CONFIG_STRING, &s->backup, 0, 0, "PATH",
+	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests and answers before sleeping (default 50)"},
 	    {"timeout-ms", CONFIG_NUMBER, &s->timeout_ms, 100, 600000, "MS",
@@ -143,6 +145,8 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	if (s->rebuild_rate)
 		text_add(&text, "--rebuild-rate=%llu\n", (unsigned long long)s->rebuild_rate);
 	text_add(&text, "--scrub-rate=%llu\n", (unsigned long long)s->scrub_rate);
+	if (s->backup)
+		text_add(&text, "--backup=%s\n", s->backup);
 	text_add(&text, "--spin-us=%u\n--timeout-ms=%u\n--grace=%u\n", s->spin_us, s->timeout_ms, s->grace_s);
 	text_add(&text, "--log=%s\n", s->log_file);
 	if (s->encrypt)
@@ -222,6 +226,8 @@ static int store_check(const struct settings *s)
 		log_error("--memory and --donor: give one of them");
 	else if (!s->memory && !s->donors.count)
 		log_error("no donor given: name each with --donor tcp://HOST[:PORT]");
+	else if (s->memory && s->backup)
+		log_error("--memory and --backup: give one of them");
 	else if (s->replicas > 1 && s->replicas > s->donors.count)
 		log_error("--replicas %u: only %u donors are given; give as many at least", s->replicas,
 			  s->donors.count);
@@ -251,8 +257,13 @@ static int path_complete(const char *option, const char **path)
 
 static int key_check(struct settings *s)
 {
-	if (path_complete("key", &s->key_file) < 0 || path_complete("log", &s->log_file) < 0)
+	if (path_complete("key", &s->key_file) < 0 || path_complete("log", &s->log_file) < 0 ||
+	    path_complete("backup", &s->backup) < 0)
 		return -EINVAL;
+	if (s->backup && strchr(s->backup, '\n')) {
+		log_error("--backup: a path with a line break cannot be kept; name another file");
+		return -EINVAL;
+	}
 	if (!s->key_file)
 		return 0;
 	if (strchr(s->key_file, '\n')) {

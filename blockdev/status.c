@@ -70,6 +70,11 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "pages_scrubbed", stats.scrubbed_pages);
 	json_add_number(json, "reads_hedged", stats.hedges);
 	json_add_number(json, "hedges_won", stats.hedges_won);
+	json_add_number(json, "pages_backed_up", stats.backup_pages);
+	json_add_number(json, "pages_behind", stats.backup_behind);
+	json_add_number(json, "pages_kept", stats.kept_pages);
+	json_add_number(json, "pages_returned", stats.returned_pages);
+	json_add_number(json, "backup_reads", stats.backup_reads);
 	json_add_number(json, "checksum_errors", stats.checksum_errors);
 	json_add_number(json, "bookkeeping_bytes", stats.memory);
 	json_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");

@@ -40,7 +40,7 @@
 struct run_options {
 	uint64_t local, far, scrub_rate;
 	struct config_list donors;
-	const char *key_file, *stats_file, *config_file;
+	const char *key_file, *stats_file, *config_file, *backup;
 	unsigned replicas, timeout_ms, prefetch, spin_us;
 	bool quiet, encrypt;
 };
@@ -73,6 +73,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
 	    {"encrypt", CONFIG_FLAG, &options->encrypt, 0, 0, NULL,
 	     "encrypt pages before they leave, with a key that stays here"},
+	    {"backup", CONFIG_STRING, &options->backup, 0, 0, "PATH",
+	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
 	     "a donor out of reach for this long is lost (default 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
@@ -110,11 +112,12 @@ static int read_options(int argc, char **argv, struct run_options *options)
 
 static int check_budget(const struct run_options *options)
 {
-	char local[SIZE_TEXT_MAX], least[SIZE_TEXT_MAX];
-	if (options->local >= FARPAGE_LOCAL_MIN)
+	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
+	uint64_t least = FARPAGE_LOCAL_MIN + (options->backup ? FARPAGE_LOCAL_BACKUP : 0);
+	if (options->local >= least)
 		return 0;
-	log_error("--local %s is too little; the least that works is %s", size_format(options->local, local),
-		  size_format(FARPAGE_LOCAL_MIN, least));
+	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local),
+		  options->backup ? " with --backup" : "", size_format(least, text));
 	return -EINVAL;
 }
 
@@ -234,10 +237,20 @@ static int set_donors(const struct config_list *donors)
 	return 0;
 }
 
+/* The same from any folder; it need not be there. False, and errno. */
+static bool absolute_path(const char *path, char ret_path[PATH_MAX])
+{
+	char here[PATH_MAX] = "";
+	if (*path != '/' && !getcwd(here, sizeof here))
+		return false;
+	errno = ENAMETOOLONG;
+	return snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
+}
+
 /* What the preload library reads. */
 static int set_environment(const struct run_options *options, uint64_t free_bytes, const struct run_report *report)
 {
-	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX];
+	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX];
 	const char *others = getenv("LD_PRELOAD");
 	uint64_t window = WINDOW_MAX / 4 < free_bytes + options->local ? WINDOW_MAX : 4 * (free_bytes + options->local);
 	int error = find_library(library);
@@ -247,6 +260,10 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 		return error;
 	if (options->key_file && !realpath(options->key_file, key)) {
 		log_error("cannot find key file %s: %s", options->key_file, strerror(errno));
+		return -errno;
+	}
+	if (options->backup && !absolute_path(options->backup, backup)) {
+		log_error("--backup %s: cannot tell the whole path: %s", options->backup, strerror(errno));
 		return -errno;
 	}
 	bool append = others && *others;
@@ -259,6 +276,7 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	set_number("FARPAGE_REPLICAS", options->replicas);
 	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
 	set_number("FARPAGE_ENCRYPT", options->encrypt);
+	set_text("FARPAGE_BACKUP", options->backup ? backup : NULL);
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);
 	set_number("FARPAGE_SPIN_US", options->spin_us);

@@ -54,6 +54,8 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 	sum->evicted_zero_pages += one->evicted_zero_pages;
 	sum->stalls += one->stalls;
 	sum->lost_pages += one->lost_pages;
+	sum->backup_behind += one->backup_behind;
+	sum->backup_reads += one->backup_reads;
 }
 
 void run_report_sum(const struct run_report *report, struct run_summary *summary)
@@ -121,6 +123,8 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"fault_p99_ns", stats->fault_p99_ns},
 	    {"stalls", stats->stalls},
 	    {"lost_pages", stats->lost_pages},
+	    {"backup_behind", stats->backup_behind},
+	    {"backup_reads", stats->backup_reads},
 	    {"wall_ns", summary->wall_ns},
 	    {"local_bytes", summary->local_bytes},
 	    {"processes", summary->processes},

@@ -6,6 +6,7 @@
 #include "blockdev/watermarks.h"
 #include "cli/commands.h"
 #include "cli/disk_daemon.h"
+#include "cli/survival.h"
 #include "cli/swap.h"
 #include "common/log.h"
 
@@ -73,6 +74,18 @@ static void changes_tell(const char *name)
 		fprintf(stderr, "set for as long as %s is there: %s\n", name, changes);
 }
 
+/* What becomes of what is swapped out when donors die. */
+static void survival_tell(const struct settings *settings)
+{
+	struct survival survival = survival_of(settings->replicas, settings->backup);
+
+	if (settings->memory)
+		return;
+	fprintf(stderr, "%u cop%s, %s backup: survives %s; costs %s\n", settings->replicas,
+		settings->replicas == 1 ? "y" : "ies", settings->backup ? "a" : "no", survival.survives,
+		survival.costs);
+}
+
 static void on_help(const struct config_setting *settings)
 {
 	printf(
@@ -127,6 +140,7 @@ int swap_on(int argc, char **argv)
 		disk_daemon_detach(settings.name);
 		return COMMAND_FAILED;
 	}
+	survival_tell(&settings);
 	changes_tell(settings.name);
 	printf("%s\n", path);
 	return COMMAND_OK;

@@ -80,6 +80,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS,
 				       .pause_ns = CONTROL_PAUSE_MS * NS_PER_MS};
 
+	far->integrity.keeps = far->backup_path;
 	random_secret(&config.seed, sizeof config.seed);
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
 	far->base.pages = far->integrity.pages;

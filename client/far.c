@@ -5,6 +5,7 @@
  */
 #include "client/far.h"
 
+#include "client/backup.h"
 #include "client/control.h"
 #include "client/far_sealed.h"
 #include "client/rebuild.h"
@@ -52,6 +53,8 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 			bool ready = chunk_epoch(table, chunk, &epoch);
 
 			live = (uint32_t)integrity_forget(&far->integrity, page, here);
+			if (far->backup)
+				ring_unmiss_all(&far->backup->ring, page, here);
 			if (ready && live && chunk_drop(table, chunk, epoch, live))
 				control_kick(far);
 		}
@@ -74,6 +77,10 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 	if (chunk_is_untouched(&far->table, page / far->table.pages))
 		return integrity_is_zero(data);
+	/* What the backup does not have either is better written again. */
+	if (far->backup && ring_is_missed(&far->backup->ring, page) &&
+	    integrity_kind(&far->integrity, page) == INTEGRITY_IS_KEPT)
+		return false;
 	if (far->config.encrypt)
 		return far_sealed_same((struct far *)store, page, data);
 	return integrity_same(&far->integrity, page, data);
@@ -108,6 +115,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	counters.scrubbed += far->closed.scrubbed;
 	counters.hedges += far->closed.hedges;
 	counters.hedges_won += far->closed.hedges_won;
+	counters.backup_reads += far->closed.backup_reads;
+	counters.returned += far->closed.returned;
 	LIST_FOREACH(queue, &far->queues, link)
 		far_queue_count(queue, &counters);
 	pthread_mutex_unlock(&far->lock);
@@ -120,6 +129,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.scrubbed_pages = counters.scrubbed;
 	stats.hedges = counters.hedges;
 	stats.hedges_won = counters.hedges_won;
+	stats.backup_reads = counters.backup_reads;
+	stats.returned_pages = counters.returned;
 	for (uint64_t i = 0; i < far->table.count; i++) {
 		stats.pages_live += chunk_pages_held(&far->table, i);
 		touched += !chunk_is_untouched(&far->table, i);
@@ -130,6 +141,13 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 
 		stats.bytes_leased += far->peers[i].leased_here;
 		stats.bytes_available += donated > leased ? donated - leased : 0;
+	}
+	stats.kept_pages = far->integrity.kept;
+	if (far->backup) {
+		uint64_t all = stats.pages_live + stats.kept_pages;
+
+		stats.backup_behind = backup_behind(far->backup);
+		stats.backup_pages = all > stats.backup_behind ? all - stats.backup_behind : 0;
 	}
 	stats.memory = far_memory(far, touched);
 	*ret_stats = stats;
@@ -169,6 +187,8 @@ static void far_free(struct far *far)
 	integrity_close(&far->integrity);
 	warmth_close(&far->warmth);
 	state_close(far->state, !far->leave);
+	backup_close(far->backup, far->leave);
+	free(far->backup_path);
 	rebuild_close(far->rebuild);
 	fabric_domain_close(far->domain);
 	for (unsigned i = 0; i < far->peer_count && far->peers; i++)
@@ -187,6 +207,7 @@ static void far_close(struct store *store)
 
 	rebuild_stop(far);
 	control_stop(far);
+	backup_stop(far->backup);
 	far_free(far);
 }
 
@@ -232,6 +253,10 @@ static int far_check(const struct far_config *config)
 			return -EINVAL;
 		}
 	}
+	if (config->backup && strlen(config->backup) >= FAR_BACKUP_MAX) {
+		log_error("the backup's name is longer than %u bytes", FAR_BACKUP_MAX - 1);
+		return -EINVAL;
+	}
 	if (!config->replicas || config->replicas > FAR_REPLICAS_MAX || config->replicas > config->donor_count) {
 		log_error("%u replicas cannot be kept on %u donors: 1 to %u, and no more than donors", config->replicas,
 			  config->donor_count, FAR_REPLICAS_MAX);
@@ -265,6 +290,11 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 	pthread_mutex_init(&far->attach, NULL);
 	pthread_mutex_init(&far->lock, NULL);
 	LIST_INIT(&far->queues);
+	if (config->backup) {
+		far->backup_path = strdup(config->backup);
+		if (!far->backup_path)
+			goto no_memory;
+	}
 	far->peer_count = config->donor_count;
 	far->peers = calloc(far->peer_count, sizeof *far->peers);
 	for (unsigned i = 0; i < far->peer_count && far->peers; i++) {
@@ -298,6 +328,20 @@ static int far_open_state(struct far *far, const struct far_config *config)
 	return error;
 }
 
+/* What comes once the size is known. */
+static int far_start(struct far *far)
+{
+	int error = 0;
+
+	if (far->backup_path)
+		error = backup_open(far, &far->backup);
+	if (error == 0)
+		error = backup_start(far->backup);
+	if (error == 0 && far->config.encrypt)
+		error = far_sealers_open(far);
+	return error < 0 ? error : rebuild_start(far);
+}
+
 int far_open(const struct far_config *config, struct store **ret_store)
 {
 	struct far *far;
@@ -315,19 +359,17 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	if (far->peer_count > 1 || config->scrub_rate) /* also for slabs that a donor wants back */
+	if (far->peer_count > 1 || config->scrub_rate || config->backup) /* also for slabs that a donor wants back */
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)
 		goto free_far;
 	error = control_start(far);
 	if (error < 0)
 		goto free_far;
-	if (config->encrypt)
-		error = far_sealers_open(far);
-	if (error == 0)
-		error = rebuild_start(far);
+	error = far_start(far);
 	if (error < 0) {
 		control_stop(far);
+		backup_stop(far->backup);
 		goto free_far;
 	}
 	far->leave = false;

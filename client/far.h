@@ -25,7 +25,8 @@
 #define FAR_REPLICAS_MAX 3
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1) /* of a chunk: one more, for a replica that takes another's place */
 #define FAR_URI_MAX 320
-#define FAR_DOMAIN_SIZE 32 /* of a failure domain's name, with the 0 after it */
+#define FAR_BACKUP_MAX 1024 /* of a backup's path, with the 0 after it */
+#define FAR_DOMAIN_SIZE 32  /* of a failure domain's name, with the 0 after it */
 /* The scrub_rate that programs choose when they are not told: it costs nothing to speak of. */
 #define FAR_SCRUB_RATE (UINT64_C(2) << 20)
 
@@ -55,6 +56,12 @@ struct far_config {
 	 * empty.
 	 */
 	const char *state_file;
+	/*
+	 * A file or block device on a local disk, or NULL: all pages are copied there behind the writes' back
+	 * (backup.h), and are read there when no donor has them any more. A file is made and goes with the store;
+	 * whatever else has that name is refused. Of a store that is adopted: what it was.
+	 */
+	const char *backup;
 	/* connect_ms: each donor answers within this, or open fails naming it; io_ms: an operation that takes longer
 	   breaks its connection, which is set up anew; no more than timeout_ms. */
 	struct fabric_config fabric;
@@ -65,7 +72,7 @@ struct far_config {
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
  * version), -ELIBACC (no library to encrypt with), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many
  * clients), -ENOSPC (nothing free and no size given), -EINVAL (an option, donors whose slabs differ in size, or in
- * fewer failure domains than replicas), -ENOMEM, -EBUSY (the state file is in use).
+ * fewer failure domains than replicas), -ENOMEM, -EBUSY (the state file is in use), or what backup_disk.h says.
  *
  * A store that is adopted is open as soon as one donor has answered and still has its slabs; the others may come until
  * timeout_ms is over. When none does, or one refuses the key, it fails with that donor's error and what is in the state

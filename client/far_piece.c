@@ -1,4 +1,5 @@
 /* far_piece: how pieces are published, begin and end, and requests with them. See far_queue.h. */
+#include "client/backup.h"
 #include "client/control.h"
 #include "client/far_hedge.h"
 #include "client/far_published.h"
@@ -93,15 +94,15 @@ static void complain(struct far *far, unsigned donor, uint64_t page)
 		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[donor].uri, page);
 }
 
-/* Whether @data, which @donor has sent for page @nth of the piece, is what it is to read. */
-static bool page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)
+bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)
 {
 	if (queue->sealed.seal)
 		return far_sealed_read(queue, piece, nth, data);
 	return integrity_check(&queue->far->integrity, piece->page + nth, data);
 }
 
-/* The same of all of them. Where pages are sealed the caller has them then. */
+/* Whether @data, which @donor has sent, is what the piece is to read. Where pages are sealed the caller has them then.
+ */
 static int read_verify(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
 	struct far *far = queue->far;
@@ -109,10 +110,10 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 	for (uint32_t i = 0; i < piece->count; i++) {
 		uint64_t page = piece->page + i;
 
-		if (page_verify(queue, piece, i, data + (size_t)i * STORE_PAGE))
+		if (far_page_verify(queue, piece, i, data + (size_t)i * STORE_PAGE))
 			continue;
 		/* Its donor was buried while the bytes were under way. */
-		if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LOST)
+		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
 			return -EIO;
 		/* To the rebuild thread this may be a page that was discarded, or is to be written again: its to judge.
 		 */
@@ -136,6 +137,8 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far *far = queue->far;
 	uint32_t live = integrity_commit(&far->integrity, piece->page, piece->count);
+	const uint8_t *sent = piece->sealed ? far_sealed_data(queue, piece) : piece->data;
+	bool saved = far->backup && backup_put(far->backup, piece->page, piece->count, sent);
 
 	/*
 	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
@@ -143,7 +146,10 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 	 */
 	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
 		integrity_lose(&far->integrity, piece->page, piece->count);
-		return -EIO;
+		if (!far->backup)
+			return -EIO;
+		/* Kept, and on its way to the disk; or it is written anew, to another slab. */
+		return saved ? 0 : -EAGAIN;
 	}
 	/* Pages that were live already are counted already. */
 	piece_drop(far, piece, live);
@@ -209,9 +215,10 @@ static void write_cut_off(struct far_queue *queue, const struct far_piece *piece
 }
 
 /* Every replica has answered: the status of the piece. */
-static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
+static int piece_complete(struct far_queue *queue, struct far_piece *piece)
 {
 	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
+	int status;
 
 	if (queue->requests[piece->request].only)
 		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece, piece->donor, piece->data);
@@ -220,7 +227,12 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 			write_cut_off(queue, piece);
 		return 0;
 	}
-	return write ? write_commit(queue, piece) : read_verify(queue, piece, piece->donor, piece->data);
+	status = write ? write_commit(queue, piece) : read_verify(queue, piece, piece->donor, piece->data);
+	if (status != -EAGAIN)
+		return status;
+	write_cut_off(queue, piece);
+	piece->again = true;
+	return 0;
 }
 
 /* Nothing of it is under way any more. */
@@ -234,10 +246,16 @@ static void piece_end(struct far_queue *queue, uint16_t index)
 	queue->idle_pieces[queue->idle_piece_count++] = index;
 }
 
+/* Whether a read that failed on one donor may be carried out elsewhere. */
+static bool read_has_choice(const struct far_queue *queue, const struct far_request *request)
+{
+	return (queue->far->table.replicas > 1 || queue->far->backup) && !request->only;
+}
+
 /* What @donor made of it is known. */
 static void read_failed(struct far_queue *queue, struct far_request *request, unsigned donor, int status)
 {
-	if (queue->far->table.replicas == 1 || request->only)
+	if (!read_has_choice(queue, request))
 		return;
 	request->failed |= UINT64_C(1) << donor;
 	request->corrupt |= status == -EBADMSG;
@@ -300,7 +318,7 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 	request->again |= piece->again && !request->only;
 	if (status && !request->status)
 		request->status = far_answer_status(status);
-	if (status && request->io.op == STORE_READ && queue->far->table.replicas > 1 && !request->only)
+	if (status && request->io.op == STORE_READ && read_has_choice(queue, request))
 		request->again = true;
 	if (!piece->late)
 		piece_end(queue, index);

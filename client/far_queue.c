@@ -1,5 +1,6 @@
 #include "client/far_queue.h"
 
+#include "client/far_backup.h"
 #include "client/far_hedge.h"
 #include "client/far_published.h"
 #include "client/far_sealed.h"
@@ -210,6 +211,8 @@ int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned 
 	for (int i = 0; i < count; i++)
 		queue_event(queue, &events[i]);
 	links_follow(queue);
+	if (queue->backup_reads && atomic_load_explicit(&queue->backup_answers, memory_order_relaxed))
+		far_backup_collect(queue);
 	if (queue->look && queue->parked_head != queue->parked_tail)
 		parked_look(queue);
 	if (queue->hedge.memory && (!count || ++queue->polls % POLLS_PER_HEDGE_LOOK == 0))
@@ -250,6 +253,8 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 	counters->scrubbed += queue->counters.scrubbed;
 	counters->hedges += queue->counters.hedges;
 	counters->hedges_won += queue->counters.hedges_won;
+	counters->backup_reads += queue->counters.backup_reads;
+	counters->returned += queue->counters.returned;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
@@ -259,6 +264,7 @@ static void queue_free(struct far_queue *queue)
 	fabric_close(queue->fabric);
 	far_hedge_close(queue);
 	far_sealed_close(queue);
+	far_backup_queue_close(queue);
 	if (queue->wake >= 0)
 		close(queue->wake);
 	free(queue->links);
@@ -363,6 +369,8 @@ static int queue_set_up(struct far_queue *queue)
 	if (error == 0 && far->config.encrypt)
 		error = far_sealed_open(queue);
 	if (error == 0)
+		error = far_backup_queue_open(queue);
+	if (error == 0)
 		error = fabric_watch(queue->fabric, queue->wake, NULL);
 	return error < 0 ? error : queue_connect(queue);
 }
@@ -395,6 +403,7 @@ void far_queue_close(struct store_queue *base)
 	struct far_queue *queue = (struct far_queue *)base;
 	struct far *far = queue->far;
 
+	far_backup_queue_end(queue);
 	/* Late answers (far_hedge.h) have no place to come to from now on, and hold no slab any more. */
 	for (unsigned i = 0; i < far->peer_count; i++)
 		if (queue->links[i].conn)

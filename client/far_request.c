@@ -1,6 +1,7 @@
 #include "client/far_request.h"
 
 #include "client/control.h"
+#include "client/far_backup.h"
 #include "client/far_hedge.h"
 #include "client/far_published.h"
 #include "client/far_sealed.h"
@@ -19,6 +20,11 @@ static bool link_is_usable(const struct far_queue *queue, unsigned donor)
 
 	return link->established &&
 	       link->round == atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire);
+}
+
+static bool donor_is_up(const struct far_queue *queue, unsigned donor)
+{
+	return atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire) & 1;
 }
 
 static bool donor_is_lost(const struct far_queue *queue, unsigned donor)
@@ -168,11 +174,16 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 
 	if (!chunk_view(&queue->far->table, chunk, &view) ||
 	    (replica = read_replica(queue, request, &view, count)) < 0) {
+		if (far_backup_is_left(queue, request))
+			return far_backup_read(queue, index, chunk, count, false);
 		request->status = request->failure ? request->failure : -EIO;
 		return FAR_GOES_ON;
 	}
 	donor = view.slots[replica].donor;
 	if (!link_is_usable(queue, donor)) {
+		/* It is away, and perhaps for seconds. */
+		if (!donor_is_up(queue, donor) && far_backup_is_left(queue, request))
+			return far_backup_read(queue, index, chunk, count, false);
 		if (!queue->direct)
 			return link_await(queue, request, donor);
 		request->status = -EIO;
@@ -249,6 +260,10 @@ static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint
 		return FAR_GOES_ON;
 	case INTEGRITY_IS_LIVE:
 		return read_fetch(queue, index, chunk, count);
+	case INTEGRITY_IS_KEPT:
+		if (queue->far->backup)
+			return far_backup_read(queue, index, chunk, count, true);
+		break;
 	case INTEGRITY_IS_LOST:
 		break;
 	}
@@ -386,7 +401,7 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 static enum far_progress write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
 				     const struct write_links *links)
 {
-	bool up = atomic_load_explicit(&queue->far->peers[links->away].round, memory_order_acquire) & 1;
+	bool up = donor_is_up(queue, (unsigned)links->away);
 
 	/* It is up, and its connection is being made: that, or how it failed, is heard. */
 	if (links->others && up)

@@ -45,6 +45,7 @@ struct far_request {
 	unsigned only;    /* the one donor it is for + 1, or 0 */
 	bool redone;      /* a write, and counted in its queue's `redone` */
 	bool corrupt;     /* a donor in `failed` sent back something else */
+	bool unsaved;     /* the backup does not have its pages */
 };
 
 /* One of the reads that a piece may be asked for by, into a buffer of the queue's own. */
@@ -90,6 +91,9 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 /* Where the bytes are that go to, or come from, a donor: the caller's buffer, or one of the queue's. */
 uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned donor,
 			 const struct fabric_region **ret_region);
+/* Whether @data, which was sent for page @nth of the piece, is what it is to read. Where pages are sealed the caller
+   has it then. */
+bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
 /* Asks another replica, too, for what a piece is to read. */

@@ -53,11 +53,13 @@ struct far_peer {
 
 /* What queues count; each its own, added up on demand. */
 struct far_counters {
-	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired, scrubbed, hedges, hedges_won;
+	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired, scrubbed, hedges, hedges_won,
+	    backup_reads, returned;
 };
 
 #define FAR_SEALERS 2u
 
+struct backup;
 struct far_queue;
 struct rebuild;
 
@@ -86,9 +88,12 @@ struct far {
 	struct far_counters closed; /* of queues no longer open */
 	_Atomic uint64_t queue_memory;
 	_Atomic uint64_t discards, lost_pages;
-	_Atomic uint64_t complained; /* when a checksum error was last logged */
-	_Atomic uint64_t window;     /* pages that are not to be written now (far_published.h); rebuild.c */
-	struct rebuild *rebuild;     /* NULL: there is one donor, and no scrub */
+	_Atomic uint64_t complained;        /* when a checksum error was last logged */
+	_Atomic uint64_t window;            /* pages that are not to be written now (far_published.h); rebuild.c */
+	struct rebuild *rebuild;            /* NULL: there is one donor, and no scrub or backup */
+	char *backup_path;                  /* or NULL: none is to be */
+	struct backup *backup;              /* NULL: there is none */
+	_Atomic uint64_t backup_complained; /* when it was last logged that it has not what it should */
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;

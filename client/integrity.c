@@ -126,20 +126,40 @@ int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count)
 
 static bool generation_is_live(uint16_t generation)
 {
-	return generation != INTEGRITY_NONE && generation != INTEGRITY_LOST;
+	return generation != INTEGRITY_NONE && !(generation & INTEGRITY_KEPT);
+}
+
+static bool generation_is_kept(uint16_t generation)
+{
+	return generation & INTEGRITY_KEPT && generation != INTEGRITY_LOST;
+}
+
+static uint16_t generation_plain(uint16_t generation)
+{
+	return (uint16_t)(generation & ~INTEGRITY_KEPT);
 }
 
 static uint16_t generation_next(uint16_t generation)
 {
-	/* Round the two that have a meaning of their own. */
-	return generation >= INTEGRITY_LOST - 1 ? 1 : (uint16_t)(generation + 1);
+	uint16_t plain = generation_plain(generation);
+
+	/* Round those that have a meaning of their own. */
+	return plain >= generation_plain(INTEGRITY_LOST) - 1 ? 1 : (uint16_t)(plain + 1);
 }
 
 static enum integrity_kind generation_kind(uint16_t generation)
 {
-	return generation == INTEGRITY_NONE   ? INTEGRITY_IS_ZERO
-	       : generation == INTEGRITY_LOST ? INTEGRITY_IS_LOST
-					      : INTEGRITY_IS_LIVE;
+	return generation == INTEGRITY_NONE     ? INTEGRITY_IS_ZERO
+	       : generation == INTEGRITY_LOST   ? INTEGRITY_IS_LOST
+	       : generation_is_kept(generation) ? INTEGRITY_IS_KEPT
+						: INTEGRITY_IS_LIVE;
+}
+
+/* A page has left the generation. */
+static void kept_ended(struct integrity *integrity, uint16_t generation)
+{
+	if (generation_is_kept(generation))
+		atomic_fetch_sub(&integrity->kept, 1);
 }
 
 /* The constants are those of splitmix64 (Steele, Lea, Flood 2014): any odd ones with well-spread bits would do. */
@@ -180,9 +200,12 @@ uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t c
 	for (uint32_t i = 0; i < count; i++) {
 		uint16_t generation = generation_load(integrity, page + i);
 
+		/* Meanwhile it may have come to be kept. */
+		while (!atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
+						     generation_next(generation)))
+			;
 		live += generation_is_live(generation);
-		atomic_store_explicit(&integrity->generations[page + i], generation_next(generation),
-				      memory_order_release);
+		kept_ended(integrity, generation);
 	}
 	return live;
 }
@@ -201,10 +224,14 @@ uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t c
 	uint64_t live = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
+		uint16_t generation;
+
 		/* Looking first leaves untouched memory untouched. */
 		if (generation_load(integrity, page + i) == INTEGRITY_NONE)
 			continue;
-		live += generation_is_live(atomic_exchange(&integrity->generations[page + i], INTEGRITY_NONE));
+		generation = atomic_exchange(&integrity->generations[page + i], INTEGRITY_NONE);
+		live += generation_is_live(generation);
+		kept_ended(integrity, generation);
 	}
 	return live;
 }
@@ -217,22 +244,59 @@ uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t cou
 		uint16_t generation = generation_load(integrity, page + i);
 
 		while (generation_is_live(generation)) {
-			if (atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
-							 INTEGRITY_LOST)) {
-				lost++;
+			uint16_t then = integrity->keeps ? generation | INTEGRITY_KEPT : INTEGRITY_LOST;
+
+			/* Counted first, for it may end at once. */
+			if (integrity->keeps)
+				atomic_fetch_add(&integrity->kept, 1);
+			if (atomic_compare_exchange_strong(&integrity->generations[page + i], &generation, then)) {
+				lost += !integrity->keeps;
 				break;
 			}
+			if (integrity->keeps)
+				atomic_fetch_sub(&integrity->kept, 1);
 		}
 	}
 	return lost;
+}
+
+/* From kept to live, or to lost. */
+static bool kept_leave(struct integrity *integrity, uint64_t page, bool restored)
+{
+	uint16_t generation = generation_load(integrity, page);
+
+	if (!generation_is_kept(generation) ||
+	    !atomic_compare_exchange_strong(&integrity->generations[page], &generation,
+					    restored ? generation_plain(generation) : INTEGRITY_LOST))
+		return false;
+	kept_ended(integrity, generation);
+	return true;
+}
+
+bool integrity_restore(struct integrity *integrity, uint64_t page)
+{
+	return kept_leave(integrity, page, true);
+}
+
+bool integrity_give_up(struct integrity *integrity, uint64_t page)
+{
+	return kept_leave(integrity, page, false);
+}
+
+void integrity_count_kept(struct integrity *integrity, uint64_t page, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		integrity->kept += integrity_kind(integrity, page + i) == INTEGRITY_IS_KEPT;
 }
 
 bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data)
 {
 	uint16_t generation = generation_load(integrity, page);
 
-	return generation_is_live(generation) && atomic_load_explicit(&integrity->sums[page], memory_order_relaxed) ==
-						     integrity_sum(integrity, page, generation, data);
+	if (generation_kind(generation) == INTEGRITY_IS_ZERO || generation_kind(generation) == INTEGRITY_IS_LOST)
+		return false;
+	return atomic_load_explicit(&integrity->sums[page], memory_order_relaxed) ==
+	       integrity_sum(integrity, page, generation_plain(generation), data);
 }
 
 bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data)
@@ -241,6 +305,7 @@ bool integrity_same(const struct integrity *integrity, uint64_t page, const void
 	case INTEGRITY_IS_ZERO:
 		return integrity_is_zero(data);
 	case INTEGRITY_IS_LIVE:
+	case INTEGRITY_IS_KEPT:
 		return integrity_check(integrity, page, data);
 	case INTEGRITY_IS_LOST:
 		break;
@@ -281,8 +346,10 @@ bool integrity_unseal(const struct integrity *integrity, struct seal *seal, uint
 	struct seal_place place = {.page = page, .generation = generation_load(integrity, page)};
 	struct seal_record record = record_load(integrity, page);
 
-	if (generation_is_live(place.generation))
+	if (generation_is_live(place.generation) || generation_is_kept(place.generation)) {
+		place.generation = generation_plain(place.generation);
 		return seal_decrypt(seal, &place, &record, data, out);
+	}
 	if (out)
 		memset(out, 0, STORE_PAGE);
 	return false;
@@ -297,6 +364,8 @@ bool integrity_same_sealed(const struct integrity *integrity, struct seal *seal,
 	case INTEGRITY_IS_ZERO:
 		return integrity_is_zero(data);
 	case INTEGRITY_IS_LIVE:
+	case INTEGRITY_IS_KEPT:
+		place.generation = generation_plain(place.generation);
 		return seal_is(seal, &place, &record, data);
 	case INTEGRITY_IS_LOST:
 		break;

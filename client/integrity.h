@@ -6,12 +6,14 @@
  * on donors, or is lost with them. The checksum is that of the last write, keyed with a secret of this store and bound
  * to page and generation: a donor can lose a page but cannot change it, swap it with another or bring back an old one.
  * Generations come round
- * after 65,534 writes of a page, which is harmless: an old copy still has another checksum unless it has the same
+ * after 32,766 writes of a page, which is harmless: an old copy still has another checksum unless it has the same
  * bytes. Both arrays are mapped lazily: pages of the store that were never written cost nothing.
  *
  * Sealed pages. In place of the checksum there is the seal's record, bound to page and generation, too; what is said
  * here of checksums holds for it. Its key is the beginning of the secret. Its numbers are counted beside the records,
  * so that they go on where those of a process that ended have stopped.
+ * Where there is a backup (backup.h) pages whose last donor goes are not lost but KEPT: a bit beside the generation
+ * says that their contents are on the local disk alone. The checksum says whether what is read there is theirs.
  *
  * After a crash. The arrays may lie in a file (state.h) and outlive their process. A write stores its checksum
  * (integrity_prepare), posts, and when all replicas have answered stores its generation. Killed in between:
@@ -45,6 +47,8 @@
 /* Two generations have a meaning of their own. */
 #define INTEGRITY_NONE 0u
 #define INTEGRITY_LOST UINT16_MAX
+/* Beside a generation. */
+#define INTEGRITY_KEPT 0x8000u
 
 struct integrity {
 	uint64_t pages;
@@ -52,8 +56,10 @@ struct integrity {
 	_Atomic uint64_t *sums;
 	_Atomic uint64_t *numbers; /* where the seals' are counted; NULL: pages are not sealed */
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
-	bool placed; /* the memory is somebody else's, and is populated before it is used */
-	bool told;   /* that it could not be */
+	bool placed;           /* the memory is somebody else's, and is populated before it is used */
+	bool told;             /* that it could not be */
+	bool keeps;            /* there is a backup */
+	_Atomic uint64_t kept; /* pages */
 };
 
 /* For @pages pages, all without contents. -ENOMEM. */
@@ -79,7 +85,7 @@ uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages);
 /* How many of these pages are live. */
 uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count);
 
-enum integrity_kind { INTEGRITY_IS_ZERO, INTEGRITY_IS_LIVE, INTEGRITY_IS_LOST };
+enum integrity_kind { INTEGRITY_IS_ZERO, INTEGRITY_IS_LIVE, INTEGRITY_IS_LOST, INTEGRITY_IS_KEPT };
 enum integrity_kind integrity_kind(const struct integrity *integrity, uint64_t page);
 /* How many pages from @page on are of the same kind, 1 .. @max. */
 uint32_t integrity_run(const struct integrity *integrity, uint64_t page, uint32_t max);
@@ -90,10 +96,15 @@ void integrity_prepare(struct integrity *integrity, uint64_t page, const void *d
 uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count);
 /* These pages read as zeroes again. Returns how many of them were live. */
 uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count);
-/* What was live of these pages is lost. Returns how many. */
+/* What was live of these pages is lost, or kept. Returns how many are lost. */
 uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count);
+/* A page that is kept is live again; it is lost. False: it is not kept. */
+bool integrity_restore(struct integrity *integrity, uint64_t page);
+bool integrity_give_up(struct integrity *integrity, uint64_t page);
+/* Another process has left these pages: those that are kept are counted. */
+void integrity_count_kept(struct integrity *integrity, uint64_t page, uint64_t count);
 
-/* Whether @data is what the last write left in @page, which is live. */
+/* Whether @data is what the last write left in @page, which is live or kept. */
 bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data);
 /* Whether writing @data to @page would change nothing: store_same(). */
 bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data);

@@ -169,7 +169,7 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 static void peer_lose(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
-	uint64_t lost;
+	uint64_t lost, kept = far->integrity.kept;
 
 	incarnation_keep(far, index, 0);
 	lost = leases_donor_lost(&far->leases, index, now);
@@ -177,9 +177,10 @@ static void peer_lose(struct far *far, unsigned index, uint64_t now)
 	peer->donated = peer->leased = 0;
 	round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
-	/* With replicas there is a use for it should it come back: no slot names it any more. */
+	peers_tell_kept(far, kept);
+	/* With replicas, or a backup, there is a use for it should it come back: no slot names it any more. */
 	peer->told = true;
-	if (far->config.replicas > 1)
+	if (far->config.replicas > 1 || far->backup_path)
 		comeback_anew(&peer->comeback, now);
 }
 

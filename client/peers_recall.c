@@ -1,15 +1,17 @@
 /* peers_recall: see peers_recall.h. */
 #include "client/peers_recall.h"
 
+#include "client/peers_tell.h"
 #include "common/log.h"
 
 #include <inttypes.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Pages are lost with slabs that went before they were moved. */
-static void lost_tell(struct far *far, const char *who, uint64_t lost)
+/* Pages are lost, or kept where @kept were before, with slabs that went before they were moved. */
+static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
 {
+	peers_tell_kept(far, kept);
 	if (!lost)
 		return;
 	far->lost_pages += lost;
@@ -47,28 +49,34 @@ static void hurry_set(struct far *far, uint64_t now)
 
 void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
 {
+	const uint64_t kept = far->integrity.kept;
+
 	if (message->type == WIRE_REVOKE)
 		recall(far, index, message, now);
 	else if (message->type == WIRE_KEEP)
 		leases_keep(&far->leases, index, message->keep.slab);
 	else
-		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now));
+		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now),
+			  kept);
 	hurry_set(far, now);
 }
 
 int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
 {
+	const uint64_t kept = far->integrity.kept;
 	uint64_t slab;
 	int status = claims_denied(&far->peers[index].claims, request, &slab);
 
 	if (status < 0)
 		return status;
-	lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, slab, now));
+	lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, slab, now), kept);
 	return 0;
 }
 
 void peers_recall_tick(struct far *far, uint64_t now)
 {
-	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now));
+	const uint64_t kept = far->integrity.kept;
+
+	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now), kept);
 	hurry_set(far, now);
 }

@@ -1,6 +1,7 @@
 /* peers_tell: see peers_tell.h. */
 #include "client/peers_tell.h"
 
+#include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 /* In a word or two. */
 static const char *death_name(int status)
@@ -55,6 +57,7 @@ void peer_tell_back(const struct far_peer *peer, uint64_t now)
 void peer_tell_lost(const struct far *far, const struct far_peer *peer)
 {
 	const struct donor *donor = &peer->session.donor;
+	const char *fate = far->backup_path ? "what it alone held is on the backup" : "what it held is lost";
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = donor->reason ? wire_reason_name(donor->reason) : death_name(peer->comeback.status);
 
@@ -69,15 +72,16 @@ void peer_tell_lost(const struct far *far, const struct far_peer *peer)
 	}
 	switch (peer->comeback.end) {
 	case COMEBACK_RESTARTED:
-		log_error("donor %s has restarted: what it held is lost", peer->uri);
+		log_error("donor %s has restarted: %s", peer->uri, fate);
 		return;
 	case COMEBACK_FORGOTTEN:
-		log_error("donor %s is back, but had given up what it held: it is lost", peer->uri);
+		log_error("donor %s is back, but had given up what it held: %s", peer->uri,
+			  far->backup_path ? fate : "it is lost");
 		return;
 	case COMEBACK_LIVES:
 	case COMEBACK_TOO_LATE:
 	case COMEBACK_REFUSED:
-		log_error("donor %s is gone (%s): what it held is lost", peer->uri, why);
+		log_error("donor %s is gone (%s): %s", peer->uri, why, fate);
 	}
 }
 
@@ -129,4 +133,15 @@ void peers_tell_replicas(struct far *far, bool whole)
 	}
 	log_warning("rebuild: done, every slab has %u replicas again, after %.3g s", far->config.replicas,
 		    (double)(now - far->lacking_since) / 1e9);
+}
+
+void peers_tell_kept(struct far *far, uint64_t before)
+{
+	uint64_t kept = far->integrity.kept;
+
+	if (kept <= before)
+		return;
+	log_warning("%" PRIu64 " pages are on the backup %s alone, and slow, until donors have room for them", kept,
+		    far->backup_path);
+	eventfd_write(far->rebuild->wake, 1);
 }

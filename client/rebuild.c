@@ -91,7 +91,18 @@ void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum r
 		rebuild->in_flight = store_submit(rebuild->queue, &io, 1) == 1;
 }
 
-static void window_close(struct far *far)
+void rebuild_window_open(struct far *far, uint64_t page, uint32_t count)
+{
+	/* First this, then the look at what is published: see far_queue.h. */
+	atomic_store(&far->window, published_make(page, count, 0, true));
+}
+
+bool rebuild_is_written(struct far *far, uint64_t page, uint64_t count)
+{
+	return published_anywhere(far, page, count, NULL);
+}
+
+void rebuild_window_close(struct far *far)
 {
 	struct far_queue *queue;
 
@@ -142,16 +153,14 @@ void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch)
 		control_kick(far);
 }
 
-/* When the next window may be opened, by the rate, after what was copied in this one. */
-static uint64_t window_pace(const struct rebuild *rebuild, uint64_t now)
+uint64_t rebuild_pace(const struct rebuild *rebuild, uint64_t due, uint64_t pages, uint64_t now)
 {
 	const uint64_t wished = rebuild->far->config.rebuild_rate;
 	uint64_t rate = rebuild_rate_now(rebuild->far, wished ? wished : REBUILD_RATE);
 
 	if (rate < rebuild->far->hurry) /* what is not moved in time may be lost */
 		rate = rebuild->far->hurry;
-	return (rebuild->due && rebuild->due > now ? rebuild->due : now) +
-	       rebuild->copied * STORE_PAGE * NS_PER_S / rate;
+	return (due > now ? due : now) + pages * STORE_PAGE * NS_PER_S / rate;
 }
 
 void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor, bool found)
@@ -169,6 +178,7 @@ void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsig
 static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
+	uint64_t due, scrub_due;
 
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		const struct rebuild_job *job = &rebuild->jobs[i];
@@ -192,7 +202,11 @@ static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 		rebuild_doubt(rebuild, word >> 18, word >> 1 & 0x1ff, word >> 10 & 0x3f, true);
 		return now;
 	}
-	return scrub_idle(rebuild, now);
+	due = backup_idle(rebuild, now);
+	if (rebuild->phase != REBUILD_IDLE)
+		return now;
+	scrub_due = scrub_idle(rebuild, now);
+	return scrub_due < due ? scrub_due : due;
 }
 
 static uint64_t phase_settling(struct rebuild *rebuild, uint64_t now)
@@ -234,16 +248,14 @@ static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 	rebuild->copied = 0;
 	rebuild->patience = now + WRITERS_PATIENCE_NS;
 	rebuild->phase = REBUILD_ENTERING;
-	/* First this, then the look at what is published: see far_queue.h. */
-	atomic_store(&far->window,
-		     published_make(rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page), 0, true));
+	rebuild_window_open(far, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
 	return now;
 }
 
 /* Leaves the window; the next one is due at @due. */
 static void window_leave(struct rebuild *rebuild, uint64_t due)
 {
-	window_close(rebuild->far);
+	rebuild_window_close(rebuild->far);
 	if (task_is_repair(rebuild))
 		rebuild_let_go(rebuild->far, (rebuild->window_end - 1) / rebuild->far->table.pages, rebuild->epoch);
 	rebuild->due = due;
@@ -252,7 +264,7 @@ static void window_leave(struct rebuild *rebuild, uint64_t due)
 
 static uint64_t phase_entering(struct rebuild *rebuild, uint64_t now)
 {
-	if (!published_anywhere(rebuild->far, rebuild->page, rebuild->window_end - rebuild->page, NULL)) {
+	if (!rebuild_is_written(rebuild->far, rebuild->page, rebuild->window_end - rebuild->page)) {
 		rebuild->phase = REBUILD_RUNNING;
 		return now;
 	}
@@ -270,7 +282,7 @@ static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 	while (rebuild->page < rebuild->window_end && !page_is_live(far, rebuild->page))
 		rebuild->page++;
 	if (rebuild->page == rebuild->window_end) {
-		window_leave(rebuild, window_pace(rebuild, now));
+		window_leave(rebuild, rebuild_pace(rebuild, rebuild->due, rebuild->copied, now));
 		return rebuild->due;
 	}
 	rebuild->run = integrity_run(&far->integrity, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
@@ -346,11 +358,13 @@ static uint64_t phase_resting(struct rebuild *rebuild, uint64_t now)
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 {
 	static uint64_t (*const phases[])(struct rebuild *, uint64_t) = {
-	    [REBUILD_IDLE] = phase_idle,       [REBUILD_SETTLING] = phase_settling,
-	    [REBUILD_SEEKING] = phase_seeking, [REBUILD_ENTERING] = phase_entering,
-	    [REBUILD_RUNNING] = phase_running, [REBUILD_DOUBTING] = phase_doubting,
-	    [REBUILD_READING] = phase_reading, [REBUILD_WRITING] = phase_writing,
-	    [REBUILD_RESTING] = phase_resting, [REBUILD_SCRUBBING] = scrub_read_done,
+	    [REBUILD_IDLE] = phase_idle,           [REBUILD_SETTLING] = phase_settling,
+	    [REBUILD_SEEKING] = phase_seeking,     [REBUILD_ENTERING] = phase_entering,
+	    [REBUILD_RUNNING] = phase_running,     [REBUILD_DOUBTING] = phase_doubting,
+	    [REBUILD_READING] = phase_reading,     [REBUILD_WRITING] = phase_writing,
+	    [REBUILD_RESTING] = phase_resting,     [REBUILD_SCRUBBING] = scrub_read_done,
+	    [REBUILD_CATCHING] = backup_caught_up, [REBUILD_BACK_ENTERING] = backup_entering,
+	    [REBUILD_BRINGING] = backup_bringing,
 	};
 	struct store_done done;
 

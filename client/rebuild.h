@@ -19,6 +19,8 @@
  * The same is done where the scrub (scrub.h) has found something, for which the thread reads what nobody else does when
  * there is nothing else to do. A page that is live, and that no replica has as it was written, is counted and logged.
  *
+ * Where there is a backup (backup.h) pages go from donors to it and back: rebuild_backup.h.
+ *
  * A fill ends as soon as it cannot go on: its source or target cannot be reached, or the slot is gone. leases.c begins
  * anew. Demand comes first: windows are short, a wait for writers is given up and begun anew after a moment, and the
  * rate is far_config.rebuild_rate, a quarter of it while requests are in flight on other queues.
@@ -33,6 +35,7 @@
 #define CLIENT_REBUILD_H
 
 #include "client/far_store.h"
+#include "client/rebuild_backup.h"
 #include "client/scrub.h"
 
 #define REBUILD_REPAIRS 64u
@@ -49,6 +52,10 @@ enum rebuild_phase {
 	REBUILD_WRITING,
 	REBUILD_RESTING,   /* the window is closed, the next is not due yet */
 	REBUILD_SCRUBBING, /* a scrub's read is under way */
+	/* rebuild_backup.h */
+	REBUILD_CATCHING,      /* reads what the backup has missed */
+	REBUILD_BACK_ENTERING, /* a window is open; waits for writers */
+	REBUILD_BRINGING,      /* reads from the backup, then writes to donors */
 };
 
 /* NONE --control thread--> GIVEN --rebuild thread--> DONE, FAILED --control thread--> NONE */
@@ -89,6 +96,7 @@ struct rebuild {
 	int status;          /* of the last one */
 	bool found;          /* a repair: by a queue, which has counted it; else by the scrub */
 	struct scrub scrub;
+	struct rebuild_backup backup;
 };
 
 /* -ENOMEM. Before the control thread, which may have jobs at once. */
@@ -106,11 +114,18 @@ int rebuild_begin(struct rebuild *rebuild);
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
 void rebuild_end(struct rebuild *rebuild);
 
-/* For scrub.c, on the thread. The pages rebuild->page, run from, or to, the buffer; for one donor, or (-1) whichever.
-   rebuild->status is the answer. */
+/* For scrub.c and rebuild_backup.c, on the thread. The pages rebuild->page, run from, or to, the buffer; for one donor,
+   or (-1) whichever. rebuild->status is the answer. */
 void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase);
 /* The next task: the donor may have these pages changed. @found: a queue has read them, and counted it. */
 void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsigned donor, bool found);
+/* Keeps writers out of these pages; one window at a time. Those that are in have left when rebuild_is_written() says
+   no. */
+void rebuild_window_open(struct far *far, uint64_t page, uint32_t count);
+void rebuild_window_close(struct far *far);
+bool rebuild_is_written(struct far *far, uint64_t page, uint64_t count);
+/* When to go on, by the rate, after @pages that were due at @due. */
+uint64_t rebuild_pace(const struct rebuild *rebuild, uint64_t due, uint64_t pages, uint64_t now);
 /* One page less is held. */
 void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch);
 /* The part of @rate that is left while requests are in flight on other queues; all of it when there are none. */

@@ -188,6 +188,7 @@ static int state_map(struct state *state)
 	integrity_place(&state->integrity, header->pages, (_Atomic uint16_t *)(state->base + layout.generations),
 			(_Atomic uint64_t *)(state->base + layout.sums), header->sealed ? &header->numbers : NULL,
 			header->secret);
+	state->integrity.keeps = *header->backup;
 	error = chunk_table_place(&state->table, header->pages, header->chunk_pages, header->replicas,
 				  (struct chunk *)(state->base + layout.chunks),
 				  (_Atomic uint64_t *)(state->base + layout.attention));
@@ -211,6 +212,8 @@ static void header_fill(struct state_header *header, const struct far_config *co
 	random_secret(header->secret, sizeof header->secret);
 	for (unsigned i = 0; i < config->donor_count; i++)
 		strcpy(header->uris[i], config->donors[i]);
+	if (config->backup)
+		strcpy(header->backup, config->backup);
 	header->sum = header_sum(header);
 }
 
@@ -276,6 +279,8 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 			return "its header makes no sense";
 	if (length != layout_of(header->pages, header->chunk_pages, header->sealed).length)
 		return "its length is wrong";
+	if (!memchr(header->backup, '\0', FAR_BACKUP_MAX))
+		return "its header makes no sense";
 	return NULL;
 }
 
@@ -312,6 +317,12 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 			continue;
 		log_error("%s holds a store whose donor %u is %s, not %s: give the same donors in the same order",
 			  state->path, i + 1, header->uris[i], config->donors[i]);
+		return true;
+	}
+	if (strcmp(config->backup ? config->backup : "", header->backup) != 0) {
+		log_error("%s holds a store %s%s, not %s%s: give the same backup", state->path,
+			  *header->backup ? "with the backup " : "without a backup", header->backup,
+			  config->backup ? "with the backup " : "without one", config->backup ? config->backup : "");
 		return true;
 	}
 	return false;
@@ -436,6 +447,7 @@ int state_recover(struct state *state, uint64_t *ret_lost)
 			error = integrity_populate(&state->integrity, first, count);
 			if (error < 0)
 				break;
+			integrity_count_kept(&state->integrity, first, count);
 			if (chunk_state(table, i) == CHUNK_READY)
 				live = integrity_live(&state->integrity, first, count);
 			else

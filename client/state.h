@@ -49,6 +49,7 @@ struct state_header {
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
 	char uris[FAR_DONORS_MAX][FAR_URI_MAX];
+	char backup[FAR_BACKUP_MAX]; /* its path; "": none */
 	/* Of each donor; 0: none has slabs of ours, or those it had were given up as lost. */
 	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
 	_Atomic uint64_t numbers; /* of seals; integrity.h */

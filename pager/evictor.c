@@ -289,9 +289,11 @@ static void account(struct evictor *evictor)
 	struct store_stats stats;
 	store_stats(core->store, &stats);
 	uint64_t own = evictor->overhead + stats.memory + pages_memory(&core->pages, core->window->high);
-	uint64_t far = stats.pages_live;
+	uint64_t far = stats.pages_live + stats.kept_pages;
 	__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->backup_behind, stats.backup_behind, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->backup_reads, stats.backup_reads, __ATOMIC_RELAXED);
 	if (far > core->counters->far_peak)
 		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
 	own += ACCOUNT_SLACK;

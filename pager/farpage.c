@@ -228,9 +228,10 @@ static int start_parts(struct farpage *farpage)
 static int check_options(const struct farpage_options *options)
 {
 	char minimum[SIZE_TEXT_MAX];
-	if (options->local < FARPAGE_LOCAL_MIN) {
-		log_error("a local budget of %zu bytes is too small: the least that works is %s", options->local,
-			  size_format(FARPAGE_LOCAL_MIN, minimum));
+	size_t least = FARPAGE_LOCAL_MIN + (options->backup ? FARPAGE_LOCAL_BACKUP : 0);
+	if (options->local < least) {
+		log_error("a local budget of %zu bytes is too small: the least that works%s is %s", options->local,
+			  options->backup ? " with a backup" : "", size_format(least, minimum));
 		return -EINVAL;
 	}
 	return 0;
@@ -307,6 +308,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .replicas = options->replicas ? options->replicas : 1,
 	    .scrub_rate = options->scrub_rate,
 	    .encrypt = options->encrypt,
+	    .backup = options->backup,
 	    .grace_ms = GRACE_MS,
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};

@@ -39,12 +39,16 @@ struct farpage_options {
 	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
 	uint64_t scrub_rate;     /* bytes/s of pages at rest that are read and checked, each replica; 0: none */
 	bool encrypt;            /* pages leave encrypted and authenticated, with a key that stays in this process */
+	const char *backup;      /* NULL, or a file (made, without a name, beside it) or block device on a local disk:
+				    all pages are copied there behind the writes' back, and read when no donor has them */
 	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the
 				    window, contents and all; it stays mapped after farpage_close() */
 };
 
 /* The smallest local budget that works, bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
+/* With a backup so much more. */
+#define FARPAGE_LOCAL_BACKUP ((size_t)12 << 20)
 
 /*
  * -EINVAL (an option out of range), -EPERM (no right to userfaultfd), -ENOSYS (kernel without it), -ENOMEM, or what
@@ -79,6 +83,8 @@ struct farpage_stats {
 	uint64_t fault_p50_ns, fault_p99_ns; /* from the fault's arrival at the handler to the wake-up, far faults */
 	uint64_t stalls;                     /* faults that had to wait for room */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
+	uint64_t backup_behind;              /* far pages that are not on the backup yet */
+	uint64_t backup_reads;               /* pages read there */
 };
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 

@@ -64,6 +64,11 @@ struct store_stats {
 	uint64_t scrubbed_pages; /* pages, of each replica, that were found right though nobody had asked for them */
 	uint64_t hedges;         /* reads asked of a second replica, too, for the first was overdue */
 	uint64_t hedges_won;     /* of these, those that the second one answered first */
+	uint64_t backup_pages;   /* pages that are on the local backup as well, or alone */
+	uint64_t backup_behind;  /* pages that are not yet */
+	uint64_t backup_reads;   /* pages read there */
+	uint64_t kept_pages;     /* pages that are there alone: their donors went */
+	uint64_t returned_pages; /* pages that were, and are on donors again */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
 	bool encrypted;          /* pages leave encrypted and authenticated */
 };

@@ -2,6 +2,7 @@
 #include "tests/sim/history.h"
 
 #include "common/random.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/net.h"
 
 #include <stdio.h>
@@ -145,6 +146,7 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	if (history->loses)
 		config.excuses = (struct program_excuses){.lost = true, .full = true, .late = true};
 	/* Not drawn: the other histories stay as they are. */
+	config.far.backup = history->seed % 5 == 2 ? disk_path(index) : NULL;
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
 	config.far.encrypt = history->seed % 4 == 1;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];

@@ -1,7 +1,7 @@
 /* program: see program.h. */
 #include "tests/sim/program.h"
 
-#include "client/far_store.h"
+#include "client/backup.h"
 #include "tests/sim/net.h"
 #include "tests/sim/worker.h"
 
@@ -217,12 +217,24 @@ void program_end(struct program *program, enum program_end end)
 		program->phase = PROGRAM_DRAINS;
 }
 
+/* What is on the disk now. */
+static void saved_note(const struct program *program)
+{
+	const struct far *far = (const struct far *)program->store;
+
+	if (!far->backup || backup_behind(far->backup))
+		return;
+	for (uint64_t i = 0; i < program->reference.pages; i++)
+		program->reference.page[i].saved = !program->reference.page[i].writing;
+}
+
 void program_check(const struct program *program)
 {
 	const struct process *process = program->process;
 
 	if (program->phase != PROGRAM_WORKS && program->phase != PROGRAM_DRAINS)
 		return;
+	saved_note(program);
 	for (unsigned i = 0; i < program->config.workers; i++) {
 		for (unsigned j = 0; j < program->config.depth; j++) {
 			const struct program_slot *slot = &program->workers[i]->slots[j];

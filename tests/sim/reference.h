@@ -20,6 +20,7 @@ struct reference_page {
 	uint32_t first;   /* if it is torn, it may also be this or any later one */
 	bool zeroes;      /* or zeroes */
 	bool torn;        /* a write since then was cut off, or failed */
+	bool saved;       /* and all of it is on the disk of a backup as well */
 	bool writing;     /* it is being written or discarded */
 	uint8_t readers;
 	uint32_t under_way; /* the version being written */

@@ -32,6 +32,7 @@ static void pages_take(struct program *program, const struct program_slot *slot)
 		struct reference_page *page = &program->reference.page[i];
 
 		page->writing |= slot_writes(slot);
+		page->saved &= !slot_writes(slot);
 		page->readers = (uint8_t)(page->readers + !slot_writes(slot));
 	}
 }
@@ -122,6 +123,7 @@ static void pages_discard(struct worker *worker)
 		return;
 	for (uint64_t i = page; i < page + count; i++) {
 		reference->page[i].writing = true;
+		reference->page[i].saved = false;
 		reference->page[i].under_way = 0;
 	}
 	worker->discard_page = page;
@@ -186,15 +188,27 @@ static bool slot_is_torn(const struct program *program, const struct program_slo
 	return false;
 }
 
+/* Whether all of it is on a backup, where nothing that happens to donors can lose it. */
+static bool slot_is_saved(const struct program *program, const struct program_slot *slot)
+{
+	for (uint64_t i = slot->io.page; i < slot->io.page + slot->io.count; i++)
+		if (!program->reference.page[i].saved || program->reference.page[i].torn)
+			return false;
+	return !slot_writes(slot);
+}
+
 static bool slot_is_excused(const struct program *program, const struct program_slot *slot, int status)
 {
 	const struct program_excuses *excuses = &program->config.excuses;
 
+	if (slot_is_saved(program, slot))
+		return false;
 	switch (status) {
 	case -EIO:
 		return excuses->lost;
 	case -EBADMSG:
-		return !slot_writes(slot) && (excuses->damaged || slot_is_torn(program, slot));
+		return !slot_writes(slot) && (excuses->damaged || slot_is_torn(program, slot) ||
+					      (excuses->lost && program->config.far.backup));
 	case -ENOSPC:
 		return slot_writes(slot) && excuses->full;
 	case -ETIMEDOUT:

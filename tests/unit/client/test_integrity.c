@@ -99,11 +99,58 @@ static void test_lost(struct integrity *integrity)
 
 static void test_wrap(struct integrity *integrity)
 {
-	integrity->generations[7] = INTEGRITY_LOST - 1;
-	integrity_prepare(integrity, 7, page_a);
-	ok(integrity_commit(integrity, 7, 1) == 1 && integrity_kind(integrity, 7) == INTEGRITY_IS_LIVE &&
-	       integrity_check(integrity, 7, page_a),
-	   "generations come round without meaning something else");
+	unsigned right = 0;
+
+	integrity->generations[7] = INTEGRITY_KEPT - 4;
+	for (unsigned i = 0; i < 8; i++) {
+		integrity_prepare(integrity, 7, page_a);
+		right += integrity_commit(integrity, 7, 1) == 1 && integrity_kind(integrity, 7) == INTEGRITY_IS_LIVE &&
+			 integrity_check(integrity, 7, page_a);
+	}
+	ok(right == 8, "generations come round without meaning something else");
+}
+
+/* Where there is a backup. */
+static void test_kept(void)
+{
+	struct integrity integrity;
+	uint64_t sum;
+
+	integrity_open(&integrity, PAGES);
+	integrity.keeps = true;
+	for (unsigned i = 100; i < 110; i++) {
+		integrity_prepare(&integrity, i, page_a);
+		integrity_commit(&integrity, i, 1);
+	}
+	sum = integrity.sums[100];
+	ok(integrity_lose(&integrity, 90, 15) == 0 && integrity.kept == 5 &&
+	       integrity_kind(&integrity, 104) == INTEGRITY_IS_KEPT &&
+	       integrity_kind(&integrity, 105) == INTEGRITY_IS_LIVE && integrity_live(&integrity, 90, 20) == 5,
+	   "with a backup nothing is lost: what would be is kept, and not live");
+	ok(integrity_lose(&integrity, 90, 15) == 0 && integrity.kept == 5, "once");
+	ok(integrity_check(&integrity, 100, page_a) && !integrity_check(&integrity, 100, page_b) &&
+	       !integrity_check(&integrity, 99, page_a),
+	   "what was written is told from what was not");
+	ok(integrity_same(&integrity, 100, page_a) && !integrity_same(&integrity, 100, page_b), "also as the same");
+	ok(integrity_restore(&integrity, 100) && integrity.kept == 4 && integrity.sums[100] == sum &&
+	       integrity_kind(&integrity, 100) == INTEGRITY_IS_LIVE && integrity_check(&integrity, 100, page_a) &&
+	       !integrity_restore(&integrity, 100),
+	   "brought back it is live, with the sum it had");
+	ok(integrity_give_up(&integrity, 101) && integrity.kept == 3 &&
+	       integrity_kind(&integrity, 101) == INTEGRITY_IS_LOST && !integrity_check(&integrity, 101, page_a) &&
+	       !integrity_restore(&integrity, 101) && !integrity_give_up(&integrity, 105),
+	   "given up it is lost, and nothing else is");
+	integrity_prepare(&integrity, 102, page_b);
+	ok(integrity_commit(&integrity, 102, 1) == 0 && integrity.kept == 2 &&
+	       integrity_kind(&integrity, 102) == INTEGRITY_IS_LIVE && integrity_check(&integrity, 102, page_b),
+	   "written it is live, and was not before");
+	ok(integrity_forget(&integrity, 103, 1) == 0 && integrity.kept == 1 &&
+	       integrity_kind(&integrity, 103) == INTEGRITY_IS_ZERO,
+	   "forgotten it is zero, and was not live");
+	integrity.kept = 0;
+	integrity_count_kept(&integrity, 90, 30);
+	ok(integrity.kept == 1, "and what is kept can be counted anew");
+	integrity_close(&integrity);
 }
 
 static void test_same(struct integrity *integrity)
@@ -237,6 +284,7 @@ int main(void)
 	test_wrap(&integrity);
 	test_same(&integrity);
 	test_sealed();
+	test_kept();
 	test_zero();
 	test_memory();
 	integrity_close(&integrity);

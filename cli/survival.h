@@ -1,0 +1,18 @@
+/*
+ * survival: what a device's copies and backup survive, and what they cost, in the words of the table in docs/faults.md.
+ *
+ * Threads: any.
+ */
+#ifndef CLI_SURVIVAL_H
+#define CLI_SURVIVAL_H
+
+#include <stdbool.h>
+
+struct survival {
+	const char *survives, *costs;
+};
+
+/* @copies: 1 .. FAR_REPLICAS_MAX. */
+struct survival survival_of(unsigned copies, bool backup);
+
+#endif

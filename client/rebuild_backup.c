@@ -1,0 +1,273 @@
+/* rebuild_backup: see rebuild_backup.h. */
+#include "client/rebuild_backup.h"
+
+#include "client/backup.h"
+#include "client/control.h"
+#include "client/rebuild.h"
+
+#include <errno.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+/* When nothing could be done, or all was gone through. */
+#define PAUSE_NS (1000 * NS_PER_MS)
+/* A slab was asked for. */
+#define ASKED_NS (5 * NS_PER_MS)
+/* How often writers are looked at, and for how long before they are let in again. */
+#define WRITERS_LOOK_NS UINT64_C(20000)
+#define WRITERS_PATIENCE_NS UINT64_C(2000000)
+
+static uint64_t chunk_end(const struct far *far, uint64_t page)
+{
+	uint64_t end = (page / far->table.pages + 1) * far->table.pages;
+
+	return end < far->integrity.pages ? end : far->integrity.pages;
+}
+
+/* --- Catching up -------------------------------------------------------------------------------------------------- */
+
+/* The next run that was missed and is live, of a chunk that has a slab; 0: there is none any more. */
+static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
+{
+	struct ring *ring = &far->backup->ring;
+
+	while ((state->missed = ring_next_missed(ring, state->missed)) < far->integrity.pages) {
+		uint64_t end = chunk_end(far, state->missed), page = state->missed;
+		uint32_t most = page < state->singles ? 1 : BACKUP_READ_PAGES, run = 0;
+
+		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE) {
+			ring_unmiss(ring, page); /* there is nothing to be copied */
+			state->missed++;
+			continue;
+		}
+		if (chunk_state(&far->table, page / far->table.pages) != CHUNK_READY) {
+			state->missed = end;
+			continue;
+		}
+		while (run < most && page + run < end && ring_is_missed(ring, page + run) &&
+		       integrity_kind(&far->integrity, page + run) == INTEGRITY_IS_LIVE)
+			run++;
+		return run;
+	}
+	return 0;
+}
+
+static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	struct rebuild_backup *state = &rebuild->backup;
+	struct ring *ring = &far->backup->ring;
+	uint64_t bad_until = atomic_load(&far->backup->bad_until);
+	struct chunk_view view;
+	uint32_t run;
+
+	if (!ring->missed_count)
+		return UINT64_MAX;
+	if (state->missed_due < bad_until)
+		state->missed_due = bad_until;
+	if (now < state->missed_due)
+		return state->missed_due;
+	/* What is written now comes first. */
+	if (ring_count(ring) > RING_PAGES / 2)
+		return now + NS_PER_MS;
+	run = missed_seek(far, state);
+	if (!run) {
+		state->missed = state->singles = 0;
+		return state->missed_due = now + PAUSE_NS;
+	}
+	if (!chunk_hold_ready(&far->table, state->missed / far->table.pages, 1, &view)) {
+		state->missed += run;
+		return now;
+	}
+	state->epoch = view.epoch;
+	/* Counted first. What is missed from here on is missed once more. */
+	atomic_fetch_add(&far->backup->catching, run);
+	ring_unmiss_all(ring, state->missed, run);
+	rebuild->page = state->missed;
+	rebuild->run = run;
+	rebuild_submit(rebuild, STORE_READ, -1, REBUILD_CATCHING);
+	return now;
+}
+
+uint64_t backup_caught_up(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	struct rebuild_backup *state = &rebuild->backup;
+	uint32_t run = rebuild->run;
+
+	for (uint32_t i = 0; i < run; i++)
+		if (rebuild->status < 0 ||
+		    !backup_put_again(far->backup, rebuild->page + i, rebuild->bytes + (size_t)i * STORE_PAGE))
+			ring_miss(&far->backup->ring, rebuild->page + i);
+	backup_caught(far->backup, run);
+	rebuild_let_go(far, rebuild->page / far->table.pages, state->epoch);
+	rebuild->phase = REBUILD_IDLE;
+	if (rebuild->status < 0 && run > 1)
+		state->singles = rebuild->page + run;
+	else
+		state->missed = rebuild->page + run;
+	state->missed_due = rebuild_pace(rebuild, state->missed_due, run, now);
+	return now;
+}
+
+/* --- Bringing back ------------------------------------------------------------------------------------------------ */
+
+/* The next run that is kept; 0: there is none any more. */
+static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
+{
+	for (uint64_t end; state->kept < far->integrity.pages; state->kept = end) {
+		uint64_t most;
+
+		end = chunk_end(far, state->kept);
+		if (chunk_is_untouched(&far->table, state->kept / far->table.pages))
+			continue;
+		while (state->kept < end && integrity_kind(&far->integrity, state->kept) != INTEGRITY_IS_KEPT)
+			state->kept++;
+		if (state->kept == end)
+			continue;
+		most = end - state->kept < BACKUP_READ_PAGES ? end - state->kept : BACKUP_READ_PAGES;
+		return integrity_run(&far->integrity, state->kept,
+				     state->kept < state->kept_singles ? 1 : (uint32_t)most);
+	}
+	return 0;
+}
+
+/* Has the pages counted in their chunk, which gets a slab for it if it has none; false: not yet. */
+static bool kept_hold(struct rebuild *rebuild, uint32_t run, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	struct rebuild_backup *state = &rebuild->backup;
+	uint64_t index = state->kept / far->table.pages;
+	struct chunk *chunk = &far->table.chunks[index];
+	struct chunk_view view;
+
+	state->kept_due = now + ASKED_NS;
+	if (state->asked == index + 1 && atomic_load(&chunk->denials) != state->denials) {
+		/* No donor has room. */
+		state->asked = 0;
+		state->kept_due = now + PAUSE_NS;
+		return false;
+	}
+	if (state->asked != index + 1)
+		state->denials = atomic_load(&chunk->denials);
+	state->asked = index + 1;
+	switch (chunk_hold(&far->table, index, run, &view)) {
+	case CHUNK_HELD:
+		break;
+	case CHUNK_ASKED:
+		control_kick(far);
+		return false;
+	case CHUNK_WAIT:
+		return false;
+	}
+	state->asked = 0;
+	state->epoch = view.epoch;
+	state->donor_count = 0;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (view.slots[i].state != SLOT_EMPTY)
+			state->donors[state->donor_count++] = view.slots[i].donor;
+	return true;
+}
+
+static uint64_t kept_idle(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	struct rebuild_backup *state = &rebuild->backup;
+	uint32_t run;
+
+	if (!far->integrity.kept)
+		return UINT64_MAX;
+	if (now < state->kept_due)
+		return state->kept_due;
+	run = kept_seek(far, state);
+	if (!run) {
+		state->kept = state->kept_singles = 0;
+		return state->kept_due = now + PAUSE_NS;
+	}
+	if (!kept_hold(rebuild, run, now))
+		return state->kept_due;
+	rebuild->page = state->kept;
+	rebuild->run = run;
+	state->slot = 0;
+	state->patience = now + WRITERS_PATIENCE_NS;
+	rebuild->phase = REBUILD_BACK_ENTERING;
+	rebuild_window_open(far, rebuild->page, run);
+	return now;
+}
+
+/* The run is over. Of what was held for it @restored pages are the chunk's now. */
+static uint64_t kept_end(struct rebuild *rebuild, uint32_t restored, bool passed, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	struct rebuild_backup *state = &rebuild->backup;
+	uint32_t rest = rebuild->run - restored;
+
+	rebuild_window_close(far);
+	if (rest && chunk_drop(&far->table, rebuild->page / far->table.pages, state->epoch, rest))
+		control_kick(far);
+	rebuild->phase = REBUILD_IDLE;
+	if (passed)
+		state->kept = rebuild->page + rebuild->run;
+	state->kept_due = rebuild_pace(rebuild, state->kept_due, rebuild->run, now);
+	return now;
+}
+
+uint64_t backup_entering(struct rebuild *rebuild, uint64_t now)
+{
+	if (!rebuild_is_written(rebuild->far, rebuild->page, rebuild->run)) {
+		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_BRINGING);
+		return now;
+	}
+	if (now < rebuild->backup.patience)
+		return now + WRITERS_LOOK_NS;
+	return kept_end(rebuild, 0, true, now);
+}
+
+/* Every slot has them. */
+static uint64_t kept_restore(struct rebuild *rebuild, uint64_t now)
+{
+	struct far *far = rebuild->far;
+	uint64_t chunk = rebuild->page / far->table.pages;
+	uint32_t restored = 0;
+
+	for (uint32_t i = 0; i < rebuild->run; i++)
+		restored += integrity_restore(&far->integrity, rebuild->page + i);
+	/* As when a write completes: what was marked before may have been missed. */
+	if (!chunk_is_current(&far->table, chunk, rebuild->backup.epoch))
+		integrity_lose(&far->integrity, rebuild->page, rebuild->run);
+	far_count(&rebuild_counters(rebuild)->returned, restored);
+	return kept_end(rebuild, restored, true, now);
+}
+
+uint64_t backup_bringing(struct rebuild *rebuild, uint64_t now)
+{
+	struct rebuild_backup *state = &rebuild->backup;
+
+	if (rebuild->status < 0 && !state->slot && rebuild->run > 1) {
+		/* One of them cannot be read. */
+		state->kept_singles = rebuild->page + rebuild->run;
+		return kept_end(rebuild, 0, false, now);
+	}
+	if (rebuild->status < 0) {
+		now = kept_end(rebuild, 0, true, now);
+		if (state->slot)
+			state->kept_due = now + PAUSE_NS; /* a donor is away */
+		return now;
+	}
+	if (state->slot == state->donor_count)
+		return kept_restore(rebuild, now);
+	rebuild_submit(rebuild, STORE_WRITE, (int)state->donors[state->slot++], REBUILD_BRINGING);
+	return now;
+}
+
+uint64_t backup_idle(struct rebuild *rebuild, uint64_t now)
+{
+	uint64_t missed, kept;
+
+	if (!rebuild->far->backup)
+		return UINT64_MAX;
+	missed = missed_idle(rebuild, now);
+	if (rebuild->phase != REBUILD_IDLE)
+		return now;
+	kept = kept_idle(rebuild, now);
+	return missed < kept ? missed : kept;
+}

@@ -1,0 +1,145 @@
+/*
+ * bench_backup: what a backup on a local disk costs while donors live: a random 4 KiB read, alone and while pages are
+ * written out as a pager does (one for each that is read), and how many such pairs there are in a second.
+ *
+ * One store without a backup and one with, each over a real donor of its own, are used in alternating blocks, so that
+ * whatever else the machine does meets both alike. Only the ratios mean anything. A pause after each block, in which
+ * nobody is asked anything, is the work of a job between its faults.
+ *
+ *     bench_backup MEMSERVER [READS [PATH [PAUSE-US]]]
+ */
+#include "common/clock.h"
+#include "common/random.h"
+#include "tests/func/client/rig.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PAGES (24 * RIG_SLAB_PAGES)
+#define BLOCK 200u
+#define SAMPLES_MAX (1u << 20)
+#define COOKIE_READ UINT64_MAX
+
+enum work { READS, PAIRS, WORKS };
+
+static struct random_state chance;
+static unsigned pause_us = 2000;
+static struct side {
+	struct rig rig;
+	unsigned count[WORKS];
+	uint64_t ns[WORKS][SAMPLES_MAX];
+	unsigned blocks[WORKS];
+	uint64_t block_ns[WORKS][SAMPLES_MAX / BLOCK + 1];
+	uint64_t behind_most;
+} sides[2];
+
+static void side_open(struct side *side, const char *backup)
+{
+	rig_donors(&side->rig, 1, "64M");
+	side->rig.config.backup = backup;
+	rig_open(&side->rig, "tcp");
+	for (uint64_t page = 0; page < PAGES; page++) {
+		rig_fill(side->rig.bytes, page, 1);
+		if (rig_write(&side->rig, page, 1, side->rig.bytes) != 0)
+			exit(EXIT_FAILURE);
+	}
+	while (rig_stats(&side->rig).backup_behind)
+		rig_sleep_ms(1);
+}
+
+/* Writes that are under way stay so when the read is there, as with a pager's. */
+static void block_run(struct side *side, enum work work)
+{
+	struct rig *rig = &side->rig;
+	struct store_io read = {
+	    .op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer, .cookie = COOKIE_READ};
+	struct store_io write = {.op = STORE_WRITE, .count = 1, .buffer = rig->buffer};
+	uint64_t begun = clock_now();
+	unsigned writing = 0;
+
+	for (unsigned i = 0; i < BLOCK || writing; i++) {
+		struct store_done done = {.cookie = 0};
+		uint64_t at = clock_now();
+		bool reads = i < BLOCK;
+
+		/* Halves, so that no page is read while it is written. */
+		read.page = random_below(&chance, PAGES / 2);
+		write.page = PAGES / 2 + (uint64_t)i * 59 % (PAGES / 2);
+		write.data = rig->bytes + (1 + i % 256) * (size_t)STORE_PAGE;
+		if (reads && work == PAIRS) {
+			rig_fill(write.data, write.page, at);
+			if (store_submit(rig->queue, &write, 1) != 1)
+				exit(EXIT_FAILURE);
+			writing++;
+		}
+		if (reads && store_submit(rig->queue, &read, 1) != 1)
+			exit(EXIT_FAILURE);
+		while (reads ? done.cookie != COOKIE_READ : writing) {
+			done.cookie = 0;
+			if (!store_poll(rig->queue, &done, 1)) {
+				sched_yield();
+				continue;
+			}
+			if (done.status)
+				exit(EXIT_FAILURE);
+			writing -= done.cookie != COOKIE_READ;
+		}
+		if (reads && side->count[work] < SAMPLES_MAX)
+			side->ns[work][side->count[work]++] = clock_now() - at;
+	}
+	side->block_ns[work][side->blocks[work]++] = clock_now() - begun;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : *(const uint64_t *)a > *(const uint64_t *)b;
+}
+
+/* Of the block in the middle: others are where the machine did something else. */
+static double rate(struct side *side, enum work work)
+{
+	qsort(side->block_ns[work], side->blocks[work], sizeof(uint64_t), compare);
+	return BLOCK * 1e9 / (double)side->block_ns[work][side->blocks[work] / 2];
+}
+
+int main(int argc, char **argv)
+{
+	unsigned reads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 40000;
+	double p50[2][WORKS];
+
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	pause_us = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : pause_us;
+	random_seed(&chance, 1);
+	for (unsigned i = 0; i < 2; i++)
+		side_open(&sides[i], i ? (argc > 3 ? argv[3] : "/tmp/farpage-bench-backup") : NULL);
+	while (sides[0].count[READS] < reads && sides[0].count[READS] < SAMPLES_MAX - BLOCK) {
+		for (unsigned i = 0; i < 2; i++) {
+			for (enum work work = READS; work < WORKS; work++) {
+				uint64_t behind, until = clock_now() + pause_us * UINT64_C(1000);
+
+				block_run(&sides[i], work);
+				behind = rig_stats(&sides[i].rig).backup_behind;
+				if (behind > sides[i].behind_most)
+					sides[i].behind_most = behind;
+				while (clock_now() < until)
+					sched_yield();
+			}
+		}
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		for (enum work work = READS; work < WORKS; work++) {
+			qsort(sides[i].ns[work], sides[i].count[work], sizeof(uint64_t), compare);
+			p50[i][work] = (double)sides[i].ns[work][sides[i].count[work] / 2] / 1000;
+		}
+		printf("backup %s: read p50 %6.2f us; written out meanwhile: read p50 %6.2f us, %7.0f pairs/s; most "
+		       "behind %llu pages\n",
+		       i ? "on " : "off", p50[i][READS], p50[i][PAIRS], rate(&sides[i], PAIRS),
+		       (unsigned long long)sides[i].behind_most);
+	}
+	printf("on / off: read p50 %.3f, with writes %.3f, pairs/s %.3f\n", p50[1][READS] / p50[0][READS],
+	       p50[1][PAIRS] / p50[0][PAIRS], rate(&sides[1], PAIRS) / rate(&sides[0], PAIRS));
+	for (unsigned i = 0; i < 2; i++)
+		rig_close(&sides[i].rig);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,315 @@
+/*
+ * A store with a backup on the local disk, on real donors: whoever dies, what was on the disk is read right, and comes
+ * back to donors when there are some; what the disk has wrong is an error; and nothing is left of it.
+ */
+#include "common/clock.h"
+#include "farpage/fabric_faults.h"
+#include "tests/func/client/traffic.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+#define KEPT "pages are on the backup"
+
+static struct traffic traffic;
+static char directory[] = "/tmp/farpage-backup-XXXXXX", path[64];
+
+/* Until *@figure, of rig_stats(), is @wanted: whether it is, in time. */
+#define becomes(rig, figure, wanted) becomes_so(rig, offsetof(struct store_stats, figure), wanted)
+static bool becomes_so(const struct rig *rig, size_t figure, uint64_t wanted)
+{
+	uint64_t begun = clock_now(), value = 0;
+
+	do {
+		struct store_stats stats = rig_stats(rig);
+
+		memcpy(&value, (const uint8_t *)&stats + figure, sizeof value);
+		if (value == wanted)
+			return true;
+		rig_sleep_ms(5);
+	} while (clock_now() - begun < 60000 * MS);
+	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)wanted);
+	return false;
+}
+
+static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
+{
+	rig_donors(rig, donors, "32M");
+	rig->config.replicas = replicas;
+	rig->config.backup = path;
+	rig_open(rig, "tcp");
+	log_begin();
+}
+
+static bool is_gone(void)
+{
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+/* All donors of every page are killed; then they come back with nothing. */
+static void test_killed(unsigned donors, unsigned replicas)
+{
+	struct store_stats stats;
+	struct rig rig;
+
+	open_backed(&rig, donors, replicas);
+	ok(is_gone(), "%u donors, %u replicas: the backup has no name", donors, replicas);
+	traffic_begin(&traffic, &rig, 7);
+	traffic_run(&traffic, 300);
+	ok(becomes(&rig, backup_behind, 0) && rig_stats(&rig).backup_pages == TRAFFIC_PAGES, "all pages are on it");
+	for (unsigned i = 0; i < donors; i++)
+		daemon_stop(&rig.donors[i], SIGKILL);
+	ok(!traffic_check(&traffic), "all donors are killed: every page is right");
+	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES), "all are on the backup alone");
+	stats = rig_stats(&rig);
+	ok(!stats.lost_pages && stats.backup_reads >= TRAFFIC_PAGES && log_count(KEPT), "none is lost, which is told");
+	for (unsigned i = 0; i < donors; i++)
+		if (!rig_donor_again(&rig, i,
+				     (const char *[]){"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL}))
+			printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+	ok(becomes(&rig, kept_pages, 0) && rig_stats(&rig).returned_pages == TRAFFIC_PAGES &&
+	       becomes(&rig, pages_live, TRAFFIC_PAGES),
+	   "the donors are back, and so are the pages");
+	traffic_run(&traffic, 300);
+	stats = rig_stats(&rig);
+	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.checksum_errors &&
+	       rig_stats(&rig).backup_reads == stats.backup_reads,
+	   "which are read there, and right");
+	becomes(&rig, backup_behind, 0);
+	for (unsigned i = 0; i < donors && replicas == 2; i++)
+		daemon_stop(&rig.donors[i], SIGKILL);
+	if (replicas == 2)
+		ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && !traffic_check(&traffic), "and once more");
+	log_show();
+	rig_close(&rig);
+}
+
+/* The donors die while pages are read and written. */
+static void test_amid(void)
+{
+	struct rig rig;
+
+	open_backed(&rig, 2, 1);
+	traffic_begin(&traffic, &rig, 8);
+	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup");
+	daemon_stop(&rig.donors[0], SIGKILL);
+	traffic_run(&traffic, 1500);
+	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed,
+	   "one of two donors is killed amid %u requests: all are right", traffic.done);
+	ok(becomes(&rig, kept_pages, 0) && !rig_stats(&rig).lost_pages, "what it held is brought to the other one");
+	ok(!traffic_check(&traffic), "and is right");
+	log_show();
+	rig_close(&rig);
+}
+
+static void change_byte(uint64_t page)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint8_t byte = 0;
+
+	if (fd < 0 || pread(fd, &byte, 1, (off_t)(page * STORE_PAGE + 17)) != 1)
+		printf("# cannot read %s\n", path);
+	byte ^= 1;
+	if (pwrite(fd, &byte, 1, (off_t)(page * STORE_PAGE + 17)) != 1 || fsync(fd) < 0)
+		printf("# cannot change %s\n", path);
+	close(fd);
+}
+
+/* What is on the disk is not what was written. */
+static void test_stale(void)
+{
+	struct rig rig;
+	struct stat status;
+
+	rig_donors(&rig, 1, "32M");
+	rig_state(&rig);
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	log_begin();
+	for (uint64_t page = 0; page < 8; page++)
+		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
+	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "pages are on the backup");
+	ok(stat(path, &status) == 0 && (status.st_mode & 0777) == 0600, "which is a file of the owner's alone");
+	change_byte(3);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(rig_read(&rig, 2, 1, rig.bytes) == 0 && rig_is(rig.bytes, 2, 1), "the donor is killed: a page is right");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "one that is wrong on the disk is an error");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EIO && rig_stats(&rig).lost_pages == 1 &&
+	       log_count("does not have page 3") == 1,
+	   "it is lost, which is told");
+	ok(rig_read(&rig, 4, 4, rig.bytes) == 0 && rig_is(rig.bytes, 4, 1) && rig_is(rig.bytes + 3 * STORE_PAGE, 7, 1),
+	   "and the others are right");
+	store_discard(rig.store, 5, 1);
+	ok(rig_read(&rig, 5, 1, rig.bytes) == 0 && rig_is_zero(rig.bytes), "one that is discarded is zero");
+	log_show();
+	rig_shut(&rig, false);
+	ok(is_gone(), "nothing is left of the file");
+	rig_close(&rig);
+}
+
+/* A donor has it wrong, and there is no other. */
+static void test_mended(void)
+{
+	struct fabric_faults faults = {.corrupt_at = 1};
+	struct rig rig;
+
+	rig_donors(&rig, 1, "32M");
+	rig.config.fabric.faults = &faults;
+	rig.config.backup = path;
+	rig_open(&rig, "fault+tcp");
+	log_begin();
+	rig_fill(rig.bytes, 3, 1);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	   "a page has a wrong bit on its donor");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "it is read from the backup, and right");
+	ok(becomes(&rig, repaired_pages, 1) && rig_stats(&rig).backup_reads == 1, "and mended on the donor");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1) && rig_stats(&rig).backup_reads == 1,
+	   "where it is read from then on");
+	log_show();
+	rig_close(&rig);
+}
+
+/* A donor does not answer, and may come back. */
+static void test_away(void)
+{
+	uint64_t begun;
+	struct rig rig;
+
+	rig_donors(&rig, 1, "32M");
+	rig.config.timeout_ms = 60000;
+	rig.config.fabric.io_ms = 300;
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	rig_fill(rig.bytes, 3, 1);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "a page is on the backup");
+	kill(rig.donors[0].pid, SIGSTOP);
+	begun = clock_now();
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1) && clock_now() - begun < 30000 * MS,
+	   "the donor is silent: it is read there, and its loss not waited for");
+	kill(rig.donors[0].pid, SIGCONT);
+	ok(!rig_stats(&rig).kept_pages && !rig_stats(&rig).lost_pages, "nothing is believed lost");
+	rig_close(&rig);
+}
+
+/* A process that is killed; the donor of half of its pages dies before the next one comes. */
+static void test_adopted(void)
+{
+	struct rig rig;
+	int status;
+	pid_t child;
+
+	rig_donors(&rig, 2, "32M");
+	rig_state(&rig);
+	rig.config.backup = path;
+	child = fork();
+	if (child == 0) {
+		rig_open(&rig, "tcp");
+		for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
+			rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
+		for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page += STORE_RUN_MAX)
+			if (rig_write(&rig, page, STORE_RUN_MAX, rig.bytes + page * STORE_PAGE))
+				_exit(1);
+		if (!becomes(&rig, backup_behind, 0))
+			_exit(2);
+		raise(SIGKILL);
+	}
+	ok(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "a process writes pages and is killed");
+	ok(!is_gone(), "its backup is there");
+	daemon_stop(&rig.donors[1], SIGKILL);
+	log_begin();
+	rig.config.backup = NULL;
+	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("give the same backup") == 1,
+	   "one of its donors is killed: it is not adopted without the backup");
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	unsigned wrong = 0;
+	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
+		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
+	ok(!wrong && !rig_stats(&rig).lost_pages, "it is adopted with it, and every page is right");
+	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, backup_behind, 0),
+	   "they come to the donor that is left, and the backup has them all");
+	rig_shut(&rig, true);
+	ok(!is_gone(), "it is left to another process");
+	rig_open(&rig, "tcp");
+	wrong = 0;
+	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
+		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
+	ok(!wrong && !rig_stats(&rig).lost_pages, "and adopted, and every page is right once more");
+	log_show();
+	rig_shut(&rig, false);
+	ok(is_gone(), "and nothing is left");
+	rig_close(&rig);
+}
+
+static int try_with(struct rig *rig, const char *backup)
+{
+	int status;
+
+	rig->config.backup = backup;
+	log_begin();
+	status = rig_try(rig, "tcp");
+	log_show();
+	if (status == 0)
+		store_close(rig->store);
+	rig->store = NULL;
+	return status;
+}
+
+/* What cannot be a backup. */
+static void test_refused(void)
+{
+	struct rig rig, other;
+	char missing[96];
+	int fd;
+
+	rig_donors(&rig, 1, "32M");
+	rig_state(&rig);
+	snprintf(missing, sizeof missing, "%s/no/such", directory);
+	ok(try_with(&rig, missing) == -ENOENT, "a folder that is not there is refused");
+	ok(try_with(&rig, directory) == -EINVAL, "and a folder");
+	ok(try_with(&rig, "/dev/null") == -EINVAL, "and a device that is none of blocks");
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ok(fd >= 0 && write(fd, "thesis", 6) == 6 && try_with(&rig, path) == -EEXIST && pread(fd, missing, 6, 0) == 6 &&
+	       !memcmp(missing, "thesis", 6),
+	   "and a file that is something else, which stays as it is");
+	ok(ftruncate(fd, 0) == 0 && try_with(&rig, path) == 0, "one that is empty is used");
+	close(fd);
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	other = rig;
+	rig_state(&other);
+	ok(try_with(&other, path) == -EBUSY && !is_gone(), "and one that another store has");
+	other.config.state_file = NULL;
+	ok(try_with(&other, path) == 0 && !is_gone(), "but for one that nobody goes on with, which has no name");
+	close(other.state_fd);
+	rig_close(&rig);
+	ok(is_gone(), "nothing is left");
+}
+
+int main(int argc, char **argv)
+{
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	log_keep();
+	if (!mkdtemp(directory))
+		return tap_skip_all("no folder for a backup");
+	snprintf(path, sizeof path, "%s/backup", directory);
+	test_adopted(); /* first, for it forks */
+	test_killed(1, 1);
+	test_killed(2, 2);
+	test_amid();
+	test_stale();
+	test_mended();
+	test_away();
+	test_refused();
+	ok(rmdir(directory) == 0, "the folder is empty");
+	return tap_done();
+}

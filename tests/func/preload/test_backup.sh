@@ -1,0 +1,35 @@
+#!/bin/bash
+# The only donor of half of a job's pages dies: with a backup it reads them from the local disk, and nothing is left of that.
+here=$(dirname "$0")
+. "$here/tap.sh"
+require_userfaultfd
+. "$here/../donors.sh"
+victim=$(realpath "$1")
+donors_start 2 256M --slab 8M
+directory=$DONORS_DIRECTORY
+mkfifo "$directory/go"
+mkdir "$directory/disk"
+
+"$FARPAGE" run --local 12M --backup "$directory/disk/backup" "${DONORS[@]}" -- true 2>"$directory/err"
+expect "a budget that has no room for it is refused" 125 $?
+matches "in one line" "with --backup is 20M" "$(cat "$directory/err")"
+"$FARPAGE" run --local 32M --backup "$directory/none/backup" "${DONORS[@]}" -- "$victim" "$directory/go" \
+	>/dev/null 2>"$directory/err"
+matches "a folder that is not there is named" "cannot make the backup $directory/none/backup: No such file" \
+	"$(cat "$directory/err")"
+
+(cd "$directory/disk" && exec "$FARPAGE" run --local 32M --backup backup "${DONORS[@]}" --timeout-ms 3000 --quiet \
+	--stats "$directory/stats" -- "$victim" "$directory/go") >"$directory/out" 2>"$directory/err" &
+pid=$!
+until grep -q ready "$directory/out" || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+kill -KILL "${DONOR_PIDS[0]}"
+! kill -0 $pid 2>/dev/null || echo go >"$directory/go"
+wait $pid
+expect "a donor is killed: the job ends well" 0 $?
+note "$(cat "$directory/err")"
+expect "and found every byte" "0 pages are wrong" "$(grep wrong "$directory/out")"
+expect "no page was lost" 0 "$(stat_of "$directory/stats" lost_pages)"
+[ "$(stat_of "$directory/stats" backup_reads)" -gt 0 ]
+ok $? "they came from the backup"
+expect "of which nothing is left" "" "$(ls "$directory/disk")"
+tap_done

@@ -1,0 +1,50 @@
+/* Fills memory, waits until what of it is far is on the backup, says so, waits to be told that a donor is dead, and
+   reads all of it. */
+#include "pager/counters.h"
+#include "tests/func/preload/victim.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+
+/* What is counted of this process; NULL: it has no far memory. */
+static const volatile struct pager_counters *own_counters(void)
+{
+	const char *path = getenv("FARPAGE_REPORT");
+	int fd = path ? open(path, O_RDONLY) : -1;
+	const struct report *report = mmap(NULL, sizeof *report, PROT_READ, MAP_SHARED, fd, 0);
+	for (unsigned i = 0; report != MAP_FAILED && i < REPORT_SLOTS; i++)
+		if (report->slots[i].pid == getpid())
+			return &report->slots[i].counters;
+	return NULL;
+}
+
+static size_t check(char *memory, size_t size)
+{
+	size_t bad = 0;
+	__asm__ volatile("" ::: "memory"); /* it is read each time, though nobody writes */
+	for (size_t at = 0; at < size; at += PAGE)
+		bad += wrong(memory + at, PAGE, 1, at) != 0;
+	return bad;
+}
+
+int main(int argc, char **argv)
+{
+	size_t size = victim_size(), bad = 0;
+	char *memory = map_memory(size), byte;
+	const volatile struct pager_counters *counters;
+	int fd;
+	fill(memory, size, 1);
+	counters = own_counters();
+	if (!counters || !counters->far_pages)
+		return 2;
+	/* Going through it has the figures brought up to date; what was read alone is not written again. */
+	do
+		bad += check(memory, size);
+	while (counters->backup_behind);
+	printf("ready\n");
+	fflush(stdout);
+	if (argc < 2 || (fd = open(argv[1], O_RDONLY)) < 0 || read(fd, &byte, 1) != 1)
+		return 1;
+	bad += check(memory, size) + check(memory, size);
+	printf("%zu pages are wrong\n", bad);
+	return 0;
+}

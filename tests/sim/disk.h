@@ -1,0 +1,18 @@
+/*
+ * disk: the disks of simulated programs' backups, in place of client/backup_disk.c.
+ *
+ * Theory of operation. A disk is known by its path, and keeps what is on it from process to process. An operation takes
+ * its time; now and then one takes long, or a write is refused. What is under way when its process is killed has been
+ * written, or not, or half a page of it. What is read is what is there when the read ends.
+ *
+ * Threads: one.
+ */
+#ifndef SIM_DISK_H
+#define SIM_DISK_H
+
+#define DISKS 2u
+
+/* Of the disk of program @index. */
+const char *disk_path(unsigned index);
+
+#endif

@@ -1,0 +1,401 @@
+/*
+ * backup: what goes to the disk, in which order, and what is read back, with a disk that does what the test says: it
+ * takes its time, is full, or completes in any order. Also what never may be: two writes of a page at once, or memory
+ * without bound.
+ */
+#include "client/backup.h"
+#include "client/far_backup.h"
+#include "client/rebuild.h"
+#include "common/log.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGES 8192u
+#define CHUNK_PAGES 256u
+#define MS UINT64_C(1000000)
+
+/* --- The disk ----------------------------------------------------------------------------------------------------- */
+
+struct op {
+	uint64_t cookie, page;
+	struct iovec pieces[DISK_PIECES];
+	unsigned count;
+	void *into; /* a read's */
+	uint32_t pages;
+	bool active;
+};
+
+static struct backup_disk {
+	uint64_t first[PAGES]; /* word of each page */
+	struct op ops[DISK_DEPTH];
+	unsigned active, active_most, writes, reads, overlaps;
+	bool held;        /* nothing is completed */
+	bool held_writes; /* but reads */
+	int error;        /* of writes */
+	bool open;
+} disk;
+
+int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
+		     struct backup_disk **ret_disk)
+{
+	(void)path, (void)bytes, (void)keep, (void)adopt;
+	memset(&disk, 0, sizeof disk);
+	disk.open = pages == PAGES;
+	*ret_disk = &disk;
+	return 0;
+}
+
+void backup_disk_close(struct backup_disk *closed, bool keep)
+{
+	(void)keep;
+	if (closed)
+		closed->open = false;
+}
+
+int backup_disk_fd(const struct backup_disk *asked)
+{
+	(void)asked;
+	return -1;
+}
+
+static bool op_writes(const struct op *op, uint64_t page)
+{
+	return op->active && !op->into && page >= op->page && page < op->page + op->count;
+}
+
+static struct op *op_new(uint64_t page, uint64_t cookie)
+{
+	for (unsigned i = 0; i < DISK_DEPTH; i++) {
+		if (disk.ops[i].active)
+			continue;
+		if (++disk.active > disk.active_most)
+			disk.active_most = disk.active;
+		disk.ops[i] = (struct op){.cookie = cookie, .page = page, .active = true};
+		return &disk.ops[i];
+	}
+	printf("Bail out! more in flight than the disk takes\n");
+	exit(EXIT_FAILURE);
+}
+
+void backup_disk_write(struct backup_disk *to, uint64_t page, const struct iovec *pieces, unsigned count,
+		       uint64_t cookie)
+{
+	struct op *op;
+
+	for (unsigned i = 0; i < DISK_DEPTH; i++)
+		for (unsigned j = 0; j < count; j++)
+			to->overlaps += op_writes(&to->ops[i], page + j);
+	op = op_new(page, cookie);
+	memcpy(op->pieces, pieces, count * sizeof *pieces);
+	op->count = count;
+	to->writes++;
+}
+
+void backup_disk_read(struct backup_disk *from, uint64_t page, void *data, uint32_t pages, uint64_t cookie)
+{
+	struct op *op = op_new(page, cookie);
+
+	op->into = data;
+	op->pages = pages;
+	from->reads++;
+}
+
+int backup_disk_submit(struct backup_disk *to)
+{
+	(void)to;
+	return 0;
+}
+
+static void page_fill(void *data, uint64_t word)
+{
+	for (unsigned i = 0; i < STORE_PAGE / 8; i++)
+		((uint64_t *)data)[i] = word;
+}
+
+static int64_t op_end(struct op *op)
+{
+	op->active = false;
+	disk.active--;
+	for (unsigned i = 0; i < op->pages; i++)
+		page_fill((uint8_t *)op->into + (size_t)i * STORE_PAGE, disk.first[op->page + i]);
+	if (op->into)
+		return (int64_t)op->pages * STORE_PAGE;
+	if (disk.error)
+		return -disk.error;
+	for (unsigned i = 0; i < op->count; i++)
+		disk.first[op->page + i] = *(const uint64_t *)op->pieces[i].iov_base;
+	return (int64_t)op->count * STORE_PAGE;
+}
+
+/* The last first. */
+unsigned backup_disk_reap(struct backup_disk *from, struct backup_disk_done *dones, unsigned max)
+{
+	unsigned count = 0;
+
+	for (unsigned i = DISK_DEPTH; i-- > 0 && count < max && !from->held;) {
+		struct op *op = &from->ops[i];
+
+		if (!op->active || (from->held_writes && !op->into))
+			continue;
+		dones[count++] = (struct backup_disk_done){.cookie = op->cookie, .result = op_end(op)};
+	}
+	return count;
+}
+
+/* --- The rest of a store ------------------------------------------------------------------------------------------ */
+
+static struct far far;
+static struct rebuild rebuild;
+static struct far_queue queue;
+static struct backup *backup;
+static uint64_t now = 1000 * MS;
+static _Alignas(64) uint8_t data[64 * STORE_PAGE];
+static int log_fd;
+
+static void world_open(void)
+{
+	memset(&far, 0, sizeof far);
+	integrity_open(&far.integrity, PAGES);
+	chunk_table_open(&far.table, PAGES, CHUNK_PAGES, 1);
+	far.integrity.keeps = true;
+	far.config.replicas = 1;
+	far.rebuild = &rebuild;
+	far.backup_path = (char[]){"disk"};
+	pthread_mutex_init(&far.lock, NULL);
+	rebuild.wake = eventfd(0, EFD_NONBLOCK);
+	queue = (struct far_queue){.far = &far, .wake = eventfd(0, EFD_NONBLOCK)};
+	if (ftruncate(log_fd, 0) < 0 || lseek(log_fd, 0, SEEK_SET) < 0 || backup_open(&far, &backup) < 0)
+		exit(EXIT_FAILURE);
+	far.backup = backup;
+}
+
+static void world_close(void)
+{
+	backup_close(backup, false);
+	integrity_close(&far.integrity);
+	chunk_table_close(&far.table);
+	close(rebuild.wake);
+	close(queue.wake);
+	ok(!disk.overlaps && !disk.open, "no page was ever written twice at once");
+}
+
+static unsigned told(const char *text)
+{
+	static char log[1 << 16];
+	ssize_t length = pread(log_fd, log, sizeof log - 1, 0);
+	unsigned count = 0;
+
+	log[length > 0 ? length : 0] = '\0';
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		count++;
+	return count;
+}
+
+/* A write of the page that is complete. */
+static bool put(uint64_t page, uint64_t word)
+{
+	page_fill(data, word);
+	integrity_prepare(&far.integrity, page, data);
+	integrity_commit(&far.integrity, page, 1);
+	return backup_put(backup, page, 1, data);
+}
+
+/* Until it has nothing to do that time would not bring; then past its pauses. */
+static void steps(void)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		backup_step(backup, now);
+		now += MS;
+	}
+}
+
+/* One read, of pages that are kept; its status, or 1: it is not answered yet. */
+static struct backup_read asked;
+
+static int read_outcome(void)
+{
+	return atomic_exchange(&queue.backup_answers, NULL) == &asked ? asked.status : 1;
+}
+
+static int read_pages(uint64_t page, uint32_t count)
+{
+	memset(data, 0, sizeof data);
+	asked = (struct backup_read){.queue = &queue, .page = page, .count = count, .data = data, .kept = true};
+	backup_read(backup, &asked);
+	backup_step(backup, now);
+	backup_step(backup, now);
+	return read_outcome();
+}
+
+static uint64_t word_of(unsigned page)
+{
+	return *(const uint64_t *)(data + (size_t)page * STORE_PAGE);
+}
+
+/* --- The tests ---------------------------------------------------------------------------------------------------- */
+
+static void test_order(void)
+{
+	world_open();
+	for (unsigned i = 0; i < 8; i++)
+		put(7 - i, 100 + i);
+	put(3, 200);
+	steps();
+	ok(disk.writes == 1 && disk.first[0] == 107 && disk.first[7] == 100, "neighbours are written together");
+	ok(disk.first[3] == 200, "of a page that is there twice the newer");
+	disk.held = true;
+	put(5, 300);
+	steps();
+	put(5, 301);
+	put(6, 302);
+	steps();
+	ok(disk.active == 1 && backup_behind(backup) == 3, "a batch waits for the one before");
+	disk.held = false;
+	steps();
+	ok(disk.first[5] == 301 && disk.first[6] == 302 && !backup_behind(backup), "then it is written");
+	for (unsigned i = 0; i < 1500; i++)
+		put(i * 5 + 1, 1000 + i);
+	steps();
+	unsigned wrong = 0;
+	for (unsigned i = 0; i < 1500; i++)
+		wrong += disk.first[i * 5 + 1] != 1000 + i;
+	ok(!wrong && disk.active_most <= DISK_DEPTH && !backup_behind(backup),
+	   "pages that are no neighbours all get there, %u at a time", disk.active_most);
+	world_close();
+}
+
+static void test_reads(void)
+{
+	world_open();
+	put(10, 1);
+	put(11, 2);
+	put(12, 3);
+	steps();
+	ok(read_pages(10, 3) == 0 && word_of(0) == 1 && word_of(1) == 2 && word_of(2) == 3 && disk.reads == 1,
+	   "pages are read from the disk");
+	disk.held = true;
+	put(11, 4);
+	put(12, 5);
+	ok(read_pages(11, 2) == 0 && word_of(0) == 4 && word_of(1) == 5 && disk.reads == 1,
+	   "those on their way to it without it");
+	disk.held = false;
+	disk.held_writes = true;
+	ok(read_pages(10, 3) == 0 && word_of(0) == 1 && word_of(1) == 4 && word_of(2) == 5 && disk.reads == 2,
+	   "and both at once, while they are written");
+	disk.held_writes = false;
+	steps();
+	ok(read_pages(10, 3) == 0 && word_of(1) == 4 && word_of(2) == 5, "afterwards likewise");
+	world_close();
+}
+
+static void test_full(void)
+{
+	unsigned refused = 0, wrong = 0;
+	uint64_t memory;
+
+	world_open();
+	memory = backup_memory(backup);
+	disk.held = true;
+	for (unsigned i = 0; i < 3 * RING_PAGES; i++) {
+		refused += !put(i, 500 + i);
+		if (i % 100 == 0)
+			backup_step(backup, now += MS);
+	}
+	ok(refused == 2 * RING_PAGES && backup_behind(backup) == 3 * RING_PAGES && backup_memory(backup) == memory,
+	   "a disk that does not write: as many pages as have room wait, the others are missed, at once");
+	disk.held = false;
+	steps();
+	ok(told("does not keep up") == 1 && backup_behind(backup) == 2 * RING_PAGES, "which is told once");
+	for (unsigned i = 0; i < RING_PAGES; i++)
+		wrong += disk.first[i] != 500 + i;
+	for (unsigned i = RING_PAGES; i < 3 * RING_PAGES; i++)
+		wrong += disk.first[i] != 0 || !ring_is_missed(&backup->ring, i);
+	ok(!wrong && ring_next_missed(&backup->ring, 0) == RING_PAGES,
+	   "what had room is on the disk, and what had not known");
+	put(RING_PAGES, 9);
+	ok(!ring_is_missed(&backup->ring, RING_PAGES), "one that is written again and has room is not missed any more");
+	for (unsigned i = RING_PAGES + 1; i < 3 * RING_PAGES; i++) {
+		ring_unmiss_all(&backup->ring, i, 1);
+		page_fill(data, 500 + i);
+		wrong += !backup_put_again(backup, i, data);
+		if (i % 500 == 0)
+			steps();
+	}
+	steps();
+	ok(!wrong && !backup_behind(backup) && disk.first[3 * RING_PAGES - 1] == 500 + 3 * RING_PAGES - 1 &&
+	       told("has caught up") == 1,
+	   "read back from donors they get there, and that is told");
+	world_close();
+}
+
+/* What was read back late. */
+static void test_late(void)
+{
+	world_open();
+	put(20, 1);
+	steps();
+	put(20, 2);
+	page_fill(data, 1);
+	backup_put_again(backup, 20, data);
+	steps();
+	ok(disk.first[20] == 2, "a copy of an older write does not replace a newer");
+	page_fill(data, 1);
+	backup_put_again(backup, 20, data);
+	put(20, 3);
+	ok(read_pages(20, 1) == 0 && word_of(0) == 3, "nor is it read");
+	steps();
+	ok(disk.first[20] == 3, "whatever their order");
+	world_close();
+}
+
+static void test_error(void)
+{
+	world_open();
+	disk.error = ENOSPC;
+	put(30, 1);
+	put(40, 2);
+	steps();
+	ok(backup_behind(backup) == 2 && ring_is_missed(&backup->ring, 30) && ring_is_missed(&backup->ring, 40) &&
+	       told("No space left") == 1,
+	   "what a full disk refuses is missed, and told once");
+	ok(backup->bad_until > now - 200 * MS, "and it is left alone for a while");
+	disk.error = 0;
+	put(30, 1);
+	put(40, 2);
+	steps();
+	ok(!backup_behind(backup) && disk.first[40] == 2 && told("has caught up") == 1, "until there is room");
+	world_close();
+}
+
+/* Left to another process all that was written is on the disk; closed for good nobody needs it. */
+static void test_end(void)
+{
+	for (unsigned leave = 0; leave < 2; leave++) {
+		world_open();
+		far.leave = leave;
+		put(50, 7);
+		atomic_store(&backup->stop, true);
+		for (unsigned i = 0; i < 100 && !backup_is_over(backup); i++)
+			backup_step(backup, now += MS);
+		ok(backup_is_over(backup) && disk.first[50] == (leave ? 7 : 0), "%s",
+		   leave ? "left to another process it has all" : "closed it waits for nothing");
+		world_close();
+	}
+}
+
+int main(void)
+{
+	log_fd = memfd_create("log", MFD_CLOEXEC);
+	log_set_fd(log_fd);
+	test_order();
+	test_reads();
+	test_full();
+	test_late();
+	test_error();
+	test_end();
+	return tap_done();
+}
