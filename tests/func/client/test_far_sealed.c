@@ -8,8 +8,12 @@
 #include "tests/tap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PAGES 48u /* the first of a slab */
 #define PATIENCE_NS (UINT64_C(20) * 1000000000)
@@ -222,6 +226,41 @@ static void test_adopted(void)
 	rig_close(&rig);
 }
 
+/* A copy on the local disk is what the donor has. */
+static void test_backup(void)
+{
+	char directory[] = "/tmp/farpage-sealed-XXXXXX", path[64];
+	uint64_t slab, end = clock_now() + PATIENCE_NS;
+	uint8_t there[STORE_PAGE], here[STORE_PAGE];
+	struct rig rig;
+	int file;
+
+	if (!mkdtemp(directory))
+		abort();
+	snprintf(path, sizeof path, "%s/backup", directory);
+	rig_donors(&rig, 1, "16M");
+	rig.config.encrypt = true;
+	rig.config.backup = path;
+	rig_state(&rig); /* it has a name then */
+	rig_open(&rig, "tcp");
+	for (unsigned i = 0; i < PAGES; i++)
+		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
+	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a store with a backup is written");
+	while (rig_stats(&rig).backup_behind && clock_now() < end)
+		rig_sleep_ms(5);
+	if (!donor_memory_slab(&rig.donors[0], PAGES, &slab))
+		abort();
+	donor_memory_get(&rig.donors[0], page_at(slab, 5), there);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	ok(pread(file, here, STORE_PAGE, 5 * STORE_PAGE) == (ssize_t)STORE_PAGE && !memcmp(here, there, STORE_PAGE),
+	   "its pages are there as they were sent");
+	close(file);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(pages_bad(&rig) == 0, "the only donor dies, and all pages are read from there");
+	rig_close(&rig);
+	rmdir(directory);
+}
+
 /* More at once than fits the queue's buffer. */
 static void test_full_buffer(void)
 {
@@ -297,6 +336,7 @@ int main(int argc, char **argv)
 	test_mended();
 	test_rebuilt();
 	test_adopted();
+	test_backup();
 	test_full_buffer();
 	test_same();
 	return tap_done();
