@@ -35,6 +35,7 @@ const char *disk_path(unsigned index)
 {
 	static const char *const paths[DISKS] = {"disk0", "disk1"};
 
+	memset(contents[index], 0, sizeof contents[index]);
 	return paths[index];
 }
 

@@ -12,7 +12,7 @@
 
 #define DISKS 2u
 
-/* Of the disk of program @index. */
+/* Of the disk of program @index, which is empty from now on: another history begins. */
 const char *disk_path(unsigned index);
 
 #endif

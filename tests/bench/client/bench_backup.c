@@ -99,8 +99,10 @@ static int compare(const void *a, const void *b)
 /* Of the block in the middle: others are where the machine did something else. */
 static double rate(struct side *side, enum work work)
 {
+	unsigned middle = side->blocks[work] / 2;
+
 	qsort(side->block_ns[work], side->blocks[work], sizeof(uint64_t), compare);
-	return BLOCK * 1e9 / (double)side->block_ns[work][side->blocks[work] / 2];
+	return BLOCK * 1e9 / (double)side->block_ns[work][middle];
 }
 
 int main(int argc, char **argv)
@@ -129,8 +131,10 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		for (enum work work = READS; work < WORKS; work++) {
+			unsigned middle = sides[i].count[work] / 2;
+
 			qsort(sides[i].ns[work], sides[i].count[work], sizeof(uint64_t), compare);
-			p50[i][work] = (double)sides[i].ns[work][sides[i].count[work] / 2] / 1000;
+			p50[i][work] = (double)sides[i].ns[work][middle] / 1000;
 		}
 		printf("backup %s: read p50 %6.2f us; written out meanwhile: read p50 %6.2f us, %7.0f pairs/s; most "
 		       "behind %llu pages\n",

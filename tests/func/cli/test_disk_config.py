@@ -21,9 +21,11 @@ try:
     keys = set(re.findall(r"^(?:; )?([a-z-]+) = ", sample, re.MULTILINE))
     ok(len(options) > 10 and options == keys, "every setting is in the sample, and nothing else", options ^ keys)
 
+    backup = FOLDER / "backup"
     donor = start_donor(memserver, "--donate", "64M", "--slab", "16M")[1]
     for name, old, new in (("as it is, but for the donor and the size", "", ""),
-                           ("with every default written out", r"^; (?=[a-z-]+ = )(?!name|key|log|frontend)", ""),
+                           ("with every default written out", r"^; (?=[a-z-]+ = )(?!name|key|log|frontend|backup)", ""),
+                           ("with a backup", r"^; backup = .*", f"backup = {backup}"),
                            ("with what is usually set", r"^; overcommit = no", "overcommit = yes")):
         text = re.sub(r"^size = .*", "size = 32M", sample, flags=re.MULTILINE)
         text = re.sub(r"^donor = .*", f"donor = {donor}", text, flags=re.MULTILINE)
@@ -32,7 +34,7 @@ try:
         made = disks.call("disk", "attach", "--config", path, "--name", "sample", "--frontend", FRONTEND, "--log", LOG)
         ok(made.returncode == 0 and disks.list()["sample"]["size"] == 32 << 20, f"the sample is accepted {name}", shown(made))
         gone = disks.detach("sample")
-        ok(gone.returncode == 0 and wait(lambda: not disks.left_over()), "and its device goes again", shown(gone), disks.left_over())
+        ok(gone.returncode == 0 and wait(lambda: not disks.left_over()) and not backup.exists(), "and its device goes again, and a backup", shown(gone), disks.left_over())
 finally:
     disks.clean()
     stop_donors()
