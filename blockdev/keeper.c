@@ -9,6 +9,7 @@
 #include "blockdev/use.h"
 #include "blockdev/watermarks.h"
 #include "blockdev/worker.h"
+#include "client/seal.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -319,6 +320,9 @@ static int keeper_serve(struct keeper *keeper)
 	char path[RUNTIME_PATH_MAX + 16];
 	int status = options_keep(keeper);
 
+	/* Workers have it from here, locked in memory: one that adopts the device must not wait for a disk. */
+	if (!status && keeper->settings->encrypt && !keeper->settings->memory)
+		status = seal_load();
 	if (status < 0)
 		return status;
 	runtime_path(keeper->runtime.name, "control", path);

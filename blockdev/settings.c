@@ -50,6 +50,8 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "bytes a second that are copied when a replica is lost (default 256M)"},
 	    {"scrub-rate", CONFIG_SIZE, &s->scrub_rate, 0, 0, "SIZE",
 	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
+	    {"encrypt", CONFIG_FLAG, &s->encrypt, 0, 0, NULL,
+	     "encrypt pages before they leave, with a key that stays here"},
 	    {"backup", CONFIG_STRING, &s->backup, 0, 0, "PATH",
 	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
@@ -147,6 +149,8 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 		text_add(&text, "--backup=%s\n", s->backup);
 	text_add(&text, "--spin-us=%u\n--timeout-ms=%u\n--grace=%u\n", s->spin_us, s->timeout_ms, s->grace_s);
 	text_add(&text, "--log=%s\n", s->log_file);
+	if (s->encrypt)
+		text_add(&text, "--encrypt\n");
 	if (s->memory)
 		text_add(&text, "--memory\n");
 	if (s->overcommit)

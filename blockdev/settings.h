@@ -28,7 +28,7 @@ struct settings {
 	const char *key_file, *log_file, *config_file, *backup;
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;
 	unsigned ready_fd; /* 0: none */
-	bool memory, overcommit, verbose;
+	bool memory, overcommit, verbose, encrypt;
 	bool swap; /* the device is to be swap space: the daemon runs in real time, the kernel's reserves are raised */
 	bool keep_vm;       /* not the latter */
 	bool adopt, remove; /* what to do: else attach */

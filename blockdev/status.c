@@ -77,6 +77,7 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "backup_reads", stats.backup_reads);
 	json_add_number(json, "checksum_errors", stats.checksum_errors);
 	json_add_number(json, "bookkeeping_bytes", stats.memory);
+	json_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");
 }
 
 static void add_counts(struct json *json, const char *name, const uint64_t counts[DISK_OPS])

@@ -54,6 +54,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .replicas = settings->replicas,
 	    .rebuild_rate = settings->rebuild_rate,
 	    .scrub_rate = settings->scrub_rate,
+	    .encrypt = settings->encrypt,
 	    .backup = settings->backup,
 	    .grace_ms = settings->grace_s * 1000,
 	    .timeout_ms = settings->timeout_ms,

@@ -42,7 +42,7 @@ struct run_options {
 	struct config_list donors;
 	const char *key_file, *stats_file, *config_file, *backup;
 	unsigned replicas, timeout_ms, prefetch, spin_us;
-	bool quiet;
+	bool quiet, encrypt;
 };
 
 static int usage_help(const struct config_setting *settings)
@@ -71,6 +71,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "donors that hold each page (default 1)"},
 	    {"scrub-rate", CONFIG_SIZE, &options->scrub_rate, 0, 0, "SIZE",
 	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
+	    {"encrypt", CONFIG_FLAG, &options->encrypt, 0, 0, NULL,
+	     "encrypt pages before they leave, with a key that stays here"},
 	    {"backup", CONFIG_STRING, &options->backup, 0, 0, "PATH",
 	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
@@ -273,6 +275,7 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	set_number("FARPAGE_WINDOW", window < WINDOW_MIN ? WINDOW_MIN : window);
 	set_number("FARPAGE_REPLICAS", options->replicas);
 	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
+	set_number("FARPAGE_ENCRYPT", options->encrypt);
 	set_text("FARPAGE_BACKUP", options->backup ? backup : NULL);
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);

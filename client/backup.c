@@ -133,6 +133,16 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 
 /* --- Reads -------------------------------------------------------------------------------------------------------- */
 
+/* Whether it is what the last write left. Where pages are sealed they are here as well. */
+static bool page_is_right(const struct backup *backup, uint64_t page, const uint8_t *data)
+{
+	const struct integrity *integrity = &backup->far->integrity;
+
+	if (backup->seal)
+		return integrity_unseal(integrity, backup->seal, page, data, NULL);
+	return integrity_check(integrity, page, data);
+}
+
 /* The page as it was last written, if it is still on its way to the disk. */
 static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 {
@@ -140,7 +150,7 @@ static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 	const uint8_t *copy;
 
 	while ((copy = ring_find(&backup->ring, page, &below))) {
-		if (!integrity_check(&backup->far->integrity, page, copy))
+		if (!page_is_right(backup, page, copy))
 			continue;
 		memcpy(data, copy, STORE_PAGE);
 		return true;
@@ -246,8 +256,7 @@ static unsigned batch_order(struct backup *backup)
 		if (!place)
 			break;
 		/* Written anew since: that is here as well, or is missed. */
-		if (place->again &&
-		    !integrity_check(&backup->far->integrity, place->page, ring_bytes(&backup->ring, backup->batch)))
+		if (place->again && !page_is_right(backup, place->page, ring_bytes(&backup->ring, backup->batch)))
 			continue;
 		backup->order[count++] = place->page << 10 | backup->batch;
 	}
@@ -404,6 +413,8 @@ int backup_open(struct far *far, struct backup **ret_backup)
 		backup->bytes = NULL;
 	if (backup->wake >= 0 && backup->bytes)
 		error = ring_open(&backup->ring, far->integrity.pages);
+	if (error == 0 && far->config.encrypt)
+		error = integrity_sealer(&far->integrity, &backup->seal);
 	if (error == 0)
 		error = backup_disk_open(far->backup_path, far->integrity.pages, backup_room(far), far->state != NULL,
 					 far->adopted, &backup->disk);
@@ -426,6 +437,7 @@ void backup_close(struct backup *backup, bool keep)
 		return;
 	backup_disk_close(backup->disk, keep);
 	ring_close(&backup->ring);
+	seal_close(backup->seal);
 	if (backup->bytes)
 		munmap(backup->bytes, BACKUP_READS * READ_BYTES);
 	if (backup->wake >= 0)

@@ -47,6 +47,7 @@ struct backup_read {
 
 struct backup {
 	struct far *far;
+	struct seal *seal; /* where pages are sealed; its thread's */
 	struct backup_disk *disk;
 	struct ring ring;
 	_Atomic(struct backup_read *) asked; /* a stack */

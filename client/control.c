@@ -115,7 +115,8 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	int error = chunk_table_open(&far->table, pages, chunk_pages, far->config.replicas);
 
 	if (error == 0)
-		error = integrity_open(&far->integrity, pages);
+		error = far->config.encrypt ? integrity_open_sealed(&far->integrity, pages)
+					    : integrity_open(&far->integrity, pages);
 	if (error < 0)
 		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
 			  strerror(-error));

@@ -9,6 +9,7 @@
 #include "client/control.h"
 #include "client/domains.h"
 #include "client/far_queue.h"
+#include "client/far_sealed.h"
 #include "client/rebuild.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -83,6 +84,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 	if (far->backup && ring_is_missed(&far->backup->ring, page) &&
 	    integrity_kind(&far->integrity, page) == INTEGRITY_IS_KEPT)
 		return false;
+	if (far->config.encrypt)
+		return far_sealed_same((struct far *)store, page, data);
 	return integrity_same(&far->integrity, page, data);
 }
 
@@ -92,7 +95,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
-	       touched * far->table.pages * INTEGRITY_BYTES_PER_PAGE + warmth_memory(&far->warmth) + far->queue_memory;
+	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
+	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
 
 /* While a donor is lost, a chunk begins with as many replicas as there are domains for, one at least. */
@@ -120,7 +124,8 @@ static uint64_t far_available(struct far *far)
 static void far_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	struct far *far = (struct far *)store; /* for the lock */
-	struct store_stats stats = {.discards = far->discards, .lost_pages = far->lost_pages};
+	struct store_stats stats = {
+	    .discards = far->discards, .lost_pages = far->lost_pages, .encrypted = far->config.encrypt};
 	struct far_counters counters = {0};
 	struct far_queue *queue;
 	uint64_t touched = 0;
@@ -199,6 +204,7 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 static void far_free(struct far *far)
 {
 	leases_recalls_close(&far->leases);
+	far_sealers_close(far);
 	chunk_table_close(&far->table);
 	integrity_close(&far->integrity);
 	warmth_close(&far->warmth);
@@ -279,7 +285,7 @@ static int far_check(const struct far_config *config)
 			  config->donor_count, FAR_REPLICAS_MAX);
 		return -EINVAL;
 	}
-	return 0;
+	return config->encrypt ? seal_load() : 0;
 }
 
 /*
@@ -368,6 +374,8 @@ static int far_start(struct far *far)
 		error = backup_open(far, &far->backup);
 	if (error == 0)
 		error = backup_start(far->backup);
+	if (error == 0 && far->config.encrypt)
+		error = far_sealers_open(far);
 	return error < 0 ? error : rebuild_start(far);
 }
 

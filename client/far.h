@@ -4,7 +4,8 @@
  * Theory of operation. The array is cut into chunks of one slab each. A chunk has no slab until its first write;
  * then a slab is leased for each replica on the donors that placement.c chooses. Of each page the client keeps a
  * checksum and a generation (10 bytes); every fetch is checked against them, so that a donor can lose pages but
- * never change them. A chunk whose last live page was discarded gives its slabs back, half a second later if it is not
+ * never change them. With `encrypt` pages are sealed before they leave (26 bytes), so that it cannot read them, either.
+ * A chunk whose last live page was discarded gives its slabs back, half a second later if it is not
  * written again. When a chunk is half full a slab for the next is asked for ahead: memory is mostly filled upwards, and
  * a donor takes a while to make one ready; unused, it goes back like any other.
  *
@@ -40,6 +41,7 @@ struct far_config {
 				  flight; 0: 256 MiB/s */
 	uint64_t scrub_rate;   /* bytes/s of pages that nobody reads that are read and checked, each replica, a quarter
 				  of that while requests are in flight; 0: none */
+	bool encrypt;          /* pages leave encrypted and authenticated (seal.h), with a key of this store's own */
 	unsigned grace_ms;     /* wished lease life after this process ended; at least 2 s; and after its machine
 				  fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
 	unsigned timeout_ms;   /* a donor that cannot be reached for this long is lost; 0: 5000 */
@@ -69,9 +71,9 @@ struct far_config {
 /*
  * Connects to all donors. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
- * version), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many clients), -ENOSPC (nothing free and no size
- * given), -EINVAL (an option, donors whose slabs differ in size, or in fewer failure domains than replicas), -ENOMEM,
- * -EBUSY (the state file is in use), or what backup_disk.h says.
+ * version), -ELIBACC (no library to encrypt with), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many
+ * clients), -ENOSPC (nothing free and no size given), -EINVAL (an option, donors whose slabs differ in size, or in
+ * fewer failure domains than replicas), -ENOMEM, -EBUSY (the state file is in use), or what backup_disk.h says.
  *
  * A store that is adopted is open as soon as one donor has answered and still has its slabs; the others may come until
  * timeout_ms is over. When none does, or one refuses the key, it fails with that donor's error and what is in the state

@@ -112,7 +112,7 @@ static int read_check(struct far_queue *queue, const struct backup_read *read)
 	for (uint32_t i = 0; i < read->count && read->status == 0; i++) {
 		uint64_t page = read->page + i;
 
-		if (integrity_check(integrity, page, read->data + (size_t)i * STORE_PAGE))
+		if (far_page_verify(queue, &queue->pieces[read->piece], i, read->data + (size_t)i * STORE_PAGE))
 			continue;
 		status = -EBADMSG;
 		/* To the rebuild thread it may be a page that is to be written again. */

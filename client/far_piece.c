@@ -3,7 +3,7 @@
 #include "client/control.h"
 #include "client/far_hedge.h"
 #include "client/far_published.h"
-#include "client/far_request.h"
+#include "client/far_sealed.h"
 #include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -66,6 +66,24 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	return index;
 }
 
+uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned donor,
+			 const struct fabric_region **ret_region)
+{
+	const struct far_piece *piece = &queue->pieces[index];
+	unsigned buffer = piece->tries[donor != piece->donor].buffer;
+
+	if (piece->sealed) {
+		*ret_region = queue->sealed.region;
+		return far_sealed_data(queue, piece);
+	}
+	if (buffer) {
+		*ret_region = queue->hedge.region;
+		return far_hedge_data(queue, buffer);
+	}
+	*ret_region = (const struct fabric_region *)queue->requests[piece->request].io.buffer;
+	return piece->data;
+}
+
 static void complain(struct far *far, unsigned donor, uint64_t page)
 {
 	uint64_t now = clock_now(), last = atomic_load_explicit(&far->complained, memory_order_relaxed);
@@ -76,7 +94,15 @@ static void complain(struct far *far, unsigned donor, uint64_t page)
 		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[donor].uri, page);
 }
 
-/* Whether @data, which @donor has sent, is what the piece is to read. */
+bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)
+{
+	if (queue->sealed.seal)
+		return far_sealed_read(queue, piece, nth, data);
+	return integrity_check(&queue->far->integrity, piece->page + nth, data);
+}
+
+/* Whether @data, which @donor has sent, is what the piece is to read. Where pages are sealed the caller has them then.
+ */
 static int read_verify(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
 	struct far *far = queue->far;
@@ -84,7 +110,7 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 	for (uint32_t i = 0; i < piece->count; i++) {
 		uint64_t page = piece->page + i;
 
-		if (integrity_check(&far->integrity, page, data + (size_t)i * STORE_PAGE))
+		if (far_page_verify(queue, piece, i, data + (size_t)i * STORE_PAGE))
 			continue;
 		/* Its donor was buried while the bytes were under way. */
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
@@ -111,7 +137,8 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far *far = queue->far;
 	uint32_t live = integrity_commit(&far->integrity, piece->page, piece->count);
-	bool saved = far->backup && backup_put(far->backup, piece->page, piece->count, piece->data);
+	const uint8_t *sent = piece->sealed ? far_sealed_data(queue, piece) : piece->data;
+	bool saved = far->backup && backup_put(far->backup, piece->page, piece->count, sent);
 
 	/*
 	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
@@ -214,6 +241,7 @@ static void piece_end(struct far_queue *queue, uint16_t index)
 	const struct far_piece *piece = &queue->pieces[index];
 
 	queue->late -= piece->late;
+	far_sealed_end(queue, index);
 	piece_drop(queue->far, piece, piece->held);
 	piece_withdraw(queue, index);
 	queue->idle_pieces[queue->idle_piece_count++] = index;
@@ -247,7 +275,7 @@ static bool read_answered(struct far_queue *queue, uint16_t index, unsigned dono
 
 	if (!piece->late && good) {
 		status = read_verify(queue, piece, donor, data);
-		if (!status)
+		if (!status && !queue->sealed.seal)
 			memcpy(piece->data, data, (size_t)piece->count * STORE_PAGE);
 	}
 	far_hedge_end(queue, index, try, good);

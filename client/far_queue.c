@@ -3,7 +3,7 @@
 #include "client/far_backup.h"
 #include "client/far_hedge.h"
 #include "client/far_published.h"
-#include "client/far_request.h"
+#include "client/far_sealed.h"
 #include "common/log.h"
 
 #include <assert.h>
@@ -75,10 +75,14 @@ void far_queue_direct(struct store_queue *base)
 {
 	struct far_queue *queue = (struct far_queue *)base;
 
+	uint64_t memory = far_hedge_memory(queue) + far_sealed_memory(queue);
+
 	queue->direct = true;
-	queue->memory -= far_hedge_memory(queue);
-	queue->far->queue_memory -= far_hedge_memory(queue);
 	far_hedge_close(queue);
+	far_sealed_direct(queue);
+	memory -= far_sealed_memory(queue);
+	queue->memory -= memory;
+	queue->far->queue_memory -= memory;
 }
 
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version)
@@ -264,6 +268,7 @@ static void queue_free(struct far_queue *queue)
 {
 	fabric_close(queue->fabric);
 	far_hedge_close(queue);
+	far_sealed_close(queue);
 	far_backup_queue_close(queue);
 	if (queue->wake >= 0)
 		close(queue->wake);
@@ -285,7 +290,8 @@ static uint64_t queue_memory(const struct far_queue *queue)
 
 	for (unsigned i = 0; i < far->peer_count; i++)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
-	return links + far_hedge_memory(queue) + sizeof(struct far_queue) + far->peer_count * sizeof(struct far_link) +
+	return links + far_hedge_memory(queue) + far_sealed_memory(queue) + sizeof(struct far_queue) +
+	       far->peer_count * sizeof(struct far_link) +
 	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
@@ -371,6 +377,8 @@ static int queue_set_up(struct far_queue *queue)
 		return -errno;
 	if (far->config.replicas > 1)
 		error = far_hedge_open(queue);
+	if (error == 0 && far->config.encrypt)
+		error = far_sealed_open(queue);
 	if (error == 0)
 		error = far_backup_queue_open(queue);
 	if (error == 0)

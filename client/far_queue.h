@@ -7,7 +7,7 @@
  * written with zeroes become never-written ones. A request that cannot go on (no piece or no room in a connection is
  * free, or its chunk has no slab yet) waits in a list and is looked at again by the next poll after something came.
  *
- *   write  hold the pages in their chunk's count, post, checksum while the bytes are under way; when all live replicas
+ *   write  hold the pages in their chunk's count, checksum or seal (far_sealed.h) them, post; when all live replicas
  *          have answered: commit checksum and generation, then see whether the chunk is still what it was (the donor
  *          may have been declared dead meanwhile), then report.
  *   read   look at the chunk's slots, post to the first live replica, or a faster one, verify, report. With more
@@ -85,6 +85,16 @@ struct far_hedge {
 	unsigned credit; /* HEDGE_COST for one */
 };
 
+#define SEALED_PAGES 128u
+
+/* What far_sealed.c keeps. */
+struct far_sealed {
+	struct seal *seal; /* NULL: pages travel as they are */
+	uint8_t *memory;   /* SEALED_PAGES pages; NULL: of the rebuild thread's queue, or none */
+	struct fabric_region *region;
+	uint64_t idle[SEALED_PAGES / 64]; /* pages of it, a bit each */
+};
+
 struct backup_read;
 struct far_link;
 struct far_request;
@@ -117,6 +127,7 @@ struct far_queue {
 	unsigned head, tail;
 	struct far_counters counters;
 	struct far_hedge hedge;
+	struct far_sealed sealed;
 	unsigned polls;
 	struct backup_read *backup_reads;             /* one a piece; NULL: there is no backup */
 	_Atomic(struct backup_read *) backup_answers; /* a stack */

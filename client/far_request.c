@@ -4,6 +4,7 @@
 #include "client/far_backup.h"
 #include "client/far_hedge.h"
 #include "client/far_published.h"
+#include "client/far_sealed.h"
 #include "common/clock.h"
 
 #include <errno.h>
@@ -122,16 +123,16 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 	const struct far_piece *piece = &queue->pieces[index];
 	struct far_link *link = &queue->links[slot->donor];
 	uint64_t offset = piece->page % queue->far->table.pages * STORE_PAGE;
-	unsigned buffer = piece->tries[slot->donor != piece->donor].buffer;
+	const struct fabric_region *region;
+	uint8_t *bytes = far_piece_bytes(queue, index, slot->donor, &region);
 
 	queue->staged |= UINT64_C(1) << slot->donor;
 	queue->pieces[index].left |= UINT64_C(1) << slot->donor;
 	link->ops[link->staged++] = (struct fabric_op){
 	    .kind = kind,
 	    .length = piece->count * STORE_PAGE,
-	    .local = buffer ? far_hedge_data(queue, buffer) : piece->data,
-	    .region =
-		buffer ? queue->hedge.region : (const struct fabric_region *)queue->requests[piece->request].io.buffer,
+	    .local = bytes,
+	    .region = region,
 	    .remote = {.address = slot->address + offset, .rkey = slot->rkey},
 	    .cookie = index,
 	};
@@ -318,11 +319,13 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 	const struct far_piece *piece = &queue->pieces[piece_index];
 
 	/* Staged is not posted: that comes after the checksums, see integrity.h. */
+	if (queue->sealed.seal)
+		far_sealed_begin(queue, piece_index);
 	/* Not asked again whether they are up: one that has left since has a connection that will say so. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			link_stage(queue, piece_index, FABRIC_WRITE, &view->slots[i]);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count && !queue->sealed.seal; i++)
 		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
 }
 
@@ -447,6 +450,11 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 	struct write_links links;
 	struct chunk_view view;
 
+	count = far_sealed_room(queue, count);
+	if (!count) {
+		queue->congested = true;
+		return FAR_WAITS;
+	}
 	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS)
 		return request->status ? FAR_GOES_ON : FAR_WAITS;
 	links = write_links(queue, &view);

@@ -63,6 +63,7 @@ struct far_piece {
 	uint32_t epoch;
 	uint16_t request;
 	uint16_t donor;          /* of a read: the first it was asked of */
+	uint16_t sealed;         /* of a write: the first page of its part of the queue's buffer + 1; far_sealed.h */
 	bool again;              /* a connection ended: whether it was carried out there is not known */
 	bool overdue;            /* it was looked at whether it can be hedged */
 	bool late;               /* its request has its pages, and is done with it; some answer is still to come */
@@ -87,6 +88,12 @@ enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t 
 /* The request's next @count pages are a piece; its index. There is an idle one. */
 uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32_t count, uint64_t chunk,
 			 uint32_t epoch);
+/* Where the bytes are that go to, or come from, a donor: the caller's buffer, or one of the queue's. */
+uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned donor,
+			 const struct fabric_region **ret_region);
+/* Whether @data, which was sent for page @nth of the piece, is what it is to read. Where pages are sealed the caller
+   has it then. */
+bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
 /* Asks another replica, too, for what a piece is to read. */

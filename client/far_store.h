@@ -57,6 +57,8 @@ struct far_counters {
 	    backup_reads, returned;
 };
 
+#define FAR_SEALERS 2u
+
 struct backup;
 struct far_queue;
 struct rebuild;
@@ -71,6 +73,7 @@ struct far {
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;
+	_Atomic(struct seal *) sealers[FAR_SEALERS]; /* that store_same() uses where pages are sealed; far_sealed.c */
 	struct warmth warmth;
 	struct state *state; /* what the two above lie in, or NULL */
 	bool adopted;        /* the store was another process's */

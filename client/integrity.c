@@ -12,6 +12,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+_Static_assert(sizeof(struct seal_record) == INTEGRITY_SUM_WORDS(true) * sizeof(uint64_t), "its words are kept");
+_Static_assert(INTEGRITY_SECRET_SIZE >= SEAL_KEY_SIZE, "the key is a part of it");
 _Static_assert(INTEGRITY_SECRET_SIZE >= XXH3_SECRET_SIZE_MIN, "XXH3 takes a secret of at least 136 bytes");
 
 static void *integrity_map(uint64_t length)
@@ -25,13 +27,33 @@ static void *integrity_map(uint64_t length)
 	return base;
 }
 
-int integrity_open(struct integrity *integrity, uint64_t pages)
+static unsigned sum_words(const struct integrity *integrity)
 {
-	if (pages > SIZE_MAX / sizeof *integrity->sums)
+	return INTEGRITY_SUM_WORDS(integrity->numbers);
+}
+
+static uint64_t sums_bytes(const struct integrity *integrity, uint64_t pages)
+{
+	return pages * sum_words(integrity) * sizeof *integrity->sums;
+}
+
+uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages)
+{
+	return pages * sizeof *integrity->generations + sums_bytes(integrity, pages);
+}
+
+/* The word after the last sum counts numbers. */
+static int integrity_allocate(struct integrity *integrity, uint64_t pages, bool sealed)
+{
+	uint64_t words = pages * INTEGRITY_SUM_WORDS(sealed);
+
+	if (pages > SIZE_MAX / 64)
 		return -ENOMEM;
 	*integrity = (struct integrity){.pages = pages};
 	integrity->generations = integrity_map(pages * sizeof *integrity->generations);
-	integrity->sums = integrity_map(pages * sizeof *integrity->sums);
+	integrity->sums = integrity_map((words + 1) * sizeof *integrity->sums);
+	if (integrity->sums && sealed)
+		integrity->numbers = &integrity->sums[words];
 	if (!integrity->generations || !integrity->sums) {
 		integrity_close(integrity);
 		return -ENOMEM;
@@ -40,10 +62,21 @@ int integrity_open(struct integrity *integrity, uint64_t pages)
 	return 0;
 }
 
-void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
-		     const uint8_t secret[INTEGRITY_SECRET_SIZE])
+int integrity_open(struct integrity *integrity, uint64_t pages)
 {
-	*integrity = (struct integrity){.pages = pages, .generations = generations, .sums = sums, .placed = true};
+	return integrity_allocate(integrity, pages, false);
+}
+
+int integrity_open_sealed(struct integrity *integrity, uint64_t pages)
+{
+	return integrity_allocate(integrity, pages, true);
+}
+
+void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
+		     _Atomic uint64_t *numbers, const uint8_t secret[INTEGRITY_SECRET_SIZE])
+{
+	*integrity = (struct integrity){
+	    .pages = pages, .generations = generations, .sums = sums, .numbers = numbers, .placed = true};
 	memcpy(integrity->secret, secret, INTEGRITY_SECRET_SIZE);
 }
 
@@ -56,7 +89,7 @@ void integrity_close(struct integrity *integrity)
 	if (integrity->generations)
 		munmap((void *)integrity->generations, integrity->pages * sizeof *integrity->generations);
 	if (integrity->sums)
-		munmap((void *)integrity->sums, integrity->pages * sizeof *integrity->sums);
+		munmap((void *)integrity->sums, sums_bytes(integrity, integrity->pages) + sizeof *integrity->sums);
 	*integrity = (struct integrity){0};
 }
 
@@ -72,7 +105,9 @@ int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t coun
 	if (!integrity->placed)
 		return 0;
 	error = populate_range((void *)&integrity->generations[page], count * sizeof *integrity->generations);
-	return error < 0 ? error : populate_range((void *)&integrity->sums[page], count * sizeof *integrity->sums);
+	return error < 0 ? error
+			 : populate_range((void *)&integrity->sums[page * sum_words(integrity)],
+					  sums_bytes(integrity, count));
 }
 
 int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count)
@@ -272,6 +307,66 @@ bool integrity_same(const struct integrity *integrity, uint64_t page, const void
 	case INTEGRITY_IS_LIVE:
 	case INTEGRITY_IS_KEPT:
 		return integrity_check(integrity, page, data);
+	case INTEGRITY_IS_LOST:
+		break;
+	}
+	return false;
+}
+
+/* --- Sealed pages --------------------------------------------------------------------------------------------- */
+
+int integrity_sealer(const struct integrity *integrity, struct seal **ret_seal)
+{
+	return seal_open(integrity->secret, integrity->numbers, ret_seal);
+}
+
+static struct seal_record record_load(const struct integrity *integrity, uint64_t page)
+{
+	const _Atomic uint64_t *words = &integrity->sums[page * INTEGRITY_SUM_WORDS(true)];
+
+	return (struct seal_record){.number = atomic_load_explicit(&words[0], memory_order_relaxed),
+				    .tag = {atomic_load_explicit(&words[1], memory_order_relaxed),
+					    atomic_load_explicit(&words[2], memory_order_relaxed)}};
+}
+
+void integrity_seal(struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out)
+{
+	_Atomic uint64_t *words = &integrity->sums[page * INTEGRITY_SUM_WORDS(true)];
+	struct seal_place place = {.page = page, .generation = generation_next(generation_load(integrity, page))};
+	struct seal_record record;
+
+	seal_encrypt(seal, &place, data, out, &record);
+	atomic_store_explicit(&words[0], record.number, memory_order_relaxed);
+	atomic_store_explicit(&words[1], record.tag[0], memory_order_relaxed);
+	atomic_store_explicit(&words[2], record.tag[1], memory_order_relaxed);
+}
+
+bool integrity_unseal(const struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out)
+{
+	struct seal_place place = {.page = page, .generation = generation_load(integrity, page)};
+	struct seal_record record = record_load(integrity, page);
+
+	if (generation_is_live(place.generation) || generation_is_kept(place.generation)) {
+		place.generation = generation_plain(place.generation);
+		return seal_decrypt(seal, &place, &record, data, out);
+	}
+	if (out)
+		memset(out, 0, STORE_PAGE);
+	return false;
+}
+
+bool integrity_same_sealed(const struct integrity *integrity, struct seal *seal, uint64_t page, const void *data)
+{
+	struct seal_place place = {.page = page, .generation = generation_load(integrity, page)};
+	struct seal_record record = record_load(integrity, page);
+
+	switch (generation_kind(place.generation)) {
+	case INTEGRITY_IS_ZERO:
+		return integrity_is_zero(data);
+	case INTEGRITY_IS_LIVE:
+	case INTEGRITY_IS_KEPT:
+		place.generation = generation_plain(place.generation);
+		return seal_is(seal, &place, &record, data);
 	case INTEGRITY_IS_LOST:
 		break;
 	}

@@ -1,5 +1,6 @@
 /*
- * integrity: what the client knows of every page's contents, in 10 bytes a page: a checksum and a generation.
+ * integrity: what the client knows of every page's contents, in 10 bytes a page: a checksum and a generation; in 26,
+ * where pages are sealed (seal.h): the record that opens it, and a generation.
  *
  * Theory of operation. The generation says whether a page reads as zeroes (never written, or discarded), has contents
  * on donors, or is lost with them. The checksum is that of the last write, keyed with a secret of this store and bound
@@ -8,16 +9,19 @@
  * after 32,766 writes of a page, which is harmless: an old copy still has another checksum unless it has the same
  * bytes. Both arrays are mapped lazily: pages of the store that were never written cost nothing.
  *
+ * Sealed pages. In place of the checksum there is the seal's record, bound to page and generation, too; what is said
+ * here of checksums holds for it. Its key is the beginning of the secret. Its numbers are counted beside the records,
+ * so that they go on where those of a process that ended have stopped.
  * Where there is a backup (backup.h) pages whose last donor goes are not lost but KEPT: a bit beside the generation
  * says that their contents are on the local disk alone. The checksum says whether what is read there is theirs.
  *
  * After a crash. The arrays may lie in a file (state.h) and outlive their process. A write stores its checksum
  * (integrity_prepare), posts, and when all replicas have answered stores its generation. Killed in between:
  *
- *   before the checksum    nothing was posted: the page is what it was.
- *   before the generation  the checksum is the new write's, under the next generation: whatever the donors have, old,
- * new or partly written, does not match under the generation that is, and reads as -EBADMSG until the page is written
- * again. A page that had no contents, or was lost, is that still. after it               the write is complete.
+ *   before the checksum    nothing was posted: the page is what it was; with a part of a seal's record it does not
+ * match. before the generation  the checksum is the new write's, under the next generation: whatever the donors have,
+ * old, new or partly written, does not match under the generation that is, and reads as -EBADMSG until the page is
+ * written again. A page that had no contents, or was lost, is that still. after it               the write is complete.
  *
  * The next process gives such a page's next write the same generation once more. That is harmless, as coming round is:
  * what the two writes left differs, and so do their checksums; and nothing of the first can arrive later, for the donor
@@ -30,12 +34,15 @@
 #ifndef CLIENT_INTEGRITY_H
 #define CLIENT_INTEGRITY_H
 
+#include "client/seal.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define INTEGRITY_BYTES_PER_PAGE 10u
 #define INTEGRITY_SECRET_SIZE 192u
+/* Words of a checksum, or of a seal's record, in the array of them. */
+#define INTEGRITY_SUM_WORDS(sealed) ((sealed) ? 3u : 1u)
 
 /* Two generations have a meaning of their own. */
 #define INTEGRITY_NONE 0u
@@ -47,6 +54,7 @@ struct integrity {
 	uint64_t pages;
 	_Atomic uint16_t *generations;
 	_Atomic uint64_t *sums;
+	_Atomic uint64_t *numbers; /* where the seals' are counted; NULL: pages are not sealed */
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
 	bool placed;           /* the memory is somebody else's, and is populated before it is used */
 	bool told;             /* that it could not be */
@@ -56,10 +64,13 @@ struct integrity {
 
 /* For @pages pages, all without contents. -ENOMEM. */
 int integrity_open(struct integrity *integrity, uint64_t pages);
+int integrity_open_sealed(struct integrity *integrity, uint64_t pages);
 /* The same in the caller's memory, which outlives it: @pages generations and checksums, as another process has left
-   them, or all zero, in holes of a file that nothing fills before integrity_begin(). */
+   them, or all zero, in holes of a file that nothing fills before integrity_begin(). @numbers: they are sealed; or
+   NULL.
+ */
 void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
-		     const uint8_t secret[INTEGRITY_SECRET_SIZE]);
+		     _Atomic uint64_t *numbers, const uint8_t secret[INTEGRITY_SECRET_SIZE]);
 /* Takes one that was never opened but is all zero. */
 void integrity_close(struct integrity *integrity);
 
@@ -69,6 +80,8 @@ void integrity_close(struct integrity *integrity);
  */
 int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count);
 int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count);
+/* Bytes that are kept of so many pages. */
+uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages);
 /* How many of these pages are live. */
 uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count);
 
@@ -95,6 +108,15 @@ void integrity_count_kept(struct integrity *integrity, uint64_t page, uint64_t c
 bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data);
 /* Whether writing @data to @page would change nothing: store_same(). */
 bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data);
+
+/* The same where pages are sealed, in the order of those above. What seals and opens these pages; seal_load() was
+   called. -ENOMEM. */
+int integrity_sealer(const struct integrity *integrity, struct seal **ret_seal);
+/* @out is what goes out. */
+void integrity_seal(struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out);
+/* Opens @data into @out, which may be the same, or NULL: nowhere. Of one that does not match nothing is left there. */
+bool integrity_unseal(const struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out);
+bool integrity_same_sealed(const struct integrity *integrity, struct seal *seal, uint64_t page, const void *data);
 
 /* Whether a page of STORE_PAGE bytes is all zero; looks no further than it must. @data is 8-byte aligned. */
 bool integrity_is_zero(const void *data);

@@ -48,7 +48,7 @@ static uint64_t layout_add(uint64_t *length, uint64_t bytes)
 	return offset;
 }
 
-static struct state_layout layout_of(uint64_t pages, uint64_t chunk_pages)
+static struct state_layout layout_of(uint64_t pages, uint64_t chunk_pages, bool sealed)
 {
 	uint64_t count = chunk_table_count(pages, chunk_pages), length = STATE_HEADER_BYTES;
 	struct state_layout layout;
@@ -57,7 +57,7 @@ static struct state_layout layout_of(uint64_t pages, uint64_t chunk_pages)
 	layout.chunks = layout_add(&length, count * sizeof(struct chunk));
 	layout.attention = layout_add(&length, chunk_table_attention_bytes(count));
 	layout.generations = layout_add(&length, pages * sizeof(uint16_t));
-	layout.sums = layout_add(&length, pages * sizeof(uint64_t));
+	layout.sums = layout_add(&length, pages * INTEGRITY_SUM_WORDS(sealed) * sizeof(uint64_t));
 	layout.length = length;
 	return layout;
 }
@@ -176,7 +176,7 @@ static int state_populate(struct state *state)
 static int state_map(struct state *state)
 {
 	void *base = mmap(NULL, state->length, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);
-	const struct state_header *header = base;
+	struct state_header *header = base;
 	struct state_layout layout;
 	int error;
 
@@ -184,9 +184,10 @@ static int state_map(struct state *state)
 		return -errno;
 	madvise(base, state->length, MADV_NOHUGEPAGE); /* as integrity.c: pages are touched here and there */
 	state->base = base;
-	layout = layout_of(header->pages, header->chunk_pages);
+	layout = layout_of(header->pages, header->chunk_pages, header->sealed);
 	integrity_place(&state->integrity, header->pages, (_Atomic uint16_t *)(state->base + layout.generations),
-			(_Atomic uint64_t *)(state->base + layout.sums), header->secret);
+			(_Atomic uint64_t *)(state->base + layout.sums), header->sealed ? &header->numbers : NULL,
+			header->secret);
 	state->integrity.keeps = *header->backup;
 	error = chunk_table_place(&state->table, header->pages, header->chunk_pages, header->replicas,
 				  (struct chunk *)(state->base + layout.chunks),
@@ -206,6 +207,7 @@ static void header_fill(struct state_header *header, const struct far_config *co
 	header->chunk_pages = chunk_pages;
 	header->replicas = config->replicas;
 	header->donor_count = config->donor_count;
+	header->sealed = config->encrypt;
 	memcpy(header->id, id, WIRE_ID_SIZE);
 	random_secret(header->secret, sizeof header->secret);
 	for (unsigned i = 0; i < config->donor_count; i++)
@@ -242,13 +244,13 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 		error = -EFBIG;
 	if (error == 0) {
 		header_fill(header, config, pages, chunk_pages, id);
-		error = header_write(state, header, layout_of(pages, chunk_pages).length);
+		error = header_write(state, header, layout_of(pages, chunk_pages, config->encrypt).length);
 	}
 	if (header)
 		explicit_bzero(header, sizeof *header);
 	free(header);
 	if (error == 0) {
-		state->length = layout_of(pages, chunk_pages).length;
+		state->length = layout_of(pages, chunk_pages, config->encrypt).length;
 		error = state_map(state);
 	}
 	if (error < 0)
@@ -269,12 +271,13 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 		return "its header is damaged";
 	if (!header->pages || header->pages > STATE_PAGES_MAX || !header->chunk_pages ||
 	    header->chunk_pages > UINT32_MAX / 2 || !header->donor_count || header->donor_count > FAR_DONORS_MAX ||
-	    !header->replicas || header->replicas > FAR_REPLICAS_MAX || header->replicas > header->donor_count)
+	    !header->replicas || header->replicas > FAR_REPLICAS_MAX || header->replicas > header->donor_count ||
+	    header->sealed > 1)
 		return "its header makes no sense";
 	for (unsigned i = 0; i < header->donor_count; i++)
 		if (!memchr(header->uris[i], '\0', FAR_URI_MAX))
 			return "its header makes no sense";
-	if (length != layout_of(header->pages, header->chunk_pages).length)
+	if (length != layout_of(header->pages, header->chunk_pages, header->sealed).length)
 		return "its length is wrong";
 	if (!memchr(header->backup, '\0', FAR_BACKUP_MAX))
 		return "its header makes no sense";
@@ -296,6 +299,12 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 	if (config->replicas != header->replicas) {
 		log_error("%s holds a store of %u replica%s, not of %u: give that number", state->path,
 			  header->replicas, header->replicas == 1 ? "" : "s", config->replicas);
+		return true;
+	}
+	if (config->encrypt != (header->sealed == 1)) {
+		log_error("%s holds a store that is %s: %s", state->path,
+			  header->sealed ? "encrypted" : "not encrypted",
+			  header->sealed ? "give --encrypt (encrypt)" : "leave --encrypt (encrypt) out");
 		return true;
 	}
 	if (config->donor_count != header->donor_count) {

@@ -8,10 +8,11 @@
  *                checksum over it; and what changes rarely: which start of each donor's program has our slabs
  *   chunks       chunks.h, and their attention
  *   generations  integrity.h
- *   checksums
+ *   checksums    or what opens sealed pages
  *
  * It is sparse: a store of 1 TiB costs the header and its chunks (192 bytes each) until something is written; what is
- * kept of a chunk's pages is filled in before its slab is asked for. The key is not in it.
+ * kept of a chunk's pages is filled in before its slab is asked for. The donors' key is not in it; that of sealed pages
+ * is a part of the secret.
  *
  * A new file gets its header before it gets its full length, and donors are asked for slabs after that: a file of any
  * other length than nothing or the header's alone is a store with everything, or damaged. When a store is closed for
@@ -44,12 +45,14 @@ struct state_header {
 	uint64_t sum;         /* of what follows, up to `incarnations` */
 	uint64_t pages, chunk_pages;
 	uint32_t replicas, donor_count;
+	uint64_t sealed; /* 1: pages are; else 0 */
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
 	char uris[FAR_DONORS_MAX][FAR_URI_MAX];
 	char backup[FAR_BACKUP_MAX]; /* its path; "": none */
 	/* Of each donor; 0: none has slabs of ours, or those it had were given up as lost. */
 	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
+	_Atomic uint64_t numbers; /* of seals; integrity.h */
 };
 _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "the header has its place");
 

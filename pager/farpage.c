@@ -306,6 +306,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .donor_count = options->donor_count,
 	    .replicas = options->replicas ? options->replicas : 1,
 	    .scrub_rate = options->scrub_rate,
+	    .encrypt = options->encrypt,
 	    .backup = options->backup,
 	    .grace_ms = GRACE_MS,
 	    .fabric = FABRIC_CONFIG_DEFAULT,

@@ -1,7 +1,7 @@
 # Sourced: packages_need VERB... installs what the verbs use and this machine lacks. Quick when nothing is missing.
 # shellcheck shell=bash
 
-packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libinih-dev libxxhash-dev
+packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libssl-dev libinih-dev libxxhash-dev
 	libmimalloc-dev libsystemd-dev libjson-c-dev libfuse3-dev libibverbs-dev librdmacm-dev ibverbs-providers"
 packages_test="clang libclang-rt-dev llvm python3 sqlite3 procps mount util-linux fio e2fsprogs patch spin"
 packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest

@@ -38,6 +38,7 @@ struct farpage_options {
 	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */
 	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
 	uint64_t scrub_rate;     /* bytes/s of pages at rest that are read and checked, each replica; 0: none */
+	bool encrypt;            /* pages leave encrypted and authenticated, with a key that stays in this process */
 	const char *backup;      /* NULL, or a file (made, without a name, beside it) or block device on a local disk:
 				    all pages are copied there behind the writes' back, and read when no donor has them */
 	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the

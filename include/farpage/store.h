@@ -70,6 +70,7 @@ struct store_stats {
 	uint64_t kept_pages;     /* pages that are there alone: their donors went */
 	uint64_t returned_pages; /* pages that were, and are on donors again */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */
+	bool encrypted;          /* pages leave encrypted and authenticated */
 };
 
 struct store_ops {

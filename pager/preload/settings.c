@@ -71,8 +71,9 @@ static bool take_text(struct settings *settings, const char *value, const char *
 /* One "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {"LOCAL",  "DONORS", "KEY_FILE",    "TIMEOUT_MS", "PREFETCH",   "SPIN_US",
-					    "WINDOW", "REPORT", "START_BYTES", "REPLICAS",   "SCRUB_RATE", "BACKUP"};
+	static const char *const names[] = {"LOCAL",      "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
+					    "SPIN_US",    "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
+					    "SCRUB_RATE", "ENCRYPT", "BACKUP"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -121,6 +122,9 @@ static void take(struct settings *settings, const char *entry)
 		good = take_size(value, &options->scrub_rate);
 		break;
 	case 11:
+		options->encrypt = good = !strcmp(value, "1");
+		break;
+	case 12:
 		good = take_text(settings, value, &options->backup);
 		break;
 	default:

@@ -148,6 +148,7 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	/* Not drawn: the other histories stay as they are. */
 	config.far.backup = history->seed % 5 == 2 ? disk_path(index) : NULL;
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
+	config.far.encrypt = history->seed % 4 == 1;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
 	/* With fewer donors than replicas nothing new can be written. */
 	config.excuses.late |= history->victims != 0;

@@ -10,6 +10,7 @@
  * Usage: bench_far DONOR-URI... (donors with 256 MiB free together).
  *        bench_far --faults DONOR-URI...   only the userfaultfd part of the floor and the far fault, as "name value"
  *                                          lines: resolve_us, fault_us, fault_p99_us
+ *        bench_far --encrypt DONOR-URI...  the far fault with pages as they are and with pages encrypted, in turn
  */
 #include "common/clock.h"
 #include "common/random.h"
@@ -22,6 +23,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,7 @@
 #define FAULTS 20000u
 #define TOUCHES 300000u
 #define ROUNDS 3u
+#define ENCRYPT_ROUNDS 7u
 
 static uint64_t samples[TOUCHES];
 
@@ -169,6 +172,8 @@ static struct quantiles bare_round_trip(void)
 
 /* --- Through libfarpage ----------------------------------------------------------------------------------------- */
 
+static bool encrypt;
+
 static struct farpage *open_far(char **donors, unsigned count, size_t local)
 {
 	struct farpage *farpage;
@@ -177,6 +182,7 @@ static struct farpage *open_far(char **donors, unsigned count, size_t local)
 	    .donors = (const char *const *)donors,
 	    .donor_count = count,
 	    .window = 512 * MIB,
+	    .encrypt = encrypt,
 	};
 	if (farpage_open(&options, &farpage))
 		exit(1);
@@ -280,10 +286,67 @@ static int compare_doubles(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static double median_of(double *values, unsigned count)
+{
+	qsort(values, count, sizeof values[0], compare_doubles);
+	return values[count / 2];
+}
+
 static double median(double *values)
 {
-	qsort(values, ROUNDS, sizeof values[0], compare_doubles);
-	return values[ROUNDS / 2];
+	return median_of(values, ROUNDS);
+}
+
+/* Evicting seals pages as well, and tells by sealing whether they are what the donors have. */
+static void compare_encrypted_rates(char **donors, unsigned count)
+{
+	double reads[2][ROUNDS], writes[2][ROUNDS];
+	cpu_set_t all;
+	CPU_ZERO(&all);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		CPU_SET(cpu, &all);
+	sched_setaffinity(0, sizeof all, &all);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		for (unsigned j = 0; j < 2; j++) {
+			encrypt = (i + j) % 2;
+			struct rates rates = quarter(donors, count);
+			reads[encrypt][i] = rates.reads;
+			writes[encrypt][i] = rates.writes;
+		}
+	}
+	for (unsigned j = 0; j < 2; j++)
+		printf("%-52s %10.0f /s %10.0f /s\n",
+		       j ? "the same, pages encrypted" : "random reads, writes, a quarter local (medians of 3)",
+		       median(reads[j]), median(writes[j]));
+}
+
+/* What --encrypt costs: the rounds take turns, for the machine is not as fast at all times. */
+static void compare_encrypted(char **donors, unsigned count)
+{
+	double p50[2][ENCRYPT_ROUNDS], p99[2][ENCRYPT_ROUNDS], ratios[ENCRYPT_ROUNDS];
+	pin(0); /* as for the floor */
+	for (unsigned i = 0; i < ENCRYPT_ROUNDS; i++) {
+		for (unsigned j = 0; j < 2; j++) {
+			encrypt = (i + j) % 2;
+			struct quantiles far = far_fault(donors, count);
+			p50[encrypt][i] = far.p50;
+			p99[encrypt][i] = far.p99;
+		}
+		ratios[i] = p50[1][i] / p50[0][i];
+		printf("round %u: far fault %.1f/%.1f us, encrypted %.1f/%.1f us\n", i + 1, p50[0][i], p99[0][i],
+		       p50[1][i], p99[1][i]);
+		fflush(stdout);
+	}
+	printf("\n%-52s %10s %10s\n", "medians of 7", "p50", "p99");
+	_Static_assert(ENCRYPT_ROUNDS == 7, "as it says");
+	printf("%-52s %7.1f us %7.1f us\n", "far fault", median_of(p50[0], ENCRYPT_ROUNDS),
+	       median_of(p99[0], ENCRYPT_ROUNDS));
+	printf("%-52s %7.1f us %7.1f us\n", "far fault, pages encrypted", median_of(p50[1], ENCRYPT_ROUNDS),
+	       median_of(p99[1], ENCRYPT_ROUNDS));
+	printf("%-52s %8.2f x   (at most 1.25)\n", "  p50 against p50, median of the rounds",
+	       median_of(ratios, ENCRYPT_ROUNDS));
+	fflush(stdout);
+	compare_encrypted_rates(donors, count);
 }
 
 int main(int argc, char **argv)
@@ -295,6 +358,10 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "--faults") == 0) {
 		struct quantiles resolve = bare_fault(), far = far_fault(argv + 2, (unsigned)argc - 2);
 		printf("resolve_us %.1f\nfault_us %.1f\nfault_p99_us %.1f\n", resolve.p50, far.p50, far.p99);
+		return 0;
+	}
+	if (strcmp(argv[1], "--encrypt") == 0) {
+		compare_encrypted(argv + 2, (unsigned)argc - 2);
 		return 0;
 	}
 	double fault50[ROUNDS], fault99[ROUNDS], trip50[ROUNDS], far50[ROUNDS], far99[ROUNDS];

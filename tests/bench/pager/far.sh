@@ -1,6 +1,6 @@
 #!/bin/bash
-# far.sh BENCH DONORS: runs bench_far against DONORS donors on loopback. FARPAGE_MEMSERVER names the donor program.
+# far.sh BENCH DONORS [OPTION]: runs bench_far against DONORS donors on loopback. FARPAGE_MEMSERVER names the donor program.
 set -euo pipefail
 . "$(dirname "$0")/../../func/donors.sh"
 donors_start "$2" 512M
-"$1" "${DONOR_URIS[@]}"
+"$1" "${@:3}" "${DONOR_URIS[@]}"

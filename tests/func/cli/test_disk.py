@@ -111,6 +111,34 @@ def test_life(uri):
     ok(disks.nothing_left(), "nothing is left", disks.left_over())
 
 
+def times_found(process, words):
+    """How often these bytes are in the memory of a process."""
+    count = 0
+    with open(f"/proc/{process.pid}/maps") as maps, open(f"/proc/{process.pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            first, end = (int(word, 16) for word in line.split()[0].split("-"))
+            if line.split()[1].startswith("rw") and end - first <= 1 << 30:
+                memory.seek(first)
+                count += memory.read(end - first).count(words)
+    return count
+
+
+def test_encrypted(process, uri):
+    words = b"what nobody else is to read ...."
+    for options in ["--encrypt"], []: # in this order: what it had once may be anywhere
+        device = disks.attach("a", "8M", "--donor", uri, *options).stdout.strip()
+        with open(device, "r+b", buffering=0) as disk:
+            disk.write(words * (MIB // len(words)))
+            os.fsync(disk.fileno())
+            os.posix_fadvise(disk.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            disk.seek(0)
+            ok(disk.read(MIB) == words * (MIB // len(words)), f"{options}: what was written is there")
+        count = times_found(process, words)
+        ok(disks.list()["a"]["encrypted"] == bool(options) and (count == 0) == bool(options),
+           "encrypted, the donor has none of it" if options else "not encrypted, the donor has it", count)
+        disks.detach("a")
+
+
 def test_cycles(uri):
     before = len(os.listdir("/proc/self/fd"))
     good = all(disks.attach("again", "8M", "--donor", uri).returncode == 0 and disks.detach("again").returncode == 0
@@ -195,9 +223,10 @@ require()
 try:
     test_bad_words()
     test_bad_places()
-    donor = start_donor(memserver, "--donate", "64M", "--slab", "4M")[1]
+    donor_process, donor = start_donor(memserver, "--donate", "64M", "--slab", "4M")
     test_bad_donors(donor)
     test_life(donor)
+    test_encrypted(donor_process, donor)
     test_cycles(donor)
     test_mounted(donor)
     test_signals(donor)

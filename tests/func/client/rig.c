@@ -43,6 +43,7 @@ void rig_donors_in(struct rig *rig, unsigned count, const char *donate, const ch
 	rig->config = (struct far_config){.donor_count = count, .replicas = 1, .grace_ms = 1000};
 	rig->config.fabric = FABRIC_CONFIG_DEFAULT;
 	rig->config.timeout_ms = RIG_TIMEOUT_MS;
+	rig->config.encrypt = getenv("FARPAGE_TEST_ENCRYPT") != NULL;
 }
 
 void rig_state(struct rig *rig)

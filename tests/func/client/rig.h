@@ -20,8 +20,9 @@ struct rig {
 	struct daemon donors[RIG_DONORS_MAX];
 	unsigned donor_count;
 	char uris[RIG_DONORS_MAX][80]; /* as the store is to use them */
-	struct far_config config;      /* may be changed between rig_donors and rig_open */
-	int state_fd;                  /* rig_state()'s */
+	struct far_config config; /* may be changed between rig_donors and rig_open; encrypts if the environment has
+				     FARPAGE_TEST_ENCRYPT */
+	int state_fd;             /* rig_state()'s */
 	char state_path[32];
 	struct store *store;
 	struct store_queue *queue;

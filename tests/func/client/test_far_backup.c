@@ -65,7 +65,7 @@ static void test_killed(unsigned donors, unsigned replicas)
 	ok(is_gone(), "%u donors, %u replicas: the backup has no name", donors, replicas);
 	traffic_begin(&traffic, &rig, 7);
 	traffic_run(&traffic, 300);
-	ok(becomes(&rig, backup_behind, 0) && rig_stats(&rig).backup_pages == TRAFFIC_PAGES, "all pages are on it");
+	ok(becomes(&rig, backup_behind, 0) && becomes(&rig, backup_pages, TRAFFIC_PAGES), "all pages are on it");
 	for (unsigned i = 0; i < donors; i++)
 		daemon_stop(&rig.donors[i], SIGKILL);
 	ok(!traffic_check(&traffic), "all donors are killed: every page is right");

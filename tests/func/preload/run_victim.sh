@@ -3,6 +3,7 @@
 #   plain    without farpage: what the victim asks for is what Linux does
 #   waiting  with its memory in the window, and no pager yet
 #   far      under farpage run, with a quarter of its memory here and the rest on two donors
+#   sealed   the same, encrypted
 here=$(dirname "$0")
 . "$here/tap.sh"
 mode=$1 victim=$2
@@ -22,7 +23,9 @@ require_userfaultfd
 donors_start 2 512M --slab 8M
 stats=$DONORS_DIRECTORY/stats
 export CHILD_MB=4
-"$FARPAGE" run --local 16M "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$DONORS_DIRECTORY/tap"
+options=()
+[ "$mode" = far ] || options=(--encrypt)
+"$FARPAGE" run --local 16M "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$DONORS_DIRECTORY/tap"
 status=$?
 grep -v '^1\.\.' "$DONORS_DIRECTORY/tap"
 TAP_COUNT=$(grep -Ec '^(not )?ok ' "$DONORS_DIRECTORY/tap")

@@ -84,19 +84,20 @@ static void forget(const char *base, const char *name)
 
 static void test_kept(const char *base)
 {
-	settings_of("--name=a --size=8M --donor=tcp://h:1,rdma://i --replicas=2 --rebuild-rate=64M --scrub-rate=0 "
-		    "--backup=/var/b --queues=3 "
-		    "--depth=7 --spin-us=0 "
-		    "--timeout-ms=700 --grace=9 --overcommit --swap --keep-vm-settings --verbose --frontend=ublk "
-		    "--log=/dev/null");
+	settings_of(
+	    "--name=a --size=8M --donor=tcp://h:1,rdma://i --replicas=2 --rebuild-rate=64M --scrub-rate=0 "
+	    "--backup=/var/b --queues=3 "
+	    "--depth=7 --spin-us=0 "
+	    "--timeout-ms=700 --grace=9 --encrypt --overcommit --swap --keep-vm-settings --verbose --frontend=ublk "
+	    "--log=/dev/null");
 	keep(base, "a");
 	ok(settings_of("--name=a --adopt") == 0 && settings.adopt, "adopted");
 	ok(settings.size == 8 << 20 && settings.donors.count == 2 && !strcmp(settings.donors.items[1], "rdma://i") &&
 	       settings.replicas == 2 && settings.rebuild_rate == 64 << 20 && !settings.scrub_rate && settings.backup &&
 	       !strcmp(settings.backup, "/var/b") && settings.queues == 3 && settings.depth == 7 &&
-	       settings.spin_us == 0 && settings.timeout_ms == 700 && settings.grace_s == 9 && settings.overcommit &&
-	       settings.swap && settings.keep_vm && settings.verbose && !strcmp(settings.frontend, "ublk") &&
-	       !strcmp(settings.log_file, "/dev/null"),
+	       settings.spin_us == 0 && settings.timeout_ms == 700 && settings.grace_s == 9 && settings.encrypt &&
+	       settings.overcommit && settings.swap && settings.keep_vm && settings.verbose &&
+	       !strcmp(settings.frontend, "ublk") && !strcmp(settings.log_file, "/dev/null"),
 	   "as it was");
 	ok(settings_of("--name=a --adopt --spin-us=20") == 0 && settings.spin_us == 20 && settings.depth == 7,
 	   "an option that is given now wins");

@@ -677,7 +677,7 @@ static void test_no_place(void)
 	if (ftruncate(file, (off_t)generations) < 0)
 		abort();
 	integrity_place(&world.integrity, CHUNKS * CHUNK_PAGES, (_Atomic uint16_t *)base,
-			(_Atomic uint64_t *)(base + generations), secret);
+			(_Atomic uint64_t *)(base + generations), NULL, secret);
 	leases_donor_heard(&world.leases, 0, 10 * SLAB);
 	want(&world, 3, 0);
 	ok(!world_next(&world, &action) && chunk_state(&world.table, 3) == CHUNK_NONE &&

@@ -122,6 +122,49 @@ static void test_life(void)
 	close(file);
 }
 
+/* What was sealed is opened by the next process, which uses none of the numbers again. */
+static void test_sealed(void)
+{
+	struct far_config sealed = config;
+	uint8_t first[STORE_PAGE], second[STORE_PAGE];
+	struct seal_record records[2];
+	struct integrity integrity;
+	struct chunk_table table;
+	struct state *state;
+	struct seal *seal;
+
+	sealed.encrypt = true;
+	if (seal_load() < 0) {
+		ok(true, "sealed pages # SKIP libcrypto cannot be loaded");
+		return;
+	}
+	file_new();
+	for (unsigned i = 0; i < 2; i++) {
+		state = state_or_die();
+		ok((i ? state_adopt(state, &sealed)
+		      : state_create(state, &sealed, TABLES_PAGES, TABLES_CHUNK_PAGES, id)) == 0,
+		   i ? "a store with sealed pages is adopted" : "or made");
+		state_tables(state, &table, &integrity);
+		if (!i && integrity_begin(&integrity, 0, TABLES_CHUNK_PAGES) < 0)
+			abort();
+		if (integrity_sealer(&integrity, &seal) < 0)
+			abort();
+		if (i)
+			ok(integrity_unseal(&integrity, seal, 3, first, NULL), "what was sealed is opened");
+		integrity_seal(&integrity, seal, 3, contents, i ? second : first);
+		integrity_commit(&integrity, 3, 1);
+		memcpy(&records[i], (void *)&integrity.sums[3 * INTEGRITY_SUM_WORDS(true)], sizeof records[i]);
+		ok(integrity_unseal(&integrity, seal, 3, i ? second : first, NULL), "as is what is sealed now");
+		seal_close(seal);
+		state_close(state, false);
+	}
+	ok(records[1].number >= records[0].number + 1 &&
+	       records[1].number / SEAL_BLOCK > records[0].number / SEAL_BLOCK,
+	   "under a number that its predecessor had not taken");
+	ok(adopt_status(&config) == -EINVAL, "without sealing it is refused");
+	close(file);
+}
+
 static void test_unfinished(void)
 {
 	struct state *state;
@@ -203,6 +246,9 @@ static void test_contradiction(void)
 	wanted = config;
 	wanted.donors = swapped;
 	ok(adopt_status(&wanted) == -EINVAL, "donors in another order");
+	wanted = config;
+	wanted.encrypt = true;
+	ok(adopt_status(&wanted) == -EINVAL, "sealed pages, where they are not");
 	ok(adopt_status(&config) == 0, "and what it is is not");
 	close(file);
 }
@@ -417,6 +463,7 @@ int main(int argc, char **argv)
 	memset(contents, 5, sizeof contents);
 	memset(others, 6, sizeof others);
 	test_life();
+	test_sealed();
 	test_unfinished();
 	test_file();
 	test_thin();

@@ -1,0 +1,343 @@
+/*
+ * Sealed pages against donors that are curious, or worse: a donor's memory has nothing of what was written in it, and
+ * whatever is changed there is an error, or is mended from another one.
+ */
+#include "common/clock.h"
+#include "tests/func/client/donor_memory.h"
+#include "tests/func/client/rig.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAGES 48u /* the first of a slab */
+#define PATIENCE_NS (UINT64_C(20) * 1000000000)
+
+static const char words[] = "what nobody else is to read; ";
+
+/* A page that is easily found; of another page, or version, the last bytes differ. */
+static void fill(uint8_t *data, uint64_t page, unsigned version)
+{
+	for (unsigned i = 0; i < STORE_PAGE; i++)
+		data[i] = (uint8_t)words[i % (sizeof words - 1)];
+	data[STORE_PAGE - 1] = (uint8_t)page;
+	data[STORE_PAGE - 2] = (uint8_t)version;
+}
+
+static bool is(const uint8_t *data, uint64_t page, unsigned version)
+{
+	uint8_t expected[STORE_PAGE];
+
+	fill(expected, page, version);
+	return !memcmp(data, expected, STORE_PAGE);
+}
+
+static void open_written(struct rig *rig, unsigned donors, bool encrypt)
+{
+	rig_donors(rig, donors, "16M");
+	rig->config.replicas = donors > 1 ? 2 : 1;
+	rig->config.encrypt = encrypt;
+	rig_open(rig, "tcp");
+	for (unsigned i = 0; i < PAGES; i++)
+		fill(rig->bytes + (size_t)i * STORE_PAGE, i, 1);
+	ok(rig_write(rig, 0, PAGES, rig->bytes) == 0, "%u pages are written%s", PAGES, encrypt ? ", sealed" : "");
+}
+
+/* How many of the pages cannot be read, or are wrong. */
+static unsigned pages_bad(struct rig *rig)
+{
+	unsigned bad = 0;
+
+	for (unsigned i = 0; i < PAGES; i++)
+		bad += rig_read(rig, i, 1, rig->bytes) != 0 || !is(rig->bytes, i, 1);
+	return bad;
+}
+
+/* Without sealing the words are found, so that not to find them means something. */
+static void test_curious(bool encrypt)
+{
+	struct rig rig;
+	uint64_t found;
+	unsigned intact = 0;
+
+	open_written(&rig, 1, encrypt);
+	for (unsigned i = 0; i < PAGES; i++)
+		intact += is(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
+	ok(intact == PAGES, "the caller's buffer is as it was");
+	ok(rig_stats(&rig).encrypted == encrypt, "the store says so");
+	found = donor_memory_count(&rig.donors[0], words, sizeof words - 1);
+	if (encrypt)
+		ok(!found, "nothing of it is in the donor's memory");
+	else
+		ok(found >= PAGES * 100, "all of it is in the donor's memory (%llu)", (unsigned long long)found);
+	ok(pages_bad(&rig) == 0, "it is read as it was written");
+	rig_close(&rig);
+}
+
+static uint64_t page_at(uint64_t slab, unsigned page)
+{
+	return slab + page * STORE_PAGE;
+}
+
+static void test_malicious(void)
+{
+	uint64_t slab;
+	uint8_t one[STORE_PAGE], other[STORE_PAGE], noise[STORE_PAGE];
+	struct rig rig;
+
+	open_written(&rig, 1, true);
+	ok(donor_memory_slab(&rig.donors[0], PAGES, &slab), "the donor has a slab with %u pages", PAGES);
+	donor_memory_get(&rig.donors[0], page_at(slab, 3), one);
+	donor_memory_get(&rig.donors[0], page_at(slab, 7), other);
+
+	memcpy(noise, one, STORE_PAGE);
+	noise[100] ^= 4;
+	donor_memory_put(&rig.donors[0], page_at(slab, 3), noise);
+	memset(rig.bytes, 1, STORE_PAGE);
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG && rig_is_zero(rig.bytes),
+	   "a page that it has changed is an error, and nothing of it is left");
+	ok(rig_read(&rig, 0, 8, rig.bytes) == -EBADMSG, "a run with that page, too");
+
+	donor_memory_put(&rig.donors[0], page_at(slab, 3), other);
+	donor_memory_put(&rig.donors[0], page_at(slab, 7), one);
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG && rig_read(&rig, 7, 1, rig.bytes) == -EBADMSG,
+	   "pages that it has swapped are errors");
+
+	donor_memory_put(&rig.donors[0], page_at(slab, 3), one);
+	donor_memory_put(&rig.donors[0], page_at(slab, 7), other);
+	ok(pages_bad(&rig) == 0, "as they were, all are read");
+
+	fill(rig.bytes, 3, 2);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2),
+	   "one is written anew");
+	donor_memory_get(&rig.donors[0], page_at(slab, 3), noise);
+	donor_memory_put(&rig.donors[0], page_at(slab, 3), one);
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "what it had before, brought back, is an error");
+	donor_memory_put(&rig.donors[0], page_at(slab, 3), noise);
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2), "what was written last is not");
+
+	fill(rig.bytes, 3, 2);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "the same is written once more");
+	donor_memory_get(&rig.donors[0], page_at(slab, 3), one);
+	ok(memcmp(one, noise, 64), "it looks different there");
+	rig_close(&rig);
+}
+
+static void test_mended(void)
+{
+	uint64_t slabs[2], end = clock_now() + PATIENCE_NS;
+	uint8_t whole[STORE_PAGE], now[STORE_PAGE], noise[STORE_PAGE];
+	struct rig rig;
+	bool good = true;
+
+	open_written(&rig, 2, true);
+	ok(donor_memory_slab(&rig.donors[0], PAGES, &slabs[0]) && donor_memory_slab(&rig.donors[1], PAGES, &slabs[1]),
+	   "two donors have %u pages each", PAGES);
+	donor_memory_get(&rig.donors[0], page_at(slabs[0], 9), whole);
+	donor_memory_get(&rig.donors[1], page_at(slabs[1], 9), now);
+	ok(!memcmp(whole, now, STORE_PAGE), "both replicas are the same, sealed once");
+	memset(noise, 0x5a, STORE_PAGE);
+	donor_memory_put(&rig.donors[0], page_at(slabs[0], 9), noise);
+	/* Which of them is read is not the test's to say: one of many reads goes to the other one. */
+	while (!rig_stats(&rig).repaired_pages && clock_now() < end)
+		good &= rig_read(&rig, 9, 1, rig.bytes) == 0 && is(rig.bytes, 9, 1);
+	ok(good, "with one of them changed the page is read from the other");
+	donor_memory_get(&rig.donors[0], page_at(slabs[0], 9), now);
+	ok(rig_stats(&rig).repaired_pages && !memcmp(whole, now, STORE_PAGE), "and mended, with what was sealed then");
+	ok(pages_bad(&rig) == 0, "all are read");
+	rig_close(&rig);
+}
+
+static bool wait_rebuilt(struct rig *rig)
+{
+	uint64_t end = clock_now() + PATIENCE_NS;
+
+	while (clock_now() < end) {
+		struct store_stats stats = rig_stats(rig);
+
+		if (stats.rebuilt_pages >= PAGES && !stats.slabs_lacking)
+			return true;
+		rig_sleep_ms(5);
+	}
+	return false;
+}
+
+/* The donor that has no page yet. */
+static unsigned donor_without(const struct rig *rig)
+{
+	uint64_t slab;
+
+	for (unsigned i = 0; i < rig->donor_count; i++)
+		if (!donor_memory_slab(&rig->donors[i], PAGES, &slab))
+			return i;
+	return 0;
+}
+
+static void test_rebuilt(void)
+{
+	uint64_t slab;
+	uint8_t sealed[STORE_PAGE], now[STORE_PAGE];
+	unsigned spare, first, second;
+	struct rig rig;
+
+	open_written(&rig, 3, true);
+	spare = donor_without(&rig);
+	first = (spare + 1) % 3;
+	second = (spare + 2) % 3;
+	ok(donor_memory_slab(&rig.donors[first], PAGES, &slab), "one donor has all pages");
+	donor_memory_get(&rig.donors[first], page_at(slab, 20), sealed);
+	daemon_stop(&rig.donors[first], SIGKILL);
+	ok(wait_rebuilt(&rig), "it dies, and the replica is made anew");
+	ok(donor_memory_slab(&rig.donors[spare], PAGES, &slab), "on the third");
+	donor_memory_get(&rig.donors[spare], page_at(slab, 20), now);
+	ok(!memcmp(sealed, now, STORE_PAGE), "as it was sealed, with no number used again");
+	daemon_stop(&rig.donors[second], SIGKILL);
+	ok(pages_bad(&rig) == 0, "the other one dies, too, and all pages are read");
+	rig_close(&rig);
+}
+
+/* --- Whole stores ------------------------------------------------------------------------------------------------- */
+
+static void test_adopted(void)
+{
+	struct rig rig;
+
+	rig_donors(&rig, 1, "16M");
+	rig.config.encrypt = true;
+	rig_state(&rig);
+	rig_open(&rig, "tcp");
+	for (unsigned i = 0; i < PAGES; i++)
+		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
+	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a store with a state file is written");
+	rig_shut(&rig, true);
+	rig.config.encrypt = false;
+	ok(rig_try(&rig, "tcp") == -EINVAL, "it is not adopted as one that is not sealed");
+	rig.config.encrypt = true;
+	rig_open(&rig, "tcp");
+	ok(pages_bad(&rig) == 0, "adopted as what it is, it has its pages");
+	fill(rig.bytes, 3, 2);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2),
+	   "and takes others");
+	rig_close(&rig);
+}
+
+/* A copy on the local disk is what the donor has. */
+static void test_backup(void)
+{
+	char directory[] = "/tmp/farpage-sealed-XXXXXX", path[64];
+	uint64_t slab, end = clock_now() + PATIENCE_NS;
+	uint8_t there[STORE_PAGE], here[STORE_PAGE];
+	struct rig rig;
+	int file;
+
+	if (!mkdtemp(directory))
+		abort();
+	snprintf(path, sizeof path, "%s/backup", directory);
+	rig_donors(&rig, 1, "16M");
+	rig.config.encrypt = true;
+	rig.config.backup = path;
+	rig_state(&rig); /* it has a name then */
+	rig_open(&rig, "tcp");
+	for (unsigned i = 0; i < PAGES; i++)
+		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
+	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a store with a backup is written");
+	while (rig_stats(&rig).backup_behind && clock_now() < end)
+		rig_sleep_ms(5);
+	if (!donor_memory_slab(&rig.donors[0], PAGES, &slab))
+		abort();
+	donor_memory_get(&rig.donors[0], page_at(slab, 5), there);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	ok(pread(file, here, STORE_PAGE, 5 * STORE_PAGE) == (ssize_t)STORE_PAGE && !memcmp(here, there, STORE_PAGE),
+	   "its pages are there as they were sent");
+	close(file);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(pages_bad(&rig) == 0, "the only donor dies, and all pages are read from there");
+	rig_close(&rig);
+	rmdir(directory);
+}
+
+/* More at once than fits the queue's buffer. */
+static void test_full_buffer(void)
+{
+	const unsigned runs = RIG_BUFFER_PAGES / STORE_RUN_MAX;
+	unsigned bad = 0;
+	struct rig rig;
+
+	rig_donors(&rig, 2, "64M");
+	rig.config.encrypt = true;
+	rig.config.replicas = 2;
+	rig_open(&rig, "tcp");
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < RIG_BUFFER_PAGES && !round; i++)
+			rig_fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
+		for (unsigned i = 0, done = 0; done < runs;) {
+			struct store_io io = {.op = round ? STORE_READ : STORE_WRITE,
+					      .count = STORE_RUN_MAX,
+					      .page = i * STORE_RUN_MAX,
+					      .data = rig.bytes + (size_t)i * STORE_RUN_MAX * STORE_PAGE,
+					      .buffer = rig.buffer};
+			struct store_done dones[8];
+			int count;
+
+			if (i < runs && store_submit(rig.queue, &io, 1) == 1) {
+				i++;
+				continue;
+			}
+			count = rig_wait(rig.queue, dones, 8);
+			for (int j = 0; j < count; j++)
+				bad += dones[j].status != 0;
+			done += (unsigned)count;
+		}
+		ok(!bad, "%u long %s at once are carried out", runs, round ? "reads" : "writes");
+		for (unsigned i = 0; i < RIG_BUFFER_PAGES && round; i++)
+			bad += !rig_is(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
+		if (!round)
+			memset(rig.bytes, 0, (size_t)RIG_BUFFER_PAGES * STORE_PAGE);
+	}
+	ok(!bad, "and all is as it was written");
+	rig_close(&rig);
+}
+
+static void test_same(void)
+{
+	struct rig rig;
+	uint8_t data[STORE_PAGE] __attribute__((aligned(8)));
+
+	open_written(&rig, 1, true);
+	fill(data, 5, 1);
+	ok(store_same(rig.store, 5, data), "what was written is known again");
+	data[17] ^= 1;
+	ok(!store_same(rig.store, 5, data), "with another bit it is not");
+	memset(data, 0, STORE_PAGE);
+	ok(store_same(rig.store, PAGES + 1, data) && !store_same(rig.store, 5, data), "nor are zeroes, but elsewhere");
+	rig_close(&rig);
+}
+
+int main(int argc, char **argv)
+{
+	struct rig rig;
+	bool allowed;
+
+	(void)argc;
+	daemon_program(argv[1]);
+	rig_donors(&rig, 1, "1M");
+	allowed = donor_memory_opens(&rig.donors[0]);
+	rig_close(&rig);
+	if (!allowed)
+		return tap_skip_all("another process's memory cannot be opened here");
+	test_curious(false);
+	test_curious(true);
+	test_malicious();
+	test_mended();
+	test_rebuilt();
+	test_adopted();
+	test_backup();
+	test_full_buffer();
+	test_same();
+	return tap_done();
+}
