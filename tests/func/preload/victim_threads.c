@@ -41,7 +41,9 @@ static void slot_make(struct slot *slot, uint64_t random)
 
 static void slot_change(struct slot *slot, uint64_t random)
 {
-	size_t longer = slot->length + (random % 64 + 1) * PAGE;
+	/* In proportion: a child must not be handed more than its share, however long it takes. */
+	size_t most = size / THREADS / SLOTS * 4 / PAGE;
+	size_t longer = slot->length + (random % (most < 64 ? most : 64) + 1) * PAGE;
 	if (!slot->mapped)
 		slot->memory = realloc(slot->memory, longer);
 	else if (random >> 20 & 1)
