@@ -2,6 +2,7 @@
  * A store with a backup on the local disk, on real donors: whoever dies, what was on the disk is read right, and comes
  * back to donors when there are some; what the disk has wrong is an error; and nothing is left of it.
  */
+#include "client/operate.h"
 #include "common/clock.h"
 #include "farpage/fabric_faults.h"
 #include "tests/func/client/traffic.h"
@@ -264,6 +265,34 @@ static int try_with(struct rig *rig, const char *backup)
 	return status;
 }
 
+static bool drain(const struct rig *rig, enum wire_drain what)
+{
+	struct wire_message question = {.type = WIRE_DRAIN, .drain = {.what = what, .deadline_ms = 1500}}, answer;
+	struct operate *operate;
+	bool good = operate_open(&rig->config, rig->donors[0].uri, &operate) == 0;
+
+	good = good && operate_ask(operate, &question, &answer) == 0;
+	operate_close(operate);
+	return good;
+}
+
+/* The only donor needs its memory, and there is no other one. */
+static void test_taken(void)
+{
+	struct rig rig;
+
+	open_backed(&rig, 1, 1);
+	traffic_begin(&traffic, &rig, 11);
+	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup");
+	ok(drain(&rig, WIRE_DRAIN_FORCE) && becomes(&rig, kept_pages, TRAFFIC_PAGES),
+	   "the only donor takes its memory back: all are on the backup alone");
+	ok(!traffic_check(&traffic) && !rig_stats(&rig).lost_pages, "and right, and none is lost");
+	ok(drain(&rig, WIRE_DRAIN_END) && becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
+	   "it lends again, and they are there again");
+	log_show();
+	rig_close(&rig);
+}
+
 /* What cannot be a backup. */
 static void test_refused(void)
 {
@@ -309,6 +338,7 @@ int main(int argc, char **argv)
 	test_stale();
 	test_mended();
 	test_away();
+	test_taken();
 	test_refused();
 	ok(rmdir(directory) == 0, "the folder is empty");
 	return tap_done();
