@@ -41,13 +41,13 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
 void __real_free(void *old);
-void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void *address, size_t length);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *old);
-void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 int __wrap_munmap(void *address, size_t length);
 
 void *__wrap_malloc(size_t size)
@@ -74,10 +74,10 @@ void __wrap_free(void *old)
 	__real_free(old);
 }
 
-void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
 	allocations++;
-	return __real_mmap(address, length, protection, flags, fd, offset);
+	return __real_mmap64(address, length, protection, flags, fd, offset);
 }
 
 int __wrap_munmap(void *address, size_t length)
