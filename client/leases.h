@@ -17,10 +17,10 @@
  * then begins with the slabs that can be had. A write that meets an away donor says so (chunk_hinder); if another
  * replica is on a donor that is up, the away one's slot is detached: what it has is not written any more, and is never
  * read again. A lost donor's slots are detached wherever another replica lives; where none does, the chunk is lost.
- * Chunks that lack a replica get a join, a few at a time: a slab on a donor that holds none of theirs, as a JOINING
- * slot; then the caller is told to fill it (rebuild.h), and says whether that went well. If so it becomes FULL. If not
- * it is detached, and goes back when the caller has seen that nothing is under way to it any more (LEASES_DRAIN); then
- * it begins anew. While no donor has room that is tried again after a pause.
+ * Chunks that lack a replica get a join, a few at a time, those that have but one first: a slab on a donor that holds
+ * none of theirs, as a JOINING slot; then the caller is told to fill it (rebuild.h), and says whether that went well.
+ * If so it becomes FULL. If not it is detached, and goes back when the caller has seen that nothing is under way to it
+ * any more (LEASES_DRAIN); then it begins anew. While no donor has room that is tried again after a pause.
  *
  * Failure domains (domains.h). What was said of donors goes for their mates as well: no two slots of a chunk are on
  * donors that fail together, but for one that is to go and the one that takes its place. Where there are fewer domains
@@ -148,6 +148,7 @@ struct leases {
 	bool mending;                           /* LEASES_LACKING was told */
 	uint32_t join_next;                     /* where the next chunk is looked for */
 	uint64_t join_at;                       /* and when */
+	bool join_any;                          /* be it the most endangered or not */
 	struct leases_list lists[LEASES_LISTS]; /* waiting to become a want; seen idle; granted lately */
 	bool wake;                              /* LEASES_WAKE is to come */
 	unsigned head, tail;

@@ -152,6 +152,7 @@ void join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
 	if (join_is_wanted(leases, join) && join_ask(leases, join))
 		return;
 	join->state = JOIN_FREE;
+	leases->join_any = true;
 	leases->join_at = now + leases->config.pause_ns;
 }
 
@@ -264,32 +265,49 @@ void leases_drained(struct leases *leases, unsigned index, uint64_t now)
 
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
 
-/* The next one that lacks a replica, can be read, and is not being seen to; *ret_lacking: whether any lacks one. */
+/* How many of the chunk's replicas can be read. */
+static unsigned replicas_up(const struct leases *leases, uint32_t index)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned up = 0;
+
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		up += slots[i].state == SLOT_FULL && donor_is_up(leases, slots[i].donor);
+	return up;
+}
+
+/*
+ * Of those that lack a replica, can be read, and are not being seen to, the next one with a single replica, or the next
+ * one; *ret_lacking: whether any lacks one. When the last one chosen found no donor it is just the next one's turn, for
+ * that one would be chosen again and again.
+ */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {
 	const struct chunk_table *table = leases->table;
+	unsigned least = UINT32_MAX;
 
 	*ret_lacking = false;
-	for (uint64_t i = 0; i < table->count; i++) {
+	for (uint64_t i = 0; i < table->count && least > 1; i++) {
 		uint32_t index = (uint32_t)((leases->join_next + i) % table->count);
-		struct chunk_slot slots[FAR_SLOTS_MAX];
-		bool up = false;
+		unsigned up;
 
 		if (!chunk_lacks(leases, index))
 			continue;
 		*ret_lacking = true;
 		if (join_is_for(leases, index) || !chunk_pages_held(table, index))
 			continue;
-		chunk_slots(table, index, slots);
-		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++)
-			up |= slots[j].state == SLOT_FULL && donor_is_up(leases, slots[j].donor);
-		if (!up)
+		up = replicas_up(leases, index);
+		if (!up || up >= least)
 			continue;
-		leases->join_next = (uint32_t)((index + 1) % table->count);
 		*ret_index = index;
-		return true;
+		least = leases->join_any ? 1 : up;
 	}
-	return false;
+	leases->join_any = false;
+	if (least == UINT32_MAX)
+		return false;
+	leases->join_next = (uint32_t)((*ret_index + 1) % table->count);
+	return true;
 }
 
 static bool joins_active(const struct leases *leases)
@@ -316,6 +334,7 @@ void joins_start(struct leases *leases, uint64_t now)
 			*join = fresh;
 			if (join_ask(leases, join))
 				continue;
+			leases->join_any = true;
 		}
 		/* Nobody has room, or nothing is to be done but what is being done. */
 		leases->join_at = now + leases->config.pause_ns;

@@ -240,6 +240,39 @@ static void test_hindered(void)
 	world_close(&world);
 }
 
+/* Chunks with two of three replicas, and one with a single one. */
+static void test_endangered(void)
+{
+	const struct chunk_slot two[FAR_REPLICAS_MAX] = {
+	    {.donor = 0, .slab = 1}, {.donor = 1, .slab = 2}, {.state = SLOT_EMPTY}};
+	const struct chunk_slot one[FAR_REPLICAS_MAX] = {
+	    {.donor = 2, .slab = 3}, {.state = SLOT_EMPTY}, {.state = SLOT_EMPTY}};
+	struct leases_action action;
+	struct chunk_view view;
+	struct world world;
+
+	world_open(&world, CHUNKS, 4, 3, 1);
+	for (unsigned i = 0; i < 3; i++)
+		leases_donor_heard(&world.leases, i, 0);
+	leases_donor_heard(&world.leases, 3, CHUNKS * SLAB);
+	for (uint32_t i = 0; i < CHUNKS; i++) {
+		chunk_hold(&world.table, i, 1, &view);
+		chunk_publish(&world.table, i, i == CHUNKS - 1 ? one : two);
+		chunk_hold(&world.table, i, 1, &view);
+	}
+	world.leases.lacking = true;
+	leases_tick(&world.leases, 1);
+	ok(world_next(&world, &action) && action.kind == LEASES_ASK && world.leases.joins[0].chunk == CHUNKS - 1,
+	   "a chunk with a single replica gets another one before others get a third");
+	ok(world_next(&world, &action) && action.kind == LEASES_ASK && world.leases.joins[1].chunk == 0, "then these");
+	while (world.leases.joins[0].state == JOIN_ASKING && world.leases.joins[0].chunk == CHUNKS - 1)
+		leases_denied(&world.leases, world.leases.joins[0].slot.donor, world.leases.joins[0].request, 2);
+	leases_tick(&world.leases, 2 + PAUSE);
+	ok(world.leases.joins[0].state == JOIN_ASKING && world.leases.joins[0].chunk == 1,
+	   "when nobody has room for it others are next");
+	world_close(&world);
+}
+
 /* --- Histories ------------------------------------------------------------------------------------------------ */
 
 #define DONORS 4u
@@ -702,6 +735,7 @@ int main(void)
 	test_ahead();
 	test_no_place();
 	test_hindered();
+	test_endangered();
 	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
 		unsigned bad = 0, filled = 0, moved = 0, taken = 0;
 
