@@ -1,11 +1,10 @@
 /* far_hedge: see far_hedge.h. */
 #include "client/far_hedge.h"
 
+#include "client/far_buffer.h"
 #include "common/clock.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <sys/mman.h>
 
 #define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
@@ -21,19 +20,10 @@ _Static_assert(HEDGE_BUFFERS < 32, "a bit each");
 int far_hedge_open(struct far_queue *queue)
 {
 	struct far_hedge *hedge = &queue->hedge;
-	void *memory =
-	    mmap(NULL, BUFFERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	int error;
+	int error = far_buffer_open(queue->far, BUFFERS_BYTES, &hedge->memory, &hedge->region);
 
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
-	error = fabric_register(queue->far->domain, memory, BUFFERS_BYTES, FABRIC_LOCAL, &hedge->region);
-	if (error < 0) {
-		munmap(memory, BUFFERS_BYTES);
+	if (error < 0)
 		return error;
-	}
-	madvise(memory, BUFFERS_BYTES, MADV_DONTFORK);
-	hedge->memory = memory;
 	hedge->idle = (UINT32_C(1) << HEDGE_BUFFERS) - 1;
 	hedge->credit = HEDGE_BURST * HEDGE_COST;
 	hedge->due = UINT64_MAX;
@@ -46,8 +36,7 @@ void far_hedge_close(struct far_queue *queue)
 
 	if (!hedge->memory)
 		return;
-	fabric_deregister(hedge->region);
-	munmap(hedge->memory, BUFFERS_BYTES);
+	far_buffer_close(hedge->memory, BUFFERS_BYTES, hedge->region);
 	*hedge = (struct far_hedge){0};
 }
 

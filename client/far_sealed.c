@@ -1,11 +1,11 @@
 /* far_sealed: see far_sealed.h. */
 #include "client/far_sealed.h"
 
+#include "client/far_buffer.h"
+
 #include <assert.h>
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define BUFFER_BYTES ((size_t)SEALED_PAGES * STORE_PAGE)
 
@@ -15,19 +15,11 @@ int far_sealed_open(struct far_queue *queue)
 {
 	struct far_sealed *sealed = &queue->sealed;
 	int error = integrity_sealer(&queue->far->integrity, &sealed->seal);
-	void *memory;
 
+	if (error == 0)
+		error = far_buffer_open(queue->far, BUFFER_BYTES, &sealed->memory, &sealed->region);
 	if (error < 0)
 		return error;
-	memory = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
-	error = fabric_register(queue->far->domain, memory, BUFFER_BYTES, FABRIC_LOCAL, &sealed->region);
-	if (error < 0) {
-		munmap(memory, BUFFER_BYTES);
-		return error;
-	}
-	sealed->memory = memory;
 	memset(sealed->idle, 0xff, sizeof sealed->idle);
 	return 0;
 }
@@ -38,8 +30,7 @@ void far_sealed_direct(struct far_queue *queue)
 
 	if (!sealed->memory)
 		return;
-	fabric_deregister(sealed->region);
-	munmap(sealed->memory, BUFFER_BYTES);
+	far_buffer_close(sealed->memory, BUFFER_BYTES, sealed->region);
 	sealed->memory = NULL;
 }
 

@@ -118,6 +118,14 @@ static inline void far_count(_Atomic uint64_t *counter, uint64_t value)
 			      memory_order_relaxed);
 }
 
+/* The first page after those of @page's chunk. */
+static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
+{
+	uint64_t end = (page / far->table.pages + 1) * far->table.pages;
+
+	return end < far->integrity.pages ? end : far->integrity.pages;
+}
+
 /* These pages read as zeroes again; what was held for them is given back. Any thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 /* A connection made in @round to this donor has ended, or could not be had: @status, negative. Any thread; peers.c. */

@@ -19,9 +19,7 @@
 #define REBUILD_RATE (UINT64_C(256) << 20)
 #define REBUILD_BUSY 4u /* what the rate is divided by while requests are in flight */
 #define NS_PER_S UINT64_C(1000000000)
-/* How often writers are looked at; for how long before they are let in again, and for how long that is. */
-#define WRITERS_LOOK_NS UINT64_C(20000)
-#define WRITERS_PATIENCE_NS UINT64_C(2000000)
+/* For how long writers are let in when they were waited for in vain. */
 #define WRITERS_PAUSE_NS UINT64_C(1000000)
 
 /* --- What is published ---------------------------------------------------------------------------------------- */
@@ -188,14 +186,12 @@ static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		const struct rebuild_job *job = &rebuild->jobs[i];
-		uint64_t rest;
 
 		if (atomic_load(&job->state) != REBUILD_GIVEN)
 			continue;
 		rebuild->job = i;
 		rebuild->page = job->chunk * far->table.pages;
-		rest = far->integrity.pages - rebuild->page;
-		rebuild->end = rebuild->page + (rest < far->table.pages ? rest : far->table.pages);
+		rebuild->end = far_chunk_end(far, rebuild->page);
 		rebuild->singles = 0;
 		rebuild->phase = REBUILD_SETTLING;
 		return now;

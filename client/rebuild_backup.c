@@ -12,16 +12,6 @@
 #define PAUSE_NS (1000 * NS_PER_MS)
 /* A slab was asked for. */
 #define ASKED_NS (5 * NS_PER_MS)
-/* How often writers are looked at, and for how long before they are let in again. */
-#define WRITERS_LOOK_NS UINT64_C(20000)
-#define WRITERS_PATIENCE_NS UINT64_C(2000000)
-
-static uint64_t chunk_end(const struct far *far, uint64_t page)
-{
-	uint64_t end = (page / far->table.pages + 1) * far->table.pages;
-
-	return end < far->integrity.pages ? end : far->integrity.pages;
-}
 
 /* --- Catching up -------------------------------------------------------------------------------------------------- */
 
@@ -31,7 +21,7 @@ static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 	struct ring *ring = &far->backup->ring;
 
 	while ((state->missed = ring_next_missed(ring, state->missed)) < far->integrity.pages) {
-		uint64_t end = chunk_end(far, state->missed), page = state->missed;
+		uint64_t end = far_chunk_end(far, state->missed), page = state->missed;
 		uint32_t most = page < state->singles ? 1 : BACKUP_READ_PAGES, run = 0;
 
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE) {
@@ -117,7 +107,7 @@ static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
 	for (uint64_t end; state->kept < far->integrity.pages; state->kept = end) {
 		uint64_t most;
 
-		end = chunk_end(far, state->kept);
+		end = far_chunk_end(far, state->kept);
 		if (chunk_is_untouched(&far->table, state->kept / far->table.pages))
 			continue;
 		while (state->kept < end && integrity_kind(&far->integrity, state->kept) != INTEGRITY_IS_KEPT)

@@ -42,11 +42,9 @@ static bool scrub_has_slabs(const struct far *far)
 static bool scrub_seek(const struct far *far, struct scrub *scrub)
 {
 	while (scrub->page < far->integrity.pages) {
-		uint64_t chunk = scrub->page / far->table.pages, end = (chunk + 1) * far->table.pages;
+		uint64_t chunk = scrub->page / far->table.pages, end = far_chunk_end(far, scrub->page);
 		uint64_t page = scrub->page, most;
 
-		if (end > far->integrity.pages)
-			end = far->integrity.pages;
 		scrub->page = end;
 		if (chunk_state(&far->table, chunk) != CHUNK_READY)
 			continue;
