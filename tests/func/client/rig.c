@@ -201,6 +201,22 @@ struct store_stats rig_stats(const struct rig *rig)
 	return stats;
 }
 
+bool rig_figure_is(const struct rig *rig, size_t offset, uint64_t least, uint64_t most)
+{
+	uint64_t begun = clock_now(), value = 0;
+
+	do {
+		struct store_stats stats = rig_stats(rig);
+
+		memcpy(&value, (const uint8_t *)&stats + offset, sizeof value);
+		if (value >= least && value <= most)
+			return true;
+		rig_sleep_ms(5);
+	} while (clock_now() - begun < UINT64_C(60000000000));
+	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)least);
+	return false;
+}
+
 void rig_sleep_ms(unsigned ms)
 {
 	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};

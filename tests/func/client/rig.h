@@ -63,6 +63,9 @@ struct far_donor rig_figures(const struct rig *rig, unsigned index);
 bool rig_wait_leased(const struct rig *rig, uint64_t bytes);
 
 struct store_stats rig_stats(const struct rig *rig);
+/* Until the figure (a uint64_t of struct store_stats, at @offset) is @least to @most: whether it is, within a minute.
+ */
+bool rig_figure_is(const struct rig *rig, size_t offset, uint64_t least, uint64_t most);
 /* All of it, whatever signals come. */
 void rig_sleep_ms(unsigned ms);
 

@@ -25,22 +25,7 @@ static struct traffic traffic;
 static char directory[] = "/tmp/farpage-backup-XXXXXX", path[64];
 
 /* Until *@figure, of rig_stats(), is @wanted: whether it is, in time. */
-#define becomes(rig, figure, wanted) becomes_so(rig, offsetof(struct store_stats, figure), wanted)
-static bool becomes_so(const struct rig *rig, size_t figure, uint64_t wanted)
-{
-	uint64_t begun = clock_now(), value = 0;
-
-	do {
-		struct store_stats stats = rig_stats(rig);
-
-		memcpy(&value, (const uint8_t *)&stats + figure, sizeof value);
-		if (value == wanted)
-			return true;
-		rig_sleep_ms(5);
-	} while (clock_now() - begun < 60000 * MS);
-	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)wanted);
-	return false;
-}
+#define becomes(rig, figure, wanted) rig_figure_is(rig, offsetof(struct store_stats, figure), wanted, wanted)
 
 static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
 {

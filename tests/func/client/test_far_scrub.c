@@ -21,23 +21,8 @@
 
 static struct traffic traffic;
 
-/* Until *@figure, of rig_stats(), is @least: whether it is, in time. */
-#define reaches(rig, figure, least) reaches_by(rig, offsetof(struct store_stats, figure), least)
-static bool reaches_by(const struct rig *rig, size_t figure, uint64_t least)
-{
-	uint64_t begun = clock_now(), value = 0;
-
-	do {
-		struct store_stats stats = rig_stats(rig);
-
-		memcpy(&value, (const uint8_t *)&stats + figure, sizeof value);
-		if (value >= least)
-			return true;
-		rig_sleep_ms(5);
-	} while (clock_now() - begun < 60000 * MS);
-	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)least);
-	return false;
-}
+/* Until *@figure, of rig_stats(), is @least at least: whether it is, in time. */
+#define reaches(rig, figure, least) rig_figure_is(rig, offsetof(struct store_stats, figure), least, UINT64_MAX)
 
 /* A bit of what the first operation writes is flipped; nothing is read. */
 static void open_flipped(struct rig *rig, struct fabric_faults *faults, unsigned donors, uint64_t rate)
