@@ -256,7 +256,6 @@ static void peer_do(struct far *far, unsigned index, enum comeback_step step, ui
 		return;
 	case COMEBACK_PAUSE:
 		leases_donor_claiming(&far->leases, index, false);
-		peer_tell_away(far, &far->peers[index]);
 		session_suspend(&far->peers[index].session);
 		return;
 	case COMEBACK_TRY:

@@ -87,6 +87,32 @@ static void pair_move(struct proxy *proxy, int pair[2], unsigned from)
 		proxy->bytes += (uint64_t)size;
 }
 
+static void listener_close(struct proxy *proxy)
+{
+	if (proxy->listener >= 0)
+		close(proxy->listener);
+	proxy->listener = -1;
+}
+
+static void killed_step(struct proxy *proxy)
+{
+	struct pollfd listener = {.fd = proxy->listener, .events = POLLIN};
+	int pair[2] = {-1, -1};
+
+	for (unsigned i = 0; i < PROXY_PAIRS; i++)
+		pair_close(proxy->pairs[i]);
+	if (!proxy->resets)
+		listener_close(proxy);
+	if (poll(&listener, 1, 1) != 1 || proxy->listener < 0)
+		return;
+	pair[0] = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
+	proxy->resets -= pair[0] >= 0;
+	/* Whoever comes next is to find it closed. */
+	if (!proxy->resets)
+		listener_close(proxy);
+	pair_close(pair);
+}
+
 static void proxy_step(struct proxy *proxy)
 {
 	struct pollfd fds[1 + 2 * PROXY_PAIRS] = {{.fd = proxy->listener, .events = POLLIN}};
@@ -115,8 +141,12 @@ static void *proxy_main(void *argument)
 {
 	struct proxy *proxy = argument;
 
-	while (!proxy->stop)
-		proxy_step(proxy);
+	while (!proxy->stop) {
+		if (proxy->killed)
+			killed_step(proxy);
+		else
+			proxy_step(proxy);
+	}
 	return NULL;
 }
 
@@ -145,7 +175,7 @@ void proxy_stop(struct proxy *proxy)
 	pthread_join(proxy->thread, NULL);
 	for (unsigned i = 0; i < PROXY_PAIRS; i++)
 		pair_close(proxy->pairs[i]);
-	close(proxy->listener);
+	listener_close(proxy);
 }
 
 void proxy_cut(struct proxy *proxy)
@@ -161,4 +191,10 @@ void proxy_die(struct proxy *proxy, bool dead)
 void proxy_mute(struct proxy *proxy, bool mute)
 {
 	proxy->mute = mute;
+}
+
+void proxy_kill(struct proxy *proxy, unsigned resets)
+{
+	proxy->resets = resets;
+	proxy->killed = true;
 }

@@ -21,7 +21,8 @@ struct proxy {
 	pthread_t thread;
 	_Atomic unsigned cuts; /* asked for */
 	unsigned cuts_made;
-	_Atomic bool dead, mute, stop;
+	_Atomic bool dead, mute, killed, stop;
+	unsigned resets;        /* left, once killed */
 	_Atomic uint64_t bytes; /* carried */
 };
 
@@ -32,6 +33,9 @@ void proxy_stop(struct proxy *proxy);
 void proxy_cut(struct proxy *proxy);
 /* From now on nothing is carried any more, either way, and nobody is told; or again. */
 void proxy_die(struct proxy *proxy, bool dead);
+/* The donor has been killed, and the kernel is still closing its sockets: everything is reset, also the next @resets
+   that connect; from then on they are refused. For good. */
+void proxy_kill(struct proxy *proxy, unsigned resets);
 /* From now on nothing of the donor arrives, and so nobody can connect; what the store says arrives, also that it has
    hung up. Or again as it was: what was lost is not made up for. */
 void proxy_mute(struct proxy *proxy, bool mute);

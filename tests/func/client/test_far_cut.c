@@ -1,6 +1,7 @@
 /*
  * A wire that is cut in the midst of traffic, again and again, one that goes dead without a word, and one that loses
- * what the donor says: what is needed is there afterwards, and the death of a machine is noticed within a second.
+ * what the donor says: what is needed is there afterwards, and the death of a machine is noticed within a second. And
+ * one at whose other end a process dies.
  */
 #include "common/clock.h"
 #include "tests/func/client/proxy.h"
@@ -14,6 +15,8 @@
 #define MS UINT64_C(1000000)
 #define CUTS 12u
 #define MUTE_MS 3500u
+/* A donor that resets connections is told of after this. */
+#define TELL_MS 500u
 
 static struct traffic traffic;
 
@@ -161,6 +164,36 @@ static void test_mute(bool busy)
 	close_wired(&rig, proxies, 2);
 }
 
+/* A store is not told of each socket of a process that dies: one line, once it is refused. */
+static void test_killed(void)
+{
+	uint64_t killed_at, told_at = 0;
+	struct proxy proxies[2];
+	unsigned lines;
+	struct rig rig;
+	bool told;
+
+	open_wired(&rig, proxies, 2, 1, 0);
+	traffic_begin(&traffic, &rig, 13);
+	log_begin();
+	killed_at = clock_now();
+	proxy_kill(&proxies[0], 1);
+	told = log_wait("is gone (connection refused)", 1, &told_at);
+	lines = log_count("\n");
+	ok(told, "killed: lost after %llu ms", (unsigned long long)((told_at - killed_at) / MS));
+	ok(lines == 1 || told_at - killed_at > TELL_MS * MS, "killed: its last reset is not worth a line");
+	log_show();
+	close_wired(&rig, proxies, 2);
+
+	open_wired(&rig, proxies, 2, 1, 0);
+	traffic_begin(&traffic, &rig, 14);
+	log_begin();
+	proxy_kill(&proxies[0], 1000);
+	ok(log_wait("does not answer (connection reset)", 1, &told_at), "resets that last: one line says so");
+	log_show();
+	close_wired(&rig, proxies, 2);
+}
+
 int main(int argc, char **argv)
 {
 	const char *uri = getenv("FARPAGE_TEST_URI");
@@ -177,5 +210,6 @@ int main(int argc, char **argv)
 	test_dead(true);
 	test_mute(false);
 	test_mute(true);
+	test_killed();
 	return tap_done();
 }
