@@ -9,7 +9,8 @@
  *
  * First all pages are written. Lines on standard output, each by one write(2): "filled", the name of each step that is
  * over, and at last "passes P wrong W longest_stall_ms M at T": a stall is the time that one page took, T the time of
- * day (seconds) when the longest began; the step stall says "stall_ms M at T". Status 1 if any page was wrong.
+ * day (seconds) when the longest began; the step stall says "stall_ms M at T", busy "passed N" pages. Status 1 if any
+ * page was wrong.
  *
  * Which version of a page is the right one is kept in static memory, which is never far.
  */
@@ -78,10 +79,11 @@ static void page_pass(size_t page, bool write)
 
 static void step_busy(double seconds)
 {
-	uint64_t end = now(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
+	uint64_t end = now(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9), before = passes;
 
 	while (now(CLOCK_MONOTONIC) < end)
 		page_pass(draw(&chance) % pages, draw(&chance) % 3 == 0);
+	dprintf(STDOUT_FILENO, "passed %llu\n", (unsigned long long)(passes - before));
 }
 
 static bool step_until(void)

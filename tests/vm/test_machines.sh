@@ -52,14 +52,18 @@ donor_start() {
 	wait_for 20 grep -q listening "/run/donor$1" || guest_fail "no donor on rail $1"
 }
 
-# Microseconds of processor time that the donor on rail 0 has used, as the scheduler counts it.
-donor_cpu() {
-	local task used total=0
+# How often the donor on rail 0 has been woken, and the microseconds of processor time that it has used: the latter as the
+# scheduler counts it, which takes the kernel's work for soft-RoCE for that of whom it interrupts.
+donor_work() {
+	local task name count used wakes=0 total=0
 	for task in "/proc/${DONOR_PIDS[0]}"/task/*; do
+		while read -r name count; do
+			[ "$name" != voluntary_ctxt_switches: ] || wakes=$((wakes + count))
+		done <"$task/status"
 		read -r used _ <"$task/schedstat"
 		total=$((total + used / 1000))
 	done
-	echo "$total"
+	echo "$wakes $total"
 }
 
 # The slabs that it has lent and taken back so far.
