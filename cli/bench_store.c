@@ -147,7 +147,8 @@ static int load_drain(struct load *load)
 	return error;
 }
 
-/* Keeps @depth requests in flight for @seconds after the warm-up, or until all pages were written (in order). */
+/* Keeps @depth requests in flight for @seconds after the warm-up, and until one was answered; or until all pages were
+   written (in order). */
 static int load_run(struct load *load, double seconds, double *ret_seconds)
 {
 	enum load_phase phase = LOAD_WARM;
@@ -162,7 +163,9 @@ static int load_run(struct load *load, double seconds, double *ret_seconds)
 		result = load_submit(load);
 		if (!result)
 			result = load_collect(load, phase, &now);
-		if (result < 0 || bench_interrupted() || (phase == LOAD_COUNTED && now >= begin + length))
+		if (result < 0 || bench_interrupted())
+			break;
+		if (phase == LOAD_COUNTED && now >= begin + length && load->latencies.count)
 			break;
 		vain = result ? 0 : vain + 1;
 		if (vain && vain % VAIN_POLLS == 0)
@@ -211,7 +214,7 @@ static int load_points(struct load *load, struct bench_results *results, unsigne
 				return error;
 			point->latency = bench_latency_of(&load->latencies);
 			point->seconds = seconds;
-			point->measured = point->latency.count > 0;
+			point->measured = true;
 		}
 	}
 	return 0;

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -205,6 +206,28 @@ def test_donor_dies_amid_faults(key):
         ok(NO_RIGHT in client.end()[1], "no far faults without the right to userfaultfd")
 
 
+def test_slow(key):
+    """A donor that runs for less than a point's warm-up at a time: each point waits for its first page."""
+    process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
+    over = threading.Event()
+
+    def hold():
+        while not over.wait(0.003):
+            process.send_signal(signal.SIGSTOP)
+            over.wait(0.1)
+            process.send_signal(signal.SIGCONT)
+
+    client = Terminal("--donor", uri, "--key", key, "--depths", "1,2", "--no-faults", "--json", "-", "--seconds", "0.05")
+    begun = client.read("read, depth 1")
+    holder = threading.Thread(target=hold)
+    holder.start()
+    status, out = client.end()
+    over.set()
+    holder.join()
+    ok(begun and status == 0, "a donor that is slow is measured", status, out, client.text)
+    check_figures(json.loads(out), [uri], [1, 2], "slow")
+
+
 def test_progress(key, uri):
     """On a terminal a line tells what is going on, and is gone at the end."""
     client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,64", "--seconds", "0.05")
@@ -252,6 +275,7 @@ def test(folder):
     test_interrupt_faults(key, first)
     test_donor_dies(key)
     test_donor_dies_amid_faults(key)
+    test_slow(key)
     test_progress(key, first)
     test_refusals(key, second, folder)
 
