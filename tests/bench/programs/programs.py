@@ -5,14 +5,22 @@ programs.py BIN: how much slower real programs run with a quarter of their peak 
     zram       in a control group of that limit, swapping to lz4-compressed memory
     swap file  the same, swapping to a file on a disk
 
+and, with --way, what guards the job's pages, each alone:
+
+    backup     farpage with --backup, on the disk of the swap file
+    encrypt    farpage with --encrypt
+    replicas   farpage with --replicas 2
+
 Medians of the rounds, and their ratios: farpage is to be at most 1.5 times as slow as zram, and to take at most half
-the time of a swap file. Exit status 1 if an answer differs or a run fails.
+the time of a swap file; and a backup is to leave nine tenths of the throughput. Exit status 1 if an answer differs or a
+run fails.
 """
 import argparse
 import hashlib
 import os
 import statistics
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -24,7 +32,10 @@ from pressure import SwapFile, Zram                         # noqa: E402
 from processes import Processes, Progress, format_size      # noqa: E402
 
 LOCAL_MIN = 8 << 20
-ZRAM_TARGET, FILE_TARGET = 1.5, 0.5
+# A way's time, at most so many times that of the other.
+TARGETS = (("farpage", "zram", 1.5), ("farpage", "swap file", 0.5), ("backup", "farpage", 1 / 0.9),
+           ("encrypt", "farpage", None), ("replicas", "farpage", None))
+WAYS = ("farpage", "zram", "swap file", "backup", "encrypt", "replicas")
 
 
 class Bench:
@@ -33,7 +44,10 @@ class Bench:
         self.processes = processes
         self.progress = Progress()
         self.bin = Path(options.bin).resolve()
-        self.modes = {"farpage": self.run_far, "zram": self.run_zram, "swap file": self.run_file}
+        ways = {"farpage": self.run_far, "zram": self.run_zram, "swap file": self.run_file, "backup": self.run_backup,
+                "encrypt": lambda *run: self.run_far(*run, "--encrypt"),
+                "replicas": lambda *run: self.run_far(*run, "--replicas", "2")}
+        self.ways = {way: ways[way] for way in options.way or WAYS[:3]}
         self.failed = False
         donors = processes.start_donors(self.bin, 2, "1G")
         self.far = [str(self.bin / "farpage"), "run", *(word for donor in donors for word in ("--donor", donor)),
@@ -59,10 +73,14 @@ class Bench:
         taker.join()
         return outcome, digest.hexdigest()
 
-    def run_far(self, job, step, local):
-        outcome, digest = self.run(job, step, [*self.far, "--local", str(local), "--"])
+    def run_far(self, job, step, local, *more):
+        outcome, digest = self.run(job, step, [*self.far, "--local", str(local), *more, "--"])
         print(f"  {outcome.complaint.strip()}; whole process at most {format_size(outcome.peak)} resident", flush=True)
         return outcome, digest
+
+    def run_backup(self, job, step, local):
+        with tempfile.TemporaryDirectory(prefix="farpage-bench-", dir=self.options.swap_folder) as folder:
+            return self.run_far(job, step, local, "--backup", str(Path(folder, "backup")))
 
     def run_pressed(self, job, step, local, swap):
         self.processes.at_end(swap.close)
@@ -81,8 +99,8 @@ class Bench:
         return self.run_pressed(job, step, local, SwapFile(self.options.swap_folder, self.options.swap_size))
 
     def measure(self, job):
-        """Seconds of each round, by mode; peak bytes; the budget."""
-        seconds = {mode: [] for mode in ("local", *self.modes)}
+        """Seconds of each round, by way; peak bytes; the budget."""
+        seconds = {way: [] for way in ("local", *self.ways)}
         peak = local = answer = None
         for number in range(self.options.rounds):
             step = f"{job.name}, round {number + 1} of {self.options.rounds}"
@@ -93,31 +111,30 @@ class Bench:
             peak = peak or outcome.peak
             local = max(peak // 4 >> 20 << 20, LOCAL_MIN)
             seconds["local"].append(outcome.seconds)
-            for mode, run in list(self.modes.items()):
+            for way, run in list(self.ways.items()):
                 try:
-                    outcome, digest = run(job, f"{step}: {mode}, {format_size(local)}", local)
+                    outcome, digest = run(job, f"{step}: {way}, {format_size(local)}", local)
                 except Unavailable as why:
-                    print(f"no {mode} here: {why}")
-                    del self.modes[mode]
+                    print(f"no {way} here: {why}")
+                    del self.ways[way]
                     continue
                 if outcome.status != 0 or digest != answer:
                     self.failed = True
-                    print(f"{job.name}, {mode}: status {outcome.status}, "
+                    print(f"{job.name}, {way}: status {outcome.status}, "
                           f"{'the same' if digest == answer else 'another'} answer\n{outcome.complaint}")
                 else:
-                    seconds[mode].append(outcome.seconds)
+                    seconds[way].append(outcome.seconds)
         return seconds, peak, local
 
     def report(self, job, seconds, peak, local):
-        medians = {mode: statistics.median(times) for mode, times in seconds.items() if times}
+        medians = {way: statistics.median(times) for way, times in seconds.items() if times}
         words = [f"{job.name}: peak {format_size(peak)}, local {format_size(local)}, all local {medians['local']:.2f} s"]
-        for mode in ("farpage", "zram", "swap file"):
-            if mode in medians:
-                words.append(f"{mode} {medians[mode]:.1f} s = {medians[mode] / medians['local']:.1f}x")
-        for mode, target in (("zram", ZRAM_TARGET), ("swap file", FILE_TARGET)):
-            if mode in medians and "farpage" in medians:
-                ratio = medians["farpage"] / medians[mode]
-                words.append(f"farpage/{mode} {ratio:.2f} (at most {target}: {'met' if ratio <= target else 'MISSED'})")
+        words += [f"{way} {medians[way]:.1f} s = {medians[way] / medians['local']:.1f}x" for way in WAYS if way in medians]
+        for way, other, target in TARGETS:
+            if way in medians and other in medians:
+                ratio = medians[way] / medians[other]
+                verdict = f" (at most {target:.2f}: {'met' if ratio <= target else 'MISSED'})" if target else ""
+                words.append(f"{way}/{other} {ratio:.2f}{verdict}")
         return "; ".join(words)
 
 
@@ -125,9 +142,10 @@ def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", help="where farpage and farpage-memserver are")
     parser.add_argument("--program", action="append", help="only this one (sqlite3, sort, python3); can be repeated")
+    parser.add_argument("--way", action="append", choices=WAYS, help="only this one; can be repeated (the first three)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1, help="of the inputs")
-    parser.add_argument("--swap-folder", default="/var/tmp", help="where the swap file goes")
+    parser.add_argument("--swap-folder", default="/var/tmp", help="where swap file and backup go")
     parser.add_argument("--swap-size", type=int, default=1 << 30, help="bytes")
     return parser.parse_args()
 
