@@ -412,7 +412,7 @@ int backup_open(struct far *far, struct backup **ret_backup)
 	if (backup->bytes == MAP_FAILED)
 		backup->bytes = NULL;
 	if (backup->wake >= 0 && backup->bytes)
-		error = ring_open(&backup->ring, far->integrity.pages);
+		error = ring_open(&backup->ring, far->integrity.pages, far->config.backup_bytes);
 	if (error == 0 && far->config.encrypt)
 		error = integrity_sealer(&far->integrity, &backup->seal);
 	if (error == 0)

@@ -8,11 +8,24 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define RING_BYTES ((uint64_t)RING_PAGES * STORE_PAGE)
-
-static uint64_t missed_bytes(uint64_t pages)
+static uint64_t copies_bytes(const struct ring *ring)
 {
-	return (pages + 63) / 64 * sizeof(uint64_t);
+	return ring->room * STORE_PAGE;
+}
+
+static uint64_t place_of(const struct ring *ring, uint64_t at)
+{
+	return at & (ring->room - 1);
+}
+
+static uint64_t places_bytes(const struct ring *ring)
+{
+	return ring->room * sizeof *ring->places;
+}
+
+static uint64_t missed_bytes(const struct ring *ring)
+{
+	return (ring->pages + 63) / 64 * sizeof(uint64_t);
 }
 
 static void *ring_map(uint64_t length)
@@ -22,33 +35,43 @@ static void *ring_map(uint64_t length)
 	return base == MAP_FAILED ? NULL : base;
 }
 
-int ring_open(struct ring *ring, uint64_t pages)
+static void ring_unmap(void *base, uint64_t length)
+{
+	if (base)
+		munmap(base, length);
+}
+
+int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes)
 {
 	ring->pages = pages;
-	ring->bytes = ring_map(RING_BYTES);
-	ring->missed = ring_map(missed_bytes(pages));
-	if (!ring->bytes || !ring->missed) {
+	ring->room = RING_PAGES_MAX;
+	while (bytes && ring->room > RING_PAGES_MIN && copies_bytes(ring) > bytes)
+		ring->room /= 2;
+	ring->bytes = ring_map(copies_bytes(ring));
+	ring->places = ring_map(places_bytes(ring));
+	ring->missed = ring_map(missed_bytes(ring));
+	if (!ring->bytes || !ring->places || !ring->missed) {
 		ring_close(ring);
 		return -ENOMEM;
 	}
-	for (uint64_t i = 0; i < RING_PAGES; i++)
+	for (uint64_t i = 0; i < ring->room; i++)
 		ring->places[i].sequence = i;
 	return 0;
 }
 
 void ring_close(struct ring *ring)
 {
-	if (ring->bytes)
-		munmap(ring->bytes, RING_BYTES);
-	if (ring->missed)
-		munmap((void *)ring->missed, missed_bytes(ring->pages));
+	ring_unmap(ring->bytes, copies_bytes(ring));
+	ring_unmap(ring->places, places_bytes(ring));
+	ring_unmap((void *)ring->missed, missed_bytes(ring));
 	ring->bytes = NULL;
+	ring->places = NULL;
 	ring->missed = NULL;
 }
 
 uint64_t ring_memory(const struct ring *ring)
 {
-	return sizeof *ring + RING_BYTES + missed_bytes(ring->pages);
+	return sizeof *ring + copies_bytes(ring) + places_bytes(ring) + missed_bytes(ring);
 }
 
 /* --- Any thread's --------------------------------------------------------------------------------------------- */
@@ -61,7 +84,7 @@ bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
 	for (;;) {
 		uint64_t sequence;
 
-		place = &ring->places[tail % RING_PAGES];
+		place = &ring->places[place_of(ring, tail)];
 		sequence = atomic_load_explicit(&place->sequence, memory_order_acquire);
 		if (sequence == tail) {
 			if (atomic_compare_exchange_weak_explicit(&ring->tail, &tail, tail + 1, memory_order_relaxed,
@@ -75,7 +98,7 @@ bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
 	}
 	place->page = page;
 	place->again = again;
-	memcpy(ring->bytes + tail % RING_PAGES * STORE_PAGE, data, STORE_PAGE);
+	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
 	/* Sequentially consistent: the one that takes out looks at it before it sleeps (backup_thread.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
@@ -139,7 +162,7 @@ uint64_t ring_count(const struct ring *ring)
 struct ring_place *ring_at(struct ring *ring, uint64_t index)
 {
 	uint64_t at = atomic_load_explicit(&ring->head, memory_order_relaxed) + index;
-	struct ring_place *place = &ring->places[at % RING_PAGES];
+	struct ring_place *place = &ring->places[place_of(ring, at)];
 
 	return atomic_load(&place->sequence) == at + 1 ? place : NULL;
 }
@@ -148,7 +171,7 @@ uint8_t *ring_bytes(const struct ring *ring, uint64_t index)
 {
 	uint64_t at = atomic_load_explicit(&ring->head, memory_order_relaxed) + index;
 
-	return ring->bytes + at % RING_PAGES * STORE_PAGE;
+	return ring->bytes + place_of(ring, at) * STORE_PAGE;
 }
 
 const uint8_t *ring_find(struct ring *ring, uint64_t page, uint64_t *below)
@@ -167,6 +190,6 @@ void ring_take(struct ring *ring, uint64_t count)
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
 	for (uint64_t i = head; i < head + count; i++)
-		atomic_store_explicit(&ring->places[i % RING_PAGES].sequence, i + RING_PAGES, memory_order_release);
+		atomic_store_explicit(&ring->places[place_of(ring, i)].sequence, i + ring->room, memory_order_release);
 	atomic_store(&ring->head, head + count);
 }

@@ -20,7 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RING_PAGES 2048u /* a power of 2 */
+#define RING_PAGES_MIN 512u
+#define RING_PAGES_MAX 2048u
 
 struct ring_place {
 	_Atomic uint64_t sequence;
@@ -30,16 +31,17 @@ struct ring_place {
 
 struct ring {
 	uint64_t pages; /* of the store */
+	uint64_t room;  /* places: a power of 2 */
 	uint8_t *bytes;
-	struct ring_place places[RING_PAGES];
+	struct ring_place *places;
 	_Atomic uint64_t *missed;
 	_Atomic uint64_t missed_count;
 	_Alignas(64) _Atomic uint64_t tail;
 	_Alignas(64) _Atomic uint64_t head; /* stored by the one that takes out */
 };
 
-/* -ENOMEM. */
-int ring_open(struct ring *ring, uint64_t pages);
+/* For copies of at most @bytes, a power of 2 of them between RING_PAGES_MIN and _MAX; 0: as many as may be. -ENOMEM. */
+int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes);
 /* Takes one that was not opened but is all zero. */
 void ring_close(struct ring *ring);
 /* Bytes that it takes. */

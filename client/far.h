@@ -62,6 +62,8 @@ struct far_config {
 	 * whatever else has that name is refused. Of a store that is adopted: what it was.
 	 */
 	const char *backup;
+	uint64_t backup_bytes; /* memory for pages on their way there: 2, 4 or 8 MiB, the most of these that this
+				  allows; 0: 8 MiB */
 	/* connect_ms: each donor answers within this, or open fails naming it; io_ms: an operation that takes longer
 	   breaks its connection, which is set up anew; no more than timeout_ms; 0: as the fabric has it with replicas,
 	   with one copy half of timeout_ms, 10 s at most. */

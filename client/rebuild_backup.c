@@ -57,7 +57,7 @@ static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
 	if (now < state->missed_due)
 		return state->missed_due;
 	/* What is written now comes first. */
-	if (ring_count(ring) > RING_PAGES / 2)
+	if (ring_count(ring) > ring->room / 2)
 		return now + NS_PER_MS;
 	run = missed_seek(far, state);
 	if (!run) {

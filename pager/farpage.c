@@ -27,6 +27,7 @@
 #define VICTIMS_SHARE 16u /* the victim buffer is this part of the budget ... */
 #define VICTIMS_MIN 128u  /* ... within these bounds, pages */
 #define VICTIMS_MAX 16384u
+#define BACKUP_SHARE 32u /* pages on their way to a backup take this part of the budget */
 #define BATCH_MIN 8u
 #define GRACE_MS 1000u /* a dead process's contents are worth nothing */
 
@@ -308,6 +309,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .scrub_rate = options->scrub_rate,
 	    .encrypt = options->encrypt,
 	    .backup = options->backup,
+	    .backup_bytes = options->local / BACKUP_SHARE,
 	    .grace_ms = GRACE_MS,
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};

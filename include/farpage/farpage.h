@@ -48,7 +48,7 @@ struct farpage_options {
 /* The smallest local budget that works, bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
 /* With a backup so much more. */
-#define FARPAGE_LOCAL_BACKUP ((size_t)12 << 20)
+#define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
 
 /*
  * -EINVAL (an option out of range), -EPERM (no right to userfaultfd), -ENOSYS (kernel without it), -ENOMEM, or what

@@ -10,15 +10,15 @@ directory=$DONORS_DIRECTORY
 mkfifo "$directory/go"
 mkdir "$directory/disk"
 
-"$FARPAGE" run --local 12M --backup "$directory/disk/backup" "${DONORS[@]}" -- true 2>"$directory/err"
+"$FARPAGE" run --local 11M --backup "$directory/disk/backup" "${DONORS[@]}" -- true 2>"$directory/err"
 expect "a budget that has no room for it is refused" 125 $?
-matches "in one line" "with --backup is 20M" "$(cat "$directory/err")"
+matches "in one line" "with --backup is 12M" "$(cat "$directory/err")"
 "$FARPAGE" run --local 32M --backup "$directory/none/backup" "${DONORS[@]}" -- "$victim" "$directory/go" \
 	>/dev/null 2>"$directory/err"
 matches "a folder that is not there is named" "cannot make the backup $directory/none/backup: No such file" \
 	"$(cat "$directory/err")"
 
-(cd "$directory/disk" && exec "$FARPAGE" run --local 32M --backup backup "${DONORS[@]}" --timeout-ms 3000 --quiet \
+(cd "$directory/disk" && exec "$FARPAGE" run --local 12M --backup backup "${DONORS[@]}" --timeout-ms 3000 --quiet \
 	--stats "$directory/stats" -- "$victim" "$directory/go") >"$directory/out" 2>"$directory/err" &
 pid=$!
 until grep -q ready "$directory/out" || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done

@@ -156,13 +156,15 @@ static uint64_t now = 1000 * MS;
 static _Alignas(64) uint8_t data[64 * STORE_PAGE];
 static int log_fd;
 
-static void world_open(void)
+/* @bytes: for copies on their way. */
+static void world_open_within(uint64_t bytes)
 {
 	memset(&far, 0, sizeof far);
 	integrity_open(&far.integrity, PAGES);
 	chunk_table_open(&far.table, PAGES, CHUNK_PAGES, 1);
 	far.integrity.keeps = true;
 	far.config.replicas = 1;
+	far.config.backup_bytes = bytes;
 	far.rebuild = &rebuild;
 	far.backup_path = (char[]){"disk"};
 	pthread_mutex_init(&far.lock, NULL);
@@ -171,6 +173,11 @@ static void world_open(void)
 	if (ftruncate(log_fd, 0) < 0 || lseek(log_fd, 0, SEEK_SET) < 0 || backup_open(&far, &backup) < 0)
 		exit(EXIT_FAILURE);
 	far.backup = backup;
+}
+
+static void world_open(void)
+{
+	world_open_within(0);
 }
 
 static void world_close(void)
@@ -292,33 +299,34 @@ static void test_reads(void)
 	world_close();
 }
 
-static void test_full(void)
+/* @room: pages that @bytes are. */
+static void test_full(uint64_t bytes, unsigned room)
 {
 	unsigned refused = 0, wrong = 0;
 	uint64_t memory;
 
-	world_open();
+	world_open_within(bytes);
 	memory = backup_memory(backup);
 	disk.held = true;
-	for (unsigned i = 0; i < 3 * RING_PAGES; i++) {
+	for (unsigned i = 0; i < 3 * room; i++) {
 		refused += !put(i, 500 + i);
 		if (i % 100 == 0)
 			backup_step(backup, now += MS);
 	}
-	ok(refused == 2 * RING_PAGES && backup_behind(backup) == 3 * RING_PAGES && backup_memory(backup) == memory,
+	ok(refused == 2 * room && backup_behind(backup) == 3 * room && backup_memory(backup) == memory,
 	   "a disk that does not write: as many pages as have room wait, the others are missed, at once");
 	disk.held = false;
 	steps();
-	ok(told("does not keep up") == 1 && backup_behind(backup) == 2 * RING_PAGES, "which is told once");
-	for (unsigned i = 0; i < RING_PAGES; i++)
+	ok(told("does not keep up") == 1 && backup_behind(backup) == 2 * room, "which is told once");
+	for (unsigned i = 0; i < room; i++)
 		wrong += disk.first[i] != 500 + i;
-	for (unsigned i = RING_PAGES; i < 3 * RING_PAGES; i++)
+	for (unsigned i = room; i < 3 * room; i++)
 		wrong += disk.first[i] != 0 || !ring_is_missed(&backup->ring, i);
-	ok(!wrong && ring_next_missed(&backup->ring, 0) == RING_PAGES,
+	ok(!wrong && ring_next_missed(&backup->ring, 0) == room,
 	   "what had room is on the disk, and what had not known");
-	put(RING_PAGES, 9);
-	ok(!ring_is_missed(&backup->ring, RING_PAGES), "one that is written again and has room is not missed any more");
-	for (unsigned i = RING_PAGES + 1; i < 3 * RING_PAGES; i++) {
+	put(room, 9);
+	ok(!ring_is_missed(&backup->ring, room), "one that is written again and has room is not missed any more");
+	for (unsigned i = room + 1; i < 3 * room; i++) {
 		ring_unmiss_all(&backup->ring, i, 1);
 		page_fill(data, 500 + i);
 		wrong += !backup_put_again(backup, i, data);
@@ -326,7 +334,7 @@ static void test_full(void)
 			steps();
 	}
 	steps();
-	ok(!wrong && !backup_behind(backup) && disk.first[3 * RING_PAGES - 1] == 500 + 3 * RING_PAGES - 1 &&
+	ok(!wrong && !backup_behind(backup) && disk.first[3 * room - 1] == 500 + 3 * room - 1 &&
 	       told("has caught up") == 1,
 	   "read back from donors they get there, and that is told");
 	world_close();
@@ -393,7 +401,9 @@ int main(void)
 	log_set_fd(log_fd);
 	test_order();
 	test_reads();
-	test_full();
+	test_full(0, RING_PAGES_MAX);
+	test_full(5 << 20, 1024);
+	test_full(4096, RING_PAGES_MIN);
 	test_late();
 	test_error();
 	test_end();
