@@ -53,6 +53,7 @@ static const struct doctor_check checks[] = {
     {"kernel.fuse", "Kernel", "FUSE", doctor_devices_fuse},
     {"cpu.count", "Processor", "processors", doctor_cpu_count},
     {"cpu.clock", "Processor", "clock", doctor_cpu_clock},
+    {"cpu.seal", "Processor", "encryption", doctor_cpu_seal},
     {"donor.reach", "Donors", "donor", doctor_donors_reach},
     {"donor.free", "Donors", "room on", doctor_donors_free},
     {"donor.distance", "Donors", "way to", doctor_donors_distance},

@@ -2,7 +2,9 @@
 #include "cli/doctor_kernel.h"
 #include "cli/doctor.h"
 #include "cli/facts.h"
+#include "client/seal.h"
 #include "common/clock.h"
+#include "farpage/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +21,8 @@
 #define CLOCK_ROUNDS 10
 #define CLOCK_READINGS 100
 #define CLOCK_SLOW_NS 500 /* a reading that is a system call, or goes to a device */
+#define SEAL_ROUNDS 50
+#define SEAL_SLOW_NS 5000 /* with instructions for it a page takes 1 us here, in software 15 */
 
 struct doctor_verdict doctor_judge_version(const char *release)
 {
@@ -106,6 +110,22 @@ struct doctor_verdict doctor_judge_clock(const char *source, uint64_t reading_ns
 		    "if /sys/devices/system/clocksource/clocksource0/available_clocksource has tsc or kvm-clock, "
 		    "echo it into current_clocksource");
 	return verdict;
+}
+
+struct doctor_verdict doctor_judge_seal(uint64_t page_ns)
+{
+	static const char why[] = "with --encrypt each page is encrypted as it leaves, and opened as it comes";
+	struct doctor_verdict verdict;
+
+	if (!page_ns) {
+		verdict = doctor_judged(DOCTOR_WARN, why, "no AES-256-GCM: --encrypt does not work");
+		doctor_mend(&verdict, "OpenSSL 3 (Debian: apt install libssl3)");
+		return verdict;
+	}
+	if (page_ns < SEAL_SLOW_NS)
+		return doctor_judged(DOCTOR_PASS, why, "AES-256-GCM, %.1f us a page", (double)page_ns / 1e3);
+	return doctor_judged(DOCTOR_WARN, why, "AES-256-GCM, %.1f us a page, which is slow: no AES instructions?",
+			     (double)page_ns / 1e3);
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
@@ -237,4 +257,34 @@ void doctor_cpu_clock(struct doctor *doctor)
 
 	facts_text("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
 	add(doctor, doctor_judge_clock(source, clock_reading_ns()));
+}
+
+/* ns to encrypt a page, the best of some rounds; 0: it cannot be done. */
+static uint64_t seal_page_ns(void)
+{
+	static uint8_t page[STORE_PAGE], sealed[STORE_PAGE];
+	static const uint8_t key[SEAL_KEY_SIZE]; /* nothing that it seals goes anywhere */
+	static _Atomic uint64_t numbers;
+	struct seal_place place = {0};
+	struct seal_record record;
+	uint64_t best = UINT64_MAX;
+	struct seal *seal;
+
+	if (!seal_find() || seal_open(key, &numbers, &seal) < 0)
+		return 0;
+	for (unsigned i = 0; i < SEAL_ROUNDS; i++) {
+		uint64_t begin = clock_now(), took;
+
+		seal_encrypt(seal, &place, page, sealed, &record);
+		took = clock_now() - begin;
+		if (took < best)
+			best = took;
+	}
+	seal_close(seal);
+	return best ? best : 1;
+}
+
+void doctor_cpu_seal(struct doctor *doctor)
+{
+	add(doctor, doctor_judge_seal(seal_page_ns()));
 }

@@ -1,4 +1,4 @@
-/* doctor_kernel: the kernel's version and features, the processors and the clock. */
+/* doctor_kernel: the kernel's version and features, the processors, the clock and the cipher. */
 #ifndef CLI_DOCTOR_KERNEL_H
 #define CLI_DOCTOR_KERNEL_H
 
@@ -29,6 +29,9 @@ struct doctor_verdict doctor_judge_cpus(const struct cpu_facts *facts);
 /* @source: the kernel's clock source, or empty; @reading_ns: one reading, as measured. */
 struct doctor_verdict doctor_judge_clock(const char *source, uint64_t reading_ns);
 
+/* @page_ns: what it takes to encrypt a page, as measured; 0: it cannot be done. */
+struct doctor_verdict doctor_judge_seal(uint64_t page_ns);
+
 struct doctor;
 void doctor_kernel_version(struct doctor *doctor);
 void doctor_kernel_ring(struct doctor *doctor);
@@ -36,5 +39,6 @@ void doctor_kernel_madvise(struct doctor *doctor);
 void doctor_kernel_pressure(struct doctor *doctor);
 void doctor_cpu_count(struct doctor *doctor);
 void doctor_cpu_clock(struct doctor *doctor);
+void doctor_cpu_seal(struct doctor *doctor);
 
 #endif

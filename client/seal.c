@@ -77,12 +77,17 @@ static void library_load(void)
 		library.cipher = library.EVP_CIPHER_fetch(context, "AES-256-GCM", "provider=default");
 }
 
-int seal_load(void)
+bool seal_find(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, library_load);
-	if (library.cipher)
+	return library.cipher;
+}
+
+int seal_load(void)
+{
+	if (seal_find())
 		return 0;
 	log_error("pages cannot be encrypted without AES-256-GCM of OpenSSL's %s: install it (Debian: libssl3)",
 		  LIBRARY);

@@ -39,7 +39,9 @@ struct seal_record {
 	uint64_t tag[2];
 };
 
-/* Loads the library: -ELIBACC, logged, when it cannot be had. */
+/* Loads the library; whether it can be had. */
+bool seal_find(void);
+/* Likewise: -ELIBACC, logged, when it cannot. */
 int seal_load(void);
 /* After seal_load(). @numbers outlives it, and is for the life of @key: those below it were given out. -ENOMEM. */
 int seal_open(const uint8_t key[SEAL_KEY_SIZE], _Atomic uint64_t *numbers, struct seal **ret_seal);

@@ -77,7 +77,8 @@ found "connecting" "pass  connecting "
 found "a port with an address" "pass  port rxe0/1 +active, Ethernet \(RoCE v2\), on far0 as 10.77.0.1 and others"
 found "a page is a packet" "pass  packets of rxe0/1 +4096 bytes: a page is one packet"
 found "soft-RoCE is not kernel-bypass" "warn  swap by ublk over rdma:// +best effort: an RDMA device in software"
-expect "no warnings" "" "$(grep '^  warn' <<<"$report" | grep -v '^  warn  swap by ')"
+# Emulated processors encrypt slowly.
+expect "no warnings" "" "$(grep '^  warn' <<<"$report" | grep -v -e '^  warn  swap by ' -e '^  warn  encryption ')"
 
 ip link set far0 down
 examine

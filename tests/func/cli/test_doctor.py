@@ -2,6 +2,7 @@
 """test_doctor.py FARPAGE MEMSERVER: farpage doctor on this host, whatever it has, and with donors of all kinds."""
 import json
 import os
+import platform
 import resource
 import socket
 import sys
@@ -18,7 +19,7 @@ IDS = {"rdma.devices", "rdma.cm", "rdma.port", "rdma.mtu", "rdma.limits",
        "faults.right", "faults.paging", "faults.forks",
        "memory.lock", "memory.donate", "memory.room", "memory.huge", "memory.hugetlb", "memory.overcommit", "memory.maps",
        "kernel.version", "kernel.io_uring", "kernel.madvise", "kernel.pressure", "kernel.ublk",
-       "kernel.fuse", "cpu.count", "cpu.clock", "donor.reach", "donor.free", "donor.distance",
+       "kernel.fuse", "cpu.count", "cpu.clock", "cpu.seal", "donor.reach", "donor.free", "donor.distance",
        "swap.rights", "swap.group", "swap.tools", "swap.readahead", "swap.reserves", "swap.space", "swap.safety", "swap.device"}
 
 
@@ -33,14 +34,20 @@ def status(findings, *key):
     return findings.get(key if len(key) > 1 else key[0], {}).get("status")
 
 
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def test_host():
-    start = time.monotonic()
+    start, before = time.monotonic(), processor_seconds()
     result, findings = examine()
-    seconds = time.monotonic() - start
+    seconds, busy = time.monotonic() - start, processor_seconds() - before
     failed = [one for one in findings.values() if one["status"] == "fail"]
     ok(result.returncode == (1 if failed else 0) and result.stderr == "", "status 1 if something failed, else 0",
        shown(result))
-    ok(seconds < 1, "within a second", f"{seconds} s")
+    # This machine may have other things to do.
+    ok(busy < 1 and seconds < 10, "within a second of a processor's time", f"{busy} s of {seconds} s")
     ok({key if isinstance(key, str) else key[0] for key in findings} == IDS, "every check is in the answer", findings)
     ok(all(set(one) == {"id", "subject", "status", "found", "why", "mend"} for one in findings.values()),
        "each finding has all its fields", shown(result))
@@ -56,6 +63,10 @@ def test_host():
     count = len(os.sched_getaffinity(0))
     expected = "one processor" if count == 1 else f"{count} processors"
     ok(findings["cpu.count"]["found"].startswith(expected), "as many processors as there are", findings["cpu.count"])
+    if platform.machine() == "x86_64" and findings["cpu.seal"]["status"] == "pass":
+        _, slower = examine(env={**os.environ, "OPENSSL_ia32cap": "~0x200000200000000"})
+        ok(slower["cpu.seal"]["status"] == "warn" and "slow" in slower["cpu.seal"]["found"], "no AES instructions",
+           slower["cpu.seal"])
 
     text = run(farpage, "doctor")
     ok("\033" not in text.stdout and text.returncode == result.returncode, "text without colours into a pipe", shown(text))

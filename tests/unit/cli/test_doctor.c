@@ -243,6 +243,9 @@ static void test_kernel(void)
 	says(doctor_judge_clock("tsc", 25), DOCTOR_PASS, "tsc, 25 ns", "", "a clock");
 	says(doctor_judge_clock("hpet", 1500), DOCTOR_WARN, "hpet", "clocksource", "a slow clock");
 	says(doctor_judge_clock("", 25), DOCTOR_PASS, "unknown", "", "a nameless clock");
+	says(doctor_judge_seal(1080), DOCTOR_PASS, "1.1 us a page", "", "a processor that encrypts");
+	says(doctor_judge_seal(25000), DOCTOR_WARN, "25.0 us a page", "", "one that does it in software");
+	says(doctor_judge_seal(0), DOCTOR_WARN, "does not work", "libssl3", "none that can");
 }
 
 static void test_donors(void)
