@@ -295,7 +295,12 @@ void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session
 
 void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 {
-	lease_session_in(book, session, LEASE_SESSION_ACTIVE)->said_at = now;
+	struct lease_session *s = &book->sessions[session];
+
+	assert(session < book->limits.sessions);
+	/* What it is told was decided before: a goodbye has made it hear of its slabs, and then ended it. */
+	if (s->state == LEASE_SESSION_ACTIVE)
+		s->said_at = now;
 }
 
 /* No counter is taken twice; those too far behind to tell are not taken (a window as in RFC 4303, 3.4.3). */

@@ -188,7 +188,7 @@ void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t sessio
 void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session);
 /* BYE: the session and all its leases end now. */
 void lease_session_bye(struct lease_book *book, uint32_t session);
-/* The client sent something; something was sent to it. */
+/* The client sent something; something was sent to it, and it may have ended since that was decided. */
 void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session);
 void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session);
 

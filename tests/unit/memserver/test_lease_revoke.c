@@ -284,6 +284,20 @@ static void test_notices(void)
 	o = settle();
 	ok(o.takens == LEASE_NOTICES && !lease_in_use(book), "or is gone");
 	lease_close(book);
+
+	/* As with its last words: it is heard, and so told of more, and has ended before that is said. */
+	book_open();
+	a = come(0, 'a');
+	for (unsigned i = 0; i < SLABS; i++)
+		lease(a);
+	target(0, 0);
+	lease_session_heard(book, SECOND, a);
+	lease_session_bye(book, a);
+	lease_session_said(book, SECOND, a);
+	o = settle();
+	ok(o.revokes == LEASE_NOTICES && o.clears == SLABS && o.last.kind == LEASE_FORGET,
+	   "or says goodbye with notices on their way");
+	lease_close(book);
 }
 
 static void test_drain(void)
