@@ -87,14 +87,6 @@ uint64_t backup_memory(const struct backup *backup)
 
 /* --- Telling ---------------------------------------------------------------------------------------------------- */
 
-static bool may_tell(uint64_t *told, uint64_t now)
-{
-	if (*told && now - *told < TELL_NS)
-		return false;
-	*told = now ? now : 1;
-	return true;
-}
-
 /* What was missed is the rebuild thread's to bring. */
 static void backup_look_behind(struct backup *backup, uint64_t now)
 {
@@ -103,7 +95,8 @@ static void backup_look_behind(struct backup *backup, uint64_t now)
 	if (!backup->ring.missed_count)
 		return;
 	eventfd_write(backup->far->rebuild->wake, 1);
-	if (atomic_load_explicit(&backup->overflown, memory_order_relaxed) && may_tell(&backup->told_slow, now)) {
+	if (atomic_load_explicit(&backup->overflown, memory_order_relaxed) &&
+	    log_again(&backup->told_slow, now, TELL_NS)) {
 		atomic_store_explicit(&backup->overflown, false, memory_order_relaxed);
 		log_warning("the backup %s does not keep up: %" PRIu64
 			    " pages are not on it yet and would be lost with their donors; it catches up when less is "
@@ -125,7 +118,7 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 {
 	int error = result < 0 ? (int)-result : EIO;
 
-	if (may_tell(&backup->told_error, now))
+	if (log_again(&backup->told_error, now, TELL_NS))
 		log_error("cannot %s the backup %s: %s; %s", what, backup->far->backup_path, strerror(error),
 			  error == ENOSPC ? "make room there: pages that are not on it would be lost with their donors"
 					  : "pages that are not on it would be lost with their donors");

@@ -71,10 +71,10 @@ struct backup {
 	unsigned extents; /* of it */
 	unsigned begun;   /* of these: in flight, or done */
 	unsigned done;
-	unsigned in_flight;  /* reads, too */
-	uint64_t due;        /* the next batch */
-	uint64_t told_slow;  /* when that was last logged; 0: not since all was on the disk */
-	uint64_t told_error; /* likewise */
+	unsigned in_flight;          /* reads, too */
+	uint64_t due;                /* the next batch */
+	_Atomic uint64_t told_slow;  /* when that was last logged; 0: not since all was on the disk */
+	_Atomic uint64_t told_error; /* likewise */
 	struct {
 		uint64_t first;
 		uint32_t count;

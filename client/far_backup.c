@@ -94,11 +94,7 @@ void far_backup_answer(struct far *far, struct backup_read *read, int status)
 
 static void complain(struct far *far, uint64_t page)
 {
-	uint64_t now = clock_now(), last = atomic_load_explicit(&far->backup_complained, memory_order_relaxed);
-
-	if (last && now - last < COMPLAIN_NS)
-		return;
-	if (atomic_compare_exchange_strong(&far->backup_complained, &last, now))
+	if (log_again(&far->backup_complained, clock_now(), COMPLAIN_NS))
 		log_error("the backup %s does not have page %" PRIu64 " as it was last written: it is lost",
 			  far->backup_path, page);
 }

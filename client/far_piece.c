@@ -86,11 +86,7 @@ uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned
 
 static void complain(struct far *far, unsigned donor, uint64_t page)
 {
-	uint64_t now = clock_now(), last = atomic_load_explicit(&far->complained, memory_order_relaxed);
-
-	if (last && now - last < COMPLAIN_NS)
-		return;
-	if (atomic_compare_exchange_strong(&far->complained, &last, now))
+	if (log_again(&far->complained, clock_now(), COMPLAIN_NS))
 		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[donor].uri, page);
 }
 

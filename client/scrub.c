@@ -165,14 +165,6 @@ static bool writes_are_redone(struct rebuild *rebuild, uint64_t now)
 	return redone;
 }
 
-static bool may_tell(uint64_t *told, uint64_t now)
-{
-	if (*told && now - *told < COMPLAIN_NS)
-		return false;
-	*told = now;
-	return true;
-}
-
 /* The page as it was written last: never 0, for it is live. */
 static uint64_t spoilt_word(const struct rebuild *rebuild)
 {
@@ -196,7 +188,7 @@ bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 	if (is_known(rebuild))
 		return true; /* another replica may be there now, and have it right */
 	far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
-	if (may_tell(&rebuild->scrub.told_changed, now))
+	if (log_again(&rebuild->scrub.told_changed, now, COMPLAIN_NS))
 		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",
 			  rebuild->far->peers[donor].uri, rebuild->page);
 	return true;
@@ -212,7 +204,7 @@ bool scrub_page_spoilt(struct rebuild *rebuild, bool counted, uint64_t now)
 		return true;
 	if (!counted)
 		far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
-	if (may_tell(&scrub->told_spoilt, now)) {
+	if (log_again(&scrub->told_spoilt, now, COMPLAIN_NS)) {
 		log_error("no replica has page %" PRIu64
 			  " as it was written: reading it fails until it is written again",
 			  rebuild->page);

@@ -38,14 +38,14 @@ struct scrub {
 	uint32_t run;  /* live pages there; 0: to be looked for */
 	unsigned slot; /* of their chunk, to be read next */
 	unsigned donor;
-	uint32_t epoch;        /* in which the chunk is held */
-	bool seen;             /* a chunk that has a slab, in this pass */
-	uint64_t burst;        /* pages read since the last pause */
-	uint64_t begun;        /* the pass; 0: none yet */
-	uint64_t due;          /* the next read */
-	uint64_t quiet_until;  /* pages that match nothing may be about to be written: nothing is believed wrong */
-	uint64_t told_changed; /* when that was last logged */
-	uint64_t told_spoilt;
+	uint32_t epoch;       /* in which the chunk is held */
+	bool seen;            /* a chunk that has a slab, in this pass */
+	uint64_t burst;       /* pages read since the last pause */
+	uint64_t begun;       /* the pass; 0: none yet */
+	uint64_t due;         /* the next read */
+	uint64_t quiet_until; /* pages that match nothing may be about to be written: nothing is believed wrong */
+	_Atomic uint64_t told_changed; /* when that was last logged */
+	_Atomic uint64_t told_spoilt;
 	uint64_t spoilt[SCRUB_SPOILT]; /* pages that were, and with which contents: page << 16 | generation, or 0 */
 	unsigned spoilt_next;
 };

@@ -114,3 +114,12 @@ LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
 LOG_FUNCTION(log_warning, LOG_LEVEL_WARNING)
 LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
 LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)
+
+bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns)
+{
+	uint64_t before = atomic_load_explicit(last, memory_order_relaxed);
+
+	if (before && now < before + pause_ns)
+		return false;
+	return atomic_compare_exchange_strong(last, &before, now ? now : 1);
+}

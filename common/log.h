@@ -6,6 +6,10 @@
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 /* Before any thread is started. @name: the program's, a literal. Default: "farpage", LOG_LEVEL_WARNING, fd 2. */
@@ -16,5 +20,9 @@ void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For a line that could come with every page: whether the last one is @pause_ns ago, which it then is not any more; of
+   several threads one is told so. @last: 0 at first, and whenever the next is to come at once; @now: clock_now(). */
+bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns);
 
 #endif

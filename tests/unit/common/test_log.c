@@ -124,6 +124,45 @@ static void test_threads(void)
 	ok(lines == THREADS * LINES && whole == lines, "lines of several threads never mix");
 }
 
+static void test_again(void)
+{
+	_Atomic uint64_t last = 0;
+
+	ok(log_again(&last, 100, 50) && !log_again(&last, 149, 50),
+	   "the first line is written, and for a while no other");
+	ok(log_again(&last, 150, 50) && !log_again(&last, 199, 50), "then one more");
+	last = 0;
+	ok(log_again(&last, 151, 50), "at once when that is asked for");
+	last = 0;
+	ok(log_again(&last, 0, 50) && !log_again(&last, 1, 50), "also when the clock begins");
+}
+
+static void *again_main(void *argument)
+{
+	uintptr_t count = 0;
+
+	for (unsigned i = 0; i < 1000; i++)
+		count += log_again(argument, 1 + i * 1000, 1000);
+	return (void *)count;
+}
+
+static void test_again_threads(void)
+{
+	_Atomic uint64_t last = 0;
+	pthread_t threads[THREADS];
+	uintptr_t count = 0;
+	void *one;
+
+	for (unsigned i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, again_main, &last))
+			abort();
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &one);
+		count += (uintptr_t)one;
+	}
+	ok(count && count <= 1000, "of several threads one writes it (%lu of 1000)", (unsigned long)count);
+}
+
 int main(void)
 {
 	int ends[2];
@@ -139,5 +178,7 @@ int main(void)
 	test_long_line();
 	test_journal();
 	test_threads();
+	test_again();
+	test_again_threads();
 	return tap_done();
 }
