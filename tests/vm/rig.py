@@ -293,6 +293,16 @@ class Machine:
                     say(f"{self.name}'s kernel: {line.strip()}")
 
 
+async def first_of(*events):
+    """Until one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()
+
+
 class Monitor:
     """QEMU's monitor protocol, the little that is needed of it."""
 
@@ -361,6 +371,7 @@ class Rig:
         self.rails = []
         self.share = None
         self.quiet = False
+        self.died = asyncio.Event()  # another machine than the last, unasked
 
     def outputs(self, machine):
         """Where its two outputs go: the last machine's are the rig's own; others' are prefixed, to standard error."""
@@ -387,6 +398,7 @@ class Rig:
         if machine.status is None and not machine.asked:
             say(f"{machine.name} died; the end of its console:")
             machine.explain()
+            self.died.set()
         elif machine.status:
             say(f"{machine.name}'s command ended with status {machine.status}")
 
@@ -422,14 +434,17 @@ class Rig:
             raise Failure(f"unknown request {verb}")
 
     async def run(self):
-        """Starts all machines and waits for the last one's command, which may take several of its lives. Its status."""
+        """Starts all machines and waits for the last one's command, which may take several of its lives. Its status; or, when
+        another machine dies unasked, that one's."""
         for machine in self.machines.values():
             await machine.start()
         machine = list(self.machines.values())[-1]
         try:
             async with asyncio.timeout(self.options.timeout or None):
                 while True:
-                    await machine.ended.wait()
+                    await first_of(machine.ended, self.died)
+                    if self.died.is_set() and not machine.ended.is_set():
+                        return STATUS_DIED
                     if machine.status is not None:
                         return machine.status
                     if not machine.asked:

@@ -1,6 +1,7 @@
 #!/bin/bash
 # test_disk_recovery.sh: in one machine, a ublk device over rdma:// whose daemon is killed, started anew and replaced while it
-# is read, written, discarded, and while files are copied to it: no request fails, no page is wrong.
+# is read, written, discarded, and while files are copied to it: no request fails, no page is wrong. The files are on one
+# whose pages are encrypted, with a backup: they are there, too, when all donors have died, and neither has seen them.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 export FARPAGE_TEST_URI=rdma://10.77.0.1:0 FARPAGE_TEST_FRONTEND=ublk
@@ -77,10 +78,28 @@ status=$?
 expect "which finds every block right" 0 $status
 [ $status -eq 0 ] || note "$(grep -v '^ ' /run/fio)"
 
+mapfile -t pids < <(device_pids disk)
+daemon_kill "${pids[@]}"
+device_detach disk
+ok $? "a device whose daemon is dead is removed on request" || note "$(cat "$OUTPUT")"
+expect_nothing_left 15
+
+# device_says WORD: of its state.
+device_says() {
+	timeout 5 "$FARPAGE" disk list --json |
+		/usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["disks"][0][sys.argv[1]])' "$1"
+}
+
+device_backed_up() {
+	[ "$(device_says pages_behind)" = 0 ]
+}
+
 tree=/run/tree
 mkdir -p $tree /run/mnt
 cp -a client fabric $tree
 head -c 3000001 /dev/urandom >$tree/random
+device_attach disk 192M --encrypt --backup /run/backup
+ok $? "an encrypted device with a backup" || note "$(cat "$OUTPUT")"
 mkfs.ext4 -q "$DEVICE" && mount -o discard "$DEVICE" /run/mnt
 ok $? "a file system"
 cp -a $tree /run/mnt/ &
@@ -97,13 +116,20 @@ timeout 20 "$FARPAGE" disk adopt disk >"$OUTPUT" 2>&1
 ok $? "keeper and worker while it is unmounted" || note "$(cat "$OUTPUT")"
 wait $job
 ok $? "... which then ends"
-fsck.ext4 -fn "$DEVICE" >"$OUTPUT" 2>&1 && mount "$DEVICE" /run/mnt && diff -r --no-dereference $tree /run/mnt/tree >>"$OUTPUT" 2>&1
+fsck.ext4 -fn "$DEVICE" >"$OUTPUT" 2>&1 && mount -o ro "$DEVICE" /run/mnt && diff -r --no-dereference $tree /run/mnt/tree >>"$OUTPUT" 2>&1
 ok $? "all files are the same" || note "$(head -5 "$OUTPUT")"
+wait_for 20 device_backed_up
+ok $? "all of it is on the backup" || note "$(timeout 5 "$FARPAGE" disk list --json 2>&1)"
+expect "where nobody can read it" 0 "$(grep -ac 'Theory of operation' /run/backup)"
+daemon_kill "${DONOR_PIDS[@]}"
+echo 3 >/proc/sys/vm/drop_caches
+diff -r --no-dereference $tree /run/mnt/tree >"$OUTPUT" 2>&1
+ok $? "all donors are dead: all files are still the same" || note "$(head -5 "$OUTPUT")"
+reads=$(device_says backup_reads)
+[ "$reads" -gt 0 ]
+ok $? "read from the backup ($reads pages)"
 umount /run/mnt
-
-mapfile -t pids < <(device_pids disk)
-daemon_kill "${pids[@]}"
 device_detach disk
-ok $? "a device whose daemon is dead is removed on request" || note "$(cat "$OUTPUT")"
-expect_nothing_left 15
+ok $? "the device is removed" || note "$(cat "$OUTPUT")"
+expect "nothing of it is left, nor its backup" "" "$(device_left; ls /run/backup 2>/dev/null)"
 tap_done

@@ -18,8 +18,8 @@ temporary = Path(scratch.name)
 environment = {**os.environ, "TMPDIR": scratch.name}
 
 
-def start(*words, **options):
-    return subprocess.Popen([sys.executable, "-B", HERE / "vm.py", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def start(*words, program="vm.py", **options):
+    return subprocess.Popen([sys.executable, "-B", HERE / program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, **{"env": environment, **options})
 
 
@@ -91,6 +91,11 @@ def test_deaths():
     result = run("-t", "1", "sleep 100")
     ok(result.returncode == 124 and "not done after 1" in result.stderr, "so is a time limit", shown(result))
     leaves_nothing("a machine that died")
+    begun = time.monotonic()
+    result = run("-t", "100", "echo c >/proc/sysrq-trigger; sleep 200", "sleep 200", program="pair.py")
+    ok(result.returncode == 125 and time.monotonic() - begun < 100 and "donor died" in result.stderr,
+       "the other one of two panics: nobody waits for the time limit", shown(result))
+    leaves_nothing("two, one of which died")
 
 
 def test_emulator():
