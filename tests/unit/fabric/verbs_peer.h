@@ -21,6 +21,7 @@ struct peer {
 	uint8_t *memory;
 	enum ibv_wc_status status; /* of the last completion */
 	unsigned sent, received;   /* successful */
+	bool unheard;              /* peer_connect(): its own driver knows of no such listener (iWARP) */
 };
 
 /* FARPAGE_TEST_FABRIC's address, with @port. */
@@ -94,6 +95,16 @@ __attribute__((unused)) static bool peer_equip(struct peer *peer)
 	return true;
 }
 
+/* As rdma_connect(3). iWARP's connects over TCP: that may be refused before anybody has heard of it. */
+__attribute__((unused)) static bool peer_call(struct peer *peer, struct rdma_conn_param *param)
+{
+	if (rdma_connect(peer->id, param) == 0)
+		return true;
+	peer->unheard = peer->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP &&
+			(errno == ECONNREFUSED || errno == EADDRNOTAVAIL);
+	return false;
+}
+
 /* To the donor. It is asked for one read at a time, and sends again @rnr times for want of a buffer. */
 __attribute__((unused)) static bool peer_connect(struct peer *peer, struct pair *pair, uint8_t rnr)
 {
@@ -105,7 +116,7 @@ __attribute__((unused)) static bool peer_connect(struct peer *peer, struct pair 
 	       rdma_resolve_addr(peer->id, NULL, (struct sockaddr *)&address, 2000) == 0 &&
 	       peer_event(peer, pair, RDMA_CM_EVENT_ADDR_RESOLVED, NULL) && peer_equip(peer) &&
 	       rdma_resolve_route(peer->id, 2000) == 0 && peer_event(peer, pair, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) &&
-	       rdma_connect(peer->id, &param) == 0 && peer_event(peer, pair, RDMA_CM_EVENT_ESTABLISHED, NULL);
+	       peer_call(peer, &param) && peer_event(peer, pair, RDMA_CM_EVENT_ESTABLISHED, NULL);
 }
 
 /* Has the client of @pair connect to this peer; its request is here when this returns true. */
