@@ -295,9 +295,10 @@ void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session
 
 void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 {
-	struct lease_session *s = &book->sessions[session];
+	struct lease_session *s;
 
 	assert(session < book->limits.sessions);
+	s = &book->sessions[session];
 	/* What it is told was decided before: a goodbye has made it hear of its slabs, and then ended it. */
 	if (s->state == LEASE_SESSION_ACTIVE)
 		s->said_at = now;

@@ -12,17 +12,10 @@ packages_need bench
 tree_setup build-bench gcc -Dbuildtype=release
 tree_build build-bench
 tree_bin build-bench
-if [ "${1:-}" = vm ]; then
-	shift
-	exec /usr/bin/python3 -B tests/bench/vm/peers.py --build build-bench "$@"
-fi
-if [ "${1:-}" = soak ]; then
-	shift
-	exec /usr/bin/python3 -B tests/bench/vm/soak.py --build build-bench "$@"
-fi
-if [ "${1:-}" = programs ]; then
-	shift
-	exec /usr/bin/python3 -B tests/bench/programs/programs.py build-bench/bin "$@"
-fi
-[ "${1:-}" != resilience ] || set -- --suite resilience "${@:2}"
+case ${1:-} in
+vm) exec /usr/bin/python3 -B tests/bench/vm/peers.py --build build-bench "${@:2}" ;;
+soak) exec /usr/bin/python3 -B tests/bench/vm/soak.py --build build-bench "${@:2}" ;;
+programs) exec /usr/bin/python3 -B tests/bench/programs/programs.py build-bench/bin "${@:2}" ;;
+resilience) set -- --suite resilience "${@:2}" ;;
+esac
 exec "$meson" test -C build-bench --no-rebuild --benchmark --verbose --num-processes 1 --timeout-multiplier 0 "$@"

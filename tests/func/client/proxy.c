@@ -101,13 +101,11 @@ static void killed_step(struct proxy *proxy)
 
 	for (unsigned i = 0; i < PROXY_PAIRS; i++)
 		pair_close(proxy->pairs[i]);
-	if (!proxy->resets)
-		listener_close(proxy);
-	if (poll(&listener, 1, 1) != 1 || proxy->listener < 0)
-		return;
-	pair[0] = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
-	proxy->resets -= pair[0] >= 0;
-	/* Whoever comes next is to find it closed. */
+	if (poll(&listener, 1, 1) == 1 && proxy->resets) {
+		pair[0] = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
+		proxy->resets -= pair[0] >= 0;
+	}
+	/* Before the last of them hears of it: whoever comes next is to find it closed. */
 	if (!proxy->resets)
 		listener_close(proxy);
 	pair_close(pair);

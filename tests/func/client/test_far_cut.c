@@ -15,8 +15,6 @@
 #define MS UINT64_C(1000000)
 #define CUTS 12u
 #define MUTE_MS 3500u
-/* A donor that resets connections is told of after this. */
-#define TELL_MS 500u
 
 static struct traffic traffic;
 

@@ -11,6 +11,8 @@
 
 #define TRAFFIC_PAGES (8u * RIG_SLAB_PAGES)
 #define TRAFFIC_DEPTH 32u
+/* A donor that resets connections is told of after this. */
+#define TELL_MS 500u
 
 struct traffic {
 	struct rig *rig;
