@@ -75,6 +75,7 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "pages_kept", stats.kept_pages);
 	json_add_number(json, "pages_returned", stats.returned_pages);
 	json_add_number(json, "backup_reads", stats.backup_reads);
+	json_add_number(json, "backup_writes", stats.backup_writes);
 	json_add_number(json, "checksum_errors", stats.checksum_errors);
 	json_add_number(json, "bookkeeping_bytes", stats.memory);
 	json_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");

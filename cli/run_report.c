@@ -56,6 +56,7 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 	sum->lost_pages += one->lost_pages;
 	sum->backup_behind += one->backup_behind;
 	sum->backup_reads += one->backup_reads;
+	sum->backup_writes += one->backup_writes;
 }
 
 void run_report_sum(const struct run_report *report, struct run_summary *summary)
@@ -125,6 +126,7 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"lost_pages", stats->lost_pages},
 	    {"backup_behind", stats->backup_behind},
 	    {"backup_reads", stats->backup_reads},
+	    {"backup_writes", stats->backup_writes},
 	    {"wall_ns", summary->wall_ns},
 	    {"local_bytes", summary->local_bytes},
 	    {"processes", summary->processes},

@@ -12,8 +12,8 @@ struct survival survival_of(unsigned copies, bool backup)
 	    {{"no donor's death: what it held is lost", "nothing more"},
 	     {"the death of all donors, but for pages not yet on the disk (it is milliseconds behind, and told when "
 	      "more)",
-	      "a local disk that takes every write; what a dead donor held is read at the disk's pace until it is back "
-	      "on donors; pages written from then on need a donor with room"}},
+	      "a local disk that takes every write; what a dead donor held is read, and what no donor has room for is "
+	      "written, at the disk's pace"}},
 	    {{"the death of 1 donor, and of another once what it held is copied again",
 	      "2 x the donors' memory, and every write sent twice"},
 	     {"the death of 1 donor without a pause, and of all but for pages not yet on the disk",

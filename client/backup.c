@@ -19,12 +19,12 @@
 #define TELL_NS UINT64_C(10000000000)
 /* How long a disk that has refused pages is left alone with what it has missed. */
 #define BAD_NS UINT64_C(1000000000)
-#define READ_BYTES ((size_t)BACKUP_READ_PAGES * STORE_PAGE)
+#define READ_BYTES ((size_t)BACKUP_IO_PAGES * STORE_PAGE)
 /* Cookies: a read's index, or an extent's and this. */
 #define COOKIE_WRITE (UINT64_C(1) << 32)
 
 _Static_assert(BACKUP_BATCH <= 1 << 10, "a place in a batch has 10 bits");
-_Static_assert(BACKUP_READ_PAGES <= 32, "and a page of a read one of 32");
+_Static_assert(BACKUP_IO_PAGES <= 32, "and a page of a read one of 32");
 
 /* --- Any thread's --------------------------------------------------------------------------------------------- */
 
@@ -59,10 +59,10 @@ bool backup_put_again(struct backup *backup, uint64_t page, const void *data)
 	return true;
 }
 
-void backup_read(struct backup *backup, struct backup_read *read)
+void backup_ask(struct backup *backup, struct backup_io *io)
 {
-	read->next = atomic_load(&backup->asked);
-	while (!atomic_compare_exchange_weak(&backup->asked, &read->next, read))
+	io->next = atomic_load(&backup->asked);
+	while (!atomic_compare_exchange_weak(&backup->asked, &io->next, io))
 		;
 	atomic_store(&backup->asleep, false);
 	eventfd_write(backup->wake, 1);
@@ -124,6 +124,38 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 					  : "pages that are not on it would be lost with their donors");
 }
 
+/* --- What queues ask for ------------------------------------------------------------------------------------------ */
+
+static void list_put(struct backup_list *list, struct backup_io *io)
+{
+	io->next = NULL;
+	if (list->first)
+		list->last->next = io;
+	else
+		list->first = io;
+	list->last = io;
+}
+
+static void asked_take(struct backup *backup)
+{
+	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL;
+
+	/* The newest is on top. */
+	while (io) {
+		struct backup_io *next = io->next;
+
+		io->next = first;
+		first = io;
+		io = next;
+	}
+	while (first) {
+		struct backup_io *next = first->next;
+
+		list_put(first->write ? &backup->to_put : &backup->to_read, first);
+		first = next;
+	}
+}
+
 /* --- Reads -------------------------------------------------------------------------------------------------------- */
 
 /* Whether it is what the last write left. Where pages are sealed they are here as well. */
@@ -151,28 +183,7 @@ static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 	return false;
 }
 
-static void reads_take(struct backup *backup)
-{
-	struct backup_read *read = atomic_exchange(&backup->asked, NULL), *first = NULL, *last = read;
-
-	/* The newest is on top. */
-	while (read) {
-		struct backup_read *next = read->next;
-
-		read->next = first;
-		first = read;
-		read = next;
-	}
-	if (!first)
-		return;
-	if (backup->first)
-		backup->last->next = first;
-	else
-		backup->first = first;
-	backup->last = last;
-}
-
-static void read_begin(struct backup *backup, unsigned index, struct backup_read *read)
+static void read_begin(struct backup *backup, unsigned index, struct backup_io *read)
 {
 	uint32_t there = 0;
 
@@ -193,19 +204,19 @@ static void reads_begin(struct backup *backup)
 {
 	unsigned index = 0;
 
-	while (backup->first && backup->reading < BACKUP_READS) {
-		struct backup_read *read = backup->first;
+	while (backup->to_read.first && backup->reading < BACKUP_READS) {
+		struct backup_io *read = backup->to_read.first;
 
 		while (backup->reads[index].read)
 			index++;
-		backup->first = read->next;
+		backup->to_read.first = read->next;
 		read_begin(backup, index, read);
 	}
 }
 
 static void read_done(struct backup *backup, unsigned index, int64_t result, uint64_t now)
 {
-	struct backup_read *read = backup->reads[index].read;
+	struct backup_io *read = backup->reads[index].read;
 	const uint8_t *bytes = backup->bytes + index * READ_BYTES;
 	int status = result == (int64_t)read->count * STORE_PAGE ? 0 : -EIO;
 
@@ -217,6 +228,51 @@ static void read_done(struct backup *backup, unsigned index, int64_t result, uin
 	backup->reads[index].read = NULL;
 	backup->reading--;
 	far_backup_answer(backup->far, read, status);
+}
+
+/* --- Writes that no donor has room for ---------------------------------------------------------------------------- */
+
+/* Into the ring, in the order they were asked for, as far as there is room. */
+static void writes_put(struct backup *backup)
+{
+	struct backup_io *io;
+
+	while ((io = backup->to_put.first)) {
+		if (!io->put)
+			io->from = ring_put_count(&backup->ring);
+		for (; io->put < io->count; io->put++) {
+			if (!ring_put(&backup->ring, io->page + io->put, io->data + (size_t)io->put * STORE_PAGE,
+				      false))
+				return;
+			ring_unmiss_all(&backup->ring, io->page + io->put, 1);
+		}
+		io->until = ring_put_count(&backup->ring);
+		backup->to_put.first = io->next;
+		list_put(&backup->put, io);
+	}
+}
+
+/* The disk has refused these pages, of the batch under way. */
+static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
+{
+	uint64_t end = ring_taken_count(&backup->ring) + backup->batch;
+
+	for (unsigned i = 0; i < 2; i++)
+		for (struct backup_io *io = i ? backup->to_put.first : backup->put.first; io; io = io->next)
+			if (io->put && io->from < end && io->page < first + count && first < io->page + io->put)
+				io->status = -EIO;
+}
+
+/* Those that have left the ring are on the disk, or were refused. */
+static void writes_answer(struct backup *backup)
+{
+	uint64_t taken = ring_taken_count(&backup->ring);
+	struct backup_io *io;
+
+	while ((io = backup->put.first) && io->until <= taken) {
+		backup->put.first = io->next;
+		far_backup_answer(backup->far, io, io->status);
+	}
 }
 
 /* --- Batches ---------------------------------------------------------------------------------------------------- */
@@ -264,6 +320,7 @@ static void batch_end(struct backup *backup, uint64_t now)
 {
 	ring_take(&backup->ring, backup->batch);
 	backup->batch = 0;
+	writes_answer(backup);
 	backup_look_behind(backup, now);
 }
 
@@ -315,6 +372,7 @@ static void write_done(struct backup *backup, unsigned index, int64_t result, ui
 		tell_error(backup, "write", result, now);
 		for (uint32_t i = 0; i < count; i++)
 			ring_miss(&backup->ring, first + i);
+		writes_fail(backup, first, count);
 	}
 	if (++backup->done == backup->extents)
 		batch_end(backup, now);
@@ -351,9 +409,11 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 	bool writes = !atomic_load(&backup->stop) || backup->far->leave;
 
 	backup_reap(backup, now);
-	reads_take(backup);
+	asked_take(backup);
 	reads_begin(backup);
-	if (!backup->batch && writes && now >= backup->due && ring_at(&backup->ring, 0))
+	writes_put(backup);
+	/* No pause for those that wait. */
+	if (!backup->batch && writes && (now >= backup->due || backup->put.first) && ring_at(&backup->ring, 0))
 		batch_begin(backup, now);
 	tell_caught_up(backup);
 	if (backup_disk_submit(backup->disk) < 0)

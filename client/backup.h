@@ -15,9 +15,13 @@
  * hand reads of such pages, and those that no donor has answered right, to the backup's thread (far_backup.h): it
  * copies what is in the ring, reads the rest, and wakes the queue. The rebuild thread brings KEPT pages back to donors.
  *
+ * Where no donor has room for a write, the queue hands that to the thread, too: it puts the pages into the ring, behind
+ * whatever is there of them, as soon as there is room, and answers when all of them have been taken out of it, which is
+ * when they are on the disk. They are KEPT from then on.
+ *
  * All that is backup_step(), which never waits and reads no clock.
  *
- * Threads. Its own, which blocks all signals; backup_put: any queue's; backup_read: likewise, and the answer goes back
+ * Threads. Its own, which blocks all signals; backup_put: any queue's; backup_ask: likewise, and the answer goes back
  * there. Nothing is allocated after backup_open(), all memory is there from then on.
  */
 #ifndef CLIENT_BACKUP_H
@@ -27,22 +31,30 @@
 #include "client/backup_ring.h"
 #include "client/far_store.h"
 
-/* Longest run that is read at once, in pages. */
-#define BACKUP_READ_PAGES 16u
+/* Longest run that is read, or written for a queue, at once, in pages. */
+#define BACKUP_IO_PAGES 16u
 #define BACKUP_READS 16u
 /* Pages of a batch. */
 #define BACKUP_BATCH 1024u
 
 /* A queue's; of the queue until it is answered, with far->lock held, through far_backup_answer(). */
-struct backup_read {
-	struct backup_read *next;
+struct backup_io {
+	struct backup_io *next;
 	struct far_queue *queue;
 	uint64_t page;
-	uint32_t count; /* 1 .. BACKUP_READ_PAGES */
+	uint32_t count; /* 1 .. BACKUP_IO_PAGES */
 	uint16_t piece;
-	bool kept; /* there alone */
+	bool write;
+	bool kept; /* of a read: there alone */
 	uint8_t *data;
-	int status; /* 0: to be checked; -EIO */
+	int status; /* 0: a read's is to be checked, a write's is on the disk; -EIO */
+	/* The thread's own, of a write. */
+	uint32_t put;         /* pages in the ring */
+	uint64_t from, until; /* its places there, others' among them */
+};
+
+struct backup_list {
+	struct backup_io *first, *last;
 };
 
 struct backup {
@@ -50,20 +62,22 @@ struct backup {
 	struct seal *seal; /* where pages are sealed; its thread's */
 	struct backup_disk *disk;
 	struct ring ring;
-	_Atomic(struct backup_read *) asked; /* a stack */
-	_Atomic uint64_t catching;           /* pages that the rebuild thread is about to put in */
-	_Atomic bool overflown;              /* pages found the ring full */
-	_Atomic uint64_t bad_until;          /* the disk has refused some: nothing is read back for it before */
-	_Atomic bool asleep;                 /* until it is woken */
-	int wake;                            /* eventfd */
+	_Atomic(struct backup_io *) asked; /* a stack */
+	_Atomic uint64_t catching;         /* pages that the rebuild thread is about to put in */
+	_Atomic bool overflown;            /* pages found the ring full */
+	_Atomic uint64_t bad_until;        /* the disk has refused some: nothing is read back for it before */
+	_Atomic bool asleep;               /* until it is woken */
+	int wake;                          /* eventfd */
 	_Atomic bool stop;
 	pthread_t thread;
 	bool started;
 	/* The thread's own. */
-	struct backup_read *first, *last; /* asked, and not yet begun */
+	struct backup_list to_read; /* asked, and not yet begun */
+	struct backup_list to_put;  /* writes, not all in the ring */
+	struct backup_list put;     /* and those that are, by their places */
 	struct {
-		struct backup_read *read; /* NULL: free */
-		uint32_t there;           /* pages that were in the ring, a bit each */
+		struct backup_io *read; /* NULL: free */
+		uint32_t there;         /* pages that were in the ring, a bit each */
 	} reads[BACKUP_READS];
 	uint8_t *bytes; /* of the reads */
 	unsigned reading;
@@ -100,7 +114,7 @@ bool backup_is_over(const struct backup *backup);
 bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data);
 /* The same of a page that was read back, @again (backup_ring.h). */
 bool backup_put_again(struct backup *backup, uint64_t page, const void *data);
-void backup_read(struct backup *backup, struct backup_read *read);
+void backup_ask(struct backup *backup, struct backup_io *io);
 /* For the rebuild thread, when it has put in what was missed. */
 void backup_caught(struct backup *backup, uint32_t count);
 /* Pages that are not on the disk yet. */

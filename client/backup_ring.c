@@ -157,6 +157,11 @@ uint64_t ring_count(const struct ring *ring)
 	return atomic_load(&ring->tail) - head;
 }
 
+uint64_t ring_put_count(const struct ring *ring)
+{
+	return atomic_load(&ring->tail);
+}
+
 /* --- The one that takes out ------------------------------------------------------------------------------------- */
 
 struct ring_place *ring_at(struct ring *ring, uint64_t index)
@@ -192,4 +197,9 @@ void ring_take(struct ring *ring, uint64_t count)
 	for (uint64_t i = head; i < head + count; i++)
 		atomic_store_explicit(&ring->places[place_of(ring, i)].sequence, i + ring->room, memory_order_release);
 	atomic_store(&ring->head, head + count);
+}
+
+uint64_t ring_taken_count(const struct ring *ring)
+{
+	return atomic_load_explicit(&ring->head, memory_order_relaxed);
 }

@@ -59,6 +59,8 @@ bool ring_is_missed(const struct ring *ring, uint64_t page);
 uint64_t ring_next_missed(const struct ring *ring, uint64_t page);
 /* How many copies are in it. */
 uint64_t ring_count(const struct ring *ring);
+/* How many were ever put in. Those that this thread has put in are done with when as many were taken out. */
+uint64_t ring_put_count(const struct ring *ring);
 
 /* The copy @index places from the oldest on; NULL: there is none yet. */
 struct ring_place *ring_at(struct ring *ring, uint64_t index);
@@ -67,5 +69,7 @@ uint8_t *ring_bytes(const struct ring *ring, uint64_t index);
 const uint8_t *ring_find(struct ring *ring, uint64_t page, uint64_t *below);
 /* The oldest @count are done with. */
 void ring_take(struct ring *ring, uint64_t count);
+/* How many ever were. */
+uint64_t ring_taken_count(const struct ring *ring);
 
 #endif

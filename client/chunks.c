@@ -378,9 +378,10 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 
 	assert(word_state(word) == CHUNK_WANTED);
 	atomic_store(&chunk->denial, (int16_t)status);
-	/* The epoch stays: no slab came or went. Counted before the word moves, so that who asks anew counts anew. */
+	/* Counted before the word moves, so that who asks anew counts anew. */
 	atomic_fetch_add(&chunk->denials, 1);
-	atomic_store(&chunk->word, word & ~(UINT64_C(3) << WORD_STATE_SHIFT));
+	atomic_store(&chunk->word,
+		     status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
 }
 
 bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[])

@@ -117,7 +117,7 @@ int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_
 
 enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index);
 uint32_t chunk_pages_held(const struct chunk_table *table, uint64_t index);
-/* Whether the chunk never had a slab: none of its pages was ever written. */
+/* Whether the chunk was never wanted: none of its pages was ever written. */
 bool chunk_is_untouched(const struct chunk_table *table, uint64_t index);
 
 /* False when the chunk has no slab. */
@@ -164,7 +164,8 @@ void chunk_attention_set(struct chunk_table *table, uint64_t index);
 void chunk_attention_clear(struct chunk_table *table, uint64_t index);
 /* WANTED -> READY with these slots, one for each replica, not all EMPTY. */
 void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk_slot slots[]);
-/* WANTED -> NONE; @status: why. */
+/* WANTED -> NONE; @status: why. Unless that is -ENOMEM its part of the integrity arrays is there: it is not untouched
+   any more. */
 void chunk_deny(struct chunk_table *table, uint64_t index, int status);
 /* READY with count 0 -> NONE: true, and its slots, FAR_SLOTS_MAX, are the caller's. */
 bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[]);

@@ -141,6 +141,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	counters.hedges += far->closed.hedges;
 	counters.hedges_won += far->closed.hedges_won;
 	counters.backup_reads += far->closed.backup_reads;
+	counters.backup_writes += far->closed.backup_writes;
 	counters.returned += far->closed.returned;
 	LIST_FOREACH(queue, &far->queues, link)
 		far_queue_count(queue, &counters);
@@ -155,6 +156,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.hedges = counters.hedges;
 	stats.hedges_won = counters.hedges_won;
 	stats.backup_reads = counters.backup_reads;
+	stats.backup_writes = counters.backup_writes;
 	stats.returned_pages = counters.returned;
 	for (uint64_t i = 0; i < far->table.count; i++) {
 		stats.pages_live += chunk_pages_held(&far->table, i);

@@ -2,6 +2,10 @@
 #include "client/far_backup.h"
 
 #include "client/backup.h"
+#include "client/control.h"
+#include "client/far_published.h"
+#include "client/far_sealed.h"
+#include "client/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -14,17 +18,18 @@
 
 /* What is wrong is logged once in so long. */
 #define COMPLAIN_NS UINT64_C(1000000000)
+#define CROWDED_NS UINT64_C(60000000000)
 
 int far_backup_queue_open(struct far_queue *queue)
 {
-	size_t size = FAR_QUEUE_DEPTH * sizeof *queue->backup_reads;
+	size_t size = FAR_QUEUE_DEPTH * sizeof *queue->backup_ios;
 
 	if (!queue->far->backup)
 		return 0;
-	queue->backup_reads = malloc(size);
-	if (!queue->backup_reads)
+	queue->backup_ios = malloc(size);
+	if (!queue->backup_ios)
 		return -ENOMEM;
-	memset(queue->backup_reads, 0, size); /* it is there: no fault later */
+	memset(queue->backup_ios, 0, size); /* it is there: no fault later */
 	return 0;
 }
 
@@ -34,9 +39,9 @@ void far_backup_queue_end(struct far_queue *queue)
 	eventfd_t value;
 
 	while (queue->backup_asked) {
-		struct backup_read *read = atomic_exchange(&queue->backup_answers, NULL);
+		const struct backup_io *io = atomic_exchange(&queue->backup_answers, NULL);
 
-		for (; read; read = read->next)
+		for (; io; io = io->next)
 			queue->backup_asked--;
 		if (queue->backup_asked && poll(&fd, 1, -1) > 0)
 			eventfd_read(queue->wake, &value);
@@ -45,8 +50,8 @@ void far_backup_queue_end(struct far_queue *queue)
 
 void far_backup_queue_close(struct far_queue *queue)
 {
-	free(queue->backup_reads);
-	queue->backup_reads = NULL;
+	free(queue->backup_ios);
+	queue->backup_ios = NULL;
 }
 
 bool far_backup_is_left(const struct far_queue *queue, const struct far_request *request)
@@ -54,39 +59,97 @@ bool far_backup_is_left(const struct far_queue *queue, const struct far_request 
 	return queue->far->backup && !request->only && !request->unsaved;
 }
 
+/* The request's next pages are a piece, and the backup's thread is asked for it. */
+static struct backup_io *io_begin(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+{
+	uint16_t piece = far_piece_start(queue, index, count, chunk, 0);
+	struct backup_io *io = &queue->backup_ios[piece];
+
+	*io = (struct backup_io){.queue = queue,
+				 .page = queue->pieces[piece].page,
+				 .count = count,
+				 .piece = piece,
+				 .data = queue->pieces[piece].data};
+	return io;
+}
+
+static void io_ask(struct far_queue *queue, struct backup_io *io)
+{
+	queue->backup_asked++;
+	backup_ask(queue->far->backup, io);
+}
+
 enum far_progress far_backup_read(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count, bool kept)
 {
-	struct backup_read *read;
-	uint16_t piece;
+	struct backup_io *io;
 
 	if (!queue->idle_piece_count) {
 		queue->congested = true;
 		return FAR_WAITS;
 	}
-	if (count > BACKUP_READ_PAGES)
-		count = BACKUP_READ_PAGES;
-	piece = far_piece_start(queue, index, count, chunk, 0);
-	read = &queue->backup_reads[piece];
-	*read = (struct backup_read){.queue = queue,
-				     .page = queue->pieces[piece].page,
-				     .count = count,
-				     .piece = piece,
-				     .kept = kept,
-				     .data = queue->pieces[piece].data};
-	queue->backup_asked++;
-	backup_read(queue->far->backup, read);
+	io = io_begin(queue, index, chunk, count < BACKUP_IO_PAGES ? count : BACKUP_IO_PAGES);
+	io->kept = kept;
+	io_ask(queue, io);
 	return FAR_GOES_ON;
 }
 
-void far_backup_answer(struct far *far, struct backup_read *read, int status)
+bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 {
-	struct far_queue *queue = read->queue;
+	const struct far *far = queue->far;
 
-	read->status = status;
+	/* Of an untouched one there is no place yet to keep what is written; without kept pages nobody asks for us. */
+	return far->backup && atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
+	       chunk_state(&far->table, chunk) == CHUNK_NONE && !chunk_is_untouched(&far->table, chunk);
+}
+
+bool far_backup_takes_over(const struct far_queue *queue, struct far_request *request)
+{
+	struct far *far = queue->far;
+
+	if (!far->backup || (request->status != -ENOSPC && request->status != -ETIMEDOUT))
+		return false;
+	request->status = 0;
+	atomic_store(&far->crowded, true);
+	if (log_again(&far->crowded_told, clock_now(), CROWDED_NS))
+		log_warning("no donor has room: pages are written to the backup %s alone, at its pace, until one has",
+			    far->backup_path);
+	return true;
+}
+
+enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+{
+	const struct far_request *request = &queue->requests[index];
+	struct backup_io *io;
+
+	if (!queue->idle_piece_count) {
+		queue->congested = true;
+		return FAR_WAITS;
+	}
+	if (count > BACKUP_IO_PAGES)
+		count = BACKUP_IO_PAGES;
+	if (far_piece_publish(queue, request->io.page + request->next, count, chunk, NULL, true) != FAR_GOES_OUT)
+		return FAR_WAITS;
+	io = io_begin(queue, index, chunk, count);
+	io->write = true;
+	if (queue->sealed.seal) {
+		far_sealed_begin(queue, io->piece);
+		io->data = far_sealed_data(queue, &queue->pieces[io->piece]);
+	}
+	for (uint32_t i = 0; i < count && !queue->sealed.seal; i++)
+		integrity_prepare(&queue->far->integrity, io->page + i, io->data + (size_t)i * STORE_PAGE);
+	io_ask(queue, io);
+	return FAR_GOES_ON;
+}
+
+void far_backup_answer(struct far *far, struct backup_io *io, int status)
+{
+	struct far_queue *queue = io->queue;
+
+	io->status = status;
 	/* The queue may be closed as soon as it has the answer; not while it is woken. */
 	pthread_mutex_lock(&far->lock);
-	read->next = atomic_load(&queue->backup_answers);
-	while (!atomic_compare_exchange_weak(&queue->backup_answers, &read->next, read))
+	io->next = atomic_load(&queue->backup_answers);
+	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
 		;
 	eventfd_write(queue->wake, 1);
 	pthread_mutex_unlock(&far->lock);
@@ -100,7 +163,7 @@ static void complain(struct far *far, uint64_t page)
 }
 
 /* Whether what was read is what is to be. */
-static int read_check(struct far_queue *queue, const struct backup_read *read)
+static int read_check(struct far_queue *queue, const struct backup_io *read)
 {
 	struct integrity *integrity = &queue->far->integrity;
 	int status = read->status;
@@ -120,10 +183,9 @@ static int read_check(struct far_queue *queue, const struct backup_read *read)
 	return status;
 }
 
-static void read_end(struct far_queue *queue, struct backup_read *read)
+static void read_end(struct far_queue *queue, struct backup_io *read)
 {
-	uint16_t index = queue->pieces[read->piece].request;
-	struct far_request *request = &queue->requests[index];
+	struct far_request *request = &queue->requests[queue->pieces[read->piece].request];
 	int status = read_check(queue, read);
 
 	queue->idle_pieces[queue->idle_piece_count++] = read->piece;
@@ -135,22 +197,49 @@ static void read_end(struct far_queue *queue, struct backup_read *read)
 		request->unsaved = true;
 		request->again = true;
 	}
-	request->pieces--;
-	if (request->busy && (request->status || request->again))
-		queue->look = true; /* it is parked and need not go on */
-	far_request_settle(queue, index);
+}
+
+static void write_end(struct far_queue *queue, const struct backup_io *write)
+{
+	struct far *far = queue->far;
+	struct far_piece *piece = &queue->pieces[write->piece];
+	struct far_request *request = &queue->requests[piece->request];
+	uint32_t epoch, live;
+	bool ready;
+
+	if (write->status == 0) {
+		/* First the epoch, as in far_forget(). */
+		ready = chunk_epoch(&far->table, piece->chunk, &epoch);
+		live = integrity_commit_kept(&far->integrity, write->page, write->count);
+		if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
+			control_kick(far);
+		far_count(&queue->counters.backup_writes, write->count);
+		eventfd_write(far->rebuild->wake, 1);
+	} else if (!request->status) {
+		request->status = write->status;
+	}
+	far_piece_end(queue, write->piece);
 }
 
 void far_backup_collect(struct far_queue *queue)
 {
-	struct backup_read *read = atomic_exchange(&queue->backup_answers, NULL);
+	struct backup_io *io = atomic_exchange(&queue->backup_answers, NULL);
 
-	while (read) {
-		struct backup_read *next = read->next;
+	while (io) {
+		struct backup_io *next = io->next;
+		uint16_t index = queue->pieces[io->piece].request;
+		struct far_request *request = &queue->requests[index];
 
 		queue->backup_asked--;
-		read_end(queue, read);
-		read = next;
+		if (io->write)
+			write_end(queue, io);
+		else
+			read_end(queue, io);
+		request->pieces--;
+		if (request->busy && (request->status || request->again))
+			queue->look = true; /* it is parked and need not go on */
+		far_request_settle(queue, index);
+		io = next;
 	}
 	queue->look |= queue->congested;
 }

@@ -16,17 +16,16 @@
 /* Checksum errors are logged once in so long. */
 #define COMPLAIN_NS UINT64_C(1000000000)
 
-enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
-			       const struct chunk_view *view, bool write)
+static enum far_way piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
+				  const struct chunk_view *view, bool write)
 {
 	_Atomic uint64_t *published = &queue->published[queue->idle_pieces[queue->idle_piece_count - 1]];
+	const struct chunk_table *table = &queue->far->table;
 	enum far_way way = FAR_GOES_OUT;
 
-	if (queue->direct)
-		return FAR_GOES_OUT;
 	/* First this, then the looks: see far_queue.h. */
-	atomic_store(published, published_make(page, count, view->version, write));
-	if (!chunk_is_unchanged(&queue->far->table, chunk, view))
+	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
+	if (view && !chunk_is_unchanged(table, chunk, view))
 		way = FAR_ANEW;
 	else if (write && published_overlaps(atomic_load(&queue->far->window), page, count))
 		way = FAR_KEPT_OUT;
@@ -34,6 +33,20 @@ enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t 
 		atomic_fetch_add_explicit(&queue->under_way, 1, memory_order_relaxed);
 	else
 		atomic_store_explicit(published, PUBLISHED_NONE, memory_order_release);
+	return way;
+}
+
+enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
+			       const struct chunk_view *view, bool write)
+{
+	enum far_way way = queue->direct ? FAR_GOES_OUT : FAR_KEPT_OUT;
+
+	/* Looked at twice: a window that closes after `waiting` is set wakes us, one that closed before is seen. */
+	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
+		way = piece_publish(queue, page, count, chunk, view, write);
+		if (way == FAR_KEPT_OUT)
+			atomic_store(&queue->waiting, true);
+	}
 	return way;
 }
 
@@ -231,8 +244,7 @@ static int piece_complete(struct far_queue *queue, struct far_piece *piece)
 	return 0;
 }
 
-/* Nothing of it is under way any more. */
-static void piece_end(struct far_queue *queue, uint16_t index)
+void far_piece_end(struct far_queue *queue, uint16_t index)
 {
 	const struct far_piece *piece = &queue->pieces[index];
 
@@ -277,7 +289,7 @@ static bool read_answered(struct far_queue *queue, uint16_t index, unsigned dono
 	far_hedge_end(queue, index, try, good);
 	if (piece->late) {
 		if (!piece->left)
-			piece_end(queue, index);
+			far_piece_end(queue, index);
 		return false;
 	}
 	if (status)
@@ -319,7 +331,7 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 	if (status && request->io.op == STORE_READ && read_has_choice(queue, request))
 		request->again = true;
 	if (!piece->late)
-		piece_end(queue, index);
+		far_piece_end(queue, index);
 	request->pieces--;
 	if (request->busy && (request->status || request->again))
 		queue->look = true; /* it is parked and need not go on */

@@ -211,7 +211,7 @@ int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned 
 	for (int i = 0; i < count; i++)
 		queue_event(queue, &events[i]);
 	links_follow(queue);
-	if (queue->backup_reads && atomic_load_explicit(&queue->backup_answers, memory_order_relaxed))
+	if (queue->backup_ios && atomic_load_explicit(&queue->backup_answers, memory_order_relaxed))
 		far_backup_collect(queue);
 	if (queue->look && queue->parked_head != queue->parked_tail)
 		parked_look(queue);
@@ -259,6 +259,7 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 	counters->hedges += queue->counters.hedges;
 	counters->hedges_won += queue->counters.hedges_won;
 	counters->backup_reads += queue->counters.backup_reads;
+	counters->backup_writes += queue->counters.backup_writes;
 	counters->returned += queue->counters.returned;
 }
 

@@ -95,7 +95,7 @@ struct far_sealed {
 	uint64_t idle[SEALED_PAGES / 64]; /* pages of it, a bit each */
 };
 
-struct backup_read;
+struct backup_io;
 struct far_link;
 struct far_request;
 struct far_piece;
@@ -129,9 +129,9 @@ struct far_queue {
 	struct far_hedge hedge;
 	struct far_sealed sealed;
 	unsigned polls;
-	struct backup_read *backup_reads;             /* one a piece; NULL: there is no backup */
-	_Atomic(struct backup_read *) backup_answers; /* a stack */
-	unsigned backup_asked;                        /* of them, not yet answered */
+	struct backup_io *backup_ios;               /* one a piece; NULL: there is no backup */
+	_Atomic(struct backup_io *) backup_answers; /* a stack */
+	unsigned backup_asked;                      /* of them, not yet answered */
 };
 
 #endif

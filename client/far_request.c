@@ -378,16 +378,9 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 				       const struct chunk_view *view, uint64_t donors)
 {
 	struct far *far = queue->far;
-	struct far_request *request = &queue->requests[index];
-	uint64_t page = request->io.page + request->next;
-	enum far_way way = FAR_KEPT_OUT;
+	const struct far_request *request = &queue->requests[index];
+	enum far_way way = far_piece_publish(queue, request->io.page + request->next, count, chunk, view, true);
 
-	/* Looked at twice: a window that closes after `waiting` is set wakes us, one that closed before is seen. */
-	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
-		way = far_piece_publish(queue, page, count, chunk, view, true);
-		if (way == FAR_KEPT_OUT)
-			atomic_store(&queue->waiting, true);
-	}
 	if (way == FAR_GOES_OUT) {
 		write_post(queue, index, chunk, count, view, donors);
 		return FAR_GOES_ON;
@@ -455,8 +448,13 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		queue->congested = true;
 		return FAR_WAITS;
 	}
-	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS)
+	if (far_backup_stands_in(queue, chunk))
+		return far_backup_write(queue, index, chunk, count);
+	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS) {
+		if (far_backup_takes_over(queue, request))
+			return far_backup_write(queue, index, chunk, count);
 		return request->status ? FAR_GOES_ON : FAR_WAITS;
+	}
 	links = write_links(queue, &view);
 	if (links.live && links.away < 0 && links.room) {
 		request->asked = false;

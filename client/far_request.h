@@ -80,8 +80,9 @@ enum far_progress far_request_issue(struct far_queue *queue, uint16_t index);
 void far_request_park(struct far_queue *queue, uint16_t index);
 /* Ends it, if there is nothing more to do for it. */
 void far_request_settle(struct far_queue *queue, uint16_t index);
-/* Whether what is about to go out may: FAR_GOES_OUT; or the slots of @view are not the chunk's any more, or a window
-   keeps it out. If it may, it is published, for the piece that far_piece_start() then makes of it. */
+/* Whether what is about to go out may: FAR_GOES_OUT; or the slots of @view (NULL: it goes to none) are not the chunk's
+   any more, or a window keeps it out, and the queue is woken when that is closed. If it may, it is published, for the
+   piece that far_piece_start() then makes of it. */
 enum far_way { FAR_GOES_OUT, FAR_ANEW, FAR_KEPT_OUT };
 enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
 			       const struct chunk_view *view, bool write);
@@ -94,6 +95,8 @@ uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned
 /* Whether @data, which was sent for page @nth of the piece, is what it is to read. Where pages are sealed the caller
    has it then. */
 bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
+/* Nothing of it is under way any more. */
+void far_piece_end(struct far_queue *queue, uint16_t index);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
 /* Asks another replica, too, for what a piece is to read. */

@@ -54,7 +54,7 @@ struct far_peer {
 /* What queues count; each its own, added up on demand. */
 struct far_counters {
 	_Atomic uint64_t reads, writes, zero_reads, checksum_errors, rebuilt, repaired, scrubbed, hedges, hedges_won,
-	    backup_reads, returned;
+	    backup_reads, backup_writes, returned;
 };
 
 #define FAR_SEALERS 2u
@@ -94,6 +94,8 @@ struct far {
 	char *backup_path;                  /* or NULL: none is to be */
 	struct backup *backup;              /* NULL: there is none */
 	_Atomic uint64_t backup_complained; /* when it was last logged that it has not what it should */
+	_Atomic uint64_t crowded_told;      /* likewise, that it is written to */
+	_Atomic bool crowded;               /* when a slab was last asked for no donor had room; far_backup.h */
 
 	/* The control thread, and what it owns; control.c. */
 	pthread_t thread;

@@ -193,21 +193,35 @@ void integrity_prepare(struct integrity *integrity, uint64_t page, const void *d
 			      memory_order_relaxed);
 }
 
-uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count)
+/* @kept: INTEGRITY_KEPT, or 0. */
+static uint32_t pages_commit(struct integrity *integrity, uint64_t page, uint32_t count, uint16_t kept)
 {
 	uint32_t live = 0;
 
+	/* Counted first, for they may end at once. */
+	if (kept)
+		atomic_fetch_add(&integrity->kept, count);
 	for (uint32_t i = 0; i < count; i++) {
 		uint16_t generation = generation_load(integrity, page + i);
 
 		/* Meanwhile it may have come to be kept. */
 		while (!atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
-						     generation_next(generation)))
+						     generation_next(generation) | kept))
 			;
 		live += generation_is_live(generation);
 		kept_ended(integrity, generation);
 	}
 	return live;
+}
+
+uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count)
+{
+	return pages_commit(integrity, page, count, 0);
+}
+
+uint32_t integrity_commit_kept(struct integrity *integrity, uint64_t page, uint32_t count)
+{
+	return pages_commit(integrity, page, count, INTEGRITY_KEPT);
 }
 
 uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count)

@@ -94,6 +94,8 @@ uint32_t integrity_run(const struct integrity *integrity, uint64_t page, uint32_
 void integrity_prepare(struct integrity *integrity, uint64_t page, const void *data);
 /* The prepared writes of these pages are complete. Returns how many of them were live before. */
 uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count);
+/* The same of writes to the local disk alone: these pages are kept. */
+uint32_t integrity_commit_kept(struct integrity *integrity, uint64_t page, uint32_t count);
 /* These pages read as zeroes again. Returns how many of them were live. */
 uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count);
 /* What was live of these pages is lost, or kept. Returns how many are lost. */

@@ -22,7 +22,7 @@ static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 
 	while ((state->missed = ring_next_missed(ring, state->missed)) < far->integrity.pages) {
 		uint64_t end = far_chunk_end(far, state->missed), page = state->missed;
-		uint32_t most = page < state->singles ? 1 : BACKUP_READ_PAGES, run = 0;
+		uint32_t most = page < state->singles ? 1 : BACKUP_IO_PAGES, run = 0;
 
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE) {
 			ring_unmiss(ring, page); /* there is nothing to be copied */
@@ -114,7 +114,7 @@ static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
 			state->kept++;
 		if (state->kept == end)
 			continue;
-		most = end - state->kept < BACKUP_READ_PAGES ? end - state->kept : BACKUP_READ_PAGES;
+		most = end - state->kept < BACKUP_IO_PAGES ? end - state->kept : BACKUP_IO_PAGES;
 		return integrity_run(&far->integrity, state->kept,
 				     state->kept < state->kept_singles ? 1 : (uint32_t)most);
 	}
@@ -150,6 +150,7 @@ static bool kept_hold(struct rebuild *rebuild, uint32_t run, uint64_t now)
 		return false;
 	}
 	state->asked = 0;
+	atomic_store(&far->crowded, false);
 	state->epoch = view.epoch;
 	state->donor_count = 0;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)

@@ -27,5 +27,6 @@ void pager_counters_read(const struct pager_counters *counters, struct farpage_s
 	    .lost_pages = get(&counters->lost),
 	    .backup_behind = get(&counters->backup_behind),
 	    .backup_reads = get(&counters->backup_reads),
+	    .backup_writes = get(&counters->backup_writes),
 	};
 }

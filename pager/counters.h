@@ -19,7 +19,7 @@ struct pager_counters {
 	uint64_t fetched, prefetched;
 	uint64_t evicted, evicted_clean, evicted_zero;
 	uint64_t stalls, lost;
-	uint64_t backup_behind, backup_reads;
+	uint64_t backup_behind, backup_reads, backup_writes;
 	struct histogram fault_ns; /* far faults */
 };
 

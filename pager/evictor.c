@@ -294,6 +294,7 @@ static void account(struct evictor *evictor)
 	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->backup_behind, stats.backup_behind, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->backup_reads, stats.backup_reads, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->backup_writes, stats.backup_writes, __ATOMIC_RELAXED);
 	if (far > core->counters->far_peak)
 		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
 	own += ACCOUNT_SLACK;

@@ -85,6 +85,7 @@ struct farpage_stats {
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
 	uint64_t backup_behind;              /* far pages that are not on the backup yet */
 	uint64_t backup_reads;               /* pages read there */
+	uint64_t backup_writes;              /* pages written there alone, for no donor had room */
 };
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 

@@ -67,6 +67,7 @@ struct store_stats {
 	uint64_t backup_pages;   /* pages that are on the local backup as well, or alone */
 	uint64_t backup_behind;  /* pages that are not yet */
 	uint64_t backup_reads;   /* pages read there */
+	uint64_t backup_writes;  /* pages written there alone, for no donor had room */
 	uint64_t kept_pages;     /* pages that are there alone: their donors went */
 	uint64_t returned_pages; /* pages that were, and are on donors again */
 	uint64_t memory;         /* bytes of this process's memory used for bookkeeping and buffers */

@@ -12,6 +12,7 @@
 
 #define DISK_PAGES 1024u
 
+static uint64_t refusals;
 static uint8_t contents[DISKS][DISK_PAGES * STORE_PAGE];
 
 struct disk_op {
@@ -37,6 +38,11 @@ const char *disk_path(unsigned index)
 
 	memset(contents[index], 0, sizeof contents[index]);
 	return paths[index];
+}
+
+uint64_t disk_refusals(void)
+{
+	return refusals;
 }
 
 static bool disk_has_done(const void *what)
@@ -98,8 +104,10 @@ static void op_apply(struct backup_disk *disk, struct disk_op *op, bool torn)
 
 		memcpy(at + (size_t)i * STORE_PAGE, op->bytes + (size_t)i * STORE_PAGE, length);
 	}
-	if (!torn && world_chance(100))
+	if (!torn && world_chance(100)) {
 		op->result = -ENOSPC;
+		refusals++;
+	}
 	free(op->bytes);
 	op->bytes = NULL;
 }

@@ -10,9 +10,13 @@
 #ifndef SIM_DISK_H
 #define SIM_DISK_H
 
+#include <stdint.h>
+
 #define DISKS 2u
 
 /* Of the disk of program @index, which is empty from now on: another history begins. */
 const char *disk_path(unsigned index);
+/* How many writes disks have refused. */
+uint64_t disk_refusals(void);
 
 #endif

@@ -45,6 +45,7 @@ struct program_slot {
 	bool active;
 	uint64_t since, stalled; /* task time; how long the process had been stalled then */
 	uint64_t lost;           /* how many pages the store had lost then */
+	uint64_t refusals;       /* and disks had refused */
 };
 
 struct worker {

@@ -3,6 +3,7 @@
 
 #include "client/far_queue.h"
 #include "common/clock.h"
+#include "tests/sim/disk.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -79,6 +80,7 @@ static void slot_submit(struct worker *worker, unsigned index)
 	slot->since = task_now();
 	slot->stalled = worker->process->stalled;
 	slot->lost = ((const struct far *)worker->store)->lost_pages;
+	slot->refusals = disk_refusals();
 	slot->active = true;
 	pages_take(worker->program, slot);
 	worker->active++;
@@ -203,6 +205,9 @@ static bool slot_is_excused(const struct program *program, const struct program_
 
 	if (slot_is_saved(program, slot))
 		return false;
+	/* A write goes to the backup when no donor takes it: only the disk can fail it. */
+	if (program->config.far.backup && slot_writes(slot))
+		return status == -EIO && slot->refusals != disk_refusals();
 	switch (status) {
 	case -EIO:
 		return excuses->lost;

@@ -1,6 +1,7 @@
 /*
  * A store with a backup on the local disk, on real donors: whoever dies, what was on the disk is read right, and comes
- * back to donors when there are some; what the disk has wrong is an error; and nothing is left of it.
+ * back to donors when there are some; what no donor has room for is written there; what the disk has wrong is an error;
+ * and nothing is left of it.
  */
 #include "client/operate.h"
 #include "common/clock.h"
@@ -93,6 +94,62 @@ static void test_amid(void)
 	   "one of two donors is killed amid %u requests: all are right", traffic.done);
 	ok(becomes(&rig, kept_pages, 0) && !rig_stats(&rig).lost_pages, "what it held is brought to the other one");
 	ok(!traffic_check(&traffic), "and is right");
+	log_show();
+	rig_close(&rig);
+}
+
+/* All donors are killed, and the store goes on: pages that were far, and such as never were. */
+static void test_alone(unsigned donors, unsigned replicas)
+{
+	struct store_stats stats;
+	struct rig rig;
+
+	open_backed(&rig, donors, replicas);
+	traffic_begin(&traffic, &rig, 9);
+	ok(becomes(&rig, backup_behind, 0), "%u donors, %u replicas: all pages are on the backup", donors, replicas);
+	for (unsigned i = 0; i < donors; i++)
+		daemon_stop(&rig.donors[i], SIGKILL);
+	traffic_run(&traffic, 1500);
+	stats = rig_stats(&rig);
+	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && stats.backup_writes && !stats.lost_pages,
+	   "all are killed amid %u requests: every one is carried out", traffic.done);
+	ok(log_count("written to the backup") == 1, "which is told once");
+	rig_fill(rig.bytes, TRAFFIC_PAGES, 1);
+	ok(rig_write(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 && rig_read(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 &&
+	       rig_is(rig.bytes, TRAFFIC_PAGES, 1) && rig_stats(&rig).kept_pages == TRAFFIC_PAGES + 1,
+	   "a page that was never far is read as it was written");
+	for (unsigned i = 0; i < donors; i++)
+		if (!rig_donor_again(&rig, i,
+				     (const char *[]){"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL}))
+			printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+	traffic_run(&traffic, 500);
+	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, pages_live, TRAFFIC_PAGES + 1) && !traffic_check(&traffic) &&
+	       !traffic.wrong && !traffic.failed,
+	   "the donors are back, and so are all pages, amid traffic");
+	stats = rig_stats(&rig);
+	traffic_run(&traffic, 300);
+	ok(rig_stats(&rig).backup_writes == stats.backup_writes && !traffic.failed,
+	   "from then on pages are written to them");
+	log_show();
+	rig_close(&rig);
+}
+
+/* Donors have room for half of what is written. */
+static void test_crowded(void)
+{
+	struct rig rig;
+
+	rig_donors(&rig, 2, "2M");
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	log_begin();
+	traffic_begin(&traffic, &rig, 10);
+	traffic_run(&traffic, 500);
+	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && rig_stats(&rig).backup_writes &&
+	       rig_stats(&rig).kept_pages >= TRAFFIC_PAGES / 2,
+	   "donors have room for half of the pages: the others are on the backup alone, and all are right");
+	store_discard(rig.store, 0, TRAFFIC_PAGES);
+	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, bytes_leased, 0), "discarded they are nowhere");
 	log_show();
 	rig_close(&rig);
 }
@@ -320,6 +377,9 @@ int main(int argc, char **argv)
 	test_killed(1, 1);
 	test_killed(2, 2);
 	test_amid();
+	test_alone(1, 1);
+	test_alone(2, 2);
+	test_crowded();
 	test_stale();
 	test_mended();
 	test_away();

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The only donor of half of a job's pages dies: with a backup it reads them from the local disk, and nothing is left of that.
+# The only donor of half of a job's pages dies, then all donors of another one: with a backup they read their pages from
+# the local disk, write them there, and nothing is left of that.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -18,18 +19,31 @@ matches "in one line" "with --backup is 12M" "$(cat "$directory/err")"
 matches "a folder that is not there is named" "cannot make the backup $directory/none/backup: No such file" \
 	"$(cat "$directory/err")"
 
-(cd "$directory/disk" && exec "$FARPAGE" run --local 12M --backup backup "${DONORS[@]}" --timeout-ms 3000 --quiet \
-	--stats "$directory/stats" -- "$victim" "$directory/go") >"$directory/out" 2>"$directory/err" &
-pid=$!
-until grep -q ready "$directory/out" || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
-kill -KILL "${DONOR_PIDS[0]}"
-! kill -0 $pid 2>/dev/null || echo go >"$directory/go"
-wait $pid
-expect "a donor is killed: the job ends well" 0 $?
-note "$(cat "$directory/err")"
-expect "and found every byte" "0 pages are wrong" "$(grep wrong "$directory/out")"
-expect "no page was lost" 0 "$(stat_of "$directory/stats" lost_pages)"
-[ "$(stat_of "$directory/stats" backup_reads)" -gt 0 ]
-ok $? "they came from the backup"
-expect "of which nothing is left" "" "$(ls "$directory/disk")"
+# job_bereaved WHAT PID...: a job, whose donors of these ids are killed when its pages are on the backup, ends well all the same.
+job_bereaved() {
+	local what=$1 pid
+	shift
+	(cd "$directory/disk" && exec "$FARPAGE" run --local 12M --backup backup "${DONORS[@]}" --timeout-ms 3000 --quiet \
+		--stats "$directory/stats" -- "$victim" "$directory/go") >"$directory/out" 2>"$directory/err" &
+	pid=$!
+	until grep -q ready "$directory/out" || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+	kill -KILL "$@"
+	! kill -0 $pid 2>/dev/null || echo go >"$directory/go"
+	wait $pid
+	expect "$what: the job ends well" 0 $?
+	note "$(cat "$directory/err")"
+	expect "and found every byte" "0 pages are wrong" "$(grep wrong "$directory/out")"
+	expect "no page was lost" 0 "$(stat_of "$directory/stats" lost_pages)"
+	[ "$(stat_of "$directory/stats" backup_reads)" -gt 0 ]
+	ok $? "they came from the backup"
+	expect "of which nothing is left" "" "$(ls "$directory/disk")"
+}
+
+job_bereaved "a donor is killed" "${DONOR_PIDS[0]}"
+donors_stop
+donors_start 2 256M --slab 8M
+job_bereaved "all donors are killed" "${DONOR_PIDS[@]}"
+[ "$(stat_of "$directory/stats" backup_writes)" -gt 0 ]
+ok $? "where it has written its pages from then on"
+matches "which is told" "written to the backup .* alone" "$(cat "$directory/err")"
 tap_done

@@ -1,5 +1,5 @@
-/* Fills memory, waits until what of it is far is on the backup, says so, waits to be told that a donor is dead, and
-   reads all of it. */
+/* Fills memory, waits until what of it is far is on the backup, says so, waits to be told that donors are dead, reads
+   all of it, and fills and reads it once more. */
 #include "pager/counters.h"
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>
@@ -17,12 +17,12 @@ static const volatile struct pager_counters *own_counters(void)
 	return NULL;
 }
 
-static size_t check(char *memory, size_t size)
+static size_t check(char *memory, size_t size, unsigned seed)
 {
 	size_t bad = 0;
 	__asm__ volatile("" ::: "memory"); /* it is read each time, though nobody writes */
 	for (size_t at = 0; at < size; at += PAGE)
-		bad += wrong(memory + at, PAGE, 1, at) != 0;
+		bad += wrong(memory + at, PAGE, seed, at) != 0;
 	return bad;
 }
 
@@ -38,13 +38,15 @@ int main(int argc, char **argv)
 		return 2;
 	/* Going through it has the figures brought up to date; what was read alone is not written again. */
 	do
-		bad += check(memory, size);
+		bad += check(memory, size, 1);
 	while (counters->backup_behind);
 	printf("ready\n");
 	fflush(stdout);
 	if (argc < 2 || (fd = open(argv[1], O_RDONLY)) < 0 || read(fd, &byte, 1) != 1)
 		return 1;
-	bad += check(memory, size) + check(memory, size);
+	bad += check(memory, size, 1) + check(memory, size, 1);
+	fill(memory, size, 2);
+	bad += check(memory, size, 2);
 	printf("%zu pages are wrong\n", bad);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * backup: what goes to the disk, in which order, and what is read back, with a disk that does what the test says: it
- * takes its time, is full, or completes in any order. Also what never may be: two writes of a page at once, or memory
- * without bound.
+ * takes its time, is full, or completes in any order. Also what never may be: two writes of a page at once, a write
+ * that is answered before the disk has it, or memory without bound.
  */
 #include "client/backup.h"
 #include "client/far_backup.h"
@@ -221,7 +221,7 @@ static void steps(void)
 }
 
 /* One read, of pages that are kept; its status, or 1: it is not answered yet. */
-static struct backup_read asked;
+static struct backup_io asked;
 
 static int read_outcome(void)
 {
@@ -231,8 +231,8 @@ static int read_outcome(void)
 static int read_pages(uint64_t page, uint32_t count)
 {
 	memset(data, 0, sizeof data);
-	asked = (struct backup_read){.queue = &queue, .page = page, .count = count, .data = data, .kept = true};
-	backup_read(backup, &asked);
+	asked = (struct backup_io){.queue = &queue, .page = page, .count = count, .data = data, .kept = true};
+	backup_ask(backup, &asked);
 	backup_step(backup, now);
 	backup_step(backup, now);
 	return read_outcome();
@@ -379,6 +379,80 @@ static void test_error(void)
 	world_close();
 }
 
+/* A write that no donor has room for. */
+static uint8_t own[BACKUP_IO_PAGES * STORE_PAGE];
+
+static void write_begin(uint64_t page, uint32_t count, uint64_t word)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		page_fill(own + (size_t)i * STORE_PAGE, word + i);
+		integrity_prepare(&far.integrity, page + i, own + (size_t)i * STORE_PAGE);
+	}
+	asked = (struct backup_io){.queue = &queue, .page = page, .count = count, .data = own, .write = true};
+	backup_ask(backup, &asked);
+}
+
+static void test_writes(void)
+{
+	world_open();
+	put(60, 1);
+	put(70, 1);
+	disk.held = true;
+	backup_step(backup, now);
+	write_begin(60, 3, 10);
+	backup_step(backup, now);
+	page_fill(data, 1);
+	backup_put_again(backup, 61, data);
+	put(70, 2);
+	steps();
+	ok(read_outcome() == 1 && backup_behind(backup) == 7, "a write waits for what is under way");
+	disk.held = false;
+	backup_step(backup, now);
+	ok(read_outcome() == 1 && disk.first[60] == 1, "is not answered before its turn");
+	backup_step(backup, now);
+	ok(read_outcome() == 0 && disk.first[60] == 10 && disk.first[61] == 11 && disk.first[62] == 12,
+	   "and answered when the disk has it, not what was there before, or was read back late");
+	write_begin(65, 1, 20);
+	backup_step(backup, now);
+	backup_step(backup, now);
+	ok(read_outcome() == 0 && disk.first[65] == 20, "the next one waits for no pause");
+	world_close();
+}
+
+static void test_writes_full(void)
+{
+	world_open_within(4096);
+	disk.held = true;
+	for (unsigned i = 0; i < RING_PAGES_MIN - 2; i++)
+		put(1000 + i, 1);
+	backup_step(backup, now);
+	write_begin(60, 4, 10);
+	steps();
+	ok(read_outcome() == 1 && backup_behind(backup) == RING_PAGES_MIN, "a write finds room for a part of it");
+	disk.held = false;
+	steps();
+	ok(read_outcome() == 0 && disk.first[60] == 10 && disk.first[63] == 13 && !backup_behind(backup),
+	   "it is answered when the disk has all of it");
+	disk.held = true;
+	for (unsigned i = 0; i < RING_PAGES_MIN - 2; i++)
+		put(2000 + i, 1);
+	backup_step(backup, now);
+	write_begin(80, 4, 10);
+	backup_step(backup, now);
+	disk.held = false;
+	disk.error = ENOSPC;
+	backup_step(backup, now);
+	disk.error = 0;
+	steps();
+	ok(read_outcome() == 0 && disk.first[80] == 10 && disk.first[83] == 13,
+	   "what the disk refused of a batch before is none of its");
+	disk.error = ENOSPC;
+	write_begin(90, 2, 10);
+	steps();
+	ok(read_outcome() == -EIO, "one that the disk refuses fails");
+	world_close();
+}
+
 /* Left to another process all that was written is on the disk; closed for good nobody needs it. */
 static void test_end(void)
 {
@@ -406,6 +480,8 @@ int main(void)
 	test_full(4096, RING_PAGES_MIN);
 	test_late();
 	test_error();
+	test_writes();
+	test_writes_full();
 	test_end();
 	return tap_done();
 }

@@ -58,9 +58,12 @@ static void test_denied(struct chunk_table *table)
 	ok(chunk_state(table, 5) == CHUNK_NONE && table->chunks[5].denials == before + 1 &&
 	       table->chunks[5].denial == -ENOSPC,
 	   "a denial is told");
-	ok(chunk_is_untouched(table, 5), "and leaves the chunk untouched");
+	ok(!chunk_is_untouched(table, 5), "what is kept of its pages is there from then on");
 	ok(chunk_hold(table, 5, 1, &view) == CHUNK_ASKED, "it can be asked for again");
 	chunk_deny(table, 5, -ENOSPC);
+	chunk_hold(table, 6, 1, &view);
+	chunk_deny(table, 6, -ENOMEM);
+	ok(chunk_state(table, 6) == CHUNK_NONE && chunk_is_untouched(table, 6), "or is not, for lack of memory");
 }
 
 static void test_lost(struct chunk_table *table)

@@ -147,9 +147,22 @@ static void test_kept(void)
 	ok(integrity_forget(&integrity, 103, 1) == 0 && integrity.kept == 1 &&
 	       integrity_kind(&integrity, 103) == INTEGRITY_IS_ZERO,
 	   "forgotten it is zero, and was not live");
+	for (unsigned i = 105; i < 108; i++)
+		integrity_prepare(&integrity, i, page_b);
+	integrity_forget(&integrity, 107, 1);
+	integrity_lose(&integrity, 106, 1);
+	ok(integrity_commit_kept(&integrity, 105, 3) == 1 && integrity.kept == 4 &&
+	       integrity_kind(&integrity, 105) == INTEGRITY_IS_KEPT &&
+	       integrity_kind(&integrity, 106) == INTEGRITY_IS_KEPT && integrity_check(&integrity, 105, page_b) &&
+	       integrity_check(&integrity, 106, page_b),
+	   "written to the disk alone, pages are kept that were live, kept, or zero");
+	integrity_prepare(&integrity, 107, page_a);
+	ok(integrity_commit_kept(&integrity, 107, 1) == 0 && integrity.kept == 4 &&
+	       integrity_check(&integrity, 107, page_a) && !integrity_check(&integrity, 107, page_b),
+	   "and written there once more are what was written last");
 	integrity.kept = 0;
 	integrity_count_kept(&integrity, 90, 30);
-	ok(integrity.kept == 1, "and what is kept can be counted anew");
+	ok(integrity.kept == 4, "and what is kept can be counted anew");
 	integrity_close(&integrity);
 }
 
