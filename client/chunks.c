@@ -328,6 +328,11 @@ void chunk_hinder(struct chunk_table *table, uint64_t index)
 	attention_set(table, index);
 }
 
+bool chunk_is_leaving(const struct chunk_table *table, uint64_t index)
+{
+	return atomic_load_explicit(&table->chunks[index].leaving, memory_order_acquire);
+}
+
 unsigned chunk_replicas_missing(const struct chunk_table *table, uint64_t index)
 {
 	struct chunk_view view;
@@ -393,7 +398,10 @@ bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slo
 		return false;
 	/* Only this thread writes slots, so they may be read before as well as after. */
 	chunk_slots(table, index, ret_slots);
-	return atomic_compare_exchange_strong(&chunk->word, &word, word_moved(word, CHUNK_NONE));
+	if (!atomic_compare_exchange_strong(&chunk->word, &word, word_moved(word, CHUNK_NONE)))
+		return false;
+	chunk_stay(table, index);
+	return true;
 }
 
 void chunk_lose(struct chunk_table *table, uint64_t index)
@@ -414,6 +422,7 @@ void chunk_lost(struct chunk_table *table, uint64_t index)
 	uint64_t word = atomic_load(&chunk->word);
 
 	assert(word_state(word) == CHUNK_LOSING);
+	chunk_stay(table, index);
 	atomic_store(&chunk->word, word_moved(word, CHUNK_NONE));
 }
 
@@ -465,6 +474,24 @@ void chunk_detach(struct chunk_table *table, uint64_t index, unsigned replica)
 		full += i != replica && slots[i].state == SLOT_FULL;
 	assert(chunk_state(table, index) == CHUNK_READY && slots[replica].state != SLOT_EMPTY && full);
 	slot_change(chunk, replica, &slot_empty);
+}
+
+void chunk_leave(struct chunk_table *table, uint64_t index)
+{
+	assert(chunk_state(table, index) == CHUNK_READY);
+	atomic_store(&table->chunks[index].leaving, true);
+	/* Whoever has not seen that is known by the version. */
+	atomic_fetch_add(&table->chunks[index].version, 1);
+}
+
+void chunk_stay(struct chunk_table *table, uint64_t index)
+{
+	atomic_store(&table->chunks[index].leaving, false);
+}
+
+void chunk_empty(struct chunk_table *table, uint64_t index)
+{
+	atomic_fetch_add(&table->chunks[index].version, 1);
 }
 
 bool chunk_hindered(struct chunk_table *table, uint64_t index)
@@ -526,6 +553,7 @@ void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live)
 	atomic_store(&chunk->ahead, false);
 	atomic_store(&chunk->asked_ahead, false);
 	atomic_store(&chunk->hindered, false);
+	atomic_store(&chunk->leaving, false);
 	chunk->list = 0;
 	chunk->previous = chunk->next = 0;
 	chunk->since = 0;

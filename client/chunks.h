@@ -20,6 +20,9 @@
  * them than there are to be replicas is degraded. What was detached is never FULL again: its slab may miss writes from
  * then on.
  *
+ * A READY chunk may be to leave for the backup (backup.h), because its donors want its slabs back and nobody else has
+ * room: then writes go there, the rebuild thread moves what is on donors, and when its count is 0 its slabs go back.
+ *
  * The state of a slot, its donor and its rkey are one atomic word, so that a slot comes or goes with one store. The
  * version is raised before and after it. Whoever finds the same version before and after looking has seen the slots as
  * they were at one moment; and who publishes what it is about to do (far_queue.h), then finds the version still the
@@ -76,6 +79,7 @@ struct chunk {
 	_Atomic bool ahead;       /* WANTED before anyone writes to it */
 	_Atomic bool asked_ahead; /* it has had its successor asked for */
 	_Atomic bool hindered;    /* a write waits for a donor that is away, though another has a replica */
+	_Atomic bool leaving;     /* it is to be empty: writes go to the backup */
 	struct {
 		_Atomic uint64_t address;
 		_Atomic uint64_t key; /* state << 56 | donor << 32 | rkey */
@@ -153,6 +157,8 @@ bool chunk_hold_ready(struct chunk_table *table, uint64_t index, uint32_t pages,
 /* A write of the chunk waits for a donor that is away, while another replica's is up: the control thread, which must be
    told, detaches the slot if it is so, and wakes who waits. */
 void chunk_hinder(struct chunk_table *table, uint64_t index);
+/* Whether it is to leave for the backup. */
+bool chunk_is_leaving(const struct chunk_table *table, uint64_t index);
 /* How many replicas a READY chunk lacks; 0 of any other. */
 unsigned chunk_replicas_missing(const struct chunk_table *table, uint64_t index);
 /* The version of its slots now. */
@@ -183,6 +189,11 @@ void chunk_readdress(struct chunk_table *table, uint64_t index, unsigned replica
 void chunk_join(struct chunk_table *table, uint64_t index, unsigned replica, const struct chunk_slot *slot);
 void chunk_promote(struct chunk_table *table, uint64_t index, unsigned replica);
 void chunk_detach(struct chunk_table *table, uint64_t index, unsigned replica);
+/* A READY chunk is to leave for the backup, from its next version on; or not any more. Nothing of it may be on its
+   slabs from its next version on. */
+void chunk_leave(struct chunk_table *table, uint64_t index);
+void chunk_stay(struct chunk_table *table, uint64_t index);
+void chunk_empty(struct chunk_table *table, uint64_t index);
 /* Takes back what chunk_hinder() said: whether it was said since. */
 bool chunk_hindered(struct chunk_table *table, uint64_t index);
 /* The FAR_SLOTS_MAX slots of a READY chunk, with their slabs. */

@@ -79,7 +79,8 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 				       .slab_bytes = slab_bytes,
 				       .timeout_ns = far->config.timeout_ms * NS_PER_MS,
 				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS,
-				       .pause_ns = CONTROL_PAUSE_MS * NS_PER_MS};
+				       .pause_ns = CONTROL_PAUSE_MS * NS_PER_MS,
+				       .backup = far->backup_path};
 
 	far->integrity.keeps = far->backup_path;
 	random_secret(&config.seed, sizeof config.seed);

@@ -98,8 +98,10 @@ bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 	const struct far *far = queue->far;
 
 	/* Of an untouched one there is no place yet to keep what is written; without kept pages nobody asks for us. */
-	return far->backup && atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
-	       chunk_state(&far->table, chunk) == CHUNK_NONE && !chunk_is_untouched(&far->table, chunk);
+	return far->backup &&
+	       (chunk_is_leaving(&far->table, chunk) ||
+		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
+		 chunk_state(&far->table, chunk) == CHUNK_NONE && !chunk_is_untouched(&far->table, chunk)));
 }
 
 bool far_backup_takes_over(const struct far_queue *queue, struct far_request *request)
@@ -131,11 +133,11 @@ enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint
 		return FAR_WAITS;
 	io = io_begin(queue, index, chunk, count);
 	io->write = true;
-	if (queue->sealed.seal) {
+	if (queue->sealed.seal && !queue->direct) {
 		far_sealed_begin(queue, io->piece);
 		io->data = far_sealed_data(queue, &queue->pieces[io->piece]);
 	}
-	for (uint32_t i = 0; i < count && !queue->sealed.seal; i++)
+	for (uint32_t i = 0; i < count && !queue->sealed.seal && !queue->direct; i++)
 		integrity_prepare(&queue->far->integrity, io->page + i, io->data + (size_t)i * STORE_PAGE);
 	io_ask(queue, io);
 	return FAR_GOES_ON;
@@ -199,25 +201,33 @@ static void read_end(struct far_queue *queue, struct backup_io *read)
 	}
 }
 
-static void write_end(struct far_queue *queue, const struct backup_io *write)
+static void write_commit(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far *far = queue->far;
-	struct far_piece *piece = &queue->pieces[write->piece];
-	struct far_request *request = &queue->requests[piece->request];
 	uint32_t epoch, live;
-	bool ready;
+	/* First the epoch, as in far_forget(). */
+	bool ready = chunk_epoch(&far->table, piece->chunk, &epoch);
 
-	if (write->status == 0) {
-		/* First the epoch, as in far_forget(). */
-		ready = chunk_epoch(&far->table, piece->chunk, &epoch);
-		live = integrity_commit_kept(&far->integrity, write->page, write->count);
-		if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
-			control_kick(far);
-		far_count(&queue->counters.backup_writes, write->count);
-		eventfd_write(far->rebuild->wake, 1);
-	} else if (!request->status) {
-		request->status = write->status;
-	}
+	live = integrity_commit_kept(&far->integrity, piece->page, piece->count);
+	if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
+		control_kick(far);
+	far_count(&queue->counters.backup_writes, piece->count);
+	/* It has something to bring back. */
+	eventfd_write(far->rebuild->wake, 1);
+}
+
+static void write_end(struct far_queue *queue, const struct backup_io *write)
+{
+	const struct far_piece *piece = &queue->pieces[write->piece];
+	struct far_request *request = &queue->requests[piece->request];
+
+	if (write->status == 0 && !queue->direct)
+		write_commit(queue, piece);
+	/* Of a chunk that was to leave: with such a disk it will not. */
+	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
+		far_request_redo(queue, request);
+	else if (write->status < 0)
+		request->status = request->status ? request->status : write->status;
 	far_piece_end(queue, write->piece);
 }
 

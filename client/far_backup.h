@@ -11,6 +11,9 @@
  * then on donors are `crowded`, and writes of chunks without a slab do not ask first. The rebuild thread does, once a
  * second, for what is kept (rebuild_backup.h); when it gets a slab donors are not crowded any more.
  *
+ * So is a write of a chunk that is to leave for the backup (chunks.h), and what the rebuild thread moves there of it:
+ * it names the backup in place of a donor, and checksum and generation stay as they are.
+ *
  * Threads: the queue's; far_backup_answer: the backup's.
  */
 #ifndef CLIENT_FAR_BACKUP_H
@@ -19,6 +22,9 @@
 #include "client/far_request.h"
 
 struct backup_io;
+
+/* In place of a donor's number. */
+#define FAR_ON_BACKUP FAR_DONORS_MAX
 
 /* -ENOMEM. Nothing where there is no backup. */
 int far_backup_queue_open(struct far_queue *queue);
@@ -30,8 +36,8 @@ void far_backup_queue_close(struct far_queue *queue);
 bool far_backup_is_left(const struct far_queue *queue, const struct far_request *request);
 /* The request's next pages, @count at most, which are live, or (@kept) kept. */
 enum far_progress far_backup_read(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count, bool kept);
-/* Whether the chunk is not even to be asked a slab for; whether a write for which one was denied, whose status says so,
-   goes to the backup all the same: then it has none any more. */
+/* Whether the chunk's writes go to the backup, and it is not even to be asked a slab for; whether a write for which one
+   was denied, whose status says so, goes to the backup all the same: then it has none any more. */
 bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk);
 bool far_backup_takes_over(const struct far_queue *queue, struct far_request *request);
 /* The request's next pages, @count at most. */

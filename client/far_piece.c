@@ -212,15 +212,19 @@ void far_request_park(struct far_queue *queue, uint16_t index)
 	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
 }
 
-/* It is carried out anew; told before the piece is withdrawn: see scrub.c. */
-static void write_cut_off(struct far_queue *queue, const struct far_piece *piece)
+void far_request_redo(struct far_queue *queue, struct far_request *request)
 {
-	struct far_request *request = &queue->requests[piece->request];
-
-	piece_drop(queue->far, piece, piece->count);
+	/* Told before the piece is withdrawn: see scrub.c. */
 	if (!request->redone)
 		atomic_fetch_add(&queue->redone, 1);
 	request->redone = true;
+	request->again = true;
+}
+
+static void write_cut_off(struct far_queue *queue, const struct far_piece *piece)
+{
+	piece_drop(queue->far, piece, piece->count);
+	far_request_redo(queue, &queue->requests[piece->request]);
 }
 
 /* Every replica has answered: the status of the piece. */

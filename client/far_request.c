@@ -410,7 +410,7 @@ static enum far_progress write_await(struct far_queue *queue, struct far_request
 	return link_await(queue, request, (unsigned)links->away);
 }
 
-/* To the one donor that the rebuild thread has named. */
+/* To the one donor that the rebuild thread has named, or the backup. */
 static enum far_progress write_only(struct far_queue *queue, uint16_t index, uint64_t chunk)
 {
 	struct far_request *request = &queue->requests[index];
@@ -418,6 +418,8 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	struct chunk_view view;
 	uint16_t piece;
 
+	if (donor == FAR_ON_BACKUP)
+		return far_backup_write(queue, index, chunk, request->io.count);
 	request->status = -ESTALE;
 	if (!chunk_view(&queue->far->table, chunk, &view))
 		return FAR_GOES_ON;
@@ -448,8 +450,10 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		queue->congested = true;
 		return FAR_WAITS;
 	}
-	if (far_backup_stands_in(queue, chunk))
+	if (far_backup_stands_in(queue, chunk)) {
+		request->asked = false;
 		return far_backup_write(queue, index, chunk, count);
+	}
 	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS) {
 		if (far_backup_takes_over(queue, request))
 			return far_backup_write(queue, index, chunk, count);

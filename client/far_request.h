@@ -95,6 +95,8 @@ uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned
 /* Whether @data, which was sent for page @nth of the piece, is what it is to read. Where pages are sealed the caller
    has it then. */
 bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
+/* Of a write: it is carried out anew. Before the piece that was cut off is ended. */
+void far_request_redo(struct far_queue *queue, struct far_request *request);
 /* Nothing of it is under way any more. */
 void far_piece_end(struct far_queue *queue, uint16_t index);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */

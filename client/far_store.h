@@ -95,6 +95,7 @@ struct far {
 	struct backup *backup;              /* NULL: there is none */
 	_Atomic uint64_t backup_complained; /* when it was last logged that it has not what it should */
 	_Atomic uint64_t crowded_told;      /* likewise, that it is written to */
+	_Atomic uint64_t leaving_told;      /* or that chunks leave for it */
 	_Atomic bool crowded;               /* when a slab was last asked for no donor had room; far_backup.h */
 
 	/* The control thread, and what it owns; control.c. */

@@ -250,28 +250,41 @@ uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t c
 	return live;
 }
 
+/* A page that is live is kept, or lost. False: it is not live. */
+static bool page_leave(struct integrity *integrity, uint64_t page, bool keeps)
+{
+	uint16_t generation = generation_load(integrity, page);
+
+	while (generation_is_live(generation)) {
+		uint16_t then = keeps ? generation | INTEGRITY_KEPT : INTEGRITY_LOST;
+
+		/* Counted first, for it may end at once. */
+		if (keeps)
+			atomic_fetch_add(&integrity->kept, 1);
+		if (atomic_compare_exchange_strong(&integrity->generations[page], &generation, then))
+			return true;
+		if (keeps)
+			atomic_fetch_sub(&integrity->kept, 1);
+	}
+	return false;
+}
+
 uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count)
 {
-	uint64_t lost = 0;
+	uint64_t left = 0;
 
-	for (uint64_t i = 0; i < count; i++) {
-		uint16_t generation = generation_load(integrity, page + i);
+	for (uint64_t i = 0; i < count; i++)
+		left += page_leave(integrity, page + i, integrity->keeps);
+	return integrity->keeps ? 0 : left;
+}
 
-		while (generation_is_live(generation)) {
-			uint16_t then = integrity->keeps ? generation | INTEGRITY_KEPT : INTEGRITY_LOST;
+uint32_t integrity_keep(struct integrity *integrity, uint64_t page, uint32_t count)
+{
+	uint32_t kept = 0;
 
-			/* Counted first, for it may end at once. */
-			if (integrity->keeps)
-				atomic_fetch_add(&integrity->kept, 1);
-			if (atomic_compare_exchange_strong(&integrity->generations[page + i], &generation, then)) {
-				lost += !integrity->keeps;
-				break;
-			}
-			if (integrity->keeps)
-				atomic_fetch_sub(&integrity->kept, 1);
-		}
-	}
-	return lost;
+	for (uint32_t i = 0; i < count; i++)
+		kept += page_leave(integrity, page + i, true);
+	return kept;
 }
 
 /* From kept to live, or to lost. */

@@ -100,6 +100,8 @@ uint32_t integrity_commit_kept(struct integrity *integrity, uint64_t page, uint3
 uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count);
 /* What was live of these pages is lost, or kept. Returns how many are lost. */
 uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count);
+/* What is live of these pages is on the local disk: it is kept. Returns how many were live. */
+uint32_t integrity_keep(struct integrity *integrity, uint64_t page, uint32_t count);
 /* A page that is kept is live again; it is lost. False: it is not kept. */
 bool integrity_restore(struct integrity *integrity, uint64_t page);
 bool integrity_give_up(struct integrity *integrity, uint64_t page);

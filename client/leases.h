@@ -31,6 +31,10 @@
  * detached, and the slab goes back when nothing is under way to it. When the deadline comes first the slot is left: its
  * chunk goes on with its other replicas, or is lost. The slab then needs no release, its donor takes it.
  *
+ * Where there is a backup a chunk whose slabs are all recalled, and for which no other donor has room, leaves for that
+ * (LEASES_LEAVE): the caller moves its pages there while writes go there, too; when it is empty, and nothing is under
+ * way to its slabs any more, they go back.
+ *
  * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin).
  *
  * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
@@ -63,6 +67,7 @@ struct leases_config {
 	uint64_t idle_ns;    /* a slab is idle for so long before it is given back */
 	uint64_t pause_ns;   /* between two looks for a donor with room for a replica that is lacking */
 	uint64_t seed;
+	bool backup; /* there is one */
 };
 
 struct leases_donor {
@@ -92,8 +97,13 @@ struct leases_want {
  *     FREE --asked--> ASKING --granted--> FILLING --filled--> FREE
  *                       |                    +--in vain--> DRAINING --drained--> FREE
  *                       +--denied, or not wanted any more--> FREE
+ *
+ * or that leaves for the backup:
+ *
+ *     FREE, ASKING --nobody has room--> LEAVING --left--> EMPTYING --drained--> FREE
+ *                                          +--in vain--> FREE
  */
-enum leases_join_state { JOIN_FREE, JOIN_ASKING, JOIN_FILLING, JOIN_DRAINING };
+enum leases_join_state { JOIN_FREE, JOIN_ASKING, JOIN_FILLING, JOIN_DRAINING, JOIN_LEAVING, JOIN_EMPTYING };
 struct leases_join {
 	enum leases_join_state state;
 	uint32_t chunk, epoch, request;
@@ -115,6 +125,7 @@ enum leases_action_kind {
 	LEASES_WAKE,    /* a chunk was granted, denied, lost, or lost a slot: wake the queues that wait */
 	LEASES_FILL,    /* copy into the JOINING slot of join `request`; leases_filled() when it is over */
 	LEASES_DRAIN,   /* leases_drained() when nothing is under way to the slot that join `request` had */
+	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; leases_left() when it is over */
 	LEASES_LACKING, /* replicas begin to be made anew, and: */
 	LEASES_WHOLE,   /* no chunk lacks any */
 };
@@ -206,5 +217,7 @@ bool leases_recalling(const struct leases *leases);
 /* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);
 void leases_drained(struct leases *leases, unsigned join, uint64_t now);
+/* LEASES_LEAVE is over: nothing is live in the chunk (@good). */
+void leases_left(struct leases *leases, unsigned join, bool good, uint64_t now);
 
 #endif

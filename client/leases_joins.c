@@ -103,6 +103,38 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
+/* Whether no slot of the chunk is to stay, and all are on donors that can be asked for what is there. */
+static bool chunk_can_leave(const struct leases *leases, uint32_t index)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned full = 0;
+	bool up = true;
+
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		full += slots[i].state == SLOT_FULL;
+		up &= slots[i].state == SLOT_EMPTY || donor_is_up(leases, slots[i].donor);
+	}
+	return up && leases_recalled_slots(leases, index) == full;
+}
+
+/* Nobody has room for what the join's chunk is to have in place of slabs that are all wanted back: it leaves for the
+   backup, if there is one. */
+static bool join_leaves(struct leases *leases, struct leases_join *join)
+{
+	struct chunk_view view;
+
+	/* Held, so that it does not go idle before nothing is under way to its slabs. */
+	if (!leases->config.backup || !chunk_can_leave(leases, join->chunk) ||
+	    !chunk_hold_ready(leases->table, join->chunk, 1, &view))
+		return false;
+	join->epoch = view.epoch;
+	join->state = JOIN_LEAVING;
+	chunk_leave(leases->table, join->chunk);
+	join_act(leases, join, LEASES_LEAVE);
+	return true;
+}
+
 /* Whether the chunk, which may be another one by now, still wants what the join is for. */
 static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
 {
@@ -149,7 +181,7 @@ void join_granted(struct leases *leases, struct leases_join *join, const struct 
 void join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
 {
 	join->tried |= UINT64_C(1) << join->slot.donor;
-	if (join_is_wanted(leases, join) && join_ask(leases, join))
+	if (join_is_wanted(leases, join) && (join_ask(leases, join) || join_leaves(leases, join)))
 		return;
 	join->state = JOIN_FREE;
 	leases->join_any = true;
@@ -183,7 +215,9 @@ void joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
 
-		if (join->state == JOIN_FREE || join->slot.donor != donor)
+		/* Of a chunk that leaves the caller finds out. */
+		if (join->state == JOIN_FREE || join->state == JOIN_LEAVING || join->state == JOIN_EMPTYING ||
+		    join->slot.donor != donor)
 			continue;
 		if (join->state == JOIN_ASKING) {
 			join->state = JOIN_FREE;
@@ -252,15 +286,54 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 	join_act(leases, join, LEASES_DRAIN);
 }
 
+/* Its chunk has left for the backup, and nothing is under way to it: its slabs go back at once. */
+static void join_emptied(struct leases *leases, const struct leases_join *join, uint64_t now)
+{
+	const struct chunk *chunk = &leases->table->chunks[join->chunk];
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+
+	leases->join_at = now;
+	if (!join_is_current(leases, join))
+		return;
+	join_let_go(leases, join, now);
+	if (chunk->list == LEASES_FRESH) {
+		leases_list_remove(leases, join->chunk);
+		leases_sort(leases, join->chunk, now);
+	}
+	if (chunk->list == LEASES_IDLE && leases_take_idle(leases, join->chunk, now, slots))
+		leases_release_slots(leases, slots);
+	else
+		chunk_stay(leases->table, join->chunk);
+}
+
 void leases_drained(struct leases *leases, unsigned index, uint64_t now)
 {
 	struct leases_join *join = &leases->joins[index];
 
-	(void)now;
-	assert(join->state == JOIN_DRAINING);
-	if (!join->cut)
+	assert(join->state == JOIN_DRAINING || join->state == JOIN_EMPTYING);
+	if (join->state == JOIN_EMPTYING)
+		join_emptied(leases, join, now);
+	else if (!join->cut)
 		leases_release(leases, &join->slot);
 	join->state = JOIN_FREE;
+}
+
+void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
+{
+	struct leases_join *join = &leases->joins[index];
+
+	assert(join->state == JOIN_LEAVING);
+	if (good && join_is_current(leases, join)) {
+		chunk_empty(leases->table, join->chunk);
+		join->state = JOIN_EMPTYING;
+		join_act(leases, join, LEASES_DRAIN);
+		return;
+	}
+	if (join_is_current(leases, join))
+		chunk_stay(leases->table, join->chunk);
+	join_let_go(leases, join, now);
+	join->state = JOIN_FREE;
+	leases->join_at = now + leases->config.pause_ns;
 }
 
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
@@ -332,7 +405,7 @@ void joins_start(struct leases *leases, uint64_t now)
 		if (joins_seek(leases, &fresh.chunk, &lacking) &&
 		    chunk_epoch(leases->table, fresh.chunk, &fresh.epoch)) {
 			*join = fresh;
-			if (join_ask(leases, join))
+			if (join_ask(leases, join) || join_leaves(leases, join))
 				continue;
 			leases->join_any = true;
 		}

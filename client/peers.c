@@ -555,6 +555,10 @@ static bool action_is_ours(struct far *far, const struct leases_action *action)
 	case LEASES_DRAIN:
 		rebuild_drain(far->rebuild, action->request, action->chunk);
 		return true;
+	case LEASES_LEAVE:
+		peers_tell_leaving(far);
+		rebuild_leave(far->rebuild, action->request, action->chunk, action->epoch);
+		return true;
 	case LEASES_LACKING:
 	case LEASES_WHOLE:
 		peers_tell_replicas(far, action->kind == LEASES_WHOLE);

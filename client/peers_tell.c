@@ -11,6 +11,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+/* What leaves for the backup is told of once in so long. */
+#define LEAVING_NS UINT64_C(60000000000)
+
 /* In a word or two. */
 static const char *death_name(int status)
 {
@@ -133,6 +136,15 @@ void peers_tell_replicas(struct far *far, bool whole)
 	}
 	log_warning("rebuild: done, every slab has %u replicas again, after %.3g s", far->config.replicas,
 		    (double)(now - far->lacking_since) / 1e9);
+}
+
+void peers_tell_leaving(struct far *far)
+{
+	if (log_again(&far->leaving_told, clock_now(), LEAVING_NS))
+		log_warning(
+		    "no other donor has room for what one wants back: it is moved to the backup %s, and slow until "
+		    "one has",
+		    far->backup_path);
 }
 
 void peers_tell_kept(struct far *far, uint64_t before)

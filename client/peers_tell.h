@@ -22,6 +22,8 @@ void peer_named(struct far *far, unsigned index);
 /* Replicas that chunks lack begin to be made anew; or (@whole) no chunk lacks any. */
 void peers_tell_replicas(struct far *far, bool whole);
 
+/* A chunk leaves for the backup. */
+void peers_tell_leaving(struct far *far);
 /* Pages are kept on the backup alone, where @before of them were: what there is from now on to bring back, and told. */
 void peers_tell_kept(struct far *far, uint64_t before);
 

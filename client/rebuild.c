@@ -2,6 +2,7 @@
 #include "client/rebuild.h"
 
 #include "client/control.h"
+#include "client/far_backup.h"
 #include "client/far_published.h"
 #include "client/far_queue.h"
 #include "common/clock.h"
@@ -126,6 +127,34 @@ static void task_end(struct rebuild *rebuild, bool good)
 	control_kick(rebuild->far);
 }
 
+/* Whether it is a chunk that leaves for the backup. */
+static bool task_is_leave(const struct rebuild *rebuild)
+{
+	return !task_is_repair(rebuild) && rebuild->donor == FAR_ON_BACKUP;
+}
+
+/* What is live of these pages is the chunk's no more. */
+static void pages_leave(struct rebuild *rebuild, uint64_t page, uint32_t run)
+{
+	const struct rebuild_job *job = &rebuild->jobs[rebuild->job];
+	struct far *far = rebuild->far;
+	uint32_t kept = integrity_keep(&far->integrity, page, run);
+
+	if (kept && chunk_drop(&far->table, job->chunk, job->epoch, kept))
+		control_kick(far);
+}
+
+void rebuild_copied(struct rebuild *rebuild, uint64_t page, uint32_t run)
+{
+	struct far_counters *counters = rebuild_counters(rebuild);
+
+	rebuild->copied += run;
+	if (task_is_leave(rebuild))
+		pages_leave(rebuild, page, run);
+	else
+		far_count(task_is_repair(rebuild) ? &counters->repaired : &counters->rebuilt, run);
+}
+
 /* Whether the slot that is to be filled is still there. */
 static bool job_is_current(const struct rebuild *rebuild)
 {
@@ -135,6 +164,8 @@ static bool job_is_current(const struct rebuild *rebuild)
 
 	if (!chunk_view(&rebuild->far->table, job->chunk, &view) || view.epoch != job->epoch)
 		return false;
+	if (task_is_leave(rebuild))
+		return true;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		there |= view.slots[i].state == SLOT_JOINING && view.slots[i].donor == job->donor;
 	return there;
@@ -340,6 +371,9 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 		/* Discarded meanwhile; or no replica has it: see rebuild.h. */
 		if (status == -EBADMSG && page_is_live(rebuild->far, rebuild->page))
 			scrub_page_spoilt(rebuild, task_is_repair(rebuild), now);
+		/* Nor has the backup: that will be found there. */
+		if (task_is_leave(rebuild))
+			pages_leave(rebuild, rebuild->page, 1);
 		rebuild->page++;
 	} else {
 		window_leave(rebuild, now);
@@ -350,8 +384,6 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 
 static uint64_t phase_writing(struct rebuild *rebuild, uint64_t now)
 {
-	struct far_counters *counters = rebuild_counters(rebuild);
-
 	rebuild->phase = REBUILD_RUNNING;
 	if (rebuild->status < 0 && !task_is_repair(rebuild)) {
 		window_leave(rebuild, now);
@@ -359,8 +391,7 @@ static uint64_t phase_writing(struct rebuild *rebuild, uint64_t now)
 		return now;
 	}
 	if (rebuild->status == 0)
-		far_count(task_is_repair(rebuild) ? &counters->repaired : &counters->rebuilt, rebuild->run);
-	rebuild->copied += rebuild->run;
+		rebuild_copied(rebuild, rebuild->page, rebuild->run);
 	rebuild->page += rebuild->run;
 	return now;
 }
@@ -444,6 +475,11 @@ void rebuild_drain(struct rebuild *rebuild, unsigned join, uint32_t chunk)
 	job_give(rebuild, join, &(struct rebuild_job){.chunk = chunk, .drain = true});
 }
 
+void rebuild_leave(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch)
+{
+	job_give(rebuild, join, &(struct rebuild_job){.chunk = chunk, .epoch = epoch, .donor = FAR_ON_BACKUP});
+}
+
 void rebuild_collect(struct far *far, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX && far->rebuild; i++) {
@@ -456,6 +492,8 @@ void rebuild_collect(struct far *far, uint64_t now)
 		atomic_store(&job->state, REBUILD_NONE);
 		if (job->drain)
 			leases_drained(&far->leases, i, now);
+		else if (job->donor == FAR_ON_BACKUP)
+			leases_left(&far->leases, i, state == REBUILD_DONE, now);
 		else
 			leases_filled(&far->leases, i, state == REBUILD_DONE, now);
 	}

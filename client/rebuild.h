@@ -13,6 +13,8 @@
  * cannot be read from any (it is being written anew, or is lost to corruption). drain  waits until nothing published
  * goes by the slots of before, so that a slab can be given back.
  *
+   leave  the chunk's pages are copied to the backup like that, and kept there (integrity.h): writes go there by now.
+ *
  * and queues tell of pages that one donor sent back changed and another one as they were written (repair): in a window,
  * such a page is read from that donor once more, and if it is still changed written there from another one.
  *
@@ -30,8 +32,8 @@
  * All that is rebuild_step(), which never waits and reads no clock; rebuild_thread.c calls it when something has come
  * or is due.
  *
- * Threads. Its own, which blocks all signals and allocates only until it is started; rebuild_fill, rebuild_drain and
- * rebuild_collect: the control thread; rebuild_repair: any queue's.
+ * Threads. Its own, which blocks all signals and allocates only until it is started; rebuild_fill, rebuild_drain,
+ * rebuild_leave and rebuild_collect: the control thread; rebuild_repair: any queue's.
  */
 #ifndef CLIENT_REBUILD_H
 #define CLIENT_REBUILD_H
@@ -75,7 +77,7 @@ struct rebuild_job {
 	_Atomic int state;
 	bool drain;
 	uint32_t chunk, epoch;
-	unsigned donor;
+	unsigned donor; /* FAR_ON_BACKUP: the chunk leaves */
 };
 
 /* Part of a window; rebuild_copy.c. */
@@ -141,6 +143,9 @@ void rebuild_end(struct rebuild *rebuild);
 bool rebuild_copy_go_on(struct rebuild *rebuild);
 void rebuild_copy_answered(struct rebuild *rebuild, unsigned part, int status);
 
+/* These pages were copied to where they are to be. */
+void rebuild_copied(struct rebuild *rebuild, uint64_t page, uint32_t run);
+
 /* For scrub.c and rebuild_backup.c, on the thread. The pages rebuild->page, run from, or to, the buffer; for one donor,
    or (-1) whichever. rebuild->status is the answer. */
 void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase);
@@ -163,6 +168,7 @@ struct far_counters *rebuild_counters(const struct rebuild *rebuild);
 /* Jobs; there is one at most for each @join. */
 void rebuild_fill(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch, unsigned donor);
 void rebuild_drain(struct rebuild *rebuild, unsigned join, uint32_t chunk);
+void rebuild_leave(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch);
 /* Tells far->leases of those that are over. */
 void rebuild_collect(struct far *far, uint64_t now);
 /* Each of @donors (a bit each) may have changed these pages. Forgotten when there are too many to remember. */

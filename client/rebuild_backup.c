@@ -108,7 +108,8 @@ static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
 		uint64_t most;
 
 		end = far_chunk_end(far, state->kept);
-		if (chunk_is_untouched(&far->table, state->kept / far->table.pages))
+		if (chunk_is_untouched(&far->table, state->kept / far->table.pages) ||
+		    chunk_is_leaving(&far->table, state->kept / far->table.pages))
 			continue;
 		while (state->kept < end && integrity_kind(&far->integrity, state->kept) != INTEGRITY_IS_KEPT)
 			state->kept++;

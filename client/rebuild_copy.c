@@ -76,8 +76,7 @@ void rebuild_copy_answered(struct rebuild *rebuild, unsigned index, int status)
 		rebuild->unread = part->page;
 		rebuild->singles = part->page + part->run;
 	} else if (part->writing) {
-		rebuild->copied += part->run;
-		far_count(&rebuild_counters(rebuild)->rebuilt, part->run);
+		rebuild_copied(rebuild, part->page, part->run);
 	}
 	part->run = 0;
 }

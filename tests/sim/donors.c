@@ -1,6 +1,7 @@
 /* donors: see donors.h. */
 #include "tests/sim/donors.h"
 
+#include "memserver/shrink.h"
 #include "tests/sim/net.h"
 
 #include <stdio.h>
@@ -27,6 +28,10 @@ static void *donor_main(void *argument)
 		status = fabric_watch(server->donor->fabric, slab_fd(server->donor->worker), server->donor);
 	if (status)
 		world_fail("%s: cannot start: %d", process->name, status);
+	if (!status) {
+		server->shrink = world_memory(sizeof *server->shrink);
+		shrink_open(server->shrink, NULL, server->donor);
+	}
 	host->ready = !status && !process->dead;
 	if (!status && server_loop(server))
 		world_fail("%s: its loop failed", process->name);
@@ -67,6 +72,12 @@ void donor_stop(struct donor_host *donor)
 	donor->ready = false;
 	donor->server->stop = true;
 	net_interrupt(donor->process);
+}
+
+void donor_hint(const struct donor_host *donor)
+{
+	if (!donor->down)
+		net_interrupt(donor->process);
 }
 
 unsigned donor_slabs_used(const struct donor_host *donor)

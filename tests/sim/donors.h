@@ -33,6 +33,9 @@ void donor_crash(struct donor_host *donor, bool machine);
 /* It is told to stop (SIGTERM), and does in its own time. */
 void donor_stop(struct donor_host *donor);
 
+/* Its machine wants something else of it (machines.h). */
+void donor_hint(const struct donor_host *donor);
+
 /* It runs, nothing is leased there and nobody has a session. */
 bool donor_is_empty(const struct donor_host *donor);
 /* Says of one that is not what it still has: world_fail(). */

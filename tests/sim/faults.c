@@ -191,6 +191,42 @@ static void fault_memory(struct history *history)
 	world_at(world_now() + outage(history), memory_back, machine, 0);
 }
 
+static void spares_all(void *what, uint64_t token)
+{
+	const struct donor_host *donor = what;
+
+	(void)token;
+	world_tell("donor%u: may lend all", donor->host);
+	machine_spares_all(donor->host);
+	donor_hint(donor);
+}
+
+/* It takes back what is not moved in time. */
+static void fault_revoke(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	struct machine *machine = machine_at(donor->host);
+
+	machine->wants.slabs = (uint32_t)world_below(donor_slabs_used(donor) + 1);
+	world_tell("donor%u: may lend %u slabs", donor->host, machine->wants.slabs);
+	donor_hint(donor);
+	world_at(world_now() + outage(history), spares_all, donor, 0);
+}
+
+static void fault_drain(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	unsigned victims = history->victims;
+
+	/* As above: it grants nothing. */
+	if (victims & (victims - 1) && !(victims >> donor->host & 1))
+		return;
+	machine_at(donor->host)->wants.drain = history->loses && world_chance(3) ? WIRE_DRAIN_FORCE : WIRE_DRAIN_WAIT;
+	world_tell("donor%u: is drained", donor->host);
+	donor_hint(donor);
+	world_at(world_now() + 2 * outage(history), spares_all, donor, 0);
+}
+
 /* Later than another one, yet in time. */
 static void fault_slow(struct history *history)
 {
@@ -263,7 +299,7 @@ static void (*const faults[FAULTS])(struct history *) = {
     [FAULT_STALL] = fault_stall,     [FAULT_CRASH] = fault_crash,         [FAULT_STOP] = fault_stop,
     [FAULT_CORRUPT] = fault_corrupt, [FAULT_MEMORY] = fault_memory,       [FAULT_PAUSE] = fault_pause,
     [FAULT_KILL] = fault_kill,       [FAULT_HAND_OVER] = fault_hand_over, [FAULT_NEW_HABITS] = fault_new_habits,
-    [FAULT_SLOW] = fault_slow,
+    [FAULT_SLOW] = fault_slow,       [FAULT_REVOKE] = fault_revoke,       [FAULT_DRAIN] = fault_drain,
 };
 
 static void fault_happen(void *what, uint64_t kind)
@@ -289,6 +325,8 @@ void faults_mend(struct history *history)
 {
 	world_tell("all is mended");
 	history->over = true;
+	for (unsigned i = 0; i < history->donor_count; i++)
+		spares_all(&history->donors[i], 0);
 	for (unsigned i = 0; i < MACHINES_MAX; i++) {
 		memset(machine_at(i)->cut_until, 0, sizeof machine_at(i)->cut_until);
 		machine_at(i)->short_of_memory = false;

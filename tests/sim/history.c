@@ -27,6 +27,7 @@ static void draw_habits(struct history *history)
 	habits.most_ns = habits.least_ns + (world_chance(3) ? between(1, 10) * MS : between(20, 800) * US);
 	habits.linger_in = world_chance(3) ? 0 : 3;
 	habits.silent_in = world_chance(4) ? 8 : 0;
+	habits.takes = history->every_ns[FAULT_REVOKE] || (history->loses && history->every_ns[FAULT_DRAIN]);
 	net_open(&habits);
 	history->habits = (struct task_habits){.soon_ns = between(1, 60) * US,
 					       .late_in = world_chance(2) ? 0 : (unsigned)between(20, 400),
@@ -41,7 +42,7 @@ static void draw_faults(struct history *history)
 	/* Kinds that cost pages, or may. */
 	static const bool hard[FAULTS] = {[FAULT_CORRUPT] = true};
 
-	for (unsigned kind = 0; kind < FAULTS; kind++)
+	for (unsigned kind = 0; kind < FAULTS_DRAWN; kind++)
 		if (world_chance(3) && (history->loses || !hard[kind]))
 			history->every_ns[kind] = between(50, 1500) * MS;
 	if (history->victims)
@@ -63,6 +64,19 @@ unsigned history_mates(const struct history *history, unsigned donor)
 		if (history->domains[donor] && history->domains[i] == history->domains[donor])
 			mates |= 1u << i;
 	return mates;
+}
+
+/* Donors that take back what they lend. With a deadline that may cost pages. */
+static void draw_shrinking(struct history *history)
+{
+	struct random_state dice;
+
+	random_seed(&dice, history->seed ^ UINT64_C(0x736872696e6b));
+	if (history->loses && random_below(&dice, 2))
+		history->every_ns[FAULT_REVOKE] = (50 + random_below(&dice, 1000)) * MS;
+	if (random_below(&dice, 2))
+		history->every_ns[FAULT_DRAIN] = (50 + random_below(&dice, 1500)) * MS;
+	history->revoke_ns = (50 + random_below(&dice, 1500)) * MS;
 }
 
 /* As many domains as replicas at least. With dice of its own: histories without them are what they were. */
@@ -110,7 +124,8 @@ static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned c
 							 .session_slabs = tight && world_chance(2) ? 1 + slabs / 2 : 0,
 							 .session_conns = 16,
 							 .grace_ns = 70 * SECOND,
-							 .heartbeat_ns = history->heartbeat_ns},
+							 .heartbeat_ns = history->heartbeat_ns,
+							 .revoke_ns = history->revoke_ns},
 					      .slabs = {.slabs = slabs, .bytes = slab_bytes},
 					      .fabric = FABRIC_CONFIG_DEFAULT};
 
@@ -152,7 +167,7 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
 	/* With fewer donors than replicas nothing new can be written. */
 	config.excuses.late |= history->victims != 0;
-	config.excuses.full |= history->victims || history->every_ns[FAULT_MEMORY];
+	config.excuses.full |= history->victims || history->every_ns[FAULT_MEMORY] || history->every_ns[FAULT_DRAIN];
 	config.bound_ns = 3 * history->timeout_ns + 4 * SECOND;
 	program_open(&history->programs[index], index, PROGRAM_HOST + index, &config);
 }
@@ -175,6 +190,7 @@ static void history_draw(struct history *history, uint64_t seed)
 		history->victims |= 1u << world_below(history->donor_count);
 	draw_domains(history);
 	draw_faults(history);
+	draw_shrinking(history);
 	draw_habits(history);
 	draw_donors(history, chunk_pages * PAGE, chunks);
 	for (unsigned i = 0; i < history->program_count; i++)

@@ -36,6 +36,10 @@ enum fault {
 	FAULT_HAND_OVER,  /* or ends, for another to go on */
 	FAULT_NEW_HABITS, /* the scheduler is busier, or less */
 	FAULT_SLOW,       /* a donor answers later for a while */
+	FAULTS_DRAWN,     /* those above, by the world's dice */
+	/* Those below have dice of their own: histories without them are what they were. */
+	FAULT_REVOKE = FAULTS_DRAWN, /* a donor's machine wants some of its memory back, for a while */
+	FAULT_DRAIN,                 /* a donor is drained by its operator, for a while */
 	FAULTS
 };
 
@@ -47,6 +51,7 @@ struct history {
 	uint64_t timeout_ns, heartbeat_ns;
 	uint64_t every_ns[FAULTS];       /* 0: never */
 	uint64_t outage_ns;              /* how long things are away */
+	uint64_t revoke_ns;              /* donors' deadline */
 	bool loses;                      /* pages may be lost; else: */
 	unsigned victims;                /* donors that anything may happen to, a bit each */
 	const char *domains[DONORS_MAX]; /* of each donor; NULL: one of its own */

@@ -5,9 +5,17 @@
 
 static struct machine machines[MACHINES_MAX];
 
+void machine_spares_all(unsigned host)
+{
+	machines[host].wants.slabs = UINT32_MAX;
+	machines[host].wants.drain = WIRE_DRAIN_END;
+}
+
 void machines_open(void)
 {
 	memset(machines, 0, sizeof machines);
+	for (unsigned i = 0; i < MACHINES_MAX; i++)
+		machine_spares_all(i);
 }
 
 struct machine *machine_at(unsigned host)

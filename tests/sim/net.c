@@ -232,7 +232,12 @@ static void operation_take(struct fabric_conn *conn, struct packet *packet)
 		return;
 	region = region_find(conn, op);
 	if (!region) {
-		world_fail("%s: a request for what is not lent: key %u", conn->process->name, op->remote.rkey);
+		world_tell("w%u: %s refuses a request for key %u", conn->wire->number, conn->process->name,
+			   op->remote.rkey);
+		if (!net.habits.takes)
+			world_fail("%s: a request for what is not lent: key %u", conn->process->name, op->remote.rkey);
+		net_send(conn, PACKET_REFUSAL, NULL, 0, NULL);
+		net_break(conn, -ECONNRESET, -EACCES, NULL, 0);
 		return;
 	}
 	net.operations++;

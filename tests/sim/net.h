@@ -30,6 +30,7 @@ struct net_habits {
 	uint64_t least_ns, most_ns; /* on the way */
 	unsigned linger_in;         /* once in so many, what was sent is lost when its sender ends the connection */
 	unsigned silent_in;         /* likewise, that the sender has ended it is never heard */
+	bool takes;                 /* donors take memory back at a deadline: who comes later is refused */
 };
 
 struct operation {

@@ -210,7 +210,8 @@ static bool slot_is_excused(const struct program *program, const struct program_
 		return status == -EIO && slot->refusals != disk_refusals();
 	switch (status) {
 	case -EIO:
-		return excuses->lost;
+		/* One whose write the disk has refused is found lost when it is read. */
+		return excuses->lost || (program->config.far.backup && slot_is_torn(program, slot));
 	case -EBADMSG:
 		return !slot_writes(slot) && (excuses->damaged || slot_is_torn(program, slot) ||
 					      (excuses->lost && program->config.far.backup));

@@ -335,6 +335,33 @@ static void test_taken(void)
 	rig_close(&rig);
 }
 
+/* Likewise, and it waits for as long as that takes; nobody notices. */
+static void test_drained(void)
+{
+	struct store_stats stats;
+	struct rig rig;
+
+	open_backed(&rig, 1, 1);
+	traffic_begin(&traffic, &rig, 12);
+	ok(drain(&rig, WIRE_DRAIN_WAIT), "the only donor is drained, without a deadline");
+	traffic_run(&traffic, 1500);
+	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && becomes(&rig, bytes_leased, 0),
+	   "amid %u requests all pages go to the backup, and it has its memory back", traffic.done);
+	traffic_run(&traffic, 300);
+	stats = rig_stats(&rig);
+	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.lost_pages && !stats.checksum_errors,
+	   "every request was carried out, and right");
+	ok(log_count("no other donor has room") == 1, "which is told once");
+	ok(drain(&rig, WIRE_DRAIN_END) && becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
+	   "it lends again, and they are there again");
+	stats = rig_stats(&rig);
+	traffic_run(&traffic, 300);
+	ok(!traffic.wrong && !traffic.failed && rig_stats(&rig).backup_writes == stats.backup_writes,
+	   "where they are written from then on");
+	log_show();
+	rig_close(&rig);
+}
+
 /* What cannot be a backup. */
 static void test_refused(void)
 {
@@ -384,6 +411,7 @@ int main(int argc, char **argv)
 	test_mended();
 	test_away();
 	test_taken();
+	test_drained();
 	test_refused();
 	ok(rmdir(directory) == 0, "the folder is empty");
 	return tap_done();

@@ -160,9 +160,12 @@ static void test_kept(void)
 	ok(integrity_commit_kept(&integrity, 107, 1) == 0 && integrity.kept == 4 &&
 	       integrity_check(&integrity, 107, page_a) && !integrity_check(&integrity, 107, page_b),
 	   "and written there once more are what was written last");
+	ok(integrity_keep(&integrity, 108, 4) == 2 && integrity.kept == 6 && integrity_check(&integrity, 109, page_a) &&
+	       integrity_keep(&integrity, 108, 4) == 0 && integrity.kept == 6,
+	   "what is live and on the disk as well can be kept there alone");
 	integrity.kept = 0;
 	integrity_count_kept(&integrity, 90, 30);
-	ok(integrity.kept == 4, "and what is kept can be counted anew");
+	ok(integrity.kept == 6, "and what is kept can be counted anew");
 	integrity_close(&integrity);
 }
 

@@ -182,6 +182,115 @@ static void test_kept(void)
 	world_close(&world);
 }
 
+/* The chunk's only slab is recalled, and no other donor has room for it: whether it leaves for the backup. */
+static bool leaves(uint32_t chunk, unsigned donor, uint64_t now, struct leases_action *ret_leave)
+{
+	struct leases_action action;
+
+	world.leases.config.backup = true;
+	leases_recall(&world.leases, donor, 100 + chunk, 9000, now);
+	leases_tick(&world.leases, now);
+	if (!next_is(LEASES_ASK, &action) || !quiet())
+		return false;
+	leases_denied(&world.leases, action.donor, action.request, now);
+	return next_is(LEASES_LEAVE, ret_leave) && ret_leave->chunk == chunk && chunk_is_leaving(&world.table, chunk);
+}
+
+static void test_leaves(void)
+{
+	struct leases_action leave, action;
+	uint32_t version;
+	unsigned from;
+
+	donors_open(2, 1);
+	from = (unsigned)lowest(chunk_make(3));
+	ok(leaves(3, from, 10, &leave) && quiet(), "with a backup, a chunk that nobody has room for leaves for it");
+	ok(full(3) == 1u << from && chunk_pages_held(&world.table, 3) == 2, "being where it was, and held, meanwhile");
+	version = chunk_version(&world.table, 3);
+	chunk_drop(&world.table, 3, leave.epoch, 1);
+	leases_left(&world.leases, leave.request, true, 20);
+	ok(next_is(LEASES_DRAIN, &action) && action.request == leave.request && quiet() &&
+	       chunk_version(&world.table, 3) != version && full(3),
+	   "empty, it waits until nothing is under way to its slab");
+	leases_drained(&world.leases, action.request, 30);
+	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet() &&
+	       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3),
+	   "then that goes back");
+	ok(!leases_recalls_tick(&world.leases, 9000), "and the deadline is over with");
+	world_close(&world);
+}
+
+static void test_leaves_in_vain(void)
+{
+	struct leases_action leave, action;
+	unsigned from;
+
+	donors_open(2, 1);
+	from = (unsigned)lowest(chunk_make(3));
+	leaves(3, from, 10, &leave);
+	leases_left(&world.leases, leave.request, false, 20);
+	ok(quiet() && full(3) && !chunk_is_leaving(&world.table, 3) && chunk_pages_held(&world.table, 3) == 1,
+	   "a disk that refuses it: it stays");
+	leases_tick(&world.leases, 30);
+	ok(quiet(), "for a while");
+	leases_tick(&world.leases, 2000000000);
+	ok(next_is(LEASES_ASK, &action), "then donors are asked once more");
+	leases_denied(&world.leases, action.donor, action.request, 2000000000);
+	ok(next_is(LEASES_LEAVE, &leave) && quiet(), "and it leaves");
+	leases_left(&world.leases, leave.request, true, 2000000001);
+	next_is(LEASES_DRAIN, &action);
+	leases_drained(&world.leases, action.request, 2000000002);
+	ok(quiet() && full(3) && !chunk_is_leaving(&world.table, 3),
+	   "one that is not empty all the same stays as well");
+	world_close(&world);
+}
+
+/* Its donor takes the slab, or dies, while it leaves. */
+static void test_leaves_lost(void)
+{
+	struct leases_action leave;
+	unsigned from;
+
+	for (unsigned dies = 0; dies < 2; dies++) {
+		donors_open(2, 1);
+		world.integrity.keeps = true;
+		from = (unsigned)lowest(chunk_make(3));
+		page_write(3 * CHUNK_PAGES);
+		leaves(3, from, 10, &leave);
+		ok(!(dies ? leases_donor_lost(&world.leases, from, 20) : leases_recalls_tick(&world.leases, 9000)) &&
+		       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3) &&
+		       world.integrity.kept == 1,
+		   "its donor %s: what was not moved is kept", dies ? "dies" : "takes it");
+		leases_left(&world.leases, leave.request, false, 9001);
+		ok(quiet() && chunk_state(&world.table, 3) == CHUNK_NONE, "and that is all");
+		world_close(&world);
+	}
+}
+
+/* Another replica stays, or there is no backup. */
+static void test_leaves_not(void)
+{
+	struct leases_action action;
+	unsigned donors;
+
+	donors_open(2, 2);
+	donors = chunk_make(3);
+	world.leases.config.backup = true;
+	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
+	leases_tick(&world.leases, 10);
+	ok(quiet() && full(3) == donors, "with another replica that stays it does not leave");
+	leases_recall(&world.leases, 1, 103, UINT64_MAX, 20);
+	leases_tick(&world.leases, 20);
+	ok(next_is(LEASES_LEAVE, &action) && quiet(), "unless that is wanted back, too");
+	world_close(&world);
+	donors_open(1, 1);
+	chunk_make(3);
+	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
+	leases_tick(&world.leases, 10);
+	ok(quiet() && full(3) == 1, "nor without a backup");
+	world_close(&world);
+}
+
 int main(void)
 {
 	test_moved(1);
@@ -189,5 +298,9 @@ int main(void)
 	test_too_late();
 	test_other_replica();
 	test_kept();
+	test_leaves();
+	test_leaves_in_vain();
+	test_leaves_lost();
+	test_leaves_not();
 	return tap_done();
 }
