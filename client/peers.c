@@ -445,9 +445,17 @@ static bool peer_objects(const struct far_peer *peer)
 	       (peer->comeback.status == -EKEYREJECTED || peer->comeback.status == -EPROTONOSUPPORT);
 }
 
+/* Whether there is nothing to wait for that this one, which is lost, may still hold. */
+static bool peer_holds_nothing(const struct far *far, unsigned index)
+{
+	enum comeback_end end = far->peers[index].comeback.end;
+
+	return end == COMEBACK_RESTARTED || end == COMEBACK_FORGOTTEN || !far->leases.donors[index].held;
+}
+
 int peers_adopt_outcome(const struct far *far)
 {
-	bool up = false, waits = false;
+	bool up = false, waits = false, empty = true;
 	int status = 0;
 
 	for (unsigned i = 0; i < far->peer_count; i++) {
@@ -457,10 +465,14 @@ int peers_adopt_outcome(const struct far *far)
 			return peer->comeback.status;
 		up |= peer->comeback.state == COMEBACK_UP;
 		waits |= peer->comeback.state != COMEBACK_LOST;
-		if (peer->comeback.state == COMEBACK_LOST)
-			status = peer->comeback.status;
+		if (peer->comeback.state != COMEBACK_LOST)
+			continue;
+		status = peer->comeback.status;
+		empty &= peer_holds_nothing(far, i);
 	}
-	return up ? 0 : waits ? 1 : status;
+	if (up || waits)
+		return up ? 0 : 1;
+	return far->backup_path && empty ? 0 : status;
 }
 
 void peers_adopted(struct far *far, uint64_t now)

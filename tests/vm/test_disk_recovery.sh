@@ -128,7 +128,15 @@ ok $? "all donors are dead: all files are still the same" || note "$(head -5 "$O
 reads=$(device_says backup_reads)
 [ "$reads" -gt 0 ]
 ok $? "read from the backup ($reads pages)"
-umount /run/mnt
+mount -o remount,rw /run/mnt && cp -a $tree /run/mnt/again && sync -f /run/mnt
+ok $? "more files are written"
+daemon_kill "$(device_worker disk)"
+echo 3 >/proc/sys/vm/drop_caches
+diff -r --no-dereference $tree /run/mnt/again >"$OUTPUT" 2>&1 && umount /run/mnt && fsck.ext4 -fn "$DEVICE" >>"$OUTPUT" 2>&1
+ok $? "the worker is killed: they are the same as well" || note "$(head -5 "$OUTPUT")"
+writes=$(device_says backup_writes)
+[ "$writes" -gt 0 ]
+ok $? "the backup has them alone ($writes pages)"
 device_detach disk
 ok $? "the device is removed" || note "$(cat "$OUTPUT")"
 expect "nothing of it is left, nor its backup" "" "$(device_left; ls /run/backup 2>/dev/null)"

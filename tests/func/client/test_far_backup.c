@@ -293,6 +293,49 @@ static void test_adopted(void)
 	rig_close(&rig);
 }
 
+/* The process goes after all its donors; the next one finds none, or such as have nothing. */
+static void test_adopted_alone(void)
+{
+	unsigned wrong = 0;
+	struct rig rig;
+
+	rig_donors(&rig, 1, "32M");
+	rig_state(&rig);
+	rig.config.timeout_ms = 1000;
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	for (uint64_t page = 0; page < 8; page++)
+		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
+	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "pages are on the backup");
+	rig_shut(&rig, true);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	log_begin();
+	ok(rig_try(&rig, "tcp") < 0 && log_count("cannot be adopted"),
+	   "the process ends, then its only donor: it is not believed dead");
+	if (!rig_donor_again(&rig, 0, (const char *[]){"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL}))
+		printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+	rig_open(&rig, "tcp");
+	for (uint64_t page = 0; page < 8; page++)
+		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
+	ok(!wrong && !rig_stats(&rig).lost_pages && becomes(&rig, kept_pages, 0),
+	   "it says that it has nothing: the store is adopted from the backup");
+	becomes(&rig, backup_behind, 0);
+	daemon_stop(&rig.donors[0], SIGKILL);
+	rig_fill(rig.bytes, 0, 2);
+	ok(becomes(&rig, kept_pages, 8) && rig_write(&rig, 0, 1, rig.bytes) == 0, "it is killed, and a page written");
+	rig_shut(&rig, true);
+	rig_open(&rig, "tcp");
+	for (uint64_t page = 0; page < 8; page++)
+		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, page ? 1 : 2);
+	ok(!wrong && !rig_stats(&rig).lost_pages, "the next process needs no donor, for nothing was on any");
+	rig_fill(rig.bytes, 3, 3);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 3),
+	   "and writes, too");
+	log_show();
+	rig_shut(&rig, false);
+	rig_close(&rig);
+}
+
 static int try_with(struct rig *rig, const char *backup)
 {
 	int status;
@@ -412,6 +455,7 @@ int main(int argc, char **argv)
 	test_away();
 	test_taken();
 	test_drained();
+	test_adopted_alone();
 	test_refused();
 	ok(rmdir(directory) == 0, "the folder is empty");
 	return tap_done();
