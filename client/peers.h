@@ -28,8 +28,9 @@ void peers_connect(struct far *far, uint64_t now);
 int peers_outcome(const struct far *far);
 /*
  * The same for a store that is adopted, whose tables are there: each donor is one that went away, and is tried at once.
- * Of that: 1: no donor is reached yet; 0: one is, the others may come, or all is on the backup, for none holds anything;
- * or none will, or one says that the key is wrong: its error. Then peers_adopted() lets the store be lost what is.
+ * Of that: 1: no donor is reached yet; 0: one is, the others may come, or all is on the backup, for none holds
+ * anything; or none will, or one says that the key is wrong: its error. Then peers_adopted() lets the store be lost
+ * what is.
  */
 void peers_adopt(struct far *far, uint64_t now);
 int peers_adopt_outcome(const struct far *far);
