@@ -11,8 +11,8 @@
  * then on donors are `crowded`, and writes of chunks without a slab do not ask first. The rebuild thread does, once a
  * second, for what is kept (rebuild_backup.h); when it gets a slab donors are not crowded any more.
  *
- * So is a write of a chunk that is to leave for the backup (chunks.h), and what the rebuild thread moves there of it:
- * it names the backup in place of a donor, and checksum and generation stay as they are.
+ * Writes of a chunk that is to leave for the backup (chunks.h) go there as well, and so does what the rebuild thread
+ * moves of it: that names the backup in place of a donor, and leaves checksum and generation as they are.
  *
  * Threads: the queue's; far_backup_answer: the backup's.
  */
