@@ -301,7 +301,8 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	struct leases_join *join = join_find(leases, donor, request);
 	struct chunk_slot granted = *slot;
 
-	if (!leases_answered(leases, donor, true))
+	/* What two chunks had would be neither's. */
+	if (!leases_answered(leases, donor, true) || leases_holds(leases, donor, slot->slab))
 		return false;
 	granted.donor = donor;
 	leases->donors[donor].held++;

@@ -192,7 +192,7 @@ void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);
 
 /* The answers. @slot: address, rkey and slab; a grant nobody waits for any more is given back. False: nothing of the
-   kind was asked, the donor has broken the protocol. */
+   kind was asked, or the slab is ours already: the donor has broken the protocol, and is away from now on. */
 bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now);
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);

@@ -42,6 +42,9 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 
 /* --- leases_recalls.c --- */
 
+/* Whether the slab is the store's: of a chunk, granted to one that waits for more, or yet to be given back. */
+bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab);
+
 /* How many of the chunk's FULL slots are on slabs that their donors want back; whether any of @slots, which it has or
    had, is; whether one may go at once, because another slot is FULL, and which: one on a mate of another's donor, if
    there is any. */

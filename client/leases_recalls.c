@@ -58,6 +58,21 @@ static bool slab_find(const struct leases *leases, unsigned donor, uint64_t slab
 	return false;
 }
 
+bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab)
+{
+	unsigned replica;
+	uint32_t index;
+	bool holds = slab_find(leases, donor, slab, &index, &replica) || joins_drain(leases, donor, slab);
+
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		const struct leases_want *want = &leases->wants[i];
+
+		for (unsigned j = 0; want->active && j < leases->table->replicas; j++)
+			holds |= want->granted[j] && want->slots[j].donor == donor && want->slots[j].slab == slab;
+	}
+	return holds;
+}
+
 unsigned leases_recalled_slots(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];

@@ -86,6 +86,11 @@ static void test_unasked(void)
 	   "also when something else was asked");
 	ok(!leases_denied(&world.leases, 0, action.request, 2) && world.leases.donors[0].held == 1,
 	   "and when it was answered before");
+	want(&world, 4, 3);
+	world_next(&world, &action);
+	ok(!leases_granted(&world.leases, 0, action.request, &slot, 4) && world.leases.donors[0].held == 1 &&
+	       chunk_state(&world.table, 4) == CHUNK_WANTED,
+	   "and one that grants what is ours already");
 	world_close(&world);
 }
 
