@@ -112,6 +112,8 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 	answer->reply.proof.grace_ms = donor->config.grace_ms;
 	answer->reply.proof.closed_ms = donor->config.closed_ms;
 	auth_client_mac(donor->config.key, &donor->session, answer->reply.proof.mac);
+	auth_session_key(donor->config.key, &donor->session, donor->session_key);
+	channel_begin(&donor->channel, donor->session_key, true);
 	answer->send = true;
 	donor->said = now;
 	donor->proved = true;
@@ -139,7 +141,6 @@ static void donor_welcomed(struct donor *donor, const struct wire_message *messa
 	donor->slabs = message->welcome.slabs;
 	donor->grace_ms = message->welcome.grace_ms;
 	memcpy(donor->domain, message->welcome.domain, sizeof donor->domain);
-	auth_session_key(donor->config.key, &donor->session, donor->session_key);
 	donor->said = now;
 	donor_move(donor, DONOR_READY);
 	answer->news = DONOR_IS_READY;
@@ -220,6 +221,31 @@ static void donor_ready_received(struct donor *donor, const struct wire_message 
 	}
 }
 
+/* What one that does not know our key can say. */
+static bool refuses_key(const struct wire_message *message)
+{
+	return message->type == WIRE_REFUSED &&
+	       (message->refused.reason == WIRE_REASON_KEY || message->refused.reason == WIRE_REASON_KEY_NEEDED ||
+		message->refused.reason == WIRE_REASON_KEY_UNKNOWN);
+}
+
+/* Whether the donor has said this, and it is the next that it says. One that welcomes us as if it knew our key has
+   another. */
+static bool message_take(struct donor *donor, const void *bytes, size_t size, struct wire_message *message)
+{
+	int length;
+
+	if (donor->state == DONOR_PROVING && !wire_decode(bytes, size, message) && refuses_key(message))
+		return true;
+	length = channel_open(&donor->channel, bytes, size);
+	if (length >= 0)
+		return !wire_decode(bytes, (size_t)length, message);
+	if (donor->state == DONOR_PROVING && size > WIRE_SEAL_SIZE &&
+	    !wire_decode(bytes, size - WIRE_SEAL_SIZE, message) && message->type == WIRE_WELCOME)
+		donor->reason = WIRE_REASON_KEY;
+	return false;
+}
+
 void donor_received(struct donor *donor, const void *bytes, size_t size, uint64_t now, struct donor_answer *answer)
 {
 	struct wire_message message;
@@ -227,8 +253,11 @@ void donor_received(struct donor *donor, const void *bytes, size_t size, uint64_
 	*answer = (struct donor_answer){0};
 	if (donor->state == DONOR_LOST)
 		return;
-	if (donor->state == DONOR_CONNECTING || wire_decode(bytes, size, &message)) {
-		donor_lose(donor, -EPROTO, answer);
+	if (donor->state == DONOR_CONNECTING || !message_take(donor, bytes, size, &message)) {
+		if (donor->reason)
+			donor_refused(donor, donor->reason, 0, answer);
+		else
+			donor_lose(donor, -EPROTO, answer);
 		return;
 	}
 	donor->heard = now;

@@ -15,7 +15,7 @@
 #ifndef CLIENT_DONOR_H
 #define CLIENT_DONOR_H
 
-#include "common/auth.h"
+#include "common/channel.h"
 #include "farpage/wire.h"
 
 #include <stdbool.h>
@@ -37,7 +37,8 @@ struct donor {
 	struct donor_config config;
 	enum donor_state state;
 	struct auth_session session;
-	uint8_t session_key[AUTH_KEY_SIZE]; /* from READY on */
+	uint8_t session_key[AUTH_KEY_SIZE]; /* from PROVING on */
+	struct channel channel;             /* likewise: what is sent goes through channel_seal() */
 	struct wire_capacity capacity;      /* as last heard, from READY on */
 	uint64_t incarnation, slabs;        /* WELCOME's, from READY on */
 	uint32_t grace_ms;                  /* granted, likewise */

@@ -10,8 +10,9 @@
 /* A connection that has ended takes nothing any more; why it ended it is about to say by itself. */
 static int session_send(struct session *session, const struct wire_message *message)
 {
-	uint8_t bytes[WIRE_MESSAGE_MAX];
-	int error = fabric_send(session->conn, bytes, wire_encode(message, bytes));
+	uint8_t bytes[WIRE_SEALED_MAX];
+	size_t size = channel_seal(&session->donor.channel, bytes, wire_encode(message, bytes));
+	int error = fabric_send(session->conn, bytes, size);
 
 	return error == -ENOTCONN ? 0 : error;
 }

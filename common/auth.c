@@ -25,12 +25,15 @@ static const char label_client[AUTH_LABEL_SIZE] = "farpage1 client";
 static const char label_donor[AUTH_LABEL_SIZE] = "farpage1 donor";
 static const char label_session[AUTH_LABEL_SIZE] = "farpage1 session";
 static const char label_attach[AUTH_LABEL_SIZE] = "farpage1 attach";
+static const char label_asks[AUTH_LABEL_SIZE] = "farpage1 asks";
+static const char label_says[AUTH_LABEL_SIZE] = "farpage1 says";
 
 #define KEY_HEX_SIZE (2 * AUTH_KEY_SIZE)
 
 static_assert(AUTH_KEY_SIZE >= crypto_generichash_KEYBYTES_MIN && AUTH_KEY_SIZE <= crypto_generichash_KEYBYTES_MAX,
 	      "a key BLAKE2b takes");
-static_assert(WIRE_ATTACH_MAC_SIZE >= crypto_generichash_BYTES_MIN && WIRE_MAC_SIZE <= crypto_generichash_BYTES_MAX,
+static_assert(WIRE_ATTACH_MAC_SIZE >= crypto_generichash_BYTES_MIN && WIRE_SEAL_SIZE >= crypto_generichash_BYTES_MIN &&
+		  WIRE_MAC_SIZE <= crypto_generichash_BYTES_MAX,
 	      "sizes BLAKE2b gives");
 
 /* Writes all of it; the file is new, so a short write means a full disk and is tried again to learn the error. */
@@ -209,6 +212,19 @@ void auth_attach_mac(const uint8_t session_key[AUTH_KEY_SIZE], const uint8_t cli
 	for (unsigned i = 0; i < sizeof counter; i++)
 		input[AUTH_LABEL_SIZE + WIRE_ID_SIZE + i] = (uint8_t)(counter >> (8 * i));
 	auth_mac(session_key, input, sizeof input, mac, WIRE_ATTACH_MAC_SIZE);
+}
+
+void auth_message_mac(const uint8_t session_key[AUTH_KEY_SIZE], bool client, uint64_t counter, const void *message,
+		      size_t size, uint8_t mac[WIRE_SEAL_SIZE])
+{
+	uint8_t input[AUTH_LABEL_SIZE + sizeof counter + WIRE_MESSAGE_MAX];
+
+	assert(size <= WIRE_MESSAGE_MAX);
+	memcpy(input, client ? label_asks : label_says, AUTH_LABEL_SIZE);
+	for (unsigned i = 0; i < sizeof counter; i++)
+		input[AUTH_LABEL_SIZE + i] = (uint8_t)(counter >> (8 * i));
+	memcpy(input + AUTH_LABEL_SIZE + sizeof counter, message, size);
+	auth_mac(session_key, input, AUTH_LABEL_SIZE + sizeof counter + size, mac, WIRE_SEAL_SIZE);
 }
 
 bool auth_mac_equal(const uint8_t *a, const uint8_t *b, uint32_t size)

@@ -30,6 +30,9 @@ void auth_session_key(const uint8_t *key, const struct auth_session *session, ui
 /* Proof of a data connection; @counter never repeats under one session key. */
 void auth_attach_mac(const uint8_t session_key[AUTH_KEY_SIZE], const uint8_t client_id[WIRE_ID_SIZE], uint64_t counter,
 		     uint8_t mac[WIRE_ATTACH_MAC_SIZE]);
+/* Of a session's message: which side says it, and how many it has said before. */
+void auth_message_mac(const uint8_t session_key[AUTH_KEY_SIZE], bool client, uint64_t counter, const void *message,
+		      size_t size, uint8_t mac[WIRE_SEAL_SIZE]);
 /* Constant time. */
 bool auth_mac_equal(const uint8_t *a, const uint8_t *b, uint32_t size);
 #endif

@@ -138,8 +138,8 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 
 static void message_send(struct peer *peer, const struct wire_message *message)
 {
-	uint8_t bytes[WIRE_MESSAGE_MAX];
-	int status = fabric_send(peer->conn, bytes, wire_encode(message, bytes));
+	uint8_t bytes[WIRE_SEALED_MAX];
+	int status = fabric_send(peer->conn, bytes, channel_seal(&peer->channel, bytes, wire_encode(message, bytes)));
 
 	/* A connection that has ended says so itself, with FABRIC_DISCONNECTED. */
 	if (status < 0 && status != -ENOTCONN && !peer->deaf) {
@@ -213,6 +213,12 @@ static bool session_open(struct donor *donor, uint32_t session)
 	return true;
 }
 
+static void message_bad(struct peer *peer, const char *why, bool closed)
+{
+	log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn), why);
+	peer_lost(peer, closed);
+}
+
 static void handshake_refuse(struct peer *peer, unsigned reason)
 {
 	struct wire_message refused = {.type = WIRE_REFUSED};
@@ -266,11 +272,24 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	peer_send(donor, session, welcome);
 }
 
-static void handshake_message(struct peer *peer, const struct wire_message *message)
+/* A PROOF, and the MAC that shows that nobody has changed it. */
+static void handshake_message(struct peer *peer, const void *data, size_t size)
 {
-	struct wire_message answer;
-	unsigned reason = handshake_prove(&peer->handshake, peer->donor->config.key, message, &answer);
+	struct wire_message message, answer;
+	unsigned reason;
 
+	if (size < WIRE_SEAL_SIZE || wire_decode(data, size - WIRE_SEAL_SIZE, &message) < 0) {
+		message_bad(peer, "cannot be understood", true);
+		return;
+	}
+	reason = handshake_prove(&peer->handshake, peer->donor->config.key, &message, &answer);
+	if (!reason) {
+		channel_begin(&peer->channel, peer->handshake.session_key, false);
+		if (channel_open(&peer->channel, data, size) < 0) {
+			peer->channel.begun = false;
+			reason = WIRE_REASON_KEY;
+		}
+	}
 	if (reason)
 		handshake_refuse(peer, reason);
 	else
@@ -335,16 +354,23 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 static void message_take(struct peer *peer, const void *data, size_t size)
 {
 	struct wire_message message;
+	int length;
 
-	if (peer->kind == PEER_DATA || wire_decode(data, size, &message) < 0) {
-		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn),
-			    peer->kind == PEER_DATA ? "has no place on a data connection" : "cannot be understood");
-		peer_lost(peer, true);
-	} else if (peer->kind == PEER_HANDSHAKE) {
-		handshake_message(peer, &message);
-	} else {
-		session_message(peer, &message);
+	if (peer->kind == PEER_DATA) {
+		message_bad(peer, "has no place on a data connection", true);
+		return;
 	}
+	if (peer->kind == PEER_HANDSHAKE) {
+		handshake_message(peer, data, size);
+		return;
+	}
+	length = channel_open(&peer->channel, data, size);
+	if (length < 0) /* not the client's fault, whose slabs wait for it */
+		message_bad(peer, "is not what its client said next", false);
+	else if (wire_decode(data, (size_t)length, &message) < 0)
+		message_bad(peer, "cannot be understood", true);
+	else
+		session_message(peer, &message);
 }
 
 static void established(struct peer *peer)

@@ -12,6 +12,7 @@
 #ifndef MEMSERVER_PEER_H
 #define MEMSERVER_PEER_H
 
+#include "common/channel.h"
 #include "memserver/donor.h"
 #include "memserver/handshake.h"
 
@@ -28,6 +29,7 @@ struct peer {
 	uint32_t session;           /* PEER_SESSION, PEER_DATA */
 	uint64_t deadline;          /* PEER_HANDSHAKE */
 	struct handshake handshake; /* PEER_HANDSHAKE */
+	struct channel channel;     /* PEER_SESSION; begun when the client has proved itself */
 	bool deaf;                  /* does not take what is sent to it; is about to be ended */
 	struct peer *next, **link;  /* in its list */
 };

@@ -7,7 +7,8 @@
  *   session:  connect, private data = hello{SESSION, client id, client nonce}
  *             donor -> CHALLENGE{donor nonce, needs key}; client -> PROOF{mac}; donor -> WELCOME{mac, capacity}
  *             or REFUSED{reason}. Each side proves that it knows the key (common/auth.h); from key and both nonces
- *             they derive the session key.
+ *             they derive the session key. From PROOF and WELCOME on every message is followed by a MAC under it
+ *             (common/channel.h); only a REFUSED for a wrong key is not.
  *   data:     connect, private data = hello{ATTACH, client id, counter, mac under the session key}. A counter is
  *             never accepted twice, so nothing can be replayed. The donor accepts such a connection into the
  *             session's protection domain, at once, or rejects it: no rkey of one client works for another.
@@ -44,7 +45,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
-#define WIRE_VERSION 5u
+#define WIRE_VERSION 6u
 #define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
@@ -53,10 +54,12 @@
 #define WIRE_ATTACH_MAC_SIZE 16u
 #define WIRE_HELLO_SIZE 56u /* = FABRIC_PRIVATE_MAX */
 #define WIRE_REJECT_SIZE 8u
-#define WIRE_MESSAGE_MAX 256u /* = FABRIC_MESSAGE_MAX */
-#define WIRE_PEER_SIZE 64u    /* an address as text, shortened if need be, with at least one 0 after it */
-#define WIRE_DOMAIN_SIZE 32u  /* a failure domain's name and at least one 0 after it */
-#define WIRE_WARM_SLABS 16u   /* slabs in one WARM */
+#define WIRE_MESSAGE_MAX 240u
+#define WIRE_SEAL_SIZE 16u   /* of the MAC behind a session's messages */
+#define WIRE_SEALED_MAX 256u /* = FABRIC_MESSAGE_MAX */
+#define WIRE_PEER_SIZE 64u   /* an address as text, shortened if need be, with at least one 0 after it */
+#define WIRE_DOMAIN_SIZE 32u /* a failure domain's name and at least one 0 after it */
+#define WIRE_WARM_SLABS 16u  /* slabs in one WARM */
 #define WIRE_NO_DEADLINE UINT32_MAX
 
 enum wire_role { WIRE_SESSION = 1, WIRE_ATTACH = 2 };

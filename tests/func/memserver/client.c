@@ -47,22 +47,42 @@ static void conn_end(struct client *client, struct fabric_conn *conn)
 	fabric_disconnect(conn);
 }
 
+static int message_send(struct client *client, const struct wire_message *message)
+{
+	uint8_t bytes[WIRE_SEALED_MAX];
+
+	if (!client->session)
+		return -ENOTCONN;
+	return fabric_send(client->session, bytes, channel_seal(&client->channel, bytes, wire_encode(message, bytes)));
+}
+
+/* client->heard; a REFUSED for a wrong key is not sealed. */
+static int message_open(struct client *client, const struct fabric_event *event)
+{
+	int size;
+
+	client->heard_status = wire_decode(event->data, event->size, &client->heard);
+	if (!client->heard_status && client->heard.type == WIRE_REFUSED)
+		return 0;
+	size = channel_open(&client->channel, event->data, event->size);
+	client->heard_status = size < 0 ? size : wire_decode(event->data, (size_t)size, &client->heard);
+	return client->heard_status;
+}
+
 /* All that can be done in passing: PINGs are answered, notices kept. */
 static bool message_passes(struct client *client, const struct fabric_event *event)
 {
-	struct wire_message message;
-	uint8_t bytes[WIRE_MESSAGE_MAX];
+	const struct wire_message *message = &client->heard, pong = {.type = WIRE_PONG};
 
-	if (event->kind != FABRIC_MESSAGE || wire_decode(event->data, event->size, &message))
+	if (event->kind != FABRIC_MESSAGE || message_open(client, event))
 		return false;
-	if (message.type == WIRE_PING) {
-		message.type = WIRE_PONG;
-		fabric_send(event->conn, bytes, wire_encode(&message, bytes));
+	if (message->type == WIRE_PING) {
+		message_send(client, &pong);
 		return true;
 	}
-	if (message.type != WIRE_REVOKE && message.type != WIRE_REVOKED && message.type != WIRE_KEEP)
+	if (message->type != WIRE_REVOKE && message->type != WIRE_REVOKED && message->type != WIRE_KEEP)
 		return false;
-	client->notices[client->notice_count++ % CLIENT_NOTICES] = message;
+	client->notices[client->notice_count++ % CLIENT_NOTICES] = *message;
 	return true;
 }
 
@@ -107,14 +127,17 @@ static int message_wait(struct client *client, struct fabric_conn *conn, struct 
 	struct fabric_event event;
 	int status = event_wait(client, conn, FABRIC_MESSAGE, &event, NULL);
 
-	return status < 0 ? status : wire_decode(event.data, event.size, message);
+	/* message_passes() has opened it. */
+	if (status == 0)
+		*message = client->heard;
+	return status < 0 ? status : client->heard_status;
 }
 
-static int message_send(struct fabric_conn *conn, const struct wire_message *message)
+size_t client_seal(struct client *client, enum wire_type type, uint8_t bytes[WIRE_SEALED_MAX])
 {
-	uint8_t bytes[WIRE_MESSAGE_MAX];
+	const struct wire_message message = {.type = type};
 
-	return conn ? fabric_send(conn, bytes, wire_encode(message, bytes)) : -ENOTCONN;
+	return channel_seal(&client->channel, bytes, wire_encode(&message, bytes));
 }
 
 void client_send_raw(struct client *client, struct fabric_conn *conn, const void *bytes, size_t size)
@@ -152,6 +175,7 @@ int client_come(struct client *client)
 	random_secret(hello.nonce, sizeof hello.nonce);
 	memcpy(hello.id, client->id, sizeof hello.id);
 	client->session_end = 0;
+	client->channel.begun = false;
 	status = connect_wait(client, &hello, &client->session);
 	if (!status)
 		status = message_wait(client, client->session, &message);
@@ -163,10 +187,12 @@ int client_come(struct client *client)
 	memcpy(auth.client_nonce, hello.nonce, sizeof auth.client_nonce);
 	memcpy(auth.donor_nonce, message.challenge.nonce, sizeof auth.donor_nonce);
 	auth_client_mac(client->key, &auth, proof.proof.mac);
+	auth_session_key(client->key, &auth, client->session_key);
+	channel_begin(&client->channel, client->session_key, true);
 	proof.proof.has_key = client->key != NULL;
 	proof.proof.grace_ms = client->wished_grace_ms;
 	proof.proof.closed_ms = client->wished_closed_ms ? client->wished_closed_ms : client->wished_grace_ms;
-	message_send(client->session, &proof);
+	message_send(client, &proof);
 	status = message_wait(client, client->session, &message);
 	if (status)
 		return status;
@@ -175,7 +201,6 @@ int client_come(struct client *client)
 	auth_donor_mac(client->key, &auth, mac);
 	if (message.type != WIRE_WELCOME || !auth_mac_equal(mac, message.welcome.mac, sizeof mac))
 		return -EPROTO;
-	auth_session_key(client->key, &auth, client->session_key);
 	client->counter = 0;
 	client->welcome = message;
 	return 0;
@@ -197,7 +222,7 @@ int client_attach(struct client *client, uint64_t counter)
 static int ask(struct client *client, struct wire_message *message, enum wire_type type)
 {
 	uint32_t request = message->request = ++client->request;
-	int status = message_send(client->session, message);
+	int status = message_send(client, message);
 
 	while (!status) {
 		status = message_wait(client, client->session, message);
@@ -309,14 +334,14 @@ void client_bye(struct client *client)
 {
 	struct wire_message message = {.type = WIRE_BYE};
 
-	message_send(client->session, &message);
+	message_send(client, &message);
 }
 
 void client_suspend(struct client *client)
 {
 	struct wire_message message = {.type = WIRE_SUSPEND};
 
-	message_send(client->session, &message);
+	message_send(client, &message);
 	client_close(client);
 }
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_FUNC_MEMSERVER_CLIENT_H
 #define TESTS_FUNC_MEMSERVER_CLIENT_H
 
-#include "common/auth.h"
+#include "common/channel.h"
 #include "farpage/fabric.h"
 #include "farpage/wire.h"
 
@@ -21,6 +21,9 @@ struct client {
 	const uint8_t *key;
 	uint32_t wished_grace_ms, wished_closed_ms; /* the latter 0: the same */
 	uint8_t id[WIRE_ID_SIZE], session_key[AUTH_KEY_SIZE];
+	struct channel channel;    /* of the session's connection */
+	struct wire_message heard; /* last, */
+	int heard_status;          /* unless it cannot be understood */
 	uint64_t counter;
 	uint32_t request;
 	struct fabric_conn *session, *data; /* NULL while there is none */
@@ -68,6 +71,8 @@ bool client_wait_capacity(struct client *client, uint64_t leased, unsigned clien
 /* Waits until the session or data connection has ended by the donor's doing. */
 bool client_wait_end(struct client *client, struct fabric_conn *conn);
 /* Sends raw bytes as a message. */
+/* A message without a body, as it would be sent next: returns its size. */
+size_t client_seal(struct client *client, enum wire_type type, uint8_t bytes[WIRE_SEALED_MAX]);
 void client_send_raw(struct client *client, struct fabric_conn *conn, const void *bytes, size_t size);
 
 #endif

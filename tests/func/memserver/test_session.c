@@ -151,23 +151,76 @@ static void test_garbage(struct daemon *daemon)
 
 static void test_rudeness(struct daemon *daemon)
 {
-	struct wire_message message = {.type = WIRE_WELCOME};
-	uint8_t bytes[WIRE_MESSAGE_MAX];
+	struct wire_message message = {.type = WIRE_PING};
+	uint8_t bytes[WIRE_SEALED_MAX];
 	struct client client;
 
 	client_init(&client, daemon->uri, NULL, "rude");
 	ok(client_come(&client) == 0, "a client");
 	client_send_raw(&client, client.session, "rubbish", 7);
 	ok(client_wait_end(&client, client.session), "sends what is no message: ended");
-	ok(daemon_log_wait(daemon, "cannot be understood"), "the log says why");
+	ok(daemon_log_wait(daemon, "is not what its client said next"), "the log says why");
 	ok(client_come(&client) == 0, "comes again");
-	client_send_raw(&client, client.session, bytes, wire_encode(&message, bytes));
+	client_send_raw(&client, client.session, bytes, client_seal(&client, WIRE_WELCOME, bytes));
 	ok(client_wait_end(&client, client.session), "sends what is not for a client to send: ended");
 	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "comes again, with a data connection");
-	message = (struct wire_message){.type = WIRE_PING};
 	client_send_raw(&client, client.data, bytes, wire_encode(&message, bytes));
 	ok(client_wait_end(&client, client.data) && client.session,
 	   "sends a message there: that connection is ended only");
+	client_close(&client);
+}
+
+/* Somebody on the way to the donor sends, changes, repeats, takes out or swaps what a client says. */
+enum tampering { FORGED, CHANGED, CUT, REPEATED, LEFT_OUT, SWAPPED, TAMPERINGS };
+
+static void tamper(struct client *client, enum tampering how)
+{
+	const struct wire_message bye = {.type = WIRE_BYE};
+	uint8_t first[WIRE_SEALED_MAX], second[WIRE_SEALED_MAX];
+	size_t size = client_seal(client, WIRE_PONG, first), more = client_seal(client, WIRE_PONG, second);
+
+	switch (how) {
+	case FORGED:
+		client_send_raw(client, client->session, first, wire_encode(&bye, first));
+		return;
+	case CHANGED:
+		first[size / 2] ^= 1;
+		client_send_raw(client, client->session, first, size);
+		return;
+	case CUT:
+		client_send_raw(client, client->session, first, size - 1);
+		return;
+	case REPEATED:
+		client_send_raw(client, client->session, first, size);
+		client_send_raw(client, client->session, first, size);
+		return;
+	case LEFT_OUT:
+		client_send_raw(client, client->session, second, more);
+		return;
+	case SWAPPED:
+		client_send_raw(client, client->session, second, more);
+		client_send_raw(client, client->session, first, size);
+		return;
+	case TAMPERINGS:
+		return;
+	}
+}
+
+static void test_tampering(struct daemon *daemon)
+{
+	static const char *const names[] = {"forged", "changed", "cut", "repeated", "left out", "swapped"};
+	struct wire_message granted, claimed;
+	struct client client;
+
+	client_init(&client, daemon->uri, NULL, "victim");
+	ok(client_come(&client) == 0 && client_lease(&client, &granted) == 0, "a client with a slab");
+	for (enum tampering how = FORGED; how < TAMPERINGS; how++) {
+		tamper(&client, how);
+		ok(client_wait_end(&client, client.session), "a message is %s: its session's connection is ended",
+		   names[how]);
+		ok(client_come(&client) == 0 && client_claim(&client, granted.granted.slab, &claimed) == 0,
+		   "the client comes back and has its slab");
+	}
 	client_close(&client);
 }
 
@@ -205,6 +258,7 @@ int main(int argc, char **argv)
 	test_version(&daemon);
 	test_garbage(&daemon);
 	test_rudeness(&daemon);
+	test_tampering(&daemon);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end after all of that");
 	test_too_many();
 	return tap_done();

@@ -3,7 +3,8 @@
  * forward only, says that it is lost once, and then is silent.
  *
  * The input is a list of steps: a byte that says which, a byte of length, and so many bytes. A donor that knows the
- * key cannot be guessed, so its challenge and welcome are steps of their own.
+ * key cannot be guessed, so its challenge and welcome are steps of their own, and what it says may be sealed as if it
+ * did.
  */
 #include "client/donor.h"
 
@@ -20,6 +21,7 @@ enum step {
 	STEP_TICK,
 	STEP_REQUEST,
 	STEP_DISCONNECT,
+	STEP_RECEIVE_SEALED,
 	STEPS
 };
 
@@ -33,11 +35,24 @@ static void must(int good)
 		abort();
 }
 
-static void receive(struct donor *donor, struct wire_message *message, uint64_t now, struct donor_answer *answer)
+/* The donor's end. */
+static struct channel channel;
+
+static void receive(struct donor *donor, const uint8_t *data, size_t size, uint64_t now, struct donor_answer *answer)
+{
+	uint8_t bytes[WIRE_SEALED_MAX];
+
+	if (!channel.begun && donor->channel.begun)
+		channel_begin(&channel, donor->session_key, false);
+	memcpy(bytes, data, size);
+	donor_received(donor, bytes, channel_seal(&channel, bytes, size), now, answer);
+}
+
+static void say(struct donor *donor, const struct wire_message *message, uint64_t now, struct donor_answer *answer)
 {
 	uint8_t bytes[WIRE_MESSAGE_MAX];
 
-	donor_received(donor, bytes, wire_encode(message, bytes), now, answer);
+	receive(donor, bytes, wire_encode(message, bytes), now, answer);
 }
 
 static void challenge(struct donor *donor, uint64_t now, struct donor_answer *answer)
@@ -45,7 +60,7 @@ static void challenge(struct donor *donor, uint64_t now, struct donor_answer *an
 	struct wire_message message = {.type = WIRE_CHALLENGE};
 
 	message.challenge.needs_key = 1;
-	receive(donor, &message, now, answer);
+	say(donor, &message, now, answer);
 }
 
 static void welcome(struct donor *donor, uint32_t heartbeat_ms, uint64_t now, struct donor_answer *answer)
@@ -54,7 +69,7 @@ static void welcome(struct donor *donor, uint32_t heartbeat_ms, uint64_t now, st
 
 	message.welcome.heartbeat_ms = heartbeat_ms;
 	auth_donor_mac(key, &donor->session, message.welcome.mac);
-	receive(donor, &message, now, answer);
+	say(donor, &message, now, answer);
 }
 
 static void step(struct donor *donor, enum step kind, const uint8_t *data, size_t size, uint64_t *now,
@@ -72,6 +87,9 @@ static void step(struct donor *donor, enum step kind, const uint8_t *data, size_
 		return;
 	case STEP_RECEIVE:
 		donor_received(donor, data, size, *now, answer);
+		return;
+	case STEP_RECEIVE_SEALED:
+		receive(donor, data, size < WIRE_MESSAGE_MAX ? size : WIRE_MESSAGE_MAX, *now, answer);
 		return;
 	case STEP_TICK:
 		*now += size ? data[0] * 10 * MS : donor_due(donor) != UINT64_MAX ? donor_due(donor) - *now : 0;
@@ -115,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct donor donor;
 
 	donor_init(&donor, &config, now);
+	channel.begun = false;
 	while (size >= 2) {
 		enum step kind = data[0] % STEPS;
 		size_t length = data[1] < size - 2 ? data[1] : size - 2;

@@ -61,7 +61,7 @@ struct fabric {
 struct parcel {
 	uint64_t at; /* when it arrives */
 	size_t size;
-	uint8_t bytes[WIRE_MESSAGE_MAX];
+	uint8_t bytes[WIRE_SEALED_MAX];
 };
 struct post {
 	struct parcel parcels[MESSAGES];
@@ -90,6 +90,7 @@ struct fabric_conn {
 	uint8_t hello[WIRE_HELLO_SIZE], reject[WIRE_REJECT_SIZE];
 	size_t reject_size;
 	struct handshake handshake;
+	struct channel channel; /* the donor's end */
 	enum wire_role role;
 	uint32_t session;
 };
@@ -163,7 +164,7 @@ static void conn_say(struct fabric_conn *conn, const struct wire_message *messag
 	parcel->at = soon();
 	if (parcel->at < last)
 		parcel->at = last;
-	parcel->size = wire_encode(message, parcel->bytes);
+	parcel->size = channel_seal(&conn->channel, parcel->bytes, wire_encode(message, parcel->bytes));
 }
 
 static struct fabric_conn *session_conn(unsigned donor, uint32_t session)
@@ -299,15 +300,24 @@ static void request_take(struct fabric_conn *conn)
 	conn_say(conn, &challenge);
 }
 
-static void proof_take(struct fabric_conn *conn, const struct wire_message *proof)
+static void proof_take(struct fabric_conn *conn, const struct parcel *parcel)
 {
 	struct sim_donor *donor = &w.donors[conn->donor];
 	const struct handshake *handshake = &conn->handshake;
-	struct wire_message welcome;
+	struct wire_message proof, welcome;
 	uint32_t session;
 
-	if (handshake_prove(&conn->handshake, NULL, proof, &welcome) ||
-	    lease_session_begin(donor->book, w.now, handshake->auth.client_id, handshake->session_key,
+	expect(!wire_decode(parcel->bytes, parcel->size - WIRE_SEAL_SIZE, &proof),
+	       "the client sent what cannot be understood");
+	if (w.wrong)
+		return;
+	if (handshake_prove(&conn->handshake, NULL, &proof, &welcome)) {
+		conn_break(conn, -ECONNRESET);
+		return;
+	}
+	channel_begin(&conn->channel, handshake->session_key, false);
+	expect(channel_open(&conn->channel, parcel->bytes, parcel->size) > 0, "the client's proof is not sealed");
+	if (lease_session_begin(donor->book, w.now, handshake->auth.client_id, handshake->session_key,
 				handshake->wished_grace_ms * MS, &session)) {
 		conn_break(conn, -ECONNRESET);
 		return;
@@ -336,11 +346,17 @@ static void message_take(struct fabric_conn *conn, const struct parcel *parcel)
 	struct lease_book *book = w.donors[conn->donor].book;
 	struct wire_message message, pong = {.type = WIRE_PONG};
 
-	expect(!wire_decode(parcel->bytes, parcel->size, &message), "the client sent what cannot be understood");
+	int size;
+
 	if (conn->session == LEASE_NO_SESSION) {
-		proof_take(conn, &message);
+		proof_take(conn, parcel);
 		return;
 	}
+	size = channel_open(&conn->channel, parcel->bytes, parcel->size);
+	expect(size > 0 && !wire_decode(parcel->bytes, (size_t)size, &message),
+	       "the client sent what cannot be understood");
+	if (w.wrong)
+		return;
 	lease_session_heard(book, w.now, conn->session);
 	if (message.type == WIRE_LEASE)
 		lease_request(book, conn->session, message.request);

@@ -11,6 +11,9 @@
 
 static const uint8_t key[AUTH_KEY_SIZE] = {1, 2, 3}, other_key[AUTH_KEY_SIZE] = {4};
 
+/* The other end of the session's connection. */
+static struct channel channel;
+
 static void start(struct donor *donor, const uint8_t *client_key)
 {
 	struct donor_config config = {.key = client_key,
@@ -21,13 +24,14 @@ static void start(struct donor *donor, const uint8_t *client_key)
 				      .timeout_ns = TIMEOUT_NS};
 
 	donor_init(donor, &config, 0);
+	channel.begun = false;
 }
 
 static void receive(struct donor *donor, const struct wire_message *message, uint64_t now, struct donor_answer *answer)
 {
-	uint8_t bytes[WIRE_MESSAGE_MAX];
+	uint8_t bytes[WIRE_SEALED_MAX];
 
-	donor_received(donor, bytes, wire_encode(message, bytes), now, answer);
+	donor_received(donor, bytes, channel_seal(&channel, bytes, wire_encode(message, bytes)), now, answer);
 }
 
 static void challenge(struct donor *donor, bool needs_key, uint64_t now, struct donor_answer *answer)
@@ -49,6 +53,10 @@ static void welcome(struct donor *donor, const uint8_t *donor_key, uint64_t now,
 	struct wire_message message = {.type = WIRE_WELCOME};
 	struct auth_session session = session_of();
 
+	uint8_t session_key[AUTH_KEY_SIZE];
+
+	auth_session_key(donor_key, &session, session_key);
+	channel_begin(&channel, session_key, false);
 	message.welcome.heartbeat_ms = HEARTBEAT_MS;
 	message.welcome.incarnation = 77;
 	message.welcome.slabs = 3;
@@ -160,8 +168,45 @@ static void test_refusals(void)
 		donor_connected(&donor, 0);
 		challenge(&donor, true, 0, &answer);
 		refused.refused.reason = cases[i].reason;
+		channel_begin(&channel, donor.session_key, false);
 		receive(&donor, &refused, 0, &answer);
-		ok(lost(&donor, &answer, cases[i].status), "refused: %s", wire_reason_name(cases[i].reason));
+		ok(lost(&donor, &answer, cases[i].status) && donor.reason == cases[i].reason, "refused: %s",
+		   wire_reason_name(cases[i].reason));
+		start(&donor, key);
+		donor_connected(&donor, 0);
+		challenge(&donor, true, 0, &answer);
+		receive(&donor, &refused, 0, &answer);
+		ok(cases[i].status == -EKEYREJECTED ? lost(&donor, &answer, -EKEYREJECTED)
+						    : lost(&donor, &answer, -EPROTO) && !donor.reason,
+		   "by who does not know our key: %s",
+		   cases[i].status == -EKEYREJECTED ? "for that it may" : "not believed");
+	}
+}
+
+/* The donor's messages on the way here: said once more, changed, or by somebody else. */
+static void test_tampering(void)
+{
+	const struct wire_message ping = {.type = WIRE_PING};
+	uint8_t bytes[WIRE_SEALED_MAX];
+	struct donor_answer answer;
+	struct donor donor;
+	size_t size;
+
+	for (unsigned how = 0; how < 3; how++) {
+		make_ready(&donor, 0);
+		size = channel_seal(&channel, bytes, wire_encode(&ping, bytes));
+		if (how == 1)
+			bytes[size - 1] ^= 1;
+		if (how == 2)
+			size = wire_encode(&ping, bytes);
+		donor_received(&donor, bytes, size, 1, &answer);
+		if (how == 0) {
+			ok(donor.state == DONOR_READY && answer.send, "what the donor says is taken");
+			donor_received(&donor, bytes, size, 2, &answer);
+			ok(lost(&donor, &answer, -EPROTO), "but not twice");
+			continue;
+		}
+		ok(lost(&donor, &answer, -EPROTO), how == 1 ? "nor when it was changed" : "nor from anybody else");
 	}
 }
 
@@ -325,6 +370,7 @@ int main(void)
 	test_handshake(NULL, "without key");
 	test_keys();
 	test_refusals();
+	test_tampering();
 	test_out_of_turn();
 	test_garbage();
 	test_heartbeats();

@@ -8,7 +8,8 @@
 
 static_assert(WIRE_HELLO_SIZE == FABRIC_PRIVATE_MAX, "a hello fills what a connect carries");
 static_assert(WIRE_REJECT_SIZE <= FABRIC_PRIVATE_MAX, "a reject fits");
-static_assert(WIRE_MESSAGE_MAX == FABRIC_MESSAGE_MAX, "a message is a message");
+static_assert(WIRE_SEALED_MAX == FABRIC_MESSAGE_MAX && WIRE_MESSAGE_MAX + WIRE_SEAL_SIZE == WIRE_SEALED_MAX,
+	      "a message is a message");
 
 static struct random_state randomness;
 

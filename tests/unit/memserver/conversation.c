@@ -36,8 +36,10 @@ struct fabric_conn {
 	void *user;
 	int client;
 	bool is_session, established;
+	struct channel channel;   /* the client's end */
 	struct wire_message last; /* what the donor said last */
 	bool said;
+	bool gap; /* it could not be sent something */
 };
 struct fabric {
 	int unused;
@@ -226,14 +228,20 @@ static void granted(struct fabric_conn *conn, const struct wire_message *message
 int fabric_send(struct fabric_conn *conn, const void *bytes, size_t size)
 {
 	struct wire_message message;
+	int length;
 
 	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "sent to a connection that has ended");
 	expect(conn->established, "sent before the connection was established");
 	if (conn->state == CONN_LOST)
 		return -ENOTCONN;
-	if (fails())
+	conn->gap = conn->gap || fails();
+	if (conn->gap)
 		return -ENOBUFS;
-	expect(!wire_decode(bytes, size, &message), "the donor sent what cannot be understood");
+	if (wire_decode(bytes, size, &message) || (message.type != WIRE_CHALLENGE && message.type != WIRE_REFUSED)) {
+		length = channel_open(&conn->channel, bytes, size);
+		expect(conn->channel.begun && length > 0 && !wire_decode(bytes, (size_t)length, &message),
+		       "the donor sent what cannot be understood, or is not sealed");
+	}
 	if (w.wrong)
 		return 0;
 	conn->last = message;
@@ -388,7 +396,7 @@ static struct fabric_conn *conn_pick(struct reader *reader)
 }
 
 /* Answers the challenge, if that is what was said last. */
-static void proof_make(const struct fabric_conn *conn, struct wire_message *message)
+static void proof_make(struct fabric_conn *conn, struct wire_message *message)
 {
 	struct client *client = &w.clients[conn->client];
 
@@ -402,6 +410,7 @@ static void proof_make(const struct fabric_conn *conn, struct wire_message *mess
 	memcpy(client->auth.donor_nonce, conn->last.challenge.nonce, WIRE_NONCE_SIZE);
 	auth_client_mac(NULL, &client->auth, message->proof.mac);
 	auth_session_key(NULL, &client->auth, client->session_key);
+	channel_begin(&conn->channel, client->session_key, true);
 	client->counter = 0;
 }
 
@@ -428,7 +437,7 @@ static uint64_t name_pick(const struct client *client, struct reader *reader)
 static void client_say(struct donor *donor, struct reader *reader)
 {
 	struct fabric_conn *conn = conn_pick(reader);
-	uint8_t dice = take(reader), rude = take(reader), bytes[WIRE_MESSAGE_MAX];
+	uint8_t dice = take(reader), rude = take(reader), bytes[WIRE_SEALED_MAX];
 	struct wire_message message = {.request = dice};
 	size_t size;
 
@@ -449,6 +458,8 @@ static void client_say(struct donor *donor, struct reader *reader)
 		message.release.slab =
 		    name_pick(&w.clients[dice >= 224 ? take(reader) % CLIENTS : conn->client], reader);
 	size = wire_encode(&message, bytes);
+	if (rude != 249)
+		size = channel_seal(&conn->channel, bytes, size);
 	if (rude >= 250)
 		bytes[take(reader) % size] ^= take(reader);
 	event(donor, conn, FABRIC_MESSAGE, bytes, size);
@@ -459,7 +470,7 @@ static void operator_say(struct donor *donor, struct reader *reader)
 {
 	struct fabric_conn *conn = conn_pick(reader);
 	struct wire_message message = {.request = 1};
-	uint8_t dice = take(reader), bytes[WIRE_MESSAGE_MAX];
+	uint8_t dice = take(reader), bytes[WIRE_SEALED_MAX];
 
 	if (!conn || !conn->is_session)
 		return;
@@ -470,7 +481,7 @@ static void operator_say(struct donor *donor, struct reader *reader)
 	} else {
 		message.holder.from = dice / 64;
 	}
-	event(donor, conn, FABRIC_MESSAGE, bytes, wire_encode(&message, bytes));
+	event(donor, conn, FABRIC_MESSAGE, bytes, channel_seal(&conn->channel, bytes, wire_encode(&message, bytes)));
 }
 
 static void client_lose(struct donor *donor, struct reader *reader)
