@@ -224,8 +224,13 @@ static void saved_note(const struct program *program)
 
 	if (!far->backup || backup_behind(far->backup))
 		return;
-	for (uint64_t i = 0; i < program->reference.pages; i++)
-		program->reference.page[i].saved = !program->reference.page[i].writing;
+	for (uint64_t i = 0; i < program->reference.pages; i++) {
+		struct reference_page *page = &program->reference.page[i];
+		/* One that is there alone may have been on its way to it when a process before was killed. */
+		bool kept = integrity_kind(&far->integrity, i) == INTEGRITY_IS_KEPT;
+
+		page->saved = !page->writing && (page->saved || !kept);
+	}
 }
 
 void program_check(const struct program *program)
