@@ -226,10 +226,11 @@ static void saved_note(const struct program *program)
 		return;
 	for (uint64_t i = 0; i < program->reference.pages; i++) {
 		struct reference_page *page = &program->reference.page[i];
-		/* One that is there alone may have been on its way to it when a process before was killed. */
-		bool kept = integrity_kind(&far->integrity, i) == INTEGRITY_IS_KEPT;
+		/* One that is there alone may have been on its way to it when a process before was killed, and be lost.
+		 */
+		bool live = integrity_kind(&far->integrity, i) == INTEGRITY_IS_LIVE;
 
-		page->saved = !page->writing && (page->saved || !kept);
+		page->saved = !page->writing && (page->saved || live);
 	}
 }
 
