@@ -27,9 +27,10 @@
  * than replicas, chunks lack some.
  *
  * Recalls. A donor that needs its memory wants slabs back (REVOKE). A chunk with such a slab counts as lacking a
- * replica, also when it has only one: it gets a join on another donor, and when that is filled the slot of the slab is
- * detached, and the slab goes back when nothing is under way to it. When the deadline comes first the slot is left: its
- * chunk goes on with its other replicas, or is lost. The slab then needs no release, its donor takes it.
+ * replica, also when it has only one: it gets a join on another donor, and when that is filled, and as many replicas as
+ * there are to be are on others, the slot of the slab is detached, and the slab goes back when nothing is under way to
+ * it. When the deadline comes first the slot is left: its chunk goes on with its other replicas, or is lost. The slab
+ * then needs no release, its donor takes it.
  *
  * Where there is a backup a chunk whose slabs are all recalled, and for which no other donor has room, leaves for that
  * (LEASES_LEAVE): the caller moves its pages there while writes go there, too; when it is empty, and nothing is under

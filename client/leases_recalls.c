@@ -107,14 +107,18 @@ bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	uint64_t full = 0, mates;
+	unsigned count = 0;
 	int first = -1;
 
 	if (!leases_recalled_slots(leases, index))
 		return false;
 	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		if (slots[i].state == SLOT_FULL)
-			full |= UINT64_C(1) << slots[i].donor;
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state != SLOT_FULL)
+			continue;
+		full |= UINT64_C(1) << slots[i].donor;
+		count++;
+	}
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		if (slots[i].state != SLOT_FULL || !slot_is_recalled(leases, index, &slots[i], i))
 			continue;
@@ -123,7 +127,7 @@ bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *
 			first = (int)i;
 	}
 	*ret_replica = (unsigned)first;
-	return full & (full - 1);
+	return count > leases->table->replicas;
 }
 
 uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going)

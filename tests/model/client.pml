@@ -332,7 +332,7 @@ end:
 	/* the other half of a move */
 	:: STEP {
 		client[c].running && P(c, d).comeback == UP && P(c, d).slot == LIVE && P(c, d).leaving &&
-		    STAYING(c) + (MOVES_EARLY * WITH(c, JOINING)) ->
+		    LIVE_SLOTS(c) + (MOVES_EARLY * WITH(c, JOINING)) > REPLICAS ->
 		slot_release(c, d)
 	}
 	od

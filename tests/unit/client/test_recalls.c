@@ -161,6 +161,30 @@ static void test_other_replica(void)
 	world_close(&world);
 }
 
+/* A chunk that lacks a replica gets one: what is recalled is no less needed. */
+static void test_lacking(void)
+{
+	struct leases_action action;
+	unsigned to;
+	int filled;
+
+	donors_open(2, 2);
+	chunk_make(3);
+	leases_donor_lost(&world.leases, 1, 10);
+	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
+	leases_donor_back(&world.leases, 1, 0, 10 * SLAB, 20);
+	filled = join(20, &to);
+	ok(filled >= 0 && to == 1 && full(3) == 1, "the only replica there is left is recalled, and another one made");
+	leases_filled(&world.leases, (unsigned)filled, true, 30);
+	ok(full(3) == 3 && quiet(), "both stay, for there is no third donor");
+	leases_keep(&world.leases, 0, 103);
+	ok(!chunk_replicas_missing(&world.table, 3) && !leases_recalling(&world.leases), "and may");
+	leases_recall(&world.leases, 0, 103, 1000, 40);
+	ok(!leases_recalls_tick(&world.leases, 1000) && full(3) == 2 && !next_is(LEASES_RELEASE, &action),
+	   "at a deadline it is left");
+	world_close(&world);
+}
+
 static void test_kept(void)
 {
 	struct leases_action action;
@@ -297,6 +321,7 @@ int main(void)
 	test_moved(2);
 	test_too_late();
 	test_other_replica();
+	test_lacking();
 	test_kept();
 	test_leaves();
 	test_leaves_in_vain();
