@@ -329,15 +329,15 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
 }
 
-/* Whether the chunk that the request waits for was denied since it began to: sets its status. */
-static bool write_denied(struct far_request *request, const struct chunk *chunk)
+/* Whether the chunk was denied since the request began to wait for it: sets its status. */
+static bool write_denied(struct far_request *request, const struct chunk *chunk, uint64_t index)
 {
 	int status;
 
-	if (!request->asked || atomic_load(&chunk->denials) == request->denials)
+	if (request->asked != index + 1 || atomic_load(&chunk->denials) == request->denials)
 		return false;
 	status = atomic_load(&chunk->denial);
-	request->asked = false;
+	request->asked = 0;
 	/* What was asked for ahead of need was not asked for in earnest: now it is. */
 	if (status == -EAGAIN)
 		return false;
@@ -354,12 +354,13 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 
 	/* Looked at twice: a change after `waiting` is set wakes us, one before is seen. */
 	for (unsigned i = 0; i < 2; i++) {
-		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk))
+		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk, index))
 			return FAR_WAITS;
-		if (!request->asked)
+		if (request->asked != index + 1)
 			request->denials = atomic_load(&chunk->denials);
 		switch (chunk_hold(table, index, count, ret_view)) {
 		case CHUNK_HELD:
+			request->asked = 0;
 			return FAR_GOES_ON;
 		case CHUNK_ASKED:
 			control_kick(queue->far);
@@ -367,7 +368,7 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 		case CHUNK_WAIT:
 			break;
 		}
-		request->asked = true;
+		request->asked = index + 1;
 		atomic_store(&queue->waiting, true);
 	}
 	return FAR_WAITS;
@@ -451,7 +452,7 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		return FAR_WAITS;
 	}
 	if (far_backup_stands_in(queue, chunk)) {
-		request->asked = false;
+		request->asked = 0;
 		return far_backup_write(queue, index, chunk, count);
 	}
 	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS) {
@@ -461,7 +462,6 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 	}
 	links = write_links(queue, &view);
 	if (links.live && links.away < 0 && links.room) {
-		request->asked = false;
 		if (chunk_look_ahead(&far->table, chunk))
 			control_kick(far);
 		return write_publish(queue, index, chunk, count, &view, links.live);

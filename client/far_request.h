@@ -39,8 +39,8 @@ struct far_request {
 	int failure;     /* and how the first did */
 	bool again;      /* it is carried out anew: a connection ended, or a read failed on one replica of several */
 	struct far_wait waits[FAR_REPLICAS_MAX];
-	uint32_t denials; /* of the chunk it waits for, when it began to wait */
-	bool asked;       /* it waits for a chunk, `denials` is set */
+	uint64_t asked;   /* the chunk whose slab it waits for + 1, or 0 */
+	uint32_t denials; /* of that, when it began to wait */
 	bool busy;        /* it is being issued, or parked */
 	unsigned only;    /* the one donor it is for + 1, or 0 */
 	bool redone;      /* a write, and counted in its queue's `redone` */

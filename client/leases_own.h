@@ -46,8 +46,8 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab);
 
 /* How many of the chunk's FULL slots are on slabs that their donors want back; whether any of @slots, which it has or
-   had, is; whether one may go at once, because as many others are FULL as there are to be replicas, and which: one on a
-   mate of another's donor, if there is any. */
+   had, is; whether one may go at once, and which: one on a mate of another's donor, if there is any, or any if as many
+   others are FULL as there are to be replicas. */
 unsigned leases_recalled_slots(const struct leases *leases, uint32_t index);
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[]);
 bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica);

@@ -106,8 +106,9 @@ bool leases_slots_recalled(const struct leases *leases, uint32_t index, const st
 bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
-	uint64_t full = 0, mates;
 	unsigned count = 0;
+	uint64_t full = 0;
+	bool mated = false;
 	int first = -1;
 
 	if (!leases_recalled_slots(leases, index))
@@ -119,15 +120,15 @@ bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *
 		full |= UINT64_C(1) << slots[i].donor;
 		count++;
 	}
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX && !mated; i++) {
 		if (slots[i].state != SLOT_FULL || !slot_is_recalled(leases, index, &slots[i], i))
 			continue;
-		mates = domains_mates(&leases->domains, slots[i].donor) & ~(UINT64_C(1) << slots[i].donor);
-		if (first < 0 || mates & full)
+		mated = domains_mates(&leases->domains, slots[i].donor) & full & ~(UINT64_C(1) << slots[i].donor);
+		if (first < 0 || mated)
 			first = (int)i;
 	}
 	*ret_replica = (unsigned)first;
-	return count > leases->table->replicas;
+	return mated || count > leases->table->replicas;
 }
 
 uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going)
