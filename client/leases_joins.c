@@ -103,6 +103,30 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
+/* Whether one of the chunk's slots, for which it has another, is on a slab that its donor wants back: it goes, and is
+   the join's to give back, unless its donor, being away, takes it back by itself when it returns. */
+static bool join_replaces(struct leases *leases, struct leases_join *join)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	const struct leases_donor *donor;
+	unsigned replica;
+
+	if (!leases_recall_first(leases, join->chunk, &replica))
+		return false;
+	chunk_slots(leases->table, join->chunk, slots);
+	donor = &leases->donors[slots[replica].donor];
+	if (donor->claiming)
+		return false; /* for now */
+	chunk_detach(leases->table, join->chunk, replica);
+	join->slot = slots[replica];
+	join->cut = donor->away;
+	if (join->cut)
+		leases_release(leases, &join->slot);
+	join->state = JOIN_DRAINING;
+	join_act(leases, join, LEASES_DRAIN);
+	return true;
+}
+
 /* Whether no slot of the chunk is to stay, and all are on donors that can be asked for what is there. */
 static bool chunk_can_leave(const struct leases *leases, uint32_t index)
 {
@@ -241,40 +265,22 @@ static void join_let_go(struct leases *leases, const struct leases_join *join, u
 		leases_sort(leases, join->chunk, now);
 }
 
-/* Whether the slot that has just become FULL is in place of one whose donor wants the slab back: that one goes, and is
-   the join's to give back. */
-static bool join_replaces(struct leases *leases, struct leases_join *join)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned replica;
-
-	if (!leases_recall_first(leases, join->chunk, &replica))
-		return false;
-	chunk_slots(leases->table, join->chunk, slots);
-	chunk_detach(leases->table, join->chunk, replica);
-	join->slot = slots[replica];
-	return true;
-}
-
 void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t now)
 {
 	struct leases_join *join = &leases->joins[index];
-	bool current = join_is_current(leases, join), recalled = false;
+	bool current = join_is_current(leases, join), replaced = false;
 
 	assert(join->state == JOIN_FILLING);
 	/* What was to go may stay after all. */
 	good = good && (!current || (chunk_lacks(leases, join->chunk) && join_is_apart(leases, join, join->replica)));
 	if (good && current && !join->cut) {
 		chunk_promote(leases->table, join->chunk, join->replica);
-		recalled = join_replaces(leases, join);
+		replaced = join_replaces(leases, join);
 	}
 	join_let_go(leases, join, now);
 	leases->join_at = good ? now : now + leases->config.pause_ns;
-	if (recalled) {
-		join->state = JOIN_DRAINING;
-		join_act(leases, join, LEASES_DRAIN);
+	if (replaced)
 		return;
-	}
 	if (join->cut || (good && current)) {
 		join->state = JOIN_FREE;
 		return;
@@ -405,7 +411,7 @@ void joins_start(struct leases *leases, uint64_t now)
 		if (joins_seek(leases, &fresh.chunk, &lacking) &&
 		    chunk_epoch(leases->table, fresh.chunk, &fresh.epoch)) {
 			*join = fresh;
-			if (join_ask(leases, join) || join_leaves(leases, join))
+			if (join_replaces(leases, join) || join_ask(leases, join) || join_leaves(leases, join))
 				continue;
 			leases->join_any = true;
 		}

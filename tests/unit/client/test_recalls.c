@@ -161,6 +161,44 @@ static void test_other_replica(void)
 	world_close(&world);
 }
 
+/* The donor of the slab goes away before its pages are elsewhere: when it is back it takes back what is not claimed. */
+static void test_moved_away(void)
+{
+	struct leases_action action;
+	unsigned from, to;
+	int filled;
+
+	donors_open(2, 1);
+	from = (unsigned)lowest(chunk_make(3));
+	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
+	filled = join(10, &to);
+	leases_donor_away(&world.leases, from, 20);
+	leases_filled(&world.leases, (unsigned)filled, true, 30);
+	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to && !world.leases.donors[from].held,
+	   "a slab is moved while its donor is away: it is not ours any more");
+	leases_donor_back(&world.leases, from, 0, 10 * SLAB, 40);
+	leases_drained(&world.leases, (unsigned)filled, 50);
+	ok(quiet() && !world.leases.donors[from].held, "and is not given back once more when that is back");
+	world_close(&world);
+
+	donors_open(2, 1);
+	from = (unsigned)lowest(chunk_make(3));
+	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
+	filled = join(10, &to);
+	leases_donor_away(&world.leases, from, 20);
+	leases_donor_claiming(&world.leases, from, true);
+	leases_filled(&world.leases, (unsigned)filled, true, 30);
+	ok(quiet() && full(3) == (1u << from | 1u << to), "while slabs are claimed none of theirs goes");
+	leases_donor_claiming(&world.leases, from, false);
+	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 40);
+	leases_tick(&world.leases, 50);
+	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to, "then it does");
+	leases_drained(&world.leases, action.request, 60);
+	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !world.leases.donors[from].held,
+	   "and goes back");
+	world_close(&world);
+}
+
 /* A chunk that lacks a replica gets one: what is recalled is no less needed. */
 static void test_lacking(void)
 {
@@ -321,6 +359,7 @@ int main(void)
 	test_moved(2);
 	test_too_late();
 	test_other_replica();
+	test_moved_away();
 	test_lacking();
 	test_kept();
 	test_leaves();
