@@ -133,12 +133,11 @@ enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint
 		return FAR_WAITS;
 	io = io_begin(queue, index, chunk, count);
 	io->write = true;
-	if (queue->sealed.seal && !queue->direct) {
-		far_sealed_begin(queue, io->piece);
-		io->data = far_sealed_data(queue, &queue->pieces[io->piece]);
+	if (!queue->direct) {
+		far_piece_prepare(queue, io->piece);
+		if (queue->sealed.seal)
+			io->data = far_sealed_data(queue, &queue->pieces[io->piece]);
 	}
-	for (uint32_t i = 0; i < count && !queue->sealed.seal && !queue->direct; i++)
-		integrity_prepare(&queue->far->integrity, io->page + i, io->data + (size_t)i * STORE_PAGE);
 	io_ask(queue, io);
 	return FAR_GOES_ON;
 }
@@ -238,17 +237,13 @@ void far_backup_collect(struct far_queue *queue)
 	while (io) {
 		struct backup_io *next = io->next;
 		uint16_t index = queue->pieces[io->piece].request;
-		struct far_request *request = &queue->requests[index];
 
 		queue->backup_asked--;
 		if (io->write)
 			write_end(queue, io);
 		else
 			read_end(queue, io);
-		request->pieces--;
-		if (request->busy && (request->status || request->again))
-			queue->look = true; /* it is parked and need not go on */
-		far_request_settle(queue, index);
+		far_request_ended(queue, index);
 		io = next;
 	}
 	queue->look |= queue->congested;

@@ -79,6 +79,18 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	return index;
 }
 
+void far_piece_prepare(struct far_queue *queue, uint16_t index)
+{
+	const struct far_piece *piece = &queue->pieces[index];
+
+	if (queue->sealed.seal) {
+		far_sealed_begin(queue, index);
+		return;
+	}
+	for (uint32_t i = 0; i < piece->count; i++)
+		integrity_prepare(&queue->far->integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
+}
+
 uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned donor,
 			 const struct fabric_region **ret_region)
 {
@@ -204,6 +216,16 @@ void far_request_settle(struct far_queue *queue, uint16_t index)
 	if (request->corrupt && !request->status && !queue->direct)
 		rebuild_repair(queue->far, request->io.page, request->io.count, request->failed);
 	request_finish(queue, index);
+}
+
+void far_request_ended(struct far_queue *queue, uint16_t index)
+{
+	struct far_request *request = &queue->requests[index];
+
+	request->pieces--;
+	if (request->busy && (request->status || request->again))
+		queue->look = true; /* it is parked and need not go on */
+	far_request_settle(queue, index);
 }
 
 void far_request_park(struct far_queue *queue, uint16_t index)
@@ -336,8 +358,5 @@ void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor,
 		request->again = true;
 	if (!piece->late)
 		far_piece_end(queue, index);
-	request->pieces--;
-	if (request->busy && (request->status || request->again))
-		queue->look = true; /* it is parked and need not go on */
-	far_request_settle(queue, request_index);
+	far_request_ended(queue, request_index);
 }

@@ -314,19 +314,13 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 		       const struct chunk_view *view, uint64_t donors)
 {
-	struct integrity *integrity = &queue->far->integrity;
-	uint16_t piece_index = far_piece_start(queue, index, count, chunk, view->epoch);
-	const struct far_piece *piece = &queue->pieces[piece_index];
+	uint16_t piece = far_piece_start(queue, index, count, chunk, view->epoch);
 
-	/* Staged is not posted: that comes after the checksums, see integrity.h. */
-	if (queue->sealed.seal)
-		far_sealed_begin(queue, piece_index);
+	far_piece_prepare(queue, piece);
 	/* Not asked again whether they are up: one that has left since has a connection that will say so. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
-			link_stage(queue, piece_index, FABRIC_WRITE, &view->slots[i]);
-	for (uint32_t i = 0; i < count && !queue->sealed.seal; i++)
-		integrity_prepare(integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
+			link_stage(queue, piece, FABRIC_WRITE, &view->slots[i]);
 }
 
 /* Whether the chunk was denied since the request began to wait for it: sets its status. */

@@ -97,8 +97,13 @@ uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned
 bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
 /* Of a write: it is carried out anew. Before the piece that was cut off is ended. */
 void far_request_redo(struct far_queue *queue, struct far_request *request);
+/* What is kept of the pages of a write, which are about to go out, is theirs (integrity.h): their checksums, or they
+   are sealed. */
+void far_piece_prepare(struct far_queue *queue, uint16_t index);
 /* Nothing of it is under way any more. */
 void far_piece_end(struct far_queue *queue, uint16_t index);
+/* Its request has a piece less under way, and ends if that was the last. After the piece has ended, or is late. */
+void far_request_ended(struct far_queue *queue, uint16_t index);
 /* One operation of a piece was carried out, or (not @good) its connection ended first. */
 void far_piece_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good);
 /* Asks another replica, too, for what a piece is to read. */

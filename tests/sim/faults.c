@@ -177,15 +177,23 @@ static void memory_back(void *what, uint64_t token)
 }
 
 /*
- * A chunk that is made while a donor is missing begins with the replicas it can get (leases.h). Where several donors
- * may go and none of the others had memory, those could be one, on a donor that goes next.
+ * Whether the machine's donor may grant nothing for a while. A chunk that is made while a donor is missing begins with
+ * the replicas it can get (leases.h). Where several donors may go and none of the others had memory, those could be
+ * one, on a donor that goes next.
  */
+static bool donor_may_grant_nothing(const struct history *history, unsigned host)
+{
+	unsigned victims = history->victims;
+
+	return !(victims & (victims - 1)) || victims >> host & 1;
+}
+
 static void fault_memory(struct history *history)
 {
-	unsigned host = donor_pick(history)->host, victims = history->victims;
+	unsigned host = donor_pick(history)->host;
 	struct machine *machine = machine_at(host);
 
-	if (victims & (victims - 1) && !(victims >> host & 1))
+	if (!donor_may_grant_nothing(history, host))
 		return;
 	machine->short_of_memory = true;
 	world_at(world_now() + outage(history), memory_back, machine, 0);
@@ -216,10 +224,8 @@ static void fault_revoke(struct history *history)
 static void fault_drain(struct history *history)
 {
 	struct donor_host *donor = donor_pick(history);
-	unsigned victims = history->victims;
 
-	/* As above: it grants nothing. */
-	if (victims & (victims - 1) && !(victims >> donor->host & 1))
+	if (!donor_may_grant_nothing(history, donor->host))
 		return;
 	machine_at(donor->host)->wants.drain = history->loses && world_chance(3) ? WIRE_DRAIN_FORCE : WIRE_DRAIN_WAIT;
 	world_tell("donor%u: is drained", donor->host);

@@ -37,6 +37,16 @@ static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
 	log_begin();
 }
 
+/* The first @count, which were killed, are started again, with nothing. */
+static void donors_again(struct rig *rig, unsigned count)
+{
+	static const char *const arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
+
+	for (unsigned i = 0; i < count; i++)
+		if (!rig_donor_again(rig, i, arguments))
+			printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+}
+
 static bool is_gone(void)
 {
 	return access(path, F_OK) < 0 && errno == ENOENT;
@@ -59,10 +69,7 @@ static void test_killed(unsigned donors, unsigned replicas)
 	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES), "all are on the backup alone");
 	stats = rig_stats(&rig);
 	ok(!stats.lost_pages && stats.backup_reads >= TRAFFIC_PAGES && log_count(KEPT), "none is lost, which is told");
-	for (unsigned i = 0; i < donors; i++)
-		if (!rig_donor_again(&rig, i,
-				     (const char *[]){"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL}))
-			printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+	donors_again(&rig, donors);
 	ok(becomes(&rig, kept_pages, 0) && rig_stats(&rig).returned_pages == TRAFFIC_PAGES &&
 	       becomes(&rig, pages_live, TRAFFIC_PAGES),
 	   "the donors are back, and so are the pages");
@@ -118,10 +125,7 @@ static void test_alone(unsigned donors, unsigned replicas)
 	ok(rig_write(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 && rig_read(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 &&
 	       rig_is(rig.bytes, TRAFFIC_PAGES, 1) && rig_stats(&rig).kept_pages == TRAFFIC_PAGES + 1,
 	   "a page that was never far is read as it was written");
-	for (unsigned i = 0; i < donors; i++)
-		if (!rig_donor_again(&rig, i,
-				     (const char *[]){"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL}))
-			printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+	donors_again(&rig, donors);
 	traffic_run(&traffic, 500);
 	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, pages_live, TRAFFIC_PAGES + 1) && !traffic_check(&traffic) &&
 	       !traffic.wrong && !traffic.failed,
@@ -312,8 +316,7 @@ static void test_adopted_alone(void)
 	log_begin();
 	ok(rig_try(&rig, "tcp") < 0 && log_count("cannot be adopted"),
 	   "the process ends, then its only donor: it is not believed dead");
-	if (!rig_donor_again(&rig, 0, (const char *[]){"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL}))
-		printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+	donors_again(&rig, 1);
 	rig_open(&rig, "tcp");
 	for (uint64_t page = 0; page < 8; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);

@@ -179,31 +179,18 @@ static void tamper(struct client *client, enum tampering how)
 	uint8_t first[WIRE_SEALED_MAX], second[WIRE_SEALED_MAX];
 	size_t size = client_seal(client, WIRE_PONG, first), more = client_seal(client, WIRE_PONG, second);
 
-	switch (how) {
-	case FORGED:
-		client_send_raw(client, client->session, first, wire_encode(&bye, first));
-		return;
-	case CHANGED:
+	if (how == FORGED)
+		size = wire_encode(&bye, first);
+	else if (how == CHANGED)
 		first[size / 2] ^= 1;
-		client_send_raw(client, client->session, first, size);
-		return;
-	case CUT:
-		client_send_raw(client, client->session, first, size - 1);
-		return;
-	case REPEATED:
-		client_send_raw(client, client->session, first, size);
-		client_send_raw(client, client->session, first, size);
-		return;
-	case LEFT_OUT:
+	else if (how == CUT)
+		size--;
+	if (how == LEFT_OUT || how == SWAPPED)
 		client_send_raw(client, client->session, second, more);
-		return;
-	case SWAPPED:
-		client_send_raw(client, client->session, second, more);
+	if (how != LEFT_OUT)
 		client_send_raw(client, client->session, first, size);
-		return;
-	case TAMPERINGS:
-		return;
-	}
+	if (how == REPEATED)
+		client_send_raw(client, client->session, first, size);
 }
 
 static void test_tampering(struct daemon *daemon)

@@ -63,22 +63,17 @@ static void must(int good)
 
 /* --- What the caller does --------------------------------------------------------------------------------------- */
 
-static void go_away(unsigned index)
-{
-	donor[index].is = DONOR_IS_AWAY;
-	leases_donor_claiming(&world.leases, index, false);
-	leases_donor_away(&world.leases, index, now);
-}
-
-/* It has broken the protocol: as peers.c does. */
+/* It has broken the protocol, or its session has ended: as peers.c does. */
 static void broke(unsigned index)
 {
-	if (donor[index].is == DONOR_IS_UP)
-		go_away(index);
-	else if (donor[index].is == DONOR_IS_CLAIMED) {
-		donor[index].is = DONOR_IS_AWAY;
-		leases_donor_claiming(&world.leases, index, false);
-	}
+	enum donor_is was = donor[index].is;
+
+	if (was != DONOR_IS_UP && was != DONOR_IS_CLAIMED)
+		return;
+	donor[index].is = DONOR_IS_AWAY;
+	leases_donor_claiming(&world.leases, index, false);
+	if (was == DONOR_IS_UP)
+		leases_donor_away(&world.leases, index, now);
 }
 
 static void lose(unsigned index)
