@@ -11,7 +11,7 @@ void leases_init(struct leases *leases, const struct leases_config *config, stru
 		 struct integrity *integrity)
 {
 	*leases = (struct leases){.config = *config, .table = table, .integrity = integrity};
-	leases->lacking = table->replicas > 1; /* of a store that is adopted nobody knows yet */
+	leases->lacking = table->replicas > 1;
 	random_seed(&leases->random, config->seed);
 }
 
@@ -272,12 +272,14 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
 void leases_donor_named(struct leases *leases, unsigned donor, const char *domain)
 {
 	domains_name(&leases->domains, donor, domain);
+	leases->lacking |= leases->table->replicas > 1; /* which of what it holds are apart is to be looked at */
 }
 
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
 	domains_forget(&leases->domains, donor);
 	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
+	leases->lacking = true; /* nobody knows yet */
 }
 
 /* An answer to a request for a lease (@asked), or to a release. False: to none that was made. */

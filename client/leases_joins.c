@@ -72,10 +72,55 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
 }
 
+/* More of its slots are FULL than there are to be replicas. */
+static bool chunk_has_spare(const struct leases *leases, uint32_t index)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned full = 0;
+
+	if (chunk_state(leases->table, index) != CHUNK_READY)
+		return false;
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		full += slots[i].state == SLOT_FULL;
+	return full > leases->table->replicas;
+}
+
+/* Two of its replicas would fail together: one that was to go, and of which it is not wanted any more, and what was to
+   take its place; or a donor has come back under the other one's name. */
+static bool chunk_is_mated(const struct leases *leases, uint32_t index)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+
+	/* A donor that was not reached yet may turn out to be anybody's mate, or nobody's. */
+	if (chunk_state(leases->table, index) != CHUNK_READY || leases->domains.unknown)
+		return false;
+	chunk_slots(leases->table, index, slots);
+	return !leases_slots_apart(leases, slots);
+}
+
 /* It has fewer slots than there are to be replicas, not counting those that are to go. */
-static bool chunk_lacks(const struct leases *leases, uint32_t index)
+static bool chunk_lacks_replicas(const struct leases *leases, uint32_t index)
 {
 	return chunk_replicas_missing(leases->table, index) || leases_recalled_slots(leases, index);
+}
+
+/* It does, or it has not those that it should have. */
+static bool chunk_lacks(const struct leases *leases, uint32_t index)
+{
+	return chunk_lacks_replicas(leases, index) || chunk_has_spare(leases, index) || chunk_is_mated(leases, index);
+}
+
+/* How many of the chunk's replicas can be read. */
+static unsigned replicas_up(const struct leases *leases, uint32_t index)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	unsigned up = 0;
+
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		up += slots[i].state == SLOT_FULL && donor_is_up(leases, slots[i].donor);
+	return up;
 }
 
 static void join_act(struct leases *leases, const struct leases_join *join, enum leases_action_kind kind)
@@ -87,12 +132,16 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
 						  .epoch = join->epoch});
 }
 
-/* Asks the next donor that holds no replica of the chunk, nor has a mate that does. False: there is none. */
+/* Asks the next donor that holds no replica of the chunk, nor has a mate that does. False: there is none, or one of the
+   chunk's slots is to go first. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
-	int donor = leases_choose(leases, join->tried | going, used, false);
+	int donor;
 
+	if (chunk_has_spare(leases, join->chunk))
+		return false;
+	donor = leases_choose(leases, join->tried | going, used, false);
 	if (donor < 0)
 		donor = leases_choose(leases, join->tried | going, used, true);
 	if (donor < 0)
@@ -103,20 +152,21 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Whether one of the chunk's slots, for which it has another, is on a slab that its donor wants back: it goes, and is
-   the join's to give back, unless its donor, being away, takes it back by itself when it returns. */
+/* Whether the chunk has a slot too many, be it that its donor wants it back: it goes, and is the join's to give back,
+   unless its donor, being away, takes it back by itself when it returns. */
 static bool join_replaces(struct leases *leases, struct leases_join *join)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	const struct leases_donor *donor;
 	unsigned replica;
 
-	if (!leases_recall_first(leases, join->chunk, &replica))
+	if (!leases_spare(leases, join->chunk, &replica))
 		return false;
 	chunk_slots(leases->table, join->chunk, slots);
 	donor = &leases->donors[slots[replica].donor];
-	if (donor->claiming)
-		return false; /* for now */
+	/* Not while it is being claimed, nor if the others cannot be read for now. */
+	if (donor->claiming || replicas_up(leases, join->chunk) <= donor_is_up(leases, slots[replica].donor))
+		return false;
 	chunk_detach(leases->table, join->chunk, replica);
 	join->slot = slots[replica];
 	join->cut = donor->away;
@@ -344,22 +394,10 @@ void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
 
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
 
-/* How many of the chunk's replicas can be read. */
-static unsigned replicas_up(const struct leases *leases, uint32_t index)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned up = 0;
-
-	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		up += slots[i].state == SLOT_FULL && donor_is_up(leases, slots[i].donor);
-	return up;
-}
-
 /*
- * Of those that lack a replica, can be read, and are not being seen to, the next one with a single replica, or the next
- * one; *ret_lacking: whether any lacks one. When the last one chosen found no donor it is just the next one's turn, for
- * that one would be chosen again and again.
+ * Of those that lack something, can be read, and are not being seen to, the next one with a single replica, or the next
+ * one; *ret_lacking: whether any lacks something. When the last one chosen found no donor it is just the next one's
+ * turn, for that one would be chosen again and again.
  */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {
@@ -398,6 +436,14 @@ static bool joins_active(const struct leases *leases)
 	return active;
 }
 
+static bool replicas_lack(const struct leases *leases)
+{
+	for (uint32_t i = 0; i < leases->table->count; i++)
+		if (chunk_lacks_replicas(leases, i))
+			return true;
+	return false;
+}
+
 void joins_start(struct leases *leases, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
@@ -418,7 +464,7 @@ void joins_start(struct leases *leases, uint64_t now)
 		/* Nobody has room, or nothing is to be done but what is being done. */
 		leases->join_at = now + leases->config.pause_ns;
 		leases->lacking = lacking || joins_active(leases);
-		if (leases->lacking || !leases->mending)
+		if (!leases->mending || joins_active(leases) || replicas_lack(leases))
 			return;
 		leases->mending = false;
 		leases_act(leases, (struct leases_action){.kind = LEASES_WHOLE});

@@ -46,11 +46,16 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab);
 
 /* How many of the chunk's FULL slots are on slabs that their donors want back; whether any of @slots, which it has or
-   had, is; whether one may go at once, and which: one on a mate of another's donor, if there is any, or any if as many
-   others are FULL as there are to be replicas. */
+   had, is. */
 unsigned leases_recalled_slots(const struct leases *leases, uint32_t index);
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[]);
-bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica);
+/*
+ * Whether one of the READY chunk's FULL slots may go at once, and which: one that is wanted back, sooner one on a mate
+ * of another's donor, if there is such a mate or as many others are FULL as there are to be replicas. If none is wanted
+ * back (any more) and more are FULL than are to be, one of those: what was to go when its replacement was FULL could
+ * not, or this process was killed just then.
+ */
+bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_replica);
 /* The donors (a bit each) whose mates may not have another slot of the chunk: those of its slots, @but one, that are
    to stay; and *ret_going: of those that are to go. */
 uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going);

@@ -103,16 +103,13 @@ bool leases_slots_recalled(const struct leases *leases, uint32_t index, const st
 	return any;
 }
 
-bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *ret_replica)
+bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_replica)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	unsigned count = 0;
 	uint64_t full = 0;
-	bool mated = false;
-	int first = -1;
+	int most = -1;
 
-	if (!leases_recalled_slots(leases, index))
-		return false;
 	chunk_slots(leases->table, index, slots);
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		if (slots[i].state != SLOT_FULL)
@@ -120,15 +117,19 @@ bool leases_recall_first(const struct leases *leases, uint32_t index, unsigned *
 		full |= UINT64_C(1) << slots[i].donor;
 		count++;
 	}
-	for (unsigned i = 0; i < FAR_SLOTS_MAX && !mated; i++) {
-		if (slots[i].state != SLOT_FULL || !slot_is_recalled(leases, index, &slots[i], i))
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		bool recalled = leases->recalled && slot_is_recalled(leases, index, &slots[i], i), mated;
+		int spare;
+
+		if (slots[i].state != SLOT_FULL)
 			continue;
 		mated = domains_mates(&leases->domains, slots[i].donor) & full & ~(UINT64_C(1) << slots[i].donor);
-		if (first < 0 || mated)
-			first = (int)i;
+		spare = 2 * recalled + mated;
+		if (spare > most)
+			*ret_replica = i;
+		most = spare > most ? spare : most;
 	}
-	*ret_replica = (unsigned)first;
-	return mated || count > leases->table->replicas;
+	return most == 3 || count > leases->table->replicas;
 }
 
 uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going)

@@ -248,6 +248,14 @@ static bool all_work(const struct history *history)
 	return true;
 }
 
+static bool all_settled(const struct history *history)
+{
+	for (unsigned i = 0; i < history->program_count; i++)
+		if (!program_is_settled(&history->programs[i]))
+			return false;
+	return true;
+}
+
 static bool all_closed(const struct history *history)
 {
 	for (unsigned i = 0; i < history->program_count; i++)
@@ -279,6 +287,8 @@ static void history_close(struct history *history)
 
 	if (!run_until(history, patience, all_work) && !world_wrong())
 		world_fail("a program does not come back");
+	if (!run_until(history, patience, all_settled) && !world_wrong())
+		world_fail("a chunk keeps one replica too many");
 	for (unsigned i = 0; i < history->program_count; i++)
 		program_end(&history->programs[i], world_chance(2) ? PROGRAM_CLOSE : PROGRAM_EMPTY);
 	if (!run_until(history, patience, all_closed) && !world_wrong())

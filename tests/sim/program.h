@@ -20,6 +20,7 @@
 #define PROGRAM_WORKERS_MAX 3u
 #define PROGRAM_DEPTH_MAX 6u
 #define PROGRAM_RUN_MAX 8u
+#define PROGRAM_CHUNKS_MAX 16u
 
 /* Which errors this history excuses, whatever the page. */
 struct program_excuses {
@@ -83,7 +84,8 @@ struct program {
 	int open_status;
 	struct reference reference;
 	struct worker *workers[PROGRAM_WORKERS_MAX];
-	bool repeat; /* the next process repeats what was under way */
+	bool repeat;                      /* the next process repeats what was under way */
+	bool excused[PROGRAM_CHUNKS_MAX]; /* for having replicas that fail together: one was to go, or too many */
 	/* Counted. */
 	uint64_t good, failed, discards, adoptions, hedges;
 };
@@ -96,8 +98,11 @@ void program_kill(struct program *program);
 void program_end(struct program *program, enum program_end end);
 /* Whether a request is late: world_fail(). */
 void program_check(const struct program *program);
-/* Whether two replicas of a chunk are on donors of one of these @domains (NULL: one of its own): world_fail(). */
-void program_check_apart(const struct program *program, const char *const domains[]);
+/* Whether two replicas of a chunk are on donors of one of these @domains (NULL: one of its own), and neither is to go:
+   world_fail(). */
+void program_check_apart(struct program *program, const char *const domains[]);
+/* Whether no chunk has one too many (any more). */
+bool program_is_settled(const struct program *program);
 /* Its process has ended and left nothing. */
 void program_close(struct program *program);
 

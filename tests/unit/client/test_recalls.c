@@ -199,6 +199,84 @@ static void test_moved_away(void)
 	world_close(&world);
 }
 
+/* A slab's replacement is full while its donor is claimed from; then it may stay after all: the chunk has one too many.
+ */
+static void test_spare(unsigned replicas, bool mates)
+{
+	struct leases_action action;
+	unsigned before, from, to, all;
+	int filled;
+
+	donors_open(replicas + 3, replicas);
+	before = chunk_make(3);
+	from = (unsigned)lowest(before);
+	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
+	filled = join(10, &to);
+	if (mates) {
+		domains_name(&world.leases.domains, from, "rack1");
+		domains_name(&world.leases.domains, to, "rack1");
+	}
+	all = before | 1u << to;
+	leases_donor_away(&world.leases, from, 20);
+	leases_donor_claiming(&world.leases, from, true);
+	leases_filled(&world.leases, (unsigned)filled, true, 30);
+	leases_tick(&world.leases, UINT64_C(2000000000));
+	ok(quiet() && full(3) == all, "%u replicas and one too many: no other donor is asked for one more", replicas);
+	leases_donor_claiming(&world.leases, from, false);
+	leases_donor_back(&world.leases, from, 1, 10 * SLAB, UINT64_C(2000000001));
+	leases_keep(&world.leases, from, 103);
+	for (unsigned i = 0; i < replicas + 3; i++)
+		if (i != from && i != to)
+			leases_donor_away(&world.leases, i, UINT64_C(2000000001));
+	leases_donor_away(&world.leases, to, UINT64_C(2000000001));
+	leases_tick(&world.leases, UINT64_C(2000000002));
+	ok(quiet() && full(3) == all, "the only one that can be read does not go");
+	for (unsigned i = 0; i < replicas + 3; i++)
+		leases_donor_back(&world.leases, i, all >> i & 1, 10 * SLAB, UINT64_C(4000000000));
+	leases_tick(&world.leases, UINT64_C(4000000000));
+	ok(next_is(LEASES_DRAIN, &action) && __builtin_popcount(full(3)) == (int)replicas,
+	   "one goes, although none is wanted back any more");
+	ok(!mates || __builtin_popcount(full(3) & (1u << from | 1u << to)) == 1, "%s",
+	   mates ? "of those that would fail together" : "whichever");
+	leases_drained(&world.leases, action.request, UINT64_C(4000000001));
+	ok(next_is(LEASES_RELEASE, &action) && !(full(3) >> action.donor & 1), "and is given back");
+	leases_tick(&world.leases, UINT64_C(8000000000));
+	ok(quiet(), "and that is all");
+	world_close(&world);
+}
+
+/* The two donors that have the chunk are found to fail together. */
+static void test_mates(void)
+{
+	struct leases_action action;
+	unsigned before, to;
+	int filled;
+
+	donors_open(3, 2);
+	before = chunk_make(3);
+	for (unsigned i = 0; i < 3; i++)
+		leases_donor_named(&world.leases, i, before >> i & 1 ? "rack1" : "rack2");
+	ok(!chunk_replicas_missing(&world.table, 3), "a chunk has as many replicas as it should, in one rack");
+	filled = join(10, &to);
+	ok(filled >= 0 && !(before >> to & 1), "a donor in another is asked for one more");
+	leases_filled(&world.leases, (unsigned)filled, true, 20);
+	ok(next_is(LEASES_DRAIN, &action) && full(3) >> to & 1 && __builtin_popcount(full(3)) == 2,
+	   "which takes the place of one of them");
+	leases_drained(&world.leases, action.request, 30);
+	ok(next_is(LEASES_RELEASE, &action) && before >> action.donor & 1, "that goes back");
+	leases_tick(&world.leases, UINT64_C(9000000000));
+	ok(quiet(), "and that is all");
+	world_close(&world);
+
+	donors_open(2, 2);
+	before = chunk_make(3);
+	for (unsigned i = 0; i < 2; i++)
+		leases_donor_named(&world.leases, i, "rack1");
+	leases_tick(&world.leases, 10);
+	ok(quiet() && full(3) == before, "if all donors are in one rack it stays there");
+	world_close(&world);
+}
+
 /* A chunk that lacks a replica gets one: what is recalled is no less needed. */
 static void test_lacking(void)
 {
@@ -360,6 +438,11 @@ int main(void)
 	test_too_late();
 	test_other_replica();
 	test_moved_away();
+	test_spare(1, false);
+	test_spare(1, true);
+	test_spare(2, true);
+	test_spare(3, true);
+	test_mates();
 	test_lacking();
 	test_kept();
 	test_leaves();
