@@ -268,12 +268,16 @@ void donor_settle(struct donor *donor)
 {
 	struct lease_action action;
 
-	do {
-		while (lease_next(donor->book, &action))
-			action_do(donor, &action);
-		if (donor->deaf_clients)
-			peer_end_deaf(donor);
-	} while (donor->book->action_count);
+	while (lease_next(donor->book, &action))
+		action_do(donor, &action);
+}
+
+void donor_end_deaf(struct donor *donor)
+{
+	while (donor->deaf_clients) {
+		peer_end_deaf(donor);
+		donor_settle(donor); /* which may find more */
+	}
 }
 
 /* --- Slabs, time, the end -------------------------------------------------------------------------------- */

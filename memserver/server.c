@@ -221,6 +221,7 @@ int server_loop(struct server *server)
 			event_take(server, &event);
 		if (deadline != UINT64_MAX)
 			donor_tick(donor, clock_now());
+		donor_end_deaf(donor);
 		status_tell(server);
 	}
 	donor_leave(donor);

@@ -70,6 +70,8 @@ static struct world {
 	bool fail_next; /* the next thing that can fail does */
 	const char *wrong;
 	struct conversation_counts *counts;
+	bool pressed; /* before the next event, which the fabric has told by then, memory is needed for: */
+	uint32_t target;
 } w;
 
 static void expect(bool good, const char *what)
@@ -351,8 +353,15 @@ static void event(struct donor *donor, struct fabric_conn *conn, enum fabric_eve
 {
 	const struct fabric_event e = {
 	    .kind = kind, .conn = conn, .user = conn->user, .data = data, .size = size, .status = -ECONNRESET};
+	const enum conn_state state = conn->state;
 
-	peer_event(donor, &e);
+	if (w.pressed) {
+		w.pressed = false;
+		donor_target(donor, w.now, w.target, true);
+		expect(conn->state == state && conn->user == e.user, "a connection ended before its event was handled");
+	}
+	if (!w.wrong)
+		peer_event(donor, &e);
 }
 
 /* A connect request, honest or not. */
@@ -543,12 +552,16 @@ static void step(struct donor *donor, struct reader *reader)
 			donor_target(donor, w.now, take(reader) % (SLABS + 1), dice & 32);
 		else if (dice < 128)
 			operator_say(donor, reader);
+		else
+			w.pressed = dice & 16;
+		w.target = dice / 32 % 2;
 		break;
 	default:
 		client_say(donor, reader);
 	}
 	if (w.now >= donor_deadline(donor))
 		donor_tick(donor, w.now);
+	donor_end_deaf(donor);
 	expect(donor_deadline(donor) > w.now, "a deadline that is never done with");
 	check(donor);
 }
