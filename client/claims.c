@@ -42,6 +42,7 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab)
 {
+	claims_seek(claims); /* the slab may have been taken */
 	if (claims->under_way == CLAIMS_WINDOW || !claim_is_ours(claims->table, claims->donor, claims->next, ret_slab))
 		return false;
 	*ret_request = (uint32_t)claims->next++;
@@ -65,11 +66,10 @@ int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uin
 
 int claims_denied(struct claims *claims, uint32_t request, uint64_t *ret_slab)
 {
-	if (!claims->under_way || request >= claims->next ||
-	    !claim_is_ours(claims->table, claims->donor, request, ret_slab))
+	if (!claims->under_way || request >= claims->next)
 		return -EPROTO;
 	claims->under_way--;
-	return 0;
+	return claim_is_ours(claims->table, claims->donor, request, ret_slab);
 }
 
 bool claims_over(const struct claims *claims)

@@ -125,7 +125,7 @@ static int link_connect(struct far_queue *queue, unsigned donor)
 
 	memcpy(hello.id, far->id, WIRE_ID_SIZE);
 	pthread_mutex_lock(&far->attach);
-	hello.counter = ++far->attach_counter;
+	hello.counter = ++peer->attach_counter;
 	auth_attach_mac(peer->session_key, far->id, hello.counter, hello.mac);
 	pthread_mutex_unlock(&far->attach);
 	wire_encode_hello(&hello, bytes);

@@ -43,6 +43,7 @@ struct far_peer {
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* of this round; far->attach */
+	uint64_t attach_counter;            /* of data connections that were begun; far->attach */
 	/* The control thread's own. */
 	struct session session;
 	struct comeback comeback;
@@ -79,8 +80,7 @@ struct far {
 	bool adopted;        /* the store was another process's */
 	bool leave;          /* the state, and leases, stay for another process */
 
-	pthread_mutex_t attach; /* attach_counter, the peers' session keys, ways and domains */
-	uint64_t attach_counter;
+	pthread_mutex_t attach; /* the peers' session keys and counters, ways and domains */
 	_Atomic uint32_t changes; /* of any peer's round or status, counted */
 
 	pthread_mutex_t lock; /* the list of queues, `closed` */

@@ -209,6 +209,8 @@ void leases_recalls_close(struct leases *leases);
 bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
 void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
 uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
+/* The donor, having been away, has confirmed the slab of this slot: what it wants back now it says anew. */
+void leases_reclaimed(struct leases *leases, uint32_t index, unsigned replica);
 /* Leaves what is past its deadline: returns how many pages were lost with it; and when that is wanted next. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);

@@ -356,7 +356,10 @@ static void join_emptied(struct leases *leases, const struct leases_join *join, 
 		leases_list_remove(leases, join->chunk);
 		leases_sort(leases, join->chunk, now);
 	}
-	if (chunk->list == LEASES_IDLE && leases_take_idle(leases, join->chunk, now, slots))
+	/* While a donor is away an idle chunk keeps its slabs, which may be being claimed: idle_release() sees to it
+	 * then. */
+	if (chunk->list == LEASES_IDLE && !leases_donors_away(leases) &&
+	    leases_take_idle(leases, join->chunk, now, slots))
 		leases_release_slots(leases, slots);
 	else
 		chunk_stay(leases->table, join->chunk);

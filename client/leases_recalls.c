@@ -195,6 +195,12 @@ void leases_keep(struct leases *leases, unsigned donor, uint64_t slab)
 	left_release(leases, donor, slab);
 }
 
+void leases_reclaimed(struct leases *leases, uint32_t index, unsigned replica)
+{
+	if (leases->recalls)
+		recall_of(leases, index, replica)->until = 0;
+}
+
 /* The slot is not to be used any more. Returns how many pages are lost with it: those of a chunk without another. */
 static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned replica, uint64_t now)
 {

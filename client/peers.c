@@ -161,7 +161,8 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 	peer->adopted = false;
 	incarnation_keep(far, index, peer->comeback.incarnation);
 	peer_heard(peer);
-	leases_donor_back(&far->leases, index, peer->claims.held, peer_free(peer), now);
+	/* Not claims.held: of those it may have taken some since. */
+	leases_donor_back(&far->leases, index, claims_count(&far->table, index), peer_free(peer), now);
 	round_begin(far, peer);
 }
 
@@ -321,10 +322,12 @@ static void claim_answered(struct far *far, unsigned index, const struct wire_me
 	if (status == 0)
 		status = claims_confirmed(&peer->claims, message->request, message->granted.slab,
 					  message->granted.address, message->granted.rkey);
-	if (status < 0)
+	if (status < 0) {
 		peer_broke(far, index, status, now);
-	else
-		peer_claim(far, index, now);
+		return;
+	}
+	leases_reclaimed(&far->leases, message->request / FAR_SLOTS_MAX, message->request % FAR_SLOTS_MAX);
+	peer_claim(far, index, now);
 }
 
 static void lease_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)

@@ -60,7 +60,7 @@ int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t
 	uint64_t slab;
 	int status = claims_denied(&far->peers[index].claims, request, &slab);
 
-	if (status < 0)
+	if (status <= 0)
 		return status;
 	lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, slab, now), kept);
 	return 0;

@@ -65,6 +65,7 @@ void lease_take(struct lease_book *book, uint64_t now)
 	for (uint32_t i = 0; book->revoking && i < book->limits.slabs; i++) {
 		struct lease_slab *s = &book->slabs[i];
 		const uint32_t session = s->session;
+		const bool known = s->claimed;
 
 		if (s->state != LEASE_SLAB_REVOKING)
 			continue;
@@ -75,7 +76,8 @@ void lease_take(struct lease_book *book, uint64_t now)
 		lease_slab_disown(book, i);
 		lease_slab_move(book, i, LEASE_SLAB_CLEARING);
 		s->taken = true;
-		if (book->sessions[session].state == LEASE_SESSION_ACTIVE) {
+		/* Who has come back, and has yet to claim it, hears of it as the answer. */
+		if (book->sessions[session].state == LEASE_SESSION_ACTIVE && known) {
 			s->session = session; /* who is to hear of it */
 			lease_tell(book, i, true);
 			lease_notices(book, session);

@@ -82,9 +82,37 @@ static void test_lies(void)
 	chunk_table_close(&table);
 }
 
+/* The donor takes slabs while they are being claimed, and says so. */
+static void test_taken(void)
+{
+	uint32_t request;
+	struct claims claims;
+	uint64_t slab, sent = 0;
+
+	table_fill();
+	claims_begin(&claims, &table, 2);
+	chunk_detach(&table, 1, 1);
+	ok(claims_next(&claims, &request, &slab) && slab == 1002, "a slab that has gone is not claimed");
+	chunk_detach(&table, 2, 1);
+	ok(claims_denied(&claims, request, &slab) == 0, "one that goes meanwhile may be denied");
+	ok(claims_denied(&claims, request, &slab) == -EPROTO, "once");
+	claims_next(&claims, &request, &slab);
+	ok(claims_denied(&claims, request, &slab) == 1 && slab == 1004, "one that has not gone, too");
+	while (claims_next(&claims, &request, &slab) && slab < 1095)
+		sent += claims_confirmed(&claims, request, slab, 1, 1) == 0;
+	ok(sent == 60 && !claims_over(&claims), "and the others are claimed");
+	claims_confirmed(&claims, request, slab, 1, 1);
+	for (unsigned i = 96; i < CHUNKS; i++)
+		if (i % 3)
+			chunk_detach(&table, i, 1);
+	ok(!claims_next(&claims, &request, &slab) && claims_over(&claims), "if the last ones go, too, it is over");
+	chunk_table_close(&table);
+}
+
 int main(void)
 {
 	test_all();
+	test_taken();
 	test_lies();
 	return tap_done();
 }

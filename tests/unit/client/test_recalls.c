@@ -199,6 +199,24 @@ static void test_moved_away(void)
 	world_close(&world);
 }
 
+/* The donor goes away, is undrained meanwhile, and comes back: what it wants back it would say anew. */
+static void test_reclaimed(void)
+{
+	unsigned from;
+
+	donors_open(1, 1);
+	from = (unsigned)lowest(chunk_make(3));
+	page_write(3 * CHUNK_PAGES);
+	leases_recall(&world.leases, from, 103, 1000, 10);
+	leases_donor_away(&world.leases, from, 20);
+	leases_donor_claiming(&world.leases, from, true);
+	leases_reclaimed(&world.leases, 3, 0);
+	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 30);
+	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) == 1u << from && !leases_recalling(&world.leases),
+	   "a slab that its donor does not want back any more is not left at the old deadline");
+	world_close(&world);
+}
+
 /* A slab's replacement is full while its donor is claimed from; then it may stay after all: the chunk has one too many.
  */
 static void test_spare(unsigned replicas, bool mates)
@@ -407,6 +425,33 @@ static void test_leaves_lost(void)
 	}
 }
 
+/* Its donor was away, and is being claimed from, when nothing is under way to it any more. */
+static void test_leaves_claimed(void)
+{
+	struct leases_action leave, action;
+	unsigned from;
+
+	donors_open(1, 1);
+	from = (unsigned)lowest(chunk_make(3));
+	world.leases.config.backup = true;
+	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
+	leases_tick(&world.leases, 10);
+	next_is(LEASES_LEAVE, &leave);
+	chunk_drop(&world.table, 3, leave.epoch, 1);
+	leases_left(&world.leases, leave.request, true, 20);
+	next_is(LEASES_DRAIN, &action);
+	leases_donor_away(&world.leases, from, 30);
+	leases_donor_claiming(&world.leases, from, true);
+	leases_drained(&world.leases, action.request, 40);
+	leases_tick(&world.leases, 50 + IDLE);
+	ok(quiet() && full(3) == 1u << from, "left while its donor is claimed from, a chunk keeps its slab for now");
+	leases_donor_claiming(&world.leases, from, false);
+	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 60 + IDLE);
+	leases_tick(&world.leases, 60 + 2 * IDLE);
+	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !full(3), "then it goes back");
+	world_close(&world);
+}
+
 /* Another replica stays, or there is no backup. */
 static void test_leaves_not(void)
 {
@@ -438,6 +483,7 @@ int main(void)
 	test_too_late();
 	test_other_replica();
 	test_moved_away();
+	test_reclaimed();
 	test_spare(1, false);
 	test_spare(1, true);
 	test_spare(2, true);
@@ -448,6 +494,7 @@ int main(void)
 	test_leaves();
 	test_leaves_in_vain();
 	test_leaves_lost();
+	test_leaves_claimed();
 	test_leaves_not();
 	return tap_done();
 }

@@ -207,6 +207,15 @@ static void test_comes_back(void)
 	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "then its claim is denied");
 	lease_claim(book, a, 2, two);
 	ok(settle().first.kind == LEASE_CONFIRM, "and the other confirmed");
+	target(12 * SECOND, 0);
+	lease_session_vanished(book, 13 * SECOND, a);
+	settle();
+	a = come(14 * SECOND, 'a');
+	o = expire(22 * SECOND);
+	ok(o.clears == 1 && !o.takens, "taken before its client, which is back, has claimed it: it is not told");
+	lease_claim(book, a, 1, two);
+	o = settle();
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "but by the answer to its claim");
 	lease_close(book);
 }
 
