@@ -39,13 +39,13 @@ bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void
 	bool all = true;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false)) {
-			ring_unmiss_all(&backup->ring, page + i, 1);
-		} else {
-			ring_miss(&backup->ring, page + i);
-			atomic_store_explicit(&backup->overflown, true, memory_order_relaxed);
-			all = false;
-		}
+		/* First this: once it is in the ring, the disk may refuse it. */
+		ring_unmiss_all(&backup->ring, page + i, 1);
+		if (ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
+			continue;
+		ring_miss(&backup->ring, page + i);
+		atomic_store_explicit(&backup->overflown, true, memory_order_relaxed);
+		all = false;
 	}
 	backup_wake(backup);
 	return all;

@@ -1,6 +1,7 @@
 /* backup_disk: see backup_disk.h. */
 #include "client/backup_disk.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/size.h"
 #include "farpage/store.h"
@@ -21,9 +22,15 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
+/* What is behind a file's pages: this, and which boot of this machine it is of. */
 #define DISK_MARK "farpage backup 1\n"
+#define DISK_MARK_SIZE 64
+/* For how long the successor of a process that was killed waits for what that has under way, and how often it looks. */
+#define HELD_NS UINT64_C(30000000000)
+#define HELD_LOOK_NS UINT64_C(10000000)
 
 struct backup_disk {
 	char *path;
@@ -65,13 +72,33 @@ static int cannot(const struct backup_disk *disk, const char *what)
 	return error;
 }
 
-static int disk_lock(const struct backup_disk *disk)
+/* Whether what is in use may be in use for a moment: writes that a killed process has begun keep its file, and its
+   lock, until the kernel has done them. Waits a little. */
+static bool held_for_now(const struct backup_disk *disk, bool adopt, uint64_t *since)
 {
-	if (flock(disk->fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	if (errno == EWOULDBLOCK)
-		return complain(disk, -EBUSY, "is in use by another store: name another file");
-	return cannot(disk, "lock");
+	const struct timespec look = {.tv_nsec = HELD_LOOK_NS};
+	uint64_t now = clock_now();
+
+	if (!adopt || (*since && now - *since > HELD_NS))
+		return false;
+	if (!*since)
+		log_info("waiting for the last writes to the backup %s", disk->path);
+	*since = *since ? *since : now;
+	nanosleep(&look, NULL);
+	return true;
+}
+
+static int disk_lock(const struct backup_disk *disk, bool adopt)
+{
+	uint64_t since = 0;
+
+	while (flock(disk->fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return cannot(disk, "lock");
+		if (!held_for_now(disk, adopt, &since))
+			return complain(disk, -EBUSY, "is in use by another store: name another file");
+	}
+	return 0;
 }
 
 /* --- A block device --------------------------------------------------------------------------------------------- */
@@ -92,34 +119,56 @@ static int device_check(const struct backup_disk *disk, const struct stat *statu
 	return -ENOSPC;
 }
 
-static int device_open(struct backup_disk *disk, uint64_t bytes)
+static int device_open(struct backup_disk *disk, uint64_t bytes, bool adopt)
 {
 	struct stat status;
+	uint64_t since = 0;
 	int error;
 
-	disk->fd = open(disk->path, O_RDWR | O_CLOEXEC | O_EXCL | O_DIRECT);
+	do {
+		disk->fd = open(disk->path, O_RDWR | O_CLOEXEC | O_EXCL | O_DIRECT);
+	} while (disk->fd < 0 && errno == EBUSY && held_for_now(disk, adopt, &since));
 	if (disk->fd < 0 && errno == EBUSY)
 		return complain(disk, -EBUSY, "is in use (mounted, or as swap): name one that is not");
 	if (disk->fd < 0 || fstat(disk->fd, &status) < 0)
 		return cannot(disk, "open");
-	error = disk_lock(disk);
+	error = disk_lock(disk, adopt);
 	return error < 0 ? error : device_check(disk, &status, bytes);
 }
 
 /* --- A file ------------------------------------------------------------------------------------------------------- */
 
-/* Whether it is empty, or one of ours. */
-static int file_check(const struct backup_disk *disk, const struct stat *status)
+/* DISK_MARK, and this boot. */
+static void mark_make(char mark[DISK_MARK_SIZE])
 {
-	char mark[sizeof DISK_MARK] = {0};
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	memset(mark, 0, DISK_MARK_SIZE);
+	strcpy(mark, DISK_MARK);
+	if (fd < 0)
+		return;
+	if (read(fd, mark + strlen(mark), DISK_MARK_SIZE - 1 - strlen(mark)) < 0)
+		log_debug("it is not known which boot this is");
+	close(fd);
+}
+
+/* Whether it is empty, or one of ours. One that nobody has is what a killed process has left: of an earlier boot it is
+   worth nothing, of this one it may yet be adopted. */
+static int file_check(const struct backup_disk *disk, const struct stat *status, bool adopt)
+{
+	char mark[DISK_MARK_SIZE] = {0}, ours[DISK_MARK_SIZE];
 
 	if (!status->st_size)
 		return 0;
-	if (status->st_size % STORE_PAGE == 0 && status->st_size > (off_t)STORE_PAGE &&
-	    pread(disk->fd, mark, sizeof DISK_MARK - 1, status->st_size - (off_t)STORE_PAGE) > 0 &&
-	    strcmp(mark, DISK_MARK) == 0)
-		return 0;
-	return complain(disk, -EEXIST, "is there already and is no backup: remove it, or name another file");
+	mark_make(ours);
+	if (status->st_size % STORE_PAGE || status->st_size <= (off_t)STORE_PAGE ||
+	    pread(disk->fd, mark, sizeof mark, status->st_size - (off_t)STORE_PAGE) != sizeof mark ||
+	    strncmp(mark, DISK_MARK, strlen(DISK_MARK)) != 0)
+		return complain(disk, -EEXIST, "is there already and is no backup: remove it, or name another file");
+	if (!adopt && memcmp(mark, ours, sizeof mark) == 0)
+		return complain(disk, -EEXIST,
+				"is of a store that was killed: adopt that, or remove the file, or name another");
+	return 0;
 }
 
 /* For the pages that donors have room for. */
@@ -148,7 +197,7 @@ static int file_room(const struct backup_disk *disk, uint64_t bytes)
 /* Its whole length, and the mark behind it. */
 static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_t bytes)
 {
-	const ssize_t mark = sizeof DISK_MARK - 1;
+	char mark[DISK_MARK_SIZE];
 	int error;
 
 	if (ftruncate(disk->fd, 0) < 0)
@@ -158,7 +207,8 @@ static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_
 		return error;
 	if (fchmod(disk->fd, 0600) < 0 || ftruncate(disk->fd, (off_t)(length + STORE_PAGE)) < 0)
 		return cannot(disk, "lay out");
-	if (pwrite(disk->fd, DISK_MARK, (size_t)mark, (off_t)length) != mark)
+	mark_make(mark);
+	if (pwrite(disk->fd, mark, sizeof mark, (off_t)length) != sizeof mark)
 		return cannot(disk, "write");
 	return 0;
 }
@@ -191,14 +241,14 @@ static int named_open(struct backup_disk *disk, uint64_t length, uint64_t bytes,
 	disk->fd = open(disk->path, O_RDWR | O_CLOEXEC | (adopt ? 0 : O_CREAT), 0600);
 	if (disk->fd < 0)
 		return cannot(disk, "open");
-	error = disk_lock(disk);
+	error = disk_lock(disk, adopt);
 	if (error == 0)
 		error = file_is_here(disk);
 	if (error < 0)
 		return error;
 	if (fstat(disk->fd, &status) < 0)
 		return cannot(disk, "open");
-	error = file_check(disk, &status);
+	error = file_check(disk, &status, adopt);
 	if (error < 0)
 		return error;
 	disk->named = true;
@@ -234,10 +284,12 @@ static int path_open(struct backup_disk *disk, uint64_t length, uint64_t bytes, 
 	if (found < 0 && (errno != ENOENT || adopt))
 		return cannot(disk, "open");
 	if (found == 0 && S_ISBLK(status.st_mode))
-		return device_open(disk, length);
+		return device_open(disk, length, adopt);
 	if (found == 0 && !S_ISREG(status.st_mode))
 		return complain(disk, -EINVAL, "is neither a file nor a block device");
 	error = keep ? named_open(disk, length, bytes, adopt) : nameless_open(disk, length, bytes);
+	if (error < 0 && disk->fd >= 0 && keep && found < 0 && !disk->named)
+		unlink(disk->path); /* made just now, and refused */
 	if (error == 0)
 		file_go_direct(disk);
 	return error;

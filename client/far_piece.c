@@ -16,6 +16,11 @@
 /* Checksum errors are logged once in so long. */
 #define COMPLAIN_NS UINT64_C(1000000000)
 
+static bool pages_are_live(const struct integrity *integrity, uint64_t page, uint32_t count)
+{
+	return integrity_run(integrity, page, count) == count && integrity_kind(integrity, page) == INTEGRITY_IS_LIVE;
+}
+
 static enum far_way piece_publish(struct far_queue *queue, uint64_t page, uint32_t count, uint64_t chunk,
 				  const struct chunk_view *view, bool write)
 {
@@ -26,6 +31,10 @@ static enum far_way piece_publish(struct far_queue *queue, uint64_t page, uint32
 	/* First this, then the looks: see far_queue.h. */
 	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
 	if (view && !chunk_is_unchanged(table, chunk, view))
+		way = FAR_ANEW;
+	/* They were live before that was published: since then they may have left, and their slab with them. */
+	else if (view && !write && chunk_is_leaving(table, chunk) &&
+		 !pages_are_live(&queue->far->integrity, page, count))
 		way = FAR_ANEW;
 	else if (write && published_overlaps(atomic_load(&queue->far->window), page, count))
 		way = FAR_KEPT_OUT;
@@ -159,18 +168,17 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 	struct far *far = queue->far;
 	uint32_t live = integrity_commit(&far->integrity, piece->page, piece->count);
 	const uint8_t *sent = piece->sealed ? far_sealed_data(queue, piece) : piece->data;
-	bool saved = far->backup && backup_put(far->backup, piece->page, piece->count, sent);
 
+	if (far->backup)
+		backup_put(far->backup, piece->page, piece->count, sent);
 	/*
 	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
 	 * the marks were missed, and are made here.
 	 */
 	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
 		integrity_lose(&far->integrity, piece->page, piece->count);
-		if (!far->backup)
-			return -EIO;
-		/* Kept, and on its way to the disk; or it is written anew, to another slab. */
-		return saved ? 0 : -EAGAIN;
+		/* With a backup it is written anew: to another slab, or, waiting for it, to the disk. */
+		return far->backup ? -EAGAIN : -EIO;
 	}
 	/* Pages that were live already are counted already. */
 	piece_drop(far, piece, live);

@@ -23,9 +23,14 @@ static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 	while ((state->missed = ring_next_missed(ring, state->missed)) < far->integrity.pages) {
 		uint64_t end = far_chunk_end(far, state->missed), page = state->missed;
 		uint32_t most = page < state->singles ? 1 : BACKUP_IO_PAGES, run = 0;
+		enum integrity_kind kind = integrity_kind(&far->integrity, page);
 
-		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE) {
-			ring_unmiss(ring, page); /* there is nothing to be copied */
+		if (kind != INTEGRITY_IS_LIVE) {
+			/* There is nothing to be copied. Of one that is kept it has to be known that the disk has not
+			   got it, until it is written or given up: who has it in memory is not to drop it (far_same).
+			 */
+			if (kind != INTEGRITY_IS_KEPT)
+				ring_unmiss(ring, page);
 			state->missed++;
 			continue;
 		}
@@ -111,6 +116,8 @@ static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
 		if (chunk_is_untouched(&far->table, state->kept / far->table.pages) ||
 		    chunk_is_leaving(&far->table, state->kept / far->table.pages))
 			continue;
+		if (state->denied && chunk_state(&far->table, state->kept / far->table.pages) != CHUNK_READY)
+			continue;
 		while (state->kept < end && integrity_kind(&far->integrity, state->kept) != INTEGRITY_IS_KEPT)
 			state->kept++;
 		if (state->kept == end)
@@ -129,29 +136,32 @@ static bool kept_hold(struct rebuild *rebuild, uint32_t run, uint64_t now)
 	struct rebuild_backup *state = &rebuild->backup;
 	uint64_t index = state->kept / far->table.pages;
 	struct chunk *chunk = &far->table.chunks[index];
+	bool asked = state->asked == index + 1;
 	struct chunk_view view;
 
 	state->kept_due = now + ASKED_NS;
-	if (state->asked == index + 1 && atomic_load(&chunk->denials) != state->denials) {
-		/* No donor has room. */
+	if (asked && atomic_load(&chunk->denials) != state->denials) {
+		/* No donor has room: it is the turn of those that have a slab. */
 		state->asked = 0;
-		state->kept_due = now + PAUSE_NS;
+		state->denied = true;
 		return false;
 	}
-	if (state->asked != index + 1)
+	if (!asked)
 		state->denials = atomic_load(&chunk->denials);
-	state->asked = index + 1;
 	switch (chunk_hold(&far->table, index, run, &view)) {
 	case CHUNK_HELD:
 		break;
 	case CHUNK_ASKED:
 		control_kick(far);
+		state->asked = index + 1;
 		return false;
 	case CHUNK_WAIT:
+		state->asked = index + 1;
 		return false;
 	}
 	state->asked = 0;
-	atomic_store(&far->crowded, false);
+	if (asked)
+		atomic_store(&far->crowded, false);
 	state->epoch = view.epoch;
 	state->donor_count = 0;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
@@ -173,6 +183,7 @@ static uint64_t kept_idle(struct rebuild *rebuild, uint64_t now)
 	run = kept_seek(far, state);
 	if (!run) {
 		state->kept = state->kept_singles = 0;
+		state->denied = false;
 		return state->kept_due = now + PAUSE_NS;
 	}
 	if (!kept_hold(rebuild, run, now))

@@ -10,7 +10,7 @@
  *   bring back  pages that are KEPT (integrity.h) are read from the backup and written to the slabs that their chunk
  *             has, or gets, on donors; then they are live again. That changes neither checksum nor generation, so
  *             readers notice nothing; writers are kept out by a window, as when a slot is filled. Where no donor has
- *             room it is tried again after a while.
+ *             room it is tried again after a while; until then those come back that have a slab.
  *
  * Both at the rate of a rebuild. Pages that cannot be read are passed over, until the next time round.
  *
@@ -33,6 +33,7 @@ struct rebuild_backup {
 	uint32_t epoch;   /* in which pages are held */
 	uint32_t denials; /* of the chunk that is asked for, when that began; */
 	uint64_t asked;   /* which it is, + 1 */
+	bool denied;      /* one was, since it began at the first page */
 	uint64_t patience;
 	unsigned slot;        /* to be written next */
 	unsigned donor_count; /* to be written */

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -200,6 +202,40 @@ static void test_stale(void)
 	log_show();
 	rig_shut(&rig, false);
 	ok(is_gone(), "nothing is left of the file");
+	rig_close(&rig);
+}
+
+/* The disk refuses what is past its end, here the limit on the size of files. */
+static void test_refuses(void)
+{
+	struct rlimit limit, none;
+	struct rig rig;
+
+	open_backed(&rig, 1, 1);
+	for (uint64_t page = 0; page < 8; page++)
+		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
+	ok(rig_write(&rig, 0, 4, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "pages are on the backup");
+	getrlimit(RLIMIT_FSIZE, &none);
+	limit = none;
+	limit.rlim_cur = 4 * STORE_PAGE;
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	ok(rig_write(&rig, 4, 4, rig.bytes + 4 * STORE_PAGE) == 0 && becomes(&rig, backup_behind, 4),
+	   "it refuses others");
+	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(becomes(&rig, kept_pages, 8), "the donor is killed");
+	rig_sleep_ms(2500); /* two rounds of who looks for what the disk has missed */
+	ok(store_same(rig.store, 3, rig.bytes + 3 * STORE_PAGE) && rig_stats(&rig).backup_behind == 4,
+	   "who has a page that is on the disk in memory need not write it");
+	ok(!store_same(rig.store, 6, rig.bytes + 6 * STORE_PAGE), "but one that is not");
+	setrlimit(RLIMIT_FSIZE, &none);
+	ok(rig_write(&rig, 6, 1, rig.bytes + 6 * STORE_PAGE) == 0 && rig_read(&rig, 6, 1, rig.bytes) == 0 &&
+	       rig_is(rig.bytes, 6, 1),
+	   "written again, it is there");
+	ok(store_same(rig.store, 6, rig.bytes) && becomes(&rig, backup_behind, 3), "and need not be once more");
+	ok(rig_read(&rig, 7, 1, rig.bytes) == -EBADMSG, "what nobody had, nobody has");
+	ok(becomes(&rig, backup_behind, 2), "that is waited for no more");
+	log_show();
 	rig_close(&rig);
 }
 
@@ -439,6 +475,45 @@ static void test_refused(void)
 	ok(is_gone(), "nothing is left");
 }
 
+/* Who was killed has its file for a while longer, here in the hands of a child of its own. */
+static void test_held(void)
+{
+	struct rig rig;
+	pid_t child;
+	int fd;
+
+	rig_donors(&rig, 1, "32M");
+	rig_state(&rig);
+	rig.config.backup = path;
+	rig_open(&rig, "tcp");
+	rig_fill(rig.bytes, 3, 1);
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "a page is on the backup");
+	rig_shut(&rig, true);
+	log_begin();
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	child = fork();
+	if (child == 0) {
+		flock(fd, LOCK_EX);
+		raise(SIGSTOP);
+		rig_sleep_ms(300);
+		_exit(0);
+	}
+	close(fd);
+	waitpid(child, NULL, WUNTRACED);
+	kill(child, SIGCONT);
+	rig_open(&rig, "tcp");
+	ok(waitpid(child, NULL, WNOHANG) == child, "who adopts a store waits until its backup is free");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "and it is right");
+	rig_shut(&rig, true);
+	rig.config.state_file = NULL;
+	ok(try_with(&rig, path) == 0 && !is_gone(), "another store may have one without a name beside it");
+	rig_state(&rig);
+	ok(try_with(&rig, path) == -EEXIST, "but does not get what can yet be adopted");
+	unlink(path);
+	log_show();
+	rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
@@ -454,12 +529,14 @@ int main(int argc, char **argv)
 	test_alone(2, 2);
 	test_crowded();
 	test_stale();
+	test_refuses();
 	test_mended();
 	test_away();
 	test_taken();
 	test_drained();
 	test_adopted_alone();
 	test_refused();
+	test_held();
 	ok(rmdir(directory) == 0, "the folder is empty");
 	return tap_done();
 }
