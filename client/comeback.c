@@ -32,7 +32,7 @@ static void comeback_move(struct comeback *comeback, enum comeback_state state)
 
 void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation)
 {
-	*comeback = (struct comeback){.patience_ns = patience_ns, .incarnation = incarnation};
+	*comeback = (struct comeback){.patience_ns = patience_ns, .incarnation = incarnation, .met = true};
 	random_seed(&comeback->random, seed);
 }
 
@@ -44,6 +44,7 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 	comeback->end_at = now + patience_ns;
 	comeback->status = -ETIMEDOUT;
 	comeback->unknown = true;
+	comeback->met = false;
 }
 
 static enum comeback_step comeback_lose(struct comeback *comeback, enum comeback_end end, int status)
@@ -74,6 +75,14 @@ static bool status_may_pass(const struct comeback *comeback, int status)
 	if (is_up(comeback))
 		return true;
 	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
+}
+
+/* Whether it may be somebody on the way who says that we are refused, or has changed what was said: of a donor that has
+   had us before that is believed when its patience is over. Its own word is one that came with a MAC: while it was UP,
+   or what its welcome says (-EINVAL). */
+static bool refusal_may_pass(const struct comeback *comeback, int status)
+{
+	return comeback->met && !is_up(comeback) && status != -EINVAL;
 }
 
 /* Whether it was the donor, or the way there, and not something that this machine lacks. */
@@ -107,7 +116,9 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 		comeback->due = now + COMEBACK_ANEW_NS;
 		return COMEBACK_PAUSE;
 	}
-	if (final || !status_may_pass(comeback, status))
+	if ((final || status_is_final(status)) && refusal_may_pass(comeback, status))
+		comeback->status = status;
+	else if (final || !status_may_pass(comeback, status))
 		return comeback_lose(comeback, COMEBACK_REFUSED, status);
 	if (state == COMEBACK_UP) {
 		comeback->since = now;
@@ -139,6 +150,7 @@ enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarna
 	if (held && !slabs)
 		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
 	comeback->incarnation = incarnation;
+	comeback->met = true;
 	comeback_move(comeback, slabs ? COMEBACK_CLAIMING : COMEBACK_UP);
 	return slabs ? COMEBACK_CLAIM : COMEBACK_RETURN;
 }

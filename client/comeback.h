@@ -10,7 +10,8 @@
  * Theory of operation. The caller (client/peers.c) tells what happens to the donor's connections; each event is
  * answered with at most one thing to do. A connection that breaks, for whatever reason, makes the donor AWAY: all its
  * connections are ended, and after a moment a session is tried again, the pauses doubling up to a second, each
- * shortened by chance so that many clients do not come at once. Only what is refused then is for good. What the donor
+ * shortened by chance so that many clients do not come at once. What is refused then, and is still when patience is
+ * over, is for good; of a donor that this process has not met yet, at once. What the donor
  * held is still there if it is the same start of its program (the incarnation) and it holds no fewer slabs than the
  * client knows of; then those are claimed.
  *
@@ -73,6 +74,7 @@ struct comeback {
 	bool reset;      /* its end was heard, not guessed from silence */
 	bool anew;       /* it was LOST, and holds nothing; until it has returned */
 	bool unknown;    /* how it went away; `status` is a guess */
+	bool met;        /* it has welcomed this process before */
 	int status;      /* how it went away, or why it is LOST */
 	enum comeback_end end;
 };

@@ -337,13 +337,28 @@ void tcp_listener_close(struct fabric_listener *base)
 	free(listener);
 }
 
+/* Of too many that have said nothing the oldest makes room: who means it says something at once. */
+static void arriving_make_room(struct tcp *tcp)
+{
+	struct tcp_conn *conn;
+
+	if (tcp->arriving < TCP_ARRIVING_MAX)
+		return;
+	TAILQ_FOREACH(conn, &tcp->conns, link)
+		if (conn->state == TCP_STATE_ARRIVING)
+			break;
+	log_debug("%s is closed, for it has said nothing, and too many arrive", conn->base.peer);
+	tcp_backend.disconnect(&conn->base);
+}
+
 static void conn_arrive(struct tcp_listener *listener, int fd, const struct sockaddr_storage *address, uint64_t now)
 {
 	struct tcp *tcp = listener->tcp;
 	struct tcp_conn *conn;
 
-	if (tcp->arriving == TCP_ARRIVING_MAX || !(conn = tcp_conn_new(tcp, TCP_STATE_ARRIVING))) {
-		log_debug("a connection was closed at once: too many are being set up");
+	arriving_make_room(tcp);
+	conn = tcp_conn_new(tcp, TCP_STATE_ARRIVING);
+	if (!conn) {
 		close(fd);
 		return;
 	}

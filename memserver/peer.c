@@ -77,16 +77,30 @@ static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn
 
 /* --- Connect requests ------------------------------------------------------------------------------------ */
 
+/* Of too many that prove nothing the oldest makes room: who means it needs a moment, and must not be kept out by
+ * others. */
+static void handshakes_make_room(struct donor *donor)
+{
+	struct peer *oldest = donor->handshakes;
+
+	if (donor->handshake_count < PEER_HANDSHAKES_MAX)
+		return;
+	while (oldest->next)
+		oldest = oldest->next;
+	log_info("refused %s: it has not proved itself, and too many are waiting", fabric_conn_peer(oldest->conn));
+	peer_end(oldest);
+}
+
 static void request_session(struct donor *donor, struct fabric_conn *conn, const struct wire_hello *hello)
 {
 	uint8_t nonce[WIRE_NONCE_SIZE];
 	struct peer *peer;
 
-	if (donor->handshake_count >= PEER_HANDSHAKES_MAX || donor->book->leaving) {
-		connect_reject(conn, (struct wire_reject){.reason = donor->book->leaving ? WIRE_REASON_LEAVING
-											 : WIRE_REASON_FULL});
+	if (donor->book->leaving) {
+		connect_reject(conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
 		return;
 	}
+	handshakes_make_room(donor);
 	peer = connect_accept(donor, conn, donor->lobby, PEER_HANDSHAKE);
 	if (!peer)
 		return;

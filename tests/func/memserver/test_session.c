@@ -149,6 +149,35 @@ static void test_garbage(struct daemon *daemon)
 	client_close(&bystander);
 }
 
+/* Many who say nothing, on plain sockets, and many who ask for a session and prove nothing. */
+static void test_crowd(struct daemon *daemon)
+{
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
+	uint8_t bytes[WIRE_HELLO_SIZE];
+	const size_t size = wire_encode_hello(&hello, bytes);
+	struct fabric_conn *conns[80];
+	struct client crowd, client;
+	struct fabric_event event;
+	static int fds[300];
+	unsigned there = 0;
+
+	for (unsigned i = 0; i < 300 && strncmp(daemon->uri, "tcp:", 4) == 0; i++)
+		fds[i] = plain_connect(daemon);
+	client_init(&crowd, daemon->uri, NULL, "crowd");
+	for (unsigned i = 0; i < 80; i++)
+		fabric_connect(crowd.fabric, crowd.domain, daemon->uri, bytes, size, NULL, &conns[i]);
+	while (there < 80 && fabric_wait(crowd.fabric, &event, 1, DAEMON_WAIT_MS) > 0)
+		there += event.kind == FABRIC_ESTABLISHED;
+	client_init(&client, daemon->uri, NULL, "client");
+	ok(there == 80 && client_come(&client) == 0, "a client comes in all the same");
+	ok(daemon_log_wait(daemon, "too many are waiting"), "the log says who did not");
+	client_close(&client);
+	client_close(&crowd);
+	for (unsigned i = 0; i < 300; i++)
+		if (fds[i])
+			close(fds[i]);
+}
+
 static void test_rudeness(struct daemon *daemon)
 {
 	struct wire_message message = {.type = WIRE_PING};
@@ -244,6 +273,7 @@ int main(int argc, char **argv)
 	test_attach(&daemon);
 	test_version(&daemon);
 	test_garbage(&daemon);
+	test_crowd(&daemon);
 	test_rudeness(&daemon);
 	test_tampering(&daemon);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end after all of that");

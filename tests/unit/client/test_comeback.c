@@ -80,8 +80,23 @@ static void test_losses(void)
 		ok(comeback_broke(&comeback, final[i], false, 0) == COMEBACK_LEAVE, "up: %s may pass",
 		   strerror(-final[i]));
 		comeback = trying(-ETIMEDOUT);
+		comeback.met = false;
 		ok(lost(&comeback, comeback_broke(&comeback, final[i], false, 0), COMEBACK_REFUSED),
-		   "trying: %s is for good", strerror(-final[i]));
+		   "trying one for the first time: %s is for good", strerror(-final[i]));
+		comeback = trying(-ETIMEDOUT);
+		if (final[i] == -EINVAL) {
+			ok(lost(&comeback, comeback_broke(&comeback, final[i], false, 0), COMEBACK_REFUSED),
+			   "one that has changed says so itself");
+			continue;
+		}
+		ok(comeback_broke(&comeback, final[i], i % 2, 0) == COMEBACK_PAUSE &&
+		       comeback_due(&comeback) < PATIENCE,
+		   "one that knew us: it is tried again after %s", strerror(-final[i]));
+		ok(comeback_tick(&comeback, comeback_due(&comeback)) == COMEBACK_TRY &&
+		       comeback_broke(&comeback, -ETIMEDOUT, false, 1) == COMEBACK_PAUSE &&
+		       lost(&comeback, comeback_tick(&comeback, PATIENCE), COMEBACK_TOO_LATE) &&
+		       comeback.status == final[i],
+		   "until patience is over");
 	}
 	for (unsigned i = 0; i < sizeof passing / sizeof *passing; i++) {
 		comeback = up();
@@ -387,7 +402,8 @@ static void test_anew(void)
 	ok(comeback_broke(&comeback, -ETIMEDOUT, false, 0) == COMEBACK_LEAVE && comeback_due(&comeback) < PATIENCE,
 	   "then it is one like any other");
 	comeback = trying(-ETIMEDOUT);
-	ok(comeback_broke(&comeback, -EKEYREJECTED, true, 0) == COMEBACK_BURY && !comeback_anew(&comeback, 0) &&
+	comeback_broke(&comeback, -EKEYREJECTED, true, 0);
+	ok(comeback_tick(&comeback, PATIENCE) == COMEBACK_BURY && !comeback_anew(&comeback, 0) &&
 	       comeback.state == COMEBACK_LOST,
 	   "one that will not have us is not tried");
 	comeback = trying(-ETIMEDOUT);
