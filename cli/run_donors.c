@@ -2,18 +2,29 @@
 #include "cli/run_donors.h"
 #include "cli/ask.h"
 #include "client/domains.h"
+#include "common/log.h"
+#include <errno.h>
 
 int run_donors_check(const struct far_config *config, uint64_t *ret_free)
 {
 	struct far_donor answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
+	struct domains domains = {0};
+	char text[DOMAINS_TEXT_MAX];
 	int error = 0;
 	for (unsigned i = 0; i < config->donor_count; i++)
 		asks[i] = (struct ask){.config = config, .uri = config->donors[i], .answer = &answers[i]};
 	ask_all(asks, config->donor_count, ask_figures);
 	for (unsigned i = 0; i < config->donor_count && !error; i++)
 		error = asks[i].status;
-	if (!error)
-		*ret_free = domains_room(answers, config->donor_count, config->replicas);
-	return error;
+	if (error)
+		return error;
+	for (unsigned i = 0; i < config->donor_count; i++)
+		domains_name(&domains, i, answers[i].domain);
+	if (domains_lack(&domains, config->donor_count, config->replicas, config->donors[0], text)) {
+		log_error("%s", text);
+		return -EINVAL;
+	}
+	*ret_free = domains_room(answers, config->donor_count, config->replicas);
+	return 0;
 }

@@ -47,6 +47,25 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 	comeback->met = false;
 }
 
+/* Tried every so often, as one that holds nothing. */
+static void anew_begin(struct comeback *comeback, uint64_t now)
+{
+	comeback->state = COMEBACK_AWAY;
+	comeback->anew = true;
+	comeback->unknown = false;
+	comeback->end_at = UINT64_MAX;
+	comeback->due = now + COMEBACK_ANEW_NS;
+}
+
+void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now)
+{
+	comeback_init(comeback, patience_ns, seed, 0);
+	anew_begin(comeback, now);
+	comeback->since = now;
+	comeback->met = false;
+	comeback->status = status;
+}
+
 static enum comeback_step comeback_lose(struct comeback *comeback, enum comeback_end end, int status)
 {
 	comeback->end = end;
@@ -85,8 +104,8 @@ static bool refusal_may_pass(const struct comeback *comeback, int status)
 	return comeback->met && !is_up(comeback) && status != -EINVAL;
 }
 
-/* Whether it was the donor, or the way there, and not something that this machine lacks. */
-static bool status_is_the_donors(int status)
+/* And not something that this machine lacks. */
+bool comeback_is_out_of_reach(int status)
 {
 	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
 	       status == -EHOSTUNREACH || status == -ENETUNREACH;
@@ -124,7 +143,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 		comeback->since = now;
 		comeback->end_at = now + comeback->patience_ns;
 		/* One that is up, and to which no connection can be made from here, is not tried ever so fast. */
-		if (status_is_the_donors(status))
+		if (comeback_is_out_of_reach(status))
 			comeback->tries = 0;
 		comeback->unknown = false;
 		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED;
@@ -180,11 +199,8 @@ bool comeback_anew(struct comeback *comeback, uint64_t now)
 {
 	if (status_is_final(comeback->status))
 		return false;
-	comeback_move(comeback, COMEBACK_AWAY);
-	comeback->anew = true;
-	comeback->unknown = false;
-	comeback->end_at = UINT64_MAX;
-	comeback->due = now + COMEBACK_ANEW_NS;
+	assert(comeback->state == COMEBACK_LOST);
+	anew_begin(comeback, now);
 	return true;
 }
 

@@ -84,6 +84,8 @@ void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t see
 /* The donor is AWAY, to be tried at once: it served a process that has ended, of which this one takes over. How it went
    is not known: the first try that fails tells. */
 void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now);
+/* The donor could not be reached (@status) when others could: it is tried as one that was LOST. */
+void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now);
 /*
  * A connection to it has ended, or could not be had: @status. @final: whatever the status, it has refused us.
  */
@@ -97,6 +99,8 @@ enum comeback_step comeback_denied(struct comeback *comeback);
 void comeback_waits(struct comeback *comeback, uint64_t since);
 /* A LOST donor, of which nothing is named any more, is AWAY from now on; false: it has refused us for good. */
 bool comeback_anew(struct comeback *comeback, uint64_t now);
+/* Whether @status says that it, or the way to it, was not there. */
+bool comeback_is_out_of_reach(int status);
 enum comeback_step comeback_tick(struct comeback *comeback, uint64_t now);
 /* When comeback_tick() is wanted next; UINT64_MAX: never. */
 uint64_t comeback_due(const struct comeback *comeback);

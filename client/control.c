@@ -34,23 +34,24 @@ void control_kick(struct far *far)
 /* --- Opening ------------------------------------------------------------------------------------------------- */
 
 /* All donors must lend slabs of one size, for a chunk's replicas may lie on any of them. */
-static int open_check_slabs(const struct far *far)
+static int open_check_slabs(const struct far *far, const struct far_peer *first)
 {
-	uint64_t bytes = far->peers[0].slab_bytes;
-	char first[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX];
+	uint64_t bytes = first->slab_bytes;
+	char here[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX];
 
 	if (!bytes || bytes % STORE_PAGE) {
 		log_error("donor %s lends slabs of %" PRIu64 " bytes: restart it with a --slab of whole pages",
-			  far->peers[0].uri, bytes);
+			  first->uri, bytes);
 		return -EINVAL;
 	}
-	for (unsigned i = 1; i < far->peer_count; i++) {
-		if (far->peers[i].slab_bytes != bytes) {
-			log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab",
-				  far->peers[0].uri, size_format(bytes, first), far->peers[i].uri,
-				  size_format(far->peers[i].slab_bytes, other));
-			return -EINVAL;
-		}
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		const struct far_peer *peer = &far->peers[i];
+
+		if (!peer_is_ready(peer) || peer->slab_bytes == bytes)
+			continue;
+		log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab", first->uri,
+			  size_format(bytes, here), peer->uri, size_format(peer->slab_bytes, other));
+		return -EINVAL;
 	}
 	return 0;
 }
@@ -59,17 +60,13 @@ static int open_check_slabs(const struct far *far)
 static int open_check_domains(const struct far *far)
 {
 	struct domains domains = {0};
-	unsigned count;
+	char text[DOMAINS_TEXT_MAX];
 
 	for (unsigned i = 0; i < far->peer_count; i++)
 		domains_name(&domains, i, far->peers[i].session.donor.domain);
-	count = domains_count(&domains, far->peer_count);
-	if (count >= far->config.replicas)
+	if (!domains_lack(&domains, far->peer_count, far->config.replicas, far->peers[0].uri, text))
 		return 0;
-	log_error("%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
-		  "restart some with another --domain",
-		  far->config.replicas, count, count > 1 ? "s" : "", far->peers[0].uri,
-		  far->peers[0].session.donor.domain);
+	log_error("%s", text);
 	return -EINVAL;
 }
 
@@ -125,10 +122,9 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 }
 
 /* Bytes that fit, each with its replicas. */
-static uint64_t open_room(const struct far *far)
+static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 {
 	struct domains_share shares[FAR_DONORS_MAX];
-	uint64_t slab_bytes = far->peers[0].slab_bytes;
 
 	for (unsigned i = 0; i < far->peer_count; i++)
 		shares[i] = (struct domains_share){.domain = far->peers[i].session.donor.domain,
@@ -139,15 +135,19 @@ static uint64_t open_room(const struct far *far)
 static int open_lay_out(struct far *far)
 {
 	uint64_t slab_bytes, pages = far->config.pages;
-	int error = open_check_slabs(far);
+	const struct far_peer *first = far->peers;
+	int error;
 
+	while (!peer_is_ready(first))
+		first++;
+	error = open_check_slabs(far, first);
 	if (error == 0)
 		error = open_check_domains(far);
 	if (error < 0)
 		return error;
-	slab_bytes = far->peers[0].slab_bytes;
+	slab_bytes = first->slab_bytes;
 	if (!pages)
-		pages = 4 * (open_room(far) / STORE_PAGE);
+		pages = 4 * (open_room(far, slab_bytes) / STORE_PAGE);
 	if (!pages) {
 		log_error("the donors have nothing free%s: start them with a larger --donate, or add donors",
 			  far->config.replicas > 1 ? " for as many replicas" : "");
@@ -158,13 +158,9 @@ static int open_lay_out(struct far *far)
 	if (error < 0)
 		return error;
 	error = open_leases(far, slab_bytes);
-	if (error < 0)
-		return error;
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		peer_named(far, i);
-		leases_donor_heard(&far->leases, i, peer_free(&far->peers[i]));
-	}
-	return 0;
+	if (error == 0)
+		peers_opened(far, clock_now());
+	return error;
 }
 
 /* --- The loop ------------------------------------------------------------------------------------------------ */

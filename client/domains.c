@@ -42,6 +42,20 @@ unsigned domains_count(const struct domains *domains, unsigned count)
 	return domains_found;
 }
 
+bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *uri,
+		  char text[DOMAINS_TEXT_MAX])
+{
+	unsigned there = domains_count(domains, count);
+
+	if (there >= replicas)
+		return false;
+	snprintf(text, DOMAINS_TEXT_MAX,
+		 "%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
+		 "restart some with another --domain",
+		 replicas, there, there > 1 ? "s" : "", uri, domains->names[0]);
+	return true;
+}
+
 /* --- Room ------------------------------------------------------------------------------------------------------- */
 
 /* What each domain has, in @ret_slabs: how many domains there are. */

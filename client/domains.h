@@ -35,6 +35,12 @@ uint64_t domains_mates(const struct domains *domains, unsigned donor);
 /* In how many domains the first @count donors are at most: one yet to be heard may be in one of its own. */
 unsigned domains_count(const struct domains *domains, unsigned count);
 
+/* Whether the first @count donors, of which the first is @uri, are in too few for @replicas: @text says so, and what to
+   do. */
+#define DOMAINS_TEXT_MAX 512
+bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *uri,
+		  char text[DOMAINS_TEXT_MAX]);
+
 /* What a donor has free. */
 struct domains_share {
 	const char *domain; /* its failure domain; "": one of its own */

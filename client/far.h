@@ -37,6 +37,8 @@ struct far_config {
 	uint64_t pages;            /* size of the array; 0: 4 x what fits on the donors, each page with its replicas */
 	unsigned replicas; /* 1 .. FAR_REPLICAS_MAX, in as many failure domains of donors; a lost one is made anew on
 			      another */
+	bool go_without;   /* a donor that cannot be reached may come later, if the others are in enough domains for
+			      the replicas; else all have to be there when a store is opened */
 	uint64_t rebuild_rate; /* bytes/s that are copied to make it anew, a quarter of that while requests are in
 				  flight; 0: 256 MiB/s */
 	uint64_t scrub_rate;   /* bytes/s of pages that nobody reads that are read and checked, each replica, a quarter
@@ -71,7 +73,7 @@ struct far_config {
 };
 
 /*
- * Connects to all donors. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
+ * Connects to all donors, but see go_without. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
  * version), -ELIBACC (no library to encrypt with), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many
  * clients), -ENOSPC (nothing free and no size given), -EINVAL (an option, donors whose slabs differ in size, or in

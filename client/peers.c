@@ -409,21 +409,82 @@ void peers_connect(struct far *far, uint64_t now)
 		session_open(far, &far->peers[i], far->peers[i].uri, far->config.fabric.connect_ms, now);
 }
 
+bool peer_is_ready(const struct far_peer *peer)
+{
+	return peer->session.donor.state == DONOR_READY;
+}
+
+/* Whether the donors that are ready are enough without the others. */
+static bool ready_are_enough(const struct far *far)
+{
+	struct domains domains = {0};
+	unsigned ready = 0;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		if (peer_is_ready(&far->peers[i]))
+			domains_name(&domains, ready++, far->peers[i].session.donor.domain);
+	return ready && domains_count(&domains, ready) >= far->config.replicas;
+}
+
+/* Two sessions of one client end each other: whose donor is the same as another's is told first. */
+static bool peers_are_one(const struct far *far, unsigned index)
+{
+	const uint64_t incarnation = far->peers[index].session.donor.incarnation;
+
+	for (unsigned i = 0; i < index && incarnation; i++) {
+		if (far->peers[i].session.donor.incarnation != incarnation)
+			continue;
+		log_error("%s and %s are the same donor: name it once", far->peers[i].uri, far->peers[index].uri);
+		return true;
+	}
+	return false;
+}
+
 int peers_outcome(const struct far *far)
 {
+	const struct far_peer *failed = NULL;
 	char text[DONOR_EXPLAIN_MAX];
-	bool all = true;
+	bool waits = false;
 
 	for (unsigned i = 0; i < far->peer_count; i++) {
-		const struct donor *donor = &far->peers[i].session.donor;
+		const struct far_peer *peer = &far->peers[i];
+		const struct donor *donor = &peer->session.donor;
 
-		if (donor->state == DONOR_LOST) {
-			log_error("donor %s %s", far->peers[i].uri, donor_explain(donor, text));
-			return donor->status;
-		}
-		all &= donor->state == DONOR_READY;
+		if (peers_are_one(far, i))
+			return -EINVAL;
+		waits |= donor->state != DONOR_READY && donor->state != DONOR_LOST;
+		if (donor->state == DONOR_LOST && !failed)
+			failed = peer;
 	}
-	return all ? 0 : 1;
+	/* Of one that was ready and broke off, another's answer may say why. */
+	if (waits && (!failed || far->config.go_without || failed->session.donor.incarnation))
+		return 1;
+	if (!failed || (far->config.go_without && comeback_is_out_of_reach(failed->session.donor.status) &&
+			!failed->session.donor.reason && ready_are_enough(far)))
+		return 0;
+	log_error("donor %s %s", failed->uri, donor_explain(&failed->session.donor, text));
+	return failed->session.donor.status;
+}
+
+void peers_opened(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		struct far_peer *peer = &far->peers[i];
+		uint64_t seed;
+
+		if (peer_is_ready(peer)) {
+			peer_named(far, i);
+			leases_donor_heard(&far->leases, i, peer_free(peer));
+			continue;
+		}
+		peer->status = peer->session.donor.status;
+		log_warning("donor %s does not answer (%s): going on without it until it does", peer->uri,
+			    strerror(-peer->status));
+		random_secret(&seed, sizeof seed);
+		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
+		peer->told = peer->adopted = true;
+		session_drop(&peer->session);
+	}
 }
 
 void peers_adopt(struct far *far, uint64_t now)

@@ -24,8 +24,11 @@
 
 /* Starts a session with each donor. */
 void peers_connect(struct far *far, uint64_t now);
-/* Of that: 1: not yet known; 0: all are ready; or the first one's error, logged. */
+/* Of that: 1: not yet known; 0: all are ready, or enough of them, if others may come later; or an error, logged. Then
+   peers_opened() goes on without those that are not ready. */
 int peers_outcome(const struct far *far);
+bool peer_is_ready(const struct far_peer *peer);
+void peers_opened(struct far *far, uint64_t now);
 /*
  * The same for a store that is adopted, whose tables are there: each donor is one that went away, and is tried at once.
  * Of that: 1: no donor is reached yet; 0: one is, the others may come, or all is on the backup, for none holds

@@ -306,6 +306,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .donors = options->donors,
 	    .donor_count = options->donor_count,
 	    .replicas = options->replicas ? options->replicas : 1,
+	    .go_without = true, /* a program that another one starts when a donor has died is to start */
 	    .scrub_rate = options->scrub_rate,
 	    .encrypt = options->encrypt,
 	    .backup = options->backup,

@@ -80,6 +80,22 @@ def test(donors):
     process.stderr.close()
 
 
+def test_started_later(donors):
+    """A program that is started by one that runs, when a donor has died."""
+    command = [farpage, "run", "--local", "12M", "--replicas", "2"]
+    for _, uri in donors:
+        command += ["--donor", uri]
+    process = subprocess.Popen([*command, "--", "/bin/sh", "-c", 'echo began; read line; exec /usr/bin/python3 -c "$0"',
+                                PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    began = process.stdout.readline()
+    donors[1][0].kill()
+    donors[1][0].wait()
+    out, err = process.communicate("\n\n")
+    ok(began == "began\n" and process.returncode == 0 and out == "ready\nwrong 0\n",
+       "a donor is killed: a program that is started then has the others", (process.returncode, out, err))
+    ok(f"donor {donors[1][1]} does not answer" in err, "and says which one is not there", err)
+
+
 def test_room():
     """Two racks: the smaller one decides."""
     command = [farpage, "run", "--local", "12M", "--replicas", "2"]
@@ -90,12 +106,18 @@ def test_room():
        "more than fits in two failure domains is refused", refused.stderr)
     taken = subprocess.run([*command, "--far", "12M", "--", "true"], capture_output=True, text=True, check=False)
     ok(not taken.returncode, "what fits is not", taken.stderr)
+    one = [word for word in command if word != command[-1]][:-1]
+    refused = subprocess.run([*one, "--", "true"], capture_output=True, text=True, check=False)
+    ok(refused.returncode and "in 1 failure domain" in refused.stderr and refused.stderr.count("\n") == 1,
+       "two replicas in one rack are refused, and why", refused.stderr)
 
 
 try:
     test_room()
     stop_donors()
     test([start_donor(memserver, "--donate", "256M", "--slab", "4M") for _ in range(3)])
+    stop_donors()
+    test_started_later([start_donor(memserver, "--donate", "256M", "--slab", "4M") for _ in range(3)])
 finally:
     stop_donors()
 done()

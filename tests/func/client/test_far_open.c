@@ -74,6 +74,7 @@ static bool query_fails(const char *uri, const uint8_t *key, int error, const ch
 static void test_nobody(const struct rig *rig)
 {
 	const char *uris[] = {rig->donors[0].uri, "tcp://127.0.0.1:1"};
+	char localhost[64];
 
 	ok(open_fails(uris, 2, NULL, -ECONNREFUSED, "farpage-memserver running"), "nobody listens at the second");
 	ok(query_fails(uris[1], NULL, -ECONNREFUSED, "farpage-memserver running"), "a query says so too");
@@ -83,6 +84,9 @@ static void test_nobody(const struct rig *rig)
 	ok(open_fails(uris, 2, NULL, -EINVAL, "tcp://HOST:PORT"), "no address at all");
 	uris[1] = uris[0];
 	ok(open_fails(uris, 2, NULL, -EINVAL, "twice"), "one named twice");
+	snprintf(localhost, sizeof localhost, "tcp://localhost:%u", rig->donors[0].port);
+	uris[1] = localhost;
+	ok(open_fails(uris, 2, NULL, -EINVAL, "are the same donor"), "one named twice, by two names");
 	ok(open_fails(uris, 0, NULL, -EINVAL, "--donor"), "none");
 }
 
