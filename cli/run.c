@@ -14,6 +14,7 @@
 #include "cli/run_donors.h"
 #include "cli/run_program.h"
 #include "cli/run_report.h"
+#include "client/backup_disk.h"
 #include "common/auth.h"
 #include "common/clock.h"
 #include "common/config.h"
@@ -154,6 +155,8 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 	struct far_config config = {.donors = options->donors.items,
 				    .donor_count = options->donors.count,
 				    .replicas = options->replicas,
+				    .encrypt = options->encrypt,
+				    .backup = options->backup,
 				    .fabric = FABRIC_CONFIG_DEFAULT};
 	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
 	uint64_t free_bytes = 0;
@@ -161,6 +164,8 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
 	if (options->key_file)
 		config.key = key;
+	if (!error)
+		error = far_check(&config);
 	if (!error)
 		error = run_donors_check(&config, &free_bytes);
 	if (error)
@@ -176,7 +181,7 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 		return -ENOSPC;
 	}
 	*ret_free = free_bytes;
-	return 0;
+	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
 }
 
 /* Where the preload library is: told, next to this program (build trees), or installed. */
@@ -311,7 +316,8 @@ int command_run(int argc, char **argv)
 	int status = run_program_check(argv[first], path);
 	if (status)
 		return status;
-	if (check_userfaultfd() || check_donors(&options, &free_bytes))
+	if (check_userfaultfd() || check_donors(&options, &free_bytes) ||
+	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
 	int error = run_report_open(&report);
 	if (error) {

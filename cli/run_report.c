@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/size.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +100,17 @@ void run_report_print(const struct run_summary *summary)
 		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
 		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
 		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages, wall);
+}
+
+int run_report_check(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		log_error("cannot write --stats %s: %s", path, strerror(errno));
+		return -errno;
+	}
+	close(fd);
+	return 0;
 }
 
 int run_report_save(const struct run_summary *summary, const char *path)

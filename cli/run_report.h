@@ -28,6 +28,8 @@ void run_report_close(struct run_report *report);
 void run_report_sum(const struct run_report *report, struct run_summary *summary);
 /* One line on standard error. */
 void run_report_print(const struct run_summary *summary);
+/* Whether run_report_save() could write there: made if it is not there, else left as it is. -errno after one line. */
+int run_report_check(const char *path);
 /* As JSON into the file at @path, replacing it; -errno after logging one line. */
 int run_report_save(const struct run_summary *summary, const char *path);
 

@@ -331,6 +331,16 @@ int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep
 	return 0;
 }
 
+int backup_disk_check(const char *path, uint64_t bytes)
+{
+	struct backup_disk *disk;
+	int error = backup_disk_open(path, bytes / STORE_PAGE, bytes, false, false, &disk);
+
+	if (error == 0)
+		backup_disk_close(disk, false);
+	return error;
+}
+
 void backup_disk_close(struct backup_disk *disk, bool keep)
 {
 	if (!disk)

@@ -40,6 +40,8 @@ struct backup_disk_done {
  */
 int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
 		     struct backup_disk **ret_disk);
+/* Whether a new store that nobody is to go on with could have it there: opened, and closed again. The same errors. */
+int backup_disk_check(const char *path, uint64_t bytes);
 /* @keep: for another process. Else its name goes, and with it its contents. Nothing is in flight. Takes NULL. */
 void backup_disk_close(struct backup_disk *disk, bool keep);
 /* Readable when there may be something to reap. */

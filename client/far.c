@@ -260,7 +260,7 @@ static const struct store_ops far_ops = {
     .close = far_close,
 };
 
-static int far_check(const struct far_config *config)
+int far_check(const struct far_config *config)
 {
 	if (!config->donor_count) {
 		log_error("no donor given: name each with --donor tcp://HOST:PORT");

@@ -72,6 +72,8 @@ struct far_config {
 	struct fabric_config fabric;
 };
 
+/* What far_open() would refuse whatever donors say, of those who use it; the same errors, logged. */
+int far_check(const struct far_config *config);
 /*
  * Connects to all donors, but see go_without. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
  * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
