@@ -65,6 +65,9 @@ static int base_lock(bool create)
 
 	if (create && mkdir(base, 0755) < 0 && errno != EEXIST)
 		return -errno;
+	/* All may see that a device is there, whatever the umask. */
+	if (create && chmod(base, 0755) < 0)
+		return -errno;
 	fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

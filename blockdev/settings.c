@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 256
+#define LOG_FILE "/dev/kmsg"
 
 void settings_defaults(struct settings *settings)
 {
@@ -26,7 +28,7 @@ void settings_defaults(struct settings *settings)
 	    .scrub_rate = FAR_SCRUB_RATE,
 	    .replicas = 1,
 	    .grace_s = 60,
-	    .log_file = "/dev/kmsg",
+	    .log_file = LOG_FILE,
 	};
 }
 
@@ -273,6 +275,46 @@ static int key_check(struct settings *s)
 	return auth_key_load_or_tell(s->key_file, s->key) < 0 ? -EINVAL : 0;
 }
 
+/* What goes on with the device reads them again, a line each (settings_write). */
+static int kept_check(const struct settings *s)
+{
+	size_t length = 1024; /* the others */
+
+	for (unsigned i = 0; i < s->donors.count; i++) {
+		length += strlen(s->donors.items[i]) + sizeof "--donor=";
+		if (strchr(s->donors.items[i], '\n')) {
+			log_error("--donor: an address has no line break; give each with a --donor of its own");
+			return -EINVAL;
+		}
+	}
+	if (strchr(s->log_file, '\n')) {
+		log_error("--log: a path with a line break cannot be kept; name another file");
+		return -EINVAL;
+	}
+	length += strlen(s->log_file) + (s->key_file ? strlen(s->key_file) : 0) + (s->backup ? strlen(s->backup) : 0);
+	if (length < RUNTIME_OPTIONS_MAX)
+		return 0;
+	log_error("the options are too long: addresses and paths can have %u bytes together",
+		  RUNTIME_OPTIONS_MAX - 1024);
+	return -EINVAL;
+}
+
+/* Of a device that is to be: one that is there goes on also without its log. */
+static int log_check(const struct settings *s)
+{
+	int fd;
+
+	if (strcmp(s->log_file, LOG_FILE) == 0)
+		return 0;
+	fd = open(s->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	if (fd < 0) {
+		log_error("--log %s: %m; name a file that can be written", s->log_file);
+		return -EINVAL;
+	}
+	close(fd);
+	return 0;
+}
+
 static int name_check(const struct settings *s)
 {
 	if (s->name)
@@ -283,7 +325,9 @@ static int name_check(const struct settings *s)
 
 int settings_check(struct settings *s)
 {
-	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 ? -EINVAL : 0;
+	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 || kept_check(s) < 0
+		   ? -EINVAL
+		   : 0;
 }
 
 int settings_read(struct settings *settings, int argc, char **argv)
@@ -299,7 +343,7 @@ int settings_read(struct settings *settings, int argc, char **argv)
 		return -ECANCELED;
 	}
 	if (!settings->adopt && !settings->remove)
-		return settings_check(settings);
+		return settings_check(settings) < 0 ? -EINVAL : log_check(settings);
 	if (name_check(settings) < 0 || fixed_check(settings) < 0 || kept_read(settings, argc, argv) < 0)
 		return -EINVAL;
 	return settings->remove ? 0 : settings_check(settings);

@@ -23,12 +23,14 @@
 #include "common/config.h"
 #include "common/log.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SIZE_LEAST (UINT64_C(16) << 20) /* two of the smallest local budgets */
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
@@ -193,7 +195,10 @@ static int bench_open_file(const char *path, FILE **ret_file)
 	FILE *file = NULL;
 
 	if (path) {
-		file = fopen(path, "we");
+		/* What is there stays until all can be written. */
+		int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+		file = fd < 0 ? NULL : fdopen(fd, "w");
 		if (!file) {
 			log_error("cannot write to %s: %s", path, strerror(errno));
 			return -EIO;
@@ -224,6 +229,12 @@ static int bench_open_files(struct bench_run *run)
 
 	if (!error && !bench_json_is_stdout(run))
 		error = bench_open_file(run->options.json_file, &run->json);
+	/* Of a pipe or device nothing is to be emptied. */
+	if (!error && ((run->plot && ftruncate(fileno(run->plot), 0) < 0 && errno != EINVAL) ||
+		       (run->json && ftruncate(fileno(run->json), 0) < 0 && errno != EINVAL))) {
+		log_error("cannot empty the files to write to: %s", strerror(errno));
+		error = -EIO;
+	}
 	return error;
 }
 

@@ -47,7 +47,8 @@ int swap_list(int argc, char **argv)
 	}
 	count = runtime_list(names, sizeof names / sizeof names[0]);
 	if (count < 0) {
-		log_error("swap list: cannot list the devices: %s", strerror(-count));
+		log_error("swap list: cannot list the devices: %s%s", strerror(-count),
+			  count == -EACCES ? "; run it with sudo" : "");
 		return COMMAND_FAILED;
 	}
 	printf("%-16s  %-14s  %8s  %8s  %8s\n", "NAME", "DEVICE", "SIZE", "USED", "PRIORITY");

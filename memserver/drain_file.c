@@ -24,6 +24,21 @@ static int folder_check(const char *path)
 	return access(folder, W_OK | X_OK) < 0 ? -errno : 0;
 }
 
+/* The beginning of what file_make() writes. */
+static const char made_by[] = "drained by ";
+
+/* Whether it may be removed: empty, or made here. */
+static bool file_is_ours(const char *path)
+{
+	char text[sizeof made_by] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	return !length || (length > 0 && strcmp(text, made_by) == 0);
+}
+
 int drain_file_read(const char *path, bool *ret_drained)
 {
 	struct stat status;
@@ -35,6 +50,13 @@ int drain_file_read(const char *path, bool *ret_drained)
 		    "--drain-file %s: not a file; give the name of one that is there only while this donor is drained",
 		    path);
 		return -EINVAL;
+	}
+	if (there && !file_is_ours(path)) {
+		log_error(
+		    "--drain-file %s: is something else, and would be removed; give the name of a file that is there "
+		    "only while this donor is drained",
+		    path);
+		return -EEXIST;
 	}
 	if (error < 0) {
 		log_error("--drain-file %s: %s; make its folder, writable for the user that this runs as", path,
@@ -52,7 +74,7 @@ static int file_make(const char *path, const char *from)
 	if (fd < 0)
 		return -errno;
 	/* That it is there is all that counts. */
-	if (dprintf(fd, "drained by %s: `farpage donors undrain` removes this file\n", from) < 0)
+	if (dprintf(fd, "%s%s: `farpage donors undrain` removes this file\n", made_by, from) < 0)
 		log_warning("%s: %s; it stays empty", path, strerror(errno));
 	close(fd);
 	return 0;

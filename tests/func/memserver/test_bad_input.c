@@ -43,6 +43,8 @@ static void test_options(void)
 		"1 to 31", "like rack1");
 	refused("a drain file in a folder that is not there", ARGS("--donate", "64M", "--drain-file", "/no/where"),
 		"--drain-file /no/where: No such file", "make its folder");
+	refused("a drain file that is something else", ARGS("--donate", "64M", "--drain-file", "/proc/version"),
+		"--drain-file /proc/version: is something else", "would be removed");
 	refused("a drain file that is a folder", ARGS("--donate", "64M", "--drain-file", "/tmp"), "--drain-file /tmp",
 		"give the name of one");
 	refused("--donate below a slab", ARGS("--donate", "1M"), "less than one slab of 64M", "smaller --slab");

@@ -56,6 +56,20 @@ static void test_stores(void)
 	ok(settings_of("--name=a --size=1M --memory --key=/nowhere/key") == -EINVAL, "no such key");
 }
 
+/* What the next daemon could not read again. */
+static void test_not_kept(void)
+{
+	static char text[RUNTIME_OPTIONS_MAX];
+	int length = snprintf(text, sizeof text, "--name=a --size=1M --donor=tcp://");
+
+	memset(text + length, 'a', sizeof text - 600 - (size_t)length);
+	ok(settings_of(text) == -EINVAL, "an address that is too long to be kept");
+	ok(settings_of("--name=a --size=1M --donor=tcp://h\n--memory") == -EINVAL, "one that is two lines");
+	ok(settings_of("--name=a --size=1M --memory --log=/tmp/x\n--memory") == -EINVAL, "a log that is two lines");
+	ok(settings_of("--name=a --size=1M --memory --log=/nowhere/log") == -EINVAL, "a log that cannot be written");
+	ok(settings_of("--name=a --size=1M --memory --log=/dev/null") == 0, "one that can");
+}
+
 /* What settings_write() gives is taken for @name's folder's. */
 static void keep(const char *base, const char *name)
 {
@@ -123,6 +137,7 @@ int main(void)
 	setenv("FARPAGE_RUNTIME", base, 1);
 	test_sizes();
 	test_stores();
+	test_not_kept();
 	test_kept(base);
 	rmdir(base);
 	return tap_done();
