@@ -145,7 +145,7 @@ struct doctor_verdict doctor_judge_maps(int64_t max_map_count)
 	return verdict;
 }
 
-struct doctor_verdict doctor_judge_room(uint64_t limit, uint64_t available, uint64_t donate)
+struct doctor_verdict doctor_judge_room(uint64_t limit, uint64_t total, uint64_t available, uint64_t donate)
 {
 	static const char why[] = "a donor lends what is idle, within its control group, and never what the host needs";
 	char limit_size[SIZE_TEXT_MAX], available_size[SIZE_TEXT_MAX], donate_size[SIZE_TEXT_MAX];
@@ -156,6 +156,12 @@ struct doctor_verdict doctor_judge_room(uint64_t limit, uint64_t available, uint
 	size_format(donate, donate_size);
 	if (limit != UINT64_MAX)
 		snprintf(group, sizeof group, "the control group allows %s", size_format(limit, limit_size));
+	if (total < donate && total <= limit) {
+		verdict = doctor_judged(DOCTOR_FAIL, why, "this machine has %s: less than the %s to lend",
+					size_format(total, available_size), donate_size);
+		doctor_mend(&verdict, "lend less");
+		return verdict;
+	}
 	if (limit < donate) {
 		verdict = doctor_judged(DOCTOR_FAIL, why, "%s: less than the %s to lend", group, donate_size);
 		doctor_mend(&verdict,
@@ -250,8 +256,9 @@ void doctor_memory_maps(struct doctor *doctor)
 
 void doctor_memory_room(struct doctor *doctor)
 {
-	uint64_t available = 0;
+	uint64_t available = 0, total = UINT64_MAX / 1024;
 
 	facts_field("/proc/meminfo", "MemAvailable", &available);
-	add(doctor, doctor_judge_room(doctor_group_limit(NULL), available * 1024, doctor->donate));
+	facts_field("/proc/meminfo", "MemTotal", &total);
+	add(doctor, doctor_judge_room(doctor_group_limit(NULL), total * 1024, available * 1024, doctor->donate));
 }

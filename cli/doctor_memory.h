@@ -33,8 +33,9 @@ struct doctor_verdict doctor_judge_hugetlb(const struct hugetlb_facts *facts);
 /* @mode: vm.overcommit_memory; negative: -errno of reading it. */
 struct doctor_verdict doctor_judge_overcommit(int64_t mode);
 struct doctor_verdict doctor_judge_maps(int64_t max_map_count);
-/* @limit: of this control group and those above, bytes; UINT64_MAX: none. @available: MemAvailable. */
-struct doctor_verdict doctor_judge_room(uint64_t limit, uint64_t available, uint64_t donate);
+/* @limit: of this control group and those above, bytes; UINT64_MAX: none. @total, @available: MemTotal, MemAvailable,
+ * bytes. */
+struct doctor_verdict doctor_judge_room(uint64_t limit, uint64_t total, uint64_t available, uint64_t donate);
 
 struct doctor;
 void doctor_memory_lock(struct doctor *doctor);

@@ -183,10 +183,15 @@ static void test_memory(void)
 	says(doctor_judge_overcommit(-EACCES), DOCTOR_WARN, "denied", "", "unknown accounting");
 	says(doctor_judge_maps(65530), DOCTOR_PASS, "65530", "", "mappings");
 	says(doctor_judge_maps(1024), DOCTOR_WARN, "only 1024", "sysctl", "few mappings");
-	says(doctor_judge_room(UINT64_MAX, 8 * GIB, 4 * GIB), DOCTOR_PASS, "8G available", "", "room to lend");
-	says(doctor_judge_room(2 * GIB, 8 * GIB, 4 * GIB), DOCTOR_FAIL, "allows 2G", "memory.max", "a group too small");
-	says(doctor_judge_room(UINT64_MAX, GIB, 4 * GIB), DOCTOR_WARN, "1G available", "lend less", "a host too full");
-	says(doctor_judge_room(2 * GIB, GIB, 0), DOCTOR_PASS, "allows 2G", "", "no donor: told, not judged");
+	says(doctor_judge_room(UINT64_MAX, 16 * GIB, 8 * GIB, 4 * GIB), DOCTOR_PASS, "8G available", "",
+	     "room to lend");
+	says(doctor_judge_room(2 * GIB, 16 * GIB, 8 * GIB, 4 * GIB), DOCTOR_FAIL, "allows 2G", "memory.max",
+	     "a group too small");
+	says(doctor_judge_room(UINT64_MAX, 16 * GIB, GIB, 4 * GIB), DOCTOR_WARN, "1G available", "lend less",
+	     "a host too full");
+	says(doctor_judge_room(UINT64_MAX, 16 * GIB, 8 * GIB, 17 * GIB), DOCTOR_FAIL, "has 16G", "lend less",
+	     "more than the machine has");
+	says(doctor_judge_room(2 * GIB, 16 * GIB, GIB, 0), DOCTOR_PASS, "allows 2G", "", "no donor: told, not judged");
 }
 
 static void test_faults(void)
