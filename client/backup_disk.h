@@ -35,8 +35,9 @@ struct backup_disk_done {
 /*
  * For a store of @pages, of which @bytes are in use at once at most. @keep: its name stays, for a process that adopts
  * the store; @adopt: it is what such a process has left, and whose last writes are waited for. Errors are logged, one
- * line: -EEXIST: something else, or of a store of this boot that may be adopted; -EBUSY: in use; -ENOSPC: too small, or its file system is; -EINVAL: neither file nor block device, or itself on far memory;
- * or whatever open or io_uring say.
+ * line: -EEXIST: something else, or of a store of this boot that may be adopted; -EBUSY: in use; -ENOSPC: too small, or
+ * its file system is; -EINVAL: neither file nor block device, or itself on far memory; or whatever open or io_uring
+ * say.
  */
 int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
 		     struct backup_disk **ret_disk);

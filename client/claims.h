@@ -3,8 +3,8 @@
  *
  * Theory of operation. The slabs are those of the chunk table's FULL slots on this donor. While it is away none comes,
  * and while they are being claimed none goes either (leases.h), but for what the donor itself takes; one that was
- * detached is not claimed, and the donor takes it back. They are claimed in the order of the chunks, a few at a time. Each is confirmed with its address and
- * rkey, which go into the table, or the donor does not hold it any more.
+ * detached is not claimed, and the donor takes it back. They are claimed in the order of the chunks, a few at a time.
+ * Each is confirmed with its address and rkey, which go into the table, or the donor does not hold it any more.
  *
  * Pure. Threads: the control thread's.
  */
@@ -32,7 +32,8 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab);
 /* It is confirmed. -EPROTO: nobody asked. */
 int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uint64_t address, uint32_t rkey);
-/* It is denied, for the slab is not ours any more. 1: its slot is about to go; 0: it has gone; -EPROTO: nobody asked. */
+/* It is denied, for the slab is not ours any more. 1: its slot is about to go; 0: it has gone; -EPROTO: nobody asked.
+ */
 int claims_denied(struct claims *claims, uint32_t request, uint64_t *ret_slab);
 /* Every claim has been sent and answered. */
 bool claims_over(const struct claims *claims);

@@ -75,10 +75,10 @@ struct far_config {
 /* What far_open() would refuse whatever donors say, of those who use it; the same errors, logged. */
 int far_check(const struct far_config *config);
 /*
- * Connects to all donors, but see go_without. Errors are logged, one line, naming the donor and the next step: -ECONNREFUSED,
- * -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT (another
- * version), -ELIBACC (no library to encrypt with), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too many
- * clients), -ENOSPC (nothing free and no size given), -EINVAL (an option, donors whose slabs differ in size, or in
+ * Connects to all donors, but see go_without. Errors are logged, one line, naming the donor and the next step:
+ * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ENOENT (name), -EPROTO (something else listens there), -EPROTONOSUPPORT
+ * (another version), -ELIBACC (no library to encrypt with), -EKEYREJECTED (wrong or missing key), -EBUSY (it has too
+ * many clients), -ENOSPC (nothing free and no size given), -EINVAL (an option, donors whose slabs differ in size, or in
  * fewer failure domains than replicas), -ENOMEM, -EBUSY (the state file is in use), or what backup_disk.h says.
  *
  * A store that is adopted is open as soon as one donor has answered and still has its slabs; the others may come until

@@ -80,7 +80,7 @@ struct far {
 	bool adopted;        /* the store was another process's */
 	bool leave;          /* the state, and leases, stay for another process */
 
-	pthread_mutex_t attach; /* the peers' session keys and counters, ways and domains */
+	pthread_mutex_t attach;   /* the peers' session keys and counters, ways and domains */
 	_Atomic uint32_t changes; /* of any peer's round or status, counted */
 
 	pthread_mutex_t lock; /* the list of queues, `closed` */
