@@ -146,7 +146,8 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 		if (comeback_is_out_of_reach(status))
 			comeback->tries = 0;
 		comeback->unknown = false;
-		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED;
+		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
+				  status == -EACCES; /* of a process that ends, memory goes before connections */
 		comeback->status = status;
 	} else if (comeback->unknown) {
 		comeback->status = status;

@@ -111,6 +111,9 @@ static void test_losses(void)
 	comeback = trying(-ECONNRESET);
 	ok(lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, 0), COMEBACK_REFUSED),
 	   "reset, then refused: no program there, lost at once");
+	comeback = trying(-EACCES);
+	ok(lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, 0), COMEBACK_REFUSED),
+	   "a request refused, then the connection: likewise");
 	comeback = trying(-ECONNRESET);
 	ok(comeback_broke(&comeback, -ECONNRESET, false, 0) == COMEBACK_PAUSE, "reset, then reset: may pass");
 	comeback = trying(-ETIMEDOUT);
