@@ -333,16 +333,29 @@ bool chunk_is_leaving(const struct chunk_table *table, uint64_t index)
 	return atomic_load_explicit(&table->chunks[index].leaving, memory_order_acquire);
 }
 
+/* Of a view, how many slots are FULL. */
+static unsigned view_full(const struct chunk_view *view)
+{
+	unsigned full = 0;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		full += view->slots[i].state == SLOT_FULL;
+	return full;
+}
+
 unsigned chunk_replicas_missing(const struct chunk_table *table, uint64_t index)
 {
 	struct chunk_view view;
-	unsigned full = 0;
+	unsigned full = chunk_view(table, index, &view) ? view_full(&view) : table->replicas;
 
-	if (!chunk_view(table, index, &view))
-		return 0;
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		full += view.slots[i].state == SLOT_FULL;
 	return full < table->replicas ? table->replicas - full : 0;
+}
+
+bool chunk_has_spare(const struct chunk_table *table, uint64_t index)
+{
+	struct chunk_view view;
+
+	return chunk_view(table, index, &view) && view_full(&view) > table->replicas;
 }
 
 uint32_t chunk_version(const struct chunk_table *table, uint64_t index)

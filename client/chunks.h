@@ -161,6 +161,8 @@ void chunk_hinder(struct chunk_table *table, uint64_t index);
 bool chunk_is_leaving(const struct chunk_table *table, uint64_t index);
 /* How many replicas a READY chunk lacks; 0 of any other. */
 unsigned chunk_replicas_missing(const struct chunk_table *table, uint64_t index);
+/* Whether more of a READY chunk's slots are FULL than there are to be replicas: one is still to go. */
+bool chunk_has_spare(const struct chunk_table *table, uint64_t index);
 /* The version of its slots now. */
 uint32_t chunk_version(const struct chunk_table *table, uint64_t index);
 

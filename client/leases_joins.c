@@ -72,20 +72,6 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
 }
 
-/* More of its slots are FULL than there are to be replicas. */
-static bool chunk_has_spare(const struct leases *leases, uint32_t index)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned full = 0;
-
-	if (chunk_state(leases->table, index) != CHUNK_READY)
-		return false;
-	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		full += slots[i].state == SLOT_FULL;
-	return full > leases->table->replicas;
-}
-
 /* Two of its replicas would fail together: one that was to go, and of which it is not wanted any more, and what was to
    take its place; or a donor has come back under the other one's name. */
 static bool chunk_is_mated(const struct leases *leases, uint32_t index)
@@ -108,7 +94,8 @@ static bool chunk_lacks_replicas(const struct leases *leases, uint32_t index)
 /* It does, or it has not those that it should have. */
 static bool chunk_lacks(const struct leases *leases, uint32_t index)
 {
-	return chunk_lacks_replicas(leases, index) || chunk_has_spare(leases, index) || chunk_is_mated(leases, index);
+	return chunk_lacks_replicas(leases, index) || chunk_has_spare(leases->table, index) ||
+	       chunk_is_mated(leases, index);
 }
 
 /* How many of the chunk's replicas can be read. */
@@ -139,7 +126,7 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
 	int donor;
 
-	if (chunk_has_spare(leases, join->chunk))
+	if (chunk_has_spare(leases->table, join->chunk))
 		return false;
 	donor = leases_choose(leases, join->tried | going, used, false);
 	if (donor < 0)

@@ -257,18 +257,6 @@ void program_check(const struct program *program)
 	}
 }
 
-/* Whether one of the chunk's replicas is still to go, for another has taken its place. */
-static bool chunk_has_spare(const struct chunk_table *table, uint64_t index)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned full = 0;
-
-	chunk_slots(table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		full += slots[i].state == SLOT_FULL;
-	return full > table->replicas;
-}
-
 static bool chunk_is_apart(const struct chunk_table *table, uint64_t index, const char *const domains[],
 			   unsigned ret_mates[2])
 {
@@ -324,7 +312,7 @@ bool program_is_settled(const struct program *program)
 	const struct far *far = (const struct far *)program->store;
 
 	for (uint64_t i = 0; program->phase == PROGRAM_WORKS && i < far->table.count; i++)
-		if (chunk_state(&far->table, i) == CHUNK_READY && chunk_has_spare(&far->table, i))
+		if (chunk_has_spare(&far->table, i))
 			return false;
 	return true;
 }
