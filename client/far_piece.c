@@ -202,6 +202,30 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 	queue->idle_requests[queue->idle_request_count++] = index;
 }
 
+/* What one donor sent back changed, and another one as it was written, can be mended there. */
+static void request_mend(const struct far_queue *queue, const struct far_request *request)
+{
+	if (request->corrupt && !queue->direct)
+		rebuild_repair(queue->far, request->io.page, request->io.count, request->failed);
+}
+
+void far_request_single(struct far_request *request)
+{
+	if (request->single == request->next + 1)
+		return;
+	request->single = request->next + 1;
+	request->failed = 0;
+	request->corrupt = request->unsaved = false;
+}
+
+/* Nobody has all of the request's pages as they were written, but each page may be had from somebody. The rebuild
+   thread sees to that itself. */
+static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
+{
+	return request->status && !request->again && request->failed && request->io.op == STORE_READ &&
+	       request->io.count > 1 && !request->single && !request->only && !queue->direct;
+}
+
 void far_request_settle(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];
@@ -209,20 +233,23 @@ void far_request_settle(struct far_queue *queue, uint16_t index)
 	if (request->busy || request->pieces)
 		return;
 	assert(request->status || request->again || request->next == request->io.count);
+	if (read_in_parts(queue, request)) {
+		request_mend(queue, request);
+		request->next = 0;
+		far_request_single(request);
+		request->again = true;
+	}
 	/* A write that failed did so for good. */
 	if (request->again && !(request->status && request->io.op == STORE_WRITE)) {
-		if (!request->failure)
-			request->failure = request->status;
 		request->again = false;
 		request->status = 0;
-		request->next = 0;
+		request->next = request->single ? request->single - 1 : 0;
 		far_request_park(queue, index);
 		queue->look = true;
 		return;
 	}
-	/* What one donor sent back changed, and another one as it was written, can be mended there. */
-	if (request->corrupt && !request->status && !queue->direct)
-		rebuild_repair(queue->far, request->io.page, request->io.count, request->failed);
+	if (!request->status)
+		request_mend(queue, request);
 	request_finish(queue, index);
 }
 
@@ -231,8 +258,9 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 	struct far_request *request = &queue->requests[index];
 
 	request->pieces--;
-	if (request->busy && (request->status || request->again))
-		queue->look = true; /* it is parked and need not go on */
+	/* It is parked and need not go on, or (single) waited for this. */
+	if (request->busy && (request->status || request->again || request->single))
+		queue->look = true;
 	far_request_settle(queue, index);
 }
 
@@ -302,6 +330,8 @@ static void read_failed(struct far_queue *queue, struct far_request *request, un
 		return;
 	request->failed |= UINT64_C(1) << donor;
 	request->corrupt |= status == -EBADMSG;
+	if (!request->failure)
+		request->failure = far_answer_status(status);
 }
 
 /*

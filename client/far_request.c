@@ -249,9 +249,16 @@ static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint
 	struct far_request *request = &queue->requests[index];
 	uint64_t page = request->io.page + request->next;
 	bool untouched = chunk_is_untouched(&queue->far->table, chunk);
-	/* An untouched chunk's part of the arrays is not looked at: it may not be there yet (integrity_begin). */
-	uint32_t count = untouched ? limit : integrity_run(&queue->far->integrity, page, limit);
+	uint32_t count;
 
+	if (request->single) {
+		if (request->pieces)
+			return FAR_WAITS;
+		far_request_single(request);
+		limit = 1;
+	}
+	/* An untouched chunk's part of the arrays is not looked at: it may not be there yet (integrity_begin). */
+	count = untouched ? limit : integrity_run(&queue->far->integrity, page, limit);
 	switch (untouched ? INTEGRITY_IS_ZERO : integrity_kind(&queue->far->integrity, page)) {
 	case INTEGRITY_IS_ZERO:
 		memset((uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE, 0, (size_t)count * STORE_PAGE);

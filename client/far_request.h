@@ -46,6 +46,7 @@ struct far_request {
 	bool redone;      /* a write, and counted in its queue's `redone` */
 	bool corrupt;     /* a donor in `failed` sent back something else */
 	bool unsaved;     /* the backup does not have its pages */
+	uint32_t single;  /* it is read page by page: the one being read + 1; 0: all at once */
 };
 
 /* One of the reads that a piece may be asked for by, into a buffer of the queue's own. */
@@ -76,6 +77,8 @@ enum far_progress { FAR_GOES_ON, FAR_WAITS };
 
 /* Carries the request on as far as it goes. FAR_WAITS: it must be looked at again. */
 enum far_progress far_request_issue(struct far_queue *queue, uint16_t index);
+/* The next page of a request that is read page by page: all are asked for it again. Nothing of it is under way. */
+void far_request_single(struct far_request *request);
 /* Puts it in the list of those that wait. */
 void far_request_park(struct far_queue *queue, uint16_t index);
 /* Ends it, if there is nothing more to do for it. */

@@ -57,6 +57,34 @@ static void test_other_replica(void)
 	rig_close(&rig);
 }
 
+/* No donor has both pages of a read as they were written, but each page is on one of them. */
+static void test_each_replica(void)
+{
+	struct fabric_faults faults = {.corrupt_at = 1};
+	struct rig rig;
+
+	rig_donors(&rig, 2, "16M");
+	rig.config.fabric.faults = &faults;
+	rig.config.replicas = 2;
+	rig_open(&rig, "fault+tcp");
+	for (unsigned i = 0; i < 4; i++)
+		rig_fill(rig.bytes + i * STORE_PAGE, i, 1);
+	ok(rig_write(&rig, 1, 1, rig.bytes + STORE_PAGE) == 0, "a page is written twice, one copy is bad");
+	faults.corrupt_at = 4;
+	ok(rig_write(&rig, 2, 1, rig.bytes + 2 * STORE_PAGE) == 0, "the next one's other copy is bad");
+	ok(rig_write(&rig, 0, 1, rig.bytes) == 0 && rig_write(&rig, 3, 1, rig.bytes + 3 * STORE_PAGE) == 0,
+	   "two around them are written");
+	memset(rig.bytes, 0xee, 4 * STORE_PAGE);
+	ok(rig_read(&rig, 0, 4, rig.bytes) == 0, "all four are read at once");
+	for (unsigned i = 0; i < 4; i++)
+		ok(rig_is(rig.bytes + i * STORE_PAGE, i, 1), "page %u is right", i);
+	ok(rig_stats(&rig).checksum_errors >= 2, "both bad copies were seen");
+	for (unsigned i = 0; i < 100 && rig_stats(&rig).repaired_pages < 2; i++)
+		rig_sleep_ms(100);
+	ok(rig_stats(&rig).repaired_pages == 2, "and are mended");
+	rig_close(&rig);
+}
+
 /* Thousands of requests with bad luck: what is answered well is right. */
 static void test_chances(const char *name, struct fabric_faults faults, bool flips)
 {
@@ -104,6 +132,7 @@ int main(int argc, char **argv)
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	test_read_flips();
 	test_write_flips();
+	test_each_replica();
 	test_other_replica();
 	test_chances("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, true);
 	test_chances("drops", (struct fabric_faults){.seed = 5, .drop_chance = 2000}, false);
