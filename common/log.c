@@ -4,21 +4,29 @@
  * Theory of operation. A line is put together in a buffer on the stack (priority, name, text, newline) and leaves
  * with one write(2), so lines of several threads or processes never mix. Control characters of the text become
  * '?': text of a peer or of a file can neither forge a second line nor steer a terminal. What does not fit ends
- * in "...". A write that fails is dropped: there is nobody to tell, and waiting could stall the program served.
+ * in "...". A write that fails is dropped: there is nobody to tell. So is a line that nobody reads: a pipe that is
+ * full, or a terminal that was stopped, is waited for once, and then not until it takes a line again. For who logs may
+ * be the thread that keeps our leases alive, or answers page faults.
  *
  * Threads. The settings are written before any thread is started (log_setup, log_set_fd), only read afterwards.
  */
 #include "common/log.h"
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOG_LINE_MAX 1024
+/* A heartbeat may be late by that. */
+#define LOG_PATIENCE_NS 200000000
 
 static struct {
 	const char *name;
@@ -80,6 +88,21 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
+/* Whether a line would be taken without waiting for whoever reads it. Asked of the kernel itself: where time is
+   simulated, so is ppoll(2). */
+static bool log_has_room(void)
+{
+	static _Atomic bool stuffed;
+	struct pollfd reader = {.fd = settings.fd, .events = POLLOUT};
+	struct timespec patience = {.tv_nsec = atomic_load(&stuffed) ? 0 : LOG_PATIENCE_NS};
+	long ready;
+
+	while ((ready = syscall(SYS_ppoll, &reader, 1, &patience, NULL, 0)) < 0 && errno == EINTR)
+		;
+	atomic_store(&stuffed, ready != 1);
+	return ready == 1;
+}
+
 static void log_line(enum log_level level, const char *format, va_list arguments)
 {
 	if (level > settings.level)
@@ -96,8 +119,9 @@ static void log_line(enum log_level level, const char *format, va_list arguments
 			line[i] = '?';
 	}
 	line[length++] = '\n';
-	while (write(settings.fd, line, length) < 0 && errno == EINTR)
-		;
+	if (log_has_room())
+		while (write(settings.fd, line, length) < 0 && errno == EINTR)
+			;
 	errno = saved;
 }
 

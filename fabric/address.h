@@ -10,7 +10,13 @@
 
 /*
  * Resolves @uri's host and port, to listen on (@passive) or to connect to; IPv4 and IPv6, in the resolver's order.
- * Returns how many were written (1 .. ADDRESS_MAX), or -ENOENT, -ENOMEM. May block in the resolver.
+ * Returns how many were written (1 .. ADDRESS_MAX), or -ENOENT, -ENOMEM, -ETIMEDOUT: there is no answer yet.
+ *
+ * To connect to: a name is looked up once in a process, by a thread of its own, and waited for the first time only, for
+ * 5 s at most. For who connects anew may be the thread that keeps our leases on other donors alive, and the resolver
+ * waits for seconds when the network is gone. What was found stays: a donor that has another address from now on is
+ * found when the program is started anew. What was not found is asked for again by the next call, which does not wait.
+ * To listen on: may block in the resolver.
  */
 int address_resolve(const struct uri *uri, bool passive, struct sockaddr_storage ret_addresses[ADDRESS_MAX]);
 socklen_t address_size(const struct sockaddr_storage *address);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static int pipe_read, pipe_write;
@@ -48,6 +49,29 @@ static void test_errno(void)
 	log_error("nobody hears");
 	ok(errno == ENOENT, "errno is kept when writing fails");
 	log_set_fd(pipe_write);
+}
+
+/* Nobody reads: the pipe fills, and then lines are dropped at once. */
+static void test_stuffed(void)
+{
+	int flags = fcntl(pipe_write, F_GETFL);
+	struct timespec begin, end;
+	double took;
+
+	fcntl(pipe_write, F_SETFL, flags & ~O_NONBLOCK);
+	alarm(20); /* it would wait for ever */
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (unsigned i = 0; i < 2000; i++)
+		log_error("%0200u", i);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	alarm(0);
+	took = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+	ok(true, "a pipe that nobody reads keeps nobody waiting (%.3f s for 2,000 lines)", took);
+	while (*take())
+		;
+	log_error("again");
+	ok(!strcmp(take(), "farpage-test: again\n"), "once it is read it is written to again");
+	fcntl(pipe_write, F_SETFL, flags);
 }
 
 static void test_control_characters(void)
@@ -175,6 +199,7 @@ int main(void)
 	test_line();
 	test_errno();
 	test_control_characters();
+	test_stuffed();
 	test_long_line();
 	test_journal();
 	test_threads();
