@@ -208,6 +208,9 @@ static void control_step(struct far *far)
 	bool scan = false;
 
 	now = clock_now();
+	/* First what has been copied: a donor that goes now takes nothing with it that another one has. */
+	if (far->open)
+		rebuild_collect(far, now);
 	for (int i = 0; i < count; i++) {
 		if (events[i].kind == FABRIC_READABLE) {
 			eventfd_read(far->wake, &value);
@@ -222,7 +225,6 @@ static void control_step(struct far *far)
 	peers_tick(far, now);
 	if (!far->open)
 		return;
-	rebuild_collect(far, now);
 	if (scan)
 		leases_scan(&far->leases, now);
 	leases_tick(&far->leases, now);

@@ -52,12 +52,16 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 		uint32_t epoch, live;
 
 		if (!chunk_is_untouched(table, chunk)) {
-			/* First the epoch: pages found live after it has ended were held by nobody. */
+			/* First the epoch: pages found live after it has ended were held by nobody. Without a slab
+			   there were none: what is found then was brought back meanwhile, and is held. */
+			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
 
 			live = (uint32_t)integrity_forget(&far->integrity, page, here);
 			if (far->backup)
 				ring_unmiss_all(&far->backup->ring, page, here);
+			if (live && !ready && (before == CHUNK_NONE || before == CHUNK_WANTED))
+				ready = chunk_epoch(table, chunk, &epoch);
 			if (ready && live && chunk_drop(table, chunk, epoch, live))
 				control_kick(far);
 		}

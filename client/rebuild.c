@@ -281,7 +281,7 @@ static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 	rebuild->copied = 0;
 	rebuild->unread = UINT64_MAX;
 	rebuild->unwritten = false;
-	rebuild->patience = now + WRITERS_PATIENCE_NS;
+	rebuild->patience = now + (atomic_load(&far->pressing) ? WRITERS_PRESSED_NS : WRITERS_PATIENCE_NS);
 	rebuild->phase = REBUILD_ENTERING;
 	rebuild_window_open(far, rebuild->page, (uint32_t)(rebuild->window_end - rebuild->page));
 	return now;

@@ -45,6 +45,8 @@
 /* How often those who write in a window are looked at, and for how long before they are let in again. */
 #define WRITERS_LOOK_NS UINT64_C(20000)
 #define WRITERS_PATIENCE_NS UINT64_C(2000000)
+/* While what is not moved soon is lost. */
+#define WRITERS_PRESSED_NS UINT64_C(100000000)
 #define REBUILD_REPAIRS 64u
 #define REBUILD_WINDOW 64u /* pages */
 /* Of a fill: pages that are copied together, so few that a donor serves others in between; and how many such parts are

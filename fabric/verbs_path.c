@@ -400,23 +400,26 @@ static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, u
 	*sent_take(conn, &wr->wr_id) = (struct verbs_sent){.posted_at = now, .kind = VERBS_SENT_FLUSH};
 }
 
-/* Up to VERBS_BATCH with one doorbell. How many, or -errno when not even the first. */
-static int batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsigned count, uint64_t now)
+/* Up to VERBS_BATCH with one doorbell. How many; the connection fails when it is not all of them. */
+static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsigned count, uint64_t now)
 {
 	struct ibv_send_wr wrs[VERBS_BATCH + 1];
 	struct ibv_sge sges[VERBS_BATCH + 1];
 	unsigned i, last;
-	int status = 0;
 
 	for (i = 0; i < count; i++) {
-		status = op_prepare(conn, &ops[i], now, &sges[i], &wrs[i]);
-		if (status < 0)
+		int status = op_prepare(conn, &ops[i], now, &sges[i], &wrs[i]);
+		if (status < 0) {
+			log_warning("%s: the connection ends: %s does not register memory: %s", conn->base.peer,
+				    conn->channel->device->name, strerror(-status));
+			fail(conn, 0, -EIO);
 			break;
+		}
 		if (i)
 			wrs[i - 1].next = &wrs[i];
 	}
 	if (!i)
-		return status;
+		return 0;
 	last = i - 1;
 	if (ops[last].kind == FABRIC_WRITE && conn->channel->device->iwarp) {
 		flush_prepare(conn, &ops[last], now, &sges[i], &wrs[i]);
@@ -425,7 +428,7 @@ static int batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsi
 	wrs[last].send_flags = IBV_SEND_SIGNALED;
 	conn->ops += i;
 	sends_post(conn, wrs);
-	return (int)i;
+	return i;
 }
 
 unsigned verbs_room(const struct fabric_conn *base)
@@ -448,19 +451,14 @@ int verbs_post(struct fabric_conn *base, const struct fabric_op *ops, unsigned c
 	if (!count)
 		return 0;
 	now = clock_now();
-	while (posted < count) {
+	while (posted < count && !conn->failed) {
 		unsigned batch = count - posted < VERBS_BATCH ? count - posted : VERBS_BATCH;
-		int status = batch_post(conn, ops + posted, batch, now);
 
-		if (status < 0 && !posted)
-			return status;
-		if (status < 0)
-			break;
-		posted += (unsigned)status;
+		posted += batch_post(conn, ops + posted, batch, now);
 	}
 	verbs_activate(conn);
 	fabric_touch(base->fabric);
-	return (int)posted;
+	return posted ? (int)posted : -ENOTCONN;
 }
 
 /* --- Messages ---------------------------------------------------------------------------------------------- */
