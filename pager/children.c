@@ -66,7 +66,7 @@ static bool has_far_contents(enum page_state state)
 	switch (state) {
 	case PAGE_UNTOUCHED:
 	case PAGE_RESIDENT:
-	case PAGE_DISCARDING: /* the program is throwing it away at this moment: either answer is right */
+	case PAGE_DISCARDING: /* another thread than the one that forks was throwing it away: either answer is right */
 		return false;
 	default:
 		return true;
@@ -99,34 +99,41 @@ static bool fill_entry(struct children *children, struct child *child, const str
 		return false;
 	}
 	*child = (struct child){.uffd = uffd, .snapshot = snapshot, .pages = pages};
-	if (parent) {
+	if (parent)
 		memcpy(child->snapshot, parent->snapshot, snapshot_bytes(pages));
-	} else {
-		pthread_mutex_lock(&core->evict_lock);
+	else
 		take_snapshot(children, child);
-		pthread_mutex_unlock(&core->evict_lock);
-	}
+	children->added++;
 	atomic_fetch_add(&children->count, 1);
 	return true;
 }
 
-void children_announce(struct children *children, int socket)
+bool children_announce(struct children *children, int socket)
 {
+	if (!children->core->uffd.sees_forks)
+		return false;
 	/* The last one is still to be sent, unless that fork failed: then nobody waits for it. */
 	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
 		usleep(ANNOUNCE_US);
 	int old = atomic_exchange(&children->announced, socket);
 	if (old >= 0)
 		close(old);
+	return true;
 }
 
-/* To a child of the program itself: it keeps its memory from reading as zeroes should this process end first. */
+/* To a child of the program itself: it keeps its memory from reading as zeroes should this process end first. -1: it
+   cannot have far memory, and has to end. */
 static void send_uffd(struct children *children, int uffd)
 {
 	int socket = atomic_exchange(&children->announced, -1);
 	if (socket < 0)
 		return;
 	char byte = 0;
+	if (uffd < 0) {
+		send(socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		close(socket);
+		return;
+	}
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof uffd)] = {0};
 	struct iovec bytes = {&byte, 1};
 	struct msghdr message = {
@@ -139,32 +146,54 @@ static void send_uffd(struct children *children, int uffd)
 	close(socket);
 }
 
-void children_add(struct children *children, const struct child *parent, int uffd)
+static struct child *free_entry(struct children *children)
 {
-	if (!parent)
-		send_uffd(children, uffd);
-	struct child *child = NULL;
-	for (unsigned i = 0; i < CHILDREN_MAX && !child; i++)
+	for (unsigned i = 0; i < CHILDREN_MAX; i++)
 		if (children->entries[i].uffd < 0)
-			child = &children->entries[i];
-	if (!child) {
-		children_reap(children);
-		for (unsigned i = 0; i < CHILDREN_MAX && !child; i++)
-			if (children->entries[i].uffd < 0)
-				child = &children->entries[i];
-	}
-	if (child && fill_entry(children, child, parent, uffd))
-		return;
-	/* Kept open but never answered, the child would hang; closed, it would read zeroes. Neither may be. */
+			return &children->entries[i];
+	return NULL;
+}
+
+static bool reap(struct children *children, const struct child *except);
+
+/*
+ * There is no entry for it. Kept open but never answered, the child would hang; closed, it would read zeroes. Neither
+ * may be: its far pages are poisoned, or it ends at once. A child's own child, which cannot be told to, hangs then.
+ */
+static void refuse(struct children *children, const struct child *parent, int uffd)
+{
+	struct core *core = children->core;
 	log_error("process %d has more than %d living children that share its far memory: the newest is stopped at its "
 		  "first far page",
 		  getpid(), CHILDREN_MAX);
-	struct uffd unregistered = {.fd = uffd, .can_poison = children->core->uffd.can_poison};
-	struct pages *pages = &children->core->pages;
-	for (uint64_t page = 0; page < children->core->window->high; page++)
-		if (has_far_contents(page_state(pages_load(pages, page))))
-			uffd_poison(&unregistered, uffd, core_address(children->core, page), STORE_PAGE);
+	if (!core->uffd.can_poison) {
+		if (!parent)
+			send_uffd(children, -1);
+		return;
+	}
+	uint64_t pages = parent ? parent->pages : core->window->high;
+	for (uint64_t page = 0; page < pages; page++)
+		if (parent ? bit_of(parent, page) : has_far_contents(page_state(pages_load(&core->pages, page))))
+			uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE);
 	close(uffd);
+	int socket = parent ? -1 : atomic_exchange(&children->announced, -1);
+	if (socket >= 0)
+		close(socket); /* it waits for that */
+}
+
+void children_add(struct children *children, const struct child *parent, int uffd)
+{
+	struct child *child = free_entry(children);
+	if (!child && !parent) {
+		children_reap(children);
+		child = free_entry(children);
+	} else if (!child && reap(children, parent)) {
+		child = free_entry(children);
+	}
+	if (!child || !fill_entry(children, child, parent, uffd))
+		refuse(children, parent, uffd);
+	else if (!parent)
+		send_uffd(children, uffd);
 }
 
 bool children_want(struct children *children, const struct child *child, uint64_t page)
@@ -188,7 +217,7 @@ void children_deny(struct children *children, struct child *child, uint64_t page
 		kill(child->pid, SIGBUS);
 }
 
-/* Within the lock; room for the page is claimed. 0, -EAGAIN, or -ENOSPC when the child has had its share. */
+/* Within the lock; room for the page is claimed. 0, -EAGAIN, -ENOMEM, or -ENOSPC when the child has had its share. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
 {
 	struct core *core = children->core;
@@ -200,9 +229,9 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	*room = result != 0; /* not used up: it serves the next attempt, or the caller gives it back */
 	if (result == 0)
 		child->given++;
-	if (result == -EAGAIN)
+	if (result == -EAGAIN || result == -ENOMEM)
 		return result;
-	if (result == -EEXIST)
+	if (result)
 		uffd_wake(child->uffd, core_address(core, page), STORE_PAGE);
 	clear_bit(child, page);
 	return 0; /* otherwise it has the page, has unmapped it, or is gone */
@@ -212,31 +241,32 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 {
 	bool room = false;
 	pthread_mutex_lock(&children->lock);
-	int result = give(children, child, page, data ? data : zeroes, &room);
+	/* What was read for it the evictor may have handed over meanwhile. */
+	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
 	pthread_mutex_unlock(&children->lock);
 	if (room)
 		core_release(children->core, 1);
-	if (result == -ENOSPC) {
+	if (result == -ENOSPC)
 		children_deny(children, child, page, "goes beyond its share, half of the local budget");
-		result = 0;
-	}
-	return result;
+	else if (result == -ENOMEM)
+		children_deny(children, child, page, "this machine has no memory for");
+	return result == -EAGAIN ? result : 0;
 }
 
-bool children_hand_over(struct children *children, uint64_t page, const void *data)
+/* To every child there is. */
+static void hand_over(struct children *children, uint64_t page, const void *data, bool *room)
 {
-	bool room = true; /* the parent's page, which is leaving */
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
 		for (int result = -EAGAIN; result == -EAGAIN;) {
 			pthread_mutex_lock(&children->lock);
 			result = child->uffd < 0 || !bit_of(child, page) ? 0
-				 : data                                  ? give(children, child, page, data, &room)
+				 : data                                  ? give(children, child, page, data, room)
 									 : -EIO;
 			/* No room for a second child's copy: making room is what we are at. */
-			if (result == -EAGAIN && !room && core_free(children->core) <= 0)
+			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
 				result = -ENOSPC;
-			if (result == -EIO || result == -ENOSPC) {
+			if (result && result != -EAGAIN) {
 				children_deny(children, child, page,
 					      result == -EIO
 						  ? "could not be read"
@@ -248,6 +278,25 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 				sched_yield(); /* the handler reads the child's event in a moment */
 		}
 	}
+}
+
+static unsigned added(struct children *children)
+{
+	pthread_mutex_lock(&children->lock);
+	unsigned count = children->added;
+	pthread_mutex_unlock(&children->lock);
+	return count;
+}
+
+bool children_hand_over(struct children *children, uint64_t page, const void *data)
+{
+	bool room = true; /* the parent's page, which is leaving */
+	unsigned before;
+	/* A child's child may have come in an entry that was passed already, with what its parent still wanted. */
+	do {
+		before = added(children);
+		hand_over(children, page, data, &room);
+	} while (added(children) != before);
 	return !room;
 }
 
@@ -266,25 +315,31 @@ static void sweep(struct children *children)
 	}
 }
 
-void children_reap(struct children *children)
+/* Within the lock. Whether any was forgotten. */
+static bool reap(struct children *children, const struct child *except)
 {
-	struct core *core = children->core;
 	bool any = false;
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
-		if (child->uffd < 0)
+		if (child->uffd < 0 || child == except)
 			continue;
 		/* Asks for nothing; tells whether the address space still exists. */
 		struct uffd probe = {.fd = child->uffd};
-		if (uffd_protect(&probe, core->window->base, STORE_PAGE, false) != -ESRCH)
+		if (uffd_protect(&probe, children->core->window->base, STORE_PAGE, false) != -ESRCH)
 			continue;
-		pthread_mutex_lock(&children->lock);
 		forget(children, child);
-		pthread_mutex_unlock(&children->lock);
 		any = true;
 	}
+	return any;
+}
+
+void children_reap(struct children *children)
+{
+	pthread_mutex_lock(&children->lock);
+	bool any = reap(children, NULL);
+	pthread_mutex_unlock(&children->lock);
 	if (any && atomic_load(&children->count) == 0)
 		sweep(children);
 	if (any)
-		core_settled(core);
+		core_settled(children->core);
 }

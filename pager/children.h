@@ -14,7 +14,10 @@
  *
  * Races. A child is added by the handler with `core->evict_lock` held, so that no page is half way out: every page is
  * then either in the child's memory or in the snapshot. UFFDIO_COPY answers EAGAIN from the fork until its event has
- * been read, so that no page can come in unseen in between.
+ * been read, so that no page can come in unseen in between. With that read fork() returns, and its caller may discard
+ * pages at once: `core->looks` says that the snapshot is not taken yet, and discards wait for it. A child's own child
+ * takes over what its parent still wants; from the read of that fork until then the lock is held, or the evictor could
+ * hand a page over to the one and miss the other.
  *
  * A child cannot outlive its parent: the snapshot would be gone. The preload library arranges for that.
  *
@@ -42,6 +45,7 @@ struct children {
 	int epoll; /* the handler's: children's descriptors are added to it */
 	struct child entries[CHILDREN_MAX];
 	_Atomic unsigned count; /* living */
+	unsigned added;         /* so far */
 	_Atomic int announced;  /* a socket that waits for the next child's descriptor, or -1 */
 	_Atomic unsigned reads; /* of pages for children, in flight: nothing may be overwritten meanwhile */
 	pthread_mutex_t lock;
@@ -51,8 +55,9 @@ void children_open(struct children *children, struct core *core);
 void children_close(struct children *children);
 
 /* The program's thread that is about to fork: see pager_fork_announce(). */
-void children_announce(struct children *children, int socket);
-/* Handler: a fork happened in @parent (NULL: in the program itself). Takes @uffd over. */
+bool children_announce(struct children *children, int socket);
+/* Handler: a fork happened in @parent, whose lock is held; or (NULL) in the program itself, with core->evict_lock held.
+   Takes @uffd over. */
 void children_add(struct children *children, const struct child *parent, int uffd);
 /* Handler: whether @child still wants what the donors hold of @page. */
 bool children_want(struct children *children, const struct child *child, uint64_t page);

@@ -41,6 +41,7 @@ struct core {
 	_Atomic uint64_t settlements; /* how often something has */
 	_Atomic pid_t evictor_thread; /* faults of its own cannot wait for it */
 	pthread_mutex_t evict_lock;   /* held by the evictor while pages are half way out */
+	_Atomic uint64_t looks; /* odd while the handler reads of forks and what was far at one is not known yet */
 	_Atomic bool stop;
 };
 

@@ -78,6 +78,14 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 	core_settled(core);
 }
 
+/* A fork that has returned may still have to be noted: what is far is its child's, too, from then on. */
+static void await_forks(const struct core *core)
+{
+	uint64_t looks = atomic_load(&core->looks);
+	while (looks & 1 && atomic_load(&core->looks) == looks)
+		sched_yield();
+}
+
 /* Most of a large range was never touched. */
 static uint64_t skip_untouched(const struct core *core, uint64_t page, uint64_t end)
 {
@@ -88,6 +96,7 @@ static uint64_t skip_untouched(const struct core *core, uint64_t page, uint64_t 
 
 void discard_pages(struct core *core, uint64_t page, uint64_t count)
 {
+	await_forks(core);
 	for (uint64_t end = page + count; (page = skip_untouched(core, page, end)) < end;) {
 		unsigned portion = end - page < PORTION ? (unsigned)(end - page) : PORTION;
 		discard_portion(core, page, portion);

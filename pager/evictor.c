@@ -423,7 +423,7 @@ static int watch(int epoll, int fd)
 int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch)
 {
 	*evictor = (struct evictor){.core = core, .epoll = -1, .cpu = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
-	evictor->take.memory = -1;
+	evictor->take.memory = evictor->take.pagemap = -1;
 	pthread_mutex_init(&evictor->request_lock, NULL);
 	pthread_cond_init(&evictor->request_done, NULL);
 	int result = take_open(&evictor->take, &core->uffd, core->window->base, landing);

@@ -247,7 +247,7 @@ static struct farpage *allocate(void)
 	farpage->core.uffd = (struct uffd){.fd = -1, .mover = -1};
 	farpage->core.handler_kick.fd = farpage->core.evictor_kick.fd = -1;
 	farpage->evictor.epoll = farpage->handler.epoll = -1;
-	farpage->evictor.take.memory = -1;
+	farpage->evictor.take.memory = farpage->evictor.take.pagemap = -1;
 	pthread_mutex_init(&farpage->core.evict_lock, NULL);
 	return farpage;
 }
@@ -438,9 +438,9 @@ static int page_range(const struct farpage *farpage, const void *address, size_t
 	return 0;
 }
 
-void pager_fork_announce(struct farpage *farpage, int socket)
+bool pager_fork_announce(struct farpage *farpage, int socket)
 {
-	children_announce(&farpage->children, socket);
+	return children_announce(&farpage->children, socket);
 }
 
 EXPORT int farpage_unmap(struct farpage *farpage, void *address, size_t length)

@@ -1,5 +1,6 @@
 #include "pager/faults.h"
 
+#include "common/log.h"
 #include "pager/children.h"
 #include "pager/fetch.h"
 #include <errno.h>
@@ -7,6 +8,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define LOST_TIMES 1000u /* nobody comes back for a lost page as often as that, one time after the other */
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
@@ -84,6 +87,28 @@ static void resolve_resident(struct handler *handler, uint64_t page)
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 }
 
+/*
+ * The page cannot be had. A kernel that cannot poison it (before 6.6) is told by a signal; but one that faulted for the
+ * program, in a system call, takes no signal but SIGKILL before it has the page, and faults again and again.
+ */
+static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
+{
+	struct core *core = handler->core;
+	if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) == 0)
+		return;
+	if (handler->lost_page != page || handler->lost_thread != thread)
+		handler->lost_times = 0;
+	handler->lost_page = page;
+	handler->lost_thread = thread;
+	if (++handler->lost_times < LOST_TIMES) {
+		syscall(SYS_tgkill, getpid(), thread, SIGBUS);
+		return;
+	}
+	log_error("a system call of process %d needs memory at %p, which is lost: the process is stopped", getpid(),
+		  (void *)core_address(core, page));
+	kill(getpid(), SIGKILL);
+}
+
 /* False when there is no room for the page: the fault is parked until there is. */
 static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
@@ -116,8 +141,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 		fetch_park(handler, page, NULL, thread, started);
 		break;
 	case PAGE_LOST:
-		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE))
-			syscall(SYS_tgkill, getpid(), thread, SIGBUS);
+		refuse_lost(handler, page, thread);
 		break;
 	case PAGE_STATES:
 		break;
@@ -143,6 +167,11 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 	if (!children_want(core->children, child, page)) {
 		if (children_answer(core->children, child, page, NULL) == -EAGAIN)
 			fetch_park(handler, page, child, thread, started);
+		return;
+	}
+	/* The frames that are free, or will be. */
+	if (handler->keeps_back && !handler->free_demand_count) {
+		fetch_park(handler, page, child, thread, started);
 		return;
 	}
 	/* Counted before the look: the evictor counts reads after it has taken the page. */

@@ -72,7 +72,9 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		} else if (at_once > 1) {
 			at_once = 1;
 		} else {
+			/* Whoever waits there finds out why it cannot be had. */
 			move(core, page + done, origin->from, origin->otherwise, origin->frame);
+			uffd_wake(core->uffd.fd, core_address(core, page + done), STORE_PAGE);
 			core_release(core, 1);
 			done++;
 		}
@@ -154,10 +156,20 @@ static void fetched(struct handler *handler, const struct store_done *done)
 unsigned fetch_poll(struct handler *handler)
 {
 	struct store_done dones[32];
-	int count = store_poll(handler->queue, dones, 32);
-	for (int i = 0; i < count; i++)
+	unsigned answered = 0;
+	int count;
+	for (; handler->kept_count && !handler->keeps_back; answered++)
+		fetched(handler, &handler->kept[--handler->kept_count]);
+	count = store_poll(handler->queue, dones, 32);
+	for (int i = 0; i < count; i++) {
+		if (handler->keeps_back && !handler->fetches[dones[i].cookie].child) {
+			handler->kept[handler->kept_count++] = dones[i];
+			continue;
+		}
 		fetched(handler, &dones[i]);
-	return count > 0 ? (unsigned)count : 0;
+		answered++;
+	}
+	return answered;
 }
 
 /* --- Reading ---------------------------------------------------------------------------------------------------- */

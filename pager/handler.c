@@ -33,14 +33,49 @@ static void take_messages(struct messages *messages, int fd)
 	} while (count == 16);
 }
 
+static void read_children(struct handler *handler);
+
+/*
+ * Keeps the evictor out. It may be waiting for us: for a child's page that is being read, or until we have read of a
+ * child's fork. So children are served meanwhile; no page of the program itself comes in.
+ */
+static void lock_evictor_out(struct handler *handler)
+{
+	handler->keeps_back = true;
+	while (pthread_mutex_trylock(&handler->core->evict_lock)) {
+		fetch_poll(handler);
+		read_children(handler);
+		sched_yield();
+	}
+	handler->keeps_back = false;
+}
+
+static void add_children(struct handler *handler, struct child *parent, const struct messages *messages)
+{
+	struct core *core = handler->core;
+	bool locked = parent; /* children->lock, by who calls */
+	for (unsigned i = 0; i < messages->count; i++) {
+		if (messages->items[i].kind != UFFD_FORKED)
+			continue;
+		if (!locked)
+			lock_evictor_out(handler);
+		locked = true;
+		children_add(core->children, parent, messages->items[i].child);
+	}
+	if (locked && !parent)
+		pthread_mutex_unlock(&core->evict_lock);
+}
+
+static void unprotect(struct core *core, int fd, uint64_t page)
+{
+	uffd_protect(&(struct uffd){.fd = fd}, core_address(core, page), STORE_PAGE, false);
+}
+
+/* But for forks. */
 static void dispatch(struct handler *handler, struct child *child, const struct messages *messages)
 {
 	struct core *core = handler->core;
 	uint64_t now = clock_now();
-	/* Forks first: what was far when the child was made must be known before any page changes place. */
-	for (unsigned i = 0; i < messages->count; i++)
-		if (messages->items[i].kind == UFFD_FORKED)
-			children_add(core->children, child, messages->items[i].child);
 	for (unsigned i = 0; i < messages->count; i++) {
 		const struct uffd_message *message = &messages->items[i];
 		uint64_t page = core_page(core, message->address);
@@ -49,34 +84,52 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		} else if (message->kind == UFFD_MISSING) {
 			count_add(&core->counters->faults, 1);
 			faults_answer(handler, page, message->thread, now);
+		} else if (message->kind == UFFD_PROTECTED && child) {
+			/* Its parent was being copied out when it was made: the protection is in its page table, too.
+			 */
+			unprotect(core, child->uffd, page);
 		} else if (message->kind == UFFD_PROTECTED) {
 			/* The evictor is copying it out, and drops or releases it in a moment. */
 			if (page_state(pages_load(&core->pages, page)) == PAGE_EVICTING)
 				fetch_park(handler, page, NULL, message->thread, now);
 			else
-				uffd_protect(&core->uffd, core_address(core, page), STORE_PAGE, false);
+				unprotect(core, core->uffd.fd, page);
 		}
 	}
 	if (messages->count && !child)
 		follow_thread(&handler->follow, messages->items[messages->count - 1].thread, now);
 }
 
+/* From the moment that a fork is read of its child, its parent's threads and the evictor go on: see children.h. */
+static void read_children(struct handler *handler)
+{
+	struct children *children = handler->core->children;
+	struct messages messages;
+	if (atomic_load_explicit(&children->count, memory_order_relaxed) == 0)
+		return;
+	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+		struct child *child = &children->entries[i];
+		if (child->uffd < 0)
+			continue;
+		messages.count = 0;
+		pthread_mutex_lock(&children->lock);
+		take_messages(&messages, child->uffd);
+		add_children(handler, child, &messages);
+		pthread_mutex_unlock(&children->lock);
+		dispatch(handler, child, &messages);
+	}
+}
+
 static void read_messages(struct handler *handler)
 {
 	struct core *core = handler->core;
 	struct messages messages = {.count = 0};
+	atomic_fetch_add(&core->looks, 1);
 	take_messages(&messages, core->uffd.fd);
+	add_children(handler, NULL, &messages);
+	atomic_fetch_add(&core->looks, 1);
 	dispatch(handler, NULL, &messages);
-	if (atomic_load_explicit(&core->children->count, memory_order_relaxed) == 0)
-		return;
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
-		struct child *child = &core->children->entries[i];
-		if (child->uffd < 0)
-			continue;
-		messages.count = 0;
-		take_messages(&messages, child->uffd);
-		dispatch(handler, child, &messages);
-	}
+	read_children(handler);
 }
 
 static void serve_wanted(struct handler *handler)
@@ -144,7 +197,7 @@ static void sleep_until_needed(struct handler *handler)
 	bool has_children = atomic_load(&core->children->count);
 	int timeout = has_children ? REAP_MS : -1;
 	kick_prepare(&core->handler_kick);
-	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) ||
+	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->kept_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
 	int count = 0;
 	/* Without reads in flight it need not hear of answers, unless others wait for one; then nobody spins for it. */

@@ -56,6 +56,10 @@ struct handler {
 	void (*drain)(struct handler *); /* reads what is waiting to be read of the descriptors, and answers it */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
+	/* While a fork waits to be noted no page of the program may come in: the answers that are kept back. */
+	bool keeps_back;
+	unsigned kept_count;
+	struct store_done kept[HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES];
 	char *frames; /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
 	uint32_t frame_count;
 	unsigned ahead;     /* longest read-ahead, pages */
@@ -67,6 +71,10 @@ struct handler {
 	unsigned in_flight;                   /* reads */
 	struct parked parked[HANDLER_PARKED];
 	unsigned parked_count;
+	/* The last fault on a lost page, and how often it has come: see faults.c. */
+	uint64_t lost_page;
+	pid_t lost_thread;
+	unsigned lost_times;
 	struct streams far_streams, new_streams;
 	struct spin spin;
 	uint64_t unanswered_since; /* it slept over what is in flight since then; 0: it did not */

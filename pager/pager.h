@@ -20,8 +20,10 @@ int pager_open_store(const struct farpage_options *options, struct store *store,
 
 /*
  * A fork is about to happen in the calling thread, and no other until it has: the child's userfaultfd is sent over
- * @socket (one byte with SCM_RIGHTS), which is then closed. So the child can keep it from ending with this process.
+ * @socket (one byte with SCM_RIGHTS), which is then closed. So the child can keep it from ending with this process. A
+ * byte alone: there are too many children, this one has to end; nothing: its far memory is poisoned. False: forks are
+ * not followed here (see farpage doctor), and the socket stays the caller's.
  */
-void pager_fork_announce(struct farpage *farpage, int socket);
+bool pager_fork_announce(struct farpage *farpage, int socket);
 
 #endif

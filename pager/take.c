@@ -13,7 +13,7 @@
 
 int take_open(struct take *take, const struct uffd *uffd, void *base, void *landing)
 {
-	*take = (struct take){.uffd = uffd, .base = base, .landing = landing, .memory = -1};
+	*take = (struct take){.uffd = uffd, .base = base, .landing = landing, .memory = -1, .pagemap = -1};
 	take->scratch = mmap(NULL, TAKE_MAX * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (take->scratch == MAP_FAILED) {
 		take->scratch = NULL;
@@ -21,7 +21,9 @@ int take_open(struct take *take, const struct uffd *uffd, void *base, void *land
 	}
 	madvise(take->scratch, TAKE_MAX * STORE_PAGE, MADV_DONTFORK);
 	take->memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	if (take->memory < 0) {
+	if (take->memory >= 0)
+		take->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (take->pagemap < 0) {
 		int error = errno;
 		take_close(take);
 		return -error;
@@ -35,8 +37,10 @@ void take_close(struct take *take)
 		munmap(take->scratch, TAKE_MAX * STORE_PAGE);
 	if (take->memory >= 0)
 		close(take->memory);
+	if (take->pagemap >= 0)
+		close(take->pagemap);
 	take->scratch = NULL;
-	take->memory = -1;
+	take->memory = take->pagemap = -1;
 }
 
 static char *address_of(const struct take *take, uint64_t page)
@@ -53,10 +57,17 @@ static bool read_pages(const struct take *take, char *to, char *from, size_t len
 	return pread(take->memory, to, length, (off_t)(uintptr_t)from) == (ssize_t)length;
 }
 
-static bool is_present(char *address)
+/* Which of these pages have contents: here, or in the host's swap, for which mincore(2) says that they are absent. */
+static bool find_present(const struct take *take, const char *address, unsigned count, bool *ret_present)
 {
-	unsigned char in_core = 0;
-	return mincore(address, STORE_PAGE, &in_core) == 0 && (in_core & 1);
+	uint64_t entries[TAKE_MAX];
+	size_t size = count * sizeof entries[0];
+	off_t offset = (off_t)((uintptr_t)address / STORE_PAGE * sizeof entries[0]);
+	if (pread(take->pagemap, entries, size, offset) != (ssize_t)size)
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		ret_present[i] = entries[i] >> 62; /* bit 63: present, bit 62: swapped (admin-guide/mm/pagemap.rst) */
+	return true;
 }
 
 static void set_results(struct taken *taken, unsigned count, enum take_result result)
@@ -87,15 +98,15 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 /* The way without UFFDIO_MOVE, for @count pages next to each other. */
 static void take_by_copy(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
-	unsigned char in_core[TAKE_MAX];
-	if (mincore(address_of(take, taken[first].page), (size_t)count * STORE_PAGE, in_core)) {
-		set_results(taken + first, count, TAKE_ABSENT); /* unmapped behind our back */
+	bool present[TAKE_MAX];
+	if (!find_present(take, address_of(take, taken[first].page), count, present)) {
+		set_results(taken + first, count, TAKE_BUSY);
 		return;
 	}
 	for (unsigned i = 0, length; i < count; i += length) {
-		for (length = 1; i + length < count && (in_core[i + length] & 1) == (in_core[i] & 1);)
+		for (length = 1; i + length < count && present[i + length] == present[i];)
 			length++;
-		if (in_core[i] & 1)
+		if (present[i])
 			copy_out(take, taken, first + i, length);
 		else
 			set_results(taken + first + i, length, TAKE_ABSENT);
@@ -116,7 +127,9 @@ static void take_refused(struct take *take, struct taken *taken, unsigned index,
 	}
 	/* After a fork the page is shared with the child: a write, even of nothing, gives this process its own copy. */
 	taken[index].result = TAKE_BUSY;
-	if (error == -EBUSY && is_present(from) && madvise(from, STORE_PAGE, MADV_POPULATE_WRITE) == 0) {
+	bool present = false;
+	if (error == -EBUSY && find_present(take, from, 1, &present) && present &&
+	    madvise(from, STORE_PAGE, MADV_POPULATE_WRITE) == 0) {
 		char *to = take->landing + (size_t)index * STORE_PAGE;
 		if (uffd_take(take->uffd, to, from, STORE_PAGE) == (ssize_t)STORE_PAGE) {
 			taken[index].result = TAKE_TAKEN;

@@ -21,6 +21,7 @@ struct take {
 	char *landing; /* TAKE_MAX pages, registered with the mover */
 	char *scratch; /* TAKE_MAX pages, for copies */
 	int memory;    /* /proc/self/mem: reads what the program may not */
+	int pagemap;   /* /proc/self/pagemap: tells what is there */
 };
 
 enum take_result {

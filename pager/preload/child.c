@@ -39,10 +39,13 @@ void child_prepare(void)
 	if (preload_mode() != PRELOAD_RUNNING)
 		return;
 	preload_near++;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)) {
 		sockets[0] = sockets[1] = -1;
-	else
-		pager_fork_announce(preload.farpage, sockets[1]);
+	} else if (!pager_fork_announce(preload.farpage, sockets[1])) {
+		close(sockets[0]);
+		close(sockets[1]);
+		sockets[0] = sockets[1] = -1;
+	}
 	preload_near--;
 }
 
@@ -74,6 +77,8 @@ static int receive_uffd(int from)
 	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (header && header->cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(header), sizeof fd);
+	else if (got > 0)
+		stop("too many of that one's children live");
 	return fd;
 }
 

@@ -96,8 +96,7 @@ int far_discard(char *start, size_t length)
 	return error;
 }
 
-/* The first stretch of the range that was given up; false when there is none. */
-static bool find_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
+bool far_find_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
 {
 	bool found = false;
 	if (!__atomic_load_n(&given_up.count, __ATOMIC_ACQUIRE))
@@ -118,7 +117,7 @@ static bool find_given_up(const char *start, const char *end, char **ret_start, 
 bool far_given_up(const char *start, size_t length)
 {
 	char *low = NULL, *high = NULL;
-	return find_given_up(start, start + length, &low, &high);
+	return far_find_given_up(start, start + length, &low, &high);
 }
 
 int far_give_up(char *start, size_t length)
@@ -146,7 +145,7 @@ void far_free(char *start, size_t length)
 	char *end = start + length;
 	while (start < end) {
 		char *low = NULL, *high = NULL;
-		if (!find_given_up(start, end, &low, &high))
+		if (!far_find_given_up(start, end, &low, &high))
 			low = high = end;
 		if (low > start) {
 			far_discard(start, (size_t)(low - start));

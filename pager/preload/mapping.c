@@ -211,8 +211,6 @@ PRELOAD_EXPORT int mprotect(void *address, size_t length, int protection)
    kernel do to far memory what only the pager may (hide it from children, drop it, collapse it). */
 static int advise_far(char *start, size_t length, int advice)
 {
-	if (far_given_up(start, length))
-		return kernel_madvise(start, length, advice);
 	if (!window_allocated(&preload.window, start, length))
 		return -ENOMEM;
 	switch (advice) {
@@ -252,6 +250,25 @@ static int advise_far(char *start, size_t length, int advice)
 	}
 }
 
+/* What the program has mapped over the window is the kernel's. */
+static int advise_window(char *start, size_t length, int advice)
+{
+	char *end = start + length;
+	while (start < end) {
+		char *low = end, *high = end;
+		int error = 0;
+		far_find_given_up(start, end, &low, &high);
+		if (low > start)
+			error = advise_far(start, (size_t)(low - start), advice);
+		if (!error && high > low && kernel_madvise(low, (size_t)(high - low), advice))
+			error = -errno;
+		if (error)
+			return error;
+		start = high;
+	}
+	return 0;
+}
+
 static int advise(void *address, size_t length, int advice, bool for_heap)
 {
 	char *start;
@@ -262,7 +279,7 @@ static int advise(void *address, size_t length, int advice, bool for_heap)
 		return fail(-EINVAL);
 	if (for_heap && advice == MADV_DONTNEED)
 		preload_count(-(int64_t)covered);
-	int error = advise_far(start, covered, advice);
+	int error = advise_window(start, covered, advice);
 	if (error)
 		return fail(error);
 	return outside(address, length, kernel_madvise, advice);
