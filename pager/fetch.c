@@ -153,22 +153,30 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	free_fetch(handler, slot);
 }
 
+/* The first answer that may be dealt with now is taken out. */
+static bool next_answer(struct handler *handler, struct store_done *ret_done)
+{
+	for (unsigned i = 0; i < handler->answer_count; i++) {
+		*ret_done = handler->answers[i];
+		if (handler->keeps_back && !handler->fetches[ret_done->cookie].child)
+			continue;
+		handler->answer_count--;
+		memmove(&handler->answers[i], &handler->answers[i + 1],
+			(handler->answer_count - i) * sizeof handler->answers[0]);
+		return true;
+	}
+	return false;
+}
+
 unsigned fetch_poll(struct handler *handler)
 {
-	struct store_done dones[32];
 	unsigned answered = 0;
-	int count;
-	for (; handler->kept_count && !handler->keeps_back; answered++)
-		fetched(handler, &handler->kept[--handler->kept_count]);
-	count = store_poll(handler->queue, dones, 32);
-	for (int i = 0; i < count; i++) {
-		if (handler->keeps_back && !handler->fetches[dones[i].cookie].child) {
-			handler->kept[handler->kept_count++] = dones[i];
-			continue;
-		}
-		fetched(handler, &dones[i]);
-		answered++;
-	}
+	struct store_done done;
+	/* Kept where a call from within fetched() finds them, too: it may be waiting for one of them. */
+	int count = store_poll(handler->queue, handler->answers + handler->answer_count, 32);
+	handler->answer_count += count > 0 ? (unsigned)count : 0;
+	for (; next_answer(handler, &done); answered++)
+		fetched(handler, &done);
 	return answered;
 }
 

@@ -197,7 +197,7 @@ static void sleep_until_needed(struct handler *handler)
 	bool has_children = atomic_load(&core->children->count);
 	int timeout = has_children ? REAP_MS : -1;
 	kick_prepare(&core->handler_kick);
-	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->kept_count ||
+	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
 	int count = 0;
 	/* Without reads in flight it need not hear of answers, unless others wait for one; then nobody spins for it. */
@@ -255,7 +255,7 @@ int handler_open(struct handler *handler, struct core *core, unsigned ahead)
 	spin_init(&handler->spin, core->spin_us);
 	handler->epoll = -1;
 	handler->ahead = ahead < HANDLER_RUN_PAGES ? ahead : HANDLER_RUN_PAGES;
-	handler->frame_count = HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES;
+	handler->frame_count = HANDLER_FETCHES;
 	pthread_mutex_init(&handler->wanted_lock, NULL);
 	streams_init(&handler->far_streams, handler->ahead > 1 ? handler->ahead - 1 : 0);
 	streams_init(&handler->new_streams, ZERO_AHEAD);

@@ -27,6 +27,7 @@
 #define HANDLER_RUNS 4u       /* read-aheads in flight */
 #define HANDLER_RUN_PAGES 64u /* longest read-ahead */
 #define HANDLER_PARKED 1024u
+#define HANDLER_FETCHES (HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES)
 
 struct child;
 
@@ -56,15 +57,14 @@ struct handler {
 	void (*drain)(struct handler *); /* reads what is waiting to be read of the descriptors, and answers it */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
-	/* While a fork waits to be noted no page of the program may come in: the answers that are kept back. */
-	bool keeps_back;
-	unsigned kept_count;
-	struct store_done kept[HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES];
-	char *frames; /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
+	struct store_done answers[HANDLER_FETCHES + 32]; /* of the store, not dealt with yet */
+	unsigned answer_count;
+	bool keeps_back; /* a fork is to be noted: until then no page of the program may come in */
+	char *frames;    /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
 	uint32_t frame_count;
 	unsigned ahead;     /* longest read-ahead, pages */
 	const char *zeroes; /* HANDLER_RUN_PAGES of them */
-	struct fetch fetches[HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES];
+	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
 	uint16_t group_pending[HANDLER_RUNS]; /* pages of the group still in flight */

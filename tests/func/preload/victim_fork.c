@@ -31,9 +31,9 @@ static int wait_for(pid_t child)
 }
 
 /* A page every so often, so that a child that reads `reach` bytes sees some of all. */
-static size_t wrong_far_apart(uint64_t seed)
+static size_t wrong_far_apart(uint64_t seed, unsigned less)
 {
-	size_t step = size / reach * PAGE, count = 0;
+	size_t step = size / reach * less * PAGE, count = 0;
 	for (size_t at = 0; at < size; at += step)
 		count += wrong(memory + at, PAGE, seed, at);
 	return count;
@@ -55,7 +55,7 @@ static void test_snapshot(void)
 	if (child == 0) {
 		if (read(go[0], &byte, 1) != 1)
 			_exit(9);
-		_exit(wrong_far_apart(1) ? 1 : 0);
+		_exit(wrong_far_apart(1, 1) ? 1 : 0);
 	}
 	size_t part = reach / 8;
 	fill_at(0, part, 2);
@@ -69,6 +69,60 @@ static void test_snapshot(void)
 	close(go[1]);
 	munmap(memory, size);
 	memory = map_memory(size);
+}
+
+/* The parent throws memory away as soon as fork() has returned. The more there is, the longer a snapshot takes. */
+static void test_discard_at_once(void)
+{
+	const size_t spread = 256 * MB; /* its books take a part of the budget, and so of the child's share */
+	char *sparse = map_memory(spread);
+	unsigned failed = 0;
+	sparse[spread - 1] = 1;
+	for (unsigned i = 0; i < 12; i++) {
+		int go[2];
+		char byte;
+		fill(memory, size, 20 + i);
+		if (pipe(go))
+			break;
+		pid_t child = fork_child();
+		if (child == 0) {
+			close(go[1]);
+			_exit(read(go[0], &byte, 1) != 0 || wrong_far_apart(20 + i, 4));
+		}
+		madvise(memory, size, MADV_DONTNEED);
+		close(go[0]);
+		close(go[1]);
+		failed += wait_for(child) != 0;
+	}
+	ok(!failed, "a child has what its parent discards just after the fork (%u of 12 did not)", failed);
+	munmap(sparse, spread);
+}
+
+/* Forks while an earlier child is being answered, and what it still wants is about to be overwritten: more than there
+   is room for, so that one may be denied. None may read something else, and nobody may wait for ever. */
+static void test_fork_while_read(void)
+{
+	enum { ROUNDS = 6, MORE = 6 };
+	size_t part = size / 4 / MORE / PAGE * PAGE;
+	unsigned failed = 0;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		pid_t children[1 + MORE];
+		fill(memory, size, 40 + i);
+		children[0] = fork_child();
+		if (children[0] == 0)
+			_exit(wrong_far_apart(40 + i, 1) ? 1 : 0);
+		for (unsigned k = 1; k <= MORE; k++) {
+			fill_at((k - 1) * part, part, 60);
+			children[k] = fork_child();
+			if (children[k] == 0)
+				_exit(wrong(memory, PAGE, 60, 0) ? 1 : 0);
+		}
+		for (unsigned k = 0; k <= MORE; k++) {
+			int status = wait_for(children[k]);
+			failed += status && status != 1000 + SIGBUS;
+		}
+	}
+	ok(!failed, "forks while an earlier child reads, and its parent writes (%u failed)", failed);
 }
 
 static int child_changes(void)
@@ -229,6 +283,8 @@ int main(void)
 	reach = child_mb ? (size_t)atol(child_mb) * MB : size;
 	memory = map_memory(size);
 	test_snapshot();
+	test_discard_at_once();
+	test_fork_while_read();
 	test_child_changes();
 	test_heap();
 	test_generations();
