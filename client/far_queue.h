@@ -12,7 +12,8 @@
  *          may have been declared dead meanwhile), then report.
  *   read   look at the chunk's slots, post to the first live replica, or a faster one, verify, report. With more
  *          replicas a read that failed starts again on the next one, and one that is overdue is asked for there, too
- *          (far_hedge.h).
+ *          (far_hedge.h). One of several pages that nobody has all of as they were written is carried out once more,
+ *          page by page, with everybody to ask for each.
  *
  * An operation that fails takes its connection with it (farpage/fabric.h). The queue ends that connection, which fences
  * it, reports it to the control thread, and carries out anew every request that had something under way there: reads
