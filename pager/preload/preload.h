@@ -103,6 +103,19 @@ void child_prepare(void);
 void child_after_in_parent(void);
 void child_after_in_child(void);
 
+/* --- descriptors.c: numbers in the program's table that are farpage's -------------------------------------------- */
+
+/* Moves @fd, just made by farpage, to a high number, which is noted, and returned. -1 and errno: it is gone. Negative
+   ones are returned as they are. */
+int descriptor_keep(int fd);
+/* About to be closed by farpage. */
+void descriptor_forget(int fd);
+bool descriptor_noted(int fd);
+/* The first noted number in [@from, @end), or @end. */
+uint64_t descriptors_find(uint64_t from, uint64_t end);
+/* Before anything that a child keeps is made there. */
+void descriptors_after_in_child(void);
+
 /* --- kernel.c: system calls that do not pass our own interposers ------------------------------------------------- */
 
 void *kernel_mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset);

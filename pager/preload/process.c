@@ -190,6 +190,7 @@ static void fork_done_in_child(void)
 {
 	far_fork_done();
 	pthread_mutex_unlock(&preload.lock);
+	descriptors_after_in_child();
 	child_after_in_child();
 }
 

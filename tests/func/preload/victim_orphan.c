@@ -1,6 +1,7 @@
 /*
  * Its child goes on when it has ended itself, and the pager with it. "plain": touches nothing that is far, and says
- * "alive"; "far": reads far memory: whatever it gets must not be wrong.
+ * "alive"; "far": reads far memory: whatever it gets must not be wrong. With a second word, it first closes all that it
+ * did not open.
  */
 #include "tests/func/preload/victim.h"
 
@@ -12,6 +13,13 @@ static int child_main(const char *memory, size_t size, const char *what)
 	else if (wrong(memory, size, 1, 0))
 		memcpy(result, "wrong\n", 6);
 	return write(1, result, 6) != 6;
+}
+
+static void close_others(int fd)
+{
+	if (fd > 3)
+		close_range(3, (unsigned)fd - 1, 0);
+	close_range((unsigned)fd + 1, ~0U, 0);
 }
 
 int main(int argc, char **argv)
@@ -27,6 +35,8 @@ int main(int argc, char **argv)
 		return 1;
 	case 0:
 		close(parent[1]);
+		if (argc > 2)
+			close_others(parent[0]);
 		if (read(parent[0], &byte, 1) != 0) /* until it has ended */
 			return 1;
 		_exit(child_main(memory, size, argv[1]));

@@ -1,0 +1,97 @@
+/*
+ * closing: close, close_range, closefrom, dup2 and dup3, as the program calls them. They do what they always do, but
+ * for farpage's own descriptors (descriptors.c), which are not there as far as the program is concerned: closing one
+ * says EBADF, closing a range goes around them, and nothing can be put on their numbers or copied from there by dup2.
+ * What farpage and the libraries that it uses call (near threads) is done as told, and a number they close is no
+ * longer noted.
+ *
+ * Any thread, signal handlers too, and before any constructor: nothing here needs more than the notes. close() stays
+ * the cancellation point that it is: it is glibc's, by its other name.
+ */
+#include "pager/preload/preload.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1u << 2)
+#endif
+
+int __close(int fd);
+
+static bool is_hidden(int fd)
+{
+	return !preload_near && descriptor_noted(fd);
+}
+
+static int no_such_descriptor(void)
+{
+	errno = EBADF;
+	return -1;
+}
+
+PRELOAD_EXPORT int close(int fd)
+{
+	if (is_hidden(fd))
+		return no_such_descriptor();
+	if (preload_near)
+		descriptor_forget(fd);
+	return __close(fd);
+}
+
+static int kernel_close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	uint64_t end = (uint64_t)last + 1;
+	/* Ours are close-on-exec as they are; what is refused is refused by the kernel. */
+	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
+		return kernel_close_range(first, last, flags);
+	for (uint64_t at = first; at < end;) {
+		uint64_t noted = descriptors_find(at, end);
+		if (noted > at && kernel_close_range((unsigned)at, (unsigned)(noted - 1), flags))
+			return -1;
+		at = noted + 1;
+	}
+	return 0;
+}
+
+PRELOAD_EXPORT void closefrom(int first)
+{
+	int before = errno;
+	struct rlimit limit;
+	if (first < 0)
+		first = 0;
+	if (close_range((unsigned)first, UINT_MAX, 0) && !getrlimit(RLIMIT_NOFILE, &limit)) {
+		/* Linux before 5.9. The limit bounds what is open unless it was lowered. */
+		rlim_t end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
+		for (rlim_t fd = (rlim_t)first; fd < end; fd++)
+			close((int)fd);
+	}
+	errno = before;
+}
+
+PRELOAD_EXPORT int dup3(int from, int to, int flags)
+{
+	if (is_hidden(from) || is_hidden(to))
+		return no_such_descriptor();
+	return (int)syscall(SYS_dup3, from, to, flags);
+}
+
+PRELOAD_EXPORT int dup2(int from, int to)
+{
+	if (from != to)
+		return dup3(from, to, 0);
+	if (is_hidden(from))
+		return no_such_descriptor();
+	return fcntl(from, F_GETFD) < 0 ? -1 : to;
+}

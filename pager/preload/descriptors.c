@@ -1,0 +1,301 @@
+/*
+ * descriptors: the pager's descriptors lie in the program's table. They get high numbers there, and are noted.
+ *
+ * Theory of operation. A program may close what it did not open (close_range, a loop of close), or put a file of its
+ * own on a number without asking what is there (dup2: `exec 3>file` of a shell). Were that the pager's userfaultfd, the
+ * kernel would drop it and far pages would read as zeroes; were it an eventfd, the pager would write into the program's
+ * file. So whatever descriptor farpage's code makes is moved out of the way, to a number from FLOOR on (or half of the
+ * limit, where that is less), and its number noted until farpage closes it; closing.c keeps the program off noted ones.
+ *
+ * What is noted is exactly what farpage makes, whenever that is, for the linker (--wrap, in meson.build) binds
+ * farpage's own calls of what makes descriptors to the functions here. The program's calls do not come by, so none of
+ * its numbers is ever taken for ours. With LTO --wrap reaches calls of other libraries only: then the userfaultfds of
+ * children (uffd_read) are not noted. Devices of RDMA are opened inside librdmacm: they are noted when farpage first
+ * sees them, where they are.
+ *
+ * What remains are the microseconds between making a descriptor and noting it: a program with several threads, of which
+ * one closes what it does not know of while a connection is being made, may hit that one. Then it is made anew.
+ *
+ * A forked child needs none of its parent's: it may close them all, and they are no longer noted there, but for the
+ * two that child.c keeps. A vfork child is in its parent's memory, with a table of its own: what is noted is left open
+ * there, too, and ends with its exec, for all are close-on-exec.
+ *
+ * Any thread; nothing is locked, and looking at the notes is safe in a signal handler.
+ */
+#include "pager/preload/preload.h"
+#include "pager/uffd.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <liburing.h>
+#include <rdma/rdma_cma.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define FLOOR 512
+#define NUMBERS (1u << 16) /* higher ones are not noted: nobody gets there by chance */
+#define WORD_BITS 64u
+
+static uint64_t noted[NUMBERS / WORD_BITS]; /* atomic */
+static int pager_process = -1;              /* the pidfd of child.c */
+
+/* --- Notes ------------------------------------------------------------------------------------------------------ */
+
+uint64_t descriptors_find(uint64_t from, uint64_t end)
+{
+	uint64_t limit = end < NUMBERS ? end : NUMBERS;
+	while (from < limit) {
+		uint64_t word = __atomic_load_n(&noted[from / WORD_BITS], __ATOMIC_RELAXED) >> (from % WORD_BITS);
+		if (word) {
+			from += (unsigned)__builtin_ctzll(word);
+			return from < end ? from : end;
+		}
+		from = (from / WORD_BITS + 1) * WORD_BITS;
+	}
+	return end;
+}
+
+bool descriptor_noted(int fd)
+{
+	return fd >= 0 && descriptors_find((uint64_t)fd, (uint64_t)fd + 1) == (uint64_t)fd;
+}
+
+static void note(int fd)
+{
+	if ((unsigned)fd < NUMBERS)
+		__atomic_fetch_or(&noted[(unsigned)fd / WORD_BITS], UINT64_C(1) << ((unsigned)fd % WORD_BITS),
+				  __ATOMIC_RELEASE);
+}
+
+void descriptor_forget(int fd)
+{
+	if ((unsigned)fd < NUMBERS)
+		__atomic_fetch_and(&noted[(unsigned)fd / WORD_BITS], ~(UINT64_C(1) << ((unsigned)fd % WORD_BITS)),
+				   __ATOMIC_RELEASE);
+}
+
+void descriptors_after_in_child(void)
+{
+	if (pager_process < 0)
+		return; /* there was no pager */
+	memset(noted, 0, sizeof noted);
+	note(pager_process);
+}
+
+/* --- What farpage makes ----------------------------------------------------------------------------------------- */
+
+long __real_syscall(long number, ...);
+int __real_close(int fd);
+
+static int lowest_number(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > FLOOR)
+		return FLOOR;
+	return (int)(limit.rlim_cur / 2);
+}
+
+int descriptor_keep(int fd)
+{
+	int before = errno, lowest = lowest_number();
+	if (fd < 0)
+		return fd;
+	if (fd < lowest) {
+		int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+		if (high < 0 && errno == EBADF)
+			return -1; /* closed by the program just now */
+		if (high >= 0) {
+			__real_syscall(SYS_close, fd);
+			fd = high;
+		}
+		/* Without room up there it stays where it is. */
+	}
+	note(fd);
+	errno = before;
+	return fd;
+}
+
+/* For what a library has made: the number is a field of a struct of its. */
+static void keep_field(int *fd)
+{
+	int kept = *fd >= 0 && !descriptor_noted(*fd) ? descriptor_keep(*fd) : -1;
+	if (kept >= 0)
+		*fd = kept;
+}
+
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	descriptor_forget(fd);
+	return (int)__real_syscall(SYS_close, fd);
+}
+
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	long arguments[6];
+	va_list list;
+	va_start(list, number);
+	for (unsigned i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long); /* more than were given, which the kernel does not look at */
+	va_end(list);
+	long result =
+	    __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+	if (number == SYS_userfaultfd)
+		return descriptor_keep((int)result);
+	if (number == SYS_pidfd_open)
+		return pager_process = descriptor_keep((int)result);
+	return result;
+}
+
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, void *argument);
+int __wrap_ioctl(int fd, unsigned long request, void *argument)
+{
+	int result = __real_ioctl(fd, request, argument);
+	return request == _IO(0xAA, 0x00) ? descriptor_keep(result) : result; /* USERFAULTFD_IOC_NEW */
+}
+
+int __real_uffd_read(int fd, struct uffd_message *messages, unsigned max);
+int __wrap_uffd_read(int fd, struct uffd_message *messages, unsigned max);
+int __wrap_uffd_read(int fd, struct uffd_message *messages, unsigned max)
+{
+	int count = __real_uffd_read(fd, messages, max);
+	for (int i = 0; i < count; i++)
+		if (messages[i].kind == UFFD_FORKED)
+			keep_field(&messages[i].child);
+	return count;
+}
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list list;
+	va_start(list, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(list, mode_t);
+	va_end(list);
+	return descriptor_keep(__real_open64(path, flags, mode));
+}
+
+int __real_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags)
+{
+	return descriptor_keep(__real_eventfd(value, flags));
+}
+
+int __real_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags)
+{
+	return descriptor_keep(__real_epoll_create1(flags));
+}
+
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags)
+{
+	return descriptor_keep(__real_timerfd_create(clock, flags));
+}
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol)
+{
+	return descriptor_keep(__real_socket(domain, type, protocol));
+}
+
+/* A child gets its userfaultfd this way. */
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	ssize_t got = __real_recvmsg(fd, message, flags);
+	struct cmsghdr *header = got > 0 && message->msg_control ? CMSG_FIRSTHDR(message) : NULL;
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+		int passed;
+		memcpy(&passed, CMSG_DATA(header), sizeof passed);
+		keep_field(&passed);
+		memcpy(CMSG_DATA(header), &passed, sizeof passed);
+	}
+	return got;
+}
+
+/* --- What libraries make for farpage ---------------------------------------------------------------------------- */
+
+static void keep_ring(struct io_uring *ring)
+{
+	keep_field(&ring->ring_fd);
+	ring->enter_ring_fd = ring->ring_fd; /* they differ for registered rings, which ours are not */
+}
+
+int __real_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
+{
+	int result = __real_io_uring_queue_init(entries, ring, flags);
+	if (result == 0)
+		keep_ring(ring);
+	return result;
+}
+
+int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters)
+{
+	int result = __real_io_uring_queue_init_params(entries, ring, parameters);
+	if (result == 0)
+		keep_ring(ring);
+	return result;
+}
+
+/* Closes by a system call of its own; the libraries below call close(). */
+void __real_io_uring_queue_exit(struct io_uring *ring);
+void __wrap_io_uring_queue_exit(struct io_uring *ring);
+void __wrap_io_uring_queue_exit(struct io_uring *ring)
+{
+	descriptor_forget(ring->ring_fd);
+	__real_io_uring_queue_exit(ring);
+}
+
+struct rdma_event_channel *__real_rdma_create_event_channel(void);
+struct rdma_event_channel *__wrap_rdma_create_event_channel(void);
+struct rdma_event_channel *__wrap_rdma_create_event_channel(void)
+{
+	struct rdma_event_channel *channel = __real_rdma_create_event_channel();
+	if (channel)
+		keep_field(&channel->fd);
+	return channel;
+}
+
+struct ibv_comp_channel *__real_ibv_create_comp_channel(struct ibv_context *context);
+struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *context);
+struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct ibv_comp_channel *channel = __real_ibv_create_comp_channel(context);
+	if (channel)
+		keep_field(&channel->fd);
+	return channel;
+}
+
+/* The first that farpage asks of a device (fabric/verbs_device.c). librdmacm shares it with the program, if that uses
+   RDMA itself, so its numbers stay what they are. */
+int __real_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
+int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
+int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes)
+{
+	note(context->cmd_fd);
+	note(context->async_fd);
+	return __real_ibv_query_device(context, attributes);
+}
