@@ -301,14 +301,28 @@ static void served_tell(const struct served *served)
 		log_warning("the keeper is not told that %s is ready: %m", served->device.path);
 }
 
+static void abandoned_tell(const struct served *served)
+{
+	const struct worker *worker = served->worker;
+
+	if (getppid() == worker->keeper)
+		log_warning("%s: whoever told its daemon to leave has given up: another goes on", served->device.path);
+	else
+		log_error("%s is not served: whoever told its daemon to leave has given up; run: farpage disk adopt %s",
+			  served->device.path, worker->runtime->name);
+}
+
 static enum worker_end served_end(struct served *served, enum service_end end)
 {
 	const struct worker *worker = served->worker;
 
 	disk_close(served->disk);
-	if (end == SERVICE_LEFT) {
+	if (end != SERVICE_DETACHED) {
 		far_leave(served->store);
-		return WORKER_LEFT;
+		if (end == SERVICE_LEFT)
+			return WORKER_LEFT;
+		abandoned_tell(served);
+		return WORKER_ABANDONED;
 	}
 	store_close(served->store);
 	if (getppid() != worker->keeper) {
