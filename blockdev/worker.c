@@ -141,6 +141,22 @@ void worker_release(const struct settings *settings, const struct runtime *runti
 
 /* --- The device -------------------------------------------------------------------------------------------- */
 
+static int device_record(const struct worker *worker, const struct frontend_device *device)
+{
+	struct runtime_device record = {.device = *device};
+
+	snprintf(record.frontend, sizeof record.frontend, "%s", worker->ops->name);
+	return runtime_write_device(worker->runtime, &record);
+}
+
+/* From here on whoever clears up behind this process has to know of it. A failure shows once it is ready. */
+static void device_made(void *user, const struct frontend_device *device)
+{
+	const struct served *served = user;
+
+	device_record(served->worker, device);
+}
+
 static int frontend_begin(struct served *served)
 {
 	const struct worker *worker = served->worker;
@@ -152,8 +168,9 @@ static int frontend_begin(struct served *served)
 	    .depth = worker->settings->depth,
 	    .spin_us = safety_spin_us(worker->settings->spin_us, worker->settings->swap),
 	    .number = worker->number,
+	    .made = device_made,
+	    .user = served,
 	};
-	struct runtime_device device;
 	int status;
 
 	runtime_path(worker->runtime->name, "frontend", folder);
@@ -161,13 +178,14 @@ static int frontend_begin(struct served *served)
 		status = worker->ops->adopt(&config, served->disk, &served->frontend);
 	else
 		status = worker->ops->start(&config, served->disk, &served->frontend);
-	if (status < 0)
+	if (status < 0) {
+		if (!worker->adopt)
+			runtime_unlink(worker->runtime, "device"); /* its number may be another's by now */
 		return status;
+	}
 	worker->ops->device(served->frontend, &served->device);
 	served->node = use_watch(served->device.path);
-	snprintf(device.frontend, sizeof device.frontend, "%s", worker->ops->name);
-	device.device = served->device;
-	status = runtime_write_device(worker->runtime, &device);
+	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
 		if (!worker->adopt)

@@ -26,6 +26,8 @@
 
 /* What the front end in the worker is to do, and has done. */
 static struct fake {
+	atomic_bool dies;  /* when there is a device, and it is not ready */
+	atomic_bool fails; /* the same, but it takes the device away */
 	atomic_bool holds; /* it does not leave, as with requests under way */
 	atomic_uint starts, adopts, leaves;
 	atomic_int cleared; /* the number of the device that was */
@@ -76,12 +78,24 @@ static int fake_bring_up(struct frontend **ret_frontend)
 	return 0;
 }
 
+static void device_fill(struct frontend_device *ret_device)
+{
+	*ret_device = (struct frontend_device){.path = "/dev/farpage-fake", .number = NUMBER};
+}
+
 static int fake_start(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend)
 {
-	int status = page_write(disk_store(disk));
+	struct frontend_device device;
+	int status;
 
-	(void)config;
 	fake->starts++;
+	device_fill(&device);
+	config->made(config->user, &device);
+	if (fake->dies)
+		raise(SIGKILL);
+	if (fake->fails)
+		return -EIO;
+	status = page_write(disk_store(disk));
 	return status < 0 ? status : fake_bring_up(ret_frontend);
 }
 
@@ -90,11 +104,6 @@ static int fake_adopt(const struct frontend_config *config, struct disk *disk, s
 	(void)disk;
 	fake->adopts++;
 	return config->number == NUMBER ? fake_bring_up(ret_frontend) : -ENODEV;
-}
-
-static void device_fill(struct frontend_device *ret_device)
-{
-	*ret_device = (struct frontend_device){.path = "/dev/farpage-fake", .number = NUMBER};
 }
 
 static void fake_device(const struct frontend *frontend, struct frontend_device *ret_device)
@@ -244,7 +253,7 @@ static void test_abandoned(void)
 	static char reply[CONTROL_REPLY_MAX];
 	pid_t pid = daemon_attach();
 
-	ok(daemon_answers() && fake->starts == 1, "a device");
+	ok(daemon_answers() && fake->starts == 3, "a device");
 	fake->holds = true;
 	ok(control_ask(NAME, CONTROL_LEAVE, 200, reply) == -ETIMEDOUT && fake->leaves == 1,
 	   "its daemon is told to leave, by somebody who does not wait for that");
@@ -276,6 +285,22 @@ static void test_removed_keyless(void)
 	ok(daemon_remove() == 0 && !folder_is_there(), "without its key it is removed, too");
 	rename(away, key_path);
 	ok(leased_is(RIG_SLAB), "... but the donor does not give anything back for that");
+}
+
+/* A worker that does not get its device ready: the keeper removes what there is of it, and nothing else. */
+static void test_half_made(void)
+{
+	fake->cleared = -1;
+	fake->dies = true;
+	ok(!daemon_ends(daemon_attach()) && fake->cleared == NUMBER,
+	   "a worker dies with a device half made: it is removed");
+	ok(!folder_is_there(), "... and nothing is left");
+	fake->cleared = -1;
+	fake->dies = false;
+	fake->fails = true;
+	ok(!daemon_ends(daemon_attach()) && fake->cleared == -1, "one that took it away itself: it is not looked for");
+	ok(!folder_is_there(), "... and nothing is left");
+	fake->fails = false;
 }
 
 /* --- The beginning and the end ---------------------------------------------------------------------------------- */
@@ -321,6 +346,7 @@ int main(int argc, char **argv)
 	atexit(clean);
 	daemon_program(argv[1]);
 	donor_start();
+	test_half_made();
 	test_abandoned();
 	test_removed();
 	test_removed_keyless();
