@@ -84,7 +84,7 @@ static int worker_start(struct keeper *keeper)
 	return 0;
 }
 
-/* Whoever started us has what it waited for; if it is gone, nobody wants the device. */
+/* Whoever started us has what it waited for; if it is gone, nobody wants the device, unless that was there before. */
 static void ready_tell(struct keeper *keeper, const char *path)
 {
 	char line[FRONTEND_PATH_MAX + 1];
@@ -96,7 +96,7 @@ static void ready_tell(struct keeper *keeper, const char *path)
 		return;
 	}
 	length = snprintf(line, sizeof line, "%s\n", path);
-	if (write(fd, line, (size_t)length) != length)
+	if (write(fd, line, (size_t)length) != length && !keeper->worker.adopt)
 		kill(keeper->pid, SIGTERM);
 	close(fd);
 	fd = open(keeper->settings->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);

@@ -3,7 +3,7 @@
  *
  * Theory of operation. The daemon is found beside this program. It gets a pipe to say that its device is ready; what is
  * wrong it says on standard error itself, which it gives up when it is ready. If this program ends before that, the
- * daemon finds the pipe closed and takes the device away again.
+ * daemon finds the pipe closed and takes the device away again, unless it was there before.
  *
  * Threads: the main thread's.
  */

@@ -264,6 +264,30 @@ static void test_abandoned(void)
 	ok(folder_is_there() && leased_is(RIG_SLAB), "the device stays, and what is leased");
 }
 
+/* Whoever starts a daemon that adopts need not live until it has. */
+static void test_adopted(void)
+{
+	static char reply[CONTROL_REPLY_MAX], option[32];
+	char *argv[] = {(char[]){"daemon"},
+			(char[]){"--name=" NAME},
+			(char[]){"--adopt"},
+			(char[]){"--log=/dev/null"},
+			option,
+			NULL};
+	int ready[2];
+	pid_t pid;
+
+	if (pipe(ready) < 0)
+		abort();
+	close(ready[0]);
+	snprintf(option, sizeof option, "--ready-fd=%d", ready[1]);
+	pid = daemon_run(argv);
+	close(ready[1]);
+	ok(daemon_answers() && control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && daemon_ends(pid) &&
+	       folder_is_there(),
+	   "who has it adopted does not wait for that: it is adopted, and not removed");
+}
+
 static void test_removed(void)
 {
 	fake->cleared = -1;
@@ -348,6 +372,7 @@ int main(int argc, char **argv)
 	donor_start();
 	test_half_made();
 	test_abandoned();
+	test_adopted();
 	test_removed();
 	test_removed_keyless();
 	daemon_stop(&rig.donors[0], SIGTERM);
