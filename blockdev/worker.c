@@ -111,29 +111,25 @@ static int store_start(struct served *served)
 	return status;
 }
 
-/* To be removed a device needs no key; so nobody has read it yet, and it may be gone. */
-static int store_adopt(const struct settings *settings, struct far_config *config, struct store **ret_store)
-{
-	uint8_t key[AUTH_KEY_SIZE];
-	int status = settings->key_file ? auth_key_load_or_tell(settings->key_file, key) : 0;
-
-	if (status < 0)
-		return status;
-	config->key = settings->key_file ? key : NULL;
-	status = far_open(config, ret_store);
-	explicit_bzero(key, sizeof key);
-	return status;
-}
-
 void worker_release(const struct settings *settings, const struct runtime *runtime)
 {
 	char state[RUNTIME_PATH_MAX + 16];
 	struct far_config config = far_config_of(settings, runtime, state);
+	uint8_t key[AUTH_KEY_SIZE];
 	struct store *store;
+	int status = 0;
 
 	if (settings->memory || access(state, R_OK) < 0)
 		return;
-	if (store_adopt(settings, &config, &store) == 0)
+	/* To be removed a device needs no key; so nobody has read it yet, and it may be gone. */
+	if (settings->key_file) {
+		status = auth_key_load_or_tell(settings->key_file, key);
+		config.key = key;
+	}
+	if (status == 0)
+		status = far_open(&config, &store);
+	explicit_bzero(key, sizeof key);
+	if (status == 0)
 		store_close(store);
 	else
 		log_warning("what is leased of the donors comes back by itself, in %u s at most", settings->grace_s);
