@@ -78,10 +78,17 @@ int control_receive(int connection, enum control_verb *ret_verb)
 	return -EINVAL;
 }
 
-void control_reply(int connection, const char *text)
+int control_reply(int connection, const char *text)
 {
 	/* Who does not read its answer does not get it. */
-	send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+	return send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+bool control_is_awaited(int connection)
+{
+	struct pollfd polled = {.fd = connection};
+
+	return poll(&polled, 1, 0) == 0; /* POLLHUP and POLLERR come unasked */
 }
 
 /* Work that the kernel left to this thread, as a ring of io_uring that was closed just before does, interrupts a wait
@@ -93,7 +100,15 @@ static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_
 	do
 		length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, 0);
 	while (length < 0 && errno == EINTR && clock_now() < deadline);
-	return length;
+	if (length >= 0 || (errno != EAGAIN && errno != EINTR))
+		return length;
+	/* From here on an answer fails with whoever gives it; one that came just before is taken. */
+	shutdown(fd, SHUT_RD);
+	length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, MSG_DONTWAIT);
+	if (length > 0)
+		return length;
+	errno = EAGAIN;
+	return -1;
 }
 
 int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, char ret_reply[CONTROL_REPLY_MAX])

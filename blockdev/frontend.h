@@ -14,6 +14,11 @@
 
 #define FRONTEND_PATH_MAX 64
 
+struct frontend_device {
+	char path[FRONTEND_PATH_MAX]; /* "/dev/ublkb0" */
+	int32_t number;               /* 0 of it; a loop device's */
+};
+
 struct frontend_config {
 	const char *name;       /* of the device, for the names of threads and of the FUSE file */
 	const char *folder;     /* an empty folder of the device's own, in memory */
@@ -21,11 +26,9 @@ struct frontend_config {
 	uint32_t request_bytes; /* the longest request; 0: the front end's choice */
 	unsigned spin_us;       /* how long a queue polls before it sleeps; 0: never */
 	int32_t number;         /* adopt: the device's, of frontend_device */
-};
-
-struct frontend_device {
-	char path[FRONTEND_PATH_MAX]; /* "/dev/ublkb0" */
-	int32_t number;               /* 0 of it; a loop device's */
+	/* start: the kernel has a device that would outlive this process, which is not ready yet; or NULL. */
+	void (*made)(void *user, const struct frontend_device *device);
+	void *user;
 };
 
 struct frontend; /* opaque; begins with the table of operations below */

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAKE_OVER_MS 10000             /* for a daemon that was told to leave */
+#define TAKE_OVER_MS 10000             /* for a daemon that was told to leave, beyond what its requests may take */
 #define QUICK_NS UINT64_C(10000000000) /* a worker that served for less died quickly */
 #define QUICK_MAX 5                    /* so many in a row, and it is given up */
 #define PAUSE_MS 100                   /* before the second of them; doubled each time */
@@ -84,7 +84,7 @@ static int worker_start(struct keeper *keeper)
 	return 0;
 }
 
-/* Whoever started us has what it waited for; if it is gone, nobody wants the device. */
+/* Whoever started us has what it waited for; if it is gone, nobody wants the device, unless that was there before. */
 static void ready_tell(struct keeper *keeper, const char *path)
 {
 	char line[FRONTEND_PATH_MAX + 1];
@@ -96,7 +96,7 @@ static void ready_tell(struct keeper *keeper, const char *path)
 		return;
 	}
 	length = snprintf(line, sizeof line, "%s\n", path);
-	if (write(fd, line, (size_t)length) != length)
+	if (write(fd, line, (size_t)length) != length && !keeper->worker.adopt)
 		kill(keeper->pid, SIGTERM);
 	close(fd);
 	fd = open(keeper->settings->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
@@ -211,7 +211,9 @@ static int worker_ended(struct keeper *keeper, int status)
 		runtime_leave(&keeper->runtime);
 		return 0;
 	}
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != WORKER_FAILED)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_ABANDONED)
+		keeper->quick = 0; /* no death */
+	else if (!WIFEXITED(status) || WEXITSTATUS(status) != WORKER_FAILED)
 		log_error("the process that serves %s %s", keeper->runtime.name, death_text(status, text));
 	if (keeper->ready) {
 		status = worker_follow(keeper);
@@ -371,7 +373,8 @@ static int device_read(struct keeper *keeper)
 
 static int keeper_adopt(struct keeper *keeper)
 {
-	int status = runtime_adopt(keeper->settings->name, TAKE_OVER_MS, &keeper->runtime);
+	int status =
+	    runtime_adopt(keeper->settings->name, keeper->settings->timeout_ms + TAKE_OVER_MS, &keeper->runtime);
 
 	if (status < 0)
 		return status;

@@ -59,6 +59,8 @@ void relief_open(struct relief *relief, const char *name, const char *path)
 	snprintf(file, sizeof file, "/sys/block/%s/inflight", last + 1);
 	relief->inflight = open(file, O_RDONLY | O_CLOEXEC);
 	relief->meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+	/* A worker that died may have lowered it. */
+	relief->step = watermarks_step(&relief->record, RELIEF_MOST);
 }
 
 void relief_tick(struct relief *relief, uint64_t now, uint64_t done)

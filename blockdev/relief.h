@@ -11,7 +11,8 @@
  *
  * The machine is stuck when the device has requests, none was answered since the last look, three seconds before, and
  * not much more is free than what the kernel keeps. As soon as a request is answered, all is as before. Only what this
- * device has raised is lowered, and only as long as nobody else has changed it.
+ * device has raised is lowered, and only as long as nobody else has changed it. A worker that begins finds the step
+ * that the one before it had come to by the value itself, and goes on from there.
  *
  * Threads: the main thread's. Allocates nothing.
  */

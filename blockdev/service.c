@@ -44,6 +44,22 @@ static int loop_end(struct loop *loop, enum service_end end, char *ret_reply, si
 	return 0;
 }
 
+/* What a connection asks for. */
+static void end_take(struct loop *loop, int connection, enum service_end end)
+{
+	char reply[WHY_MAX + 16] = "error: the daemon is ending already";
+	int status = -EALREADY;
+
+	if (end == SERVICE_LEFT && !control_is_awaited(connection)) {
+		log_warning("going on: whoever told this daemon to leave the device has given up");
+		return;
+	}
+	if (!loop->over)
+		status = loop_end(loop, end, reply, sizeof reply);
+	if (control_reply(connection, reply) < 0 && status == 0 && end == SERVICE_LEFT)
+		loop->end = SERVICE_ABANDONED;
+}
+
 static void signal_take(struct loop *loop)
 {
 	struct signalfd_siginfo info;
@@ -65,12 +81,11 @@ static bool connection_take(struct loop *loop, int connection)
 
 	if (status < 0)
 		return status == -EAGAIN;
-	if (verb == CONTROL_STATUS)
-		loop->service->status(loop->service->user, reply, sizeof reply);
-	else if (loop->over)
-		snprintf(reply, sizeof reply, "error: the daemon is ending already");
-	else
-		loop_end(loop, verb == CONTROL_LEAVE ? SERVICE_LEFT : SERVICE_DETACHED, reply, sizeof reply);
+	if (verb != CONTROL_STATUS) {
+		end_take(loop, connection, verb == CONTROL_LEAVE ? SERVICE_LEFT : SERVICE_DETACHED);
+		return false;
+	}
+	loop->service->status(loop->service->user, reply, sizeof reply);
 	control_reply(connection, reply);
 	return false;
 }

@@ -4,7 +4,9 @@
  *
  * Theory of operation. One poll(2) for all. A connection brings one request and gets one answer; few are open at a
  * time, the others wait in the socket's queue. SIGTERM, SIGINT and SIGHUP ask for what CONTROL_DETACH asks for, and
- * like it change nothing when the device is in use, however often they come.
+ * like it change nothing when the device is in use, however often they come. To leave takes as long as requests take
+ * that wait for donors, and who asked for it may not wait that long: then nobody goes on with the device, and it must
+ * not be left.
  *
  * Threads: the main thread's. Allocates nothing.
  */
@@ -13,7 +15,11 @@
 
 #include <stddef.h>
 
-enum service_end { SERVICE_DETACHED, SERVICE_LEFT };
+enum service_end {
+	SERVICE_DETACHED,
+	SERVICE_LEFT,
+	SERVICE_ABANDONED /* as left, but whoever asked for it has given up meanwhile, and has nobody go on */
+};
 
 struct service {
 	int control; /* control_listen()'s */

@@ -202,6 +202,17 @@ static int kept_read(struct settings *settings, int argc, char **argv)
 	return options_read(settings, count, all);
 }
 
+int settings_kept(const char *name, struct settings *ret_settings)
+{
+	char *argv[] = {(char[]){SETTINGS_SECTION}, NULL};
+	struct settings settings = {.name = name};
+
+	if (runtime_check_name(name) < 0 || kept_read(&settings, 1, argv) < 0)
+		return -EINVAL;
+	*ret_settings = settings;
+	return 0;
+}
+
 /* --- Checks ------------------------------------------------------------------------------------------------ */
 
 static int size_check(const struct settings *s)

@@ -47,6 +47,9 @@ unsigned settings_table(struct settings *settings, struct config_setting ret_tab
 /* -EINVAL after one logged line. Reads the key. */
 int settings_check(struct settings *settings);
 
+/* What the device @name is served with, unchecked and without the key, as its folder says; its strings live until the
+   next call. -EINVAL after one logged line: there is none. */
+int settings_kept(const char *name, struct settings *ret_settings);
 /* The options as runtime.h's file keeps them; its length. */
 size_t settings_write(const struct settings *settings, char *ret_text, size_t size);
 

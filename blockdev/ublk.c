@@ -272,9 +272,16 @@ static void parameters_fill(const struct ublk *ublk, struct ublk_parameters *ret
 	};
 }
 
+static void device_fill(const struct ublk *ublk, struct frontend_device *ret_device)
+{
+	ret_device->number = (int32_t)ublk->info.number;
+	ublk_device_path(ublk->info.number, ret_device->path, sizeof ret_device->path);
+}
+
 static int device_add(struct ublk *ublk, const struct frontend_config *config)
 {
 	struct ublk_parameters parameters;
+	struct frontend_device device;
 	int status;
 
 	geometry_choose(config, &ublk->info);
@@ -282,6 +289,10 @@ static int device_add(struct ublk *ublk, const struct frontend_config *config)
 	if (status < 0)
 		return ublk_fail(ublk, "the kernel makes no ublk device", status);
 	ublk->added = true;
+	if (config->made) {
+		device_fill(ublk, &device);
+		config->made(config->user, &device);
+	}
 	if (!(ublk->info.flags & UBLK_USER_RECOVERY) || !(ublk->info.flags & UBLK_USER_RECOVERY_REISSUE)) {
 		log_error("%s: this kernel's ublk devices die with their daemon; Linux 6.1 has what is needed, and "
 			  "--frontend fuse works without",
@@ -486,10 +497,7 @@ static int ublk_probe(char ret_why[256])
 
 static void ublk_get_device(const struct frontend *frontend, struct frontend_device *ret_device)
 {
-	const struct ublk *ublk = (const struct ublk *)frontend;
-
-	ret_device->number = (int32_t)ublk->info.number;
-	ublk_device_path(ublk->info.number, ret_device->path, sizeof ret_device->path);
+	device_fill((const struct ublk *)frontend, ret_device);
 }
 
 static int ublk_remove(struct frontend *frontend)

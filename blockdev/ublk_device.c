@@ -17,6 +17,9 @@
 #define PATH_SIZE 96
 #define APPEAR_NS 5000000000ull
 #define LOOK_NS 1000000
+/* Who only looks at a disk has closed it by then. */
+#define LINGER_NS 1000000000ull
+#define OPENER_LOOK_NS 20000000 /* each goes through all of /proc */
 /* Rounded up to whole seconds by the kernel's timers. */
 #define SERVER_LOOK_MS 1000u
 
@@ -62,17 +65,35 @@ int ublk_device_wait(uint32_t number)
 	return 0;
 }
 
+/* -EBUSY: somebody keeps the disk open. */
+static int openers_wait(const char *path)
+{
+	uint64_t deadline = clock_now() + LINGER_NS;
+	char use[USE_TEXT_MAX];
+
+	while (use_find_opener(path, use)) {
+		if (clock_now() > deadline)
+			return -EBUSY;
+		nanosleep(&(struct timespec){.tv_nsec = OPENER_LOOK_NS}, NULL);
+	}
+	return 0;
+}
+
 int ublk_device_hold(uint32_t number, int *ret_fd)
 {
-	char path[PATH_SIZE], use[USE_TEXT_MAX];
+	char path[PATH_SIZE];
 	int fd;
 
 	ublk_device_path(number, path, sizeof path);
 	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
-	/* The kernel would take the disk from under whoever just reads it, and then wait until he closes it. */
-	if (use_find_opener(path, use)) {
+	/*
+	 * The kernel would take the disk from under whoever just reads it, and then wait until he closes it. That is
+	 * his right, so he is waited for: udev looks what is on a disk that was written or swapped off just before, and
+	 * has closed it a moment later. Nobody comes to mount it meanwhile, for it is held.
+	 */
+	if (openers_wait(path) < 0) {
 		close(fd);
 		return -EBUSY;
 	}

@@ -21,7 +21,7 @@ int ublk_device_open(uint32_t number, int *ret_fd);
 /* Until /dev/ublkbN is there. -ETIMEDOUT. */
 int ublk_device_wait(uint32_t number);
 /* /dev/ublkbN, so that nobody else can mount it, swap on it or hold it in such a way until it is closed. -EBUSY:
-   somebody does, or has it open. -ENOENT: there is no such disk. */
+   somebody does, or keeps it open for a second. -ENOENT: there is no such disk. */
 int ublk_device_hold(uint32_t number, int *ret_fd);
 /* For a device with @depth tags a queue; logs a warning of what cannot be set. By the server only while nobody uses the
    device: the kernel waits for all requests first, and if the server is killed then it never ends, nor do they. */

@@ -246,6 +246,18 @@ bool watermarks_lower(const struct watermarks_record *record, unsigned before, u
 	return value_write(WATERMARK_MIN, value_at(record, WATERMARK_MIN, step)) == 0;
 }
 
+unsigned watermarks_step(const struct watermarks_record *record, unsigned most)
+{
+	uint64_t now;
+
+	if (value_read(WATERMARK_MIN, &now) < 0)
+		return 0;
+	for (unsigned step = 0; step <= most; step++)
+		if (now == value_at(record, WATERMARK_MIN, step))
+			return step;
+	return 0;
+}
+
 /* --- Devices ------------------------------------------------------------------------------------------------- */
 
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record)

@@ -59,6 +59,8 @@ void watermarks_restore(const struct runtime *runtime);
    what it has found. False: somebody else has changed it, or it cannot be written. (relief.h) */
 #define WATERMARKS_STEPS 16u
 bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
+/* The step it is at, 0 .. @most; 0 as well when it is at none of them. */
+unsigned watermarks_step(const struct watermarks_record *record, unsigned most);
 /* Any process: the record of a device; -ENOENT: it has none. */
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record);
 /* "vm.min_free_kbytes 2727 -> 35519, ...", of what was changed; false, and empty: nothing was. */

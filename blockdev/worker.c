@@ -115,17 +115,43 @@ void worker_release(const struct settings *settings, const struct runtime *runti
 {
 	char state[RUNTIME_PATH_MAX + 16];
 	struct far_config config = far_config_of(settings, runtime, state);
+	uint8_t key[AUTH_KEY_SIZE];
 	struct store *store;
+	int status = 0;
 
 	if (settings->memory || access(state, R_OK) < 0)
 		return;
-	if (far_open(&config, &store) == 0)
+	/* To be removed a device needs no key; so nobody has read it yet, and it may be gone. */
+	if (settings->key_file) {
+		status = auth_key_load_or_tell(settings->key_file, key);
+		config.key = key;
+	}
+	if (status == 0)
+		status = far_open(&config, &store);
+	explicit_bzero(key, sizeof key);
+	if (status == 0)
 		store_close(store);
 	else
 		log_warning("what is leased of the donors comes back by itself, in %u s at most", settings->grace_s);
 }
 
 /* --- The device -------------------------------------------------------------------------------------------- */
+
+static int device_record(const struct worker *worker, const struct frontend_device *device)
+{
+	struct runtime_device record = {.device = *device};
+
+	snprintf(record.frontend, sizeof record.frontend, "%s", worker->ops->name);
+	return runtime_write_device(worker->runtime, &record);
+}
+
+/* From here on whoever clears up behind this process has to know of it. A failure shows once it is ready. */
+static void device_made(void *user, const struct frontend_device *device)
+{
+	const struct served *served = user;
+
+	device_record(served->worker, device);
+}
 
 static int frontend_begin(struct served *served)
 {
@@ -138,8 +164,9 @@ static int frontend_begin(struct served *served)
 	    .depth = worker->settings->depth,
 	    .spin_us = safety_spin_us(worker->settings->spin_us, worker->settings->swap),
 	    .number = worker->number,
+	    .made = device_made,
+	    .user = served,
 	};
-	struct runtime_device device;
 	int status;
 
 	runtime_path(worker->runtime->name, "frontend", folder);
@@ -147,13 +174,14 @@ static int frontend_begin(struct served *served)
 		status = worker->ops->adopt(&config, served->disk, &served->frontend);
 	else
 		status = worker->ops->start(&config, served->disk, &served->frontend);
-	if (status < 0)
+	if (status < 0) {
+		if (!worker->adopt)
+			runtime_unlink(worker->runtime, "device"); /* its number may be another's by now */
 		return status;
+	}
 	worker->ops->device(served->frontend, &served->device);
 	served->node = use_watch(served->device.path);
-	snprintf(device.frontend, sizeof device.frontend, "%s", worker->ops->name);
-	device.device = served->device;
-	status = runtime_write_device(worker->runtime, &device);
+	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
 		if (!worker->adopt)
@@ -301,14 +329,28 @@ static void served_tell(const struct served *served)
 		log_warning("the keeper is not told that %s is ready: %m", served->device.path);
 }
 
+static void abandoned_tell(const struct served *served)
+{
+	const struct worker *worker = served->worker;
+
+	if (getppid() == worker->keeper)
+		log_warning("%s: whoever told its daemon to leave has given up: another goes on", served->device.path);
+	else
+		log_error("%s is not served: whoever told its daemon to leave has given up; run: farpage disk adopt %s",
+			  served->device.path, worker->runtime->name);
+}
+
 static enum worker_end served_end(struct served *served, enum service_end end)
 {
 	const struct worker *worker = served->worker;
 
 	disk_close(served->disk);
-	if (end == SERVICE_LEFT) {
+	if (end != SERVICE_DETACHED) {
 		far_leave(served->store);
-		return WORKER_LEFT;
+		if (end == SERVICE_LEFT)
+			return WORKER_LEFT;
+		abandoned_tell(served);
+		return WORKER_ABANDONED;
 	}
 	store_close(served->store);
 	if (getppid() != worker->keeper) {

@@ -19,6 +19,7 @@ enum worker_end {
 	WORKER_DETACHED, /* the device is gone, leases were given back */
 	WORKER_FAILED,   /* could not begin to serve; one logged line; a device that was adopted waits still */
 	WORKER_LEFT,     /* device and leases wait for the next daemon */
+	WORKER_ABANDONED /* the same, but whoever wanted that has given up: the keeper is to start another */
 };
 
 struct worker {

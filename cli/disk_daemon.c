@@ -21,7 +21,7 @@
 #define ARGUMENTS_MAX 128
 #define STATUS_MS 1000  /* an answer takes as long as the main thread of a daemon needs to look up */
 #define DETACH_MS 60000 /* leases are given back before the answer */
-#define LEAVE_MS 10000
+#define LEAVE_MS 10000  /* beyond what requests under way may take */
 
 static const char *const states[] = {
     [DISK_SERVING] = "serving",
@@ -174,18 +174,25 @@ int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_P
 	return daemon_start(argv, what, ret_path);
 }
 
-/* -ENOENT and others of control_ask(): there is no daemon, which is nobody's fault. */
+/*
+ * -ENOENT and others of control_ask(): there is no daemon, which is nobody's fault. One that leaves waits for its
+ * requests, which wait for donors that are away until those are lost.
+ */
 static int leave_ask(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
-	int status = control_ask(name, CONTROL_LEAVE, LEAVE_MS, reply);
+	static struct settings settings;
+	int status = settings_kept(name, &settings);
 
+	if (status < 0)
+		return status;
+	status = control_ask(name, CONTROL_LEAVE, settings.timeout_ms + LEAVE_MS, reply);
 	if (status > 0 && strncmp(reply, "error: ", 7) == 0) {
 		log_error("%s goes on as it is: %s", name, reply + 7);
 		return -EBUSY;
 	}
 	if (status == -ETIMEDOUT)
-		log_error("the daemon of %s does not answer; see its log", name);
+		log_error("%s goes on as it is: its daemon does not answer; see its log", name);
 	return status;
 }
 
@@ -195,7 +202,7 @@ int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX])
 	char *argv[8] = {(char[]){DAEMON}, option, (char[]){"--adopt"}};
 	int status = leave_ask(name);
 
-	if (status == -EBUSY || status == -ETIMEDOUT)
+	if (status == -EBUSY || status == -ETIMEDOUT || status == -EINVAL)
 		return status;
 	snprintf(option, sizeof option, "--name=%s", name);
 	snprintf(what, sizeof what, "adopting %s", name);
@@ -205,18 +212,16 @@ int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX])
 int disk_daemon_leave(const char *name)
 {
 	const struct timespec step = {.tv_nsec = 2000000};
-	uint64_t deadline = clock_now() + (uint64_t)LEAVE_MS * 1000000;
-	int status;
+	uint64_t deadline;
+	int status = leave_ask(name);
 
-	if (runtime_check_name(name) < 0)
-		return -EINVAL;
-	status = leave_ask(name);
-	if (status == -EBUSY || status == -ETIMEDOUT)
+	if (status == -EBUSY || status == -ETIMEDOUT || status == -EINVAL)
 		return status;
 	if (status < 0) {
 		log_error("%s has no daemon that could leave it: see `farpage disk list`", name);
 		return status;
 	}
+	deadline = clock_now() + (uint64_t)LEAVE_MS * 1000000;
 	while (runtime_is_served(name)) {
 		if (clock_now() > deadline) {
 			log_error("the daemon of %s does not end; see its log", name);

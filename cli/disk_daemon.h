@@ -3,7 +3,7 @@
  *
  * Theory of operation. The daemon is found beside this program. It gets a pipe to say that its device is ready; what is
  * wrong it says on standard error itself, which it gives up when it is ready. If this program ends before that, the
- * daemon finds the pipe closed and takes the device away again.
+ * daemon finds the pipe closed and takes the device away again, unless it was there before.
  *
  * Threads: the main thread's.
  */
@@ -23,8 +23,8 @@ int disk_daemon_allowed(const char *verb);
    can be used. -errno: it said why. */
 int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX]);
 int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX]);
-/* Ends the daemon, and leaves the device to the next; returns when it has ended. -EBUSY: it cannot; after one logged
-   line. */
+/* Ends the daemon, and leaves the device to the next; returns when it has ended. -EBUSY: it cannot; -ETIMEDOUT: not in
+   time, and then it goes on; after one logged line. */
 int disk_daemon_leave(const char *name);
 /* Removes a device whose daemon has ended. */
 int disk_daemon_remove(const char *name);

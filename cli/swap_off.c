@@ -2,12 +2,15 @@
  * farpage swap off: brings what is swapped out home and removes the device.
  *
  * Theory of operation. swapoff(2) reads every page back, which takes as long as that takes, and fails half-way when
- * they do not fit; so that is looked at before. A child of ours makes the call: a signal ends it, and then the kernel
- * goes on swapping to the device as before. Meanwhile this process shows from /proc/swaps how far it is.
+ * they do not fit; so that is looked at before. A device
+ * that is not swapped to any more is only removed: so what could not be ended once can be ended the next time. A child
+ * of ours makes the call: a signal ends it, and then the kernel goes on swapping to the device as before. Meanwhile
+ * this process shows from /proc/swaps how far it is.
  *
  * Threads: none.
  */
 #include "blockdev/runtime.h"
+#include "blockdev/settings.h"
 #include "cli/commands.h"
 #include "cli/disk_daemon.h"
 #include "cli/swap.h"
@@ -30,25 +33,43 @@
 
 #define PROGRESS_NS 200000000
 
-/* The device of @name, whose daemon lives: without it nothing can be read back. */
 static int device_find(const char *name, struct runtime_device *ret_device)
 {
-	static char reply[CONTROL_REPLY_MAX];
-	struct runtime_device device;
-
 	if (runtime_check_name(name) < 0)
 		return -EINVAL;
-	if (runtime_read_device(name, &device) < 0) {
+	if (runtime_read_device(name, ret_device) < 0) {
 		log_error("there is no device %s: see `farpage disk list`", name);
 		return -ENOENT;
 	}
-	if (disk_daemon_state(name, reply) == DISK_LEFT) {
-		log_error("the daemon of %s has ended, and nothing can be read back: run `farpage disk adopt %s` first",
-			  name, name);
-		return -ENOTCONN;
+	if (access(ret_device->device.path, F_OK) < 0) {
+		log_error("swap off: %s has vanished: make it again with `udevadm trigger`, or mknod",
+			  ret_device->device.path);
+		return -ENOENT;
 	}
-	*ret_device = device;
 	return 0;
+}
+
+/* Without its daemon nothing can be read back. */
+static int daemon_check(const char *name)
+{
+	static char reply[CONTROL_REPLY_MAX];
+
+	if (disk_daemon_state(name, reply) != DISK_LEFT)
+		return 0;
+	log_error("the daemon of %s has ended, and nothing can be read back: run `farpage disk adopt %s` first", name,
+		  name);
+	return -ENOTCONN;
+}
+
+/* What a swap off before has left, because somebody had the device open; or swapoff(8). Other devices are kept. */
+static int rest_remove(const char *name, const char *path)
+{
+	static struct settings settings;
+
+	if (settings_kept(name, &settings) == 0 && settings.swap)
+		return disk_daemon_detach(name);
+	log_error("swap off: %s is no swap space; farpage disk detach %s removes it", path, name);
+	return -EINVAL;
 }
 
 /* Beyond its limit a control group would lose a program, not gain memory. */
@@ -156,7 +177,7 @@ static void off_help(void)
 	    "Brings what is swapped out to a device of farpage swap on (NAME, or \"" SWAP_NAME
 	    "\") back into memory, or\n"
 	    "to other swap space, and removes the device. Refuses if it would not fit. Ctrl-C interrupts it, and the\n"
-	    "device stays swap space.\n");
+	    "device stays swap space. A device that was swapped off already is removed.\n");
 }
 
 int swap_off(int argc, char **argv)
@@ -176,16 +197,9 @@ int swap_off(int argc, char **argv)
 		return COMMAND_USAGE;
 	if (disk_daemon_allowed("swap off") < 0 || device_find(name, &device) < 0)
 		return COMMAND_FAILED;
-	if (access(device.device.path, F_OK) < 0) {
-		log_error("swap off: %s has vanished: make it again with `udevadm trigger`, or mknod",
-			  device.device.path);
-		return COMMAND_FAILED;
-	}
-	if (swaps_find(device.device.path, &area) < 0) {
-		log_error("swap off: %s is no swap space; farpage disk detach %s removes it", device.device.path, name);
-		return COMMAND_FAILED;
-	}
-	if (room_check(&area) < 0 || swap_end(&area) < 0 || disk_daemon_detach(name) < 0)
+	if (swaps_find(device.device.path, &area) == -ENOENT)
+		return rest_remove(name, device.device.path) < 0 ? COMMAND_FAILED : COMMAND_OK;
+	if (daemon_check(name) < 0 || room_check(&area) < 0 || swap_end(&area) < 0 || disk_daemon_detach(name) < 0)
 		return COMMAND_FAILED;
 	return COMMAND_OK;
 }

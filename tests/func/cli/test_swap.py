@@ -134,6 +134,25 @@ def test_sysctls(uri):
     ok(disks.nothing_left(), "nothing is left", disks.left_over())
 
 
+def test_rest(uri):
+    """What a swap off that could not go on has left."""
+    device = swap_on("--donor", uri).stdout.splitlines()[-1]
+    with open(device, "rb"):
+        refused(run(farpage, "swap", "off"), "off, and somebody has the device open", device)
+    ok(device not in swaps() and "swap" in disks.list(), "it is no swap space any more, and there still", disks.list())
+    result = run(farpage, "swap", "off")
+    ok(result.returncode == 0 and result.stderr == "" and disks.nothing_left() and sysctls() == [1000, 10],
+       "off once more removes it, and puts back what was raised", shown(result), disks.left_over(), sysctls())
+    device = swap_on("--donor", uri).stdout.splitlines()[-1]
+    run("swapoff", device)
+    for which in ("keeper", "pid"):
+        os.kill(disks.list()["swap"][which], signal.SIGKILL)
+    wait(lambda: not processes())
+    result = run(farpage, "swap", "off")
+    ok(result.returncode == 0 and disks.nothing_left() and sysctls() == [1000, 10],
+       "also when its daemon has died since", shown(result), disks.left_over(), sysctls())
+
+
 def test_vanished():
     """The device's file is gone, the device is not."""
     device = Path(swap_on("--memory").stdout.strip())
@@ -226,6 +245,7 @@ try:
     donor, address = start_donor(memserver, "--donate", "64M", "--slab", "4M")
     test_refusals(address)
     test_sysctls(address)
+    test_rest(address)
     test_vanished()
     test_on_off(address)
 finally:

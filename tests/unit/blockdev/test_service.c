@@ -21,6 +21,7 @@ struct fake {
 	struct service service;
 	atomic_bool busy;
 	atomic_uint detaches, leaves;
+	atomic_bool slow;       /* to leave takes until this is over */
 	atomic_bool interrupts; /* who asks for the status is interrupted while it waits for it */
 	pthread_t thread, asker;
 	enum service_end end;
@@ -57,6 +58,8 @@ static int fake_leave(void *user, char *ret_why, size_t size)
 	struct fake *fake = user;
 
 	fake->leaves++;
+	while (fake->slow)
+		usleep(1000);
 	snprintf(ret_why, size, "it cannot");
 	return fake->busy ? -EOPNOTSUPP : 0;
 }
@@ -191,6 +194,37 @@ static void test_service(void)
 	ok(fake.end == SERVICE_DETACHED && fake.detaches == 1, "SIGTERM detaches");
 }
 
+/* Somebody who tells it to leave, and does not wait for that. */
+static void test_given_up(void)
+{
+	static char reply[CONTROL_REPLY_MAX];
+	struct fake fake;
+	char line[256];
+	int asker;
+
+	fake_start(&fake);
+	fake.slow = true;
+	ok(control_ask("fake", CONTROL_LEAVE, 50, reply) == -ETIMEDOUT && fake.leaves == 1,
+	   "leaving takes longer than who asked for it waits");
+	asker = connect_to();
+	send(asker, "leave", 5, 0);
+	fake.slow = false;
+	fake_stop(&fake);
+	close(asker);
+	ok(fake.end == SERVICE_ABANDONED, "it has left, and knows that nobody goes on");
+
+	fake_start(&fake);
+	asker = connect_to();
+	send(asker, "leave", 5, 0);
+	close(asker);
+	log_wait(&fake, line);
+	ok(strstr(line, "given up") && fake.leaves == 0, "who has given up before it was heard does not end it");
+	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "ok"), "who waits does");
+	fake_stop(&fake);
+	ok(fake.end == SERVICE_LEFT && fake.leaves == 1, "and then it has left");
+	close(fake.keeper[0]);
+}
+
 int main(void)
 {
 	char base[] = "/tmp/farpage-service-XXXXXX", path[64];
@@ -201,6 +235,7 @@ int main(void)
 	snprintf(path, sizeof path, "%s/fake", base);
 	mkdir(path, 0700);
 	test_service();
+	test_given_up();
 	snprintf(path, sizeof path, "%s/fake/control", base);
 	unlink(path);
 	snprintf(path, sizeof path, "%s/fake", base);

@@ -98,6 +98,8 @@ static void forget(const char *base, const char *name)
 
 static void test_kept(const char *base)
 {
+	struct settings kept;
+
 	settings_of(
 	    "--name=a --size=8M --donor=tcp://h:1,rdma://i --replicas=2 --rebuild-rate=64M --scrub-rate=0 "
 	    "--backup=/var/b --queues=3 "
@@ -113,6 +115,12 @@ static void test_kept(const char *base)
 	       settings.overcommit && settings.swap && settings.keep_vm && settings.verbose &&
 	       !strcmp(settings.frontend, "ublk") && !strcmp(settings.log_file, "/dev/null"),
 	   "as it was");
+	ok(settings_kept("a", &kept) == 0 && kept.timeout_ms == 700 && kept.swap && !strcmp(kept.name, "a"),
+	   "whoever asks is told");
+	free((void *)(uintptr_t)kept.donors.items[0]);
+	free((void *)(uintptr_t)kept.donors.items[1]);
+	ok(settings_kept("b", &kept) == -EINVAL && settings_kept("../a", &kept) == -EINVAL,
+	   "but not of what is not there");
 	ok(settings_of("--name=a --adopt --spin-us=20") == 0 && settings.spin_us == 20 && settings.depth == 7,
 	   "an option that is given now wins");
 	ok(settings_of("--name=a --adopt --size=16M") == -EINVAL, "but not another size");

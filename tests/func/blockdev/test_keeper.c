@@ -1,0 +1,380 @@
+/*
+ * The keeper and its workers, with a store over a real donor that wants a key, and a front end that only says that it
+ * has a device which outlives its daemon: so that this is tested where the kernel has no ublk, too.
+ */
+#include "blockdev/control.h"
+#include "blockdev/frontends.h"
+#include "blockdev/keeper.h"
+#include "blockdev/runtime.h"
+#include "common/auth.h"
+#include "common/clock.h"
+#include "tests/func/client/rig.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NAME "kept"
+#define NUMBER 7
+#define BYTES (4u << 20)
+
+/* What the front end in the worker is to do, and has done. */
+static struct fake {
+	atomic_bool dies;  /* when there is a device, and it is not ready */
+	atomic_bool fails; /* the same, but it takes the device away */
+	atomic_bool holds; /* it does not leave, as with requests under way */
+	atomic_uint starts, adopts, leaves;
+	atomic_int cleared; /* the number of the device that was */
+} * fake;
+
+static char base[] = "/tmp/farpage-keeper-XXXXXX", key_path[64];
+static struct rig rig;
+
+/* --- The front end ---------------------------------------------------------------------------------------------- */
+
+struct frontend_fake {
+	struct frontend base;
+};
+
+static const struct frontend_ops fake_ops;
+
+static int fake_probe(char ret_why[256])
+{
+	ret_why[0] = '\0';
+	return 0;
+}
+
+/* So that something is leased. */
+static int page_write(struct store *store)
+{
+	static uint8_t page[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
+	struct rig own = {0};
+	int status = store_queue_open(store, &own.queue);
+
+	if (status < 0 || (status = store_register(store, page, sizeof page, &own.buffer)) < 0)
+		return status;
+	rig_fill(page, 0, 1);
+	status = rig_write(&own, 0, 1, page);
+	store_deregister(store, own.buffer);
+	store_queue_close(own.queue);
+	return status;
+}
+
+static int fake_bring_up(struct frontend **ret_frontend)
+{
+	struct frontend_fake *front = malloc(sizeof *front);
+
+	if (!front)
+		return -ENOMEM;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test */
+	front->base.ops = &fake_ops;
+	*ret_frontend = &front->base;
+	return 0;
+}
+
+static void device_fill(struct frontend_device *ret_device)
+{
+	*ret_device = (struct frontend_device){.path = "/dev/farpage-fake", .number = NUMBER};
+}
+
+static int fake_start(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend)
+{
+	struct frontend_device device;
+	int status;
+
+	fake->starts++;
+	device_fill(&device);
+	config->made(config->user, &device);
+	if (fake->dies)
+		raise(SIGKILL);
+	if (fake->fails)
+		return -EIO;
+	status = page_write(disk_store(disk));
+	return status < 0 ? status : fake_bring_up(ret_frontend);
+}
+
+static int fake_adopt(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend)
+{
+	(void)disk;
+	fake->adopts++;
+	return config->number == NUMBER ? fake_bring_up(ret_frontend) : -ENODEV;
+}
+
+static void fake_device(const struct frontend *frontend, struct frontend_device *ret_device)
+{
+	(void)frontend;
+	device_fill(ret_device);
+}
+
+static int fake_remove(struct frontend *frontend)
+{
+	free(frontend);
+	return 0;
+}
+
+static void fake_leave(struct frontend *frontend)
+{
+	fake->leaves++;
+	while (fake->holds)
+		rig_sleep_ms(1);
+	free(frontend);
+}
+
+static int fake_clear(int32_t number)
+{
+	fake->cleared = number;
+	return 0;
+}
+
+static const struct frontend_ops fake_ops = {
+    .name = "fake",
+    .adopts = true,
+    .probe = fake_probe,
+    .start = fake_start,
+    .adopt = fake_adopt,
+    .device = fake_device,
+    .remove = fake_remove,
+    .leave = fake_leave,
+    .clear = fake_clear,
+};
+
+const struct frontend_ops *__wrap_frontend_find(const char *name);
+const struct frontend_ops *__wrap_frontend_find(const char *name)
+{
+	return strcmp(name, fake_ops.name) == 0 ? &fake_ops : NULL;
+}
+
+int __wrap_frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX]);
+int __wrap_frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
+{
+	(void)name;
+	*ret_note = '\0';
+	*ret_ops = &fake_ops;
+	return 0;
+}
+
+/* --- The daemon ------------------------------------------------------------------------------------------------- */
+
+/* With these options; its process. */
+static pid_t daemon_run(char **argv)
+{
+	struct settings settings;
+	int argc = 0;
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (argv[argc])
+		argc++;
+	if (settings_read(&settings, argc, argv) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(keeper_run(&settings) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+static pid_t daemon_attach(void)
+{
+	static char donor[128], key[96];
+	char *argv[] = {(char[]){"daemon"},
+			(char[]){"--name=" NAME},
+			(char[]){"--size=4M"},
+			donor,
+			key,
+			(char[]){"--grace=60"},
+			NULL};
+
+	snprintf(donor, sizeof donor, "--donor=%s", rig.donors[0].uri);
+	snprintf(key, sizeof key, "--key=%s", key_path);
+	return daemon_run(argv);
+}
+
+static int daemon_remove(void)
+{
+	char *argv[] = {(char[]){"daemon"}, (char[]){"--name=" NAME}, (char[]){"--remove"}, NULL};
+	int status = -1;
+
+	waitpid(daemon_run(argv), &status, 0);
+	return status;
+}
+
+/* Whether it ends well. */
+static bool daemon_ends(pid_t pid)
+{
+	int status = -1;
+
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static bool daemon_answers(void)
+{
+	static char reply[CONTROL_REPLY_MAX];
+	uint64_t end = clock_now() + UINT64_C(20000000000);
+
+	while (clock_now() < end) {
+		if (control_ask(NAME, CONTROL_STATUS, 5000, reply) > 0)
+			return true;
+		rig_sleep_ms(5);
+	}
+	return false;
+}
+
+/* Soon; and the donor says so: one that says nothing has not given anything back. */
+static bool leased_is(uint64_t bytes)
+{
+	struct far_donor figures = {0};
+
+	for (unsigned i = 0; i < 50; i++) {
+		figures = rig_figures(&rig, 0);
+		if (figures.status == 0 && figures.leased == bytes)
+			return true;
+		rig_sleep_ms(100);
+	}
+	printf("# leased: %llu\n", (unsigned long long)figures.leased);
+	return false;
+}
+
+static bool folder_is_there(void)
+{
+	char path[RUNTIME_PATH_MAX + 16];
+
+	return runtime_path(NAME, NULL, path) == 0 && access(path, F_OK) == 0;
+}
+
+/* --- Tests ------------------------------------------------------------------------------------------------------ */
+
+static void test_abandoned(void)
+{
+	static char reply[CONTROL_REPLY_MAX];
+	pid_t pid = daemon_attach();
+
+	ok(daemon_answers() && fake->starts == 3, "a device");
+	fake->holds = true;
+	ok(control_ask(NAME, CONTROL_LEAVE, 200, reply) == -ETIMEDOUT && fake->leaves == 1,
+	   "its daemon is told to leave, by somebody who does not wait for that");
+	fake->holds = false;
+	ok(daemon_answers() && fake->adopts == 1 && waitpid(pid, NULL, WNOHANG) == 0, "another worker goes on with it");
+	ok(control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && strcmp(reply, "ok") == 0, "who waits is heard");
+	ok(daemon_ends(pid) && !runtime_is_served(NAME) && fake->adopts == 1, "... and the daemon ends");
+	ok(folder_is_there() && leased_is(RIG_SLAB), "the device stays, and what is leased");
+}
+
+/* Whoever starts a daemon that adopts need not live until it has. */
+static void test_adopted(void)
+{
+	static char reply[CONTROL_REPLY_MAX], option[32];
+	char *argv[] = {(char[]){"daemon"},
+			(char[]){"--name=" NAME},
+			(char[]){"--adopt"},
+			(char[]){"--log=/dev/null"},
+			option,
+			NULL};
+	int ready[2];
+	pid_t pid;
+
+	if (pipe(ready) < 0)
+		abort();
+	close(ready[0]);
+	snprintf(option, sizeof option, "--ready-fd=%d", ready[1]);
+	pid = daemon_run(argv);
+	close(ready[1]);
+	ok(daemon_answers() && control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && daemon_ends(pid) &&
+	       folder_is_there(),
+	   "who has it adopted does not wait for that: it is adopted, and not removed");
+}
+
+static void test_removed(void)
+{
+	fake->cleared = -1;
+	ok(daemon_remove() == 0 && !folder_is_there() && fake->cleared == NUMBER, "a device that was left is removed");
+	ok(leased_is(0), "... and the donor has all of it back, to whom the key was shown");
+}
+
+/* Its key is gone: the leases end by themselves, later. */
+static void test_removed_keyless(void)
+{
+	pid_t pid = daemon_attach();
+	static char reply[CONTROL_REPLY_MAX];
+	char away[sizeof key_path + 8];
+
+	ok(daemon_answers() && control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && daemon_ends(pid),
+	   "another that was left");
+	snprintf(away, sizeof away, "%s.away", key_path);
+	rename(key_path, away);
+	ok(daemon_remove() == 0 && !folder_is_there(), "without its key it is removed, too");
+	rename(away, key_path);
+	ok(leased_is(RIG_SLAB), "... but the donor does not give anything back for that");
+}
+
+/* A worker that does not get its device ready: the keeper removes what there is of it, and nothing else. */
+static void test_half_made(void)
+{
+	fake->cleared = -1;
+	fake->dies = true;
+	ok(!daemon_ends(daemon_attach()) && fake->cleared == NUMBER,
+	   "a worker dies with a device half made: it is removed");
+	ok(!folder_is_there(), "... and nothing is left");
+	fake->cleared = -1;
+	fake->dies = false;
+	fake->fails = true;
+	ok(!daemon_ends(daemon_attach()) && fake->cleared == -1, "one that took it away itself: it is not looked for");
+	ok(!folder_is_there(), "... and nothing is left");
+	fake->fails = false;
+}
+
+/* --- The beginning and the end ---------------------------------------------------------------------------------- */
+
+static void clean(void)
+{
+	char path[RUNTIME_PATH_MAX + 16];
+
+	if (runtime_path(NAME, NULL, path) == 0) {
+		umount2(path, MNT_DETACH);
+		rmdir(path);
+	}
+	unlink(key_path);
+	rmdir(base);
+}
+
+static void donor_start(void)
+{
+	static uint8_t key[AUTH_KEY_SIZE];
+	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL};
+
+	rig = (struct rig){.donor_count = 1};
+	rig.config = (struct far_config){.donor_count = 1, .replicas = 1, .key = key, .grace_ms = 1000};
+	rig.config.fabric = FABRIC_CONFIG_DEFAULT;
+	if (auth_key_create(key_path) < 0 || auth_key_load(key_path, key) < 0 ||
+	    !daemon_start(&rig.donors[0], arguments)) {
+		printf("Bail out! the donor does not start: %s\n", rig.donors[0].log);
+		exit(EXIT_FAILURE);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return EXIT_FAILURE;
+	if (geteuid() != 0)
+		return tap_skip_all("devices need root");
+	fake = mmap(NULL, sizeof *fake, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (fake == MAP_FAILED || !mkdtemp(base))
+		return EXIT_FAILURE;
+	setenv("FARPAGE_RUNTIME", base, 1);
+	snprintf(key_path, sizeof key_path, "%s/key", base);
+	atexit(clean);
+	daemon_program(argv[1]);
+	donor_start();
+	test_half_made();
+	test_abandoned();
+	test_adopted();
+	test_removed();
+	test_removed_keyless();
+	daemon_stop(&rig.donors[0], SIGTERM);
+	return tap_done();
+}
