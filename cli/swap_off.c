@@ -2,10 +2,9 @@
  * farpage swap off: brings what is swapped out home and removes the device.
  *
  * Theory of operation. swapoff(2) reads every page back, which takes as long as that takes, and fails half-way when
- * they do not fit; so that is looked at before. A device
- * that is not swapped to any more is only removed: so what could not be ended once can be ended the next time. A child
- * of ours makes the call: a signal ends it, and then the kernel goes on swapping to the device as before. Meanwhile
- * this process shows from /proc/swaps how far it is.
+ * they do not fit; so that is looked at before. A child of ours makes the call: a signal ends it, and then the kernel
+ * goes on swapping to the device as before. Meanwhile this process shows from /proc/swaps how far it is. A device that
+ * is not swapped to any more is only removed: what could not be ended once can be ended the next time.
  *
  * Threads: none.
  */
