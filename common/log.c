@@ -88,8 +88,18 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
-/* Whether a line would be taken without waiting for whoever reads it. Asked of the kernel itself: where time is
-   simulated, so is ppoll(2). */
+/* Pipes, sockets and terminals may keep a writer waiting for whoever reads. The kernel's own log, /dev/kmsg, does not,
+   and never says that it has room either. */
+static bool log_may_wait(int fd)
+{
+	struct stat stat;
+	if (fstat(fd, &stat) < 0)
+		return false;
+	return S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) || (S_ISCHR(stat.st_mode) && isatty(fd));
+}
+
+/* Whether a line would be taken without waiting. Asked of the kernel itself: where time is simulated, so is ppoll(2).
+ */
 static bool log_has_room(void)
 {
 	static _Atomic bool stuffed;
@@ -97,6 +107,8 @@ static bool log_has_room(void)
 	struct timespec patience = {.tv_nsec = atomic_load(&stuffed) ? 0 : LOG_PATIENCE_NS};
 	long ready;
 
+	if (!log_may_wait(settings.fd))
+		return true;
 	while ((ready = syscall(SYS_ppoll, &reader, 1, &patience, NULL, 0)) < 0 && errno == EINTR)
 		;
 	atomic_store(&stuffed, ready != 1);
