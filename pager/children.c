@@ -98,12 +98,11 @@ static bool fill_entry(struct children *children, struct child *child, const str
 		munmap(snapshot, snapshot_bytes(pages));
 		return false;
 	}
-	*child = (struct child){.uffd = uffd, .snapshot = snapshot, .pages = pages};
+	*child = (struct child){.uffd = uffd, .born = ++children->added, .snapshot = snapshot, .pages = pages};
 	if (parent)
 		memcpy(child->snapshot, parent->snapshot, snapshot_bytes(pages));
 	else
 		take_snapshot(children, child);
-	children->added++;
 	atomic_fetch_add(&children->count, 1);
 	return true;
 }

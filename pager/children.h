@@ -33,6 +33,7 @@
 
 struct child {
 	int uffd;           /* -1: free entry */
+	unsigned born;      /* the how-manieth child it is: entries are used again */
 	pid_t pid;          /* a thread of it that faulted; 0 until one has */
 	uint64_t *snapshot; /* one bit a page: far at the fork and not handed over yet */
 	uint64_t pages;     /* bits in it */

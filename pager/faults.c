@@ -200,7 +200,7 @@ void faults_retry(struct handler *handler)
 		left -= count;
 		for (unsigned i = 0; i < count; i++) {
 			struct parked *it = &parked[i];
-			if (it->child && it->child->uffd >= 0)
+			if (it->child && it->child->uffd >= 0 && it->child->born == it->born)
 				faults_answer_child(handler, it->child, it->page, it->thread, it->started);
 			else if (!it->child)
 				answer(handler, it->page, it->thread, it->started);

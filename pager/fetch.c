@@ -20,8 +20,8 @@ void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid
 		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return;
 	}
-	handler->parked[handler->parked_count++] =
-	    (struct parked){.page = page, .started = started, .child = child, .thread = thread};
+	handler->parked[handler->parked_count++] = (struct parked){
+	    .page = page, .started = started, .child = child, .born = child ? child->born : 0, .thread = thread};
 	atomic_store(&core->waiting, handler->parked_count);
 }
 
@@ -124,7 +124,8 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 {
 	struct core *core = handler->core;
 	atomic_fetch_sub(&core->children->reads, 1);
-	if (fetch->child->uffd < 0 || !children_want(core->children, fetch->child, fetch->page))
+	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
+	    !children_want(core->children, fetch->child, fetch->page))
 		return; /* gone, or handed over meanwhile */
 	if (status)
 		children_deny(core->children, fetch->child, fetch->page, "is lost with its donor");
@@ -203,8 +204,13 @@ void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid
 	while (handler->free_demand_count == 0)
 		fetch_poll(handler);
 	unsigned slot = handler->free_demands[--handler->free_demand_count];
-	handler->fetches[slot] = (struct fetch){
-	    .page = page, .started = started, .child = child, .thread = thread, .frame = slot, .count = 1};
+	handler->fetches[slot] = (struct fetch){.page = page,
+						.started = started,
+						.child = child,
+						.born = child ? child->born : 0,
+						.thread = thread,
+						.frame = slot,
+						.count = 1};
 	submit(handler, slot);
 }
 

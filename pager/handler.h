@@ -35,6 +35,7 @@ struct child;
 struct fetch {
 	uint64_t page, started;
 	struct child *child; /* NULL: for the program itself */
+	unsigned born;       /* the child's: by now another may have its entry */
 	pid_t thread;
 	uint32_t frame;
 	uint16_t count;
@@ -44,6 +45,7 @@ struct fetch {
 struct parked {
 	uint64_t page, started;
 	struct child *child;
+	unsigned born;
 	pid_t thread;
 };
 
