@@ -153,7 +153,7 @@ static struct child *free_entry(struct children *children)
 	return NULL;
 }
 
-static bool reap(struct children *children, const struct child *except);
+static bool reap(struct children *children, int except);
 
 /*
  * There is no entry for it. Kept open but never answered, the child would hang; closed, it would read zeroes. Neither
@@ -186,7 +186,7 @@ void children_add(struct children *children, const struct child *parent, int uff
 	if (!child && !parent) {
 		children_reap(children);
 		child = free_entry(children);
-	} else if (!child && reap(children, parent)) {
+	} else if (!child && reap(children, parent->uffd)) {
 		child = free_entry(children);
 	}
 	if (!child || !fill_entry(children, child, parent, uffd))
@@ -314,13 +314,13 @@ static void sweep(struct children *children)
 	}
 }
 
-/* Within the lock. Whether any was forgotten. */
-static bool reap(struct children *children, const struct child *except)
+/* Within the lock; but for the one with the descriptor @except. Whether any was forgotten. */
+static bool reap(struct children *children, int except)
 {
 	bool any = false;
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
-		if (child->uffd < 0 || child == except)
+		if (child->uffd < 0 || child->uffd == except)
 			continue;
 		/* Asks for nothing; tells whether the address space still exists. */
 		struct uffd probe = {.fd = child->uffd};
@@ -335,7 +335,7 @@ static bool reap(struct children *children, const struct child *except)
 void children_reap(struct children *children)
 {
 	pthread_mutex_lock(&children->lock);
-	bool any = reap(children, NULL);
+	bool any = reap(children, -1);
 	pthread_mutex_unlock(&children->lock);
 	if (any && atomic_load(&children->count) == 0)
 		sweep(children);
