@@ -9,11 +9,11 @@
 #include "pager/discard.h"
 #include "pager/evictor.h"
 #include "pager/handler.h"
+#include "pager/pagemap.h"
 #include "pager/pager.h"
 #include "pager/thread.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -82,25 +82,21 @@ static int report_uffd(int error)
 /* Calls @take for each page of the window that is present. -errno. */
 static int for_each_present(struct core *core, void (*take)(struct core *core, uint64_t page))
 {
-	uint64_t entries[512];
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	bool present[PAGEMAP_MAX];
+	int result = 0, pagemap = pagemap_open();
 	if (pagemap < 0)
-		return -errno;
-	for (uint64_t page = 0; page < core->window->high;) {
-		uint64_t count = core->window->high - page < 512 ? core->window->high - page : 512;
-		off_t offset = (off_t)((uintptr_t)core_address(core, page) / STORE_PAGE * sizeof entries[0]);
-		if (pread(pagemap, entries, count * sizeof entries[0], offset) !=
-		    (ssize_t)(count * sizeof entries[0])) {
-			close(pagemap);
-			return -EIO;
-		}
-		for (uint64_t i = 0; i < count; i++)
-			if (entries[i] >> 62) /* bit 63: present, bit 62: swapped (admin-guide/mm/pagemap.rst) */
+		return pagemap;
+	for (uint64_t page = 0, left; result == 0 && page < core->window->high;) {
+		left = core->window->high - page;
+		unsigned count = left < PAGEMAP_MAX ? (unsigned)left : PAGEMAP_MAX;
+		result = pagemap_present(pagemap, core_address(core, page), count, present);
+		for (unsigned i = 0; result == 0 && i < count; i++)
+			if (present[i])
 				take(core, page + i);
 		page += count;
 	}
 	close(pagemap);
-	return 0;
+	return result;
 }
 
 static void present_count(struct core *core, uint64_t page)

@@ -1,6 +1,7 @@
 #include "pager/take.h"
 
 #include "farpage/store.h"
+#include "pager/pagemap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -22,7 +23,7 @@ int take_open(struct take *take, const struct uffd *uffd, void *base, void *land
 	madvise(take->scratch, TAKE_MAX * STORE_PAGE, MADV_DONTFORK);
 	take->memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 	if (take->memory >= 0)
-		take->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+		take->pagemap = pagemap_open();
 	if (take->pagemap < 0) {
 		int error = errno;
 		take_close(take);
@@ -57,19 +58,6 @@ static bool read_pages(const struct take *take, char *to, char *from, size_t len
 	return pread(take->memory, to, length, (off_t)(uintptr_t)from) == (ssize_t)length;
 }
 
-/* Which of these pages have contents: here, or in the host's swap, for which mincore(2) says that they are absent. */
-static bool find_present(const struct take *take, const char *address, unsigned count, bool *ret_present)
-{
-	uint64_t entries[TAKE_MAX];
-	size_t size = count * sizeof entries[0];
-	off_t offset = (off_t)((uintptr_t)address / STORE_PAGE * sizeof entries[0]);
-	if (pread(take->pagemap, entries, size, offset) != (ssize_t)size)
-		return false;
-	for (unsigned i = 0; i < count; i++)
-		ret_present[i] = entries[i] >> 62; /* bit 63: present, bit 62: swapped (admin-guide/mm/pagemap.rst) */
-	return true;
-}
-
 static void set_results(struct taken *taken, unsigned count, enum take_result result)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -99,7 +87,7 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 static void take_by_copy(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	bool present[TAKE_MAX];
-	if (!find_present(take, address_of(take, taken[first].page), count, present)) {
+	if (pagemap_present(take->pagemap, address_of(take, taken[first].page), count, present)) {
 		set_results(taken + first, count, TAKE_BUSY);
 		return;
 	}
@@ -128,7 +116,7 @@ static void take_refused(struct take *take, struct taken *taken, unsigned index,
 	/* After a fork the page is shared with the child: a write, even of nothing, gives this process its own copy. */
 	taken[index].result = TAKE_BUSY;
 	bool present = false;
-	if (error == -EBUSY && find_present(take, from, 1, &present) && present &&
+	if (error == -EBUSY && pagemap_present(take->pagemap, from, 1, &present) == 0 && present &&
 	    madvise(from, STORE_PAGE, MADV_POPULATE_WRITE) == 0) {
 		char *to = take->landing + (size_t)index * STORE_PAGE;
 		if (uffd_take(take->uffd, to, from, STORE_PAGE) == (ssize_t)STORE_PAGE) {
