@@ -96,28 +96,27 @@ int far_discard(char *start, size_t length)
 	return error;
 }
 
-bool far_find_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
+void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
 {
-	bool found = false;
+	*ret_start = *ret_end = (char *)end;
 	if (!__atomic_load_n(&given_up.count, __ATOMIC_ACQUIRE))
-		return false;
+		return;
 	pthread_mutex_lock(&given_up.lock);
 	for (unsigned i = 0; i < given_up.count; i++) {
 		char *low = given_up.ranges[i].start, *high = given_up.ranges[i].end;
-		if (low >= end || high <= start || (found && low >= *ret_start))
+		if (low >= *ret_start || high <= start)
 			continue;
 		*ret_start = low < start ? (char *)start : low;
 		*ret_end = high > end ? (char *)end : high;
-		found = true;
 	}
 	pthread_mutex_unlock(&given_up.lock);
-	return found;
 }
 
 bool far_given_up(const char *start, size_t length)
 {
-	char *low = NULL, *high = NULL;
-	return far_find_given_up(start, start + length, &low, &high);
+	char *low, *high;
+	far_next_given_up(start, start + length, &low, &high);
+	return low < high;
 }
 
 int far_give_up(char *start, size_t length)
@@ -144,9 +143,8 @@ void far_free(char *start, size_t length)
 {
 	char *end = start + length;
 	while (start < end) {
-		char *low = NULL, *high = NULL;
-		if (!far_find_given_up(start, end, &low, &high))
-			low = high = end;
+		char *low, *high;
+		far_next_given_up(start, end, &low, &high);
 		if (low > start) {
 			far_discard(start, (size_t)(low - start));
 			window_free(&preload.window, start, (size_t)(low - start));

@@ -255,9 +255,9 @@ static int advise_window(char *start, size_t length, int advice)
 {
 	char *end = start + length;
 	while (start < end) {
-		char *low = end, *high = end;
+		char *low, *high;
 		int error = 0;
-		far_find_given_up(start, end, &low, &high);
+		far_next_given_up(start, end, &low, &high);
 		if (low > start)
 			error = advise_far(start, (size_t)(low - start), advice);
 		if (!error && high > low && kernel_madvise(low, (size_t)(high - low), advice))

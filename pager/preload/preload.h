@@ -86,10 +86,9 @@ void far_free(char *start, size_t length);
 /* The program maps something else (a file, shared memory) over pages of the window: they are emptied, and never again
    given to anybody. -ENOMEM: too many such places. */
 int far_give_up(char *start, size_t length);
-/* Whether any page of the range was given up; and the first stretch of it that was: false, and nothing written, when
-   there is none. */
+/* Whether any page of the range was given up; and the first stretch of it that was: empty, at @end, when none was. */
 bool far_given_up(const char *start, size_t length);
-bool far_find_given_up(const char *start, const char *end, char **ret_start, char **ret_end);
+void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end);
 
 /* A fork in between must not copy held locks: before in the parent, after in both. */
 void far_fork_prepare(void);
