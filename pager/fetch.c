@@ -174,7 +174,7 @@ unsigned fetch_poll(struct handler *handler)
 	unsigned answered = 0;
 	struct store_done done;
 	/* Kept where a call from within fetched() finds them, too: it may be waiting for one of them. */
-	int count = store_poll(handler->queue, handler->answers + handler->answer_count, 32);
+	int count = store_poll(handler->queue, handler->answers + handler->answer_count, HANDLER_POLL);
 	handler->answer_count += count > 0 ? (unsigned)count : 0;
 	for (; next_answer(handler, &done); answered++)
 		fetched(handler, &done);

@@ -28,6 +28,7 @@
 #define HANDLER_RUN_PAGES 64u /* longest read-ahead */
 #define HANDLER_PARKED 1024u
 #define HANDLER_FETCHES (HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES)
+#define HANDLER_POLL 32u /* answers taken of the store at once */
 
 struct child;
 
@@ -59,7 +60,7 @@ struct handler {
 	void (*drain)(struct handler *); /* reads what is waiting to be read of the descriptors, and answers it */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
-	struct store_done answers[HANDLER_FETCHES + 32]; /* of the store, not dealt with yet */
+	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* of the store, not dealt with yet */
 	unsigned answer_count;
 	bool keeps_back; /* a fork is to be noted: until then no page of the program may come in */
 	char *frames;    /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
