@@ -17,6 +17,11 @@ void domains_forget(struct domains *domains, unsigned donor)
 	domains->unknown |= UINT64_C(1) << donor;
 }
 
+void domains_empty(struct domains *domains, unsigned donor)
+{
+	domains->unknown &= ~(UINT64_C(1) << donor);
+}
+
 uint64_t domains_mates(const struct domains *domains, unsigned donor)
 {
 	const char *name = domains->names[donor];

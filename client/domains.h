@@ -29,6 +29,8 @@ struct domains {
 void domains_name(struct domains *domains, unsigned donor, const char *name);
 /* It has yet to. */
 void domains_forget(struct domains *domains, unsigned donor);
+/* It holds nothing: whose mate it would be does not matter until it is named. */
+void domains_empty(struct domains *domains, unsigned donor);
 
 /* The donors that fail with this one, itself among them. */
 uint64_t domains_mates(const struct domains *domains, unsigned donor);

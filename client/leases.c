@@ -410,6 +410,8 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 	uint64_t lost = 0;
 
 	leases->donors[donor] = (struct leases_donor){0};
+	domains_empty(&leases->domains, donor);
+	leases->lacking |= leases->table->replicas > 1; /* what nobody knew, for one that has yet to be heard */
 	joins_drop(leases, donor, now);
 	for (uint32_t i = 0; i < table->count; i++)
 		if (chunk_cut(leases, i, donor))

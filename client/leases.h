@@ -209,13 +209,14 @@ void leases_recalls_close(struct leases *leases);
 bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
 void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
 uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
-/* The donor, having been away, has confirmed the slab of this slot: what it wants back now it says anew. */
-void leases_reclaimed(struct leases *leases, uint32_t index, unsigned replica);
+/* The slot is to get a slab, whose name may be one that it had before its donor was started again; or the donor, having
+   been away, has confirmed the slab it has. What it wants back from now on it says. */
+void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica);
 /* Leaves what is past its deadline: returns how many pages were lost with it; and when that is wanted next. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
 /* Whether something is yet to be moved for a donor that wants it back. */
-bool leases_recalling(const struct leases *leases);
+bool leases_recalling(struct leases *leases);
 
 /* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);

@@ -231,6 +231,7 @@ void join_granted(struct leases *leases, struct leases_join *join, const struct 
 	join->slot = *slot;
 	join->cut = false;
 	join->state = JOIN_FILLING;
+	leases_recall_void(leases, join->chunk, join->replica);
 	chunk_join(leases->table, join->chunk, join->replica, slot);
 	if (!leases->mending && chunk_replicas_missing(leases->table, join->chunk)) {
 		leases_act(leases, (struct leases_action){.kind = LEASES_LACKING});

@@ -7,8 +7,9 @@
 
 #include "client/leases.h"
 
-/* The most actions one event may leave behind; whoever makes more in a loop asks leases_has_room() first. */
-#define LEASES_STEP (FAR_SLOTS_MAX * 4)
+/* The most actions one event may leave behind: all wants go on, and a few chunks are seen to. Whoever makes more in a
+   loop asks leases_has_room() first. */
+#define LEASES_STEP (LEASES_WANTS_MAX * FAR_REPLICAS_MAX + FAR_SLOTS_MAX * 4)
 
 /* --- leases.c --- */
 

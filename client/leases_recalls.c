@@ -86,12 +86,25 @@ unsigned leases_recalled_slots(const struct leases *leases, uint32_t index)
 	return count;
 }
 
-bool leases_recalling(const struct leases *leases)
+bool leases_recalling(struct leases *leases)
 {
-	for (uint32_t i = 0; leases->recalled && i < leases->table->count; i++)
-		if (leases_recalled_slots(leases, i))
-			return true;
-	return false;
+	bool any = false, full = false;
+
+	for (uint32_t i = 0; leases->recalled && !full && i < leases->table->count; i++) {
+		struct chunk_slot slots[FAR_SLOTS_MAX];
+
+		if (chunk_state(leases->table, i) != CHUNK_READY)
+			continue;
+		chunk_slots(leases->table, i, slots);
+		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++) {
+			bool recalled = slot_is_recalled(leases, i, &slots[j], j);
+
+			any |= recalled;
+			full |= recalled && slots[j].state == SLOT_FULL;
+		}
+	}
+	leases->recalled = any;
+	return full;
 }
 
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[])
@@ -195,9 +208,9 @@ void leases_keep(struct leases *leases, unsigned donor, uint64_t slab)
 	left_release(leases, donor, slab);
 }
 
-void leases_reclaimed(struct leases *leases, uint32_t index, unsigned replica)
+void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 {
-	if (leases->recalls)
+	if (leases->recalls && recall_of(leases, index, replica)->until)
 		recall_of(leases, index, replica)->until = 0;
 }
 

@@ -36,6 +36,8 @@ static void want_end(struct leases *leases, struct leases_want *want)
 
 static void want_publish(struct leases *leases, struct leases_want *want, const struct chunk_slot slots[], uint64_t now)
 {
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		leases_recall_void(leases, want->chunk, i);
 	chunk_publish(leases->table, want->chunk, slots);
 	if (leases->table->chunks[want->chunk].ahead) {
 		chunk_attention_set(leases->table, want->chunk);

@@ -190,6 +190,9 @@ static void peer_bury(struct far *far, unsigned index, uint64_t now)
 
 	/* Said before anything that is lost with it is answered: the program may not outlive that. */
 	peer_tell_lost(far, peer);
+	/* And before a write is that it has missed: whoever adopts the store must not find that there. */
+	if (!far->adopting)
+		incarnation_keep(far, index, 0);
 	peer->status = peer->comeback.status;
 	/* A session that still lives says goodbye: nothing of ours there is of use any more. */
 	if (!far->adopting)
@@ -287,12 +290,38 @@ static void peer_opened(struct far *far, struct far_peer *peer)
 	round_begin(far, peer);
 }
 
+static void same_donor_tell(const struct far *far, unsigned one, unsigned other)
+{
+	log_error("%s and %s are the same donor: name it once", far->peers[one].uri, far->peers[other].uri);
+}
+
+/* Whether the donor that has welcomed us is one that we know by another address: that one's session has ended by this,
+   and is to claim what it holds. */
+static bool peer_is_another(const struct far *far, unsigned index)
+{
+	const uint64_t incarnation = far->peers[index].session.donor.incarnation;
+
+	for (unsigned i = 0; i < far->peer_count && incarnation; i++) {
+		if (i == index || far->peers[i].comeback.incarnation != incarnation)
+			continue;
+		same_donor_tell(far, i, index);
+		return true;
+	}
+	return false;
+}
+
 static void peer_welcomed(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
 	const struct donor *donor = &peer->session.donor;
 	uint64_t held = claims_count(&far->table, index);
 
+	/* Nothing has been claimed, so nothing is given back; nor must a goodbye be said. */
+	if (peer_is_another(far, index)) {
+		session_suspend(&peer->session);
+		peer_broke(far, index, -EINVAL, now);
+		return;
+	}
 	/* It may have been started again with another --slab. */
 	if (donor->capacity.slab_bytes != far->leases.config.slab_bytes && !held) {
 		peer_broke(far, index, -EINVAL, now);
@@ -326,7 +355,7 @@ static void claim_answered(struct far *far, unsigned index, const struct wire_me
 		peer_broke(far, index, status, now);
 		return;
 	}
-	leases_reclaimed(&far->leases, message->request / FAR_SLOTS_MAX, message->request % FAR_SLOTS_MAX);
+	leases_recall_void(&far->leases, message->request / FAR_SLOTS_MAX, message->request % FAR_SLOTS_MAX);
 	peer_claim(far, index, now);
 }
 
@@ -434,7 +463,7 @@ static bool peers_are_one(const struct far *far, unsigned index)
 	for (unsigned i = 0; i < index && incarnation; i++) {
 		if (far->peers[i].session.donor.incarnation != incarnation)
 			continue;
-		log_error("%s and %s are the same donor: name it once", far->peers[i].uri, far->peers[index].uri);
+		same_donor_tell(far, i, index);
 		return true;
 	}
 	return false;
@@ -484,6 +513,7 @@ void peers_opened(struct far *far, uint64_t now)
 		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
 		peer->told = peer->adopted = true;
 		session_drop(&peer->session);
+		round_end(far, peer); /* it may have been ready, and have broken off while others were waited for */
 	}
 }
 
@@ -597,6 +627,7 @@ void peers_tick(struct far *far, uint64_t now)
 		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
 		if (now >= tell_due(peer))
 			peer_tell_away(far, peer);
+		peers_carry_out(far, now); /* one donor's end at a time is what there is room for */
 	}
 }
 

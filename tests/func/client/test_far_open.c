@@ -3,6 +3,7 @@
 #include "common/auth.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "tests/func/client/proxy.h"
 #include "tests/func/client/rig.h"
 #include "tests/tap.h"
 
@@ -24,6 +25,14 @@ static void log_begin(void)
 	if (ftruncate(log_file, 0) < 0)
 		abort();
 	lseek(log_file, 0, SEEK_SET);
+}
+
+static bool log_has(const char *text)
+{
+	ssize_t length = pread(log_file, log_text, sizeof log_text - 1, 0);
+
+	log_text[length > 0 ? length : 0] = '\0';
+	return strstr(log_text, text);
 }
 
 /* What was logged since: true when that is one line with both texts in it. */
@@ -239,6 +248,94 @@ static void test_slabs_differ(const struct rig *rig)
 	daemon_stop(&other, SIGTERM);
 }
 
+/* Waits until this is what a store of at most three donors says of one. */
+static bool donor_becomes(const struct store *store, unsigned index, int status)
+{
+	uint64_t start = clock_now();
+	struct far_donor donors[3];
+
+	do {
+		far_donors(store, donors, 3);
+		if (donors[index].status == status)
+			return true;
+		rig_sleep_ms(10);
+	} while (clock_now() - start < 20 * UINT64_C(1000000000));
+	printf("# it is %d (%s)\n", donors[index].status, strerror(-donors[index].status));
+	return false;
+}
+
+static void *killer_main(void *argument)
+{
+	rig_sleep_ms(300);
+	daemon_stop(argument, SIGKILL);
+	return NULL;
+}
+
+/* A donor has welcomed us, and dies while another one, which is silent, is waited for. */
+static void test_breaks_off(struct rig *rig)
+{
+	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", NULL};
+	struct far_config config = {.donor_count = 3, .replicas = 1, .go_without = true, .pages = RIG_SLAB_PAGES};
+	struct impostor mute;
+	struct daemon second;
+	struct store *store;
+	const char *uris[3];
+	char uri[64];
+	pthread_t killer;
+	int status;
+
+	impostor_start(&mute, "", 0);
+	daemon_start(&second, arguments);
+	memcpy(uri, second.uri, sizeof uri);
+	uris[0] = rig->donors[0].uri;
+	uris[1] = uri;
+	uris[2] = mute.uri;
+	config.donors = uris;
+	config.fabric = FABRIC_CONFIG_DEFAULT;
+	config.fabric.connect_ms = 1000;
+	config.timeout_ms = RIG_TIMEOUT_MS;
+	pthread_create(&killer, NULL, killer_main, &second);
+	status = far_open(&config, &store);
+	pthread_join(killer, NULL);
+	ok(status == 0, "a donor that dies while another is waited for is gone without, too");
+	if (status < 0)
+		return;
+	ok(donor_becomes(store, 1, -ECONNRESET), "and known to be");
+	while (!daemon_start_at(&second, uri, arguments))
+		rig_sleep_ms(20);
+	ok(donor_becomes(store, 1, 0), "until it is there again");
+	store_close(store);
+	impostor_end(&mute);
+	daemon_stop(&second, SIGTERM);
+}
+
+/* One donor by two addresses, the second of which cannot be reached at first. */
+static void test_same_later(struct rig *rig)
+{
+	struct rig other = *rig;
+	struct proxy proxy;
+
+	proxy_start(&proxy, rig->donors[0].port);
+	proxy_die(&proxy, true);
+	other.donor_count = other.config.donor_count = 2;
+	other.config.go_without = true;
+	other.config.pages = 4 * RIG_SLAB_PAGES;
+	snprintf(other.donors[1].uri, sizeof other.donors[1].uri, "tcp://127.0.0.1:%u", proxy.port);
+	rig_open(&other, "tcp");
+	for (unsigned i = 0; i < 4; i++)
+		rig_fill(other.bytes + i * STORE_PAGE, i * RIG_SLAB_PAGES, 1);
+	ok(rig_write(&other, 0, 1, other.bytes) == 0, "a donor, and one that does not answer yet");
+	log_begin();
+	proxy_die(&proxy, false);
+	for (unsigned i = 0; i < 1000 && !log_has("are the same donor: name it once"); i++)
+		rig_sleep_ms(10);
+	ok(log_has("are the same donor: name it once"), "which turns out to be the same one");
+	ok(rig_read(&other, 0, 1, other.bytes) == 0 && rig_is(other.bytes, 0, 1), "nothing is lost by that");
+	ok(rig_write(&other, RIG_SLAB_PAGES, 1, other.bytes) == 0, "and it serves on");
+	rig_shut(&other, false);
+	proxy_stop(&proxy);
+}
+
 int main(int argc, char **argv)
 {
 	char key_path[] = "farpage-test-key-XXXXXX";
@@ -255,6 +352,8 @@ int main(int argc, char **argv)
 	test_impostor();
 	test_version();
 	test_slabs_differ(&rig);
+	test_breaks_off(&rig);
+	test_same_later(&rig);
 	ok(rig_wait_leased(&rig, 0), "nothing is left leased");
 	rig_close(&rig);
 	return tap_done();

@@ -473,6 +473,28 @@ static void test_recall_kept(void)
 	world_close(&world);
 }
 
+/* One that an adopted store does not hear from is anybody's mate, perhaps; once it is lost it is nobody's. */
+static void test_never_heard(void)
+{
+	static const char *const names[] = {"r1", "r2", "", ""};
+	struct leases_action action;
+
+	donors_open(names, 3, 2, 1);
+	leases_donor_heard(&world.leases, 2, 0);
+	chunk_make(3);
+	ok(full(3) == 3, "a chunk in two racks");
+	leases_donor_heard(&world.leases, 2, 100 * SLAB);
+	leases_donor_adopt(&world.leases, 2, 0);
+	leases_donor_named(&world.leases, 1, "r1");
+	leases_tick(&world.leases, 10);
+	ok(!next(&action), "which turn out to be one, is not moved while nobody knows where a third donor is");
+	leases_donor_lost(&world.leases, 2, 20);
+	leases_donor_back(&world.leases, 2, 0, 100 * SLAB, 30);
+	leases_tick(&world.leases, 30);
+	ok(next(&action) && action.kind == LEASES_ASK && action.donor == 2, "and is when that holds nothing");
+	world_close(&world);
+}
+
 int main(void)
 {
 	test_mates();
@@ -487,5 +509,6 @@ int main(void)
 	test_adopted();
 	test_recall();
 	test_recall_kept();
+	test_never_heard();
 	return tap_done();
 }

@@ -210,7 +210,7 @@ static void test_reclaimed(void)
 	leases_recall(&world.leases, from, 103, 1000, 10);
 	leases_donor_away(&world.leases, from, 20);
 	leases_donor_claiming(&world.leases, from, true);
-	leases_reclaimed(&world.leases, 3, 0);
+	leases_recall_void(&world.leases, 3, 0);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 30);
 	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) == 1u << from && !leases_recalling(&world.leases),
 	   "a slab that its donor does not want back any more is not left at the old deadline");
@@ -337,6 +337,91 @@ static void test_kept(void)
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 2000);
 	ok(!leases_recalls_tick(&world.leases, UINT64_MAX - 1) && full(3) == 1u << from,
 	   "without a deadline it is never left");
+	world_close(&world);
+}
+
+/* A donor is started again, and its slabs have the names that they had: what it wanted back before is nothing now. */
+static void test_same_name(unsigned replicas)
+{
+	struct chunk_slot slot = {.address = 8192, .rkey = 2, .slab = 103};
+	struct leases_action action;
+	unsigned before, to;
+
+	donors_open(replicas, replicas);
+	before = chunk_make(3);
+	leases_recall(&world.leases, 0, 103, 1000, 10);
+	leases_donor_lost(&world.leases, 0, 20);
+	leases_donor_back(&world.leases, 0, 0, 10 * SLAB, 30);
+	if (replicas == 1) {
+		to = chunk_make(3);
+	} else {
+		leases_tick(&world.leases, 30);
+		while (world_next(&world, &action) && action.kind != LEASES_ASK)
+			;
+		slot.donor = to = action.donor;
+		leases_granted(&world.leases, to, action.request, &slot, 40);
+		while (world_next(&world, &action) && action.kind != LEASES_FILL)
+			;
+		leases_filled(&world.leases, action.request, true, 50);
+		to = full(3);
+	}
+	ok(to == before && full(3) == before, "%u replicas: a donor that began anew grants a slab of the same name",
+	   replicas);
+	ok(!leases_recalling(&world.leases) && !leases_recalls_tick(&world.leases, 1000) && full(3) == before,
+	   "which is not wanted back");
+	world_close(&world);
+}
+
+/* A drain has no deadline: what it wanted is over with when nothing of it is left. */
+static void test_over(void)
+{
+	unsigned to;
+	int filled;
+
+	donors_open(2, 1);
+	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, UINT64_MAX, 10);
+	ok(leases_recalling(&world.leases) && world.leases.recalled, "what is wanted back is looked for");
+	filled = join(10, &to);
+	leases_filled(&world.leases, (unsigned)filled, true, 20);
+	ok(!leases_recalling(&world.leases) && !world.leases.recalled, "until it has been moved");
+	world_close(&world);
+}
+
+/* A donor comes back for which wants have waited, and so has what is idle and wanted back: all goes on at once. */
+static void test_many(void)
+{
+	const uint32_t idle = LEASES_ACTIONS;
+	unsigned asks = 0, releases = 0;
+	struct leases_action action;
+	struct chunk_view view;
+
+	world_open(&world, idle + LEASES_WANTS_MAX, 2, 1, 1);
+	leases_donor_heard(&world.leases, 0, 0);
+	leases_donor_heard(&world.leases, 1, idle * SLAB);
+	for (uint32_t i = 0; i < idle; i++)
+		chunk_make(i);
+	for (uint32_t i = 0; i < idle; i++) {
+		uint32_t epoch = 0;
+
+		chunk_epoch(&world.table, i, &epoch);
+		chunk_drop(&world.table, i, epoch, 1);
+		leases_scan(&world.leases, 0);
+		leases_recall(&world.leases, 1, 100 + i, UINT64_MAX, 0);
+	}
+	leases_donor_away(&world.leases, 0, 10);
+	for (uint32_t i = 0; i < LEASES_WANTS_MAX; i++) {
+		chunk_hold(&world.table, idle + i, 1, &view);
+		leases_scan(&world.leases, 10);
+		while (world_next(&world, &action))
+			leases_denied(&world.leases, action.donor, action.request, 10);
+	}
+	leases_donor_back(&world.leases, 0, 0, 100 * SLAB, 20);
+	while (world_next(&world, &action)) {
+		asks += action.kind == LEASES_ASK && action.donor == 0;
+		releases += action.kind == LEASES_RELEASE && action.donor == 1;
+	}
+	ok(asks == LEASES_WANTS_MAX && releases > 100 && releases < LEASES_ACTIONS,
+	   "%u wants go on while %u of %u idle slabs go back", asks, releases, idle);
 	world_close(&world);
 }
 
@@ -491,6 +576,10 @@ int main(void)
 	test_mates();
 	test_lacking();
 	test_kept();
+	test_same_name(1);
+	test_same_name(2);
+	test_over();
+	test_many();
 	test_leaves();
 	test_leaves_in_vain();
 	test_leaves_lost();
