@@ -60,6 +60,7 @@ struct fabric {
 	struct faults *faults;  /* NULL: not in use */
 	TAILQ_HEAD(, fabric_watch) watches;
 	unsigned watches_ready;
+	bool watches_first;        /* the last poll had no room for them */
 	uint64_t timer_at;         /* when the timer goes off; 0: it is not set */
 	struct fabric_watch timer; /* makes fabric_fd() readable at the next deadline; not in `watches` */
 	struct spin spin;          /* how long to poll for what is to come */
@@ -420,19 +421,25 @@ static void watches_poll(struct fabric *fabric, struct backend_events *out)
 static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
+	unsigned first;
 
 	/* What it has found makes fabric_fd() readable until it is looked at. */
 	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric) || poller_has_found(fabric->poller)) {
 		watches_arm(fabric);
 		poller_wait(fabric->poller, 0);
 	}
+	if (fabric->watches_first)
+		watches_poll(fabric, out);
+	first = out->count;
 	for (unsigned i = 0; i < BACKENDS; i++)
 		if (fabric->states[i] && backends[i]->poll(fabric->states[i], out))
 			moved = true;
 	if (fabric->faults) {
-		faults_filter(fabric->faults, out, 0);
+		faults_filter(fabric->faults, out, first);
 		moved |= faults_poll(fabric->faults, out);
 	}
+	/* In turn with connections, when these leave them no room. */
+	fabric->watches_first = !fabric->watches_first && fabric->watches_ready && backend_events_full(out);
 	if (fabric->watches_ready)
 		watches_poll(fabric, out);
 	return moved || out->count;
@@ -513,6 +520,9 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	uint64_t now, begin, deadline, spin_until;
 	bool moved, spun = false;
 
+	/* By the last call's time: also if none finds a moment without events. Before there are any of this one, for
+	   what they point to goes with a connection that ends. */
+	backends_expire(fabric, fabric->moved_at);
 	moved = poll_once(fabric, &out);
 	now = clock_now();
 	if (moved || fabric->touched)

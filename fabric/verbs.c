@@ -31,8 +31,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* How long ending a connection waits for its last messages to be taken by the peer's device. */
+/* How long ending a connection waits for its last messages to be taken by the peer's device; and no other one's are
+   waited for so soon after that was in vain: this thread serves them all. */
 #define FLUSH_NS (100 * 1000000ull)
+#define FLUSH_VAIN_NS (1000 * 1000000ull)
 #define PAUSE_NS 50000
 
 static const char *const state_names[] = {
@@ -156,13 +158,31 @@ void verbs_drain_or_pause(struct verbs_conn *conn)
 		nanosleep(&pause, NULL);
 }
 
-/* Until the last messages have been taken, for a moment. */
+/* When the peer last did something for us, or had to: a deep queue of long requests may take its time. */
+static uint64_t silent_since(const struct verbs_conn *conn)
+{
+	uint64_t posted_at = conn->sent[conn->sent_done & conn->sent_mask].posted_at;
+
+	return posted_at > conn->progress_at ? posted_at : conn->progress_at;
+}
+
+static bool messages_remain(const struct verbs_conn *conn)
+{
+	return !conn->failed && conn->send_head != conn->send_posted;
+}
+
+/* Until the last messages have been taken, for a moment; not of a peer that has been silent for as long. */
 static void messages_flush(struct verbs_conn *conn)
 {
-	uint64_t until = clock_now() + FLUSH_NS;
+	struct verbs *verbs = conn->verbs;
 
-	while (!conn->failed && conn->send_head != conn->send_posted && clock_now() < until)
-		verbs_drain_or_pause(conn);
+	verbs_drain(conn);
+	while (messages_remain(conn) && clock_now() >= verbs->flush_vain_until) {
+		if (clock_now() >= silent_since(conn) + FLUSH_NS)
+			verbs->flush_vain_until = clock_now() + FLUSH_VAIN_NS;
+		else
+			verbs_drain_or_pause(conn);
+	}
 	if (conn->send_head != conn->send_tail)
 		log_debug("%s: its last %u messages may be lost", conn->base.peer, conn->send_tail - conn->send_head);
 }
@@ -382,14 +402,6 @@ static bool verbs_ready(const void *state)
 }
 
 /* --- Time ------------------------------------------------------------------------------------------------- */
-
-/* When the peer last did something for us, or had to: a deep queue of long requests may take its time. */
-static uint64_t silent_since(const struct verbs_conn *conn)
-{
-	uint64_t posted_at = conn->sent[conn->sent_done & conn->sent_mask].posted_at;
-
-	return posted_at > conn->progress_at ? posted_at : conn->progress_at;
-}
 
 static uint64_t conn_deadline(const struct verbs_conn *conn)
 {

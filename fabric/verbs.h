@@ -221,9 +221,10 @@ struct verbs {
 	TAILQ_HEAD(, verbs_listener) listeners;
 	TAILQ_HEAD(, verbs_parked) parked;
 	unsigned active_count, arriving;
-	bool completed; /* some channel's is set */
-	bool lost;      /* some channel's device is gone */
-	bool ready;     /* the last poll left something over */
+	bool completed;            /* some channel's is set */
+	bool lost;                 /* some channel's device is gone */
+	bool ready;                /* the last poll left something over */
+	uint64_t flush_vain_until; /* last messages are not waited for, ns */
 };
 
 static inline struct verbs_conn *verbs_conn_of(const struct fabric_conn *conn)

@@ -18,6 +18,8 @@
 
 /* Of each step of the CM; the connection's own deadline is the one that counts. */
 #define STEP_MS 2000
+/* Events of the connection manager taken in one poll: the others on this thread wait. */
+#define CM_EVENTS_MAX 64
 /* Soft-RoCE takes 7 as "for ever". */
 #define RETRIES 6
 /* The smallest and largest exponent of 4.096 us for the time to an acknowledge. */
@@ -430,9 +432,9 @@ bool verbs_cm_poll(struct verbs *verbs)
 	struct rdma_cm_event *event;
 	struct verbs_listener *listener;
 	struct verbs_parked *parked;
-	bool some = false;
+	unsigned count = 0;
 
-	while (rdma_get_cm_event(verbs->cm, &event) == 0) {
+	while (count < CM_EVENTS_MAX && rdma_get_cm_event(verbs->cm, &event) == 0) {
 		uint8_t private_data[UINT8_MAX];
 		struct rdma_conn_param param = event->param.conn;
 		enum rdma_cm_event_type kind = event->event;
@@ -444,7 +446,7 @@ bool verbs_cm_poll(struct verbs *verbs)
 			memcpy(private_data, param.private_data, param.private_data_len);
 		param.private_data = private_data;
 		rdma_ack_cm_event(event);
-		some = true;
+		count++;
 		log_debug("%s, status %d", rdma_event_str(kind), status);
 		listener = verbs_listener_find(verbs, kind == RDMA_CM_EVENT_CONNECT_REQUEST ? listen_id : id);
 		if (listener && kind == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -456,7 +458,9 @@ bool verbs_cm_poll(struct verbs *verbs)
 		else
 			conn_event(id->context, kind, status, &param);
 	}
+	if (count == CM_EVENTS_MAX)
+		return true;
 	verbs->cm_ready = false;
 	poller_arm(fabric_poller(verbs->fabric), &verbs->cm_source, POLLER_IN);
-	return some;
+	return count;
 }

@@ -55,6 +55,35 @@ static void test_watch(void)
 	pair_close(&pair);
 }
 
+/* One event is taken at a time, and there is always another message. */
+static void test_watch_flooded(void)
+{
+	struct fabric_event event;
+	struct pair pair;
+	uint64_t value = 1;
+	unsigned messages = 0, readable = 0;
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	pair_open(&pair, NULL);
+	pair_connect(&pair);
+	fabric_watch(pair.donor.fabric, fd, NULL);
+	ok(write(fd, &value, sizeof value) == sizeof value, "a descriptor can be read");
+	for (unsigned i = 0; i < 2000; i++) {
+		while (fabric_send(pair.client.conn, &value, sizeof value) == 0)
+			;
+		fabric_poll(pair.client.fabric, &event, 1);
+		if (fabric_wait(pair.donor.fabric, &event, 1, 5000) != 1)
+			break;
+		messages += event.kind == FABRIC_MESSAGE;
+		readable += event.kind == FABRIC_READABLE;
+	}
+	ok(messages > 500 && readable > 10, "which is told amid a flood of messages (%u times, and %u of them)",
+	   readable, messages);
+	fabric_unwatch(pair.donor.fabric, fd);
+	close(fd);
+	pair_close(&pair);
+}
+
 /* Sleeping elsewhere, on fabric_fd(). False: nothing came, and it did not become readable in time. */
 static bool arm_and_sleep(struct side *side, int timeout_ms)
 {
@@ -245,6 +274,7 @@ int main(void)
 {
 	test_timeout();
 	test_watch();
+	test_watch_flooded();
 	test_arm();
 	test_idle(50);
 	test_idle(0);

@@ -281,6 +281,35 @@ static void test_refused(void)
 	closed(&peer, &pair);
 }
 
+/* Many that are gone without a word: what was said to them last is not waited for, one after the other, by the thread
+   that serves the others. */
+static void test_gone(void)
+{
+	enum { PEERS = 10 };
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	const struct timespec pause = {.tv_nsec = 200000000};
+	struct peer peers[PEERS];
+	struct pair pairs[PEERS];
+	bool good = true;
+	uint64_t begin;
+
+	for (unsigned i = 0; i < PEERS; i++) {
+		good &= established(&peers[i], &pairs[i]);
+		ibv_modify_qp(peers[i].id->qp, &error, IBV_QP_STATE);
+		fabric_send(pairs[i].donor.conn, "gone", 4);
+	}
+	nanosleep(&pause, NULL);
+	begin = clock_now();
+	for (unsigned i = 0; i < PEERS; i++) {
+		fabric_disconnect(pairs[i].donor.conn);
+		pairs[i].donor.conn = NULL;
+	}
+	ok(good && clock_now() - begin < PEERS * UINT64_C(50000000), "%u silent peers are left at once (%.1f ms)",
+	   PEERS, (double)(clock_now() - begin) / 1e6);
+	for (unsigned i = 0; i < PEERS; i++)
+		closed(&peers[i], &pairs[i]);
+}
+
 int main(void)
 {
 	if (pair_is_tcp())
@@ -296,5 +325,6 @@ int main(void)
 	test_mute();
 	test_own_error();
 	test_refused();
+	test_gone();
 	return tap_done();
 }
