@@ -1,5 +1,6 @@
 /* address.h */
 #include "fabric/address.h"
+#include "common/clock.h"
 #include "common/thread.h"
 #include <errno.h>
 #include <netdb.h>
@@ -147,6 +148,13 @@ int address_resolve(const struct uri *uri, bool passive, struct sockaddr_storage
 	for (int i = 0; i < count; i++)
 		address_set_port(&ret_addresses[i], uri->port);
 	return count;
+}
+
+uint64_t address_deadline(uint64_t until, unsigned left)
+{
+	uint64_t now = clock_now();
+
+	return now < until ? now + (until - now) / left : until;
 }
 
 socklen_t address_size(const struct sockaddr_storage *address)

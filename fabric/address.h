@@ -20,6 +20,8 @@
  */
 int address_resolve(const struct uri *uri, bool passive, struct sockaddr_storage ret_addresses[ADDRESS_MAX]);
 socklen_t address_size(const struct sockaddr_storage *address);
+/* Until when one address is tried if so many are @left, itself among them, and all of them until @until, ns. */
+uint64_t address_deadline(uint64_t until, unsigned left);
 /* Host byte order. */
 uint16_t address_port(const struct sockaddr_storage *address);
 

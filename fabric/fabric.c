@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #define POLLS_PER_LOOK 16
+#define POLLS_PER_CLOCK 64
 #define EXPIRE_NS (5 * 1000000ull)
 /* fabric_wait() spins when something moved within this many spin times, or RECENT_NS, before it was called. */
 #define RECENT_SPINS 4
@@ -417,6 +418,11 @@ static void watches_poll(struct fabric *fabric, struct backend_events *out)
 	}
 }
 
+static bool backend_poll(struct fabric *fabric, unsigned backend, struct backend_events *out)
+{
+	return fabric->states[backend] && backends[backend]->poll(fabric->states[backend], out);
+}
+
 /* True: something moved. */
 static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
@@ -431,8 +437,9 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	if (fabric->watches_first)
 		watches_poll(fabric, out);
 	first = out->count;
+	/* Another one first each time, for there may be room for one alone. */
 	for (unsigned i = 0; i < BACKENDS; i++)
-		if (fabric->states[i] && backends[i]->poll(fabric->states[i], out))
+		if (backend_poll(fabric, (i + fabric->polls) % BACKENDS, out))
 			moved = true;
 	if (fabric->faults) {
 		faults_filter(fabric->faults, out, first);
@@ -445,14 +452,28 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	return moved || out->count;
 }
 
+/*
+ * Deadlines are looked at where nothing moves, and here, for something may move always: by the time of an earlier poll,
+ * since answers may lie there that have come in time, and this thread has not looked for long; and before there are any
+ * events, for what they point to goes with a connection that ends.
+ */
+static void expire_meanwhile(struct fabric *fabric)
+{
+	backends_expire(fabric, fabric->moved_at);
+}
+
 int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max)
 {
 	struct backend_events out = {.events = events, .max = max};
 
-	if (poll_once(fabric, &out))
-		fabric->touched = true;
-	else
+	expire_meanwhile(fabric);
+	if (!poll_once(fabric, &out)) {
 		backends_expire(fabric, clock_now());
+	} else {
+		fabric->touched = true;
+		if (fabric->polls % POLLS_PER_CLOCK == 0)
+			fabric->moved_at = clock_now();
+	}
 	return (int)out.count;
 }
 
@@ -520,9 +541,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	uint64_t now, begin, deadline, spin_until;
 	bool moved, spun = false;
 
-	/* By the last call's time: also if none finds a moment without events. Before there are any of this one, for
-	   what they point to goes with a connection that ends. */
-	backends_expire(fabric, fabric->moved_at);
+	expire_meanwhile(fabric);
 	moved = poll_once(fabric, &out);
 	now = clock_now();
 	if (moved || fabric->touched)

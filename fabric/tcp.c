@@ -288,6 +288,7 @@ static int tcp_send(struct fabric_conn *base, const void *message, size_t size)
 	memcpy(slot, message, size);
 	tcp_queue_frame(conn, (struct tcp_frame){.type = TCP_MESSAGE, .length = (uint32_t)size},
 			(struct tcp_out){.body = TCP_BODY_LOCAL, .address = (uintptr_t)slot, .length = (uint32_t)size});
+	tcp_activate(conn); /* who waits for the socket to take more is one that is looked at */
 	fabric_touch(base->fabric);
 	if (!conn->blocked)
 		tcp_output(conn);
@@ -458,6 +459,8 @@ static void tcp_expire(void *state, uint64_t now)
 			log_warning("%s: closed: it did not say what it wants within %u ms", conn->base.peer,
 				    fabric_get_config(conn->base.fabric)->connect_ms);
 			tcp_disconnect(&conn->base);
+		} else if (conn->state == TCP_STATE_CONNECTING) {
+			tcp_connect_expire(conn);
 		} else {
 			tcp_end(conn, -ETIMEDOUT, -ETIMEDOUT);
 		}

@@ -88,15 +88,16 @@ struct tcp_conn {
 	TAILQ_ENTRY(tcp_conn) link;        /* all, or the gone */
 	TAILQ_ENTRY(tcp_conn) active_link; /* those to be looked at */
 	bool active;
-	bool announce;  /* CONNECT_REQUEST or ESTABLISHED is to be given */
-	bool more;      /* the socket or the buffer may hold more */
-	bool blocked;   /* the socket takes no output now */
-	bool rejected;  /* ENDING: the greeting holds the reject's private data */
-	unsigned idle;  /* polls without anything */
-	int send_error; /* -errno: sending failed; what the peer sent before is still to be read */
-	int status;     /* ENDING: of FABRIC_DISCONNECTED */
-	int flush;      /* ENDING: of what was in flight */
-	uint64_t deadline;
+	bool announce;     /* CONNECT_REQUEST or ESTABLISHED is to be given */
+	bool more;         /* the socket or the buffer may hold more */
+	bool blocked;      /* the socket takes no output now */
+	bool rejected;     /* ENDING: the greeting holds the reject's private data */
+	unsigned idle;     /* polls without anything */
+	int send_error;    /* -errno: sending failed; what the peer sent before is still to be read */
+	int status;        /* ENDING: of FABRIC_DISCONNECTED */
+	int flush;         /* ENDING: of what was in flight */
+	uint64_t deadline; /* of the set-up; CONNECTING: at this address, of all of which the time is: */
+	uint64_t connect_until;
 
 	/* Set-up. */
 	struct sockaddr_storage addresses[ADDRESS_MAX];
@@ -171,6 +172,8 @@ void tcp_conn_free(struct tcp_conn *conn);
 int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
 void tcp_listener_close(struct fabric_listener *listener);
 void tcp_listeners_poll(struct tcp *tcp, uint64_t now);
+/* CONNECTING, and the time for this address is over. */
+void tcp_connect_expire(struct tcp_conn *conn);
 int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		size_t private_size, struct fabric_conn **ret_conn);
 int tcp_accept(struct fabric_conn *conn);

@@ -144,8 +144,11 @@ static void connect_next(struct tcp_conn *conn, int status)
 {
 	tcp_conn_shut(conn);
 	while (conn->address_next < conn->address_count) {
-		const struct sockaddr_storage *address = &conn->addresses[conn->address_next++];
-		int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		const struct sockaddr_storage *address = &conn->addresses[conn->address_next];
+		int fd;
+
+		conn->deadline = address_deadline(conn->connect_until, conn->address_count - conn->address_next++);
+		fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 		if (fd < 0) {
 			status = errno == EAFNOSUPPORT ? -EHOSTUNREACH : -errno;
@@ -183,6 +186,7 @@ static bool connect_step(struct tcp_conn *conn)
 		return true;
 	}
 	tcp_state_set(conn, TCP_STATE_GREETING);
+	conn->deadline = conn->connect_until;
 	return true;
 }
 
@@ -208,6 +212,11 @@ static bool greeting_step(struct tcp_conn *conn)
 	return true;
 }
 
+void tcp_connect_expire(struct tcp_conn *conn)
+{
+	connect_next(conn, -ETIMEDOUT);
+}
+
 int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		size_t private_size, struct fabric_conn **ret_conn)
 {
@@ -229,7 +238,7 @@ int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri
 	conn->base.domain = domain;
 	uri_format(uri, conn->base.peer);
 	conn->ours = greeting_make(conn, TCP_CONNECT, private_data, private_size);
-	conn->deadline = clock_now() + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
+	conn->connect_until = clock_now() + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&tcp->conns, conn, link);
 	connect_next(conn, -EHOSTUNREACH);
 	fabric_touch(tcp->fabric);

@@ -175,11 +175,12 @@ static bool messages_remain(const struct verbs_conn *conn)
 static void messages_flush(struct verbs_conn *conn)
 {
 	struct verbs *verbs = conn->verbs;
+	uint64_t until = clock_now() + FLUSH_NS, now;
 
 	verbs_drain(conn);
-	while (messages_remain(conn) && clock_now() >= verbs->flush_vain_until) {
-		if (clock_now() >= silent_since(conn) + FLUSH_NS)
-			verbs->flush_vain_until = clock_now() + FLUSH_VAIN_NS;
+	while (messages_remain(conn) && (now = clock_now()) >= verbs->flush_vain_until) {
+		if (now >= until || now >= silent_since(conn) + FLUSH_NS)
+			verbs->flush_vain_until = now + FLUSH_VAIN_NS;
 		else
 			verbs_drain_or_pause(conn);
 	}
@@ -443,7 +444,12 @@ static void verbs_expire(void *state, uint64_t now)
 		next = TAILQ_NEXT(conn, link);
 		if (conn->state == VERBS_STATE_ESTABLISHED && conn->nudge_at && conn->nudge_at <= now)
 			verbs_nudge(conn, now);
-		if (conn_deadline(conn) <= now)
+		if (conn_deadline(conn) > now)
+			continue;
+		if (conn->state == VERBS_STATE_RESOLVING || conn->state == VERBS_STATE_ROUTING ||
+		    conn->state == VERBS_STATE_CONNECTING)
+			verbs_connect_expire(conn);
+		else
 			verbs_end(conn, -ETIMEDOUT, -ETIMEDOUT);
 	}
 	verbs_listeners_expire(verbs, now);

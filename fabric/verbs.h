@@ -114,7 +114,7 @@ struct verbs_channel {
 	struct verbs *verbs;
 	struct verbs_device *device; /* held */
 	struct ibv_comp_channel *completions;
-	struct poller_source completions_source, async_source, removal_source;
+	struct poller_source completions_source, async_source, keeper_source, lost_source;
 	bool completed; /* the poller told of it */
 	unsigned conns; /* that use it */
 };
@@ -133,7 +133,8 @@ struct verbs_conn {
 	unsigned idle;                 /* polls without anything */
 	int status;                    /* ENDING: of FABRIC_DISCONNECTED */
 	int flush;                     /* ENDING: of what was in flight */
-	uint64_t deadline;             /* of the set-up */
+	uint64_t deadline;             /* of the set-up; while it connects, at this address */
+	uint64_t connect_until;        /* at all of them */
 	uint64_t nudge_at;             /* ESTABLISHED: 0: no more */
 	unsigned nudges;               /* sent */
 	struct rdma_cm_id *id;         /* NULL once ended */
@@ -282,6 +283,8 @@ uint64_t verbs_listeners_deadline(const struct verbs *verbs);
 void verbs_listeners_expire(struct verbs *verbs, uint64_t now);
 
 /* verbs_setup.c */
+/* It connects, and the time for this address is over. */
+void verbs_connect_expire(struct verbs_conn *conn);
 int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		  size_t private_size, struct fabric_conn **ret_conn);
 int verbs_accept(struct fabric_conn *base);

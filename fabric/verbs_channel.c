@@ -32,13 +32,23 @@ static void async_ready(struct poller_source *source, unsigned events)
 		channel->verbs->lost = true;
 }
 
-static void removal_ready(struct poller_source *source, unsigned events)
+static void keeper_ready(struct poller_source *source, unsigned events)
 {
 	struct verbs_channel *channel =
-	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, removal_source));
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, keeper_source));
 
 	(void)events;
-	verbs_device_lost(channel->device);
+	verbs_device_keeper_events(channel->device);
+	if (channel->device->gone)
+		channel->verbs->lost = true;
+}
+
+static void lost_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, lost_source));
+
+	(void)events;
 	channel->verbs->lost = true;
 }
 
@@ -51,28 +61,25 @@ void verbs_channel_arm(struct verbs_channel *channel)
 		return;
 	poller_arm(poller, &channel->completions_source, POLLER_IN);
 	poller_arm(poller, &channel->async_source, POLLER_IN);
-	poller_arm(poller, &channel->removal_source, POLLER_IN);
+	poller_arm(poller, &channel->keeper_source, POLLER_IN);
+	poller_arm(poller, &channel->lost_source, POLLER_IN);
 }
 
 static int channel_watch(struct verbs_channel *channel)
 {
 	struct poller *poller = fabric_poller(channel->verbs->fabric);
-	int status = poller_add(poller, &channel->completions_source);
+	struct poller_source *const sources[] = {&channel->completions_source, &channel->async_source,
+						 &channel->keeper_source, &channel->lost_source};
+	int status = 0;
 
-	if (status < 0)
-		return status;
-	status = poller_add(poller, &channel->async_source);
-	if (status < 0)
-		goto remove_completions;
-	status = poller_add(poller, &channel->removal_source);
-	if (status < 0)
-		goto remove_async;
-	return 0;
-
-remove_async:
-	poller_remove(poller, &channel->async_source);
-remove_completions:
-	poller_remove(poller, &channel->completions_source);
+	for (unsigned i = 0; i < sizeof sources / sizeof *sources; i++) {
+		status = poller_add(poller, sources[i]);
+		if (status == 0)
+			continue;
+		while (i--)
+			poller_remove(poller, sources[i]);
+		break;
+	}
 	return status;
 }
 
@@ -93,7 +100,8 @@ static int channel_open(struct verbs *verbs, struct verbs_device *device, struct
 	channel->completions_source =
 	    (struct poller_source){.fd = channel->completions->fd, .ready = completions_ready};
 	channel->async_source = (struct poller_source){.fd = device->context->async_fd, .ready = async_ready};
-	channel->removal_source = (struct poller_source){.fd = device->removal->fd, .ready = removal_ready};
+	channel->keeper_source = (struct poller_source){.fd = device->keeper_events->fd, .ready = keeper_ready};
+	channel->lost_source = (struct poller_source){.fd = device->lost, .ready = lost_ready};
 	status = fcntl(channel->completions->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : channel_watch(channel);
 	if (status < 0)
 		goto destroy_completions;
@@ -117,7 +125,8 @@ void verbs_channel_close(struct verbs_channel *channel)
 	TAILQ_REMOVE(&channel->verbs->channels, channel, link);
 	poller_remove(poller, &channel->completions_source);
 	poller_remove(poller, &channel->async_source);
-	poller_remove(poller, &channel->removal_source);
+	poller_remove(poller, &channel->keeper_source);
+	poller_remove(poller, &channel->lost_source);
 	ibv_destroy_comp_channel(channel->completions);
 	verbs_device_put(channel->device);
 	free(channel);

@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -48,10 +49,13 @@ static void keeper_close(struct verbs_device *device)
 {
 	if (device->keeper)
 		rdma_destroy_id(device->keeper);
-	if (device->removal)
-		rdma_destroy_event_channel(device->removal);
+	if (device->keeper_events)
+		rdma_destroy_event_channel(device->keeper_events);
+	if (device->lost >= 0)
+		close(device->lost);
 	device->keeper = NULL;
-	device->removal = NULL;
+	device->keeper_events = NULL;
+	device->lost = -1;
 }
 
 /* Bound where @id is, to a port that nobody asks for. */
@@ -66,10 +70,13 @@ static int keeper_open(struct verbs_device *device, struct rdma_cm_id *id)
 		((struct sockaddr_in6 *)&address)->sin6_port = 0;
 	else
 		((struct sockaddr_in *)&address)->sin_port = 0;
-	device->removal = rdma_create_event_channel();
-	if (!device->removal)
+	device->lost = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (device->lost < 0)
 		return -errno;
-	if (rdma_create_id(device->removal, &device->keeper, NULL, RDMA_PS_TCP) < 0) {
+	device->keeper_events = rdma_create_event_channel();
+	if (!device->keeper_events || fcntl(device->keeper_events->fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	if (rdma_create_id(device->keeper_events, &device->keeper, NULL, RDMA_PS_TCP) < 0) {
 		device->keeper = NULL;
 		return -errno;
 	}
@@ -84,6 +91,7 @@ static int device_open(struct verbs_device *device, unsigned slot, struct rdma_c
 
 	memset(device, 0, sizeof *device);
 	device->slot = slot;
+	device->lost = -1;
 	status = device_ask(device, id->verbs);
 	if (status == 0)
 		status = keeper_open(device, id);
@@ -171,8 +179,24 @@ void verbs_device_put(struct verbs_device *device)
 
 void verbs_device_lost(struct verbs_device *device)
 {
-	if (!atomic_exchange(&device->gone, true))
-		log_error("%s: the RDMA device was removed: its connections end", device->name);
+	if (atomic_exchange(&device->gone, true))
+		return;
+	log_error("%s: the RDMA device was removed: its connections end", device->name);
+	eventfd_write(device->lost, 1);
+}
+
+void verbs_device_keeper_events(struct verbs_device *device)
+{
+	struct rdma_cm_event *event;
+	bool removed = false;
+
+	while (rdma_get_cm_event(device->keeper_events, &event) == 0) {
+		removed |= event->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
+		log_debug("%s: %s", device->name, rdma_event_str(event->event));
+		rdma_ack_cm_event(event);
+	}
+	if (removed)
+		verbs_device_lost(device);
 }
 
 /* --- Domains ----------------------------------------------------------------------------------------------- */

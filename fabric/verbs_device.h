@@ -10,11 +10,12 @@
  * the device may be the one that reads an event, and notes it in the connection that it is about.
  *
  * Removal. librdmacm closes the context of a removed device with the last id on it, whatever else still uses it. So
- * each slot has an id of its own, the keeper. It is bound and does nothing; when the device is removed it gets an
- * event, which nobody takes: its channel stays readable, and so wakes every fabric that uses the device. A driver that
- * cannot part with a device while a process has it open (soft-RoCE, siw) makes whoever removes it wait; so when the
- * last fabric has ended its connections there, the domains are made to let go, and /dev/null takes the place of the
- * context's descriptors, for librdmacm keeps the context of the last device of a machine for ever.
+ * each slot has an id of its own, the keeper. It is bound and does nothing; when the device is removed it gets an event
+ * (as it does when a bond's address changes, which is nothing to us). Any fabric that uses the device may be the one
+ * that takes it, and makes a descriptor readable that stays so, and wakes all. A driver that cannot part with a device
+ * while a process has it open (soft-RoCE, siw) makes whoever removes it wait; so when the last fabric has ended its
+ * connections there, the domains are made to let go, and /dev/null takes the place of the context's descriptors, for
+ * librdmacm keeps the context of the last device of a machine for ever.
  *
  * Threads: any. The table has a lock, which is taken before a domain's, and one for what is noted, under which nothing
  * else is taken; what a device tells of itself is constant while it is held.
@@ -47,10 +48,11 @@ struct verbs_device {
 	unsigned completions;   /* most in one completion queue */
 	unsigned initiator;     /* RDMA Reads a queue pair may have under way, and answer at a time */
 	unsigned responder;
-	_Atomic bool gone;                  /* removed, or broken beyond use */
-	struct rdma_event_channel *removal; /* readable when it was removed; NULL: it could not be bound */
-	struct rdma_cm_id *keeper;
-	unsigned users; /* fabrics; this and the rest under the table's lock */
+	_Atomic bool gone; /* removed, or broken beyond use */
+	int lost;          /* readable once it is gone */
+	struct rdma_event_channel *keeper_events;
+	struct rdma_cm_id *keeper; /* NULL: it could not be bound */
+	unsigned users;            /* fabrics; this and the rest under the table's lock */
 	LIST_HEAD(, verbs_binding) bindings;
 	LIST_HEAD(, verbs_noted) noted; /* has a lock of its own */
 };
@@ -64,6 +66,8 @@ int verbs_device_get(struct rdma_cm_id *id, struct verbs_device **ret_device);
 void verbs_device_put(struct verbs_device *device);
 /* It was removed: says so, once. */
 void verbs_device_lost(struct verbs_device *device);
+/* Takes what the keeper was told, as far as there is anything. */
+void verbs_device_keeper_events(struct verbs_device *device);
 
 void verbs_devices_lock(void);
 void verbs_devices_unlock(void);

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of each step of the CM; the connection's own deadline is the one that counts. */
-#define STEP_MS 2000
 /* Events of the connection manager taken in one poll: the others on this thread wait. */
 #define CM_EVENTS_MAX 64
 /* Soft-RoCE takes 7 as "for ever". */
@@ -63,12 +61,21 @@ static int cm_status(int status)
 	}
 }
 
+/* Of a step of the CM: what is left of the time for this address. */
+static int step_ms(const struct verbs_conn *conn)
+{
+	uint64_t now = clock_now();
+
+	return conn->deadline > now ? (int)((conn->deadline - now) / 1000000ull) + 1 : 1;
+}
+
 /* Starts with the next address. Ends the connection with @status when there is none. */
 static void connect_next(struct verbs_conn *conn, int status)
 {
 	while (conn->address_next < conn->address_count) {
-		struct sockaddr *address = (struct sockaddr *)&conn->addresses[conn->address_next++];
+		struct sockaddr *address = (struct sockaddr *)&conn->addresses[conn->address_next];
 
+		conn->deadline = address_deadline(conn->connect_until, conn->address_count - conn->address_next++);
 		verbs_conn_shut(conn);
 		verbs_state_set(conn, VERBS_STATE_RESOLVING);
 		if (rdma_create_id(conn->verbs->cm, &conn->id, conn, RDMA_PS_TCP) < 0) {
@@ -76,7 +83,7 @@ static void connect_next(struct verbs_conn *conn, int status)
 			conn->id = NULL;
 			break;
 		}
-		if (rdma_resolve_addr(conn->id, NULL, address, STEP_MS) == 0)
+		if (rdma_resolve_addr(conn->id, NULL, address, step_ms(conn)) == 0)
 			return;
 		log_debug("%s: its address cannot be resolved for RDMA: %m", conn->base.peer);
 		status = cm_status(-errno);
@@ -97,7 +104,7 @@ static void address_resolved(struct verbs_conn *conn)
 		verbs_end(conn, status, status);
 		return;
 	}
-	if (rdma_resolve_route(conn->id, STEP_MS) < 0)
+	if (rdma_resolve_route(conn->id, step_ms(conn)) < 0)
 		connect_next(conn, cm_status(-errno));
 }
 
@@ -221,6 +228,11 @@ static void connection_rejected(struct verbs_conn *conn, const struct rdma_conn_
 	verbs_end(conn, status, status);
 }
 
+void verbs_connect_expire(struct verbs_conn *conn)
+{
+	connect_next(conn, -ETIMEDOUT);
+}
+
 int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		  size_t private_size, struct fabric_conn **ret_conn)
 {
@@ -239,6 +251,7 @@ int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *u
 		return count;
 	}
 	conn->address_count = (unsigned)count;
+	conn->connect_until = conn->deadline;
 	conn->base.domain = domain;
 	uri_format(uri, conn->base.peer);
 	if (private_size)

@@ -1,11 +1,9 @@
-/* address: names are looked up once, and waited for the first time only. The resolver is ours. */
-#include "common/clock.h"
+/* address: names are looked up once, and waited for the first time only; all addresses of one are tried. The resolver
+   is ours. */
 #include "fabric/address.h"
-#include "tests/tap.h"
+#include "tests/unit/fabric/pair.h"
 
-#include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +14,22 @@
 static _Atomic unsigned asked;
 static _Atomic bool answers, finds;
 
+static struct addrinfo *found_make(uint32_t host, const char *service)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+	struct addrinfo *found = calloc(1, sizeof *found + sizeof address);
+
+	address.sin_port = htons((uint16_t)atoi(service));
+	found->ai_family = AF_INET;
+	found->ai_addrlen = sizeof address;
+	found->ai_addr = (struct sockaddr *)(found + 1);
+	memcpy(found->ai_addr, &address, sizeof address);
+	return found;
+}
+
 /* In libc's place. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret_found)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct addrinfo *found;
-
 	if (hints->ai_flags & AI_NUMERICHOST && strcmp(host, "127.0.0.1") != 0)
 		return EAI_NONAME;
 	if (!(hints->ai_flags & AI_NUMERICHOST)) {
@@ -31,19 +39,20 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 		if (!atomic_load(&finds))
 			return EAI_AGAIN;
 	}
-	address.sin_port = htons((uint16_t)atoi(service));
-	found = calloc(1, sizeof *found + sizeof address);
-	found->ai_family = AF_INET;
-	found->ai_addrlen = sizeof address;
-	found->ai_addr = (struct sockaddr *)(found + 1);
-	memcpy(found->ai_addr, &address, sizeof address);
-	*ret_found = found;
+	*ret_found = found_make(strcmp(host, "rails") == 0 ? INADDR_LOOPBACK + 1 : INADDR_LOOPBACK, service);
+	if (strcmp(host, "rails") == 0)
+		(*ret_found)->ai_next = found_make(INADDR_LOOPBACK, service);
 	return 0;
 }
 
 void freeaddrinfo(struct addrinfo *found)
 {
-	free(found);
+	struct addrinfo *next;
+
+	for (; found; found = next) {
+		next = found->ai_next;
+		free(found);
+	}
 }
 
 static int resolve(const char *host, uint16_t port, uint64_t *ret_ms)
@@ -59,6 +68,45 @@ static int resolve(const char *host, uint16_t port, uint64_t *ret_ms)
 	if (count > 0 && address_port(&addresses[0]) != port)
 		return -EPROTO;
 	return count;
+}
+
+/* Takes no connection, and does not say so: its queue is full. */
+static int mute_listen(uint16_t port, int ret_clients[4])
+{
+	struct sockaddr_in address = {
+	    .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 0) < 0)
+		abort();
+	for (unsigned i = 0; i < 4; i++) {
+		ret_clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (connect(ret_clients[i], (struct sockaddr *)&address, sizeof address) < 0 && errno != EINPROGRESS)
+			abort();
+	}
+	return fd;
+}
+
+/* A name with two addresses, the first of which is silent. */
+static void test_rails(void)
+{
+	int mute, clients[4];
+	struct pair pair;
+	unsigned port;
+	char uri[64];
+
+	pair_open(&pair, NULL);
+	port = fabric_listener_port(pair.donor.listener);
+	mute = mute_listen((uint16_t)port, clients);
+	snprintf(uri, sizeof uri, "tcp://rails:%u", port);
+	ok(fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.client.conn) == 0 &&
+	       pump_until(&pair, side_ended(&pair.client) || side_count(&pair.client, FABRIC_ESTABLISHED)) &&
+	       !side_ended(&pair.client),
+	   "a donor's second address is tried when the first one is silent");
+	for (unsigned i = 0; i < 4; i++)
+		close(clients[i]);
+	close(mute);
+	pair_close(&pair);
 }
 
 int main(void)
@@ -89,5 +137,6 @@ int main(void)
 		count = resolve("donor2", 7470, &ms);
 	}
 	ok(count == 1 && asked > 2, "and it is asked for again, until there is");
+	test_rails();
 	return tap_done();
 }
