@@ -19,7 +19,8 @@
 #endif
 
 #define PAGE ((size_t)4096)
-#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_PAGE_BITS 21
+#define HUGE_PAGE ((size_t)1 << HUGE_PAGE_BITS)
 
 struct slab_order {
 	enum slab_order_kind kind;
@@ -47,9 +48,14 @@ struct slab_worker {
 	uint32_t order_head, order_count, answer_head, answer_count;
 };
 
+/*
+ * Of the size that is asked for by name: the kernel's default may be larger than a slab (default_hugepagesz=1G), which
+ * then would take a whole one and could not be unmapped by its own length.
+ */
 static void *hugetlb_map(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | HUGE_PAGE_BITS << MAP_HUGE_SHIFT;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }

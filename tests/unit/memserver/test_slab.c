@@ -117,17 +117,6 @@ static void test_reserve(void)
 	slab_close(worker);
 }
 
-static void test_huge(void)
-{
-	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
-	struct slab_answer answer;
-
-	slab_prepare(worker, 0, domain);
-	answer = answer_wait(worker);
-	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
-	slab_close(worker);
-}
-
 static void test_lock(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){.lock = true});
@@ -142,22 +131,43 @@ static void test_lock(void)
 	slab_close(worker);
 }
 
-/* --- Orders that nobody wants any more -------------------------------------------------------------------- */
+/* --- The worker's calls, watched -------------------------------------------------------------------------- */
 
 static sem_t began, may_go_on;
 static _Atomic bool held;
+static _Atomic int hugetlb_flags; /* of the last mapping of hugetlb pages that was asked for */
 
 /* The worker gets its memory here; with 64-bit offsets mmap() is this one. */
 void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
+	if (flags & MAP_HUGETLB)
+		hugetlb_flags = flags;
 	if (atomic_exchange(&held, false)) {
 		sem_post(&began);
 		sem_wait(&may_go_on);
 	}
 	return __real_mmap64(address, length, protection, flags, fd, offset);
 }
+
+static void test_huge(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
+	struct slab_answer answer;
+	unsigned char present;
+
+	slab_prepare(worker, 0, domain);
+	answer = answer_wait(worker);
+	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
+	ok(hugetlb_flags >> MAP_HUGE_SHIFT == 21, "asked for in pages of 2M, whatever the kernel's default is");
+	slab_clear(worker, 0);
+	answer_wait(worker);
+	ok(mincore(answer.memory, PAGE, &present) < 0 && errno == ENOMEM, "and goes");
+	slab_close(worker);
+}
+
+/* --- Orders that nobody wants any more -------------------------------------------------------------------- */
 
 static void test_abandon(void)
 {
