@@ -206,8 +206,9 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
 			 donor->book->sessions[action->session].slabs,
 			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
-	if (session->domain)
-		slab_abandon(donor->worker, session->domain); /* nobody waits for its requests any more */
+	for (uint32_t i = 0; session->domain && i < donor->config.limits.slabs; i++)
+		if (donor->domains[i] == session->domain)
+			slab_abandon(donor->worker, i); /* nobody waits for its requests any more */
 }
 
 static void do_forget(struct donor *donor, const struct lease_action *action)
@@ -229,6 +230,9 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 	case LEASE_PREPARE:
 		donor->domains[action->slab] = donor->sessions[action->session].domain;
 		slab_prepare(donor->worker, action->slab, donor->domains[action->slab]);
+		break;
+	case LEASE_ABANDON:
+		slab_abandon(donor->worker, action->slab);
 		break;
 	case LEASE_GRANT:
 	case LEASE_CONFIRM:

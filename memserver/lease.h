@@ -112,6 +112,7 @@ struct lease_slab {
 
 enum lease_action_kind {
 	LEASE_PREPARE,  /* slab: get its memory, register it for session; answer with lease_prepared() */
+	LEASE_ABANDON,  /* slab: nobody wants what is being prepared any more; it is answered all the same */
 	LEASE_GRANT,    /* session, slab, request: tell the client */
 	LEASE_CONFIRM,  /* the same: the client has claimed what it holds */
 	LEASE_DENY,     /* session, request, reason: tell the client */

@@ -169,38 +169,57 @@ static void test_huge(void)
 
 /* --- Orders that nobody wants any more -------------------------------------------------------------------- */
 
-static void test_abandon(void)
+/* The worker is in the midst of slab 0 until what is ordered next has been, and sem_post(&may_go_on). */
+static void worker_hold(struct slab_worker *worker)
 {
-	struct slab_worker *worker = worker_open((struct slab_config){0});
-	struct fabric_domain *other;
-	struct slab_answer answers[3];
-
-	if (fabric_domain_open(&other) < 0)
-		abort();
-	sem_init(&began, 0, 0);
-	sem_init(&may_go_on, 0, 0);
 	held = true;
 	slab_prepare(worker, 0, domain);
 	sem_wait(&began);
+}
+
+static void test_abandon(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct slab_answer answers[3];
+
+	slab_abandon(worker, 1); /* before the order: not that one */
+	worker_hold(worker);
 	slab_prepare(worker, 1, domain);
-	slab_prepare(worker, 2, other);
-	slab_abandon(worker, domain);
+	slab_prepare(worker, 2, domain);
+	slab_abandon(worker, 0);
+	slab_abandon(worker, 1);
 	sem_post(&may_go_on);
 	for (unsigned i = 0; i < 3; i++)
 		answers[i] = answer_wait(worker);
 	ok(!answers[0].status && answers[0].slab == 0, "abandoned: what was begun is finished");
 	ok(answers[1].status == -ECANCELED && answers[1].slab == 1 && !answers[1].memory && !answers[1].region,
 	   "abandoned: what was not begun is not");
-	ok(!answers[2].status && answers[2].slab == 2, "abandoned: what another client waits for comes");
+	ok(!answers[2].status && answers[2].slab == 2, "abandoned: what somebody waits for comes");
 	slab_prepare(worker, 1, domain);
 	ok(!answer_wait(worker).status, "abandoned: the next order of that slab is carried out");
 	slab_clear(worker, 0);
-	slab_abandon(worker, domain);
+	slab_abandon(worker, 0);
 	ok(!answer_wait(worker).status, "abandoned: what is to be cleared is cleared");
 	slab_close(worker);
-	fabric_domain_close(other);
-	sem_destroy(&began);
-	sem_destroy(&may_go_on);
+}
+
+static void test_order(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct slab_answer answers[3];
+
+	slab_prepare(worker, 1, domain);
+	answer_wait(worker);
+	worker_hold(worker);
+	slab_prepare(worker, 2, domain);
+	slab_clear(worker, 1);
+	sem_post(&may_go_on);
+	for (unsigned i = 0; i < 3; i++)
+		answers[i] = answer_wait(worker);
+	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[1].kind == SLAB_CLEAR,
+	   "order: what is to be cleared does not wait for what is to be prepared");
+	ok(answers[2].slab == 2 && !answers[2].status && answers[2].memory, "order: which comes next");
+	slab_close(worker);
 }
 
 int main(void)
@@ -212,7 +231,12 @@ int main(void)
 	test_reserve();
 	test_huge();
 	test_lock();
+	sem_init(&began, 0, 0);
+	sem_init(&may_go_on, 0, 0);
 	test_abandon();
+	test_order();
+	sem_destroy(&began);
+	sem_destroy(&may_go_on);
 	fabric_domain_close(domain); /* asserts that no region is left in it */
 	return tap_done();
 }
