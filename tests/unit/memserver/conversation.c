@@ -164,6 +164,10 @@ void fabric_deregister(struct fabric_region *region)
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
 {
 	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "exported to a connection that is none");
+	if (fails()) {
+		w.counts->unreachable++;
+		return (struct fabric_remote){0};
+	}
 	return (struct fabric_remote){.address = (uintptr_t)region->base, .rkey = 1};
 }
 

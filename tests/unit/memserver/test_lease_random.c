@@ -92,6 +92,10 @@ static void grant_take(struct world *w, const struct lease_action *a)
 		stay += w->book->slabs[i].state == LEASE_SLAB_LEASED ||
 			(w->book->slabs[i].state == LEASE_SLAB_PREPARING && !w->book->slabs[i].unwanted);
 	expect(w, stay <= w->target && !w->draining, "a grant of what is to be taken back");
+	if (!random_below(&w->random, 20)) {
+		lease_refuse(w->book, a->slab); /* out of its client's reach */
+		return;
+	}
 	w->names[client][w->name_count[client]++ % 64] = a->name;
 	w->answered++;
 }
