@@ -165,8 +165,8 @@ struct doctor_verdict doctor_judge_room(uint64_t limit, uint64_t total, uint64_t
 	if (limit < donate) {
 		verdict = doctor_judged(DOCTOR_FAIL, why, "%s: less than the %s to lend", group, donate_size);
 		doctor_mend(&verdict,
-			    "raise memory.max of the group (MemoryMax= of the unit, --memory of the container), "
-			    "or lend less");
+			    "raise memory.max and memory.high of the group (MemoryMax= and MemoryHigh= of the unit, "
+			    "--memory of the container), or lend less");
 		return verdict;
 	}
 	if (available < donate) {
@@ -260,5 +260,5 @@ void doctor_memory_room(struct doctor *doctor)
 
 	facts_field("/proc/meminfo", "MemAvailable", &available);
 	facts_field("/proc/meminfo", "MemTotal", &total);
-	add(doctor, doctor_judge_room(doctor_group_limit(NULL), total * 1024, available * 1024, doctor->donate));
+	add(doctor, doctor_judge_room(doctor_group_easy(), total * 1024, available * 1024, doctor->donate));
 }

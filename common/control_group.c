@@ -12,7 +12,7 @@
 /* Where groups are, below the root; names of files, and words of memory.stat: in version 1 what a group uses includes
    its children, what memory.stat says only with "total_". */
 static const struct {
-	const char *folder, *limit, *usage, *swapped, *swapped_word, *inactive_word, *active_word;
+	const char *folder, *limit, *high, *usage, *swapped, *swapped_word, *inactive_word, *active_word;
 } versions[CONTROL_GROUP_VERSIONS] = {
     [CONTROL_GROUP_V1] =
 	{
@@ -27,6 +27,7 @@ static const struct {
 	{
 	    .folder = "",
 	    .limit = "memory.max",
+	    .high = "memory.high",
 	    .usage = "memory.current",
 	    .swapped = "memory.swap.current",
 	    .inactive_word = "inactive_file",
@@ -74,11 +75,16 @@ static uint64_t word_number(const char *text, const char *word)
 
 bool control_group_read(enum control_group_version version, const char *folder, struct control_group_memory *ret_memory)
 {
-	struct control_group_memory memory = {0};
+	struct control_group_memory memory = {.limit = CONTROL_GROUP_NO_LIMIT, .high = CONTROL_GROUP_NO_LIMIT};
 	char stat[8192];
 
+	number_read(folder, versions[version].limit, &memory.limit);
 	/* Without a limit version 1 writes the largest number of whole pages. */
-	if (!number_read(folder, versions[version].limit, &memory.limit) || memory.limit >= (uint64_t)INT64_MAX / 2)
+	if (memory.limit >= (uint64_t)INT64_MAX / 2)
+		memory.limit = CONTROL_GROUP_NO_LIMIT;
+	if (versions[version].high)
+		number_read(folder, versions[version].high, &memory.high);
+	if (memory.limit == CONTROL_GROUP_NO_LIMIT && memory.high == CONTROL_GROUP_NO_LIMIT)
 		return false;
 	number_read(folder, versions[version].usage, &memory.usage);
 	if (versions[version].swapped)
@@ -93,11 +99,18 @@ bool control_group_read(enum control_group_version version, const char *folder, 
 	return true;
 }
 
-uint64_t control_group_left(const struct control_group_memory *memory)
+uint64_t control_group_easy(const struct control_group_memory *memory)
+{
+	return memory->limit < memory->high ? memory->limit : memory->high;
+}
+
+uint64_t control_group_left(const struct control_group_memory *memory, uint64_t of)
 {
 	uint64_t used = memory->usage - (memory->inactive < memory->usage ? memory->inactive : memory->usage);
 
-	return used < memory->limit ? memory->limit - used : 0;
+	if (of == CONTROL_GROUP_NO_LIMIT)
+		return of;
+	return used < of ? of - used : 0;
 }
 
 /* --- Those of this process ---------------------------------------------------------------------------------------- */

@@ -11,30 +11,34 @@
 #include <stdint.h>
 
 #define CONTROL_GROUP_ROOT "/sys/fs/cgroup"
+#define CONTROL_GROUP_NO_LIMIT UINT64_MAX
 
 enum control_group_version { CONTROL_GROUP_V1, CONTROL_GROUP_V2, CONTROL_GROUP_VERSIONS };
 
 /* What a group may use, and uses with those below it; bytes. 0: it does not say. */
 struct control_group_memory {
-	uint64_t limit;
+	uint64_t limit; /* it cannot have more; or CONTROL_GROUP_NO_LIMIT */
+	uint64_t high;  /* above this each of its tasks that takes memory is slowed down; or CONTROL_GROUP_NO_LIMIT */
 	uint64_t usage;
 	uint64_t swapped;
 	uint64_t inactive, active; /* pages of files, those used lately apart */
 };
 
-/* False: @folder is no group of that version, or has no limit. */
+/* False: @folder is no group of that version, or has neither limit. */
 bool control_group_read(enum control_group_version version, const char *folder,
 			struct control_group_memory *ret_memory);
 
-/* What it may still use, where the pages of files that it would give up first count as free: so does the kernel
-   estimate MemAvailable. */
-uint64_t control_group_left(const struct control_group_memory *memory);
+/* What it may use without being slowed down, or stopped. */
+uint64_t control_group_easy(const struct control_group_memory *memory);
+/* What is left of @of, the one limit or the other, where the pages of files that it would give up first count as free:
+   so does the kernel estimate MemAvailable. */
+uint64_t control_group_left(const struct control_group_memory *memory, uint64_t of);
 
 typedef void (*control_group_look)(const struct control_group_memory *memory, void *user);
 /*
- * Calls @look for each group with a limit that this process is in: its own and those above. @proc and @root, in place
- * of /proc and /sys/fs/cgroup: for tests. In a container the group's path may be the host's, and not to be found there;
- * the root's files then are the own group's.
+ * Calls @look for each group with either limit that this process is in: its own and those above. @proc and @root, in
+ * place of /proc and /sys/fs/cgroup: for tests. In a container the group's path may be the host's, and not to be found
+ * there; the root's files then are the own group's.
  */
 void control_groups_own(const char *proc, const char *root, control_group_look look, void *user);
 

@@ -114,6 +114,20 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 
 /* --- What the book wants done ---------------------------------------------------------------------------- */
 
+/*
+ * The device of the session's connection cannot register the slab. What is new another donor may have; what the client
+ * has already it may reach by another way, so it is to come again.
+ */
+static void do_without(struct donor *donor, const struct lease_action *action)
+{
+	log_warning("client %s cannot be given slab %u over its connection%s", donor->sessions[action->session].name,
+		    action->slab, action->kind == LEASE_CONFIRM ? ", which is ended" : "");
+	if (action->kind == LEASE_CONFIRM)
+		peer_give_up(donor, action->session);
+	else
+		lease_refuse(donor->book, action->slab);
+}
+
 static void do_grant(struct donor *donor, const struct lease_action *action)
 {
 	struct wire_message message = {.type = WIRE_GRANTED, .request = action->request};
@@ -124,6 +138,10 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	if (!session->peer) /* it went this very moment; the book hears of it next */
 		return;
 	remote = fabric_export(donor->regions[action->slab], session->peer->conn);
+	if (!remote.address) { /* no memory is there */
+		do_without(donor, action);
+		return;
+	}
 	message.granted.slab = action->name;
 	message.granted.address = remote.address;
 	message.granted.rkey = remote.rkey;
@@ -206,8 +224,9 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
 			 donor->book->sessions[action->session].slabs,
 			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
-	if (session->domain)
-		slab_abandon(donor->worker, session->domain); /* nobody waits for its requests any more */
+	for (uint32_t i = 0; session->domain && i < donor->config.limits.slabs; i++)
+		if (donor->domains[i] == session->domain)
+			slab_abandon(donor->worker, i); /* nobody waits for its requests any more */
 }
 
 static void do_forget(struct donor *donor, const struct lease_action *action)
@@ -229,6 +248,9 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 	case LEASE_PREPARE:
 		donor->domains[action->slab] = donor->sessions[action->session].domain;
 		slab_prepare(donor->worker, action->slab, donor->domains[action->slab]);
+		break;
+	case LEASE_ABANDON:
+		slab_abandon(donor->worker, action->slab);
 		break;
 	case LEASE_GRANT:
 	case LEASE_CONFIRM:

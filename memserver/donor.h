@@ -64,8 +64,8 @@ void donor_close(struct donor *donor);
 
 /* Does what the book wants done, until it wants nothing more. After every event handed to the book. */
 void donor_settle(struct donor *donor);
-/* Ends the connections of clients that did not take what was sent to them. Not while an event that the fabric has told
-   is yet to be handled: it might be theirs. */
+/* Ends the connections of clients that did not take what was sent to them, or were given up. Not while an event that
+   the fabric has told is yet to be handled: it might be theirs. */
 void donor_end_deaf(struct donor *donor);
 /* slab_fd() is readable. */
 void donor_slabs_ready(struct donor *donor);

@@ -112,6 +112,7 @@ struct lease_slab {
 
 enum lease_action_kind {
 	LEASE_PREPARE,  /* slab: get its memory, register it for session; answer with lease_prepared() */
+	LEASE_ABANDON,  /* slab: nobody wants what is being prepared any more; it is answered all the same */
 	LEASE_GRANT,    /* session, slab, request: tell the client */
 	LEASE_CONFIRM,  /* the same: the client has claimed what it holds */
 	LEASE_DENY,     /* session, request, reason: tell the client */
@@ -207,6 +208,8 @@ void lease_detach(struct lease_book *book, uint32_t session);
 void lease_request(struct lease_book *book, uint32_t session, uint32_t request);
 /* PREPARE is done. */
 void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome);
+/* The GRANT just taken cannot be carried out, for its client cannot reach the slab: answered with CLEAR, and DENY. */
+void lease_refuse(struct lease_book *book, uint32_t slab);
 /* RELEASE of the slab of this name, revoked or not: answered with CLEAR, later RETURNED, or with DENY. */
 void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
 /* CLAIM of the slab of this name: answered with CONFIRM, and REVOKE if it is revoked; or with DENY. */

@@ -129,15 +129,24 @@ static int slab_compare(const void *a, const void *b, void *data)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* It is being prepared: what its client asked for will be denied. */
+static void slab_give_up(struct lease_book *book, uint32_t slab)
+{
+	if (book->slabs[slab].unwanted)
+		return;
+	book->slabs[slab].unwanted = true;
+	lease_act(book, (struct lease_action){.kind = LEASE_ABANDON, .session = LEASE_NO_SESSION, .slab = slab});
+}
+
 /* Slabs that are not granted yet cost nobody anything. Returns how many of @count are left to be found. */
 static uint32_t preparing_give_up(struct lease_book *book, uint32_t count)
 {
 	for (uint32_t i = 0; count && i < book->limits.slabs; i++) {
-		struct lease_slab *s = &book->slabs[i];
+		const struct lease_slab *s = &book->slabs[i];
 
 		if (s->state != LEASE_SLAB_PREPARING || s->unwanted)
 			continue;
-		s->unwanted = true;
+		slab_give_up(book, i);
 		count--;
 	}
 	return count;
@@ -184,7 +193,7 @@ static void slab_drain(struct lease_book *book, uint32_t slab, uint64_t now, uin
 	struct lease_slab *s = &book->slabs[slab];
 
 	if (s->state == LEASE_SLAB_PREPARING) {
-		s->unwanted = true;
+		slab_give_up(book, slab);
 	} else if (s->state == LEASE_SLAB_LEASED) {
 		s->drained = true;
 		slab_revoke(book, slab, now, within);

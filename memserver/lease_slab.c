@@ -137,6 +137,17 @@ void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome o
 		lease_slab_clear(book, slab);
 }
 
+void lease_refuse(struct lease_book *book, uint32_t slab)
+{
+	const struct lease_slab *s = &book->slabs[slab];
+	const uint32_t session = s->session, request = s->request;
+
+	assert(s->state == LEASE_SLAB_LEASED);
+	lease_slab_disown(book, slab);
+	lease_slab_clear(book, slab);
+	deny(book, session, request, WIRE_REASON_FULL);
+}
+
 /* Whether the session holds a slab of this name. */
 static bool slab_is_its(struct lease_book *book, uint32_t session, uint64_t name)
 {

@@ -56,10 +56,11 @@ int machine_memory_parse(const char *text, struct machine_memory *ret_memory)
 static void group_look(const struct control_group_memory *group, void *user)
 {
 	struct machine_memory *memory = user;
-	uint64_t left = control_group_left(group);
+	/* At memory.high the kernel slows down who takes memory: by then it is too late to give some back. */
+	uint64_t easy = control_group_easy(group), left = control_group_left(group, easy);
 
-	if (group->limit < memory->total)
-		memory->total = group->limit;
+	if (easy < memory->total)
+		memory->total = easy;
 	if (left < memory->available)
 		memory->available = left;
 }

@@ -1,6 +1,7 @@
 /*
  * machine: how much memory there is for this process: the machine's, from /proc/meminfo, or less where a control
- * group (version 2 or 1, its own or one above) allows less. Any thread.
+ * group (version 2 or 1, its own or one above) allows less, be it that it slows down who takes more (memory.high). Any
+ * thread.
  */
 #ifndef MEMSERVER_MACHINE_H
 #define MEMSERVER_MACHINE_H

@@ -434,6 +434,11 @@ void peer_expire_handshakes(struct donor *donor, uint64_t now)
 	}
 }
 
+void peer_give_up(struct donor *donor, uint32_t session)
+{
+	donor->sessions[session].peer->deaf = donor->deaf_clients = true;
+}
+
 void peer_end_deaf(struct donor *donor)
 {
 	donor->deaf_clients = false;

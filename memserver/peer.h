@@ -30,7 +30,7 @@ struct peer {
 	uint64_t deadline;          /* PEER_HANDSHAKE */
 	struct handshake handshake; /* PEER_HANDSHAKE */
 	struct channel channel;     /* PEER_SESSION; begun when the client has proved itself */
-	bool deaf;                  /* does not take what is sent to it; is about to be ended */
+	bool deaf;                  /* does not take what is sent to it, or was given up: is about to be ended */
 	struct peer *next, **link;  /* in its list */
 };
 
@@ -45,7 +45,10 @@ void peer_end(struct peer *peer);
 
 /* Ends handshakes that took too long. */
 void peer_expire_handshakes(struct donor *donor, uint64_t now);
-/* Ends sessions whose client does not take what is sent to it, and tells the book that it vanished. */
+/* A session's client has to come again: for peer_end_deaf(). It has a connection. */
+void peer_give_up(struct donor *donor, uint32_t session);
+/* Ends sessions that were given up, or whose client does not take what is sent to it, and tells the book that it
+   vanished. */
 void peer_end_deaf(struct donor *donor);
 /* When the oldest handshake has to be done; UINT64_MAX: there is none. */
 uint64_t peer_deadline(const struct donor *donor);

@@ -18,6 +18,9 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+/* Between two words about the donor's state. */
+#define STATUS_NS UINT64_C(1000000000)
+
 static int signals_open(struct server *server)
 {
 	sigset_t set;
@@ -154,14 +157,21 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	return 0;
 }
 
-static void status_tell(struct server *server)
+/* Not at every change: sd_notify() waits for the service manager, and with it all clients. */
+static void status_tell(struct server *server, uint64_t now)
 {
 	char status[DONOR_STATUS_MAX];
 
+	server->status_due = UINT64_MAX;
 	donor_status(server->donor, status);
 	if (!strcmp(status, server->status))
 		return;
+	if (server->status_told_at && now < server->status_told_at + STATUS_NS) {
+		server->status_due = server->status_told_at + STATUS_NS;
+		return;
+	}
 	memcpy(server->status, status, sizeof status);
+	server->status_told_at = now;
 	sd_notifyf(0, "STATUS=%s", status);
 }
 
@@ -199,14 +209,22 @@ static int wait_ms(uint64_t deadline, uint64_t now)
 	return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
+/* When there is something to do besides what the donor's deadline is about. */
+static uint64_t loop_due(const struct server *server)
+{
+	const uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
+
+	return server->status_due < due ? server->status_due : due;
+}
+
 int server_loop(struct server *server)
 {
 	struct donor *donor = server->donor;
 
+	status_tell(server, clock_now());
 	while (!server->stop) {
 		struct fabric_event event;
-		uint64_t deadline = donor_deadline(donor),
-			 due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
+		uint64_t deadline = donor_deadline(donor), due = loop_due(server);
 		/* One at a time: what an event makes us end must not be found in the events after it. */
 		int count =
 		    fabric_wait(donor->fabric, &event, 1, wait_ms(due < deadline ? due : deadline, clock_now()));
@@ -222,7 +240,7 @@ int server_loop(struct server *server)
 		if (deadline != UINT64_MAX)
 			donor_tick(donor, clock_now());
 		donor_end_deaf(donor);
-		status_tell(server);
+		status_tell(server, clock_now());
 	}
 	donor_leave(donor);
 	return 0;
@@ -272,7 +290,6 @@ int server_run(const struct server_config *config)
 	if (status < 0)
 		goto close_donor;
 	sd_notify(0, "READY=1");
-	status_tell(&server);
 	status = server_loop(&server);
 close_donor:
 	donor_close(server.donor);

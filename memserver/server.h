@@ -4,7 +4,8 @@
  * Theory of operation. One thread sleeps in fabric_wait() for connections and their messages, the slab worker's
  * eventfd, the kernel's word that tasks stall for lack of memory, a signalfd, and the next deadline of the donor; with
  * no client there is no deadline and it sleeps for ever. Requests for pages are answered inside the fabric and never
- * get here. SIGTERM, SIGINT and SIGHUP end the loop: what is still leased is logged, then everything is ended in order.
+ * get here. The service manager, for which the loop has to wait, is told of the donor's state once a second at most.
+ * SIGTERM, SIGINT and SIGHUP end the loop: what is still leased is logged, then everything is ended in order.
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
@@ -37,6 +38,8 @@ struct server {
 	int signals;           /* watched with its address as user; -1: none */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */
+	uint64_t status_told_at;
+	uint64_t status_due; /* when it is to be told again; UINT64_MAX: it is as told */
 };
 /* Serves until `stop` is set, then leaves (donor_leave). 0, or -errno after logging one line. */
 int server_loop(struct server *server);

@@ -19,13 +19,20 @@
 #endif
 
 #define PAGE ((size_t)4096)
-#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_PAGE_BITS 21
+#define HUGE_PAGE ((size_t)1 << HUGE_PAGE_BITS)
 
 struct slab_order {
 	enum slab_order_kind kind;
 	uint32_t slab;
 	struct fabric_domain *domain;
 	bool abandoned;
+};
+
+/* A ring of config.slabs entries. */
+struct slab_queue {
+	struct slab_order *orders;
+	uint32_t head, count;
 };
 
 struct slab_memory {
@@ -42,14 +49,20 @@ struct slab_worker {
 	pthread_mutex_t lock; /* everything below */
 	pthread_cond_t ordered;
 	bool stop;
-	struct slab_order *orders; /* rings of config.slabs entries */
-	struct slab_answer *answers;
-	uint32_t order_head, order_count, answer_head, answer_count;
+	struct slab_queue queues[SLAB_ORDER_KINDS];
+	bool *abandoned;             /* per slab: since its last order nobody wants what that was to prepare */
+	struct slab_answer *answers; /* a ring of config.slabs entries */
+	uint32_t answer_head, answer_count;
 };
 
+/*
+ * Of the size that is asked for by name: the kernel's default may be larger than a slab (default_hugepagesz=1G), which
+ * then would take a whole one and could not be unmapped by its own length.
+ */
 static void *hugetlb_map(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | HUGE_PAGE_BITS << MAP_HUGE_SHIFT;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -164,7 +177,7 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 {
 	struct slab_answer answer = {.kind = order.kind, .slab = order.slab};
 
-	if (order.abandoned) {
+	if (order.kind == SLAB_PREPARE && order.abandoned) {
 		answer.status = -ECANCELED;
 	} else if (order.kind == SLAB_PREPARE) {
 		answer.status = slab_make(&worker->config, order.domain, &worker->memory[order.slab]);
@@ -174,6 +187,23 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 		memory_put(&worker->config, &worker->memory[order.slab]);
 	}
 	return answer;
+}
+
+/*
+ * The next order, under the lock; false when there is none. What is to be cleared goes first: a deadline waits for it,
+ * and what is to be prepared needs the memory that comes back. They are never of the same slab.
+ */
+static bool order_take(struct slab_worker *worker, struct slab_order *ret_order)
+{
+	struct slab_queue *queue = &worker->queues[worker->queues[SLAB_CLEAR].count ? SLAB_CLEAR : SLAB_PREPARE];
+
+	if (!queue->count)
+		return false;
+	*ret_order = queue->orders[queue->head];
+	ret_order->abandoned = worker->abandoned[ret_order->slab];
+	queue->head = (queue->head + 1) % worker->config.slabs;
+	queue->count--;
+	return true;
 }
 
 static void *work(void *data)
@@ -187,13 +217,12 @@ static void *work(void *data)
 		struct slab_order order;
 		struct slab_answer answer;
 
-		while (!worker->order_count && !worker->stop)
-			pthread_cond_wait(&worker->ordered, &worker->lock);
 		if (worker->stop)
 			break;
-		order = worker->orders[worker->order_head];
-		worker->order_head = (worker->order_head + 1) % size;
-		worker->order_count--;
+		if (!order_take(worker, &order)) {
+			pthread_cond_wait(&worker->ordered, &worker->lock);
+			continue;
+		}
 		pthread_mutex_unlock(&worker->lock);
 
 		answer = order_do(worker, order);
@@ -219,9 +248,14 @@ int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 	pthread_cond_init(&worker->ordered, NULL);
 	worker->eventfd = -1;
 	worker->memory = calloc(config->slabs, sizeof *worker->memory);
-	worker->orders = calloc(config->slabs, sizeof *worker->orders);
+	worker->abandoned = calloc(config->slabs, sizeof *worker->abandoned);
 	worker->answers = calloc(config->slabs, sizeof *worker->answers);
-	if (!worker->memory || !worker->orders || !worker->answers)
+	for (unsigned i = 0; i < SLAB_ORDER_KINDS; i++) {
+		worker->queues[i].orders = calloc(config->slabs, sizeof *worker->queues[i].orders);
+		if (!worker->queues[i].orders)
+			goto close;
+	}
+	if (!worker->memory || !worker->abandoned || !worker->answers)
 		goto close;
 	worker->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (worker->eventfd < 0) {
@@ -257,7 +291,9 @@ void slab_close(struct slab_worker *worker)
 	pthread_cond_destroy(&worker->ordered);
 	pthread_mutex_destroy(&worker->lock);
 	free(worker->memory);
-	free(worker->orders);
+	for (unsigned i = 0; i < SLAB_ORDER_KINDS; i++)
+		free(worker->queues[i].orders);
+	free(worker->abandoned);
 	free(worker->answers);
 	free(worker);
 }
@@ -269,10 +305,14 @@ int slab_fd(const struct slab_worker *worker)
 
 static void order_put(struct slab_worker *worker, struct slab_order order)
 {
-	assert(order.slab < worker->config.slabs);
+	const uint32_t size = worker->config.slabs;
+	struct slab_queue *queue = &worker->queues[order.kind];
+
+	assert(order.slab < size);
 	pthread_mutex_lock(&worker->lock);
-	assert(worker->order_count < worker->config.slabs);
-	worker->orders[(worker->order_head + worker->order_count++) % worker->config.slabs] = order;
+	assert(queue->count < size);
+	worker->abandoned[order.slab] = false;
+	queue->orders[(queue->head + queue->count++) % size] = order;
 	pthread_cond_signal(&worker->ordered);
 	pthread_mutex_unlock(&worker->lock);
 }
@@ -282,16 +322,11 @@ void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domai
 	order_put(worker, (struct slab_order){.kind = SLAB_PREPARE, .slab = slab, .domain = domain});
 }
 
-void slab_abandon(struct slab_worker *worker, const struct fabric_domain *domain)
+void slab_abandon(struct slab_worker *worker, uint32_t slab)
 {
-	const uint32_t size = worker->config.slabs;
-
+	assert(slab < worker->config.slabs);
 	pthread_mutex_lock(&worker->lock);
-	for (uint32_t i = 0; i < worker->order_count; i++) {
-		struct slab_order *order = &worker->orders[(worker->order_head + i) % size];
-
-		order->abandoned |= order->kind == SLAB_PREPARE && order->domain == domain;
-	}
+	worker->abandoned[slab] = true;
 	pthread_mutex_unlock(&worker->lock);
 }
 

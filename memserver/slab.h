@@ -10,8 +10,9 @@
  * back, so that no key to it outlives the lease.
  *
  * Threads. Populating 64 MiB and having an RDMA device pin it takes tens of ms, which the thread that serves clients
- * cannot spare; a worker does both and their reverse, in the order asked. slab_prepare(), slab_clear() and
- * slab_answer() belong to the thread that opened the worker; orders and answers go through two bounded queues under one
+ * cannot spare; a worker does both and their reverse: what is to be cleared before what is to be prepared, for a
+ * deadline waits for it, and otherwise in the order asked. slab_prepare(), slab_clear(), slab_abandon() and
+ * slab_answer() belong to the thread that opened the worker; orders and answers go through bounded queues under one
  * lock, an eventfd tells of answers. A slab has at most one order at a time, so the queues cannot overflow.
  */
 #ifndef MEMSERVER_SLAB_H
@@ -31,7 +32,7 @@ struct slab_config {
 	bool lock;        /* mlock: never swapped out here */
 };
 
-enum slab_order_kind { SLAB_PREPARE, SLAB_CLEAR };
+enum slab_order_kind { SLAB_PREPARE, SLAB_CLEAR, SLAB_ORDER_KINDS };
 
 struct slab_answer {
 	enum slab_order_kind kind;
@@ -57,9 +58,9 @@ int slab_fd(const struct slab_worker *worker);
  */
 void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain);
 void slab_clear(struct slab_worker *worker, uint32_t slab);
-/* Nobody wants what is still to be prepared in @domain: what the worker has not begun is answered with -ECANCELED, so
-   that nobody waits for it. */
-void slab_abandon(struct slab_worker *worker, const struct fabric_domain *domain);
+/* Nobody wants what is still to be prepared for @slab, if anything is: unless the worker has begun, it is answered with
+   -ECANCELED, so that nobody waits for it. */
+void slab_abandon(struct slab_worker *worker, uint32_t slab);
 /* Takes one answer without waiting; false when there is none. */
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);
 

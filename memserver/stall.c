@@ -1,6 +1,7 @@
 /* stall: see stall.h. */
 #include "memserver/stall.h"
 
+#include "common/log.h"
 #include "common/thread.h"
 
 #include <errno.h>
@@ -17,6 +18,11 @@
 #define STALL_STACK (128u << 10)
 #define TRIGGER "some 150000 2000000"
 enum { STALL_MACHINE, STALL_GROUP, STALL_END, STALL_FDS };
+
+static const char *const sources[STALL_END] = {
+    [STALL_MACHINE] = "this machine's (/proc/pressure/memory)",
+    [STALL_GROUP] = "the control group's (memory.pressure)",
+};
 
 struct stall {
 	struct pollfd fds[STALL_FDS]; /* the thread's once it runs */
@@ -56,7 +62,7 @@ static int group_open(void)
 	if (!name)
 		return -ENOENT;
 	name[strcspn(name, "\n")] = '\0';
-	for (unsigned i = 0; fd < 0 && i < sizeof mounts / sizeof *mounts; i++) {
+	for (unsigned i = 0; fd == -ENOENT && i < sizeof mounts / sizeof *mounts; i++) {
 		snprintf(path, sizeof path, "%s%s/memory.pressure", mounts[i], strcmp(name, "/") ? name : "");
 		fd = trigger_open(path);
 	}
@@ -82,6 +88,15 @@ static void *listen_on(void *data)
 	return NULL;
 }
 
+/* Of stalls that are not heard nobody would learn why memory was not given back in time. */
+static void lack_tell(const struct stall *stall)
+{
+	for (int i = 0; i < STALL_END; i++)
+		if (stall->fds[i].fd < 0)
+			log_info("of stalls for lack of memory %s cannot be had: %s", sources[i],
+				 strerror(-stall->fds[i].fd));
+}
+
 int stall_open(struct stall **ret_stall)
 {
 	struct stall *stall = calloc(1, sizeof *stall);
@@ -98,8 +113,10 @@ int stall_open(struct stall **ret_stall)
 		status = stall->fds[STALL_MACHINE].fd;
 	else if (stall->told < 0 || stall->end < 0)
 		status = -EMFILE;
-	else
+	if (!status) {
+		lack_tell(stall); /* now, for the descriptors are the thread's then */
 		status = thread_start(&stall->thread, "stall", STALL_STACK, listen_on, stall);
+	}
 	if (status < 0) {
 		stall_close(stall);
 		return status;

@@ -16,8 +16,9 @@
 
 struct stall;
 
-/* -ENOENT, -EOPNOTSUPP: this kernel has no PSI, or it is off; -EACCES, -EPERM: it may not be asked; -ENOMEM, ... The
-   thread inherits the caller's signal mask, which should block everything. */
+/* What only one of the two tells of is told by a line in the log. -ENOENT, -EOPNOTSUPP: this kernel has no PSI, or it
+   is off; -EACCES, -EPERM: it may not be asked; -ENOMEM, ... The thread inherits the caller's signal mask, which should
+   block everything. */
 int stall_open(struct stall **ret_stall);
 /* Takes NULL. */
 void stall_close(struct stall *stall);

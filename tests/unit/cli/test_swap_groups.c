@@ -52,6 +52,9 @@ int main(void)
 	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "100M take 40M and 60M");
 	group("files", "104857600\n", 90, 60, 50);
 	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "file pages make room");
+	group("slowed", NULL, 16, 28, 0);
+	put("slowed", "memory.high", "33554432\n");
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group that is only slowed down takes everything");
 	group("full", "33554432\n", 16, 28, 0);
 	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/full") && found.limit == 32 * MIB &&
 	       found.needed == 44 * MIB && found.swapped == 28 * MIB,

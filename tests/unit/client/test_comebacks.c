@@ -224,6 +224,8 @@ static void donor_do(unsigned index, const struct lease_action *action)
 	case LEASE_KEEP:
 	case LEASE_TAKEN:
 		return;
+	case LEASE_ABANDON:
+		return;
 	case LEASE_PING:
 		message.type = WIRE_PING;
 		donor_say(index, action->session, &message);

@@ -164,6 +164,10 @@ void fabric_deregister(struct fabric_region *region)
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
 {
 	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "exported to a connection that is none");
+	if (fails()) {
+		w.counts->unreachable++;
+		return (struct fabric_remote){0};
+	}
 	return (struct fabric_remote){.address = (uintptr_t)region->base, .rkey = 1};
 }
 
@@ -290,13 +294,11 @@ void slab_clear(struct slab_worker *worker, uint32_t slab)
 	w.clearing[slab] = true;
 }
 
-void slab_abandon(struct slab_worker *worker, const struct fabric_domain *domain)
+void slab_abandon(struct slab_worker *worker, uint32_t slab)
 {
 	(void)worker;
-	expect(domain, "nobody's orders abandoned");
 	/* Those with an even number have been begun. */
-	for (uint32_t i = 1; i < SLABS; i += 2)
-		w.abandoned[i] |= w.preparing[i] && w.orders[i] == domain;
+	w.abandoned[slab] |= w.preparing[slab] && slab % 2;
 }
 
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer)

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 struct conversation_counts {
-	unsigned sessions, attached, grants, returned, refused, ended, revokes, takens,
-	    drains; /* to see that histories go somewhere */
+	unsigned sessions, attached, grants, returned, refused, ended, revokes, takens, drains,
+	    unreachable; /* to see that histories go somewhere */
 };
 
 /*

@@ -38,10 +38,10 @@ int main(int argc, char **argv)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	ok(argc > 1 || (counts.sessions > 1000 && counts.attached > 1000 && counts.grants > 1000 &&
 			counts.returned > 100 && counts.refused > 1000 && counts.ended > 1000 && counts.revokes > 100 &&
-			counts.takens > 50 && counts.drains > 500),
+			counts.takens > 50 && counts.drains > 500 && counts.unreachable > 20),
 	   "that went somewhere: %u sessions, %u attached, %u grants, %u returned, %u refused, %u ended, %u revokes, "
-	   "%u taken, %u drains",
+	   "%u taken, %u drains, %u out of reach",
 	   counts.sessions, counts.attached, counts.grants, counts.returned, counts.refused, counts.ended,
-	   counts.revokes, counts.takens, counts.drains);
+	   counts.revokes, counts.takens, counts.drains, counts.unreachable);
 	return tap_done();
 }

@@ -97,6 +97,27 @@ static uint32_t clients(const struct lease_book *book)
 	return capacity.clients;
 }
 
+/* A slab that is ready, and cannot be put within its client's reach. */
+static void test_refuse(void)
+{
+	struct lease_action grant, action;
+	struct lease_book *book = book_open();
+	uint32_t session = come(book, 0, 'a');
+	bool good;
+
+	grant = lease(book, session, 7);
+	lease_refuse(book, grant.slab);
+	good = next_is(book, LEASE_CLEAR, &action) && action.slab == grant.slab;
+	good = good && next_is(book, LEASE_DENY, &action) && action.request == 7 && action.reason == WIRE_REASON_FULL;
+	ok(good && quiet(book), "refused: cleared, and denied as if there was no room");
+	ok(!book->sessions[session].slabs && lease_in_use(book) == 1, "refused: not its client's any more");
+	lease_claim(book, session, 8, grant.name);
+	ok(next_is(book, LEASE_DENY, &action), "refused: nor can it be claimed");
+	lease_cleared(book, grant.slab);
+	ok(quiet(book) && !lease_in_use(book), "refused: free again, and nobody is told");
+	lease_close(book);
+}
+
 static void test_limits(void)
 {
 	struct lease_limits bad = limits;
@@ -506,6 +527,7 @@ int main(void)
 	test_limits();
 	test_life_of_a_lease();
 	test_no_memory();
+	test_refuse();
 	test_full();
 	test_wrong_release();
 	test_vanish_and_expire();

@@ -29,6 +29,7 @@ struct world {
 	int owner[SLABS];               /* client whose data is in the slab's registered memory; -1: not registered */
 	bool ordered[SLABS];            /* an order is out with the worker */
 	bool clearing[SLABS];
+	bool abandoned[SLABS];      /* nobody wants what is being prepared */
 	bool memory[SLABS];         /* the slab has some */
 	bool revoked[SLABS];        /* as its client was told last */
 	uint64_t until[SLABS];      /* revoked: its client's deadline */
@@ -64,6 +65,14 @@ static void prepare_take(struct world *w, const struct lease_action *a)
 	expect(w, !w->ordered[a->slab] && w->owner[a->slab] == -1, "preparing a slab that is in use");
 	expect(w, !w->memory[a->slab], "preparing a slab whose memory was not cleared");
 	w->ordered[a->slab] = true;
+	w->abandoned[a->slab] = false;
+}
+
+static void abandon_take(struct world *w, const struct lease_action *a)
+{
+	expect(w, w->ordered[a->slab] && !w->clearing[a->slab], "a slab abandoned that is not being prepared");
+	expect(w, !w->abandoned[a->slab], "a slab abandoned twice");
+	w->abandoned[a->slab] = true;
 }
 
 static void grant_take(struct world *w, const struct lease_action *a)
@@ -72,6 +81,7 @@ static void grant_take(struct world *w, const struct lease_action *a)
 
 	expect(w, w->session[client] == a->session, "a grant for a client that is not connected");
 	expect(w, w->owner[a->slab] == client, "a grant of a slab registered for another client");
+	expect(w, !w->abandoned[a->slab], "a grant of what was abandoned");
 	w->confirmed |= a->kind == LEASE_CONFIRM;
 	w->revoked[a->slab] = false;
 	if (a->kind == LEASE_CONFIRM)
@@ -82,6 +92,10 @@ static void grant_take(struct world *w, const struct lease_action *a)
 		stay += w->book->slabs[i].state == LEASE_SLAB_LEASED ||
 			(w->book->slabs[i].state == LEASE_SLAB_PREPARING && !w->book->slabs[i].unwanted);
 	expect(w, stay <= w->target && !w->draining, "a grant of what is to be taken back");
+	if (!random_below(&w->random, 20)) {
+		lease_refuse(w->book, a->slab); /* out of its client's reach */
+		return;
+	}
 	w->names[client][w->name_count[client]++ % 64] = a->name;
 	w->answered++;
 }
@@ -137,6 +151,9 @@ static void settle(struct world *w)
 		switch (a.kind) {
 		case LEASE_PREPARE:
 			prepare_take(w, &a);
+			break;
+		case LEASE_ABANDON:
+			abandon_take(w, &a);
 			break;
 		case LEASE_GRANT:
 		case LEASE_CONFIRM:

@@ -18,7 +18,7 @@ static const struct lease_limits limits = {
 
 /* What came of an event. */
 struct outcome {
-	unsigned count, revokes, keeps, takens, clears, pings, returned, denied, grants, prepares;
+	unsigned count, revokes, keeps, takens, clears, pings, returned, denied, grants, prepares, abandons;
 	struct lease_action first, last;
 };
 
@@ -41,6 +41,7 @@ static struct outcome settle(void)
 		o.denied += action.kind == LEASE_DENY;
 		o.grants += action.kind == LEASE_GRANT;
 		o.prepares += action.kind == LEASE_PREPARE;
+		o.abandons += action.kind == LEASE_ABANDON;
 	}
 	return o;
 }
@@ -239,10 +240,12 @@ static void test_which(void)
 	lease_warm(book, b, names[2], 1000); /* not its own */
 	lease_session_vanished(book, 0, b);
 	settle();
-	ok(!target(SECOND, 4).count, "first what is being prepared,");
+	o = target(SECOND, 4);
+	ok(o.count == 1 && o.last.kind == LEASE_ABANDON && o.last.slab == names[4], "first what is being prepared,");
+	ok(!target(SECOND, 4).count, "which is said once,");
 	lease_prepared(book, (uint32_t)names[4], LEASE_READY);
 	o = settle();
-	ok(o.denied == 1 && o.clears == 1 && !o.grants, "which is denied and cleared;");
+	ok(o.denied == 1 && o.clears == 1 && !o.grants, "and denied, and cleared where it was there already;");
 	lease_cleared(book, (uint32_t)names[4]);
 	o = target(SECOND, 3);
 	ok(o.revokes == 1 && o.last.name == names[2], "then the least warm that is leased;");
@@ -350,6 +353,21 @@ static void test_drain(void)
 	lease_session_heard(book, 60 * SECOND, operator);
 	o = expire(63 * SECOND);
 	ok(o.takens == 2 && o.clears == 2, "by force: taken");
+	lease_close(book);
+
+	book_open();
+	a = come(0, 'a');
+	lease_request(book, a, 1);
+	lease_request(book, a, 2);
+	settle();
+	o = drain(0, WIRE_DRAIN_WAIT, 0);
+	ok(o.count == 2 && o.abandons == 2, "what is being prepared is abandoned");
+	ok(!drain(0, WIRE_DRAIN_FORCE, SECOND).count, "once");
+	lease_prepared(book, 0, LEASE_NO_MEMORY);
+	lease_prepared(book, 1, LEASE_NO_MEMORY);
+	o = settle();
+	ok(o.count == 2 && o.denied == 2 && o.last.reason == WIRE_REASON_DRAINING && !lease_in_use(book),
+	   "and denied, with nothing to be cleared");
 	lease_close(book);
 }
 

@@ -87,6 +87,18 @@ static void test_groups(void)
 	put("group/system/memory.max", "99999999999999\n");
 	ok(reads(512, 432), "a limit above what the machine has");
 
+	put("group/system/donor/memory.high", "max\n");
+	ok(reads(512, 432), "nothing slows it down");
+	put("group/system/donor/memory.high", "402653184\n");
+	ok(reads(384, 304), "slowed down above 384M");
+	put("group/system/donor/memory.max", "max\n");
+	ok(reads(384, 304), "and not limited otherwise");
+	put("group/system/donor/memory.high", "52428800\n");
+	ok(reads(50, 0), "slowed down already");
+	put("group/system/donor/memory.high", "402653184\n");
+	put("group/system/donor/memory.max", "134217728\n");
+	ok(reads(128, 48), "the limit is the lower one");
+
 	put("proc/self/cgroup", "3:cpu,cpuacct:/x\n4:memory:/job\n0::/nowhere\n");
 	put("group/memory/job/memory.limit_in_bytes", "134217728\n");
 	put("group/memory/job/memory.usage_in_bytes", "33554432\n");

@@ -117,17 +117,6 @@ static void test_reserve(void)
 	slab_close(worker);
 }
 
-static void test_huge(void)
-{
-	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
-	struct slab_answer answer;
-
-	slab_prepare(worker, 0, domain);
-	answer = answer_wait(worker);
-	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
-	slab_close(worker);
-}
-
 static void test_lock(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){.lock = true});
@@ -142,16 +131,19 @@ static void test_lock(void)
 	slab_close(worker);
 }
 
-/* --- Orders that nobody wants any more -------------------------------------------------------------------- */
+/* --- The worker's calls, watched -------------------------------------------------------------------------- */
 
 static sem_t began, may_go_on;
 static _Atomic bool held;
+static _Atomic int hugetlb_flags; /* of the last mapping of hugetlb pages that was asked for */
 
 /* The worker gets its memory here; with 64-bit offsets mmap() is this one. */
 void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
+	if (flags & MAP_HUGETLB)
+		hugetlb_flags = flags;
 	if (atomic_exchange(&held, false)) {
 		sem_post(&began);
 		sem_wait(&may_go_on);
@@ -159,38 +151,75 @@ void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int
 	return __real_mmap64(address, length, protection, flags, fd, offset);
 }
 
-static void test_abandon(void)
+static void test_huge(void)
 {
-	struct slab_worker *worker = worker_open((struct slab_config){0});
-	struct fabric_domain *other;
-	struct slab_answer answers[3];
+	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
+	struct slab_answer answer;
+	unsigned char present;
 
-	if (fabric_domain_open(&other) < 0)
-		abort();
-	sem_init(&began, 0, 0);
-	sem_init(&may_go_on, 0, 0);
+	slab_prepare(worker, 0, domain);
+	answer = answer_wait(worker);
+	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
+	ok(hugetlb_flags >> MAP_HUGE_SHIFT == 21, "asked for in pages of 2M, whatever the kernel's default is");
+	slab_clear(worker, 0);
+	answer_wait(worker);
+	ok(mincore(answer.memory, PAGE, &present) < 0 && errno == ENOMEM, "and goes");
+	slab_close(worker);
+}
+
+/* --- Orders that nobody wants any more -------------------------------------------------------------------- */
+
+/* The worker is in the midst of slab 0 until what is ordered next has been, and sem_post(&may_go_on). */
+static void worker_hold(struct slab_worker *worker)
+{
 	held = true;
 	slab_prepare(worker, 0, domain);
 	sem_wait(&began);
+}
+
+static void test_abandon(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct slab_answer answers[3];
+
+	slab_abandon(worker, 1); /* before the order: not that one */
+	worker_hold(worker);
 	slab_prepare(worker, 1, domain);
-	slab_prepare(worker, 2, other);
-	slab_abandon(worker, domain);
+	slab_prepare(worker, 2, domain);
+	slab_abandon(worker, 0);
+	slab_abandon(worker, 1);
 	sem_post(&may_go_on);
 	for (unsigned i = 0; i < 3; i++)
 		answers[i] = answer_wait(worker);
 	ok(!answers[0].status && answers[0].slab == 0, "abandoned: what was begun is finished");
 	ok(answers[1].status == -ECANCELED && answers[1].slab == 1 && !answers[1].memory && !answers[1].region,
 	   "abandoned: what was not begun is not");
-	ok(!answers[2].status && answers[2].slab == 2, "abandoned: what another client waits for comes");
+	ok(!answers[2].status && answers[2].slab == 2, "abandoned: what somebody waits for comes");
 	slab_prepare(worker, 1, domain);
 	ok(!answer_wait(worker).status, "abandoned: the next order of that slab is carried out");
 	slab_clear(worker, 0);
-	slab_abandon(worker, domain);
+	slab_abandon(worker, 0);
 	ok(!answer_wait(worker).status, "abandoned: what is to be cleared is cleared");
 	slab_close(worker);
-	fabric_domain_close(other);
-	sem_destroy(&began);
-	sem_destroy(&may_go_on);
+}
+
+static void test_order(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0});
+	struct slab_answer answers[3];
+
+	slab_prepare(worker, 1, domain);
+	answer_wait(worker);
+	worker_hold(worker);
+	slab_prepare(worker, 2, domain);
+	slab_clear(worker, 1);
+	sem_post(&may_go_on);
+	for (unsigned i = 0; i < 3; i++)
+		answers[i] = answer_wait(worker);
+	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[1].kind == SLAB_CLEAR,
+	   "order: what is to be cleared does not wait for what is to be prepared");
+	ok(answers[2].slab == 2 && !answers[2].status && answers[2].memory, "order: which comes next");
+	slab_close(worker);
 }
 
 int main(void)
@@ -202,7 +231,12 @@ int main(void)
 	test_reserve();
 	test_huge();
 	test_lock();
+	sem_init(&began, 0, 0);
+	sem_init(&may_go_on, 0, 0);
 	test_abandon();
+	test_order();
+	sem_destroy(&began);
+	sem_destroy(&may_go_on);
 	fabric_domain_close(domain); /* asserts that no region is left in it */
 	return tap_done();
 }
