@@ -3,6 +3,7 @@
 
 #include "blockdev/runtime.h"
 #include "blockdev/use.h"
+#include "client/seal.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -196,12 +197,32 @@ static int leave_ask(const char *name)
 	return status;
 }
 
+/* Whether another daemon could start: looked at before the one that serves goes, for without any all I/O waits. */
+static int successor_check(const char *name)
+{
+	static struct settings settings;
+	char path[PATH_MAX];
+	int status = daemon_find(path);
+
+	if (!status)
+		status = settings_kept(name, &settings);
+	if (!status)
+		status = settings_check(&settings);
+	if (!status && settings.encrypt && !settings.memory)
+		status = seal_load();
+	explicit_bzero(settings.key, sizeof settings.key);
+	return status;
+}
+
 int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX])
 {
 	char option[RUNTIME_NAME_MAX + 16], what[64];
 	char *argv[8] = {(char[]){DAEMON}, option, (char[]){"--adopt"}};
-	int status = leave_ask(name);
+	int status = successor_check(name);
 
+	if (status < 0)
+		return status;
+	status = leave_ask(name);
 	if (status == -EBUSY || status == -ETIMEDOUT || status == -EINVAL)
 		return status;
 	snprintf(option, sizeof option, "--name=%s", name);
