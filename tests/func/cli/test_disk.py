@@ -61,7 +61,8 @@ def test_bad_places():
     refused(unshared(bare, *attach, "--frontend=ublk"), "no ublk", "/dev/ublk-control", status=1)
     refused(unshared(bare, *attach), "neither, and the choice left open", "/dev/ublk-control", "/dev/fuse", status=1)
     if os.access("/proc/self/exe", os.R_OK) and run("setpriv", "--reuid=65534", farpage, "--version").returncode == 0:
-        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "list"), ("disk", "adopt", "a"), ("disk", "leave", "a")):
+        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "list"), ("disk", "adopt", "a"), ("disk", "leave", "a"),
+                      ("swap", "list")):
             refused(run("setpriv", "--reuid=65534", farpage, *words), f"not root: {' '.join(words[:2])}", "root", status=1)
     ok(disks.nothing_left(), "nothing is left of all that", disks.left_over())
 
