@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +67,18 @@ static int daemon_find(char ret_path[PATH_MAX])
 	return -ENOENT;
 }
 
+/* Signals that end this command, which a caller may have blocked: not for the daemon, nor while that is waited for. */
+static sigset_t signals_open(void)
+{
+	sigset_t set;
+
+	sigprocmask(SIG_BLOCK, NULL, &set);
+	sigdelset(&set, SIGINT);
+	sigdelset(&set, SIGTERM);
+	sigdelset(&set, SIGHUP);
+	return set;
+}
+
 /* In a session of its own, with nothing of ours but standard error and descriptor @keep (-1: none). */
 static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 {
@@ -72,6 +86,7 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int status = daemon_find(path);
+	sigset_t set = signals_open();
 
 	if (status < 0)
 		return status;
@@ -82,7 +97,8 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 	if (keep >= 0)
 		posix_spawn_file_actions_adddup2(&actions, keep, 3);
 	posix_spawn_file_actions_addclosefrom_np(&actions, keep >= 0 ? 4 : 3);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+	posix_spawnattr_setsigmask(&attributes, &set);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
 	status = -posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
@@ -108,10 +124,14 @@ static int daemon_wait(pid_t pid)
 /* The path that it writes, or nothing: it ends. */
 static int ready_read(int fd, char ret_path[FRONTEND_PATH_MAX])
 {
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+	sigset_t set = signals_open();
 	size_t have = 0;
 	ssize_t got;
 
 	for (;;) {
+		if (ppoll(&polled, 1, NULL, &set) < 0 && errno != EINTR)
+			return -errno;
 		got = read(fd, ret_path + have, FRONTEND_PATH_MAX - 1 - have);
 		if (got < 0 && errno == EINTR)
 			continue;
