@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -153,6 +154,29 @@ static bool process_has_open(unsigned process, const char *device)
 	return found;
 }
 
+/* A loop device opens what it is over for the kernel, not in any process, and claims nothing. */
+static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
+{
+	char file[PATH_MAX], backing[PATH_MAX];
+	DIR *disks = opendir("/sys/block");
+	struct dirent *entry;
+	bool found = false;
+
+	while (disks && !found && (entry = readdir(disks))) {
+		if (strncmp(entry->d_name, "loop", 4) != 0)
+			continue;
+		snprintf(file, sizeof file, "/sys/block/%.32s/loop/backing_file", entry->d_name);
+		text_file_read(file, backing, sizeof backing);
+		backing[strcspn(backing, "\n")] = '\0';
+		found = strcmp(backing, path) == 0;
+		if (found)
+			snprintf(ret_text, USE_TEXT_MAX, "used by %.32s", entry->d_name);
+	}
+	if (disks)
+		closedir(disks);
+	return found;
+}
+
 bool use_find_opener(const char *path, char ret_text[USE_TEXT_MAX])
 {
 	DIR *processes = opendir("/proc");
@@ -169,7 +193,7 @@ bool use_find_opener(const char *path, char ret_text[USE_TEXT_MAX])
 	}
 	if (processes)
 		closedir(processes);
-	return found;
+	return found || loop_find(path, ret_text);
 }
 
 bool use_find(const char *path, char ret_text[USE_TEXT_MAX])

@@ -75,26 +75,6 @@ struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 	return needed;
 }
 
-struct watermarks_record watermarks_plan(const struct watermarks *now, const struct watermarks *needed,
-					 const struct watermarks_record *others, unsigned count)
-{
-	struct watermarks_record plan = {.found = *now};
-
-	for (unsigned which = 0; which < WATERMARKS; which++) {
-		uint64_t set = 0, found = 0;
-
-		for (unsigned i = 0; i < count; i++) {
-			set = most(set, others[i].set.at[which]);
-			found = most(found, others[i].found.at[which]);
-		}
-		/* Raised by ours: then what was there before is what they found. */
-		if (count && now->at[which] == set)
-			plan.found.at[which] = found;
-		plan.set.at[which] = most(now->at[which], needed->at[which]);
-	}
-	return plan;
-}
-
 /* What it is at a step of relief.h. */
 static uint64_t value_at(const struct watermarks_record *record, enum watermark which, unsigned step)
 {
@@ -110,6 +90,30 @@ static bool value_is_of(const struct watermarks_record *record, enum watermark w
 	for (unsigned step = 1; step <= WATERMARKS_STEPS && which == WATERMARK_MIN; step++)
 		is |= now == value_at(record, which, step);
 	return is;
+}
+
+struct watermarks_record watermarks_plan(const struct watermarks *now, const struct watermarks *needed,
+					 const struct watermarks_record *others, unsigned count)
+{
+	struct watermarks_record plan = {.found = *now};
+
+	for (unsigned which = 0; which < WATERMARKS; which++) {
+		const struct watermarks_record *highest = others;
+		uint64_t found = 0, base = now->at[which];
+
+		for (unsigned i = 0; i < count; i++) {
+			highest = others[i].set.at[which] > highest->set.at[which] ? &others[i] : highest;
+			found = most(found, others[i].found.at[which]);
+		}
+		/* Raised by ours, and maybe lowered for relief: then what was there before is what they found, and it
+		   is to be as high again, for what is lower than they set is not known as theirs. */
+		if (count && value_is_of(highest, (enum watermark)which, now->at[which])) {
+			plan.found.at[which] = found;
+			base = highest->set.at[which];
+		}
+		plan.set.at[which] = most(base, needed->at[which]);
+	}
+	return plan;
 }
 
 bool watermarks_undo(enum watermark which, const struct watermarks_record *own, uint64_t now,

@@ -3,12 +3,15 @@
 
 #include "blockdev/runtime.h"
 #include "blockdev/use.h"
+#include "client/seal.h"
 #include "common/clock.h"
 #include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +67,18 @@ static int daemon_find(char ret_path[PATH_MAX])
 	return -ENOENT;
 }
 
+/* Signals that end this command, which a caller may have blocked: not for the daemon, nor while that is waited for. */
+static sigset_t signals_open(void)
+{
+	sigset_t set;
+
+	sigprocmask(SIG_BLOCK, NULL, &set);
+	sigdelset(&set, SIGINT);
+	sigdelset(&set, SIGTERM);
+	sigdelset(&set, SIGHUP);
+	return set;
+}
+
 /* In a session of its own, with nothing of ours but standard error and descriptor @keep (-1: none). */
 static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 {
@@ -71,6 +86,7 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int status = daemon_find(path);
+	sigset_t set = signals_open();
 
 	if (status < 0)
 		return status;
@@ -81,7 +97,8 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 	if (keep >= 0)
 		posix_spawn_file_actions_adddup2(&actions, keep, 3);
 	posix_spawn_file_actions_addclosefrom_np(&actions, keep >= 0 ? 4 : 3);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+	posix_spawnattr_setsigmask(&attributes, &set);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
 	status = -posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
@@ -107,10 +124,14 @@ static int daemon_wait(pid_t pid)
 /* The path that it writes, or nothing: it ends. */
 static int ready_read(int fd, char ret_path[FRONTEND_PATH_MAX])
 {
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+	sigset_t set = signals_open();
 	size_t have = 0;
 	ssize_t got;
 
 	for (;;) {
+		if (ppoll(&polled, 1, NULL, &set) < 0 && errno != EINTR)
+			return -errno;
 		got = read(fd, ret_path + have, FRONTEND_PATH_MAX - 1 - have);
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -196,12 +217,32 @@ static int leave_ask(const char *name)
 	return status;
 }
 
+/* Whether another daemon could start: looked at before the one that serves goes, for without any all I/O waits. */
+static int successor_check(const char *name)
+{
+	static struct settings settings;
+	char path[PATH_MAX];
+	int status = daemon_find(path);
+
+	if (!status)
+		status = settings_kept(name, &settings);
+	if (!status)
+		status = settings_check(&settings);
+	if (!status && settings.encrypt && !settings.memory)
+		status = seal_load();
+	explicit_bzero(settings.key, sizeof settings.key);
+	return status;
+}
+
 int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX])
 {
 	char option[RUNTIME_NAME_MAX + 16], what[64];
 	char *argv[8] = {(char[]){DAEMON}, option, (char[]){"--adopt"}};
-	int status = leave_ask(name);
+	int status = successor_check(name);
 
+	if (status < 0)
+		return status;
+	status = leave_ask(name);
 	if (status == -EBUSY || status == -ETIMEDOUT || status == -EINVAL)
 		return status;
 	snprintf(option, sizeof option, "--name=%s", name);

@@ -6,6 +6,7 @@
 #include "cli/swap.h"
 #include "blockdev/runtime.h"
 #include "cli/commands.h"
+#include "cli/disk_daemon.h"
 #include "cli/swaps.h"
 #include "cli/verbs.h"
 #include "common/config.h"
@@ -45,10 +46,11 @@ int swap_list(int argc, char **argv)
 		log_error("swap list: takes no argument \"%s\"; it shows all", argv[first]);
 		return COMMAND_USAGE;
 	}
+	if (disk_daemon_allowed("swap list") < 0) /* or no device could be read, and none would be shown */
+		return COMMAND_FAILED;
 	count = runtime_list(names, sizeof names / sizeof names[0]);
 	if (count < 0) {
-		log_error("swap list: cannot list the devices: %s%s", strerror(-count),
-			  count == -EACCES ? "; run it with sudo" : "");
+		log_error("swap list: cannot list the devices: %s", strerror(-count));
 		return COMMAND_FAILED;
 	}
 	printf("%-16s  %-14s  %8s  %8s  %8s\n", "NAME", "DEVICE", "SIZE", "USED", "PRIORITY");

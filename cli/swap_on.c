@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,58 @@ static int swap_begin(const char *path, unsigned priority)
 	else
 		log_error("swap on: swapon %s: %m", path);
 	return -errno;
+}
+
+/* Ctrl-C and the like, but for those that are to be ignored (nohup): blocked they would be pending. */
+static void signals_block(sigset_t *ret_set, sigset_t *ret_before)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action;
+
+	sigemptyset(ret_set);
+	for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(ret_set, numbers[i]);
+	sigprocmask(SIG_BLOCK, ret_set, ret_before);
+}
+
+static bool is_interrupted(const sigset_t *set)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigandset(&pending, &pending, set) == 0 && !sigisemptyset(&pending);
+}
+
+/* Swap space on a device that is there, or no device. */
+static int swap_make(const char *name, const char *path, unsigned priority, const sigset_t *signals)
+{
+	int status = signature_write(path);
+
+	if (!status)
+		status = swap_begin(path, priority);
+	if (!status && !is_interrupted(signals))
+		return 0;
+	if (!status && swapoff(path) < 0) {
+		log_error("swap on: interrupted, but swapoff %s: %m; run: farpage swap off %s", path, name);
+		return -EINTR;
+	}
+	disk_daemon_detach(name);
+	return -EINTR;
+}
+
+/* All of it or nothing: who interrupts that does so before the device is there, or when there is none any more. */
+static int swap_attach(const struct settings *settings, unsigned priority, char ret_path[FRONTEND_PATH_MAX])
+{
+	sigset_t set, before;
+	int status;
+
+	signals_block(&set, &before);
+	status = disk_daemon_attach(settings, ret_path);
+	if (!status)
+		status = swap_make(settings->name, ret_path, priority, &set);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return status;
 }
 
 /* What the daemon has changed on this machine. */
@@ -134,12 +187,8 @@ int swap_on(int argc, char **argv)
 		settings.name = SWAP_NAME;
 	if (settings_check(&settings) < 0)
 		return COMMAND_USAGE;
-	if (disk_daemon_allowed("swap on") < 0 || disk_daemon_attach(&settings, path) < 0)
+	if (disk_daemon_allowed("swap on") < 0 || swap_attach(&settings, priority, path) < 0)
 		return COMMAND_FAILED;
-	if (signature_write(path) < 0 || swap_begin(path, priority) < 0) {
-		disk_daemon_detach(settings.name);
-		return COMMAND_FAILED;
-	}
 	survival_tell(&settings);
 	changes_tell(settings.name);
 	printf("%s\n", path);

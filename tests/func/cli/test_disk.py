@@ -61,7 +61,8 @@ def test_bad_places():
     refused(unshared(bare, *attach, "--frontend=ublk"), "no ublk", "/dev/ublk-control", status=1)
     refused(unshared(bare, *attach), "neither, and the choice left open", "/dev/ublk-control", "/dev/fuse", status=1)
     if os.access("/proc/self/exe", os.R_OK) and run("setpriv", "--reuid=65534", farpage, "--version").returncode == 0:
-        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "list"), ("disk", "adopt", "a"), ("disk", "leave", "a")):
+        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "list"), ("disk", "adopt", "a"), ("disk", "leave", "a"),
+                      ("swap", "list")):
             refused(run("setpriv", "--reuid=65534", farpage, *words), f"not root: {' '.join(words[:2])}", "root", status=1)
     ok(disks.nothing_left(), "nothing is left of all that", disks.left_over())
 
@@ -171,6 +172,21 @@ def test_signals(uri):
     ok(disks.nothing_left(), "SIGTERM detaches", disks.left_over())
 
 
+def test_no_successor():
+    """The daemon that serves goes only when another one can start: else all I/O would wait."""
+    key, moved = FOLDER / "adopt.key", FOLDER / "moved.key"
+    run(farpage, "key", key)
+    disks.attach("a", "8M", "--memory", "--key", key)
+    keeper = disks.list()["a"]["keeper"]
+    key.rename(moved)
+    refused(disks.call("disk", "adopt", "a"), "no daemon could be started without its key", str(key), status=1)
+    status = disks.list()["a"]
+    ok(status["state"] == "serving" and status["keeper"] == keeper, "the one there is goes on", status)
+    disks.detach("a")
+    moved.unlink()
+    ok(disks.nothing_left(), "until it is detached", disks.left_over())
+
+
 def test_worker_dies(uri):
     """FUSE: the device is lost, and that is said. A device that outlives its daemon: tests/vm."""
     device = disks.attach("a", "8M", "--donor", uri).stdout.strip()
@@ -230,6 +246,7 @@ try:
     test_cycles(donor)
     test_mounted(donor)
     test_signals(donor)
+    test_no_successor()
     if FRONTEND == "fuse":
         test_worker_dies(donor)
         test_all_die(donor)

@@ -96,6 +96,13 @@ def test_refusals(uri):
     hide = f"for at in /usr/sbin/mkswap /sbin/mkswap; do [ ! -e $at ] || mount --bind {folder} $at; done"
     result = unshared(hide, farpage, "swap", "on", "--size=16M", "--memory", "--frontend=fuse", f"--log={FOLDER / 'log'}")
     ok(result.returncode == 1 and "mkswap" in result.stderr.splitlines()[-1], "mkswap fails", shown(result))
+    interrupter = FOLDER / "mkswap.interrupts"
+    interrupter.write_text(f'#!/bin/sh\nkill -INT $PPID\nexec {FOLDER}/mkswap.real "$@"\n')
+    interrupter.chmod(0o755)
+    hide = f"cp /sbin/mkswap {FOLDER}/mkswap.real; " + hide.replace(str(folder), str(interrupter))
+    result = unshared(hide, farpage, "swap", "on", "--size=16M", "--memory", "--frontend=fuse", f"--log={FOLDER / 'log'}")
+    ok(result.returncode == -signal.SIGINT and "swap on:" not in result.stderr, "interrupted when the device is there",
+       shown(result))
     ok(disks.nothing_left(), "nothing is left of all that", disks.left_over())
 
 

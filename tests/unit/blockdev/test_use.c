@@ -60,6 +60,30 @@ static void test_opener(void)
 	unlink(path);
 }
 
+/* A file serves here, too. */
+static void test_loop(void)
+{
+	char path[] = "/tmp/farpage-use-XXXXXX", text[USE_TEXT_MAX] = "", command[128], device[64] = "";
+	int fd = mkstemp(path);
+	FILE *setup;
+
+	if (fd < 0 || ftruncate(fd, 1 << 20) < 0)
+		abort();
+	close(fd);
+	snprintf(command, sizeof command, "losetup --find --show %s 2>/dev/null", path);
+	setup = popen(command, "r");
+	if (!setup || !fgets(device, sizeof device, setup) || pclose(setup) != 0) {
+		tap_skip("a loop device", "none can be made here");
+	} else {
+		device[strcspn(device, "\n")] = '\0';
+		ok(use_find_opener(path, text) && !strncmp(text, "used by loop", 12), "a loop device is over it: %s",
+		   text);
+		snprintf(command, sizeof command, "losetup --detach %s", device);
+		ok(system(command) == 0 && !use_find_opener(path, text), "and is gone");
+	}
+	unlink(path);
+}
+
 int main(void)
 {
 	char text[USE_TEXT_MAX], path[128];
@@ -74,6 +98,7 @@ int main(void)
 	ok(watch >= 0 && !use_is_taken(watch), "what can be opened is not taken");
 	close(watch);
 	test_opener();
+	test_loop();
 	if (!mounted_find(path)) {
 		tap_skip("a mount", "no block device is mounted here");
 		return tap_done();

@@ -90,6 +90,20 @@ static void test_two(void)
 	ok(undone(&first, 350, &second, 1) == 350 && undone(&second, 350, &first, 1) == 350, "and stays");
 }
 
+/* Memory was short when the second came. */
+static void test_two_lowered(void)
+{
+	struct watermarks_record first = planned(100, 300, NULL, 0), second;
+	struct watermarks lowered = both(300 - 200 * 8 / 16, 300), needed = both(500, 500), less = both(250, 250);
+
+	second = watermarks_plan(&lowered, &needed, &first, 1);
+	ok(same(&second.found, 100, 100) && same(&second.set, 500, 500), "lowered for relief, it is ours all the same");
+	ok(undone(&first, 500, &second, 1) == 500 && undone(&second, 500, NULL, 0) == 100, "and put back by the last");
+	second = watermarks_plan(&lowered, &less, &first, 1);
+	ok(same(&second.found, 100, 100) && same(&second.set, 300, 300), "a second that needs less: as it was");
+	ok(undone(&second, 300, &first, 1) == 300 && undone(&first, 300, NULL, 0) == 100, "and put back");
+}
+
 static void test_text(void)
 {
 	struct watermarks_record record = planned(100, 300, NULL, 0), read;
@@ -177,6 +191,7 @@ int main(void)
 	test_needed();
 	test_one();
 	test_two();
+	test_two_lowered();
 	test_text();
 	if (geteuid() != 0 || !mkdtemp(folder)) {
 		tap_skip("files", "needs root");
