@@ -42,12 +42,14 @@ static int session_connect(struct session *session)
 }
 
 /* Another way, while the donor has not said anything. */
-static int session_fall_back(struct session *session, int status)
+static int session_fall_back(struct session *session, int status, uint64_t now)
 {
 	char address[SESSION_URI_MAX];
 
 	session->may_fall_back = false;
 	session->rdma_status = status;
+	session->donor.deadline =
+	    now + session->donor.config.connect_ns; /* that each address of its name gets its share */
 	fabric_disconnect(session->conn);
 	session->conn = NULL;
 	address_over("tcp", session->uri, address);
@@ -103,7 +105,7 @@ void session_start(struct session *session, struct fabric *fabric, struct fabric
 	if (error == 0) {
 		error = session_connect(session);
 		if (error < 0 && session->may_fall_back)
-			error = session_fall_back(session, error);
+			error = session_fall_back(session, error, now);
 	}
 	if (error < 0)
 		donor_fail(&session->donor, error);
@@ -145,7 +147,7 @@ void session_event(struct session *session, const struct fabric_event *event, ui
 		break;
 	case FABRIC_DISCONNECTED:
 		if (event_is_fall_back(session, event)) {
-			error = session_fall_back(session, event->status);
+			error = session_fall_back(session, event->status, now);
 			if (error < 0)
 				donor_disconnected(&session->donor, error, NULL, 0, answer);
 			break;
@@ -164,7 +166,7 @@ void session_tick(struct session *session, uint64_t now, struct donor_answer *an
 
 	*answer = (struct donor_answer){0};
 	if (session->may_fall_back && session->donor.state == DONOR_CONNECTING && now >= session->fall_back_at)
-		error = session_fall_back(session, -ETIMEDOUT);
+		error = session_fall_back(session, -ETIMEDOUT, now);
 	if (error < 0) {
 		donor_disconnected(&session->donor, error, NULL, 0, answer);
 		return;

@@ -13,7 +13,9 @@
  * 4 KiB reads with a computing program on the client's CPU: median 2400 us when always giving away, 40 to 90 when
  * sleeping, 15 so.
  *
- * Deadlines are checked when a poll finds nothing, at most every EXPIRE_NS, and when a sleep ends.
+ * Deadlines are checked when a poll finds nothing, at most every EXPIRE_NS, when a sleep ends, and, since something may
+ * be found always, before each poll. Never by a time at which some connection has not been looked at: this thread may
+ * have stood still, and the answer may lie there that has come in time.
  */
 #include "farpage/fabric.h"
 #include "common/clock.h"
@@ -32,6 +34,8 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
+/* With no room left in any of so many polls each connection has had its turn. */
+#define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
 /* fabric_wait() spins when something moved within this many spin times, or RECENT_NS, before it was called. */
 #define RECENT_SPINS 4
@@ -66,6 +70,9 @@ struct fabric {
 	struct fabric_watch timer; /* makes fabric_fd() readable at the next deadline; not in `watches` */
 	struct spin spin;          /* how long to poll for what is to come */
 	uint64_t moved_at;         /* when something last moved, ns */
+	uint64_t looked_at;        /* all connections have been looked at since, ns */
+	uint64_t full_since;       /* the first poll since then */
+	unsigned full_polls;       /* since then, none of which had room for all */
 	uint64_t expire_at;        /* when deadlines are looked at next */
 	bool touched;              /* something was posted since the last wait */
 	unsigned polls;
@@ -452,14 +459,26 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	return moved || out->count;
 }
 
-/*
- * Deadlines are looked at where nothing moves, and here, for something may move always: by the time of an earlier poll,
- * since answers may lie there that have come in time, and this thread has not looked for long; and before there are any
- * events, for what they point to goes with a connection that ends.
- */
+/* Before there are any events, for what they point to goes with a connection that ends. */
 static void expire_meanwhile(struct fabric *fabric)
 {
-	backends_expire(fabric, fabric->moved_at);
+	backends_expire(fabric, fabric->looked_at);
+}
+
+/* A poll has ended before @now. */
+static void looked(struct fabric *fabric, const struct backend_events *out, uint64_t now)
+{
+	if (!backend_events_full(out)) {
+		fabric->looked_at = now;
+		fabric->full_polls = 0;
+		return;
+	}
+	if (!fabric->full_polls++)
+		fabric->full_since = now;
+	if (fabric->full_polls < POLLS_PER_ROUND)
+		return;
+	fabric->looked_at = fabric->full_since;
+	fabric->full_polls = 0;
 }
 
 int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max)
@@ -472,7 +491,7 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 	} else {
 		fabric->touched = true;
 		if (fabric->polls % POLLS_PER_CLOCK == 0)
-			fabric->moved_at = clock_now();
+			looked(fabric, &out, clock_now());
 	}
 	return (int)out.count;
 }
@@ -546,6 +565,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	now = clock_now();
 	if (moved || fabric->touched)
 		fabric->moved_at = now;
+	looked(fabric, &out, now);
 	fabric->touched = false;
 	if (out.count || timeout_ms == 0 || max == 0)
 		return (int)out.count;

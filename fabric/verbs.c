@@ -31,10 +31,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* How long ending a connection waits for its last messages to be taken by the peer's device; and no other one's are
-   waited for so soon after that was in vain: this thread serves them all. */
+/* How long ending a connection waits for its last messages to be taken by the peer's device; and so soon after that was
+   in vain, which is as long as a device takes whose peer is there: this thread serves them all. */
 #define FLUSH_NS (100 * 1000000ull)
 #define FLUSH_VAIN_NS (1000 * 1000000ull)
+#define FLUSH_SHORT_NS (3 * 1000000ull)
 #define PAUSE_NS 50000
 
 static const char *const state_names[] = {
@@ -175,15 +176,17 @@ static bool messages_remain(const struct verbs_conn *conn)
 static void messages_flush(struct verbs_conn *conn)
 {
 	struct verbs *verbs = conn->verbs;
-	uint64_t until = clock_now() + FLUSH_NS, now;
+	uint64_t now = clock_now();
+	const bool vain = now < verbs->flush_vain_until;
+	const uint64_t until = now + (vain ? FLUSH_SHORT_NS : FLUSH_NS);
 
 	verbs_drain(conn);
-	while (messages_remain(conn) && (now = clock_now()) >= verbs->flush_vain_until) {
-		if (now >= until || now >= silent_since(conn) + FLUSH_NS)
-			verbs->flush_vain_until = now + FLUSH_VAIN_NS;
-		else
-			verbs_drain_or_pause(conn);
+	while (messages_remain(conn) && now < until && now < silent_since(conn) + FLUSH_NS) {
+		verbs_drain_or_pause(conn);
+		now = clock_now();
 	}
+	if (!vain && now >= until)
+		verbs->flush_vain_until = now + FLUSH_VAIN_NS;
 	if (conn->send_head != conn->send_tail)
 		log_debug("%s: its last %u messages may be lost", conn->base.peer, conn->send_tail - conn->send_head);
 }

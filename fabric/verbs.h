@@ -225,7 +225,7 @@ struct verbs {
 	bool completed;            /* some channel's is set */
 	bool lost;                 /* some channel's device is gone */
 	bool ready;                /* the last poll left something over */
-	uint64_t flush_vain_until; /* last messages are not waited for, ns */
+	uint64_t flush_vain_until; /* last messages are not waited for as long, ns */
 };
 
 static inline struct verbs_conn *verbs_conn_of(const struct fabric_conn *conn)

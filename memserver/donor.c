@@ -116,7 +116,7 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 
 /*
  * The device of the session's connection cannot register the slab. What is new another donor may have; what the client
- * has already it may reach by another way, so it is to come again.
+ * has already it may be able to reach later, so it is to come again.
  */
 static void do_without(struct donor *donor, const struct lease_action *action)
 {

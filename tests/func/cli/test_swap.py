@@ -97,11 +97,11 @@ def test_refusals(uri):
     result = unshared(hide, farpage, "swap", "on", "--size=16M", "--memory", "--frontend=fuse", f"--log={FOLDER / 'log'}")
     ok(result.returncode == 1 and "mkswap" in result.stderr.splitlines()[-1], "mkswap fails", shown(result))
     interrupter = FOLDER / "mkswap.interrupts"
-    interrupter.write_text(f'#!/bin/sh\nkill -INT $PPID\nexec {FOLDER}/mkswap.real "$@"\n')
+    interrupter.write_text(f'#!/bin/sh\nkill -TERM $PPID\nexec {FOLDER}/mkswap.real "$@"\n')
     interrupter.chmod(0o755)
     hide = f"cp /sbin/mkswap {FOLDER}/mkswap.real; " + hide.replace(str(folder), str(interrupter))
     result = unshared(hide, farpage, "swap", "on", "--size=16M", "--memory", "--frontend=fuse", f"--log={FOLDER / 'log'}")
-    ok(result.returncode == -signal.SIGINT and "swap on:" not in result.stderr, "interrupted when the device is there",
+    ok(result.returncode == -signal.SIGTERM and "swap on:" not in result.stderr, "ended when the device is there",
        shown(result))
     ok(disks.nothing_left(), "nothing is left of all that", disks.left_over())
 
