@@ -26,7 +26,7 @@ ip link set bond0 mtu 4200
 interface_up bond0 10.78.0.1/24
 rxe_modules
 rdma_device rxe rxe0 bond0
-"$memserver" --listen "$uri" --insecure --donate 64M --slab 4M --reserve 1M 2>$log &
+"$memserver" --listen "$uri" --insecure --donate 64M --slab 4M --reserve 1M >$log 2>&1 &
 wait_for 10 rdma_listens 5500
 answers
 ok $? "a donor on a bond answers over RDMA" || note "$(cat /run/figures $log)"
