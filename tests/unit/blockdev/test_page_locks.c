@@ -205,6 +205,7 @@ static void test_interrupted(struct page_locks *locks)
 
 struct worker {
 	pthread_t thread;
+	pthread_barrier_t *all_there;
 	struct page_locks *locks;
 	unsigned number, wrong, slept;
 };
@@ -265,6 +266,7 @@ static void *work(void *argument)
 
 	random_seed(&random, worker->number);
 	page_locks_join(worker->locks, &slot);
+	pthread_barrier_wait(worker->all_there); /* or one may be done before the next has begun */
 	for (unsigned i = 0; i < ROUNDS; i++)
 		use_pages(worker, &random, slot);
 	page_locks_leave(worker->locks, slot);
@@ -275,9 +277,12 @@ static void test_threads(struct page_locks *locks)
 {
 	struct worker workers[THREADS] = {0};
 	unsigned wrong = 0, slept = 0;
+	pthread_barrier_t all_there;
 
+	pthread_barrier_init(&all_there, NULL, THREADS);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].locks = locks;
+		workers[i].all_there = &all_there;
 		workers[i].number = i + 1;
 		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
 	}
@@ -286,6 +291,7 @@ static void test_threads(struct page_locks *locks)
 		wrong += workers[i].wrong;
 		slept += workers[i].slept;
 	}
+	pthread_barrier_destroy(&all_there);
 	ok(!wrong, "%u threads, each %u times some of %u pages: nobody is disturbed", THREADS, ROUNDS, PAGES);
 	ok(slept > 0, "who slept (%u times) was woken", slept);
 	ok(page_locks_are_free(locks), "all are free again");
