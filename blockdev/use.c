@@ -2,6 +2,7 @@
 #include "blockdev/use.h"
 
 #include "blockdev/lines.h"
+#include "blockdev/loop.h"
 #include "common/text_file.h"
 
 #include <dirent.h>
@@ -157,20 +158,17 @@ static bool process_has_open(unsigned process, const char *device)
 /* A loop device opens what it is over for the kernel, not in any process, and claims nothing. */
 static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
 {
-	char file[PATH_MAX], backing[PATH_MAX];
 	DIR *disks = opendir("/sys/block");
+	char backing[PATH_MAX];
 	struct dirent *entry;
 	bool found = false;
+	int number;
 
 	while (disks && !found && (entry = readdir(disks))) {
-		if (strncmp(entry->d_name, "loop", 4) != 0)
-			continue;
-		snprintf(file, sizeof file, "/sys/block/%.32s/loop/backing_file", entry->d_name);
-		text_file_read(file, backing, sizeof backing);
-		backing[strcspn(backing, "\n")] = '\0';
-		found = strcmp(backing, path) == 0;
+		found = sscanf(entry->d_name, "loop%d", &number) == 1 &&
+			loop_backing(number, backing, sizeof backing) == 0 && strcmp(backing, path) == 0;
 		if (found)
-			snprintf(ret_text, USE_TEXT_MAX, "used by %.32s", entry->d_name);
+			snprintf(ret_text, USE_TEXT_MAX, "used by loop%d", number);
 	}
 	if (disks)
 		closedir(disks);

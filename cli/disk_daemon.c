@@ -3,6 +3,7 @@
 
 #include "blockdev/runtime.h"
 #include "blockdev/use.h"
+#include "cli/signals.h"
 #include "client/seal.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -67,19 +68,8 @@ static int daemon_find(char ret_path[PATH_MAX])
 	return -ENOENT;
 }
 
-/* Signals that end this command, which a caller may have blocked: not for the daemon, nor while that is waited for. */
-static sigset_t signals_open(void)
-{
-	sigset_t set;
-
-	sigprocmask(SIG_BLOCK, NULL, &set);
-	sigdelset(&set, SIGINT);
-	sigdelset(&set, SIGTERM);
-	sigdelset(&set, SIGHUP);
-	return set;
-}
-
-/* In a session of its own, with nothing of ours but standard error and descriptor @keep (-1: none). */
+/* In a session of its own, with nothing of ours but standard error and descriptor @keep (-1: none); signals that a
+   caller has blocked are not its. */
 static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 {
 	char path[PATH_MAX];

@@ -12,6 +12,7 @@
 #include "blockdev/settings.h"
 #include "cli/commands.h"
 #include "cli/disk_daemon.h"
+#include "cli/signals.h"
 #include "cli/swap.h"
 #include "cli/swap_groups.h"
 #include "cli/swaps.h"
@@ -141,12 +142,9 @@ static int swap_end(const struct swap_area *area)
 	pid_t child, parent = getpid();
 	int status;
 
-	sigemptyset(&set);
+	signals_block(&set, &before);
 	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, &before);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	child = fork();
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

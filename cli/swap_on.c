@@ -6,6 +6,7 @@
 #include "blockdev/watermarks.h"
 #include "cli/commands.h"
 #include "cli/disk_daemon.h"
+#include "cli/signals.h"
 #include "cli/survival.h"
 #include "cli/swap.h"
 #include "common/log.h"
@@ -13,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,27 +65,6 @@ static int swap_begin(const char *path, unsigned priority)
 	return -errno;
 }
 
-/* Ctrl-C and the like, but for those that are to be ignored (nohup): blocked they would be pending. */
-static void signals_block(sigset_t *ret_set, sigset_t *ret_before)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction action;
-
-	sigemptyset(ret_set);
-	for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-		if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(ret_set, numbers[i]);
-	sigprocmask(SIG_BLOCK, ret_set, ret_before);
-}
-
-static bool is_interrupted(const sigset_t *set)
-{
-	sigset_t pending;
-
-	sigpending(&pending);
-	return sigandset(&pending, &pending, set) == 0 && !sigisemptyset(&pending);
-}
-
 /* Swap space on a device that is there, or no device. */
 static int swap_make(const char *name, const char *path, unsigned priority, const sigset_t *signals)
 {
@@ -93,7 +72,7 @@ static int swap_make(const char *name, const char *path, unsigned priority, cons
 
 	if (!status)
 		status = swap_begin(path, priority);
-	if (!status && !is_interrupted(signals))
+	if (!status && !signals_came(signals))
 		return 0;
 	if (!status && swapoff(path) < 0) {
 		log_error("swap on: interrupted, but swapoff %s: %m; run: farpage swap off %s", path, name);

@@ -215,7 +215,8 @@ void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 /* Leaves what is past its deadline: returns how many pages were lost with it; and when that is wanted next. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
-/* Whether something is yet to be moved for a donor that wants it back. */
+/* Whether something is yet to be moved for a donor that wants it back. When nothing is wanted back any more that is
+   noted. */
 bool leases_recalling(struct leases *leases);
 
 /* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */

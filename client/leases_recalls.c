@@ -210,6 +210,7 @@ void leases_keep(struct leases *leases, unsigned donor, uint64_t slab)
 
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 {
+	/* Memory that was never needed is not touched. */
 	if (leases->recalls && recall_of(leases, index, replica)->until)
 		recall_of(leases, index, replica)->until = 0;
 }

@@ -3,6 +3,7 @@
 
 #include "client/control.h"
 #include "client/far_queue.h"
+#include "client/peers_own.h"
 #include "client/peers_recall.h"
 #include "client/peers_tell.h"
 #include "client/rebuild.h"
@@ -65,8 +66,7 @@ static void queues_wake(struct far *far, bool all)
 	pthread_mutex_unlock(&far->lock);
 }
 
-/* The round is another; every queue looks. */
-static void round_end(struct far *far, struct far_peer *peer)
+void peer_round_end(struct far *far, struct far_peer *peer)
 {
 	peer->waits = 0; /* who still waits will say so */
 	if (peer->round & 1)
@@ -104,7 +104,7 @@ static void peer_heard(struct far_peer *peer)
 	peer->clients = capacity->clients;
 }
 
-static void session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now)
+void peer_session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now)
 {
 	const struct far_config *config = &far->config;
 	uint32_t wished_ms = config->grace_ms || !far->state ? config->grace_ms : PEER_ADOPT_MS;
@@ -129,11 +129,10 @@ static void peer_leave(struct far *far, unsigned index, uint64_t now)
 		peer_tell_away(far, peer);
 	session_suspend(&peer->session);
 	leases_donor_away(&far->leases, index, now);
-	round_end(far, peer);
+	peer_round_end(far, peer);
 }
 
-/* Which start of its program has our slabs, for another process; said before it has any, or after it has none. */
-static void incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
+void peer_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
 {
 	if (far->state)
 		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
@@ -159,23 +158,22 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 	if (peer->adopted)
 		first_reached(far, peer);
 	peer->adopted = false;
-	incarnation_keep(far, index, peer->comeback.incarnation);
+	peer_incarnation_keep(far, index, peer->comeback.incarnation);
 	peer_heard(peer);
 	/* Not claims.held: of those it may have taken some since. */
 	leases_donor_back(&far->leases, index, claims_count(&far->table, index), peer_free(peer), now);
 	round_begin(far, peer);
 }
 
-static void peer_lose(struct far *far, unsigned index, uint64_t now)
+void peer_lose(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
 	uint64_t lost, kept = far->integrity.kept;
 
-	incarnation_keep(far, index, 0);
 	lost = leases_donor_lost(&far->leases, index, now);
 	far->lost_pages += lost;
 	peer->donated = peer->leased = 0;
-	round_end(far, peer);
+	peer_round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
 	peers_tell_kept(far, kept);
 	/* With replicas, or a backup, there is a use for it should it come back: no slot names it any more. */
@@ -192,7 +190,7 @@ static void peer_bury(struct far *far, unsigned index, uint64_t now)
 	peer_tell_lost(far, peer);
 	/* And before a write is that it has missed: whoever adopts the store must not find that there. */
 	if (!far->adopting)
-		incarnation_keep(far, index, 0);
+		peer_incarnation_keep(far, index, 0);
 	peer->status = peer->comeback.status;
 	/* A session that still lives says goodbye: nothing of ours there is of use any more. */
 	if (!far->adopting)
@@ -223,7 +221,7 @@ static void peer_try(struct far *far, unsigned index, uint64_t now)
 	   is opened. */
 	if (!peer->adopted && connect_ms / PEER_TRY_MS > peer->comeback.tries)
 		connect_ms = PEER_TRY_MS * peer->comeback.tries;
-	session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
+	peer_session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
 	if (peer->session.donor.state == DONOR_LOST)
 		peer_broke(far, index, peer->session.donor.status, now);
 }
@@ -290,21 +288,15 @@ static void peer_opened(struct far *far, struct far_peer *peer)
 	round_begin(far, peer);
 }
 
-static void same_donor_tell(const struct far *far, unsigned one, unsigned other)
-{
-	log_error("%s and %s are the same donor: name it once", far->peers[one].uri, far->peers[other].uri);
-}
-
-/* Whether the donor that has welcomed us is one that we know by another address: that one's session has ended by this,
-   and is to claim what it holds. */
-static bool peer_is_another(const struct far *far, unsigned index)
+bool peer_is_another(const struct far *far, unsigned index)
 {
 	const uint64_t incarnation = far->peers[index].session.donor.incarnation;
 
 	for (unsigned i = 0; i < far->peer_count && incarnation; i++) {
 		if (i == index || far->peers[i].comeback.incarnation != incarnation)
 			continue;
-		same_donor_tell(far, i, index);
+		log_error("%s and %s are the same donor: name it once", far->peers[i < index ? i : index].uri,
+			  far->peers[i < index ? index : i].uri);
 		return true;
 	}
 	return false;
@@ -316,7 +308,8 @@ static void peer_welcomed(struct far *far, unsigned index, uint64_t now)
 	const struct donor *donor = &peer->session.donor;
 	uint64_t held = claims_count(&far->table, index);
 
-	/* Nothing has been claimed, so nothing is given back; nor must a goodbye be said. */
+	/* The other's session has ended by this one. Nothing has been claimed, so nothing is given back; nor must a
+	   goodbye be said. */
 	if (peer_is_another(far, index)) {
 		session_suspend(&peer->session);
 		peer_broke(far, index, -EINVAL, now);
@@ -432,151 +425,6 @@ static void peer_news(struct far *far, unsigned index, const struct donor_answer
 
 /* --- Called by the loop ----------------------------------------------------------------------------------------- */
 
-void peers_connect(struct far *far, uint64_t now)
-{
-	for (unsigned i = 0; i < far->peer_count; i++)
-		session_open(far, &far->peers[i], far->peers[i].uri, far->config.fabric.connect_ms, now);
-}
-
-bool peer_is_ready(const struct far_peer *peer)
-{
-	return peer->session.donor.state == DONOR_READY;
-}
-
-/* Whether the donors that are ready are enough without the others. */
-static bool ready_are_enough(const struct far *far)
-{
-	struct domains domains = {0};
-	unsigned ready = 0;
-
-	for (unsigned i = 0; i < far->peer_count; i++)
-		if (peer_is_ready(&far->peers[i]))
-			domains_name(&domains, ready++, far->peers[i].session.donor.domain);
-	return ready && domains_count(&domains, ready) >= far->config.replicas;
-}
-
-/* Two sessions of one client end each other: whose donor is the same as another's is told first. */
-static bool peers_are_one(const struct far *far, unsigned index)
-{
-	const uint64_t incarnation = far->peers[index].session.donor.incarnation;
-
-	for (unsigned i = 0; i < index && incarnation; i++) {
-		if (far->peers[i].session.donor.incarnation != incarnation)
-			continue;
-		same_donor_tell(far, i, index);
-		return true;
-	}
-	return false;
-}
-
-int peers_outcome(const struct far *far)
-{
-	const struct far_peer *failed = NULL;
-	char text[DONOR_EXPLAIN_MAX];
-	bool waits = false;
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		const struct far_peer *peer = &far->peers[i];
-		const struct donor *donor = &peer->session.donor;
-
-		if (peers_are_one(far, i))
-			return -EINVAL;
-		waits |= donor->state != DONOR_READY && donor->state != DONOR_LOST;
-		if (donor->state == DONOR_LOST && !failed)
-			failed = peer;
-	}
-	/* Of one that was ready and broke off, another's answer may say why. */
-	if (waits && (!failed || far->config.go_without || failed->session.donor.incarnation))
-		return 1;
-	if (!failed || (far->config.go_without && comeback_is_out_of_reach(failed->session.donor.status) &&
-			!failed->session.donor.reason && ready_are_enough(far)))
-		return 0;
-	log_error("donor %s %s", failed->uri, donor_explain(&failed->session.donor, text));
-	return failed->session.donor.status;
-}
-
-void peers_opened(struct far *far, uint64_t now)
-{
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		struct far_peer *peer = &far->peers[i];
-		uint64_t seed;
-
-		if (peer_is_ready(peer)) {
-			peer_named(far, i);
-			leases_donor_heard(&far->leases, i, peer_free(peer));
-			continue;
-		}
-		peer->status = peer->session.donor.status;
-		log_warning("donor %s does not answer (%s): going on without it until it does", peer->uri,
-			    strerror(-peer->status));
-		random_secret(&seed, sizeof seed);
-		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
-		peer->told = peer->adopted = true;
-		session_drop(&peer->session);
-		round_end(far, peer); /* it may have been ready, and have broken off while others were waited for */
-	}
-}
-
-void peers_adopt(struct far *far, uint64_t now)
-{
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		struct far_peer *peer = &far->peers[i];
-		uint64_t seed;
-
-		random_secret(&seed, sizeof seed);
-		comeback_adopt(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed,
-			       state_header(far->state)->incarnations[i], now);
-		peer->adopted = true;
-		session_drop(&peer->session); /* it has not begun */
-		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));
-	}
-}
-
-/* One that says so speaks for all: there is one key, and one version here. */
-static bool peer_objects(const struct far_peer *peer)
-{
-	return peer->comeback.end == COMEBACK_REFUSED &&
-	       (peer->comeback.status == -EKEYREJECTED || peer->comeback.status == -EPROTONOSUPPORT);
-}
-
-/* Whether there is nothing to wait for that this one, which is lost, may still hold. */
-static bool peer_holds_nothing(const struct far *far, unsigned index)
-{
-	enum comeback_end end = far->peers[index].comeback.end;
-
-	return end == COMEBACK_RESTARTED || end == COMEBACK_FORGOTTEN || !far->leases.donors[index].held;
-}
-
-int peers_adopt_outcome(const struct far *far)
-{
-	bool up = false, waits = false, empty = true;
-	int status = 0;
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		const struct far_peer *peer = &far->peers[i];
-
-		if (peer_objects(peer))
-			return peer->comeback.status;
-		up |= peer->comeback.state == COMEBACK_UP;
-		waits |= peer->comeback.state != COMEBACK_LOST;
-		if (peer->comeback.state != COMEBACK_LOST)
-			continue;
-		status = peer->comeback.status;
-		empty &= peer_holds_nothing(far, i);
-	}
-	if (up || waits)
-		return up ? 0 : 1;
-	return far->backup_path && empty ? 0 : status;
-}
-
-void peers_adopted(struct far *far, uint64_t now)
-{
-	far->adopting = false;
-	for (unsigned i = 0; i < far->peer_count; i++)
-		if (far->peers[i].comeback.state == COMEBACK_LOST)
-			peer_lose(far, i, now);
-}
-
 void peers_event(struct far *far, const struct fabric_event *event, uint64_t now)
 {
 	struct session *session = event->user;
@@ -609,44 +457,6 @@ static uint64_t tell_due(const struct far_peer *peer)
 	return peer->comeback.since + PEER_TELL_NS;
 }
 
-void peers_tick(struct far *far, uint64_t now)
-{
-	struct donor_answer answer;
-
-	if (far->open)
-		peers_recall_tick(far, now);
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		struct far_peer *peer = &far->peers[i];
-
-		session_tick(&peer->session, now, &answer);
-		peer_news(far, i, &answer, now);
-		if (!far->open)
-			continue;
-		report_take(far, i, now);
-		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
-		if (now >= tell_due(peer))
-			peer_tell_away(far, peer);
-		peers_carry_out(far, now); /* one donor's end at a time is what there is room for */
-	}
-}
-
-uint64_t peers_due(const struct far *far)
-{
-	uint64_t due = far->open ? leases_recalls_due(&far->leases) : UINT64_MAX;
-
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		uint64_t session = session_due(&far->peers[i].session);
-		uint64_t comeback = far->open ? comeback_due(&far->peers[i].comeback) : UINT64_MAX;
-
-		due = session < due ? session : due;
-		due = comeback < due ? comeback : due;
-		if (far->open && tell_due(&far->peers[i]) < due)
-			due = tell_due(&far->peers[i]);
-	}
-	return due;
-}
-
 /* What no donor is told. */
 static bool action_is_ours(struct far *far, const struct leases_action *action)
 {
@@ -674,7 +484,7 @@ static bool action_is_ours(struct far *far, const struct leases_action *action)
 	return true;
 }
 
-void peers_carry_out(struct far *far, uint64_t now)
+static void actions_carry_out(struct far *far, uint64_t now)
 {
 	struct leases_action action;
 	bool wake = false;
@@ -693,10 +503,53 @@ void peers_carry_out(struct far *far, uint64_t now)
 		if (peer->comeback.state == COMEBACK_UP && !session_request(&peer->session, &message, now))
 			peer_broke(far, action.donor, peer->session.donor.status, now);
 	}
-	for (unsigned i = 0; i < far->peer_count; i++)
-		far->peers[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
 	if (wake)
 		queues_wake(far, false);
+}
+
+void peers_carry_out(struct far *far, uint64_t now)
+{
+	actions_carry_out(far, now);
+	for (unsigned i = 0; i < far->peer_count; i++)
+		far->peers[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
+}
+
+void peers_tick(struct far *far, uint64_t now)
+{
+	struct donor_answer answer;
+
+	if (far->open)
+		peers_recall_tick(far, now);
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		struct far_peer *peer = &far->peers[i];
+
+		session_tick(&peer->session, now, &answer);
+		peer_news(far, i, &answer, now);
+		if (!far->open)
+			continue;
+		report_take(far, i, now);
+		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
+		if (now >= tell_due(peer))
+			peer_tell_away(far, peer);
+		actions_carry_out(far, now); /* one donor's end at a time is what there is room for */
+	}
+}
+
+uint64_t peers_due(const struct far *far)
+{
+	uint64_t due = far->open ? leases_recalls_due(&far->leases) : UINT64_MAX;
+
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		uint64_t session = session_due(&far->peers[i].session);
+		uint64_t comeback = far->open ? comeback_due(&far->peers[i].comeback) : UINT64_MAX;
+
+		due = session < due ? session : due;
+		due = comeback < due ? comeback : due;
+		if (far->open && tell_due(&far->peers[i]) < due)
+			due = tell_due(&far->peers[i]);
+	}
+	return due;
 }
 
 void peers_end(struct far *far)

@@ -28,8 +28,6 @@ static void async_ready(struct poller_source *source, unsigned events)
 
 	(void)events;
 	verbs_device_events(channel->device);
-	if (channel->device->gone)
-		channel->verbs->lost = true;
 }
 
 static void keeper_ready(struct poller_source *source, unsigned events)
@@ -39,8 +37,6 @@ static void keeper_ready(struct poller_source *source, unsigned events)
 
 	(void)events;
 	verbs_device_keeper_events(channel->device);
-	if (channel->device->gone)
-		channel->verbs->lost = true;
 }
 
 static void lost_ready(struct poller_source *source, unsigned events)

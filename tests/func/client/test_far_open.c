@@ -27,22 +27,20 @@ static void log_begin(void)
 	lseek(log_file, 0, SEEK_SET);
 }
 
-static bool log_has(const char *text)
+/* What was logged since. */
+static const char *log_look(void)
 {
 	ssize_t length = pread(log_file, log_text, sizeof log_text - 1, 0);
 
 	log_text[length > 0 ? length : 0] = '\0';
-	return strstr(log_text, text);
+	return log_text;
 }
 
-/* What was logged since: true when that is one line with both texts in it. */
+/* Whether that is one line with both texts in it. */
 static bool log_says(const char *a, const char *b)
 {
-	ssize_t length = pread(log_file, log_text, sizeof log_text - 1, 0);
-	char *end;
+	const char *end = strchr(log_look(), '\n');
 
-	log_text[length > 0 ? length : 0] = '\0';
-	end = strchr(log_text, '\n');
 	printf("# %s", *log_text ? log_text : "(nothing)\n");
 	return end && !end[1] && strstr(log_text, a) && strstr(log_text, b);
 }
@@ -272,41 +270,33 @@ static void *killer_main(void *argument)
 }
 
 /* A donor has welcomed us, and dies while another one, which is silent, is waited for. */
-static void test_breaks_off(struct rig *rig)
+static void test_breaks_off(void)
 {
 	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", NULL};
-	struct far_config config = {.donor_count = 3, .replicas = 1, .go_without = true, .pages = RIG_SLAB_PAGES};
 	struct impostor mute;
-	struct daemon second;
-	struct store *store;
-	const char *uris[3];
-	char uri[64];
 	pthread_t killer;
+	struct rig rig;
 	int status;
 
+	rig_donors(&rig, 2, "16M");
 	impostor_start(&mute, "", 0);
-	daemon_start(&second, arguments);
-	memcpy(uri, second.uri, sizeof uri);
-	uris[0] = rig->donors[0].uri;
-	uris[1] = uri;
-	uris[2] = mute.uri;
-	config.donors = uris;
-	config.fabric = FABRIC_CONFIG_DEFAULT;
-	config.fabric.connect_ms = 1000;
-	config.timeout_ms = RIG_TIMEOUT_MS;
-	pthread_create(&killer, NULL, killer_main, &second);
-	status = far_open(&config, &store);
+	rig.donor_count = rig.config.donor_count = 3;
+	rig.config.go_without = true;
+	rig.config.pages = RIG_SLAB_PAGES;
+	rig.config.fabric.connect_ms = 1000;
+	memcpy(rig.donors[2].uri, mute.uri, sizeof mute.uri);
+	pthread_create(&killer, NULL, killer_main, &rig.donors[1]);
+	status = rig_try(&rig, "tcp");
 	pthread_join(killer, NULL);
 	ok(status == 0, "a donor that dies while another is waited for is gone without, too");
 	if (status < 0)
 		return;
-	ok(donor_becomes(store, 1, -ECONNRESET), "and known to be");
-	while (!daemon_start_at(&second, uri, arguments))
-		rig_sleep_ms(20);
-	ok(donor_becomes(store, 1, 0), "until it is there again");
-	store_close(store);
+	ok(donor_becomes(rig.store, 1, -ECONNRESET), "and known to be");
+	ok(rig_donor_again(&rig, 1, arguments) && donor_becomes(rig.store, 1, 0), "until it is there again");
+	store_close(rig.store);
+	rig.store = NULL;
 	impostor_end(&mute);
-	daemon_stop(&second, SIGTERM);
+	rig_close(&rig);
 }
 
 /* One donor by two addresses, the second of which cannot be reached at first. */
@@ -327,9 +317,9 @@ static void test_same_later(struct rig *rig)
 	ok(rig_write(&other, 0, 1, other.bytes) == 0, "a donor, and one that does not answer yet");
 	log_begin();
 	proxy_die(&proxy, false);
-	for (unsigned i = 0; i < 1000 && !log_has("are the same donor: name it once"); i++)
+	for (unsigned i = 0; i < 1000 && !strstr(log_look(), "are the same donor: name it once"); i++)
 		rig_sleep_ms(10);
-	ok(log_has("are the same donor: name it once"), "which turns out to be the same one");
+	ok(strstr(log_look(), "are the same donor: name it once"), "which turns out to be the same one");
 	ok(rig_read(&other, 0, 1, other.bytes) == 0 && rig_is(other.bytes, 0, 1), "nothing is lost by that");
 	ok(rig_write(&other, RIG_SLAB_PAGES, 1, other.bytes) == 0, "and it serves on");
 	rig_shut(&other, false);
@@ -352,7 +342,7 @@ int main(int argc, char **argv)
 	test_impostor();
 	test_version();
 	test_slabs_differ(&rig);
-	test_breaks_off(&rig);
+	test_breaks_off();
 	test_same_later(&rig);
 	ok(rig_wait_leased(&rig, 0), "nothing is left leased");
 	rig_close(&rig);
