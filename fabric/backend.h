@@ -1,7 +1,7 @@
 /*
  * backend: what a kind of fabric (tcp, verbs) provides, and what all share. Only inside fabric/.
  *
- * Theory of operation. fabric.c owns waiting, watches and time; a backend owns its connections. A backend begins its
+ * Theory of operation. wait.c owns waiting, watches and time; a backend owns its connections. A backend begins its
  * structs with the ones here. It adds its descriptors to the fabric's poller, and is asked by poll() for what has
  * happened: it then looks at those connections that can have something, and at those whose sources the poller has
  * told of. The sources of the others are armed. The fault layer (faults.h) is a backend too, whose connections each own
