@@ -255,6 +255,10 @@ static int signal_take(struct keeper *keeper)
 
 	if (read(keeper->signals, &info, sizeof info) != sizeof info)
 		return 1;
+	if (info.ssi_signo == SIGHUP) {
+		log_warning("SIGHUP: there is nothing to read anew, the device goes on");
+		return 1;
+	}
 	if (info.ssi_signo != SIGCHLD) {
 		/* The worker decides: it knows whether the device is in use. */
 		kill(keeper->pid, (int)info.ssi_signo);

@@ -67,6 +67,10 @@ static void signal_take(struct loop *loop)
 
 	if (read(loop->service->signals, &info, sizeof info) != sizeof info || loop->over)
 		return;
+	if (info.ssi_signo == SIGHUP) {
+		log_warning("SIGHUP: there is nothing to read anew, the device goes on");
+		return;
+	}
 	if (loop_end(loop, SERVICE_DETACHED, reply, sizeof reply) < 0)
 		log_warning("going on in spite of signal %u: %s", info.ssi_signo, reply + strlen("error: "));
 }

@@ -3,8 +3,9 @@
  * and looks once a second whether something is to be said.
  *
  * Theory of operation. One poll(2) for all. A connection brings one request and gets one answer; few are open at a
- * time, the others wait in the socket's queue. SIGTERM, SIGINT and SIGHUP ask for what CONTROL_DETACH asks for, and
- * like it change nothing when the device is in use, however often they come. To leave takes as long as requests take
+ * time, the others wait in the socket's queue. SIGTERM and SIGINT ask for what CONTROL_DETACH asks for, and
+ * like it change nothing when the device is in use, however often they come. SIGHUP, as from a terminal that goes away,
+ * ends nothing. To leave takes as long as requests take
  * that wait for donors, and who asked for it may not wait that long: then nobody goes on with the device, and it must
  * not be left.
  *

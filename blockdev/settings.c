@@ -24,7 +24,6 @@ void settings_defaults(struct settings *settings)
 	*settings = (struct settings){
 	    .frontend = "auto",
 	    .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
-	    .timeout_ms = 5000,
 	    .scrub_rate = FAR_SCRUB_RATE,
 	    .replicas = 1,
 	    .grace_s = 60,
@@ -59,7 +58,9 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests and answers before sleeping (default 50)"},
 	    {"timeout-ms", CONFIG_NUMBER, &s->timeout_ms, 100, 600000, "MS",
-	     "a donor that cannot be reached for this long is lost, and its pages with it (default 5000)"},
+	     "a donor that cannot be reached for this long is lost, and its pages with it (default 600000; with "
+	     "another "
+	     "copy 5000)"},
 	    {"grace", CONFIG_NUMBER, &s->grace_s, 2, 86400, "SECONDS",
 	     "how long donors keep pages for a daemon that died, if they agree (default 60)"},
 	    {"overcommit", CONFIG_FLAG, &s->overcommit, 0, 0, NULL,
@@ -334,8 +335,16 @@ static int name_check(const struct settings *s)
 	return -EINVAL;
 }
 
+/* Those that follow from others. */
+static void settings_complete(struct settings *s)
+{
+	s->timeout_ms = far_timeout_ms(
+	    &(struct far_config){.timeout_ms = s->timeout_ms, .replicas = s->replicas, .backup = s->backup});
+}
+
 int settings_check(struct settings *s)
 {
+	settings_complete(s);
 	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 || kept_check(s) < 0
 		   ? -EINVAL
 		   : 0;

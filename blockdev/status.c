@@ -1,6 +1,7 @@
 /* status: see status.h. */
 #include "blockdev/status.h"
 
+#include "blockdev/health.h"
 #include "blockdev/safety.h"
 #include "client/far.h"
 
@@ -64,6 +65,7 @@ static void add_store(struct json *json, const struct store *store)
 	json_add_number(json, "bytes_leased", stats.bytes_leased);
 	json_add_number(json, "bytes_available", stats.bytes_available);
 	json_add_number(json, "pages_lost", stats.lost_pages);
+	json_add_number(json, "pages_missing", stats.missing_pages);
 	json_add_number(json, "slabs_lacking", stats.slabs_lacking);
 	json_add_number(json, "pages_rebuilt", stats.rebuilt_pages);
 	json_add_number(json, "pages_repaired", stats.repaired_pages);
@@ -112,6 +114,19 @@ static void add_safety(struct json *json)
 	json_end(json, "},");
 }
 
+static void add_health(struct json *json, const struct status *status)
+{
+	const struct settings *settings = status->settings;
+	struct health_sight sight = {0};
+	char why[HEALTH_WHY_MAX];
+
+	if (!settings->memory)
+		sight = health_look(status->store, settings->backup);
+	json_add_text(json, "state", health_name(health_judge(&sight, why)));
+	if (*why)
+		json_add_text(json, "why", why);
+}
+
 static void add_donors(struct json *json, const struct store *store)
 {
 	/* Large, and the main thread's alone. */
@@ -123,9 +138,11 @@ static void add_donors(struct json *json, const struct store *store)
 		json_add_text(json, "donor", donors[i].uri);
 		if (*donors[i].via && strcmp(donors[i].via, donors[i].uri) != 0)
 			json_add_text(json, "via", donors[i].via);
-		json_add(json, "\"reachable\":%s,", donors[i].status == 0 ? "true" : "false");
+		json_add(json, "\"reachable\":%s,", donors[i].status == 0 && !donors[i].away ? "true" : "false");
 		if (donors[i].status < 0)
 			json_add_text(json, "reason", strerror(-donors[i].status));
+		else if (donors[i].away)
+			json_add_text(json, "reason", "it does not answer, and is waited for");
 		if (*donors[i].domain)
 			json_add_text(json, "domain", donors[i].domain);
 		json_add_number(json, "leased_bytes", donors[i].leased_here);
@@ -145,6 +162,7 @@ void status_write(const struct status *status, char *ret_text, size_t size)
 	json_add_text(&json, "frontend", status->frontend->name);
 	json_add(&json, "\"number\":%d,\"pid\":%d,\"keeper\":%d,", status->device.number, getpid(), getppid());
 	json_add(&json, "\"adoptable\":%s,", status->frontend->adopts && !settings->memory ? "true" : "false");
+	add_health(&json, status);
 	json_add_number(&json, "uptime_s", status->uptime_s);
 	json_add_number(&json, "restarts", status->restarts);
 	add_store(&json, status->store);

@@ -3,6 +3,7 @@
 
 #include "blockdev/capacity.h"
 #include "blockdev/group.h"
+#include "blockdev/health.h"
 #include "blockdev/relief.h"
 #include "blockdev/safety.h"
 #include "blockdev/service.h"
@@ -33,6 +34,7 @@ struct served {
 	int node;                   /* use_watch()'s, of the device */
 	uint64_t errors_told, told; /* how many, and when */
 	struct relief relief;
+	struct health_told health;
 };
 
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings)
@@ -272,6 +274,20 @@ static int served_leave(void *user, char *ret_why, size_t size)
 	return 0;
 }
 
+static void served_health(struct served *served, uint64_t now)
+{
+	const struct settings *settings = served->worker->settings;
+	struct health_sight sight;
+	char why[HEALTH_WHY_MAX];
+	enum health health;
+
+	if (settings->memory)
+		return;
+	sight = health_look(served->store, settings->backup);
+	health = health_judge(&sight, why);
+	health_tell(&served->health, served->device.path, health, why, now);
+}
+
 /* Requests that failed are told here, not where they fail: nothing is logged there. */
 static void served_tick(void *user)
 {
@@ -286,6 +302,7 @@ static void served_tick(void *user)
 		done += disk.requests[i];
 	}
 	relief_tick(&served->relief, now, done);
+	served_health(served, now);
 	if (errors == served->errors_told || (served->told && now - served->told < TELL_NS))
 		return;
 	store_stats(served->store, &store);

@@ -12,6 +12,8 @@ enum command_status {
 	COMMAND_OK = 0,
 	COMMAND_FAILED = 1,
 	COMMAND_USAGE = 2,
+	COMMAND_DEGRADED = 3, /* of a list: a device in it is degraded, */
+	COMMAND_LOST = 4,     /* or has failed */
 };
 
 int command_run(int argc, char **argv);

@@ -3,6 +3,7 @@
 
 #include "blockdev/runtime.h"
 #include "blockdev/use.h"
+#include "cli/commands.h"
 #include "cli/signals.h"
 #include "client/seal.h"
 #include "common/clock.h"
@@ -28,9 +29,8 @@
 #define LEAVE_MS 10000  /* beyond what requests under way may take */
 
 static const char *const states[] = {
-    [DISK_SERVING] = "serving",
-    [DISK_ADOPTING] = "adopting",
-    [DISK_LEFT] = "left",
+    [DISK_SERVING] = "serving",   [DISK_DEGRADED] = "degraded", [DISK_FAILED] = "failed",
+    [DISK_ADOPTING] = "adopting", [DISK_LEFT] = "left",
 };
 _Static_assert(sizeof states / sizeof states[0] == DISK_STATES, "a name for each state");
 
@@ -277,10 +277,35 @@ int disk_daemon_remove(const char *name)
 
 /* --- Asking it --------------------------------------------------------------------------------------------- */
 
+bool disk_state_is_told(enum disk_state state)
+{
+	return state <= DISK_FAILED;
+}
+
+int disk_state_status(enum disk_state state, int status)
+{
+	int own = state == DISK_FAILED ? COMMAND_LOST : state == DISK_DEGRADED ? COMMAND_DEGRADED : COMMAND_OK;
+
+	return own > status ? own : status;
+}
+
+/* No name in what a daemon says has a quotation mark. One of an older farpage says nothing of its state. */
+static enum disk_state state_told(const char *reply)
+{
+	char text[32];
+
+	for (enum disk_state state = DISK_SERVING; disk_state_is_told(state); state++) {
+		snprintf(text, sizeof text, "\"state\":\"%s\"", disk_state_name(state));
+		if (strstr(reply, text))
+			return state;
+	}
+	return DISK_SERVING;
+}
+
 enum disk_state disk_daemon_state(const char *name, char ret_reply[CONTROL_REPLY_MAX])
 {
 	if (control_ask(name, CONTROL_STATUS, STATUS_MS, ret_reply) > 0)
-		return DISK_SERVING;
+		return state_told(ret_reply);
 	return runtime_is_served(name) ? DISK_ADOPTING : DISK_LEFT;
 }
 

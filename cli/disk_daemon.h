@@ -32,9 +32,13 @@ int disk_daemon_remove(const char *name);
 /* Ends the device of that name, whether its daemon lives or not; -EBUSY and others after one logged line. */
 int disk_daemon_detach(const char *name);
 
-enum disk_state { DISK_SERVING, DISK_ADOPTING, DISK_LEFT, DISK_STATES };
+enum disk_state { DISK_SERVING, DISK_DEGRADED, DISK_FAILED, DISK_ADOPTING, DISK_LEFT, DISK_STATES };
 const char *disk_state_name(enum disk_state state); /* "serving" */
-/* @ret_reply: with DISK_SERVING what status.h's says. */
+/* Whether a daemon has said so. */
+bool disk_state_is_told(enum disk_state state);
+/* The exit status of a list that has shown a device in this state, and before it what makes @status. */
+int disk_state_status(enum disk_state state, int status);
+/* @ret_reply: of a state that is told what status.h's says. */
 enum disk_state disk_daemon_state(const char *name, char ret_reply[CONTROL_REPLY_MAX]);
 
 #endif

@@ -54,15 +54,16 @@ static struct json_object *disk_kept(const char *name)
 }
 
 /* To be put. */
-static struct json_object *disk_ask(const char *name)
+static struct json_object *disk_ask(const char *name, enum disk_state *ret_state)
 {
 	static char reply[CONTROL_REPLY_MAX];
 	enum disk_state state = disk_daemon_state(name, reply);
-	struct json_object *object = state == DISK_SERVING ? json_tokener_parse(reply) : NULL;
+	struct json_object *object = disk_state_is_told(state) ? json_tokener_parse(reply) : NULL;
 
 	if (!object)
 		object = disk_kept(name);
 	json_object_object_add(object, "state", json_object_new_string(disk_state_name(state)));
+	*ret_state = state;
 	return object;
 }
 
@@ -139,9 +140,10 @@ static void table_print(struct json_object *disks)
 static void list_help(const struct config_setting *settings)
 {
 	printf("usage: farpage disk list [--json]\n\n"
-	       "Shows every device and how it is doing. STATE is \"serving\"; \"adopting\" while a daemon comes, goes "
-	       "or is\n"
-	       "started anew; or \"left\": its daemon has died, and farpage disk adopt goes on with it, farpage disk "
+	       "Shows every device and how it is doing. STATE is \"serving\"; \"degraded\" when a donor cannot be\n"
+	       "reached, replicas are lacking or pages were lost (exit status 3); \"failed\" when every donor is lost\n"
+	       "(exit status 4); \"adopting\" while a daemon comes, goes or is started anew; or \"left\": its daemon "
+	       "has died, and farpage disk adopt goes on with it, farpage disk "
 	       "detach\n"
 	       "removes it. USED is what its contents take of the donors' memory.\n\n");
 	config_help(settings);
@@ -155,7 +157,8 @@ int disk_list(int argc, char **argv)
 	    {.name = "json", .kind = CONFIG_FLAG, .value = &json, .help = "print JSON, with all that is known"},
 	    {.name = NULL},
 	};
-	int first = config_read(settings, NULL, argc, argv, NULL), count;
+	int first = config_read(settings, NULL, argc, argv, NULL), count, status = COMMAND_OK;
+	enum disk_state state;
 	struct json_object *root, *disks;
 
 	if (first == -ECANCELED) {
@@ -178,13 +181,15 @@ int disk_list(int argc, char **argv)
 	root = json_object_new_object();
 	disks = json_object_new_array();
 	json_object_object_add(root, "disks", disks);
-	for (int i = 0; i < count; i++)
-		json_object_array_add(disks, disk_ask(names[i]));
+	for (int i = 0; i < count; i++) {
+		json_object_array_add(disks, disk_ask(names[i], &state));
+		status = disk_state_status(state, status);
+	}
 	if (json)
 		printf("%s\n",
 		       json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
 	else
 		table_print(disks);
 	json_object_put(root);
-	return COMMAND_OK;
+	return status;
 }

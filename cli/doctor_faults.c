@@ -54,8 +54,8 @@ struct doctor_verdict doctor_judge_right(const struct uffd_facts *facts, bool cl
 
 struct doctor_verdict doctor_judge_paging(const struct uffd_facts *facts, bool client)
 {
-	static const char why[] = "a page leaves fastest by UFFDIO_MOVE (Linux 6.8), which takes many in one call; "
-				  "a lost one is marked by UFFDIO_POISON (6.6)";
+	static const char why[] = "only UFFDIO_MOVE (Linux 6.8) can tell a page that a device writes to (O_DIRECT, "
+				  "io_uring) from others; a lost page is marked by UFFDIO_POISON (6.6)";
 	struct doctor_verdict verdict;
 
 	if (!client)
@@ -70,11 +70,11 @@ struct doctor_verdict doctor_judge_paging(const struct uffd_facts *facts, bool c
 		return doctor_judged(DOCTOR_PASS, why,
 				     "pages can be placed, write-protected, moved away, and poisoned");
 	verdict =
-	    doctor_judged(DOCTOR_WARN, why, "%s%s%s",
-			  facts->moves ? "" : "no UFFDIO_MOVE: pages leave by write-protect, copy and drop, slower",
+	    doctor_judged(facts->moves ? DOCTOR_WARN : DOCTOR_FAIL, why, "%s%s%s",
+			  facts->moves ? "" : "no UFFDIO_MOVE: farpage run wants --unsafe-dio",
 			  facts->moves || facts->poisons ? "" : "; ",
 			  facts->poisons ? "" : "no UFFDIO_POISON: a lost page is told by a signal to the thread");
-	doctor_mend(&verdict, "a kernel of Linux 6.8 or newer (Debian 12: linux-image-amd64 of bookworm-backports)");
+	doctor_mend(&verdict, "a kernel of Linux 6.8 or newer (Debian 12: linux-image-6.12-amd64)");
 	return verdict;
 }
 

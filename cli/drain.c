@@ -44,6 +44,18 @@ const char *drain_state_name(unsigned state)
 	return state < WIRE_STATE_COUNT ? names[state] : "unknown";
 }
 
+/* It does not answer with what it was asked for. */
+static int drain_denied(const struct drain *drain, const struct wire_message *answer)
+{
+	if (answer->type == WIRE_DENIED && answer->denied.reason == WIRE_REASON_ADMIN) {
+		log_error("donor %s does not let this key do that: give its admin key, with --admin-key FILE",
+			  drain->uri);
+		return -EACCES;
+	}
+	log_error("donor %s answers what was not asked", drain->uri);
+	return -EPROTO;
+}
+
 /* --- What the donor is asked ----------------------------------------------------------------------------- */
 
 static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer)
@@ -56,10 +68,7 @@ static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_mess
 	status = operate_ask(drain->operate, &request, ret_answer);
 	if (status < 0)
 		return status;
-	if (ret_answer->type == WIRE_DRAINING)
-		return 0;
-	log_error("donor %s answers what was not asked", drain->uri);
-	return -EPROTO;
+	return ret_answer->type == WIRE_DRAINING ? 0 : drain_denied(drain, ret_answer);
 }
 
 /* Calls @take for each client that leases something there. */
@@ -73,7 +82,9 @@ static int drain_holders(struct drain *drain,
 
 		if (status < 0)
 			return status;
-		if (holder.type != WIRE_HOLDER_REPLY || holder.holder_reply.next <= request.holder.from)
+		if (holder.type != WIRE_HOLDER_REPLY)
+			return drain_denied(drain, &holder);
+		if (holder.holder_reply.next <= request.holder.from)
 			return 0;
 		take(drain, &holder, to);
 		request.holder.from = holder.holder_reply.next;
@@ -306,6 +317,9 @@ int command_donors_drain(int argc, char **argv)
 	static struct drain drain = {.deadline_s = 0, .timeout_s = DRAIN_NO_TIMEOUT};
 	const struct config_setting settings[] = {
 	    {"key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE",
+	     "the donor's admin key, in place of --key: without it nothing is taken by force, and nothing drained at "
+	     "all by a donor that has one"},
 	    {"timeout", CONFIG_NUMBER, &drain.timeout_s, 0, 1000000, "SECONDS",
 	     "stop waiting after that, with status 1; the donor goes on draining (default: wait)"},
 	    {"force", CONFIG_FLAG, &drain.force, 0, 0, NULL,
@@ -338,6 +352,8 @@ int command_donors_undrain(int argc, char **argv)
 	static struct drain drain;
 	const struct config_setting settings[] = {
 	    {"key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE",
+	     "the donor's admin key, in place of --key: a donor that has one lends again for its holder only"},
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the answer as JSON, sizes in bytes"},
 	    {0},
 	};

@@ -14,12 +14,14 @@
 #include "cli/run_donors.h"
 #include "cli/run_program.h"
 #include "cli/run_report.h"
+#include "cli/run_watch.h"
 #include "client/backup_disk.h"
 #include "common/auth.h"
 #include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
+#include "pager/pager.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -43,7 +45,7 @@ struct run_options {
 	struct config_list donors;
 	const char *key_file, *stats_file, *config_file, *backup;
 	unsigned replicas, timeout_ms, prefetch, spin_us;
-	bool quiet, encrypt;
+	bool quiet, encrypt, unsafe_dio;
 };
 
 static int usage_help(const struct config_setting *settings)
@@ -74,10 +76,12 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
 	    {"encrypt", CONFIG_FLAG, &options->encrypt, 0, 0, NULL,
 	     "encrypt pages before they leave, with a key that stays here"},
+	    {"unsafe-dio", CONFIG_FLAG, &options->unsafe_dio, 0, 0, NULL,
+	     "the command does no direct I/O: copy out what the kernel cannot move (Linux before 6.8: all pages)"},
 	    {"backup", CONFIG_STRING, &options->backup, 0, 0, "PATH",
 	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
-	     "a donor out of reach for this long is lost (default 5000)"},
+	     "a donor out of reach for this long is lost (default 600000; with another copy 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
 	     "longest read-ahead (default 64; 1: none)"},
 	    {"spin-us", CONFIG_NUMBER, &options->spin_us, 1, 1000000, "US",
@@ -114,11 +118,12 @@ static int read_options(int argc, char **argv, struct run_options *options)
 static int check_budget(const struct run_options *options)
 {
 	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
-	uint64_t least = FARPAGE_LOCAL_MIN + (options->backup ? FARPAGE_LOCAL_BACKUP : 0);
+	const char *with;
+	uint64_t least = pager_local_least(options->backup, options->encrypt, &with);
 	if (options->local >= least)
 		return 0;
-	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local),
-		  options->backup ? " with --backup" : "", size_format(least, text));
+	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local), with,
+		  size_format(least, text));
 	return -EINVAL;
 }
 
@@ -281,6 +286,7 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	set_number("FARPAGE_REPLICAS", options->replicas);
 	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
 	set_number("FARPAGE_ENCRYPT", options->encrypt);
+	set_number("FARPAGE_UNSAFE_DIO", options->unsafe_dio);
 	set_text("FARPAGE_BACKUP", options->backup ? backup : NULL);
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);
@@ -305,6 +311,7 @@ int command_run(int argc, char **argv)
 {
 	/* config_read() gives strings that live until exit. */
 	static struct run_options options = {.replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
+	static struct run_watch watch;
 	struct run_report report;
 	char path[PATH_MAX];
 	uint64_t free_bytes;
@@ -316,10 +323,12 @@ int command_run(int argc, char **argv)
 	int status = run_program_check(argv[first], path);
 	if (status)
 		return status;
-	if (check_userfaultfd() || check_donors(&options, &free_bytes) ||
+	if (check_userfaultfd() || pager_check_kernel(options.unsafe_dio) || check_donors(&options, &free_bytes) ||
 	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
-	int error = run_report_open(&report);
+	int error = run_watch_open(&watch);
+	if (!error)
+		error = run_report_open(watch.path, &report);
 	if (error) {
 		log_error("cannot make the report: %s", strerror(-error));
 		return RUN_FAILED;
@@ -328,10 +337,11 @@ int command_run(int argc, char **argv)
 	status = RUN_FAILED;
 	if (!set_environment(&options, free_bytes, &report)) {
 		uint64_t started_ns = clock_now();
-		status = run_child(path, argv + first, &wait_status);
+		status = run_child(path, argv + first, &watch, &wait_status);
 		if (!status)
 			report_end(&options, &report, started_ns);
 	}
 	run_report_close(&report);
+	run_watch_close(&watch);
 	return status ? status : run_child_imitate(wait_status);
 }

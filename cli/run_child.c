@@ -1,13 +1,17 @@
 /*
  * run_child: see run_child.h.
  *
- * Theory of operation. The parent blocks all signals it handles and takes them one by one with sigwaitinfo. What a
+ * Theory of operation. The parent blocks all signals it handles and takes them one by one from a signalfd. What a
  * terminal sends (SI_KERNEL) has gone to the whole foreground group, the child included, and is not passed on; what
- * somebody sent to this process alone is. When the child stops, the parent stops too, so that the shell's job control
- * sees one job.
+ * somebody sent to this process alone is. SIGKILL cannot be taken: the kernel sends it to the child when the parent
+ * dies (PR_SET_PDEATHSIG).
+ *
+ * Job control. When the child stops as the terminal, or somebody who asked this process, would have the job stop, the
+ * parent stops too, so that the shell sees one job. A child that somebody stops with SIGSTOP is that one's business.
  */
 #include "cli/run_child.h"
 #include "cli/run_program.h"
+#include "cli/run_watch.h"
 #include "common/log.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,14 +19,20 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH};
 
-static void __attribute__((noreturn)) become(const char *path, char **argv, const sigset_t *mask, int failure)
+static void __attribute__((noreturn))
+become(const char *path, char **argv, pid_t parent, const sigset_t *mask, int failure)
 {
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(RUN_FAILED);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	execv(path, argv);
 	int error = errno;
@@ -41,8 +51,22 @@ static int read_failure(int fd)
 	return got == (ssize_t)sizeof error ? error : 0;
 }
 
+static bool has_terminal(void)
+{
+	int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (terminal >= 0)
+		close(terminal);
+	return terminal >= 0;
+}
+
+/* Whether the child's stop is the job's. @asked: this process was told to stop, and has passed that on. */
+static bool stops_job(int number, bool asked)
+{
+	return (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && (asked || has_terminal());
+}
+
 /* True when the child has ended. */
-static bool reap(pid_t child, int *ret_wait_status)
+static bool reap(pid_t child, bool *asked, int *ret_wait_status)
 {
 	int status;
 	while (waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
@@ -50,26 +74,54 @@ static bool reap(pid_t child, int *ret_wait_status)
 			*ret_wait_status = status;
 			return true;
 		}
+		if (!stops_job(WSTOPSIG(status), *asked))
+			continue;
+		*asked = false;
 		raise(SIGSTOP);
 		kill(child, SIGCONT);
 	}
 	return false;
 }
 
-static int follow(pid_t child, const sigset_t *signals)
+/* The next signal, or 0. */
+static int take_signal(int signals, bool *ret_by_terminal)
+{
+	struct signalfd_siginfo info;
+	if (read(signals, &info, sizeof info) != (ssize_t)sizeof info)
+		return 0;
+	*ret_by_terminal = info.ssi_code == SI_KERNEL;
+	return (int)info.ssi_signo;
+}
+
+static int follow(pid_t child, int signals, struct run_watch *watch)
 {
 	int wait_status = 0;
-	while (!reap(child, &wait_status)) {
-		siginfo_t info;
-		int number = sigwaitinfo(signals, &info);
-		if (number < 0 || number == SIGCHLD || info.si_code == SI_KERNEL)
+	bool asked = false;
+	while (!reap(child, &asked, &wait_status)) {
+		bool by_terminal = false;
+		run_watch_wait(watch, signals, false);
+		int number = take_signal(signals, &by_terminal);
+		if (number == 0 || number == SIGCHLD || by_terminal)
 			continue;
+		asked = number == SIGTSTP || (asked && number != SIGCONT);
 		kill(child, number);
 	}
 	return wait_status;
 }
 
-int run_child(const char *path, char **argv, int *ret_wait_status)
+/* The child has ended, but others may live in its memory. Whoever wants this process to end has it end. */
+static void await_sharers(int signals, struct run_watch *watch)
+{
+	int number = 0;
+	while (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) {
+		bool by_terminal;
+		if (!run_watch_wait(watch, signals, true))
+			break;
+		number = take_signal(signals, &by_terminal);
+	}
+}
+
+int run_child(const char *path, char **argv, struct run_watch *watch, int *ret_wait_status)
 {
 	sigset_t signals, before;
 	int pipe_fds[2];
@@ -83,15 +135,19 @@ int run_child(const char *path, char **argv, int *ret_wait_status)
 		sigaddset(&signals, passed_on[i]);
 	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the status away */
 	sigprocmask(SIG_BLOCK, &signals, &before);
-	pid_t child = fork();
+	int signals_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	pid_t self = getpid(), child = signals_fd < 0 ? -1 : fork();
 	if (child == 0)
-		become(path, argv, &before, pipe_fds[1]);
+		become(path, argv, self, &before, pipe_fds[1]);
 	int error = child < 0 ? errno : 0;
 	close(pipe_fds[1]);
 	if (child > 0) {
 		error = read_failure(pipe_fds[0]);
-		*ret_wait_status = follow(child, &signals);
+		*ret_wait_status = follow(child, signals_fd, watch);
+		await_sharers(signals_fd, watch);
 	}
+	if (signals_fd >= 0)
+		close(signals_fd);
 	close(pipe_fds[0]);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (!error)

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int run_report_open(struct run_report *ret_report)
+int run_report_open(const char *told, struct run_report *ret_report)
 {
 	struct run_report report = {.fd = memfd_create("farpage-report", MFD_CLOEXEC)};
 	if (report.fd < 0)
@@ -23,6 +23,7 @@ int run_report_open(struct run_report *ret_report)
 		return error;
 	}
 	report.shared->magic = REPORT_MAGIC;
+	snprintf(report.shared->told, sizeof report.shared->told, "%s", told);
 	snprintf(report.path, sizeof report.path, "/proc/%d/fd/%d", (int)getpid(), report.fd);
 	*ret_report = report;
 	return 0;
@@ -55,6 +56,8 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 	sum->evicted_zero_pages += one->evicted_zero_pages;
 	sum->stalls += one->stalls;
 	sum->lost_pages += one->lost_pages;
+	sum->held_bytes += one->held_bytes;
+	sum->dropped_pages += one->dropped_pages;
 	sum->backup_behind += one->backup_behind;
 	sum->backup_reads += one->backup_reads;
 	sum->backup_writes += one->backup_writes;
@@ -136,6 +139,8 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"fault_p99_ns", stats->fault_p99_ns},
 	    {"stalls", stats->stalls},
 	    {"lost_pages", stats->lost_pages},
+	    {"held_bytes", stats->held_bytes},
+	    {"dropped_pages", stats->dropped_pages},
 	    {"backup_behind", stats->backup_behind},
 	    {"backup_reads", stats->backup_reads},
 	    {"backup_writes", stats->backup_writes},

@@ -21,8 +21,8 @@ struct run_summary {
 	uint64_t peak_bytes; /* largest resident set of any process, as the kernel saw it */
 };
 
-/* -errno. */
-int run_report_open(struct run_report *ret_report);
+/* @told: path of the pipe that takes a struct report_pager of each process. -errno. */
+int run_report_open(const char *told, struct run_report *ret_report);
 void run_report_close(struct run_report *report);
 /* Fills in stats and processes. */
 void run_report_sum(const struct run_report *report, struct run_summary *summary);

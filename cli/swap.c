@@ -18,26 +18,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static void area_print(const char *name, const struct swap_area *area)
+static void area_print(const char *name, const struct swap_area *area, enum disk_state state)
 {
 	char size[SIZE_TEXT_MAX], used[SIZE_TEXT_MAX];
 
-	printf("%-16s  %-14s  %8s  %8s  %8d\n", name, area->path, size_format(area->size, size),
-	       size_format(area->used, used), area->priority);
+	printf("%-16s  %-14s  %8s  %8s  %8d  %s\n", name, area->path, size_format(area->size, size),
+	       size_format(area->used, used), area->priority, disk_state_name(state));
 }
 
 int swap_list(int argc, char **argv)
 {
 	static const struct config_setting none[] = {{.name = NULL}};
 	static char names[SWAPS_MAX * 4][RUNTIME_NAME_MAX + 1];
-	int first = config_read(none, NULL, argc, argv, NULL), count;
+	static char reply[CONTROL_REPLY_MAX];
+	int first = config_read(none, NULL, argc, argv, NULL), count, status = COMMAND_OK;
+	enum disk_state state;
 	struct runtime_device device;
 	struct swap_area area;
 
 	if (first == -ECANCELED) {
 		printf("usage: farpage swap list\n\n"
 		       "Shows the devices of farpage disk list that this machine swaps to, and how much of each is "
-		       "used.\n");
+		       "used.\n"
+		       "The exit status is 3 if one of them is degraded, and 4 if one has failed.\n");
 		return COMMAND_OK;
 	}
 	if (first < 0)
@@ -53,11 +56,15 @@ int swap_list(int argc, char **argv)
 		log_error("swap list: cannot list the devices: %s", strerror(-count));
 		return COMMAND_FAILED;
 	}
-	printf("%-16s  %-14s  %8s  %8s  %8s\n", "NAME", "DEVICE", "SIZE", "USED", "PRIORITY");
-	for (int i = 0; i < count; i++)
-		if (runtime_read_device(names[i], &device) == 0 && swaps_find(device.device.path, &area) == 0)
-			area_print(names[i], &area);
-	return COMMAND_OK;
+	printf("%-16s  %-14s  %8s  %8s  %8s  %s\n", "NAME", "DEVICE", "SIZE", "USED", "PRIORITY", "STATE");
+	for (int i = 0; i < count; i++) {
+		if (runtime_read_device(names[i], &device) < 0 || swaps_find(device.device.path, &area) < 0)
+			continue;
+		state = disk_daemon_state(names[i], reply);
+		area_print(names[i], &area, state);
+		status = disk_state_status(state, status);
+	}
+	return status;
 }
 
 int command_swap(int argc, char **argv)

@@ -3,6 +3,7 @@
 
 #include "client/far_backup.h"
 #include "client/rebuild.h"
+#include "common/format.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -119,7 +120,7 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 	int error = result < 0 ? (int)-result : EIO;
 
 	if (log_again(&backup->told_error, now, TELL_NS))
-		log_error("cannot %s the backup %s: %s; %s", what, backup->far->backup_path, strerror(error),
+		log_error("cannot %s the backup %s: %s; %s", what, backup->far->backup_path, error_text(error),
 			  error == ENOSPC ? "make room there: pages that are not on it would be lost with their donors"
 					  : "pages that are not on it would be lost with their donors");
 }
@@ -472,7 +473,7 @@ int backup_open(struct far *far, struct backup **ret_backup)
 		error = backup_disk_open(far->backup_path, far->integrity.pages, backup_room(far), far->state != NULL,
 					 far->adopted, &backup->disk);
 	else
-		log_error("cannot keep a backup: %s", strerror(-error));
+		log_error("cannot keep a backup: %s", error_text(error));
 	if (error < 0) {
 		backup_close(backup, far->adopted);
 		return error;

@@ -2,6 +2,7 @@
 #include "client/backup_disk.h"
 
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
 #include "farpage/store.h"
@@ -49,7 +50,7 @@ static bool device_is_far(dev_t device)
 	const char *name;
 	ssize_t length;
 
-	snprintf(path, sizeof path, "/sys/dev/block/%u:%u", major(device), minor(device));
+	format_text(path, sizeof path, "/sys/dev/block/%u:%u", major(device), minor(device));
 	length = readlink(path, target, sizeof target - 1);
 	if (length <= 0)
 		return false;
@@ -68,7 +69,7 @@ static int cannot(const struct backup_disk *disk, const char *what)
 {
 	int error = -errno;
 
-	log_error("cannot %s the backup %s: %s", what, disk->path, strerror(-error));
+	log_error("cannot %s the backup %s: %s", what, disk->path, error_text(error));
 	return error;
 }
 
@@ -259,16 +260,15 @@ static int named_open(struct backup_disk *disk, uint64_t length, uint64_t bytes,
 
 static int nameless_open(struct backup_disk *disk, uint64_t length, uint64_t bytes)
 {
-	char *name;
+	char name[PATH_MAX];
 	int error;
 
-	if (asprintf(&name, "%s.XXXXXX", disk->path) < 0)
-		return -ENOMEM;
+	if (format_text(name, sizeof name, "%s.XXXXXX", disk->path) >= sizeof name)
+		return complain(disk, -ENAMETOOLONG, "has too long a name");
 	disk->fd = mkostemp(name, O_CLOEXEC);
 	error = disk->fd < 0 ? cannot(disk, "make") : 0;
 	if (error == 0)
 		unlink(name);
-	free(name);
 	if (error == 0)
 		error = file_is_here(disk);
 	return error < 0 ? error : file_lay_out(disk, length, bytes);
@@ -304,7 +304,7 @@ static int ring_set_up(struct backup_disk *disk)
 	if (error == 0)
 		error = disk->event < 0 ? -errno : io_uring_register_eventfd(&disk->ring, disk->event);
 	if (error < 0)
-		log_error("cannot write the backup %s: io_uring: %s%s", disk->path, strerror(-error),
+		log_error("cannot write the backup %s: io_uring: %s%s", disk->path, error_text(error),
 			  error == -EPERM ? " (see kernel.io_uring_disabled)" : "");
 	return error;
 }
@@ -348,7 +348,7 @@ void backup_disk_close(struct backup_disk *disk, bool keep)
 	if (disk->ring_open)
 		io_uring_queue_exit(&disk->ring);
 	if (disk->named && !keep && unlink(disk->path) < 0)
-		log_warning("cannot remove the backup %s: %s", disk->path, strerror(errno));
+		log_warning("cannot remove the backup %s: %s", disk->path, error_text(errno));
 	if (disk->event >= 0)
 		close(disk->event);
 	if (disk->fd >= 0)

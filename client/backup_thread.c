@@ -1,6 +1,7 @@
 /* backup_thread: the thread of backup.h. */
 #include "client/backup.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/thread.h"
 
@@ -52,7 +53,7 @@ int backup_start(struct backup *backup)
 	error = thread_start(&backup->thread, NULL, BACKUP_STACK, backup_main, backup);
 	backup->started = error == 0;
 	if (error < 0)
-		log_error("cannot start the thread that keeps the backup: %s", strerror(-error));
+		log_error("cannot start the thread that keeps the backup: %s", error_text(error));
 	return error;
 }
 

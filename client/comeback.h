@@ -22,7 +22,7 @@
  * it is waited for, and then LOST because it has started anew; a name or a route that is missing may come back
  * likewise.
  *
- * Anew. A store with replicas can use a lost donor again, as one that holds nothing: comeback_anew(). It is tried every
+ * Anew. A lost donor can be used again, as one that holds nothing: comeback_anew(). It is tried every
  * so often, for as long as it takes; a try that fails is nothing new, and one that is refused for good the last.
  *
  * Threads: none of its own.

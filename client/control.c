@@ -5,6 +5,7 @@
 #include "client/peers_tell.h"
 #include "client/rebuild.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
@@ -24,6 +25,11 @@
 /* Between two looks for a donor with room for a replica that is lacking. */
 #define CONTROL_PAUSE_MS 1000u
 #define NS_PER_MS UINT64_C(1000000)
+
+uint64_t far_now(const struct far *far)
+{
+	return patience_at(&far->patience, clock_now());
+}
 
 void control_kick(struct far *far)
 {
@@ -83,7 +89,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 	random_secret(&config.seed, sizeof config.seed);
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
 	far->base.pages = far->integrity.pages;
-	if (warmth_open(&far->warmth, far->table.count, clock_now()) < 0)
+	if (warmth_open(&far->warmth, far->table.count, far_now(far)) < 0)
 		return -ENOMEM;
 	return leases_recalls_open(&far->leases);
 }
@@ -117,7 +123,7 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 					    : integrity_open(&far->integrity, pages);
 	if (error < 0)
 		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
-			  strerror(-error));
+			  error_text(error));
 	return error;
 }
 
@@ -159,7 +165,7 @@ static int open_lay_out(struct far *far)
 		return error;
 	error = open_leases(far, slab_bytes);
 	if (error == 0)
-		peers_opened(far, clock_now());
+		peers_opened(far, far_now(far));
 	return error;
 }
 
@@ -171,19 +177,6 @@ static uint64_t control_due(const struct far *far)
 	uint64_t peers = peers_due(far);
 
 	return leases < peers ? leases : peers;
-}
-
-/* Whole ms, rounded up, so that a wait does not end just before its time. */
-static int control_timeout(uint64_t due, uint64_t now)
-{
-	uint64_t ms;
-
-	if (due == UINT64_MAX)
-		return -1;
-	if (due <= now)
-		return 0;
-	ms = (due - now + NS_PER_MS - 1) / NS_PER_MS;
-	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
 /* Tells donors how much their slabs are used, when there is news of it. */
@@ -203,11 +196,13 @@ static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];
 	eventfd_t value;
-	uint64_t now = clock_now();
-	int count = fabric_wait(far->fabric, events, CONTROL_EVENTS, control_timeout(control_due(far), now));
+	int timeout_ms = patience_sleep(&far->patience, clock_now(), control_due(far));
+	int count = fabric_wait(far->fabric, events, CONTROL_EVENTS, timeout_ms);
 	bool scan = false;
+	uint64_t now;
 
-	now = clock_now();
+	patience_wake(&far->patience, clock_now());
+	now = far_now(far);
 	/* First what has been copied: a donor that goes now takes nothing with it that another one has. */
 	if (far->open)
 		rebuild_collect(far, now);
@@ -237,7 +232,7 @@ static int control_begin(struct far *far)
 {
 	int error;
 
-	peers_connect(far, clock_now());
+	peers_connect(far, far_now(far));
 	while ((error = peers_outcome(far)) == 1)
 		control_step(far);
 	if (error == 0)
@@ -261,16 +256,16 @@ static int control_adopt(struct far *far)
 		return error;
 	/* From here on it is a store whose donors are all away. */
 	far->open = far->adopting = true;
-	peers_adopt(far, clock_now());
+	peers_adopt(far, far_now(far));
 	while ((error = peers_adopt_outcome(far)) == 1)
 		control_step(far);
 	far->open = error == 0;
 	if (error < 0)
 		return error;
-	peers_adopted(far, clock_now());
+	peers_adopted(far, far_now(far));
 	/* What was found idle goes back when its time has come. */
-	leases_scan(&far->leases, clock_now());
-	peers_carry_out(far, clock_now());
+	leases_scan(&far->leases, far_now(far));
+	peers_carry_out(far, far_now(far));
 	return 0;
 }
 
@@ -285,7 +280,7 @@ static int control_open(struct far *far)
 	if (error == 0)
 		error = fabric_watch(far->fabric, far->wake, far);
 	if (error < 0) {
-		log_error("cannot set up the network: %s", strerror(-error));
+		log_error("cannot set up the network: %s", error_text(error));
 		return error;
 	}
 	return far->state && !state_is_new(far->state) ? control_adopt(far) : control_begin(far);

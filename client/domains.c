@@ -1,13 +1,14 @@
 /* domains: see domains.h. */
 #include "client/domains.h"
 
+#include "common/format.h"
+
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 void domains_name(struct domains *domains, unsigned donor, const char *name)
 {
-	snprintf(domains->names[donor], FAR_DOMAIN_SIZE, "%s", name);
+	format_text(domains->names[donor], FAR_DOMAIN_SIZE, "%s", name);
 	domains->unknown &= ~(UINT64_C(1) << donor);
 }
 
@@ -54,10 +55,11 @@ bool domains_lack(const struct domains *domains, unsigned count, unsigned replic
 
 	if (there >= replicas)
 		return false;
-	snprintf(text, DOMAINS_TEXT_MAX,
-		 "%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
-		 "restart some with another --domain",
-		 replicas, there, there > 1 ? "s" : "", uri, domains->names[0]);
+	format_text(
+	    text, DOMAINS_TEXT_MAX,
+	    "%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
+	    "restart some with another --domain",
+	    replicas, there, there > 1 ? "s" : "", uri, domains->names[0]);
 	return true;
 }
 

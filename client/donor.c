@@ -1,8 +1,9 @@
 #include "client/donor.h"
 
+#include "common/format.h"
+
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* How many heartbeats a donor may miss. */
@@ -341,9 +342,9 @@ static const char *explain_reason(const struct donor *donor, char text[DONOR_EXP
 
 	switch (donor->reason) {
 	case WIRE_REASON_VERSION:
-		snprintf(text, DONOR_EXPLAIN_MAX,
-			 "speaks protocol version %u, this farpage version %u: install the same farpage on both",
-			 donor->detail, WIRE_VERSION);
+		format_text(text, DONOR_EXPLAIN_MAX,
+			    "speaks protocol version %u, this farpage version %u: install the same farpage on both",
+			    donor->detail, WIRE_VERSION);
 		return text;
 	case WIRE_REASON_KEY:
 		advice = ": check --key, both sides need the same key file";
@@ -363,7 +364,7 @@ static const char *explain_reason(const struct donor *donor, char text[DONOR_EXP
 	default:
 		break;
 	}
-	snprintf(text, DONOR_EXPLAIN_MAX, "refuses this client (%s)%s", wire_reason_name(donor->reason), advice);
+	format_text(text, DONOR_EXPLAIN_MAX, "refuses this client (%s)%s", wire_reason_name(donor->reason), advice);
 	return text;
 }
 
@@ -390,7 +391,7 @@ const char *donor_explain(const struct donor *donor, char text[DONOR_EXPLAIN_MAX
 	case -ECONNRESET:
 		return strcpy(text, "broke off the connection: is it a farpage donor of the same version?");
 	default:
-		snprintf(text, DONOR_EXPLAIN_MAX, "cannot be used: %s", strerror(-donor->status));
+		format_text(text, DONOR_EXPLAIN_MAX, "cannot be used: %s", error_text(donor->status));
 		return text;
 	}
 }

@@ -21,6 +21,8 @@
 
 #define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
+/* With one copy there is nobody else to go to, so giving up is the end of the pages: NVMe's ctrl_loss_tmo, too. */
+#define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 _Static_assert(FAR_DOMAIN_SIZE == WIRE_DOMAIN_SIZE, "what a donor says of its domain");
 
@@ -171,6 +173,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 		stats.bytes_leased += far->peers[i].leased_here;
 	stats.bytes_available = far_available(far);
 	stats.kept_pages = far->integrity.kept;
+	if (stats.lost_pages)
+		stats.missing_pages = integrity_count_lost(&far->integrity);
 	if (far->backup) {
 		uint64_t all = stats.pages_live + stats.kept_pages;
 
@@ -191,6 +195,7 @@ unsigned far_donors(const struct store *store, struct far_donor *donors, unsigne
 		donors[i] = (struct far_donor){
 		    .uri = peer->uri,
 		    .status = peer->status,
+		    .away = peer->status == 0 && !(peer->round & 1),
 		    .donated = peer->donated,
 		    .leased = peer->leased,
 		    .slab_bytes = peer->slab_bytes,
@@ -308,6 +313,13 @@ static unsigned io_ms_of(const struct far_config *config, unsigned usual_ms)
 	return half < FAR_ALONE_IO_MS ? half : FAR_ALONE_IO_MS;
 }
 
+unsigned far_timeout_ms(const struct far_config *config)
+{
+	if (config->timeout_ms)
+		return config->timeout_ms;
+	return config->replicas > 1 || config->backup ? FAR_TIMEOUT_MS : FAR_ALONE_TIMEOUT_MS;
+}
+
 static int far_allocate(const struct far_config *config, struct far **ret_far)
 {
 	const struct fabric_config usual = FABRIC_CONFIG_DEFAULT;
@@ -319,8 +331,7 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 	far->config = *config;
 	if (!far->config.fabric.connect_ms)
 		far->config.fabric.connect_ms = usual.connect_ms;
-	if (!far->config.timeout_ms)
-		far->config.timeout_ms = FAR_TIMEOUT_MS;
+	far->config.timeout_ms = far_timeout_ms(config);
 	if (!far->config.fabric.io_ms)
 		far->config.fabric.io_ms = io_ms_of(&far->config, usual.io_ms);
 	if (far->config.fabric.io_ms > far->config.timeout_ms)

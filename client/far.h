@@ -44,9 +44,10 @@ struct far_config {
 	uint64_t scrub_rate;   /* bytes/s of pages that nobody reads that are read and checked, each replica, a quarter
 				  of that while requests are in flight; 0: none */
 	bool encrypt;          /* pages leave encrypted and authenticated (seal.h), with a key of this store's own */
-	unsigned grace_ms;     /* wished lease life after this process ended; at least 2 s; and after its machine
-				  fell silent: at least timeout_ms and 1 s; 0 with a state file: 60 s */
-	unsigned timeout_ms;   /* a donor that cannot be reached for this long is lost; 0: 5000 */
+	unsigned grace_ms;     /* wished lease life after this process ended; at least 2 s; 0 with a state file: 60 s.
+				  After this process fell silent, which may be a pause: at least 601 s, and a second
+				  more than timeout_ms */
+	unsigned timeout_ms;   /* a donor that cannot be reached for this long is lost; 0: as far_timeout_ms() has it */
 	/*
 	 * A file in memory (of a ramfs, or /proc/self/fd/N of a memfd) that keeps what another process needs to go on
 	 * with this store when this one has ended, however it ends: the map of slabs, checksums, generations. NULL:
@@ -72,6 +73,9 @@ struct far_config {
 	struct fabric_config fabric;
 };
 
+/* For how long a store of this configuration waits for a donor out of reach, ms. By default five seconds, if pages are
+   elsewhere, too (replicas, or a backup); ten minutes if not. */
+unsigned far_timeout_ms(const struct far_config *config);
 /* What far_open() would refuse whatever donors say, of those who use it; the same errors, logged. */
 int far_check(const struct far_config *config);
 /*
@@ -96,6 +100,7 @@ struct far_donor {
 	char via[FAR_URI_MAX];                /* the way taken: rdma:// or tcp:// where that was left open */
 	char domain[FAR_DOMAIN_SIZE];         /* its failure domain; "": one of its own */
 	int status;                           /* 0: connected; -errno: why not */
+	bool away;                            /* it was, and is waited for; status: 0 */
 	uint64_t donated, leased, slab_bytes; /* bytes, all clients together */
 	uint32_t state;       /* enum wire_state (wire.h): lending, shrinking, draining; far_query alone */
 	uint32_t clients;     /* far_donors: with this store; far_query: without the session that asked */

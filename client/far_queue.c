@@ -4,6 +4,7 @@
 #include "client/far_hedge.h"
 #include "client/far_published.h"
 #include "client/far_sealed.h"
+#include "common/format.h"
 #include "common/log.h"
 
 #include <assert.h>
@@ -397,7 +398,7 @@ int far_queue_open(struct store *store, struct store_queue **ret_queue)
 		return error;
 	error = queue_set_up(queue);
 	if (error < 0) {
-		log_error("cannot connect to the donors: %s", strerror(-error));
+		log_error("cannot connect to the donors: %s", error_text(error));
 		queue_free(queue);
 		return error;
 	}

@@ -48,8 +48,9 @@ void far_link_drop(struct far_queue *queue, unsigned donor)
 }
 
 /* Since when the request has waited for the donor, if it had not waited for others in between. It waits for one at a
-   time; of more than a chunk has, those it waited for longest are kept. */
-static uint64_t wait_since(struct far_request *request, unsigned donor)
+   time; of more than a chunk has, those it waited for longest are kept. The control thread's clock may have gone back
+   by a pause since the request began to wait. */
+static uint64_t wait_since(const struct far_queue *queue, struct far_request *request, unsigned donor)
 {
 	struct far_wait *wait = NULL, *least = &request->waits[0];
 	uint64_t now;
@@ -62,12 +63,13 @@ static uint64_t wait_since(struct far_request *request, unsigned donor)
 	}
 	if (wait && wait->since)
 		return wait->since;
-	now = clock_now();
+	now = far_now(queue->far);
 	for (unsigned i = 0; i < FAR_REPLICAS_MAX; i++) {
 		struct far_wait *other = &request->waits[i];
 
 		if (other->since)
-			*other = (struct far_wait){.donor = other->donor, .waited = now - other->since};
+			*other = (struct far_wait){.donor = other->donor,
+						   .waited = now > other->since ? now - other->since : 0};
 		if (other->waited < least->waited)
 			least = other;
 	}
@@ -83,7 +85,7 @@ static uint64_t wait_since(struct far_request *request, unsigned donor)
    are the control thread's to tell. */
 static enum far_progress link_await(struct far_queue *queue, struct far_request *request, unsigned donor)
 {
-	far_peer_waits(queue->far, donor, wait_since(request, donor));
+	far_peer_waits(queue->far, donor, wait_since(queue, request, donor));
 	return FAR_WAITS;
 }
 

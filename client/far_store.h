@@ -7,7 +7,7 @@
  *
  * Whether a donor can be reached is the control thread's to say (peers.h). Its `round` tells the queues: odd while it
  * is up, and another one each time it has come back. A queue's connection is of one round, and is of no use in another.
- * `status` says that it is lost; until it does, requests wait. With replicas a lost donor may be used again, in another
+ * `status` says that it is lost; until it does, requests wait. A lost donor may be used again, in another
  * round: no slot names it then but of slabs leased since.
  *
  * Locks: `attach` and `lock`, never both. Neither is taken by the data path.
@@ -25,6 +25,7 @@
 #include "client/state.h"
 #include "client/warmth.h"
 #include "common/auth.h"
+#include "common/patience.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -110,9 +111,13 @@ struct far {
 	_Atomic bool hurry, pressing;
 	bool adopting; /* what turns out to be lost is not lost yet: perhaps nothing can be adopted at all */
 	struct fabric *fabric;
+	struct patience patience; /* of all its deadlines; far_now() */
 	struct leases leases;
 	uint64_t lacking_since; /* replicas have been lacking; told when they do not any more */
 };
+
+/* The control thread's clock, ns: it stands still while that thread has no processor. Any thread. */
+uint64_t far_now(const struct far *far);
 
 /* Adds to a counter that only the calling thread writes; others read it. */
 static inline void far_count(_Atomic uint64_t *counter, uint64_t value)
@@ -133,7 +138,7 @@ static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 /* A connection made in @round to this donor has ended, or could not be had: @status, negative. Any thread; peers.c. */
 void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status);
-/* A request waits for this donor, since @since (of clock_now()). Any thread; peers.c. */
+/* A request waits for this donor, since @since (of far_now()). Any thread; peers.c. */
 void far_peer_waits(struct far *far, unsigned peer, uint64_t since);
 
 #endif

@@ -98,6 +98,15 @@ static uint16_t generation_load(const struct integrity *integrity, uint64_t page
 	return atomic_load_explicit(&integrity->generations[page], memory_order_acquire);
 }
 
+uint64_t integrity_count_lost(const struct integrity *integrity)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < integrity->pages; i++)
+		count += atomic_load_explicit(&integrity->generations[i], memory_order_relaxed) == INTEGRITY_LOST;
+	return count;
+}
+
 int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count)
 {
 	int error;

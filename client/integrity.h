@@ -85,6 +85,9 @@ uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages);
 /* How many of these pages are live. */
 uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count);
 
+/* How many pages are lost. Looks at all of them. */
+uint64_t integrity_count_lost(const struct integrity *integrity);
+
 enum integrity_kind { INTEGRITY_IS_ZERO, INTEGRITY_IS_LIVE, INTEGRITY_IS_LOST, INTEGRITY_IS_KEPT };
 enum integrity_kind integrity_kind(const struct integrity *integrity, uint64_t page);
 /* How many pages from @page on are of the same kind, 1 .. @max. */

@@ -18,10 +18,12 @@
 #define NS_PER_MS UINT64_C(1000000)
 /* One try to reach a donor again. A connect that was lost on the way is sent again by the kernel no sooner. */
 #define PEER_TRY_MS 1000u
-/* A donor that was reset is told of when it has been away for so long. */
-#define PEER_TELL_NS (500 * NS_PER_MS)
-/* What a donor keeps for us it keeps for longer than we try to reach it. */
+/* A donor is told of when it has been away for so long. */
+#define PEER_TELL_NS (2000 * NS_PER_MS)
+/* What a donor keeps for us it keeps for longer than we try to reach it, and for longer than a process may well be
+   stopped: by its user, a debugger, a migration. */
 #define PEER_GRACE_MORE_MS 1000u
+#define PEER_STOPPED_MS 600000u
 /* A connection that ends without a SUSPEND: this process has ended, or a wire was reset, and a try follows at once. */
 #define PEER_CLOSED_MS 2000u
 /* What another process is to adopt waits for it, if nobody says for how long: somebody has to start it. */
@@ -108,7 +110,8 @@ void peer_session_open(struct far *far, struct far_peer *peer, const char *uri, 
 {
 	const struct far_config *config = &far->config;
 	uint32_t wished_ms = config->grace_ms || !far->state ? config->grace_ms : PEER_ADOPT_MS;
-	uint32_t grace_ms = config->timeout_ms + PEER_GRACE_MORE_MS;
+	uint32_t silent_ms = config->timeout_ms > PEER_STOPPED_MS ? config->timeout_ms : PEER_STOPPED_MS;
+	uint32_t grace_ms = silent_ms + PEER_GRACE_MORE_MS;
 	struct donor_config donor = {.key = config->key,
 				     .grace_ms = wished_ms > grace_ms ? wished_ms : grace_ms,
 				     .closed_ms = wished_ms > PEER_CLOSED_MS ? wished_ms : PEER_CLOSED_MS,
@@ -125,8 +128,7 @@ static void peer_leave(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 
 	peer->told = false;
-	if (!peer->comeback.reset)
-		peer_tell_away(far, peer);
+	peer_tell_broke(peer);
 	session_suspend(&peer->session);
 	leases_donor_away(&far->leases, index, now);
 	peer_round_end(far, peer);
@@ -176,10 +178,9 @@ void peer_lose(struct far *far, unsigned index, uint64_t now)
 	peer_round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
 	peers_tell_kept(far, kept);
-	/* With replicas, or a backup, there is a use for it should it come back: no slot names it any more. */
+	/* There is a use for it should it come back: no slot names it any more. */
 	peer->told = true;
-	if (far->config.replicas > 1 || far->backup_path)
-		comeback_anew(&peer->comeback, now);
+	comeback_anew(&peer->comeback, now);
 }
 
 static void peer_bury(struct far *far, unsigned index, uint64_t now)

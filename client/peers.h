@@ -12,8 +12,8 @@
  *           the new one, so nothing that was sent before can reach its memory afterwards: also a write whose queue has
  *           not yet noticed can be written again.
  *   return  the slabs are claimed (claims.c); then a new round begins, in which the queues connect again and go on.
- *   bury    its status is set, which fails what waits for it; what it held is marked lost, or goes on elsewhere. With
- *           replicas it is tried again from time to time, and returns as a donor that holds nothing.
+ *   bury    its status is set, which fails what waits for it; what it held is marked lost, or goes on elsewhere. It is
+ *           tried again from time to time, and returns as a donor that holds nothing.
  *
  * Threads: the control thread, but for far_peer_broke() and far_peer_waits() (far_store.h).
  */

@@ -1,6 +1,7 @@
 /* peers_open: reaching the donors of a store that is being opened, or adopted; see peers.h. */
 #include "client/peers_own.h"
 #include "client/peers_tell.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -71,7 +72,7 @@ void peers_opened(struct far *far, uint64_t now)
 		}
 		peer->status = peer->session.donor.status;
 		log_warning("donor %s does not answer (%s): going on without it until it does", peer->uri,
-			    strerror(-peer->status));
+			    error_text(peer->status));
 		random_secret(&seed, sizeof seed);
 		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
 		peer->told = peer->adopted = true;

@@ -3,6 +3,7 @@
 
 #include "client/rebuild.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
 
@@ -30,8 +31,13 @@ static const char *death_name(int status)
 	case -EACCES:
 		return "it refused a request";
 	default:
-		return strerror(-status);
+		return error_text(status);
 	}
+}
+
+void peer_tell_broke(const struct far_peer *peer)
+{
+	log_info("donor %s does not answer (%s)", peer->uri, death_name(peer->comeback.status));
 }
 
 void peer_tell_away(const struct far *far, struct far_peer *peer)
@@ -54,7 +60,7 @@ void peer_tell_back(const struct far_peer *peer, uint64_t now)
 	else if (peer->adopted)
 		log_info("donor %s has %" PRIu64 " slabs of the store adopted", peer->uri, peer->claims.held);
 	else
-		log_info("donor %s broke off, and answers again after %.3g s", peer->uri, seconds);
+		log_info("donor %s answers again, after %.3g s", peer->uri, seconds);
 }
 
 void peer_tell_lost(const struct far *far, const struct far_peer *peer)
@@ -91,12 +97,17 @@ void peer_tell_lost(const struct far *far, const struct far_peer *peer)
 void peer_tell_grace(const struct far *far, const struct far_peer *peer)
 {
 	const struct donor *donor = &peer->session.donor;
+	const uint32_t patience_ms = far->config.timeout_ms;
 
-	if (far->state && donor->grace_ms < donor->config.grace_ms)
+	if (donor->grace_ms < patience_ms)
+		log_info("donor %s keeps pages for %u s when it hears nothing of this process, which waits for it for "
+			 "%u s: restart it with a longer --grace",
+			 peer->uri, donor->grace_ms / 1000, patience_ms / 1000);
+	if (far->state && donor->grace_ms < donor->config.closed_ms)
 		log_warning(
 		    "donor %s keeps pages for %u s when this process has ended, instead of %u s: restart it with a "
 		    "longer --grace",
-		    peer->uri, donor->grace_ms / 1000, donor->config.grace_ms / 1000);
+		    peer->uri, donor->grace_ms / 1000, donor->config.closed_ms / 1000);
 }
 
 void peer_named(struct far *far, unsigned index)

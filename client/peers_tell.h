@@ -8,8 +8,9 @@
 
 #include "client/far_store.h"
 
-/* It is away. Once; silence at once, what was reset only when that lasts: the sockets of a process that dies are closed
-   one after the other, its listener perhaps last, so that a try may be reset, too, before one is refused. */
+/* It is away, which only --verbose tells: most such breaks are over in a moment. */
+void peer_tell_broke(const struct far_peer *peer);
+/* It has been away for PEER_TELL_NS. Once. */
 void peer_tell_away(const struct far *far, struct far_peer *peer);
 /* It is up again; or for the first time, in a store that was adopted. */
 void peer_tell_back(const struct far_peer *peer, uint64_t now);

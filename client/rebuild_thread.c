@@ -1,6 +1,7 @@
 /* rebuild_thread: the thread of rebuild.h. */
 #include "client/rebuild.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/thread.h"
 
@@ -70,7 +71,7 @@ int rebuild_start(struct far *far)
 			pthread_join(rebuild->thread, NULL);
 	}
 	if (error < 0)
-		log_error("cannot start the thread that rebuilds replicas: %s", strerror(-error));
+		log_error("cannot start the thread that rebuilds replicas: %s", error_text(error));
 	return error;
 }
 

@@ -1,10 +1,10 @@
 /* session: see session.h. */
 #include "client/session.h"
 
+#include "common/format.h"
 #include "common/log.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A connection that has ended takes nothing any more; why it ended it is about to say by itself. */
@@ -27,7 +27,7 @@ static int address_over(const char *scheme, const char *address, char ret_addres
 
 	if (status < 0)
 		return status;
-	snprintf(uri.scheme, sizeof uri.scheme, "%s", scheme);
+	format_text(uri.scheme, sizeof uri.scheme, "%s", scheme);
 	uri_format(&uri, ret_address);
 	return 0;
 }
@@ -72,7 +72,7 @@ static const char *rdma_explain(int status)
 	case -ENOENT:
 		return "no way there over RDMA";
 	default:
-		return strerror(-status);
+		return error_text(status);
 	}
 }
 
@@ -98,7 +98,7 @@ void session_start(struct session *session, struct fabric *fabric, struct fabric
 	session->automatic = !strncmp(uri, "auto://", strlen("auto://"));
 	session->may_fall_back = session->automatic;
 	session->fall_back_at = now + config->connect_ns / 2;
-	snprintf(session->uri, sizeof session->uri, "%s", uri);
+	format_text(session->uri, sizeof session->uri, "%s", uri);
 	error = strlen(uri) < sizeof session->uri ? 0 : -EINVAL;
 	if (error == 0 && session->automatic)
 		error = address_over("rdma", uri, session->uri);

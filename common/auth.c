@@ -9,6 +9,7 @@
  * Threads. No state: any thread. sodium_init() is idempotent and takes its own lock.
  */
 #include "common/auth.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
 #include <assert.h>
@@ -159,7 +160,7 @@ int auth_key_load_or_tell(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 	else if (error == -ENOENT)
 		log_error("cannot read key file %s: no such file; make one with: farpage key %s", path, path);
 	else if (error)
-		log_error("cannot read key file %s: %s; give one that user %u may read", path, strerror(-error),
+		log_error("cannot read key file %s: %s; give one that user %u may read", path, error_text(error),
 			  (unsigned)geteuid());
 	return error;
 }

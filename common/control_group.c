@@ -1,11 +1,11 @@
 /* control_group: see control_group.h. */
 #include "common/control_group.h"
 
+#include "common/format.h"
 #include "common/text_file.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static bool file_read(const char *folder, const char *name, char *ret_text, size
 {
 	char path[PATH_MAX];
 
-	return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+	return format_text(path, sizeof path, "%s/%s", folder, name) < sizeof path &&
 	       text_file_read(path, ret_text, size) >= 0;
 }
 
@@ -125,8 +125,8 @@ static void line_of_groups(const char *root, enum control_group_version version,
 		char *slash = strrchr(path, '/');
 		struct control_group_memory memory;
 
-		if (snprintf(folder, sizeof folder, "%s%s%s", root, versions[version].folder, path) <
-			(int)sizeof folder &&
+		if (format_text(folder, sizeof folder, "%s%s%s", root, versions[version].folder, path) <
+			sizeof folder &&
 		    control_group_read(version, folder, &memory))
 			look(&memory, user);
 		if (!slash || !*path)
@@ -156,7 +156,7 @@ void control_groups_own(const char *proc, const char *root, control_group_look l
 {
 	char path[PATH_MAX], text[8192], *rest;
 
-	snprintf(path, sizeof path, "%s/self/cgroup", proc);
+	format_text(path, sizeof path, "%s/self/cgroup", proc);
 	if (text_file_read(path, text, sizeof text) < 0)
 		return;
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))

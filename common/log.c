@@ -6,17 +6,20 @@
  * '?': text of a peer or of a file can neither forge a second line nor steer a terminal. What does not fit ends
  * in "...". A write that fails is dropped: there is nobody to tell. So is a line that nobody reads: a pipe that is
  * full, or a terminal that was stopped, is waited for once, and then not until it takes a line again. For who logs may
- * be the thread that keeps our leases alive, or answers page faults.
+ * be the thread that keeps our leases alive, or answers page faults. Nothing of the C library's stdio or locale is
+ * used, for a program can put that into its far memory (format.h).
  *
- * Threads. The settings are written before any thread is started (log_setup, log_set_fd), only read afterwards.
+ * Threads. The settings are written before any thread is started (log_setup, log_set_fd), only read afterwards; the
+ * level may change at any time.
  */
 #include "common/log.h"
+#include "common/ascii.h"
+#include "common/format.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,7 +33,7 @@
 
 static struct {
 	const char *name;
-	enum log_level level;
+	_Atomic enum log_level level;
 	int fd;
 	bool journal;
 } settings = {.name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO};
@@ -50,10 +53,14 @@ static const char *const priorities[] = {
 static bool log_is_journal(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
-	unsigned long long device, inode;
+	uint64_t device, inode;
 	struct stat stat;
-	if (!stream || sscanf(stream, "%llu:%llu", &device, &inode) != 2 || fstat(fd, &stat) < 0)
+	if (!stream || fstat(fd, &stat) < 0)
 		return false;
+	device = ascii_number(&stream);
+	if (*stream++ != ':')
+		return false;
+	inode = ascii_number(&stream);
 	return stat.st_dev == device && stat.st_ino == inode;
 }
 
@@ -63,6 +70,11 @@ void log_set_fd(int fd)
 	settings.fd = fd;
 	settings.journal = log_is_journal(fd);
 	errno = saved;
+}
+
+void log_set_level(enum log_level level)
+{
+	settings.level = level;
 }
 
 void log_setup(const char *name, enum log_level level)
@@ -77,11 +89,9 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 							     const char *format, va_list arguments)
 {
 	size_t room = LOG_LINE_MAX - 1 - *length;
-	int wanted = vsnprintf(line + *length, room, format, arguments);
-	if (wanted < 0)
-		return;
-	if ((size_t)wanted < room) {
-		*length += (size_t)wanted;
+	size_t wanted = format_list(line + *length, room, format, arguments);
+	if (wanted < room) {
+		*length += wanted;
 		return;
 	}
 	*length += room - 1;
@@ -121,10 +131,10 @@ static void log_line(enum log_level level, const char *format, va_list arguments
 		return;
 	int saved = errno;
 	char line[LOG_LINE_MAX];
-	int prefix =
-	    snprintf(line, LOG_LINE_MAX / 2, "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
-	size_t length = prefix < 0 ? 0 : prefix < LOG_LINE_MAX / 2 ? (size_t)prefix : LOG_LINE_MAX / 2 - 1;
-	errno = saved; /* for %m */
+	size_t length =
+	    format_text(line, LOG_LINE_MAX / 2, "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
+	if (length >= LOG_LINE_MAX / 2)
+		length = LOG_LINE_MAX / 2 - 1;
 	log_append(line, &length, format, arguments);
 	for (size_t i = 0; i < length; i++) {
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)

@@ -15,6 +15,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 /* Before any thread is started. @name: the program's, a literal. Default: "farpage", LOG_LEVEL_WARNING, fd 2. */
 void log_setup(const char *name, enum log_level level);
 void log_set_fd(int fd);
+/* At any time. */
+void log_set_level(enum log_level level);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));

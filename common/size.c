@@ -1,13 +1,12 @@
 /* size: see size.h. */
 #include "common/size.h"
-#include <ctype.h>
+#include "common/ascii.h"
+#include "common/format.h"
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-static const char units[] = "KMGTPE"; /* powers of 1024, from the first */
+static const char units[] = "kmgtpe"; /* powers of 1024, from the first */
 
 #define FRACTION_DIGITS_MAX 18 /* 10^18 x 2^60 fits 128 bits */
 
@@ -16,8 +15,8 @@ static int size_unit_parse(const char *text)
 {
 	if (!*text)
 		return 0;
-	const char *unit = strchr(units, toupper((unsigned char)*text));
-	if (!unit || (text[1] && strcasecmp(text + 1, "iB")))
+	const char *unit = strchr(units, ascii_lower(*text));
+	if (!unit || (text[1] && (ascii_lower(text[1]) != 'i' || ascii_lower(text[2]) != 'b' || text[3])))
 		return -EINVAL;
 	return 10 * (int)(unit - units + 1);
 }
@@ -27,16 +26,16 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 	uint64_t whole = 0, fraction = 0, scale = 1;
 	bool too_large = false;
 	const char *at = text;
-	if (!isdigit((unsigned char)*at))
+	if (!ascii_is_digit(*at))
 		return -EINVAL;
-	for (; isdigit((unsigned char)*at); at++) {
+	for (; ascii_is_digit(*at); at++) {
 		too_large |= __builtin_mul_overflow(whole, 10u, &whole);
 		too_large |= __builtin_add_overflow(whole, (unsigned)(*at - '0'), &whole);
 	}
 	bool has_fraction = *at == '.';
 	if (has_fraction) {
 		const char *first = ++at;
-		for (; isdigit((unsigned char)*at); at++, scale *= 10) {
+		for (; ascii_is_digit(*at); at++, scale *= 10) {
 			if (at - first == FRACTION_DIGITS_MAX)
 				return -EINVAL;
 			fraction = fraction * 10 + (unsigned)(*at - '0');
@@ -57,7 +56,7 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX])
 {
 	if (bytes < 10000) {
-		snprintf(text, SIZE_TEXT_MAX, "%u", (unsigned)bytes);
+		format_text(text, SIZE_TEXT_MAX, "%u", (unsigned)bytes);
 		return text;
 	}
 	unsigned unit = 0;
@@ -73,8 +72,8 @@ const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX])
 		unit++;
 	}
 	if (tenths % 10)
-		snprintf(text, SIZE_TEXT_MAX, "%u.%u%c", tenths / 10, tenths % 10, units[unit]);
+		format_text(text, SIZE_TEXT_MAX, "%u.%u%c", tenths / 10, tenths % 10, units[unit] - 'a' + 'A');
 	else
-		snprintf(text, SIZE_TEXT_MAX, "%u%c", tenths / 10, units[unit]);
+		format_text(text, SIZE_TEXT_MAX, "%u%c", tenths / 10, units[unit] - 'a' + 'A');
 	return text;
 }

@@ -1,10 +1,10 @@
 /* uri: see uri.h. The grammar is RFC 3986's, without user, path and query; hosts in digits must be real addresses. */
 #include "common/uri.h"
+#include "common/ascii.h"
+#include "common/format.h"
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Copies @length characters, all letters, digits, or among @others, to @target as a string. */
@@ -13,7 +13,7 @@ static int uri_copy(char *target, size_t target_size, const char *text, size_t l
 	if (!length || length >= target_size)
 		return -EINVAL;
 	for (size_t i = 0; i < length; i++) {
-		if (!isalnum((unsigned char)text[i]) && !memchr(others, text[i], strlen(others)))
+		if (!ascii_is_letter(text[i]) && !ascii_is_digit(text[i]) && !memchr(others, text[i], strlen(others)))
 			return -EINVAL;
 	}
 	memcpy(target, text, length);
@@ -27,8 +27,8 @@ static int uri_scheme_parse(const char *text, size_t length, struct uri *uri)
 	if (error)
 		return error;
 	for (char *at = uri->scheme; *at; at++)
-		*at = (char)tolower((unsigned char)*at);
-	return isalpha((unsigned char)uri->scheme[0]) ? 0 : -EINVAL;
+		*at = ascii_lower(*at);
+	return ascii_is_letter(uri->scheme[0]) ? 0 : -EINVAL;
 }
 
 /* "fe80::1" or "fe80::1%eth0", already in @uri. */
@@ -68,7 +68,7 @@ static int uri_port_parse(const char *text, uint16_t *ret_port)
 	if (!length || length > 5)
 		return -EINVAL;
 	for (; *text; text++) {
-		if (!isdigit((unsigned char)*text))
+		if (!ascii_is_digit(*text))
 			return -EINVAL;
 		port = port * 10 + (unsigned)(*text - '0');
 	}
@@ -103,6 +103,6 @@ int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri)
 
 void uri_format(const struct uri *uri, char ret_text[URI_TEXT_MAX])
 {
-	snprintf(ret_text, URI_TEXT_MAX, strchr(uri->host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", uri->scheme, uri->host,
-		 uri->port);
+	format_text(ret_text, URI_TEXT_MAX, strchr(uri->host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", uri->scheme,
+		    uri->host, uri->port);
 }

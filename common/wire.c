@@ -435,6 +435,7 @@ const char *wire_reason_name(unsigned reason)
 	    [WIRE_REASON_LEAVING] = "shutting down",
 	    [WIRE_REASON_DRAINING] = "draining",
 	    [WIRE_REASON_TAKEN] = "taken back",
+	    [WIRE_REASON_ADMIN] = "the admin key is needed",
 	};
 	static_assert(sizeof names / sizeof *names == WIRE_REASON_COUNT, "every reason has its name");
 	return reason < WIRE_REASON_COUNT ? names[reason] : "unknown reason";

@@ -1,12 +1,15 @@
 /* address.h */
 #include "fabric/address.h"
+#include "common/ascii.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/thread.h"
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -28,6 +31,38 @@ static struct {
 	struct name *names;
 } book = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* A numeric address, "fe80::1%eth0" too, without the resolver, which allocates and reads what it likes: threads that
+   connect anew may not ask it (common/format.h). Returns 1, or -ENOENT. */
+static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
+{
+	struct sockaddr_in *four = (struct sockaddr_in *)ret_address;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)ret_address;
+	char text[URI_HOST_MAX];
+	size_t length = strcspn(host, "%");
+
+	memset(ret_address, 0, sizeof *ret_address);
+	four->sin_port = htons(port); /* at the same place in both families */
+	four->sin_family = AF_INET;
+	if (inet_pton(AF_INET, host, &four->sin_addr) == 1)
+		return 1;
+	if (length >= sizeof text)
+		return -ENOENT;
+	memcpy(text, host, length);
+	text[length] = '\0';
+	six->sin6_family = AF_INET6;
+	if (inet_pton(AF_INET6, text, &six->sin6_addr) != 1)
+		return -ENOENT;
+	if (host[length]) {
+		const char *zone = host + length + 1;
+		six->sin6_scope_id = if_nametoindex(zone);
+		if (!six->sin6_scope_id && ascii_is_digit(*zone))
+			six->sin6_scope_id = (uint32_t)ascii_number(&zone);
+		if (!six->sin6_scope_id)
+			return -ENOENT;
+	}
+	return 1;
+}
+
 /* Asks the resolver. */
 static int lookup(const char *host, uint16_t port, int flags, struct sockaddr_storage ret_addresses[ADDRESS_MAX])
 {
@@ -36,7 +71,7 @@ static int lookup(const char *host, uint16_t port, int flags, struct sockaddr_st
 	unsigned count = 0;
 	char service[8];
 
-	snprintf(service, sizeof service, "%u", port);
+	format_text(service, sizeof service, "%u", port);
 	switch (getaddrinfo(host, service, &hints, &found)) {
 	case 0:
 		break;
@@ -77,7 +112,7 @@ static struct name *name_of(const char *host, bool *ret_new)
 	*ret_new = !name;
 	if (name || !(name = calloc(1, sizeof *name)))
 		return name;
-	snprintf(name->host, sizeof name->host, "%s", host);
+	format_text(name->host, sizeof name->host, "%s", host);
 	name->next = book.names;
 	book.names = name;
 	return name;
@@ -141,7 +176,7 @@ int address_resolve(const struct uri *uri, bool passive, struct sockaddr_storage
 
 	if (passive)
 		return lookup(uri->host, uri->port, AI_PASSIVE, ret_addresses);
-	count = lookup(uri->host, uri->port, AI_NUMERICHOST, ret_addresses);
+	count = parse(uri->host, uri->port, ret_addresses);
 	if (count != -ENOENT)
 		return count;
 	count = name_resolve(uri->host, ret_addresses);
@@ -168,12 +203,36 @@ uint16_t address_port(const struct sockaddr_storage *address)
 	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
+uint64_t address_origin(const struct sockaddr_storage *address)
+{
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	uint64_t half;
+
+	if (address->ss_family != AF_INET6)
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+	if (IN6_IS_ADDR_V4MAPPED(six))
+		return ntohl(six->s6_addr32[3]);
+	/* ::1 and link-local addresses have nothing in their first half that tells hosts apart. */
+	memcpy(&half, IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_LINKLOCAL(six) ? &six->s6_addr[8] : &six->s6_addr[0],
+	       sizeof half);
+	return half;
+}
+
 void address_name(const char *scheme, const struct sockaddr_storage *address, char ret_name[BACKEND_PEER_MAX])
 {
-	char host[INET6_ADDRSTRLEN + 32] = "?", port[8] = "?";
+	const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+	char host[INET6_ADDRSTRLEN] = "?", zone[IF_NAMESIZE + 1] = "";
 
-	getnameinfo((const struct sockaddr *)address, sizeof *address, host, sizeof host, port, sizeof port,
-		    NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(ret_name, BACKEND_PEER_MAX, address->ss_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s", scheme,
-		 host, port);
+	if (address->ss_family != AF_INET6) {
+		inet_ntop(AF_INET, &four->sin_addr, host, sizeof host);
+		format_text(ret_name, BACKEND_PEER_MAX, "%s://%s:%u", scheme, host, address_port(address));
+		return;
+	}
+	inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host);
+	if (six->sin6_scope_id && if_indextoname(six->sin6_scope_id, zone + 1))
+		zone[0] = '%';
+	else if (six->sin6_scope_id)
+		format_text(zone, sizeof zone, "%%%u", six->sin6_scope_id);
+	format_text(ret_name, BACKEND_PEER_MAX, "%s://[%s%s]:%u", scheme, host, zone, address_port(address));
 }

@@ -25,6 +25,9 @@ uint64_t address_deadline(uint64_t until, unsigned left);
 /* Host byte order. */
 uint16_t address_port(const struct sockaddr_storage *address);
 
+/* The host, as a number: an IPv4 address, or the first half of an IPv6 one, as much as one host is usually given. */
+uint64_t address_origin(const struct sockaddr_storage *address);
+
 /* "tcp://10.0.0.7:40312", "rdma://[fe80::1%eth0]:7470" */
 void address_name(const char *scheme, const struct sockaddr_storage *address, char ret_name[BACKEND_PEER_MAX]);
 

@@ -23,6 +23,7 @@ struct fabric_conn {
 	struct fabric_domain *domain; /* NULL until accepted */
 	void *user;
 	struct fabric_conn *outer; /* the fault layer's connection around this one, or NULL */
+	uint64_t origin;           /* address_origin() of who came; 0: it is ours */
 	char peer[BACKEND_PEER_MAX];
 };
 
@@ -95,5 +96,7 @@ struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
 /* Something was posted: fabric_wait() spins for its answer. */
 void fabric_touch(struct fabric *fabric);
+/* Before a line about what a peer did: returns false if there were too many, then it is counted (log_limit.h). */
+bool fabric_may_tell(struct fabric *fabric);
 
 #endif

@@ -5,6 +5,7 @@
  * while the module ib_uverbs is missing. Each device is opened, asked, and closed. A device that the kernel emulates
  * has no hardware below it: its folder in sysfs has no link "device".
  */
+#include "common/format.h"
 #include "farpage/fabric_devices.h"
 
 #include <arpa/inet.h>
@@ -14,7 +15,6 @@
 #include <infiniband/verbs.h>
 #include <limits.h>
 #include <net/if.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ static bool device_is_soft(const char *name)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof path, SYSFS_DEVICES "/%s/device", name);
+	format_text(path, sizeof path, SYSFS_DEVICES "/%s/device", name);
 	return access(path, F_OK) != 0;
 }
 
@@ -157,7 +157,7 @@ static void device_read(struct ibv_device *verbs, struct fabric_device *device)
 {
 	struct ibv_context *context;
 
-	snprintf(device->name, sizeof device->name, "%s", ibv_get_device_name(verbs));
+	format_text(device->name, sizeof device->name, "%s", ibv_get_device_name(verbs));
 	device->soft = device_is_soft(device->name);
 	errno = 0;
 	context = ibv_open_device(verbs);

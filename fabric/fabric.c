@@ -52,6 +52,7 @@ int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric)
 		return -ENOMEM;
 	fabric->config = config ? *config : FABRIC_CONFIG_DEFAULT;
 	config_complete(&fabric->config);
+	fabric->told.what = "lines about what peers did";
 	status = poller_open(&fabric->poller);
 	if (status < 0)
 		goto free_fabric;
@@ -197,6 +198,11 @@ void *fabric_conn_user(const struct fabric_conn *conn)
 const char *fabric_conn_peer(const struct fabric_conn *conn)
 {
 	return conn->peer;
+}
+
+uint64_t fabric_conn_origin(const struct fabric_conn *conn)
+{
+	return conn->origin;
 }
 
 size_t fabric_conn_memory(const struct fabric_conn *conn)

@@ -5,6 +5,7 @@
 #ifndef FABRIC_FABRIC_OWN_H
 #define FABRIC_FABRIC_OWN_H
 
+#include "common/log_limit.h"
 #include "common/spin.h"
 #include "fabric/backend.h"
 #include <sys/queue.h>
@@ -36,8 +37,10 @@ struct fabric {
 	uint64_t full_since;       /* the first poll since then */
 	unsigned full_polls;       /* since then, none of which had room for all */
 	uint64_t expire_at;        /* when deadlines are looked at next */
+	uint64_t spared_until;     /* and not before this, for the thread was late */
 	bool touched;              /* something was posted since the last wait */
 	unsigned polls;
+	struct log_limit told; /* lines about what peers did */
 	/* Others compute on this CPU: */
 	uint64_t crowded_until, crowded_ns; /* and how long that was taken for true */
 	unsigned vain;                      /* times in a row that spinning without giving the CPU away found nothing */

@@ -97,6 +97,7 @@ static void conn_wrap(struct faults_conn *conn, struct fabric_conn *inner)
 	conn->inner = inner;
 	inner->outer = &conn->base;
 	memcpy(conn->base.peer, inner->peer, sizeof conn->base.peer);
+	conn->base.origin = inner->origin;
 }
 
 static void copy_free(struct faults_op *op)

@@ -1,19 +1,32 @@
 /* poller.h: choosing the implementation. */
 #include "fabric/poller.h"
+#include "common/format.h"
 #include "common/log.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* Asked once: a program may have put its environment into far memory when a later poller is opened. */
+static bool ring_is_wanted(void)
+{
+	enum { UNKNOWN, RING, EPOLL };
+	static _Atomic int wanted = UNKNOWN;
+
+	if (wanted == UNKNOWN) {
+		const char *wish = getenv("FARPAGE_POLLER");
+		wanted = wish && !strcmp(wish, poller_epoll_operations.name) ? EPOLL : RING;
+	}
+	return wanted == RING;
+}
+
 int poller_open(struct poller **ret_poller)
 {
-	const char *wish = getenv("FARPAGE_POLLER");
 	int status;
 
-	if (!wish || strcmp(wish, poller_epoll_operations.name) != 0) {
+	if (ring_is_wanted()) {
 		status = poller_ring_operations.open(ret_poller);
 		if (status == 0)
 			return 0;
-		log_debug("no io_uring (%s): using epoll", strerror(-status));
+		log_debug("no io_uring (%s): using epoll", error_text(status));
 	}
 	return poller_epoll_operations.open(ret_poller);
 }

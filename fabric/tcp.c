@@ -160,7 +160,8 @@ void tcp_end(struct tcp_conn *conn, int status, int flush)
 
 void tcp_end_broken(struct tcp_conn *conn, const char *why)
 {
-	log_warning("%s: the connection ends: %s", conn->base.peer, why);
+	if (fabric_may_tell(conn->base.fabric))
+		log_warning("%s: the connection ends: %s", conn->base.peer, why);
 	tcp_end(conn, -EPROTO, -EPROTO);
 }
 
@@ -199,6 +200,7 @@ static void tcp_disconnect(struct fabric_conn *base)
 	struct tcp_conn *conn = tcp_conn_of(base);
 	struct tcp *tcp = conn->tcp;
 
+	tcp_heard(conn);
 	if (conn->state == TCP_STATE_ESTABLISHED && !conn->blocked)
 		tcp_output(conn);
 	tcp_conn_shut(conn);
@@ -456,8 +458,9 @@ static void tcp_expire(void *state, uint64_t now)
 		if (conn_deadline(conn) > now)
 			continue;
 		if (conn->state == TCP_STATE_ARRIVING) {
-			log_warning("%s: closed: it did not say what it wants within %u ms", conn->base.peer,
-				    fabric_get_config(conn->base.fabric)->connect_ms);
+			if (fabric_may_tell(tcp->fabric))
+				log_warning("%s: closed: it did not say what it wants within %u ms", conn->base.peer,
+					    fabric_get_config(tcp->fabric)->connect_ms);
 			tcp_disconnect(&conn->base);
 		} else if (conn->state == TCP_STATE_CONNECTING) {
 			tcp_connect_expire(conn);

@@ -22,7 +22,7 @@
 #define TCP_LARGE (64u << 10)
 /* Messages accepted and not sent yet, per connection. */
 #define TCP_MESSAGES_MAX 32u
-/* Connections being set up from outside, per fabric; more are closed at once. */
+/* Connections from outside that have said nothing yet, per fabric; one of more is closed (crowd.h). */
 #define TCP_ARRIVING_MAX 256u
 /* How often a connection without anything outstanding is looked at after it last had something. */
 #define TCP_IDLE_POLLS 256u
@@ -91,6 +91,7 @@ struct tcp_conn {
 	bool announce;     /* CONNECT_REQUEST or ESTABLISHED is to be given */
 	bool more;         /* the socket or the buffer may hold more */
 	bool blocked;      /* the socket takes no output now */
+	bool unheard;      /* ARRIVING: it has not been looked at yet */
 	bool rejected;     /* ENDING: the greeting holds the reject's private data */
 	unsigned idle;     /* polls without anything */
 	int send_error;    /* -errno: sending failed; what the peer sent before is still to be read */
@@ -134,11 +135,12 @@ struct tcp_listener {
 
 struct tcp {
 	struct fabric *fabric;
-	TAILQ_HEAD(, tcp_conn) conns;
+	TAILQ_HEAD(tcp_conns, tcp_conn) conns;
 	TAILQ_HEAD(, tcp_conn) active;
 	TAILQ_HEAD(, tcp_conn) gone; /* disconnected; kept until the next poll for the data of events */
 	TAILQ_HEAD(, tcp_listener) listeners;
 	unsigned active_count, arriving;
+	unsigned unheard; /* arriving connections that have not been looked at */
 	bool listeners_ready;
 	bool ready; /* the last poll left something over */
 };
@@ -178,6 +180,8 @@ int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri
 		size_t private_size, struct fabric_conn **ret_conn);
 int tcp_accept(struct fabric_conn *conn);
 void tcp_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
+/* An arriving connection has been looked at, or ends. */
+void tcp_heard(struct tcp_conn *conn);
 /* One step of a connection before ESTABLISHED. */
 bool tcp_setup_step(struct tcp_conn *conn);
 

@@ -34,7 +34,9 @@ static void answer_queue(struct tcp_conn *conn, uint32_t sequence, enum tcp_stat
 
 static enum step write_refuse(struct tcp_conn *conn, enum domain_refusal refusal)
 {
-	log_warning("%s: a write was refused, the connection ends: %s", conn->base.peer, domain_refusal_name(refusal));
+	if (fabric_may_tell(conn->base.fabric))
+		log_warning("%s: a write was refused, the connection ends: %s", conn->base.peer,
+			    domain_refusal_name(refusal));
 	answer_queue(conn, conn->incoming.sequence, TCP_REFUSED);
 	tcp_output(conn);
 	if (conn->state == TCP_STATE_ESTABLISHED)

@@ -49,7 +49,8 @@ static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why
 	struct tcp_queue *queue = &conn->queue;
 	struct tcp_frame *frame = &queue->frames[index & queue->mask];
 
-	log_warning("%s: a read was refused, the connection ends: %s", conn->base.peer, why);
+	if (fabric_may_tell(conn->base.fabric))
+		log_warning("%s: a read was refused, the connection ends: %s", conn->base.peer, why);
 	*frame = tcp_frame_swap(
 	    (struct tcp_frame){.type = TCP_DONE, .status = TCP_REFUSED, .sequence = tcp_frame_swap(*frame).sequence});
 	queue->outs[index & queue->mask] = (struct tcp_out){.body = TCP_BODY_NONE};

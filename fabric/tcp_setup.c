@@ -1,19 +1,25 @@
 /* Setting connections up, see tcp.h: listening, connecting, greetings. */
 #include "common/clock.h"
+#include "common/crowd.h"
+#include "common/format.h"
 #include "common/log.h"
+#include "common/random.h"
 #include "fabric/tcp.h"
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BACKLOG 256
-/* Connections accepted in one poll. */
-#define ACCEPTS_MAX 64
+#define BACKLOG 1024
+/*
+ * Connections accepted and not looked at yet. A poll may have room for one event only, while any number wants to be
+ * accepted: those wait with the kernel. Else the connections accepted would be crowded out before they are heard.
+ */
+#define UNHEARD_MAX 16
 /* How long to wait for descriptors to come free. */
 #define RETRY_NS (100 * 1000000ull)
 /* A silent peer is asked for a sign of life after KEEPALIVE_IDLE seconds, COUNT times at that INTERVAL. */
@@ -346,16 +352,29 @@ void tcp_listener_close(struct fabric_listener *base)
 	free(listener);
 }
 
-/* Of too many that have said nothing the oldest makes room: who means it says something at once. */
-static void arriving_make_room(struct tcp *tcp)
+/* Of too many connections that have said nothing one makes room for a newcomer from @origin. */
+static void arriving_make_room(struct tcp *tcp, uint64_t origin)
 {
-	struct tcp_conn *conn;
+	const struct crowd_one newcomer = {.origin = origin};
+	struct tcp_conn *arriving[TCP_ARRIVING_MAX], *conn;
+	struct crowd_one ones[TCP_ARRIVING_MAX];
+	uint32_t count = 0;
+	uint64_t chance;
 
+	static_assert(TCP_ARRIVING_MAX <= CROWD_MAX, "crowd_victim() takes them");
 	if (tcp->arriving < TCP_ARRIVING_MAX)
 		return;
-	TAILQ_FOREACH(conn, &tcp->conns, link)
-		if (conn->state == TCP_STATE_ARRIVING)
+	TAILQ_FOREACH_REVERSE(conn, &tcp->conns, tcp_conns, link)
+	{
+		if (conn->state != TCP_STATE_ARRIVING)
+			continue;
+		ones[count] = (struct crowd_one){.origin = conn->base.origin};
+		arriving[count++] = conn;
+		if (count == TCP_ARRIVING_MAX)
 			break;
+	}
+	random_secret(&chance, sizeof chance);
+	conn = arriving[crowd_victim(ones, count, &newcomer, chance)];
 	log_debug("%s is closed, for it has said nothing, and too many arrive", conn->base.peer);
 	tcp_backend.disconnect(&conn->base);
 }
@@ -365,7 +384,7 @@ static void conn_arrive(struct tcp_listener *listener, int fd, const struct sock
 	struct tcp *tcp = listener->tcp;
 	struct tcp_conn *conn;
 
-	arriving_make_room(tcp);
+	arriving_make_room(tcp, address_origin(address));
 	conn = tcp_conn_new(tcp, TCP_STATE_ARRIVING);
 	if (!conn) {
 		close(fd);
@@ -373,6 +392,7 @@ static void conn_arrive(struct tcp_listener *listener, int fd, const struct sock
 	}
 	socket_tune(fd);
 	address_name("tcp", address, conn->base.peer);
+	conn->base.origin = address_origin(address);
 	if (tcp_conn_open(conn, fd) < 0) {
 		close(fd);
 		tcp_conn_free(conn);
@@ -381,14 +401,18 @@ static void conn_arrive(struct tcp_listener *listener, int fd, const struct sock
 	conn->listener = listener;
 	conn->deadline = now + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
 	tcp->arriving++;
+	conn->unheard = true;
+	tcp->unheard++;
 	TAILQ_INSERT_TAIL(&tcp->conns, conn, link);
 	tcp_activate(conn);
 }
 
 static void listener_poll(struct tcp_listener *listener, uint64_t now)
 {
+	const struct tcp *tcp = listener->tcp;
+
 	listener->ready = false;
-	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+	while (tcp->unheard < UNHEARD_MAX) {
 		struct sockaddr_storage address;
 		socklen_t size = sizeof address;
 		int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -402,7 +426,9 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 			return;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			log_warning("port %u: a connection has to wait: %s", listener->base.port, strerror(errno));
+			if (fabric_may_tell(listener->base.fabric))
+				log_warning("port %u: a connection has to wait: %s", listener->base.port,
+					    error_text(errno));
 			listener->retry_at = now + RETRY_NS;
 			return;
 		}
@@ -423,11 +449,18 @@ void tcp_listeners_poll(struct tcp *tcp, uint64_t now)
 	}
 }
 
+void tcp_heard(struct tcp_conn *conn)
+{
+	conn->tcp->unheard -= conn->unheard;
+	conn->unheard = false;
+}
+
 static bool arriving_step(struct tcp_conn *conn)
 {
 	const char *why;
 	int status = greeting_receive(conn, 1u << TCP_CONNECT, &why);
 
+	tcp_heard(conn);
 	if (status == 0)
 		return false;
 	if (status > 0) {
@@ -435,7 +468,7 @@ static bool arriving_step(struct tcp_conn *conn)
 		conn->announce = true;
 		return true;
 	}
-	if (status == -EPROTO || status == -EPROTONOSUPPORT)
+	if ((status == -EPROTO || status == -EPROTONOSUPPORT) && fabric_may_tell(conn->base.fabric))
 		log_warning("%s: closed: %s", conn->base.peer, why);
 	if (status == -EPROTONOSUPPORT) {
 		conn->ours = greeting_make(conn, TCP_REJECT, NULL, 0);

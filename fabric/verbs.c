@@ -22,6 +22,7 @@
  */
 #include "fabric/verbs.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include <assert.h>
 #include <errno.h>
@@ -217,8 +218,9 @@ static struct fabric_remote verbs_export(const struct fabric_region *region, con
 	if (status == 0)
 		status = domain_mr((struct fabric_region *)region, conn->channel->device, &mr);
 	if (!mr) {
-		log_error("%s: cannot register %llu bytes for it: %s", base->peer, (unsigned long long)region->length,
-			  strerror(-status));
+		if (fabric_may_tell(base->fabric))
+			log_error("%s: cannot register %llu bytes for it: %s", base->peer,
+				  (unsigned long long)region->length, error_text(status));
 		return (struct fabric_remote){0};
 	}
 	return (struct fabric_remote){.address = region->base, .rkey = mr->rkey};
@@ -257,7 +259,8 @@ static void accepting_step(struct verbs_conn *conn)
 		return;
 	why = verbs_take_opening(conn);
 	if (why) {
-		log_warning("%s: the connection ends: %s", conn->base.peer, why);
+		if (fabric_may_tell(conn->base.fabric))
+			log_warning("%s: the connection ends: %s", conn->base.peer, why);
 		verbs_end(conn, -EPROTO, -EPROTO);
 		return;
 	}

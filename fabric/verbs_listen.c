@@ -2,6 +2,7 @@
  * Listening, see verbs.h. A listener whose device is removed tries again until there is a device at its address.
  */
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs.h"
 #include <endian.h>
@@ -137,6 +138,6 @@ void verbs_listeners_expire(struct verbs *verbs, uint64_t now)
 		if (status == 0)
 			log_info("port %u: there is an RDMA device again: listening", listener->base.port);
 		else
-			log_debug("port %u: cannot listen again: %s", listener->base.port, strerror(-status));
+			log_debug("port %u: cannot listen again: %s", listener->base.port, error_text(status));
 	}
 }

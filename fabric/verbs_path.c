@@ -18,6 +18,7 @@
  * message always finds a buffer: InfiniBand would retry for a while without one, iWARP would end the connection.
  */
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs.h"
 #include <assert.h>
@@ -161,8 +162,10 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 	/* A receive that fails, and not by its own size, was hit by what the peer asked of this device. */
 	if (receive)
 		status = wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR ? -EPROTO : status;
-	log_warning("%s: %s failed: %s (status %d, vendor's %#x): the connection ends", conn->base.peer,
-		    receive ? "a receive" : "a request", ibv_wc_status_str(wc->status), wc->status, wc->vendor_err);
+	if (fabric_may_tell(conn->base.fabric))
+		log_warning("%s: %s failed: %s (status %d, vendor's %#x): the connection ends", conn->base.peer,
+			    receive ? "a receive" : "a request", ibv_wc_status_str(wc->status), wc->status,
+			    wc->vendor_err);
 	if (receive) {
 		fail(conn, 0, status);
 		return;
@@ -219,7 +222,8 @@ static void completion_received(struct verbs_conn *conn, const struct ibv_wc *wc
 	if (wc->opcode != IBV_WC_RECV || wc->byte_len < VERBS_MESSAGE_HEAD || wc->byte_len > sizeof *message ||
 	    message->padding >= VERBS_ALIGN || message->padding > wc->byte_len - VERBS_MESSAGE_HEAD ||
 	    le16toh(message->credits) > VERBS_RECEIVES - conn->credits) {
-		log_warning("%s: the connection ends: its message makes no sense", conn->base.peer);
+		if (fabric_may_tell(conn->base.fabric))
+			log_warning("%s: the connection ends: its message makes no sense", conn->base.peer);
 		fail(conn, 0, -EPROTO);
 		return;
 	}
@@ -287,7 +291,7 @@ static bool messages_deliver(struct verbs_conn *conn, struct backend_events *out
 		if (message->kind == VERBS_MESSAGE_CREDIT && received->size == 0)
 			continue;
 		if (message->kind != VERBS_MESSAGE_USER || !received->size) {
-			if (!conn->failed)
+			if (!conn->failed && fabric_may_tell(conn->base.fabric))
 				log_warning("%s: the connection ends: a message of kind %u has no place here",
 					    conn->base.peer, message->kind);
 			fail(conn, 0, -EPROTO);
@@ -357,7 +361,7 @@ static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
 	if (!error)
 		return;
 	log_warning("%s: the connection ends: %s takes no request: %s", conn->base.peer, conn->channel->device->name,
-		    strerror(error));
+		    error_text(error));
 	fail(conn, 0, -EIO);
 }
 
@@ -411,7 +415,7 @@ static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops,
 		int status = op_prepare(conn, &ops[i], now, &sges[i], &wrs[i]);
 		if (status < 0) {
 			log_warning("%s: the connection ends: %s does not register memory: %s", conn->base.peer,
-				    conn->channel->device->name, strerror(-status));
+				    conn->channel->device->name, error_text(status));
 			fail(conn, 0, -EIO);
 			break;
 		}

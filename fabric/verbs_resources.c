@@ -1,4 +1,5 @@
 /* What a connection has on its device, see verbs.h: queue pair, completion queue, message buffers. */
+#include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs.h"
 #include <errno.h>
@@ -24,8 +25,8 @@ static int depth_choose(struct verbs_conn *conn)
 	}
 	conn->depth = verbs_least(asked, (most - VERBS_SENDS) / (device->iwarp ? 2 : 1));
 	if (conn->depth < asked)
-		log_info("%s: %u requests at a time instead of %u: %s allows no more", conn->base.peer, conn->depth,
-			 asked, device->name);
+		log_debug("%s: %u requests at a time instead of %u: %s allows no more", conn->base.peer, conn->depth,
+			  asked, device->name);
 	return 0;
 }
 
@@ -110,8 +111,8 @@ int verbs_conn_equip(struct verbs_conn *conn)
 		step = "post its receives";
 		status = verbs_path_start(conn);
 	}
-	if (status < 0)
-		log_warning("%s: cannot %s: %s%s", conn->base.peer, step, strerror(-status),
+	if (status < 0 && fabric_may_tell(conn->base.fabric))
+		log_warning("%s: cannot %s: %s%s", conn->base.peer, step, error_text(status),
 			    status == -EPERM ? " (the limit on locked memory is too low: see ulimit -l, LimitMEMLOCK=)"
 					     : "");
 	return status;

@@ -8,6 +8,7 @@
  * covers all of it, for a CM may never answer.
  */
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/thread.h"
 #include "fabric/verbs.h"
@@ -165,7 +166,7 @@ static void route_resolved(struct verbs_conn *conn)
 		conn->dialing = true;
 		return;
 	}
-	log_debug("%s: the CM does not connect: %s", conn->base.peer, strerror(-status));
+	log_debug("%s: the CM does not connect: %s", conn->base.peer, error_text(status));
 	/* iWARP: the CM chose a port that TCP still knows an ended connection to the same listener by. Another will do.
 	 */
 	if ((status == -EADDRNOTAVAIL || status == -EADDRINUSE) && conn->ports_tried++ < PORTS_MAX)
@@ -268,6 +269,7 @@ int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *u
 
 static void request_arrived(struct verbs_listener *listener, struct rdma_cm_id *id, const struct rdma_conn_param *param)
 {
+	const struct sockaddr_storage *from = (const struct sockaddr_storage *)rdma_get_peer_addr(id);
 	struct verbs *verbs = listener->verbs;
 	struct verbs_conn *conn;
 
@@ -285,7 +287,8 @@ static void request_arrived(struct verbs_listener *listener, struct rdma_cm_id *
 	conn->theirs_size = verbs_least(param->private_data_len, FABRIC_PRIVATE_MAX);
 	if (conn->theirs_size)
 		memcpy(conn->theirs, param->private_data, conn->theirs_size);
-	address_name("rdma", (const struct sockaddr_storage *)rdma_get_peer_addr(id), conn->base.peer);
+	address_name("rdma", from, conn->base.peer);
+	conn->base.origin = address_origin(from);
 	verbs->arriving++;
 	conn->announce = true;
 	verbs_conn_list(conn);

@@ -15,7 +15,9 @@
  *
  * Deadlines are checked when a poll finds nothing, at most every EXPIRE_NS, when a sleep ends, and, since something may
  * be found always, before each poll. Never by a time at which some connection has not been looked at: this thread may
- * have stood still, and the answer may lie there that has come in time.
+ * have stood still, and the answer may lie there that has come in time. A thread that wakes late had no processor, nor
+ * perhaps had its whole machine: then no connection is ended for as long again as the thread was late, so that what is
+ * on its way can come. That happens once for a deadline, or a loaded machine would never see one.
  */
 #include "common/clock.h"
 #include "fabric/fabric_own.h"
@@ -42,6 +44,20 @@
 #define VAIN_MAX 2
 #define VAIN_NS (2 * 1000000ull)
 
+/* Less than that a thread may be late on any machine. */
+#define LATE_NS (10 * 1000000ull)
+
+/* The thread is awake, and wanted to be at @wanted, or earlier. */
+static void late_look(struct fabric *fabric, uint64_t wanted, uint64_t now)
+{
+	const uint64_t most = fabric->config.io_ms * 1000000ull;
+	uint64_t late = now > wanted ? now - wanted : 0;
+
+	if (late <= LATE_NS || wanted <= fabric->spared_until)
+		return;
+	fabric->spared_until = now + (late < most ? late : most);
+}
+
 /* --- Opening and closing ---------------------------------------------------------------------------------- */
 
 static void timer_ready(struct poller_source *source, unsigned events)
@@ -52,6 +68,7 @@ static void timer_ready(struct poller_source *source, unsigned events)
 	(void)events;
 	if (read(source->fd, &expirations, sizeof expirations) < 0)
 		return; /* set anew in between */
+	late_look(fabric, fabric->timer_at, clock_now());
 	fabric->timer_at = 0;
 	fabric->expire_at = 0;
 }
@@ -109,6 +126,11 @@ void wait_close(struct fabric *fabric)
 	close(fabric->timer.source.fd);
 }
 
+bool fabric_may_tell(struct fabric *fabric)
+{
+	return log_limit_take(&fabric->told, clock_now());
+}
+
 /* --- Polling ---------------------------------------------------------------------------------------------- */
 
 static bool backends_hot(const struct fabric *fabric)
@@ -131,20 +153,23 @@ static uint64_t backends_deadline(const struct fabric *fabric)
 {
 	uint64_t deadline = fabric->faults ? faults_deadline(fabric->faults) : BACKEND_NEVER;
 
+	if (log_limit_due(&fabric->told) < deadline)
+		deadline = log_limit_due(&fabric->told);
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++) {
 		uint64_t other = fabric->states[i] ? fabric_backends[i]->deadline(fabric->states[i]) : BACKEND_NEVER;
 
 		if (other < deadline)
 			deadline = other;
 	}
-	return deadline;
+	return deadline < fabric->spared_until ? fabric->spared_until : deadline;
 }
 
 static void backends_expire(struct fabric *fabric, uint64_t now)
 {
-	if (now < fabric->expire_at)
+	if (now < fabric->expire_at || now < fabric->spared_until)
 		return;
 	fabric->expire_at = now + EXPIRE_NS;
+	log_limit_tell(&fabric->told, now);
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (fabric->states[i])
 			fabric_backends[i]->expire(fabric->states[i], now);
@@ -239,10 +264,14 @@ static void looked(struct fabric *fabric, const struct backend_events *out, uint
 int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max)
 {
 	struct backend_events out = {.events = events, .max = max};
+	uint64_t now;
 
 	expire_meanwhile(fabric);
 	if (!poll_once(fabric, &out)) {
-		backends_expire(fabric, clock_now());
+		now = clock_now();
+		if (fabric->timer_at) /* it may have gone off, and not been looked at */
+			late_look(fabric, fabric->timer_at, now);
+		backends_expire(fabric, now);
 	} else {
 		fabric->touched = true;
 		if (fabric->polls % POLLS_PER_CLOCK == 0)
@@ -270,8 +299,10 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 	if (backends_ready(fabric))
 		return; /* it came while the sources were being armed */
 	poller_wait(fabric->poller, until == BACKEND_NEVER ? -1 : (int64_t)(until - now));
-	if (until != BACKEND_NEVER)
-		fabric->expire_at = 0;
+	if (until == BACKEND_NEVER)
+		return;
+	late_look(fabric, until, clock_now());
+	fabric->expire_at = 0;
 }
 
 /* Whether spinning is worth it now. */

@@ -13,6 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const line_names[] = {
+    [DONOR_REFUSALS] = "refusals",
+    [DONOR_MISTAKES] = "lines about clients whose connections were ended",
+    [DONOR_VISITS] = "lines about clients that came or went",
+    [DONOR_LEASES] = "lines about slabs leased or given back",
+    [DONOR_LACKS] = "lines about what could not be had for a client",
+    [DONOR_ACTS] = "lines about draining",
+};
+static_assert(sizeof line_names / sizeof *line_names == DONOR_LINES, "every kind of line has its name");
+
+bool donor_may_tell(struct donor *donor, enum donor_line kind)
+{
+	return log_limit_take(&donor->lines[kind], clock_now());
+}
+
 int donor_open(const struct donor_config *config, struct donor **ret_donor)
 {
 	struct donor *donor = calloc(1, sizeof *donor);
@@ -22,6 +37,8 @@ int donor_open(const struct donor_config *config, struct donor **ret_donor)
 		goto fail;
 	donor->config = *config;
 	random_secret(&donor->incarnation, sizeof donor->incarnation);
+	for (unsigned i = 0; i < DONOR_LINES; i++)
+		donor->lines[i].what = line_names[i];
 	donor->sessions = calloc(config->limits.sessions, sizeof *donor->sessions);
 	donor->regions = calloc(config->limits.slabs, sizeof *donor->regions);
 	donor->domains = calloc(config->limits.slabs, sizeof *donor->domains);
@@ -45,6 +62,11 @@ fail:
 	log_error("cannot start: %s", strerror(-status));
 	donor_close(donor);
 	return status;
+}
+
+uint64_t donor_now(const struct donor *donor)
+{
+	return patience_at(&donor->patience, clock_now());
 }
 
 /* --- Domains --------------------------------------------------------------------------------------------- */
@@ -102,14 +124,16 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 	    [WIRE_STATE_DRAINING] = "; draining",
 	};
 	static_assert(sizeof states / sizeof *states == WIRE_STATE_COUNT, "every state has its words");
-	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
+	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX], refused[48] = "";
 	struct wire_capacity capacity;
 
 	lease_capacity(donor->book, &capacity);
-	snprintf(text, DONOR_STATUS_MAX, "lending %u of %llu slabs (%s of %s) to %u client%s%s",
+	if (donor->refused_count)
+		snprintf(refused, sizeof refused, "; %llu refused", (unsigned long long)donor->refused_count);
+	snprintf(text, DONOR_STATUS_MAX, "lending %u of %llu slabs (%s of %s) to %u client%s%s%s",
 		 lease_in_use(donor->book), (unsigned long long)(capacity.donated / capacity.slab_bytes),
 		 size_format(capacity.leased, lent), size_format(capacity.donated, all), capacity.clients,
-		 capacity.clients == 1 ? "" : "s", states[capacity.state]);
+		 capacity.clients == 1 ? "" : "s", states[capacity.state], refused);
 }
 
 /* --- What the book wants done ---------------------------------------------------------------------------- */
@@ -120,8 +144,10 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
  */
 static void do_without(struct donor *donor, const struct lease_action *action)
 {
-	log_warning("client %s cannot be given slab %u over its connection%s", donor->sessions[action->session].name,
-		    action->slab, action->kind == LEASE_CONFIRM ? ", which is ended" : "");
+	if (donor_may_tell(donor, DONOR_LACKS))
+		log_warning("client %s cannot be given slab %u over its connection%s",
+			    donor->sessions[action->session].name, action->slab,
+			    action->kind == LEASE_CONFIRM ? ", which is ended" : "");
 	if (action->kind == LEASE_CONFIRM)
 		peer_give_up(donor, action->session);
 	else
@@ -150,6 +176,8 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	peer_send(donor, action->session, &message);
 	if (action->kind == LEASE_CONFIRM) /* nothing new */
 		return;
+	if (!donor_may_tell(donor, DONOR_LEASES))
+		return;
 	donor_status(donor, text);
 	log_info("client %s leases slab %u; %s", session->name, action->slab, text);
 }
@@ -177,13 +205,14 @@ static void do_returned(struct donor *donor, const struct lease_action *action)
 	message.released.slab = action->name;
 	lease_capacity(donor->book, &message.released.capacity);
 	peer_send(donor, action->session, &message);
-	log_info("client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
+	if (donor_may_tell(donor, DONOR_LEASES))
+		log_info("client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
 }
 
 static void do_revoke(struct donor *donor, const struct lease_action *action)
 {
 	struct wire_message message = {.type = WIRE_REVOKE};
-	const uint64_t now = clock_now(), left_ms = action->until > now ? (action->until - now) / 1000000 : 0;
+	const uint64_t now = donor_now(donor), left_ms = action->until > now ? (action->until - now) / 1000000 : 0;
 
 	message.revoke.slab = action->name;
 	message.revoke.deadline_ms = action->until == LEASE_NEVER     ? WIRE_NO_DEADLINE
@@ -209,8 +238,9 @@ static void do_taken(struct donor *donor, const struct lease_action *action)
 	message.revoked.slab = action->name;
 	lease_capacity(donor->book, &message.revoked.capacity);
 	peer_send(donor, action->session, &message);
-	log_info("slab %u is taken from client %s, which has not released it in time", action->slab,
-		 donor->sessions[action->session].name);
+	if (donor_may_tell(donor, DONOR_LEASES))
+		log_info("slab %u is taken from client %s, which has not released it in time", action->slab,
+			 donor->sessions[action->session].name);
 }
 
 static void do_fence(struct donor *donor, const struct lease_action *action)
@@ -220,7 +250,7 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 	while (session->data)
 		peer_end(session->data);
 	peer_end(session->peer);
-	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE)
+	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE && donor_may_tell(donor, DONOR_VISITS))
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
 			 donor->book->sessions[action->session].slabs,
 			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
@@ -234,7 +264,7 @@ static void do_forget(struct donor *donor, const struct lease_action *action)
 	struct donor_session *session = &donor->sessions[action->session];
 	struct fabric_domain *domain = session->domain;
 
-	if (domain)
+	if (domain && donor_may_tell(donor, DONOR_VISITS))
 		log_info("client %s is gone, and its leases with it", session->name);
 	memset(session, 0, sizeof *session);
 	domain_drop(donor, domain);
@@ -310,7 +340,7 @@ static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_a
 		donor->regions[answer->slab] = answer->region;
 		return LEASE_READY;
 	}
-	if (answer->status != -ECANCELED)
+	if (answer->status != -ECANCELED && donor_may_tell(donor, DONOR_LACKS))
 		log_warning("no memory for slab %u: %s", answer->slab,
 			    answer->status == -ENOMEM ? "this machine needs what it has (see --reserve)"
 			    : answer->status == -EPERM
@@ -338,6 +368,8 @@ void donor_slabs_ready(struct donor *donor)
 void donor_tick(struct donor *donor, uint64_t now)
 {
 	peer_expire_handshakes(donor, now);
+	for (unsigned i = 0; i < DONOR_LINES; i++)
+		log_limit_tell(&donor->lines[i], now);
 	if (now >= lease_deadline(donor->book)) {
 		lease_expire(donor->book, now);
 		donor_settle(donor);
@@ -346,9 +378,13 @@ void donor_tick(struct donor *donor, uint64_t now)
 
 uint64_t donor_deadline(const struct donor *donor)
 {
-	uint64_t leases = lease_deadline(donor->book), handshakes = peer_deadline(donor);
+	uint64_t deadline = lease_deadline(donor->book), other = peer_deadline(donor);
 
-	return leases < handshakes ? leases : handshakes;
+	for (unsigned i = 0; i < DONOR_LINES; i++) {
+		deadline = other < deadline ? other : deadline;
+		other = log_limit_due(&donor->lines[i]);
+	}
+	return other < deadline ? other : deadline;
 }
 
 void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool pressed)
@@ -357,17 +393,36 @@ void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool press
 	donor_settle(donor);
 }
 
+uint32_t donor_quota_slabs(const struct donor *donor, uint64_t bytes)
+{
+	const uint64_t slabs = bytes / donor->config.limits.slab_bytes;
+
+	if (!bytes || slabs >= LEASE_SLABS_MAX)
+		return 0;
+	return slabs ? (uint32_t)slabs : 1;
+}
+
+void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_MAX])
+{
+	const char *owner = donor->book->sessions[session].owner;
+
+	snprintf(who, DONOR_WHO_MAX, "%s%s%s%s", *owner ? "key " : "", owner, *owner ? ", " : "",
+		 donor->sessions[session].from);
+}
+
 void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_drain what, uint64_t within_ns)
 {
-	const char *from = donor->sessions[session].from;
+	bool tell = donor->sessions[session].admin || donor_may_tell(donor, DONOR_ACTS);
+	char who[DONOR_WHO_MAX];
 
-	if (what == WIRE_DRAIN_FORCE)
-		log_warning("draining by force (%s): what clients have not released in %.3g s is taken", from,
+	donor_who(donor, session, who);
+	if (tell && what == WIRE_DRAIN_FORCE)
+		log_warning("draining by force (%s): what clients have not released in %.3g s is taken", who,
 			    (double)within_ns / 1e9);
-	else if (what == WIRE_DRAIN_WAIT)
-		log_info("draining (%s): nothing new is lent, and clients are asked for what they have", from);
-	else if (what == WIRE_DRAIN_END && donor->book->draining)
-		log_info("lending again (%s)", from);
+	else if (tell && what == WIRE_DRAIN_WAIT)
+		log_info("draining (%s): nothing new is lent, and clients are asked for what they have", who);
+	else if (tell && what == WIRE_DRAIN_END)
+		log_info("lending again (%s)%s", who, donor->book->draining ? "" : ", as before");
 	lease_drain(donor->book, now, what, within_ns);
 	donor_settle(donor);
 }
@@ -395,6 +450,9 @@ void donor_leave(struct donor *donor)
 			    holders, holders == 1 ? "" : "s");
 	else
 		log_info("stopping; nothing is leased");
+	if (donor->refused_count)
+		log_info("refused %llu connection%s since the start", (unsigned long long)donor->refused_count,
+			 donor->refused_count == 1 ? "" : "s");
 	lease_leave(donor->book);
 	donor_settle(donor);
 }

@@ -16,7 +16,10 @@
 #ifndef MEMSERVER_DONOR_H
 #define MEMSERVER_DONOR_H
 
+#include "common/log_limit.h"
+#include "common/patience.h"
 #include "farpage/fabric.h"
+#include "memserver/keyring.h"
 #include "memserver/lease.h"
 #include "memserver/slab.h"
 
@@ -26,7 +29,7 @@
 struct peer;
 
 struct donor_config {
-	const uint8_t *key;         /* AUTH_KEY_SIZE bytes that live as long as the donor, or NULL */
+	const struct keyring *keys; /* lives as long as the donor; NULL or empty: clients need none */
 	const char *failure_domain; /* likewise: a good name (wire.h), or NULL */
 	const char *drain_file;     /* likewise: see drain_file.h, or NULL */
 	struct lease_limits limits;
@@ -40,11 +43,24 @@ struct donor_session {
 	struct peer *data;            /* its data connections, a list */
 	char name[2 * 4 + 1];         /* the beginning of its id, for logs */
 	char from[WIRE_PEER_SIZE];    /* where its session connection came from last */
+	bool admin;                   /* it proved the admin key */
+};
+
+/* Lines that others can cause as often as they like. */
+enum donor_line {
+	DONOR_REFUSALS, /* of strangers */
+	DONOR_MISTAKES, /* of clients that had proved themselves */
+	DONOR_VISITS,   /* clients that come and go */
+	DONOR_LEASES,   /* slabs that come and go */
+	DONOR_LACKS,    /* what could not be had for a client */
+	DONOR_ACTS,     /* of administration, without the admin key */
+	DONOR_LINES
 };
 
 struct donor {
 	struct donor_config config;
-	uint64_t incarnation; /* random: a client that comes back sees whether it is the same donor */
+	uint64_t incarnation;     /* random: a client that comes back sees whether it is the same donor */
+	struct patience patience; /* of all its deadlines; donor_now() */
 	struct fabric *fabric;
 	struct fabric_domain *lobby;
 	struct lease_book *book;
@@ -54,11 +70,15 @@ struct donor {
 	struct fabric_domain **domains; /* per slab: in which its memory is, or is about to be, registered; or NULL */
 	struct peer *handshakes;        /* connections that have not proved anything yet, a list */
 	unsigned handshake_count;
-	bool deaf_clients; /* some peer is marked deaf */
+	bool deaf_clients;      /* some peer is marked deaf */
+	uint64_t refused_count; /* connections and handshakes refused */
+	struct log_limit lines[DONOR_LINES];
 };
 
 /* -ENOMEM, -EMFILE, ... : of the parts it opens; logged. All signals are blocked by the caller (slab.h). */
 int donor_open(const struct donor_config *config, struct donor **ret_donor);
+/* The loop's clock, ns: it stands still while the loop has no processor, so that no client pays for that. */
+uint64_t donor_now(const struct donor *donor);
 /* Ends every connection, frees every slab. Takes NULL and half-built ones. */
 void donor_close(struct donor *donor);
 
@@ -81,11 +101,24 @@ uint64_t donor_deadline(const struct donor *donor);
 void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool pressed);
 void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_drain what, uint64_t within_ns);
 
+/* A quota in bytes as slabs, of which there is at least one; 0: no limit. */
+uint32_t donor_quota_slabs(const struct donor *donor, uint64_t bytes);
+
+/* Who a session is, for the line that an administrative act leaves: "key admin, tcp://10.0.0.7:40312". */
+#define DONOR_WHO_MAX (WIRE_PEER_SIZE + LEASE_OWNER_SIZE + 8)
+void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_MAX]);
+
+/* Takes over what may change while it runs: keys, grace, quotas, the time to take slabs back. */
+void donor_reload(struct donor *donor, const struct donor_config *config, const struct keyring *before);
+
 /* Says what is still leased, then ends all sessions. */
 void donor_leave(struct donor *donor);
 
-/* "lending 3 of 16 slabs (192M of 1G) to 2 clients" */
-#define DONOR_STATUS_MAX 128
+/* Returns true if one more line of this kind may be logged; otherwise it is counted, and told of later. */
+bool donor_may_tell(struct donor *donor, enum donor_line kind);
+
+/* "lending 3 of 16 slabs (192M of 1G) to 2 clients; 7 strangers refused" */
+#define DONOR_STATUS_MAX 160
 void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX]);
 
 #endif

@@ -1,7 +1,7 @@
 /* drain: see drain.h. */
 #include "memserver/drain.h"
 
-#include "common/clock.h"
+#include "common/log.h"
 #include "memserver/drain_file.h"
 #include "memserver/peer.h"
 
@@ -27,7 +27,7 @@ static void drain_answer(struct donor *donor, uint32_t session, uint32_t request
 	lease_drain_status(donor->book, &draining);
 	answer.draining.slabs = draining.slabs;
 	answer.draining.holders = draining.holders;
-	answer.draining.left_ms = left_ms(draining.until, clock_now());
+	answer.draining.left_ms = left_ms(draining.until, donor_now(donor));
 	lease_capacity(donor->book, &answer.draining.capacity);
 	peer_send(donor, session, &answer);
 }
@@ -52,17 +52,55 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
 	peer_send(donor, session, &answer);
 }
 
+/*
+ * Whether a session may do that. Without keys anybody may do anything. With an admin key only its holder may drain,
+ * undrain, and see who holds what; without one whoever has a key may, but not by force: what others lease is not
+ * theirs to destroy.
+ */
+static bool may_act(const struct donor *donor, uint32_t session, const struct wire_message *message)
+{
+	const struct keyring *keys = donor->config.keys;
+
+	if (!keyring_is_needed(keys) || donor->sessions[session].admin)
+		return true;
+	if (message->type == WIRE_DRAIN && message->drain.what == WIRE_DRAIN_ASK)
+		return true;
+	return !keys->admins && !(message->type == WIRE_DRAIN && message->drain.what == WIRE_DRAIN_FORCE);
+}
+
+static void act_deny(struct donor *donor, uint32_t session, const struct wire_message *message)
+{
+	static const char *const acts[WIRE_DRAIN_COUNT] = {
+	    [WIRE_DRAIN_WAIT] = "drain", [WIRE_DRAIN_FORCE] = "drain by force", [WIRE_DRAIN_END] = "undrain"};
+	struct wire_message answer = {.type = WIRE_DENIED, .request = message->request};
+	char who[DONOR_WHO_MAX];
+
+	donor_who(donor, session, who);
+	if (donor_may_tell(donor, DONOR_ACTS))
+		log_warning("not allowed to %s (%s): the admin key is needed",
+			    message->type == WIRE_DRAIN ? acts[message->drain.what] : "see who leases what", who);
+	answer.denied.reason = WIRE_REASON_ADMIN;
+	lease_capacity(donor->book, &answer.denied.capacity);
+	peer_send(donor, session, &answer);
+}
+
 void drain_take(struct donor *donor, uint32_t session, const struct wire_message *message)
 {
+	char who[DONOR_WHO_MAX];
+
+	if (!may_act(donor, session, message)) {
+		act_deny(donor, session, message);
+		return;
+	}
 	if (message->type == WIRE_HOLDER) {
 		holder_answer(donor, session, message->request, message->holder.from);
 		return;
 	}
 	assert(message->type == WIRE_DRAIN);
 	if (message->drain.what != WIRE_DRAIN_ASK) {
-		drain_file_write(donor->config.drain_file, message->drain.what != WIRE_DRAIN_END,
-				 donor->sessions[session].from);
-		donor_drain(donor, clock_now(), session, (enum wire_drain)message->drain.what,
+		donor_who(donor, session, who);
+		drain_file_write(donor->config.drain_file, message->drain.what != WIRE_DRAIN_END, who);
+		donor_drain(donor, donor_now(donor), session, (enum wire_drain)message->drain.what,
 			    message->drain.deadline_ms * UINT64_C(1000000));
 	}
 	drain_answer(donor, session, message->request);

@@ -29,32 +29,40 @@ void handshake_begin(struct handshake *handshake, const struct wire_hello *hello
 	memcpy(handshake->auth.donor_nonce, donor_nonce, WIRE_NONCE_SIZE);
 }
 
-void handshake_challenge(const struct handshake *handshake, const uint8_t *key, struct wire_message *ret_message)
+void handshake_challenge(const struct handshake *handshake, const struct keyring *keys,
+			 struct wire_message *ret_message)
 {
 	*ret_message = (struct wire_message){.type = WIRE_CHALLENGE};
 	memcpy(ret_message->challenge.nonce, handshake->auth.donor_nonce, WIRE_NONCE_SIZE);
-	ret_message->challenge.needs_key = key != NULL;
+	ret_message->challenge.needs_key = keyring_is_needed(keys);
 }
 
-static unsigned reason_against(const struct handshake *handshake, const uint8_t *key,
-			       const struct wire_message *message)
+/* *ret_key: with which the client has proved itself; NULL: without. */
+static unsigned reason_against(const struct handshake *handshake, const struct keyring *keys,
+			       const struct wire_message *message, const struct keyring_key **ret_key)
 {
 	uint8_t mac[WIRE_MAC_SIZE];
 
+	*ret_key = NULL;
 	if (handshake->state != HANDSHAKE_CHALLENGED || message->type != WIRE_PROOF)
 		return WIRE_REASON_MALFORMED;
-	if (key && !message->proof.has_key)
+	if (keyring_is_needed(keys) && !message->proof.has_key)
 		return WIRE_REASON_KEY_NEEDED;
-	if (!key && message->proof.has_key)
+	if (!keyring_is_needed(keys) && message->proof.has_key)
 		return WIRE_REASON_KEY_UNKNOWN;
-	auth_client_mac(key, &handshake->auth, mac);
+	if (keyring_is_needed(keys)) {
+		*ret_key = keyring_prove(keys, &handshake->auth, message->proof.mac);
+		return *ret_key ? WIRE_REASON_NONE : WIRE_REASON_KEY;
+	}
+	auth_client_mac(NULL, &handshake->auth, mac);
 	return auth_mac_equal(mac, message->proof.mac, WIRE_MAC_SIZE) ? WIRE_REASON_NONE : WIRE_REASON_KEY;
 }
 
-unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const struct wire_message *message,
+unsigned handshake_prove(struct handshake *handshake, const struct keyring *keys, const struct wire_message *message,
 			 struct wire_message *ret_message)
 {
-	unsigned reason = reason_against(handshake, key, message);
+	const struct keyring_key *key;
+	unsigned reason = reason_against(handshake, keys, message, &key);
 
 	if (reason) {
 		handshake->state = HANDSHAKE_REFUSED;
@@ -65,9 +73,14 @@ unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const 
 	handshake->state = HANDSHAKE_PROVED;
 	handshake->wished_grace_ms = message->proof.grace_ms;
 	handshake->wished_closed_ms = message->proof.closed_ms;
-	auth_session_key(key, &handshake->auth, handshake->session_key);
+	if (key) {
+		memcpy(handshake->name, key->name, sizeof handshake->name);
+		handshake->admin = key->admin;
+		handshake->quota = key->quota;
+	}
+	auth_session_key(key ? key->key : NULL, &handshake->auth, handshake->session_key);
 	*ret_message = (struct wire_message){.type = WIRE_WELCOME, .request = message->request};
-	auth_donor_mac(key, &handshake->auth, ret_message->welcome.mac);
+	auth_donor_mac(key ? key->key : NULL, &handshake->auth, ret_message->welcome.mac);
 	return WIRE_REASON_NONE;
 }
 

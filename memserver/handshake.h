@@ -9,8 +9,8 @@
 #ifndef MEMSERVER_HANDSHAKE_H
 #define MEMSERVER_HANDSHAKE_H
 
-#include "common/auth.h"
 #include "farpage/wire.h"
+#include "memserver/keyring.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +22,9 @@ struct handshake {
 	enum handshake_state state;
 	struct auth_session auth;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* once proved */
+	char name[KEYRING_NAME_SIZE];       /* once proved: the key's; "": none was needed */
+	bool admin;                         /* once proved */
+	uint64_t quota;                     /* once proved: the name's, bytes; 0: no limit */
 	uint32_t wished_grace_ms;           /* once proved */
 	uint32_t wished_closed_ms;          /* once proved */
 };
@@ -35,14 +38,15 @@ unsigned handshake_hello(const void *data, size_t size, struct wire_hello *ret_h
 /* @hello asks for a session. */
 void handshake_begin(struct handshake *handshake, const struct wire_hello *hello,
 		     const uint8_t donor_nonce[WIRE_NONCE_SIZE]);
-/* The CHALLENGE to send. @key, here and below: AUTH_KEY_SIZE bytes, or NULL when the donor has none. */
-void handshake_challenge(const struct handshake *handshake, const uint8_t *key, struct wire_message *ret_message);
+/* The CHALLENGE to send. @keys, here and below: NULL or empty when the donor has none. */
+void handshake_challenge(const struct handshake *handshake, const struct keyring *keys,
+			 struct wire_message *ret_message);
 
 /*
  * Takes what the client answered. Writes the message to send: 0 and a WELCOME with nothing but the mac in it, or the
  * wire_reason it was refused for and the REFUSED.
  */
-unsigned handshake_prove(struct handshake *handshake, const uint8_t *key, const struct wire_message *message,
+unsigned handshake_prove(struct handshake *handshake, const struct keyring *keys, const struct wire_message *message,
 			 struct wire_message *ret_message);
 
 /* Whether the hello of a data connection was made by who holds the session key. Says nothing of replays. */

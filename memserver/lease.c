@@ -158,6 +158,11 @@ uint32_t lease_session_find(const struct lease_book *book, const uint8_t id[WIRE
 	return session;
 }
 
+bool lease_session_is_known(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE])
+{
+	return session_of_id(book, id) != LEASE_NO_SESSION;
+}
+
 /* Nobody waits for answers of this session any more: what is being prepared for it will be cleared again. */
 static void requests_abandon(struct lease_book *book, uint32_t session)
 {
@@ -244,6 +249,25 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
 	lease_deadline_at_most(book, now + book->limits.heartbeat_ns);
 	*ret_session = session;
 	return WIRE_REASON_NONE;
+}
+
+bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE], const char *owner)
+{
+	uint32_t session = session_of_id(book, id);
+
+	/* One that began when no key was needed is anybody's. */
+	return session == LEASE_NO_SESSION || !*book->sessions[session].owner ||
+	       strcmp(book->sessions[session].owner, owner) == 0;
+}
+
+void lease_session_own(struct lease_book *book, uint32_t session, const char *owner, uint32_t owner_slabs)
+{
+	struct lease_session *s = &book->sessions[session];
+
+	assert(session < book->limits.sessions && s->state != LEASE_SESSION_FREE && strlen(owner) < LEASE_OWNER_SIZE);
+	if (owner != s->owner)
+		strncpy(s->owner, owner, LEASE_OWNER_SIZE);
+	s->owner_slabs = owner_slabs;
 }
 
 void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns)

@@ -42,6 +42,7 @@
 #define LEASE_SLABS_MAX (1u << 16)
 #define LEASE_SESSIONS_MAX 1024u
 #define LEASE_NO_SESSION UINT32_MAX
+#define LEASE_OWNER_SIZE 32u
 /* Heartbeats a client may miss before it counts as vanished. */
 #define LEASE_HEARTBEATS_MISSED 4u
 /* How far a data connection's counter may lag behind the highest: queues connect at the same time. */
@@ -81,16 +82,18 @@ struct lease_session {
 	enum lease_session_state state;
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t key[AUTH_KEY_SIZE];
-	uint64_t counter;     /* the highest of the data connections accepted under `key` */
-	uint64_t counters;    /* which are used up: a bit for each from `counter` down */
-	uint32_t conns;       /* data connections */
-	uint32_t slabs;       /* preparing, leased and revoking */
-	uint32_t unheard;     /* notices said since it was heard last */
-	uint64_t grace_ns;    /* granted */
-	uint64_t closed_ns;   /* the same, when the client's end closed the connection: not more */
-	uint64_t heard_at;    /* last sign of life; while active */
-	uint64_t said_at;     /* last message to it; while active */
-	uint64_t vanished_at; /* while in grace */
+	uint64_t counter;             /* the highest of the data connections accepted under `key` */
+	uint64_t counters;            /* which are used up: a bit for each from `counter` down */
+	uint32_t conns;               /* data connections */
+	uint32_t slabs;               /* preparing, leased and revoking */
+	uint32_t unheard;             /* notices said since it was heard last */
+	char owner[LEASE_OWNER_SIZE]; /* whose key it was proved with; "": no key is needed */
+	uint32_t owner_slabs;         /* most slabs of all that owner's sessions; 0: no limit */
+	uint64_t grace_ns;            /* granted */
+	uint64_t closed_ns;           /* the same, when the client's end closed the connection: not more */
+	uint64_t heard_at;            /* last sign of life; while active */
+	uint64_t said_at;             /* last message to it; while active */
+	uint64_t vanished_at;         /* while in grace */
 };
 
 struct lease_slab {
@@ -180,6 +183,10 @@ bool lease_next(struct lease_book *book, struct lease_action *ret_action);
  */
 unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
 			     const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session);
+/* Returns true unless a session of this id is there whose owner is another: nobody takes over others' leases. */
+bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE], const char *owner);
+/* After a begin, or when that has changed: whose it is, and how many slabs all sessions of that owner may have. */
+void lease_session_own(struct lease_book *book, uint32_t session, const char *owner, uint32_t owner_slabs);
 /* After a begin: how long leases wait when the client's end has closed the session connection; as `grace` if not said.
  */
 void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns);
@@ -195,6 +202,9 @@ void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 
 /* The active session of this id, or LEASE_NO_SESSION. */
 uint32_t lease_session_find(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE]);
+
+/* Returns true if a session of this id is there, also one whose client has vanished. */
+bool lease_session_is_known(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE]);
 
 /*
  * A data connection whose proof was found good wants in. 0, or WIRE_REASON_NO_SESSION, WIRE_REASON_REPLAY,

@@ -2,6 +2,7 @@
 #include "memserver/lease_book.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const char *const slab_state_names[] = {
     [LEASE_SLAB_FREE] = "free",         [LEASE_SLAB_PREPARING] = "preparing", [LEASE_SLAB_LEASED] = "leased",
@@ -84,6 +85,19 @@ static void deny(struct lease_book *book, uint32_t session, uint32_t request, un
 			    .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
 }
 
+/* Returns true if the sessions of this session's owner have all that they may have together. */
+static bool owner_is_full(const struct lease_book *book, const struct lease_session *session)
+{
+	uint32_t slabs = 0;
+
+	if (!session->owner_slabs)
+		return false;
+	for (uint32_t i = 0; i < book->limits.sessions; i++)
+		if (book->sessions[i].slabs && strcmp(book->sessions[i].owner, session->owner) == 0)
+			slabs += book->sessions[i].slabs;
+	return slabs >= session->owner_slabs;
+}
+
 void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
 {
 	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
@@ -98,7 +112,7 @@ void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
 		return;
 	}
 	if (lease_in_use(book) >= book->target || !book->free_count ||
-	    (book->limits.session_slabs && s->slabs >= book->limits.session_slabs)) {
+	    (book->limits.session_slabs && s->slabs >= book->limits.session_slabs) || owner_is_full(book, s)) {
 		deny(book, session, request, WIRE_REASON_FULL);
 		return;
 	}

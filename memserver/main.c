@@ -5,6 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static int reload(void *user, struct keyring *ret_before)
+{
+	return settings_reload(user, ret_before);
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
@@ -16,5 +21,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	if (status < 0)
 		return EXIT_FAILURE;
+	settings.server.reload = reload;
+	settings.server.user = &settings;
 	return server_run(&settings.server) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,7 +1,6 @@
 /* peer: see peer.h. */
 #include "memserver/peer.h"
 
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "memserver/drain.h"
@@ -46,11 +45,13 @@ void peer_end(struct peer *peer)
 	free(peer);
 }
 
-static void connect_reject(struct fabric_conn *conn, struct wire_reject reject)
+static void connect_reject(struct donor *donor, struct fabric_conn *conn, struct wire_reject reject)
 {
 	uint8_t bytes[WIRE_REJECT_SIZE];
 
-	log_info("refused %s: %s", fabric_conn_peer(conn), wire_reason_name(reject.reason));
+	donor->refused_count++;
+	if (donor_may_tell(donor, DONOR_REFUSALS))
+		log_info("refused %s: %s", fabric_conn_peer(conn), wire_reason_name(reject.reason));
 	fabric_reject(conn, bytes, wire_encode_reject(&reject, bytes));
 }
 
@@ -62,13 +63,14 @@ static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn
 	int status;
 
 	if (!peer) {
-		connect_reject(conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
+		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
 		return NULL;
 	}
 	*peer = (struct peer){.kind = kind, .donor = donor, .conn = conn, .session = LEASE_NO_SESSION};
 	status = fabric_accept(conn, domain, peer);
 	if (status < 0) {
-		log_warning("cannot accept %s: %s", fabric_conn_peer(conn), strerror(-status));
+		if (donor_may_tell(donor, DONOR_REFUSALS))
+			log_warning("cannot accept %s: %s", fabric_conn_peer(conn), strerror(-status));
 		peer_end(peer);
 		return NULL;
 	}
@@ -77,36 +79,53 @@ static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn
 
 /* --- Connect requests ------------------------------------------------------------------------------------ */
 
-/* Of too many that prove nothing the oldest makes room: who means it needs a moment, and must not be kept out by
- * others. */
-static void handshakes_make_room(struct donor *donor)
+/* Returns true if there is room for a handshake of @newcomer; another one may have made it. */
+static bool handshakes_make_room(struct donor *donor, const struct crowd_one *newcomer)
 {
-	struct peer *oldest = donor->handshakes;
+	struct peer *peers[PEER_HANDSHAKES_MAX];
+	struct crowd_one ones[PEER_HANDSHAKES_MAX];
+	uint32_t count = 0, victim;
+	uint64_t chance;
 
 	if (donor->handshake_count < PEER_HANDSHAKES_MAX)
-		return;
-	while (oldest->next)
-		oldest = oldest->next;
-	log_info("refused %s: it has not proved itself, and too many are waiting", fabric_conn_peer(oldest->conn));
-	peer_end(oldest);
+		return true;
+	for (struct peer *peer = donor->handshakes; peer; peer = peer->next, count++) {
+		peers[count] = peer;
+		ones[count] = (struct crowd_one){fabric_conn_origin(peer->conn), peer->known};
+	}
+	random_secret(&chance, sizeof chance);
+	victim = crowd_victim(ones, count, newcomer, chance);
+	if (victim == CROWD_NEWCOMER)
+		return false;
+	donor->refused_count++;
+	if (donor_may_tell(donor, DONOR_REFUSALS))
+		log_info("refused %s: it has not proved itself, and too many are waiting",
+			 fabric_conn_peer(peers[victim]->conn));
+	peer_end(peers[victim]);
+	return true;
 }
 
 static void request_session(struct donor *donor, struct fabric_conn *conn, const struct wire_hello *hello)
 {
+	const struct crowd_one newcomer = {fabric_conn_origin(conn), lease_session_is_known(donor->book, hello->id)};
 	uint8_t nonce[WIRE_NONCE_SIZE];
 	struct peer *peer;
 
 	if (donor->book->leaving) {
-		connect_reject(conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
+		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
 		return;
 	}
-	handshakes_make_room(donor);
+	if (!handshakes_make_room(donor, &newcomer)) {
+		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
+		return;
+	}
 	peer = connect_accept(donor, conn, donor->lobby, PEER_HANDSHAKE);
 	if (!peer)
 		return;
 	random_secret(nonce, sizeof nonce);
 	handshake_begin(&peer->handshake, hello, nonce);
-	peer->deadline = clock_now() + PEER_HANDSHAKE_NS;
+	peer->known = newcomer.known;
+	peer->deadline = donor_now(donor) + PEER_HANDSHAKE_NS;
 	list_insert(&donor->handshakes, peer);
 	donor->handshake_count++;
 }
@@ -122,7 +141,7 @@ static void request_attach(struct donor *donor, struct fabric_conn *conn, const 
 			     ? lease_attach(donor->book, session, hello->counter)
 			     : WIRE_REASON_KEY;
 	if (reason) {
-		connect_reject(conn, (struct wire_reject){.reason = (uint16_t)reason});
+		connect_reject(donor, conn, (struct wire_reject){.reason = (uint16_t)reason});
 		return;
 	}
 	peer = connect_accept(donor, conn, donor->sessions[session].domain, PEER_DATA);
@@ -141,7 +160,7 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 	struct wire_reject reject;
 
 	if (handshake_hello(event->data, event->size, &hello, &reject))
-		connect_reject(event->conn, reject);
+		connect_reject(donor, event->conn, reject);
 	else if (hello.role == WIRE_SESSION)
 		request_session(donor, event->conn, &hello);
 	else
@@ -157,7 +176,8 @@ static void message_send(struct peer *peer, const struct wire_message *message)
 
 	/* A connection that has ended says so itself, with FABRIC_DISCONNECTED. */
 	if (status < 0 && status != -ENOTCONN && !peer->deaf) {
-		log_warning("cannot send to %s: %s", fabric_conn_peer(peer->conn), strerror(-status));
+		if (donor_may_tell(peer->donor, peer->kind == PEER_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
+			log_warning("cannot send to %s: %s", fabric_conn_peer(peer->conn), strerror(-status));
 		peer->deaf = peer->donor->deaf_clients = true;
 	}
 }
@@ -169,7 +189,7 @@ void peer_send(struct donor *donor, uint32_t session, const struct wire_message 
 	if (!peer)
 		return;
 	message_send(peer, message);
-	lease_session_said(donor->book, clock_now(), session);
+	lease_session_said(donor->book, donor_now(donor), session);
 }
 
 /* --- Messages -------------------------------------------------------------------------------------------- */
@@ -181,9 +201,9 @@ static void session_vanish(struct donor *donor, struct peer *peer, bool closed)
 
 	peer_end(peer);
 	if (closed)
-		lease_session_closed(donor->book, clock_now(), session);
+		lease_session_closed(donor->book, donor_now(donor), session);
 	else
-		lease_session_vanished(donor->book, clock_now(), session);
+		lease_session_vanished(donor->book, donor_now(donor), session);
 	donor_settle(donor);
 }
 
@@ -219,7 +239,8 @@ static bool session_open(struct donor *donor, uint32_t session)
 		return true;
 	status = fabric_domain_open(&s->domain);
 	if (status < 0) {
-		log_error("no protection domain for a client: %s", strerror(-status));
+		if (donor_may_tell(donor, DONOR_LACKS))
+			log_error("no protection domain for a client: %s", strerror(-status));
 		s->domain = NULL;
 		return false;
 	}
@@ -229,7 +250,8 @@ static bool session_open(struct donor *donor, uint32_t session)
 
 static void message_bad(struct peer *peer, const char *why, bool closed)
 {
-	log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn), why);
+	if (donor_may_tell(peer->donor, peer->kind == PEER_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
+		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn), why);
 	peer_lost(peer, closed);
 }
 
@@ -238,7 +260,9 @@ static void handshake_refuse(struct peer *peer, unsigned reason)
 	struct wire_message refused = {.type = WIRE_REFUSED};
 
 	refused.refused.reason = (uint16_t)reason;
-	log_info("refused %s: %s", fabric_conn_peer(peer->conn), wire_reason_name(reason));
+	peer->donor->refused_count++;
+	if (donor_may_tell(peer->donor, DONOR_REFUSALS))
+		log_info("refused %s: %s", fabric_conn_peer(peer->conn), wire_reason_name(reason));
 	message_send(peer, &refused);
 	peer_end(peer);
 }
@@ -248,16 +272,20 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 {
 	struct donor *donor = peer->donor;
 	const struct handshake *handshake = &peer->handshake;
+	char who[DONOR_WHO_MAX];
 	bool back = false;
 	uint32_t session;
-	unsigned reason =
-	    lease_session_begin(donor->book, clock_now(), handshake->auth.client_id, handshake->session_key,
-				(uint64_t)handshake->wished_grace_ms * 1000000, &session);
+	unsigned reason = WIRE_REASON_KEY;
 
+	if (lease_session_may_begin(donor->book, handshake->auth.client_id, handshake->name))
+		reason = lease_session_begin(donor->book, donor_now(donor), handshake->auth.client_id,
+					     handshake->session_key, (uint64_t)handshake->wished_grace_ms * 1000000,
+					     &session);
 	if (reason) {
 		handshake_refuse(peer, reason);
 		return;
 	}
+	lease_session_own(donor->book, session, handshake->name, donor_quota_slabs(donor, handshake->quota));
 	lease_session_wish_closed(donor->book, session, (uint64_t)handshake->wished_closed_ms * 1000000);
 	donor_settle(donor); /* fences what the session had before */
 	back = donor->sessions[session].domain;
@@ -272,9 +300,11 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	peer->session = session;
 	donor->sessions[session].peer = peer;
 	session_from(&donor->sessions[session], fabric_conn_peer(peer->conn));
+	donor->sessions[session].admin = handshake->admin;
 	memset(&peer->handshake, 0, sizeof peer->handshake);
-	log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "",
-		 fabric_conn_peer(peer->conn));
+	donor_who(donor, session, who);
+	if (donor_may_tell(donor, DONOR_VISITS))
+		log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "", who);
 
 	welcome->welcome.grace_ms = (uint32_t)(donor->book->sessions[session].grace_ns / 1000000);
 	welcome->welcome.heartbeat_ms = (uint32_t)(donor->book->limits.heartbeat_ns / 1000000);
@@ -296,7 +326,7 @@ static void handshake_message(struct peer *peer, const void *data, size_t size)
 		message_bad(peer, "cannot be understood", true);
 		return;
 	}
-	reason = handshake_prove(&peer->handshake, peer->donor->config.key, &message, &answer);
+	reason = handshake_prove(&peer->handshake, peer->donor->config.keys, &message, &answer);
 	if (!reason) {
 		channel_begin(&peer->channel, peer->handshake.session_key, false);
 		if (channel_open(&peer->channel, data, size) < 0) {
@@ -316,7 +346,7 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 	uint32_t session = peer->session;
 	struct wire_message answer = {.request = message->request};
 
-	lease_session_heard(donor->book, clock_now(), session);
+	lease_session_heard(donor->book, donor_now(donor), session);
 	switch (message->type) {
 	case WIRE_LEASE:
 		lease_request(donor->book, session, message->request);
@@ -353,12 +383,14 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 		session_vanish(donor, peer, false);
 		return;
 	case WIRE_BYE:
-		log_info("client %s says goodbye", donor->sessions[session].name);
+		if (donor_may_tell(donor, DONOR_VISITS))
+			log_info("client %s says goodbye", donor->sessions[session].name);
 		lease_session_bye(donor->book, session);
 		break;
 	default:
-		log_warning("client %s sent a %s, which is not for a client to send: connection ended",
-			    donor->sessions[session].name, wire_type_name(message->type));
+		if (donor_may_tell(donor, DONOR_MISTAKES))
+			log_warning("client %s sent a %s, which is not for a client to send: connection ended",
+				    donor->sessions[session].name, wire_type_name(message->type));
 		session_vanish(donor, peer, true);
 		return;
 	}
@@ -393,7 +425,7 @@ static void established(struct peer *peer)
 
 	if (peer->kind != PEER_HANDSHAKE)
 		return;
-	handshake_challenge(&peer->handshake, peer->donor->config.key, &challenge);
+	handshake_challenge(&peer->handshake, peer->donor->config.keys, &challenge);
 	message_send(peer, &challenge);
 }
 
@@ -429,7 +461,9 @@ void peer_expire_handshakes(struct donor *donor, uint64_t now)
 		next = peer->next;
 		if (now < peer->deadline)
 			continue;
-		log_info("refused %s: it has not proved itself in time", fabric_conn_peer(peer->conn));
+		donor->refused_count++;
+		if (donor_may_tell(donor, DONOR_REFUSALS))
+			log_info("refused %s: it has not proved itself in time", fabric_conn_peer(peer->conn));
 		peer_end(peer);
 	}
 }
@@ -448,7 +482,7 @@ void peer_end_deaf(struct donor *donor)
 		if (!peer || !peer->deaf)
 			continue;
 		peer_end(peer);
-		lease_session_vanished(donor->book, clock_now(), i);
+		lease_session_vanished(donor->book, donor_now(donor), i);
 	}
 }
 

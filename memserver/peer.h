@@ -13,11 +13,13 @@
 #define MEMSERVER_PEER_H
 
 #include "common/channel.h"
+#include "common/crowd.h"
 #include "memserver/donor.h"
 #include "memserver/handshake.h"
 
-/* Connections at a time that have proved nothing yet, and how long each may take to. */
-#define PEER_HANDSHAKES_MAX 64u
+/* Connections at a time that have proved nothing yet (which of more makes room: crowd.h), and how long each may take.
+ */
+#define PEER_HANDSHAKES_MAX CROWD_MAX
 #define PEER_HANDSHAKE_NS 5000000000u
 
 enum peer_kind { PEER_HANDSHAKE, PEER_SESSION, PEER_DATA };
@@ -30,6 +32,7 @@ struct peer {
 	uint64_t deadline;          /* PEER_HANDSHAKE */
 	struct handshake handshake; /* PEER_HANDSHAKE */
 	struct channel channel;     /* PEER_SESSION; begun when the client has proved itself */
+	bool known;                 /* PEER_HANDSHAKE: it names a client that is known here */
 	bool deaf;                  /* does not take what is sent to it, or was given up: is about to be ended */
 	struct peer *next, **link;  /* in its list */
 };

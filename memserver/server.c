@@ -9,7 +9,6 @@
 #include "memserver/shrink.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,9 +149,9 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	for (unsigned i = 0; i < listening.count; i++)
 		printf("farpage-memserver: listening on %s\n", listening.lines[i]);
 	fflush(stdout);
-	if (!config->donor.key && config->beyond_loopback)
+	if (!keyring_is_needed(config->donor.keys) && config->beyond_loopback)
 		log_warning("no key, and --insecure: anyone who can reach this machine may take what it lends");
-	else if (!config->donor.key)
+	else if (!keyring_is_needed(config->donor.keys))
 		log_info("no key: listening on loopback only");
 	return 0;
 }
@@ -175,12 +174,28 @@ static void status_tell(struct server *server, uint64_t now)
 	sd_notifyf(0, "STATUS=%s", status);
 }
 
+static void server_reload(struct server *server)
+{
+	const struct server_config *config = server->config;
+	static struct keyring before; /* large */
+
+	if (config->reload && config->reload(config->user, &before) == 0) {
+		donor_reload(server->donor, &config->donor, &before);
+		shrink_reload(server->shrink, config->slabs, config->reserve);
+	}
+	memset(&before, 0, sizeof before);
+}
+
 static void signal_take(struct server *server)
 {
 	struct signalfd_siginfo info;
 
 	if (read(server->signals, &info, sizeof info) != sizeof info)
 		return;
+	if (info.ssi_signo == SIGHUP) {
+		server_reload(server);
+		return;
+	}
 	log_info("%s: stopping", strsignal((int)info.ssi_signo));
 	sd_notify(0, "STOPPING=1");
 	server->stop = true;
@@ -198,17 +213,6 @@ static void event_take(struct server *server, const struct fabric_event *event)
 		donor_slabs_ready(server->donor);
 }
 
-/* Rounded up, so that the deadline has passed when the wait is over. */
-static int wait_ms(uint64_t deadline, uint64_t now)
-{
-	uint64_t ms;
-
-	if (deadline == UINT64_MAX)
-		return -1;
-	ms = deadline > now ? (deadline - now + 999999) / 1000000 : 0;
-	return ms < INT_MAX ? (int)ms : INT_MAX;
-}
-
 /* When there is something to do besides what the donor's deadline is about. */
 static uint64_t loop_due(const struct server *server)
 {
@@ -221,26 +225,27 @@ int server_loop(struct server *server)
 {
 	struct donor *donor = server->donor;
 
-	status_tell(server, clock_now());
+	status_tell(server, donor_now(donor));
 	while (!server->stop) {
 		struct fabric_event event;
 		uint64_t deadline = donor_deadline(donor), due = loop_due(server);
 		/* One at a time: what an event makes us end must not be found in the events after it. */
-		int count =
-		    fabric_wait(donor->fabric, &event, 1, wait_ms(due < deadline ? due : deadline, clock_now()));
+		int timeout_ms = patience_sleep(&donor->patience, clock_now(), due < deadline ? due : deadline);
+		int count = fabric_wait(donor->fabric, &event, 1, timeout_ms);
 
+		patience_wake(&donor->patience, clock_now());
 		if (count < 0 && count != -EINTR) {
 			log_error("the fabric failed: %s", strerror(-count));
 			return count;
 		}
 		if (server->shrink) /* first: nobody is told of memory that is gone */
-			shrink_look(server->shrink, clock_now());
+			shrink_look(server->shrink, donor_now(donor));
 		if (count > 0)
 			event_take(server, &event);
 		if (deadline != UINT64_MAX)
-			donor_tick(donor, clock_now());
+			donor_tick(donor, donor_now(donor));
 		donor_end_deaf(donor);
-		status_tell(server, clock_now());
+		status_tell(server, donor_now(donor));
 	}
 	donor_leave(donor);
 	return 0;
@@ -266,9 +271,9 @@ int server_run(const struct server_config *config)
 {
 	const struct lease_limits *limits = &config->donor.limits;
 	const struct pressure_config pressure = {
-	    .slabs = limits->slabs, .slab_bytes = limits->slab_bytes, .reserve = config->reserve};
+	    .slabs = config->slabs, .slab_bytes = limits->slab_bytes, .reserve = config->reserve};
 	struct shrink shrink = {0};
-	struct server server = {.signals = -1, .shrink = &shrink};
+	struct server server = {.config = config, .signals = -1, .shrink = &shrink};
 	int status = signals_open(&server);
 
 	if (status < 0)
@@ -280,7 +285,7 @@ int server_run(const struct server_config *config)
 	if (config->drained) {
 		log_warning("still drained, for %s is there: nothing is lent until `farpage donors undrain`",
 			    config->donor.drain_file);
-		lease_drain(server.donor->book, clock_now(), WIRE_DRAIN_WAIT, 0);
+		lease_drain(server.donor->book, donor_now(server.donor), WIRE_DRAIN_WAIT, 0);
 	}
 	status = listen_all(server.donor, config);
 	if (status < 0)

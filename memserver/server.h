@@ -5,7 +5,8 @@
  * eventfd, the kernel's word that tasks stall for lack of memory, a signalfd, and the next deadline of the donor; with
  * no client there is no deadline and it sleeps for ever. Requests for pages are answered inside the fabric and never
  * get here. The service manager, for which the loop has to wait, is told of the donor's state once a second at most.
- * SIGTERM, SIGINT and SIGHUP end the loop: what is still leased is logged, then everything is ended in order.
+ * SIGTERM and SIGINT end the loop: what is still leased is logged, then everything is ended in order. SIGHUP has the
+ * settings read anew, and never ends anything.
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
@@ -18,9 +19,13 @@ struct server_config {
 	struct donor_config donor;
 	bool drained;              /* from its start on: it was when it ended last */
 	uint64_t reserve;          /* bytes that stay available on this machine */
+	uint32_t slabs;            /* lent at most; the donor has room for as many as at its start */
 	const char *const *listen; /* URIs */
 	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
 	bool beyond_loopback;      /* some of them can be reached by others */
+	/* SIGHUP: changes this struct, and says which keys were valid before. 0, or -errno: nothing has changed. */
+	int (*reload)(void *user, struct keyring *ret_before);
+	void *user;
 };
 
 /*
@@ -33,6 +38,7 @@ int server_run(const struct server_config *config);
 /* The loop alone, of a donor that listens and whose slab_fd() is watched with the donor as user. */
 struct shrink;
 struct server {
+	const struct server_config *config;
 	struct donor *donor;
 	struct shrink *shrink; /* NULL: it lends what it was told to, whatever its machine needs */
 	int signals;           /* watched with its address as user; -1: none */

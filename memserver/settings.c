@@ -19,6 +19,8 @@
 #define SLAB_MAX ((uint64_t)1 << 30)
 #define DEFAULT_LISTEN "tcp://127.0.0.1:7470"
 
+static const char default_listen[] = DEFAULT_LISTEN;
+
 /* Data connections of one client: a queue each of its threads, with room for several stores' worth. */
 #define SESSION_CONNS 64u
 
@@ -27,11 +29,11 @@ static void defaults_set(struct settings *settings)
 	*settings = (struct settings){
 	    .slab = 64 << 20,
 	    .revoke_s = 10,
-	    .grace_s = 60,
+	    .grace_s = 900,
 	    .heartbeat_ms = 200,
 	    .spin_us = FABRIC_CONFIG_DEFAULT.spin_us,
 	    .clients = 256,
-	    .listen = {.items = {DEFAULT_LISTEN}, .count = 1},
+	    .listen = {.items = {default_listen}, .count = 1},
 	};
 }
 
@@ -58,11 +60,18 @@ static int options_read(struct settings *s, int argc, char **argv)
 	     "there while this donor is drained, which it then is when it is started again, too (default: `drained` in "
 	     "$STATE_DIRECTORY, which the systemd unit sets; else draining is forgotten)"},
 	    {"clients", CONFIG_NUMBER, &s->clients, 1, LEASE_SESSIONS_MAX, "N", "most clients (default 256)"},
-	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "pre-shared key, see `farpage key`"},
+	    {"key", CONFIG_LIST, &s->key_files, 0, 0, "FILE",
+	     "key that clients must know, see `farpage key`; may be repeated: each is valid"},
+	    {"keys", CONFIG_STRING, &s->key_folder, 0, 0, "FOLDER",
+	     "keys of several clients, in files NAME.key: each name has its own leases"},
+	    {"client-quota", CONFIG_LIST, &s->client_quotas, 0, 0, "NAME=SIZE",
+	     "most that all clients with the keys of a name may lease together; may be repeated"},
+	    {"admin-key", CONFIG_LIST, &s->admin_key_files, 0, 0, "FILE",
+	     "key that `farpage donors drain` and undrain need; may be repeated"},
 	    {"insecure", CONFIG_FLAG, &s->insecure, 0, 0, NULL,
 	     "listen beyond loopback without a key: anyone there may take memory"},
 	    {"grace", CONFIG_NUMBER, &s->grace_s, 0, 86400, "SECONDS",
-	     "how long leases outlive a client that vanished, at most (default 60)"},
+	     "how long leases outlive a client that fell silent, at most (default 900)"},
 	    {"heartbeat", CONFIG_NUMBER, &s->heartbeat_ms, 10, 600000, "MS",
 	     "a client silent for four of these has vanished (default 200)"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
@@ -78,7 +87,7 @@ static int options_read(struct settings *s, int argc, char **argv)
 
 	if (at == -ECANCELED) {
 		printf("farpage-memserver lends memory of this machine to farpage clients on others.\n\n"
-		       "usage: farpage-memserver --donate SIZE|auto [--listen URI]... [--key FILE] [OPTION]...\n"
+		       "usage: farpage-memserver --donate SIZE|auto [--listen URI]... [--key FILE]... [OPTION]...\n"
 		       "       farpage-memserver --donate 8G --listen auto://10.0.0.7 --key /etc/farpage/key\n\n");
 		config_help(table);
 		printf("\nSizes are written 64M, 2G. See farpage-memserver(8).\n");
@@ -227,8 +236,6 @@ static int lock_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* --- Key and addresses ----------------------------------------------------------------------------------- */
-
 static bool address_is_loopback(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET) {
@@ -263,6 +270,30 @@ int settings_is_loopback(const char *text, bool *ret_loopback)
 	return 0;
 }
 
+/* --- Keys ------------------------------------------------------------------------------------------------ */
+
+static int keys_read(struct settings *s)
+{
+	int status = 0;
+
+	for (unsigned i = 0; !status && i < s->key_files.count; i++)
+		status = keyring_add_file(&s->keys, s->key_files.items[i], "key", false);
+	if (!status && s->key_folder)
+		status = keyring_add_folder(&s->keys, s->key_folder);
+	if (!status && s->admin_key_files.count && !s->keys.count) {
+		log_error("--admin-key: clients have no key, so anybody may do anything; give --key FILE, or --keys "
+			  "FOLDER, too");
+		status = -EINVAL;
+	}
+	for (unsigned i = 0; !status && i < s->admin_key_files.count; i++)
+		status = keyring_add_file(&s->keys, s->admin_key_files.items[i], "admin", true);
+	for (unsigned i = 0; !status && i < s->client_quotas.count; i++)
+		status = keyring_set_quota(&s->keys, s->client_quotas.items[i]);
+	return status;
+}
+
+/* --- Addresses ------------------------------------------------------------------------------------------- */
+
 static int listen_check(struct settings *s)
 {
 	bool loopback;
@@ -277,7 +308,7 @@ static int listen_check(struct settings *s)
 		if (loopback)
 			continue;
 		s->beyond_loopback = true;
-		if (!s->key_file && !s->insecure) {
+		if (!s->keys.count && !s->insecure) {
 			log_error("--listen %s: others can reach that address, and there is no key; make one with "
 				  "`farpage key FILE` and give --key FILE, or --insecure",
 				  s->listen.items[i]);
@@ -302,7 +333,7 @@ static int drain_check(struct settings *s)
 			log_error("$STATE_DIRECTORY is too long; give --drain-file FILE");
 			return -EINVAL;
 		}
-		s->drain_file = s->drain_default;
+		return drain_file_read(s->drain_default, &s->drained);
 	}
 	return s->drain_file ? drain_file_read(s->drain_file, &s->drained) : 0;
 }
@@ -319,11 +350,14 @@ static void server_fill(struct settings *s)
 	    .beyond_loopback = s->beyond_loopback,
 	    .drained = s->drained,
 	    .reserve = s->reserve,
+	    .slabs = (uint32_t)slabs,
 	    .donor =
 		{
-		    .key = s->key_file ? s->key : NULL,
+		    .keys = &s->keys,
 		    .failure_domain = s->domain,
-		    .drain_file = s->drain_file,
+		    .drain_file = s->drain_file       ? s->drain_file
+				  : *s->drain_default ? s->drain_default
+						      : NULL,
 		    .limits = {.slabs = (uint32_t)slabs,
 			       .slab_bytes = s->slab,
 			       .sessions = s->clients,
@@ -346,13 +380,33 @@ static void server_fill(struct settings *s)
 		s->server.donor.fabric.io_ms = LEASE_HEARTBEATS_MISSED * s->heartbeat_ms;
 }
 
-int settings_read(struct settings *settings, int argc, char **argv)
+/* Reads and checks all but where it listens and whether it is drained. */
+static int all_read(struct settings *s, int argc, char **argv)
 {
 	struct machine_memory memory;
 	int status;
 
-	defaults_set(settings);
-	status = options_read(settings, argc, argv);
+	defaults_set(s);
+	s->argc = argc;
+	s->argv = argv;
+	status = options_read(s, argc, argv);
+	if (status < 0 || s->version)
+		return status;
+	status = machine_memory_read(&memory);
+	if (status < 0) {
+		log_error("cannot tell how much memory there is: /proc/meminfo: %s", strerror(-status));
+		return status;
+	}
+	if (settings_parse_sizes(s, &memory) < 0 || settings_check_sizes(s, &memory) < 0 || lock_check(s) < 0 ||
+	    settings_check_domain(s) < 0 || keys_read(s) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+int settings_read(struct settings *settings, int argc, char **argv)
+{
+	int status = all_read(settings, argc, argv);
+
 	if (status < 0)
 		return status;
 	if (settings->version) {
@@ -360,16 +414,119 @@ int settings_read(struct settings *settings, int argc, char **argv)
 		return -ECANCELED;
 	}
 	log_setup("farpage-memserver", settings->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
-	status = machine_memory_read(&memory);
-	if (status < 0) {
-		log_error("cannot tell how much memory there is: /proc/meminfo: %s", strerror(-status));
-		return status;
-	}
-	if (settings_parse_sizes(settings, &memory) < 0 || settings_check_sizes(settings, &memory) < 0 ||
-	    lock_check(settings) < 0 || settings_check_domain(settings) < 0 ||
-	    (settings->key_file && auth_key_load_or_tell(settings->key_file, settings->key) < 0) ||
-	    listen_check(settings) < 0 || drain_check(settings) < 0)
+	if (listen_check(settings) < 0 || drain_check(settings) < 0)
 		return -EINVAL;
 	server_fill(settings);
 	return 0;
+}
+
+/* --- Again ----------------------------------------------------------------------------------------------- */
+
+/* Strings of a file and items of lists are the settings' own, others the command line's, or literals. */
+static void string_free(const struct settings *s, const char *text)
+{
+	for (int i = 0; i < s->argc; i++)
+		if ((uintptr_t)text >= (uintptr_t)s->argv[i] &&
+		    (uintptr_t)text <= (uintptr_t)s->argv[i] + strlen(s->argv[i]))
+			return;
+	if (text != default_listen)
+		free((void *)(uintptr_t)text);
+}
+
+static void strings_free(struct settings *s)
+{
+	const char *const strings[] = {s->donate_text, s->reserve_text, s->config_file,
+				       s->domain,      s->drain_file,   s->key_folder};
+	const struct config_list *const lists[] = {&s->listen, &s->key_files, &s->admin_key_files, &s->client_quotas};
+
+	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
+		string_free(s, strings[i]);
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		for (unsigned j = 0; j < lists[i]->count; j++)
+			string_free(s, lists[i]->items[j]);
+}
+
+static bool texts_differ(const char *one, const char *other)
+{
+	return one && other ? strcmp(one, other) != 0 : one != other;
+}
+
+static bool lists_differ(const struct config_list *one, const struct config_list *other)
+{
+	if (one->count != other->count)
+		return true;
+	for (unsigned i = 0; i < one->count; i++)
+		if (strcmp(one->items[i], other->items[i]) != 0)
+			return true;
+	return false;
+}
+
+/* Names what has changed and waits for the next start: ": listen, slab", or nothing. */
+static void waiting_format(const struct settings *s, const struct settings *next, char *text, size_t size)
+{
+	const struct {
+		const char *name;
+		bool waits;
+	} all[] = {
+	    {"listen", lists_differ(&s->listen, &next->listen)},
+	    {"donate (more than at the start)", next->donate / s->slab > s->server.donor.limits.slabs},
+	    {"slab", s->slab != next->slab},
+	    {"domain", texts_differ(s->domain, next->domain)},
+	    {"drain-file", texts_differ(s->drain_file, next->drain_file)},
+	    {"clients", s->clients != next->clients},
+	    {"heartbeat", s->heartbeat_ms != next->heartbeat_ms},
+	    {"spin-us", s->spin_us != next->spin_us},
+	    {"huge", s->huge != next->huge},
+	    {"mlock", s->lock != next->lock},
+	};
+
+	*text = '\0';
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].waits)
+			snprintf(text + strlen(text), size - strlen(text), "%s%s", *text ? ", " : "", all[i].name);
+}
+
+/* Only what may change, and makes sense with what stays. */
+static void take_over(struct settings *s, const struct settings *next)
+{
+	const uint64_t most = s->server.donor.limits.slabs * s->slab;
+
+	s->donate = next->donate / s->slab * s->slab < most ? next->donate / s->slab * s->slab : most;
+	s->reserve = next->reserve;
+	s->revoke_s = next->revoke_s;
+	s->quota = next->quota;
+	s->grace_s = next->grace_s;
+	s->verbose = next->verbose;
+	s->insecure = next->insecure;
+	s->keys = next->keys;
+	s->server.reserve = s->reserve;
+	s->server.slabs = (uint32_t)(s->donate / s->slab);
+	s->server.donor.limits.session_slabs =
+	    s->quota / s->slab < s->server.slabs ? (uint32_t)(s->quota / s->slab) : 0;
+	s->server.donor.limits.grace_ns = (uint64_t)s->grace_s * 1000000000;
+	s->server.donor.limits.revoke_ns = (uint64_t)s->revoke_s * 1000000000;
+	log_set_level(s->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+}
+
+int settings_reload(struct settings *settings, struct keyring *ret_before)
+{
+	static struct settings next; /* large */
+	char waiting[256];
+	int status = all_read(&next, settings->argc, settings->argv);
+
+	if (status == 0 && settings->beyond_loopback && !next.keys.count && !next.insecure) {
+		log_error("others can reach this donor, and there is no key any more; give --key FILE, or --insecure");
+		status = -EINVAL;
+	}
+	if (status < 0) {
+		log_error("not reloaded: the settings stay as they were");
+	} else {
+		waiting_format(settings, &next, waiting, sizeof waiting);
+		*ret_before = settings->keys;
+		take_over(settings, &next);
+		log_info("reloaded%s%s", *waiting ? "; as before until the next start: " : "", waiting);
+	}
+	strings_free(&next);
+	memset(&next, 0, sizeof next);
+	return status < 0 ? -EINVAL : 0;
 }

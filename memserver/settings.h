@@ -7,6 +7,7 @@
 #define MEMSERVER_SETTINGS_H
 
 #include "common/config.h"
+#include "memserver/keyring.h"
 #include "memserver/machine.h"
 #include "memserver/server.h"
 
@@ -20,12 +21,16 @@ struct settings {
 	uint64_t donate, slab, reserve, quota;
 	bool automatic; /* --donate auto: `donate` is all that is above the reserve */
 	unsigned grace_s, heartbeat_ms, spin_us, clients, revoke_s;
-	const char *key_file, *config_file, *domain, *drain_file;
+	const char *config_file, *domain, *drain_file;
+	struct config_list key_files, admin_key_files, client_quotas;
+	const char *key_folder;
 	bool drained;
-	char drain_default[PATH_MAX];
+	char drain_default[PATH_MAX]; /* where drain_file is not given */
 	bool insecure, huge, lock, verbose, version;
 	bool beyond_loopback; /* some address can be reached by others */
-	uint8_t key[AUTH_KEY_SIZE];
+	struct keyring keys;
+	int argc;
+	char **argv;
 	struct server_config server; /* what all of the above comes to; points into this struct */
 };
 
@@ -34,6 +39,13 @@ struct settings {
  * answered. @settings stays where it is as long as the server runs.
  */
 int settings_read(struct settings *settings, int argc, char **argv);
+
+/*
+ * Reads the same command line and its file again, and takes over what may change while the server runs; one logged line
+ * names what else has changed. What keys were valid before is in *ret_before. -EINVAL after logging what is wrong: then
+ * everything is as it was. Called by the server's thread; does not ask the resolver.
+ */
+int settings_reload(struct settings *settings, struct keyring *ret_before);
 
 /* The parts of it, for tests. -EINVAL after one logged line. */
 /* What donate_text and reserve_text say on a machine with this memory: sizes, "auto", "10%". */

@@ -1,7 +1,6 @@
 /* shrink: see shrink.h. */
 #include "memserver/shrink.h"
 
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/size.h"
 #include "memserver/machine.h"
@@ -62,7 +61,15 @@ void shrink_open(struct shrink *shrink, const struct pressure_config *config, st
 	status = stall_open(&shrink->stall);
 	if (status < 0)
 		log_info("no pressure stall information here (%s): going by available memory alone", strerror(-status));
-	look(shrink, clock_now());
+	look(shrink, donor_now(donor));
+}
+
+void shrink_reload(struct shrink *shrink, uint32_t slabs, uint64_t reserve)
+{
+	shrink->pressure.config.slabs = slabs;
+	shrink->pressure.config.reserve = reserve;
+	slab_set_reserve(shrink->donor->worker, reserve);
+	look(shrink, donor_now(shrink->donor));
 }
 
 void shrink_close(struct shrink *shrink)

@@ -24,6 +24,8 @@ struct shrink {
 
 /* Reads for the first time. Logs one line where there is no PSI. */
 void shrink_open(struct shrink *shrink, const struct pressure_config *config, struct donor *donor);
+/* Lends at most so many slabs from now on, and keeps so many bytes available. */
+void shrink_reload(struct shrink *shrink, uint32_t slabs, uint64_t reserve);
 void shrink_close(struct shrink *shrink);
 /* -1: there is nothing to watch. */
 int shrink_fd(const struct shrink *shrink);

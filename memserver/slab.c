@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -41,7 +42,8 @@ struct slab_memory {
 };
 
 struct slab_worker {
-	struct slab_config config;
+	struct slab_config config; /* but for its reserve, which may change: */
+	_Atomic uint64_t reserve;
 	struct slab_memory *memory; /* per slab; the worker's while an order of it is out */
 	int eventfd;
 	pthread_t thread;
@@ -176,11 +178,13 @@ static int slab_make(const struct slab_config *config, struct fabric_domain *dom
 static struct slab_answer order_do(struct slab_worker *worker, struct slab_order order)
 {
 	struct slab_answer answer = {.kind = order.kind, .slab = order.slab};
+	struct slab_config config = worker->config;
 
+	config.reserve = worker->reserve;
 	if (order.kind == SLAB_PREPARE && order.abandoned) {
 		answer.status = -ECANCELED;
 	} else if (order.kind == SLAB_PREPARE) {
-		answer.status = slab_make(&worker->config, order.domain, &worker->memory[order.slab]);
+		answer.status = slab_make(&config, order.domain, &worker->memory[order.slab]);
 		answer.memory = worker->memory[order.slab].base;
 		answer.region = worker->memory[order.slab].region;
 	} else {
@@ -236,6 +240,11 @@ static void *work(void *data)
 	return NULL;
 }
 
+void slab_set_reserve(struct slab_worker *worker, uint64_t bytes)
+{
+	worker->reserve = bytes;
+}
+
 int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 {
 	struct slab_worker *worker = calloc(1, sizeof *worker);
@@ -244,6 +253,7 @@ int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 	if (!worker)
 		return -ENOMEM;
 	worker->config = *config;
+	worker->reserve = config->reserve;
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_cond_init(&worker->ordered, NULL);
 	worker->eventfd = -1;

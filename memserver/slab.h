@@ -61,6 +61,8 @@ void slab_clear(struct slab_worker *worker, uint32_t slab);
 /* Nobody wants what is still to be prepared for @slab, if anything is: unless the worker has begun, it is answered with
    -ECANCELED, so that nobody waits for it. */
 void slab_abandon(struct slab_worker *worker, uint32_t slab);
+/* From the next slab on this much stays available on the machine. */
+void slab_set_reserve(struct slab_worker *worker, uint64_t bytes);
 /* Takes one answer without waiting; false when there is none. */
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);
 

@@ -61,24 +61,12 @@ void children_close(struct children *children)
 	children->core = NULL;
 }
 
-static bool has_far_contents(enum page_state state)
-{
-	switch (state) {
-	case PAGE_UNTOUCHED:
-	case PAGE_RESIDENT:
-	case PAGE_DISCARDING: /* another thread than the one that forks was throwing it away: either answer is right */
-		return false;
-	default:
-		return true;
-	}
-}
-
 /* What the child does not have itself. Nothing is evicting meanwhile. */
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
 	for (uint64_t page = 0; page < child->pages; page++) {
-		if (!has_far_contents(page_state(pages_load(pages, page))))
+		if (!page_state_is_far(page_state(pages_load(pages, page))))
 			continue;
 		child->snapshot[page / 64] |= 1ull << (page % 64);
 		pages_mark(pages, page, PAGE_SNAPSHOT);
@@ -156,24 +144,41 @@ static struct child *free_entry(struct children *children)
 static bool reap(struct children *children, int except);
 
 /*
+ * Poisons in @uffd what is far for the child. The child of a child may have forked again, and cannot be poisoned before
+ * that fork is read: the new one lacks the same pages, and there is no entry for it either.
+ */
+static void poison_far(struct children *children, const struct child *parent, int uffd)
+{
+	struct core *core = children->core;
+	uint64_t pages = parent ? parent->pages : core->window->high;
+	for (uint64_t page = 0; page < pages;) {
+		bool far =
+		    parent ? bit_of(parent, page) : page_state_is_far(page_state(pages_load(&core->pages, page)));
+		struct uffd_message message;
+		if (!far || uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE) != -EAGAIN) {
+			page++;
+		} else if (uffd_read(uffd, &message, 1) == 1 && message.kind == UFFD_FORKED) {
+			poison_far(children, parent, message.child);
+			close(message.child);
+		}
+	}
+}
+
+/*
  * There is no entry for it. Kept open but never answered, the child would hang; closed, it would read zeroes. Neither
  * may be: its far pages are poisoned, or it ends at once. A child's own child, which cannot be told to, hangs then.
  */
 static void refuse(struct children *children, const struct child *parent, int uffd)
 {
-	struct core *core = children->core;
 	log_error("process %d has more than %d living children that share its far memory: the newest is stopped at its "
 		  "first far page",
 		  getpid(), CHILDREN_MAX);
-	if (!core->uffd.can_poison) {
+	if (!children->core->uffd.can_poison) {
 		if (!parent)
 			send_uffd(children, -1);
 		return;
 	}
-	uint64_t pages = parent ? parent->pages : core->window->high;
-	for (uint64_t page = 0; page < pages; page++)
-		if (parent ? bit_of(parent, page) : has_far_contents(page_state(pages_load(&core->pages, page))))
-			uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE);
+	poison_far(children, parent, uffd);
 	close(uffd);
 	int socket = parent ? -1 : atomic_exchange(&children->announced, -1);
 	if (socket >= 0)
@@ -203,7 +208,7 @@ bool children_want(struct children *children, const struct child *child, uint64_
 	return wanted;
 }
 
-void children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
+int children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
 {
 	struct core *core = children->core;
 	if (!child->denied)
@@ -212,8 +217,10 @@ void children_deny(struct children *children, struct child *child, uint64_t page
 		    "that %s",
 		    getpid(), why);
 	child->denied = true;
-	if (uffd_poison(&core->uffd, child->uffd, core_address(core, page), STORE_PAGE) == -EOPNOTSUPP && child->pid)
+	int result = uffd_poison(&core->uffd, child->uffd, core_address(core, page), STORE_PAGE);
+	if (result == -EOPNOTSUPP && child->pid)
 		kill(child->pid, SIGBUS);
+	return result == -EAGAIN ? result : 0;
 }
 
 /* Within the lock; room for the page is claimed. 0, -EAGAIN, -ENOMEM, or -ENOSPC when the child has had its share. */
@@ -246,9 +253,9 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 	if (room)
 		core_release(children->core, 1);
 	if (result == -ENOSPC)
-		children_deny(children, child, page, "goes beyond its share, half of the local budget");
-	else if (result == -ENOMEM)
-		children_deny(children, child, page, "this machine has no memory for");
+		return children_deny(children, child, page, "goes beyond its share, half of the local budget");
+	if (result == -ENOMEM)
+		return children_deny(children, child, page, "this machine has no memory for");
 	return result == -EAGAIN ? result : 0;
 }
 
@@ -266,11 +273,12 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
 				result = -ENOSPC;
 			if (result && result != -EAGAIN) {
-				children_deny(children, child, page,
-					      result == -EIO
-						  ? "could not be read"
-						  : "its parent has changed while there was no room for a copy");
-				clear_bit(child, page);
+				result = children_deny(
+				    children, child, page,
+				    result == -EIO ? "could not be read"
+						   : "its parent has changed while there was no room for a copy");
+				if (result == 0)
+					clear_bit(child, page);
 			}
 			pthread_mutex_unlock(&children->lock);
 			if (result == -EAGAIN)

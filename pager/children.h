@@ -12,6 +12,10 @@
  * child is gone (or has called exec) its descriptor answers ESRCH, its pages are counted free again, and discards that
  * waited for it are done.
  *
+ * The mark PAGE_SNAPSHOT speaks of the donors' contents, not of the page. A page the parent has thrown away keeps its
+ * mark while an earlier child may ask for those contents. A later child must not see them: page_state_is_far() is false
+ * for such a page, also while it is being filled with zeroes (PAGE_FILLING).
+ *
  * Races. A child is added by the handler with `core->evict_lock` held, so that no page is half way out: every page is
  * then either in the child's memory or in the snapshot. UFFDIO_COPY answers EAGAIN from the fork until its event has
  * been read, so that no page can come in unseen in between. With that read fork() returns, and its caller may discard
@@ -74,7 +78,8 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 bool children_hand_over(struct children *children, uint64_t page, const void *data);
 /* Handler, now and then: forgets children that are gone. */
 void children_reap(struct children *children);
-/* @child can never have @page: touching it is SIGBUS. The first time for a child, one line says why. */
-void children_deny(struct children *children, struct child *child, uint64_t page, const char *why);
+/* @child can never have @page: touching it is SIGBUS. The first time for a child, one line says why. Returns 0, or
+   -EAGAIN if an event of the child must be read first. */
+int children_deny(struct children *children, struct child *child, uint64_t page, const char *why);
 
 #endif

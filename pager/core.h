@@ -34,6 +34,7 @@ struct core {
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;
+	_Atomic int64_t kept; /* pages that must not leave: keep.h */
 	unsigned timeout_ms, spin_us;
 
 	struct kick handler_kick, evictor_kick;

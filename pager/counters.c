@@ -25,6 +25,8 @@ void pager_counters_read(const struct pager_counters *counters, struct farpage_s
 	    .fault_p99_ns = histogram_quantile(&counters->fault_ns, 990),
 	    .stalls = get(&counters->stalls),
 	    .lost_pages = get(&counters->lost),
+	    .held_bytes = get(&counters->held) * page,
+	    .dropped_pages = get(&counters->dropped),
 	    .backup_behind = get(&counters->backup_behind),
 	    .backup_reads = get(&counters->backup_reads),
 	    .backup_writes = get(&counters->backup_writes),

@@ -19,6 +19,8 @@ struct pager_counters {
 	uint64_t fetched, prefetched;
 	uint64_t evicted, evicted_clean, evicted_zero;
 	uint64_t stalls, lost;
+	uint64_t held;    /* pages that cannot leave: a device or their mapping holds them */
+	uint64_t dropped; /* resident pages that were not there: see anomaly.h */
 	uint64_t backup_behind, backup_reads, backup_writes;
 	struct histogram fault_ns; /* far faults */
 };
@@ -33,11 +35,18 @@ void pager_counters_read(const struct pager_counters *counters, struct farpage_s
 #define REPORT_SLOTS 64
 struct report {
 	uint64_t magic;
+	char told[32]; /* path of a pipe that takes a struct report_pager of each process that has started a pager */
 	struct {
 		int32_t pid; /* 0: free */
 		uint32_t reserved;
 		struct pager_counters counters;
 	} slots[REPORT_SLOTS];
+};
+
+/* Whose memory is partly far, and by which of its descriptors. */
+struct report_pager {
+	int32_t pid, uffd;
+	uint64_t base, length; /* of the window, bytes */
 };
 
 #endif

@@ -1,6 +1,8 @@
 #include "pager/discard.h"
 
 #include "pager/children.h"
+#include "pager/keep.h"
+#include "pager/trace.h"
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +22,9 @@ static enum page_state hold(struct core *core, uint64_t page)
 		case PAGE_BUFFERED:
 		case PAGE_FAR:
 		case PAGE_LOST:
-			if (!(word & PAGE_WRITING) && pages_move(&core->pages, page, state, PAGE_DISCARDING, 0))
+			/* From this very word: the page may leave and come back meanwhile, and its write be under way.
+			 */
+			if (!(word & PAGE_WRITING) && pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
 				return state;
 			break;
 		default:
@@ -48,17 +52,37 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 	}
 }
 
-/* Contents on donors go, except what a forked child may still ask for: children.c gives that back later. */
-static void forget_far(struct core *core, uint64_t page, const struct held *held)
+/* Contents on donors go, except what a forked child may still ask for: children.c gives that back later. Returns true
+   if there were such pages. */
+static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
+	bool any_kept = false;
 	for (unsigned i = 0, length; i < held->count; i += length) {
 		length = 1;
-		if (held->state[i] == PAGE_UNTOUCHED || (pages_load(&core->pages, page + i) & PAGE_SNAPSHOT))
+		if (held->state[i] == PAGE_UNTOUCHED)
 			continue;
+		if (pages_load(&core->pages, page + i) & PAGE_SNAPSHOT) {
+			any_kept = true;
+			continue;
+		}
 		while (i + length < held->count && held->state[i + length] != PAGE_UNTOUCHED &&
 		       !(pages_load(&core->pages, page + i + length) & PAGE_SNAPSHOT))
 			length++;
 		store_discard(core->store, page + i, length);
+	}
+	return any_kept;
+}
+
+/* Pages whose contents forget_far() left to children.c, and children.c left to us, because they were in our hands. */
+static void forget_swept(struct core *core, uint64_t page, unsigned count)
+{
+	for (uint64_t end = page + count; page < end; page++) {
+		if (pages_load(&core->pages, page) & PAGE_SNAPSHOT)
+			continue;
+		if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_DISCARDING, 0))
+			continue; /* used again: what is written next replaces them */
+		store_discard(core->store, page, 1);
+		pages_move(&core->pages, page, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
 	}
 }
 
@@ -70,10 +94,15 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 	madvise(core_address(core, page), (size_t)count * STORE_PAGE, MADV_DONTNEED);
 	if (!held.any)
 		return;
-	forget_far(core, page, &held);
+	bool any_kept = forget_far(core, page, &held);
 	for (unsigned i = 0; i < count; i++)
-		if (held.state[i] != PAGE_UNTOUCHED)
+		if (held.state[i] != PAGE_UNTOUCHED) {
+			trace_left(page + i, NULL);
+			keep_forget(core, page + i);
 			pages_move(&core->pages, page + i, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
+		}
+	if (any_kept)
+		forget_swept(core, page, count);
 	core_release(core, held.resident);
 	core_settled(core);
 }

@@ -2,9 +2,12 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/size.h"
+#include "pager/anomaly.h"
 #include "pager/children.h"
 #include "pager/follow.h"
 #include "pager/thread.h"
+#include "pager/trace.h"
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -17,6 +20,7 @@
 #define RUN_MAX 16u          /* pages of one write */
 #define RETRY_NS 50000000ull /* between two attempts of a write that fails */
 #define ACCOUNT_BATCHES 16u  /* how often the budget is reckoned anew ... */
+#define FULL_MS 5000u        /* until a donor that is full may have room again */
 #define ACCOUNT_SLACK                                                                                                  \
 	65536u /* ... and what the bookkeeping may grow by in between, bytes: 14 for each page evicted                 \
 		*/
@@ -32,6 +36,16 @@ static void stop_program(const char *why)
 	kill(getpid(), SIGKILL);
 }
 
+/* For how long a write that failed is tried again. Donors that are full answer: those are not waited for as long as one
+   that is out of reach. */
+static uint64_t patience_ns(const struct evictor *evictor, int status)
+{
+	unsigned ms = evictor->core->timeout_ms;
+	if (status == -ENOSPC && ms > FULL_MS)
+		ms = FULL_MS;
+	return ms * 1000000ull;
+}
+
 /* Whether a write that failed may be tried again: for a while, as long as there is a donor. */
 static void consider_stopping(struct evictor *evictor, int status)
 {
@@ -42,7 +56,7 @@ static void consider_stopping(struct evictor *evictor, int status)
 		stop_program("no donor is left");
 	else if (!evictor->failing_since)
 		evictor->failing_since = now;
-	else if (now - evictor->failing_since > evictor->core->timeout_ms * 1000000ull)
+	else if (now - evictor->failing_since > patience_ns(evictor, status))
 		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");
 }
 
@@ -56,14 +70,24 @@ static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
 static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
 static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
 
-/* The frames still hold the only copy, unless their pages came back: try them again. */
+/*
+ * Whether what @frame holds must get to the donors: it is the only copy, for its page has not come back; or a child
+ * that was forked before the page came back has it from there.
+ */
+static bool frame_is_wanted(const struct core *core, uint32_t frame)
+{
+	uint32_t word = pages_load(&core->pages, core->victims.page_of[frame]);
+	enum page_state state = page_state(word);
+	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* or its return may fail */
+	return (is_away && page_frame(word) == frame) || word & PAGE_SNAPSHOT;
+}
+
 static void write_failed(struct evictor *evictor, uint32_t frame, uint32_t count, int status)
 {
 	struct core *core = evictor->core;
 	consider_stopping(evictor, status);
 	for (uint32_t i = frame; i < frame + count; i++) {
-		uint32_t word = pages_load(&core->pages, core->victims.page_of[i]);
-		if (page_state(word) == PAGE_BUFFERED && page_frame(word) == i)
+		if (frame_is_wanted(core, i))
 			submit_frames(evictor, i, 1);
 		else
 			frames_written(evictor, i, 1);
@@ -204,6 +228,7 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	if (!clean)
 		before_change(evictor, page, run);
 	count_add(&core->counters->evicted, 1);
+	trace_left(page, taken->data);
 	if (is_zero(taken->data)) {
 		count_add(&core->counters->evicted_zero, 1);
 		if (!clean)
@@ -252,13 +277,17 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 	take_pages(&evictor->take, taken, mine);
 
 	struct run run = {0};
+	uint64_t hashes[TAKE_MAX];
 	for (unsigned i = 0; i < mine; i++) {
+		hashes[i] = taken[i].result == TAKE_TAKEN ? trace_hash(taken[i].data) : 0;
 		switch (taken[i].result) {
 		case TAKE_TAKEN:
 			send_page(evictor, &taken[i], &run);
 			left++;
 			break;
 		case TAKE_ABSENT:
+			anomaly_dropped(core, taken[i].page);
+			trace_left(taken[i].page, NULL);
 			before_change(evictor, taken[i].page, &run);
 			store_discard(core->store, taken[i].page, 1);
 			settle(evictor, taken[i].page, PAGE_UNTOUCHED, 0);
@@ -268,10 +297,17 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 			settle(evictor, taken[i].page, PAGE_RESIDENT, 0);
 			residents_push(&core->residents, taken[i].page, true);
 			break;
+		case TAKE_HELD:
+			settle(evictor, taken[i].page, PAGE_RESIDENT, 0);
+			residents_hold(&core->residents, taken[i].page);
+			break;
 		}
 	}
 	flush_run(evictor, &run);
 	pthread_mutex_unlock(&core->evict_lock);
+	for (unsigned i = 0; i < mine; i++)
+		if (taken[i].result == TAKE_TAKEN && trace_hash(taken[i].data) != hashes[i])
+			anomaly_stop(core, taken[i].page, "changed after it had left");
 	take_release(&evictor->take, mine);
 	core_release(core, (int64_t)left - evictor->handed_over);
 	evictor->handed_over = 0;
@@ -297,9 +333,13 @@ static void account(struct evictor *evictor)
 	__atomic_store_n(&core->counters->backup_writes, stats.backup_writes, __ATOMIC_RELAXED);
 	if (far > core->counters->far_peak)
 		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
+	uint32_t held = residents_held(&core->residents);
+	__atomic_store_n(&core->counters->held, held, __ATOMIC_RELAXED);
+	if (evictor->beyond > held)
+		evictor->beyond = held;
 	own += ACCOUNT_SLACK;
 	int64_t limit = own < evictor->local ? (int64_t)((evictor->local - own) / STORE_PAGE) : 0;
-	atomic_store(&core->limit, limit > 2 * core->high ? limit : 2 * core->high);
+	atomic_store(&core->limit, (limit > 2 * core->high ? limit : 2 * core->high) + evictor->beyond);
 }
 
 /* --- Requests --------------------------------------------------------------------------------------------------- */
@@ -308,7 +348,8 @@ static void account(struct evictor *evictor)
 static bool is_busy(uint32_t word)
 {
 	enum page_state state = page_state(word);
-	return state == PAGE_FETCHING || state == PAGE_RETURNING || (state == PAGE_RESIDENT && (word & PAGE_WRITING));
+	return state == PAGE_FETCHING || state == PAGE_FILLING || state == PAGE_RETURNING ||
+	       (state == PAGE_RESIDENT && (word & PAGE_WRITING));
 }
 
 static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t count)
@@ -364,17 +405,47 @@ void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
+/* What holds a page may have let go of it. Returns how many pages left. */
+static unsigned evict_held(struct evictor *evictor)
+{
+	uint64_t pages[TAKE_MAX];
+	unsigned count = residents_pop_held(&evictor->core->residents, pages, evictor->batch);
+	return count ? evict(evictor, pages, count) : 0;
+}
+
+/* Everything that is here is held, and there is no room: the program gets a batch more than its budget. */
+static void exceed_budget(struct evictor *evictor)
+{
+	struct core *core = evictor->core;
+	char size[SIZE_TEXT_MAX];
+	if (core_free(core) > 0 || residents_count(&core->residents) || core->victims.in_flight ||
+	    residents_held(&core->residents) <= evictor->beyond)
+		return;
+	evictor->beyond += core->high;
+	account(evictor);
+	core_settled(core);
+	if (evictor->told_beyond)
+		return;
+	evictor->told_beyond = true;
+	log_warning(
+	    "process %d goes beyond its --local: %s of its memory cannot leave, for a device holds it (O_DIRECT, "
+	    "io_uring, RDMA), or it is read-only, executable or locked",
+	    getpid(), size_format((uint64_t)residents_held(&core->residents) * STORE_PAGE, size));
+}
+
 static void make_room(struct evictor *evictor)
 {
 	uint64_t pages[TAKE_MAX];
+	evict_held(evictor);
 	while (core_free(evictor->core) < evictor->core->high && !atomic_load(&evictor->core->stop)) {
 		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
 			account(evictor);
 		}
-		/* Nothing can leave now (all pinned, or on their way in): look again when something has moved. */
-		if (evict(evictor, pages, count) == 0) {
+		/* Nothing can leave now (all held, or on their way in): look again when something has moved. */
+		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
+			exceed_budget(evictor);
 			struct epoll_event event;
 			epoll_wait(evictor->epoll, &event, 1, 1);
 			return;
@@ -420,13 +491,13 @@ static int watch(int epoll, int fd)
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch)
+int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch, bool copies)
 {
 	*evictor = (struct evictor){.core = core, .epoll = -1, .cpu = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
-	evictor->take.memory = evictor->take.pagemap = -1;
+	evictor->take.maps = evictor->take.memory = evictor->take.pagemap = -1;
 	pthread_mutex_init(&evictor->request_lock, NULL);
 	pthread_cond_init(&evictor->request_done, NULL);
-	int result = take_open(&evictor->take, &core->uffd, core->window->base, landing);
+	int result = take_open(&evictor->take, &core->uffd, core->window, landing, copies);
 	if (result)
 		return result;
 	evictor->epoll = epoll_create1(EPOLL_CLOEXEC);

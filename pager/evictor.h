@@ -6,8 +6,11 @@
  * alone: all zero, so it is forgotten; the same as what its donors have, so it is far already; else it is written.
  * Clean and dirty pages go through a frame of the victim buffer and stay readable there for a while.
  *
- * A write that fails is tried again for `timeout_ms` (another donor may take it); then the program is stopped by
- * SIGBUS, for its memory can neither stay nor go.
+ * A write that fails is tried again for `timeout_ms`, or 5 s where all donors are full (another one may take it); then
+ * the program is stopped by SIGBUS, for its memory can neither stay nor go.
+ *
+ * Pages that cannot leave (take.h, TAKE_HELD) are put aside, and tried again a batch at a time. When nothing else is
+ * here and a fault finds no room, the program goes beyond its budget, and one line says so: waiting would be for ever.
  *
  * Requests of other threads (send this range out now) are served between batches.
  */
@@ -29,6 +32,8 @@ struct evictor {
 	uint64_t overhead;      /* fixed bytes of the pager, for the budget */
 	uint64_t local;         /* bytes, of the options */
 	unsigned since_account; /* batches since the budget was last reckoned */
+	int64_t beyond;         /* pages the budget was exceeded by, because too many are held */
+	bool told_beyond;
 	uint64_t failing_since; /* ns; 0: writes go through */
 	int cpu;                /* where it was put; -1: anywhere */
 	int64_t handed_over;    /* pages of this batch whose room a forked child has taken over */
@@ -40,8 +45,8 @@ struct evictor {
 	uint64_t request_page, request_count;
 };
 
-/* Reserves what it needs; starts no thread. @landing as for take_open. */
-int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch);
+/* Reserves what it needs; starts no thread. @landing and @copies as for take_open. */
+int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch, bool copies);
 int evictor_start(struct evictor *evictor);
 /* Ends the thread (core->stop is set) and frees all; takes a half-built one. */
 void evictor_close(struct evictor *evictor);

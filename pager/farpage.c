@@ -2,16 +2,20 @@
 
 #include "client/domains.h"
 #include "common/auth.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
 #include "pager/children.h"
 #include "pager/core.h"
 #include "pager/discard.h"
+#include "pager/entry.h"
 #include "pager/evictor.h"
 #include "pager/handler.h"
+#include "pager/keep.h"
 #include "pager/pagemap.h"
 #include "pager/pager.h"
 #include "pager/thread.h"
+#include "pager/trace.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +25,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define TIMEOUT_MS_DEFAULT 5000u
 #define SPIN_US_DEFAULT 50u
 #define PREFETCH_DEFAULT 64u
 #define VICTIMS_SHARE 16u /* the victim buffer is this part of the budget ... */
@@ -52,20 +55,6 @@ static uint32_t victim_count(uint64_t local)
 	return (uint32_t)(pages < VICTIMS_MIN ? VICTIMS_MIN : pages > VICTIMS_MAX ? VICTIMS_MAX : pages);
 }
 
-static int open_landing(struct farpage *farpage)
-{
-	size_t bytes = (size_t)TAKE_MAX * STORE_PAGE;
-	farpage->landing =
-	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (farpage->landing == MAP_FAILED) {
-		farpage->landing = NULL;
-		return -ENOMEM;
-	}
-	madvise(farpage->landing, bytes, MADV_DONTFORK);
-	madvise(farpage->landing, bytes, MADV_NOHUGEPAGE);
-	return 0;
-}
-
 static int report_uffd(int error)
 {
 	if (error == -EPERM)
@@ -75,7 +64,7 @@ static int report_uffd(int error)
 	else if (error == -ENOSYS)
 		log_error("this kernel has no userfaultfd (CONFIG_USERFAULTFD): farpage cannot page here");
 	else if (error)
-		log_error("userfaultfd: %s", strerror(-error));
+		log_error("userfaultfd: %s", error_text(error));
 	return error;
 }
 
@@ -149,14 +138,14 @@ static int register_frames(struct core *core)
 		    "(ulimit -l, LimitMEMLOCK=), run as root, or use tcp:// donors",
 		    size_format(bytes, size));
 	else if (result)
-		log_error("cannot register %s of buffers: %s", size_format(bytes, size), strerror(-result));
+		log_error("cannot register %s of buffers: %s", size_format(bytes, size), error_text(result));
 	return result;
 }
 
 static int report_memory(int result)
 {
 	if (result)
-		log_error("no memory for the pager's own tables: %s", strerror(-result));
+		log_error("no memory for the pager's own tables: %s", error_text(result));
 	return result;
 }
 
@@ -173,8 +162,10 @@ static int open_tables(struct farpage *farpage)
 		result = residents_open(&core->residents, &core->pages, (uint32_t)(farpage->local / STORE_PAGE));
 	if (result == 0)
 		result = victims_open(&core->victims, &core->pages, victim_count(farpage->local));
+	if (result == 0 && !(farpage->landing = take_landing()))
+		result = -ENOMEM;
 	if (result == 0)
-		result = open_landing(farpage);
+		result = trace_open(core->pages.count);
 	return report_memory(result);
 }
 
@@ -188,7 +179,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 	if (result)
 		return result;
 	result = report_uffd(uffd_open(core->window->base, core->window->length, farpage->landing,
-				       (size_t)TAKE_MAX * STORE_PAGE, &core->uffd));
+				       (size_t)TAKE_LANDING * STORE_PAGE, &core->uffd));
 	if (result)
 		return result;
 	/* A fork that is not seen would leave the child with zeroes for what is far: rather with nothing at all. */
@@ -199,7 +190,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 	core->follow = &farpage->handler.follow;
 	set_marks(farpage);
 	unsigned batch = farpage->evictor.batch;
-	result = evictor_open(&farpage->evictor, core, farpage->landing, batch);
+	result = evictor_open(&farpage->evictor, core, farpage->landing, batch, options->unsafe_dio);
 	if (result == 0)
 		result = handler_open(&farpage->handler, core,
 				      options->prefetch_pages ? options->prefetch_pages : PREFETCH_DEFAULT);
@@ -222,16 +213,28 @@ static int start_parts(struct farpage *farpage)
 	return result;
 }
 
+int pager_check_kernel(bool unsafe_dio)
+{
+	if (unsafe_dio || uffd_can_move())
+		return 0;
+	log_error(
+	    "this kernel cannot tell which memory a device writes to (UFFDIO_MOVE, Linux 6.8): O_DIRECT or io_uring "
+	    "into far memory could go wrong; use a newer kernel (Debian 12: linux-image-6.12-amd64), or --unsafe-dio "
+	    "for a program that does neither");
+	return -EOPNOTSUPP;
+}
+
 static int check_options(const struct farpage_options *options)
 {
 	char minimum[SIZE_TEXT_MAX];
-	size_t least = FARPAGE_LOCAL_MIN + (options->backup ? FARPAGE_LOCAL_BACKUP : 0);
+	const char *with;
+	size_t least = pager_local_least(options->backup, options->encrypt, &with);
 	if (options->local < least) {
 		log_error("a local budget of %zu bytes is too small: the least that works%s is %s", options->local,
-			  options->backup ? " with a backup" : "", size_format(least, minimum));
+			  with, size_format(least, minimum));
 		return -EINVAL;
 	}
-	return 0;
+	return pager_check_kernel(options->unsafe_dio);
 }
 
 static struct farpage *allocate(void)
@@ -243,7 +246,7 @@ static struct farpage *allocate(void)
 	farpage->core.uffd = (struct uffd){.fd = -1, .mover = -1};
 	farpage->core.handler_kick.fd = farpage->core.evictor_kick.fd = -1;
 	farpage->evictor.epoll = farpage->handler.epoll = -1;
-	farpage->evictor.take.memory = farpage->evictor.take.pagemap = -1;
+	farpage->evictor.take.maps = farpage->evictor.take.memory = farpage->evictor.take.pagemap = -1;
 	pthread_mutex_init(&farpage->core.evict_lock, NULL);
 	return farpage;
 }
@@ -257,7 +260,8 @@ static int bring_up(struct farpage *farpage, const struct farpage_options *optio
 	core->store = store;
 	core->window = window;
 	core->counters = counters ? counters : &farpage->own_counters;
-	core->timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
+	core->timeout_ms = far_timeout_ms(&(struct far_config){
+	    .timeout_ms = options->timeout_ms, .replicas = options->replicas, .backup = options->backup});
 	core->spin_us = options->spin_us ? options->spin_us : SPIN_US_DEFAULT;
 	int result = open_parts(farpage, options);
 	return result ? result : start_parts(farpage);
@@ -330,24 +334,13 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	return result;
 }
 
-int pager_open(const struct farpage_options *options, struct window *window, struct pager_counters *counters,
-	       struct farpage **ret_farpage)
+int pager_connect(const struct farpage_options *options, uint64_t window_bytes, struct store **ret_store)
 {
-	struct store *store;
 	int result = check_options(options);
-	if (result == 0)
-		result = open_store(options, window->length, &store);
-	if (result)
-		return result;
-	result = pager_open_store(options, store, window, counters, ret_farpage);
-	if (result)
-		store_close(store);
-	else
-		(*ret_farpage)->owns_store = true;
-	return result;
+	return result ? result : open_store(options, window_bytes, ret_store);
 }
 
-EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
+static int open_farpage(const struct farpage_options *options, struct farpage **ret_farpage)
 {
 	int result = check_options(options);
 	if (result)
@@ -358,7 +351,7 @@ EXPORT int farpage_open(const struct farpage_options *options, struct farpage **
 	struct store *store;
 	result = open_store(options, options->window, &store);
 	if (result)
-		goto close_farpage;
+		goto fail;
 	farpage->core.store = store;
 	farpage->owns_store = true;
 	if (options->reservation)
@@ -366,23 +359,21 @@ EXPORT int farpage_open(const struct farpage_options *options, struct farpage **
 	else
 		result = window_reserve(&farpage->own_window, store->pages * STORE_PAGE);
 	if (result)
-		goto close_farpage;
+		goto fail;
 	farpage->owns_window = true;
 	result = bring_up(farpage, options, store, &farpage->own_window, NULL);
 	if (result)
-		goto close_farpage;
+		goto fail;
 	*ret_farpage = farpage;
 	return 0;
 
-close_farpage:
+fail:
 	farpage_close(farpage);
 	return result;
 }
 
-EXPORT void farpage_close(struct farpage *farpage)
+static void close_farpage(struct farpage *farpage)
 {
-	if (!farpage)
-		return;
 	struct core *core = &farpage->core;
 	atomic_store(&core->stop, true);
 	if (farpage->handler.core)
@@ -401,7 +392,7 @@ EXPORT void farpage_close(struct farpage *farpage)
 	residents_close(&core->residents);
 	pages_close(&core->pages);
 	if (farpage->landing)
-		munmap(farpage->landing, (size_t)TAKE_MAX * STORE_PAGE);
+		munmap(farpage->landing, (size_t)TAKE_LANDING * STORE_PAGE);
 	kick_close(&core->handler_kick);
 	kick_close(&core->evictor_kick);
 	pthread_mutex_destroy(&core->evict_lock);
@@ -412,11 +403,29 @@ EXPORT void farpage_close(struct farpage *farpage)
 	munmap(farpage, sizeof *farpage);
 }
 
+/* A thread of the program cannot be cancelled in any of these, nor in those of "Use" that wait. */
+
+EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
+{
+	struct entry entry = entry_begin();
+	return entry_end(entry, open_farpage(options, ret_farpage));
+}
+
+EXPORT void farpage_close(struct farpage *farpage)
+{
+	struct entry entry = entry_begin();
+	if (farpage)
+		close_farpage(farpage);
+	entry_end(entry, 0);
+}
+
 /* --- Use -------------------------------------------------------------------------------------------------------- */
 
 EXPORT int farpage_map(struct farpage *farpage, size_t length, void **ret_address)
 {
-	return length ? window_allocate(farpage->core.window, length, STORE_PAGE, ret_address) : -EINVAL;
+	struct entry entry = entry_begin();
+	return entry_end(entry,
+			 length ? window_allocate(farpage->core.window, length, STORE_PAGE, ret_address) : -EINVAL);
 }
 
 /* The pages of a range, rounded outwards or inwards. -EINVAL: not all in the window. */
@@ -439,6 +448,18 @@ bool pager_fork_announce(struct farpage *farpage, int socket)
 	return children_announce(&farpage->children, socket);
 }
 
+int pager_keep(struct farpage *farpage, const void *address)
+{
+	uint64_t page, count;
+	int result = page_range(farpage, address, 1, false, &page, &count);
+	return result ? result : keep_page(&farpage->core, page);
+}
+
+int pager_descriptor(const struct farpage *farpage)
+{
+	return farpage->core.uffd.fd;
+}
+
 EXPORT int farpage_unmap(struct farpage *farpage, void *address, size_t length)
 {
 	uint64_t page, count;
@@ -447,17 +468,14 @@ EXPORT int farpage_unmap(struct farpage *farpage, void *address, size_t length)
 	int result = page_range(farpage, address, length, false, &page, &count);
 	if (result)
 		return result;
+	struct entry entry = entry_begin();
 	discard_pages(&farpage->core, page, count);
 	window_free(farpage->core.window, address, count * STORE_PAGE);
-	return 0;
+	return entry_end(entry, 0);
 }
 
-EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length, enum farpage_advice advice)
+static int advise(struct farpage *farpage, uint64_t page, uint64_t count, enum farpage_advice advice)
 {
-	uint64_t page, count;
-	int result = page_range(farpage, address, length, advice == FARPAGE_DISCARD, &page, &count);
-	if (result || count == 0)
-		return result;
 	switch (advice) {
 	case FARPAGE_WILLNEED:
 		handler_will_need(&farpage->handler, page, count);
@@ -470,6 +488,16 @@ EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length,
 		return 0;
 	}
 	return -EINVAL;
+}
+
+EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length, enum farpage_advice advice)
+{
+	uint64_t page, count;
+	int result = page_range(farpage, address, length, advice == FARPAGE_DISCARD, &page, &count);
+	if (result || count == 0)
+		return result;
+	struct entry entry = entry_begin();
+	return entry_end(entry, advise(farpage, page, count, advice));
 }
 
 EXPORT int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats)

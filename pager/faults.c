@@ -19,18 +19,16 @@ static bool fill_zeroes(struct handler *handler, uint64_t page)
 	struct core *core = handler->core;
 	if (core_claim(core, 1, 0) == 0)
 		return false;
-	if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_FETCHING, 0)) {
+	if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_FILLING, 0)) {
 		core_release(core, 1);
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return true;
 	}
 	unsigned ahead = streams_note(&handler->new_streams, page), count = 0;
 	if (ahead) {
-		uint64_t end = core->window->high;
-		if (page + 1 + ahead > end)
-			ahead = page + 1 < end ? (unsigned)(end - page - 1) : 0;
+		ahead = window_run(core->window, page + 1, ahead);
 		ahead = (unsigned)core_claim(core, ahead, core->low);
-		while (count < ahead && pages_move(&core->pages, page + 1 + count, PAGE_UNTOUCHED, PAGE_FETCHING, 0))
+		while (count < ahead && pages_move(&core->pages, page + 1 + count, PAGE_UNTOUCHED, PAGE_FILLING, 0))
 			count++;
 		core_release(core, ahead - count);
 		streams_extend(&handler->new_streams, page, count);
@@ -45,9 +43,9 @@ static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 	if (core_claim(core, 1, 0) == 0)
 		return false;
 	uint32_t frame = page_frame(word);
-	if (!pages_move(&core->pages, page, PAGE_BUFFERED, PAGE_RETURNING, frame)) {
+	if (!pages_move_from(&core->pages, page, word, PAGE_RETURNING, frame)) {
 		core_release(core, 1);
-		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* far by now: it faults again */
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* changed by now: it faults again */
 		return true;
 	}
 	count_add(&core->counters->faults_buffered, 1);
@@ -75,14 +73,15 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 }
 
 /*
- * A resident page that is missing: another thread's fault was answered meanwhile, or the program dropped the page
- * behind our back, and then it reads as zeroes. Held as FETCHING, so that the evictor cannot take it in between.
+ * A fault on a resident page. Usually another thread's fault was answered meanwhile, and the page is here. If it is
+ * not, the program dropped it in a way that farpage did not see, and it reads as zeroes. The page is held as FILLING,
+ * so that the evictor cannot take it in between.
  */
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
-	if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FETCHING, 0))
-		fetch_place(handler, page, handler->zeroes, 1, &fetch_from_nowhere);
+	if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0))
+		fetch_place(handler, page, handler->zeroes, 1, &fetch_resident);
 	else
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 }
@@ -129,6 +128,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 		resolve_resident(handler, page);
 		break;
 	case PAGE_FETCHING:
+	case PAGE_FILLING:
 	case PAGE_RETURNING:
 		break; /* its answer wakes everyone */
 	case PAGE_EVICTING:

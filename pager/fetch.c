@@ -1,8 +1,11 @@
 #include "pager/fetch.h"
 
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
+#include "pager/anomaly.h"
 #include "pager/children.h"
+#include "pager/trace.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,14 +41,36 @@ static void move(struct core *core, uint64_t page, enum page_state from, enum pa
 }
 
 const struct origin fetch_from_donor = {PAGE_FETCHING, PAGE_FAR, 0};
-const struct origin fetch_from_nowhere = {PAGE_FETCHING, PAGE_UNTOUCHED, 0};
+const struct origin fetch_from_nowhere = {PAGE_FILLING, PAGE_UNTOUCHED, 0};
+const struct origin fetch_resident = {PAGE_FILLING, PAGE_UNTOUCHED, 0};
 
 static void placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
+	if (count && origin == &fetch_resident)
+		anomaly_dropped(core, page);
 	for (uint32_t i = 0; i < count; i++) {
 		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
 		residents_push(&core->residents, page + i, origin->from == PAGE_RETURNING);
 	}
+}
+
+/* They go back to where they came from. Whoever waits there faults again, and finds out why they cannot be had. */
+static void not_placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
+{
+	for (uint32_t i = 0; i < count; i++)
+		move(core, page + i, origin->from, origin->otherwise, origin->frame);
+	uffd_wake(core->uffd.fd, core_address(core, page), (size_t)count * STORE_PAGE);
+	core_release(core, count);
+}
+
+/* There is a page where one was to be placed. */
+static void already_there(struct core *core, uint64_t page, const struct origin *origin)
+{
+	if (origin->from != PAGE_FILLING)
+		anomaly_stop(core, page, "is here, and was to come from elsewhere");
+	move(core, page, origin->from, PAGE_RESIDENT, 0);
+	residents_push(&core->residents, page, false);
+	uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 }
 
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
@@ -55,6 +80,10 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 	for (uint32_t done = 0; done < count;) {
 		size_t bytes = 0;
 		uint32_t length = count - done < at_once ? count - done : at_once;
+		if (origin != &fetch_resident)
+			for (uint32_t i = 0; i < length; i++)
+				trace_compare(core, page + done + i, data + (size_t)(done + i) * STORE_PAGE,
+					      "comes back with other contents than it left with");
 		char *to = core_address(core, page + done);
 		int result =
 		    uffd_copy(core->uffd.fd, to, data + (size_t)done * STORE_PAGE, (size_t)length * STORE_PAGE, &bytes);
@@ -66,16 +95,19 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		if (result == -EAGAIN) {
 			handler->drain(handler); /* a fork is under way, and waits for us to read of it */
 		} else if (result == -EEXIST) {
-			placed(core, page + done, 1, origin);
-			uffd_wake(core->uffd.fd, core_address(core, page + done), STORE_PAGE);
+			already_there(core, page + done, origin);
 			done++;
 		} else if (at_once > 1) {
 			at_once = 1;
+			if (origin->from == PAGE_FILLING) {
+				/* Of what was demanded or filled ahead only the demand: the rest may lie behind the
+				 * edge. */
+				uint32_t keep = done ? done : 1;
+				not_placed(core, page + keep, count - keep, origin);
+				count = keep;
+			}
 		} else {
-			/* Whoever waits there finds out why it cannot be had. */
-			move(core, page + done, origin->from, origin->otherwise, origin->frame);
-			uffd_wake(core->uffd.fd, core_address(core, page + done), STORE_PAGE);
-			core_release(core, 1);
+			not_placed(core, page + done, 1, origin);
 			done++;
 		}
 	}
@@ -89,7 +121,7 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 		uint64_t page = fetch->page + i;
 		if (count_add(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
 			log_error("memory at %p of process %d is lost (%s): SIGBUS to whoever touches it",
-				  (void *)core_address(core, page), getpid(), strerror(-status));
+				  (void *)core_address(core, page), getpid(), error_text(status));
 		move(core, page, PAGE_FETCHING, PAGE_LOST, 0);
 		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) && fetch->thread)
 			syscall(SYS_tgkill, getpid(), fetch->thread, SIGBUS);
@@ -127,9 +159,9 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
 	    !children_want(core->children, fetch->child, fetch->page))
 		return; /* gone, or handed over meanwhile */
-	if (status)
-		children_deny(core->children, fetch->child, fetch->page, "is lost with its donor");
-	else if (children_answer(core->children, fetch->child, fetch->page, data) == -EAGAIN)
+	int result = status ? children_deny(core->children, fetch->child, fetch->page, "is lost with its donor")
+			    : children_answer(core->children, fetch->child, fetch->page, data);
+	if (result == -EAGAIN)
 		fetch_park(handler, fetch->page, fetch->child, fetch->thread, fetch->started);
 }
 

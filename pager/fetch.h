@@ -15,10 +15,12 @@ struct origin {
 	uint32_t frame; /* of otherwise */
 };
 extern const struct origin fetch_from_donor, fetch_from_nowhere;
+extern const struct origin fetch_resident; /* nowhere, for a page that should be here already */
 
 /*
- * Copies @count pages into the program, wakes who waits for them, and calls them resident. A page that turns out to be
- * there already stays as it is.
+ * Copies @count pages into the program, wakes who waits for them, and calls them resident. An untouched page that is
+ * there already stays as it is. If contents from elsewhere are to go where a page is already, one of the two is wrong:
+ * the process is stopped. Pages that are filled with zeroes ahead of a demand end at the edge of the demand's mapping.
  */
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
 /* Reads one page, which is PAGE_FETCHING (or wanted by @child), for @thread, which faulted at @started. */

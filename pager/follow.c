@@ -1,14 +1,24 @@
 #include "pager/follow.h"
 
+#include "common/ascii.h"
+#include "common/format.h"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LOOK_NS 5000000ull /* 5 ms between two looks: at some 10 µs each, 0.2 % of the time */
+
+/* The processors that the process was given when it began. */
+static cpu_set_t given;
+
+static void __attribute__((constructor)) note_given(void)
+{
+	sched_getaffinity(getpid(), sizeof given, &given);
+}
 
 void follow_init(struct follow *follow)
 {
@@ -16,11 +26,16 @@ void follow_init(struct follow *follow)
 	*follow = (struct follow){.cpu = -1, .off = setting && setting[0] == '0', .alone = -1};
 }
 
+static int number_at(const char *text)
+{
+	return (int)ascii_number(&text);
+}
+
 /* Where a thread ran last and how many threads there are, from /proc/self/task/TID/stat. False: unknown. */
 static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+	format_text(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -34,19 +49,34 @@ static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 	for (int field = 3; at && field <= 39; field++) {
 		at = strchr(at + 1, ' ');
 		if (at && field == 20)
-			*ret_threads = atoi(at + 1);
+			*ret_threads = number_at(at + 1);
 	}
 	if (at)
-		*ret_cpu = atoi(at + 1);
+		*ret_cpu = number_at(at + 1);
 	return at;
 }
 
-static bool pin(int cpu)
+static cpu_set_t only(int cpu)
 {
 	cpu_set_t set;
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
+	return set;
+}
+
+static bool pin(int cpu)
+{
+	const cpu_set_t set = only(cpu);
 	return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+/* Undoes pin(), unless somebody else (taskset -a) has placed the thread meanwhile. */
+static void unpin(int cpu)
+{
+	const cpu_set_t pinned = only(cpu);
+	cpu_set_t now;
+	if (!sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, &pinned))
+		sched_setaffinity(0, sizeof given, &given);
 }
 
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
@@ -67,13 +97,9 @@ void follow_alone(const struct follow *follow, int *cpu)
 	int wanted = atomic_load(&follow->alone);
 	if (wanted == *cpu)
 		return;
-	if (wanted >= 0) {
+	if (wanted >= 0)
 		pin(wanted);
-	} else {
-		/* Anywhere: the kernel takes what the process may use of it. */
-		cpu_set_t set;
-		memset(&set, 0xff, sizeof set);
-		sched_setaffinity(0, sizeof set, &set);
-	}
+	else
+		unpin(*cpu);
 	*cpu = wanted;
 }

@@ -4,7 +4,8 @@
  * The handler runs on the processor of the thread that faults: waking it on another one costs several times the fault,
  * and there the faulting thread only waits. While the program has a single thread the evictor runs there too: then no
  * other processor has the program's pages in its TLB, and nobody has to be interrupted for each page taken out. With
- * more threads it runs wherever the scheduler puts it.
+ * more threads it runs wherever the scheduler puts it, on the processors that the process was given when it began
+ * (taskset). No thread of the pager leaves those unless the program's own threads do.
  *
  * /proc/self/task/TID/stat tells where a thread ran last and how many there are (proc(5)); reading it costs some
  * microseconds, so it is looked at now and then only: threads move rarely.

@@ -66,9 +66,42 @@ static void add_children(struct handler *handler, struct child *parent, const st
 		pthread_mutex_unlock(&core->evict_lock);
 }
 
-static void unprotect(struct core *core, int fd, uint64_t page)
+static void read_children(struct handler *handler);
+
+/*
+ * Takes the protection off a page of @child, or of the program (NULL), and wakes who waits to write there. While that
+ * process is forking it fails until we have read of it. For a child only children are read of: no page of the program
+ * may come in while its own fork is being noted.
+ */
+static void unprotect(struct handler *handler, const struct child *child, uint64_t page)
 {
-	uffd_protect(&(struct uffd){.fd = fd}, core_address(core, page), STORE_PAGE, false);
+	const struct uffd uffd = {.fd = child ? child->uffd : handler->core->uffd.fd};
+	while (uffd_protect(&uffd, core_address(handler->core, page), STORE_PAGE, false) == -EAGAIN) {
+		if (child)
+			read_children(handler);
+		else
+			handler->drain(handler);
+	}
+}
+
+/*
+ * A write to a page that the evictor protects while it takes it out. If the evictor is still at it, it drops or
+ * releases the page in a moment. If the evictor has given up, the handler takes the protection off. Meanwhile the page
+ * is FILLING, so that the evictor cannot begin to take it again: what is written during a copy would be lost. In any
+ * other state the page has left, and whoever waits faults again.
+ */
+static void answer_protected(struct handler *handler, uint64_t page, pid_t thread, uint64_t now)
+{
+	struct core *core = handler->core;
+	if (page_state(pages_load(&core->pages, page)) == PAGE_EVICTING) {
+		fetch_park(handler, page, NULL, thread, now);
+	} else if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0)) {
+		unprotect(handler, NULL, page);
+		pages_move(&core->pages, page, PAGE_FILLING, PAGE_RESIDENT, 0);
+		residents_push(&core->residents, page, true); /* the evictor may have met it meanwhile, and passed on */
+	} else {
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
+	}
 }
 
 /* But for forks. */
@@ -87,13 +120,9 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		} else if (message->kind == UFFD_PROTECTED && child) {
 			/* Its parent was being copied out when it was made: the protection is in its page table, too.
 			 */
-			unprotect(core, child->uffd, page);
+			unprotect(handler, child, page);
 		} else if (message->kind == UFFD_PROTECTED) {
-			/* The evictor is copying it out, and drops or releases it in a moment. */
-			if (page_state(pages_load(&core->pages, page)) == PAGE_EVICTING)
-				fetch_park(handler, page, NULL, message->thread, now);
-			else
-				unprotect(core, core->uffd.fd, page);
+			answer_protected(handler, page, message->thread, now);
 		}
 	}
 	if (messages->count && !child)

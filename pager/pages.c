@@ -8,22 +8,23 @@
 
 /* The one table of legal moves: for each state, where a page may go from there. */
 static const uint16_t pages_moves[PAGE_STATES] = {
-    [PAGE_UNTOUCHED] =
-	TO(FETCHING) | TO(RESIDENT) | TO(DISCARDING),               /* resident: found in place when the pager starts */
-    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FETCHING), /* fetching: dropped behind our back */
+    [PAGE_UNTOUCHED] = TO(FILLING) | TO(RESIDENT) | TO(DISCARDING), /* resident: found in place when the pager starts */
+    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FILLING),  /* filling: dropped behind our back */
     [PAGE_EVICTING] = TO(BUFFERED) | TO(FAR) | TO(UNTOUCHED) | TO(RESIDENT), /* resident: it could not be taken */
     [PAGE_BUFFERED] = TO(RETURNING) | TO(FAR) | TO(DISCARDING) | TO(LOST),
     [PAGE_RETURNING] = TO(RESIDENT) | TO(BUFFERED) | TO(UNTOUCHED),
     [PAGE_FAR] = TO(FETCHING) | TO(DISCARDING),
-    [PAGE_FETCHING] = TO(RESIDENT) | TO(FAR) | TO(UNTOUCHED) | TO(LOST),
+    [PAGE_FETCHING] = TO(RESIDENT) | TO(FAR) | TO(LOST),
+    [PAGE_FILLING] = TO(RESIDENT) | TO(UNTOUCHED),
     [PAGE_DISCARDING] = TO(UNTOUCHED),
     [PAGE_LOST] = TO(DISCARDING),
 };
 
 static const char *const page_state_names[] = {
-    [PAGE_UNTOUCHED] = "untouched", [PAGE_RESIDENT] = "resident",     [PAGE_EVICTING] = "evicting",
-    [PAGE_BUFFERED] = "buffered",   [PAGE_RETURNING] = "returning",   [PAGE_FAR] = "far",
-    [PAGE_FETCHING] = "fetching",   [PAGE_DISCARDING] = "discarding", [PAGE_LOST] = "lost",
+    [PAGE_UNTOUCHED] = "untouched", [PAGE_RESIDENT] = "resident",   [PAGE_EVICTING] = "evicting",
+    [PAGE_BUFFERED] = "buffered",   [PAGE_RETURNING] = "returning", [PAGE_FAR] = "far",
+    [PAGE_FETCHING] = "fetching",   [PAGE_FILLING] = "filling",     [PAGE_DISCARDING] = "discarding",
+    [PAGE_LOST] = "lost",
 };
 _Static_assert(sizeof page_state_names / sizeof page_state_names[0] == PAGE_STATES, "a name for each state");
 
@@ -62,6 +63,27 @@ uint64_t pages_memory(const struct pages *pages, uint64_t count)
 	return present * 4096;
 }
 
+bool page_state_is_far(enum page_state state)
+{
+	switch (state) {
+	case PAGE_EVICTING:
+	case PAGE_BUFFERED:
+	case PAGE_RETURNING:
+	case PAGE_FAR:
+	case PAGE_FETCHING:
+	case PAGE_LOST:
+		return true;
+	case PAGE_UNTOUCHED:
+	case PAGE_RESIDENT:
+	case PAGE_FILLING:
+	case PAGE_DISCARDING: /* by another thread than the one that forks: its call has not returned, so zeroes are
+				 right */
+	case PAGE_STATES:
+		break;
+	}
+	return false;
+}
+
 const char *page_state_name(enum page_state state)
 {
 	return (unsigned)state < PAGE_STATES ? page_state_names[state] : "?";
@@ -73,12 +95,21 @@ bool pages_move(struct pages *pages, uint64_t page, enum page_state from, enum p
 	assert(pages_moves[from] & (1u << to));
 	uint32_t word = atomic_load_explicit(&pages->words[page], memory_order_acquire);
 	do {
-		if (page_state(word) != from)
+		if (page_state(word) != from || (to == PAGE_EVICTING && (word & PAGE_KEPT)))
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(&pages->words[page], &word,
 							(word & PAGE_MARKS) | (uint32_t)to | to_frame << 8,
 							memory_order_acq_rel, memory_order_acquire));
 	return true;
+}
+
+bool pages_move_from(struct pages *pages, uint64_t page, uint32_t word, enum page_state to, uint32_t to_frame)
+{
+	assert(page < pages->count);
+	assert(pages_moves[page_state(word)] & (1u << to));
+	return atomic_compare_exchange_strong_explicit(&pages->words[page], &word,
+						       (word & PAGE_MARKS) | (uint32_t)to | to_frame << 8,
+						       memory_order_acq_rel, memory_order_acquire);
 }
 
 uint32_t pages_mark(struct pages *pages, uint64_t page, uint32_t marks)

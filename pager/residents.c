@@ -30,7 +30,9 @@ int residents_open(struct residents *residents, struct pages *pages, uint32_t bu
 	*residents = (struct residents){.pages = pages, .young_share = budget / YOUNG_SHARE};
 	pthread_mutex_init(&residents->lock, NULL);
 	int result = queue_open(&residents->young, budget);
-	return result ? result : queue_open(&residents->proven, budget);
+	if (result == 0)
+		result = queue_open(&residents->proven, budget);
+	return result ? result : queue_open(&residents->held, 0);
 }
 
 int residents_reserve(struct residents *residents, uint32_t count)
@@ -55,13 +57,15 @@ void residents_close(struct residents *residents)
 		return;
 	queue_close(&residents->young);
 	queue_close(&residents->proven);
+	queue_close(&residents->held);
 	pthread_mutex_destroy(&residents->lock);
 	residents->pages = NULL;
 }
 
 uint64_t residents_memory(const struct residents *residents)
 {
-	return (uint64_t)(residents->young.capacity + residents->proven.capacity) * sizeof(uint32_t);
+	return (uint64_t)(residents->young.capacity + residents->proven.capacity + residents->held.capacity) *
+	       sizeof(uint32_t);
 }
 
 static void append(struct queue *queue, uint32_t page)
@@ -85,6 +89,7 @@ static bool is_stale(uint32_t word)
 	switch (page_state(word)) {
 	case PAGE_RESIDENT:
 	case PAGE_FETCHING:
+	case PAGE_FILLING:
 	case PAGE_RETURNING:
 	case PAGE_EVICTING:
 		return false;
@@ -93,29 +98,64 @@ static bool is_stale(uint32_t word)
 	}
 }
 
-static void drop_stale(struct residents *residents, struct queue *queue)
+/*
+ * A page was taken off @queue and unmarked when its word was @word. Puts it back to the end unless it is stale, or
+ * stands in a queue again: whoever makes a page resident after the unmarking pushes it. Returns true if it was put
+ * back.
+ */
+static bool put_back(struct residents *residents, struct queue *queue, uint32_t page, uint32_t word)
+{
+	if (is_stale(word) || pages_mark(residents->pages, page, PAGE_QUEUED) & PAGE_QUEUED)
+		return false;
+	append(queue, page);
+	return true;
+}
+
+static bool drop_stale(struct residents *residents, struct queue *queue)
 {
 	for (uint32_t scanned = 0; scanned < queue->capacity; scanned++) {
 		uint32_t page = take_oldest(queue);
-		if (is_stale(pages_load(residents->pages, page))) {
-			pages_unmark(residents->pages, page, PAGE_QUEUED);
-			return;
-		}
-		append(queue, page);
+		if (!put_back(residents, queue, page, pages_unmark(residents->pages, page, PAGE_QUEUED)))
+			return true;
 	}
-	assert(!"more pages resident than the budget allows");
+	return false;
+}
+
+/* Twice as long. */
+static bool queue_grow(struct queue *queue)
+{
+	struct queue larger;
+	if (queue_open(&larger, 2 * queue->capacity))
+		return false;
+	while (queue->count)
+		append(&larger, take_oldest(queue));
+	queue_close(queue);
+	*queue = larger;
+	return true;
+}
+
+static void push(struct residents *residents, struct queue *queue, uint64_t page)
+{
+	if (pages_mark(residents->pages, page, PAGE_QUEUED) & PAGE_QUEUED)
+		return;
+	pthread_mutex_lock(&residents->lock);
+	bool room = queue->count < queue->capacity || drop_stale(residents, queue) || queue_grow(queue);
+	if (room)
+		append(queue, (uint32_t)page);
+	pthread_mutex_unlock(&residents->lock);
+	if (!room)
+		pages_unmark(residents->pages, page,
+			     PAGE_QUEUED); /* no memory for a longer queue: it stays until it is discarded */
 }
 
 void residents_push(struct residents *residents, uint64_t page, bool proven)
 {
-	struct queue *queue = proven ? &residents->proven : &residents->young;
-	if (pages_mark(residents->pages, page, PAGE_QUEUED) & PAGE_QUEUED)
-		return;
-	pthread_mutex_lock(&residents->lock);
-	if (queue->count == queue->capacity)
-		drop_stale(residents, queue);
-	append(queue, (uint32_t)page);
-	pthread_mutex_unlock(&residents->lock);
+	push(residents, proven ? &residents->proven : &residents->young, page);
+}
+
+void residents_hold(struct residents *residents, uint64_t page)
+{
+	push(residents, &residents->held, page);
 }
 
 static struct queue *next_queue(struct residents *residents)
@@ -125,23 +165,52 @@ static struct queue *next_queue(struct residents *residents)
 	return &residents->proven;
 }
 
+/* Takes the oldest page of @queue, unless it is in somebody's hands: then it goes to the end. */
+static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_page)
+{
+	uint32_t page = take_oldest(queue), word = pages_unmark(residents->pages, page, PAGE_QUEUED);
+	bool ready = page_state(word) == PAGE_RESIDENT && !(word & PAGE_WRITING);
+	if (ready)
+		*ret_page = page;
+	else
+		put_back(residents, queue, page, word);
+	return ready;
+}
+
 unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max)
 {
 	unsigned found = 0;
 	pthread_mutex_lock(&residents->lock);
 	uint32_t count = residents->young.count + residents->proven.count;
-	for (uint32_t scanned = 0; found < max && scanned < count; scanned++) {
-		struct queue *queue = next_queue(residents);
-		uint32_t page = take_oldest(queue), word = pages_load(residents->pages, page);
-		if (page_state(word) == PAGE_RESIDENT && !(word & PAGE_WRITING)) {
-			pages_unmark(residents->pages, page, PAGE_QUEUED);
-			pages[found++] = page;
-		} else if (is_stale(word)) {
-			pages_unmark(residents->pages, page, PAGE_QUEUED);
-		} else {
-			append(queue, page);
-		}
-	}
+	for (uint32_t scanned = 0; found < max && scanned < count; scanned++)
+		found += pop(residents, next_queue(residents), &pages[found]);
 	pthread_mutex_unlock(&residents->lock);
 	return found;
+}
+
+unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max)
+{
+	unsigned found = 0;
+	pthread_mutex_lock(&residents->lock);
+	uint32_t count = residents->held.count;
+	for (uint32_t scanned = 0; found < max && scanned < count; scanned++)
+		found += pop(residents, &residents->held, &pages[found]);
+	pthread_mutex_unlock(&residents->lock);
+	return found;
+}
+
+uint32_t residents_count(struct residents *residents)
+{
+	pthread_mutex_lock(&residents->lock);
+	uint32_t count = residents->young.count + residents->proven.count;
+	pthread_mutex_unlock(&residents->lock);
+	return count;
+}
+
+uint32_t residents_held(struct residents *residents)
+{
+	pthread_mutex_lock(&residents->lock);
+	uint32_t count = residents->held.count;
+	pthread_mutex_unlock(&residents->lock);
+	return count;
 }

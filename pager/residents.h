@@ -6,8 +6,12 @@
  * and comes back to the *proven* one. While the young have more than their share of the budget, the oldest of them
  * leaves, else the oldest proven page: pages touched once pass through without driving out those in use.
  *
- * A page stands in one queue at most once (PAGE_QUEUED), and may be stale: its page was discarded since. Each queue is
- * a little longer than the budget, so that a scan always finds a stale entry to drop before it would overflow.
+ * Pages that cannot leave for now, because a device or their mapping holds them, wait in a third queue, *held*. The
+ * evictor tries some of them again now and then.
+ *
+ * A page stands in one queue at most once (PAGE_QUEUED), and may be stale: its page was discarded since. The first two
+ * queues are a little longer than the budget, so that a scan usually finds a stale entry to drop before it would
+ * overflow. If there is none (more is here than the budget allows, for too much is held), the queue is made longer.
  *
  * Any thread; a lock held for a few instructions.
  */
@@ -24,7 +28,7 @@ struct queue {
 };
 
 struct residents {
-	struct queue young, proven;
+	struct queue young, proven, held;
 	uint32_t young_share; /* pages */
 	pthread_mutex_t lock;
 	struct pages *pages;
@@ -42,5 +46,13 @@ uint64_t residents_memory(const struct residents *residents);
 void residents_push(struct residents *residents, uint64_t page, bool proven);
 /* Takes up to @max pages that are to leave: resident and not being written. Those in somebody's hands go to the end. */
 unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max);
+
+/* @page is resident and cannot leave for now. */
+void residents_hold(struct residents *residents, uint64_t page);
+/* As residents_pop, of those that are held: the ones that have waited longest. */
+unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max);
+/* Pages that stand in the queues, or are held; stale ones included. */
+uint32_t residents_count(struct residents *residents);
+uint32_t residents_held(struct residents *residents);
 
 #endif

@@ -2,19 +2,38 @@
 
 #include "farpage/store.h"
 #include "pager/pagemap.h"
+#include "pager/vma.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-int take_open(struct take *take, const struct uffd *uffd, void *base, void *landing)
+void *take_landing(void)
 {
-	*take = (struct take){.uffd = uffd, .base = base, .landing = landing, .memory = -1, .pagemap = -1};
+	const size_t half = (size_t)TAKE_MAX * STORE_PAGE;
+	char *landing =
+	    mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (landing == MAP_FAILED)
+		return NULL;
+	madvise(landing, 2 * half, MADV_DONTFORK);
+	madvise(landing, 2 * half, MADV_NOHUGEPAGE);
+	/* Where the host forbids it, pages of executable mappings stay. */
+	mprotect(landing + half, half, PROT_READ | PROT_WRITE | PROT_EXEC);
+	return landing;
+}
+
+int take_open(struct take *take, const struct uffd *uffd, struct window *window, void *landing, bool copies)
+{
+	if (uffd->mover < 0 && !copies)
+		return -EOPNOTSUPP;
+	*take = (struct take){.uffd = uffd,
+			      .window = window,
+			      .landing = landing,
+			      .copies = copies,
+			      .maps = vma_open(),
+			      .memory = -1,
+			      .pagemap = -1};
 	take->scratch = mmap(NULL, TAKE_MAX * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (take->scratch == MAP_FAILED) {
 		take->scratch = NULL;
@@ -40,13 +59,15 @@ void take_close(struct take *take)
 		close(take->memory);
 	if (take->pagemap >= 0)
 		close(take->pagemap);
+	if (take->maps >= 0)
+		close(take->maps);
 	take->scratch = NULL;
-	take->memory = take->pagemap = -1;
+	take->maps = take->memory = take->pagemap = -1;
 }
 
 static char *address_of(const struct take *take, uint64_t page)
 {
-	return take->base + page * STORE_PAGE;
+	return take->window->base + page * STORE_PAGE;
 }
 
 /* Reads protected pages without trusting that the program may read them: process_vm_readv(2) first, it is cheaper. */
@@ -101,45 +122,127 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
 	}
 }
 
-/* What to do about one page that MOVE refused. */
-static void take_refused(struct take *take, struct taken *taken, unsigned index, int error)
+/* Moves @count pages next to each other into @half of the landing area: how many went, or -errno. */
+static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
 {
-	char *from = address_of(take, taken[index].page);
-	if (error == -ENOENT) {
-		taken[index].result = TAKE_ABSENT;
-		return;
+	char *to = take->landing + (size_t)(half * TAKE_MAX + first) * STORE_PAGE;
+	ssize_t moved = uffd_take(take->uffd, to, address_of(take, taken[first].page), (size_t)count * STORE_PAGE);
+	if (moved < 0)
+		return moved;
+	count = (unsigned)((size_t)moved / STORE_PAGE);
+	for (unsigned i = 0; i < count; i++) {
+		taken[first + i].result = TAKE_TAKEN;
+		taken[first + i].data = to + (size_t)i * STORE_PAGE;
 	}
-	if (error == -EINVAL) {
-		take_by_copy(take, taken, index, 1);
-		return;
-	}
-	/* After a fork the page is shared with the child: a write, even of nothing, gives this process its own copy. */
-	taken[index].result = TAKE_BUSY;
+	return count;
+}
+
+/*
+ * Ends the sharing of a page with a forked child: this process gets a copy of its own. Pinning the page for a read
+ * makes the kernel do so (gup_must_unshare()), in any mapping that may be read. A page that a device holds is never
+ * shared.
+ */
+static void own_page(struct take *take, const char *page)
+{
+	char byte;
 	bool present = false;
-	if (error == -EBUSY && pagemap_present(take->pagemap, from, 1, &present) == 0 && present &&
-	    madvise(from, STORE_PAGE, MADV_POPULATE_WRITE) == 0) {
-		char *to = take->landing + (size_t)index * STORE_PAGE;
-		if (uffd_take(take->uffd, to, from, STORE_PAGE) == (ssize_t)STORE_PAGE) {
-			taken[index].result = TAKE_TAKEN;
-			taken[index].data = to;
-		}
+	struct iovec local = {&byte, 1}, remote = {(void *)(uintptr_t)page, 1};
+	if (pagemap_present(take->pagemap, page, 1, &present) == 0 && present)
+		process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+}
+
+/* One page that MOVE refused with @error, other than for its mapping. */
+static void take_refused(struct take *take, struct taken *taken, unsigned index, unsigned half, int error)
+{
+	if (error == -EBUSY) {
+		own_page(take, address_of(take, taken[index].page));
+		ssize_t moved = move_out(take, taken, index, 1, half);
+		if (moved == 1)
+			return;
+		error = (int)moved;
+	}
+	taken[index].result = error == -ENOENT                      ? TAKE_ABSENT
+			      : error == -EBUSY || error == -EINVAL ? TAKE_HELD
+								    : TAKE_BUSY;
+}
+
+/* Pages of one mapping, which is executable, or was made writable for this. */
+static void take_writable(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
+{
+	for (unsigned i = first; i < first + count;) {
+		ssize_t moved = move_out(take, taken, i, first + count - i, half);
+		if (moved < 0)
+			take_refused(take, taken, i, half, (int)moved);
+		i += moved > 0 ? (unsigned)moved : 1;
 	}
 }
 
+/*
+ * Pages of a mapping whose protection is not that of the landing area. Returns how many were dealt with: up to the end
+ * of the mapping.
+ */
+static unsigned take_protected(struct take *take, struct taken *taken, unsigned first, unsigned count)
+{
+	struct vma vma;
+	char *from = address_of(take, taken[first].page);
+	taken[first].result = TAKE_HELD;
+	if (vma_query(take->maps, from, &vma) || vma.shared || !(vma.protection & PROT_READ))
+		return 1;
+	unsigned half = vma.protection & PROT_EXEC ? 1 : 0;
+	if ((vma.end - (uintptr_t)from) / STORE_PAGE < count)
+		count = (unsigned)((vma.end - (uintptr_t)from) / STORE_PAGE);
+	size_t length = (size_t)count * STORE_PAGE;
+	take->used_executable |= half;
+	set_results(taken + first, count, TAKE_HELD);
+	if (vma.protection & PROT_WRITE) {
+		take_writable(take, taken, first, count, half);
+	} else if (take->window->mediated) {
+		/* From here to the end a write of the program waits. Then it finds its mapping as it was. */
+		if (uffd_protect(take->uffd, from, length, true) == 0 &&
+		    mprotect(from, length, vma.protection | PROT_WRITE) == 0) {
+			take_writable(take, taken, first, count, half);
+			mprotect(from, length, vma.protection);
+		}
+		uffd_protect(take->uffd, from, length, false);
+	}
+	return count;
+}
+
+/* Runs that MOVE refuses as such are few: what their mapping is must not change meanwhile. */
+static unsigned take_refused_run(struct take *take, struct taken *taken, unsigned first, unsigned count)
+{
+	if (take->copies) {
+		take_by_copy(take, taken, first, 1);
+		return 1;
+	}
+	/* Never waited for: its holder may be waiting for a page that is in our hands. */
+	if (pthread_mutex_trylock(&take->window->protect_lock)) {
+		taken[first].result = TAKE_BUSY;
+		return 1;
+	}
+	unsigned done = take_protected(take, taken, first, count);
+	pthread_mutex_unlock(&take->window->protect_lock);
+	return done;
+}
+
+/* @count pages next to each other. */
 static void take_by_move(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
-	for (unsigned i = first; i < first + count;) {
-		char *to = take->landing + (size_t)i * STORE_PAGE;
-		ssize_t moved = uffd_take(take->uffd, to, address_of(take, taken[i].page),
-					  (size_t)(first + count - i) * STORE_PAGE);
-		if (moved < 0) {
-			take_refused(take, taken, i, (int)moved);
-			i++;
-			continue;
-		}
-		for (; moved > 0; moved -= (ssize_t)STORE_PAGE, i++) {
-			taken[i].result = TAKE_TAKEN;
-			taken[i].data = take->landing + (size_t)i * STORE_PAGE;
+	unsigned end = first + count, at_once = count;
+	for (unsigned i = first; i < end;) {
+		unsigned length = end - i < at_once ? end - i : at_once;
+		ssize_t moved = move_out(take, taken, i, length, 0);
+		if (moved == -EINVAL && length > 1) {
+			at_once = length / 2; /* it may cross the edge of a mapping */
+		} else if (moved == -EINVAL) {
+			i += take_refused_run(take, taken, i, end - i);
+			at_once = count;
+		} else if (moved < 0) {
+			take_refused(take, taken, i++, 0, (int)moved);
+		} else {
+			i += (unsigned)moved;
+			if ((unsigned)moved == length)
+				at_once *= 2; /* behind the edge runs are whole again */
 		}
 	}
 }
@@ -159,4 +262,7 @@ void take_pages(struct take *take, struct taken *taken, unsigned count)
 void take_release(struct take *take, unsigned count)
 {
 	madvise(take->landing, (size_t)count * STORE_PAGE, MADV_DONTNEED);
+	if (take->used_executable)
+		madvise(take->landing + (size_t)TAKE_MAX * STORE_PAGE, (size_t)count * STORE_PAGE, MADV_DONTNEED);
+	take->used_executable = false;
 }

@@ -60,6 +60,17 @@ static int probe_features(uint64_t *ret_features)
 	return result;
 }
 
+static bool wants_move(uint64_t features)
+{
+	return (features & UFFD_FEATURE_MOVE) && !getenv("FARPAGE_NO_MOVE");
+}
+
+bool uffd_can_move(void)
+{
+	uint64_t has;
+	return probe_features(&has) || wants_move(has);
+}
+
 static int open_with(uint64_t features)
 {
 	int fd = userfaultfd();
@@ -99,19 +110,19 @@ int uffd_open(void *base, size_t length, void *landing, size_t landing_length, s
 	result = register_range(uffd.fd, base, length, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
 	if (result)
 		goto close_uffd;
-	if ((has & UFFD_FEATURE_MOVE) && !getenv("FARPAGE_NO_MOVE")) {
+	if (wants_move(has)) {
 		uffd.mover = open_with(UFFD_FEATURE_MOVE);
-		if (uffd.mover >= 0 &&
-		    register_range(uffd.mover, landing, landing_length, UFFDIO_REGISTER_MODE_MISSING)) {
-			close(uffd.mover);
-			uffd.mover = -1;
-		}
+		result = uffd.mover < 0
+			     ? uffd.mover
+			     : register_range(uffd.mover, landing, landing_length, UFFDIO_REGISTER_MODE_MISSING);
+		if (result)
+			goto close_uffd;
 	}
 	*ret_uffd = uffd;
 	return 0;
 
 close_uffd:
-	close(uffd.fd);
+	uffd_close(&uffd);
 	return result;
 }
 

@@ -36,6 +36,9 @@ struct uffd_message {
 	int child;         /* UFFD_FORKED: the child's descriptor, owned by the receiver */
 };
 
+/* Whether this kernel has UFFDIO_MOVE; also true when no userfaultfd can be had, for then nothing can be asked. */
+bool uffd_can_move(void);
+
 /*
  * Registers [@base, +@length) for faults, and [@landing, +@landing_length) as the target of uffd_take.
  * FARPAGE_NO_MOVE in the environment makes it do without UFFDIO_MOVE, as older kernels do (tests).

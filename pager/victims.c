@@ -56,7 +56,7 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 	if (page_frame(word) == frame) {
 		if (page_state(word) == PAGE_RETURNING)
 			return false;
-		if (page_state(word) == PAGE_BUFFERED && !pages_move(victims->pages, page, PAGE_BUFFERED, PAGE_FAR, 0))
+		if (page_state(word) == PAGE_BUFFERED && !pages_move_from(victims->pages, page, word, PAGE_FAR, 0))
 			return false;
 	}
 	victims->page_of[frame] = NO_PAGE;

@@ -53,7 +53,7 @@ static size_t bitmap_bytes(const struct window *window)
 static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t end, bool value)
 {
 	while (from < end) {
-		uint64_t word = window->used[from / WORD_BITS];
+		uint64_t word = __atomic_load_n(&window->used[from / WORD_BITS], __ATOMIC_RELAXED);
 		if (!value)
 			word = ~word;
 		word &= ~UINT64_C(0) << (from % WORD_BITS);
@@ -72,10 +72,9 @@ static void set_bits(struct window *window, uint64_t page, uint64_t count, bool 
 		unsigned shift = page % WORD_BITS;
 		uint64_t bits = WORD_BITS - shift < count ? WORD_BITS - shift : count;
 		uint64_t mask = (bits == WORD_BITS ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << shift;
-		if (value)
-			window->used[page / WORD_BITS] |= mask;
-		else
-			window->used[page / WORD_BITS] &= ~mask;
+		uint64_t *word = &window->used[page / WORD_BITS];
+		/* Only the lock's holder writes; window_run() reads without it. */
+		__atomic_store_n(word, value ? *word | mask : *word & ~mask, __ATOMIC_RELAXED);
 		page += bits;
 		count -= bits;
 	}
@@ -88,6 +87,7 @@ static int window_create(struct window *window, void *base, size_t length)
 	if (!window->used)
 		return -ENOMEM;
 	pthread_mutex_init(&window->lock, NULL);
+	pthread_mutex_init(&window->protect_lock, NULL);
 	return 0;
 }
 
@@ -130,6 +130,7 @@ void window_release(struct window *window)
 	if (!window->adopted)
 		syscall(SYS_munmap, window->base, window->length);
 	pthread_mutex_destroy(&window->lock);
+	pthread_mutex_destroy(&window->protect_lock);
 	*window = (struct window){0};
 }
 
@@ -252,12 +253,28 @@ bool window_allocated(struct window *window, const void *address, size_t length)
 	return all;
 }
 
+int window_protect(struct window *window, void *address, size_t length, int protection)
+{
+	pthread_mutex_lock(&window->protect_lock);
+	int result = (int)syscall(SYS_mprotect, address, length, protection);
+	pthread_mutex_unlock(&window->protect_lock);
+	return result;
+}
+
+unsigned window_run(const struct window *window, uint64_t page, unsigned max)
+{
+	uint64_t total = page_count(window), end = page + max < total ? page + max : total;
+	return page < end ? (unsigned)(find_bit(window, page, end, false) - page) : 0;
+}
+
 void window_fork_prepare(struct window *window)
 {
 	pthread_mutex_lock(&window->lock);
+	pthread_mutex_lock(&window->protect_lock);
 }
 
 void window_fork_done(struct window *window)
 {
+	pthread_mutex_unlock(&window->protect_lock);
 	pthread_mutex_unlock(&window->lock);
 }

@@ -21,12 +21,14 @@
 
 struct window {
 	char *base;
-	size_t length;         /* bytes */
-	uint64_t *used;        /* one bit a page */
-	uint64_t next;         /* the lowest free page: where searches begin */
-	_Atomic uint64_t high; /* first page never allocated so far; read without the lock */
-	uint64_t allocated;    /* pages allocated now */
-	bool adopted;          /* the mapping was handed in and stays */
+	size_t length;                /* bytes */
+	uint64_t *used;               /* one bit a page */
+	uint64_t next;                /* the lowest free page: where searches begin */
+	_Atomic uint64_t high;        /* first page never allocated so far; read without the lock */
+	uint64_t allocated;           /* pages allocated now */
+	bool adopted;                 /* the mapping was handed in and stays */
+	bool mediated;                /* its owner promises to change protections by window_protect() alone */
+	pthread_mutex_t protect_lock; /* held while protections change, or somebody relies on them */
 	pthread_mutex_t lock;
 };
 
@@ -56,6 +58,16 @@ int window_take(struct window *window, void *address, size_t length);
 void window_free(struct window *window, void *address, size_t length);
 /* True when every page of the range is allocated. */
 bool window_allocated(struct window *window, const void *address, size_t length);
+
+/*
+ * mprotect(2) of a range, all of it in the window or not. Waits while the evictor has the protection of pages changed
+ * (take.c). -1 and errno.
+ */
+int window_protect(struct window *window, void *address, size_t length, int protection);
+
+/* How many of the @max pages from @page on are allocated, up to the first that is not. No lock: the answer may be old.
+ */
+unsigned window_run(const struct window *window, uint64_t page, unsigned max);
 
 /* A fork in between must not copy a held lock: before in the parent, after in both. */
 void window_fork_prepare(struct window *window);

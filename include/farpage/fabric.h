@@ -146,6 +146,8 @@ void fabric_disconnect(struct fabric_conn *conn);
 void *fabric_conn_user(const struct fabric_conn *conn);
 /* "tcp://127.0.0.1:40312": for logs; owned by the connection. */
 const char *fabric_conn_peer(const struct fabric_conn *conn);
+/* The host that an incoming connection comes from, as a number: an IPv4 address, or the first half of an IPv6 one. */
+uint64_t fabric_conn_origin(const struct fabric_conn *conn);
 /* Bytes of this process's memory that an established connection has for itself. */
 size_t fabric_conn_memory(const struct fabric_conn *conn);
 

@@ -34,23 +34,31 @@ struct farpage_options {
 	unsigned donor_count;
 	unsigned replicas;       /* donors that hold each page, 1 .. 3; 0: 1. With N of them N - 1 donors may die */
 	const char *key_file;    /* pre-shared key, or NULL */
-	unsigned timeout_ms;     /* a donor out of reach for this long is lost, with its pages; 0: 5000 */
+	unsigned timeout_ms;     /* a donor out of reach for this long is lost, with its pages; 0: 600000, or 5000 where
+				    there is another copy (replicas, backup) */
 	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */
 	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
 	uint64_t scrub_rate;     /* bytes/s of pages at rest that are read and checked, each replica; 0: none */
 	bool encrypt;            /* pages leave encrypted and authenticated, with a key that stays in this process */
 	const char *backup;      /* NULL, or a file (made, without a name, beside it) or block device on a local disk:
 				    all pages are copied there behind the writes' back, and read when no donor has them */
+	bool unsafe_dio;         /* the caller promises that no device writes to this memory: pages are copied
+				    out where the kernel cannot move them. See farpage_open */
 	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the
 				    window, contents and all; it stays mapped after farpage_close() */
 };
 
 /* The smallest local budget that works, bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
-/* With a backup so much more. */
+/* So much more with a backup, and with encryption. */
 #define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
+#define FARPAGE_LOCAL_ENCRYPT ((size_t)2 << 20)
 
 /*
+ * Memory that a device may be writing to (O_DIRECT reads, registered buffers of io_uring or RDMA) must not leave. Only
+ * UFFDIO_MOVE (Linux 6.8) can tell. So without `unsafe_dio` older kernels are refused (-EOPNOTSUPP), and memory that
+ * MOVE does not take stays here: mappings that are read-only, executable or locked.
+ *
  * -EINVAL (an option out of range), -EPERM (no right to userfaultfd), -ENOSYS (kernel without it), -ENOMEM, or what
  * the first donor that could not be reached said: -ECONNREFUSED, -ETIMEDOUT, -EKEYREJECTED, ... One line on
  * standard error (farpage_set_log) says which and what to do.
@@ -83,9 +91,11 @@ struct farpage_stats {
 	uint64_t fault_p50_ns, fault_p99_ns; /* from the fault's arrival at the handler to the wake-up, far faults */
 	uint64_t stalls;                     /* faults that had to wait for room */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
-	uint64_t backup_behind;              /* far pages that are not on the backup yet */
-	uint64_t backup_reads;               /* pages read there */
-	uint64_t backup_writes;              /* pages written there alone, for no donor had room */
+	uint64_t held_bytes;                 /* resident, and cannot leave: pinned by a device, read-only, executable */
+	uint64_t dropped_pages; /* dropped by the program in a way that farpage did not see: read as zeroes */
+	uint64_t backup_behind; /* far pages that are not on the backup yet */
+	uint64_t backup_reads;  /* pages read there */
+	uint64_t backup_writes; /* pages written there alone, for no donor had room */
 };
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 

@@ -56,7 +56,8 @@ struct store_stats {
 	uint64_t reads, writes, discards; /* pages, since open */
 	uint64_t zero_reads;              /* pages read without network */
 	uint64_t checksum_errors;
-	uint64_t lost_pages; /* pages whose donor went */
+	uint64_t lost_pages;    /* pages whose donor went */
+	uint64_t missing_pages; /* of those, the ones that nobody has written or discarded since */
 	uint64_t
 	    slabs_lacking; /* replicas that slabs have too few: those of donors that went, and are not made anew yet */
 	uint64_t rebuilt_pages;  /* pages copied to make them anew */

@@ -26,7 +26,7 @@
  * RELEASEs the slab. When the deadline has passed the client must not use it any more; a little later the donor says
  * REVOKED and takes it: first its key is dead, then its memory is gone. KEEP takes a REVOKE back. So that the least
  * used slabs are chosen a client may tell how WARM its slabs are. An operator's client may DRAIN a donor, which is a
- * REVOKE of everything, and ask for the HOLDERs of what is still leased; whoever has the key may.
+ * REVOKE of everything, and ask for the HOLDERs of what is still leased; by force only with the admin key.
  *
  * A client whose process ends says nothing, its kernel closes its connections; one that hangs up because the donor does
  * not seem to answer says SUSPEND first, and its slabs wait for it much longer (PROOF: grace_ms, closed_ms). It claims
@@ -88,6 +88,7 @@ enum wire_reason {
 	WIRE_REASON_LEAVING = 9,   /* the donor is shutting down */
 	WIRE_REASON_DRAINING = 10, /* it is being emptied: nothing new */
 	WIRE_REASON_TAKEN = 11,    /* the slab claimed is not the client's any more */
+	WIRE_REASON_ADMIN = 12,    /* only the admin key carries the right to do that */
 	WIRE_REASON_COUNT
 };
 /* "wrong key": lower case, no full stop; "unknown reason" for anything else. */

@@ -24,19 +24,22 @@
 
 #define WATCHER_STACK (64u << 10)
 
-static int pager_process = -1;    /* pidfd */
+static int pager_process = -1; /* pidfd */
+static pid_t pager_pid;
 static int own_uffd = -1;         /* of a child */
 static int sockets[2] = {-1, -1}; /* while a fork is under way: the child's end, the pager's end */
 
 int child_open(void)
 {
-	pager_process = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	pager_pid = getpid();
+	pager_process = (int)syscall(SYS_pidfd_open, pager_pid, 0);
 	return pager_process < 0 ? -errno : 0;
 }
 
 void child_prepare(void)
 {
-	if (preload_mode() != PRELOAD_RUNNING)
+	/* Another process may live in this memory (CLONE_VM), whose descriptors the pager cannot use. */
+	if (preload_mode() != PRELOAD_RUNNING || getpid() != pager_pid)
 		return;
 	preload_near++;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)) {

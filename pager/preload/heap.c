@@ -1,11 +1,15 @@
 /*
  * heap: the malloc family. Far threads allocate from libmimalloc, whose memory comes from the window (mapping.c); near
- * threads, and all of a process that was told nothing, from the C library's own heap. A block goes back to the heap its
- * address belongs to, whoever frees it.
+ * threads from farpage's own heap (near_heap.h), and a process that was told nothing from the C library's. A block goes
+ * back to the heap its address belongs to, whoever frees it.
+ *
+ * A program may bring a malloc of its own, in its executable or by LD_PRELOAD. Then the functions here serve nobody but
+ * farpage's own code, whose calls the linker (--wrap, in meson.build) binds to the last functions of this file.
  *
  * Where mimalloc and glibc differ in what they accept, a program sees what glibc does: realloc(p, 0) frees, memalign
  * rounds an odd alignment up, aligned_alloc takes any size.
  */
+#include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,6 +17,7 @@
 #include <mimalloc.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -23,6 +28,35 @@ void __libc_free(void *block);
 static inline bool in_window(const void *block)
 {
 	return window_contains(&preload.window, block);
+}
+
+/* False in a process that was told nothing. */
+static inline bool near_heap_serves(void)
+{
+	return preload.far_heap;
+}
+
+static void *near_malloc(size_t size)
+{
+	return near_heap_serves() ? near_heap_allocate(size, 0) : __libc_malloc(size);
+}
+
+static void *near_calloc(size_t count, size_t size)
+{
+	return near_heap_serves() ? near_heap_zeroed(count, size) : __libc_calloc(count, size);
+}
+
+static void *near_memalign(size_t alignment, size_t size)
+{
+	return near_heap_serves() ? near_heap_allocate(size, alignment) : __libc_memalign(alignment, size);
+}
+
+static void near_free(void *block)
+{
+	if (near_heap_contains(block))
+		near_heap_free(block);
+	else if (block)
+		__libc_free(block);
 }
 
 /* What every allocation from the far heap ends with. */
@@ -37,14 +71,14 @@ static inline void *far_block(void *block)
 PRELOAD_EXPORT void *malloc(size_t size)
 {
 	if (!preload_is_far())
-		return __libc_malloc(size);
+		return near_malloc(size);
 	return far_block(mi_malloc(size));
 }
 
 PRELOAD_EXPORT void *calloc(size_t count, size_t size)
 {
 	if (!preload_is_far())
-		return __libc_calloc(count, size);
+		return near_calloc(count, size);
 	return far_block(mi_calloc(count, size));
 }
 
@@ -52,8 +86,17 @@ PRELOAD_EXPORT void free(void *block)
 {
 	if (in_window(block))
 		mi_free(block);
-	else if (block)
-		__libc_free(block);
+	else
+		near_free(block);
+}
+
+/* realloc(p, 0) frees. */
+static void *near_realloc(void *block, size_t size)
+{
+	if (size)
+		return near_heap_resize(block, size);
+	near_heap_free(block);
+	return NULL;
 }
 
 PRELOAD_EXPORT void *realloc(void *block, size_t size)
@@ -61,7 +104,7 @@ PRELOAD_EXPORT void *realloc(void *block, size_t size)
 	if (!block)
 		return malloc(size);
 	if (!in_window(block))
-		return __libc_realloc(block, size);
+		return near_heap_contains(block) ? near_realloc(block, size) : __libc_realloc(block, size);
 	if (!size) {
 		mi_free(block);
 		return NULL;
@@ -93,7 +136,7 @@ static void *mimalloc_aligned(size_t alignment, size_t size)
 static void *allocate_aligned(size_t alignment, size_t size)
 {
 	if (!preload_is_far())
-		return __libc_memalign(alignment, size);
+		return near_memalign(alignment, size);
 	return far_block(mimalloc_aligned(alignment, size));
 }
 
@@ -141,9 +184,11 @@ PRELOAD_EXPORT void *pvalloc(size_t size)
 	return allocate_aligned(WINDOW_PAGE, (size + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE);
 }
 
-/* The C library's, for blocks of its heap. */
+/* For blocks that are not far. */
 static size_t near_usable_size(void *block)
 {
+	if (near_heap_contains(block))
+		return near_heap_usable(block);
 	static size_t (*usable_size)(void *);
 	if (!usable_size)
 		usable_size = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
@@ -155,4 +200,63 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *block)
 	if (!block)
 		return 0;
 	return in_window(block) ? mi_usable_size(block) : near_usable_size(block);
+}
+
+/* --- What farpage itself calls, whoever's the names above are ---------------------------------------------------- */
+
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+	return near_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return near_calloc(count, size);
+}
+
+void *__wrap_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size)
+{
+	if (!block)
+		return near_malloc(size);
+	return near_heap_contains(block) ? near_realloc(block, size) : __libc_realloc(block, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return near_memalign(alignment, size);
+}
+
+void __wrap_free(void *block);
+void __wrap_free(void *block)
+{
+	near_free(block);
+}
+
+char *__wrap_strndup(const char *text, size_t most);
+char *__wrap_strndup(const char *text, size_t most)
+{
+	size_t length = strnlen(text, most);
+	char *copy = near_malloc(length + 1);
+	if (copy) {
+		memcpy(copy, text, length);
+		copy[length] = '\0';
+	}
+	return copy;
+}
+
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text)
+{
+	return __wrap_strndup(text, SIZE_MAX);
+}
+
+bool heap_is_ours(void)
+{
+	/* A malloc of the program's begins with its first call: see process_begin(). */
+	free(malloc(1));
+	return preload_has_name("malloc");
 }

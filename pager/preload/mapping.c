@@ -46,6 +46,15 @@ static bool is_ordinary_memory(int protection, int flags)
 	       protection == (PROT_READ | PROT_WRITE);
 }
 
+/* Our malloc starts the pager when it returns (heap.c). A program that has libmimalloc for its own does not pass there.
+ */
+static void count_for_heap(int64_t bytes)
+{
+	preload_count(bytes);
+	if (preload.own_malloc)
+		preload_start_if_due();
+}
+
 /* What it maps without access it commits later, by mprotect. */
 static void *map_for_heap(size_t length, int protection)
 {
@@ -56,7 +65,7 @@ static void *map_for_heap(size_t length, int protection)
 		return MAP_FAILED;
 	}
 	if (protection & PROT_WRITE)
-		preload_count((int64_t)length);
+		count_for_heap((int64_t)length);
 	return address;
 }
 
@@ -95,7 +104,7 @@ static int map_over(char *start, size_t length, int protection, int flags)
 	int error = far_discard(start, length);
 	if (!error)
 		error = window_take(&preload.window, start, length);
-	if (!error && kernel_mprotect(start, length, protection))
+	if (!error && window_protect(&preload.window, start, length, protection))
 		error = -errno;
 	return error;
 }
@@ -127,13 +136,10 @@ static void *map_fixed(void *address, size_t length, int protection, int flags, 
 	return address;
 }
 
-static void *map(void *address, size_t length, int protection, int flags, int fd, off_t offset, bool for_heap)
+static void *map_by_kind(void *address, size_t length, int protection, int flags, int fd, off_t offset, bool for_heap)
 {
 	char *start;
 	size_t covered;
-	enum preload_mode mode = preload_mode();
-	if (mode == PRELOAD_INERT || !length || is_for_kernel(for_heap))
-		return kernel_mmap(address, length, protection, flags, fd, offset);
 	if (for_heap && flags & MAP_ANONYMOUS && !(flags & MAP_FIXED))
 		return map_for_heap(length, protection);
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
@@ -146,6 +152,16 @@ static void *map(void *address, size_t length, int protection, int flags, int fd
 	if (length < MAP_FAR_MIN || !is_ordinary_memory(protection, flags))
 		return kernel_mmap(address, length, protection, flags, fd, offset);
 	return map_far(length);
+}
+
+static void *map(void *address, size_t length, int protection, int flags, int fd, off_t offset, bool for_heap)
+{
+	if (preload_mode() == PRELOAD_INERT || !length || is_for_kernel(for_heap))
+		return kernel_mmap(address, length, protection, flags, fd, offset);
+	struct entry entry = entry_begin();
+	void *mapped = map_by_kind(address, length, protection, flags, fd, offset, for_heap);
+	entry_end(entry, mapped == MAP_FAILED);
+	return mapped;
 }
 
 PRELOAD_EXPORT void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
@@ -189,22 +205,27 @@ PRELOAD_EXPORT int munmap(void *address, size_t length)
 		return kernel_munmap(address, length);
 	if ((uintptr_t)address % WINDOW_PAGE)
 		return fail(-EINVAL);
+	struct entry entry = entry_begin();
 	if (!for_heap)
 		preload_count(-(int64_t)covered);
 	far_free(start, covered);
-	return outside(address, length, unmap_outside, 0);
+	return entry_end(entry, outside(address, length, unmap_outside, 0));
 }
 
 PRELOAD_EXPORT int mprotect(void *address, size_t length, int protection)
 {
 	char *start;
 	size_t covered;
-	if (CALLER_IS_HEAP() && far_clip(address, length, &start, &covered)) {
-		if (protection & PROT_WRITE)
-			preload_count((int64_t)covered);
-		return 0;
-	}
-	return kernel_mprotect(address, length, protection);
+	bool for_heap = CALLER_IS_HEAP();
+	/* In a child nobody takes pages, and the lock may have been held when it was forked. */
+	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered) ||
+	    (!for_heap && preload_mode() == PRELOAD_CHILD))
+		return kernel_mprotect(address, length, protection);
+	if (!for_heap)
+		return window_protect(&preload.window, address, length, protection);
+	if (protection & PROT_WRITE)
+		count_for_heap((int64_t)covered);
+	return 0;
 }
 
 /* Advice on pages of the window. Only what changes contents, or brings them in, is followed; the rest would have the
@@ -279,10 +300,9 @@ static int advise(void *address, size_t length, int advice, bool for_heap)
 		return fail(-EINVAL);
 	if (for_heap && advice == MADV_DONTNEED)
 		preload_count(-(int64_t)covered);
+	struct entry entry = entry_begin();
 	int error = advise_window(start, covered, advice);
-	if (error)
-		return fail(error);
-	return outside(address, length, kernel_madvise, advice);
+	return entry_end(entry, error ? fail(error) : outside(address, length, kernel_madvise, advice));
 }
 
 PRELOAD_EXPORT int madvise(void *address, size_t length, int advice)

@@ -7,15 +7,21 @@
  * and keeps the process within its budget from then on (process.c).
  *
  * Near and far. Nothing of farpage may live in far memory: a thread that serves faults must not take one. A thread is
- * near while it runs farpage's code; what it allocates comes from glibc's own heap and from the kernel. Threads made by
- * a near thread are near for good (thread.c). Whose heap a block belongs to is told by its address alone.
+ * near while it runs farpage's code; what it allocates comes from farpage's own heap (near_heap.h) and from the kernel.
+ * Threads made by a near thread are near for good (thread.c). Whose heap a block belongs to is told by its address
+ * alone.
  *
- * Locks, in this order: preload.lock (start of the pager, and emptying pages while none runs), those of far.c,
- * the window's own.
+ * A near thread runs inside a strange program, whose names come before the C library's. So it calls no malloc by name,
+ * nothing of stdio, nothing that looks at a locale, and no resolver: tests/func/preload/near_imports says what it may
+ * call. A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
+ *
+ * Locks, in this order: that of start.c, preload.lock (the pager comes over the window, and emptying pages while none
+ * is there), those of far.c, the window's own, near_heap.c's.
  */
 #ifndef PAGER_PRELOAD_PRELOAD_H
 #define PAGER_PRELOAD_PRELOAD_H
 
+#include "pager/entry.h"
 #include "pager/pager.h"
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,7 +40,7 @@ struct preload {
 	int mode;        /* atomic; read through preload_mode() */
 	bool far_heap;   /* the heap of far threads is the window's */
 	bool start_due;  /* enough is allocated; the next safe place starts the pager */
-	bool own_malloc; /* the program brings its own malloc, which would serve farpage's threads, too */
+	bool own_malloc; /* the program brings its own malloc (heap.c); set by our constructor */
 	struct window window;
 	struct farpage *farpage;
 	int64_t allocated; /* bytes allocated in the window and likely touched, atomic; until the pager runs */
@@ -62,9 +68,22 @@ static inline bool preload_is_far(void)
 }
 /* Notes that @bytes more (or less) of the window are in use. */
 void preload_count(int64_t bytes);
-/* Starts the pager; to be called where the program could be interrupted anywhere: not inside the heap. Ends the process
-   when it cannot be started, for it must not go on with memory that nothing bounds. */
+/* Whether @name, as everybody in this process calls it, is this library's. */
+bool preload_has_name(const char *name);
+/* Ends the process, with that line: it must not go on with memory that nothing bounds. @why NULL: it was said. */
+__attribute__((noreturn)) void preload_give_up(const char *why);
+
+/* --- start.c ---------------------------------------------------------------------------------------------------- */
+
+/* Has the pager started, and waits for it for a while; any thread of the program, with any locks of the program held.
+ */
 void preload_start(void);
+/* From the constructor: before it nothing is started. */
+void start_prepare(void);
+void start_fork_prepare(void);
+void start_fork_done(bool in_child);
+/* Starts the pager, or ends the process; for start.c alone (process.c). */
+void preload_start_pager(void);
 static inline void preload_start_if_due(void)
 {
 	if (__builtin_expect(preload.start_due, false) && !preload_near)
@@ -72,6 +91,16 @@ static inline void preload_start_if_due(void)
 }
 /* True for addresses of code of the heap (libmimalloc). */
 bool preload_is_heap_code(const void *address);
+
+/* --- thread.c --------------------------------------------------------------------------------------------------- */
+
+/* Makes the threads that later pthread_create calls of near threads are given. -errno. */
+int near_threads_prepare(void);
+/* In a child, which has none of its parent's threads. */
+void near_threads_forget(void);
+
+/* Whether malloc, by name, is ours (heap.c). */
+bool heap_is_ours(void);
 
 /* --- far.c: pages of the window, in whatever mode --------------------------------------------------------------- */
 
@@ -101,6 +130,15 @@ int child_open(void);
 void child_prepare(void);
 void child_after_in_parent(void);
 void child_after_in_child(void);
+
+/* --- keep.c: memory that the kernel uses when a thread ends ------------------------------------------------------- */
+
+/* Far memory in [@address, +@length) is to stay local until it is discarded. */
+void keep_memory(const void *address, size_t length);
+/* The same for what a thread made with @attributes (or NULL) has of it on a stack of the program's. */
+void keep_stack(const pthread_attr_t *attributes);
+/* The pager has started. preload.lock is held. */
+void keep_noted(void);
 
 /* --- descriptors.c: numbers in the program's table that are farpage's -------------------------------------------- */
 

@@ -5,21 +5,23 @@
  * can be before any constructor, in the loader. From then on the process is WAITING: the window is ordinary memory and
  * costs nothing, so that shells and the small programs of a pipeline never pay for a pager. What is allocated is
  * counted, roughly and rather too high; when it passes the threshold, the next allocation that returns to the program
- * starts the pager over the window, contents and all. RUNNING processes stay so until they exec or end: at exit nothing
- * is torn down, because other threads may touch far memory to the very last; donors notice that the connection is gone.
+ * has the pager started (start.c) over the window, contents and all. RUNNING processes stay so until they exec or end:
+ * at exit nothing is torn down, because other threads may touch far memory to the very last; donors notice that the
+ * connection is gone.
  *
  * Forks. A page that the kernel wipes in a child tells it apart from its parent, however the fork was made (a vfork
  * child shares the page, and is the parent as far as memory goes). A child of a WAITING process is a WAITING process.
  */
 #include "common/log.h"
+#include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
 #include "pager/preload/report.h"
 #include "pager/preload/settings.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <mimalloc.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,12 +36,27 @@ static struct settings settings;
 static const int *alive;              /* in a page of its own: 1, and 0 in a child */
 static uintptr_t heap_low, heap_high; /* libmimalloc's code */
 
-/* The program cannot be given far memory, and must not run without. */
-static void __attribute__((noreturn)) give_up(const char *why)
+void preload_give_up(const char *why)
 {
 	if (why)
 		log_error("%s", why);
 	_exit(EXIT_CANNOT_START);
+}
+
+bool preload_has_name(const char *name)
+{
+	Dl_info everybodys, here;
+	return dladdr(dlsym(RTLD_DEFAULT, name), &everybodys) && dladdr((void *)preload_begin, &here) &&
+	       everybodys.dli_fbase == here.dli_fbase;
+}
+
+/* Of assert(): our own mistakes. */
+void __attribute__((noreturn))
+__wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function);
+void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
+{
+	log_error("%s:%u: %s: this should be so, and is not: %s", file, line, function, what);
+	abort();
 }
 
 static bool object_contains(const struct dl_phdr_info *info, uintptr_t address)
@@ -77,7 +94,7 @@ static void make_wiped_page(void)
 {
 	int *page = kernel_mmap(NULL, WINDOW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED || kernel_madvise(page, WINDOW_PAGE, MADV_WIPEONFORK))
-		give_up("cannot follow forks: this kernel has no MADV_WIPEONFORK (Linux 4.14)");
+		preload_give_up("cannot follow forks: this kernel has no MADV_WIPEONFORK (Linux 4.14)");
 	*page = 1;
 	alive = page;
 }
@@ -96,9 +113,12 @@ void preload_begin(void)
 	}
 	set_mode(PRELOAD_INERT);
 	if (settings_read(&settings)) {
-		int error = window_reserve(&preload.window, settings.options.window);
-		if (error)
-			give_up("cannot reserve the address space of far memory; is `ulimit -v` set?");
+		/* As tcmalloc does, linked statically: what it maps never comes by here, so nothing would bound it. */
+		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
+			preload_give_up("this program brings its own mmap and cannot be given far memory");
+		if (window_reserve(&preload.window, settings.options.window) || near_heap_reserve())
+			preload_give_up("cannot reserve the address space of far memory; is `ulimit -v` set?");
+		preload.window.mediated = true;
 		dl_iterate_phdr(find_heap_code, NULL);
 		/* Its commits tell how much of its segments is in use. */
 		mi_option_set(mi_option_eager_commit, 0);
@@ -132,83 +152,88 @@ void preload_count(int64_t bytes)
 		__atomic_store_n(&preload.start_due, true, __ATOMIC_RELAXED);
 }
 
-/* preload.lock is held. */
-static void start_pager(void)
+/* What farpage uses of other libraries calls the program's malloc there. */
+static void check_own_malloc(const struct farpage_options *options)
 {
-	if (settings.wrong) {
-		log_error("cannot understand the environment variable FARPAGE_%s; use `farpage run`", settings.wrong);
-		give_up(NULL);
-	}
-	if (preload.own_malloc)
-		give_up("this program brings its own malloc and cannot be given far memory");
-	make_wiped_page();
-	if (child_open())
-		give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
-	struct pager_counters *counters = report_claim(settings.report);
-	if (pager_open(&settings.options, &preload.window, counters, &preload.farpage))
-		give_up(NULL); /* said why */
-	preload.start_due = false;
-	set_mode(PRELOAD_RUNNING);
+	for (unsigned i = 0; i < options->donor_count; i++)
+		if (strncmp(options->donors[i], "tcp:", 4) != 0)
+			preload_give_up(
+			    "this program brings its own malloc: it can be given far memory of tcp:// donors only");
+	if (options->encrypt)
+		preload_give_up("this program brings its own malloc: its far memory cannot be encrypted");
 }
 
-void preload_start(void)
+void preload_start_pager(void)
 {
-	int error = errno, cancel_state;
-	sigset_t all, before;
-	/* The threads of the pager take no signals of the program, and the program's handlers do not run near. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	preload_near++;
-	/* Whoever comes second goes on, within what the window holds, until the pager is there. */
-	if (!pthread_mutex_trylock(&preload.lock)) {
-		if (preload.mode == PRELOAD_WAITING)
-			start_pager();
-		pthread_mutex_unlock(&preload.lock);
+	struct store *store;
+	if (settings.wrong) {
+		log_error("cannot understand the environment variable FARPAGE_%s; use `farpage run`", settings.wrong);
+		preload_give_up(NULL);
 	}
-	preload_near--;
-	pthread_setcancelstate(cancel_state, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	errno = error;
+	if (preload.own_malloc)
+		check_own_malloc(&settings.options);
+	make_wiped_page();
+	if (child_open())
+		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
+	struct pager_counters *counters = report_claim(settings.report);
+	if (pager_connect(&settings.options, preload.window.length, &store))
+		preload_give_up(NULL); /* said why */
+	/* From here on nothing of the program is waited for: its threads may wait for the lock. */
+	pthread_mutex_lock(&preload.lock);
+	if (pager_open_store(&settings.options, store, &preload.window, counters, &preload.farpage))
+		preload_give_up(NULL);
+	preload.start_due = false;
+	report_pager(pager_descriptor(preload.farpage), &preload.window);
+	set_mode(PRELOAD_RUNNING);
+	keep_noted();
+	pthread_mutex_unlock(&preload.lock);
 }
+
+static struct entry fork_entry; /* under preload.lock */
 
 static void fork_prepare(void)
 {
+	struct entry entry = entry_begin();
+	start_fork_prepare();
 	pthread_mutex_lock(&preload.lock);
+	fork_entry = entry;
 	child_prepare();
 	far_fork_prepare();
+	near_heap_fork_prepare();
 }
 
 static void fork_done_in_parent(void)
 {
+	struct entry entry = fork_entry;
+	near_heap_fork_done();
 	far_fork_done();
 	child_after_in_parent();
 	pthread_mutex_unlock(&preload.lock);
+	start_fork_done(false);
+	entry_end(entry, 0);
 }
 
 static void fork_done_in_child(void)
 {
+	struct entry entry = fork_entry;
+	near_heap_fork_done();
 	far_fork_done();
 	pthread_mutex_unlock(&preload.lock);
 	descriptors_after_in_child();
+	start_fork_done(true);
 	child_after_in_child();
-}
-
-/* Whoever is called here by that name is who serves everybody: ours gives memory of the window. */
-static bool has_own_malloc(void)
-{
-	void *block = malloc(1);
-	bool ours = window_contains(&preload.window, block);
-	free(block);
-	return !ours;
+	entry_end(entry, 0);
 }
 
 static void __attribute__((constructor)) process_begin(void)
 {
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
-	preload.own_malloc = has_own_malloc();
+	/* Calls malloc, too: a malloc of the program's has registered its fork handlers when we do, so that in a child
+	   it is whole again before ours make a thread. */
+	preload.own_malloc = !heap_is_ours();
 	preload_near++;
 	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);
 	preload_near--;
+	start_prepare();
 }

@@ -1,15 +1,18 @@
 /*
  * remap: mremap of pages of the window. They shrink and grow where they are when they can. A move goes through the
  * kernel's page tables while no pager runs; afterwards the kernel's mremap would leave the far pages behind, so
- * contents are copied, and the source emptied behind the copy: a moved mapping never needs twice its memory.
+ * contents are copied, and the source emptied behind the copy: a moved mapping never needs twice its memory. What may
+ * not be read is made readable for the copy; the target gets the protection that its source had.
  *
  * Any thread.
  */
 #include "pager/preload/preload.h"
+#include "pager/vma.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define COPY_STEP ((size_t)1 << 20)
 
@@ -39,21 +42,55 @@ static void copy_page(char *target, const char *source)
 		memcpy(target, source, WINDOW_PAGE);
 }
 
+/* The protection at @source, and in @ret_length for how much of @length it holds. */
+static int protection_at(char *source, size_t length, size_t *ret_length)
+{
+	struct vma vma;
+	int maps = vma_open(), protection = PROT_READ | PROT_WRITE;
+	*ret_length = length;
+	if (maps >= 0 && vma_query(maps, source, &vma) == 0) {
+		protection = vma.protection;
+		if (vma.end - (uintptr_t)source < length)
+			*ret_length = vma.end - (uintptr_t)source;
+	}
+	if (maps >= 0)
+		close(maps);
+	return protection;
+}
+
+static void copy_pages(char *target, char *source, size_t length)
+{
+	for (size_t done = 0, step; done < length; done += step) {
+		step = length - done < COPY_STEP ? length - done : COPY_STEP;
+		for (size_t at = done; at < done + step; at += WINDOW_PAGE)
+			copy_page(target + at, source + at);
+		far_discard(source + done, step);
+	}
+}
+
 /* The contents of @source, which is in the window, move to @target, which is empty. */
 static void move(char *target, char *source, size_t length)
 {
 	if (window_contains(&preload.window, target) && preload_mode() == PRELOAD_WAITING &&
 	    move_before_pager(target, source, length))
 		return;
-	while (length) {
-		size_t step = length < COPY_STEP ? length : COPY_STEP;
-		for (size_t done = 0; done < step; done += WINDOW_PAGE)
-			copy_page(target + done, source + done);
-		far_discard(source, step);
-		target += step;
-		source += step;
-		length -= step;
+	for (size_t step; length; target += step, source += step, length -= step) {
+		int protection = protection_at(source, length, &step);
+		if (!(protection & PROT_READ))
+			window_protect(&preload.window, source, step, PROT_READ);
+		copy_pages(target, source, step);
+		if (!(protection & PROT_READ))
+			window_protect(&preload.window, source, step, protection);
+		if (protection != (PROT_READ | PROT_WRITE))
+			window_protect(&preload.window, target, step, protection);
 	}
+}
+
+/* Pages that a mapping has grown by: they are what its last page is. */
+static void protect_grown(char *grown, size_t length, int protection)
+{
+	if (length && protection != (PROT_READ | PROT_WRITE))
+		window_protect(&preload.window, grown, length, protection);
 }
 
 /* MREMAP_FIXED: something may be mapped at the target; it goes. */
@@ -73,7 +110,7 @@ static int clear_target(char *target, size_t length)
 	int error = far_discard(start, length);
 	if (!error)
 		error = window_take(&preload.window, start, length);
-	if (!error && kernel_mprotect(start, length, PROT_READ | PROT_WRITE))
+	if (!error && window_protect(&preload.window, start, length, PROT_READ | PROT_WRITE))
 		error = -errno;
 	return error;
 }
@@ -106,11 +143,17 @@ static void *remap_far(char *old, size_t old_length, size_t new_length, int flag
 	new_length = (new_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
 	if (!window_allocated(&preload.window, old, old_length) || far_given_up(old, old_length))
 		return fail(-EFAULT);
+	size_t grown = new_length > old_length ? new_length - old_length : 0, unused;
+	int protection = grown ? protection_at(old + old_length - WINDOW_PAGE, WINDOW_PAGE, &unused) : 0;
 	if (!(flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
 		if (new_length < old_length)
 			far_free(old + new_length, old_length - new_length);
-		if (new_length <= old_length || !far_allocate_at(old + old_length, new_length - old_length))
+		if (!grown)
 			return old;
+		if (!far_allocate_at(old + old_length, grown)) {
+			protect_grown(old + old_length, grown, protection);
+			return old;
+		}
 		if (!(flags & MREMAP_MAYMOVE))
 			return fail(-ENOMEM);
 	}
@@ -119,21 +162,16 @@ static void *remap_far(char *old, size_t old_length, size_t new_length, int flag
 	if (error)
 		return fail(error);
 	move(target, old, old_length < new_length ? old_length : new_length);
+	protect_grown(target + old_length, grown, protection);
 	if (!(flags & MREMAP_DONTUNMAP))
 		far_free(old, old_length);
 	return target;
 }
 
-PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int flags, ...)
+static void *remap(void *old, size_t old_length, size_t new_length, int flags, void *wanted)
 {
-	va_list arguments;
-	va_start(arguments, flags);
-	void *wanted = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
-	va_end(arguments);
 	char *start;
 	size_t covered;
-	if (preload_near)
-		return kernel_mremap(old, old_length, new_length, flags, wanted);
 	if (far_clip(old, old_length ? old_length : 1, &start, &covered)) {
 		void *moved = remap_far(old, old_length, new_length, flags, wanted);
 		if (moved != MAP_FAILED) {
@@ -148,4 +186,18 @@ PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int
 			return fail(error);
 	}
 	return kernel_mremap(old, old_length, new_length, flags, wanted);
+}
+
+PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int flags, ...)
+{
+	va_list arguments;
+	va_start(arguments, flags);
+	void *wanted = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
+	va_end(arguments);
+	if (preload_near)
+		return kernel_mremap(old, old_length, new_length, flags, wanted);
+	struct entry entry = entry_begin();
+	void *mapped = remap(old, old_length, new_length, flags, wanted);
+	entry_end(entry, mapped == MAP_FAILED);
+	return mapped;
 }

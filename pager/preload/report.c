@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const struct report *claimed;
+
 struct pager_counters *report_claim(const char *path)
 {
 	struct stat status;
@@ -20,12 +22,28 @@ struct pager_counters *report_claim(const char *path)
 	close(fd);
 	if (report == MAP_FAILED)
 		return NULL;
-	for (unsigned i = 0; report->magic == REPORT_MAGIC && i < REPORT_SLOTS; i++) {
+	if (report->magic != REPORT_MAGIC) {
+		kernel_munmap(report, sizeof *report);
+		return NULL;
+	}
+	claimed = report;
+	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		int32_t free_slot = 0;
 		if (__atomic_compare_exchange_n(&report->slots[i].pid, &free_slot, getpid(), false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED))
 			return &report->slots[i].counters;
 	}
-	kernel_munmap(report, sizeof *report);
 	return NULL;
+}
+
+void report_pager(int uffd, const struct window *window)
+{
+	const struct report_pager pager = {getpid(), uffd, (uintptr_t)window->base, window->length};
+	int fd = claimed ? open(claimed->told, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return;
+	if (write(fd, &pager, sizeof pager) < 0) {
+		/* It is stopped, and so many others have started: then nobody watches. */
+	}
+	close(fd);
 }

@@ -60,6 +60,12 @@ static bool take_donors(struct settings *settings, const char *value)
 	return count > 0;
 }
 
+static bool take_flag(const char *value, bool *ret_flag)
+{
+	*ret_flag = !strcmp(value, "1");
+	return *ret_flag || !strcmp(value, "0");
+}
+
 static bool take_text(struct settings *settings, const char *value, const char **ret_text)
 {
 	if (!*value)
@@ -73,7 +79,7 @@ static void take(struct settings *settings, const char *entry)
 {
 	static const char *const names[] = {"LOCAL",      "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
 					    "SPIN_US",    "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
-					    "SCRUB_RATE", "ENCRYPT", "BACKUP"};
+					    "SCRUB_RATE", "ENCRYPT", "BACKUP",   "UNSAFE_DIO"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -122,10 +128,13 @@ static void take(struct settings *settings, const char *entry)
 		good = take_size(value, &options->scrub_rate);
 		break;
 	case 11:
-		options->encrypt = good = !strcmp(value, "1");
+		good = take_flag(value, &options->encrypt);
 		break;
 	case 12:
 		good = take_text(settings, value, &options->backup);
+		break;
+	case 13:
+		good = take_flag(value, &options->unsafe_dio);
 		break;
 	default:
 		break; /* of another program of farpage */

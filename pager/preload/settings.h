@@ -8,6 +8,7 @@
  *   FARPAGE_REPLICAS, FARPAGE_TIMEOUT_MS, FARPAGE_PREFETCH, FARPAGE_SPIN_US   as in struct farpage_options
  *   FARPAGE_SCRUB_RATE   bytes a second, a size: as there
  *   FARPAGE_ENCRYPT      1: as there
+ *   FARPAGE_UNSAFE_DIO   1: as there
  *   FARPAGE_BACKUP       absolute path of a file or block device: as there
  *   FARPAGE_WINDOW       address space to reserve, a size
  *   FARPAGE_REPORT       absolute path of the report file (pager/counters.h)

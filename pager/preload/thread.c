@@ -1,17 +1,39 @@
 /*
  * thread: threads that farpage makes are near, from their first instruction to their last. Besides, they keep to the
  * C locale, because a locale that the program has set lives in the program's heap.
+ *
+ * pthread_create calls malloc. In a program with a malloc of its own that may wait for a lock whose holder waits for a
+ * far page, so no thread may be made there once anything is far: some are made before (near_threads_prepare), sleep,
+ * and are given to who makes a thread.
  */
+#include "common/thread.h"
 #include "pager/preload/preload.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <locale.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Control, rebuild, backup, handler, evictor, and one for a name that is looked up. */
+#define SPARES 6u
+#define SPARE_STACK (512u << 10)
 
 struct near_thread {
 	void *(*run)(void *);
 	void *argument;
 };
+
+static struct {
+	struct spare {
+		pthread_t thread;
+		uint32_t called; /* futex */
+		struct near_thread call;
+	} all[SPARES];
+	unsigned made, taken; /* taken: atomic */
+} spares;
 
 static void *near_thread_run(void *data)
 {
@@ -22,6 +44,55 @@ static void *near_thread_run(void *data)
 	return thread.run(thread.argument);
 }
 
+static void *spare_run(void *data)
+{
+	struct spare *spare = data;
+	while (!__atomic_load_n(&spare->called, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, &spare->called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	return spare->call.run(spare->call.argument);
+}
+
+int near_threads_prepare(void)
+{
+	int error = 0;
+	preload_near++;
+	while (!error && spares.made < SPARES) {
+		struct spare *spare = &spares.all[spares.made];
+		error = thread_start(&spare->thread, "farpage-spare", SPARE_STACK, spare_run, spare);
+		spares.made += !error;
+	}
+	preload_near--;
+	return error;
+}
+
+void near_threads_forget(void)
+{
+	spares.made = spares.taken = 0;
+	for (unsigned i = 0; i < SPARES; i++)
+		spares.all[i].called = 0;
+}
+
+static int call_spare(pthread_t *ret_thread, const pthread_attr_t *attributes, struct near_thread call)
+{
+	size_t stack = 0;
+	int detached = PTHREAD_CREATE_JOINABLE;
+	if (attributes) {
+		pthread_attr_getstacksize(attributes, &stack);
+		pthread_attr_getdetachstate(attributes, &detached);
+	}
+	unsigned mine = stack > SPARE_STACK ? UINT_MAX : __atomic_fetch_add(&spares.taken, 1, __ATOMIC_RELAXED);
+	if (mine >= spares.made)
+		return EAGAIN;
+	struct spare *spare = &spares.all[mine];
+	*ret_thread = spare->thread;
+	if (detached == PTHREAD_CREATE_DETACHED)
+		pthread_detach(spare->thread);
+	spare->call = call;
+	__atomic_store_n(&spare->called, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &spare->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return 0;
+}
+
 PRELOAD_EXPORT int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*run)(void *),
 				  void *argument)
 {
@@ -29,8 +100,12 @@ PRELOAD_EXPORT int pthread_create(pthread_t *ret_thread, const pthread_attr_t *a
 	if (!create)
 		create = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
 		    RTLD_NEXT, "pthread_create");
-	if (!preload_near)
+	if (!preload_near) {
+		keep_stack(attributes);
 		return create(ret_thread, attributes, run, argument);
+	}
+	if (spares.made == SPARES)
+		return call_spare(ret_thread, attributes, (struct near_thread){run, argument});
 	struct near_thread *thread = malloc(sizeof *thread);
 	if (!thread)
 		return EAGAIN;

@@ -280,6 +280,11 @@ const char *fabric_conn_peer(const struct fabric_conn *conn)
 	return conn->wire->ends[0] == conn ? conn->wire->uri : "a client";
 }
 
+uint64_t fabric_conn_origin(const struct fabric_conn *conn)
+{
+	return conn->wire->number;
+}
+
 size_t fabric_conn_memory(const struct fabric_conn *conn)
 {
 	return sizeof *conn;

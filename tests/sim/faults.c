@@ -259,6 +259,56 @@ static void fault_pause(struct history *history)
 	process_stall(program->process, duration);
 }
 
+/*
+ * What was away before it fell asleep is not away for any longer by that, and nothing is lost: a client does not count
+ * the time, nor does a donor that stood still as well, and one that did not keeps a silent client's slabs for much
+ * longer.
+ */
+static void fall_asleep(void *what, uint64_t token)
+{
+	struct history *history = what;
+	const struct program *only = world_chance(2) ? program_pick(history) : NULL;
+	uint64_t duration = world_below(2 * history->timeout_ns);
+
+	(void)token;
+	if (history->over)
+		return;
+	/* One that opens its store has donors that answer. */
+	for (unsigned i = 0; i < history->program_count; i++)
+		if (history->programs[i].phase != PROGRAM_WORKS)
+			return;
+	world_tell("%s stands still for %llu ms", only ? only->process->name : "everybody",
+		   (unsigned long long)(duration / MS));
+	if (history->asleep_until < world_now() + duration)
+		history->asleep_until = world_now() + duration;
+	for (unsigned i = 0; i < history->program_count; i++) {
+		const struct program *program = &history->programs[i];
+
+		if (!only || only == program)
+			process_stall(program->process, duration);
+	}
+	for (unsigned i = 0; i < history->donor_count && !only; i++)
+		if (!history->donors[i].down)
+			process_stall(history->donors[i].process, duration);
+}
+
+/* Mostly while a donor is away, and has been missed. */
+static void fault_sleep(struct history *history)
+{
+	const struct donor_host *donor = donor_pick(history);
+	uint64_t duration = history->timeout_ns / 2;
+
+	if (world_chance(4) || !donor_may_go(history, donor, &duration))
+		duration = 0;
+	if (duration)
+		world_tell("%s: is cut off for %llu ms", donor->process->name, (unsigned long long)(duration / MS));
+	for (unsigned i = 0; i < history->program_count; i++) {
+		machine_cut(history->programs[i].host, donor->host, duration);
+		machine_cut(donor->host, history->programs[i].host, duration);
+	}
+	world_at(world_now() + duration / 2 + world_below(duration / 2), fall_asleep, history, 0);
+}
+
 static void program_restart(void *what, uint64_t token)
 {
 	struct program *program = what;
@@ -273,8 +323,8 @@ static void fault_kill(struct history *history)
 {
 	struct program *program = program_pick(history);
 
-	/* Its successor finds donors away, too. */
-	if (program->phase != PROGRAM_WORKS || history->victims)
+	/* Its successor finds donors away, too, and does not sleep as long as they. */
+	if (program->phase != PROGRAM_WORKS || history->victims || world_now() < history->asleep_until)
 		return;
 	program_kill(program);
 	world_at(world_now() + world_below(history->timeout_ns), program_restart, program, 0);
@@ -284,7 +334,8 @@ static void fault_hand_over(struct history *history)
 {
 	struct program *program = program_pick(history);
 
-	if (program->phase != PROGRAM_WORKS || !program->config.keeps_state || history->victims)
+	if (program->phase != PROGRAM_WORKS || !program->config.keeps_state || history->victims ||
+	    world_now() < history->asleep_until)
 		return;
 	program_end(program, PROGRAM_LEAVE);
 	world_at(world_now() + world_below(SECOND), program_restart, program, 0);
@@ -306,6 +357,7 @@ static void (*const faults[FAULTS])(struct history *) = {
     [FAULT_CORRUPT] = fault_corrupt, [FAULT_MEMORY] = fault_memory,       [FAULT_PAUSE] = fault_pause,
     [FAULT_KILL] = fault_kill,       [FAULT_HAND_OVER] = fault_hand_over, [FAULT_NEW_HABITS] = fault_new_habits,
     [FAULT_SLOW] = fault_slow,       [FAULT_REVOKE] = fault_revoke,       [FAULT_DRAIN] = fault_drain,
+    [FAULT_SLEEP] = fault_sleep,
 };
 
 static void fault_happen(void *what, uint64_t kind)

@@ -40,6 +40,7 @@ enum fault {
 	/* Those below have dice of their own: histories without them are what they were. */
 	FAULT_REVOKE = FAULTS_DRAWN, /* a donor's machine wants some of its memory back, for a while */
 	FAULT_DRAIN,                 /* a donor is drained by its operator, for a while */
+	FAULT_SLEEP,                 /* a program, or all there is, stands still for longer than clients wait */
 	FAULTS
 };
 
@@ -57,7 +58,8 @@ struct history {
 	const char *domains[DONORS_MAX]; /* of each donor; NULL: one of its own */
 	bool placed;                     /* some donors share one */
 	uint64_t rests_until[DONORS_MAX];
-	bool over; /* nothing goes wrong any more */
+	uint64_t asleep_until; /* FAULT_SLEEP: who wakes then finds everybody */
+	bool over;             /* nothing goes wrong any more */
 	struct task_habits habits;
 };
 

@@ -15,12 +15,12 @@ part_rails_short() {
 	job_wait busy filled 30
 	order rail 0 down
 	before=$BEFORE
-	pause 2
+	pause 4
 	order rail 0 up
 	wait_for 8 both_again
 	job_go idle
 	for name in busy idle; do
-		job_fine $name 30 "a rail down for two seconds, client $name: every byte is right"
+		job_fine $name 30 "a rail down for four seconds, client $name: every byte is right"
 		expect "it was told of, and of its end, client $name" "1 1" \
 			"$(job_lines $name "$AWAY") $(job_lines $name "answers again")"
 		note "noticed $(ms $(($(job_time $name "$AWAY" "$before") - before))) after that was ordered"

@@ -1,4 +1,4 @@
-# The donor machine stalls: for half a second, which nobody is to notice, and for two, which costs time only.
+# The donor machine stalls: for half a second, which nobody is to notice, and for eight, which costs time only.
 # shellcheck shell=bash disable=SC2153,SC2154
 
 AWAY='does not answer'
@@ -35,7 +35,7 @@ part_stall_short() {
 		pause 0.4
 		stall 0.5
 		[ $STALLED -gt $SHORT_US ] && {
-			wait_for 2 both_again
+			pause 2
 			continue
 		}
 		counted=$((counted + 1))
@@ -54,11 +54,11 @@ part_stall_short() {
 part_stall_long() {
 	local name
 	stall_jobs busy=5 check
-	stall 2
-	wait_for 5 both_again
+	stall 8
+	wait_for 8 both_again
 	job_go idle
 	for name in busy idle; do
-		job_fine $name 30 "a stall of two seconds, client $name: every byte is right"
+		job_fine $name 30 "a stall of eight seconds, client $name: every byte is right"
 		expect "it was told of, and of its end, client $name" "1 1" \
 			"$(job_lines $name "$AWAY") $(job_lines $name "answers again")"
 		note "$(cat /run/$name.err)"

@@ -126,9 +126,9 @@ exec 9<>/run/job/in
 wait_for 60 job_said filled
 program=$(pgrep -x vm_pages)
 ok $? "a program with less than half of its memory here" || note "$(cat $said)"
-fault "link down" link_down link_up 1 3
-fault "requests lost" requests_lost requests_come 2 3
-fault "answers lost" answers_lost answers_come 3 3
+fault "link down" link_down link_up 1 4
+fault "requests lost" requests_lost requests_come 2 4
+fault "answers lost" answers_lost answers_come 3 4
 fault "donor stalled" donor_stops donor_continues 1 5
 job_end
 expect "it ends, and every page was right" 0 $?

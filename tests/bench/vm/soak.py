@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A whole machine of 512 MiB works through 1.5 GiB on a swap device of farpage, over soft-RoCE and over TCP, its donor
-another machine: ./dev bench soak. What vm_pressure_* of ./dev test do for a minute, for longer, and the figures: pages
+another machine: ./dev bench soak swap. What vm_pressure_* of ./dev test do for a minute, for longer, and the figures: pages
 touched a second, the longest that one page took, the worst second's share of waiting for memory (PSI, full), the least
 free memory. Prints a Markdown table; status 1 if a page was wrong, or anything else was as it should not be."""
 import argparse
@@ -61,7 +61,7 @@ def table(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="./dev bench soak swap", description=__doc__)
     parser.add_argument("fabric", nargs="*", metavar="FABRIC", help="only these: " + ", ".join(FABRICS))
     parser.add_argument("--build", default="build-bench", metavar="DIR", help="what is measured (%(default)s); needs bin/")
     parser.add_argument("--seconds", type=int, default=300, help="of each; then each page is checked (%(default)s)")

@@ -166,8 +166,14 @@ def test_mounted(uri):
 
 
 def test_signals(uri):
-    """SIGTERM is detach."""
+    """SIGHUP ends nothing, SIGTERM is detach."""
     disks.attach("a", "8M", "--donor", uri)
+    before = disks.list()["a"]
+    for pid in (before["keeper"], before["pid"]): # as from a terminal that goes away
+        os.kill(pid, signal.SIGHUP)
+    ok(wait(lambda: LOG.read_text().count("SIGHUP: there is nothing to read anew") == 2) and
+       disks.list()["a"]["state"] == "serving" and disks.list()["a"]["pid"] == before["pid"],
+       "a device goes on after SIGHUP of its daemon", LOG.read_text())
     os.kill(disks.list()["a"]["keeper"], signal.SIGTERM)
     ok(disks.nothing_left(), "SIGTERM detaches", disks.left_over())
 
@@ -222,6 +228,50 @@ def test_keeper_dies(uri):
     ok(result.returncode == 0 and disks.nothing_left(), "and detached", shown(result), disks.left_over())
 
 
+def write_all(device, byte):
+    """16 MiB; None, or why not."""
+    try:
+        with open(device, "r+b", buffering=0) as disk:
+            for _ in range(16):
+                disk.write(byte * MIB)
+            os.fsync(disk.fileno())
+            os.posix_fadvise(disk.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError as error:
+        return error
+    return None
+
+
+def test_donors_return():
+    """One copy; all donors die, and are started again."""
+    donors = [start_donor(memserver, "--donate=64M", "--slab=1M", "--reserve=1M") for _ in range(2)]
+    uris = [uri for _, uri in donors]
+    device = disks.attach("a", "16M", *(word for uri in uris for word in ("--donor", uri))).stdout.strip()
+    ok(write_all(device, b"1") is None and disks.call("disk", "list").returncode == 0, "a device with two donors")
+    for process, _ in donors:
+        process.kill()
+        process.wait()
+    ok(wait(lambda: disks.list()["a"]["state"] == "failed"), "without any donor it has failed", disks.list())
+    status, table = disks.list()["a"], disks.call("disk", "list")
+    ok(status["why"] == "2 of 2 donors are lost" and status["pages_missing"] == 16 * MIB // 4096, "the list says why", status)
+    ok(table.returncode == 4 and " failed " in table.stdout and "0 of 2" in table.stdout, "its exit status is 4", shown(table))
+    ok(wait(lambda: f"{device} has failed" in LOG.read_text()), "the log says that it has failed", LOG.read_text())
+    for uri in uris:
+        start_donor(memserver, "--donate=64M", "--slab=1M", "--reserve=1M", "--listen", uri)
+    ok(wait(lambda: all(donor["reachable"] for donor in disks.list()["a"]["donors"])),
+       "donors that were started again are used again", disks.list())
+    status, table = disks.list()["a"], disks.call("disk", "list")
+    ok(status["state"] == "degraded" and "were lost" in status["why"], "what was lost leaves the device degraded", status)
+    ok(table.returncode == 3 and " degraded " in table.stdout, "then the exit status is 3", shown(table))
+    ok(write_all(device, b"2") is None, "the device can be written again")
+    with open(device, "rb") as disk:
+        ok(disk.read(16 * MIB) == b"2" * (16 * MIB), "what was written anew can be read")
+    ok(disks.list()["a"]["state"] == "serving" and disks.call("disk", "list").returncode == 0,
+       "once all is written anew the device serves as before", disks.list())
+    ok(wait(lambda: f"{device} is whole again" in LOG.read_text()), "the log says that it is whole again", LOG.read_text())
+    disks.detach("a")
+    ok(disks.nothing_left(), "nothing is left of the device", disks.left_over())
+
+
 def test_attach_dies():
     """Nobody waits for the device any more: it goes. The donor is held up so that there is time for that."""
     process, uri = start_donor(memserver, "--donate", "64M", "--slab", "4M")
@@ -247,6 +297,7 @@ try:
     test_mounted(donor)
     test_signals(donor)
     test_no_successor()
+    test_donors_return()
     if FRONTEND == "fuse":
         test_worker_dies(donor)
         test_all_die(donor)

@@ -90,9 +90,12 @@ def test_wait(donor, key):
     run(farpage, "donors", "undrain", donor, "--key", key)
 
 
-def test_force(donor, key):
+def test_force(donor, key, admin_key):
     program = start_program(donor, key)
     result = run(farpage, "donors", "drain", donor, "--key", key, "--force", "--deadline", "2")
+    ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr and
+       state(donor, key)["state"] == "lending", "a client's key takes nothing by force", shown(result))
+    result = run(farpage, "donors", "drain", donor, "--admin-key", admin_key, "--force", "--deadline", "2")
     ok(result.returncode == 0 and "safe to power it off" in result.stdout, "by force it is empty by the deadline",
        shown(result))
     ok(state(donor, key)["leased_bytes"] == 0, "really")
@@ -101,13 +104,30 @@ def test_force(donor, key):
        "a program whose only copy that was gets an error where it touches it", output, errors)
 
 
+def test_admin(donor, key, admin_key):
+    """A donor with an admin key is drained and undrained by its holder only."""
+    for verb in ("drain", "undrain"):
+        result = run(farpage, "donors", verb, donor, "--key", key)
+        ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr,
+           f"a client may not {verb} a donor that has an admin key", shown(result))
+        result = run(farpage, "donors", verb, donor, "--admin-key", admin_key)
+        ok(result.returncode == 0, f"the admin key may {verb} it", shown(result))
+
+
 def test(folder):
     key = str(Path(folder, "key"))
     run(farpage, "key", key)
+    admin_key = str(Path(folder, "admin-key"))
+    run(farpage, "key", admin_key)
     donor = start_donor(memserver, "--donate", "128M", "--slab", str(SLAB), "--key", key)[1]
     test_mistakes(donor, key)
     test_wait(donor, key)
-    test_force(donor, key)
+    result = run(farpage, "donors", "drain", donor, "--key", key, "--force")
+    ok(result.returncode == 1 and "admin key" in result.stderr, "without an admin key nothing is taken by force",
+       shown(result))
+    donor = start_donor(memserver, "--donate", "128M", "--slab", str(SLAB), "--key", key, "--admin-key", admin_key)[1]
+    test_admin(donor, key, admin_key)
+    test_force(donor, key, admin_key)
 
 
 try:

@@ -5,6 +5,7 @@
 #include "common/random.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +224,17 @@ void rig_sleep_ms(unsigned ms)
 
 	while (nanosleep(&pause, &pause) < 0)
 		;
+}
+
+void rig_rest(const struct rig *rig)
+{
+	struct store_done done;
+
+	while (!store_quiet(rig->queue)) {
+		if (store_poll(rig->queue, &done, 1))
+			bail_out("what nobody asked for is answered");
+		sched_yield();
+	}
 }
 
 bool rig_donor_again(struct rig *rig, unsigned index, const char *const *arguments)

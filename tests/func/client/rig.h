@@ -54,6 +54,8 @@ void rig_close(struct rig *rig);
 int rig_io(struct rig *rig, struct store_queue *queue, enum store_op op, uint64_t page, uint32_t count, void *data);
 int rig_read(struct rig *rig, uint64_t page, uint32_t count, void *data);
 int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data);
+/* Nothing is asked for any more: waits for late answers (store_quiet), until which their pages count as held. */
+void rig_rest(const struct rig *rig);
 /* Waits, asleep, for completions of @queue. Bails out after a minute. */
 int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max);
 

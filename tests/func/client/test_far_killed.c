@@ -232,6 +232,7 @@ static void test_killed(unsigned replicas)
 	store_stats(rig.store, &stats);
 	ok(!journal->wrong && !stats.lost_pages, "then all are right, and none is lost");
 	ok(rig_wait_leased(&rig, stats.bytes_leased), "no donor keeps a slab that nobody knows of");
+	rig_rest(&rig);
 	store_discard(rig.store, 0, PAGES);
 	ok(rig_wait_leased(&rig, 0), "what is discarded comes back, the counts are right");
 	rig_shut(&rig, false);

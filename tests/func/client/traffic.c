@@ -4,7 +4,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,18 +80,6 @@ static void slot_end(struct traffic *traffic, const struct store_done *done)
 	traffic->done++;
 }
 
-/* Nothing is asked for any more: but until a late answer has come (store_quiet) its page counts as held. */
-static void traffic_rest(const struct traffic *traffic)
-{
-	struct store_done done;
-
-	while (!store_quiet(traffic->rig->queue)) {
-		if (store_poll(traffic->rig->queue, &done, 1))
-			bail_out("what nobody asked for is answered");
-		sched_yield();
-	}
-}
-
 void traffic_run(struct traffic *traffic, unsigned ms)
 {
 	uint64_t end = clock_now() + ms * UINT64_C(1000000);
@@ -106,7 +93,7 @@ void traffic_run(struct traffic *traffic, unsigned ms)
 		     i < count; i++)
 			slot_end(traffic, &dones[i]);
 	}
-	traffic_rest(traffic);
+	rig_rest(traffic->rig);
 }
 
 unsigned traffic_check(struct traffic *traffic)
@@ -118,7 +105,7 @@ unsigned traffic_check(struct traffic *traffic)
 		wrong += rig_read(traffic->rig, page, 1, traffic->rig->bytes) ||
 			 !rig_is(traffic->rig->bytes, page, traffic->versions[page]);
 	}
-	traffic_rest(traffic);
+	rig_rest(traffic->rig);
 	return wrong;
 }
 

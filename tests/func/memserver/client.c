@@ -15,7 +15,7 @@ void client_init(struct client *client, const char *uri, const uint8_t *key, con
 {
 	const struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 
-	*client = (struct client){.key = key, .wished_grace_ms = 90000};
+	*client = (struct client){.key = key, .wished_grace_ms = 1000000};
 	snprintf(client->uri, sizeof client->uri, "%s", uri);
 	snprintf((char *)client->id, sizeof client->id, "%s", name);
 	client->buffer = mmap(NULL, CLIENT_BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -111,6 +111,44 @@ static void test_key(const char *folder)
 	unlink(path);
 }
 
+static void test_keys(const char *folder)
+{
+	char keys[128], one[160], two[160], admin[160];
+
+	snprintf(keys, sizeof keys, "%s/keys", folder);
+	snprintf(one, sizeof one, "%s/one.key", keys);
+	snprintf(two, sizeof two, "%s/two.key", keys);
+	snprintf(admin, sizeof admin, "%s/admin.key", keys);
+	refused("no folder of keys", ARGS("--donate", "64M", "--keys", keys), "No such file", "NAME.key");
+	mkdir(keys, 0700);
+	refused("an empty folder of keys", ARGS("--donate", "64M", "--keys", keys), "there is no key in it",
+		"farpage key");
+	if (!ok(auth_key_create(one) == 0, "a key in it"))
+		return;
+	refused("an administrator's key alone", ARGS("--donate", "64M", "--admin-key", one), "clients have no key",
+		"--keys FOLDER");
+	refused("a key that is an administrator's, too", ARGS("--donate", "64M", "--keys", keys, "--admin-key", one),
+		"is a key of 'one' already", "farpage key");
+	refused("a quota of nobody", ARGS("--donate", "64M", "--keys", keys, "--client-quota", "two=1G"),
+		"no key has that name", "first dot");
+	refused("a quota without a size", ARGS("--donate", "64M", "--keys", keys, "--client-quota", "one"),
+		"--client-quota 'one'", "alice=32G");
+	chmod(keys, 0770);
+	refused("a folder of keys that others may write to", ARGS("--donate", "64M", "--keys", keys),
+		"others than its owner", "chmod go-w");
+	chmod(keys, 0700);
+	link(one, two);
+	refused("one key of two names", ARGS("--donate", "64M", "--keys", keys), "is a key of 'one' already",
+		"make another");
+	unlink(two);
+	link(one, admin);
+	refused("a client called admin", ARGS("--donate", "64M", "--keys", keys), "no client is called admin",
+		"--admin-key");
+	unlink(admin);
+	unlink(one);
+	rmdir(keys);
+}
+
 static void config_write(const char *path, const char *text)
 {
 	FILE *file = fopen(path, "w");
@@ -181,6 +219,7 @@ int main(int argc, char **argv)
 	test_addresses();
 	test_port_in_use();
 	test_key(folder);
+	test_keys(folder);
 	test_config(folder);
 	test_sample(argv[2]);
 	rmdir(folder);

@@ -4,10 +4,12 @@
 #   waiting  with its memory in the window, and no pager yet
 #   far      under farpage run, with a quarter of its memory here and the rest on two donors
 #   sealed   the same, encrypted
+# Of the environment: SIZE_MB (64) is the memory of the victim, LOCAL (16M) what it may have here, DONOR_COUNT (2).
 here=$(dirname "$0")
 . "$here/tap.sh"
 mode=$1 victim=$2
-export SIZE_MB=64
+export SIZE_MB=${SIZE_MB:-64}
+local=${LOCAL:-16M}
 case $mode in
 plain)
 	exec "$victim"
@@ -20,12 +22,12 @@ esac
 
 require_userfaultfd
 . "$here/../donors.sh"
-donors_start 2 512M --slab 8M
+donors_start "${DONOR_COUNT:-2}" 512M --slab 8M
 stats=$DONORS_DIRECTORY/stats
 export CHILD_MB=4
 options=()
 [ "$mode" = far ] || options=(--encrypt)
-"$FARPAGE" run --local 16M "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$DONORS_DIRECTORY/tap"
+"$FARPAGE" run --local "$local" "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$DONORS_DIRECTORY/tap"
 status=$?
 grep -v '^1\.\.' "$DONORS_DIRECTORY/tap"
 TAP_COUNT=$(grep -Ec '^(not )?ok ' "$DONORS_DIRECTORY/tap")
@@ -34,7 +36,7 @@ ok $? "the victim came to its end"
 expect "and found nothing wrong" 0 $status
 [ "$(stat_of "$stats" processes)" -ge 1 ] && [ "$(stat_of "$stats" fetched_pages)" -gt 1000 ]
 ok $? "its memory was far"
-[ "$(stat_of "$stats" resident_peak_bytes)" -le $((16 << 20)) ]
+[ "$(stat_of "$stats" resident_peak_bytes)" -le $((${local%M} << 20)) ]
 ok $? "and kept to its budget"
 note "resident peak $(stat_of "$stats" resident_peak_bytes), fetched $(stat_of "$stats" fetched_pages) pages"
 expect "no page was lost" 0 "$(stat_of "$stats" lost_pages)"

@@ -26,8 +26,14 @@ refused "no donor" 125 "--donor" --local 16M -- true
 refused "unknown option" 125 "--frobnicate|frobnicate" --frobnicate "${run[@]}" -- true
 refused "budget nought" 125 "local" --local 0 "${DONORS[@]}" -- true
 refused "budget too small" 125 "the least that works is 8M" --local 1M "${DONORS[@]}" -- true
+refused "budget too small for encryption" 125 "with --encrypt is 10M" --local 9M --encrypt "${DONORS[@]}" -- true
 refused "no such program" 127 "no such program" "${run[@]}" -- farpage-test-nothing
 refused "no such file" 127 "/nonexistent/program" "${run[@]}" -- /nonexistent/program
+export FARPAGE_NO_MOVE=1
+refused "kernel that cannot see pinned pages" 125 "UFFDIO_MOVE.*--unsafe-dio" "${run[@]}" -- true
+"$FARPAGE" run --quiet --unsafe-dio "${run[@]}" -- true
+expect "a kernel that cannot see pinned pages is used with --unsafe-dio" 0 $?
+unset FARPAGE_NO_MOVE
 refused "more than donors have" 125 "128M" "${run[@]}" --far 1T -- true
 
 printf '#include <stdio.h>\nint main(void) { puts("ran"); return 0; }\n' >"$directory/program.c"
@@ -51,9 +57,30 @@ refused "no program" 126 "neither a program nor a script" "${run[@]}" -- "$direc
 refused "a directory" 126 "not a file" "${run[@]}" -- "$directory"
 printf '#!/bin/sh\necho script ran\n' >"$directory/good"
 chmod 755 "$directory/good"
-refused "a malloc of its own" 125 "brings its own malloc" "${run[@]}" --quiet -- "$1"
+expect "a malloc of its own runs" "0
+ran" "$("$FARPAGE" run "${run[@]}" --quiet -- "$1")"
+refused "a malloc of its own, encrypted" 125 "brings its own malloc.*cannot be encrypted" "${run[@]}" --encrypt --quiet -- "$1"
+out=$(FARPAGE_LOCAL=16M FARPAGE_DONORS=rdma://127.0.0.1:7470 LD_PRELOAD=$FARPAGE_PRELOAD_LIBRARY "$1" 2>&1)
+expect "a malloc of its own, over RDMA: status" 125 $?
+matches "a malloc of its own, over RDMA: reason" "brings its own malloc.*tcp:// donors only" "$out"
 expect "a malloc of its own, in a small program" "ran" "$("$FARPAGE" run "${run[@]}" --quiet -- "$1" small)"
 expect "a script of a good interpreter runs" "script ran" "$("$FARPAGE" run "${run[@]}" --quiet -- "$directory/good")"
+
+cat >"$directory/mapper.c" <<'END'
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)
+{
+	return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+}
+int munmap(void *address, size_t length) { return (int)syscall(SYS_munmap, address, length); }
+int main(void) { return 0; }
+END
+if ${CC:-cc} -w -rdynamic -o "$directory/mapper" "$directory/mapper.c" 2>/dev/null; then
+	refused "an mmap of its own" 125 "brings its own mmap" "${run[@]}" --quiet -- "$directory/mapper"
+fi
 
 # A port that nobody listens on: taken by a donor that is gone.
 gone=${DONOR_URIS[1]}

@@ -86,6 +86,36 @@ static void test_mremap_fixed(void)
 	munmap(target, size / 2);
 }
 
+/* A moved mapping keeps its protection, also one that may not be read. */
+static void test_mremap_protected(void)
+{
+	char *walls[2], *memory = map_memory(size / 4);
+	fill(memory, size / 4, 20);
+	mprotect(memory, size / 4, PROT_NONE);
+	walls[0] = map_memory(size / 4);
+	char *moved = mremap(memory, size / 4, size / 2, MREMAP_MAYMOVE);
+	ok(moved != MAP_FAILED, "mremap moves memory that may not be read");
+	ok(!readable(moved) && !readable(moved + size / 2 - PAGE),
+	   "moved memory still may not be read, nor what it grew by");
+	ok(!mprotect(moved, size / 2, PROT_READ | PROT_WRITE) && !wrong(moved, size / 4, 20, 0),
+	   "memory that may not be read has its contents after a move");
+	ok(!not_zero(moved + size / 4, size / 4), "memory that a mapping grows by is zero");
+
+	fill(moved, size / 2, 21);
+	mprotect(moved, size / 4, PROT_READ);
+	walls[1] = map_memory(size / 4);
+	char *again = mremap(moved, size / 4, size / 4 + PAGE, MREMAP_MAYMOVE);
+	int fd = open("/dev/zero", O_RDONLY);
+	ok(again != MAP_FAILED && !wrong(again, size / 4, 21, 0), "mremap moves read-only memory");
+	ok(read(fd, again, 1) == -1 && read(fd, again + size / 4, 1) == -1, "moved memory is still read-only");
+	ok(!wrong(moved + size / 4, size / 4, 21, size / 4), "memory behind what was moved stays");
+	close(fd);
+	munmap(again, size / 4 + PAGE);
+	munmap(moved + size / 4, size / 4);
+	munmap(walls[0], size / 4);
+	munmap(walls[1], size / 4);
+}
+
 static void test_madvise(void)
 {
 	char *memory = map_memory(size);
@@ -232,6 +262,7 @@ int main(void)
 	test_munmap();
 	test_mremap();
 	test_mremap_fixed();
+	test_mremap_protected();
 	test_madvise();
 	test_fixed();
 	test_file_over();

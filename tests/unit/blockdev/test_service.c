@@ -86,6 +86,7 @@ static void fake_start(struct fake *fake)
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = interrupted, .sa_flags = SA_RESTART}, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	runtime_path("fake", "control", path);
 	if (pipe2(fake->log, O_NONBLOCK) < 0 || pipe(fake->keeper) < 0 ||
@@ -188,6 +189,8 @@ static void test_service(void)
 	ok(control_ask("fake", CONTROL_STATUS, 1000, reply) == -ECONNREFUSED, "then there is nobody");
 
 	fake_start(&fake);
+	kill(getpid(), SIGHUP);
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0 && !fake.detaches, "SIGHUP does not end it");
 	kill(getpid(), SIGTERM);
 	close(fake.keeper[0]);
 	fake_stop(&fake);

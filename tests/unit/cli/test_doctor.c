@@ -202,10 +202,11 @@ static void test_faults(void)
 	says(doctor_judge_paging(&facts, true), DOCTOR_PASS, "moved away", "", "all that paging uses");
 	says(doctor_judge_forks(&facts, true), DOCTOR_PASS, "seen", "", "forks");
 	facts.moves = facts.sees_forks = false;
-	says(doctor_judge_paging(&facts, true), DOCTOR_WARN, "UFFDIO_MOVE", "6.8", "an older kernel");
+	says(doctor_judge_paging(&facts, true), DOCTOR_FAIL, "UFFDIO_MOVE", "6.8", "a kernel without UFFDIO_MOVE");
 	says(doctor_judge_forks(&facts, true), DOCTOR_WARN, "not seen", "CAP_SYS_PTRACE", "no right to see forks");
 	facts.poisons = false;
-	says(doctor_judge_paging(&facts, true), DOCTOR_WARN, "; no UFFDIO_POISON", "6.8", "a still older one");
+	says(doctor_judge_paging(&facts, true), DOCTOR_FAIL, "; no UFFDIO_POISON", "6.8",
+	     "a kernel without UFFDIO_MOVE and UFFDIO_POISON");
 	facts.take = -EBUSY;
 	says(doctor_judge_paging(&facts, true), DOCTOR_FAIL, "taken away: Device", "", "a trial that goes wrong");
 	facts.open = facts.device = -EPERM;

@@ -101,6 +101,36 @@ static bool arm_and_sleep(struct side *side, int timeout_ms)
 	return true;
 }
 
+/* The donor does not serve what is asked until the client has overslept its deadline. */
+static void test_late(void)
+{
+	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
+	struct fabric_op op;
+	struct pair pair;
+
+	config.io_ms = 100;
+	pair_open(&pair, &config);
+	if (!pair_is_tcp()) { /* where a device serves there is nobody to be late */
+		pair_close(&pair);
+		return;
+	}
+	pair_connect(&pair);
+	op = pair_op(&pair, FABRIC_READ, 0, 4096, 1);
+	fabric_post(pair.client.conn, &op, 1);
+	side_poll(&pair.client);
+	fabric_arm(pair.client.fabric);
+	poll(NULL, 0, 1000); /* as if it had no processor */
+	side_poll(&pair.client);
+	side_poll(&pair.client); /* tells what the first has found */
+	ok(!side_ended(&pair.client), "a thread that wakes late ends no connection at once");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "the answer comes then");
+	fabric_post(pair.client.conn, &op, 1);
+	while (!side_ended(&pair.client) && arm_and_sleep(&pair.client, 5000))
+		;
+	ok(side_ended(&pair.client) == -ETIMEDOUT, "a connection ends when its donor stays silent");
+	pair_close(&pair);
+}
+
 static void test_arm(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
@@ -276,6 +306,7 @@ int main(void)
 	test_watch();
 	test_watch_flooded();
 	test_arm();
+	test_late();
 	test_idle(50);
 	test_idle(0);
 	if (!getenv("TAP_LOG"))

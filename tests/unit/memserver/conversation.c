@@ -214,6 +214,12 @@ const char *fabric_conn_peer(const struct fabric_conn *conn)
 	return "sim://client";
 }
 
+uint64_t fabric_conn_origin(const struct fabric_conn *conn)
+{
+	expect(conn->state != CONN_UNUSED, "asked where a connection comes from that has ended");
+	return (uint64_t)conn->client;
+}
+
 /* The memory that a grant names is registered for the one who gets it. */
 static void granted(struct fabric_conn *conn, const struct wire_message *message)
 {

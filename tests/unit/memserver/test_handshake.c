@@ -3,6 +3,11 @@
 #include "tests/tap.h"
 
 static const uint8_t key_one[AUTH_KEY_SIZE] = {1}, key_two[AUTH_KEY_SIZE] = {2};
+static const struct keyring ring_one = {.keys = {{.name = "one", .key = {1}, .quota = 77}}, .count = 1};
+static const struct keyring ring_all = {
+    .keys = {{.name = "one", .key = {1}}, {.name = "two", .key = {2}}, {.name = "admin", .key = {3}, .admin = true}},
+    .count = 3,
+    .admins = 1};
 
 static struct wire_hello hello_make(void)
 {
@@ -14,7 +19,7 @@ static struct wire_hello hello_make(void)
 }
 
 /* The whole exchange, between a client and a donor with these keys (NULL: none). */
-static unsigned exchange(struct handshake *handshake, const uint8_t *client_key, const uint8_t *donor_key,
+static unsigned exchange(struct handshake *handshake, const uint8_t *client_key, const struct keyring *donor_keys,
 			 struct wire_message *answer)
 {
 	static const uint8_t nonce[WIRE_NONCE_SIZE] = {0xcc};
@@ -23,14 +28,14 @@ static unsigned exchange(struct handshake *handshake, const uint8_t *client_key,
 	struct auth_session client;
 
 	handshake_begin(handshake, &hello, nonce);
-	handshake_challenge(handshake, donor_key, &challenge);
+	handshake_challenge(handshake, donor_keys, &challenge);
 	memcpy(client.client_id, hello.id, sizeof client.client_id);
 	memcpy(client.client_nonce, hello.nonce, sizeof client.client_nonce);
 	memcpy(client.donor_nonce, challenge.challenge.nonce, sizeof client.donor_nonce);
 	auth_client_mac(client_key, &client, proof.proof.mac);
 	proof.proof.has_key = client_key != NULL;
 	proof.proof.grace_ms = 1234;
-	return handshake_prove(handshake, donor_key, &proof, answer);
+	return handshake_prove(handshake, donor_keys, &proof, answer);
 }
 
 static void test_keys(void)
@@ -39,7 +44,7 @@ static void test_keys(void)
 	struct wire_message answer;
 	uint8_t mac[WIRE_MAC_SIZE];
 
-	ok(exchange(&handshake, key_one, key_one, &answer) == 0 && answer.type == WIRE_WELCOME &&
+	ok(exchange(&handshake, key_one, &ring_one, &answer) == 0 && answer.type == WIRE_WELCOME &&
 	       handshake.state == HANDSHAKE_PROVED,
 	   "the same key: welcome");
 	auth_donor_mac(key_one, &handshake.auth, mac);
@@ -47,13 +52,33 @@ static void test_keys(void)
 	ok(handshake.wished_grace_ms == 1234, "the grace wished for is kept");
 	ok(exchange(&handshake, NULL, NULL, &answer) == 0 && answer.type == WIRE_WELCOME,
 	   "no key on both sides: welcome");
-	ok(exchange(&handshake, key_two, key_one, &answer) == WIRE_REASON_KEY && answer.type == WIRE_REFUSED &&
+	ok(exchange(&handshake, key_two, &ring_one, &answer) == WIRE_REASON_KEY && answer.type == WIRE_REFUSED &&
 	       answer.refused.reason == WIRE_REASON_KEY && handshake.state == HANDSHAKE_REFUSED,
 	   "another key: refused");
-	ok(exchange(&handshake, NULL, key_one, &answer) == WIRE_REASON_KEY_NEEDED,
+	ok(exchange(&handshake, NULL, &ring_one, &answer) == WIRE_REASON_KEY_NEEDED,
 	   "no key where one is needed: refused");
 	ok(exchange(&handshake, key_one, NULL, &answer) == WIRE_REASON_KEY_UNKNOWN,
 	   "a key where none is known: refused");
+}
+
+static void test_names(void)
+{
+	static const uint8_t key_admin[AUTH_KEY_SIZE] = {3}, key_other[AUTH_KEY_SIZE] = {4};
+	struct handshake handshake;
+	struct wire_message answer;
+	uint8_t mac[WIRE_MAC_SIZE];
+
+	ok(exchange(&handshake, key_one, &ring_one, &answer) == 0 && strcmp(handshake.name, "one") == 0 &&
+	       handshake.quota == 77 && !handshake.admin,
+	   "whose key it was, and what that name may lease, is known");
+	ok(exchange(&handshake, key_two, &ring_all, &answer) == 0 && strcmp(handshake.name, "two") == 0,
+	   "of several keys any is good");
+	auth_donor_mac(key_two, &handshake.auth, mac);
+	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves the client's own key, not another");
+	ok(exchange(&handshake, key_admin, &ring_all, &answer) == 0 && handshake.admin, "the admin key makes an admin");
+	ok(exchange(&handshake, key_other, &ring_all, &answer) == WIRE_REASON_KEY && !handshake.admin &&
+	       !*handshake.name,
+	   "a key that is none of them is refused");
 }
 
 static void test_order(void)
@@ -66,14 +91,14 @@ static void test_order(void)
 	handshake_begin(&handshake, &hello, nonce);
 	ok(handshake_prove(&handshake, NULL, &message, &answer) == WIRE_REASON_MALFORMED && answer.request == 3,
 	   "anything but a proof: refused");
-	exchange(&handshake, key_two, key_one, &answer);
+	exchange(&handshake, key_two, &ring_one, &answer);
 	message = (struct wire_message){.type = WIRE_PROOF};
 	auth_client_mac(key_one, &handshake.auth, message.proof.mac);
 	message.proof.has_key = 1;
-	ok(handshake_prove(&handshake, key_one, &message, &answer) == WIRE_REASON_MALFORMED, "no second try");
+	ok(handshake_prove(&handshake, &ring_one, &message, &answer) == WIRE_REASON_MALFORMED, "no second try");
 
 	handshake_begin(&handshake, &hello, nonce);
-	handshake_challenge(&handshake, key_one, &answer);
+	handshake_challenge(&handshake, &ring_one, &answer);
 	ok(answer.type == WIRE_CHALLENGE && answer.challenge.needs_key, "a donor with a key says so");
 	handshake_challenge(&handshake, NULL, &answer);
 	ok(!answer.challenge.needs_key, "and one without does not");
@@ -86,11 +111,11 @@ static void test_old_proof(void)
 	struct wire_message proof = {.type = WIRE_PROOF}, answer;
 	struct handshake handshake;
 
-	exchange(&handshake, key_one, key_one, &answer);
+	exchange(&handshake, key_one, &ring_one, &answer);
 	auth_client_mac(key_one, &handshake.auth, proof.proof.mac);
 	proof.proof.has_key = 1;
 	handshake_begin(&handshake, &hello, nonce);
-	ok(handshake_prove(&handshake, key_one, &proof, &answer) == WIRE_REASON_KEY,
+	ok(handshake_prove(&handshake, &ring_one, &proof, &answer) == WIRE_REASON_KEY,
 	   "a proof heard before is worth nothing under another nonce");
 }
 
@@ -131,6 +156,7 @@ static void test_hello(void)
 int main(void)
 {
 	test_keys();
+	test_names();
 	test_order();
 	test_old_proof();
 	test_attach();

@@ -522,8 +522,46 @@ static void test_leave(void)
 	lease_close(book);
 }
 
+static bool lease_taken(struct lease_book *book, uint32_t session, uint32_t request)
+{
+	struct lease_action action;
+	bool prepares = false;
+
+	lease_request(book, session, request);
+	while (lease_next(book, &action))
+		prepares |= action.kind == LEASE_PREPARE;
+	return prepares;
+}
+
+static void test_owners(void)
+{
+	struct lease_book *book = book_open();
+	uint8_t id[WIRE_ID_SIZE];
+	uint32_t a, b, c;
+
+	begin(book, 0, 'a', SECOND, &a);
+	begin(book, 0, 'b', SECOND, &b);
+	begin(book, 0, 'c', SECOND, &c);
+	lease_session_own(book, a, "alice", 2);
+	lease_session_own(book, b, "alice", 2);
+	lease_session_own(book, c, "bob", 0);
+	ok(lease_taken(book, a, 1) && lease_taken(book, b, 2), "an owner's sessions lease what all of them may have");
+	ok(!lease_taken(book, a, 3) && !lease_taken(book, b, 4), "neither gets more");
+	ok(lease_taken(book, c, 5), "another owner does");
+	lease_session_own(book, a, "alice", 3);
+	ok(lease_taken(book, a, 6), "an owner that may have more gets it");
+	memset(id, 'a', sizeof id);
+	ok(lease_session_may_begin(book, id, "alice") && !lease_session_may_begin(book, id, "bob") &&
+	       !lease_session_may_begin(book, id, ""),
+	   "a session is gone on with by its owner only");
+	memset(id, 'd', sizeof id);
+	ok(lease_session_may_begin(book, id, "bob") && !lease_session_is_known(book, id), "one not there is anybody's");
+	lease_close(book);
+}
+
 int main(void)
 {
+	test_owners();
 	test_limits();
 	test_life_of_a_lease();
 	test_no_memory();

@@ -26,7 +26,10 @@ __attribute__((unused)) static int over_open(struct over *over, size_t local, si
 		over->store = over->inner;
 	if (result == 0)
 		result = window_reserve(&over->window, window);
-	struct farpage_options options = {.local = local, .timeout_ms = 1000};
+	over->window.mediated = true; /* the tests change protections while nobody else touches those pages */
+	/* As a kernel without UFFDIO_MOVE, where nothing leaves otherwise. */
+	bool copies = getenv("FARPAGE_NO_MOVE");
+	struct farpage_options options = {.local = local, .timeout_ms = 1000, .unsafe_dio = copies};
 	if (result == 0)
 		result = pager_open_store(&options, over->store, &over->window, NULL, &over->farpage);
 	return result;

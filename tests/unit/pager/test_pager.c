@@ -201,7 +201,7 @@ static void test_adopted(uint64_t step)
 	char *memory = address;
 	for (uint64_t page = 0; page < PAGES; page += step)
 		fill(memory, page, 3);
-	struct farpage_options options = {.local = LOCAL};
+	struct farpage_options options = {.local = LOCAL, .unsafe_dio = getenv("FARPAGE_NO_MOVE")};
 	ok(pager_open_store(&options, store, &window, NULL, &farpage) == 0, "a pager opens over memory in use, 1/%u",
 	   (unsigned)step);
 	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "within its budget");

@@ -1,0 +1,39 @@
+/*
+ * patience: a clock that stands still while its thread has no processor.
+ *
+ * Theory of operation. A loop sleeps until a time and then works for moments. If it wakes late, or its work takes long,
+ * the thread had no processor: the process was stopped, its machine was paused or is loaded. The loop has heard nobody
+ * in that time, so nobody else is to blame for it. Such time does not count: a loop that measures all its deadlines by
+ * this clock moves all of them by what it was late. A pause that ends before the loop wanted to wake is not noticed,
+ * and costs no deadline, for none was due.
+ *
+ * The clock never runs backwards for the loop's own thread. Others may see it go back by a pause that the loop has just
+ * noticed.
+ *
+ * Threads: patience_at(): any. The others: the loop's.
+ */
+#ifndef COMMON_PATIENCE_H
+#define COMMON_PATIENCE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Less than that a thread may be late on any machine; it counts. */
+#define PATIENCE_LATE_NS UINT64_C(10000000)
+
+/* All zero at first. */
+struct patience {
+	_Atomic uint64_t lost; /* ns that do not count */
+	uint64_t woken;        /* of clock_now(): since when the loop works; 0: it has not slept yet */
+	uint64_t wanted;       /* of clock_now(): when it wanted to be awake again; UINT64_MAX: not by time */
+};
+
+/* What the clock shows when clock_now() is @clock. */
+uint64_t patience_at(const struct patience *patience, uint64_t clock);
+/* The loop is about to sleep until its clock shows @due (UINT64_MAX: not by time), or something happens. Returns for
+   how long, in ms, rounded up so that @due is over then; -1: for ever. @clock: clock_now(). */
+int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due);
+/* The loop has woken, for whatever reason. */
+void patience_wake(struct patience *patience, uint64_t clock);
+
+#endif

@@ -1,0 +1,17 @@
+#!/bin/sh
+# install_samples.sh FOLDER SAMPLE...: puts each sample configuration into FOLDER (below $DESTDIR), unless there is one:
+# that is the operator's.
+set -eu
+
+folder=${DESTDIR:-}$1
+shift
+mkdir -p "$folder"
+for sample; do
+	file=$folder/$(basename "$sample")
+	if [ -e "$file" ] || [ -L "$file" ]; then
+		echo "$file is kept as it is; the sample is $sample"
+	else
+		echo "Installing $sample to $folder"
+		install -m 644 "$sample" "$file"
+	fi
+done

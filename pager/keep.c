@@ -1,0 +1,51 @@
+#include "pager/keep.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define SHARE 4      /* a quarter of the budget */
+#define TRIES 100000 /* until the page has settled here; only memory that is not the pager's never does */
+
+/* By the kernel: memory that is not the program's any more is an error then, no signal. Reading /proc/self/mem would
+   not do, since the kernel takes no fault for it. */
+static bool touch(const struct core *core, uint64_t page)
+{
+	char byte;
+	struct iovec local = {&byte, 1}, remote = {core_address(core, page), 1};
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+static int bring_in(const struct core *core, uint64_t page)
+{
+	for (unsigned tries = 0; tries < TRIES && touch(core, page); tries++) {
+		/* One that is on its way out goes, and is fetched again. */
+		if (page_state(pages_load(&core->pages, page)) == PAGE_RESIDENT)
+			return 0;
+		sched_yield();
+	}
+	return -EFAULT;
+}
+
+int keep_page(struct core *core, uint64_t page)
+{
+	if (pages_mark(&core->pages, page, PAGE_KEPT) & PAGE_KEPT)
+		return 0;
+	int error = -ENOSPC;
+	if (atomic_fetch_add(&core->kept, 1) < atomic_load(&core->limit) / SHARE)
+		error = bring_in(core, page);
+	if (error) {
+		keep_forget(core, page);
+		residents_push(&core->residents, page, false); /* the evictor may have met it kept, and passed on */
+	}
+	return error;
+}
+
+void keep_forget(struct core *core, uint64_t page)
+{
+	if (!(pages_load(&core->pages, page) & PAGE_KEPT))
+		return;
+	if (pages_unmark(&core->pages, page, PAGE_KEPT) & PAGE_KEPT)
+		atomic_fetch_sub(&core->kept, 1);
+}

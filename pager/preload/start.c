@@ -1,0 +1,146 @@
+/*
+ * start: the pager starts in a thread of its own, the starter, never in a thread of the program. A program calls mmap
+ * and malloc with locks held, of its own malloc among others, which the start may need: threads are made, and
+ * libraries that allocate are called.
+ *
+ * Theory of operation. When the start is due, the program's threads that take more of the window wait until the pager
+ * runs, as their memory is bounded by nobody before. They wait with their signals open, so the process can be ended at
+ * any time. They wait for some seconds only (PATIENCE): a thread may hold a lock that the start needs. From then on
+ * each call that takes more waits for STEP, so that the memory grows slowly until the pager runs or has said why not.
+ *
+ * The starter is made when the start is due: small programs never pay for it. That is done by the thread that finds it
+ * due, with memory of near_heap.h. In a program with a malloc of its own pthread_create would call that malloc, perhaps
+ * with its lock held by the caller. There the library's constructor makes the starter, and all other threads of farpage
+ * (near_threads_prepare), which sleep until they are needed; a forked child makes its own.
+ *
+ * Forks wait for a start that is under way. Locks: under_way, then preload.lock.
+ */
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread.h"
+#include "pager/preload/preload.h"
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STARTER_STACK (512u << 10)
+#define NS_MS UINT64_C(1000000)
+#define NS_S UINT64_C(1000000000)
+#define PATIENCE (10000 * NS_MS)
+#define PATIENCE_OWN_MALLOC (1000 * NS_MS)
+#define STEP (10 * NS_MS)
+
+static struct {
+	pthread_mutex_t under_way; /* held by the starter while it starts */
+	bool ready;                /* after the constructor */
+	bool made;                 /* atomic: there is a starter, or somebody is making it */
+	uint32_t wanted;           /* futex of the starter that sleeps */
+	uint32_t done;             /* futex of threads that wait */
+	uint64_t begun;            /* atomic; when, clock_now() */
+} start = {.under_way = PTHREAD_MUTEX_INITIALIZER};
+
+static void futex_wait(uint32_t *word, uint32_t value, const struct timespec *timeout)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
+}
+
+static void futex_set(uint32_t *word)
+{
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool is_set(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void *starter(void *unused)
+{
+	(void)unused;
+	while (!is_set(&start.wanted))
+		futex_wait(&start.wanted, 0, NULL);
+	pthread_mutex_lock(&start.under_way);
+	preload_start_pager();
+	pthread_mutex_unlock(&start.under_way);
+	futex_set(&start.done);
+	return NULL;
+}
+
+/* Makes the starter, near from its first instruction on; the calling thread becomes near for that long. */
+static void make_starter(void)
+{
+	pthread_t thread;
+	preload_near++;
+	if (thread_start(&thread, "farpage-start", STARTER_STACK, starter, NULL))
+		preload_give_up("there is no room for the thread that starts the pager");
+	pthread_detach(thread);
+	preload_near--;
+}
+
+static void want(void)
+{
+	if (!preload.own_malloc && !__atomic_exchange_n(&start.made, true, __ATOMIC_ACQ_REL))
+		make_starter();
+	uint64_t none = 0;
+	__atomic_compare_exchange_n(&start.begun, &none, clock_now(), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (!is_set(&start.wanted))
+		futex_set(&start.wanted);
+}
+
+static void await(void)
+{
+	uint64_t now = clock_now();
+	uint64_t end =
+	    __atomic_load_n(&start.begun, __ATOMIC_ACQUIRE) + (preload.own_malloc ? PATIENCE_OWN_MALLOC : PATIENCE);
+	if (end < now + STEP)
+		end = now + STEP;
+	for (; !is_set(&start.done) && now < end; now = clock_now()) {
+		uint64_t left = end - now;
+		futex_wait(&start.done, 0,
+			   &(struct timespec){.tv_sec = (time_t)(left / NS_S), .tv_nsec = (long)(left % NS_S)});
+	}
+}
+
+void preload_start(void)
+{
+	if (!start.ready)
+		return; /* a constructor before ours; soon */
+	struct entry entry = entry_begin();
+	want();
+	await();
+	entry_end(entry, 0);
+}
+
+void start_prepare(void)
+{
+	if (preload.own_malloc) {
+		start.made = true;
+		make_starter();
+		if (near_threads_prepare())
+			preload_give_up("there is no room for the pager's threads");
+	}
+	start.ready = true;
+}
+
+void start_fork_prepare(void)
+{
+	pthread_mutex_lock(&start.under_way);
+}
+
+void start_fork_done(bool in_child)
+{
+	pthread_mutex_unlock(&start.under_way);
+	if (!in_child)
+		return;
+	near_threads_forget();
+	if (preload_mode() != PRELOAD_WAITING)
+		return;
+	start.made = false;
+	start.wanted = start.done = 0;
+	start.begun = 0;
+	start_prepare();
+}

@@ -1,0 +1,62 @@
+#!/bin/bash
+# soak.sh BUILD MINUTES: whole pages checked and rewritten under farpage run for that long, in rounds of 20 seconds: one and
+# four writers, tiny and larger budgets, one and two donors, sealed or not, with the machine idle and loaded. BUILD is a tree
+# with -Dtrace=true, in which the pager compares each page's hash as well. Prints TAP, one test a round.
+here=$(dirname "$(readlink -f "$0")")
+build=$(readlink -f "$1") minutes=$2
+export FARPAGE=$build/cli/farpage FARPAGE_MEMSERVER=$build/memserver/farpage-memserver
+export FARPAGE_PRELOAD_LIBRARY=$build/pager/preload/libfarpage-preload.so
+until=$(($(date +%s) + minutes * 60))
+count=0 failed=0
+busy=()
+output=$(mktemp)
+trap '[ ${#busy[@]} -eq 0 ] || kill "${busy[@]}"; rm -f "$output"' EXIT
+
+load_begin() {
+	local i
+	for ((i = 0; i < 2 * $(nproc); i++)); do
+		while :; do :; done &
+		busy+=($!)
+	done
+}
+
+load_end() {
+	[ ${#busy[@]} -eq 0 ] || kill "${busy[@]}"
+	wait "${busy[@]}" 2>/dev/null
+	busy=()
+}
+
+# round MODE LOAD
+round() {
+	[ "$2" = idle ] || load_begin
+	"$here/../../func/preload/run_victim.sh" "$1" "$build/tests/func/preload/victim_generations" >"$output" 2>&1
+	local status=$?
+	[ "$2" = idle ] || load_end
+	count=$((count + 1))
+	[ $status -eq 0 ] || failed=1
+	[ $status -eq 0 ] || echo -n "not "
+	echo "ok $count - pages stay right: $THREADS writers, $SIZE_MB MiB with $LOCAL here, $DONOR_COUNT donors, $1, $2"
+	if [ $status -eq 0 ]; then
+		grep "looked at" "$output"
+	else
+		sed 's/^/# /' "$output"
+	fi
+}
+
+export THREADS LOCAL SIZE_MB DONOR_COUNT VICTIM_SECONDS=20
+while [ "$(date +%s)" -lt "$until" ]; do
+	for THREADS in 1 4; do
+		for LOCAL in 10M 64M; do
+			for DONOR_COUNT in 1 2; do
+				for load in idle loaded; do
+					SIZE_MB=$((${LOCAL%M} * 4))
+					round far $load
+					[ "$(date +%s)" -lt "$until" ] || break 4
+				done
+			done
+			round sealed idle
+		done
+	done
+done
+echo "1..$count"
+exit $failed

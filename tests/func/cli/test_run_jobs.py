@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""
+test_run_jobs.py FARPAGE MEMSERVER: farpage run and its command as one job: what a terminal stops, what somebody stops,
+and what becomes of the command when farpage run is killed.
+"""
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+# Ends with status 3 when the file is there. No shell: one that is stopped in the middle of a vfork() may stay there.
+COMMAND = """
+import os, sys, time
+print(os.getpid(), flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+sys.exit(3)
+"""
+CTRL_Z = b"\x1a"
+
+
+def field_of(pid, name):
+    """A line of /proc/PID/status; "" when the process is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.split(":")[1].strip() for line in lines if line.startswith(name + ":")), "")
+
+
+def state_of(pid):
+    return field_of(pid, "State")[:1]
+
+
+def waits_for_child_signal(pid):
+    return int(field_of(pid, "ShdPnd") or "0", 16) >> (signal.SIGCHLD - 1) & 1
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
+def start(folder, donor):
+    """farpage run, the pid of its command, and the file that ends the command."""
+    go = os.path.join(folder, "go")
+    process = subprocess.Popen([farpage, "run", "--local", "16M", "--donor", donor, "--quiet", "--",
+                                sys.executable, "-c", COMMAND, go], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    return process, int(process.stdout.readline()), go
+
+
+def end(process, command):
+    """Ends what a failed test has left."""
+    for pid in (command, process.pid):
+        for number in (signal.SIGKILL, signal.SIGCONT):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+    process.wait()
+    process.stdout.close()
+
+
+def test_stopped_alone(donor):
+    with tempfile.TemporaryDirectory() as folder:
+        process, command, go = start(folder, donor)
+        os.kill(command, signal.SIGSTOP)
+        ok(wait_until(lambda: state_of(command) == "T"), "SIGSTOP to the command stops the command")
+        wait_until(lambda: not waits_for_child_signal(process.pid))
+        os.kill(command, signal.SIGCONT)
+        Path(go).touch()
+        ok(wait_until(lambda: process.poll() is not None) and process.returncode == 3,
+           "farpage run ends with a command that was stopped and continued alone")
+        end(process, command)
+
+
+def test_terminal(donor):
+    with tempfile.TemporaryDirectory() as folder:
+        go = os.path.join(folder, "go")
+        script = ('set -m; "$0" run --local 16M --donor "$1" --quiet -- python3 -c "$2" "$3"; echo stopped $?; '
+                  'touch "$3"; fg >/dev/null; echo ended $?')
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv("/bin/bash", ["bash", "-c", script, farpage, donor, COMMAND, go])
+        said, stopped = "", False
+        while "ended" not in said:
+            try:
+                said += os.read(terminal, 4096).decode()
+            except OSError:
+                break
+            if not stopped and "\n" in said:
+                stopped = True
+                os.write(terminal, CTRL_Z)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+        ok("stopped 14" in said, "Ctrl-Z stops farpage run together with its command")
+        ok("ended 3" in said, "fg continues both")
+
+
+def test_killed(donor):
+    with tempfile.TemporaryDirectory() as folder:
+        process, command, _ = start(folder, donor)
+        process.kill()
+        process.wait()
+        ok(wait_until(lambda: state_of(command) in ("", "Z")), "SIGKILL to farpage run is SIGKILL to its command")
+        end(process, command)
+
+
+try:
+    address = start_donor(memserver, "--donate", "64M")[1]
+    test_stopped_alone(address)
+    test_terminal(address)
+    test_killed(address)
+finally:
+    stop_donors()
+done()

@@ -1,0 +1,242 @@
+/*
+ * Strangers in their thousands: processes without a key that connect as fast as they can, at the lowest priority. A
+ * client that is there goes on, another one gets in, and the log stays short.
+ */
+#include "common/clock.h"
+#include "fabric/tcp_frame.h"
+#include "tests/func/memserver/client.h"
+#include "tests/func/memserver/daemon.h"
+#include "tests/tap.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define KEPT 600 /* connections that a flooder keeps open */
+#define FLOOD 5000
+#define TRIES 30
+/* More lines than that are not written in the minutes that this takes, whatever strangers do. */
+#define LINES_MAX 500
+
+static _Atomic unsigned long *flooded; /* connections made, counted by the flooder */
+
+struct flood {
+	const char *what, *from; /* the flooder's address */
+	bool hello, garbage;
+};
+
+/* One connection, which says what this flood says, and is not waited for. */
+static int flood_connect(const struct flood *flood, uint16_t port, unsigned long number)
+{
+	static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from = {.sin_family = AF_INET};
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
+	const struct linger reset = {.l_onoff = 1};
+	struct tcp_greeting greeting = {.magic = TCP_MAGIC,
+					.version = TCP_VERSION,
+					.kind = TCP_CONNECT,
+					.private_size = WIRE_HELLO_SIZE,
+					.depth = 64};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	inet_pton(AF_INET, flood->from, &from.sin_addr);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset); /* no port stays behind */
+	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof from) < 0 ||
+	    (connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS)) {
+		close(fd);
+		return -1;
+	}
+	memcpy(hello.id, &number, sizeof number);
+	wire_encode_hello(&hello, greeting.private_data);
+	greeting = tcp_greeting_swap(greeting);
+	if (flood->hello)
+		send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL);
+	else if (flood->garbage)
+		send(fd, garbage, sizeof garbage - 1, MSG_NOSIGNAL);
+	return fd;
+}
+
+static void flood_run(const struct flood *flood, uint16_t port)
+{
+	static int kept[KEPT];
+
+	memset(kept, -1, sizeof kept);
+	for (unsigned long i = 0;; i++) {
+		int *slot = &kept[i % KEPT];
+
+		if (*slot >= 0)
+			close(*slot);
+		*slot = flood_connect(flood, port, i);
+		*flooded += *slot >= 0;
+	}
+}
+
+static pid_t flood_begin(const struct flood *flood, uint16_t port)
+{
+	pid_t parent = getpid(), pid;
+
+	*flooded = 0;
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpriority(PRIO_PROCESS, 0, 19);
+	if (getppid() == parent)
+		flood_run(flood, port);
+	_exit(0);
+}
+
+static void flood_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* The client uses its page until the flooder has made so many connections; false: it could not. */
+static bool carries_on(struct client *client, const struct wire_message *granted, unsigned long until)
+{
+	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	unsigned long round = 0;
+
+	do {
+		memset(client->buffer, (int)(++round % 251), 4096);
+		if (client_write(client, granted->granted.address, granted->granted.rkey, 4096))
+			return false;
+		memset(client->buffer, 255, 4096);
+		if (client_read(client, granted->granted.address, granted->granted.rkey, 4096) ||
+		    client->buffer[17] != (char)(round % 251))
+			return false;
+	} while (*flooded < until && clock_now() < end);
+	return *flooded >= until && client->session && !client->session_end;
+}
+
+/* How often a newcomer has to come until it is let in; TRIES: it never is. */
+static unsigned tries(const struct daemon *daemon, const char *name)
+{
+	unsigned count = 0;
+	int status;
+
+	do {
+		struct client client;
+
+		client_init(&client, daemon->uri, NULL, name);
+		status = client_come(&client);
+		client_close(&client);
+	} while (status && ++count < TRIES);
+	return count;
+}
+
+static void test_flood(const struct daemon *daemon, const struct flood *flood)
+{
+	struct wire_message granted, claimed;
+	struct client client;
+	unsigned before;
+	pid_t flooder;
+
+	client_init(&client, daemon->uri, NULL, "resident");
+	if (!ok(!client_come(&client) && !client_attach(&client, 0) && !client_lease(&client, &granted),
+		"%s: a client is there", flood->what))
+		return;
+	flooder = flood_begin(flood, daemon->port);
+	ok(carries_on(&client, &granted, FLOOD), "%s: it goes on, and its session never ends", flood->what);
+	before = tries(daemon, "newcomer");
+	ok(before < TRIES, "%s: a newcomer gets in, after %u refusals", flood->what, before);
+	if (strcmp(flood->from, "127.0.0.1"))
+		ok(before <= 2, "%s: it is not kept out by the other address", flood->what);
+	fabric_disconnect(client.session);
+	client.session = NULL;
+	for (before = 0; client_come(&client) && before < TRIES;)
+		before++;
+	ok(before <= 2 && !client_claim(&client, granted.granted.slab, &claimed),
+	   "%s: a client that is known comes back to its slab, after %u refusals", flood->what, before);
+	flood_end(flooder);
+	client_bye(&client);
+	client_wait_end(&client, client.session);
+	client_close(&client);
+}
+
+/* Connects with a version that nobody speaks, until it is hung up on. */
+static void refused_connect(const struct daemon *daemon)
+{
+	struct wire_hello hello = {.version = WIRE_VERSION + 1, .role = WIRE_SESSION};
+	struct tcp_greeting greeting = {.magic = TCP_MAGIC,
+					.version = TCP_VERSION,
+					.kind = TCP_CONNECT,
+					.private_size = WIRE_HELLO_SIZE,
+					.depth = 64};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(daemon->port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char bytes[128];
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	wire_encode_hello(&hello, greeting.private_data);
+	greeting = tcp_greeting_swap(greeting);
+	if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 &&
+	    send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) > 0)
+		while (recv(fd, bytes, sizeof bytes, 0) > 0)
+			;
+	close(fd);
+}
+
+static unsigned times(const char *text, const char *word)
+{
+	unsigned count = 0;
+
+	while ((text = strstr(text, word))) {
+		text += strlen(word);
+		count++;
+	}
+	return count;
+}
+
+static void test_count(void)
+{
+	static struct daemon daemon;
+
+	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--donate", "4M", "--slab", "1M")), "a new donor"))
+		return;
+	for (int i = 0; i < 200; i++)
+		refused_connect(&daemon);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "200 are refused, and the donor ends in order");
+	ok(times(daemon.log, ": refused tcp://") <= 120, "there is not a line about each of them (%u)",
+	   times(daemon.log, ": refused tcp://"));
+	ok(strstr(daemon.log, "refused 200 connections since the start"), "the log says how many were refused in all");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct flood floods[] = {
+	    {"hellos from another address", "127.0.0.66", true, false},
+	    {"hellos from the same address", "127.0.0.1", true, false},
+	    {"silence from the same address", "127.0.0.1", false, false},
+	    {"garbage from the same address", "127.0.0.1", false, true},
+	};
+	static struct daemon daemon;
+
+	if (argc < 2)
+		return EXIT_FAILURE;
+	daemon_program(argv[1]);
+	flooded = mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/* Heartbeats far apart: the client here says nothing while another one comes. */
+	if (flooded == MAP_FAILED ||
+	    !ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0",
+				ARGS("--donate", "4M", "--slab", "1M", "--heartbeat", "10000")),
+		"a donor"))
+		return tap_done();
+	for (unsigned i = 0; i < sizeof floods / sizeof *floods; i++)
+		test_flood(&daemon, &floods[i]);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "the donor ends in order");
+	ok(daemon_log_lines(&daemon) <= LINES_MAX, "%u lines in its log", daemon_log_lines(&daemon));
+	test_count();
+	munmap((void *)flooded, sizeof *flooded);
+	return tap_done();
+}

@@ -1,0 +1,109 @@
+/* Threads whose cancellation is pending call what is no cancellation point: memory calls and fork. The calls return,
+   and the rest of the program goes on. */
+#include "tests/func/preload/victim.h"
+
+#include <pthread.h>
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+#define SHARE (1 * MB)
+#define TRIES 8
+
+static char *memory;
+static size_t size;
+static _Atomic bool stop;
+static volatile bool returned;
+
+static void pageout(void)
+{
+	madvise(memory, SHARE, MADV_PAGEOUT);
+}
+
+static void discard(void)
+{
+	char *mine = map_memory(4 * SHARE);
+	fill(mine, 4 * SHARE, 7);
+	madvise(mine, 2 * SHARE, MADV_DONTNEED);
+	munmap(mine, 4 * SHARE);
+}
+
+static void move(void)
+{
+	char *mine = map_memory(SHARE);
+	fill(mine, SHARE, 8);
+	char *moved = mremap(mine, SHARE, 3 * SHARE, MREMAP_MAYMOVE);
+	munmap(moved, 3 * SHARE);
+}
+
+static void fork_once(void)
+{
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0)
+		_exit(7);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	bool right = waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	if (!right)
+		printf("# the child's status is %#x\n", (unsigned)status);
+	returned = right;
+}
+
+static _Atomic unsigned ends;
+
+static void *cancelled_thread(void *call)
+{
+	pthread_cancel(pthread_self());
+	returned = true;
+	((void (*)(void))call)();
+	ends++;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Keeps the rest going out and coming in. */
+static void *press(void *unused)
+{
+	(void)unused;
+	for (uint64_t round = 0; !stop; round++)
+		fill(memory + SHARE, size - SHARE, round);
+	return NULL;
+}
+
+static void calls_return(const char *name, void (*call)(void))
+{
+	unsigned returns = 0, cancels = 0, right = 0;
+	for (unsigned i = 0; i < TRIES; i++) {
+		pthread_t thread;
+		void *result;
+		ends = 0;
+		pthread_create(&thread, NULL, cancelled_thread, (void *)call);
+		pthread_join(thread, &result);
+		returns += ends == 1;
+		cancels += result == PTHREAD_CANCELED;
+		right += returned;
+	}
+	ok(returns == TRIES && right == TRIES, "%s returns with a cancellation pending (%u of %u)", name, returns,
+	   TRIES);
+	ok(cancels == TRIES, "the cancellation comes after %s (%u of %u)", name, cancels, TRIES);
+}
+
+int main(void)
+{
+	pthread_t presser;
+	alarm(100); /* it hung */
+	size = victim_size();
+	memory = map_memory(size);
+	fill(memory, SHARE, 1);
+	pthread_create(&presser, NULL, press, NULL);
+	calls_return("madvise(MADV_PAGEOUT)", pageout);
+	calls_return("madvise(MADV_DONTNEED) and munmap", discard);
+	calls_return("mremap", move);
+	calls_return("fork", fork_once);
+	stop = true;
+	pthread_join(presser, NULL);
+	ok(true, "other threads go on");
+	ok(wrong(memory, SHARE, 1, 0) == 0, "pages that were sent out are right");
+	return tap_done();
+}

@@ -1,0 +1,134 @@
+/*
+ * Threads that end: the kernel itself then writes to the thread's memory, and takes no fault for it. Robust mutexes
+ * whose owner ends, made before there is any far memory and later; threads that bring stacks of their own.
+ */
+#include "tests/func/preload/victim.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+#define MUTEXES 8
+#define STACK ((size_t)256 * 1024)
+
+static pthread_mutex_t *early[MUTEXES], *late[MUTEXES];
+static char *filler;
+static size_t size;
+static sem_t locked, unneeded;
+
+static pthread_mutex_t *make_mutex(void)
+{
+	pthread_mutexattr_t attributes;
+	pthread_mutex_t *mutex = (pthread_mutex_t *)(void *)map_memory(64 * PAGE);
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(mutex, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return mutex;
+}
+
+/* Sends whatever may leave away. */
+static void send_away(void)
+{
+	for (unsigned i = 0; i < 3; i++)
+		fill(filler, size, i);
+}
+
+static void *own(void *unused)
+{
+	for (unsigned i = 0; i < MUTEXES; i++) {
+		pthread_mutex_lock(early[i]);
+		pthread_mutex_lock(late[i]);
+	}
+	sem_post(&locked);
+	sem_wait(&unneeded);
+	return unused;
+}
+
+static void *wait_for_owner(void *mutex)
+{
+	int error = pthread_mutex_lock(mutex);
+	if (error == EOWNERDEAD)
+		pthread_mutex_consistent(mutex);
+	pthread_mutex_unlock(mutex);
+	return (void *)(intptr_t)error;
+}
+
+/* Those that did not tell of their owner's end. */
+static unsigned count_silent(pthread_mutex_t **mutexes, unsigned from)
+{
+	unsigned silent = 0;
+	for (unsigned i = from; i < MUTEXES; i++) {
+		struct timespec end;
+		clock_gettime(CLOCK_REALTIME, &end);
+		end.tv_sec += 2;
+		silent += pthread_mutex_timedlock(mutexes[i], &end) != EOWNERDEAD;
+	}
+	return silent;
+}
+
+static void test_robust_mutexes(void)
+{
+	pthread_t owner, waiter;
+	void *answer;
+	sem_init(&locked, 0, 0);
+	sem_init(&unneeded, 0, 0);
+	for (unsigned i = 0; i < MUTEXES; i++)
+		late[i] = make_mutex();
+	send_away();
+	pthread_create(&owner, NULL, own, NULL);
+	sem_wait(&locked);
+	pthread_create(&waiter, NULL, wait_for_owner, late[0]);
+	send_away();
+	sem_post(&unneeded);
+	pthread_join(owner, NULL);
+	unsigned silent = count_silent(early, 0);
+	ok(!silent, "robust mutexes made early tell of their owner's end (%u of %u do not)", silent, MUTEXES);
+	silent = count_silent(late, 1);
+	ok(!silent, "robust mutexes made late tell of their owner's end (%u of %u do not)", silent, MUTEXES - 1);
+	if (silent) {
+		ok(false, "a thread that waits for such a mutex gets it");
+		return;
+	}
+	pthread_join(waiter, &answer);
+	ok((intptr_t)answer == EOWNERDEAD, "a thread that waits for such a mutex gets it");
+}
+
+static void *live_on(void *ret_self)
+{
+	*(char **)ret_self = (char *)(uintptr_t)pthread_self();
+	sem_post(&locked);
+	sem_wait(&unneeded);
+	return NULL;
+}
+
+static void test_own_stack(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	unsigned char here = 0;
+	char *stack = map_memory(STACK), *self = NULL;
+	pthread_attr_init(&attributes);
+	pthread_attr_setstack(&attributes, stack, STACK);
+	pthread_create(&thread, &attributes, live_on, &self);
+	pthread_attr_destroy(&attributes);
+	sem_wait(&locked);
+	send_away();
+	/* What the kernel clears at the thread's end, for pthread_join(), is some hundred bytes behind `self`. */
+	char *page = (char *)((uintptr_t)(self + 720) & ~(PAGE - 1));
+	ok(self > stack && self < stack + STACK && mincore(page, PAGE, &here) == 0 && here & 1,
+	   "a thread's own books stay here when its stack is in far memory");
+	sem_post(&unneeded);
+	ok(pthread_join(thread, NULL) == 0, "a thread with such a stack is joined");
+	munmap(stack, STACK);
+}
+
+int main(void)
+{
+	for (unsigned i = 0; i < MUTEXES; i++)
+		early[i] = make_mutex();
+	size = victim_size();
+	filler = map_memory(size);
+	test_robust_mutexes();
+	test_own_stack();
+	return tap_done();
+}

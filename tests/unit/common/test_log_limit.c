@@ -1,0 +1,54 @@
+/* log_limit: how many lines others can cause, and that none is forgotten. */
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "tests/tap.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static int pipe_read;
+
+static const char *take(void)
+{
+	static char got[1 << 12];
+	ssize_t count = read(pipe_read, got, sizeof got - 1);
+
+	got[count > 0 ? count : 0] = '\0';
+	return got;
+}
+
+int main(void)
+{
+	struct log_limit limit = {.what = "visits"};
+	uint64_t now = 1000 * SECOND;
+	unsigned said = 0;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return EXIT_FAILURE;
+	pipe_read = ends[0];
+	log_setup("test", LOG_LEVEL_INFO);
+	log_set_fd(ends[1]);
+
+	ok(log_limit_due(&limit) == UINT64_MAX, "nothing happened: nothing is due");
+	for (int i = 0; i < 112822; i++)
+		said += log_limit_take(&limit, now + (uint64_t)i * 50000);
+	ok(said == LOG_LIMIT_LINES, "of 112,822 lines in six seconds %u are said", said);
+	ok(log_limit_due(&limit) == now + LOG_LIMIT_NS, "how many more there were is due a minute after the first");
+	log_limit_tell(&limit, now + 59 * SECOND);
+	ok(!*take(), "before the minute is over nothing is told");
+	now += LOG_LIMIT_NS;
+	log_limit_tell(&limit, now);
+	ok(!strcmp(take(), "test: and 112762 more visits in the last minute, each not told of\n"),
+	   "then one line says how many more there were");
+	ok(log_limit_due(&limit) == UINT64_MAX, "once told, nothing is due");
+	ok(log_limit_take(&limit, now), "the next minute has lines of its own");
+	for (unsigned i = 0; i < LOG_LIMIT_LINES + 4; i++)
+		log_limit_take(&limit, now);
+	ok(log_limit_take(&limit, now + LOG_LIMIT_NS), "a line after the minute is said");
+	ok(!strcmp(take(), "test: and 5 more visits in the last minute, each not told of\n"),
+	   "a line after the minute tells of the others first");
+	ok(limit.more_in_all == 112762 + 5, "all that were not said are counted");
+	return tap_done();
+}

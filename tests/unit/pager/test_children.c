@@ -1,0 +1,204 @@
+/* Forked children: what each of them is told to be far, and what becomes of contents that were kept for them only. */
+#include "pager/children.h"
+#include "tests/tap.h"
+#include "tests/unit/pager/pager_over.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#define SANITIZED_THREAD __has_feature(thread_sanitizer)
+#else
+#define SANITIZED_THREAD 0
+#endif
+
+#define MIB (UINT64_C(1) << 20)
+
+/* --- The snapshot ------------------------------------------------------------------------------------------------ */
+
+/* What a child forked now lacks, for each state: with the mark of an earlier child and without. */
+static const struct {
+	enum page_state state;
+	bool far;
+} lacks[] = {
+    {PAGE_UNTOUCHED, false}, {PAGE_RESIDENT, false}, {PAGE_BUFFERED, true}, {PAGE_RETURNING, true},   {PAGE_FAR, true},
+    {PAGE_FETCHING, true},   {PAGE_FILLING, false},  {PAGE_LOST, true},     {PAGE_DISCARDING, false},
+};
+#define STATES (sizeof lacks / sizeof lacks[0])
+
+static void snapshot_holds_what_is_far(void)
+{
+	static struct pager_counters counters;
+	struct window window = {.high = 2 * STATES};
+	struct core core = {.window = &window, .counters = &counters};
+	struct children children;
+	pages_open(&core.pages, 2 * STATES);
+	children_open(&children, &core);
+	children.epoll = epoll_create1(EPOLL_CLOEXEC);
+	for (size_t i = 0; i < STATES; i++) {
+		atomic_store(&core.pages.words[2 * i], lacks[i].state);
+		atomic_store(&core.pages.words[2 * i + 1], lacks[i].state | PAGE_SNAPSHOT);
+	}
+	children_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
+	const struct child *child = &children.entries[0];
+	for (size_t i = 0; i < STATES; i++) {
+		const char *name = page_state_name(lacks[i].state);
+		bool marked = pages_load(&core.pages, 2 * i) & PAGE_SNAPSHOT;
+		ok(children_want(&children, child, 2 * i) == lacks[i].far && marked == lacks[i].far,
+		   "a page that is %s is %s for a child", name, lacks[i].far ? "far" : "not far");
+		ok(children_want(&children, child, 2 * i + 1) == lacks[i].far &&
+		       (pages_load(&core.pages, 2 * i + 1) & PAGE_SNAPSHOT),
+		   "a page that is %s is %s for a later child, and stays kept for the earlier one", name,
+		   lacks[i].far ? "far" : "not far");
+	}
+	close(children.epoll);
+	children_close(&children);
+	pages_close(&core.pages);
+}
+
+/* --- A denial while the child forks ------------------------------------------------------------------------------ */
+
+static void *fork_once(void *unused)
+{
+	(void)unused;
+	pid_t child = fork();
+	if (child == 0)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	return NULL;
+}
+
+/* Poisoned too early the page would not be, and its reader would wait for ever. */
+static void denial_waits_until_a_fork_is_read(void)
+{
+#if defined(__SANITIZE_THREAD__) || SANITIZED_THREAD
+	tap_skip("a denial while the child forks",
+		 "ThreadSanitizer does not follow a program with threads through fork");
+	return;
+#endif
+	void *base = mmap(NULL, 2 * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct window window = {.base = base, .length = STORE_PAGE, .high = 1};
+	struct core core = {.window = &window};
+	struct children children = {.core = &core};
+	struct uffd_message message;
+	pthread_t thread;
+	if (uffd_open(base, STORE_PAGE, (char *)base + STORE_PAGE, STORE_PAGE, &core.uffd))
+		abort();
+	if (!core.uffd.can_poison || !core.uffd.sees_forks) {
+		tap_skip("a denial while the child forks", "this kernel cannot poison pages");
+		return;
+	}
+	struct child child = {.uffd = core.uffd.fd, .denied = true};
+	struct pollfd forked = {.fd = core.uffd.fd, .events = POLLIN};
+	pthread_create(&thread, NULL, fork_once, NULL);
+	poll(&forked, 1, -1);
+	ok(children_deny(&children, &child, 0, "") == -EAGAIN, "a page is not denied before the child's fork is read");
+	bool read = uffd_read(core.uffd.fd, &message, 1) == 1 && message.kind == UFFD_FORKED;
+	int result;
+	while ((result = children_deny(&children, &child, 0, "")) == -EAGAIN)
+		sched_yield(); /* the fork is about to return */
+	ok(read && result == 0, "the page is denied after the child's fork is read");
+	close(message.child);
+	pthread_join(thread, NULL);
+	uffd_close(&core.uffd);
+	munmap(base, 2 * STORE_PAGE);
+}
+
+/* --- A sweep in the middle of a discard -------------------------------------------------------------------------- */
+
+/* Pages of one range: kept for the child only; discarded by us while the child is forgotten; not kept at all. */
+enum { KEPT, HELD, PLAIN, RANGE };
+
+static struct {
+	const struct store_ops *inner;
+	atomic_bool armed;
+	_Atomic int swept; /* whether the sweep has passed the page KEPT */
+	int child_lives;   /* closing it ends the child */
+	pid_t child;
+} hooks;
+
+/* Called for KEPT by the sweep, and for PLAIN in the middle of the discard of HELD and PLAIN. */
+static void discard_between(struct store *store, uint64_t page, uint64_t count)
+{
+	hooks.inner->discard(store, page, count);
+	if (!atomic_load(&hooks.armed))
+		return;
+	if (page == KEPT)
+		atomic_store(&hooks.swept, 1);
+	if (page != PLAIN)
+		return;
+	close(hooks.child_lives);
+	waitpid(hooks.child, NULL, 0);
+	while (!atomic_load(&hooks.swept))
+		usleep(1000);
+}
+
+static void page_out(struct over *over, char *memory, unsigned first, unsigned count, char byte)
+{
+	for (unsigned page = first; page < first + count; page++)
+		memset(memory + page * STORE_PAGE, byte, STORE_PAGE);
+	farpage_advise(over->farpage, memory + first * STORE_PAGE, count * STORE_PAGE, FARPAGE_PAGEOUT);
+}
+
+static pid_t fork_until_closed(int *ret_fd)
+{
+	int fds[2];
+	if (pipe2(fds, O_CLOEXEC))
+		abort();
+	pid_t child = fork();
+	if (child == 0) {
+		char byte;
+		close(fds[1]);
+		_exit(read(fds[0], &byte, 1) != 0);
+	}
+	close(fds[0]);
+	*ret_fd = fds[1];
+	return child;
+}
+
+static void contents_kept_for_nobody_are_given_back(void)
+{
+#if defined(__SANITIZE_THREAD__) || SANITIZED_THREAD
+	tap_skip("a sweep in the middle of a discard",
+		 "ThreadSanitizer does not follow a program with threads through fork");
+	return;
+#endif
+	struct over over;
+	struct store_stats stats;
+	if (over_open(&over, 8 * MIB, 16 * MIB, NULL))
+		abort();
+	struct store_ops ops = *over.inner->ops;
+	hooks.inner = over.inner->ops;
+	ops.discard = discard_between;
+	over.inner->ops = &ops;
+	char *memory = over_map(&over, RANGE * STORE_PAGE);
+	page_out(&over, memory, 0, RANGE, 1);
+	hooks.child = fork_until_closed(&hooks.child_lives);
+	page_out(&over, memory, PLAIN, 1, 2); /* the child has the old contents, so the page is kept for it no longer */
+	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_DISCARD);
+	store_stats(over.inner, &stats);
+	ok(stats.pages_live == RANGE, "what a child may ask for stays on the donors (%llu pages)",
+	   (unsigned long long)stats.pages_live);
+	atomic_store(&hooks.armed, true);
+	farpage_advise(over.farpage, memory + HELD * STORE_PAGE, 2 * STORE_PAGE, FARPAGE_DISCARD);
+	store_stats(over.inner, &stats);
+	ok(stats.pages_live == 0,
+	   "nothing stays there when the child has ended in the middle of a discard (%llu pages)",
+	   (unsigned long long)stats.pages_live);
+	over.inner->ops = hooks.inner;
+	over_close(&over);
+}
+
+int main(void)
+{
+	snapshot_holds_what_is_far();
+	denial_waits_until_a_fork_is_read();
+	contents_kept_for_nobody_are_given_back();
+	return tap_done();
+}

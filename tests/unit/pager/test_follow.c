@@ -1,0 +1,87 @@
+/* Where the pager's threads run: on the processors of the program, and on no other. */
+#include "pager/follow.h"
+#include "tests/tap.h"
+#include <sched.h>
+#include <unistd.h>
+
+static cpu_set_t only(int cpu)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return set;
+}
+
+static bool runs_on(const cpu_set_t *wanted)
+{
+	cpu_set_t now;
+	return !sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, wanted);
+}
+
+/* The first two processors that this process may use. */
+static bool find_two(cpu_set_t *ret_all, int ret_cpus[2])
+{
+	int found = 0;
+	if (sched_getaffinity(0, sizeof *ret_all, ret_all))
+		return false;
+	for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
+		if (CPU_ISSET(cpu, ret_all))
+			ret_cpus[found++] = cpu;
+	return found == 2;
+}
+
+/* What the evictor does when a program with one thread makes a second one. */
+static void becomes_one_of_several(struct follow *follow, int *cpu)
+{
+	atomic_store(&follow->alone, -1);
+	follow_alone(follow, cpu);
+}
+
+static void check_given(int first)
+{
+	struct follow follow;
+	const cpu_set_t given = only(first);
+	int cpu = -1;
+	follow_init(&follow);
+	atomic_store(&follow.alone, first);
+	follow_alone(&follow, &cpu);
+	ok(runs_on(&given), "the evictor runs where the program's only thread runs");
+	becomes_one_of_several(&follow, &cpu);
+	ok(runs_on(&given),
+	   "the evictor of a program with several threads keeps to the processors that the program was given");
+}
+
+static void check_placed_by_others(int first)
+{
+	struct follow follow;
+	cpu_set_t all;
+	int cpu = -1;
+	memset(&all, 0xff, sizeof all);
+	follow_init(&follow);
+	atomic_store(&follow.alone, first);
+	follow_alone(&follow, &cpu);
+	sched_setaffinity(0, sizeof all, &all);
+	sched_getaffinity(0, sizeof all, &all);
+	becomes_one_of_several(&follow, &cpu);
+	ok(runs_on(&all), "the evictor stays where somebody else has placed it meanwhile");
+}
+
+/* Begins anew on one processor, as taskset would have it begin. */
+int main(int argc, char **argv)
+{
+	cpu_set_t all;
+	int cpus[2];
+	if (argc > 1) {
+		check_given(atoi(argv[1]));
+		check_placed_by_others(atoi(argv[1]));
+		return tap_done();
+	}
+	if (!find_two(&all, cpus))
+		return tap_skip_all("there is only one processor");
+	char text[16];
+	snprintf(text, sizeof text, "%d", cpus[1]);
+	const cpu_set_t given = only(cpus[1]);
+	sched_setaffinity(0, sizeof given, &given);
+	execv(argv[0], (char *[]){argv[0], text, NULL});
+	return 1;
+}

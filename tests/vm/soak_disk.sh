@@ -1,0 +1,218 @@
+#!/bin/bash
+# soak_disk.sh KILLS: in one machine, a ublk device with --replicas 2 on four donors over tcp://, of which processes are killed
+# at random: its worker, keeper and worker (then the device is adopted), a donor, or a donor and the worker. A killed donor
+# starts anew and empty, at once or after some seconds. Before each kill every slab has two replicas.
+# Meanwhile fio writes and verifies a part of the device, and blocks reads, writes, discards and checks another; a third
+# part is written once and read at the end. No byte is wrong, no request fails.
+# ./dev bench soak disk does it two hundred times.
+. tests/vm/guest.sh
+. tests/func/preload/tap.sh
+export FARPAGE_TEST_FRONTEND=ublk
+. tests/func/blockdev/device.sh
+. tests/vm/swap.sh
+swap_modules ublk_drv
+kills=$1
+log=/run/device.log
+said=/run/blocks
+declare -A counts=([worker]=0 [keeper]=0 [donor]=0 [both]=0)
+# The parts of the device, MiB: blocks has the first.
+BLOCKS=8 FIO=8 COLD=8
+# Others use this emulated machine's processors, too: no donor that lives is to be given up because of that.
+PATIENCE_MS=100000
+GRACE=110
+
+# --- Donors, numbers 1 to 4 -----------------------------------------------------------------------------------------
+
+# donor_start NUMBER: also one that has ended, with the same address.
+donor_start() {
+	: >"/run/donor$1"
+	"$FARPAGE_MEMSERVER" --listen "${DONOR_URIS[$1]}" --insecure --slab 1M --donate 48M --reserve 16M --grace "$GRACE" \
+		>"/run/donor$1" 2>"/run/donor$1.err" &
+	DONOR_PIDS[$1]=$!
+	wait_for 30 grep -q listening "/run/donor$1" || guest_fail "no donor $1: $(tail -n 1 "/run/donor$1.err")"
+}
+
+donors_make() {
+	local number
+	for number in 1 2 3 4; do
+		DONOR_URIS[number]=tcp://127.0.0.$number:7470
+		DONORS+=(--donor "${DONOR_URIS[number]}")
+		donor_start $number
+	done
+}
+
+# One that would be missed: the device has something there.
+donor_draw() {
+	local first=$((RANDOM % 4)) i
+	device_look
+	for i in 0 1 2 3; do
+		dead=$((1 + (first + i) % 4))
+		[[ $status =~ \"${DONOR_URIS[$dead]}\"[^}]*\"leased_bytes\":\ *([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -gt 0 ] && return
+	done
+}
+
+donor_dies() {
+	kill -KILL "${DONOR_PIDS[$dead]}"
+	wait "${DONOR_PIDS[$dead]}" 2>/dev/null
+}
+
+# --- The device -----------------------------------------------------------------------------------------------------
+
+# Sets status. Not too often: to start a program takes an emulated processor long.
+device_look() {
+	sleep 0.2
+	status=$(timeout 20 "$FARPAGE" disk list --json 2>&1)
+}
+
+# device_is WORD VALUE: what the last look has found
+device_is() {
+	[[ $status =~ \"$1\":\ *$2[^0-9] ]]
+}
+
+# A number of the last look.
+device_number() {
+	[[ $status =~ \"$1\":\ *([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
+}
+
+device_whole() {
+	device_look
+	device_is slabs_lacking 0
+}
+
+# Another worker than this one.
+device_served_anew() {
+	device_look
+	device_is pid '[0-9]+' && ! device_is pid "$1"
+}
+
+# The device has come to the donor since that was started, so it knows that it has nothing there; and all is whole.
+device_rebuilt() {
+	grep -q " has come" "/run/donor$dead.err" && device_whole
+}
+
+device_writes() {
+	awk '{ print $5 }' "/sys/block/${DEVICE#/dev/}/stat"
+}
+
+device_written() {
+	[ "$(device_writes)" -ge "$1" ] || ! load_runs
+}
+
+# --- The load -------------------------------------------------------------------------------------------------------
+
+# fio_part OFFSET SIZE OPTION...: fio on a part of the device, MiB.
+fio_part() {
+	fio --name=part --filename="$DEVICE" --direct=1 --ioengine=libaio --offset="$1M" --size="$2M" --verify=crc32c \
+		--verify_fatal=1 --verify_state_save=0 "${@:3}"
+}
+
+# Each round writes every block, with other contents, and verifies it soon after and again at the end.
+fio_rounds() {
+	local round=0
+	until [ -e /run/enough ]; do
+		fio_part $BLOCKS $FIO --rw=randwrite --bssplit=4k/40:8k/15:20k/10:64k/25:256k/10 --iodepth=16 \
+			--verify_backlog=100 --randseed=$((++round)) >/run/fio 2>&1 || return 1
+		echo $round >/run/rounds
+	done
+}
+
+# With a fifth of a processor: the others' work takes more of an emulated one.
+load_start() {
+	mkdir /sys/fs/cgroup/load
+	echo "20000 100000" >/sys/fs/cgroup/load/cpu.max
+	mkfifo /run/go
+	"$FARPAGE_BLOCKS" "$DEVICE" $BLOCKS fill until check >$said </run/go &
+	blocks=$!
+	exec 9>/run/go
+	wait_for 60 blocks_said fill $said $blocks
+	fio_rounds &
+	fio=$!
+	echo $fio >/sys/fs/cgroup/load/cgroup.procs
+	echo $blocks >/sys/fs/cgroup/load/cgroup.procs
+}
+
+load_runs() {
+	kill -0 "$fio" 2>/dev/null && kill -0 "$blocks" 2>/dev/null
+}
+
+# --- Kills ----------------------------------------------------------------------------------------------------------
+
+worker_dies() {
+	local worker
+	device_look
+	worker=$(device_number pid)
+	daemon_kill "$worker"
+	wait_for 300 device_served_anew "$worker"
+}
+
+keeper_dies() {
+	device_look
+	daemon_kill "$(device_number keeper)" "$(device_number pid)"
+	timeout 300 "$FARPAGE" disk adopt disk >"$OUTPUT" 2>&1 || note "$(cat "$OUTPUT")"
+}
+
+# kill_one KIND
+kill_one() {
+	case $1 in
+	worker) worker_dies ;;
+	keeper) keeper_dies ;;
+	*)
+		donor_draw
+		donor_dies
+		[ "$1" != both ] || worker_dies
+		sleep $((RANDOM % 2 * (RANDOM % 10))) # every other one starts anew at once
+		donor_start "$dead"
+		wait_for 300 device_rebuilt || return 1
+		;;
+	esac
+	wait_for 300 device_whole
+}
+
+# Status 1 if it is no use to go on.
+kill_next() {
+	local kinds=(worker keeper donor both) kind begin
+	kind=${kinds[RANDOM % 4]}
+	wait_for 300 device_written $(($(device_writes) + RANDOM % 200))
+	begin=$SECONDS
+	if ! kill_one "$kind" || ! load_runs; then
+		note "kill $1, $kind: not whole after $((SECONDS - begin)) s, or the load has ended; lacking: $(device_number slabs_lacking)"
+		return 1
+	fi
+	counts[$kind]=$((counts[$kind] + 1))
+	[ $((SECONDS - begin)) -le "$longest" ] || longest=$((SECONDS - begin))
+	note "$1 kills, the last of $kind in $((SECONDS - begin)) s; $SECONDS s, $(cat /run/rounds) rounds of fio"
+}
+
+donors_make
+DEVICE=$(timeout 300 "$FARPAGE" disk attach --name disk --size $((BLOCKS + FIO + COLD))M --frontend ublk "${DONORS[@]}" \
+	--replicas 2 --log $log --timeout-ms $PATIENCE_MS 2>"$OUTPUT")
+ok $? "a device with two replicas" || { note "$(cat "$OUTPUT")" && tap_done; }
+echo 0 >/run/rounds
+fio_part $((BLOCKS + FIO)) $COLD --rw=write --bs=64k --do_verify=0 >/run/cold 2>&1
+ok $? "a part is written once" || note "$(cat /run/cold)"
+load_start
+longest=0 done=0
+while [ $done -lt "$kills" ] && kill_next $((done + 1)); do
+	done=$((done + 1))
+done
+expect "$kills kills, each slab has two replicas again after each" "$kills" $done
+[ $done = "$kills" ] || note "$(tail -n 40 $log)"
+note "the load ends, at $SECONDS s"
+touch /run/enough
+echo >&9 # donors that were started anew hold the pipe open, too
+wait $fio
+ok $? "fio has verified all that it wrote" || note "$(cat /run/fio)"
+wait $blocks
+expect "blocks has found no page wrong" 0 $?
+expect "no request failed" "0 0" "$(blocks_of failed $said until) $(blocks_of failed $said check)"
+fio_part $((BLOCKS + FIO)) $COLD --rw=read --bs=64k >/run/cold 2>&1
+ok $? "the part that was written once is right" || note "$(cat /run/cold)"
+expect "the kernel has not complained" "" "$(dmesg | grep -E 'WARNING|BUG|Oops|hung|I/O error' | head -5)"
+expect "no page was lost" 0 "$(device_look && device_number pages_lost)"
+note "kills: worker ${counts[worker]}, keeper and worker ${counts[keeper]}, donor ${counts[donor]}, donor and worker ${counts[both]}"
+note "longest until all was whole: $longest s; $(cat /run/rounds) rounds of fio, $SECONDS s"
+note "$(cat $said)"
+device_detach disk
+ok $? "the device is removed" || note "$(cat "$OUTPUT")"
+expect_nothing_left 15
+tap_done
