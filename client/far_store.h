@@ -49,8 +49,9 @@ struct far_peer {
 	struct session session;
 	struct comeback comeback;
 	struct claims claims;
-	bool told;    /* that it is away */
-	bool adopted; /* from another process, and not yet reached */
+	uint64_t away_at; /* of clock_now(), which the user goes by: when it was last seen to be away */
+	bool told;        /* that it is away */
+	bool adopted;     /* from another process, and not yet reached */
 };
 
 /* What queues count; each its own, added up on demand. */

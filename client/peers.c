@@ -7,6 +7,7 @@
 #include "client/peers_recall.h"
 #include "client/peers_tell.h"
 #include "client/rebuild.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -18,8 +19,6 @@
 #define NS_PER_MS UINT64_C(1000000)
 /* One try to reach a donor again. A connect that was lost on the way is sent again by the kernel no sooner. */
 #define PEER_TRY_MS 1000u
-/* A donor is told of when it has been away for so long. */
-#define PEER_TELL_NS (2000 * NS_PER_MS)
 /* What a donor keeps for us it keeps for longer than we try to reach it, and for longer than a process may well be
    stopped: by its user, a debugger, a migration. */
 #define PEER_GRACE_MORE_MS 1000u
@@ -128,6 +127,7 @@ static void peer_leave(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 
 	peer->told = false;
+	peer->away_at = clock_now();
 	peer_tell_broke(peer);
 	session_suspend(&peer->session);
 	leases_donor_away(&far->leases, index, now);
@@ -153,7 +153,7 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
 
-	peer_tell_back(peer, now);
+	peer_tell_back(peer);
 	peer_named(far, index);
 	peer->comeback.anew = false;
 	peer->status = 0;
@@ -448,14 +448,14 @@ static void report_take(struct far *far, unsigned index, uint64_t now)
 		comeback_waits(&peer->comeback, peer->waits);
 }
 
-/* When its being away is to be told of; UINT64_MAX: it is, or it is not away, or nobody knows yet. */
-static uint64_t tell_due(const struct far_peer *peer)
+/* When its being away is to be told of, by far_now(); UINT64_MAX: it is, or it is not away, or nobody knows yet. */
+static uint64_t tell_due(const struct far *far, const struct far_peer *peer)
 {
 	enum comeback_state state = peer->comeback.state;
 
 	if (peer->told || state == COMEBACK_UP || state == COMEBACK_LOST || peer->comeback.unknown)
 		return UINT64_MAX;
-	return peer->comeback.since + PEER_TELL_NS;
+	return patience_at(&far->patience, peer->away_at + PEER_TELL_NS);
 }
 
 /* What no donor is told. */
@@ -531,7 +531,7 @@ void peers_tick(struct far *far, uint64_t now)
 			continue;
 		report_take(far, i, now);
 		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
-		if (now >= tell_due(peer))
+		if (now >= tell_due(far, peer))
 			peer_tell_away(far, peer);
 		actions_carry_out(far, now); /* one donor's end at a time is what there is room for */
 	}
@@ -547,8 +547,8 @@ uint64_t peers_due(const struct far *far)
 
 		due = session < due ? session : due;
 		due = comeback < due ? comeback : due;
-		if (far->open && tell_due(&far->peers[i]) < due)
-			due = tell_due(&far->peers[i]);
+		if (far->open && tell_due(far, &far->peers[i]) < due)
+			due = tell_due(far, &far->peers[i]);
 	}
 	return due;
 }

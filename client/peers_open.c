@@ -1,6 +1,7 @@
 /* peers_open: reaching the donors of a store that is being opened, or adopted; see peers.h. */
 #include "client/peers_own.h"
 #include "client/peers_tell.h"
+#include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -74,6 +75,7 @@ void peers_opened(struct far *far, uint64_t now)
 		log_warning("donor %s does not answer (%s): going on without it until it does", peer->uri,
 			    error_text(peer->status));
 		random_secret(&seed, sizeof seed);
+		peer->away_at = clock_now();
 		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
 		peer->told = peer->adopted = true;
 		session_drop(&peer->session);
@@ -89,6 +91,7 @@ void peers_adopt(struct far *far, uint64_t now)
 		uint64_t seed;
 
 		random_secret(&seed, sizeof seed);
+		peer->away_at = clock_now();
 		comeback_adopt(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed,
 			       state_header(far->state)->incarnations[i], now);
 		peer->adopted = true;

@@ -49,13 +49,14 @@ void peer_tell_away(const struct far *far, struct far_peer *peer)
 		    death_name(peer->comeback.status), far->config.timeout_ms / 1e3);
 }
 
-void peer_tell_back(const struct far_peer *peer, uint64_t now)
+void peer_tell_back(const struct far_peer *peer)
 {
-	double seconds = (double)(now - peer->comeback.since) / 1e9;
+	uint64_t away = clock_now() - peer->away_at;
+	double seconds = (double)away / 1e9;
 
 	if (peer->comeback.anew)
 		log_warning("donor %s is back, with nothing of ours: it is used again", peer->uri);
-	else if (peer->told)
+	else if (peer->told || (!peer->adopted && away >= PEER_TELL_NS))
 		log_warning("donor %s answers again, after %.3g s", peer->uri, seconds);
 	else if (peer->adopted)
 		log_info("donor %s has %" PRIu64 " slabs of the store adopted", peer->uri, peer->claims.held);

@@ -8,12 +8,15 @@
 
 #include "client/far_store.h"
 
+/* A donor is told of when it has been away for so long; by clock_now(), as the user sees it. */
+#define PEER_TELL_NS UINT64_C(2000000000)
+
 /* It is away, which only --verbose tells: most such breaks are over in a moment. */
 void peer_tell_broke(const struct far_peer *peer);
 /* It has been away for PEER_TELL_NS. Once. */
 void peer_tell_away(const struct far *far, struct far_peer *peer);
 /* It is up again; or for the first time, in a store that was adopted. */
-void peer_tell_back(const struct far_peer *peer, uint64_t now);
+void peer_tell_back(const struct far_peer *peer);
 /* It is lost: as the donor has put it, where it has. */
 void peer_tell_lost(const struct far *far, const struct far_peer *peer);
 /* It is reached for the first time: whether its pages will wait for another process for as long as was wished. */

@@ -41,11 +41,11 @@ rails_apart() {
 }
 
 part_rails_long() {
+	# Slabs go to the donor with more room. Five are so many that each has one, whatever it still keeps for others.
+	job both 01 --timeout-ms 2000 -- "$FARPAGE_PAGES" 68 wait check
+	job_wait both filled 40
 	job near 0 --timeout-ms 2000 -- "$FARPAGE_PAGES" 16 wait check
 	job_wait near filled 30
-	# More than two slabs, so that each donor has one.
-	job both 01 --timeout-ms 2000 -- "$FARPAGE_PAGES" 36 wait check
-	job_wait both filled 30
 	job other 1 --timeout-ms 2000 -- "$FARPAGE_PAGES" 16 busy=7 check
 	job_wait other filled 30
 	order rail 0 down
