@@ -9,6 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ThreadSanitizer does not follow a program with threads through fork. */
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define CAN_FORK 0
+#else
+#define CAN_FORK 1
+#endif
+#define CANNOT_FORK "ThreadSanitizer does not follow a program with threads through fork"
+
 struct over {
 	struct store *store, *inner;
 	struct window window;

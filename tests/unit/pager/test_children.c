@@ -12,12 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#define SANITIZED_THREAD __has_feature(thread_sanitizer)
-#else
-#define SANITIZED_THREAD 0
-#endif
-
 #define MIB (UINT64_C(1) << 20)
 
 /* --- The snapshot ------------------------------------------------------------------------------------------------ */
@@ -77,11 +71,10 @@ static void *fork_once(void *unused)
 /* Poisoned too early the page would not be, and its reader would wait for ever. */
 static void denial_waits_until_a_fork_is_read(void)
 {
-#if defined(__SANITIZE_THREAD__) || SANITIZED_THREAD
-	tap_skip("a denial while the child forks",
-		 "ThreadSanitizer does not follow a program with threads through fork");
-	return;
-#endif
+	if (!CAN_FORK) {
+		tap_skip("a denial while the child forks", CANNOT_FORK);
+		return;
+	}
 	void *base = mmap(NULL, 2 * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct window window = {.base = base, .length = STORE_PAGE, .high = 1};
 	struct core core = {.window = &window};
@@ -164,11 +157,10 @@ static pid_t fork_until_closed(int *ret_fd)
 
 static void contents_kept_for_nobody_are_given_back(void)
 {
-#if defined(__SANITIZE_THREAD__) || SANITIZED_THREAD
-	tap_skip("a sweep in the middle of a discard",
-		 "ThreadSanitizer does not follow a program with threads through fork");
-	return;
-#endif
+	if (!CAN_FORK) {
+		tap_skip("a sweep in the middle of a discard", CANNOT_FORK);
+		return;
+	}
 	struct over over;
 	struct store_stats stats;
 	if (over_open(&over, 8 * MIB, 16 * MIB, NULL))

@@ -11,12 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#define SANITIZED_THREAD __has_feature(thread_sanitizer)
-#else
-#define SANITIZED_THREAD 0
-#endif
-
 #define MIB ((size_t)1 << 20)
 #define LOCAL (8 * MIB)
 #define BYTES (32 * MIB)
@@ -237,10 +231,10 @@ static int wait_for(pid_t child)
 
 static void test_fork(void)
 {
-#if defined(__SANITIZE_THREAD__) || SANITIZED_THREAD
-	tap_skip("forked children", "ThreadSanitizer does not follow a program with threads through fork");
-	return;
-#endif
+	if (!CAN_FORK) {
+		tap_skip("forked children", CANNOT_FORK);
+		return;
+	}
 	struct over over;
 	const uint64_t few = 192; /* 768 KiB: within a child's share */
 	over_open(&over, LOCAL, 64 * MIB, NULL);

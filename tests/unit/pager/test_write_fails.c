@@ -162,6 +162,10 @@ static pid_t fork_reader(const volatile char *memory, int *ret_go)
 
 static void test_child(struct over *over, struct failing_store *store)
 {
+	if (!CAN_FORK) {
+		tap_skip("a child that is forked during a write", CANNOT_FORK);
+		return;
+	}
 	pthread_t thread;
 	int go = -1, status = -1;
 	volatile char *memory = over_map(over, STORE_PAGE);
