@@ -96,10 +96,11 @@ device_whole() {
 	[ "$(device_counts slabs_lacking)" = 0 ]
 }
 
-# The dead donor was missed, and then what it held was copied to others.
+# The dead donor was missed, and what it held was copied to others. A line tells of the first after two seconds, which may
+# be later than the second.
 device_rebuilt() {
-	log_since | awk -v uri="${DONOR_URIS[$dead]}" 'index($0, uri) { missed = 1 } /rebuild: done/ { done = missed }
-		END { exit !done }' && device_whole
+	log_since | awk -v uri="${DONOR_URIS[$dead]}" 'index($0, uri) { missed = 1 } / lack a replica / { done = 0 }
+		/rebuild: done/ { done = 1 } END { exit !(missed && done) }' && device_whole
 }
 
 # Once it has ended there is nothing to wait for.
