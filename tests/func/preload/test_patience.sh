@@ -7,7 +7,8 @@ require_userfaultfd
 . "$here/../donors.sh"
 set -m # each job has a process group, as from a shell, and hears SIGINT
 victim=$1
-donors_start 1 256M --slab 8M --heartbeat 50
+# What a job that is killed has told its donor to keep stays there: room for all of them.
+donors_start 1 512M --slab 8M --heartbeat 50
 directory=$DONORS_DIRECTORY
 mkfifo "$directory/go"
 

@@ -82,6 +82,28 @@ if ${CC:-cc} -w -rdynamic -o "$directory/mapper" "$directory/mapper.c" 2>/dev/nu
 	refused "an mmap of its own" 125 "brings its own mmap" "${run[@]}" --quiet -- "$directory/mapper"
 fi
 
+# One that is linked to a fixed address and takes the addresses of these functions has an entry of its own for each, as
+# Debian's Python has for malloc.
+cat >"$directory/fixed.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(void)
+{
+	void *(*volatile allocate)(size_t) = malloc;
+	void *(*volatile map)(void *, size_t, int, int, int, off_t) = mmap;
+	int (*volatile unmap)(void *, size_t) = munmap;
+	void *mapping = map(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(allocate(48 << 20), 1, 48 << 20);
+	return puts("ran") < 0 || unmap(mapping, 4096);
+}
+END
+if ${CC:-cc} -no-pie -fno-pie -o "$directory/fixed" "$directory/fixed.c" 2>/dev/null; then
+	expect "a program at a fixed address has farpage's malloc and mmap" "ran" \
+		"$("$FARPAGE" run "${run[@]}" --encrypt --quiet -- "$directory/fixed" 2>&1)"
+fi
+
 # A port that nobody listens on: taken by a donor that is gone.
 gone=${DONOR_URIS[1]}
 kill "${DONOR_PIDS[1]}"
