@@ -50,8 +50,8 @@ bool preload_has_name(const char *name)
 	if (!dladdr1(dlsym(RTLD_DEFAULT, name), &everybodys, (void **)&symbol, RTLD_DL_SYMENT) ||
 	    !dladdr((void *)preload_begin, &here))
 		return false;
-	/* An executable at a fixed address that takes the function's address has an entry of its own for it, which jumps
-	   to the first library that has the name (System V ABI, AMD64, "Function Addresses"). We are that:
+	/* An executable at a fixed address that takes the function's address has an entry of its own for it, which
+	   jumps to the first library that has the name (System V ABI, AMD64, "Function Addresses"). We are that:
 	   `farpage run` puts this library first. */
 	if (symbol && symbol->st_shndx == SHN_UNDEF)
 		return true;
