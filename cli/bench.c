@@ -19,6 +19,7 @@
 #include "cli/bench_svg.h"
 #include "cli/bench_table.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
@@ -153,7 +154,7 @@ static int bench_read_options(struct bench_run *run, int argc, char **argv, bool
 	     "all figures, as JSON; -: on standard output, and nothing else there"},
 	    {0},
 	};
-	int first = config_read(settings, NULL, argc, argv, NULL);
+	int first = defaults_read(settings, NULL, argc, argv, NULL);
 
 	*ret_done = first == -ECANCELED;
 	if (first == -ECANCELED)

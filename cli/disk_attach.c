@@ -1,5 +1,6 @@
 /* farpage disk attach and adopt: start the daemon of a device and wait until it can be used. Threads: none. */
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/disk.h"
 #include "cli/disk_daemon.h"
 #include "cli/verbs.h"
@@ -30,7 +31,7 @@ int disk_attach(int argc, char **argv)
 
 	settings_defaults(&settings);
 	table[settings_table(&settings, table)] = (struct config_setting){.name = NULL};
-	first = config_read(table, SETTINGS_SECTION, argc, argv, "--config");
+	first = defaults_read(table, SETTINGS_SECTION, argc, argv, "--config");
 	if (first == -ECANCELED) {
 		attach_help(table);
 		return COMMAND_OK;

@@ -6,6 +6,7 @@
 #include "cli/doctor.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/doctor_devices.h"
 #include "cli/doctor_faults.h"
 #include "cli/doctor_kernel.h"
@@ -225,7 +226,7 @@ int command_doctor(int argc, char **argv)
 	    {.name = NULL},
 	};
 	uint8_t key[AUTH_KEY_SIZE];
-	int first = config_read(settings, NULL, argc, argv, NULL);
+	int first = defaults_read(settings, NULL, argc, argv, NULL);
 
 	if (first == -ECANCELED) {
 		doctor_help(settings);

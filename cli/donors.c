@@ -7,6 +7,7 @@
  */
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/drain.h"
 #include "client/far.h"
 #include "common/auth.h"
@@ -196,7 +197,7 @@ int command_donors(int argc, char **argv)
 		return command_donors_drain(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "undrain"))
 		return command_donors_undrain(argc - 1, argv + 1);
-	first = config_read(settings, NULL, argc, argv, NULL);
+	first = defaults_read(settings, NULL, argc, argv, NULL);
 	if (first == -ECANCELED) {
 		donors_help(settings);
 		return COMMAND_OK;

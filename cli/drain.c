@@ -2,6 +2,7 @@
 #include "cli/drain.h"
 
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "client/operate.h"
 #include "common/auth.h"
 #include "common/clock.h"
@@ -282,7 +283,7 @@ static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
 static int options_read(struct drain *drain, const char *verb, const struct config_setting *settings, int argc,
 			char **argv)
 {
-	int at = config_read(settings, NULL, argc, argv, NULL), rest;
+	int at = defaults_read(settings, NULL, argc, argv, NULL), rest;
 
 	if (at < 0)
 		return at;

@@ -10,6 +10,7 @@
  */
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/run_child.h"
 #include "cli/run_donors.h"
 #include "cli/run_program.h"
@@ -20,6 +21,7 @@
 #include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
+#include "common/machine.h"
 #include "common/size.h"
 #include "pager/pager.h"
 #include <errno.h>
@@ -38,6 +40,7 @@
 #define ANSWER_MS 1800
 #define WINDOW_MIN (UINT64_C(16) << 30)
 #define WINDOW_MAX (UINT64_C(1) << 40)
+#define BUDGET_UNIT (UINT64_C(1) << 20) /* of a budget that is chosen here */
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)
 
 struct run_options {
@@ -50,7 +53,7 @@ struct run_options {
 
 static int usage_help(const struct config_setting *settings)
 {
-	printf("usage: farpage run --local SIZE --donor URI [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
+	printf("usage: farpage run [--local SIZE] [--donor URI...] [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
 	       "Runs COMMAND with at most SIZE of its heap and large mappings in this machine's memory; the rest is\n"
 	       "lent by the donors. The budget is that of each process of the command. Options:\n\n");
 	config_help(settings);
@@ -66,7 +69,8 @@ static int usage_help(const struct config_setting *settings)
 static int read_options(int argc, char **argv, struct run_options *options)
 {
 	const struct config_setting settings[] = {
-	    {"local", CONFIG_SIZE, &options->local, 1, 0, "SIZE", "memory on this machine, for each process"},
+	    {"local", CONFIG_SIZE, &options->local, 1, 0, "SIZE",
+	     "memory on this machine, for each process (default: half of what is available)"},
 	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
@@ -91,7 +95,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"config", CONFIG_STRING, &options->config_file, 0, 0, "FILE", "read options from [run] of FILE, too"},
 	    {0},
 	};
-	int first = config_read(settings, "run", argc, argv, "--config");
+	int first = defaults_read(settings, "run", argc, argv, "--config");
 	if (first == -ECANCELED) {
 		usage_help(settings);
 		return 0;
@@ -101,10 +105,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	const char *wrong = NULL;
 	if (first >= argc)
 		wrong = "a command is missing";
-	else if (!options->local)
-		wrong = "--local SIZE is missing";
 	else if (!options->donors.count)
-		wrong = "--donor URI is missing";
+		wrong = "no donor is named, by --donor URI or in a file of defaults (farpage(1))";
 	if (wrong)
 		log_error("run: %s; farpage run --help tells more", wrong);
 	else if (options->replicas > options->donors.count)
@@ -115,11 +117,30 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	return -EINVAL;
 }
 
-static int check_budget(const struct run_options *options)
+/* Half of what is available, where nothing is said. */
+static int choose_budget(struct run_options *options)
+{
+	char text[SIZE_TEXT_MAX];
+	struct machine_memory memory;
+	int error = machine_memory_read(&memory);
+	if (error) {
+		log_error("cannot tell how much memory is available: %s; give --local SIZE", strerror(-error));
+		return error;
+	}
+	options->local = memory.available / 2 / BUDGET_UNIT * BUDGET_UNIT;
+	if (!options->quiet)
+		log_warning("--local is not given: %s for each process, half of what is available",
+			    size_format(options->local, text));
+	return 0;
+}
+
+static int check_budget(struct run_options *options)
 {
 	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
 	const char *with;
 	uint64_t least = pager_local_least(options->backup, options->encrypt, &with);
+	if (!options->local && choose_budget(options))
+		return -EINVAL;
 	if (options->local >= least)
 		return 0;
 	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local), with,

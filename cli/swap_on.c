@@ -5,6 +5,7 @@
  */
 #include "blockdev/watermarks.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/disk_daemon.h"
 #include "cli/signals.h"
 #include "cli/survival.h"
@@ -150,7 +151,7 @@ int swap_on(int argc, char **argv)
 				    .argument = "P",
 				    .help = "among swap spaces, the highest is used first (default: the kernel's)"};
 	table[count + 1] = (struct config_setting){.name = NULL};
-	first = config_read(table, SETTINGS_SECTION, argc, argv, "--config");
+	first = defaults_read(table, SETTINGS_SECTION, argc, argv, "--config");
 	if (first == -ECANCELED) {
 		on_help(table);
 		return COMMAND_OK;

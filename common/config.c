@@ -3,8 +3,9 @@
  *
  * Theory of operation. The command line is read first, then the file it names; each is a `struct source` that knows
  * where it stands (for messages) and which settings it or a stronger source has given, so that the file passes over
- * what the command line said. Both end in setting_take(), which knows the kinds. libinih does the file's grammar;
- * lines reach it through line_next(), which counts them, refuses what libinih would cut in two, and takes
+ * what the command line said. A file of defaults is two sources: the program's own section, and then the shared one,
+ * which is weaker wherever it stands. All end in setting_take(), which knows the kinds. libinih does the file's
+ * grammar; lines reach it through line_next(), which counts them, refuses what libinih would cut in two, and takes
  * indentation away (libinih would join an indented line to the setting before).
  *
  * Strings from a file and items of lists are allocated one by one and never freed; strings from the command line
@@ -37,8 +38,9 @@ struct source {
 	uint64_t given;    /* settings this source has given */
 	const char *file;  /* NULL: the command line */
 	unsigned line;
-	const char *section, *text; /* of a file */
-	bool failed;                /* one line was logged: say no more */
+	const char *section, *text;             /* of a file */
+	const struct config_defaults *defaults; /* the file is one of them; NULL: it has one section */
+	bool failed;                            /* one line was logged: say no more */
 };
 
 /* "--donate" or "FILE:LINE: donate", the beginning of every message. */
@@ -230,6 +232,25 @@ static char *line_next(char *line, int size, void *stream)
 	return line;
 }
 
+static bool is_among(const char *name, const char *const *names)
+{
+	while (*names && strcmp(*names, name))
+		names++;
+	return *names;
+}
+
+/* Whether a file of defaults has @section for others than @source. */
+static bool section_is_others(const struct source *source, const char *section)
+{
+	const struct config_defaults *defaults = source->defaults;
+	return defaults && (!strcmp(section, defaults->section) || is_among(section, defaults->others));
+}
+
+static bool section_is_shared(const struct source *source)
+{
+	return source->defaults && !strcmp(source->section, source->defaults->section);
+}
+
 /* libinih's handler of "name = value". Returns 1, or 0 for an error. */
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
@@ -241,11 +262,24 @@ static int line_take(void *user, const char *section, const char *name, const ch
 		return 0;
 	}
 	if (strcmp(section, source->section)) {
+		if (section_is_others(source, section)) {
+			source->failed = false;
+			return 1;
+		}
 		log_error("%s:%u: [%s] is not a section of this file; write [%s]", source->file, source->line, section,
 			  source->section);
 		return 0;
 	}
 	int index = setting_find(source->settings, name, strlen(name));
+	if (section_is_shared(source) && !is_among(name, source->defaults->shared)) {
+		log_error("%s:%u: '%.64s' is not a setting of [%s]; write it under a verb's section, as [run]",
+			  source->file, source->line, name, section);
+		return 0;
+	}
+	if (index < 0 && section_is_shared(source)) {
+		source->failed = false;
+		return 1;
+	}
 	if (index < 0) {
 		log_error("%s:%u: unknown setting '%.64s'; --help names all of them", source->file, source->line, name);
 		return 0;
@@ -316,16 +350,36 @@ static int file_load(int fd, const char *path, char **ret_text)
 	return 0;
 }
 
+/* Who can write a file of defaults can send the caller's pages elsewhere. */
+static int file_check_owner(int fd, const char *path)
+{
+	struct stat stat;
+	if (fstat(fd, &stat) < 0)
+		return -errno;
+	if (stat.st_uid && stat.st_uid != geteuid())
+		log_error("%s: belongs to another user, so it is not read; chown it, or name another with --config",
+			  path);
+	else if (stat.st_mode & (S_IWGRP | S_IWOTH))
+		log_error("%s: others can write it, so it is not read; chmod go-w it", path);
+	else
+		return 0;
+	return -EPERM;
+}
+
 static int file_read(struct source *source, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 && source->defaults && !source->defaults->wanted && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
 	if (fd < 0) {
 		int error = -errno;
 		log_error("%s: cannot be opened: %s", path, strerror(-error));
 		return error;
 	}
 	char *text = NULL;
-	int error = file_load(fd, path, &text);
+	int error = source->defaults ? file_check_owner(fd, path) : 0;
+	if (!error)
+		error = file_load(fd, path, &text);
 	close(fd);
 	if (error)
 		return error;
@@ -384,12 +438,10 @@ static int option_take(struct source *source, const char *argument, const char *
 	return error ? error : taken;
 }
 
-int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
-		const char *file_option)
+/* The options; @ret_file: what @file_option named. Returns as config_read() does. */
+static int options_read(struct source *options, int argc, char **argv, const char *file_option, const char **ret_file)
 {
-	struct source options = {.settings = settings};
 	const char *file_name = file_option ? file_option + strspn(file_option, "-") : NULL;
-	const char *file = NULL;
 	int at = 1;
 	while (at < argc && argv[at][0] == '-' && argv[at][1]) {
 		if (!strcmp(argv[at], "--")) {
@@ -402,17 +454,54 @@ int config_read(const struct config_setting *settings, const char *section, int 
 			log_error("%.64s: unknown option; --help names all of them", argv[at]);
 			return -EINVAL;
 		}
-		int taken = option_take(&options, argv[at] + 2, argv[at + 1], file_name, &file);
+		int taken = option_take(options, argv[at] + 2, argv[at + 1], file_name, ret_file);
 		if (taken < 0)
 			return -EINVAL;
 		at += taken;
 	}
+	return at;
+}
+
+/* One of the files of @defaults; *given: what stronger sources have given. */
+static int defaults_read(const struct config_setting *settings, const char *section,
+			 const struct config_defaults *defaults, const char *path, uint64_t *given)
+{
+	const char *sections[] = {section, defaults->section};
+	for (unsigned i = 0; i < 2; i++) {
+		struct source source = {
+		    .settings = settings, .section = sections[i], .defaults = defaults, .stronger = *given};
+		if (!sections[i])
+			continue;
+		if (file_read(&source, path) < 0)
+			return -EINVAL;
+		*given |= source.given;
+	}
+	return 0;
+}
+
+int config_read_defaults(const struct config_setting *settings, const char *section,
+			 const struct config_defaults *defaults, int argc, char **argv, const char *file_option)
+{
+	struct source options = {.settings = settings};
+	const char *file = NULL;
+	int at = options_read(&options, argc, argv, file_option, &file);
+	if (at < 0)
+		return at;
 	if (file) {
 		struct source source = {.settings = settings, .section = section, .stronger = options.given};
-		if (file_read(&source, file) < 0)
-			return -EINVAL;
+		return file_read(&source, file) < 0 ? -EINVAL : at;
 	}
+	uint64_t given = options.given;
+	for (unsigned i = 0; defaults && i < sizeof defaults->paths / sizeof *defaults->paths; i++)
+		if (defaults->paths[i] && defaults_read(settings, section, defaults, defaults->paths[i], &given) < 0)
+			return -EINVAL;
 	return at;
+}
+
+int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
+		const char *file_option)
+{
+	return config_read_defaults(settings, section, NULL, argc, argv, file_option);
 }
 
 static int help_width(const struct config_setting *setting)

@@ -35,6 +35,17 @@ struct config_setting {
  */
 int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		const char *file_option);
+/* Files that are read where the command line names none; what one does not say the next may. */
+struct config_defaults {
+	const char *section;       /* of settings that several programs have, beside each one's own */
+	const char *const *shared; /* their names, NULL at the end; a program passes over those that it has not */
+	const char *const *others; /* sections of other programs, NULL at the end: passed over */
+	const char *paths[2];      /* the strongest first; NULL: none. Only root or the caller may write it. */
+	bool wanted;               /* each of them is there; else one that is not says nothing */
+};
+/* config_read() with @defaults. @section may be NULL: the program has none of its own. */
+int config_read_defaults(const struct config_setting *settings, const char *section,
+			 const struct config_defaults *defaults, int argc, char **argv, const char *file_option);
 /* Reads one file alone; -EINVAL or -errno after logging one line. */
 int config_read_file(const struct config_setting *settings, const char *section, const char *path);
 /* Same for text in memory (fuzzing); @name stands for the file in messages. */

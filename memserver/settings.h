@@ -8,7 +8,7 @@
 
 #include "common/config.h"
 #include "memserver/keyring.h"
-#include "memserver/machine.h"
+#include "common/machine.h"
 #include "memserver/server.h"
 
 #include <limits.h>

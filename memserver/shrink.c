@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/size.h"
-#include "memserver/machine.h"
+#include "common/machine.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "memserver/slab.h"
 
 #include "common/log.h"
-#include "memserver/machine.h"
+#include "common/machine.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,9 @@
 """tap: the Test Anything Protocol for tests in Python, as tests/tap.h is for those in C."""
+import os
 import subprocess
 import sys
+
+os.environ.setdefault("FARPAGE_CONFIG", "") # no defaults of this machine's
 
 _count = _failed = 0
 

@@ -7,7 +7,7 @@
  * Threads: one.
  */
 #include "common/clock.h"
-#include "memserver/machine.h"
+#include "common/machine.h"
 #include "tests/sim/descriptors.h"
 #include "tests/sim/machines.h"
 

@@ -1,4 +1,5 @@
 # tap.sh: TAP from bash; to be sourced.
+export FARPAGE_CONFIG=${FARPAGE_CONFIG-} # no defaults of this machine's
 TAP_COUNT=0
 TAP_FAILED=0
 # ok STATUS NAME: one test; STATUS 0 is good, and is the function's, for: ok ... || note "details"

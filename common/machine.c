@@ -1,5 +1,5 @@
 /* machine: see machine.h. */
-#include "memserver/machine.h"
+#include "common/machine.h"
 
 #include "common/control_group.h"
 #include "common/text_file.h"

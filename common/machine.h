@@ -3,8 +3,8 @@
  * group (version 2 or 1, its own or one above) allows less, be it that it slows down who takes more (memory.high). Any
  * thread.
  */
-#ifndef MEMSERVER_MACHINE_H
-#define MEMSERVER_MACHINE_H
+#ifndef COMMON_MACHINE_H
+#define COMMON_MACHINE_H
 
 #include <stddef.h>
 #include <stdint.h>

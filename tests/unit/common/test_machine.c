@@ -1,5 +1,5 @@
 /* machine: what the kernel says of memory, and what control groups leave of it. */
-#include "memserver/machine.h"
+#include "common/machine.h"
 #include "tests/tap.h"
 
 #include <errno.h>

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""test_defaults.py FARPAGE MEMSERVER: the files of defaults: whose word counts, and each mistake in one line."""
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok, run, shown # noqa: E402
+from memservers import start_donor, stop_donors # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+GONE = "tcp://127.0.0.1:1"
+
+
+def call(file, *arguments, **more):
+    """farpage with one file of defaults."""
+    return run(farpage, *arguments, env={**os.environ, "FARPAGE_CONFIG": str(file), **more})
+
+
+def refused(name, result, mentioned):
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("# ")]
+    ok(result.returncode and len(lines) == 1 and mentioned in lines[0], name, shown(result))
+
+
+def test_verbs(file, donor, key):
+    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {key}\n[run]\nlocal = 16M\nquiet = yes\n", encoding="ascii")
+    for verb in (["donors"], ["doctor"], ["bench", "--no-faults", "--seconds", "0.05", "--depths", "1", "--size", "16M"]):
+        result = call(file, *verb)
+        ok(donor in result.stdout and "--donor" not in result.stderr, f"{verb[0]}: its donor and key", shown(result))
+    result = call(file, "donors", "drain", donor)
+    ok(result.returncode == 0 and call(file, "donors", "undrain", donor).returncode == 0, "donors drain: its key",
+       shown(result))
+    result = call(file, "run", "--", "echo", "ran")
+    ok((result.returncode, result.stdout, result.stderr) == (0, "ran\n", ""), "run: a whole command", shown(result))
+    result = call(file, "run", "--quiet=no", "--", "true")
+    ok(" of 16M" in result.stderr or "nothing needed far memory" in result.stderr, "options win", shown(result))
+    refused("options win over donors, too", call(file, "donors", "--donor", GONE), GONE)
+    result = call(file, "disk", "attach", "--name", "x", "--size", "1M", "--key", "/nowhere")
+    refused("disk attach: what is missing is not the donor", result, "/nowhere")
+
+
+def test_whose_word(folder, donor, key):
+    """The user's file wins over the section that is shared, the verb's section over that, as both win over nothing."""
+    home = folder / "home/.config/farpage"
+    home.mkdir(parents=True)
+    file = home / "farpage.ini"
+    environment = {word: value for word, value in os.environ.items() if word not in ("FARPAGE_CONFIG", "XDG_CONFIG_HOME")}
+    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {key}\n", encoding="ascii")
+    result = run(farpage, "donors", env={**environment, "HOME": str(folder / "home")})
+    ok(result.returncode == 0 and donor in result.stdout, "~/.config/farpage/farpage.ini is read", shown(result))
+    result = run(farpage, "donors", env={**environment, "HOME": "/", "XDG_CONFIG_HOME": str(folder / "home/.config")})
+    ok(result.returncode == 0 and donor in result.stdout, "or that in XDG_CONFIG_HOME", shown(result))
+    file.write_text(f"[run]\ndonor = {donor}\nlocal = 16M\n[farpage]\ndonor = {GONE}\nkey = {key}\n", encoding="ascii")
+    result = call(file, "run", "--quiet", "--", "true")
+    ok(result.returncode == 0, "the verb's section wins, wherever it stands", shown(result))
+    own = folder / "own.ini"
+    own.write_text(f"[run]\nlocal = 16M\ndonor = {GONE}\n", encoding="ascii")
+    refused("--config is read in place of them", call(file, "run", "--config", own, "--", "true"), GONE)
+
+
+def test_budget(file, donor, key):
+    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {key}\n", encoding="ascii")
+    result = call(file, "run", "--", "true")
+    ok(result.returncode == 0 and "half of what is available" in result.stderr, "a budget that is not given is told",
+       shown(result))
+
+
+def test_mistakes(file, donor, folder):
+    file.write_text("[farpage]\ndonor = bla\n", encoding="ascii")
+    refused("not an address", call(file, "run", "--local", "16M", "--", "true"), "bla")
+    file.write_text("[farpage]\nlocal = 16M\n", encoding="ascii")
+    refused("a setting of run's among the shared", call(file, "run", "--", "true"), f"{file}:2: 'local'")
+    file.write_text("[farpage]\n[rum]\nlocal = 16M\n", encoding="ascii")
+    refused("a section that is none", call(file, "donors"), f"{file}:3: [rum]")
+    file.write_text("[run]\nlokal = 16M\n", encoding="ascii")
+    refused("a setting that is none", call(file, "run", "--", "true"), f"{file}:2: unknown setting 'lokal'")
+    refused("and only run cares", call(file, "donors"), "no donor to ask")
+    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {folder}/no.key\n", encoding="ascii")
+    refused("a key that is not there", call(file, "run", "--local", "16M", "--", "true"), f"{folder}/no.key")
+    file.chmod(0o666)
+    refused("others can write it", call(file, "donors"), "chmod go-w")
+    file.chmod(0o644)
+    if os.getuid() == 0:
+        os.chown(file, 65534, 65534)
+        refused("another's", call(file, "donors"), "belongs to another user")
+        os.chown(file, 0, 0)
+    refused("a file that is named and is not there", call(folder / "none.ini", "donors"), "none.ini: cannot be opened")
+    refused("no file at all", call("", "run", "--", "true"), "no donor is named")
+
+
+with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
+    place = Path(temporary)
+    run(farpage, "key", place / "key")
+    try:
+        uri = start_donor(memserver, "--donate", "64M", "--slab", "8M", "--key", str(place / "key"))[1]
+        test_verbs(place / "farpage.ini", uri, place / "key")
+        test_whose_word(place, uri, place / "key")
+        test_budget(place / "farpage.ini", uri, place / "key")
+        test_mistakes(place / "farpage.ini", uri, place)
+    finally:
+        stop_donors()
+done()
