@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/run_child.h"
+#include "cli/run_coverage.h"
 #include "cli/run_donors.h"
 #include "cli/run_program.h"
 #include "cli/run_report.h"
@@ -48,7 +49,7 @@ struct run_options {
 	struct config_list donors;
 	const char *key_file, *stats_file, *config_file, *backup;
 	unsigned replicas, timeout_ms, prefetch, spin_us;
-	bool quiet, encrypt, unsafe_dio;
+	bool quiet, strict, encrypt, unsafe_dio;
 };
 
 static int usage_help(const struct config_setting *settings)
@@ -91,6 +92,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"spin-us", CONFIG_NUMBER, &options->spin_us, 1, 1000000, "US",
 	     "how long to poll for an answer before sleeping (default 50)"},
 	    {"stats", CONFIG_STRING, &options->stats_file, 0, 0, "FILE", "write what was counted to FILE, as JSON"},
+	    {"strict", CONFIG_FLAG, &options->strict, 0, 0, NULL,
+	     "end the command, with 125, when a process has more than --local outside farpage's reach"},
 	    {"quiet", CONFIG_FLAG, &options->quiet, 0, 0, NULL, "no summary"},
 	    {"config", CONFIG_STRING, &options->config_file, 0, 0, "FILE", "read options from [run] of FILE, too"},
 	    {0},
@@ -315,10 +318,14 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	return 0;
 }
 
-static void report_end(const struct run_options *options, const struct run_report *report, uint64_t started_ns)
+/* Returns false when --strict wants the run to count as failed. */
+static bool report_end(const struct run_options *options, const struct run_report *report,
+		       const struct run_coverage *coverage, uint64_t started_ns)
 {
 	struct rusage usage;
-	struct run_summary summary = {.local_bytes = options->local, .wall_ns = clock_now() - started_ns};
+	struct run_summary summary = {.local_bytes = options->local,
+				      .outside_bytes = coverage->outside_bytes,
+				      .wall_ns = clock_now() - started_ns};
 	if (!getrusage(RUSAGE_CHILDREN, &usage))
 		summary.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	run_report_sum(report, &summary);
@@ -326,6 +333,7 @@ static void report_end(const struct run_options *options, const struct run_repor
 		run_report_print(&summary);
 	if (options->stats_file)
 		run_report_save(&summary, options->stats_file);
+	return !coverage->ended && !(options->strict && summary.stats.children_stopped);
 }
 
 int command_run(int argc, char **argv)
@@ -356,11 +364,13 @@ int command_run(int argc, char **argv)
 	}
 	int wait_status = 0;
 	status = RUN_FAILED;
+	struct run_coverage coverage = {
+	    .report = report.shared, .local_bytes = options.local, .strict = options.strict};
 	if (!set_environment(&options, free_bytes, &report)) {
 		uint64_t started_ns = clock_now();
-		status = run_child(path, argv + first, &watch, &wait_status);
-		if (!status)
-			report_end(&options, &report, started_ns);
+		status = run_child(path, argv + first, &watch, &coverage, &wait_status);
+		if (!status && !report_end(&options, &report, &coverage, started_ns))
+			status = RUN_FAILED;
 	}
 	run_report_close(&report);
 	run_watch_close(&watch);

@@ -10,6 +10,7 @@
  * parent stops too, so that the shell sees one job. A child that somebody stops with SIGSTOP is that one's business.
  */
 #include "cli/run_child.h"
+#include "cli/run_coverage.h"
 #include "cli/run_program.h"
 #include "cli/run_watch.h"
 #include "common/log.h"
@@ -19,9 +20,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,13 +96,49 @@ static int take_signal(int signals, bool *ret_by_terminal)
 	return (int)info.ssi_signo;
 }
 
-static int follow(pid_t child, int signals, struct run_watch *watch)
+/* Readable when a signal has come, or it is time to look at the command's memory: an epoll of both. */
+struct wake {
+	int fd, timer;
+};
+
+/* A timer that cannot be made leaves the signals alone. */
+static int wake_open(int signals, struct wake *ret_wake)
+{
+	const struct timespec pause = {.tv_nsec = RUN_COVERAGE_LOOK_MS * 1000000l};
+	struct epoll_event event = {.events = EPOLLIN};
+	*ret_wake = (struct wake){.fd = epoll_create1(EPOLL_CLOEXEC),
+				  .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+	if (ret_wake->fd < 0 || epoll_ctl(ret_wake->fd, EPOLL_CTL_ADD, signals, &event))
+		return -errno;
+	if (ret_wake->timer >= 0 && !timerfd_settime(ret_wake->timer, 0, &(struct itimerspec){pause, pause}, NULL))
+		epoll_ctl(ret_wake->fd, EPOLL_CTL_ADD, ret_wake->timer, &event);
+	return 0;
+}
+
+static void wake_close(const struct wake *wake)
+{
+	if (wake->timer >= 0)
+		close(wake->timer);
+	if (wake->fd >= 0)
+		close(wake->fd);
+}
+
+static bool is_time_to_look(const struct wake *wake)
+{
+	uint64_t times;
+	return read(wake->timer, &times, sizeof times) == (ssize_t)sizeof times;
+}
+
+static int follow(pid_t child, int signals, const struct wake *wake, struct run_watch *watch,
+		  struct run_coverage *coverage)
 {
 	int wait_status = 0;
 	bool asked = false;
 	while (!reap(child, &asked, &wait_status)) {
 		bool by_terminal = false;
-		run_watch_wait(watch, signals, false);
+		run_watch_wait(watch, wake->fd, false);
+		if (is_time_to_look(wake) && !coverage->ended)
+			run_coverage_look(coverage, child);
 		int number = take_signal(signals, &by_terminal);
 		if (number == 0 || number == SIGCHLD || by_terminal)
 			continue;
@@ -121,7 +160,8 @@ static void await_sharers(int signals, struct run_watch *watch)
 	}
 }
 
-int run_child(const char *path, char **argv, struct run_watch *watch, int *ret_wait_status)
+int run_child(const char *path, char **argv, struct run_watch *watch, struct run_coverage *coverage,
+	      int *ret_wait_status)
 {
 	sigset_t signals, before;
 	int pipe_fds[2];
@@ -136,16 +176,19 @@ int run_child(const char *path, char **argv, struct run_watch *watch, int *ret_w
 	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the status away */
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	int signals_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	pid_t self = getpid(), child = signals_fd < 0 ? -1 : fork();
+	struct wake wake = {-1, -1};
+	bool awake = signals_fd >= 0 && !wake_open(signals_fd, &wake);
+	pid_t self = getpid(), child = awake ? fork() : -1;
 	if (child == 0)
 		become(path, argv, self, &before, pipe_fds[1]);
 	int error = child < 0 ? errno : 0;
 	close(pipe_fds[1]);
 	if (child > 0) {
 		error = read_failure(pipe_fds[0]);
-		*ret_wait_status = follow(child, signals_fd, watch);
+		*ret_wait_status = follow(child, signals_fd, &wake, watch, coverage);
 		await_sharers(signals_fd, watch);
 	}
+	wake_close(&wake);
 	if (signals_fd >= 0)
 		close(signals_fd);
 	close(pipe_fds[0]);

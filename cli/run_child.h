@@ -2,14 +2,16 @@
 #ifndef CLI_RUN_CHILD_H
 #define CLI_RUN_CHILD_H
 
+struct run_coverage;
 struct run_watch;
 
 /*
  * Runs @path with @argv in the present environment, until it ends, and no process has memory that @watch must watch
- * over. Returns 0 and its wait status, or an enum run_status after logging one line. One thread, and the only one of
- * the process.
+ * over; @coverage looks at its processes meanwhile. Returns 0 and its wait status, or an enum run_status after logging
+ * one line. One thread, and the only one of the process.
  */
-int run_child(const char *path, char **argv, struct run_watch *watch, int *ret_wait_status);
+int run_child(const char *path, char **argv, struct run_watch *watch, struct run_coverage *coverage,
+	      int *ret_wait_status);
 
 /* Ends this process as the child ended: returns its exit status, or does not return and dies of the same signal. */
 int run_child_imitate(int wait_status);

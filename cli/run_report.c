@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define AMISS_MAX 160
+
 int run_report_open(const char *told, struct run_report *ret_report)
 {
 	struct run_report report = {.fd = memfd_create("farpage-report", MFD_CLOEXEC)};
@@ -58,6 +60,7 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 	sum->lost_pages += one->lost_pages;
 	sum->held_bytes += one->held_bytes;
 	sum->dropped_pages += one->dropped_pages;
+	sum->children_stopped += one->children_stopped;
 	sum->backup_behind += one->backup_behind;
 	sum->backup_reads += one->backup_reads;
 	sum->backup_writes += one->backup_writes;
@@ -83,14 +86,31 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
 }
 
+/* What did not go as asked for, with a comma before it. */
+static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX])
+{
+	char outside[SIZE_TEXT_MAX];
+	unsigned long long stopped = (unsigned long long)summary->stats.children_stopped;
+	int length = 0;
+	*text = '\0';
+	if (summary->outside_bytes > summary->local_bytes)
+		length = snprintf(text, AMISS_MAX, ", %s outside farpage's reach",
+				  size_format(summary->outside_bytes, outside));
+	if (stopped)
+		snprintf(text + length, (size_t)(AMISS_MAX - length), ", %llu forked %s stopped for want of memory",
+			 stopped, stopped == 1 ? "child" : "children");
+	return text;
+}
+
 void run_report_print(const struct run_summary *summary)
 {
 	const struct farpage_stats *stats = &summary->stats;
+	char text[AMISS_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
 	double wall = (double)summary->wall_ns / 1e9;
 	if (!summary->processes) {
-		fprintf(stderr, "farpage: nothing needed far memory (peak resident %s), wall %.1f s\n",
-			size_format(summary->peak_bytes, peak), wall);
+		fprintf(stderr, "farpage: nothing needed far memory (peak resident %s)%s, wall %.1f s\n",
+			size_format(summary->peak_bytes, peak), amiss(summary, text), wall);
 		return;
 	}
 	size_format(stats->resident_peak_bytes, peak);
@@ -99,10 +119,11 @@ void run_report_print(const struct run_summary *summary)
 	size_format(stats->far_peak_bytes, far_peak);
 	fprintf(stderr,
 		"farpage: peak resident %s of %s, far %s (peak %s), faults %llu (far %llu, p50 %.1f us, p99 %.1f us), "
-		"fetched %llu pages, evicted %llu, wall %.1f s\n",
+		"fetched %llu pages, evicted %llu%s, wall %.1f s\n",
 		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
 		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
-		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages, wall);
+		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages,
+		amiss(summary, text), wall);
 }
 
 int run_report_check(const char *path)
@@ -141,6 +162,8 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"lost_pages", stats->lost_pages},
 	    {"held_bytes", stats->held_bytes},
 	    {"dropped_pages", stats->dropped_pages},
+	    {"children_stopped", stats->children_stopped},
+	    {"outside_bytes", summary->outside_bytes},
 	    {"backup_behind", stats->backup_behind},
 	    {"backup_reads", stats->backup_reads},
 	    {"backup_writes", stats->backup_writes},

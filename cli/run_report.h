@@ -18,7 +18,8 @@ struct run_summary {
 	struct farpage_stats stats; /* sums; resident_peak_bytes: the largest of all processes */
 	unsigned processes;         /* that started a pager */
 	uint64_t local_bytes, wall_ns;
-	uint64_t peak_bytes; /* largest resident set of any process, as the kernel saw it */
+	uint64_t peak_bytes;    /* largest resident set of any process, as the kernel saw it */
+	uint64_t outside_bytes; /* the most that any process was seen to have outside farpage's reach */
 };
 
 /* @told: path of the pipe that takes a struct report_pager of each process. -errno. */

@@ -164,6 +164,11 @@ static void poison_far(struct children *children, const struct child *parent, in
 	}
 }
 
+static void count_stopped(struct core *core)
+{
+	__atomic_fetch_add(&core->counters->children_stopped, 1, __ATOMIC_RELAXED);
+}
+
 /*
  * There is no entry for it. Kept open but never answered, the child would hang; closed, it would read zeroes. Neither
  * may be: its far pages are poisoned, or it ends at once. A child's own child, which cannot be told to, hangs then.
@@ -173,6 +178,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 	log_error("process %d has more than %d living children that share its far memory: the newest is stopped at its "
 		  "first far page",
 		  getpid(), CHILDREN_MAX);
+	count_stopped(children->core);
 	if (!children->core->uffd.can_poison) {
 		if (!parent)
 			send_uffd(children, -1);
@@ -211,11 +217,13 @@ bool children_want(struct children *children, const struct child *child, uint64_
 int children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
 {
 	struct core *core = children->core;
-	if (!child->denied)
+	if (!child->denied) {
+		count_stopped(core);
 		log_error(
 		    "a process forked from %d that does not execute another program gets SIGBUS when it touches memory "
 		    "that %s",
 		    getpid(), why);
+	}
 	child->denied = true;
 	int result = uffd_poison(&core->uffd, child->uffd, core_address(core, page), STORE_PAGE);
 	if (result == -EOPNOTSUPP && child->pid)

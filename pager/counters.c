@@ -27,6 +27,7 @@ void pager_counters_read(const struct pager_counters *counters, struct farpage_s
 	    .lost_pages = get(&counters->lost),
 	    .held_bytes = get(&counters->held) * page,
 	    .dropped_pages = get(&counters->dropped),
+	    .children_stopped = get(&counters->children_stopped),
 	    .backup_behind = get(&counters->backup_behind),
 	    .backup_reads = get(&counters->backup_reads),
 	    .backup_writes = get(&counters->backup_writes),

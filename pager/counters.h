@@ -21,6 +21,7 @@ struct pager_counters {
 	uint64_t stalls, lost;
 	uint64_t held;    /* pages that cannot leave: a device or their mapping holds them */
 	uint64_t dropped; /* resident pages that were not there: see anomaly.h */
+	uint64_t children_stopped;
 	uint64_t backup_behind, backup_reads, backup_writes;
 	struct histogram fault_ns; /* far faults */
 };

@@ -93,6 +93,8 @@ struct farpage_stats {
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
 	uint64_t held_bytes;                 /* resident, and cannot leave: pinned by a device, read-only, executable */
 	uint64_t dropped_pages; /* dropped by the program in a way that farpage did not see: read as zeroes */
+	uint64_t
+	    children_stopped;   /* forked ones, for whose memory there was no room: they get SIGBUS if they touch it */
 	uint64_t backup_behind; /* far pages that are not on the backup yet */
 	uint64_t backup_reads;  /* pages read there */
 	uint64_t backup_writes; /* pages written there alone, for no donor had room */

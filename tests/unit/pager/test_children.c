@@ -77,7 +77,8 @@ static void denial_waits_until_a_fork_is_read(void)
 	}
 	void *base = mmap(NULL, 2 * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct window window = {.base = base, .length = STORE_PAGE, .high = 1};
-	struct core core = {.window = &window};
+	struct pager_counters counters = {0};
+	struct core core = {.window = &window, .counters = &counters};
 	struct children children = {.core = &core};
 	struct uffd_message message;
 	pthread_t thread;
