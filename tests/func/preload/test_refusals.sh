@@ -21,7 +21,6 @@ refused() {
 run=(--local 16M "${DONORS[@]}")
 
 refused "no command" 125 "command is missing" "${run[@]}"
-refused "no budget" 125 "--local" "${DONORS[@]}" -- true
 refused "no donor" 125 "--donor" --local 16M -- true
 refused "unknown option" 125 "--frobnicate|frobnicate" --frobnicate "${run[@]}" -- true
 refused "budget nought" 125 "local" --local 0 "${DONORS[@]}" -- true
