@@ -39,7 +39,7 @@
 
 /* Every donor has answered, or has been named, within two seconds. */
 #define ANSWER_MS 1800
-#define WINDOW_MIN (UINT64_C(16) << 30)
+#define WINDOW_MIN (UINT64_C(128) << 30)
 #define WINDOW_MAX (UINT64_C(1) << 40)
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* of a budget that is chosen here */
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)

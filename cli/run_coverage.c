@@ -72,7 +72,7 @@ static uint64_t less(uint64_t all, uint64_t part)
 enum kind { KIND_MAPPED, KIND_HEAP, KIND_SHARED, KINDS };
 
 static const char *const kinds[KINDS] = {
-    [KIND_MAPPED] = "most of it was mapped without access first, or by system calls of the program's own",
+    [KIND_MAPPED] = "most of it was mapped by system calls of the program's own",
     [KIND_HEAP] = "most of it is a heap that grows by brk",
     [KIND_SHARED] = "most of it is shared memory",
 };

@@ -65,7 +65,7 @@ void children_close(struct children *children)
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
-	for (uint64_t page = 0; page < child->pages; page++) {
+	for (uint64_t page = 0; (page = pages_next_known(pages, page, child->pages)) < child->pages; page++) {
 		if (!page_state_is_far(page_state(pages_load(pages, page))))
 			continue;
 		child->snapshot[page / 64] |= 1ull << (page % 64);
@@ -319,7 +319,8 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 static void sweep(struct children *children)
 {
 	struct core *core = children->core;
-	for (uint64_t page = 0; page < core->window->high; page++) {
+	const uint64_t end = core->window->high;
+	for (uint64_t page = 0; (page = pages_next_known(&core->pages, page, end)) < end; page++) {
 		if (!(pages_load(&core->pages, page) & PAGE_SNAPSHOT))
 			continue;
 		pages_unmark(&core->pages, page, PAGE_SNAPSHOT);

@@ -115,18 +115,10 @@ static void await_forks(const struct core *core)
 		sched_yield();
 }
 
-/* Most of a large range was never touched. */
-static uint64_t skip_untouched(const struct core *core, uint64_t page, uint64_t end)
-{
-	while (page < end && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED)
-		page++;
-	return page;
-}
-
 void discard_pages(struct core *core, uint64_t page, uint64_t count)
 {
 	await_forks(core);
-	for (uint64_t end = page + count; (page = skip_untouched(core, page, end)) < end;) {
+	for (uint64_t end = page + count; (page = pages_next_known(&core->pages, page, end)) < end;) {
 		unsigned portion = end - page < PORTION ? (unsigned)(end - page) : PORTION;
 		discard_portion(core, page, portion);
 		page += portion;

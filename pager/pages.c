@@ -48,6 +48,34 @@ void pages_close(struct pages *pages)
 	pages->words = NULL;
 }
 
+#define PORTION (4096 / sizeof(uint32_t)) /* words in a page of memory */
+#define PORTIONS 256
+
+/* How many pages from @page on, whose word begins a portion, have words in portions that are not in memory. */
+static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t end)
+{
+	unsigned char in_core[PORTIONS];
+	uint64_t portions = (end - page) / PORTION, run = 0;
+	if (portions > PORTIONS)
+		portions = PORTIONS;
+	if (!portions || mincore((void *)(uintptr_t)(pages->words + page), portions * 4096, in_core))
+		return 0;
+	while (run < portions && !(in_core[run] & 1))
+		run++;
+	return run * PORTION;
+}
+
+uint64_t pages_next_known(const struct pages *pages, uint64_t page, uint64_t end)
+{
+	while (page < end) {
+		uint64_t run = page % PORTION == 0 ? absent_run(pages, page, end) : 0;
+		if (!run && pages_load(pages, page))
+			break;
+		page += run ? run : 1;
+	}
+	return page < end ? page : end;
+}
+
 uint64_t pages_memory(const struct pages *pages, uint64_t count)
 {
 	unsigned char in_core[1024];

@@ -53,6 +53,10 @@ void pages_close(struct pages *pages);
 /* Bytes of memory that the words of the first @count pages take: only what was looked at is there. */
 uint64_t pages_memory(const struct pages *pages, uint64_t count);
 
+/* The first page from @page on of which something is known (its word is not 0), or @end. Of wide stretches that nobody
+   used, as in a program's reservations, the words are not looked at: that would bring them into memory. */
+uint64_t pages_next_known(const struct pages *pages, uint64_t page, uint64_t end);
+
 static inline uint32_t pages_load(const struct pages *pages, uint64_t page)
 {
 	return atomic_load_explicit(&pages->words[page], memory_order_acquire);

@@ -64,6 +64,8 @@ bool window_allocated(struct window *window, const void *address, size_t length)
  * (take.c). -1 and errno.
  */
 int window_protect(struct window *window, void *address, size_t length, int protection);
+/* The same with pkey_mprotect(2). */
+int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key);
 
 /* How many of the @max pages from @page on are allocated, up to the first that is not. No lock: the answer may be old.
  */

@@ -23,6 +23,11 @@ int kernel_mprotect(void *address, size_t length, int protection)
 	return (int)syscall(SYS_mprotect, address, length, protection);
 }
 
+int kernel_pkey_mprotect(void *address, size_t length, int protection, int key)
+{
+	return (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
+}
+
 void *kernel_mremap(void *address, size_t old_length, size_t new_length, int flags, void *new_address)
 {
 	return (void *)syscall(SYS_mremap, address, old_length, new_length, flags, new_address);

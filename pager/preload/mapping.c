@@ -1,12 +1,13 @@
 /*
  * mapping: mmap, munmap, mprotect, madvise and mlock, as the program and its heap call them.
  *
- * Large private anonymous mappings that can be read and written are made in the window; every other mapping is the
+ * Large private anonymous mappings are made in the window if they can be read and written, or are a reservation: one
+ * without access, that the program opens piece by piece, by mprotect or by MAP_FIXED. Every other mapping is the
  * kernel's. What is asked for a range that lies partly in the window is done to each part. The heap (libmimalloc) is
  * told by its caller's address: all it maps comes from the window, and its commits, which would cost an mprotect(2)
  * each, are only counted, for pages of the window are writable from the start.
  *
- * Not followed: a PROT_NONE reservation that is made writable later stays in local memory; so does shared memory.
+ * Not followed: shared memory, and a reservation that would take more than half of the window.
  *
  * Any thread.
  */
@@ -39,11 +40,75 @@ static int fail(int error)
 
 /* --- mmap ------------------------------------------------------------------------------------------------------- */
 
-static bool is_ordinary_memory(int protection, int flags)
+static bool is_private_memory(int flags)
 {
 	const int never = MAP_SHARED | MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_32BIT;
-	return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && !(flags & never) &&
-	       protection == (PROT_READ | PROT_WRITE);
+	return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && !(flags & never);
+}
+
+static bool is_ordinary_memory(int protection, int flags)
+{
+	return is_private_memory(flags) && protection == (PROT_READ | PROT_WRITE);
+}
+
+/* --- Reservations -----------------------------------------------------------------------------------------------
+
+   A program that reserves at an address of its choice is given another one. Most take it, or try a few dozen more. One
+   that must have its choice (ZGC maps shared memory there) would try thousands: then the kernel's choice is its own.
+   What it hands back unopened is empty, which saves looking at each page. */
+
+#define CHOICES_MAX 160u /* Go tries 128 */
+
+static struct {
+	uint64_t opened; /* how often memory of the window was made accessible; atomic */
+	unsigned denied; /* reservations that were not where they were wanted, since then; atomic */
+} reservations;
+
+/* The last one of this thread. */
+static __thread struct {
+	char *start;
+	size_t length;
+	uint64_t opened; /* of reservations, then */
+} reserved;
+
+static void note_opening(void)
+{
+	__atomic_fetch_add(&reservations.opened, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&reservations.denied, 0, __ATOMIC_RELAXED);
+}
+
+static bool is_reservation(const void *choice, size_t length, int protection, int flags)
+{
+	return is_private_memory(flags) && protection == PROT_NONE && length <= preload.window.length / 2 &&
+	       !(choice && __atomic_load_n(&reservations.denied, __ATOMIC_RELAXED) >= CHOICES_MAX);
+}
+
+/* Whether the range is this thread's last reservation, and nothing was opened since. A forked child's are the kernel's.
+ */
+static bool is_unopened(const char *start, size_t length)
+{
+	return reserved.start == start && reserved.length == length && preload_mode() != PRELOAD_CHILD &&
+	       reserved.opened == __atomic_load_n(&reservations.opened, __ATOMIC_RELAXED);
+}
+
+/* Counts as if all of it was in use already: how much will be, mprotect does not tell. */
+static void *map_reservation(const void *choice, size_t length)
+{
+	void *address;
+	if (far_allocate(length, WINDOW_PAGE, &address))
+		return NULL;
+	if (window_protect(&preload.window, address, length, PROT_NONE)) {
+		far_free(address, length);
+		return NULL;
+	}
+	if (choice)
+		__atomic_fetch_add(&reservations.denied, 1, __ATOMIC_RELAXED);
+	reserved.start = address;
+	reserved.length = length;
+	reserved.opened = __atomic_load_n(&reservations.opened, __ATOMIC_RELAXED);
+	preload_count((int64_t)length);
+	preload_start_if_due();
+	return address;
 }
 
 /* Our malloc starts the pager when it returns (heap.c). A program that has libmimalloc for its own does not pass there.
@@ -99,6 +164,7 @@ static void *map_unoccupied(void *address, size_t length, int protection, int fl
 static int map_over(char *start, size_t length, int protection, int flags)
 {
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
+	note_opening();
 	if ((flags & (memory | MAP_SHARED | MAP_HUGETLB)) != memory || far_given_up(start, length))
 		return far_give_up(start, length);
 	int error = far_discard(start, length);
@@ -149,9 +215,12 @@ static void *map_by_kind(void *address, size_t length, int protection, int flags
 			return map_unoccupied(address, length, protection, flags);
 		return map_fixed(address, length, protection, flags, fd, offset);
 	}
-	if (length < MAP_FAR_MIN || !is_ordinary_memory(protection, flags))
-		return kernel_mmap(address, length, protection, flags, fd, offset);
-	return map_far(length);
+	if (length >= MAP_FAR_MIN && is_ordinary_memory(protection, flags))
+		return map_far(length);
+	void *mapped = NULL;
+	if (length >= MAP_FAR_MIN && is_reservation(address, length, protection, flags))
+		mapped = map_reservation(address, length);
+	return mapped ? mapped : kernel_mmap(address, length, protection, flags, fd, offset);
 }
 
 static void *map(void *address, size_t length, int protection, int flags, int fd, off_t offset, bool for_heap)
@@ -208,7 +277,10 @@ PRELOAD_EXPORT int munmap(void *address, size_t length)
 	struct entry entry = entry_begin();
 	if (!for_heap)
 		preload_count(-(int64_t)covered);
-	far_free(start, covered);
+	if (is_unopened(start, covered))
+		window_free(&preload.window, start, covered);
+	else
+		far_free(start, covered);
 	return entry_end(entry, outside(address, length, unmap_outside, 0));
 }
 
@@ -221,11 +293,23 @@ PRELOAD_EXPORT int mprotect(void *address, size_t length, int protection)
 	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered) ||
 	    (!for_heap && preload_mode() == PRELOAD_CHILD))
 		return kernel_mprotect(address, length, protection);
-	if (!for_heap)
+	if (!for_heap) {
+		note_opening();
 		return window_protect(&preload.window, address, length, protection);
+	}
 	if (protection & PROT_WRITE)
 		count_for_heap((int64_t)covered);
 	return 0;
+}
+
+PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, int key)
+{
+	char *start;
+	size_t covered;
+	if (preload_near || !far_clip(address, length, &start, &covered) || preload_mode() == PRELOAD_CHILD)
+		return kernel_pkey_mprotect(address, length, protection, key);
+	note_opening();
+	return window_protect_by_key(&preload.window, address, length, protection, key);
 }
 
 /* Advice on pages of the window. Only what changes contents, or brings them in, is followed; the rest would have the

@@ -159,6 +159,7 @@ void *kernel_mmap(void *address, size_t length, int protection, int flags, int f
 int kernel_munmap(void *address, size_t length);
 int kernel_madvise(void *address, size_t length, int advice);
 int kernel_mprotect(void *address, size_t length, int protection);
+int kernel_pkey_mprotect(void *address, size_t length, int protection, int key);
 void *kernel_mremap(void *address, size_t old_length, size_t new_length, int flags, void *new_address);
 
 /* What this library shows to the program. */
