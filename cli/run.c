@@ -39,7 +39,9 @@
 
 /* Every donor has answered, or has been named, within two seconds. */
 #define ANSWER_MS 1800
-#define WINDOW_MIN (UINT64_C(128) << 30)
+#define WINDOW_MIN (UINT64_C(16) << 30)
+#define WINDOW_SLABS 2048 /* so many cost little bookkeeping, and leave room for what programs reserve and never use   \
+			   */
 #define WINDOW_MAX (UINT64_C(1) << 40)
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* of a budget that is chosen here */
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)
@@ -178,7 +180,7 @@ static int check_userfaultfd(void)
 	return -error;
 }
 
-static int check_donors(const struct run_options *options, uint64_t *ret_free)
+static int check_donors(const struct run_options *options, struct run_donors *ret_donors)
 {
 	static uint8_t key[AUTH_KEY_SIZE];
 	struct far_config config = {.donors = options->donors.items,
@@ -188,7 +190,7 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 				    .backup = options->backup,
 				    .fabric = FABRIC_CONFIG_DEFAULT};
 	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
-	uint64_t free_bytes = 0;
+	uint64_t free_bytes;
 	config.fabric.connect_ms = ANSWER_MS;
 	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
 	if (options->key_file)
@@ -196,9 +198,10 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 	if (!error)
 		error = far_check(&config);
 	if (!error)
-		error = run_donors_check(&config, &free_bytes);
+		error = run_donors_check(&config, ret_donors);
 	if (error)
 		return error;
+	free_bytes = ret_donors->free_bytes;
 	if (!free_bytes || free_bytes < options->far) {
 		if (options->far)
 			log_error("--far %s is more than the donors have free%s: %s; add a donor or ask for less",
@@ -209,7 +212,6 @@ static int check_donors(const struct run_options *options, uint64_t *ret_free)
 			log_error("the donors have nothing free; `farpage donors` shows what each lends");
 		return -ENOSPC;
 	}
-	*ret_free = free_bytes;
 	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
 }
 
@@ -281,12 +283,22 @@ static bool absolute_path(const char *path, char ret_path[PATH_MAX])
 	return snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
 }
 
+static uint64_t window_size(const struct run_options *options, const struct run_donors *donors)
+{
+	uint64_t all = donors->free_bytes + options->local, size = WINDOW_SLABS * donors->slab_bytes;
+	if (size < WINDOW_MIN)
+		size = WINDOW_MIN;
+	if (size > WINDOW_MAX || all > WINDOW_MAX / 4)
+		return WINDOW_MAX;
+	return size > 4 * all ? size : 4 * all;
+}
+
 /* What the preload library reads. */
-static int set_environment(const struct run_options *options, uint64_t free_bytes, const struct run_report *report)
+static int set_environment(const struct run_options *options, const struct run_donors *donors,
+			   const struct run_report *report)
 {
 	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX];
 	const char *others = getenv("LD_PRELOAD");
-	uint64_t window = WINDOW_MAX / 4 < free_bytes + options->local ? WINDOW_MAX : 4 * (free_bytes + options->local);
 	int error = find_library(library);
 	if (!error)
 		error = set_donors(&options->donors);
@@ -306,7 +318,7 @@ static int set_environment(const struct run_options *options, uint64_t free_byte
 	set_text("FARPAGE_KEY_FILE", options->key_file ? key : NULL);
 	set_text("FARPAGE_REPORT", report->path);
 	set_number("FARPAGE_LOCAL", options->local);
-	set_number("FARPAGE_WINDOW", window < WINDOW_MIN ? WINDOW_MIN : window);
+	set_number("FARPAGE_WINDOW", window_size(options, donors));
 	set_number("FARPAGE_REPLICAS", options->replicas);
 	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
 	set_number("FARPAGE_ENCRYPT", options->encrypt);
@@ -343,7 +355,7 @@ int command_run(int argc, char **argv)
 	static struct run_watch watch;
 	struct run_report report;
 	char path[PATH_MAX];
-	uint64_t free_bytes;
+	struct run_donors donors;
 	int first = read_options(argc, argv, &options);
 	if (first <= 0)
 		return first ? RUN_FAILED : COMMAND_OK;
@@ -352,7 +364,7 @@ int command_run(int argc, char **argv)
 	int status = run_program_check(argv[first], path);
 	if (status)
 		return status;
-	if (check_userfaultfd() || pager_check_kernel(options.unsafe_dio) || check_donors(&options, &free_bytes) ||
+	if (check_userfaultfd() || pager_check_kernel(options.unsafe_dio) || check_donors(&options, &donors) ||
 	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
 	int error = run_watch_open(&watch);
@@ -366,7 +378,7 @@ int command_run(int argc, char **argv)
 	status = RUN_FAILED;
 	struct run_coverage coverage = {
 	    .report = report.shared, .local_bytes = options.local, .strict = options.strict};
-	if (!set_environment(&options, free_bytes, &report)) {
+	if (!set_environment(&options, &donors, &report)) {
 		uint64_t started_ns = clock_now();
 		status = run_child(path, argv + first, &watch, &coverage, &wait_status);
 		if (!status && !report_end(&options, &report, &coverage, started_ns))

@@ -5,7 +5,7 @@
 #include "common/log.h"
 #include <errno.h>
 
-int run_donors_check(const struct far_config *config, uint64_t *ret_free)
+int run_donors_check(const struct far_config *config, struct run_donors *ret_donors)
 {
 	struct far_donor answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
@@ -25,6 +25,7 @@ int run_donors_check(const struct far_config *config, uint64_t *ret_free)
 		log_error("%s", text);
 		return -EINVAL;
 	}
-	*ret_free = domains_room(answers, config->donor_count, config->replicas);
+	ret_donors->free_bytes = domains_room(answers, config->donor_count, config->replicas);
+	ret_donors->slab_bytes = answers[0].slab_bytes;
 	return 0;
 }

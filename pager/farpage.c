@@ -443,6 +443,11 @@ static int page_range(const struct farpage *farpage, const void *address, size_t
 	return 0;
 }
 
+bool pager_follows_forks(const struct farpage *farpage)
+{
+	return farpage->core.uffd.sees_forks;
+}
+
 bool pager_fork_announce(struct farpage *farpage, int socket)
 {
 	return children_announce(&farpage->children, socket);

@@ -36,6 +36,9 @@ static inline size_t pager_local_least(bool backup, bool encrypt, const char **r
  */
 int pager_check_kernel(bool unsafe_dio);
 
+/* Whether forked children keep far memory; else they have nothing of the window. */
+bool pager_follows_forks(const struct farpage *farpage);
+
 /*
  * A fork is about to happen in the calling thread, and no other until it has: the child's userfaultfd is sent over
  * @socket (one byte with SCM_RIGHTS), which is then closed. So the child can keep it from ending with this process. A

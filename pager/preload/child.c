@@ -7,6 +7,9 @@
  *
  * A child's own children are not announced to the pager: they are ended as soon as it is gone.
  *
+ * Without CAP_SYS_PTRACE forks are not followed, and a child has nothing of the window (farpage.c). It can execute
+ * another program; if it touches that memory it is stopped by SIGSEGV, and a handler says so first.
+ *
  * Threads: the handlers run in the thread that forks, under preload.lock; the watcher is a thread of the child.
  */
 #include "common/log.h"
@@ -105,6 +108,27 @@ static void *watch(void *unused)
 	stop("that one, which could have brought it, has ended");
 }
 
+/* It returns to the same fault, which has its default action then. */
+static void tell_unfollowed(int number, siginfo_t *info, void *unused)
+{
+	(void)number, (void)unused;
+	if (!window_contains(&preload.window, info->si_addr))
+		return;
+	if (preload.counters)
+		__atomic_fetch_add(&preload.counters->children_stopped, 1, __ATOMIC_RELAXED);
+	log_error(
+	    "process %d was forked from one with far memory and goes on without executing another program, which works "
+	    "as root only: it is stopped",
+	    getpid());
+}
+
+static void await_touch(void)
+{
+	struct sigaction action = {.sa_sigaction = tell_unfollowed, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND};
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGSEGV, &action, NULL);
+}
+
 void child_after_in_child(void)
 {
 	pthread_attr_t attributes;
@@ -112,6 +136,10 @@ void child_after_in_child(void)
 	sigset_t all, before;
 	if (preload_mode() != PRELOAD_CHILD)
 		return;
+	if (!preload.forks_followed) {
+		await_touch();
+		return;
+	}
 	preload_near++;
 	if (own_uffd >= 0)
 		close(own_uffd); /* its parent's */

@@ -43,6 +43,8 @@ struct preload {
 	bool own_malloc; /* the program brings its own malloc (heap.c); set by our constructor */
 	struct window window;
 	struct farpage *farpage;
+	struct pager_counters *counters; /* in `farpage run`'s report; or NULL */
+	bool forks_followed;             /* children keep far memory */
 	int64_t allocated; /* bytes allocated in the window and likely touched, atomic; until the pager runs */
 	pthread_mutex_t lock;
 };

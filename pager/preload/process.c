@@ -183,13 +183,14 @@ void preload_start_pager(void)
 	make_wiped_page();
 	if (child_open())
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
-	struct pager_counters *counters = report_claim(settings.report);
+	preload.counters = report_claim(settings.report);
 	if (pager_connect(&settings.options, preload.window.length, &store))
 		preload_give_up(NULL); /* said why */
 	/* From here on nothing of the program is waited for: its threads may wait for the lock. */
 	pthread_mutex_lock(&preload.lock);
-	if (pager_open_store(&settings.options, store, &preload.window, counters, &preload.farpage))
+	if (pager_open_store(&settings.options, store, &preload.window, preload.counters, &preload.farpage))
 		preload_give_up(NULL);
+	preload.forks_followed = pager_follows_forks(preload.farpage);
 	preload.start_due = false;
 	report_pager(pager_descriptor(preload.farpage), &preload.window);
 	set_mode(PRELOAD_RUNNING);
