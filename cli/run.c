@@ -40,8 +40,9 @@
 /* Every donor has answered, or has been named, within two seconds. */
 #define ANSWER_MS 1800
 #define WINDOW_MIN (UINT64_C(16) << 30)
-#define WINDOW_SLABS 2048 /* so many cost little bookkeeping, and leave room for what programs reserve and never use   \
-			   */
+#define WINDOW_SLABS                                                                                                   \
+	2048 /* so many cost little bookkeeping, and leave room for what programs reserve and never use                \
+	      */
 #define WINDOW_MAX (UINT64_C(1) << 40)
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* of a budget that is chosen here */
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)

@@ -425,7 +425,7 @@ int settings_read(struct settings *settings, int argc, char **argv)
 /* Strings of a file and items of lists are the settings' own, others the command line's, or literals. */
 static void string_free(const struct settings *s, const char *text)
 {
-	for (int i = 0; i < s->argc; i++)
+	for (int i = 0; i < s->argc && s->argv[i]; i++)
 		if ((uintptr_t)text >= (uintptr_t)s->argv[i] &&
 		    (uintptr_t)text <= (uintptr_t)s->argv[i] + strlen(s->argv[i]))
 			return;

@@ -7,8 +7,8 @@
 #define MEMSERVER_SETTINGS_H
 
 #include "common/config.h"
-#include "memserver/keyring.h"
 #include "common/machine.h"
+#include "memserver/keyring.h"
 #include "memserver/server.h"
 
 #include <limits.h>

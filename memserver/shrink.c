@@ -2,8 +2,8 @@
 #include "memserver/shrink.h"
 
 #include "common/log.h"
-#include "common/size.h"
 #include "common/machine.h"
+#include "common/size.h"
 
 #include <string.h>
 

@@ -66,8 +66,6 @@ static void add_children(struct handler *handler, struct child *parent, const st
 		pthread_mutex_unlock(&core->evict_lock);
 }
 
-static void read_children(struct handler *handler);
-
 /*
  * Takes the protection off a page of @child, or of the program (NULL), and wakes who waits to write there. While that
  * process is forking it fails until we have read of it. For a child only children are read of: no page of the program
