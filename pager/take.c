@@ -122,19 +122,40 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
 	}
 }
 
+/*
+ * Pages that have come to the landing area at @to, where it was empty, though the kernel has not counted them.
+ *
+ * When Linux finds that a page's entry has changed under it (its Accessed bit was cleared, say) it tries that page
+ * again. From 6.18 on it forgets to forget that: what it moves then it does not count, and in the next round it finds a
+ * page in its way, its own (move_pages() in mm/userfaultfd.c). Taken at its word, those pages would be dropped with the
+ * landing area, and read as zeroes.
+ */
+static unsigned uncounted(const struct take *take, const char *to, unsigned count)
+{
+	bool present[TAKE_MAX];
+	unsigned came = 0;
+	if (pagemap_present(take->pagemap, to, count, present))
+		return 0;
+	while (came < count && present[came])
+		came++;
+	return came;
+}
+
 /* Moves @count pages next to each other into @half of the landing area: how many went, or -errno. */
 static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
 {
 	char *to = take->landing + (size_t)(half * TAKE_MAX + first) * STORE_PAGE;
 	ssize_t moved = uffd_take(take->uffd, to, address_of(take, taken[first].page), (size_t)count * STORE_PAGE);
-	if (moved < 0)
+	unsigned went = moved > 0 ? (unsigned)((size_t)moved / STORE_PAGE) : 0;
+	if (went < count && (went || moved == -EEXIST))
+		went += uncounted(take, to + (size_t)went * STORE_PAGE, count - went);
+	if (!went)
 		return moved;
-	count = (unsigned)((size_t)moved / STORE_PAGE);
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < went; i++) {
 		taken[first + i].result = TAKE_TAKEN;
 		taken[first + i].data = to + (size_t)i * STORE_PAGE;
 	}
-	return count;
+	return went;
 }
 
 /*

@@ -1,0 +1,96 @@
+/*
+ * A kernel that moves pages and does not count them: from 6.18 on Linux says EEXIST, or a smaller number, when it had
+ * to try one of them again (pager/take.c). Here ioctl(2) says so of every other move.
+ */
+#include "pager/uffd.h"
+#include "pager_over.h"
+#include "tests/mix.h"
+#include "tests/tap.h"
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+
+#define MIB ((size_t)1 << 20)
+#define ROUNDS 4
+
+struct move {
+	uint64_t dst, src, len, mode;
+	int64_t move;
+};
+#define MOVE _IOWR(UFFDIO, 0x05, struct move)
+
+static _Atomic unsigned moves, denied, shortened;
+
+/* The kernel counts the first @counted bytes of @move only. */
+static int misreport(struct move *move, uint64_t counted)
+{
+	move->move = counted ? (int64_t)counted : -EEXIST;
+	errno = counted ? EAGAIN : EEXIST;
+	return -1;
+}
+
+int __real_ioctl(int fd, unsigned long request, void *argument);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+	va_list arguments;
+	va_start(arguments, request);
+	void *argument = va_arg(arguments, void *);
+	va_end(arguments);
+	int result = __real_ioctl(fd, request, argument);
+	struct move *move = argument;
+	if (request != MOVE || result != 0)
+		return result;
+	switch (moves++ % 4) {
+	case 1:
+		denied++;
+		return misreport(move, 0);
+	case 3:
+		shortened += move->len > STORE_PAGE;
+		return misreport(move, move->len / STORE_PAGE / 2 * STORE_PAGE);
+	default:
+		return result;
+	}
+}
+
+static void fill(uint64_t *words, size_t pages, uint64_t round)
+{
+	for (size_t page = 0; page < pages; page++)
+		words[page * (STORE_PAGE / 8)] = mix(page << 8 | round);
+}
+
+static size_t wrong(const uint64_t *words, size_t pages, uint64_t round)
+{
+	size_t count = 0;
+	for (size_t page = 0; page < pages; page++)
+		count += words[page * (STORE_PAGE / 8)] != mix(page << 8 | round);
+	return count;
+}
+
+int main(void)
+{
+	struct over over;
+	struct farpage_stats stats;
+	size_t pages = 24 * MIB / STORE_PAGE, bad = 0;
+	int result = over_open(&over, 8 * MIB, 32 * MIB, NULL);
+	if (result == -EPERM || result == -ENOSYS)
+		return tap_skip_all("no right to userfaultfd");
+	if (!uffd_can_move())
+		return tap_skip_all("this kernel has no UFFDIO_MOVE");
+	if (ok(result == 0, "a pager opens")) {
+		uint64_t *words = (uint64_t *)(void *)over_map(&over, pages * STORE_PAGE);
+		for (uint64_t round = 1; round <= ROUNDS; round++) {
+			fill(words, pages, round);
+			bad += wrong(words, pages, round);
+		}
+		farpage_get_stats(over.farpage, &stats);
+		ok(denied > 10 && shortened > 10, "the kernel has moved pages and not counted them (%u, %u times)",
+		   denied, shortened);
+		ok(!bad, "every page has the contents last written (%zu have not)", bad);
+		ok(stats.dropped_pages == 0, "no page was dropped (%llu)", (unsigned long long)stats.dropped_pages);
+	}
+	over_close(&over);
+	return tap_done();
+}
