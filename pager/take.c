@@ -2,6 +2,7 @@
 
 #include "farpage/store.h"
 #include "pager/pagemap.h"
+#include "pager/trace.h"
 #include "pager/vma.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -138,6 +139,7 @@ static unsigned uncounted(const struct take *take, const char *to, unsigned coun
 		return 0;
 	while (came < count && present[came])
 		came++;
+	trace_uncounted(came);
 	return came;
 }
 

@@ -1,6 +1,7 @@
 #include "pager/trace.h"
 
 #ifdef FARPAGE_TRACE
+#include "common/log.h"
 #include "pager/anomaly.h"
 #include <errno.h>
 #include <sys/mman.h>
@@ -38,5 +39,11 @@ void trace_compare(struct core *core, uint64_t page, const char *data, const cha
 {
 	if (hashes[page] != trace_hash(data))
 		anomaly_stop(core, page, what);
+}
+
+void trace_uncounted(unsigned count)
+{
+	if (count)
+		log_warning("the kernel has moved %u pages and not counted them", count);
 }
 #endif

@@ -18,6 +18,8 @@ uint64_t trace_hash(const char *data);
 void trace_left(uint64_t page, const char *data);
 /* Stops the process if @data is not what @page left with. @what: for the log. */
 void trace_compare(struct core *core, uint64_t page, const char *data, const char *what);
+/* Logs that the kernel has moved @count pages and not counted them (take.c). */
+void trace_uncounted(unsigned count);
 #else
 static inline int trace_open(uint64_t count)
 {
@@ -36,6 +38,10 @@ static inline void trace_left(uint64_t page, const char *data)
 static inline void trace_compare(struct core *core, uint64_t page, const char *data, const char *what)
 {
 	(void)core, (void)page, (void)data, (void)what;
+}
+static inline void trace_uncounted(unsigned count)
+{
+	(void)count;
 }
 #endif
 

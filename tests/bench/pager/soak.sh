@@ -37,7 +37,7 @@ round() {
 	[ $status -eq 0 ] || echo -n "not "
 	echo "ok $count - pages stay right: $THREADS writers, $SIZE_MB MiB with $LOCAL here, $DONOR_COUNT donors, $1, $2"
 	if [ $status -eq 0 ]; then
-		grep "looked at" "$output"
+		grep -e "looked at" -e "not counted" "$output"
 	else
 		sed 's/^/# /' "$output"
 	fi
