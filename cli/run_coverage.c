@@ -19,7 +19,7 @@
 /* The text of /proc/PID/NAME, to be freed; NULL: the process is gone, or not ours to look at. */
 static char *proc_read(pid_t pid, const char *name)
 {
-	char path[PATH_SIZE], *text = NULL;
+	char path[2 * PATH_SIZE], *text = NULL;
 	size_t size = 0;
 	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
 	FILE *file = fopen(path, "re");
