@@ -13,7 +13,7 @@ from memservers import start_donor, stop_donors # noqa: E402
 farpage, memserver = sys.argv[1:3]
 MIB = 1 << 20
 SIZE = 64 * MIB
-NAP = "import time; time.sleep(1.5); print('done')"
+NAP = "import time; time.sleep(3); print('done')" # several looks, on a busy machine, too
 FAR = f"memory = bytearray(b'x') * {SIZE}; {NAP}"
 SHARED = f"import mmap; memory = mmap.mmap(-1, {SIZE}); memory.write(b'x' * {SIZE}); {NAP}"
 BRK = f"""
@@ -77,12 +77,12 @@ def test_outside(folder, donor):
 
 def test_strict(folder, donor):
     begin = time.monotonic()
-    result, stats = python(folder, donor, SHARED.replace("1.5", "50"), "--strict")
+    result, stats = python(folder, donor, SHARED.replace("sleep(3)", "sleep(50)"), "--strict")
     ok(result.returncode == 125 and warned(result, "shared memory") and "--strict" in result.stderr,
        "--strict ends the command with 125", shown(result))
     ok(time.monotonic() - begin < 40 and stats["outside_bytes"] > 16 * MIB, "at once", stats)
     result, stats = start(folder, donor, ["--strict"], "sh", "-c", "sh -c 'sleep 400 & echo $!; exec /usr/bin/python3 -c "
-                          f"\"{SHARED.replace(chr(39), chr(92) + chr(34)).replace('1.5', '50')}\"'; true")
+                          f"\"{SHARED.replace(chr(39), chr(92) + chr(34)).replace('sleep(3)', 'sleep(50)')}\"'; true")
     ok(result.returncode == 125 and not lives(result.stdout.strip()), "and all of its processes", shown(result))
     result, stats = python(folder, donor, FAR, "--strict")
     ok(result.returncode == 0 and result.stdout == "done\n", "--strict leaves a good one alone", shown(result))
