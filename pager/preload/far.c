@@ -51,9 +51,22 @@ static int lay_fresh(char *start, size_t length, int protection)
 	return 0;
 }
 
+static uint64_t uses; /* atomic */
+
+void far_note_use(void)
+{
+	__atomic_fetch_add(&uses, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t far_uses(void)
+{
+	return __atomic_load_n(&uses, __ATOMIC_RELAXED);
+}
+
 int far_allocate(size_t length, size_t alignment, void **ret_address)
 {
 	void *address;
+	far_note_use();
 	int error = window_allocate(&preload.window, length, alignment, &address);
 	if (!error && preload_mode() == PRELOAD_CHILD)
 		error = lay_fresh(address, length, PROT_READ | PROT_WRITE);
@@ -64,6 +77,7 @@ int far_allocate(size_t length, size_t alignment, void **ret_address)
 
 int far_allocate_at(void *address, size_t length)
 {
+	far_note_use();
 	int error = window_allocate_at(&preload.window, address, length);
 	if (!error && preload_mode() == PRELOAD_CHILD)
 		error = lay_fresh(address, length, PROT_READ | PROT_WRITE);

@@ -55,40 +55,38 @@ static bool is_ordinary_memory(int protection, int flags)
 
    A program that reserves at an address of its choice is given another one. Most take it, or try a few dozen more. One
    that must have its choice (ZGC maps shared memory there) would try thousands: then the kernel's choice is its own.
-   What it hands back unopened is empty, which saves looking at each page. */
+   What it hands back at once is empty, which saves looking at each page. */
 
 #define CHOICES_MAX 160u /* Go tries 128 */
 
-static struct {
-	uint64_t opened; /* how often memory of the window was made accessible; atomic */
-	unsigned denied; /* reservations that were not where they were wanted, since then; atomic */
-} reservations;
+/* Reservations that were not where they were wanted, since the program last opened one; atomic. */
+static unsigned denied;
 
-/* The last one of this thread. */
-static __thread struct {
+/* The last reservation of this thread. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
 	char *start;
 	size_t length;
-	uint64_t opened; /* of reservations, then */
+	uint64_t uses; /* far_uses() then */
 } reserved;
 
 static void note_opening(void)
 {
-	__atomic_fetch_add(&reservations.opened, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&reservations.denied, 0, __ATOMIC_RELAXED);
+	far_note_use();
+	__atomic_store_n(&denied, 0, __ATOMIC_RELAXED);
 }
 
 static bool is_reservation(const void *choice, size_t length, int protection, int flags)
 {
 	return is_private_memory(flags) && protection == PROT_NONE && length <= preload.window.length / 2 &&
-	       !(choice && __atomic_load_n(&reservations.denied, __ATOMIC_RELAXED) >= CHOICES_MAX);
+	       !(choice && __atomic_load_n(&denied, __ATOMIC_RELAXED) >= CHOICES_MAX);
 }
 
-/* Whether the range is this thread's last reservation, and nothing was opened since. A forked child's are the kernel's.
- */
+/* Whether the range is this thread's last reservation, and nobody has been given or has opened any memory since. A
+   forked child's is never: what is there is not the window's alone. */
 static bool is_unopened(const char *start, size_t length)
 {
 	return reserved.start == start && reserved.length == length && preload_mode() != PRELOAD_CHILD &&
-	       reserved.opened == __atomic_load_n(&reservations.opened, __ATOMIC_RELAXED);
+	       reserved.uses == far_uses();
 }
 
 /* Counts as if all of it was in use already: how much will be, mprotect does not tell. */
@@ -102,10 +100,10 @@ static void *map_reservation(const void *choice, size_t length)
 		return NULL;
 	}
 	if (choice)
-		__atomic_fetch_add(&reservations.denied, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&denied, 1, __ATOMIC_RELAXED);
 	reserved.start = address;
 	reserved.length = length;
-	reserved.opened = __atomic_load_n(&reservations.opened, __ATOMIC_RELAXED);
+	reserved.uses = far_uses();
 	preload_count((int64_t)length);
 	preload_start_if_due();
 	return address;

@@ -110,6 +110,9 @@ bool heap_is_ours(void);
 bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
 int far_allocate(size_t length, size_t alignment, void **ret_address);
 int far_allocate_at(void *address, size_t length);
+/* Pages were made accessible: far_uses() grows, as it does whenever some are handed out. */
+void far_note_use(void);
+uint64_t far_uses(void);
 /* Makes whole pages read as zeroes, keeping them allocated. */
 int far_discard(char *start, size_t length);
 /* Discards whole pages and frees them. */

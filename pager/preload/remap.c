@@ -107,6 +107,7 @@ static int clear_target(char *target, size_t length)
 		return -EINVAL; /* across the window's edge: nobody gets such an address from us */
 	if (far_given_up(start, length))
 		return -EINVAL;
+	far_note_use();
 	int error = far_discard(start, length);
 	if (!error)
 		error = window_take(&preload.window, start, length);

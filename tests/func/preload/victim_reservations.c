@@ -87,6 +87,13 @@ static void test_unopened(void)
 	memory = map_memory(size);
 	ok(!not_zero(memory, size), "memory after two reservations reads as zeroes");
 	munmap(memory, size);
+	munmap(reserve(NULL, size), size);
+	memory = map_memory(size); /* in the reservation's place */
+	fill(memory, size, 8);
+	munmap(memory, size);
+	memory = map_memory(size);
+	ok(!not_zero(memory, size), "memory that took a reservation's place is emptied when it is unmapped");
+	munmap(memory, size);
 }
 
 static void test_choice(void)
