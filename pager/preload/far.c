@@ -51,6 +51,13 @@ static int lay_fresh(char *start, size_t length, int protection)
 	return 0;
 }
 
+int far_protect(void *address, size_t length, int protection)
+{
+	if (preload_mode() == PRELOAD_CHILD)
+		return kernel_mprotect(address, length, protection);
+	return window_protect(&preload.window, address, length, protection);
+}
+
 static uint64_t uses; /* atomic */
 
 void far_note_use(void)

@@ -95,7 +95,7 @@ static void *map_reservation(const void *choice, size_t length)
 	void *address;
 	if (far_allocate(length, WINDOW_PAGE, &address))
 		return NULL;
-	if (window_protect(&preload.window, address, length, PROT_NONE)) {
+	if (far_protect(address, length, PROT_NONE)) {
 		far_free(address, length);
 		return NULL;
 	}
@@ -168,7 +168,7 @@ static int map_over(char *start, size_t length, int protection, int flags)
 	int error = far_discard(start, length);
 	if (!error)
 		error = window_take(&preload.window, start, length);
-	if (!error && window_protect(&preload.window, start, length, protection))
+	if (!error && far_protect(start, length, protection))
 		error = -errno;
 	return error;
 }
@@ -287,13 +287,11 @@ PRELOAD_EXPORT int mprotect(void *address, size_t length, int protection)
 	char *start;
 	size_t covered;
 	bool for_heap = CALLER_IS_HEAP();
-	/* In a child nobody takes pages, and the lock may have been held when it was forked. */
-	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered) ||
-	    (!for_heap && preload_mode() == PRELOAD_CHILD))
+	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered))
 		return kernel_mprotect(address, length, protection);
 	if (!for_heap) {
 		note_opening();
-		return window_protect(&preload.window, address, length, protection);
+		return far_protect(address, length, protection);
 	}
 	if (protection & PROT_WRITE)
 		count_for_heap((int64_t)covered);

@@ -110,6 +110,8 @@ bool heap_is_ours(void);
 bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
 int far_allocate(size_t length, size_t alignment, void **ret_address);
 int far_allocate_at(void *address, size_t length);
+/* mprotect(2), which waits for the evictor. In a child there is none, and its lock may have been held at the fork. */
+int far_protect(void *address, size_t length, int protection);
 /* Pages were made accessible: far_uses() grows, as it does whenever some are handed out. */
 void far_note_use(void);
 uint64_t far_uses(void);

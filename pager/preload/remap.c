@@ -77,12 +77,12 @@ static void move(char *target, char *source, size_t length)
 	for (size_t step; length; target += step, source += step, length -= step) {
 		int protection = protection_at(source, length, &step);
 		if (!(protection & PROT_READ))
-			window_protect(&preload.window, source, step, PROT_READ);
+			far_protect(source, step, PROT_READ);
 		copy_pages(target, source, step);
 		if (!(protection & PROT_READ))
-			window_protect(&preload.window, source, step, protection);
+			far_protect(source, step, protection);
 		if (protection != (PROT_READ | PROT_WRITE))
-			window_protect(&preload.window, target, step, protection);
+			far_protect(target, step, protection);
 	}
 }
 
@@ -90,7 +90,7 @@ static void move(char *target, char *source, size_t length)
 static void protect_grown(char *grown, size_t length, int protection)
 {
 	if (length && protection != (PROT_READ | PROT_WRITE))
-		window_protect(&preload.window, grown, length, protection);
+		far_protect(grown, length, protection);
 }
 
 /* MREMAP_FIXED: something may be mapped at the target; it goes. */
@@ -111,7 +111,7 @@ static int clear_target(char *target, size_t length)
 	int error = far_discard(start, length);
 	if (!error)
 		error = window_take(&preload.window, start, length);
-	if (!error && window_protect(&preload.window, start, length, PROT_READ | PROT_WRITE))
+	if (!error && far_protect(start, length, PROT_READ | PROT_WRITE))
 		error = -errno;
 	return error;
 }
