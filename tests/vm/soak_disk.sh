@@ -172,6 +172,12 @@ kill_one() {
 kill_next() {
 	local kinds=(worker keeper donor both) kind begin
 	kind=${kinds[RANDOM % 4]}
+	# A keeper gives up a worker that dies six times in a row: another keeper counts anew.
+	[ $row -lt 4 ] || kind=keeper
+	case $kind in
+	worker | both) row=$((row + 1)) ;;
+	keeper) row=0 ;;
+	esac
 	wait_for 300 device_written $(($(device_writes) + RANDOM % 200))
 	begin=$SECONDS
 	if ! kill_one "$kind" || ! load_runs; then
@@ -191,7 +197,7 @@ echo 0 >/run/rounds
 fio_part $((BLOCKS + FIO)) $COLD --rw=write --bs=64k --do_verify=0 >/run/cold 2>&1
 ok $? "a part is written once" || note "$(cat /run/cold)"
 load_start
-longest=0 done=0
+longest=0 done=0 row=0
 while [ $done -lt "$kills" ] && kill_next $((done + 1)); do
 	done=$((done + 1))
 done
