@@ -55,13 +55,16 @@ void pages_close(struct pages *pages)
 static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t end)
 {
 	unsigned char in_core[PORTIONS];
-	uint64_t portions = (end - page) / PORTION, run = 0;
-	if (portions > PORTIONS)
-		portions = PORTIONS;
-	if (!portions || mincore((void *)(uintptr_t)(pages->words + page), portions * 4096, in_core))
-		return 0;
-	while (run < portions && !(in_core[run] & 1))
-		run++;
+	const uint64_t limit = (end - page) / PORTION;
+	uint64_t run = 0, next = 0;
+	/* Of one portion first: most often it is in memory. */
+	for (uint64_t asked = 1; run == next && run < limit; asked = PORTIONS) {
+		next = asked < limit - run ? run + asked : limit;
+		if (mincore((void *)(uintptr_t)(pages->words + page + run * PORTION), (next - run) * 4096, in_core))
+			break;
+		for (uint64_t first = run; run < next && !(in_core[run - first] & 1);)
+			run++;
+	}
 	return run * PORTION;
 }
 
