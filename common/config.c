@@ -366,21 +366,29 @@ static int file_check_owner(int fd, const char *path)
 	return -EPERM;
 }
 
-static int file_read(struct source *source, const char *path)
+/* All of the file at @path, as a string to be freed. Of @defaults (or NULL), one that is not there may have none. */
+static int file_text(const char *path, const struct config_defaults *defaults, char **ret_text)
 {
+	*ret_text = NULL;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0 && source->defaults && !source->defaults->wanted && (errno == ENOENT || errno == ENOTDIR))
+	if (fd < 0 && defaults && !defaults->wanted && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
 	if (fd < 0) {
 		int error = -errno;
 		log_error("%s: cannot be opened: %s", path, strerror(-error));
 		return error;
 	}
-	char *text = NULL;
-	int error = source->defaults ? file_check_owner(fd, path) : 0;
+	int error = defaults ? file_check_owner(fd, path) : 0;
 	if (!error)
-		error = file_load(fd, path, &text);
+		error = file_load(fd, path, ret_text);
 	close(fd);
+	return error;
+}
+
+static int file_read(struct source *source, const char *path)
+{
+	char *text;
+	int error = file_text(path, NULL, &text);
 	if (error)
 		return error;
 	source->file = path;
@@ -467,16 +475,22 @@ static int defaults_read(const struct config_setting *settings, const char *sect
 			 const struct config_defaults *defaults, const char *path, uint64_t *given)
 {
 	const char *sections[] = {section, defaults->section};
-	for (unsigned i = 0; i < 2; i++) {
-		struct source source = {
-		    .settings = settings, .section = sections[i], .defaults = defaults, .stronger = *given};
+	char *text;
+	int error = file_text(path, defaults, &text);
+	for (unsigned i = 0; text && !error && i < 2; i++) {
+		struct source source = {.settings = settings,
+					.section = sections[i],
+					.defaults = defaults,
+					.stronger = *given,
+					.file = path,
+					.text = text};
 		if (!sections[i])
 			continue;
-		if (file_read(&source, path) < 0)
-			return -EINVAL;
+		error = text_read(&source);
 		*given |= source.given;
 	}
-	return 0;
+	free(text);
+	return error;
 }
 
 int config_read_defaults(const struct config_setting *settings, const char *section,
