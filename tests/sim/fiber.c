@@ -2,19 +2,14 @@
 #undef _FORTIFY_SOURCE /* it takes a jump to another stack for an error */
 #include "tests/sim/fiber.h"
 
+#include "tests/sanitizers.h"
+
 #include <setjmp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FIBER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FIBER_ASAN 1
-#endif
-#endif
-#ifdef FIBER_ASAN
+#if UNDER_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -44,7 +39,7 @@ static struct {
 
 static void switch_begin(void **fake, const void *stack, size_t bytes)
 {
-#ifdef FIBER_ASAN
+#if UNDER_ASAN
 	__sanitizer_start_switch_fiber(fake, stack, bytes);
 #else
 	(void)fake, (void)stack, (void)bytes;
@@ -53,7 +48,7 @@ static void switch_begin(void **fake, const void *stack, size_t bytes)
 
 static void switch_end(void *fake, const void **stack, size_t *bytes)
 {
-#ifdef FIBER_ASAN
+#if UNDER_ASAN
 	__sanitizer_finish_switch_fiber(fake, stack, bytes);
 #else
 	(void)fake, (void)stack, (void)bytes;

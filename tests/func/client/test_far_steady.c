@@ -7,6 +7,7 @@
  * own).
  */
 #include "tests/func/client/rig.h"
+#include "tests/sanitizers.h"
 #include "tests/tap.h"
 
 #include <link.h>
@@ -24,16 +25,7 @@
 #define CHUNKS 48u
 #define RUN 16u
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
+#define SANITIZED (UNDER_ASAN || UNDER_TSAN)
 
 static atomic_uint allocations;
 

@@ -146,11 +146,18 @@ int daemon_stop(struct daemon *daemon, int signal)
 	return daemon_wait(daemon);
 }
 
+unsigned daemon_times(const char *text, const char *word)
+{
+	unsigned count = 0;
+
+	while ((text = strstr(text, word))) {
+		text += strlen(word);
+		count++;
+	}
+	return count;
+}
+
 unsigned daemon_log_lines(const struct daemon *daemon)
 {
-	unsigned lines = 0;
-
-	for (const char *at = daemon->log; *at; at++)
-		lines += *at == '\n';
-	return lines;
+	return daemon_times(daemon->log, "\n");
 }

@@ -35,6 +35,8 @@ bool daemon_log_wait(struct daemon *daemon, const char *text);
 int daemon_wait(struct daemon *daemon);
 /* Sends a signal, then waits. */
 int daemon_stop(struct daemon *daemon, int signal);
+/* How often @word is in @text, of the log or the output. */
+unsigned daemon_times(const char *text, const char *word);
 /* Lines in the log. */
 unsigned daemon_log_lines(const struct daemon *daemon);
 

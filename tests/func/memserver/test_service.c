@@ -46,17 +46,6 @@ static void test_auto(void)
 	   "over TCP");
 }
 
-static unsigned times(const char *text, const char *word)
-{
-	unsigned count = 0;
-
-	while ((text = strstr(text, word))) {
-		text += strlen(word);
-		count++;
-	}
-	return count;
-}
-
 static void test_notify(void)
 {
 	const uint64_t since = clock_now();
@@ -87,8 +76,8 @@ static void test_notify(void)
 	       client_lease(&client, &grant) == 0,
 	   "a client leases three slabs");
 	ok(heard(fd, all, sizeof all, "STATUS=lending 3 of 4 slabs (3M of 4M) to 1 client\n"), "and how it changes");
-	ok(times(all, "STATUS=") <= 1 + (clock_now() - since) / UINT64_C(1000000000), "but not each change: %u times",
-	   times(all, "STATUS="));
+	ok(daemon_times(all, "STATUS=") <= 1 + (clock_now() - since) / UINT64_C(1000000000),
+	   "but not each change: %u times", daemon_times(all, "STATUS="));
 	kill(daemon.pid, SIGTERM);
 	ok(heard(fd, all, sizeof all, "STOPPING=1"), "and when it stops");
 	ok(daemon_wait(&daemon) == 0, "a clean end");

@@ -187,17 +187,6 @@ static void refused_connect(const struct daemon *daemon)
 	close(fd);
 }
 
-static unsigned times(const char *text, const char *word)
-{
-	unsigned count = 0;
-
-	while ((text = strstr(text, word))) {
-		text += strlen(word);
-		count++;
-	}
-	return count;
-}
-
 static void test_count(void)
 {
 	static struct daemon daemon;
@@ -207,8 +196,8 @@ static void test_count(void)
 	for (int i = 0; i < 200; i++)
 		refused_connect(&daemon);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "200 are refused, and the donor ends in order");
-	ok(times(daemon.log, ": refused tcp://") <= 120, "there is not a line about each of them (%u)",
-	   times(daemon.log, ": refused tcp://"));
+	ok(daemon_times(daemon.log, ": refused tcp://") <= 120, "there is not a line about each of them (%u)",
+	   daemon_times(daemon.log, ": refused tcp://"));
 	ok(strstr(daemon.log, "refused 200 connections since the start"), "the log says how many were refused in all");
 }
 

@@ -3,6 +3,7 @@
  * while nobody waits, and no page is touched for the first time. The linker lays the __wrap functions over the real
  * ones, in the disk and in the stores under it.
  */
+#include "tests/sanitizers.h"
 #include "tests/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
@@ -16,15 +17,7 @@
 #define DEPTH 32u
 #define ROUNDS 400u
 
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
-    __has_feature(thread_sanitizer)
-#define SANITIZED true /* its own memory faults */
-#else
-#define SANITIZED false
-#endif
+#define SANITIZED (UNDER_ASAN || UNDER_TSAN) /* its own memory faults */
 
 static unsigned long allocations, mutexes, calls;
 

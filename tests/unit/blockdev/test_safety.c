@@ -1,6 +1,7 @@
 /* Unit tests of blockdev/safety: what is set is asked of the kernel, in a process of its own. */
 #include "blockdev/safety.h"
 #include "common/log.h"
+#include "tests/sanitizers.h"
 #include "tests/tap.h"
 
 #include <fcntl.h>
@@ -76,13 +77,7 @@ static void *use_stack(void *argument)
 /* Sanitizers have no use for locked memory: mlockall(2) does nothing under them. */
 static bool is_sanitized(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	return true;
-#elif defined(__has_feature)
-	return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-	return false;
-#endif
+	return UNDER_ASAN || UNDER_TSAN;
 }
 
 static void test_steps(void)

@@ -5,19 +5,13 @@
 #include "farpage/farpage.h"
 #include "farpage/store.h"
 #include "pager/pager.h"
+#include "tests/sanitizers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ThreadSanitizer does not follow a program with threads through fork. */
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define CAN_FORK 0
-#else
-#define CAN_FORK 1
-#endif
+#define CAN_FORK (!UNDER_TSAN)
 #define CANNOT_FORK "ThreadSanitizer does not follow a program with threads through fork"
 
 struct over {
