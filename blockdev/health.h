@@ -2,8 +2,8 @@
  * health: how a device is doing, in one word and one sentence.
  *
  *   serving    all donors can be reached, and nothing is lost or lacking
- *   degraded   it serves, but a donor is lost or out of reach, slabs lack a replica, or pages were lost which nobody
- * has written anew failed     every donor is lost, and there is no backup: nothing can be read or written
+ *   degraded   it serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not written anew
+ *   failed     every donor is lost, and there is no backup: nothing can be read or written
  *
  * Theory of operation. A donor that went away for a moment is not worth a line: a state is told when it has lasted for
  * HEALTH_TELL_NS.
@@ -24,18 +24,18 @@
 enum health { HEALTH_SERVING, HEALTH_DEGRADED, HEALTH_FAILED, HEALTHS };
 const char *health_name(enum health health); /* "serving" */
 
-/* What it is judged by. */
+/* Counts of donors, slabs and pages, by which health_judge() decides. */
 struct health_sight {
 	unsigned donors, away, lost; /* away: out of reach, and waited for */
 	uint64_t lacking, missing;   /* slabs without a replica; pages that were lost, and not written anew */
 	bool backup;
 };
-/* Of a store that far_open() has opened. */
+/* Counts them. far_open() must have opened @store. */
 struct health_sight health_look(const struct store *store, bool backup);
 /* @ret_why: the worst reason: "1 of 2 donors is lost"; empty: HEALTH_SERVING. */
 enum health health_judge(const struct health_sight *sight, char ret_why[HEALTH_WHY_MAX]);
 
-/* What was told last. All zero at first: it serves. */
+/* The state that the log told last. All zero at first, which is HEALTH_SERVING. */
 struct health_told {
 	enum health told, seen;
 	uint64_t since; /* that `seen` has lasted, clock_now() */

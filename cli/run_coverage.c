@@ -46,7 +46,8 @@ static void name_of(const char *status, char ret_name[NAME_SIZE])
 	snprintf(ret_name, NAME_SIZE, "%.*s", at ? (int)strcspn(at + 6, "\n") : 1, at ? at + 6 : "?");
 }
 
-/* What the pager of that process has under control, with what it needs itself (*ret_own); 0: there is none. */
+/* Returns the bytes that the pager of process @pid counts as resident, its own (*ret_own) among them; 0: it has no
+ * pager. */
 static uint64_t covered(const struct report *report, pid_t pid, uint64_t *ret_own)
 {
 	*ret_own = 0;
@@ -112,7 +113,7 @@ static const char *next_header(const char *at)
 	return at ? at + 1 : NULL;
 }
 
-/* What of @smaps is outside, in bytes; and what most of it is, in words. */
+/* Returns the bytes of the mappings in @smaps that farpage cannot send away. @ret_kind: words for the largest part. */
 static uint64_t mappings_sum(const char *smaps, const char **ret_kind)
 {
 	uint64_t sums[KINDS] = {0}, sum = 0;

@@ -2,7 +2,7 @@
  * run_coverage: how much memory of the command's processes farpage cannot send away.
  *
  * Theory of operation. Twice a second each process of the command is asked how much memory it has that is no file's
- * (RssAnon and RssShmem of proc_pid_status(5)). What its pager counts is taken off; the rest is outside farpage's
+ * (RssAnon and RssShmem of proc_pid_status(5)). The pager's own count is subtracted. The rest is outside farpage's
  * reach: shared memory, a heap that grows by brk, what was mapped by system calls of the program's own, or all of it
  * in a process without farpage's library. Pages that forked processes share count in each of them there; so before
  * anything is said, smaps tells mapping by mapping: far memory has userfaultfd's flag "um", and shared pages count in

@@ -86,7 +86,7 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
 }
 
-/* What did not go as asked for, with a comma before it. */
+/* Writes what did not go as the user asked, each after a comma. Returns @text. */
 static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX])
 {
 	char outside[SIZE_TEXT_MAX];

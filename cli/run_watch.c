@@ -55,7 +55,7 @@ static bool note_end(struct watched *pager)
 	pager->pidfd = -1;
 	if (!memory_exists(pager))
 		return false;
-	/* Who waited for the pager faults again, and is heard here. */
+	/* A thread that waited for the pager faults again, and this descriptor reads of it. */
 	uffd_wake(pager->uffd, (void *)pager->base, pager->length);
 	return true;
 }

@@ -102,7 +102,7 @@ static void *watch(void *unused)
 	wait_for(pager_process);
 	if (own_uffd < 0)
 		stop("that one has ended");
-	/* Who waited for the pager faults again, and is heard here. */
+	/* A thread that waited for the pager faults again, and this descriptor reads of it. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
 	stop("that one, which could have brought it, has ended");

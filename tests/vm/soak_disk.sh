@@ -32,15 +32,6 @@ donor_start() {
 	wait_for 30 grep -q listening "/run/donor$1" || guest_fail "no donor $1: $(tail -n 1 "/run/donor$1.err")"
 }
 
-donors_make() {
-	local number
-	for number in 1 2 3 4; do
-		DONOR_URIS[number]=tcp://127.0.0.$number:7470
-		DONORS+=(--donor "${DONOR_URIS[number]}")
-		donor_start $number
-	done
-}
-
 # One that would be missed: the device has something there.
 donor_draw() {
 	local first=$((RANDOM % 4)) i
@@ -189,7 +180,7 @@ kill_next() {
 	note "$1 kills, the last of $kind in $((SECONDS - begin)) s; $SECONDS s, $(cat /run/rounds) rounds of fio"
 }
 
-donors_make
+donors_make tcp://127.0.0.
 DEVICE=$(timeout 300 "$FARPAGE" disk attach --name disk --size $((BLOCKS + FIO + COLD))M --frontend ublk "${DONORS[@]}" \
 	--replicas 2 --log $log --timeout-ms $PATIENCE_MS 2>"$OUTPUT")
 ok $? "a device with two replicas" || { note "$(cat "$OUTPUT")" && tap_done; }

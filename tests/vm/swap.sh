@@ -17,6 +17,16 @@
 JOB_SAID=/run/job/out
 job_group=/sys/fs/cgroup/job
 
+# donors_make PREFIX: donors 1 to 4, each at PREFIX and its number, started by the test's own donor_start.
+donors_make() {
+	local number
+	for number in 1 2 3 4; do
+		DONOR_URIS[number]=$1$number:7470
+		DONORS+=(--donor "${DONOR_URIS[number]}")
+		donor_start $number
+	done
+}
+
 swap_modules() {
 	modprobe -a "$@" || guest_fail "no modules $*"
 }

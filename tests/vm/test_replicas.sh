@@ -44,15 +44,6 @@ donor_start() {
 	wait_for 20 grep -q listening "/run/donor$number" || guest_fail "no donor $number: $(tail -n 1 "/run/donor$number.err")"
 }
 
-donors_make() {
-	local number
-	for number in 1 2 3 4; do
-		DONOR_URIS[number]=rdma://10.77.0.$number:7470
-		DONORS+=(--donor "${DONOR_URIS[number]}")
-		donor_start $number
-	done
-}
-
 # It is dead when this returns. Not while another one has the only copy of something.
 donor_dies() {
 	wait_for 60 device_whole || note "lacking: $(device_counts slabs_lacking)"
@@ -215,7 +206,7 @@ donor_drained() {
 
 rxe_up
 groups_make
-donors_make
+donors_make rdma://10.77.0.
 swap_on swap 32M --replicas "${REPLICAS:-2}" --log $log --timeout-ms $PATIENCE_MS
 ok $? "swap space with two replicas" || note "$(cat "$OUTPUT")"
 log_mark

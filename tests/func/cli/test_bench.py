@@ -98,7 +98,7 @@ def test_figures(key, first, second, folder):
            "and take longer than userfaultfd alone", answer)
         ok(len(re.findall(r"^a far fault over .* \(p50\); alone, userfaultfd takes ", result.stdout, re.M)) == 2,
            "their shares are told", shown(result))
-    ok(given_back(first, key) and given_back(second, key), "nothing stays leased")
+    ok(given_back(first, key) and given_back(second, key), "bench gives its leases back when it ends")
 
 
 def test_no_faults(key, uri):
@@ -179,7 +179,7 @@ def test_interrupt(key, uri, folder):
     points = [(point["operation"], point["depth"]) for point in answer["donors"][0]["points"]]
     ok(answer["interrupted"] and points[:1] == [("read", 1)] and len(points) < 16, "what was measured is shown", out)
     ok("(interrupted)" in "".join(xml.etree.ElementTree.parse(picture).getroot().itertext()), "and drawn")
-    ok(given_back(uri, key), "its leases are given back")
+    ok(given_back(uri, key), "bench gives its leases back after Ctrl-C")
 
 
 def test_interrupt_faults(key, uri):
@@ -188,7 +188,7 @@ def test_interrupt_faults(key, uri):
         client.process.send_signal(signal.SIGTERM)
         status, out = client.end()
         ok(status == 143 and "write     1" in out, "SIGTERM amid far faults ends it with 143", status, out, client.text)
-        ok(given_back(uri, key), "its leases are given back, too")
+        ok(given_back(uri, key), "bench gives its leases back after SIGTERM amid far faults")
     else:
         ok(NO_RIGHT in client.end()[1], "no far faults without the right to userfaultfd")
 

@@ -253,7 +253,7 @@ def test_donors_return():
     ok(wait(lambda: disks.list()["a"]["state"] == "failed"), "without any donor it has failed", disks.list())
     status, table = disks.list()["a"], disks.call("disk", "list")
     ok(status["why"] == "2 of 2 donors are lost" and status["pages_missing"] == 16 * MIB // 4096, "the list says why", status)
-    ok(table.returncode == 4 and " failed " in table.stdout and "0 of 2" in table.stdout, "its exit status is 4", shown(table))
+    ok(table.returncode == 4 and " failed " in table.stdout and "0 of 2" in table.stdout, "disk list of a device that has failed: exit status 4", shown(table))
     ok(wait(lambda: f"{device} has failed" in LOG.read_text()), "the log says that it has failed", LOG.read_text())
     for uri in uris:
         start_donor(memserver, "--donate=64M", "--slab=1M", "--reserve=1M", "--listen", uri)
