@@ -10,13 +10,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import xml.etree.ElementTree
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from memservers import donor_says, given_back, start_donor, stop_donors # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
 NOBODY = 65534
@@ -37,21 +36,8 @@ def refused(name, status, mentioned, result):
        and result.stderr.startswith("farpage: ") and result.stderr.count("\n") == 1, name, shown(result))
 
 
-def donor_says(uri, key):
-    return json.loads(run(farpage, "donors", "--json", "--donor", uri, "--key", key).stdout)["donors"][0]
-
-
 def leased(uri, key):
-    return donor_says(uri, key).get("leased_bytes")
-
-
-def given_back(uri, key):
-    """Nobody waits for what was leased there: its donor clears it, which takes a moment, until when it counts as leased."""
-    answer = donor_says(uri, key)
-    while answer["clients"] == 0 and answer["leased_bytes"]:
-        time.sleep(0.01)
-        answer = donor_says(uri, key)
-    return answer["clients"] == 0
+    return donor_says(farpage, uri, "--key", key).get("leased_bytes")
 
 
 def check_figures(answer, uris, depths, label):
@@ -98,7 +84,8 @@ def test_figures(key, first, second, folder):
            "and take longer than userfaultfd alone", answer)
         ok(len(re.findall(r"^a far fault over .* \(p50\); alone, userfaultfd takes ", result.stdout, re.M)) == 2,
            "their shares are told", shown(result))
-    ok(given_back(first, key) and given_back(second, key), "bench gives its leases back when it ends")
+    ok(given_back(farpage, first, "--key", key) and given_back(farpage, second, "--key", key),
+       "bench gives its leases back when it ends")
 
 
 def test_no_faults(key, uri):
@@ -179,7 +166,7 @@ def test_interrupt(key, uri, folder):
     points = [(point["operation"], point["depth"]) for point in answer["donors"][0]["points"]]
     ok(answer["interrupted"] and points[:1] == [("read", 1)] and len(points) < 16, "what was measured is shown", out)
     ok("(interrupted)" in "".join(xml.etree.ElementTree.parse(picture).getroot().itertext()), "and drawn")
-    ok(given_back(uri, key), "bench gives its leases back after Ctrl-C")
+    ok(given_back(farpage, uri, "--key", key), "bench gives its leases back after Ctrl-C")
 
 
 def test_interrupt_faults(key, uri):
@@ -188,7 +175,7 @@ def test_interrupt_faults(key, uri):
         client.process.send_signal(signal.SIGTERM)
         status, out = client.end()
         ok(status == 143 and "write     1" in out, "SIGTERM amid far faults ends it with 143", status, out, client.text)
-        ok(given_back(uri, key), "bench gives its leases back after SIGTERM amid far faults")
+        ok(given_back(farpage, uri, "--key", key), "bench gives its leases back after SIGTERM amid far faults")
     else:
         ok(NO_RIGHT in client.end()[1], "no far faults without the right to userfaultfd")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from memservers import donor_says, given_back, start_donor, stop_donors # noqa: E402
 from disks import FOLDER, FRONTEND, LOG, RUNTIME, Disks, is_alive, require, unshared, wait # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
@@ -22,11 +22,6 @@ def refused(result, name, *words, status=None):
     """One line, which says @words, and nothing is left."""
     ok((result.returncode == status if status else result.returncode in (1, 2)) and result.stderr.count("\n") == 1 and
        all(word in result.stderr for word in words) and result.stdout == "", name, shown(result), f"words: {words}")
-
-
-def leased(uri):
-    """The row of `farpage donors`: bytes leased as it writes them."""
-    return disks.call("donors", "--donor", uri).stdout.splitlines()[1].split()[2]
 
 
 def test_bad_words():
@@ -103,11 +98,11 @@ def test_life(uri):
        known["one"]["bytes_used"] == MIB and known["one"]["donors"][0]["donor"] == uri, "the list knows", known)
     rows = [line.split() for line in disks.call("disk", "list").stdout.splitlines()]
     ok(rows[1] == ["one", "16M", device, FRONTEND, "serving", "1M", "1"], "as a table", rows)
-    ok(leased(uri) != "0", "the donor has lent something")
+    ok(donor_says(farpage, uri)["leased_bytes"] > 0, "the donor has lent something")
     result = disks.detach("one")
     ok(result.returncode == 0 and result.stderr == "" and list(disks.list()) == ["two"], "detached, the other stays",
        shown(result))
-    ok(leased(uri) == "0", "the donor has all of it back")
+    ok(given_back(farpage, uri), "the donor has all of it back")
     disks.detach("two")
     ok(disks.nothing_left(), "nothing is left", disks.left_over())
 
@@ -145,7 +140,7 @@ def test_cycles(uri):
     good = all(disks.attach("again", "8M", "--donor", uri).returncode == 0 and disks.detach("again").returncode == 0
                for _ in range(5))
     ok(good, "five times attached and detached")
-    ok(disks.nothing_left() and leased(uri) == "0", "nothing is left", disks.left_over())
+    ok(disks.nothing_left() and given_back(farpage, uri), "nothing is left", disks.left_over())
     ok(len(os.listdir("/proc/self/fd")) == before, "not even here")
 
 
