@@ -25,28 +25,38 @@ const struct frontend_ops *frontend_find(const char *name)
 	return NULL;
 }
 
+const struct frontend_ops *frontend_any(char ret_why[FRONTEND_NOTE_MAX])
+{
+	char why[WHY_MAX];
+	size_t length = 0;
+
+	*ret_why = 0;
+	for (unsigned i = 0; i < FRONTENDS; i++) {
+		if (frontends[i]->probe(why) == 0)
+			return frontends[i];
+		length += (size_t)snprintf(ret_why + length, FRONTEND_NOTE_MAX - length, "%s%s: %s", i ? "; " : "",
+					   frontends[i]->name, why);
+		if (length >= FRONTEND_NOTE_MAX)
+			length = FRONTEND_NOTE_MAX - 1;
+	}
+	return NULL;
+}
+
 static int choose_any(const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
 {
-	char why[FRONTENDS][WHY_MAX];
-	int status = -ENODEV;
+	char why[FRONTEND_NOTE_MAX];
+	const struct frontend_ops *ops = frontend_any(why);
 
-	_Static_assert(FRONTENDS == 2, "the lines below tell of two");
-	for (unsigned i = 0; i < FRONTENDS; i++) {
-		status = frontends[i]->probe(why[i]);
-		if (status < 0)
-			continue;
-		if (i)
-			snprintf(ret_note, FRONTEND_NOTE_MAX,
-				 "%s instead of %s, which is faster and survives its daemon: %s", frontends[i]->name,
-				 frontends[0]->name, why[0]);
-		else
-			*ret_note = 0;
-		*ret_ops = frontends[i];
-		return 0;
+	if (!ops) {
+		log_error("no way to make a block device here: %s", why);
+		return -ENODEV;
 	}
-	log_error("no way to make a block device here: %s: %s; %s: %s", frontends[0]->name, why[0], frontends[1]->name,
-		  why[1]);
-	return status;
+	*ret_note = 0;
+	if (*why)
+		snprintf(ret_note, FRONTEND_NOTE_MAX, "%s, for want of a faster one that survives its daemon: %.440s",
+			 ops->name, why);
+	*ret_ops = ops;
+	return 0;
 }
 
 int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])

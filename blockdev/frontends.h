@@ -17,6 +17,10 @@ const struct frontend_ops *frontend_find(const char *name);
    over and why, or empty. -EINVAL: no such; or what the probe says; after one logged line with the next step. */
 int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX]);
 
+/* The first that this machine has, or NULL if it has none. @ret_why: why not those before it, or empty. Logs nothing.
+ */
+const struct frontend_ops *frontend_any(char ret_why[FRONTEND_NOTE_MAX]);
+
 /* What a device may have under way at most; queues and depth as asked for (0: as the front end likes). */
 uint64_t frontend_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
 

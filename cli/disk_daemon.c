@@ -68,6 +68,21 @@ static int daemon_find(char ret_path[PATH_MAX])
 	return -ENOENT;
 }
 
+void disk_daemon_load_ublk(void)
+{
+	static const char *const programs[] = {"/usr/sbin/modprobe", "/sbin/modprobe"};
+	char *argv[] = {(char[]){"modprobe"}, (char[]){"-q"}, (char[]){"ublk_drv"}, NULL};
+	int status = ENOENT;
+	pid_t pid;
+
+	if (access("/dev/ublk-control", F_OK) == 0)
+		return;
+	for (unsigned i = 0; i < sizeof programs / sizeof programs[0] && status == ENOENT; i++)
+		status = posix_spawn(&pid, programs[i], NULL, NULL, argv, environ);
+	while (!status && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* In a session of its own, with nothing of ours but standard error and descriptor @keep (-1: none); signals that a
    caller has blocked are not its. */
 static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
@@ -178,6 +193,8 @@ int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_P
 	char *argv[ARGUMENTS_MAX + 2] = {(char[]){DAEMON}}, *rest = text, *line, what[64];
 	int count = 1;
 
+	if (strcmp(settings->frontend, "fuse") != 0)
+		disk_daemon_load_ublk();
 	settings_write(settings, text, sizeof text);
 	while ((line = strsep(&rest, "\n")) && *line && count < ARGUMENTS_MAX)
 		argv[count++] = line;

@@ -19,6 +19,9 @@
 /* -EPERM after one logged line: not root. */
 int disk_daemon_allowed(const char *verb);
 
+/* Loads the kernel's ublk driver if this machine has it and it is not loaded yet; otherwise changes nothing. */
+void disk_daemon_load_ublk(void);
+
 /* A daemon that attaches what @settings says, or with an @adopt name goes on with that device; returns once the device
    can be used. -errno: it said why. */
 int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX]);

@@ -1,10 +1,9 @@
 /*
  * farpage run: runs a program with part of its memory on donors.
  *
- * Theory of operation. Everything that could go wrong later is looked at first: the options, the program, the right to
- * userfaultfd, every donor. Then the command runs as a child with libfarpage-preload.so in front of its libraries,
- * which learns all it needs from the environment (pager/preload/settings.h) and counts into a report that this process
- * keeps. Children of the command inherit both. At the end: a summary, and the command's own exit status or signal.
+ * Theory of operation. Everything that could go wrong later is looked at first: the options, the program, what its
+ * engine needs of this machine, every donor. Then the engine (run_options.h) runs the command as a child, and reports.
+ * At the end comes the command's own exit status or signal.
  *
  * Threads: one, but for ask_all(), which joins its own.
  */
@@ -12,54 +11,33 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/run_child.h"
-#include "cli/run_coverage.h"
+#include "cli/run_choice.h"
 #include "cli/run_donors.h"
+#include "cli/run_options.h"
 #include "cli/run_program.h"
 #include "cli/run_report.h"
-#include "cli/run_watch.h"
 #include "client/backup_disk.h"
 #include "common/auth.h"
-#include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/size.h"
 #include "pager/pager.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Every donor has answered, or has been named, within two seconds. */
 #define ANSWER_MS 1800
-#define WINDOW_MIN (UINT64_C(16) << 30)
-#define WINDOW_SLABS                                                                                                   \
-	2048 /* so many cost little bookkeeping, and leave room for what programs reserve and never use                \
-	      */
-#define WINDOW_MAX (UINT64_C(1) << 40)
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* of a budget that is chosen here */
-#define TEXT_MAX (CONFIG_LIST_MAX * 300)
-
-struct run_options {
-	uint64_t local, far, scrub_rate;
-	struct config_list donors;
-	const char *key_file, *stats_file, *config_file, *backup;
-	unsigned replicas, timeout_ms, prefetch, spin_us;
-	bool quiet, strict, encrypt, unsafe_dio;
-};
 
 static int usage_help(const struct config_setting *settings)
 {
 	printf("usage: farpage run [--local SIZE] [--donor URI...] [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
 	       "Runs COMMAND with at most SIZE of its heap and large mappings in this machine's memory; the rest is\n"
-	       "lent by the donors. The budget is that of each process of the command. Options:\n\n");
+	       "lent by the donors. The pager gives each process of the command that budget. The swap engine, which "
+	       "needs\n"
+	       "root, gives it to all of them together, and carries any program. Options:\n\n");
 	config_help(settings);
 	printf(
 	    "\nA summary goes to standard error when the command has ended. The exit status is the command's; 125 if\n"
@@ -74,7 +52,10 @@ static int read_options(int argc, char **argv, struct run_options *options)
 {
 	const struct config_setting settings[] = {
 	    {"local", CONFIG_SIZE, &options->local, 1, 0, "SIZE",
-	     "memory on this machine, for each process (default: half of what is available)"},
+	     "memory on this machine, for each process; with --engine swap for all (default: half of what is "
+	     "available)"},
+	    {"engine", CONFIG_STRING, &options->engine, 0, 0, "NAME",
+	     "pager, swap, or auto: the pager where it can carry the command (default auto)"},
 	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
@@ -91,12 +72,14 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
 	     "a donor out of reach for this long is lost (default 600000; with another copy 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
-	     "longest read-ahead (default 64; 1: none)"},
+	     "the pager's longest read-ahead (default 64; 1: none)"},
 	    {"spin-us", CONFIG_NUMBER, &options->spin_us, 1, 1000000, "US",
 	     "how long to poll for an answer before sleeping (default 50)"},
 	    {"stats", CONFIG_STRING, &options->stats_file, 0, 0, "FILE", "write what was counted to FILE, as JSON"},
 	    {"strict", CONFIG_FLAG, &options->strict, 0, 0, NULL,
-	     "end the command, with 125, when a process has more than --local outside farpage's reach"},
+	     "end the command, with 125, when a process has more than --local outside farpage's reach; 125 as well "
+	     "when "
+	     "processes were ended for want of memory"},
 	    {"quiet", CONFIG_FLAG, &options->quiet, 0, 0, NULL, "no summary"},
 	    {"config", CONFIG_STRING, &options->config_file, 0, 0, "FILE", "read options from [run] of FILE, too"},
 	    {0},
@@ -115,6 +98,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 		wrong = "no donor is named, by --donor URI or in a file of defaults (farpage(1))";
 	if (wrong)
 		log_error("run: %s; farpage run --help tells more", wrong);
+	else if (!run_choice_is_name(options->engine))
+		log_error("run: --engine %s: give pager, swap, or auto", options->engine);
 	else if (options->replicas > options->donors.count)
 		log_error("run: --replicas %u: only %u donor%s given; give as many at least", options->replicas,
 			  options->donors.count, options->donors.count == 1 ? " is" : "s are");
@@ -124,7 +109,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 }
 
 /* Half of what is available, where nothing is said. */
-static int choose_budget(struct run_options *options)
+static int choose_budget(struct run_options *options, enum run_engine engine)
 {
 	char text[SIZE_TEXT_MAX];
 	struct machine_memory memory;
@@ -135,50 +120,25 @@ static int choose_budget(struct run_options *options)
 	}
 	options->local = memory.available / 2 / BUDGET_UNIT * BUDGET_UNIT;
 	if (!options->quiet)
-		log_warning("--local is not given: %s for each process, half of what is available",
-			    size_format(options->local, text));
+		log_warning("--local is not given: %s for %s, half of what is available",
+			    size_format(options->local, text),
+			    engine == RUN_ENGINE_SWAP ? "all processes together" : "each process");
 	return 0;
 }
 
-static int check_budget(struct run_options *options)
+static int check_budget(struct run_options *options, enum run_engine engine)
 {
 	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
-	const char *with;
-	uint64_t least = pager_local_least(options->backup, options->encrypt, &with);
-	if (!options->local && choose_budget(options))
+	const char *with = "";
+	uint64_t least =
+	    engine == RUN_ENGINE_SWAP ? RUN_SWAP_LEAST : pager_local_least(options->backup, options->encrypt, &with);
+	if (!options->local && choose_budget(options, engine))
 		return -EINVAL;
 	if (options->local >= least)
 		return 0;
 	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local), with,
 		  size_format(least, text));
 	return -EINVAL;
-}
-
-/* May processes of this user handle faults of the kernel (system calls on far memory), too? */
-static int check_userfaultfd(void)
-{
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	int error = fd < 0 ? errno : 0;
-	if (error == EPERM) {
-		int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-		if (device >= 0) {
-			fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-			close(device);
-		}
-	}
-	if (fd >= 0) {
-		close(fd);
-		return 0;
-	}
-	if (error == EPERM)
-		log_error(
-		    "no right to use userfaultfd: run as root, or have root do `sysctl vm.unprivileged_userfaultfd=1`"
-		    " or give you access to /dev/userfaultfd");
-	else if (error == ENOSYS)
-		log_error("this kernel has no userfaultfd; Linux 5.7 or newer with CONFIG_USERFAULTFD is needed");
-	else
-		log_error("cannot use userfaultfd: %s", strerror(error));
-	return -error;
 }
 
 static int check_donors(const struct run_options *options, struct run_donors *ret_donors)
@@ -216,176 +176,51 @@ static int check_donors(const struct run_options *options, struct run_donors *re
 	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
 }
 
-/* Where the preload library is: told, next to this program (build trees), or installed. */
-static int find_library(char ret_path[PATH_MAX])
+/* Chooses the engine; @ret_line says which. Returns 0, or an enum run_status after one logged line. */
+static int choose_engine(const struct run_options *options, const char *path, enum run_engine *ret_engine,
+			 char ret_line[RUN_CHOICE_MAX])
 {
-	static const char *const beside[] = {"", "../pager/preload/", "../lib/farpage/", FARPAGE_LIBRARY_DIR "/"};
-	static const char name[] = "libfarpage-preload.so";
-	const char *told = getenv("FARPAGE_PRELOAD_LIBRARY");
-	char directory[PATH_MAX], candidate[2 * PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", directory, sizeof directory - 1);
-	directory[length > 0 ? length : 0] = 0;
-	if (strrchr(directory, '/'))
-		strrchr(directory, '/')[1] = 0;
-	bool found = told && realpath(told, ret_path);
-	for (unsigned i = 0; !told && !found && i < sizeof beside / sizeof beside[0]; i++) {
-		snprintf(candidate, sizeof candidate, "%s%s%s", *beside[i] == '/' ? "" : directory, beside[i], name);
-		found = realpath(candidate, ret_path) != NULL;
+	static char pager_why[RUN_WHY_MAX], swap_why[RUN_WHY_MAX];
+	int pager = run_pager_check(options, path, pager_why);
+	if (pager > 0) {
+		log_error("cannot run %s", pager_why);
+		return pager;
 	}
-	if (!found)
-		log_error("cannot find %s; FARPAGE_PRELOAD_LIBRARY can name it", told ? told : name);
-	else if (strpbrk(ret_path, " :"))
-		log_error("the loader takes no library whose path has a space or a colon: %s", ret_path);
-	else
-		return 0;
-	return -ENOENT;
-}
-
-static void set_number(const char *name, uint64_t value)
-{
-	char text[24];
-	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-	if (value)
-		setenv(name, text, 1);
-	else
-		unsetenv(name);
-}
-
-static void set_text(const char *name, const char *value)
-{
-	if (value)
-		setenv(name, value, 1);
-	else
-		unsetenv(name);
-}
-
-static int set_donors(const struct config_list *donors)
-{
-	char text[TEXT_MAX] = "";
-	size_t used = 0;
-	for (unsigned i = 0; i < donors->count; i++) {
-		used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "", donors->items[i]);
-		if (used >= sizeof text) {
-			log_error("the donors' names are too long");
-			return -E2BIG;
-		}
+	int swap = run_swap_check(swap_why);
+	const struct run_choice choice = {.wanted = options->engine,
+					  .path = path,
+					  .pager_lacks = pager ? pager_why : NULL,
+					  .swap_lacks = swap ? swap_why : NULL};
+	*ret_engine = run_choose(&choice, ret_line);
+	if (*ret_engine == RUN_ENGINE_NONE) {
+		log_error("cannot run %s", ret_line);
+		return pager == -ENOEXEC ? RUN_NOT_EXECUTABLE : RUN_FAILED;
 	}
-	set_text("FARPAGE_DONORS", text);
 	return 0;
-}
-
-/* The same from any folder; it need not be there. False, and errno. */
-static bool absolute_path(const char *path, char ret_path[PATH_MAX])
-{
-	char here[PATH_MAX] = "";
-	if (*path != '/' && !getcwd(here, sizeof here))
-		return false;
-	errno = ENAMETOOLONG;
-	return snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
-}
-
-static uint64_t window_size(const struct run_options *options, const struct run_donors *donors)
-{
-	uint64_t all = donors->free_bytes + options->local, size = WINDOW_SLABS * donors->slab_bytes;
-	if (size < WINDOW_MIN)
-		size = WINDOW_MIN;
-	if (size > WINDOW_MAX || all > WINDOW_MAX / 4)
-		return WINDOW_MAX;
-	return size > 4 * all ? size : 4 * all;
-}
-
-/* What the preload library reads. */
-static int set_environment(const struct run_options *options, const struct run_donors *donors,
-			   const struct run_report *report)
-{
-	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX];
-	const char *others = getenv("LD_PRELOAD");
-	int error = find_library(library);
-	if (!error)
-		error = set_donors(&options->donors);
-	if (error)
-		return error;
-	if (options->key_file && !realpath(options->key_file, key)) {
-		log_error("cannot find key file %s: %s", options->key_file, strerror(errno));
-		return -errno;
-	}
-	if (options->backup && !absolute_path(options->backup, backup)) {
-		log_error("--backup %s: cannot tell the whole path: %s", options->backup, strerror(errno));
-		return -errno;
-	}
-	bool append = others && *others;
-	snprintf(preload, sizeof preload, "%s%s%s", library, append ? ":" : "", append ? others : "");
-	set_text("LD_PRELOAD", preload);
-	set_text("FARPAGE_KEY_FILE", options->key_file ? key : NULL);
-	set_text("FARPAGE_REPORT", report->path);
-	set_number("FARPAGE_LOCAL", options->local);
-	set_number("FARPAGE_WINDOW", window_size(options, donors));
-	set_number("FARPAGE_REPLICAS", options->replicas);
-	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
-	set_number("FARPAGE_ENCRYPT", options->encrypt);
-	set_number("FARPAGE_UNSAFE_DIO", options->unsafe_dio);
-	set_text("FARPAGE_BACKUP", options->backup ? backup : NULL);
-	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
-	set_number("FARPAGE_PREFETCH", options->prefetch);
-	set_number("FARPAGE_SPIN_US", options->spin_us);
-	return 0;
-}
-
-/* Returns false when --strict wants the run to count as failed. */
-static bool report_end(const struct run_options *options, const struct run_report *report,
-		       const struct run_coverage *coverage, uint64_t started_ns)
-{
-	struct rusage usage;
-	struct run_summary summary = {.local_bytes = options->local,
-				      .outside_bytes = coverage->outside_bytes,
-				      .wall_ns = clock_now() - started_ns};
-	if (!getrusage(RUSAGE_CHILDREN, &usage))
-		summary.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
-	run_report_sum(report, &summary);
-	if (!options->quiet)
-		run_report_print(&summary);
-	if (options->stats_file)
-		run_report_save(&summary, options->stats_file);
-	return !coverage->ended && !(options->strict && summary.stats.children_stopped);
 }
 
 int command_run(int argc, char **argv)
 {
 	/* config_read() gives strings that live until exit. */
-	static struct run_options options = {.replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
-	static struct run_watch watch;
-	struct run_report report;
+	static struct run_options options = {.engine = "auto", .replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
+	static char line[RUN_CHOICE_MAX];
 	char path[PATH_MAX];
 	struct run_donors donors;
-	int first = read_options(argc, argv, &options);
+	enum run_engine engine;
+	int wait_status = 0, first = read_options(argc, argv, &options);
 	if (first <= 0)
 		return first ? RUN_FAILED : COMMAND_OK;
-	if (check_budget(&options))
-		return RUN_FAILED;
-	int status = run_program_check(argv[first], path);
+	int status = run_program_find(argv[first], path);
+	if (!status)
+		status = choose_engine(&options, path, &engine, line);
 	if (status)
 		return status;
-	if (check_userfaultfd() || pager_check_kernel(options.unsafe_dio) || check_donors(&options, &donors) ||
+	if (check_budget(&options, engine) || check_donors(&options, &donors) ||
 	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
-	int error = run_watch_open(&watch);
-	if (!error)
-		error = run_report_open(watch.path, &report);
-	if (error) {
-		log_error("cannot make the report: %s", strerror(-error));
-		return RUN_FAILED;
-	}
-	int wait_status = 0;
-	status = RUN_FAILED;
-	struct run_coverage coverage = {
-	    .report = report.shared, .local_bytes = options.local, .strict = options.strict};
-	if (!set_environment(&options, &donors, &report)) {
-		uint64_t started_ns = clock_now();
-		status = run_child(path, argv + first, &watch, &coverage, &wait_status);
-		if (!status && !report_end(&options, &report, &coverage, started_ns))
-			status = RUN_FAILED;
-	}
-	run_report_close(&report);
-	run_watch_close(&watch);
+	if (*line && !options.quiet)
+		log_warning("%s", line);
+	status =
+	    (engine == RUN_ENGINE_SWAP ? run_swap : run_pager)(&options, &donors, path, argv + first, &wait_status);
 	return status ? status : run_child_imitate(wait_status);
 }

@@ -10,9 +10,7 @@
  * parent stops too, so that the shell sees one job. A child that somebody stops with SIGSTOP is that one's business.
  */
 #include "cli/run_child.h"
-#include "cli/run_coverage.h"
 #include "cli/run_program.h"
-#include "cli/run_watch.h"
 #include "common/log.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -30,15 +28,18 @@
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH};
 
-static void __attribute__((noreturn))
-become(const char *path, char **argv, pid_t parent, const sigset_t *mask, int failure)
+static void __attribute__((noreturn)) become(const char *path, char **argv, const struct run_attendant *attendant,
+					     pid_t parent, const sigset_t *mask, int failure)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(RUN_FAILED);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execv(path, argv);
-	int error = errno;
+	int error = attendant->enter ? -attendant->enter(attendant->engine) : 0;
+	if (!error) {
+		execv(path, argv);
+		error = errno;
+	}
 	while (write(failure, &error, sizeof error) < 0 && errno == EINTR)
 		;
 	_exit(RUN_FAILED);
@@ -96,15 +97,15 @@ static int take_signal(int signals, bool *ret_by_terminal)
 	return (int)info.ssi_signo;
 }
 
-/* Readable when a signal has come, or it is time to look at the command's memory: an epoll of both. */
+/* Readable when a signal has come, or it is time for the attendant's look: an epoll of both. */
 struct wake {
 	int fd, timer;
 };
 
 /* A timer that cannot be made leaves the signals alone. */
-static int wake_open(int signals, struct wake *ret_wake)
+static int wake_open(int signals, unsigned look_ms, struct wake *ret_wake)
 {
-	const struct timespec pause = {.tv_nsec = RUN_COVERAGE_LOOK_MS * 1000000l};
+	const struct timespec pause = {.tv_nsec = look_ms * 1000000l};
 	struct epoll_event event = {.events = EPOLLIN};
 	*ret_wake = (struct wake){.fd = epoll_create1(EPOLL_CLOEXEC),
 				  .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
@@ -129,16 +130,15 @@ static bool is_time_to_look(const struct wake *wake)
 	return read(wake->timer, &times, sizeof times) == (ssize_t)sizeof times;
 }
 
-static int follow(pid_t child, int signals, const struct wake *wake, struct run_watch *watch,
-		  struct run_coverage *coverage)
+static int follow(pid_t child, int signals, const struct wake *wake, const struct run_attendant *attendant)
 {
 	int wait_status = 0;
 	bool asked = false;
 	while (!reap(child, &asked, &wait_status)) {
 		bool by_terminal = false;
-		run_watch_wait(watch, wake->fd, false);
-		if (is_time_to_look(wake) && !coverage->ended)
-			run_coverage_look(coverage, child);
+		attendant->wait(attendant->engine, wake->fd, false);
+		if (is_time_to_look(wake))
+			attendant->look(attendant->engine, child);
 		int number = take_signal(signals, &by_terminal);
 		if (number == 0 || number == SIGCHLD || by_terminal)
 			continue;
@@ -148,20 +148,19 @@ static int follow(pid_t child, int signals, const struct wake *wake, struct run_
 	return wait_status;
 }
 
-/* The child has ended, but others may live in its memory. Whoever wants this process to end has it end. */
-static void await_sharers(int signals, struct run_watch *watch)
+/* The child has ended, but others may need this process. A signal that would end it does so. */
+static void await_rest(int signals, const struct run_attendant *attendant)
 {
 	int number = 0;
 	while (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) {
 		bool by_terminal;
-		if (!run_watch_wait(watch, signals, true))
+		if (!attendant->wait(attendant->engine, signals, true))
 			break;
 		number = take_signal(signals, &by_terminal);
 	}
 }
 
-int run_child(const char *path, char **argv, struct run_watch *watch, struct run_coverage *coverage,
-	      int *ret_wait_status)
+int run_child(const char *path, char **argv, const struct run_attendant *attendant, int *ret_wait_status)
 {
 	sigset_t signals, before;
 	int pipe_fds[2];
@@ -177,16 +176,16 @@ int run_child(const char *path, char **argv, struct run_watch *watch, struct run
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	int signals_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	struct wake wake = {-1, -1};
-	bool awake = signals_fd >= 0 && !wake_open(signals_fd, &wake);
+	bool awake = signals_fd >= 0 && !wake_open(signals_fd, attendant->look_ms, &wake);
 	pid_t self = getpid(), child = awake ? fork() : -1;
 	if (child == 0)
-		become(path, argv, self, &before, pipe_fds[1]);
+		become(path, argv, attendant, self, &before, pipe_fds[1]);
 	int error = child < 0 ? errno : 0;
 	close(pipe_fds[1]);
 	if (child > 0) {
 		error = read_failure(pipe_fds[0]);
-		*ret_wait_status = follow(child, signals_fd, &wake, watch, coverage);
-		await_sharers(signals_fd, watch);
+		*ret_wait_status = follow(child, signals_fd, &wake, attendant);
+		await_rest(signals_fd, attendant);
 	}
 	wake_close(&wake);
 	if (signals_fd >= 0)

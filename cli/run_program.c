@@ -23,9 +23,15 @@ struct elf_program {
 	char loader[PATH_MAX]; /* PT_INTERP; empty: static */
 };
 
-static int refuse(int status, const char *path, const char *why)
+/* Why a file cannot be run, or be given far memory, for whoever asked. */
+struct refusal {
+	const char *label; /* of the file */
+	char *text;
+};
+
+static int refuse(const struct refusal *refusal, int status, const char *why)
 {
-	log_error("cannot run %s: %s", path, why);
+	snprintf(refusal->text, RUN_WHY_MAX, "%s: %s", refusal->label, why);
 	return status;
 }
 
@@ -64,34 +70,30 @@ static int read_elf(int fd, struct elf_program *elf)
 }
 
 /* Compared with this very program, which runs here and uses the same C library as the preload library. */
-static int check_elf(int fd, const char *label)
+static int check_elf(int fd, const struct refusal *refusal)
 {
 	struct elf_program elf, own;
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int error = self < 0 ? -errno : read_elf(self, &own);
 	if (self >= 0)
 		close(self);
-	if (error) {
-		log_error("cannot read /proc/self/exe: %s; is /proc mounted?", strerror(-error));
-		return RUN_FAILED;
-	}
+	if (error)
+		return refuse(refusal, RUN_FAILED, "/proc/self/exe cannot be read; is /proc mounted?");
 	error = read_elf(fd, &elf);
 	if (error == -EXDEV || (!error && elf.header.e_machine != own.header.e_machine))
-		return refuse(RUN_NOT_EXECUTABLE, label, "it is a program for another kind of machine");
+		return refuse(refusal, RUN_NOT_EXECUTABLE, "it is a program for another kind of machine");
 	if (error || (elf.header.e_type != ET_EXEC && elf.header.e_type != ET_DYN))
-		return refuse(RUN_NOT_EXECUTABLE, label, "it is neither a program nor a script");
+		return refuse(refusal, RUN_NOT_EXECUTABLE, "it is neither a program nor a script");
 	if (!*elf.loader)
-		return refuse(RUN_NOT_EXECUTABLE, label,
-			      "it is statically linked, and only dynamically linked programs can be given far memory");
-	if (strcmp(elf.loader, own.loader) != 0) {
-		log_error("cannot run %s: it uses another C library (%s)", label, elf.loader);
-		return RUN_NOT_EXECUTABLE;
-	}
+		return refuse(refusal, -ENOEXEC,
+			      "it is statically linked, and the pager needs a dynamically linked program");
+	if (strcmp(elf.loader, own.loader) != 0)
+		return refuse(refusal, -ENOEXEC, "it uses another C library than the pager");
 	return 0;
 }
 
 /* Would exec(2) raise this process's privileges? */
-static int check_privileges(int fd, const char *label, const struct stat *status)
+static int check_privileges(int fd, const struct refusal *refusal, const struct stat *status)
 {
 	const char *how = NULL;
 	if (status->st_mode & S_ISUID && status->st_uid != getuid())
@@ -100,7 +102,7 @@ static int check_privileges(int fd, const char *label, const struct stat *status
 		how = "it is setgid, and the loader gives such programs no far memory; run it as its group";
 	else if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		how = "it has file capabilities, and the loader gives such programs no far memory; run it as root";
-	return how ? refuse(RUN_NOT_EXECUTABLE, label, how) : 0;
+	return how ? refuse(refusal, -ENOEXEC, how) : 0;
 }
 
 /* The interpreter of a script: true and its path, or false when @head begins otherwise. */
@@ -113,79 +115,75 @@ static bool read_interpreter(const char *head, char ret_path[PATH_MAX])
 	return true;
 }
 
-static int check_file(const char *path, const char *label, char ret_interpreter[PATH_MAX])
+static int check_file(const char *path, const struct refusal *refusal, char ret_interpreter[PATH_MAX])
 {
 	struct stat status;
 	char head[HEAD_BYTES + 1];
 	*ret_interpreter = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		log_error("cannot run %s: %s", label, errno == EACCES ? "no right to read it" : strerror(errno));
-		return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+		int status_wanted = errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+		return refuse(refusal, status_wanted, errno == EACCES ? "no right to read it" : strerror(errno));
 	}
 	int result = 0;
 	if (fstat(fd, &status) || !S_ISREG(status.st_mode))
-		result = refuse(RUN_NOT_EXECUTABLE, label, "it is not a file");
+		result = refuse(refusal, RUN_NOT_EXECUTABLE, "it is not a file");
 	else if (access(path, X_OK))
-		result = refuse(RUN_NOT_EXECUTABLE, label, "it is not executable");
+		result = refuse(refusal, RUN_NOT_EXECUTABLE, "it is not executable");
 	if (!result) {
 		ssize_t got = pread(fd, head, HEAD_BYTES, 0);
 		head[got > 0 ? got : 0] = 0;
 		/* exec(2) heeds the privileges of programs, not of scripts. */
 		if (!read_interpreter(head, ret_interpreter))
-			result = check_privileges(fd, label, &status);
+			result = check_privileges(fd, refusal, &status);
 		if (!result && !*ret_interpreter)
-			result = check_elf(fd, label);
+			result = check_elf(fd, refusal);
 	}
 	close(fd);
 	return result;
 }
 
 /* The first executable of that name in PATH; otherwise the reason why not. */
-static int find_program(const char *name, char ret_path[PATH_MAX])
+int run_program_find(const char *name, char ret_path[PATH_MAX])
 {
-	const char *list = getenv("PATH");
+	const char *list = getenv("PATH"), *rest = list ? list : "/bin:/usr/bin";
 	bool denied = false;
 	if (strchr(name, '/')) {
 		snprintf(ret_path, PATH_MAX, "%s", name);
 		return 0;
 	}
-	if (!list)
-		list = "/bin:/usr/bin";
 	while (*name) {
-		size_t length = strcspn(list, ":");
+		size_t length = strcspn(rest, ":");
 		struct stat status;
-		int needed = snprintf(ret_path, PATH_MAX, "%.*s%s%s", (int)length, list, length ? "/" : "./", name);
+		int needed = snprintf(ret_path, PATH_MAX, "%.*s%s%s", (int)length, rest, length ? "/" : "./", name);
 		if (needed < PATH_MAX && !stat(ret_path, &status) && S_ISREG(status.st_mode)) {
 			if (!access(ret_path, X_OK))
 				return 0;
 			denied = true;
 		}
-		if (!list[length])
+		if (!rest[length])
 			break;
-		list += length + 1;
+		rest += length + 1;
 	}
-	if (denied)
-		return refuse(RUN_NOT_EXECUTABLE, name, "it is not executable");
-	return refuse(RUN_NOT_FOUND, name, "no such program in PATH");
+	log_error("cannot run %s: %s", name, denied ? "it is not executable" : "no such program in PATH");
+	return denied ? RUN_NOT_EXECUTABLE : RUN_NOT_FOUND;
 }
 
-int run_program_check(const char *name, char ret_path[PATH_MAX])
+int run_program_check(const char *file, char ret_why[RUN_WHY_MAX])
 {
 	char path[PATH_MAX], interpreter[PATH_MAX], label[3 * PATH_MAX];
-	int result = find_program(name, path);
-	if (result)
-		return result;
-	snprintf(ret_path, PATH_MAX, "%s", path);
-	snprintf(label, sizeof label, "%s", path);
+	const struct refusal refusal = {label, ret_why};
+	int result = 0;
+	snprintf(path, sizeof path, "%s", file);
+	snprintf(label, sizeof label, "%s", file);
 	for (unsigned depth = 0; !result; depth++) {
 		if (depth == INTERPRETERS_MAX)
-			return refuse(RUN_NOT_EXECUTABLE, ret_path, "too many scripts interpreting scripts");
-		result = check_file(path, label, interpreter);
+			return refuse(&refusal, RUN_NOT_EXECUTABLE, "too many scripts interpreting scripts");
+		result = check_file(path, &refusal, interpreter);
 		if (!*interpreter)
 			break;
 		memcpy(path, interpreter, sizeof path);
-		snprintf(label, sizeof label, "%s (its interpreter is %s)", ret_path, path);
+		snprintf(label, sizeof label, "%s (its interpreter is %s)", file, path);
 	}
 	return result;
 }

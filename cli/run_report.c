@@ -137,13 +137,27 @@ int run_report_check(const char *path)
 	return 0;
 }
 
+int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const char *path)
+{
+	int error = 0;
+	struct json_object *object = json_object_new_object();
+	if (object)
+		json_object_object_add(object, "engine", json_object_new_string(engine));
+	for (unsigned i = 0; object && i < count; i++)
+		json_object_object_add(object, figures[i].name, json_object_new_uint64(figures[i].value));
+	errno = ENOMEM;
+	if (!object || json_object_to_file_ext(path, object, JSON_C_TO_STRING_PRETTY)) {
+		error = -errno;
+		log_error("cannot write the statistics to %s: %s", path, strerror(-error));
+	}
+	json_object_put(object);
+	return error;
+}
+
 int run_report_save(const struct run_summary *summary, const char *path)
 {
 	const struct farpage_stats *stats = &summary->stats;
-	const struct {
-		const char *name;
-		uint64_t value;
-	} fields[] = {
+	const struct run_figure figures[] = {
 	    {"resident_bytes", stats->resident_bytes},
 	    {"resident_peak_bytes", stats->resident_peak_bytes},
 	    {"far_bytes", stats->far_bytes},
@@ -171,15 +185,5 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"local_bytes", summary->local_bytes},
 	    {"processes", summary->processes},
 	};
-	int error = 0;
-	struct json_object *object = json_object_new_object();
-	for (unsigned i = 0; object && i < sizeof fields / sizeof fields[0]; i++)
-		json_object_object_add(object, fields[i].name, json_object_new_uint64(fields[i].value));
-	errno = ENOMEM;
-	if (!object || json_object_to_file_ext(path, object, JSON_C_TO_STRING_PRETTY)) {
-		error = -errno;
-		log_error("cannot write the statistics to %s: %s", path, strerror(-error));
-	}
-	json_object_put(object);
-	return error;
+	return run_report_write("pager", figures, sizeof figures / sizeof figures[0], path);
 }

@@ -31,7 +31,14 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 void run_report_print(const struct run_summary *summary);
 /* Whether run_report_save() could write there: made if it is not there, else left as it is. -errno after one line. */
 int run_report_check(const char *path);
-/* As JSON into the file at @path, replacing it; -errno after logging one line. */
+/* Writes the summary as JSON to the file at @path, replacing it. -errno after one logged line. */
 int run_report_save(const struct run_summary *summary, const char *path);
+
+struct run_figure {
+	const char *name;
+	uint64_t value;
+};
+/* The same for @count figures of @engine, whichever. */
+int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const char *path);
 
 #endif

@@ -213,15 +213,13 @@ static int start_parts(struct farpage *farpage)
 	return result;
 }
 
-int pager_check_kernel(bool unsafe_dio)
+const char *pager_kernel_lacks(bool unsafe_dio)
 {
 	if (unsafe_dio || uffd_can_move())
-		return 0;
-	log_error(
-	    "this kernel cannot tell which memory a device writes to (UFFDIO_MOVE, Linux 6.8): O_DIRECT or io_uring "
-	    "into far memory could go wrong; use a newer kernel (Debian 12: linux-image-6.12-amd64), or --unsafe-dio "
-	    "for a program that does neither");
-	return -EOPNOTSUPP;
+		return NULL;
+	return "this kernel cannot tell which memory a device writes to (UFFDIO_MOVE, Linux 6.8): O_DIRECT or io_uring "
+	       "into far memory could go wrong; use a newer kernel (Debian 12: linux-image-6.12-amd64), or "
+	       "--unsafe-dio for a program that does neither";
 }
 
 static int check_options(const struct farpage_options *options)
@@ -234,7 +232,11 @@ static int check_options(const struct farpage_options *options)
 			  with, size_format(least, minimum));
 		return -EINVAL;
 	}
-	return pager_check_kernel(options->unsafe_dio);
+	const char *lacking = pager_kernel_lacks(options->unsafe_dio);
+	if (!lacking)
+		return 0;
+	log_error("%s", lacking);
+	return -EOPNOTSUPP;
 }
 
 static struct farpage *allocate(void)

@@ -30,11 +30,11 @@ static inline size_t pager_local_least(bool backup, bool encrypt, const char **r
 }
 
 /*
- * Whether this kernel can tell pages that a device holds, or the caller says that there are none (@unsafe_dio: see
- * farpage.h). 0; or -EOPNOTSUPP, and one line in the log says what to do. Kernels without userfaultfd pass: what opens
- * one tells of that. Any thread.
+ * What this kernel lacks to tell pages that a device holds, and what to do: one line; or NULL: nothing, or the caller
+ * says that there are no such pages (@unsafe_dio: see farpage.h). Kernels without userfaultfd pass: what opens one
+ * tells of that. Any thread.
  */
-int pager_check_kernel(bool unsafe_dio);
+const char *pager_kernel_lacks(bool unsafe_dio);
 
 /* Whether forked children keep far memory; else they have nothing of the window. */
 bool pager_follows_forks(const struct farpage *farpage);

@@ -18,7 +18,7 @@ refused() {
 	matches "$name: reason" "$pattern" "$out"
 	expect "$name: one line" 1 "$(wc -l <<<"$out")"
 }
-run=(--local 16M "${DONORS[@]}")
+run=(--engine pager --local 16M "${DONORS[@]}")
 
 refused "no command" 125 "command is missing" "${run[@]}"
 refused "no donor" 125 "--donor" --local 16M -- true

@@ -10,7 +10,7 @@ stats=$DONORS_DIRECTORY/stats
 
 # unfollowed PROGRAM OPTION...: Python, without the right; its standard output in $out, and error in $err
 unfollowed() {
-	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$FARPAGE" run --local 16M "${DONORS[@]}" --stats "$stats" "${@:2}" \
+	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$FARPAGE" run --engine pager --local 16M "${DONORS[@]}" --stats "$stats" "${@:2}" \
 		-- /usr/bin/python3 -c "import os, sys
 memory = bytearray(b'x') * (48 << 20)
 $1" >"$DONORS_DIRECTORY/out" 2>"$DONORS_DIRECTORY/err"

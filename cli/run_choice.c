@@ -1,0 +1,76 @@
+/* run_choice: see run_choice.h. */
+#include "cli/run_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Programs whose children go on in their parent's memory, by the beginnings of their names. */
+static const char *const forkers[] = {"redis-server", "valkey-server", "keydb-server", "postgres", "pg_ctl",
+				      "gunicorn",     "uwsgi",         "apache2",      "httpd",    "php-fpm"};
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static bool forks(const char *name)
+{
+	for (size_t i = 0; i < sizeof forkers / sizeof forkers[0]; i++)
+		if (strncmp(name, forkers[i], strlen(forkers[i])) == 0)
+			return true;
+	return false;
+}
+
+bool run_choice_is_name(const char *name)
+{
+	return strcmp(name, "auto") == 0 || strcmp(name, "pager") == 0 || strcmp(name, "swap") == 0;
+}
+
+static enum run_engine choose_any(const struct run_choice *choice, char ret_line[RUN_CHOICE_MAX])
+{
+	const char *name = name_of(choice->path);
+	if (choice->pager_lacks && choice->swap_lacks) {
+		snprintf(ret_line, RUN_CHOICE_MAX, "%s (--engine swap would need %s)", choice->pager_lacks,
+			 choice->swap_lacks);
+		return RUN_ENGINE_NONE;
+	}
+	if (choice->pager_lacks) {
+		snprintf(ret_line, RUN_CHOICE_MAX, "engine swap, because the pager cannot: %s", choice->pager_lacks);
+		return RUN_ENGINE_SWAP;
+	}
+	if (forks(name) && !choice->swap_lacks) {
+		snprintf(ret_line, RUN_CHOICE_MAX,
+			 "engine swap, because children of %s go on with its memory (--engine pager gives each "
+			 "process a budget)",
+			 name);
+		return RUN_ENGINE_SWAP;
+	}
+	if (forks(name))
+		snprintf(ret_line, RUN_CHOICE_MAX,
+			 "engine pager, although children of %s go on with its memory, each with half of the budget: "
+			 "--engine swap would need %s",
+			 name, choice->swap_lacks);
+	else if (choice->swap_lacks)
+		snprintf(ret_line, RUN_CHOICE_MAX, "engine pager; --engine swap would need %s", choice->swap_lacks);
+	else
+		snprintf(ret_line, RUN_CHOICE_MAX,
+			 "engine pager, whose faults cost less (--engine swap has one budget for all processes)");
+	return RUN_ENGINE_PAGER;
+}
+
+enum run_engine run_choose(const struct run_choice *choice, char ret_line[RUN_CHOICE_MAX])
+{
+	bool pager = strcmp(choice->wanted, "pager") == 0;
+	const char *lacks = pager ? choice->pager_lacks : choice->swap_lacks;
+	if (strcmp(choice->wanted, "auto") == 0)
+		return choose_any(choice, ret_line);
+	*ret_line = '\0';
+	if (!lacks)
+		return pager ? RUN_ENGINE_PAGER : RUN_ENGINE_SWAP;
+	if (pager)
+		snprintf(ret_line, RUN_CHOICE_MAX, "%s", lacks);
+	else
+		snprintf(ret_line, RUN_CHOICE_MAX, "%s: --engine swap needs %s", choice->path, lacks);
+	return RUN_ENGINE_NONE;
+}

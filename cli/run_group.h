@@ -1,0 +1,59 @@
+/*
+ * run_group: the control group of one `farpage run --engine swap`: all processes of the command, and the most memory
+ * that they may have together.
+ *
+ * Theory of operation. The group is made below the nearest group of this process that can have groups with limits, so
+ * that limits of a session, service or container go on to hold. In version 2 that is a group which passes its memory
+ * controller on to its children, or the root; in version 1 it is this process's own group. Version 2 slows the group
+ * down a little below its limit (memory.high), so that the kernel has time to write pages out. Version 1 has no such
+ * thing, and counts what is written out late; reading memory.stat brings its counts up to date, so run_group_look()
+ * must be called every RUN_GROUP_LOOK_MS, or the kernel kills programs although swap space is free (seen with Linux
+ * 6.18).
+ *
+ * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+ *
+ * Threads: one at a time; the group itself belongs to no process, and the guard (run_guard.h) removes it.
+ */
+#ifndef CLI_RUN_GROUP_H
+#define CLI_RUN_GROUP_H
+
+#include "common/control_group.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RUN_GROUP_LOOK_MS 10
+#define RUN_GROUP_WHY_MAX 256
+
+struct run_group {
+	enum control_group_version version;
+	char folder[PATH_MAX];
+};
+
+/* What the group has used so far. */
+struct run_group_use {
+	uint64_t peak_bytes;   /* of memory; the kernel's count, or the most that was seen */
+	uint64_t swapped_peak; /* bytes in swap space, the most that was seen */
+	uint64_t stalled_us;   /* time in which some task of the group waited for memory; UINT64_MAX: version 1 */
+	uint64_t killed;       /* processes that the kernel has killed for want of memory */
+};
+
+/* Chooses where the group called @name will be, and makes nothing. -errno, and @ret_why: what is missing. */
+int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
+/* Makes it, with @local bytes for all its processes. -errno after one logged line, and then there is none. */
+int run_group_make(const struct run_group *group, uint64_t local);
+/* Puts the calling process there. Calls nothing that a child of fork(2) must not. -errno. */
+int run_group_enter(const struct run_group *group);
+/* Reads how much the group uses, and updates the peaks in @use. */
+void run_group_look(const struct run_group *group, struct run_group_use *use);
+/* The same, and what the kernel has counted itself, at the end. */
+void run_group_sum(const struct run_group *group, struct run_group_use *use);
+/* How many processes are in it; those that have ended and were not waited for do not count. */
+unsigned run_group_count(const struct run_group *group);
+/* Kills all processes in it, and waits until they have ended. No group: nothing to do. */
+void run_group_kill(const struct run_group *group);
+/* Removes it, which must be empty. No group: nothing to do. -errno after one logged line. */
+int run_group_remove(const struct run_group *group);
+
+#endif

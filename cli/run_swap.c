@@ -1,0 +1,256 @@
+/*
+ * run_swap: the engine of `farpage run` that swaps to donors: the command in a control group, and swap space of its
+ * own.
+ *
+ * Theory of operation. All memory of all processes in the group counts against one budget. When it is used up the
+ * kernel itself swaps to a device in the donors' memory (swap_space.h), which exists for this run only and is used
+ * before other swap space. So programs of any kind are carried, forks, threads and shared memory included. The kernel
+ * does not keep other groups from that device: when the whole machine is short of memory, it may take their pages, too;
+ * they come home at the end. What was made is taken away by the guard (run_guard.h), however this process ends.
+ *
+ * A process of the command that outlives it still has pages there, so this process stays until the last has ended.
+ *
+ * Threads: one.
+ */
+#include "blockdev/frontends.h"
+#include "blockdev/runtime.h"
+#include "cli/disk_daemon.h"
+#include "cli/run_child.h"
+#include "cli/run_group.h"
+#include "cli/run_guard.h"
+#include "cli/run_options.h"
+#include "cli/run_report.h"
+#include "cli/swap_space.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/size.h"
+#include "common/text_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/swap.h>
+#include <unistd.h>
+
+/* Without --far. The kernel keeps about a MiB of bookkeeping for each GiB of swap space, used or not. */
+#define DEVICE_MAX (UINT64_C(64) << 30)
+#define REST_MS 20 /* between two looks whether a process of the command is left */
+#define SECTORS_PAGE 8
+#define V2_LOOK_MS 100
+
+struct swap_run {
+	char name[RUNTIME_NAME_MAX + 1]; /* of the device */
+	char device[FRONTEND_PATH_MAX];
+	struct run_group group;
+	struct run_group_use use;
+	struct run_guard guard;
+	struct transfers {
+		uint64_t in, out; /* pages that the device has moved */
+	} before;
+	bool quiet, told_rest;
+};
+
+int run_swap_check(char ret_why[RUN_WHY_MAX])
+{
+	char why[FRONTEND_NOTE_MAX];
+	struct run_group unused;
+	bool root = geteuid() == 0, device = root && frontend_any(why);
+	if (root && !device) {
+		disk_daemon_load_ublk();
+		device = frontend_any(why);
+	}
+	if (!root)
+		snprintf(ret_why, RUN_WHY_MAX, "root: use sudo");
+	else if (access("/proc/swaps", F_OK) < 0)
+		snprintf(ret_why, RUN_WHY_MAX, "a kernel that can swap (CONFIG_SWAP)");
+	else if (!device)
+		snprintf(ret_why, RUN_WHY_MAX, "a block device: %s", why);
+	else
+		return run_group_place("check", &unused, ret_why);
+	return -EPERM;
+}
+
+/* --- The device ------------------------------------------------------------------------------------------------- */
+
+static struct transfers read_transfers(const char *device)
+{
+	char path[128], text[256];
+	unsigned long long sectors_in = 0, sectors_out = 0;
+	const char *name = strrchr(device, '/');
+	snprintf(path, sizeof path, "/sys/block%s/stat", name ? name : "");
+	if (text_file_read(path, text, sizeof text) > 0)
+		sscanf(text, "%*s %*s %llu %*s %*s %*s %llu", &sectors_in, &sectors_out);
+	return (struct transfers){sectors_in / SECTORS_PAGE, sectors_out / SECTORS_PAGE};
+}
+
+static void copy_lines(int from)
+{
+	char text[4096];
+	ssize_t got;
+	lseek(from, 0, SEEK_SET);
+	while ((got = read(from, text, sizeof text)) > 0)
+		if (write(STDERR_FILENO, text, (size_t)got) < 0)
+			break;
+}
+
+/* What the device's daemon says while it starts is of interest only if it fails. */
+static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
+{
+	int kept = dup(STDERR_FILENO), lines = memfd_create("farpage-daemon", MFD_CLOEXEC);
+	bool apart = kept >= 0 && lines >= 0 && dup2(lines, STDERR_FILENO) >= 0;
+	int status = swap_space_attach(settings, SWAP_FLAG_PRIO_MASK, ret_path);
+	if (apart) {
+		dup2(kept, STDERR_FILENO);
+		if (status)
+			copy_lines(lines);
+	}
+	if (kept >= 0)
+		close(kept);
+	if (lines >= 0)
+		close(lines);
+	return status;
+}
+
+static int make_device(const struct run_options *options, const struct run_donors *donors, struct swap_run *run)
+{
+	static struct settings settings;
+	settings_defaults(&settings);
+	settings.name = run->name;
+	settings.swap = true;
+	settings.donors = options->donors;
+	settings.key_file = options->key_file;
+	settings.backup = options->backup;
+	settings.replicas = options->replicas;
+	settings.scrub_rate = options->scrub_rate;
+	settings.encrypt = options->encrypt;
+	settings.size = options->far ? options->far : donors->free_bytes;
+	if (!options->far && settings.size > DEVICE_MAX)
+		settings.size = DEVICE_MAX;
+	settings.size -= settings.size % STORE_PAGE;
+	if (options->timeout_ms)
+		settings.timeout_ms = options->timeout_ms;
+	if (options->spin_us)
+		settings.spin_us = options->spin_us;
+	int status = settings_check(&settings);
+	if (!status)
+		status = attach(&settings, run->device);
+	if (!status)
+		run->before = read_transfers(run->device);
+	return status;
+}
+
+/* --- The command ------------------------------------------------------------------------------------------------ */
+
+static int enter(void *engine)
+{
+	const struct swap_run *run = engine;
+	return run_group_enter(&run->group);
+}
+
+static void look(void *engine, pid_t child)
+{
+	struct swap_run *run = engine;
+	(void)child;
+	run_group_look(&run->group, &run->use);
+}
+
+static bool wait_for(void *engine, int fd, bool for_rest)
+{
+	struct swap_run *run = engine;
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	unsigned count;
+	if (!for_rest)
+		return poll(&readable, 1, -1) > 0;
+	while ((count = run_group_count(&run->group)) > 0) {
+		if (!run->told_rest && !run->quiet)
+			log_warning("the command has ended; %u process%s of it live%s on, and farpage run with %s",
+				    count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "them");
+		run->told_rest = true;
+		if (poll(&readable, 1, REST_MS) > 0)
+			return true;
+		run_group_look(&run->group, &run->use);
+	}
+	return false;
+}
+
+static void print(const struct run_options *options, const struct swap_run *run, struct transfers moved,
+		  uint64_t wall_ns)
+{
+	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], stalled[48] = "", killed[80] = "";
+	if (run->use.stalled_us != UINT64_MAX)
+		snprintf(stalled, sizeof stalled, ", stalled %.1f s", (double)run->use.stalled_us / 1e6);
+	if (run->use.killed)
+		snprintf(killed, sizeof killed, ", %llu process%s killed for want of memory",
+			 (unsigned long long)run->use.killed, run->use.killed == 1 ? "" : "es");
+	fprintf(stderr, "farpage: peak resident %s of %s, far peak %s, pages in %llu, out %llu%s%s, wall %.1f s\n",
+		size_format(run->use.peak_bytes, peak), size_format(options->local, local),
+		size_format(run->use.swapped_peak, far), (unsigned long long)moved.in, (unsigned long long)moved.out,
+		stalled, killed, (double)wall_ns / 1e9);
+}
+
+static void save(const struct run_options *options, const struct swap_run *run, struct transfers moved,
+		 uint64_t wall_ns)
+{
+	const struct run_figure figures[] = {
+	    {"resident_peak_bytes", run->use.peak_bytes},
+	    {"far_peak_bytes", run->use.swapped_peak},
+	    {"fetched_pages", moved.in},
+	    {"evicted_pages", moved.out},
+	    {"processes_killed", run->use.killed},
+	    {"wall_ns", wall_ns},
+	    {"local_bytes", options->local},
+	    {"stalled_us", run->use.stalled_us},
+	};
+	unsigned count = sizeof figures / sizeof figures[0];
+	/* Version 1 of control groups does not count the time, and then it is left out. */
+	run_report_write("swap", figures, run->use.stalled_us == UINT64_MAX ? count - 1 : count, options->stats_file);
+}
+
+static int run_command(const struct run_options *options, struct swap_run *run, const char *path, char **argv,
+		       int *ret_wait_status)
+{
+	const struct run_attendant attendant = {.engine = run,
+						.look_ms = run->group.version == CONTROL_GROUP_V1 ? RUN_GROUP_LOOK_MS
+												  : V2_LOOK_MS,
+						.enter = enter,
+						.look = look,
+						.wait = wait_for};
+	uint64_t started_ns = clock_now();
+	int status = run_child(path, argv, &attendant, ret_wait_status);
+	if (status)
+		return status;
+	struct transfers moved = read_transfers(run->device);
+	moved.in -= run->before.in;
+	moved.out -= run->before.out;
+	run_group_sum(&run->group, &run->use);
+	uint64_t wall_ns = clock_now() - started_ns;
+	if (!options->quiet)
+		print(options, run, moved, wall_ns);
+	if (options->stats_file)
+		save(options, run, moved, wall_ns);
+	return options->strict && run->use.killed ? RUN_FAILED : 0;
+}
+
+int run_swap(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
+	     int *ret_wait_status)
+{
+	static struct swap_run run;
+	char why[RUN_GROUP_WHY_MAX], group[32];
+	int status = RUN_FAILED;
+	run.quiet = options->quiet;
+	snprintf(run.name, sizeof run.name, "run-%d", (int)getpid());
+	snprintf(group, sizeof group, "job-%d", (int)getpid()); /* the daemon has one called as the device */
+	if (run_group_place(group, &run.group, why)) {
+		log_error("--engine swap would need %s", why);
+		return RUN_FAILED;
+	}
+	if (run_guard_start(&run.group, run.name, &run.guard))
+		return RUN_FAILED;
+	if (!run_group_make(&run.group, options->local) && !make_device(options, donors, &run))
+		status = run_command(options, &run, path, argv, ret_wait_status);
+	run_guard_end(&run.guard);
+	return status;
+}

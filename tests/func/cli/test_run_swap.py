@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+"""test_run_swap.py FARPAGE MEMSERVER: farpage run with the swap engine: any program, one budget, and nothing left behind."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tap import done, ok, run, shown # noqa: E402
+from memservers import given_back, start_donor, stop_donors # noqa: E402
+from disks import FOLDER, FRONTEND, RUNTIME, Disks, remove_folder, require, wait # noqa: E402
+
+farpage, memserver = sys.argv[1:3]
+disks = Disks(farpage)
+MIB = 1 << 20
+LOCAL = 24 * MIB
+GROUPS = Path("/sys/fs/cgroup")
+
+# Fills so many MiB with a pattern, and looks at each page; three such processes at once, or one child that goes on.
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static size_t wrong(const unsigned char *memory, size_t size)
+{
+	size_t wrong = 0;
+	for (size_t at = 0; at < size; at += 4096)
+		wrong += memory[at] != at / 4096 % 251 || memory[at + 4095] != at / 4096 % 251;
+	return wrong;
+}
+
+int main(int argc, char **argv)
+{
+	size_t size = strtoul(argv[1], NULL, 10) << 20;
+	const char *how = argc > 2 ? argv[2] : "";
+	int status = 0;
+	if (!strcmp(how, "three"))
+		for (int i = 0; i < 2 && fork(); i++)
+			;
+	unsigned char *memory = malloc(size);
+	for (size_t at = 0; at < size; at += 4096)
+		memset(memory + at, at / 4096 % 251, 4096);
+	if (!strcmp(how, "leave") && fork())
+		return 0;
+	if (!strcmp(how, "leave"))
+		usleep(300000);
+	if (!strcmp(how, "fork"))
+		fork();
+	if (!strcmp(how, "hold")) {
+		puts("full");
+		fflush(stdout);
+		pause();
+	}
+	size_t bad = wrong(memory, size);
+	while (wait(&status) > 0)
+		bad += status != 0;
+	printf("wrong %zu\\n", bad);
+	return bad != 0;
+}
+"""
+
+
+def compiled(name, *options):
+    (FOLDER / "program.c").write_text(PROGRAM, encoding="ascii")
+    path = FOLDER / name
+    result = run(os.environ.get("CC", "cc"), "-O1", *options, "-o", path, FOLDER / "program.c")
+    if result.returncode:
+        raise SystemExit(result.stderr)
+    return path
+
+
+def groups():
+    return [str(path) for path in GROUPS.rglob("farpage-*") if path.is_dir()]
+
+
+def swaps():
+    return Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]
+
+
+def everything():
+    """What a run makes on this machine, as far as it is there now."""
+    return swaps() + groups() + disks.left_over()
+
+
+BEFORE = []
+
+
+def nothing_left():
+    return wait(lambda: everything() == BEFORE)
+
+
+def swapped(donor, *command, options=()):
+    return run(farpage, "run", "--local", str(LOCAL), "--donor", donor, *options, "--", *command)
+
+
+def test_static(donor, program):
+    stats = FOLDER / "stats"
+    result = swapped(donor, program, "96", options=("--stats", stats))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a static program is right", shown(result))
+    lines = result.stderr.splitlines()
+    ok(len(lines) == 2 and "engine swap, because the pager cannot" in lines[0] and "statically linked" in lines[0],
+       "one line says why the swap engine was chosen", shown(result))
+    ok(re.search(r"^farpage: peak resident \S+ of 24M, far peak \S+, pages in \d+, out \d+,.* wall", lines[-1]),
+       "one line tells what it took", shown(result))
+    figures = json.loads(stats.read_text(encoding="ascii"))
+    ok(figures["engine"] == "swap" and 0 < figures["resident_peak_bytes"] <= LOCAL, "the budget held", figures)
+    ok(figures["far_peak_bytes"] >= 60 * MIB and figures["fetched_pages"] > 10000 and figures["evicted_pages"] > 10000,
+       "most of it was far, and came back", figures)
+    ok(figures["processes_killed"] == 0, "nothing was killed for want of memory", figures)
+    stats.unlink()
+    ok(nothing_left(), "device, swap space and control group are gone", everything())
+    ok(given_back(farpage, donor), "the donor has all of it back")
+
+
+def test_processes(donor, program):
+    stats = FOLDER / "stats"
+    result = swapped(donor, program, "48", "three", options=("--engine", "swap", "--quiet", "--stats", stats))
+    ok(result.returncode == 0 and result.stdout.count("wrong 0\n") == 3 and result.stderr == "",
+       "three processes are right, and --quiet is", shown(result))
+    figures = json.loads(stats.read_text(encoding="ascii"))
+    ok(figures["resident_peak_bytes"] <= LOCAL and figures["far_peak_bytes"] >= 90 * MIB, "they share one budget", figures)
+    stats.unlink()
+    result = swapped(donor, program, "64", "fork", options=("--engine", "swap"))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\nwrong 0\n", "a forked child that goes on is right",
+       shown(result))
+    result = swapped(donor, program, "64", "leave", options=("--engine", "swap"))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a child that outlives the command is waited for",
+       shown(result))
+    ok("1 process of it lives on, and farpage run with it" in result.stderr, "and a line says so", shown(result))
+    ok(nothing_left(), "nothing is left of these", everything())
+
+
+def test_endings(donor, program):
+    ok(swapped(donor, "/bin/sh", "-c", "exit 7", options=("--engine", "swap")).returncode == 7, "the exit status is the command's")
+    ok(swapped(donor, "/bin/sh", "-c", "kill -KILL $$", options=("--engine", "swap")).returncode == -signal.SIGKILL,
+       "so is the signal that it died of")
+    for number, victim in ((signal.SIGTERM, "farpage run passes SIGTERM on"), (signal.SIGKILL, "farpage run is killed")):
+        process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program,
+                                    "64", "hold"], stdout=subprocess.PIPE, text=True)
+        ok(process.stdout.readline() == "full\n" and len(swaps()) > len([line for line in BEFORE if line in swaps()]),
+           f"{victim}: it has swap space before")
+        process.send_signal(number)
+        process.wait()
+        ok(process.returncode == -number, f"{victim}: its end is told", process.returncode)
+        # The guard has the pipe, too.
+        ok(process.stdout.read() == "" and nothing_left(), f"{victim}: nothing is left", everything())
+        process.stdout.close()
+    ok(given_back(farpage, donor), "the donor has all of it back after both")
+
+
+def test_rest_is_ended(donor):
+    """Something of the command lives on for ever: a signal ends it."""
+    process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--engine", "swap", "--",
+                                "/bin/sh", "-c", "sleep 1000 & exit 3"], stderr=subprocess.PIPE, text=True)
+    line = process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    ok("lives on" in line and process.returncode == 3, "SIGTERM ends a process that outlives the command", line)
+    process.stderr.close()
+    ok(nothing_left(), "nothing is left of it", everything())
+
+
+def test_want_of_memory(program):
+    small = start_donor(memserver, "--donate", "32M", "--slab", "8M")[1]
+    stats = FOLDER / "stats"
+    result = swapped(small, program, "200", options=("--stats", stats))
+    ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
+       "a program larger than budget and donors is killed, and a line says why", shown(result))
+    ok(json.loads(stats.read_text(encoding="ascii"))["processes_killed"] == 1, "it is counted")
+    stats.unlink()
+    result = swapped(small, program, "200", options=("--strict",))
+    ok(result.returncode == 125, "--strict: the exit status tells of it", shown(result))
+    result = swapped(small, "/bin/true", options=("--engine", "swap", "--far", "64M"))
+    ok(result.returncode == 125 and result.stderr.count("\n") == 1 and "--far 64M" in result.stderr,
+       "donors that are smaller than --far are refused", shown(result))
+    ok(nothing_left(), "nothing is left of these, either", everything())
+
+
+def refused(name, status, mentioned, *options, command=("/bin/true",), **more):
+    result = run(farpage, "run", *options, "--", *command, **more)
+    ok(result.returncode == status and mentioned in result.stderr and result.stderr.count("\n") == 1 and
+       result.stdout == "", name, shown(result))
+
+
+def test_refusals(donor, program):
+    base = ("--local", str(LOCAL), "--donor", donor)
+    refused("an engine that is none", 125, "give pager, swap, or auto", *base, "--engine", "swop")
+    refused("too little for anything", 125, "the least that works is 4M", "--local", "1M", "--donor", donor, "--engine", "swap")
+    refused("no such program", 127, "no such program", *base, "--engine", "swap", command=("farpage-no-such",))
+    refused("no such file", 127, "/nowhere/program", *base, "--engine", "swap", command=("/nowhere/program",))
+    refused("a text", 126, "neither a program nor a script", *base, "--engine", "swap", command=(FOLDER / "text",))
+    refused("the pager for a static program", 126, "statically linked", *base, "--engine", "pager", command=(program, "1"))
+    unprivileged = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+    refused("the swap engine without root", 125, "--engine swap needs root", *base, "--engine", "swap", **unprivileged)
+    refused("neither engine", 126, "--engine swap would need root", *base, command=(program, "1"), **unprivileged)
+    ok(nothing_left(), "refusals leave nothing", everything())
+
+
+def main():
+    require()
+    if not any((GROUPS / path).exists() for path in ("memory/memory.limit_in_bytes", "memory/cgroup.procs", "cgroup.controllers")):
+        remove_folder()
+        print("1..0 # SKIP no control groups with memory")
+        return
+    donor = start_donor(memserver, "--donate", "512M", "--slab", "8M")[1]
+    program = compiled("static", "-static")
+    (FOLDER / "text").write_text("no program\n", encoding="ascii")
+    os.chmod(FOLDER / "text", 0o755)
+    BEFORE.extend(everything())
+    test_static(donor, program)
+    test_processes(donor, compiled("dynamic"))
+    test_endings(donor, program)
+    test_rest_is_ended(donor)
+    test_want_of_memory(program)
+    os.chmod(FOLDER, 0o755)
+    test_refusals(donor, program)
+    stop_donors()
+    if RUNTIME.exists():
+        RUNTIME.rmdir()
+    remove_folder()
+    done()
+
+
+main()
