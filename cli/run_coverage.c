@@ -152,10 +152,8 @@ static void tell(struct run_coverage *coverage, pid_t pid, const char *status, u
 		return;
 	coverage->told[coverage->told_count++] = pid;
 	name_of(status, name);
-	log_warning(
-	    "process %d (%s) has %s outside farpage's reach, and --local is %s: %s; swap space in far memory takes "
-	    "it (farpage swap on)",
-	    (int)pid, name, size_format(outside, size), size_format(coverage->local_bytes, local), kind);
+	log_warning("process %d (%s) has %s outside farpage's reach, and --local is %s: %s; --engine swap takes it",
+		    (int)pid, name, size_format(outside, size), size_format(coverage->local_bytes, local), kind);
 }
 
 static void process_look(struct run_coverage *coverage, pid_t pid)

@@ -221,7 +221,7 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 		count_stopped(core);
 		log_error(
 		    "a process forked from %d that does not execute another program gets SIGBUS when it touches memory "
-		    "that %s",
+		    "that %s; farpage run --engine swap carries such programs",
 		    getpid(), why);
 	}
 	child->denied = true;

@@ -64,7 +64,9 @@ void child_after_in_parent(void)
 
 static void __attribute__((noreturn)) stop(const char *why)
 {
-	log_error("process %d was forked from one whose memory was partly far, and %s: it is stopped", getpid(), why);
+	log_error("process %d was forked from one whose memory was partly far, and %s: it is stopped; farpage run "
+		  "--engine swap carries such programs",
+		  getpid(), why);
 	kill(getpid(), SIGKILL);
 	for (;;)
 		pause();
@@ -118,7 +120,7 @@ static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 		__atomic_fetch_add(&preload.counters->children_stopped, 1, __ATOMIC_RELAXED);
 	log_error(
 	    "process %d was forked from one with far memory and goes on without executing another program, which works "
-	    "as root only: it is stopped",
+	    "as root only: it is stopped; as root, farpage run --engine swap carries such programs, too",
 	    getpid());
 }
 
