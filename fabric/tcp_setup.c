@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
@@ -22,6 +23,9 @@
 #define UNHEARD_MAX 16
 /* How long to wait for descriptors to come free. */
 #define RETRY_NS (100 * 1000000ull)
+/* For a port that a killed process is about to leave. */
+#define LISTEN_PAUSE_MS 5
+#define LISTEN_TRIES 100
 /* A silent peer is asked for a sign of life after KEEPALIVE_IDLE seconds, COUNT times at that INTERVAL. */
 #define KEEPALIVE_IDLE 10
 #define KEEPALIVE_INTERVAL 5
@@ -263,8 +267,22 @@ static void listener_source_ready(struct poller_source *source, unsigned events)
 	listener->tcp->listeners_ready = true;
 }
 
+/* Tells, and waits a little, if a port in use may be free in a moment: it belonged to a process that was killed.
+   io_uring releases what such a process had open in a worker of the kernel's, some milliseconds after the end of the
+   process (28 ms were seen). @tries counts. */
+static bool may_be_free_soon(int status, unsigned *tries)
+{
+	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000l};
+
+	if (status != -EADDRINUSE || *tries == LISTEN_TRIES)
+		return false;
+	(*tries)++;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
 /* A listening socket at one address. Descriptor, or -errno. */
-static int listen_at(const struct sockaddr_storage *address)
+static int listen_once(const struct sockaddr_storage *address)
 {
 	const int one = 1;
 	int fd, status;
@@ -277,6 +295,17 @@ static int listen_at(const struct sockaddr_storage *address)
 		return fd;
 	status = -errno;
 	close(fd);
+	return status;
+}
+
+static int listen_at(const struct sockaddr_storage *address)
+{
+	unsigned tries = 0;
+	int status;
+
+	do
+		status = listen_once(address);
+	while (may_be_free_soon(status, &tries));
 	return status;
 }
 

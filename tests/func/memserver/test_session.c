@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#define REBIRTHS 50u
 #define HELLOS 300u /* more than a donor waits for */
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -266,6 +267,23 @@ static void test_too_many(void)
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
 }
 
+/* A service manager does that. The kernel gives the port of the killed one free some milliseconds after its end. */
+static void a_killed_donor_is_started_anew_at_once(void)
+{
+	static struct daemon daemon;
+	char uri[sizeof daemon.uri];
+	unsigned started = 0;
+
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M")), "a donor that will be killed"))
+		return;
+	snprintf(uri, sizeof uri, "%s", daemon.uri);
+	for (unsigned i = 0; i < REBIRTHS && daemon_stop(&daemon, SIGKILL) == -SIGKILL; i++)
+		started += daemon_start_at(&daemon, uri, ARGS("--donate", "64M"));
+	ok(started == REBIRTHS, "%u of %u times it is killed and started anew at the same port", started, REBIRTHS);
+	if (started == REBIRTHS)
+		daemon_stop(&daemon, SIGTERM);
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon daemon;
@@ -285,5 +303,6 @@ int main(int argc, char **argv)
 	test_tampering(&daemon);
 	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end after all of that");
 	test_too_many();
+	a_killed_donor_is_started_anew_at_once();
 	return tap_done();
 }
