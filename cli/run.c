@@ -77,8 +77,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "how long to poll for an answer before sleeping (default 50)"},
 	    {"stats", CONFIG_STRING, &options->stats_file, 0, 0, "FILE", "write what was counted to FILE, as JSON"},
 	    {"strict", CONFIG_FLAG, &options->strict, 0, 0, NULL,
-	     "end the command, with 125, when a process has more than --local outside farpage's reach; 125 as well "
-	     "when "
+	     "exit with 125 when memory outside farpage's reach passes --local, which ends the command, or when "
 	     "processes were ended for want of memory"},
 	    {"quiet", CONFIG_FLAG, &options->quiet, 0, 0, NULL, "no summary"},
 	    {"config", CONFIG_STRING, &options->config_file, 0, 0, "FILE", "read options from [run] of FILE, too"},

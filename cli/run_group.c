@@ -16,6 +16,7 @@
 #define V1_ROOT CONTROL_GROUP_ROOT "/memory"
 #define TEXT_SIZE 8192
 #define KILL_PAUSE_NS 5000000
+#define REMOVE_TRIES 1000 /* five seconds of such pauses */
 /* Version 2: the part of the budget between the size at which the group is slowed down and its limit. */
 #define HIGH_PART 16
 
@@ -205,7 +206,7 @@ static bool has_ended(pid_t pid)
 	if (text_file_read(path, text, sizeof text) < 0)
 		return true;
 	const char *behind_name = strrchr(text, ')');
-	return !behind_name || strncmp(behind_name, ") Z", 3) == 0;
+	return !behind_name || strncmp(behind_name, ") Z", 3) == 0 || strncmp(behind_name, ") X", 3) == 0;
 }
 
 /* Calls @act for each process that has not ended; how many there are. */
@@ -240,6 +241,8 @@ static void end(pid_t pid)
 void run_group_kill(const struct run_group *group)
 {
 	const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
+	/* Groups that the command has made below it as well; Linux 5.14, version 2. */
+	file_write(group->folder, "cgroup.kill", "1");
 	while (for_each(group, end))
 		nanosleep(&pause, NULL);
 }
@@ -247,12 +250,17 @@ void run_group_kill(const struct run_group *group)
 int run_group_remove(const struct run_group *group)
 {
 	const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
-	int status;
+	int status = -1;
 	/* A process leaves its group a moment after it has ended. */
-	while ((status = rmdir(group->folder)) < 0 && errno == EBUSY)
+	for (unsigned i = 0; i < REMOVE_TRIES; i++) {
+		status = rmdir(group->folder);
+		if (status == 0 || errno != EBUSY)
+			break;
 		nanosleep(&pause, NULL);
+	}
 	if (status == 0 || errno == ENOENT)
 		return 0;
-	log_error("cannot remove the control group %s: %m; run: rmdir %s", group->folder, group->folder);
-	return -errno;
+	log_error("cannot remove the control group %s: %m; run: find %s -depth -type d -exec rmdir {} +", group->folder,
+		  group->folder);
+	return -EBUSY;
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev test [--no-vm] [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
+# ./dev test [--no-vm] [--long] [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
 # The last line is "N passed, N failed, N skipped"; the status is that of the failures.
 set -uo pipefail
 . scripts/packages.sh
@@ -7,13 +7,15 @@ set -uo pipefail
 
 selected=()
 names=()
+long=
 machines=wanted # or refused, by --no-vm; or not selected
 for word; do
 	case $word in
-	unit | func | fuzz | preload | sim | model | vm) selected+=(--suite "$word") ;;
+	unit | func | fuzz | preload | programs | sim | model | vm) selected+=(--suite "$word") ;;
 	--no-vm) machines=refused ;;
+	--long) long=wanted ;;
 	-*)
-		echo "./dev test: takes suites, names of tests and --no-vm: not $word" >&2
+		echo "./dev test: takes suites, names of tests, --no-vm and --long: not $word" >&2
 		exit 2
 		;;
 	*) names+=("$word") ;;
@@ -79,8 +81,15 @@ esac
 scripts/left_behind.sh before "$results/machine"
 run build gcc "" "$without"
 run build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true" \
-	"--no-suite preload --timeout-multiplier 4"
-run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite fuzz --timeout-multiplier 4"
+	"--no-suite preload --no-suite programs --timeout-multiplier 4"
+run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite programs --no-suite fuzz --timeout-multiplier 4"
+# The whole corpus: packages that cannot be had are skipped by name.
+if [ "$long" ]; then
+	echo "== the corpus of programs"
+	read -ra wanted < <(/usr/bin/python3 -B tests/programs/corpus.py --all --packages)
+	packages_try "${wanted[@]}"
+	/usr/bin/python3 -B tests/programs/corpus.py --all --table README.md build/bin </dev/null | tee "$results/programs.tap"
+fi
 echo "== what the tests left on this machine"
 scripts/left_behind.sh after "$results/machine" | tee "$results/left_behind.tap"
 

@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""
+corpus.py [--all] [--only NAME] [--packages] [--table FILE] BIN: programs that people run, each under both engines of farpage run.
+
+Each program runs by itself first; its output and exit status are what the engines are measured by. What is expected of
+an engine is one of these:
+
+  far      the same output and exit status, within the budget, with memory on the donors
+  local    the same output and exit status, and a line that says what stayed local
+  refused  exit status 126, one line, and the program has not begun
+  stopped  a line that says that a forked child was stopped
+  -        not tried
+
+Prints TAP. A program that is not installed is skipped; --packages lists the Debian packages of all. Without --all only the
+light programs run. --table writes the results as a table into the README's section between its two marks.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+from processes import Processes
+
+HERE = Path(__file__).resolve().parent
+FILES = HERE / "corpus"
+LIMIT = 240 # seconds for one run
+MIB = 1 << 20
+MARKS = ("<!-- corpus -->", "<!-- end of corpus -->")
+
+# name: as people call it. needs: programs that must be there. local: the budget. command: for sh, in a folder that has the
+# corpus's files. before: what is made there first, without farpage. strict outputs only: nothing that changes from run to run.
+Program = namedtuple("Program", "name packages needs local command before pager swap light")
+
+
+def program(name, command, packages="", needs="", local="16M", before="", pager="far", swap="far", light=False):
+    return Program(name, packages.split(), needs.split(), local, command, before, pager, swap, light)
+
+
+CC = "cc -O1 -o memory memory.c"
+STATIC = CC + " -static"
+LINES = "python3 generate.py lines >lines"
+PRELOADED = "LD_PRELOAD=$(ls /usr/lib/*/{}) exec sort -S 200M --parallel=1 lines"
+JAVA = "exec java -Xmx256m -XX:{} Hashes.java"
+
+PROGRAMS = [
+    program("sqlite3, in memory", "exec sqlite3 :memory: '.read join.sql'", "sqlite3", "sqlite3", local="12M", light=True),
+    program("sort", "exec sort -S 200M --parallel=1 lines", local="20M", before=LINES, light=True),
+    program("Python, dicts", "exec python3 dicts.py", "python3", "python3", local="20M", light=True),
+    program("Python, threads", "exec python3 threads.py", "python3", "python3", local="24M", light=True),
+    program("Python, preexec_fn", "exec python3 preexec.py", "python3", "python3", local="24M", light=True),
+    program("Python, multiprocessing by spawn", "exec python3 pool.py spawn", "python3", "python3", local="24M"),
+    program("Python, multiprocessing by forkserver", "exec python3 pool.py forkserver", "python3", "python3", local="24M"),
+    program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="24M", pager="-",
+            light=True),
+    program("Perl", "exec perl hashes.pl", "perl", "perl", local="14M", light=True),
+    program("gcc", "exec gcc -O1 -S -o - source.c", "gcc", "gcc", local="24M", before="python3 generate.py source >source.c",
+            light=True),
+    program("xz", "exec xz -T1 -3 -c lines", "xz-utils", "xz", local="20M", before=LINES),
+    program("tar and zstd, a pipeline", "tar -c lines | zstd -q -T1 -9 --long=25 | zstd -q -d --long=25 | tar -x -O | cksum",
+            "zstd tar", "zstd", before=LINES),
+    program("git repack", "git -C repo repack -q -a -d -f --window=50 --threads=1 && git -C repo rev-list --all --objects | cksum",
+            "git", "git", before="git init -q -b main repo && python3 generate.py commits | git -C repo fast-import --quiet"),
+    program("a shell script of ten commands", "sh ten.sh", "xz-utils", "xz", before=LINES),
+    program("a static program", "exec ./memory", "gcc libc6-dev", "cc", before=STATIC, pager="refused", light=True),
+    program("busybox", "exec busybox sort lines", "busybox-static", "busybox", before=LINES, pager="refused"),
+    program("shared memory", "exec ./memory shared", "gcc libc6-dev", "cc", before=CC, pager="local", light=True),
+    program("mmap by a system call", "exec ./memory call", "gcc libc6-dev", "cc", before=CC, pager="local"),
+    program("reserved memory, opened later", "exec ./memory reserve", "gcc libc6-dev", "cc", before=CC),
+    program("a child that goes on after fork", "exec ./memory fork", "gcc libc6-dev", "cc", before=CC, pager="stopped",
+            light=True),
+    program("a daemon that forks twice", "./memory daemon | cat", "gcc libc6-dev", "cc", before=CC, pager="stopped", light=True),
+    program("another user (setpriv)", "exec setpriv --reuid=65534 --clear-groups ./memory", "gcc libc6-dev util-linux",
+            "cc setpriv", before=CC, pager="-"),
+    program("Redis, with BGSAVE", "exec sh redis.sh", "redis-server redis-tools", "redis-server redis-cli", local="24M",
+            pager="-"),
+    program("jemalloc, by LD_PRELOAD", PRELOADED.format("libjemalloc.so.2"), "libjemalloc2", before=LINES),
+    program("tcmalloc, by LD_PRELOAD", PRELOADED.format("libtcmalloc_minimal.so.4"), "libtcmalloc-minimal4", before=LINES),
+    program("mimalloc, by LD_PRELOAD", PRELOADED.format("libmimalloc.so.2"), "libmimalloc2.0", before=LINES),
+    program("Java, G1", JAVA.format("+UseG1GC"), "openjdk-17-jdk-headless", "java javac", local="64M"),
+    program("Java, Serial", JAVA.format("+UseSerialGC"), "openjdk-17-jdk-headless", "java javac", local="64M"),
+    program("Java, Parallel", JAVA.format("+UseParallelGC"), "openjdk-17-jdk-headless", "java javac", local="64M"),
+    program("Java, ZGC", JAVA.format("+UseZGC"), "openjdk-17-jdk-headless", "java javac", local="64M", pager="local"),
+    program("node", "exec node hashes.js", "nodejs", "node", local="48M"),
+    program("Ruby", "exec ruby hashes.rb", "ruby", "ruby", local="24M"),
+    program("PHP", "exec php hashes.php", "php-cli", "php", local="24M"),
+    program("numpy and scipy", "exec /usr/bin/python3 arrays.py", "python3-scipy", "python3", local="64M"),
+    program("Go, static", "exec ./hashes", "golang-go", "go", local="24M",
+            before="CGO_ENABLED=0 GOCACHE=$PWD/cache go build -o hashes hashes.go", pager="refused"),
+    program("awk", "exec awk '{ table[$1] = $0 } END { for (key in table) sum += length(table[key]); print sum }' lines", "mawk",
+            "awk", before=LINES),
+]
+
+
+def prepare(one, folder):
+    """A folder with the corpus's files and what the program needs; or what went wrong."""
+    shutil.copytree(FILES, folder)
+    os.chmod(folder, 0o755)
+    result = subprocess.run(["sh", "-ec", one.before], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            check=False)
+    return result.stderr if result.returncode else None
+
+
+def lacking(one):
+    """Why the program cannot be tried here."""
+    for need in one.needs:
+        if not shutil.which(need):
+            return f"{need} is not installed"
+    if "LD_PRELOAD" in one.command and subprocess.run(["sh", "-c", one.command[len("LD_PRELOAD=$("):].split(")")[0]],
+                                                      capture_output=True, check=False).returncode:
+        return f"{one.packages[0]} is not installed"
+    if "arrays.py" in one.command and subprocess.run(["/usr/bin/python3", "-c", "import scipy"], capture_output=True,
+                                                     check=False).returncode:
+        return "python3-scipy is not installed"
+    return None
+
+
+class Corpus:
+    def __init__(self, bin_folder, processes):
+        self.bin = Path(bin_folder).resolve()
+        self.processes = processes
+        self.folder = Path(processes.folder)
+        donors = processes.start_donors(self.bin, 2, "1G", slab="8M")
+        self.options = [word for donor in donors for word in ("--donor", donor)] + ["--key", processes.key]
+        self.count = self.failed = 0
+        self.rows = []
+
+    def report(self, good, name, *notes):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
+        for note in [] if good else notes:
+            for line in str(note).splitlines()[-20:]:
+                print(f"# {line}", flush=True)
+
+    def skip(self, name, why):
+        self.count += 1
+        print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
+
+    def call(self, one, folder, *prefix):
+        """Runs it in a session of its own; None if it takes longer than LIMIT."""
+        process = self.processes.start([*prefix, "/bin/sh", "-c", one.command], cwd=folder, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            self.processes.end(process)
+            return None
+        self.processes.made.remove(process)
+        return subprocess.CompletedProcess(one.command, process.returncode, out, err.decode("utf-8", "replace"))
+
+    def try_engine(self, one, engine, plain):
+        folder, stats = self.folder / "work", self.folder / "stats"
+        prepare(one, folder)
+        stats.unlink(missing_ok=True)
+        result = self.call(one, folder, str(self.bin / "farpage"), "run", "--engine", engine, "--local", one.local, *self.options,
+                           "--stats", str(stats), "--")
+        shutil.rmtree(folder)
+        wanted = getattr(one, engine)
+        if result is None:
+            self.report(False, f"{one.name}, {engine}: {wanted}", f"not over after {LIMIT} s")
+            return
+        figures = json.loads(stats.read_text(encoding="ascii")) if stats.exists() and stats.stat().st_size else {}
+        good = self.judge(wanted, result, plain, figures)
+        self.report(good, f"{one.name}, {engine}: {wanted}", f"status {result.returncode}, by itself {plain.returncode}",
+                    f"output {'the same' if result.stdout == plain.stdout else 'another: ' + repr(result.stdout[-300:])}",
+                    figures, result.stderr)
+
+    @staticmethod
+    def judge(wanted, result, plain, figures):
+        same = (result.returncode, result.stdout) == (plain.returncode, plain.stdout)
+        said = result.stderr
+        if wanted == "far":
+            return same and figures.get("far_peak_bytes", 0) > 0 and figures.get("children_stopped", 0) == 0 and \
+                figures["resident_peak_bytes"] <= figures["local_bytes"] >= figures.get("outside_bytes", 0)
+        if wanted == "local":
+            return same and "outside farpage's reach" in said
+        if wanted == "refused":
+            return result.returncode == 126 and result.stdout == b"" and said.count("\n") == 1
+        return wanted == "stopped" and "--engine swap carries such programs" in said
+
+    def run(self, one):
+        why = lacking(one)
+        if why:
+            self.skip(one.name, why)
+            return
+        folder = self.folder / "work"
+        wrong = prepare(one, folder)
+        plain = None if wrong else self.call(one, folder)
+        shutil.rmtree(folder)
+        if not plain or plain.returncode:
+            self.report(False, f"{one.name}, by itself", wrong or (plain and plain.stderr))
+            return
+        # sh is what farpage sees first; a program that is refused must be that itself.
+        for engine in ("pager", "swap"):
+            if getattr(one, engine) != "-":
+                self.try_engine(one, engine, plain)
+        self.rows.append(one)
+
+
+WORDS = {"far": "yes", "local": "runs, stays local, and a line says so", "refused": "no, refused with a line",
+         "stopped": "no, such children are stopped with a line", "-": "no: forked children have half of the budget"}
+
+
+def write_table(path, rows):
+    lines = ["| program | `--engine pager` | `--engine swap` (root) |", "|---|---|---|"]
+    lines += [f"| {one.name} | {WORDS[one.pager]} | {WORDS[one.swap]} |" for one in rows]
+    text = Path(path).read_text(encoding="utf-8")
+    pattern = re.escape(MARKS[0]) + ".*" + re.escape(MARKS[1])
+    Path(path).write_text(re.sub(pattern, "\n".join([MARKS[0], *lines, MARKS[1]]), text, flags=re.S), encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--packages", action="store_true")
+    parser.add_argument("--table", metavar="FILE")
+    parser.add_argument("bin", nargs="?")
+    options = parser.parse_args()
+    if options.packages:
+        print(*sorted({package for one in PROGRAMS for package in one.packages if options.all or one.light}))
+        return 0
+    if os.geteuid() != 0:
+        print("1..0 # SKIP the swap engine needs root")
+        return 0
+    with Processes("corpus") as processes:
+        corpus = Corpus(options.bin, processes)
+        for one in PROGRAMS:
+            if one.name in options.only if options.only else options.all or one.light:
+                corpus.run(one)
+        if options.table and not corpus.failed:
+            write_table(options.table, corpus.rows)
+        print(f"1..{corpus.count}", flush=True)
+    return 1 if corpus.failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,21 @@
+"""pool.py METHOD: worker processes that look things up in a large dict of their parent (fork), or of their own."""
+import multiprocessing
+import sys
+
+table = {}
+
+
+def fill():
+    if not table:
+        table.update((number, str(number) * 5) for number in range(60000))
+
+
+def look(part):
+    fill()
+    return sum(len(table[number]) for number in range(part, 60000, 4))
+
+
+if __name__ == "__main__":
+    fill()
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        print(pool.map(look, range(4)))
