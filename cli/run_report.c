@@ -108,6 +108,15 @@ void run_report_print(const struct run_summary *summary)
 	char text[AMISS_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
 	double wall = (double)summary->wall_ns / 1e9;
+	if (!summary->processes && summary->peak_bytes > summary->local_bytes) {
+		/* What lasts less than run_coverage.h's half second is seen here at last. */
+		fprintf(
+		    stderr,
+		    "farpage: a process had %s resident, more than --local %s, and none of it was far: the pager does "
+		    "not reach such memory, --engine swap does; wall %.1f s\n",
+		    size_format(summary->peak_bytes, peak), size_format(summary->local_bytes, local), wall);
+		return;
+	}
 	if (!summary->processes) {
 		fprintf(stderr, "farpage: nothing needed far memory (peak resident %s)%s, wall %.1f s\n",
 			size_format(summary->peak_bytes, peak), amiss(summary, text), wall);
