@@ -62,7 +62,7 @@ PROGRAMS = [
             light=True),
     program("xz", "exec xz -T1 -3 -c lines", "xz-utils", "xz", local="20M", before=LINES),
     program("tar and zstd, a pipeline", "tar -c lines | zstd -q -T1 -9 --long=25 | zstd -q -d --long=25 | tar -x -O | cksum",
-            "zstd tar", "zstd", before=LINES),
+            "zstd tar", "zstd", local="48M", before=LINES),
     program("git repack", "git -C repo repack -q -a -d -f --window=50 --threads=1 && git -C repo rev-list --all --objects | cksum",
             "git", "git", before="git init -q -b main repo && python3 generate.py commits | git -C repo fast-import --quiet"),
     program("a shell script of ten commands", "sh ten.sh", "xz-utils", "xz", before=LINES),
