@@ -108,7 +108,8 @@ void run_report_print(const struct run_summary *summary)
 	char text[AMISS_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
 	double wall = (double)summary->wall_ns / 1e9;
-	if (!summary->processes && summary->peak_bytes > summary->local_bytes) {
+	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
+	    summary->outside_bytes <= summary->local_bytes) {
 		/* What lasts less than run_coverage.h's half second is seen here at last. */
 		fprintf(
 		    stderr,
