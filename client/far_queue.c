@@ -61,13 +61,13 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 	return (int)taken;
 }
 
-void far_queue_submit_to(struct store_queue *base, const struct store_io *io, unsigned donor)
+void far_queue_submit_to(struct store_queue *base, const struct store_io *io, unsigned donor, uint32_t epoch)
 {
 	struct far_queue *queue = (struct far_queue *)base;
 	uint16_t index = queue->idle_requests[--queue->idle_request_count];
 
 	assert(queue->direct);
-	queue->requests[index] = (struct far_request){.io = *io, .only = donor + 1};
+	queue->requests[index] = (struct far_request){.io = *io, .only = donor + 1, .epoch = epoch};
 	request_go_on(queue, index);
 	far_links_flush(queue);
 }

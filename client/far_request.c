@@ -153,7 +153,8 @@ static int read_replica(struct far_queue *queue, const struct far_request *reque
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		unsigned donor = view->slots[i].donor;
 
-		if (view->slots[i].state != SLOT_FULL || (request->only && request->only != donor + 1))
+		if (view->slots[i].state != SLOT_FULL ||
+		    (request->only && (request->only != donor + 1 || request->epoch != view->epoch)))
 			continue;
 		if (request->failed >> donor & 1 || donor_is_lost(queue, donor))
 			continue;
@@ -425,7 +426,8 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	if (donor == FAR_ON_BACKUP)
 		return far_backup_write(queue, index, chunk, request->io.count);
 	request->status = -ESTALE;
-	if (!chunk_view(&queue->far->table, chunk, &view))
+	/* Nobody holds the chunk in another epoch: its slab may be another chunk's by the time the bytes come there. */
+	if (!chunk_view(&queue->far->table, chunk, &view) || view.epoch != request->epoch)
 		return FAR_GOES_ON;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		if (view.slots[i].state == SLOT_EMPTY || view.slots[i].donor != donor)

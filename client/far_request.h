@@ -43,6 +43,7 @@ struct far_request {
 	uint32_t denials; /* of that, when it began to wait */
 	bool busy;        /* it is being issued, or parked */
 	unsigned only;    /* the one donor it is for + 1, or 0 */
+	uint32_t epoch;   /* with `only`: in which its chunk is held */
 	bool redone;      /* a write, and counted in its queue's `redone` */
 	bool corrupt;     /* a donor in `failed` sent back something else */
 	bool unsaved;     /* the backup does not have its pages */

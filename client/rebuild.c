@@ -78,6 +78,16 @@ static bool task_is_repair(const struct rebuild *rebuild)
 	return rebuild->job == REBUILD_JOB_NONE;
 }
 
+/* The epoch in which the chunk is held for what @phase waits for. */
+static uint32_t epoch_held(const struct rebuild *rebuild, enum rebuild_phase phase)
+{
+	if (phase == REBUILD_SCRUBBING)
+		return rebuild->scrub.epoch;
+	if (phase == REBUILD_BRINGING)
+		return rebuild->backup.epoch;
+	return task_is_repair(rebuild) ? rebuild->epoch : rebuild->jobs[rebuild->job].epoch;
+}
+
 void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum rebuild_phase phase)
 {
 	struct store_io io = {.op = op,
@@ -91,7 +101,7 @@ void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum r
 	rebuild->in_flight = 1;
 	rebuild->status = -EIO;
 	if (donor >= 0)
-		far_queue_submit_to(rebuild->queue, &io, (unsigned)donor);
+		far_queue_submit_to(rebuild->queue, &io, (unsigned)donor, epoch_held(rebuild, phase));
 	else
 		rebuild->in_flight = store_submit(rebuild->queue, &io, 1) == 1;
 }

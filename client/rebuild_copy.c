@@ -67,7 +67,7 @@ void rebuild_copy_answered(struct rebuild *rebuild, unsigned index, int status)
 
 		part->writing = true;
 		rebuild->in_flight++;
-		far_queue_submit_to(rebuild->queue, &io, rebuild->donor);
+		far_queue_submit_to(rebuild->queue, &io, rebuild->donor, rebuild->jobs[rebuild->job].epoch);
 		return;
 	}
 	if (status < 0 && part->writing) {
