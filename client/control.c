@@ -18,6 +18,9 @@
 #include <unistd.h>
 
 #define CONTROL_STACK (256u << 10)
+/* The longest sleep while a donor is away. Of a pause of this process (patience.h) the part before the time at which the
+   loop wanted to wake counts as waited for that donor, so that part is to be short. */
+#define MISSED_SLEEP_NS UINT64_C(50000000)
 #define CONTROL_EVENTS 16u
 #define CONTROL_DEPTH 16u /* it posts no reads and writes */
 /* How long a slab stays ours that nobody uses: a program that frees and allocates soon wants it again. */
@@ -171,12 +174,22 @@ static int open_lay_out(struct far *far)
 
 /* --- The loop ------------------------------------------------------------------------------------------------ */
 
+static bool is_missed(const struct far_peer *peer)
+{
+	return peer->comeback.state != COMEBACK_UP && peer->comeback.state != COMEBACK_LOST;
+}
+
 static uint64_t control_due(const struct far *far)
 {
-	uint64_t leases = far->open ? leases_due(&far->leases) : UINT64_MAX;
-	uint64_t peers = peers_due(far);
+	uint64_t due = far->open ? leases_due(&far->leases) : UINT64_MAX;
+	uint64_t peers = peers_due(far), soon = far_now(far) + MISSED_SLEEP_NS;
 
-	return leases < peers ? leases : peers;
+	if (peers < due)
+		due = peers;
+	for (unsigned i = 0; i < far->peer_count && due > soon; i++)
+		if (is_missed(&far->peers[i]))
+			due = soon;
+	return due;
 }
 
 /* Tells donors how much their slabs are used, when there is news of it. */
