@@ -103,7 +103,11 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 		posix_spawn_file_actions_adddup2(&actions, keep, 3);
 	posix_spawn_file_actions_addclosefrom_np(&actions, keep >= 0 ? 4 : 3);
 	posix_spawnattr_setsigmask(&attributes, &set);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+	/* Ignored by whoever started this program, it would hide the end of the daemon's own children. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	posix_spawnattr_setsigdefault(&attributes, &set);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	status = -posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);

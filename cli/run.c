@@ -185,7 +185,8 @@ static int choose_engine(const struct run_options *options, const char *path, en
 		log_error("cannot run %s", pager_why);
 		return pager;
 	}
-	int swap = run_swap_check(swap_why);
+	/* The check may load a module: only if its answer is asked for. */
+	int swap = strcmp(options->engine, "pager") ? run_swap_check(swap_why) : 0;
 	const struct run_choice choice = {.wanted = options->engine,
 					  .path = path,
 					  .pager_lacks = pager ? pager_why : NULL,
@@ -193,7 +194,7 @@ static int choose_engine(const struct run_options *options, const char *path, en
 	*ret_engine = run_choose(&choice, ret_line);
 	if (*ret_engine == RUN_ENGINE_NONE) {
 		log_error("cannot run %s", ret_line);
-		return pager == -ENOEXEC ? RUN_NOT_EXECUTABLE : RUN_FAILED;
+		return pager == -ENOEXEC && strcmp(options->engine, "swap") ? RUN_NOT_EXECUTABLE : RUN_FAILED;
 	}
 	return 0;
 }

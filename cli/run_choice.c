@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Programs whose children go on in their parent's memory, by the beginnings of their names. */
-static const char *const forkers[] = {"redis-server", "valkey-server", "keydb-server", "postgres", "pg_ctl",
-				      "gunicorn",     "uwsgi",         "apache2",      "httpd",    "php-fpm"};
+static const char *const forkers[] = {"redis-server", "valkey-server", "keydb-server", "gunicorn",
+				      "uwsgi",        "apache2",       "httpd",        "php-fpm"};
 
 static const char *name_of(const char *path)
 {

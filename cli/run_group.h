@@ -3,7 +3,7 @@
  * that they may have together.
  *
  * Theory of operation. The group is made below the nearest group of this process that can have groups with limits, so
- * that limits of a session, service or container go on to hold. In version 2 that is a group which passes its memory
+ * that limits of a slice or container go on to hold. In version 2 that is a group which passes its memory
  * controller on to its children, or the root; in version 1 it is this process's own group. Version 2 slows the group
  * down a little below its limit (memory.high), so that the kernel has time to write pages out. Version 1 has no such
  * thing, and counts what is written out late; reading memory.stat brings its counts up to date, so run_group_look()
@@ -35,7 +35,7 @@ struct run_group {
 struct run_group_use {
 	uint64_t peak_bytes;   /* of memory; the kernel's count, or the most that was seen */
 	uint64_t swapped_peak; /* bytes in swap space, the most that was seen */
-	uint64_t stalled_us;   /* time in which some task of the group waited for memory; UINT64_MAX: version 1 */
+	uint64_t stalled_us;   /* time in which some task of the group waited for memory; UINT64_MAX: not counted */
 	uint64_t killed;       /* processes that the kernel has killed for want of memory */
 };
 
@@ -49,9 +49,9 @@ int run_group_enter(const struct run_group *group);
 void run_group_look(const struct run_group *group, struct run_group_use *use);
 /* The same, and what the kernel has counted itself, at the end. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);
-/* How many processes are in it; those that have ended and were not waited for do not count. */
+/* How many processes are in it, and in groups below it; those that have ended and were not waited for do not count. */
 unsigned run_group_count(const struct run_group *group);
-/* Kills all processes in it, and waits until they have ended. No group: nothing to do. */
+/* Kills all these processes, and waits until they have ended, for ten seconds at most. No group: nothing to do. */
 void run_group_kill(const struct run_group *group);
 /* Removes it, which must be empty. No group: nothing to do. -errno after one logged line. */
 int run_group_remove(const struct run_group *group);

@@ -2,6 +2,7 @@
 #include "cli/run_guard.h"
 
 #include "blockdev/runtime.h"
+#include "blockdev/use.h"
 #include "cli/disk_daemon.h"
 #include "cli/run_group.h"
 #include "cli/swap_space.h"
@@ -20,6 +21,7 @@
 #define PAUSE_NS 20000000
 /* A daemon that starts finds out by itself that nobody waits for it, or gets ready. */
 #define READY_NS UINT64_C(60000000000)
+#define UNUSED_NS UINT64_C(10000000000)
 
 /* Waits while the device is being made: its daemon takes it back by itself when whoever started it is gone. Returns
    false if there is no device. */
@@ -40,15 +42,36 @@ static bool await_device(const char *name)
 	return false;
 }
 
+/* Waits while somebody has the device open: mkswap(8) outlives a `farpage run` that was killed. */
+static void await_unused(const char *path)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	char use[USE_TEXT_MAX];
+	struct swap_area area;
+	uint64_t deadline = clock_now() + UNUSED_NS;
+	while (use_find(path, use) && swaps_find(path, &area) < 0 && clock_now() < deadline)
+		nanosleep(&pause, NULL);
+}
+
 static int remove_device(const char *name)
 {
 	struct runtime_device device;
 	struct swap_area area;
 	if (!await_device(name))
 		return 0;
-	if (runtime_read_device(name, &device) == 0 && swaps_find(device.device.path, &area) == 0)
+	if (runtime_read_device(name, &device) < 0)
+		return disk_daemon_detach(name);
+	await_unused(device.device.path);
+	if (swaps_find(device.device.path, &area) == 0)
 		return swap_space_detach(name, &area);
 	return disk_daemon_detach(name);
+}
+
+static int remove_all(const struct run_group *group, const char *name)
+{
+	run_group_kill(group);
+	int status = run_group_remove(group);
+	return remove_device(name) ? -EBUSY : status;
 }
 
 static void __attribute__((noreturn)) guard(const struct run_group *group, const char *name, int pipe)
@@ -60,11 +83,7 @@ static void __attribute__((noreturn)) guard(const struct run_group *group, const
 		signal(ignored[i], SIG_IGN);
 	while (read(pipe, &unused, 1) < 0 && errno == EINTR)
 		;
-	run_group_kill(group);
-	int status = run_group_remove(group);
-	if (name && remove_device(name))
-		status = -EBUSY;
-	_exit(status ? 1 : 0);
+	_exit(remove_all(group, name) ? 1 : 0);
 }
 
 int run_guard_start(const struct run_group *group, const char *name, struct run_guard *ret_guard)
@@ -86,7 +105,7 @@ int run_guard_start(const struct run_group *group, const char *name, struct run_
 		log_error("cannot start another process: %s", strerror(-error));
 		return error;
 	}
-	*ret_guard = (struct run_guard){.pid = pid, .pipe = pipe_fds[1]};
+	*ret_guard = (struct run_guard){.group = group, .name = name, .pid = pid, .pipe = pipe_fds[1]};
 	return 0;
 }
 
@@ -96,5 +115,7 @@ int run_guard_end(struct run_guard *guard)
 	close(guard->pipe);
 	while (waitpid(guard->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+	if (!WIFEXITED(status)) /* somebody has killed it */
+		return remove_all(guard->group, guard->name);
+	return WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }

@@ -72,7 +72,7 @@ int run_pager_check(const struct run_options *options, const char *path, char re
 		lacking = pager_kernel_lacks(options->unsafe_dio);
 	if (!lacking)
 		return status;
-	snprintf(ret_why, RUN_WHY_MAX, "%s", lacking);
+	snprintf(ret_why, RUN_WHY_MAX, "%s: %s", path, lacking);
 	return -EPERM;
 }
 

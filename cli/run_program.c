@@ -81,7 +81,7 @@ static int check_elf(int fd, const struct refusal *refusal)
 		return refuse(refusal, RUN_FAILED, "/proc/self/exe cannot be read; is /proc mounted?");
 	error = read_elf(fd, &elf);
 	if (error == -EXDEV || (!error && elf.header.e_machine != own.header.e_machine))
-		return refuse(refusal, RUN_NOT_EXECUTABLE, "it is a program for another kind of machine");
+		return refuse(refusal, -ENOEXEC, "it is a program for another kind of machine");
 	if (error || (elf.header.e_type != ET_EXEC && elf.header.e_type != ET_DYN))
 		return refuse(refusal, RUN_NOT_EXECUTABLE, "it is neither a program nor a script");
 	if (!*elf.loader)

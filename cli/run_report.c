@@ -111,11 +111,10 @@ void run_report_print(const struct run_summary *summary)
 	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
 	    summary->outside_bytes <= summary->local_bytes) {
 		/* What lasts less than run_coverage.h's half second is seen here at last. */
-		fprintf(
-		    stderr,
-		    "farpage: a process had %s resident, more than --local %s, and none of it was far: the pager does "
-		    "not reach such memory, --engine swap does; wall %.1f s\n",
-		    size_format(summary->peak_bytes, peak), size_format(summary->local_bytes, local), wall);
+		fprintf(stderr,
+			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
+			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",
+			size_format(summary->peak_bytes, peak), size_format(summary->local_bytes, local), wall);
 		return;
 	}
 	if (!summary->processes) {

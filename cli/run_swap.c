@@ -23,12 +23,14 @@
 #include "cli/swap_space.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/random.h"
 #include "common/size.h"
 #include "common/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,6 +41,8 @@
 #define DEVICE_MAX (UINT64_C(64) << 30)
 #define REST_MS 20 /* between two looks whether a process of the command is left */
 #define SECTORS_PAGE 8
+#define TIMEOUT_MIN_MS 100u
+#define TIMEOUT_MAX_MS 600000u
 #define V2_LOOK_MS 100
 
 struct swap_run {
@@ -66,6 +70,8 @@ int run_swap_check(char ret_why[RUN_WHY_MAX])
 		snprintf(ret_why, RUN_WHY_MAX, "root: use sudo");
 	else if (access("/proc/swaps", F_OK) < 0)
 		snprintf(ret_why, RUN_WHY_MAX, "a kernel that can swap (CONFIG_SWAP)");
+	else if (access("/usr/sbin/mkswap", X_OK) < 0 && access("/sbin/mkswap", X_OK) < 0)
+		snprintf(ret_why, RUN_WHY_MAX, "mkswap: install util-linux");
 	else if (!device)
 		snprintf(ret_why, RUN_WHY_MAX, "a block device: %s", why);
 	else
@@ -130,6 +136,8 @@ static int make_device(const struct run_options *options, const struct run_donor
 	if (!options->far && settings.size > DEVICE_MAX)
 		settings.size = DEVICE_MAX;
 	settings.size -= settings.size % STORE_PAGE;
+	/* Others may lease meanwhile; nobody has asked for this size. */
+	settings.overcommit = !options->far;
 	if (options->timeout_ms)
 		settings.timeout_ms = options->timeout_ms;
 	if (options->spin_us)
@@ -234,15 +242,37 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	return options->strict && run->use.killed ? RUN_FAILED : 0;
 }
 
+/* What the device's daemon would refuse, by the names that the user knows. */
+static int check_sizes(const struct run_options *options)
+{
+	char least[SIZE_TEXT_MAX];
+	if (options->timeout_ms && (options->timeout_ms < TIMEOUT_MIN_MS || options->timeout_ms > TIMEOUT_MAX_MS))
+		log_error("--engine swap: --timeout-ms %u: give %u to %u", options->timeout_ms, TIMEOUT_MIN_MS,
+			  TIMEOUT_MAX_MS);
+	else if (options->far && options->far < SETTINGS_SIZE_MIN)
+		log_error("--engine swap: --far is the size of the device: give %s at least",
+			  size_format(SETTINGS_SIZE_MIN, least));
+	else
+		return 0;
+	return -EINVAL;
+}
+
 int run_swap(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
 	     int *ret_wait_status)
 {
 	static struct swap_run run;
-	char why[RUN_GROUP_WHY_MAX], group[32];
+	char why[RUN_GROUP_WHY_MAX], group[RUNTIME_NAME_MAX + 1];
+	uint32_t number;
 	int status = RUN_FAILED;
+	if (check_sizes(options))
+		return RUN_FAILED;
+	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the status of every child away */
 	run.quiet = options->quiet;
-	snprintf(run.name, sizeof run.name, "run-%d", (int)getpid());
-	snprintf(group, sizeof group, "job-%d", (int)getpid()); /* the daemon has one called as the device */
+	/* Processes of several PID namespaces may have the same number. And the daemon has a group called as the
+	 * device. */
+	random_secret(&number, sizeof number);
+	snprintf(run.name, sizeof run.name, "run-%d-%08x", (int)getpid(), number);
+	snprintf(group, sizeof group, "job-%d-%08x", (int)getpid(), number);
 	if (run_group_place(group, &run.group, why)) {
 		log_error("--engine swap would need %s", why);
 		return RUN_FAILED;

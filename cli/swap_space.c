@@ -111,13 +111,14 @@ static int daemon_check(const char *name)
 	return -ENOTCONN;
 }
 
-/* Beyond its limit a control group would lose a program, not gain memory. */
-static int groups_check(const struct swap_area *area)
+/* Beyond its limit a control group would lose a program, not gain memory, unless other swap space takes the excess.
+   @swap: what is free there. */
+static int groups_check(const struct swap_area *area, uint64_t swap)
 {
 	char needed[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];
 	struct swap_group group;
 
-	if (!swap_groups_overflow(NULL, area->used, &group))
+	if (!swap_groups_overflow(NULL, area->used, &group) || group.needed - group.limit <= swap)
 		return 0;
 	log_error("the control group %s would need %s for what is swapped out of it, and may have %s: raise its "
 		  "limit, or end programs in it, first",
@@ -136,7 +137,7 @@ static int room_check(const struct swap_area *area)
 		return status;
 	}
 	if (area->used <= memory + swap)
-		return groups_check(area);
+		return groups_check(area, swap);
 	log_error("%s holds %s, and there is room for less: %s of memory available and %s of other swap space; "
 		  "end programs, or add swap space, first",
 		  area->path, size_format(area->used, used), size_format(memory, memory_text),
@@ -207,7 +208,7 @@ static int swap_end(const struct swap_area *area)
 
 int swap_space_detach(const char *name, const struct swap_area *area)
 {
-	int status = daemon_check(name);
+	int status = area->used ? daemon_check(name) : 0;
 
 	if (!status)
 		status = room_check(area);

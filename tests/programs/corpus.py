@@ -205,7 +205,7 @@ class Corpus:
 
 
 WORDS = {"far": "yes", "local": "runs, stays local, and a line says so", "refused": "no, refused with a line",
-         "stopped": "no, such children are stopped with a line", "-": "no: forked children have half of the budget"}
+         "stopped": "no, such children are stopped with a line", "-": "not tried"}
 
 
 def write_table(path, rows):

@@ -69,8 +69,14 @@ static void fault_reset(struct history *history)
 	struct wire *wire = net_pick(donor->host, program->host);
 	uint64_t nothing = 0;
 
-	if (wire && donor_may_go(history, donor, &nothing))
+	/* A donor takes a reset for the end of the client's process, and keeps its slabs for two seconds. A client that
+	   stands still does not come back in that time (docs/faults.md). */
+	if (program->process->stalled_until > world_now() && !history->loses)
+		return;
+	if (wire && donor_may_go(history, donor, &nothing)) {
+		history->reset_at = world_now();
 		net_reset(wire);
+	}
 }
 
 static void fault_cut_wire(struct history *history)
@@ -272,6 +278,9 @@ static void fall_asleep(void *what, uint64_t token)
 
 	(void)token;
 	if (history->over)
+		return;
+	/* See fault_reset(). */
+	if (history->reset_at && world_now() < history->reset_at + SECOND && !history->loses)
 		return;
 	/* One that opens its store has donors that answer. */
 	for (unsigned i = 0; i < history->program_count; i++)

@@ -59,6 +59,7 @@ struct history {
 	bool placed;                     /* some donors share one */
 	uint64_t rests_until[DONORS_MAX];
 	uint64_t asleep_until; /* FAULT_SLEEP: who wakes then finds everybody */
+	uint64_t reset_at;     /* when a connection was reset last; 0: never */
 	bool over;             /* nothing goes wrong any more */
 	struct task_habits habits;
 };

@@ -81,7 +81,7 @@ def groups():
 
 
 def swaps():
-    return Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]
+    return [line.split()[0] for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]]
 
 
 def everything():
@@ -96,8 +96,8 @@ def nothing_left():
     return wait(lambda: everything() == BEFORE)
 
 
-def swapped(donor, *command, options=()):
-    return run(farpage, "run", "--local", str(LOCAL), "--donor", donor, *options, "--", *command)
+def swapped(donor, *command, options=(), **more):
+    return run(farpage, "run", "--local", str(LOCAL), "--donor", donor, *options, "--", *command, **more)
 
 
 def test_static(donor, program):
@@ -167,6 +167,50 @@ def test_rest_is_ended(donor):
     ok(nothing_left(), "nothing is left of it", everything())
 
 
+def test_two_at_once(donor, program):
+    """The kernel spreads the pages of both over the swap spaces of both."""
+    first = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program, "96", "hold"],
+                             stdout=subprocess.PIPE, text=True)
+    ok(first.stdout.readline() == "full\n", "a run that lasts")
+    result = swapped(donor, program, "96", options=("--quiet",))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "", "another beside it is right",
+       shown(result))
+    ok(wait(lambda: len(swaps()) == len(set(swaps()) & set(BEFORE)) + 1), "and leaves only the first one's swap space", swaps())
+    first.terminate()
+    first.wait()
+    first.stdout.close()
+    ok(nothing_left(), "then the first leaves nothing", everything())
+
+
+BELOW = """
+path=$(sed -n 's/^[0-9]*:memory:/memory/p; s/^0:://p' /proc/self/cgroup | head -n 1)
+mkdir "/sys/fs/cgroup/$path/below"
+sleep 1000 &
+echo $! >"/sys/fs/cgroup/$path/below/cgroup.procs"
+"""
+
+
+def test_groups_below(donor):
+    process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--engine", "swap", "--",
+                                "/bin/sh", "-ec", BELOW], stderr=subprocess.PIPE, text=True)
+    line = process.stderr.readline()
+    ok("1 process of it lives on" in line, "a process in a group that the command has made is waited for", line)
+    process.terminate()
+    process.wait()
+    rest = process.stderr.read()
+    process.stderr.close()
+    ok(process.returncode == 0 and rest.count("\n") == 1 and nothing_left(), "and ended, and the groups removed", rest,
+       everything())
+
+
+def test_ignored_children(donor):
+    """Some who start programs ignore SIGCHLD, and programs inherit that."""
+    result = swapped(donor, "/bin/true", options=("--engine", "swap", "--quiet"),
+                     preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    ok(result.returncode == 0 and result.stderr == "" and nothing_left(), "SIGCHLD ignored by who starts it", shown(result),
+       everything())
+
+
 def test_want_of_memory(program):
     small = start_donor(memserver, "--donate", "32M", "--slab", "8M")[1]
     stats = FOLDER / "stats"
@@ -193,6 +237,8 @@ def test_refusals(donor, program):
     base = ("--local", str(LOCAL), "--donor", donor)
     refused("an engine that is none", 125, "give pager, swap, or auto", *base, "--engine", "swop")
     refused("too little for anything", 125, "the least that works is 4M", "--local", "1M", "--donor", donor, "--engine", "swap")
+    refused("a patience that the device does not take", 125, "--timeout-ms 50", *base, "--engine", "swap", "--timeout-ms", "50")
+    refused("a device of no size", 125, "--far", *base, "--engine", "swap", "--far", "64K")
     refused("no such program", 127, "no such program", *base, "--engine", "swap", command=("farpage-no-such",))
     refused("no such file", 127, "/nowhere/program", *base, "--engine", "swap", command=("/nowhere/program",))
     refused("a text", 126, "neither a program nor a script", *base, "--engine", "swap", command=(FOLDER / "text",))
@@ -231,6 +277,9 @@ def main():
     test_processes(donor, compiled("dynamic"))
     test_endings(donor, program)
     test_rest_is_ended(donor)
+    test_two_at_once(donor, program)
+    test_groups_below(donor)
+    test_ignored_children(donor)
     test_want_of_memory(program)
     os.chmod(FOLDER, 0o755)
     test_refusals(donor, program)

@@ -33,7 +33,7 @@ static void auto_takes_swap_for_what_the_pager_cannot_carry(void)
 	   "the pager lacks something: swap, and why");
 	ok(choose("auto", "/usr/bin/redis-server", NULL, NULL) == RUN_ENGINE_SWAP && says("children of redis-server"),
 	   "a server that forks: swap, and why");
-	ok(choose("auto", "postgres", NULL, NULL) == RUN_ENGINE_SWAP, "so is one that is named without a path");
+	ok(choose("auto", "gunicorn", NULL, NULL) == RUN_ENGINE_SWAP, "so is one that is named without a path");
 	ok(choose("auto", "/usr/bin/php-fpm8.2", NULL, NULL) == RUN_ENGINE_SWAP,
 	   "so is one with a version in its name");
 	ok(choose("auto", "/srv/redis-server/sort", NULL, NULL) == RUN_ENGINE_PAGER,
