@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #define CONTROL_STACK (256u << 10)
-/* The longest sleep while a donor is away. Of a pause of this process (patience.h) the part before the time at which the
-   loop wanted to wake counts as waited for that donor, so that part is to be short. */
+/* The longest sleep while a donor is away. Of a pause of this process (patience.h) the part before the time at which
+   the loop wanted to wake counts as waited for that donor, so that part is to be short. */
 #define MISSED_SLEEP_NS UINT64_C(50000000)
 #define CONTROL_EVENTS 16u
 #define CONTROL_DEPTH 16u /* it posts no reads and writes */

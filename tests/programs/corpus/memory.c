@@ -33,7 +33,8 @@ static unsigned char *take(const char *how)
 	if (!strcmp(how, "call"))
 		return (unsigned char *)syscall(SYS_mmap, NULL, SIZE, open, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!strcmp(how, "reserve")) {
-		unsigned char *memory = mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		unsigned char *memory =
+		    mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		mprotect(memory, SIZE, open);
 		return memory;
 	}
