@@ -1,4 +1,4 @@
-/* patience: see patience.h. */
+/* patience: see patience.h. The words that other threads read change together: a sequence lock with one writer. */
 #include "common/patience.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -6,21 +6,32 @@
 
 uint64_t patience_at(const struct patience *patience, uint64_t clock)
 {
-	return clock - atomic_load_explicit(&patience->lost, memory_order_relaxed);
+	uint32_t version;
+	uint64_t lost, limit;
+
+	do {
+		version = atomic_load(&patience->version);
+		lost = atomic_load(&patience->lost);
+		limit = atomic_load(&patience->limit);
+	} while (version & 1 || version != atomic_load(&patience->version));
+	return (limit && clock > limit ? limit : clock) - lost;
 }
 
-static void patience_lose(struct patience *patience, uint64_t ns)
+/* @ns more do not count, unless they are few. */
+static void patience_change(struct patience *patience, uint64_t ns, uint64_t limit)
 {
+	atomic_fetch_add(&patience->version, 1);
 	if (ns > PATIENCE_LATE_NS)
-		atomic_fetch_add_explicit(&patience->lost, ns, memory_order_relaxed);
+		atomic_fetch_add(&patience->lost, ns);
+	atomic_store(&patience->limit, limit);
+	atomic_fetch_add(&patience->version, 1);
 }
 
 int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due)
 {
 	uint64_t now, ms;
 
-	if (patience->woken)
-		patience_lose(patience, clock - patience->woken);
+	patience_change(patience, patience->woken ? clock - patience->woken : 0, 0);
 	patience->wanted = UINT64_MAX;
 	if (due == UINT64_MAX)
 		return -1;
@@ -29,12 +40,14 @@ int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due)
 	if (ms > SLEEP_MAX_MS)
 		ms = SLEEP_MAX_MS;
 	patience->wanted = clock + ms * NS_PER_MS;
+	patience_change(patience, 0, patience->wanted + PATIENCE_LATE_NS);
 	return (int)ms;
 }
 
 void patience_wake(struct patience *patience, uint64_t clock)
 {
-	if (clock > patience->wanted)
-		patience_lose(patience, clock - patience->wanted);
+	uint64_t late = clock > patience->wanted ? clock - patience->wanted : 0;
+
+	patience_change(patience, late, clock + PATIENCE_LATE_NS);
 	patience->woken = clock;
 }

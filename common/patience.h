@@ -7,8 +7,9 @@
  * this clock moves all of them by what it was late. A pause that ends before the loop wanted to wake is not noticed,
  * and costs no deadline, for none was due.
  *
- * The clock never runs backwards for the loop's own thread. Others may see it go back by a pause that the loop has just
- * noticed.
+ * Other threads may wake before the loop does. For them the clock stands still from when the loop wanted to wake, or
+ * has worked for PATIENCE_LATE_NS, until the loop has told what it was late by: they see no pause before the loop has
+ * noticed it. The clock never runs backwards for the loop's own thread, and for others by PATIENCE_LATE_NS at most.
  *
  * Threads: patience_at(): any. The others: the loop's.
  */
@@ -23,9 +24,11 @@
 
 /* All zero at first. */
 struct patience {
-	_Atomic uint64_t lost; /* ns that do not count */
-	uint64_t woken;        /* of clock_now(): since when the loop works; 0: it has not slept yet */
-	uint64_t wanted;       /* of clock_now(): when it wanted to be awake again; UINT64_MAX: not by time */
+	_Atomic uint32_t version; /* of the two words below: odd while they change */
+	_Atomic uint64_t lost;    /* ns that do not count */
+	_Atomic uint64_t limit;   /* of clock_now(): what comes later does not count yet; 0: everything does */
+	uint64_t woken;           /* of clock_now(): since when the loop works; 0: it has not slept yet */
+	uint64_t wanted;          /* of clock_now(): when it wanted to be awake again; UINT64_MAX: not by time */
 };
 
 /* What the clock shows when clock_now() is @clock. */

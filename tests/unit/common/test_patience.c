@@ -57,10 +57,32 @@ static void test_late(void)
 	ok(patience_at(&patience, clock) == BEGIN + 9300 * MS, "a sleep without an end cannot be late");
 }
 
+/* Another thread looks at the clock while the loop sleeps, or works. */
+static void others_see_no_pause_before_the_loop_does(void)
+{
+	struct patience patience = {0};
+	uint64_t clock = BEGIN, before;
+
+	patience_sleep(&patience, clock, BEGIN + 100 * MS);
+	ok(patience_at(&patience, BEGIN + 70 * MS) == BEGIN + 70 * MS, "time passes for others while the loop sleeps");
+	before = patience_at(&patience, BEGIN + 5100 * MS);
+	ok(before == BEGIN + 100 * MS + PATIENCE_LATE_NS, "who wakes before the loop sees no pause");
+	clock += 5100 * MS;
+	patience_wake(&patience, clock);
+	ok(patience_at(&patience, clock) == BEGIN + 100 * MS, "nor after it");
+	before = patience_at(&patience, clock + 9000 * MS);
+	ok(before == BEGIN + 100 * MS + PATIENCE_LATE_NS, "nor while the loop works");
+	clock += 9000 * MS;
+	patience_sleep(&patience, clock, UINT64_MAX);
+	ok(patience_at(&patience, clock + 3000 * MS) == BEGIN + 3100 * MS,
+	   "time passes while the loop waits for no time");
+}
+
 int main(void)
 {
 	test_timeouts();
 	test_prompt();
 	test_late();
+	others_see_no_pause_before_the_loop_does();
 	return tap_done();
 }
