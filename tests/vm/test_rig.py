@@ -113,6 +113,8 @@ def test_emulator():
 
 
 def test_interrupted():
+    # Whoever starts this test in the background has it ignore SIGINT, and what it starts would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, group, status in ((signal.SIGINT, True, 130), (signal.SIGTERM, False, 143), (signal.SIGKILL, False, -9)):
         process = start("echo up; sleep 1000", start_new_session=True)
         came_up = process.stdout.readline() == "up\n" and len(rig_processes()) == 1
