@@ -17,37 +17,44 @@ uint64_t patience_at(const struct patience *patience, uint64_t clock)
 	return (limit && clock > limit ? limit : clock) - lost;
 }
 
-/* @ns more do not count, unless they are few. */
+/* @ns more do not count. */
 static void patience_change(struct patience *patience, uint64_t ns, uint64_t limit)
 {
-	atomic_fetch_add(&patience->version, 1);
-	if (ns > PATIENCE_LATE_NS)
-		atomic_fetch_add(&patience->lost, ns);
+	uint32_t version = atomic_load_explicit(&patience->version, memory_order_relaxed);
+
+	atomic_store(&patience->version, version + 1);
+	if (ns)
+		atomic_store(&patience->lost, atomic_load_explicit(&patience->lost, memory_order_relaxed) + ns);
 	atomic_store(&patience->limit, limit);
-	atomic_fetch_add(&patience->version, 1);
+	atomic_store(&patience->version, version + 2);
+}
+
+static uint64_t late(uint64_t ns)
+{
+	return ns > PATIENCE_LATE_NS ? ns : 0;
 }
 
 int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due)
 {
-	uint64_t now, ms;
+	uint64_t ns = patience->woken ? late(clock - patience->woken) : 0, now, ms;
 
-	patience_change(patience, patience->woken ? clock - patience->woken : 0, 0);
 	patience->wanted = UINT64_MAX;
-	if (due == UINT64_MAX)
+	if (due == UINT64_MAX) {
+		patience_change(patience, ns, 0);
 		return -1;
-	now = patience_at(patience, clock);
+	}
+	now = clock - (atomic_load_explicit(&patience->lost, memory_order_relaxed) + ns);
 	ms = due > now ? (due - now + NS_PER_MS - 1) / NS_PER_MS : 0;
 	if (ms > SLEEP_MAX_MS)
 		ms = SLEEP_MAX_MS;
 	patience->wanted = clock + ms * NS_PER_MS;
-	patience_change(patience, 0, patience->wanted + PATIENCE_LATE_NS);
+	patience_change(patience, ns, patience->wanted + PATIENCE_LATE_NS);
 	return (int)ms;
 }
 
 void patience_wake(struct patience *patience, uint64_t clock)
 {
-	uint64_t late = clock > patience->wanted ? clock - patience->wanted : 0;
-
-	patience_change(patience, late, clock + PATIENCE_LATE_NS);
+	patience_change(patience, clock > patience->wanted ? late(clock - patience->wanted) : 0,
+			clock + PATIENCE_LATE_NS);
 	patience->woken = clock;
 }
