@@ -54,7 +54,6 @@ int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due)
 
 void patience_wake(struct patience *patience, uint64_t clock)
 {
-	patience_change(patience, clock > patience->wanted ? late(clock - patience->wanted) : 0,
-			clock + PATIENCE_LATE_NS);
+	patience_change(patience, clock > patience->wanted ? late(clock - patience->wanted) : 0, 0);
 	patience->woken = clock;
 }

@@ -7,9 +7,9 @@
  * this clock moves all of them by what it was late. A pause that ends before the loop wanted to wake is not noticed,
  * and costs no deadline, for none was due.
  *
- * Other threads may wake before the loop does. For them the clock stands still from when the loop wanted to wake, or
- * has worked for PATIENCE_LATE_NS, until the loop has told what it was late by: they see no pause before the loop has
- * noticed it. The clock never runs backwards for the loop's own thread, and for others by PATIENCE_LATE_NS at most.
+ * Other threads may wake before the loop does. For them the clock stands still from PATIENCE_LATE_NS after the loop
+ * wanted to wake until it has woken: they see no pause before the loop has noticed it. The clock never runs backwards
+ * for the loop's own thread. For others it may, by PATIENCE_LATE_NS, or by a pause that came while the loop worked.
  *
  * Threads: patience_at(): any. The others: the loop's.
  */

@@ -70,8 +70,7 @@ static void others_see_no_pause_before_the_loop_does(void)
 	clock += 5100 * MS;
 	patience_wake(&patience, clock);
 	ok(patience_at(&patience, clock) == BEGIN + 100 * MS, "nor after it");
-	before = patience_at(&patience, clock + 9000 * MS);
-	ok(before == BEGIN + 100 * MS + PATIENCE_LATE_NS, "nor while the loop works");
+	ok(patience_at(&patience, clock + 5 * MS) == BEGIN + 105 * MS, "time passes while the loop works");
 	clock += 9000 * MS;
 	patience_sleep(&patience, clock, UINT64_MAX);
 	ok(patience_at(&patience, clock + 3000 * MS) == BEGIN + 3100 * MS,
