@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What an engine does while its command runs; @engine is its own. */
+/* The calls that an engine gets while its command runs. `engine` is passed to each of them. */
 struct run_attendant {
 	void *engine;
 	unsigned look_ms; /* between two calls of look() */

@@ -22,7 +22,7 @@ enum run_engine { RUN_ENGINE_NONE, RUN_ENGINE_PAGER, RUN_ENGINE_SWAP };
 struct run_choice {
 	const char *wanted; /* "auto", "pager" or "swap" */
 	const char *path;   /* of the program */
-	/* What each engine would need to run it; NULL: nothing. */
+	/* Each names the thing that an engine lacks to run the program, or is NULL if it lacks nothing. */
 	const char *pager_lacks, *swap_lacks;
 };
 

@@ -1,7 +1,8 @@
 /*
  * run_options: what `farpage run` was asked for, and its engines: the ways to put far memory under a command.
  *
- * An engine checks whether it can carry a program here, without making anything, and runs it. Threads: the only one.
+ * An engine checks whether it can carry a program here, and runs it. The check makes nothing; run_swap_check() may load
+ * the kernel's ublk driver. Threads: the only one.
  */
 #ifndef CLI_RUN_OPTIONS_H
 #define CLI_RUN_OPTIONS_H

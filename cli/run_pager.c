@@ -39,8 +39,8 @@ struct pager_run {
 	struct run_coverage coverage;
 };
 
-/* What this user lacks to handle faults of processes, those of the kernel (system calls on far memory) included; or
-   NULL. */
+/* Names the right or kernel feature that userfaultfd needs and this process lacks; NULL if it lacks none. The kernel's
+   own faults, in system calls on far memory, must be handled, too. */
 static const char *userfaultfd_lacks(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -154,7 +154,7 @@ static uint64_t window_size(const struct run_options *options, const struct run_
 	return size > 4 * all ? size : 4 * all;
 }
 
-/* What the preload library reads. */
+/* Sets the environment variables that the preload library reads. */
 static int set_environment(const struct run_options *options, const struct run_donors *donors,
 			   const struct run_report *report)
 {

@@ -110,7 +110,7 @@ void run_report_print(const struct run_summary *summary)
 	double wall = (double)summary->wall_ns / 1e9;
 	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
 	    summary->outside_bytes <= summary->local_bytes) {
-		/* What lasts less than run_coverage.h's half second is seen here at last. */
+		/* run_coverage looks twice a second, and misses a process that lives for less than that. */
 		fprintf(stderr,
 			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
 			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",

@@ -24,10 +24,16 @@
 
 /* --- Making it --------------------------------------------------------------------------------------------- */
 
-/* The signature; mkswap(8) is where root finds it, which need not be in PATH. */
+/* mkswap(8) is where root finds it, which need not be in PATH. */
+static const char *const programs[] = {"/usr/sbin/mkswap", "/sbin/mkswap", "mkswap"};
+
+bool swap_space_has_mkswap(void)
+{
+	return access(programs[0], X_OK) == 0 || access(programs[1], X_OK) == 0;
+}
+
 static int signature_write(const char *path)
 {
-	static const char *const programs[] = {"/usr/sbin/mkswap", "/sbin/mkswap", "mkswap"};
 	char *argv[] = {(char[]){"mkswap"}, strdupa(path), NULL};
 	posix_spawn_file_actions_t actions;
 	int status = ENOENT, result = -1;

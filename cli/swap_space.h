@@ -15,6 +15,11 @@
 #include "blockdev/settings.h"
 #include "cli/swaps.h"
 
+#include <stdbool.h>
+
+/* Whether mkswap(8), which swap_space_attach() runs, is where Debian installs it. */
+bool swap_space_has_mkswap(void);
+
 /* Makes swap space of what @settings says, all of it or nothing, and gives the device's path. @priority: among swap
    spaces, or UINT_MAX: the kernel's choice. Signals that end a command wait meanwhile. -errno after one logged line. */
 int swap_space_attach(const struct settings *settings, unsigned priority, char ret_path[FRONTEND_PATH_MAX]);

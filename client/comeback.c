@@ -79,6 +79,11 @@ static bool is_up(const struct comeback *comeback)
 	return comeback->state == COMEBACK_UP;
 }
 
+bool comeback_is_waited_for(const struct comeback *comeback)
+{
+	return comeback->state != COMEBACK_UP && comeback->state != COMEBACK_LOST;
+}
+
 /* It answers, and will not have us. */
 static bool status_is_final(int status)
 {

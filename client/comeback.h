@@ -101,6 +101,8 @@ void comeback_waits(struct comeback *comeback, uint64_t since);
 bool comeback_anew(struct comeback *comeback, uint64_t now);
 /* Whether @status says that it, or the way to it, was not there. */
 bool comeback_is_out_of_reach(int status);
+/* Whether the donor is neither up nor lost: its return is waited for. */
+bool comeback_is_waited_for(const struct comeback *comeback);
 enum comeback_step comeback_tick(struct comeback *comeback, uint64_t now);
 /* When comeback_tick() is wanted next; UINT64_MAX: never. */
 uint64_t comeback_due(const struct comeback *comeback);

@@ -174,11 +174,6 @@ static int open_lay_out(struct far *far)
 
 /* --- The loop ------------------------------------------------------------------------------------------------ */
 
-static bool is_missed(const struct far_peer *peer)
-{
-	return peer->comeback.state != COMEBACK_UP && peer->comeback.state != COMEBACK_LOST;
-}
-
 static uint64_t control_due(const struct far *far)
 {
 	uint64_t due = far->open ? leases_due(&far->leases) : UINT64_MAX;
@@ -187,7 +182,7 @@ static uint64_t control_due(const struct far *far)
 	if (peers < due)
 		due = peers;
 	for (unsigned i = 0; i < far->peer_count && due > soon; i++)
-		if (is_missed(&far->peers[i]))
+		if (comeback_is_waited_for(&far->peers[i].comeback))
 			due = soon;
 	return due;
 }

@@ -451,9 +451,7 @@ static void report_take(struct far *far, unsigned index, uint64_t now)
 /* When its being away is to be told of, by far_now(); UINT64_MAX: it is, or it is not away, or nobody knows yet. */
 static uint64_t tell_due(const struct far *far, const struct far_peer *peer)
 {
-	enum comeback_state state = peer->comeback.state;
-
-	if (peer->told || state == COMEBACK_UP || state == COMEBACK_LOST || peer->comeback.unknown)
+	if (peer->told || !comeback_is_waited_for(&peer->comeback) || peer->comeback.unknown)
 		return UINT64_MAX;
 	return patience_at(&far->patience, peer->away_at + PEER_TELL_NS);
 }

@@ -135,30 +135,45 @@ static void line_of_groups(const char *root, enum control_group_version version,
 	}
 }
 
-/* @line: "ID:CONTROLLERS:PATH", changed by this. */
-static void membership_look(const char *root, char *line, control_group_look look, void *user)
+/* Whether the controllers of a line of /proc/PID/cgroup, changed by this, are those of a version's memory. */
+static bool is_memory(enum control_group_version version, const char *id, char *controllers)
 {
-	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
 	char *rest;
 
-	if (!path)
-		return;
-	*controllers++ = '\0';
-	*path++ = '\0';
-	if (!strcmp(line, "0") && !*controllers)
-		line_of_groups(root, CONTROL_GROUP_V2, path, look, user);
+	if (version == CONTROL_GROUP_V2)
+		return !strcmp(id, "0") && !*controllers;
 	for (char *name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
 		if (!strcmp(name, "memory"))
-			line_of_groups(root, CONTROL_GROUP_V1, path, look, user);
+			return true;
+	return false;
 }
 
-void control_groups_own(const char *proc, const char *root, control_group_look look, void *user)
+bool control_group_own_path(const char *proc, enum control_group_version version, char ret_path[PATH_MAX])
 {
 	char path[PATH_MAX], text[8192], *rest;
 
 	format_text(path, sizeof path, "%s/self/cgroup", proc);
 	if (text_file_read(path, text, sizeof text) < 0)
-		return;
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		membership_look(root, line, look, user);
+		return false;
+	/* Each line is "ID:CONTROLLERS:PATH". */
+	for (char *id = strtok_r(text, "\n", &rest); id; id = strtok_r(NULL, "\n", &rest)) {
+		char *controllers = strchr(id, ':'), *own = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!own)
+			continue;
+		*controllers++ = '\0';
+		*own++ = '\0';
+		if (is_memory(version, id, controllers))
+			return format_text(ret_path, PATH_MAX, "%s", strcmp(own, "/") ? own : "") < PATH_MAX;
+	}
+	return false;
+}
+
+void control_groups_own(const char *proc, const char *root, control_group_look look, void *user)
+{
+	char path[PATH_MAX];
+
+	for (unsigned i = 0; i < CONTROL_GROUP_VERSIONS; i++)
+		if (control_group_own_path(proc, (enum control_group_version)i, path))
+			line_of_groups(root, (enum control_group_version)i, path, look, user);
 }

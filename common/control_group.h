@@ -7,6 +7,7 @@
 #ifndef COMMON_CONTROL_GROUP_H
 #define COMMON_CONTROL_GROUP_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,6 +34,10 @@ uint64_t control_group_easy(const struct control_group_memory *memory);
 /* What is left of @of, the one limit or the other, where the pages of files that it would give up first count as free:
    so does the kernel estimate MemAvailable. */
 uint64_t control_group_left(const struct control_group_memory *memory, uint64_t of);
+
+/* The path of this process's group in the hierarchy of that version, below its root; empty: the root. @proc, in place
+   of /proc: for tests. Returns false if the process is in none. */
+bool control_group_own_path(const char *proc, enum control_group_version version, char ret_path[PATH_MAX]);
 
 typedef void (*control_group_look)(const struct control_group_memory *memory, void *user);
 /*

@@ -267,20 +267,6 @@ static void listener_source_ready(struct poller_source *source, unsigned events)
 	listener->tcp->listeners_ready = true;
 }
 
-/* Tells, and waits a little, if a port in use may be free in a moment: it belonged to a process that was killed.
-   io_uring releases what such a process had open in a worker of the kernel's, some milliseconds after the end of the
-   process (28 ms were seen). @tries counts. */
-static bool may_be_free_soon(int status, unsigned *tries)
-{
-	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000l};
-
-	if (status != -EADDRINUSE || *tries == LISTEN_TRIES)
-		return false;
-	(*tries)++;
-	nanosleep(&pause, NULL);
-	return true;
-}
-
 /* A listening socket at one address. Descriptor, or -errno. */
 static int listen_once(const struct sockaddr_storage *address)
 {
@@ -298,14 +284,17 @@ static int listen_once(const struct sockaddr_storage *address)
 	return status;
 }
 
+/* The same. A port in use may be free in a moment: io_uring releases what a killed process had open in a worker of the
+   kernel's, some milliseconds after the end of the process (76 ms were seen). */
 static int listen_at(const struct sockaddr_storage *address)
 {
-	unsigned tries = 0;
-	int status;
+	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000l};
+	int status = listen_once(address);
 
-	do
+	for (unsigned i = 0; status == -EADDRINUSE && i < LISTEN_TRIES; i++) {
+		nanosleep(&pause, NULL);
 		status = listen_once(address);
-	while (may_be_free_soon(status, &tries));
+	}
 	return status;
 }
 

@@ -32,19 +32,25 @@ LIMIT = 240 # seconds for one run
 MIB = 1 << 20
 MARKS = ("<!-- corpus -->", "<!-- end of corpus -->")
 
-# name: as people call it. needs: programs that must be there. local: the budget. command: for sh, in a folder that has the
-# corpus's files. before: what is made there first, without farpage. strict outputs only: nothing that changes from run to run.
-Program = namedtuple("Program", "name packages needs local command before pager swap light")
+# name: as people call it. needs: programs that must be there. check: for sh, fails if something else is missing. local: the
+# budget. command: for sh, in a folder that has the corpus's files; its output is the same each time. before: what is made
+# there first, without farpage.
+Program = namedtuple("Program", "name packages needs check local command before pager swap light")
 
 
-def program(name, command, packages="", needs="", local="16M", before="", pager="far", swap="far", light=False):
-    return Program(name, packages.split(), needs.split(), local, command, before, pager, swap, light)
+def program(name, command, packages="", needs="", check="", local="16M", before="", pager="far", swap="far", light=False):
+    return Program(name, packages.split(), needs.split(), check, local, command, before, pager, swap, light)
+
+
+def preloaded(name, library, package):
+    """sort with another malloc than libc's."""
+    return program(f"{name}, by LD_PRELOAD", f"LD_PRELOAD=$(ls /usr/lib/*/{library}) exec sort -S 200M --parallel=1 lines", package,
+                   check=f"ls /usr/lib/*/{library}", before=LINES)
 
 
 CC = "cc -O1 -o memory memory.c"
 STATIC = CC + " -static"
 LINES = "python3 generate.py lines >lines"
-PRELOADED = "LD_PRELOAD=$(ls /usr/lib/*/{}) exec sort -S 200M --parallel=1 lines"
 JAVA = "exec java -Xmx256m -XX:{} Hashes.java"
 
 PROGRAMS = [
@@ -78,9 +84,9 @@ PROGRAMS = [
             "cc setpriv", before=CC, pager="-"),
     program("Redis, with BGSAVE", "exec sh redis.sh", "redis-server redis-tools", "redis-server redis-cli", local="24M",
             pager="-"),
-    program("jemalloc, by LD_PRELOAD", PRELOADED.format("libjemalloc.so.2"), "libjemalloc2", before=LINES),
-    program("tcmalloc, by LD_PRELOAD", PRELOADED.format("libtcmalloc_minimal.so.4"), "libtcmalloc-minimal4", before=LINES),
-    program("mimalloc, by LD_PRELOAD", PRELOADED.format("libmimalloc.so.2"), "libmimalloc2.0", before=LINES),
+    preloaded("jemalloc", "libjemalloc.so.2", "libjemalloc2"),
+    preloaded("tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+    preloaded("mimalloc", "libmimalloc.so.2", "libmimalloc2.0"),
     program("Java, G1", JAVA.format("+UseG1GC"), "openjdk-17-jdk-headless", "java javac", local="64M"),
     program("Java, Serial", JAVA.format("+UseSerialGC"), "openjdk-17-jdk-headless", "java javac", local="64M"),
     program("Java, Parallel", JAVA.format("+UseParallelGC"), "openjdk-17-jdk-headless", "java javac", local="64M"),
@@ -88,7 +94,8 @@ PROGRAMS = [
     program("node", "exec node hashes.js", "nodejs", "node", local="48M"),
     program("Ruby", "exec ruby hashes.rb", "ruby", "ruby", local="24M"),
     program("PHP", "exec php hashes.php", "php-cli", "php", local="24M"),
-    program("numpy and scipy", "exec /usr/bin/python3 arrays.py", "python3-scipy", "python3", local="64M"),
+    program("numpy and scipy", "exec /usr/bin/python3 arrays.py", "python3-scipy", check="/usr/bin/python3 -c 'import scipy'",
+            local="64M"),
     program("Go, static", "exec ./hashes", "golang-go", "go", local="24M",
             before="CGO_ENABLED=0 GOCACHE=$PWD/cache go build -o hashes hashes.go", pager="refused"),
     program("awk", "exec awk '{ table[$1] = $0 } END { for (key in table) sum += length(table[key]); print sum }' lines", "mawk",
@@ -110,12 +117,8 @@ def lacking(one):
     for need in one.needs:
         if not shutil.which(need):
             return f"{need} is not installed"
-    if "LD_PRELOAD" in one.command and subprocess.run(["sh", "-c", one.command[len("LD_PRELOAD=$("):].split(")")[0]],
-                                                      capture_output=True, check=False).returncode:
+    if one.check and subprocess.run(["sh", "-c", one.check], capture_output=True, check=False).returncode:
         return f"{one.packages[0]} is not installed"
-    if "arrays.py" in one.command and subprocess.run(["/usr/bin/python3", "-c", "import scipy"], capture_output=True,
-                                                     check=False).returncode:
-        return "python3-scipy is not installed"
     return None
 
 
@@ -197,7 +200,6 @@ class Corpus:
         if not plain or plain.returncode:
             self.report(False, f"{one.name}, by itself", wrong or (plain and plain.stderr))
             return
-        # sh is what farpage sees first; a program that is refused must be that itself.
         for engine in ("pager", "swap"):
             if getattr(one, engine) != "-":
                 self.try_engine(one, engine, plain)

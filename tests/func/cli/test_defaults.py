@@ -34,7 +34,8 @@ def test_verbs(file, donor, key):
     result = call(file, "run", "--", "echo", "ran")
     ok((result.returncode, result.stdout, result.stderr) == (0, "ran\n", ""), "run: a whole command", shown(result))
     result = call(file, "run", "--quiet=no", "--", "true")
-    ok(" of 16M" in result.stderr or "nothing needed far memory" in result.stderr, "run: an option wins over the file of defaults", shown(result))
+    ok(" of 16M" in result.stderr or "nothing needed far memory" in result.stderr,
+       "run: an option wins over the file of defaults", shown(result))
     refused("donors: --donor wins over the file of defaults", call(file, "donors", "--donor", GONE), GONE)
     result = call(file, "disk", "attach", "--name", "x", "--size", "1M", "--key", "/nowhere")
     refused("disk attach: what is missing is not the donor", result, "/nowhere")
