@@ -6,10 +6,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +29,10 @@
 #define BEYOND_PART 32
 #define BEYOND_MAX (UINT64_C(8) << 20)
 #define SWAPPINESS 60
+/* Version 1: so many tries to find memory, with less than a second between two of them, and the kernel may kill. */
+#define STARVED_MAX 50
+#define CALM_LOOKS (1000 / RUN_GROUP_LOOK_MS)
+#define PAGE 4096
 
 static int file_path(const char *folder, const char *file, char ret_path[PATH_MAX])
 {
@@ -53,36 +60,15 @@ static int number_write(const char *folder, const char *file, uint64_t number)
 	return file_write(folder, file, text);
 }
 
-/* The number in @file, or the one after @word in it; 0 if there is none. */
-static uint64_t number_read(const char *folder, const char *file, const char *word)
+/* The number after @word, which may be empty, in @file; @none if there is no such number. */
+static uint64_t number_read(const char *folder, const char *file, const char *word, uint64_t none)
 {
 	char text[TEXT_SIZE];
-	const char *at = text;
-	if (file_read(folder, file, text, sizeof text) < 0)
-		return 0;
-	if (word)
-		at = strstr(text, word);
-	return at ? strtoull(at + (word ? strlen(word) : 0), NULL, 10) : 0;
+	const char *at = file_read(folder, file, text, sizeof text) < 0 ? NULL : strstr(text, word);
+	return at ? strtoull(at + strlen(word), NULL, 10) : none;
 }
 
 /* --- Where ------------------------------------------------------------------------------------------------------ */
-
-/* The path of this process's group in the hierarchy whose line of /proc/self/cgroup has @controllers. */
-static bool own_path(const char *controllers, char ret_path[PATH_MAX])
-{
-	char text[TEXT_SIZE], *rest;
-	if (text_file_read("/proc/self/cgroup", text, sizeof text) < 0)
-		return false;
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
-		if (!path)
-			continue;
-		*path++ = '\0';
-		if (strcmp(names + 1, controllers) == 0)
-			return snprintf(ret_path, PATH_MAX, "%s", strcmp(path, "/") ? path : "") < PATH_MAX;
-	}
-	return false;
-}
 
 static bool is_writable(const char *folder)
 {
@@ -107,7 +93,7 @@ static bool place_v2(char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
 	if (file_read(CONTROL_GROUP_ROOT, "cgroup.controllers", text, sizeof text) < 0 || !strstr(text, "memory") ||
-	    !own_path("", path))
+	    !control_group_own_path("/proc", CONTROL_GROUP_V2, path))
 		return false;
 	for (;;) {
 		char *slash = strrchr(path, '/');
@@ -123,7 +109,7 @@ static bool place_v2(char ret_folder[PATH_MAX])
 static bool place_v1(char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX];
-	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !own_path("memory", path))
+	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !control_group_own_path("/proc", CONTROL_GROUP_V1, path))
 		return false;
 	/* In a container the path may be the host's; the root's files are those of the own group then. */
 	if (snprintf(ret_folder, PATH_MAX, "%s%s", V1_ROOT, path) >= PATH_MAX || access(ret_folder, F_OK) < 0)
@@ -148,7 +134,7 @@ static bool swaps_below(const char *folder)
 
 int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX])
 {
-	struct run_group group;
+	struct run_group group = {.event = -1, .calm = 1};
 	char folder[PATH_MAX];
 	if (place_v2(folder)) {
 		group.version = CONTROL_GROUP_V2;
@@ -185,16 +171,44 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 	return status ? status : number_write(group->folder, "memory.max", local);
 }
 
-static int limit_v1(const struct run_group *group, uint64_t local)
+/* An eventfd that is written when a task begins to sleep for want of memory: memory.rst, section 10. -1: none. */
+static int event_open(const struct run_group *group)
+{
+	char path[PATH_MAX], text[32];
+	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int control = file_path(group->folder, "memory.oom_control", path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	bool told = false;
+	if (event >= 0 && control >= 0) {
+		snprintf(text, sizeof text, "%d %d", event, control);
+		told = file_write(group->folder, "cgroup.event_control", text) == 0;
+	}
+	if (control >= 0)
+		close(control);
+	if (event >= 0 && !told)
+		close(event);
+	return told ? event : -1;
+}
+
+/* @kills: whether the kernel kills for want of memory; if not, who finds none sleeps. */
+static void killer_set(struct run_group *group, bool kills)
+{
+	group->kills = kills;
+	number_write(group->folder, "memory.oom_control", !kills);
+}
+
+static int limit_v1(struct run_group *group, uint64_t local)
 {
 	uint64_t beyond = local / BEYOND_PART;
 	if (beyond > BEYOND_MAX)
 		beyond = BEYOND_MAX;
+	group->limit = local - beyond;
 	number_write(group->folder, "memory.swappiness", SWAPPINESS); /* with 0 nothing would be swapped */
-	return number_write(group->folder, "memory.limit_in_bytes", local - beyond);
+	killer_set(group, false);
+	group->event = event_open(group);
+	return number_write(group->folder, "memory.limit_in_bytes", group->limit);
 }
 
-int run_group_make(const struct run_group *group, uint64_t local)
+int run_group_make(struct run_group *group, uint64_t local)
 {
 	if (mkdir(group->folder, 0755) < 0) {
 		int error = -errno;
@@ -214,34 +228,66 @@ int run_group_enter(const struct run_group *group)
 	return file_write(group->folder, "cgroup.procs", "0");
 }
 
-void run_group_look(const struct run_group *group, struct run_group_use *use)
+static void use_read(const struct run_group *group, struct run_group_use *use)
 {
 	struct control_group_memory memory;
 	if (!control_group_read(group->version, group->folder, &memory))
 		return;
+	use->swapped = memory.swapped;
 	if (memory.usage > use->peak_bytes)
 		use->peak_bytes = memory.usage;
 	if (memory.swapped > use->swapped_peak)
 		use->swapped_peak = memory.swapped;
 }
 
+/* Version 1. A higher limit wakes the tasks that sleep for want of memory. */
+static void relieve(struct run_group *group, bool full)
+{
+	bool starving = number_read(group->folder, "memory.oom_control", "under_oom ", 0);
+	group->calm = starving ? 0 : group->calm + 1;
+	group->starved = group->calm < CALM_LOOKS ? group->starved + starving : 0;
+	if (!group->kills && (full || group->starved > STARVED_MAX))
+		killer_set(group, true);
+	else if (starving && !group->kills) {
+		/* Higher each time: the kernel may not take it back at once. */
+		number_write(group->folder, "memory.limit_in_bytes", group->limit + group->starved * PAGE);
+		number_write(group->folder, "memory.limit_in_bytes", group->limit);
+	}
+}
+
+void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use)
+{
+	use_read(group, use);
+	if (group->version == CONTROL_GROUP_V1)
+		relieve(group, use->swapped + group->limit >= far);
+}
+
+bool run_group_wait(struct run_group *group, int fd, int timeout_ms, uint64_t far, struct run_group_use *use)
+{
+	struct pollfd ready[] = {{.fd = fd, .events = POLLIN}, {.fd = group->event, .events = POLLIN}};
+	uint64_t times;
+	while (poll(ready, 2, timeout_ms) > 0 && !ready[0].revents) {
+		/* What the first try does not help waits for the next look. */
+		if (read(group->event, &times, sizeof times) == (ssize_t)sizeof times && group->calm)
+			run_group_look(group, far, use);
+	}
+	return ready[0].revents;
+}
+
 void run_group_sum(const struct run_group *group, struct run_group_use *use)
 {
 	bool v2 = group->version == CONTROL_GROUP_V2;
-	char path[PATH_MAX], text[TEXT_SIZE];
-	uint64_t peak = number_read(group->folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
-	uint64_t swapped = v2 ? number_read(group->folder, "memory.swap.peak", NULL) : 0; /* from Linux 6.5 on */
-	run_group_look(group, use);
+	uint64_t peak = number_read(group->folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes", "", 0);
+	uint64_t swapped = v2 ? number_read(group->folder, "memory.swap.peak", "", 0) : 0; /* from Linux 6.5 on */
+	use_read(group, use);
 	if (peak > use->peak_bytes)
 		use->peak_bytes = peak;
 	if (swapped > use->swapped_peak)
 		use->swapped_peak = swapped;
-	use->killed =
-	    number_read(group->folder, v2 ? "memory.events" : "memory.oom_control", v2 ? "\noom_kill " : "oom_kill ");
+	use->killed = number_read(group->folder, v2 ? "memory.events" : "memory.oom_control",
+				  v2 ? "\noom_kill " : "oom_kill ", 0);
 	/* The kernel may count no pressure (psi=0). */
-	bool counted =
-	    v2 && file_path(group->folder, "memory.pressure", path) == 0 && text_file_read(path, text, sizeof text) > 0;
-	use->stalled_us = counted ? number_read(group->folder, "memory.pressure", "total=") : UINT64_MAX;
+	use->stalled_us = v2 ? number_read(group->folder, "memory.pressure", "total=", UINT64_MAX) : UINT64_MAX;
 }
 
 /* Whether all threads of a process have ended. It stays listed until it is waited for. */

@@ -4,11 +4,15 @@
  *
  * Theory of operation. The group is made below the nearest group of this process that can have groups with limits, so
  * that limits of a slice or container go on to hold. In version 2 that is a group which passes its memory
- * controller on to its children, or the root; in version 1 it is this process's own group. Version 2 slows the group
- * down a little below its limit (memory.high), so that the kernel has time to write pages out. Version 1 has no such
- * thing, and counts what is written out late; reading memory.stat brings its counts up to date, so run_group_look()
- * must be called every RUN_GROUP_LOOK_MS, or the kernel kills programs although swap space is free (seen with Linux
- * 6.18).
+ * controller on to its children, or the root; in version 1 it is this process's own group.
+ *
+ * The kernel may find no page to evict although swap space is free, and would kill a process then (seen with Linux
+ * 6.18). It decides by counts that are brought up to date late: if all pages have just moved to the active list, it
+ * believes that the inactive list is still long, and evicts nothing. Version 2 slows the group down a little below its
+ * limit (memory.high), so that there is time. Version 1 has no such thing: its killer is off, and a task that finds no
+ * memory sleeps (in a system call, it fails). run_group_look() reads memory.stat, which brings the counts up to date,
+ * and then lets such tasks try again; an event asks for the first try at once. The killer is on when swap space is
+ * nearly full, and when many tries did not help.
  *
  * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
  *
@@ -29,10 +33,16 @@
 struct run_group {
 	enum control_group_version version;
 	char folder[PATH_MAX];
+	uint64_t limit;   /* bytes; version 1 only, as the rest */
+	int event;        /* an eventfd: a task sleeps for want of memory; -1: none */
+	unsigned starved; /* looks at which a task slept for want of memory */
+	unsigned calm;    /* looks since the last of these */
+	bool kills;       /* the kernel's killer is on */
 };
 
-/* What the group has used so far. */
+/* The memory, swap space and waiting time of a group, from its making to the last look. */
 struct run_group_use {
+	uint64_t swapped;      /* bytes in swap space, when it was looked at last */
 	uint64_t peak_bytes;   /* of memory; the kernel's count, or the most that was seen */
 	uint64_t swapped_peak; /* bytes in swap space, the most that was seen */
 	uint64_t stalled_us;   /* time in which some task of the group waited for memory; UINT64_MAX: not counted */
@@ -42,12 +52,16 @@ struct run_group_use {
 /* Chooses where the group called @name will be, and makes nothing. -errno, and @ret_why: what is missing. */
 int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
 /* Makes it, with @local bytes for all its processes. -errno after one logged line, and then there is none. */
-int run_group_make(const struct run_group *group, uint64_t local);
+int run_group_make(struct run_group *group, uint64_t local);
+/* Waits until @fd is readable, or @timeout_ms are over (-1: without end), and looks as run_group_look() does whenever a
+   task has begun to sleep for want of memory. Whether @fd is readable. */
+bool run_group_wait(struct run_group *group, int fd, int timeout_ms, uint64_t far, struct run_group_use *use);
 /* Puts the calling process there. Calls nothing that a child of fork(2) must not. -errno. */
 int run_group_enter(const struct run_group *group);
-/* Reads how much the group uses, and updates the peaks in @use. */
-void run_group_look(const struct run_group *group, struct run_group_use *use);
-/* The same, and what the kernel has counted itself, at the end. */
+/* Reads how much the group uses into @use, and lets tasks go on that found no memory. @far: the bytes of swap space that
+   it has. Version 1 wants this every RUN_GROUP_LOOK_MS. */
+void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
+/* At the end: what the kernel has counted itself. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);
 /* How many processes are in it, and in groups below it; those that have ended and were not waited for do not count. */
 unsigned run_group_count(const struct run_group *group);

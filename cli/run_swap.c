@@ -6,7 +6,7 @@
  * kernel itself swaps to a device in the donors' memory (swap_space.h), which exists for this run only and is used
  * before other swap space. So programs of any kind are carried, forks, threads and shared memory included. The kernel
  * does not keep other groups from that device: when the whole machine is short of memory, it may take their pages, too;
- * they come home at the end. What was made is taken away by the guard (run_guard.h), however this process ends.
+ * they come home at the end. The guard (run_guard.h) removes group and device, however this process ends.
  *
  * A process of the command that outlives it still has pages there, so this process stays until the last has ended.
  *
@@ -29,7 +29,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +47,7 @@
 struct swap_run {
 	char name[RUNTIME_NAME_MAX + 1]; /* of the device */
 	char device[FRONTEND_PATH_MAX];
+	uint64_t size; /* of it, bytes */
 	struct run_group group;
 	struct run_group_use use;
 	struct run_guard guard;
@@ -57,22 +57,25 @@ struct swap_run {
 	bool quiet, told_rest;
 };
 
+static bool has_frontend(char ret_why[FRONTEND_NOTE_MAX])
+{
+	if (frontend_any(ret_why))
+		return true;
+	disk_daemon_load_ublk();
+	return frontend_any(ret_why) != NULL;
+}
+
 int run_swap_check(char ret_why[RUN_WHY_MAX])
 {
 	char why[FRONTEND_NOTE_MAX];
 	struct run_group unused;
-	bool root = geteuid() == 0, device = root && frontend_any(why);
-	if (root && !device) {
-		disk_daemon_load_ublk();
-		device = frontend_any(why);
-	}
-	if (!root)
+	if (geteuid() != 0)
 		snprintf(ret_why, RUN_WHY_MAX, "root: use sudo");
 	else if (access("/proc/swaps", F_OK) < 0)
 		snprintf(ret_why, RUN_WHY_MAX, "a kernel that can swap (CONFIG_SWAP)");
-	else if (access("/usr/sbin/mkswap", X_OK) < 0 && access("/sbin/mkswap", X_OK) < 0)
+	else if (!swap_space_has_mkswap())
 		snprintf(ret_why, RUN_WHY_MAX, "mkswap: install util-linux");
-	else if (!device)
+	else if (!has_frontend(why))
 		snprintf(ret_why, RUN_WHY_MAX, "a block device: %s", why);
 	else
 		return run_group_place("check", &unused, ret_why);
@@ -102,7 +105,7 @@ static void copy_lines(int from)
 			break;
 }
 
-/* What the device's daemon says while it starts is of interest only if it fails. */
+/* Makes the swap space. The lines that the device's daemon writes while it starts are shown only if it fails. */
 static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
 {
 	int kept = dup(STDERR_FILENO), lines = memfd_create("farpage-daemon", MFD_CLOEXEC);
@@ -136,6 +139,7 @@ static int make_device(const struct run_options *options, const struct run_donor
 	if (!options->far && settings.size > DEVICE_MAX)
 		settings.size = DEVICE_MAX;
 	settings.size -= settings.size % STORE_PAGE;
+	run->size = settings.size;
 	/* Others may lease meanwhile; nobody has asked for this size. */
 	settings.overcommit = !options->far;
 	if (options->timeout_ms)
@@ -162,24 +166,23 @@ static void look(void *engine, pid_t child)
 {
 	struct swap_run *run = engine;
 	(void)child;
-	run_group_look(&run->group, &run->use);
+	run_group_look(&run->group, run->size, &run->use);
 }
 
 static bool wait_for(void *engine, int fd, bool for_rest)
 {
 	struct swap_run *run = engine;
-	struct pollfd readable = {.fd = fd, .events = POLLIN};
 	unsigned count;
 	if (!for_rest)
-		return poll(&readable, 1, -1) > 0;
+		return run_group_wait(&run->group, fd, -1, run->size, &run->use);
 	while ((count = run_group_count(&run->group)) > 0) {
 		if (!run->told_rest && !run->quiet)
 			log_warning("the command has ended; %u process%s of it live%s on, and farpage run with %s",
 				    count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "them");
 		run->told_rest = true;
-		if (poll(&readable, 1, REST_MS) > 0)
+		if (run_group_wait(&run->group, fd, REST_MS, run->size, &run->use))
 			return true;
-		run_group_look(&run->group, &run->use);
+		run_group_look(&run->group, run->size, &run->use);
 	}
 	return false;
 }

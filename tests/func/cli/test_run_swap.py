@@ -21,10 +21,13 @@ LOCAL = 24 * MIB
 GROUPS = Path("/sys/fs/cgroup")
 
 # Fills so many MiB with a pattern, and looks at each page; three such processes at once, or one child that goes on.
+# "lock": first locks all the memory that it can get, so that a child finds none, for 200 ms.
 PROGRAM = """
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,15 +39,46 @@ static size_t wrong(const unsigned char *memory, size_t size)
 	return wrong;
 }
 
+/* What is not locked is evicted first, and the kernel itself ends a thread whose stack or TLS it cannot get back. */
+static void lock_present(void *but, size_t size)
+{
+	mlockall(MCL_CURRENT | MCL_ONFAULT);
+	munlock(but, size);
+}
+
+static int lock_all(void *but, size_t size)
+{
+	size_t most = 64 << 20, step = 128 << 10, locked = 0;
+	int status = 0;
+	char *memory;
+	pid_t child = fork();
+	lock_present(but, size);
+	if (!child)
+		return raise(SIGSTOP);
+	waitpid(child, &status, WUNTRACED);
+	memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	while (locked < most && mlock(memory + locked, step) == 0)
+		locked += step;
+	kill(child, SIGCONT);
+	usleep(200000);
+	munmap(memory, most);
+	munlockall();
+	wait(&status);
+	printf("locked %zu status %d\\n", locked, status);
+	exit(status != 0);
+}
+
 int main(int argc, char **argv)
 {
 	size_t size = strtoul(argv[1], NULL, 10) << 20;
 	const char *how = argc > 2 ? argv[2] : "";
+	unsigned char *memory = malloc(size);
 	int status = 0;
+	if (!strcmp(how, "lock") && lock_all(memory, size))
+		return 2;
 	if (!strcmp(how, "three"))
 		for (int i = 0; i < 2 && fork(); i++)
 			;
-	unsigned char *memory = malloc(size);
 	for (size_t at = 0; at < size; at += 4096)
 		memset(memory + at, at / 4096 % 251, 4096);
 	if (!strcmp(how, "leave") && fork())
@@ -110,10 +144,10 @@ def test_static(donor, program):
     ok(re.search(r"^farpage: peak resident \S+ of 24M, far peak \S+, pages in \d+, out \d+,.* wall", lines[-1]),
        "one line tells what it took", shown(result))
     figures = json.loads(stats.read_text(encoding="ascii"))
-    ok(figures["engine"] == "swap" and 0 < figures["resident_peak_bytes"] <= LOCAL, "the budget held", figures)
+    ok(figures["engine"] == "swap" and 0 < figures["resident_peak_bytes"] <= LOCAL, "a static program stays within its budget", figures)
     ok(figures["far_peak_bytes"] >= 60 * MIB and figures["fetched_pages"] > 10000 and figures["evicted_pages"] > 10000,
-       "most of it was far, and came back", figures)
-    ok(figures["processes_killed"] == 0, "nothing was killed for want of memory", figures)
+       "most of its memory was far, and came back", figures)
+    ok(figures["processes_killed"] == 0, "no process was killed for want of memory", figures)
     stats.unlink()
     ok(nothing_left(), "device, swap space and control group are gone", everything())
     ok(given_back(farpage, donor), "the donor has all of it back")
@@ -123,9 +157,9 @@ def test_processes(donor, program):
     stats = FOLDER / "stats"
     result = swapped(donor, program, "48", "three", options=("--engine", "swap", "--quiet", "--stats", stats))
     ok(result.returncode == 0 and result.stdout.count("wrong 0\n") == 3 and result.stderr == "",
-       "three processes are right, and --quiet is", shown(result))
+       "three processes are right, and --quiet prints nothing", shown(result))
     figures = json.loads(stats.read_text(encoding="ascii"))
-    ok(figures["resident_peak_bytes"] <= LOCAL and figures["far_peak_bytes"] >= 90 * MIB, "they share one budget", figures)
+    ok(figures["resident_peak_bytes"] <= LOCAL and figures["far_peak_bytes"] >= 90 * MIB, "three processes share one budget", figures)
     stats.unlink()
     result = swapped(donor, program, "64", "fork", options=("--engine", "swap"))
     ok(result.returncode == 0 and result.stdout == "wrong 0\nwrong 0\n", "a forked child that goes on is right",
@@ -133,18 +167,18 @@ def test_processes(donor, program):
     result = swapped(donor, program, "64", "leave", options=("--engine", "swap"))
     ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a child that outlives the command is waited for",
        shown(result))
-    ok("1 process of it lives on, and farpage run with it" in result.stderr, "and a line says so", shown(result))
-    ok(nothing_left(), "nothing is left of these", everything())
+    ok("1 process of it lives on, and farpage run with it" in result.stderr, "a line tells of the child that outlives the command", shown(result))
+    ok(nothing_left(), "nothing is left of runs with several processes", everything())
 
 
 def test_endings(donor, program):
     ok(swapped(donor, "/bin/sh", "-c", "exit 7", options=("--engine", "swap")).returncode == 7, "the exit status is the command's")
     ok(swapped(donor, "/bin/sh", "-c", "kill -KILL $$", options=("--engine", "swap")).returncode == -signal.SIGKILL,
-       "so is the signal that it died of")
+       "the signal that the command died of is told as well")
     for number, victim in ((signal.SIGTERM, "farpage run passes SIGTERM on"), (signal.SIGKILL, "farpage run is killed")):
         process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program,
                                     "64", "hold"], stdout=subprocess.PIPE, text=True)
-        ok(process.stdout.readline() == "full\n" and len(swaps()) > len([line for line in BEFORE if line in swaps()]),
+        ok(process.stdout.readline() == "full\n" and set(swaps()) - set(BEFORE),
            f"{victim}: it has swap space before")
         process.send_signal(number)
         process.wait()
@@ -164,22 +198,22 @@ def test_rest_is_ended(donor):
     process.wait()
     ok("lives on" in line and process.returncode == 3, "SIGTERM ends a process that outlives the command", line)
     process.stderr.close()
-    ok(nothing_left(), "nothing is left of it", everything())
+    ok(nothing_left(), "nothing is left of the process that outlived the command", everything())
 
 
 def test_two_at_once(donor, program):
     """The kernel spreads the pages of both over the swap spaces of both."""
     first = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program, "96", "hold"],
                              stdout=subprocess.PIPE, text=True)
-    ok(first.stdout.readline() == "full\n", "a run that lasts")
+    ok(first.stdout.readline() == "full\n", "the first of two runs holds its memory")
     result = swapped(donor, program, "96", options=("--quiet",))
-    ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "", "another beside it is right",
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "", "a second run beside it is right",
        shown(result))
-    ok(wait(lambda: len(swaps()) == len(set(swaps()) & set(BEFORE)) + 1), "and leaves only the first one's swap space", swaps())
+    ok(wait(lambda: len(set(swaps()) - set(BEFORE)) == 1), "the second leaves only the first one's swap space", swaps())
     first.terminate()
     first.wait()
     first.stdout.close()
-    ok(nothing_left(), "then the first leaves nothing", everything())
+    ok(nothing_left(), "two runs at once leave nothing", everything())
 
 
 BELOW = """
@@ -199,7 +233,7 @@ def test_groups_below(donor):
     process.wait()
     rest = process.stderr.read()
     process.stderr.close()
-    ok(process.returncode == 0 and rest.count("\n") == 1 and nothing_left(), "and ended, and the groups removed", rest,
+    ok(process.returncode == 0 and rest.count("\n") == 1 and nothing_left(), "that process is ended, and the groups are removed", rest,
        everything())
 
 
@@ -207,7 +241,7 @@ def test_ignored_children(donor):
     """Some who start programs ignore SIGCHLD, and programs inherit that."""
     result = swapped(donor, "/bin/true", options=("--engine", "swap", "--quiet"),
                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-    ok(result.returncode == 0 and result.stderr == "" and nothing_left(), "SIGCHLD ignored by who starts it", shown(result),
+    ok(result.returncode == 0 and result.stderr == "" and nothing_left(), "a run works where SIGCHLD is ignored", shown(result),
        everything())
 
 
@@ -217,14 +251,24 @@ def test_want_of_memory(program):
     result = swapped(small, program, "200", options=("--stats", stats))
     ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
        "a program larger than budget and donors is killed, and a line says why", shown(result))
-    ok(json.loads(stats.read_text(encoding="ascii"))["processes_killed"] == 1, "it is counted")
+    ok(json.loads(stats.read_text(encoding="ascii"))["processes_killed"] == 1, "--stats counts the killed process")
     stats.unlink()
     result = swapped(small, program, "200", options=("--strict",))
     ok(result.returncode == 125, "--strict: the exit status tells of it", shown(result))
     result = swapped(small, "/bin/true", options=("--engine", "swap", "--far", "64M"))
     ok(result.returncode == 125 and result.stderr.count("\n") == 1 and "--far 64M" in result.stderr,
        "donors that are smaller than --far are refused", shown(result))
-    ok(nothing_left(), "nothing is left of these, either", everything())
+    ok(nothing_left(), "nothing is left of runs that were short of memory", everything())
+
+
+def test_short_want(donor, program):
+    """Version 1 of control groups: who finds no memory tries again until there is some, and ends if there never is."""
+    if not (GROUPS / "memory/memory.oom_control").exists():
+        return
+    result = swapped(donor, program, "48", "lock", options=("--engine", "swap"))
+    ok(result.returncode == 0 and "status 0" in result.stdout and "killed" not in result.stderr,
+       "a program that finds no memory for a moment goes on", shown(result))
+    ok(re.search(r"^wrong 0$", result.stdout, re.M), "and is right", shown(result))
 
 
 def refused(name, status, mentioned, *options, command=("/bin/true",), **more):
@@ -281,6 +325,7 @@ def main():
     test_groups_below(donor)
     test_ignored_children(donor)
     test_want_of_memory(program)
+    test_short_want(donor, program)
     os.chmod(FOLDER, 0o755)
     test_refusals(donor, program)
     stop_donors()
