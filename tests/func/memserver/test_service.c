@@ -138,13 +138,21 @@ static unsigned long wakeups(pid_t pid)
 	return count;
 }
 
-/* Watches for two seconds: a measurement, not a wait for something. */
+/* Watches for two seconds: a measurement, not a wait for something. The processor time is twice that of the better half:
+   time that a hypervisor takes from a running process counts as the process's. */
 static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeups)
 {
-	unsigned long ticks = cpu_ticks(pid), woken = wakeups(pid);
+	unsigned long woken = wakeups(pid), least = 1000000;
 
-	poll(NULL, 0, 2000);
-	*ret_ticks = cpu_ticks(pid) - ticks;
+	for (unsigned half = 0; half < 2; half++) {
+		unsigned long ticks = cpu_ticks(pid);
+
+		poll(NULL, 0, 1000);
+		ticks = cpu_ticks(pid) - ticks;
+		if (ticks < least)
+			least = ticks;
+	}
+	*ret_ticks = 2 * least;
 	*ret_wakeups = wakeups(pid) - woken;
 }
 
