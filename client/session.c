@@ -93,7 +93,7 @@ void session_start(struct session *session, struct fabric *fabric, struct fabric
 {
 	int error;
 
-	*session = (struct session){.fabric = fabric, .domain = domain};
+	*session = (struct session){.left = session->left, .fabric = fabric, .domain = domain};
 	donor_init(&session->donor, config, now);
 	session->automatic = !strncmp(uri, "auto://", strlen("auto://"));
 	session->may_fall_back = session->automatic;
@@ -109,6 +109,12 @@ void session_start(struct session *session, struct fabric *fabric, struct fabric
 	}
 	if (error < 0)
 		donor_fail(&session->donor, error);
+}
+
+static void left_end(struct session *session)
+{
+	fabric_disconnect(session->left);
+	session->left = NULL;
 }
 
 static void session_reply(struct session *session, struct donor_answer *answer)
@@ -136,6 +142,8 @@ void session_event(struct session *session, const struct fabric_event *event, ui
 	int error;
 
 	*answer = (struct donor_answer){0};
+	if (session->left && event->conn == session->left && event->kind == FABRIC_DISCONNECTED)
+		left_end(session);
 	if (!session->conn || event->conn != session->conn)
 		return;
 	switch (event->kind) {
@@ -144,6 +152,9 @@ void session_event(struct session *session, const struct fabric_event *event, ui
 		break;
 	case FABRIC_MESSAGE:
 		donor_received(&session->donor, event->data, event->size, now, answer);
+		/* The donor has fenced the old connections. */
+		if (session->donor.state == DONOR_READY)
+			left_end(session);
 		break;
 	case FABRIC_DISCONNECTED:
 		if (event_is_fall_back(session, event)) {
@@ -208,6 +219,7 @@ void session_tell(struct session *session, const struct wire_message *message)
 
 void session_drop(struct session *session)
 {
+	left_end(session);
 	fabric_disconnect(session->conn);
 	session->conn = NULL;
 	donor_fail(&session->donor, -ECONNRESET);
@@ -218,15 +230,22 @@ void session_suspend(struct session *session)
 {
 	const struct wire_message suspend = {.type = WIRE_SUSPEND};
 
-	if (session->conn && session->donor.proved)
+	if (session->conn && session->donor.proved) {
 		session_send(session, &suspend);
-	session_drop(session);
+		left_end(session);
+		session->left = session->conn;
+	} else {
+		fabric_disconnect(session->conn);
+	}
+	session->conn = NULL;
+	donor_fail(&session->donor, -ECONNRESET);
 }
 
 void session_end(struct session *session)
 {
 	const struct wire_message bye = {.type = WIRE_BYE};
 
+	left_end(session);
 	if (!session->conn)
 		return;
 	if (session->donor.state == DONOR_READY)

@@ -20,6 +20,7 @@ _Static_assert(SESSION_URI_MAX > URI_TEXT_MAX, "any address");
 struct session {
 	struct donor donor;
 	struct fabric_conn *conn;
+	struct fabric_conn *left; /* of a suspended session: nobody listens to it; NULL: none */
 	struct fabric *fabric;
 	struct fabric_domain *domain;
 	char uri[SESSION_URI_MAX]; /* without "auto" once it is connected */
@@ -29,7 +30,7 @@ struct session {
 	uint64_t fall_back_at;
 };
 
-/* Starts connecting. What cannot even be started is a machine that is LOST at once. */
+/* Starts connecting; all zero before the first time. What cannot even be started is a machine that is LOST at once. */
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
 		   const struct donor_config *config, uint64_t now);
 /* Passes an event of its connection, or time, to the machine, and sends what it wants said. Events of a connection that
@@ -46,10 +47,11 @@ void session_tell(struct session *session, const struct wire_message *message);
 /* Says goodbye if it can, and ends the connection: the leases end, too. Takes one that was never started but is all
    zero. */
 void session_end(struct session *session);
-/* Ends the connection, and says that its client lives, if anything gets through: the donor keeps the leases for the
-   grace time. */
+/* Says that its client lives, if anything gets through, and listens to the connection no more: the donor keeps the leases
+   for the grace time. The connection itself is left open until a session with the donor is READY again: its end might
+   reach the donor without the message, as if this process had ended. */
 void session_suspend(struct session *session);
-/* Ends the connection without a word, as the end of the process does: the donor keeps the leases for closed_ms. */
+/* Ends its connections without a word, as the end of the process does: the donor keeps the leases for closed_ms. */
 void session_drop(struct session *session);
 
 #endif
