@@ -13,6 +13,6 @@ elif sys.argv[1] == "source":
     print("\treturn s;\n}")
 elif sys.argv[1] == "commits":
     for number in range(300):
-        text = "".join(f"{random.getrandbits(64):x}\n" for _ in range(1500))
+        text = "".join(f"{random.getrandbits(64):x}\n" for _ in range(8000))
         name = f"file{number % 10}"
         print(f"commit refs/heads/main\ncommitter a <a@b> {number} +0000\ndata 1\nc\nM 100644 inline {name}\ndata {len(text)}\n{text}")

@@ -1,7 +1,7 @@
 # Keys, a snapshot by a forked child, and another server that reads it.
 set -e
 serve() {
-	redis-server --port 0 --unixsocket "$PWD/socket" --save '' --dir "$PWD" --daemonize no >redis.log 2>&1 &
+	redis-server --port 0 --unixsocket "$PWD/socket" --save '' --enable-debug-command yes --dir "$PWD" --daemonize no >redis.log 2>&1 &
 	server=$!
 	until redis-cli -s socket ping >/dev/null 2>&1; do
 		kill -0 $server
@@ -12,16 +12,16 @@ ask() {
 	redis-cli -s socket "$@"
 }
 serve
-ask debug populate 150000 key 200
+ask debug populate 90000 key 200
 ask bgsave
 while ask info persistence | grep -q 'rdb_bgsave_in_progress:1'; do
 	sleep 0.1
 done
 ask info persistence | grep rdb_last_bgsave_status
 ask debug digest
-ask shutdown nosave || true
+ask shutdown nosave >shutdown.log 2>&1 || true
 wait $server
 serve
 ask debug digest
-ask shutdown nosave || true
+ask shutdown nosave >shutdown.log 2>&1 || true
 wait $server

@@ -8,4 +8,4 @@ rev lines | sort | cksum
 tac lines | cksum
 comm -12 sorted sorted | wc -l
 paste sorted lines | cksum
-xz -T1 -6 <lines | xz -d | cmp - lines && echo same
+xz -T1 -1 <lines | xz -d | cmp - lines && echo same
