@@ -233,6 +233,7 @@ static void use_read(const struct run_group *group, struct run_group_use *use)
 	struct control_group_memory memory;
 	if (!control_group_read(group->version, group->folder, &memory))
 		return;
+	use->bytes = memory.usage;
 	use->swapped = memory.swapped;
 	if (memory.usage > use->peak_bytes)
 		use->peak_bytes = memory.usage;

@@ -42,7 +42,8 @@ struct run_group {
 
 /* The memory, swap space and waiting time of a group, from its making to the last look. */
 struct run_group_use {
-	uint64_t swapped;      /* bytes in swap space, when it was looked at last */
+	uint64_t bytes;        /* of memory, when it was looked at last */
+	uint64_t swapped;      /* in swap space, the same */
 	uint64_t peak_bytes;   /* of memory; the kernel's count, or the most that was seen */
 	uint64_t swapped_peak; /* bytes in swap space, the most that was seen */
 	uint64_t stalled_us;   /* time in which some task of the group waited for memory; UINT64_MAX: not counted */
@@ -61,7 +62,7 @@ int run_group_enter(const struct run_group *group);
 /* Reads how much the group uses into @use, and lets tasks go on that found no memory. @far: the bytes of swap space that
    it has. Version 1 wants this every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
-/* At the end: what the kernel has counted itself. */
+/* What the kernel has counted itself, until now. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);
 /* How many processes are in it, and in groups below it; those that have ended and were not waited for do not count. */
 unsigned run_group_count(const struct run_group *group);

@@ -8,6 +8,7 @@
  */
 #include "cli/run_child.h"
 #include "cli/run_coverage.h"
+#include "cli/run_live.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/run_watch.h"
@@ -37,6 +38,7 @@ struct pager_run {
 	struct run_watch watch;
 	struct run_report report;
 	struct run_coverage coverage;
+	struct run_live *live; /* NULL: none */
 };
 
 /* Names the right or kernel feature that userfaultfd needs and this process lacks; NULL if it lacks none. The kernel's
@@ -191,11 +193,26 @@ static int set_environment(const struct run_options *options, const struct run_d
 	return 0;
 }
 
+static void live_update(struct pager_run *run)
+{
+	struct run_summary summary;
+	run_report_sum(&run->report, &summary);
+	run_live_begin(run->live);
+	run->live->resident_bytes = summary.resident_now;
+	run->live->far_bytes = summary.far_now;
+	run->live->outside_bytes = run->coverage.outside_bytes;
+	run->live->faults = summary.stats.faults_far;
+	run->live->waiting_ns = summary.waiting_ns;
+	run_live_end(run->live);
+}
+
 static void look(void *engine, pid_t child)
 {
 	struct pager_run *run = engine;
 	if (!run->coverage.ended)
 		run_coverage_look(&run->coverage, child);
+	if (run_live_is_due(run->live))
+		live_update(run);
 }
 
 static bool wait_for(void *engine, int fd, bool for_rest)
@@ -211,8 +228,11 @@ static bool report_end(const struct run_options *options, const struct pager_run
 	struct run_summary summary = {.local_bytes = options->local,
 				      .outside_bytes = run->coverage.outside_bytes,
 				      .wall_ns = clock_now() - started_ns};
-	if (!getrusage(RUSAGE_CHILDREN, &usage))
+	if (!getrusage(RUSAGE_CHILDREN, &usage)) {
 		summary.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+		summary.computing_ns =
+		    (uint64_t)usage.ru_utime.tv_sec * 1000000000 + (uint64_t)usage.ru_utime.tv_usec * 1000;
+	}
 	run_report_sum(&run->report, &summary);
 	if (!options->quiet)
 		run_report_print(&summary);
@@ -244,6 +264,7 @@ int run_pager(const struct run_options *options, const struct run_donors *donors
 	}
 	run.coverage = (struct run_coverage){
 	    .report = run.report.shared, .local_bytes = options->local, .strict = options->strict};
+	run.live = run_live_open("pager", options->local, argv);
 	if (!set_environment(options, donors, &run.report))
 		status = run_watched(options, &run, path, argv, ret_wait_status);
 	run_report_close(&run.report);

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define AMISS_MAX 160
+#define THRASHED 0.5
+#define WAITED_MIN_NS 200000000 /* less is not worth a word */
 
 int run_report_open(const char *told, struct run_report *ret_report)
 {
@@ -72,18 +75,46 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 	memset(&summary->stats, 0, sizeof summary->stats);
 	memset(&faults, 0, sizeof faults);
 	summary->processes = 0;
+	summary->wanted_bytes = summary->resident_now = summary->far_now = 0;
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		struct farpage_stats stats;
 		const struct pager_counters *counters = &report->shared->slots[i].counters;
-		if (!__atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE))
+		pid_t pid = __atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE);
+		if (!pid)
 			continue;
 		pager_counters_read(counters, &stats);
 		add(&summary->stats, &stats);
 		histogram_add(&faults, &counters->fault_ns);
+		if (kill(pid, 0) == 0 || errno == EPERM) {
+			summary->resident_now += stats.resident_bytes;
+			summary->far_now += stats.far_bytes;
+		}
+		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->wanted_bytes)
+			summary->wanted_bytes = stats.resident_peak_bytes + stats.far_peak_bytes;
 		summary->processes++;
 	}
 	summary->stats.fault_p50_ns = histogram_quantile(&faults, 500);
 	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
+	summary->waiting_ns = histogram_sum(&faults);
+}
+
+const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX])
+{
+	char local[SIZE_TEXT_MAX];
+	*text = '\0';
+	if (waited > THRASHED)
+		snprintf(text, RUN_THRASHED_MAX,
+			 ", %.0f%% of its time waiting for far memory: --local %s would end that", waited * 100,
+			 size_format(wanted, local));
+	return text;
+}
+
+/* The part of its time that the command has waited: of each thread's, whatever their number. */
+static double waited(const struct run_summary *summary)
+{
+	if (summary->waiting_ns < WAITED_MIN_NS)
+		return 0;
+	return (double)summary->waiting_ns / (double)(summary->waiting_ns + summary->computing_ns);
 }
 
 /* Writes what did not go as the user asked, each after a comma. Returns @text. */
@@ -105,7 +136,7 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 void run_report_print(const struct run_summary *summary)
 {
 	const struct farpage_stats *stats = &summary->stats;
-	char text[AMISS_MAX];
+	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
 	double wall = (double)summary->wall_ns / 1e9;
 	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
@@ -128,11 +159,11 @@ void run_report_print(const struct run_summary *summary)
 	size_format(stats->far_peak_bytes, far_peak);
 	fprintf(stderr,
 		"farpage: peak resident %s of %s, far %s (peak %s), faults %llu (far %llu, p50 %.1f us, p99 %.1f us), "
-		"fetched %llu pages, evicted %llu%s, wall %.1f s\n",
+		"fetched %llu pages, evicted %llu%s%s, wall %.1f s\n",
 		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
 		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
 		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages,
-		amiss(summary, text), wall);
+		amiss(summary, text), run_report_thrashed(waited(summary), summary->wanted_bytes, thrashed), wall);
 }
 
 int run_report_check(const char *path)
@@ -190,6 +221,7 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"backup_behind", stats->backup_behind},
 	    {"backup_reads", stats->backup_reads},
 	    {"backup_writes", stats->backup_writes},
+	    {"waiting_ns", summary->waiting_ns},
 	    {"wall_ns", summary->wall_ns},
 	    {"local_bytes", summary->local_bytes},
 	    {"processes", summary->processes},

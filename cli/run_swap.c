@@ -18,6 +18,7 @@
 #include "cli/run_child.h"
 #include "cli/run_group.h"
 #include "cli/run_guard.h"
+#include "cli/run_live.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/swap_space.h"
@@ -54,6 +55,7 @@ struct swap_run {
 	struct transfers {
 		uint64_t in, out; /* pages that the device has moved */
 	} before;
+	struct run_live *live; /* NULL: none */
 	bool quiet, told_rest;
 };
 
@@ -162,11 +164,24 @@ static int enter(void *engine)
 	return run_group_enter(&run->group);
 }
 
+static void live_update(struct swap_run *run)
+{
+	run_group_sum(&run->group, &run->use);
+	run_live_begin(run->live);
+	run->live->resident_bytes = run->use.bytes;
+	run->live->far_bytes = run->use.swapped;
+	run->live->faults = read_transfers(run->device).in - run->before.in;
+	run->live->waiting_ns = run->use.stalled_us == UINT64_MAX ? RUN_LIVE_UNKNOWN : run->use.stalled_us * 1000;
+	run_live_end(run->live);
+}
+
 static void look(void *engine, pid_t child)
 {
 	struct swap_run *run = engine;
 	(void)child;
 	run_group_look(&run->group, run->size, &run->use);
+	if (run_live_is_due(run->live))
+		live_update(run);
 }
 
 static bool wait_for(void *engine, int fd, bool for_rest)
@@ -182,7 +197,7 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 		run->told_rest = true;
 		if (run_group_wait(&run->group, fd, REST_MS, run->size, &run->use))
 			return true;
-		run_group_look(&run->group, run->size, &run->use);
+		look(run, 0);
 	}
 	return false;
 }
@@ -191,15 +206,19 @@ static void print(const struct run_options *options, const struct swap_run *run,
 		  uint64_t wall_ns)
 {
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], stalled[48] = "", killed[80] = "";
-	if (run->use.stalled_us != UINT64_MAX)
+	char thrashed[RUN_THRASHED_MAX] = "";
+	if (run->use.stalled_us != UINT64_MAX) {
 		snprintf(stalled, sizeof stalled, ", stalled %.1f s", (double)run->use.stalled_us / 1e6);
+		run_report_thrashed((double)run->use.stalled_us * 1e3 / (double)wall_ns,
+				    run->use.peak_bytes + run->use.swapped_peak, thrashed);
+	}
 	if (run->use.killed)
 		snprintf(killed, sizeof killed, ", %llu process%s killed for want of memory",
 			 (unsigned long long)run->use.killed, run->use.killed == 1 ? "" : "es");
-	fprintf(stderr, "farpage: peak resident %s of %s, far peak %s, pages in %llu, out %llu%s%s, wall %.1f s\n",
+	fprintf(stderr, "farpage: peak resident %s of %s, far peak %s, pages in %llu, out %llu%s%s%s, wall %.1f s\n",
 		size_format(run->use.peak_bytes, peak), size_format(options->local, local),
 		size_format(run->use.swapped_peak, far), (unsigned long long)moved.in, (unsigned long long)moved.out,
-		stalled, killed, (double)wall_ns / 1e9);
+		stalled, killed, thrashed, (double)wall_ns / 1e9);
 }
 
 static void save(const struct run_options *options, const struct swap_run *run, struct transfers moved,
@@ -282,8 +301,10 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 	}
 	if (run_guard_start(&run.group, run.name, &run.guard))
 		return RUN_FAILED;
-	if (!run_group_make(&run.group, options->local) && !make_device(options, donors, &run))
+	if (!run_group_make(&run.group, options->local) && !make_device(options, donors, &run)) {
+		run.live = run_live_open("swap", options->local, argv);
 		status = run_command(options, &run, path, argv, ret_wait_status);
+	}
 	run_guard_end(&run.guard);
 	return status;
 }

@@ -71,6 +71,14 @@ uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mill
 	return bucket_middle(HISTOGRAM_BUCKETS - 1);
 }
 
+uint64_t histogram_sum(const struct histogram *histogram)
+{
+	uint64_t sum = 0;
+	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++)
+		sum += counter_get(&histogram->buckets[bucket]) * bucket_middle(bucket);
+	return sum;
+}
+
 void histogram_add(struct histogram *histogram, const struct histogram *other)
 {
 	uint64_t added = 0;

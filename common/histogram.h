@@ -13,5 +13,7 @@ struct histogram {
 void histogram_record(struct histogram *histogram, uint64_t ns);
 /* @per_mille: 500 is the median, 990 p99, 999 p99.9. 0 when empty. The bucket's middle. */
 uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mille);
+/* Of all that was recorded, ns; each counts as the middle of its bucket. */
+uint64_t histogram_sum(const struct histogram *histogram);
 void histogram_add(struct histogram *histogram, const struct histogram *other);
 #endif

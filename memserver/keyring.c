@@ -78,8 +78,10 @@ static int folder_entry(struct keyring *keyring, const char *folder, const char 
 			  file);
 		return -EINVAL;
 	}
-	if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path)
+	if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path) {
+		log_error("%s/%s: the path is too long; move the keys to a folder with a shorter one", folder, file);
 		return -ENAMETOOLONG;
+	}
 	return keyring_add_file(keyring, path, name, false);
 }
 

@@ -180,6 +180,9 @@ def test_endings(donor, program):
                                     "64", "hold"], stdout=subprocess.PIPE, text=True)
         ok(process.stdout.readline() == "full\n" and set(swaps()) - set(BEFORE),
            f"{victim}: it has swap space before")
+        live = [one for one in json.loads(run(farpage, "status", "--json").stdout)["runs"] if one["pid"] == process.pid]
+        ok(live and live[0]["engine"] == "swap" and 0 < live[0]["resident_bytes"] <= LOCAL and live[0]["far_bytes"] >= 40 * MIB,
+           f"{victim}: farpage status shows it", live)
         process.send_signal(number)
         process.wait()
         ok(process.returncode == -number, f"{victim}: its end is told", process.returncode)

@@ -23,6 +23,7 @@ static void test_small(void)
 	histogram_record(&histogram, 9);
 	ok(histogram_quantile(&histogram, 500) == 7, "the median of two is the first");
 	ok(histogram_quantile(&histogram, 990) == 9, "p99 of two is the second");
+	ok(histogram_sum(&histogram) == 16, "the sum is that of all");
 }
 
 static void test_every_magnitude(void)
