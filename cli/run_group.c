@@ -171,22 +171,28 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 	return status ? status : number_write(group->folder, "memory.max", local);
 }
 
-/* An eventfd that is written when a task begins to sleep for want of memory: memory.rst, section 10. -1: none. */
+/* Has @event, an eventfd, written when that happens which the kernel tells of by @file. */
+static void event_want(const struct run_group *group, int event, const char *file, const char *argument)
+{
+	char path[PATH_MAX], text[64];
+	int control = file_path(group->folder, file, path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (control < 0)
+		return;
+	snprintf(text, sizeof text, "%d %d%s", event, control, argument);
+	file_write(group->folder, "cgroup.event_control", text);
+	close(control);
+}
+
+/* An eventfd that is written when a task begins to sleep for want of memory, and when the kernel looks at many pages
+   and evicts next to none. -1: none. */
 static int event_open(const struct run_group *group)
 {
-	char path[PATH_MAX], text[32];
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	int control = file_path(group->folder, "memory.oom_control", path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-	bool told = false;
-	if (event >= 0 && control >= 0) {
-		snprintf(text, sizeof text, "%d %d", event, control);
-		told = file_write(group->folder, "cgroup.event_control", text) == 0;
+	if (event >= 0) {
+		event_want(group, event, "memory.oom_control", "");
+		event_want(group, event, "memory.pressure_level", " critical");
 	}
-	if (control >= 0)
-		close(control);
-	if (event >= 0 && !told)
-		close(event);
-	return told ? event : -1;
+	return event;
 }
 
 /* @kills: whether the kernel kills for want of memory; if not, who finds none sleeps. */
@@ -241,19 +247,29 @@ static void use_read(const struct run_group *group, struct run_group_use *use)
 		use->swapped_peak = memory.swapped;
 }
 
-/* Version 1. A higher limit wakes the tasks that sleep for want of memory. */
+/* Whether a task sleeps for want of memory. */
+static bool is_starving(const struct run_group *group)
+{
+	return !group->kills && number_read(group->folder, "memory.oom_control", "under_oom ", 0);
+}
+
+/* Wakes such tasks, as a higher limit does; higher each time, for the kernel may not take it back at once. */
+static void wake(const struct run_group *group)
+{
+	number_write(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);
+	number_write(group->folder, "memory.limit_in_bytes", group->limit);
+}
+
+/* Version 1. */
 static void relieve(struct run_group *group, bool full)
 {
-	bool starving = number_read(group->folder, "memory.oom_control", "under_oom ", 0);
+	bool starving = is_starving(group);
 	group->calm = starving ? 0 : group->calm + 1;
 	group->starved = group->calm < CALM_LOOKS ? group->starved + starving : 0;
 	if (!group->kills && (full || group->starved > STARVED_MAX))
 		killer_set(group, true);
-	else if (starving && !group->kills) {
-		/* Higher each time: the kernel may not take it back at once. */
-		number_write(group->folder, "memory.limit_in_bytes", group->limit + group->starved * PAGE);
-		number_write(group->folder, "memory.limit_in_bytes", group->limit);
-	}
+	else if (starving)
+		wake(group);
 }
 
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use)
@@ -263,14 +279,17 @@ void run_group_look(struct run_group *group, uint64_t far, struct run_group_use 
 		relieve(group, use->swapped + group->limit >= far);
 }
 
-bool run_group_wait(struct run_group *group, int fd, int timeout_ms, uint64_t far, struct run_group_use *use)
+bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struct run_group_use *use)
 {
 	struct pollfd ready[] = {{.fd = fd, .events = POLLIN}, {.fd = group->event, .events = POLLIN}};
 	uint64_t times;
 	while (poll(ready, 2, timeout_ms) > 0 && !ready[0].revents) {
+		if (read(group->event, &times, sizeof times) != (ssize_t)sizeof times)
+			continue;
+		use_read(group, use);
 		/* What the first try does not help waits for the next look. */
-		if (read(group->event, &times, sizeof times) == (ssize_t)sizeof times && group->calm)
-			run_group_look(group, far, use);
+		if (group->calm && is_starving(group))
+			wake(group);
 	}
 	return ready[0].revents;
 }

@@ -10,11 +10,11 @@
  * 6.18). It decides by counts that are brought up to date late: if all pages have just moved to the active list, it
  * believes that the inactive list is still long, and evicts nothing. Version 2 slows the group down a little below its
  * limit (memory.high), so that there is time. Version 1 has no such thing: its killer is off, and a task that finds no
- * memory sleeps (in a system call, it fails). run_group_look() reads memory.stat, which brings the counts up to date,
- * and then lets such tasks try again; an event asks for the first try at once. The killer is on when swap space is
- * nearly full, and when many tries did not help.
+ * memory sleeps; a system call fails, which is why it should not come to that. run_group_look() reads memory.stat,
+ * which brings the counts up to date, and then lets such tasks try again. An event asks for a look at once when the
+ * kernel begins to find nothing. The killer is on when swap space is nearly full, and when many tries did not help.
  *
- * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+ * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, sections 10 and 11.
  *
  * Threads: one at a time; the group itself belongs to no process, and the guard (run_guard.h) removes it.
  */
@@ -34,7 +34,7 @@ struct run_group {
 	enum control_group_version version;
 	char folder[PATH_MAX];
 	uint64_t limit;   /* bytes; version 1 only, as the rest */
-	int event;        /* an eventfd: a task sleeps for want of memory; -1: none */
+	int event;        /* an eventfd: the kernel finds no memory; -1: none */
 	unsigned starved; /* looks at which a task slept for want of memory */
 	unsigned calm;    /* looks since the last of these */
 	bool kills;       /* the kernel's killer is on */
@@ -54,13 +54,13 @@ struct run_group_use {
 int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
 /* Makes it, with @local bytes for all its processes. -errno after one logged line, and then there is none. */
 int run_group_make(struct run_group *group, uint64_t local);
-/* Waits until @fd is readable, or @timeout_ms are over (-1: without end), and looks as run_group_look() does whenever a
-   task has begun to sleep for want of memory. Whether @fd is readable. */
-bool run_group_wait(struct run_group *group, int fd, int timeout_ms, uint64_t far, struct run_group_use *use);
+/* Waits until @fd is readable, or @timeout_ms are over (-1: without end), and helps whenever the kernel finds no
+   memory. Whether @fd is readable. */
+bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struct run_group_use *use);
 /* Puts the calling process there. Calls nothing that a child of fork(2) must not. -errno. */
 int run_group_enter(const struct run_group *group);
-/* Reads how much the group uses into @use, and lets tasks go on that found no memory. @far: the bytes of swap space that
-   it has. Version 1 wants this every RUN_GROUP_LOOK_MS. */
+/* Reads how much the group uses into @use, and lets tasks go on that found no memory. @far: the bytes of swap space
+   that it has. Version 1 wants this every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
 /* What the kernel has counted itself, until now. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);

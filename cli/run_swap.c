@@ -189,13 +189,13 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 	struct swap_run *run = engine;
 	unsigned count;
 	if (!for_rest)
-		return run_group_wait(&run->group, fd, -1, run->size, &run->use);
+		return run_group_wait(&run->group, fd, -1, &run->use);
 	while ((count = run_group_count(&run->group)) > 0) {
 		if (!run->told_rest && !run->quiet)
 			log_warning("the command has ended; %u process%s of it live%s on, and farpage run with %s",
 				    count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "them");
 		run->told_rest = true;
-		if (run_group_wait(&run->group, fd, REST_MS, run->size, &run->use))
+		if (run_group_wait(&run->group, fd, REST_MS, &run->use))
 			return true;
 		look(run, 0);
 	}

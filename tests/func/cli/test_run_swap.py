@@ -130,8 +130,8 @@ def nothing_left():
     return wait(lambda: everything() == BEFORE)
 
 
-def swapped(donor, *command, options=(), **more):
-    return run(farpage, "run", "--local", str(LOCAL), "--donor", donor, *options, "--", *command, **more)
+def swapped(donor, *command, local=LOCAL, options=(), **more):
+    return run(farpage, "run", "--local", str(local), "--donor", donor, *options, "--", *command, **more)
 
 
 def test_static(donor, program):
@@ -161,7 +161,7 @@ def test_processes(donor, program):
     figures = json.loads(stats.read_text(encoding="ascii"))
     ok(figures["resident_peak_bytes"] <= LOCAL and figures["far_peak_bytes"] >= 90 * MIB, "three processes share one budget", figures)
     stats.unlink()
-    result = swapped(donor, program, "64", "fork", options=("--engine", "swap"))
+    result = swapped(donor, program, "80", "fork", local=2 * LOCAL, options=("--engine", "swap"))
     ok(result.returncode == 0 and result.stdout == "wrong 0\nwrong 0\n", "a forked child that goes on is right",
        shown(result))
     result = swapped(donor, program, "64", "leave", options=("--engine", "swap"))
