@@ -77,7 +77,7 @@ expect "--quiet says nothing" "" "$("${run[@]}" --quiet -- true 2>&1)"
 big='my @a = map { "x" x 1000 . $_ } 1..60000; my $n = 0; $n += length for @a; $n += length for @a; print "$n\n"'
 expect "a program that needs it" "$(perl -e "$big")" "$("${run[@]}" --stats "$directory/stats" -- perl -e "$big" 2>"$directory/err")"
 matches "its summary" \
-	'^farpage: peak resident [0-9.]+M of 16M, far [0-9.]+[KM]? \(peak [0-9.]+M\), faults [0-9]+ \(far [0-9]+, p50 [0-9.]+ us, p99 [0-9.]+ us\), fetched [0-9]+ pages, evicted [0-9]+, wall [0-9.]+ s$' \
+	'^farpage: peak resident [0-9.]+M of 16M, far [0-9.]+[KM]? \(peak [0-9.]+M\), faults [0-9]+ \(far [0-9]+, p50 [0-9.]+ us, p99 [0-9.]+ us\), fetched [0-9]+ pages, evicted [0-9]+(, [0-9]+% of its time waiting for far memory: --local [0-9.]+M would end that)?, wall [0-9.]+ s$' \
 	"$(cat "$directory/err")"
 expect "its statistics: processes" 1 "$(stat_of "$directory/stats" processes)"
 expect "its statistics: budget" $((16 << 20)) "$(stat_of "$directory/stats" local_bytes)"
