@@ -63,8 +63,9 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 /* The queue is the rebuild thread's. */
 void far_queue_direct(struct store_queue *queue);
 /* Takes one request for @donor alone, of pages of one chunk, which waits for nothing. The caller holds the chunk in
-   @epoch, so that its slabs stay the chunk's. -ESTALE: that epoch has ended, or the donor has no slot of the chunk, or
-   no FULL one to read; -EIO: it cannot be reached. Never full when nothing is in flight. */
+   @epoch, so that its slabs stay the chunk's. A write fails with -ESTALE, and a read with -EIO, if that epoch has
+   ended, or the donor has no slot of the chunk (a read: no FULL one); both with -EIO if it cannot be reached. Never
+   full when nothing is in flight. */
 void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, unsigned donor, uint32_t epoch);
 /* Whether a piece is published that has pages of [@page, @page + @count): a write (@version NULL); or anything that
    does not go by *@version. Any thread, with far->lock held. */

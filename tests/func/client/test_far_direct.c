@@ -1,0 +1,56 @@
+/*
+ * What the rebuild thread asks of one donor: it is carried out in the epoch of the chunk that it names, and in no
+ * other. By then the slab may be another chunk's.
+ */
+#include "client/far_queue.h"
+#include "client/far_store.h"
+#include "tests/func/client/rig.h"
+#include "tests/tap.h"
+
+#include <errno.h>
+
+static struct rig rig;
+
+/* One page of chunk 0, at its donor: how it ended. */
+static int ask(struct store_queue *queue, enum store_op op, void *data, unsigned donor, uint32_t epoch)
+{
+	const struct store_io io = {.op = op, .count = 1, .page = 0, .data = data, .buffer = rig.buffer};
+	struct store_done done;
+
+	far_queue_submit_to(queue, &io, donor, epoch);
+	rig_wait(queue, &done, 1);
+	return done.status;
+}
+
+int main(int argc, char **argv)
+{
+	struct store_queue *queue;
+	struct chunk_view view;
+	uint8_t *other;
+	unsigned donor;
+	struct far *far;
+
+	daemon_program(argc > 1 ? argv[1] : NULL);
+	rig_donors(&rig, 1, "8M");
+	rig_open(&rig, "tcp");
+	far = (struct far *)rig.store;
+	other = rig.bytes + STORE_PAGE;
+	rig_fill(rig.bytes, 0, 1);
+	ok(rig_write(&rig, 0, 1, rig.bytes) == 0, "a page is written, so that its chunk has a slab");
+	if (!ok(store_queue_open(rig.store, &queue) == 0 && chunk_view(&far->table, 0, &view),
+		"a queue of the rebuild's kind"))
+		return tap_done();
+	far_queue_direct(queue);
+	donor = view.slots[0].donor;
+	ok(ask(queue, STORE_READ, other, donor, view.epoch) == 0 && rig_is(other, 0, 1),
+	   "it reads in the chunk's epoch");
+	ok(ask(queue, STORE_READ, other, donor, view.epoch + 1) == -EIO, "it does not read in another");
+	rig_fill(other, 0, 2);
+	ok(ask(queue, STORE_WRITE, other, donor, view.epoch + 1) == -ESTALE, "it does not write in another");
+	ok(rig_read(&rig, 0, 1, other) == 0 && rig_is(other, 0, 1), "the page is as it was");
+	rig_fill(other, 0, 1);
+	ok(ask(queue, STORE_WRITE, other, donor, view.epoch) == 0, "it writes in the chunk's epoch");
+	store_queue_close(queue);
+	rig_close(&rig);
+	return tap_done();
+}
