@@ -33,8 +33,25 @@ for port in /sys/class/virtio-ports/*; do
 done
 echo up >/dev/virtio-ports/control
 
+# Shortly before the rig ends a command that takes too long: where each of its processes stands.
+tell_stacks() {
+	local process command task
+	sleep $((VM_TIMEOUT - 15))
+	for process in /proc/[0-9]*; do
+		command=$(tr '\0' ' ' <"$process/cmdline")
+		[ -n "$command" ] || continue # a thread of the kernel's
+		echo "process ${process#/proc/}: $command"
+		for task in "$process"/task/*; do
+			sed "s/^/  ${task##*/} /" "$task/stack"
+		done
+	done
+	dmesg | tail -n 20
+} 2>&1
+exec 3>/dev/virtio-ports/err # which can be opened only once
+[ "$VM_TIMEOUT" -lt 30 ] || tell_stacks >&3 &
+
 cd "$VM_DIRECTORY" || exit
-bash /vm/command </dev/null >/dev/virtio-ports/out 2>/dev/virtio-ports/err
+bash /vm/command </dev/null >/dev/virtio-ports/out 2>&3 3>&-
 status=$?
 read -r uptime _ </proc/uptime
 echo "exit $status $uptime" >/dev/virtio-ports/control

@@ -131,7 +131,8 @@ class Machine:
         variables |= self.rig.options.variables
         variables |= {"VM_NAME": self.name, "VM_BOOT": str(self.boots), "VM_DIRECTORY": os.getcwd(),
                       "VM_IMAGE": str(self.rig.image), "VM_RIG": str(HERE),
-                      "VM_SHARE": "/share" if self.rig.share else "", "VM_RAILS": str(len(self.rails))}
+                      "VM_SHARE": "/share" if self.rig.share else "", "VM_RAILS": str(len(self.rails)),
+                      "VM_TIMEOUT": str(int(self.rig.options.timeout))}
         text = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
         (self.directory / "vm" / "environment").write_text(text, encoding="utf-8")
 
