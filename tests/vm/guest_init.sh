@@ -48,7 +48,7 @@ tell_stacks() {
 	dmesg | tail -n 20
 } 2>&1
 exec 3>/dev/virtio-ports/err # which can be opened only once
-[ "$VM_TIMEOUT" -lt 30 ] || tell_stacks >&3 &
+[ "$VM_TIMEOUT" -lt 20 ] || tell_stacks >&3 &
 
 cd "$VM_DIRECTORY" || exit
 bash /vm/command </dev/null >/dev/virtio-ports/out 2>&3 3>&-
