@@ -47,9 +47,9 @@ void session_tell(struct session *session, const struct wire_message *message);
 /* Says goodbye if it can, and ends the connection: the leases end, too. Takes one that was never started but is all
    zero. */
 void session_end(struct session *session);
-/* Says that its client lives, if anything gets through, and listens to the connection no more: the donor keeps the leases
-   for the grace time. The connection itself is left open until a session with the donor is READY again: its end might
-   reach the donor without the message, as if this process had ended. */
+/* Says that its client lives, if anything gets through, and listens to the connection no more: the donor keeps the
+   leases for the grace time. The connection itself is left open until a session with the donor is READY again: its end
+   might reach the donor without the message, as if this process had ended. */
 void session_suspend(struct session *session);
 /* Ends its connections without a word, as the end of the process does: the donor keeps the leases for closed_ms. */
 void session_drop(struct session *session);

@@ -138,8 +138,8 @@ static unsigned long wakeups(pid_t pid)
 	return count;
 }
 
-/* Watches for two seconds: a measurement, not a wait for something. The processor time is twice that of the better half:
-   time that a hypervisor takes from a running process counts as the process's. */
+/* Watches for two seconds: a measurement, not a wait for something. The processor time is twice that of the better
+   half: time that a hypervisor takes from a running process counts as the process's. */
 static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeups)
 {
 	unsigned long woken = wakeups(pid), least = 1000000;
