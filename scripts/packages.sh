@@ -8,7 +8,8 @@ packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 
 	util-linux procps make binutils mount fio e2fsprogs"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
 packages_run="python3 sqlite3 procps util-linux"
-packages_bench="$packages_run $packages_vm nvme-cli fio nbdkit nbd-client mount stress-ng"
+packages_bench="$packages_run $packages_vm nvme-cli fio nbdkit nbd-client mount stress-ng
+	python3-numpy redis-server"
 
 packages_of() {
 	echo "$packages_build"

@@ -13,11 +13,12 @@ LINE_MAX = 160
 
 
 class Job:
-    """A command, what it reads on standard input, and the name people know it by."""
+    """A command, what it reads on standard input, and the name people know it by. program: what takes its memory."""
 
-    def __init__(self, name, command, stdin=None, environment=None):
+    def __init__(self, name, command, stdin=None, environment=None, program=None):
         self.name = name
         self.command = command
+        self.program = program or command[0]
         self.stdin = stdin
         self.environment = {"LC_ALL": "C", "PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", **(environment or {})}
 
@@ -79,6 +80,14 @@ def make_jobs(folder, scale):
         Job("sqlite3", ["/usr/bin/sqlite3", ":memory:"], stdin=HERE / "join.sql"),
         sort_job(text, int(600 * scale) << 20),
         Job("python3", ["/usr/bin/python3", str(HERE / "words.py"), str(words)]),
+    ]
+
+
+def make_more_jobs(scale):
+    """Two more, which need Debian's python3-numpy and redis-server. At @scale 1: about 400 and 180 MB."""
+    return [
+        Job("numpy", ["/usr/bin/python3", str(HERE / "gather.py"), str(int(12e6 * scale))]),
+        Job("Redis", ["/bin/sh", str(HERE / "gets.sh"), str(int(60e4 * scale))], program="/usr/bin/redis-server"),
     ]
 
 
