@@ -15,7 +15,9 @@
 
 #define INTERPRETERS_MAX 4 /* scripts of scripts; the kernel goes as far */
 #define SEGMENTS_MAX 128
-#define HEAD_BYTES 256 /* the kernel reads no more of a #! line */
+#define SECTIONS_MAX 256
+#define TABLE_MAX ((size_t)64 << 20) /* bytes of symbols or of their names; beyond that we do not look */
+#define HEAD_BYTES 256               /* the kernel reads no more of a #! line */
 
 /* What the program's file says about itself. */
 struct elf_program {
@@ -69,6 +71,45 @@ static int read_elf(int fd, struct elf_program *elf)
 	return read_segments(fd, elf);
 }
 
+/* The bytes of a section, followed by a zero; to be freed. NULL: they cannot be read. */
+static char *read_section(int fd, const ElfW(Shdr) * section)
+{
+	char *bytes = section->sh_size < TABLE_MAX ? calloc(1, section->sh_size + 1) : NULL;
+	if (bytes && pread(fd, bytes, section->sh_size, (off_t)section->sh_offset) == (ssize_t)section->sh_size)
+		return bytes;
+	free(bytes);
+	return NULL;
+}
+
+static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) * names, const char *name)
+{
+	ElfW(Sym) *table = (ElfW(Sym) *)(void *)read_section(fd, symbols);
+	char *text = read_section(fd, names);
+	bool found = false;
+	for (size_t i = 0; table && text && !found && i < symbols->sh_size / sizeof *table; i++)
+		found = table[i].st_shndx != SHN_UNDEF && table[i].st_name < names->sh_size &&
+			strcmp(text + table[i].st_name, name) == 0;
+	free(table);
+	free(text);
+	return found;
+}
+
+/* Whether the program has a function @name of its own, which its libraries use, too. */
+static bool defines(int fd, const struct elf_program *elf, const char *name)
+{
+	unsigned count = elf->header.e_shnum;
+	ElfW(Shdr) sections[SECTIONS_MAX];
+	bool found = false;
+	if (elf->header.e_shentsize != sizeof sections[0] || count > SECTIONS_MAX ||
+	    pread(fd, sections, count * sizeof sections[0], (off_t)elf->header.e_shoff) !=
+		(ssize_t)(count * sizeof sections[0]))
+		return false;
+	for (unsigned i = 0; i < count && !found; i++)
+		if (sections[i].sh_type == SHT_DYNSYM && sections[i].sh_link < count)
+			found = symbols_define(fd, &sections[i], &sections[sections[i].sh_link], name);
+	return found;
+}
+
 /* Compared with this very program, which runs here and uses the same C library as the preload library. */
 static int check_elf(int fd, const struct refusal *refusal)
 {
@@ -89,6 +130,9 @@ static int check_elf(int fd, const struct refusal *refusal)
 			      "it is statically linked, and the pager needs a dynamically linked program");
 	if (strcmp(elf.loader, own.loader) != 0)
 		return refuse(refusal, -ENOEXEC, "it uses another C library than the pager");
+	/* What such a program maps never comes by the preload library: tcmalloc, linked statically. */
+	if (defines(fd, &elf, "mmap"))
+		return refuse(refusal, -ENOEXEC, "it brings an mmap of its own, which the pager does not see");
 	return 0;
 }
 

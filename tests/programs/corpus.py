@@ -53,6 +53,7 @@ def preloaded(name, library, package):
 CC = "cc -O1 -o memory memory.c"
 STATIC = CC + " -static"
 LINES = "python3 generate.py lines >lines"
+KERNEL = "/var/cache/farpage/vm/*/vmlinuz"
 JAVA = "exec java -Xmx256m -XX:{} Hashes.java"
 
 PROGRAMS = [
@@ -65,6 +66,7 @@ PROGRAMS = [
     program("Python, multiprocessing by forkserver", "exec python3 pool.py forkserver", "python3", "python3", local="24M"),
     program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="24M", pager="-",
             light=True),
+    program("Python, asyncio", "exec python3 tasks.py", "python3", "python3", local="20M"),
     program("Perl", "exec perl hashes.pl", "perl", "perl", local="14M", light=True),
     program("gcc", "exec gcc -O1 -S -o - source.c", "gcc", "gcc", local="24M", before="python3 generate.py source >source.c",
             light=True),
@@ -100,6 +102,26 @@ PROGRAMS = [
             local="64M"),
     program("Go, static", "exec ./hashes", "golang-go", "go", local="24M",
             before="CGO_ENABLED=0 GOCACHE=$PWD/cache go build -o hashes hashes.go", pager="refused"),
+    program("Go, with cgo", "exec ./hashes", "golang-go gcc libc6-dev", "go gcc", local="24M",
+            before="GOCACHE=$PWD/cache go build -o hashes hashes.go hashes_c.go"),
+    program("jemalloc, linked statically", "exec ./memory", "gcc libc6-dev libjemalloc-dev", "cc", before=CC + " -l:libjemalloc.a -lm",
+            check="ls /usr/lib/*/libjemalloc.a"),
+    program("tcmalloc, linked statically", "exec ./memory", "g++ libgoogle-perftools-dev", "g++",
+            before="g++ -O1 -o memory -x c memory.c -x none -l:libtcmalloc_minimal.a", check="ls /usr/lib/*/libtcmalloc_minimal.a",
+            pager="refused"),
+    program("another user (sudo)", "exec sudo -n -u nobody ./memory", "gcc libc6-dev sudo", "cc sudo", before=CC, pager="-"),
+    program("R", "exec Rscript vectors.R", "r-base-core", "Rscript", local="48M"),
+    program("Octave", "exec octave-cli -q matrices.m", "octave", "octave-cli", local="48M"),
+    program("ImageMagick", "exec convert -size 1400x1400 -seed 16 plasma: -resize 150% -rotate 90 gray:-", "imagemagick", "convert",
+            local="40M"),
+    program("ffmpeg", "exec ffmpeg -v error -f lavfi -i testsrc2=size=1280x720:duration=2 -c:v mpeg4 -threads 1 -f md5 -", "ffmpeg",
+            "ffmpeg", local="12M"),
+    program("memcached", "exec python3 memcached.py", "memcached", "memcached", local="24M"),
+    program("PostgreSQL, with pgbench", "exec sh postgres.sh", "postgresql", "setpriv", check="ls /usr/lib/postgresql/*/bin/initdb",
+            local="48M", pager="-"),
+    program("MariaDB", "exec sh mariadb.sh", "mariadb-server", "mariadbd", local="96M"),
+    program("QEMU, with a guest that boots", f"exec sh guest.sh {KERNEL}", "qemu-system-x86 busybox-static cpio",
+            "qemu-system-x86_64 busybox cpio", local="128M", check=f"ls {KERNEL}"),
     program("awk", "exec awk 'NR % 4 == 0 { table[$1] = $0 } END { for (key in table) sum += length(table[key]); print sum }' lines",
             "mawk", "awk", local="8M", before=LINES),
 ]

@@ -1,0 +1,5 @@
+set.seed(16)
+numbers <- rnorm(4e6)
+groups <- sample.int(1000L, 4e6, replace = TRUE)
+sums <- rowsum(numbers, groups)
+cat(length(sums), sprintf("%.6f", sum(sort(numbers)[seq(1, 4e6, 1000)])), sprintf("%.6f", max(sums)), "\n")
