@@ -58,6 +58,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "pager, swap, or auto: the pager where it can carry the command (default auto)"},
 	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
+	    {"swap", CONFIG_STRING, &options->swap, 0, 0, "NAME",
+	     "the swap engine on a device that `farpage swap on` has made; it has donors of its own"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"replicas", CONFIG_NUMBER, &options->replicas, 1, FAR_REPLICAS_MAX, "N",
 	     "donors that hold each page (default 1)"},
@@ -93,13 +95,15 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	const char *wrong = NULL;
 	if (first >= argc)
 		wrong = "a command is missing";
-	else if (!options->donors.count)
+	else if (!options->donors.count && !options->swap)
 		wrong = "no donor is named, by --donor URI or in a file of defaults (farpage(1))";
 	if (wrong)
 		log_error("run: %s; farpage run --help tells more", wrong);
 	else if (!run_choice_is_name(options->engine))
 		log_error("run: --engine %s: give pager, swap, or auto", options->engine);
-	else if (options->replicas > options->donors.count)
+	else if (options->swap && strcmp(options->engine, "pager") == 0)
+		log_error("run: --swap %s is for --engine swap; leave one of them out", options->swap);
+	else if (!options->swap && options->replicas > options->donors.count)
 		log_error("run: --replicas %u: only %u donor%s given; give as many at least", options->replicas,
 			  options->donors.count, options->donors.count == 1 ? " is" : "s are");
 	else
@@ -186,8 +190,8 @@ static int choose_engine(const struct run_options *options, const char *path, en
 		return pager;
 	}
 	/* The check may load a module: only if its answer is asked for. */
-	int swap = strcmp(options->engine, "pager") ? run_swap_check(swap_why) : 0;
-	const struct run_choice choice = {.wanted = options->engine,
+	int swap = strcmp(options->engine, "pager") ? run_swap_check(options, swap_why) : 0;
+	const struct run_choice choice = {.wanted = options->swap ? "swap" : options->engine,
 					  .path = path,
 					  .pager_lacks = pager ? pager_why : NULL,
 					  .swap_lacks = swap ? swap_why : NULL};
@@ -215,7 +219,7 @@ int command_run(int argc, char **argv)
 		status = choose_engine(&options, path, &engine, line);
 	if (status)
 		return status;
-	if (check_budget(&options, engine) || check_donors(&options, &donors) ||
+	if (check_budget(&options, engine) || (!options.swap && check_donors(&options, &donors)) ||
 	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
 	if (*line && !options.quiet)

@@ -70,7 +70,7 @@ static int remove_all(const struct run_group *group, const char *name)
 {
 	run_group_kill(group);
 	int status = run_group_remove(group);
-	return remove_device(name) ? -EBUSY : status;
+	return name && remove_device(name) ? -EBUSY : status;
 }
 
 static void __attribute__((noreturn)) guard(const struct run_group *group, const char *name, int pipe)

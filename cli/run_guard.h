@@ -21,13 +21,13 @@ struct run_group;
 
 struct run_guard {
 	const struct run_group *group;
-	const char *name; /* of the device */
+	const char *name; /* of the device; NULL: it stays */
 	pid_t pid;
 	int pipe; /* closing it is the signal */
 };
 
-/* Starts the guard of @group and of the device @name, neither of which needs to be there yet. Both must last as long as
-   the guard. -errno after one logged line. */
+/* Starts the guard of @group and of the device @name (NULL: none), neither of which needs to be there yet. Both must
+   last as long as the guard. -errno after one logged line. */
 int run_guard_start(const struct run_group *group, const char *name, struct run_guard *ret_guard);
 /* Has the guard do its work, and waits for it. 0; -EBUSY: something is left, and a logged line tells what. */
 int run_guard_end(struct run_guard *guard);

@@ -18,6 +18,7 @@ struct run_options {
 	uint64_t local, far, scrub_rate;
 	struct config_list donors;
 	const char *engine, *key_file, *stats_file, *config_file, *backup;
+	const char *swap; /* the device of `farpage swap on` to be used; NULL: one is made for the run */
 	unsigned replicas, timeout_ms, prefetch, spin_us;
 	bool quiet, strict, encrypt, unsafe_dio;
 };
@@ -27,9 +28,10 @@ struct run_options {
 /* Whether an engine can be used here. Returns 0; or -errno, and @ret_why: what it needs. For the pager -ENOEXEC is a
    matter of the program at @path, and an enum run_status means that the program cannot run at all. */
 int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX]);
-int run_swap_check(char ret_why[RUN_WHY_MAX]);
+int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX]);
 
-/* Runs the program at @path, and reports. Returns 0 and its wait status, or an enum run_status after one logged line.
+/* Runs the program at @path, and reports. @donors is not looked at where a device is there already. Returns 0 and its
+ * wait status, or an enum run_status after one logged line.
  */
 int run_pager(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
 	      int *ret_wait_status);

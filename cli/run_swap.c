@@ -4,9 +4,10 @@
  *
  * Theory of operation. All memory of all processes in the group counts against one budget. When it is used up the
  * kernel itself swaps to a device in the donors' memory (swap_space.h), which exists for this run only and is used
- * before other swap space. So programs of any kind are carried, forks, threads and shared memory included. The kernel
- * does not keep other groups from that device: when the whole machine is short of memory, it may take their pages, too;
- * they come home at the end. The guard (run_guard.h) removes group and device, however this process ends.
+ * before other swap space; or to one of `farpage swap on` (--swap NAME), which many runs may use and which stays. So
+ * programs of any kind are carried, forks, threads and shared memory included. The kernel does not keep other groups
+ * from that device: when the whole machine is short of memory, it may take their pages, too; they come home at the end.
+ * The guard (run_guard.h) removes group and device, however this process ends.
  *
  * A process of the command that outlives it still has pages there, so this process stays until the last has ended.
  *
@@ -49,6 +50,7 @@ struct swap_run {
 	char name[RUNTIME_NAME_MAX + 1]; /* of the device */
 	char device[FRONTEND_PATH_MAX];
 	uint64_t size; /* of it, bytes */
+	bool lent;     /* `farpage swap on` has made it, and others may use it, too */
 	struct run_group group;
 	struct run_group_use use;
 	struct run_guard guard;
@@ -67,7 +69,7 @@ static bool has_frontend(char ret_why[FRONTEND_NOTE_MAX])
 	return frontend_any(ret_why) != NULL;
 }
 
-int run_swap_check(char ret_why[RUN_WHY_MAX])
+int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 {
 	char why[FRONTEND_NOTE_MAX];
 	struct run_group unused;
@@ -75,6 +77,8 @@ int run_swap_check(char ret_why[RUN_WHY_MAX])
 		snprintf(ret_why, RUN_WHY_MAX, "root: use sudo");
 	else if (access("/proc/swaps", F_OK) < 0)
 		snprintf(ret_why, RUN_WHY_MAX, "a kernel that can swap (CONFIG_SWAP)");
+	else if (options->swap)
+		return run_group_place("check", &unused, ret_why);
 	else if (!swap_space_has_mkswap())
 		snprintf(ret_why, RUN_WHY_MAX, "mkswap: install util-linux");
 	else if (!has_frontend(why))
@@ -156,6 +160,51 @@ static int make_device(const struct run_options *options, const struct run_donor
 	return status;
 }
 
+/* The kernel fills swap spaces of a higher priority first. */
+static void tell_preferred(const struct swap_area *area)
+{
+	static struct swap_area all[SWAPS_MAX];
+	int count = swaps_read(all, SWAPS_MAX);
+	for (int i = 0; i < count; i++)
+		if (all[i].priority > area->priority)
+			log_warning("the kernel uses the swap space %s before %s, for its priority is higher",
+				    all[i].path, area->path);
+}
+
+static int find_device(const char *name, struct swap_run *run)
+{
+	struct runtime_device device;
+	struct swap_area area;
+	if (runtime_check_name(name) < 0)
+		return -EINVAL;
+	if (runtime_read_device(name, &device) < 0 || swaps_find(device.device.path, &area) < 0) {
+		log_error("--swap %s: there is no such swap space; `farpage swap list` shows them, `farpage swap on` "
+			  "makes one",
+			  name);
+		return -ENOENT;
+	}
+	memcpy(run->device, device.device.path, sizeof run->device);
+	run->size = area.size;
+	run->lent = true;
+	run->before = read_transfers(run->device);
+	if (!run->quiet)
+		tell_preferred(&area);
+	return 0;
+}
+
+/* Bytes of swap space that the command has: what is in use by others is not for it. */
+static uint64_t room(const struct swap_run *run)
+{
+	struct swap_area area;
+	uint64_t others;
+	if (!run->lent)
+		return run->size;
+	if (swaps_find(run->device, &area) < 0)
+		return run->use.swapped;
+	others = area.used > run->use.swapped ? area.used - run->use.swapped : 0;
+	return area.size - others;
+}
+
 /* --- The command ------------------------------------------------------------------------------------------------ */
 
 static int enter(void *engine)
@@ -179,7 +228,7 @@ static void look(void *engine, pid_t child)
 {
 	struct swap_run *run = engine;
 	(void)child;
-	run_group_look(&run->group, run->size, &run->use);
+	run_group_look(&run->group, room(run), &run->use);
 	if (run_live_is_due(run->live))
 		live_update(run);
 }
@@ -299,9 +348,11 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 		log_error("--engine swap would need %s", why);
 		return RUN_FAILED;
 	}
-	if (run_guard_start(&run.group, run.name, &run.guard))
+	if (options->swap && find_device(options->swap, &run))
 		return RUN_FAILED;
-	if (!run_group_make(&run.group, options->local) && !make_device(options, donors, &run)) {
+	if (run_guard_start(&run.group, run.lent ? NULL : run.name, &run.guard))
+		return RUN_FAILED;
+	if (!run_group_make(&run.group, options->local) && (run.lent || !make_device(options, donors, &run))) {
 		run.live = run_live_open("swap", options->local, argv);
 		status = run_command(options, &run, path, argv, ret_wait_status);
 	}

@@ -219,6 +219,36 @@ def test_two_at_once(donor, program):
     ok(nothing_left(), "two runs at once leave nothing", everything())
 
 
+def on_device(*command, options=()):
+    return [farpage, "run", "--local", str(LOCAL), "--swap", "shared", *options, "--", *command]
+
+
+def test_device_of_swap_on(donor, program):
+    """Runs share a device that was there before them, and leave it there."""
+    made = run(farpage, "swap", "on", "--name", "shared", "--size", "256M", "--donor", donor, "--keep-vm-settings")
+    if made.returncode:
+        raise SystemExit(made.stderr)
+    area = set(swaps()) - set(BEFORE)
+    first = subprocess.Popen(on_device(program, "64", "hold", options=("--quiet",)), stdout=subprocess.PIPE, text=True)
+    ok(first.stdout.readline() == "full\n", "a run holds its memory on a device of swap on")
+    result = run(*on_device(program, "64"))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a second one on the same device is right", shown(result))
+    ok(re.search(r"pages in [1-9]\d{3,}, out [1-9]\d{3,}", result.stderr), "and was swapped to it", shown(result))
+    result = run(*on_device(program, "256"))
+    ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
+       "one that is larger than the room there is killed, and a line says why", shown(result))
+    ok(set(swaps()) - set(BEFORE) == area, "the device stays", swaps())
+    first.kill()
+    first.wait()
+    ok(first.stdout.read() == "" and wait(lambda: not groups()) and set(swaps()) - set(BEFORE) == area,
+       "a run that is killed leaves the device, and no group", everything())
+    first.stdout.close()
+    off = run(farpage, "swap", "off", "shared")
+    ok(off.returncode == 0 and nothing_left(), "swap off removes it as ever", shown(off), everything())
+    refused("a device that is not there", 125, "there is no such swap space", "--local", str(LOCAL), "--swap", "shared")
+    refused("a device for the pager", 125, "is for --engine swap", "--local", str(LOCAL), "--swap", "shared", "--engine", "pager")
+
+
 BELOW = """
 path=$(sed -n 's/^[0-9]*:memory:/memory/p; s/^0:://p' /proc/self/cgroup | head -n 1)
 mkdir "/sys/fs/cgroup/$path/below"
@@ -325,6 +355,7 @@ def main():
     test_endings(donor, program)
     test_rest_is_ended(donor)
     test_two_at_once(donor, program)
+    test_device_of_swap_on(donor, program)
     test_groups_below(donor)
     test_ignored_children(donor)
     test_want_of_memory(program)
