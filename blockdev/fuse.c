@@ -156,7 +156,8 @@ static int front_serve(struct fuse_front *front)
 	if (status == 0)
 		status = fuse_watch_start(&front->watch, watched, front->queue_count);
 	if (status < 0)
-		log_error("cannot start serving requests: %s", strerror(-status));
+		log_error("cannot start serving requests: %s%s", strerror(-status),
+			  status == -EMFILE ? "; raise the limit with `ulimit -n 1024`" : "");
 	return status;
 }
 

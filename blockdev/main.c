@@ -1,6 +1,7 @@
 /* farpage-blockdev: serves a block device whose contents are in donors' memory. keeper.h has the rest. */
 #include "blockdev/keeper.h"
 #include "blockdev/settings.h"
+#include "common/descriptors.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ int main(int argc, char **argv)
 		level = LOG_LEVEL_WARNING;
 	log_setup("farpage-blockdev", level);
 	umask(077);
+	descriptors_raise();
 	if (chdir("/") < 0)
 		log_warning("cannot change to /: %m");
 	return keeper_run(&settings) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

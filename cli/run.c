@@ -111,31 +111,46 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	return -EINVAL;
 }
 
-/* Half of what is available, where nothing is said. */
-static int choose_budget(struct run_options *options, enum run_engine engine)
+/* What to tell of the budget before the command starts. */
+struct budget_note {
+	bool chosen;      /* nothing was said: it is half of what is available */
+	uint64_t machine; /* bytes that this machine has, if the budget is more; else 0 */
+};
+
+static int choose_budget(struct run_options *options, struct budget_note *ret_note)
 {
-	char text[SIZE_TEXT_MAX];
 	struct machine_memory memory;
 	int error = machine_memory_read(&memory);
-	if (error) {
+	ret_note->chosen = !options->local;
+	ret_note->machine = !error && options->local > memory.total ? memory.total : 0;
+	if (options->local)
+		return 0;
+	if (error)
 		log_error("cannot tell how much memory is available: %s; give --local SIZE", strerror(-error));
-		return error;
-	}
-	options->local = memory.available / 2 / BUDGET_UNIT * BUDGET_UNIT;
-	if (!options->quiet)
-		log_warning("--local is not given: %s for %s, half of what is available",
-			    size_format(options->local, text),
-			    engine == RUN_ENGINE_SWAP ? "all processes together" : "each process");
-	return 0;
+	else
+		options->local = memory.available / 2 / BUDGET_UNIT * BUDGET_UNIT;
+	return error;
 }
 
-static int check_budget(struct run_options *options, enum run_engine engine)
+static void tell_budget(const struct run_options *options, enum run_engine engine, const struct budget_note *note)
+{
+	char local[SIZE_TEXT_MAX], machine[SIZE_TEXT_MAX];
+	size_format(options->local, local);
+	if (note->chosen)
+		log_warning("--local is not given: %s for %s, half of what is available", local,
+			    engine == RUN_ENGINE_SWAP ? "all processes together" : "each process");
+	if (note->machine)
+		log_warning("--local %s bounds nothing: this machine has %s for the command", local,
+			    size_format(note->machine, machine));
+}
+
+static int check_budget(struct run_options *options, enum run_engine engine, struct budget_note *ret_note)
 {
 	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
 	const char *with = "";
 	uint64_t least =
 	    engine == RUN_ENGINE_SWAP ? RUN_SWAP_LEAST : pager_local_least(options->backup, options->encrypt, &with);
-	if (!options->local && choose_budget(options, engine))
+	if (choose_budget(options, ret_note))
 		return -EINVAL;
 	if (options->local >= least)
 		return 0;
@@ -211,6 +226,7 @@ int command_run(int argc, char **argv)
 	char path[PATH_MAX];
 	struct run_donors donors;
 	enum run_engine engine;
+	struct budget_note note;
 	int wait_status = 0, first = read_options(argc, argv, &options);
 	if (first <= 0)
 		return first ? RUN_FAILED : COMMAND_OK;
@@ -219,9 +235,11 @@ int command_run(int argc, char **argv)
 		status = choose_engine(&options, path, &engine, line);
 	if (status)
 		return status;
-	if (check_budget(&options, engine) || (!options.swap && check_donors(&options, &donors)) ||
+	if (check_budget(&options, engine, &note) || (!options.swap && check_donors(&options, &donors)) ||
 	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
+	if (!options.quiet)
+		tell_budget(&options, engine, &note);
 	if (*line && !options.quiet)
 		log_warning("%s", line);
 	status =

@@ -2,6 +2,7 @@
 #include "memserver/server.h"
 
 #include "common/clock.h"
+#include "common/descriptors.h"
 #include "common/log.h"
 #include "common/uri.h"
 #include "farpage/wire.h"
@@ -12,7 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -38,17 +38,6 @@ static int signals_open(struct server *server)
 		return -errno;
 	}
 	return 0;
-}
-
-/* A connection is a descriptor; the usual 1024 would be the limit before --clients is. */
-static void descriptors_raise(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static void listen_error(const char *text, int status)
@@ -278,6 +267,7 @@ int server_run(const struct server_config *config)
 
 	if (status < 0)
 		return status;
+	/* A connection is a descriptor; the usual 1024 would be the limit before --clients is. */
 	descriptors_raise();
 	status = donor_open(&config->donor, &server.donor);
 	if (status < 0)

@@ -65,6 +65,11 @@ def test_budget(file, donor, key):
     result = call(file, "run", "--", "true")
     ok(result.returncode == 0 and "half of what is available" in result.stderr, "a budget that is not given is told",
        shown(result))
+    result = call(file, "run", "--local", "900T", "--", "true")
+    ok(result.returncode == 0 and "--local 900T bounds nothing: this machine has" in result.stderr,
+       "a budget beyond the machine's memory is told", shown(result))
+    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {key}.gone\n", encoding="ascii")
+    refused("a key that is not there, and nothing else", call(file, "run", "--", "true"), "cannot read key file")
 
 
 def test_mistakes(file, donor, folder):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -270,6 +271,13 @@ def test_groups_below(donor):
        everything())
 
 
+def test_few_descriptors(donor, program):
+    few = (20, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    result = swapped(donor, program, "48", options=("--quiet",), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "" and nothing_left(),
+       "the device's daemon has descriptors enough where the command has few", shown(result))
+
+
 def test_ignored_children(donor):
     """Some who start programs ignore SIGCHLD, and programs inherit that."""
     result = swapped(donor, "/bin/true", options=("--engine", "swap", "--quiet"),
@@ -357,6 +365,7 @@ def main():
     test_two_at_once(donor, program)
     test_device_of_swap_on(donor, program)
     test_groups_below(donor)
+    test_few_descriptors(donor, program)
     test_ignored_children(donor)
     test_want_of_memory(program)
     test_short_want(donor, program)
