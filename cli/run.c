@@ -59,7 +59,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"swap", CONFIG_STRING, &options->swap, 0, 0, "NAME",
-	     "the swap engine on a device that `farpage swap on` has made; it has donors of its own"},
+	     "the swap engine on a device of `farpage swap on`, and on that device's donors; none: not so"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"replicas", CONFIG_NUMBER, &options->replicas, 1, FAR_REPLICAS_MAX, "N",
 	     "donors that hold each page (default 1)"},
@@ -93,6 +93,10 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	if (first < 0)
 		return -EINVAL;
 	const char *wrong = NULL;
+	if (options->swap && strcmp(options->swap, "none") == 0)
+		options->swap = NULL;
+	if (options->swap && strcmp(options->engine, "auto") == 0)
+		options->engine = "swap";
 	if (first >= argc)
 		wrong = "a command is missing";
 	else if (!options->donors.count && !options->swap)
@@ -102,7 +106,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	else if (!run_choice_is_name(options->engine))
 		log_error("run: --engine %s: give pager, swap, or auto", options->engine);
 	else if (options->swap && strcmp(options->engine, "pager") == 0)
-		log_error("run: --swap %s is for --engine swap; leave one of them out", options->swap);
+		log_error("run: --swap %s is for --engine swap; give --swap none if it is in a file of defaults",
+			  options->swap);
 	else if (!options->swap && options->replicas > options->donors.count)
 		log_error("run: --replicas %u: only %u donor%s given; give as many at least", options->replicas,
 			  options->donors.count, options->donors.count == 1 ? " is" : "s are");
@@ -206,7 +211,7 @@ static int choose_engine(const struct run_options *options, const char *path, en
 	}
 	/* The check may load a module: only if its answer is asked for. */
 	int swap = strcmp(options->engine, "pager") ? run_swap_check(options, swap_why) : 0;
-	const struct run_choice choice = {.wanted = options->swap ? "swap" : options->engine,
+	const struct run_choice choice = {.wanted = options->engine,
 					  .path = path,
 					  .pager_lacks = pager ? pager_why : NULL,
 					  .swap_lacks = swap ? swap_why : NULL};

@@ -30,7 +30,7 @@ struct run_options {
 int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX]);
 int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX]);
 
-/* Runs the program at @path, and reports. @donors is not looked at where a device is there already. Returns 0 and its
+/* Runs the program at @path, and reports. With options->swap, @donors is unused. Returns 0 and its
  * wait status, or an enum run_status after one logged line.
  */
 int run_pager(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,

@@ -131,8 +131,9 @@ static int check_elf(int fd, const struct refusal *refusal)
 	if (strcmp(elf.loader, own.loader) != 0)
 		return refuse(refusal, -ENOEXEC, "it uses another C library than the pager");
 	/* What such a program maps never comes by the preload library: tcmalloc, linked statically. */
-	if (defines(fd, &elf, "mmap"))
-		return refuse(refusal, -ENOEXEC, "it brings an mmap of its own, which the pager does not see");
+	if (defines(fd, &elf, "mmap") || defines(fd, &elf, "munmap"))
+		return refuse(refusal, -ENOEXEC,
+			      "it brings an mmap or munmap of its own, which the pager does not see");
 	return 0;
 }
 

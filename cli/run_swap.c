@@ -1,13 +1,11 @@
 /*
- * run_swap: the engine of `farpage run` that swaps to donors: the command in a control group, and swap space of its
- * own.
+ * run_swap: the engine of `farpage run` that swaps to donors: the command in a control group, and swap space.
  *
  * Theory of operation. All memory of all processes in the group counts against one budget. When it is used up the
- * kernel itself swaps to a device in the donors' memory (swap_space.h), which exists for this run only and is used
- * before other swap space; or to one of `farpage swap on` (--swap NAME), which many runs may use and which stays. So
- * programs of any kind are carried, forks, threads and shared memory included. The kernel does not keep other groups
- * from that device: when the whole machine is short of memory, it may take their pages, too; they come home at the end.
- * The guard (run_guard.h) removes group and device, however this process ends.
+ * kernel itself swaps to a device in the donors' memory (run_device.h). So programs of any kind are carried, forks,
+ * threads and shared memory included. The kernel does not keep other groups from that device: when the whole machine is
+ * short of memory, it may take their pages, too. The guard (run_guard.h) removes the group, and the device if it was
+ * made for this run, however this process ends.
  *
  * A process of the command that outlives it still has pages there, so this process stays until the last has ended.
  *
@@ -17,6 +15,7 @@
 #include "blockdev/runtime.h"
 #include "cli/disk_daemon.h"
 #include "cli/run_child.h"
+#include "cli/run_device.h"
 #include "cli/run_group.h"
 #include "cli/run_guard.h"
 #include "cli/run_live.h"
@@ -27,36 +26,23 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
-#include "common/text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/swap.h>
 #include <unistd.h>
 
-/* Without --far. The kernel keeps about a MiB of bookkeeping for each GiB of swap space, used or not. */
-#define DEVICE_MAX (UINT64_C(64) << 30)
 #define REST_MS 20 /* between two looks whether a process of the command is left */
-#define SECTORS_PAGE 8
 #define TIMEOUT_MIN_MS 100u
 #define TIMEOUT_MAX_MS 600000u
 #define V2_LOOK_MS 100
 
 struct swap_run {
-	char name[RUNTIME_NAME_MAX + 1]; /* of the device */
-	char device[FRONTEND_PATH_MAX];
-	uint64_t size; /* of it, bytes */
-	bool lent;     /* `farpage swap on` has made it, and others may use it, too */
+	struct run_device device;
 	struct run_group group;
 	struct run_group_use use;
 	struct run_guard guard;
-	struct transfers {
-		uint64_t in, out; /* pages that the device has moved */
-	} before;
 	struct run_live *live; /* NULL: none */
 	bool quiet, told_rest;
 };
@@ -88,123 +74,6 @@ int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 	return -EPERM;
 }
 
-/* --- The device ------------------------------------------------------------------------------------------------- */
-
-static struct transfers read_transfers(const char *device)
-{
-	char path[128], text[256];
-	unsigned long long sectors_in = 0, sectors_out = 0;
-	const char *name = strrchr(device, '/');
-	snprintf(path, sizeof path, "/sys/block%s/stat", name ? name : "");
-	if (text_file_read(path, text, sizeof text) > 0)
-		sscanf(text, "%*s %*s %llu %*s %*s %*s %llu", &sectors_in, &sectors_out);
-	return (struct transfers){sectors_in / SECTORS_PAGE, sectors_out / SECTORS_PAGE};
-}
-
-static void copy_lines(int from)
-{
-	char text[4096];
-	ssize_t got;
-	lseek(from, 0, SEEK_SET);
-	while ((got = read(from, text, sizeof text)) > 0)
-		if (write(STDERR_FILENO, text, (size_t)got) < 0)
-			break;
-}
-
-/* Makes the swap space. The lines that the device's daemon writes while it starts are shown only if it fails. */
-static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
-{
-	int kept = dup(STDERR_FILENO), lines = memfd_create("farpage-daemon", MFD_CLOEXEC);
-	bool apart = kept >= 0 && lines >= 0 && dup2(lines, STDERR_FILENO) >= 0;
-	int status = swap_space_attach(settings, SWAP_FLAG_PRIO_MASK, ret_path);
-	if (apart) {
-		dup2(kept, STDERR_FILENO);
-		if (status)
-			copy_lines(lines);
-	}
-	if (kept >= 0)
-		close(kept);
-	if (lines >= 0)
-		close(lines);
-	return status;
-}
-
-static int make_device(const struct run_options *options, const struct run_donors *donors, struct swap_run *run)
-{
-	static struct settings settings;
-	settings_defaults(&settings);
-	settings.name = run->name;
-	settings.swap = true;
-	settings.donors = options->donors;
-	settings.key_file = options->key_file;
-	settings.backup = options->backup;
-	settings.replicas = options->replicas;
-	settings.scrub_rate = options->scrub_rate;
-	settings.encrypt = options->encrypt;
-	settings.size = options->far ? options->far : donors->free_bytes;
-	if (!options->far && settings.size > DEVICE_MAX)
-		settings.size = DEVICE_MAX;
-	settings.size -= settings.size % STORE_PAGE;
-	run->size = settings.size;
-	/* Others may lease meanwhile; nobody has asked for this size. */
-	settings.overcommit = !options->far;
-	if (options->timeout_ms)
-		settings.timeout_ms = options->timeout_ms;
-	if (options->spin_us)
-		settings.spin_us = options->spin_us;
-	int status = settings_check(&settings);
-	if (!status)
-		status = attach(&settings, run->device);
-	if (!status)
-		run->before = read_transfers(run->device);
-	return status;
-}
-
-/* The kernel fills swap spaces of a higher priority first. */
-static void tell_preferred(const struct swap_area *area)
-{
-	static struct swap_area all[SWAPS_MAX];
-	int count = swaps_read(all, SWAPS_MAX);
-	for (int i = 0; i < count; i++)
-		if (all[i].priority > area->priority)
-			log_warning("the kernel uses the swap space %s before %s, for its priority is higher",
-				    all[i].path, area->path);
-}
-
-static int find_device(const char *name, struct swap_run *run)
-{
-	struct runtime_device device;
-	struct swap_area area;
-	if (runtime_check_name(name) < 0)
-		return -EINVAL;
-	if (runtime_read_device(name, &device) < 0 || swaps_find(device.device.path, &area) < 0) {
-		log_error("--swap %s: there is no such swap space; `farpage swap list` shows them, `farpage swap on` "
-			  "makes one",
-			  name);
-		return -ENOENT;
-	}
-	memcpy(run->device, device.device.path, sizeof run->device);
-	run->size = area.size;
-	run->lent = true;
-	run->before = read_transfers(run->device);
-	if (!run->quiet)
-		tell_preferred(&area);
-	return 0;
-}
-
-/* Bytes of swap space that the command has: what is in use by others is not for it. */
-static uint64_t room(const struct swap_run *run)
-{
-	struct swap_area area;
-	uint64_t others;
-	if (!run->lent)
-		return run->size;
-	if (swaps_find(run->device, &area) < 0)
-		return run->use.swapped;
-	others = area.used > run->use.swapped ? area.used - run->use.swapped : 0;
-	return area.size - others;
-}
-
 /* --- The command ------------------------------------------------------------------------------------------------ */
 
 static int enter(void *engine)
@@ -219,7 +88,7 @@ static void live_update(struct swap_run *run)
 	run_live_begin(run->live);
 	run->live->resident_bytes = run->use.bytes;
 	run->live->far_bytes = run->use.swapped;
-	run->live->faults = read_transfers(run->device).in - run->before.in;
+	run->live->faults = run_device_moved(&run->device).in;
 	run->live->waiting_ns = run->use.stalled_us == UINT64_MAX ? RUN_LIVE_UNKNOWN : run->use.stalled_us * 1000;
 	run_live_end(run->live);
 }
@@ -228,7 +97,7 @@ static void look(void *engine, pid_t child)
 {
 	struct swap_run *run = engine;
 	(void)child;
-	run_group_look(&run->group, room(run), &run->use);
+	run_group_look(&run->group, run_device_room(&run->device, run->use.swapped), &run->use);
 	if (run_live_is_due(run->live))
 		live_update(run);
 }
@@ -251,7 +120,7 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 	return false;
 }
 
-static void print(const struct run_options *options, const struct swap_run *run, struct transfers moved,
+static void print(const struct run_options *options, const struct swap_run *run, struct run_transfers moved,
 		  uint64_t wall_ns)
 {
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], stalled[48] = "", killed[80] = "";
@@ -270,7 +139,7 @@ static void print(const struct run_options *options, const struct swap_run *run,
 		stalled, killed, thrashed, (double)wall_ns / 1e9);
 }
 
-static void save(const struct run_options *options, const struct swap_run *run, struct transfers moved,
+static void save(const struct run_options *options, const struct swap_run *run, struct run_transfers moved,
 		 uint64_t wall_ns)
 {
 	const struct run_figure figures[] = {
@@ -301,9 +170,7 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	int status = run_child(path, argv, &attendant, ret_wait_status);
 	if (status)
 		return status;
-	struct transfers moved = read_transfers(run->device);
-	moved.in -= run->before.in;
-	moved.out -= run->before.out;
+	struct run_transfers moved = run_device_moved(&run->device);
 	run_group_sum(&run->group, &run->use);
 	uint64_t wall_ns = clock_now() - started_ns;
 	if (!options->quiet)
@@ -332,7 +199,7 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 	     int *ret_wait_status)
 {
 	static struct swap_run run;
-	char why[RUN_GROUP_WHY_MAX], group[RUNTIME_NAME_MAX + 1];
+	char why[RUN_GROUP_WHY_MAX], group[RUNTIME_NAME_MAX + 1], device[RUNTIME_NAME_MAX + 1];
 	uint32_t number;
 	int status = RUN_FAILED;
 	if (check_sizes(options))
@@ -342,17 +209,18 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 	/* Processes of several PID namespaces may have the same number. And the daemon has a group called as the
 	 * device. */
 	random_secret(&number, sizeof number);
-	snprintf(run.name, sizeof run.name, "run-%d-%08x", (int)getpid(), number);
+	snprintf(device, sizeof device, RUN_DEVICE_NAME, (int)getpid(), number);
 	snprintf(group, sizeof group, "job-%d-%08x", (int)getpid(), number);
 	if (run_group_place(group, &run.group, why)) {
 		log_error("--engine swap would need %s", why);
 		return RUN_FAILED;
 	}
-	if (options->swap && find_device(options->swap, &run))
+	if (options->swap && run_device_find(options, &run.device))
 		return RUN_FAILED;
-	if (run_guard_start(&run.group, run.lent ? NULL : run.name, &run.guard))
+	if (run_guard_start(&run.group, options->swap ? NULL : device, &run.guard))
 		return RUN_FAILED;
-	if (!run_group_make(&run.group, options->local) && (run.lent || !make_device(options, donors, &run))) {
+	if (!run_group_make(&run.group, options->local) &&
+	    (options->swap || !run_device_make(options, donors, device, &run.device))) {
 		run.live = run_live_open("swap", options->local, argv);
 		status = run_command(options, &run, path, argv, ret_wait_status);
 	}

@@ -4,6 +4,8 @@ keys=$1
 redis-server --port 0 --unixsocket "$PWD/redis.socket" --save '' --appendonly no --enable-debug-command yes --daemonize no \
 	>/dev/null 2>&1 &
 server=$!
+trap 'kill $server' EXIT
+trap 'exit 1' TERM INT
 ask() {
 	redis-cli -s redis.socket "$@"
 }
@@ -22,5 +24,6 @@ while [ $round -lt 10 ]; do
 		return length" 0 $round
 	round=$((round + 1))
 done
+trap - EXIT
 ask shutdown nosave >/dev/null 2>&1 || true
 wait $server

@@ -35,12 +35,12 @@ echo up >/dev/virtio-ports/control
 
 # Shortly before the rig ends a command that takes too long: where each of its processes stands.
 tell_stacks() {
-	local process command task
+	local process task
 	sleep $((VM_TIMEOUT - 15))
 	for process in /proc/[0-9]*; do
-		command=$(tr '\0' ' ' <"$process/cmdline")
-		[ -n "$command" ] || continue # a thread of the kernel's
-		echo "process ${process#/proc/}: $command"
+		# Threads of the kernel have the parent 2. The command line is not read: a process that hangs may hold its lock.
+		[ "${process#/proc/}" = 2 ] || grep -q "^PPid:[[:space:]]*2$" "$process/status" && continue
+		echo "process ${process#/proc/}: $(cat "$process/comm")"
 		for task in "$process"/task/*; do
 			sed "s/^/  ${task##*/} /" "$task/stack"
 		done

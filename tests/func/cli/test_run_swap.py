@@ -226,7 +226,7 @@ def on_device(*command, options=()):
 
 def test_device_of_swap_on(donor, program):
     """Runs share a device that was there before them, and leave it there."""
-    made = run(farpage, "swap", "on", "--name", "shared", "--size", "256M", "--donor", donor, "--keep-vm-settings")
+    made = run(farpage, "swap", "on", "--name", "shared", "--size", "256M", "--donor", donor, "--keep-vm-settings", "--priority", "32767")
     if made.returncode:
         raise SystemExit(made.stderr)
     area = set(swaps()) - set(BEFORE)
@@ -234,7 +234,7 @@ def test_device_of_swap_on(donor, program):
     ok(first.stdout.readline() == "full\n", "a run holds its memory on a device of swap on")
     result = run(*on_device(program, "64"))
     ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a second one on the same device is right", shown(result))
-    ok(re.search(r"pages in [1-9]\d{3,}, out [1-9]\d{3,}", result.stderr), "and was swapped to it", shown(result))
+    ok(re.search(r"pages in [1-9]\d{3,}, out [1-9]\d{3,}", result.stderr), "the second one was swapped to that device", shown(result))
     result = run(*on_device(program, "256"))
     ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
        "one that is larger than the room there is killed, and a line says why", shown(result))
@@ -244,8 +244,18 @@ def test_device_of_swap_on(donor, program):
     ok(first.stdout.read() == "" and wait(lambda: not groups()) and set(swaps()) - set(BEFORE) == area,
        "a run that is killed leaves the device, and no group", everything())
     first.stdout.close()
+    base = ("--local", str(LOCAL), "--swap", "shared")
+    refused("a device that does not encrypt", 125, "it does not encrypt", *base, "--encrypt")
+    refused("a device with fewer replicas", 125, "fewer replicas", *base, "--replicas", "2")
+    refused("a device with less room", 125, "less room than --far", *base, "--far", "300M")
+    small = subprocess.Popen(on_device(program, "8", "hold"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ok(small.stdout.readline() == "full\n", "a run that fits into its budget")
     off = run(farpage, "swap", "off", "shared")
-    ok(off.returncode == 0 and nothing_left(), "swap off removes it as ever", shown(off), everything())
+    ok(off.returncode == 0 and not set(swaps()) - set(BEFORE), "swap off removes the device under that run", shown(off))
+    ok("swap space no more" in small.stderr.readline(), "a line of the run tells that the device is gone")
+    small.terminate()
+    _, last = small.communicate()
+    ok("pages in 0, out 0" in last and nothing_left(), "the run ends as ever", last, everything())
     refused("a device that is not there", 125, "there is no such swap space", "--local", str(LOCAL), "--swap", "shared")
     refused("a device for the pager", 125, "is for --engine swap", "--local", str(LOCAL), "--swap", "shared", "--engine", "pager")
 

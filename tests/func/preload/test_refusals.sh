@@ -78,7 +78,7 @@ int munmap(void *address, size_t length) { return (int)syscall(SYS_munmap, addre
 int main(void) { return 0; }
 END
 if ${CC:-cc} -w -rdynamic -o "$directory/mapper" "$directory/mapper.c" 2>/dev/null; then
-	refused "an mmap of its own" 126 "an mmap of its own" "${run[@]}" -- "$directory/mapper"
+	refused "an mmap of its own" 126 "an mmap or munmap of its own" "${run[@]}" -- "$directory/mapper"
 	refused "a child with an mmap of its own" 125 "brings its own mmap" "${run[@]}" --quiet -- sh -c "exec $directory/mapper"
 fi
 

@@ -5,6 +5,8 @@ mariadb-install-db --user=root --datadir="$PWD/data" --auth-root-authentication-
 mariadbd --no-defaults --user=root --datadir="$PWD/data" --socket="$PWD/socket" --pid-file="$PWD/pid" --skip-networking \
 	--innodb-buffer-pool-size=96M --innodb-flush-method=fsync >server.log 2>&1 &
 server=$!
+trap 'kill $server' EXIT
+trap 'exit 1' TERM INT
 ask() {
 	mariadb --no-defaults -u root -S "$PWD/socket" -N "$@"
 }
@@ -17,5 +19,6 @@ ask -e 'create database farpage; use farpage;
 	insert into line select seq, concat(sha2(seq, 256), sha2(seq + 1, 256)) from seq_1_to_120000;
 	select count(*), sum(crc32(one.says)) from line one join line two on two.number = one.number * 7919 % 120000;
 	select number from line order by says limit 3;'
+trap - EXIT
 kill $server
 wait $server
