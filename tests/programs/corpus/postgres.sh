@@ -2,7 +2,7 @@
 set -e
 PATH=$(echo /usr/lib/postgresql/*/bin):$PATH
 data=$(mktemp -d) # where that user may go
-trap 'as pg_ctl -D "$data/base" -s -m immediate stop 2>/dev/null; rm -rf "$data"' EXIT
+trap 'as pg_ctl -D "$data/base" -s -m immediate stop 2>/dev/null || true; rm -rf "$data"' EXIT
 trap 'exit 1' TERM INT
 chown postgres "$data"
 cd "$data"
