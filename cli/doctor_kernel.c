@@ -26,7 +26,7 @@
 
 struct doctor_verdict doctor_judge_version(const char *release)
 {
-	static const char why[] = "paging needs Linux 5.7 (write-protection); 6.8 (UFFDIO_MOVE) makes evicting cheaper";
+	static const char why[] = "paging needs Linux 5.7 (write-protection); 6.8 (UFFDIO_MOVE) makes direct I/O safe";
 	unsigned major = 0, minor = 0;
 	struct doctor_verdict verdict;
 

@@ -21,6 +21,7 @@
 #define RETRY_NS 50000000ull /* between two attempts of a write that fails */
 #define ACCOUNT_BATCHES 16u  /* how often the budget is reckoned anew ... */
 #define FULL_MS 5000u        /* until a donor that is full may have room again */
+#define LATE_NS 500000000ull /* between two failures of a donor that is full, at most */
 #define ACCOUNT_SLACK                                                                                                  \
 	65536u /* ... and what the bookkeeping may grow by in between, bytes: 14 for each page evicted                 \
 		*/
@@ -46,6 +47,16 @@ static uint64_t patience_ns(const struct evictor *evictor, int status)
 	return ms * 1000000ull;
 }
 
+/* For how long writes have failed. Donors that are full answer at once: if the next failure comes late, this thread had
+   no processor, and that time does not count. */
+static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
+{
+	uint64_t passed = evictor->failed_at ? now - evictor->failed_at : 0;
+	evictor->failed_at = now;
+	evictor->failing_ns += status == -ENOSPC && passed > LATE_NS ? LATE_NS : passed;
+	return evictor->failing_ns;
+}
+
 /* Whether a write that failed may be tried again: for a while, as long as there is a donor. */
 static void consider_stopping(struct evictor *evictor, int status)
 {
@@ -54,9 +65,7 @@ static void consider_stopping(struct evictor *evictor, int status)
 	store_stats(evictor->core->store, &stats);
 	if (!stats.bytes_leased && !stats.bytes_available)
 		stop_program("no donor is left");
-	else if (!evictor->failing_since)
-		evictor->failing_since = now;
-	else if (now - evictor->failing_since > patience_ns(evictor, status))
+	else if (count_failing(evictor, status, now) > patience_ns(evictor, status))
 		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");
 }
 
@@ -117,7 +126,7 @@ static void poll_writes(struct evictor *evictor, bool wait)
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
 		if (dones[i].status == 0) {
-			evictor->failing_since = 0;
+			evictor->failed_at = evictor->failing_ns = 0;
 			frames_written(evictor, frame, length);
 		} else {
 			usleep(RETRY_NS / 1000);

@@ -34,9 +34,9 @@ struct evictor {
 	unsigned since_account; /* batches since the budget was last reckoned */
 	int64_t beyond;         /* pages the budget was exceeded by, because too many are held */
 	bool told_beyond;
-	uint64_t failing_since; /* ns; 0: writes go through */
-	int cpu;                /* where it was put; -1: anywhere */
-	int64_t handed_over;    /* pages of this batch whose room a forked child has taken over */
+	uint64_t failed_at, failing_ns; /* when a write failed last, and for how long writes have; 0: they go through */
+	int cpu;                        /* where it was put; -1: anywhere */
+	int64_t handed_over;            /* pages of this batch whose room a forked child has taken over */
 
 	pthread_mutex_t request_lock; /* one request at a time; guards the fields below */
 	pthread_cond_t request_done;

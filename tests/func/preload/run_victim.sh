@@ -38,6 +38,9 @@ expect "and found nothing wrong" 0 $status
 ok $? "its memory was far"
 [ "$(stat_of "$stats" resident_peak_bytes)" -le $((${local%M} << 20)) ]
 ok $? "and kept to its budget"
+dropped=$(stat_of "$stats" dropped_pages)
+[ "$(basename "$victim")" = victim_dropped ] && [ "$dropped" -gt 0 ] || [ "$dropped" -eq 0 ]
+ok $? "pages are counted as dropped where the victim drops them ($dropped)"
 note "resident peak $(stat_of "$stats" resident_peak_bytes), fetched $(stat_of "$stats" fetched_pages) pages"
 expect "no page was lost" 0 "$(stat_of "$stats" lost_pages)"
 for pid in "${DONOR_PIDS[@]}"; do

@@ -1,4 +1,5 @@
-/* A write that fails after its page has come back: a forked child still gets what was being written. */
+/* Writes that fail: after the page has come back, where a forked child still gets what was being written; and because
+   the donors are full, while this process stands still. */
 #include "pager_over.h"
 #include "tests/tap.h"
 #include <errno.h>
@@ -9,12 +10,14 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
+#define TIMEOUT_MS 1000u
 
 /* A store over another one that takes one write, keeps it, and fails it when it is told to. */
 struct failing_store {
 	struct store base;
 	struct store *inner;
 	_Atomic bool takes, has, fails;
+	_Atomic unsigned full; /* so many writes more fail for want of room, and the last of them after a pause */
 	_Atomic uint64_t cookie;
 };
 
@@ -61,7 +64,7 @@ static void failing_queue_close(struct store_queue *queue)
 static int failing_submit(struct store_queue *queue, const struct store_io *ios, unsigned count)
 {
 	struct failing_store *store = store_of(queue->store);
-	if (count && ios[0].op == STORE_WRITE && atomic_exchange(&store->takes, false)) {
+	if (count && ios[0].op == STORE_WRITE && (atomic_exchange(&store->takes, false) || atomic_load(&store->full))) {
 		atomic_store(&store->cookie, ios[0].cookie);
 		queue_of(queue)->holds = true;
 		atomic_store(&store->has, true);
@@ -70,9 +73,23 @@ static int failing_submit(struct store_queue *queue, const struct store_io *ios,
 	return store_submit(queue_of(queue)->inner, ios, count);
 }
 
+static bool poll_full(struct store_queue *queue, struct store_done *ret_done)
+{
+	struct failing_store *store = store_of(queue->store);
+	if (!queue_of(queue)->holds || !atomic_load(&store->full))
+		return false;
+	if (atomic_fetch_sub(&store->full, 1) == 1)
+		usleep((TIMEOUT_MS + 300) * 1000);
+	queue_of(queue)->holds = false;
+	*ret_done = (struct store_done){.cookie = atomic_load(&store->cookie), .status = -ENOSPC};
+	return true;
+}
+
 static int failing_poll(struct store_queue *queue, struct store_done *dones, unsigned max)
 {
 	struct failing_store *store = store_of(queue->store);
+	if (max && poll_full(queue, dones))
+		return 1;
 	if (max && queue_of(queue)->holds && atomic_load(&store->fails)) {
 		queue_of(queue)->holds = false;
 		dones[0] = (struct store_done){.cookie = atomic_load(&store->cookie), .status = -EIO};
@@ -188,10 +205,21 @@ static void test_child(struct over *over, struct failing_store *store)
 	close(go);
 }
 
+static void test_pause(struct over *over, struct failing_store *store)
+{
+	char *memory = over_map(over, STORE_PAGE);
+	struct sender sender = {over->farpage, memory};
+	*memory = 1;
+	atomic_store(&store->full, 2);
+	send_out(&sender);
+	ok(atomic_load(&store->full) == 0 && *(volatile char *)memory == 1,
+	   "a pause between two writes that full donors refuse ends no program");
+}
+
 int main(void)
 {
 	struct farpage_options options = {
-	    .local = 8 * MIB, .timeout_ms = 1000, .unsafe_dio = getenv("FARPAGE_NO_MOVE")};
+	    .local = 8 * MIB, .timeout_ms = TIMEOUT_MS, .unsafe_dio = getenv("FARPAGE_NO_MOVE")};
 	struct failing_store store = {.takes = false};
 	struct over over = {0};
 	store_open_memory(16 * MIB / STORE_PAGE, &over.inner);
@@ -202,8 +230,10 @@ int main(void)
 	int result = pager_open_store(&options, over.store, &over.window, NULL, &over.farpage);
 	if (result == -EPERM || result == -ENOSYS)
 		return tap_skip_all("no right to userfaultfd");
-	if (ok(result == 0, "a pager opens over a store that fails one write"))
+	if (ok(result == 0, "a pager opens over a store that fails writes")) {
 		test_child(&over, &store);
+		test_pause(&over, &store);
+	}
 	over_close(&over);
 	return tap_done();
 }
