@@ -82,6 +82,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "exit with 125 when memory outside farpage's reach passes --local, which ends the command, or when "
 	     "processes were ended for want of memory"},
 	    {"quiet", CONFIG_FLAG, &options->quiet, 0, 0, NULL, "no summary"},
+	    {"verbose", CONFIG_FLAG, &options->verbose, 0, 0, NULL,
+	     "the pager logs more: each silence of a donor, too"},
 	    {"config", CONFIG_STRING, &options->config_file, 0, 0, "FILE", "read options from [run] of FILE, too"},
 	    {0},
 	};
@@ -245,6 +247,8 @@ int command_run(int argc, char **argv)
 		return RUN_FAILED;
 	if (!options.quiet)
 		tell_budget(&options, engine, &note);
+	if (!options.quiet && engine == RUN_ENGINE_PAGER && options.unsafe_dio && pager_kernel_lacks(false))
+		log_warning("--unsafe-dio: what a device writes into far memory (O_DIRECT, io_uring, RDMA) may be lost");
 	if (*line && !options.quiet)
 		log_warning("%s", line);
 	status =

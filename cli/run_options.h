@@ -20,7 +20,7 @@ struct run_options {
 	const char *engine, *key_file, *stats_file, *config_file, *backup;
 	const char *swap; /* the device of `farpage swap on` to be used; NULL: one is made for the run */
 	unsigned replicas, timeout_ms, prefetch, spin_us;
-	bool quiet, strict, encrypt, unsafe_dio;
+	bool quiet, verbose, strict, encrypt, unsafe_dio;
 };
 
 #define RUN_SWAP_LEAST (UINT64_C(4) << 20) /* of --local */

@@ -186,6 +186,7 @@ static int set_environment(const struct run_options *options, const struct run_d
 	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
 	set_number("FARPAGE_ENCRYPT", options->encrypt);
 	set_number("FARPAGE_UNSAFE_DIO", options->unsafe_dio);
+	set_number("FARPAGE_VERBOSE", options->verbose);
 	set_text("FARPAGE_BACKUP", options->backup ? backup : NULL);
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);

@@ -121,6 +121,8 @@ void preload_begin(void)
 	}
 	set_mode(PRELOAD_INERT);
 	if (settings_read(&settings)) {
+		if (settings.verbose)
+			log_set_level(LOG_LEVEL_INFO);
 		/* As tcmalloc does, linked statically: what it maps never comes by here, so nothing would bound it. */
 		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
 			preload_give_up("this program brings its own mmap and cannot be given far memory");

@@ -79,7 +79,7 @@ static void take(struct settings *settings, const char *entry)
 {
 	static const char *const names[] = {"LOCAL",      "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
 					    "SPIN_US",    "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
-					    "SCRUB_RATE", "ENCRYPT", "BACKUP",   "UNSAFE_DIO"};
+					    "SCRUB_RATE", "ENCRYPT", "BACKUP",   "UNSAFE_DIO",  "VERBOSE"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -135,6 +135,9 @@ static void take(struct settings *settings, const char *entry)
 		break;
 	case 13:
 		good = take_flag(value, &options->unsafe_dio);
+		break;
+	case 14:
+		good = take_flag(value, &settings->verbose);
 		break;
 	default:
 		break; /* of another program of farpage */

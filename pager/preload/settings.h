@@ -9,6 +9,7 @@
  *   FARPAGE_SCRUB_RATE   bytes a second, a size: as there
  *   FARPAGE_ENCRYPT      1: as there
  *   FARPAGE_UNSAFE_DIO   1: as there
+ *   FARPAGE_VERBOSE      1: log more
  *   FARPAGE_BACKUP       absolute path of a file or block device: as there
  *   FARPAGE_WINDOW       address space to reserve, a size
  *   FARPAGE_REPORT       absolute path of the report file (pager/counters.h)
@@ -27,6 +28,7 @@
 struct settings {
 	struct farpage_options options;
 	uint64_t start_bytes;
+	bool verbose;
 	const char *report; /* or NULL */
 	const char *wrong;  /* the variable that could not be understood, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];

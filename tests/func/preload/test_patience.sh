@@ -15,7 +15,7 @@ mkfifo "$directory/go"
 job_start() {
 	: >"$directory/out" # what the one before said must not be taken for this one's
 	: >"$directory/err"
-	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$directory/go" >"$directory/out" 2>"$directory/err" &
+	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet "$@" -- "$victim" "$directory/go" >"$directory/out" 2>"$directory/err" &
 	pid=$!
 	until grep -q ready "$directory/out"; do
 		kill -0 $pid 2>/dev/null || { echo "Bail out! the job does not start: $(cat "$directory/err")"; exit 1; }
@@ -54,6 +54,17 @@ await_line "does not answer .*: trying to reach it again for 600 s" err
 ok $? "donor stopped: a line says that the job waits for it"
 kill -CONT "${DONOR_PIDS[0]}"
 job_end_well "donor stopped"
+
+job_start --verbose
+kill -STOP "${DONOR_PIDS[0]}"
+echo go >"$directory/go"
+await_line "does not answer" err
+ok $? "--verbose: a silence is told"
+expect "--verbose: it is told before there is something to wait for" 0 "$(grep -c "trying to reach" "$directory/err")"
+kill -CONT "${DONOR_PIDS[0]}"
+await_line "answers again" err
+ok $? "--verbose: so is its end"
+job_end_well "--verbose"
 
 for signal in TERM INT; do
 	job_start

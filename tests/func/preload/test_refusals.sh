@@ -32,6 +32,7 @@ export FARPAGE_NO_MOVE=1
 refused "kernel that cannot see pinned pages" 125 "UFFDIO_MOVE.*--unsafe-dio" "${run[@]}" -- true
 "$FARPAGE" run --quiet --unsafe-dio "${run[@]}" -- true
 expect "a kernel that cannot see pinned pages is used with --unsafe-dio" 0 $?
+matches "and a line says what that gives up" "may be lost" "$("$FARPAGE" run --unsafe-dio "${run[@]}" -- true 2>&1)"
 unset FARPAGE_NO_MOVE
 refused "more than donors have" 125 "128M" "${run[@]}" --far 1T -- true
 
