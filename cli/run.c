@@ -248,7 +248,8 @@ int command_run(int argc, char **argv)
 	if (!options.quiet)
 		tell_budget(&options, engine, &note);
 	if (!options.quiet && engine == RUN_ENGINE_PAGER && options.unsafe_dio && pager_kernel_lacks(false))
-		log_warning("--unsafe-dio: what a device writes into far memory (O_DIRECT, io_uring, RDMA) may be lost");
+		log_warning(
+		    "--unsafe-dio: what a device writes into far memory (O_DIRECT, io_uring, RDMA) may be lost");
 	if (*line && !options.quiet)
 		log_warning("%s", line);
 	status =

@@ -1,8 +1,8 @@
 /*
  * run_program: which program a command is, and whether the pager can be put under it. The loader must take
  * libfarpage-preload.so in (LD_PRELOAD), so it has to be a dynamically linked ELF program for this machine and this C
- * library, and exec(2) must not raise its privileges, for then the loader ignores the environment. What it maps must come
- * by that library, so it must not bring an mmap or munmap of its own. A script is as good as its interpreter.
+ * library, and exec(2) must not raise its privileges, for then the loader ignores the environment. What it maps must
+ * come by that library, so it must not bring an mmap or munmap of its own. A script is as good as its interpreter.
  */
 #ifndef CLI_RUN_PROGRAM_H
 #define CLI_RUN_PROGRAM_H
