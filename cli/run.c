@@ -1,11 +1,11 @@
 /*
  * farpage run: runs a program with part of its memory on donors.
  *
- * Theory of operation. Everything that could go wrong later is looked at first: the options, the program, what its
- * engine needs of this machine, every donor. Then the engine (run_options.h) runs the command as a child, and reports.
- * At the end comes the command's own exit status or signal.
+ * Theory of operation. First the command checks everything that could go wrong later: the options, the program, the
+ * engine's needs on this machine, and every donor. Then the engine (run_options.h) runs the program as a child, and
+ * reports. At the end this process exits with the program's exit status or signal.
  *
- * Threads: one, but for ask_all(), which joins its own.
+ * Threads: one, except that ask_all() starts and joins its own.
  */
 #include "cli/ask.h"
 #include "cli/commands.h"
@@ -27,9 +27,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every donor has answered, or has been named, within two seconds. */
+/* Every donor answers or is reported within two seconds. */
 #define ANSWER_MS 1800
-#define BUDGET_UNIT (UINT64_C(1) << 20) /* of a budget that is chosen here */
+#define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is a multiple of this */
 
 static int usage_help(const struct config_setting *settings)
 {
@@ -46,8 +46,8 @@ static int usage_help(const struct config_setting *settings)
 	return COMMAND_OK;
 }
 
-/* Options of the command line and the configuration. Returns the index of the command, 0 after --help, -EINVAL after
-   one line. */
+/* Reads the options from the command line and the configuration. Returns the index of the command in @argv, 0 after
+   --help, or -EINVAL after one logged line. */
 static int read_options(int argc, char **argv, struct run_options *options)
 {
 	const struct config_setting settings[] = {
@@ -118,10 +118,10 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	return -EINVAL;
 }
 
-/* What to tell of the budget before the command starts. */
+/* What the user is told about the budget before the command starts. */
 struct budget_note {
-	bool chosen;      /* nothing was said: it is half of what is available */
-	uint64_t machine; /* bytes that this machine has, if the budget is more; else 0 */
+	bool chosen;      /* --local was not given, so the budget is half of the available memory */
+	uint64_t machine; /* bytes of this machine's memory if the budget is larger, otherwise 0 */
 };
 
 static int choose_budget(struct run_options *options, struct budget_note *ret_note)
@@ -201,9 +201,9 @@ static int check_donors(const struct run_options *options, struct run_donors *re
 	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
 }
 
-/* Chooses the engine; @ret_line says which. Returns 0, or an enum run_status after one logged line. */
-static int choose_engine(const struct run_options *options, const char *path, enum run_engine *ret_engine,
-			 char ret_line[RUN_CHOICE_MAX])
+/* Chooses the engine. @ret_line says which and why. Returns 0, or an enum run_status after one logged line. */
+static int choose_engine(const struct run_options *options, const char *path, char *const arguments[],
+			 enum run_engine *ret_engine, char ret_line[RUN_CHOICE_MAX])
 {
 	static char pager_why[RUN_WHY_MAX], swap_why[RUN_WHY_MAX];
 	int pager = run_pager_check(options, path, pager_why);
@@ -211,10 +211,11 @@ static int choose_engine(const struct run_options *options, const char *path, en
 		log_error("cannot run %s", pager_why);
 		return pager;
 	}
-	/* The check may load a module: only if its answer is asked for. */
+	/* The check may load a module, so it runs only if its result matters. */
 	int swap = strcmp(options->engine, "pager") ? run_swap_check(options, swap_why) : 0;
 	const struct run_choice choice = {.wanted = options->engine,
 					  .path = path,
+					  .arguments = arguments,
 					  .pager_lacks = pager ? pager_why : NULL,
 					  .swap_lacks = swap ? swap_why : NULL};
 	*ret_engine = run_choose(&choice, ret_line);
@@ -227,7 +228,7 @@ static int choose_engine(const struct run_options *options, const char *path, en
 
 int command_run(int argc, char **argv)
 {
-	/* config_read() gives strings that live until exit. */
+	/* config_read() returns strings that live until exit. */
 	static struct run_options options = {.engine = "auto", .replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
 	static char line[RUN_CHOICE_MAX];
 	char path[PATH_MAX];
@@ -239,7 +240,7 @@ int command_run(int argc, char **argv)
 		return first ? RUN_FAILED : COMMAND_OK;
 	int status = run_program_find(argv[first], path);
 	if (!status)
-		status = choose_engine(&options, path, &engine, line);
+		status = choose_engine(&options, path, argv + first, &engine, line);
 	if (status)
 		return status;
 	if (check_budget(&options, engine, &note) || (!options.swap && check_donors(&options, &donors)) ||

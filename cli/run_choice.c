@@ -5,8 +5,10 @@
 #include <string.h>
 
 /* Programs whose children go on in their parent's memory, by the beginnings of their names. */
-static const char *const forkers[] = {"redis-server", "valkey-server", "keydb-server", "gunicorn",
-				      "uwsgi",        "apache2",       "httpd",        "php-fpm"};
+static const char *const forkers[] = {"redis-server", "valkey-server", "keydb-server", "gunicorn", "uwsgi",
+				      "apache2",      "httpd",         "php-fpm",      "postgres"};
+/* Of these, the programs that fork only to save, and that do not save with --save ''. */
+static const char *const savers[] = {"redis-server", "valkey-server", "keydb-server"};
 
 static const char *name_of(const char *path)
 {
@@ -14,12 +16,32 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool forks(const char *name)
+static bool begins_with_one(const char *name, const char *const names[], size_t count)
 {
-	for (size_t i = 0; i < sizeof forkers / sizeof forkers[0]; i++)
-		if (strncmp(name, forkers[i], strlen(forkers[i])) == 0)
+	for (size_t i = 0; i < count; i++)
+		if (strncmp(name, names[i], strlen(names[i])) == 0)
 			return true;
 	return false;
+}
+
+/* Returns true if the command line says --save '' and not --appendonly yes: then Redis forks no child. */
+static bool saves_nothing(char *const arguments[])
+{
+	bool nothing = false;
+	for (; arguments && arguments[0] && arguments[1]; arguments++) {
+		if (strcmp(arguments[0], "--save") == 0)
+			nothing = !*arguments[1];
+		if (strcmp(arguments[0], "--appendonly") == 0 && strcmp(arguments[1], "no") != 0)
+			return false;
+	}
+	return nothing;
+}
+
+static bool forks(const char *name, char *const arguments[])
+{
+	if (!begins_with_one(name, forkers, sizeof forkers / sizeof forkers[0]))
+		return false;
+	return !begins_with_one(name, savers, sizeof savers / sizeof savers[0]) || !saves_nothing(arguments);
 }
 
 bool run_choice_is_name(const char *name)
@@ -39,14 +61,15 @@ static enum run_engine choose_any(const struct run_choice *choice, char ret_line
 		snprintf(ret_line, RUN_CHOICE_MAX, "engine swap, because the pager cannot: %s", choice->pager_lacks);
 		return RUN_ENGINE_SWAP;
 	}
-	if (forks(name) && !choice->swap_lacks) {
+	bool forking = forks(name, choice->arguments);
+	if (forking && !choice->swap_lacks) {
 		snprintf(ret_line, RUN_CHOICE_MAX,
 			 "engine swap, because children of %s go on with its memory (--engine pager gives each "
 			 "process a budget)",
 			 name);
 		return RUN_ENGINE_SWAP;
 	}
-	if (forks(name))
+	if (forking)
 		snprintf(ret_line, RUN_CHOICE_MAX,
 			 "engine pager, although children of %s go on with its memory, each with half of the budget: "
 			 "--engine swap would need %s",

@@ -13,12 +13,15 @@ LINE_MAX = 160
 
 
 class Job:
-    """A command, what it reads on standard input, and the name people know it by. program: what takes its memory."""
+    """A command, what it reads on standard input, and the name people know it by.
 
-    def __init__(self, name, command, stdin=None, environment=None, program=None):
+    probe: the program that takes the memory, with the arguments that decide the engine, and one that ends it at once.
+    """
+
+    def __init__(self, name, command, stdin=None, environment=None, probe=None):
         self.name = name
         self.command = command
-        self.program = program or command[0]
+        self.probe = probe or (command[0], "--version")
         self.stdin = stdin
         self.environment = {"LC_ALL": "C", "PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", **(environment or {})}
 
@@ -87,7 +90,8 @@ def make_more_jobs(scale):
     """Two more, which need Debian's python3-numpy and redis-server. At @scale 1: about 400 and 180 MB."""
     return [
         Job("numpy", ["/usr/bin/python3", str(HERE / "gather.py"), str(int(12e6 * scale))]),
-        Job("Redis", ["/bin/sh", str(HERE / "gets.sh"), str(int(60e4 * scale))], program="/usr/bin/redis-server"),
+        Job("Redis", ["/bin/sh", str(HERE / "gets.sh"), str(int(60e4 * scale))], 
+            probe=("/usr/bin/redis-server", "--version", "--save", "", "--appendonly", "no")),
     ]
 
 

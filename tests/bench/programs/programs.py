@@ -136,7 +136,7 @@ class Bench:
 
     def choice(self, job):
         """The engine that farpage run takes for the program of @job when none is named."""
-        said = subprocess.run([*self.far, "--local", "64M", "--", job.program, "--version"], stdin=subprocess.DEVNULL,
+        said = subprocess.run([*self.far, "--local", "64M", "--", *job.probe], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=True).stderr
         return re.search(r"engine (pager|swap)", said).group(1)
 

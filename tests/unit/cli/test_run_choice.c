@@ -6,7 +6,8 @@ static char line[RUN_CHOICE_MAX];
 
 static enum run_engine choose(const char *wanted, const char *path, const char *pager_lacks, const char *swap_lacks)
 {
-	const struct run_choice choice = {wanted, path, pager_lacks, swap_lacks};
+	const struct run_choice choice = {
+	    .wanted = wanted, .path = path, .pager_lacks = pager_lacks, .swap_lacks = swap_lacks};
 	memset(line, '!', sizeof line);
 	return run_choose(&choice, line);
 }
@@ -43,6 +44,28 @@ static void auto_takes_swap_for_what_the_pager_cannot_carry(void)
 	   "a server that forks, without swap: the pager, and a warning");
 }
 
+static bool redis_takes_the_pager(char *const arguments[])
+{
+	const struct run_choice choice = {.wanted = "auto", .path = "/usr/bin/redis-server", .arguments = arguments};
+	return run_choose(&choice, line) == RUN_ENGINE_PAGER;
+}
+
+static void redis_that_never_saves_takes_the_pager(void)
+{
+	char program[] = "redis-server", save[] = "--save", nothing[] = "", hourly[] = "3600 1";
+	char append[] = "--appendonly", yes[] = "yes", no[] = "no";
+
+	ok(redis_takes_the_pager((char *[]){program, save, nothing, NULL}), "--save '': no child, so the pager");
+	ok(redis_takes_the_pager((char *[]){program, save, nothing, append, no, NULL}),
+	   "--save '' --appendonly no: no child, so the pager");
+	ok(!redis_takes_the_pager((char *[]){program, NULL}), "no --save: Redis saves by default, so swap");
+	ok(!redis_takes_the_pager((char *[]){program, save, NULL}), "--save without a value: swap");
+	ok(!redis_takes_the_pager((char *[]){program, save, nothing, save, hourly, NULL}),
+	   "--save '' and a later --save: swap");
+	ok(!redis_takes_the_pager((char *[]){program, save, nothing, append, yes, NULL}),
+	   "--save '' but --appendonly yes: the log is rewritten by a child, so swap");
+}
+
 static void nothing_is_left_to_take(void)
 {
 	ok(choose("auto", "/bin/busybox", "/bin/busybox: it is static", "root: use sudo") == RUN_ENGINE_NONE &&
@@ -76,6 +99,7 @@ int main(void)
 {
 	auto_takes_the_pager_where_it_can();
 	auto_takes_swap_for_what_the_pager_cannot_carry();
+	redis_that_never_saves_takes_the_pager();
 	nothing_is_left_to_take();
 	a_named_engine_is_taken_or_refused();
 	names();
