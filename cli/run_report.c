@@ -1,4 +1,4 @@
-/* run_report: see run_report.h. One thread; the processes that count may still be running. */
+/* run_report: see run_report.h. Threads: one. Processes that count may still be running. */
 #include "cli/run_report.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -13,7 +13,7 @@
 
 #define AMISS_MAX 160
 #define THRASHED 0.5
-#define WAITED_MIN_NS 200000000 /* less is not worth a word */
+#define WAITED_MIN_NS 200000000 /* shorter waits are not reported */
 
 int run_report_open(const char *told, struct run_report *ret_report)
 {
@@ -43,7 +43,7 @@ void run_report_close(struct run_report *report)
 	report->shared = NULL;
 }
 
-/* Adds what one process counted; peaks of far memory are added too, as if they had come together. */
+/* Adds what one process counted. Peaks of far memory are added too, as if they had occurred at the same time. */
 static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 {
 	sum->resident_bytes += one->resident_bytes;
@@ -109,7 +109,7 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 	return text;
 }
 
-/* The part of its time that the command has waited: of each thread's, whatever their number. */
+/* Returns the share of its threads' time that the command waited for far memory, whatever the number of threads. */
 static double waited(const struct run_summary *summary)
 {
 	if (summary->waiting_ns < WAITED_MIN_NS)
@@ -117,7 +117,7 @@ static double waited(const struct run_summary *summary)
 	return (double)summary->waiting_ns / (double)(summary->waiting_ns + summary->computing_ns);
 }
 
-/* Writes what did not go as the user asked, each after a comma. Returns @text. */
+/* Writes the problems of the run, each after a comma. Returns @text. */
 static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX])
 {
 	char outside[SIZE_TEXT_MAX];
@@ -127,6 +127,12 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 	if (summary->outside_bytes > summary->local_bytes)
 		length = snprintf(text, AMISS_MAX, ", %s outside farpage's reach",
 				  size_format(summary->outside_bytes, outside));
+	else if (summary->processes && !summary->stats.far_peak_bytes &&
+		 summary->peak_bytes > summary->local_bytes + summary->stats.resident_peak_bytes)
+		/* run_coverage did not see this process: it lived for less than half a second. */
+		length = snprintf(text, AMISS_MAX,
+				  ", a process had %s resident (pages of files included), more than --local",
+				  size_format(summary->peak_bytes, outside));
 	if (stopped)
 		snprintf(text + length, (size_t)(AMISS_MAX - length), ", %llu forked %s stopped for want of memory",
 			 stopped, stopped == 1 ? "child" : "children");
@@ -141,7 +147,7 @@ void run_report_print(const struct run_summary *summary)
 	double wall = (double)summary->wall_ns / 1e9;
 	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
 	    summary->outside_bytes <= summary->local_bytes) {
-		/* run_coverage looks twice a second, and misses a process that lives for less than that. */
+		/* run_coverage looks twice a second, and misses a process that lives for less time. */
 		fprintf(stderr,
 			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
 			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",

@@ -88,7 +88,7 @@ if [ "$long" ]; then
 	echo "== the corpus of programs"
 	read -ra wanted < <(/usr/bin/python3 -B tests/programs/corpus.py --all --packages)
 	packages_try "${wanted[@]}"
-	/usr/bin/python3 -B tests/programs/corpus.py --all --table README.md build/bin </dev/null | tee "$results/programs.tap"
+	/usr/bin/python3 -B tests/programs/corpus.py --all --table docs/programs.md build/bin </dev/null | tee "$results/programs.tap"
 fi
 echo "== what the tests left on this machine"
 scripts/left_behind.sh after "$results/machine" | tee "$results/left_behind.tap"

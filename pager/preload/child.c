@@ -72,6 +72,12 @@ static void __attribute__((noreturn)) stop(const char *why)
 		pause();
 }
 
+static void count_stopped(void)
+{
+	if (preload.counters)
+		__atomic_fetch_add(&preload.counters->children_stopped, 1, __ATOMIC_RELAXED);
+}
+
 static int receive_uffd(int from)
 {
 	char byte, control[CMSG_SPACE(sizeof(int))];
@@ -102,11 +108,14 @@ static void *watch(void *unused)
 	struct uffdio_range all = {(uintptr_t)preload.window.base, preload.window.length};
 	(void)unused;
 	wait_for(pager_process);
-	if (own_uffd < 0)
+	if (own_uffd < 0) {
+		count_stopped();
 		stop("that one has ended");
+	}
 	/* A thread that waited for the pager faults again, and this descriptor reads of it. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
+	count_stopped();
 	stop("that one, which could have brought it, has ended");
 }
 
@@ -116,8 +125,7 @@ static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 	(void)number, (void)unused;
 	if (!window_contains(&preload.window, info->si_addr))
 		return;
-	if (preload.counters)
-		__atomic_fetch_add(&preload.counters->children_stopped, 1, __ATOMIC_RELAXED);
+	count_stopped();
 	log_error(
 	    "process %d was forked from one with far memory and goes on without executing another program, which works "
 	    "as root only: it is stopped; as root, farpage run --engine swap carries such programs, too",
@@ -157,8 +165,10 @@ void child_after_in_child(void)
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, WATCHER_STACK);
-	if (pthread_create(&thread, &attributes, watch, NULL))
+	if (pthread_create(&thread, &attributes, watch, NULL)) {
+		count_stopped();
 		stop("there is no room for the thread that watches over that");
+	}
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	preload_near--;

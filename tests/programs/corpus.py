@@ -8,11 +8,12 @@ an engine is one of these:
   far      the same output and exit status, within the budget, with memory on the donors
   local    the same output and exit status, and a line that says what stayed local
   refused  exit status 126, one line, and the program has not begun
-  stopped  a line that says that a forked child was stopped
+  denied   no success, and a line that says that the user cannot read the key
+  stopped  children stopped, counted, and a line that says so
   -        not tried
 
 Prints TAP. A program that is not installed is skipped; --packages lists the Debian packages of all. Without --all only the
-light programs run. --table writes the results as a table into the README's section between its two marks.
+light programs run. --table writes the results as a table into FILE (docs/programs.md), between its two marks.
 """
 import argparse
 import glob
@@ -64,7 +65,7 @@ PROGRAMS = [
     program("Python, preexec_fn", "exec python3 preexec.py", "python3", "python3", local="24M", light=True),
     program("Python, multiprocessing by spawn", "exec python3 pool.py spawn", "python3", "python3", local="24M"),
     program("Python, multiprocessing by forkserver", "exec python3 pool.py forkserver", "python3", "python3", local="24M"),
-    program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="24M", pager="-",
+    program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="24M",
             light=True),
     program("Python, asyncio", "exec python3 tasks.py", "python3", "python3", local="20M"),
     program("Perl", "exec perl hashes.pl", "perl", "perl", local="14M", light=True),
@@ -85,9 +86,9 @@ PROGRAMS = [
             light=True),
     program("a daemon that forks twice", "./memory daemon | cat", "gcc libc6-dev", "cc", before=CC, pager="stopped", light=True),
     program("another user (setpriv)", "exec setpriv --reuid=65534 --clear-groups ./memory", "gcc libc6-dev util-linux",
-            "cc setpriv", before=CC, pager="-"),
+            "cc setpriv", before=CC, pager="denied"),
     program("Redis, with BGSAVE", "exec sh redis.sh", "redis-server redis-tools", "redis-server redis-cli", local="24M",
-            pager="-"),
+            pager="stopped"),
     preloaded("jemalloc", "libjemalloc.so.2", "libjemalloc2"),
     preloaded("tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
     preloaded("mimalloc", "libmimalloc.so.2", "libmimalloc2.0"),
@@ -109,7 +110,7 @@ PROGRAMS = [
     program("tcmalloc, linked statically", "exec ./memory", "g++ libgoogle-perftools-dev", "g++",
             before="g++ -O1 -o memory -x c memory.c -x none -l:libtcmalloc_minimal.a", check="ls /usr/lib/*/libtcmalloc_minimal.a",
             pager="refused"),
-    program("another user (sudo)", "exec sudo -n -u nobody ./memory", "gcc libc6-dev sudo", "cc sudo", before=CC, pager="-"),
+    program("another user (sudo)", "exec sudo -n -u nobody ./memory", "gcc libc6-dev sudo", "cc sudo", before=CC, pager="local"),
     program("R", "exec Rscript vectors.R", "r-base-core", "Rscript", local="48M"),
     program("Octave", "exec octave-cli -q matrices.m", "octave", "octave-cli", local="48M"),
     program("ImageMagick", "exec convert -size 1400x1400 -seed 16 plasma: -resize 150% -rotate 90 gray:-", "imagemagick", "convert",
@@ -118,7 +119,7 @@ PROGRAMS = [
             "ffmpeg", local="12M"),
     program("memcached", "exec python3 memcached.py", "memcached", "memcached", local="24M"),
     program("PostgreSQL, with pgbench", "exec sh postgres.sh", "postgresql", "setpriv", check="ls /usr/lib/postgresql/*/bin/initdb",
-            local="48M", pager="-"),
+            local="48M", pager="denied"),
     program("MariaDB", "exec sh mariadb.sh", "mariadb-server", "mariadbd", local="96M"),
     program("QEMU, with a guest that boots", f"exec sh guest.sh {KERNEL}", "qemu-system-x86 busybox-static cpio",
             "qemu-system-x86_64 busybox cpio", local="128M", check=f"ls {KERNEL}"),
@@ -213,7 +214,11 @@ class Corpus:
             return same and ("outside farpage's reach" in said or "more than --local" in said)
         if wanted == "refused":
             return result.returncode == 126 and result.stdout == b"" and said.count("\n") == 1
-        return wanted == "stopped" and "--engine swap carries such programs" in said
+        if wanted == "denied":
+            return result.returncode != 0 and result.stdout == b"" and "cannot read key file" in said
+        # A server may keep its children's standard error for itself: then the last line says it alone.
+        return wanted == "stopped" and figures.get("children_stopped", 0) > 0 and \
+            ("--engine swap carries such programs" in said or "stopped for want of memory" in said)
 
     def run(self, one):
         why = lacking(one)
@@ -234,7 +239,7 @@ class Corpus:
 
 
 WORDS = {"far": "yes", "local": "runs, stays local, and a line says so", "refused": "no, refused with a line",
-         "stopped": "no, such children are stopped with a line", "-": "not tried"}
+         "denied": "no, unless that user may read the key", "stopped": "no, such children are stopped with a line", "-": "not tried"}
 
 
 def write_table(path, rows):

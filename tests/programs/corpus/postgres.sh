@@ -9,7 +9,11 @@ cd "$data"
 as() {
 	setpriv --reuid=postgres --regid=postgres --clear-groups env HOME="$data" "$@"
 }
-as initdb -D "$data/base" --no-sync >initdb.log 2>&1
+as initdb -D "$data/base" --no-sync >initdb.log 2>&1 || {
+	status=$?
+	cat initdb.log >&2
+	exit $status
+}
 as pg_ctl -D "$data/base" -s -w -l "$data/server.log" -o "-k $data -h '' -c shared_buffers=64MB -c fsync=off" start
 as pgbench -h "$data" -q -i -s 4 postgres >pgbench.log 2>&1
 as pgbench -h "$data" -c 2 -t 500 -n --random-seed=1 postgres >>pgbench.log 2>&1
