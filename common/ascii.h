@@ -1,6 +1,6 @@
 /*
- * ascii: characters and numbers of ASCII text. ctype.h and strtol(3) look things up in the locale that the program
- * has set, which may lie in far memory (common/format.h).
+ * ascii: classifies characters and parses numbers of ASCII text. It replaces ctype.h and strtol(3), which read the
+ * program's locale. The locale may lie in far memory (common/format.h).
  *
  * Threads: any.
  */
@@ -25,8 +25,8 @@ static inline bool ascii_is_letter(char one)
 	return ascii_lower(one) >= 'a' && ascii_lower(one) <= 'z';
 }
 
-/* Reads the digits at *@at and steps behind them. Returns UINT64_MAX if the number is larger than that, and 0 if there
-   is no digit. */
+/* Parses the digits at *@at and advances *@at past them. Returns the number, 0 if there is no digit, or UINT64_MAX if
+   the number does not fit. */
 static inline uint64_t ascii_number(const char **at)
 {
 	uint64_t number = 0;

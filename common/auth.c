@@ -1,10 +1,10 @@
 /*
  * auth: see auth.h.
  *
- * Theory of operation. Every proof is a keyed BLAKE2b (libsodium crypto_generichash) over a label of its own and
- * all that both sides contributed; the labels have one length, so that no two inputs of different meaning are
- * ever the same bytes. The donor's proof has another label than the client's: sending the client's own proof back
- * to it proves nothing. Secrets on the stack are wiped.
+ * Theory of operation. Every proof is a keyed BLAKE2b (libsodium crypto_generichash) over a label of its own and the
+ * contributions of both sides. All labels have one length, so inputs of different meaning are never the same bytes. The
+ * donor's proof has another label than the client's, so sending the client's proof back to it proves nothing. Secrets
+ * on the stack are wiped.
  *
  * Threads. No state: any thread. sodium_init() is idempotent and takes its own lock.
  */
@@ -37,7 +37,7 @@ static_assert(WIRE_ATTACH_MAC_SIZE >= crypto_generichash_BYTES_MIN && WIRE_SEAL_
 		  WIRE_MAC_SIZE <= crypto_generichash_BYTES_MAX,
 	      "sizes BLAKE2b gives");
 
-/* Writes all of it; the file is new, so a short write means a full disk and is tried again to learn the error. */
+/* Writes all bytes. After a short write (the disk is full), it writes again to learn the error. */
 static int auth_write_all(int fd, const char *bytes, size_t size)
 {
 	while (size) {
@@ -52,7 +52,7 @@ static int auth_write_all(int fd, const char *bytes, size_t size)
 	return 0;
 }
 
-/* Makes the new directory entry itself survive a crash. */
+/* Syncs the directory, so that the new entry survives a crash. */
 static int auth_sync_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -62,7 +62,7 @@ static int auth_sync_directory(const char *path)
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(directory);
 	if (fd < 0)
-		return errno == EACCES ? 0 : -errno; /* may write there but not look: nothing to be done */
+		return errno == EACCES ? 0 : -errno; /* writable but not readable: nothing to sync */
 	int error = fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
 	close(fd);
 	return error;
@@ -71,14 +71,14 @@ static int auth_sync_directory(const char *path)
 int auth_key_create(const char *path)
 {
 	uint8_t key[AUTH_KEY_SIZE];
-	char text[KEY_HEX_SIZE + 1]; /* the terminating zero becomes the newline */
+	char text[KEY_HEX_SIZE + 1]; /* the newline replaces the terminating zero */
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
 	if (fd < 0)
 		return -errno;
 	random_secret(key, sizeof key);
 	sodium_bin2hex(text, sizeof text, key, sizeof key);
 	text[KEY_HEX_SIZE] = '\n';
-	int error = fchmod(fd, S_IRUSR | S_IWUSR) < 0 ? -errno : 0; /* whatever the umask */
+	int error = fchmod(fd, S_IRUSR | S_IWUSR) < 0 ? -errno : 0; /* independent of the umask */
 	if (!error)
 		error = auth_write_all(fd, text, sizeof text);
 	if (!error && fsync(fd) < 0)
@@ -88,13 +88,13 @@ int auth_key_create(const char *path)
 	if (!error)
 		error = auth_sync_directory(path);
 	if (error)
-		unlink(path); /* a half-written key must not be found by anyone */
+		unlink(path); /* nobody must find a half-written key */
 	sodium_memzero(key, sizeof key);
 	sodium_memzero(text, sizeof text);
 	return error;
 }
 
-/* Reads up to @size bytes, to the end of the file. Returns how many. */
+/* Reads up to @size bytes or to the end of the file. Returns the number of bytes, or -errno. */
 static ssize_t auth_read_all(int fd, char *bytes, size_t size)
 {
 	size_t have = 0;
@@ -111,7 +111,8 @@ static ssize_t auth_read_all(int fd, char *bytes, size_t size)
 	return (ssize_t)have;
 }
 
-/* The all-zero key stands for "none": a file that holds it would look like protection and be none. */
+/* Decodes a key. Rejects the all-zero key, which stands for "no key": a file with it would look like protection and
+   give none. */
 static int auth_key_decode(const char *text, size_t size, uint8_t ret_key[AUTH_KEY_SIZE])
 {
 	uint8_t key[AUTH_KEY_SIZE];
@@ -127,12 +128,12 @@ static int auth_key_decode(const char *text, size_t size, uint8_t ret_key[AUTH_K
 
 int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 {
-	/* O_NONBLOCK: a FIFO is refused below instead of waited for. */
+	/* O_NONBLOCK: open() does not wait for a FIFO, which is then rejected below. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	struct stat stat;
-	char text[KEY_HEX_SIZE + 2]; /* one more than any key, to notice what is too long */
+	char text[KEY_HEX_SIZE + 2]; /* one byte more than the longest key file, to detect a longer file */
 	int error = 0;
 	if (fstat(fd, &stat) < 0)
 		error = -errno;
@@ -170,7 +171,7 @@ static void auth_mac(const uint8_t *key, const void *input, size_t input_size, u
 	static const uint8_t no_key[AUTH_KEY_SIZE];
 	if (sodium_init() < 0 ||
 	    crypto_generichash(mac, mac_size, input, input_size, key ? key : no_key, AUTH_KEY_SIZE))
-		abort(); /* no system fails here; going on without proofs would be worse */
+		abort(); /* never seen; going on without proofs would be worse */
 }
 
 static void auth_session_mac(const uint8_t *key, const char label[AUTH_LABEL_SIZE], const struct auth_session *session,

@@ -1,12 +1,14 @@
 /*
- * channel: one end of a session's connection once both sides can have its key: each message is followed by a MAC under
- * the session key, over which side says it, the how-manieth of that side it is, and its bytes.
+ * channel: one end of a session's connection, from the moment when both sides have the session key. Each message is
+ * followed by a MAC under the session key. It covers the sender's role, the sender's message counter, and the message.
  *
- * So a message that was forged, changed, cut, sent twice, left out or taken out of its order is not the next one. A
- * connection loses and reorders nothing by itself, and every session has another key (auth.h): whatever is not the next
- * one is an attack, or a mistake, and ends the connection.
+ * The receiver accepts only the sender's next message. It rejects one that was forged, changed, cut, repeated, skipped
+ * or reordered. A connection by itself loses and reorders nothing, and every session has its own key (auth.h). So any
+ * other message is an attack or a bug, and ends the connection.
  *
- * Keyed BLAKE2b, as the proofs are. Threads. The owner of the connection.
+ * The MAC is keyed BLAKE2b, as for the proofs in auth.h.
+ *
+ * Threads: the owner of the connection.
  */
 #ifndef COMMON_CHANNEL_H
 #define COMMON_CHANNEL_H
@@ -15,16 +17,18 @@
 
 struct channel {
 	uint8_t key[AUTH_KEY_SIZE];
-	bool client; /* this end */
+	bool client; /* this end's role */
 	bool begun;
-	uint64_t said, heard; /* messages */
+	uint64_t said, heard; /* messages sent and received since channel_begin() */
 };
 
-/* From here on everything is followed by a MAC. */
+/* Starts the channel: from now on, every message in both directions has a MAC. */
 void channel_begin(struct channel *channel, const uint8_t session_key[AUTH_KEY_SIZE], bool client);
-/* Puts the MAC behind the message; returns the size of both. One that has not begun: @size. */
+/* Appends the MAC to the message of @size bytes in @bytes. Returns the size of message and MAC. Before channel_begin(),
+   it changes nothing and returns @size. */
 size_t channel_seal(struct channel *channel, uint8_t bytes[WIRE_SEALED_MAX], size_t size);
-/* The size of the message without its MAC; -EBADMSG: it is not the other side's next. One that has not begun: @size. */
+/* Verifies the MAC at the end of @bytes. Returns the size of the message without its MAC, or -EBADMSG if it is not the
+   other side's next message. Before channel_begin(), it verifies nothing and returns @size. */
 int channel_open(struct channel *channel, const void *bytes, size_t size);
 
 #endif

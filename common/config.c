@@ -1,17 +1,19 @@
 /*
  * config: see config.h.
  *
- * Theory of operation. The command line is read first, then the file it names; each is a `struct source` that knows
- * where it stands (for messages) and which settings it or a stronger source has given, so that the file passes over
- * what the command line said. A file of defaults is two sources: the program's own section, and then the shared one,
- * which is weaker wherever it stands. All end in setting_take(), which knows the kinds. libinih does the file's
- * grammar; lines reach it through line_next(), which counts them, refuses what libinih would cut in two, and takes
- * indentation away (libinih would join an indented line to the setting before).
+ * Theory of operation. The command line is read first, then the file that it names. Each is a `struct source`. A source
+ * knows its position for log lines. It also knows which settings it has given and which ones stronger sources have
+ * given, so a file skips what the command line has set. A file of defaults is read as two sources: first the program's
+ * own section, then the shared section. The shared section is weaker, wherever it stands in the file. All values end in
+ * setting_take(), which knows the kinds.
  *
- * Strings from a file and items of lists are allocated one by one and never freed; strings from the command line
- * stay where they are.
+ * libinih parses the file. Its lines come from line_next(), which counts lines and rejects lines that libinih would cut
+ * in two. It also removes indentation, because libinih would join an indented line to the setting before.
  *
- * Threads. None but the program's first: settings are read before others are started.
+ * Strings from a file and items of lists are allocated one by one and never freed. Strings from the command line stay
+ * in argv.
+ *
+ * Threads. Only the program's first thread, before others start.
  */
 #include "common/config.h"
 #include "common/log.h"
@@ -34,16 +36,16 @@
 
 struct source {
 	const struct config_setting *settings;
-	uint64_t stronger; /* settings a stronger source has given, by index */
-	uint64_t given;    /* settings this source has given */
+	uint64_t stronger; /* set by stronger sources: a bit for each index */
+	uint64_t given;    /* set by this source: a bit for each index */
 	const char *file;  /* NULL: the command line */
 	unsigned line;
-	const char *section, *text;             /* of a file */
-	const struct config_defaults *defaults; /* the file is one of them; NULL: it has one section */
-	bool failed;                            /* one line was logged: say no more */
+	const char *section, *text;             /* of a file: its section to read, and the text left to parse */
+	const struct config_defaults *defaults; /* the file is one of these; NULL: it has one section */
+	bool failed;                            /* an error was logged: read no further */
 };
 
-/* "--donate" or "FILE:LINE: donate", the beginning of every message. */
+/* Writes the beginning of a log line: "--donate" or "FILE:LINE: donate". */
 static const char *source_where(const struct source *source, const char *name, char where[WHERE_MAX])
 {
 	if (source->file)
@@ -53,7 +55,7 @@ static const char *source_where(const struct source *source, const char *name, c
 	return where;
 }
 
-/* Index of the setting called by the @length characters at @name, or -1. */
+/* Returns the index of the setting with the @length characters at @name, or -1. */
 static int setting_find(const struct config_setting *settings, const char *name, size_t length)
 {
 	for (int i = 0; settings[i].name; i++) {
@@ -93,7 +95,7 @@ static int string_take(const struct config_setting *setting, const struct source
 	return 0;
 }
 
-/* Logs what range @setting has; its bounds are written as the user would. */
+/* Logs the valid range of @setting, written as the user would write it. */
 static int range_complain(const struct config_setting *setting, const char *where, const char *text)
 {
 	char low[24], high[24];
@@ -150,7 +152,7 @@ static int number_take(const struct config_setting *setting, const char *where, 
 	return 0;
 }
 
-/* Appends the items of @text; commas separate them, blanks around them do not count. */
+/* Appends the items of @text to the list. Items are separated by commas. Blanks around an item are dropped. */
 static int list_take(const struct config_setting *setting, const char *where, const char *text)
 {
 	struct config_list *list = setting->value;
@@ -180,7 +182,7 @@ static int list_take(const struct config_setting *setting, const char *where, co
 	}
 }
 
-/* Gives setting @index the value @text; 0, or -errno after logging one line. */
+/* Sets setting @index to @text. Returns 0, or -errno after logging one line. */
 static int setting_take(struct source *source, unsigned index, const char *text)
 {
 	const struct config_setting *setting = &source->settings[index];
@@ -198,7 +200,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 	case CONFIG_NUMBER:
 		return number_take(setting, where, text);
 	case CONFIG_LIST:
-		if (!again) /* replaces a weaker source's, or the program's defaults */
+		if (!again) /* replaces the list of a weaker source, or the default */
 			((struct config_list *)setting->value)->count = 0;
 		return list_take(setting, where, text);
 	}
@@ -208,7 +210,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 
 /* --- The file -------------------------------------------------------------------------------------------- */
 
-/* libinih's reader, like fgets(). */
+/* Copies the next line to @line, for libinih. Returns the same as fgets(). */
 static char *line_next(char *line, int size, void *stream)
 {
 	struct source *source = stream;
@@ -239,7 +241,7 @@ static bool is_among(const char *name, const char *const *names)
 	return *names;
 }
 
-/* Whether a file of defaults has @section for others than @source. */
+/* Returns true if a file of defaults may have @section for programs or sources other than @source. */
 static bool section_is_others(const struct source *source, const char *section)
 {
 	const struct config_defaults *defaults = source->defaults;
@@ -251,11 +253,11 @@ static bool section_is_shared(const struct source *source)
 	return source->defaults && !strcmp(source->section, source->defaults->section);
 }
 
-/* libinih's handler of "name = value". Returns 1, or 0 for an error. */
+/* Takes one "name = value" line from libinih. Returns 1, or 0 for an error. */
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
 	struct source *source = user;
-	source->failed = true; /* until it is found good; line_next() ends the file after a failure */
+	source->failed = true; /* until the line is known to be good; line_next() ends the file after a failure */
 	if (!*section) {
 		log_error("%s:%u: '%.64s' stands before any section; write [%s] above it", source->file, source->line,
 			  name, source->section);
@@ -308,7 +310,8 @@ static int text_read(struct source *source)
 	return 0;
 }
 
-/* All of @fd, up to CONFIG_FILE_MAX, as a string to be freed. */
+/* Reads all of @fd, up to CONFIG_FILE_MAX bytes, as a string that the caller frees. Returns 0, or -errno after logging
+   one line. */
 static int file_load(int fd, const char *path, char **ret_text)
 {
 	struct stat stat;
@@ -350,7 +353,7 @@ static int file_load(int fd, const char *path, char **ret_text)
 	return 0;
 }
 
-/* Who can write a file of defaults can send the caller's pages elsewhere. */
+/* Rejects a file of defaults that other users can write: they could send the caller's pages elsewhere. */
 static int file_check_owner(int fd, const char *path)
 {
 	struct stat stat;
@@ -366,7 +369,8 @@ static int file_check_owner(int fd, const char *path)
 	return -EPERM;
 }
 
-/* All of the file at @path, as a string to be freed. Of @defaults (or NULL), one that is not there may have none. */
+/* Reads the file at @path as a string that the caller frees. Gives NULL for a missing file of @defaults that is not
+   required. @defaults may be NULL. */
 static int file_text(const char *path, const struct config_defaults *defaults, char **ret_text)
 {
 	*ret_text = NULL;
@@ -412,10 +416,8 @@ int config_read_text(const struct config_setting *settings, const char *section,
 
 /* --- The command line ------------------------------------------------------------------------------------ */
 
-/*
- * Takes the option @argument, "name" or "name=value" without its dashes, whose value may be @next. Returns how many
- * arguments that took, or -errno after logging one line.
- */
+/* Takes the option @argument, "name" or "name=value" without its dashes. Its value may be @next. Returns the number of
+   arguments taken, or -errno after logging one line. */
 static int option_take(struct source *source, const char *argument, const char *next, const char *file_name,
 		       const char **file)
 {
@@ -431,7 +433,8 @@ static int option_take(struct source *source, const char *argument, const char *
 	if (!value && setting && setting->kind == CONFIG_FLAG) {
 		value = "yes";
 	} else if (!value) {
-		/* What looks like an option is one: a value of that look is written --name=--value. */
+		/* An argument that begins with "--" is an option, never a value. Such a value needs the form
+		   --name=--value. */
 		if (!next || !strncmp(next, "--", 2)) {
 			const char *what = setting ? setting->argument : "FILE";
 			log_error("--%s: its %s is missing; see --help", argument, what ? what : "value");
@@ -446,7 +449,7 @@ static int option_take(struct source *source, const char *argument, const char *
 	return error ? error : taken;
 }
 
-/* The options; @ret_file: what @file_option named. Returns as config_read() does. */
+/* Reads the options. Writes the file named by @file_option to *ret_file. Returns the same as config_read(). */
 static int options_read(struct source *options, int argc, char **argv, const char *file_option, const char **ret_file)
 {
 	const char *file_name = file_option ? file_option + strspn(file_option, "-") : NULL;
@@ -470,7 +473,7 @@ static int options_read(struct source *options, int argc, char **argv, const cha
 	return at;
 }
 
-/* One of the files of @defaults; *given: what stronger sources have given. */
+/* Reads one file of @defaults. *given has the settings of stronger sources, and this file's are added. */
 static int defaults_read(const struct config_setting *settings, const char *section,
 			 const struct config_defaults *defaults, const char *path, uint64_t *given)
 {

@@ -1,7 +1,8 @@
 /*
- * config: settings of a program, from its command line and one INI file (libinih), in one table. A setting is
- * "--name VALUE" on the command line and "name = VALUE" in the file's [PROGRAM] section; the command line wins.
- * Every mistake is one line: file and line or option, what is wrong, what to do.
+ * config: reads a program's settings from its command line and one INI file (libinih) into one table. A setting is
+ * "--name VALUE" on the command line and "name = VALUE" in the file's [PROGRAM] section. The command line wins.
+ *
+ * Every mistake is logged as one line: file and line or option, what is wrong, and what to do.
  */
 #ifndef COMMON_CONFIG_H
 #define COMMON_CONFIG_H
@@ -10,10 +11,10 @@
 #include <stdint.h>
 
 enum config_kind {
-	CONFIG_FLAG,   /* bool *; "--name", "name = yes|no" */
-	CONFIG_STRING, /* const char **; owned by the table's strings, live until exit */
-	CONFIG_SIZE,   /* uint64_t *; size.h */
-	CONFIG_NUMBER, /* unsigned *; min .. max */
+	CONFIG_FLAG,   /* bool *; written "--name", or "name = yes|no" in a file */
+	CONFIG_STRING, /* const char **; the string lives until exit */
+	CONFIG_SIZE,   /* uint64_t *; syntax of size.h */
+	CONFIG_NUMBER, /* unsigned *; within min .. max */
 	CONFIG_LIST,   /* struct config_list *; given several times, or comma-separated */
 };
 #define CONFIG_LIST_MAX 64
@@ -25,31 +26,35 @@ struct config_setting {
 	const char *name;
 	enum config_kind kind;
 	void *value;
-	uint64_t min, max;           /* of sizes and numbers; max 0: none */
-	const char *argument, *help; /* "SIZE", "memory to lend" : for --help */
+	uint64_t min, max;           /* bounds of sizes and numbers; max 0: no upper bound */
+	const char *argument, *help; /* for --help: "SIZE", "memory to lend" */
 };
 /*
- * Reads options up to the first non-option or "--", then the file named by @file_option ("--config") if given.
- * The table ends with a NULL name. Returns the index of the first argument not taken, or -EINVAL after logging
- * one line. "--help" is not handled here: it is returned as -ECANCELED.
+ * Reads options up to the first non-option or "--". If the option @file_option ("--config") is given, it then reads the
+ * file that the option names. The table @settings ends with a NULL name.
+ *
+ * Returns the index of the first argument that is no option. Returns -EINVAL after logging one line. Returns -ECANCELED
+ * for "--help" or "-h", which the caller handles.
  */
 int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		const char *file_option);
-/* Files that are read where the command line names none; what one does not say the next may. */
+/* Files that are read when the command line names none. A file adds only settings that stronger sources left out. */
 struct config_defaults {
-	const char *section;       /* of settings that several programs have, beside each one's own */
-	const char *const *shared; /* their names, NULL at the end; a program passes over those that it has not */
-	const char *const *others; /* sections of other programs, NULL at the end: passed over */
-	const char *paths[2];      /* the strongest first; NULL: none. Only root or the caller may write it. */
-	bool wanted;               /* each of them is there; else one that is not says nothing */
+	/* The section whose settings several programs share. It is weaker than the program's own section. */
+	const char *section;
+	const char *const *shared; /* names of the shared settings, NULL at the end; a program ignores those it lacks */
+	const char *const *others; /* ignored sections of other programs, NULL at the end */
+	/* The strongest first, or NULL for none. Root or the caller must own a file, and nobody else may write it. */
+	const char *paths[2];
+	bool wanted; /* every file must exist; else a missing file is skipped silently */
 };
-/* config_read() with @defaults. @section may be NULL: the program has none of its own. */
+/* Does the same as config_read(), with @defaults. @section may be NULL if the program has no section of its own. */
 int config_read_defaults(const struct config_setting *settings, const char *section,
 			 const struct config_defaults *defaults, int argc, char **argv, const char *file_option);
-/* Reads one file alone; -EINVAL or -errno after logging one line. */
+/* Reads one file, without a command line. Returns 0, or -EINVAL or another -errno after logging one line. */
 int config_read_file(const struct config_setting *settings, const char *section, const char *path);
-/* Same for text in memory (fuzzing); @name stands for the file in messages. */
+/* Does the same for text in memory (used for fuzzing). @name is the file name in log lines. */
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text);
-/* The option part of --help, one setting a line, on standard output. */
+/* Prints the settings for --help, one a line, on standard output. */
 void config_help(const struct config_setting *settings);
 #endif

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where groups are, below the root; names of files, and words of memory.stat: in version 1 what a group uses includes
-   its children, what memory.stat says only with "total_". */
+/* Names of each version: the folder below the root, files, and words of memory.stat. In version 1 the usage includes
+   child groups, but memory.stat includes them only in words with "total_". */
 static const struct {
 	const char *folder, *limit, *high, *usage, *swapped, *swapped_word, *inactive_word, *active_word;
 } versions[CONTROL_GROUP_VERSIONS] = {
@@ -55,12 +55,12 @@ static bool number_read(const char *folder, const char *name, uint64_t *ret_numb
 	errno = 0;
 	number = strtoull(text, &end, 10);
 	if (errno || end == text)
-		return false; /* "max" is no number, and no limit */
+		return false; /* "max" is no number: no limit */
 	*ret_number = number;
 	return true;
 }
 
-/* The number after @word and a space at the beginning of a line; 0: there is none. */
+/* Returns the number after @word and a space at the beginning of a line, or 0 if no line has it. */
 static uint64_t word_number(const char *text, const char *word)
 {
 	size_t length = word ? strlen(word) : 0;
@@ -79,7 +79,7 @@ bool control_group_read(enum control_group_version version, const char *folder, 
 	char stat[8192];
 
 	number_read(folder, versions[version].limit, &memory.limit);
-	/* Without a limit version 1 writes the largest number of whole pages. */
+	/* Version 1 writes the largest number of whole pages if there is no limit. */
 	if (memory.limit >= (uint64_t)INT64_MAX / 2)
 		memory.limit = CONTROL_GROUP_NO_LIMIT;
 	if (versions[version].high)
@@ -115,7 +115,7 @@ uint64_t control_group_left(const struct control_group_memory *memory, uint64_t 
 
 /* --- Those of this process ---------------------------------------------------------------------------------------- */
 
-/* The group at @path, which is changed by this, and all above it. */
+/* Looks at the group at @path and all groups above it. Changes @path. */
 static void line_of_groups(const char *root, enum control_group_version version, char *path, control_group_look look,
 			   void *user)
 {
@@ -135,7 +135,8 @@ static void line_of_groups(const char *root, enum control_group_version version,
 	}
 }
 
-/* Whether the controllers of a line of /proc/PID/cgroup, changed by this, are those of a version's memory. */
+/* Returns true if @id and @controllers, of a line of /proc/PID/cgroup, name that version's memory hierarchy. Changes
+   @controllers. */
 static bool is_memory(enum control_group_version version, const char *id, char *controllers)
 {
 	char *rest;

@@ -1,6 +1,6 @@
 /*
- * control_group: what control groups of either version count of memory, and allow. Nothing is allocated: the donor
- * looks while memory is short. Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+ * control_group: reads memory limits and use of control groups of either version. It allocates nothing, because the
+ * donor calls it while memory is short. Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
  *
  * Threads: any.
  */
@@ -16,34 +16,37 @@
 
 enum control_group_version { CONTROL_GROUP_V1, CONTROL_GROUP_V2, CONTROL_GROUP_VERSIONS };
 
-/* What a group may use, and uses with those below it; bytes. 0: it does not say. */
+/* Limits and use of a group and its descendants, in bytes. A value that the kernel does not report is 0. */
 struct control_group_memory {
-	uint64_t limit; /* it cannot have more; or CONTROL_GROUP_NO_LIMIT */
-	uint64_t high;  /* above this each of its tasks that takes memory is slowed down; or CONTROL_GROUP_NO_LIMIT */
+	uint64_t limit; /* the hard limit, or CONTROL_GROUP_NO_LIMIT */
+	/* The kernel slows down tasks that allocate above this limit. CONTROL_GROUP_NO_LIMIT if there is none. */
+	uint64_t high;
 	uint64_t usage;
 	uint64_t swapped;
-	uint64_t inactive, active; /* pages of files, those used lately apart */
+	uint64_t inactive, active; /* file pages: not used lately, used lately */
 };
 
-/* False: @folder is no group of that version, or has neither limit. */
+/* Reads the group at @folder. Returns false if it is no group of that version or has neither limit. */
 bool control_group_read(enum control_group_version version, const char *folder,
 			struct control_group_memory *ret_memory);
 
-/* What it may use without being slowed down, or stopped. */
+/* Returns the lower of both limits: what the group may use without being slowed down or stopped. */
 uint64_t control_group_easy(const struct control_group_memory *memory);
-/* What is left of @of, the one limit or the other, where the pages of files that it would give up first count as free:
-   so does the kernel estimate MemAvailable. */
+/* Returns what is left of the limit @of. Inactive file pages count as free, because the kernel reclaims them first. The
+   kernel estimates MemAvailable in the same way. */
 uint64_t control_group_left(const struct control_group_memory *memory, uint64_t of);
 
-/* The path of this process's group in the hierarchy of that version, below its root; empty: the root. @proc, in place
-   of /proc: for tests. Returns false if the process is in none. */
+/* Finds the path of this process's group in that version's hierarchy, relative to its root. The root itself is the
+   empty path. @proc replaces /proc in tests. Returns false if the process is in no group. */
 bool control_group_own_path(const char *proc, enum control_group_version version, char ret_path[PATH_MAX]);
 
 typedef void (*control_group_look)(const struct control_group_memory *memory, void *user);
 /*
- * Calls @look for each group with either limit that this process is in: its own and those above. @proc and @root, in
- * place of /proc and /sys/fs/cgroup: for tests. In a container the group's path may be the host's, and not to be found
- * there; the root's files then are the own group's.
+ * Calls @look for every group with a limit that contains this process: its own and its ancestors. @proc and @root
+ * replace /proc and /sys/fs/cgroup in tests.
+ *
+ * In a container, the group's path may be the host's and not exist below @root. The root's files then belong to the
+ * container's own group.
  */
 void control_groups_own(const char *proc, const char *root, control_group_look look, void *user);
 

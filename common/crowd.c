@@ -3,12 +3,12 @@
 
 #include <assert.h>
 
-/* Well more than there can be, so that a place is found soon. A power of two. */
+/* The size of the hash table: a power of two, large enough that probes are short. */
 #define PLACES (4 * CROWD_MAX)
 
-/* How many there are of each origin: a hash table, by linear probing. */
+/* Counts strangers by origin: a hash table with linear probing. */
 struct origins {
-	uint64_t salt; /* strangers cannot choose origins that collide */
+	uint64_t salt; /* so that strangers cannot choose origins that collide */
 	uint64_t of[PLACES];
 	uint16_t counts[PLACES]; /* 0: a free place */
 };
@@ -29,7 +29,7 @@ uint32_t crowd_victim(const struct crowd_one *ones, uint32_t count, const struct
 	struct origins origins = {.salt = chance};
 	uint32_t candidates[CROWD_MAX], candidate_count = 0;
 	uint16_t most = 0;
-	bool known = true; /* those of whom one goes */
+	bool known = true; /* the victim is among the known (true) or the unknown (false) */
 
 	assert(count && count <= CROWD_MAX);
 	for (uint32_t i = 0; i < count; i++)

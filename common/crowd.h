@@ -1,13 +1,13 @@
 /*
- * crowd: who makes room when more strangers wait than there is room for.
+ * crowd: chooses the stranger to close when more strangers wait than there is room for.
  *
- * Theory of operation. Pure. Whoever has not proved anything yet is a stranger; strangers cost nothing to make, and so
- * come in thousands. Three rules keep a place for a client that means it:
+ * Theory of operation. Pure. A stranger is a connection that has proved nothing yet. Strangers cost nothing to make, so
+ * thousands may come. Three rules keep a place for an honest client:
  *
- *   known first    one that names a client which holds leases here never makes room for one that does not
- *   fair share     room is made by the origin (the host) that has the most of them, the newcomer included
- *   by chance      any of that origin's, drawn at random: of @count places a newcomer keeps its own for about as long
- *                  as @count others need to come, and so has a chance however fast they come
+ *   known first    a stranger that names a client with leases here never makes room for one that does not
+ *   fair share     the origin (host) with the most strangers makes room; the newcomer is counted too
+ *   by chance      the victim is drawn at random from that origin. Of @count places, a newcomer keeps its own
+ *                  until about @count others have come. So it has a chance, however fast they come.
  *
  * Threads: any.
  */
@@ -21,14 +21,12 @@
 #define CROWD_NEWCOMER UINT32_MAX
 
 struct crowd_one {
-	uint64_t origin; /* equal for all of one host */
+	uint64_t origin; /* equal for all strangers of one host */
 	bool known;
 };
 
-/*
- * Returns which of @count (1 .. CROWD_MAX) makes room for @newcomer, or CROWD_NEWCOMER: it has to go itself. @chance:
- * a random number that the strangers cannot know.
- */
+/* Chooses which of @count (1 .. CROWD_MAX) strangers makes room for @newcomer. @chance is a random number that
+   strangers cannot predict. Returns its index, or CROWD_NEWCOMER if the newcomer itself has to go. */
 uint32_t crowd_victim(const struct crowd_one *ones, uint32_t count, const struct crowd_one *newcomer, uint64_t chance);
 
 #endif

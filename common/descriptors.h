@@ -1,11 +1,9 @@
-/*
- * descriptors: how many this process may have. Any thread.
- */
+/* descriptors: raises the limit on file descriptors. Any thread. */
 #ifndef COMMON_DESCRIPTORS_H
 #define COMMON_DESCRIPTORS_H
 
-/* As many as it may; root a few thousand, whatever the limit was (RLIMIT_NOFILE). Programs that it starts inherit it.
- */
+/* Raises the soft limit (RLIMIT_NOFILE) to the hard limit. If the hard limit is below 4096, it tries to raise both to
+   4096, which needs root. Child processes inherit the limit. */
 void descriptors_raise(void);
 
 #endif

@@ -6,21 +6,21 @@
 #include <string.h>
 #include <sys/types.h>
 
-#define DIGITS_MAX 32 /* of a 64-bit number in any base, and its prefix */
+#define DIGITS_MAX 32 /* digits of a 64-bit number in base 10 or 16, with room to spare */
 #define FRACTION_MAX 9
 
-/* Where the text goes. What does not fit is counted only. */
+/* The output buffer. Characters that do not fit are only counted. */
 struct output {
 	char *text;
 	size_t size, length;
 };
 
-/* One conversion: "%-08.3lx". */
+/* One parsed conversion, such as "%-08.3lx". */
 struct conversion {
 	bool left, zeroes, prefix;
-	int width, precision; /* precision < 0: none */
-	unsigned longs;       /* how many 'l', with z, j and t taken for one */
-	unsigned halves;      /* how many 'h' */
+	int width, precision; /* precision < 0: none given */
+	unsigned longs;       /* number of 'l', with z, j and t counted as one each */
+	unsigned halves;      /* number of 'h' */
 	char kind;
 };
 
@@ -43,7 +43,7 @@ static void put_times(struct output *output, char one, int times)
 		put(output, one);
 }
 
-/* @sign: "", "-" or "0x"; stands before the zeroes that fill the width. */
+/* Writes a field of c->width characters. @sign ("", "-" or "0x") precedes the zeroes that fill the width. */
 static void put_field(struct output *output, const struct conversion *c, const char *sign, const char *body,
 		      size_t length)
 {
@@ -61,7 +61,7 @@ static void put_field(struct output *output, const struct conversion *c, const c
 
 /* --- Numbers ---------------------------------------------------------------------------------------------------- */
 
-/* Writes the digits of @value, at least @least of them, to the end of @digits, and returns the first. */
+/* Writes at least @least digits of @value to the end of @digits. Returns the first digit. */
 static char *digits_of(uint64_t value, unsigned base, int least, char digits[DIGITS_MAX])
 {
 	char *at = digits + DIGITS_MAX;
@@ -95,7 +95,7 @@ static uint64_t power_of_ten(int exponent)
 static void put_decimal(struct output *output, const struct conversion *c, const char *sign, double value, int fraction,
 			bool strip)
 {
-	/* Rounded once, to the last digit shown. Half a unit goes up, as sizes and times do elsewhere. */
+	/* Round once, at the last digit shown. Half a unit rounds up, as in sizes and times elsewhere. */
 	uint64_t scale = power_of_ten(fraction), scaled = (uint64_t)(value * (double)scale + 0.5);
 	char digits[DIGITS_MAX], body[2 * DIGITS_MAX];
 	char *first = digits_of(scaled / scale, 10, 1, digits);
@@ -126,7 +126,7 @@ static void put_double(struct output *output, const struct conversion *c, double
 		return;
 	}
 	if (c->kind == 'g') {
-		/* The precision counts digits from the first that is not 0. */
+		/* The precision of %g counts digits from the first that is not 0. */
 		fraction = precision ? precision - 1 : 0;
 		for (double at = size; at >= 9.9999999 && fraction > 0; at /= 10)
 			fraction--;
@@ -155,7 +155,7 @@ static int number_at(const char **at, va_list *arguments)
 	return number;
 }
 
-/* Reads what stands behind '%', and returns what stands behind the conversion. */
+/* Parses the conversion behind '%' at @at. Returns the position behind the conversion. */
 static const char *conversion_read(const char *at, va_list *arguments, struct conversion *c)
 {
 	*c = (struct conversion){.precision = -1};
@@ -214,7 +214,7 @@ static void put_text(struct output *output, const struct conversion *c, const ch
 	put_field(output, &plain, "", text, c->precision < 0 ? strlen(text) : strnlen(text, (size_t)c->precision));
 }
 
-/* Returns false if nobody knows the conversion, and so what argument to take for it. */
+/* Writes one conversion. Returns false if the conversion is unknown, because its argument cannot be skipped either. */
 static bool put_conversion(struct output *output, const struct conversion *c, int error, va_list *arguments)
 {
 	char one;
@@ -291,7 +291,7 @@ size_t format_text(char *text, size_t size, const char *format, ...)
 
 const char *error_text(int error)
 {
-	/* glibc's table itself, in English; strerror(3) would translate it, and allocate. */
+	/* Text from glibc's own English table. strerror(3) would translate it and allocate. */
 	const char *text = strerrordesc_np(error < 0 ? -error : error);
 
 	return text ? text : "unknown error";

@@ -1,13 +1,20 @@
 /*
- * format: text from a format and its arguments, for every thread of farpage, near threads (docs/architecture.md)
- * above all. The C library's printf family must not run there: it reads tables that a program can register
- * (register_printf_modifier(3); libquadmath does so) and the locale that the program has set, and both may lie in far
- * memory. These functions read nothing but their arguments, allocate nothing, and keep errno.
+ * format: printf-like formatting for every thread of farpage, above all for near threads (docs/architecture.md). The C
+ * library's printf family must not run there. It reads tables that a program can register (register_printf_modifier(3),
+ * which libquadmath uses) and the program's locale. Both may lie in far memory. The functions here read only their
+ * arguments, allocate nothing, and keep errno.
  *
- * Conversions: %s %c %d %i %u %x %p %f %g %m %%; flags "0", "-" and "#"; a width; a precision, also as ".*"; lengths
- * hh, h, l, ll, z, j and t. They write what printf(3) writes in the C locale, with these exceptions: %g writes no
- * exponent, and %f and %g are exact to 15 digits, with 9 behind the point at most. Any other conversion is a mistake
- * of ours: the text ends there, in "%?".
+ * Supported:
+ *   - conversions %s %c %d %i %u %x %p %f %g %m %%
+ *   - flags "0", "-" and "#"
+ *   - a width, and a precision, also as ".*"
+ *   - lengths hh, h, l, ll, z, j and t
+ *
+ * The output equals that of printf(3) in the C locale, with these exceptions:
+ *   - %g writes no exponent
+ *   - %f and %g are exact to 15 digits, with at most 9 digits after the point
+ *   - %f and %g write "inf" for numbers from 1e18 on
+ *   - any other conversion is a bug of ours, and the text ends there with "%?"
  *
  * Threads: any.
  */
@@ -17,13 +24,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Writes the text to @text, of @size bytes, cut if it is longer, and always ended by a zero byte if @size > 0. Returns
-   the length of the whole text, like snprintf(3): from @size on it was cut. */
+/* Formats into @text, which has @size bytes. A longer text is cut. If @size > 0, the text always ends with a zero byte.
+   Returns the length of the uncut text, like snprintf(3). */
 size_t format_text(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 size_t format_list(char *text, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 
-/* Describes an errno value, positive or negative, in English: a constant text. */
+/* Returns the English description of an errno value, positive or negative. The text is constant. */
 const char *error_text(int error);
 
 #endif

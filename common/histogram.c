@@ -1,12 +1,12 @@
 /*
  * histogram: see histogram.h.
  *
- * Theory of operation. Values below 32 have a bucket each; every power of two from 32 on is cut into 32 equal
- * buckets, so a bucket is at most 1/32 of its values wide. 31 powers of two follow the first 32 buckets: up to
- * 2^36 ns = 68 s; what is longer counts as the longest.
+ * Theory of operation. Each value below 32 has its own bucket. From 32 on, each power of two is divided into 32 equal
+ * buckets, so a bucket is at most 1/32 of its values wide. 31 powers of two follow the first 32 buckets, up to 2^36 ns
+ * = 68 s. Longer values count in the last bucket.
  *
- * Threads. One recorder: its adds are a relaxed load and store, no locked instruction. Readers load relaxed and
- * count what they see themselves, so a quantile is never taken of more than was seen.
+ * Threads. The recorder adds with a relaxed load and store, without a locked instruction. Readers load relaxed and sum
+ * up the buckets themselves, so a quantile is never computed from a larger count than was seen.
  */
 #include "common/histogram.h"
 #include <assert.h>
@@ -59,7 +59,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mill
 		total += counter_get(&histogram->buckets[bucket]);
 	if (!total)
 		return 0;
-	/* The rank is rounded up: of two values, the median is the first, p99 the second. */
+	/* Round the rank up: of two values, the median is the first and p99 the second. */
 	uint64_t rank = (uint64_t)(((unsigned __int128)total * per_mille + 999) / 1000), seen = 0;
 	if (!rank)
 		rank = 1;

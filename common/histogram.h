@@ -1,6 +1,8 @@
 /*
- * histogram: latencies in ns, log-linear buckets (32 per power of two: 3 % wide), 1 ns to 68 s. Debian 12 packages
- * no C histogram library. One thread records; any thread may read while it does (relaxed atomics; a snapshot).
+ * histogram: counts latencies from 1 ns to 68 s in log-linear buckets, 32 per power of two (3 % wide). Debian 12
+ * packages no C histogram library.
+ *
+ * Threads: one thread records. Any thread may read at the same time (relaxed atomics) and sees a snapshot.
  */
 #ifndef COMMON_HISTOGRAM_H
 #define COMMON_HISTOGRAM_H
@@ -11,9 +13,10 @@ struct histogram {
 	uint64_t count;
 };
 void histogram_record(struct histogram *histogram, uint64_t ns);
-/* @per_mille: 500 is the median, 990 p99, 999 p99.9. 0 when empty. The bucket's middle. */
+/* Returns a quantile in ns as the middle of its bucket, or 0 if the histogram is empty. @per_mille: 500 is the median,
+   990 is p99, 999 is p99.9. */
 uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mille);
-/* Of all that was recorded, ns; each counts as the middle of its bucket. */
+/* Returns the sum of all recorded values in ns. Each counts as the middle of its bucket. */
 uint64_t histogram_sum(const struct histogram *histogram);
 void histogram_add(struct histogram *histogram, const struct histogram *other);
 #endif

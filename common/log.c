@@ -1,15 +1,16 @@
 /*
  * log: see log.h.
  *
- * Theory of operation. A line is put together in a buffer on the stack (priority, name, text, newline) and leaves
- * with one write(2), so lines of several threads or processes never mix. Control characters of the text become
- * '?': text of a peer or of a file can neither forge a second line nor steer a terminal. What does not fit ends
- * in "...". A write that fails is dropped: there is nobody to tell. So is a line that nobody reads: a pipe that is
- * full, or a terminal that was stopped, is waited for once, and then not until it takes a line again. For who logs may
- * be the thread that keeps our leases alive, or answers page faults. Nothing of the C library's stdio or locale is
- * used, for a program can put that into its far memory (format.h).
+ * Theory of operation. A line (priority, name, text, newline) is built in a buffer on the stack. One write(2) sends it,
+ * so lines of several threads or processes never mix. Control characters become '?'. So text from a peer or a file can
+ * neither forge a second line nor control a terminal. A text that does not fit ends in "...".
  *
- * Threads. The settings are written before any thread is started (log_setup, log_set_fd), only read afterwards; the
+ * A failed write is ignored, because there is nobody to tell. A line is also dropped if nobody reads. A full pipe or a
+ * stopped terminal is waited for once. It is not waited for again until it takes a line. The logging thread may be the
+ * one that keeps our leases alive or answers page faults, so it must not block. Nothing of the C library's stdio or
+ * locale is used, because a program can place them in its far memory (format.h).
+ *
+ * Threads. log_setup() and log_set_fd() run before other threads start. Their settings are only read afterwards. The
  * level may change at any time.
  */
 #include "common/log.h"
@@ -28,7 +29,7 @@
 #include <unistd.h>
 
 #define LOG_LINE_MAX 1024
-/* A heartbeat may be late by that. */
+/* The longest wait for a full pipe. A heartbeat may be this late. */
 #define LOG_PATIENCE_NS 200000000
 
 static struct {
@@ -38,7 +39,7 @@ static struct {
 	bool journal;
 } settings = {.name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO};
 
-/* syslog(3)'s numbers, as sd-daemon(3) wants them. */
+/* The numbers of syslog(3), in the form of sd-daemon(3). */
 static const char *const priorities[] = {
     [LOG_LEVEL_ERROR] = "<3>",
     [LOG_LEVEL_WARNING] = "<4>",
@@ -46,10 +47,8 @@ static const char *const priorities[] = {
     [LOG_LEVEL_DEBUG] = "<7>",
 };
 
-/*
- * Does @fd lead to the journal? JOURNAL_STREAM=DEVICE:INODE says which stream does (systemd.exec(5)); children
- * inherit the variable but may have been given another standard error, so the numbers are compared.
- */
+/* Returns true if @fd leads to the journal. JOURNAL_STREAM=DEVICE:INODE names the journal's stream (systemd.exec(5)).
+   Child processes inherit the variable but may have another standard error, so the numbers are compared. */
 static bool log_is_journal(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -84,7 +83,7 @@ void log_setup(const char *name, enum log_level level)
 	log_set_fd(settings.fd);
 }
 
-/* Appends to line[*length ...], leaving room for the newline. */
+/* Appends a formatted text at line + *length. Leaves room for the newline. */
 __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_MAX], size_t *length,
 							     const char *format, va_list arguments)
 {
@@ -98,8 +97,8 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
-/* Pipes, sockets and terminals may keep a writer waiting for whoever reads. The kernel's own log, /dev/kmsg, does not,
-   and never says that it has room either. */
+/* Returns true if a write to @fd can block: for pipes, sockets and terminals. The kernel's log, /dev/kmsg, never
+   blocks, and never polls as writable either. */
 static bool log_may_wait(int fd)
 {
 	struct stat stat;
@@ -108,8 +107,8 @@ static bool log_may_wait(int fd)
 	return S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) || (S_ISCHR(stat.st_mode) && isatty(fd));
 }
 
-/* Whether a line would be taken without waiting. Asked of the kernel itself: where time is simulated, so is ppoll(2).
- */
+/* Waits briefly for room for a line. Returns true if there is room. It makes the system call itself, because ppoll(2)
+   is replaced where time is simulated. */
 static bool log_has_room(void)
 {
 	static _Atomic bool stuffed;

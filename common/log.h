@@ -1,7 +1,8 @@
 /*
- * log: one line per event on standard error, "farpage: donor tcp://10.0.0.7:7470 is gone: connection reset".
- * Formats on the stack and calls write(2) once; allocates nothing; any thread; keeps errno. Into
- * systemd's journal (JOURNAL_STREAM names the descriptor) each line is prefixed with its "<N>" priority.
+ * log: writes one line per event on standard error, as "farpage: donor tcp://10.0.0.7:7470 is gone: connection reset".
+ * It formats on the stack, calls write(2) once, allocates nothing, and keeps errno. Any thread.
+ *
+ * If the descriptor is systemd's journal (JOURNAL_STREAM), each line begins with its "<N>" priority.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -12,10 +13,12 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* Before any thread is started. @name: the program's, a literal. Default: "farpage", LOG_LEVEL_WARNING, fd 2. */
+/* Sets the program's name (a literal) and the level. Must run before other threads start. The defaults are "farpage"
+   and LOG_LEVEL_WARNING. */
 void log_setup(const char *name, enum log_level level);
+/* Sets the descriptor that lines are written to, 2 by default. Must run before other threads start. */
 void log_set_fd(int fd);
-/* At any time. */
+/* May be called at any time. */
 void log_set_level(enum log_level level);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -23,8 +26,9 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* For a line that could come with every page: whether the last one is @pause_ns ago, which it then is not any more; of
-   several threads one is told so. @last: 0 at first, and whenever the next is to come at once; @now: clock_now(). */
+/* Rate-limits a line that could otherwise come with every page. If @pause_ns have passed since *@last, sets *@last to
+   @now and returns true. Of several concurrent threads, only one gets true. *@last is 0 initially. Setting it to 0 lets
+   the next line through at once. @now is clock_now(). */
 bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns);
 
 #endif

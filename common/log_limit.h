@@ -1,11 +1,11 @@
 /*
- * log_limit: lines of one kind that others can cause as often as they like, such as "refused tcp://...: wrong key".
+ * log_limit: limits log lines that others can cause at will, such as "refused tcp://...: wrong key".
  *
- * Theory of operation. The first line begins a minute, in which LOG_LIMIT_LINES lines are said. Further ones are only
- * counted, and when the minute is over one line says how many they were. Whoever uses this asks log_limit_due() when
- * that is, and calls log_limit_tell() then.
+ * Theory of operation. The first line begins a minute. Within it, LOG_LIMIT_LINES lines may be logged. Further lines
+ * are only counted. When the minute is over, one line tells their number. The caller asks log_limit_due() for that time
+ * and then calls log_limit_tell(). All times are ns of any one monotonic clock.
  *
- * Threads. One owner thread for each limit.
+ * Threads: one owner thread for each limit.
  */
 #ifndef COMMON_LOG_LIMIT_H
 #define COMMON_LOG_LIMIT_H
@@ -17,18 +17,18 @@
 #define LOG_LIMIT_NS UINT64_C(60000000000)
 
 struct log_limit {
-	const char *what;     /* in the plural, a literal: "refused connections" */
-	uint64_t until;       /* the end of the minute; 0: none has begun */
-	unsigned lines;       /* said in it */
-	uint64_t more;        /* not said in it */
-	uint64_t more_in_all; /* not said since the beginning */
+	const char *what;     /* a plural noun, as a literal: "refused connections" */
+	uint64_t until;       /* the end of the current minute, or 0 before the first */
+	unsigned lines;       /* logged in the current minute */
+	uint64_t more;        /* suppressed and not yet reported */
+	uint64_t more_in_all; /* suppressed since the beginning */
 };
 
-/* Returns true if a line may be said now; counts it. @now: ns, of any monotonic clock, as everywhere here. */
+/* Counts one line. Returns true if it may be logged now. */
 bool log_limit_take(struct log_limit *limit, uint64_t now);
-/* Says how many lines were not said, if the minute is over and there were any. */
+/* Logs the number of suppressed lines, if there are any and their minute is over. */
 void log_limit_tell(struct log_limit *limit, uint64_t now);
-/* When log_limit_tell() has something to say; UINT64_MAX: never, until another line is counted. */
+/* Returns when log_limit_tell() has something to log, or UINT64_MAX if no line is suppressed. */
 uint64_t log_limit_due(const struct log_limit *limit);
 
 #endif

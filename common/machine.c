@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number after @name at the beginning of a line. */
+/* Finds @name at the beginning of a line and reads the number behind it. Returns 0 or -EPROTO. */
 static int field_read(const char *text, const char *name, char **ret_end, uint64_t *ret_number)
 {
 	const char *at = text;
@@ -56,7 +56,8 @@ int machine_memory_parse(const char *text, struct machine_memory *ret_memory)
 static void group_look(const struct control_group_memory *group, void *user)
 {
 	struct machine_memory *memory = user;
-	/* At memory.high the kernel slows down who takes memory: by then it is too late to give some back. */
+	/* Above memory.high the kernel slows down tasks that allocate. By then it is too late to give memory back, so
+	   this limit counts too. */
 	uint64_t easy = control_group_easy(group), left = control_group_left(group, easy);
 
 	if (easy < memory->total)

@@ -1,4 +1,4 @@
-/* patience: see patience.h. The words that other threads read change together: a sequence lock with one writer. */
+/* patience: see patience.h. A sequence lock with one writer protects the words that other threads read. */
 #include "common/patience.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -17,7 +17,7 @@ uint64_t patience_at(const struct patience *patience, uint64_t clock)
 	return (limit && clock > limit ? limit : clock) - lost;
 }
 
-/* @ns more do not count. */
+/* Adds @ns to the time that does not count, and sets the limit. */
 static void patience_change(struct patience *patience, uint64_t ns, uint64_t limit)
 {
 	uint32_t version = atomic_load_explicit(&patience->version, memory_order_relaxed);

@@ -1,17 +1,18 @@
 /*
- * patience: a clock that stands still while its thread has no processor.
+ * patience: a clock that stands still while its thread gets no processor.
  *
- * Theory of operation. A loop sleeps until a time and then works for moments. If it wakes late, or its work takes long,
- * the thread had no processor: the process was stopped, its machine was paused or is loaded. The loop has heard nobody
- * in that time, so nobody else is to blame for it. Such time does not count: a loop that measures all its deadlines by
- * this clock moves all of them by what it was late. A pause that ends before the loop wanted to wake is not noticed,
- * and costs no deadline, for none was due.
+ * Theory of operation. A loop sleeps until some time and then works briefly. If it wakes late, or its work takes long,
+ * the thread had no processor. The process was stopped, or its machine was paused or is loaded. In that time the loop
+ * could receive nothing, so no peer is to blame. Such time does not count. A loop that measures all deadlines by this
+ * clock moves them all by its own delay. A pause that ends before the loop wanted to wake goes unnoticed. It costs no
+ * deadline, because none was due.
  *
- * Other threads may wake before the loop does. For them the clock stands still from PATIENCE_LATE_NS after the loop
- * wanted to wake until it has woken: they see no pause before the loop has noticed it. The clock never runs backwards
- * for the loop's own thread. For others it may, by PATIENCE_LATE_NS, or by a pause that came while the loop worked.
+ * Other threads may wake before the loop does. For them the clock stops at PATIENCE_LATE_NS after the loop's intended
+ * wake-up, until the loop has woken. So they do not count a pause before the loop has noticed it. For the loop's own
+ * thread, the clock never runs backwards. For other threads it may, by PATIENCE_LATE_NS, or by a pause that happened
+ * while the loop worked.
  *
- * Threads: patience_at(): any. The others: the loop's.
+ * Threads: patience_at(): any. The other functions: the loop's thread.
  */
 #ifndef COMMON_PATIENCE_H
 #define COMMON_PATIENCE_H
@@ -19,24 +20,25 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Less than that a thread may be late on any machine; it counts. */
+/* A delay up to this long is normal on any machine, and counts as time. */
 #define PATIENCE_LATE_NS UINT64_C(10000000)
 
-/* All zero at first. */
+/* Initially all zero. */
 struct patience {
-	_Atomic uint32_t version; /* of the two words below: odd while they change */
+	_Atomic uint32_t version; /* seqlock of the two words below: odd while they change */
 	_Atomic uint64_t lost;    /* ns that do not count */
-	_Atomic uint64_t limit;   /* of clock_now(): what comes later does not count yet; 0: everything does */
-	uint64_t woken;           /* of clock_now(): since when the loop works; 0: it has not slept yet */
-	uint64_t wanted;          /* of clock_now(): when it wanted to be awake again; UINT64_MAX: not by time */
+	_Atomic uint64_t limit;   /* clock_now() at which the clock stops for now, or 0 for never */
+	uint64_t woken;           /* clock_now() at which the loop began to work, or 0 before its first sleep */
+	uint64_t wanted;          /* clock_now() of the intended wake-up, or UINT64_MAX for none */
 };
 
-/* What the clock shows when clock_now() is @clock. */
+/* Returns what this clock shows when clock_now() is @clock. */
 uint64_t patience_at(const struct patience *patience, uint64_t clock);
-/* The loop is about to sleep until its clock shows @due (UINT64_MAX: not by time), or something happens. Returns for
-   how long, in ms, rounded up so that @due is over then; -1: for ever. @clock: clock_now(). */
+/* Must be called before the loop sleeps until this clock shows @due (UINT64_MAX: no time limit). @clock is clock_now().
+   Returns the timeout in ms, or -1 for no limit. The timeout is rounded up, so that @due has passed afterwards, and is
+   at most one hour. */
 int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due);
-/* The loop has woken, for whatever reason. */
+/* Must be called when the loop has woken, for whatever reason. */
 void patience_wake(struct patience *patience, uint64_t clock);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * random: see random.h. xoshiro256** of D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators"
- * (2018), its state filled by splitmix64 as they advise; bounded numbers by D. Lemire, "Fast random integer
- * generation in an interval" (2019).
+ * random: see random.h. The generator is xoshiro256** of D. Blackman and S. Vigna, "Scrambled linear pseudorandom
+ * number generators" (2018). splitmix64 fills its state, as they advise. Bounded numbers follow D. Lemire, "Fast random
+ * integer generation in an interval" (2019).
  */
 #include "common/random.h"
 #include <assert.h>
@@ -13,7 +13,7 @@ static uint64_t rotate_left(uint64_t x, unsigned count)
 	return x << count | x >> (64 - count);
 }
 
-/* One step of splitmix64: no seed, not even 0, leads to the all-zero state, which xoshiro never leaves. */
+/* Makes one step of splitmix64. No seed, not even 0, leads to the all-zero state, which xoshiro never leaves. */
 static uint64_t splitmix_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -47,7 +47,8 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 	assert(bound > 0);
 	unsigned __int128 product = (unsigned __int128)random_next(state) * bound;
 	if ((uint64_t)product < bound) {
-		/* Below this remainder a result would come up once too often. */
+		/* Products with a lower half below the threshold are rejected: they would make some results too
+		   likely. */
 		uint64_t threshold = -bound % bound;
 		while ((uint64_t)product < threshold)
 			product = (unsigned __int128)random_next(state) * bound;
@@ -57,7 +58,7 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 
 void random_secret(void *bytes, uint64_t size)
 {
-	/* Idempotent and safe in any thread. Without the kernel's random numbers there are no secrets at all. */
+	/* Idempotent and safe in any thread. Without the kernel's random numbers no secret is safe, so abort. */
 	if (sodium_init() < 0)
 		abort();
 	randombytes_buf(bytes, size);

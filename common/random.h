@@ -1,6 +1,6 @@
 /*
- * random: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for placement and fault schedules, so that any
- * history replays from its seed; not for secrets. One owner thread per generator.
+ * random: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for placement and fault schedules. Any history
+ * replays from its seed. Not for secrets. One owner thread per generator.
  */
 #ifndef COMMON_RANDOM_H
 #define COMMON_RANDOM_H
@@ -10,8 +10,9 @@ struct random_state {
 };
 void random_seed(struct random_state *state, uint64_t seed);
 uint64_t random_next(struct random_state *state);
-/* Uniform in 0 .. @bound - 1; @bound > 0. */
+/* Returns a uniform number in 0 .. @bound - 1. @bound must be > 0. */
 uint64_t random_below(struct random_state *state, uint64_t bound);
-/* Secrets: @size bytes from the kernel (libsodium's randombytes_buf). Any thread. */
+/* Writes @size random bytes fit for secrets (libsodium's randombytes_buf). Aborts if libsodium does not start. Any
+   thread. */
 void random_secret(void *bytes, uint64_t size);
 #endif

@@ -1,4 +1,4 @@
-/* spin.h */
+/* spin: see spin.h. */
 #include "common/spin.h"
 
 void spin_init(struct spin *spin, unsigned us)

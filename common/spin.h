@@ -1,17 +1,16 @@
 /*
- * spin: how long to poll for an answer before going to sleep, learnt from how long answers take.
+ * spin: learns from past answers how long to poll for an answer before sleeping.
  *
- * Theory of operation. As Linux's halt polling does (Documentation/virt/kvm/halt-polling.rst): an answer that came soon
- * after the polling was given up makes the next polling longer, one that took longer than polling could ever pay makes
- * it shorter again. So a fabric whose answers take 80 us is polled for 100, and a donor that went away is not
- * polled for.
+ * Theory of operation. It follows Linux's halt polling (Documentation/virt/kvm/halt-polling.rst). An answer that comes
+ * soon after polling ended doubles the time to poll. An answer that takes longer than the longest polling halves it. So
+ * a fabric that answers after 80 us is polled for 100 us, and a donor that is gone is not polled for long.
  */
 #ifndef COMMON_SPIN_H
 #define COMMON_SPIN_H
 
 #include <stdint.h>
 
-/* How many times longer than at first it may get. */
+/* The longest polling, as a multiple of the shortest. */
 #define SPIN_GROWTH 8u
 
 struct spin {
@@ -19,9 +18,10 @@ struct spin {
 	uint64_t ns; /* to poll for now */
 };
 
-/* @us: at first and at least; 0: never. */
+/* @us is the initial and shortest time to poll. 0 disables polling. */
 void spin_init(struct spin *spin, unsigned us);
-/* An answer came @took ns after polling for it began, whether it was still polled for or not. */
+/* Must be called for every answer. @took is the time from the beginning of polling to the answer in ns, including any
+   sleep. */
 void spin_learn(struct spin *spin, uint64_t took);
 
 #endif

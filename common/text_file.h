@@ -1,5 +1,5 @@
 /*
- * text_file: small files whole, those of /proc and /sys above all, without malloc.
+ * text_file: reads and writes small files as a whole, above all in /proc and /sys, without malloc.
  *
  * Threads: any.
  */
@@ -8,9 +8,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Up to @size - 1 bytes from the beginning, 0-terminated: how many; or -errno, and an empty text. */
+/* Reads at most @size - 1 bytes from the beginning and appends a zero byte. Returns the number of bytes, or -errno.
+   On error the text is empty. */
 ssize_t text_file_read(const char *path, char *ret_text, size_t size);
-/* Writes @text at once into a file that there is: what the kernel takes as one setting. 0 or -errno. */
+/* Writes @text with one write(2) into an existing file, as kernel settings need it. Returns 0 or -errno. */
 int text_file_write(const char *path, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * thread: starts one of farpage's own threads: all signals blocked, for their handlers belong to the program or to the
- * main thread, and a stack of a size that is chosen, for it may be locked in memory.
+ * thread: starts one of farpage's own threads. All signals are blocked there, because handlers belong to the program or
+ * to the main thread. The caller chooses the stack size, because the stack may be locked in memory.
  *
  * Threads: any.
  */
@@ -9,7 +9,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* @name: at most 15 bytes, or NULL: the caller's. @stack_bytes: at least PTHREAD_STACK_MIN. -errno. */
+/* Starts a thread. @name has at most 15 bytes; NULL keeps the caller's name. @stack_bytes is at least
+   PTHREAD_STACK_MIN. Returns 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, size_t stack_bytes, void *(*run)(void *), void *argument);
 
 #endif

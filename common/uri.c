@@ -1,4 +1,5 @@
-/* uri: see uri.h. The grammar is RFC 3986's, without user, path and query; hosts in digits must be real addresses. */
+/* uri: see uri.h. The grammar is that of RFC 3986 without user, path and query. A host of only digits and dots must be
+   a valid IPv4 address. */
 #include "common/uri.h"
 #include "common/ascii.h"
 #include "common/format.h"
@@ -7,7 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Copies @length characters, all letters, digits, or among @others, to @target as a string. */
+/* Copies @length characters to @target as a string. Allows letters, digits and the characters of @others. Returns 0 or
+   -EINVAL. */
 static int uri_copy(char *target, size_t target_size, const char *text, size_t length, const char *others)
 {
 	if (!length || length >= target_size)
@@ -31,7 +33,7 @@ static int uri_scheme_parse(const char *text, size_t length, struct uri *uri)
 	return ascii_is_letter(uri->scheme[0]) ? 0 : -EINVAL;
 }
 
-/* "fe80::1" or "fe80::1%eth0", already in @uri. */
+/* Returns true if uri->host is an IPv6 address: "fe80::1" or "fe80::1%eth0". */
 static bool uri_is_ipv6(const struct uri *uri)
 {
 	char address[INET6_ADDRSTRLEN];
@@ -44,7 +46,7 @@ static bool uri_is_ipv6(const struct uri *uri)
 	return inet_pton(AF_INET6, address, &binary) == 1;
 }
 
-/* Host text up to @length, brackets and all. */
+/* Parses the host, @length characters with brackets if any. Returns 0 or -EINVAL. */
 static int uri_host_parse(const char *text, size_t length, struct uri *uri)
 {
 	struct in_addr binary;

@@ -1,4 +1,4 @@
-/* uri: "SCHEME://HOST[:PORT]"; HOST is a name, an IPv4 address, or an IPv6 address in brackets. */
+/* uri: parses and formats "SCHEME://HOST[:PORT]". HOST is a name, an IPv4 address, or an IPv6 address in brackets. */
 #ifndef COMMON_URI_H
 #define COMMON_URI_H
 #include <stdint.h>
@@ -9,11 +9,11 @@ struct uri {
 	char host[URI_HOST_MAX]; /* without brackets */
 	uint16_t port;
 };
-/* @default_port is used where there is none; port 0 may be written. -EINVAL: malformed. */
+/* Parses @text. @default_port applies if the text has no port. Port 0 is allowed. Returns 0 or -EINVAL. */
 int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri);
 
-/* Longest text of a uri, with its end. */
+/* The longest text of a URI, including its zero byte. */
 #define URI_TEXT_MAX (URI_SCHEME_MAX + URI_HOST_MAX + 16)
-/* Its text, an IPv6 address in brackets. */
+/* Formats @uri. An IPv6 address is put in brackets. */
 void uri_format(const struct uri *uri, char ret_text[URI_TEXT_MAX]);
 #endif

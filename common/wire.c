@@ -1,16 +1,17 @@
 /*
  * wire: see farpage/wire.h.
  *
- * Theory of operation. One list of fields per message describes its bytes in order; encoder and decoder both walk
- * it, so they cannot disagree. A field knows its width, its place in the C struct and what the decoder demands of
- * it; reserved bytes are fields that must be zero. What involves more than one field is checked by capacity_check()
- * and granted_check(). Layout, little-endian:
+ * Theory of operation. One list of fields per message describes its bytes in order. Encoder and decoder both walk that
+ * list, so they cannot disagree. A field has its width, its place in the C struct and what the decoder demands of its
+ * value. Reserved bytes are fields that must be zero. capacity_check() and granted_check() check rules that involve
+ * more than one field. The layout, little-endian:
  *
  *     hello    magic 4, version 2, role 1, 0, id 16, then SESSION: nonce 16, 0 x 16; ATTACH: counter 8, mac 16, 0 x 8
  *     reject   magic 4, reason 2, detail 2
  *     message  type 2, size 2 (header and body), request 4, body
  *
- * Magic and version keep their places in every future version, so that an old donor can tell a new client why not.
+ * Magic and version keep their places in every future version. So an old donor can tell a new client the reason of a
+ * reject.
  *
  * Threads. No state: any thread.
  */
@@ -25,13 +26,13 @@ enum field_kind {
 	FIELD_BOOL,   /* one byte, 0 or 1 */
 	FIELD_REASON, /* 2 bytes, below WIRE_REASON_COUNT */
 	FIELD_BYTES,
-	FIELD_TEXT, /* printable ASCII, then zeroes, at least one */
+	FIELD_TEXT, /* printable ASCII, then at least one zero byte */
 	FIELD_ZERO, /* reserved */
 };
 
 struct field {
 	uint8_t kind, size;
-	uint16_t place; /* in the C struct; nothing for FIELD_ZERO */
+	uint16_t place; /* offset in the C struct; unused for FIELD_ZERO */
 };
 
 #define PLACED(kind, type, member)                                                                                     \
@@ -68,7 +69,7 @@ static uint64_t get_number(const uint8_t *bytes, unsigned size)
 	return value;
 }
 
-/* A struct's member of @size bytes, in the host's order. */
+/* Returns the value of a struct's member of @size bytes, in host byte order. */
 static uint64_t load_member(const void *member, unsigned size)
 {
 	switch (size) {
@@ -102,7 +103,7 @@ static void store_member(void *member, unsigned size, uint64_t value)
 	}
 }
 
-/* Writes @fields of @object; returns how many bytes that were. */
+/* Encodes the @fields of @object. Returns the number of bytes written. */
 static size_t fields_encode(const struct field *fields, const void *object, uint8_t *bytes)
 {
 	size_t at = 0;
@@ -136,7 +137,7 @@ static bool bytes_are_text(const uint8_t *bytes, size_t size)
 	return length < size && bytes_are_zero(bytes + length, size - length);
 }
 
-/* Reads @fields into @object; the caller has checked that all their bytes are there. 0 or -EPROTO. */
+/* Decodes @fields into @object. The caller has checked that all their bytes are there. Returns 0 or -EPROTO. */
 static int fields_decode(const struct field *fields, const uint8_t *bytes, void *object)
 {
 	for (; fields->size; bytes += fields++->size) {
@@ -307,12 +308,12 @@ static const struct field no_fields[] = {END};
 
 #define NO_CAPACITY 0
 
-/* All that is known of a type. */
+/* The description of each message type. */
 static const struct layout {
 	const char *name;
 	const struct field *fields;
 	uint16_t body_size;
-	uint16_t capacity; /* place of the struct wire_capacity it carries, or NO_CAPACITY */
+	uint16_t capacity; /* offset of the struct wire_capacity in the message, or NO_CAPACITY */
 } layouts[WIRE_TYPE_COUNT] = {
     [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
     [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12, NO_CAPACITY},
@@ -351,7 +352,7 @@ static bool is_power_of_two(uint64_t number)
 	return number && !(number & (number - 1));
 }
 
-/* A donor's account that adds up; the all-zero one is a donor that tells nothing. */
+/* Returns true if a donor's capacity is consistent. The all-zero one is valid: that donor tells nothing. */
 static bool capacity_check(const struct wire_capacity *capacity)
 {
 	if (!capacity->slab_bytes)
