@@ -1,4 +1,4 @@
-/* address.h */
+/* address: see address.h. */
 #include "fabric/address.h"
 #include "common/ascii.h"
 #include "common/clock.h"
@@ -17,12 +17,12 @@
 #define LOOKUP_STACK (512u << 10)
 #define LOOKUP_PATIENCE_S 5
 
-/* A host's name, and what was found of it. Kept for good: there are as many as donors. */
+/* A host name and its lookup. Entries are kept for good: there are about as many as donors. */
 struct name {
 	struct name *next;
 	char host[URI_HOST_MAX];
 	bool pending; /* a thread looks it up */
-	int count;    /* addresses, or why there is none */
+	int count;    /* number of addresses, -errno, or 0 before the first answer */
 	struct sockaddr_storage addresses[ADDRESS_MAX];
 };
 
@@ -31,8 +31,8 @@ static struct {
 	struct name *names;
 } book = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A numeric address, "fe80::1%eth0" too, without the resolver, which allocates and reads what it likes: threads that
-   connect anew may not ask it (common/format.h). Returns 1, or -ENOENT. */
+/* Parses a numeric address, including "fe80::1%eth0", without the resolver. Threads that reconnect must not call the
+   resolver, because it allocates and reads arbitrary data (common/format.h). Returns 1 or -ENOENT. */
 static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)ret_address;
@@ -41,7 +41,7 @@ static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_a
 	size_t length = strcspn(host, "%");
 
 	memset(ret_address, 0, sizeof *ret_address);
-	four->sin_port = htons(port); /* at the same place in both families */
+	four->sin_port = htons(port); /* at the same offset in both families */
 	four->sin_family = AF_INET;
 	if (inet_pton(AF_INET, host, &four->sin_addr) == 1)
 		return 1;
@@ -63,7 +63,7 @@ static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_a
 	return 1;
 }
 
-/* Asks the resolver. */
+/* Asks the resolver. Returns the number of addresses, or -errno. */
 static int lookup(const char *host, uint16_t port, int flags, struct sockaddr_storage ret_addresses[ADDRESS_MAX])
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
@@ -102,7 +102,7 @@ static void *look_up_name(void *argument)
 	return NULL;
 }
 
-/* The book's entry of a name, made if there is none; the lock is held. */
+/* Returns the entry of a name, new if there was none, or NULL without memory. The lock must be held. */
 static struct name *name_of(const char *host, bool *ret_new)
 {
 	struct name *name = book.names;
@@ -118,7 +118,7 @@ static struct name *name_of(const char *host, bool *ret_new)
 	return name;
 }
 
-/* Has a thread ask for it. The lock is held. */
+/* Starts a thread that looks up the name. The lock must be held. */
 static void name_ask(struct name *name)
 {
 	pthread_t thread;
@@ -132,7 +132,7 @@ static void name_ask(struct name *name)
 	name->count = -ENOMEM;
 }
 
-/* Until the thread has the answer, for so long at most; the lock is held. Once for each name, so that it need not be
+/* Waits for the lookup, at most LOOKUP_PATIENCE_S. The lock must be held. It runs once per name, so it need not be
    cheap. */
 static void name_await(const struct name *name)
 {
@@ -166,7 +166,6 @@ static int name_resolve(const char *host, struct sockaddr_storage ret_addresses[
 
 static void address_set_port(struct sockaddr_storage *address, uint16_t port)
 {
-	/* See address_port(). */
 	((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
@@ -199,7 +198,7 @@ socklen_t address_size(const struct sockaddr_storage *address)
 
 uint16_t address_port(const struct sockaddr_storage *address)
 {
-	/* The port is at the same place in both families. */
+	/* The port is at the same offset in both families. */
 	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
@@ -212,7 +211,7 @@ uint64_t address_origin(const struct sockaddr_storage *address)
 		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
 	if (IN6_IS_ADDR_V4MAPPED(six))
 		return ntohl(six->s6_addr32[3]);
-	/* ::1 and link-local addresses have nothing in their first half that tells hosts apart. */
+	/* The first half of ::1 and of link-local addresses does not tell hosts apart. */
 	memcpy(&half, IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_LINKLOCAL(six) ? &six->s6_addr[8] : &six->s6_addr[0],
 	       sizeof half);
 	return half;

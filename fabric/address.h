@@ -1,34 +1,38 @@
-/* address: from HOST:PORT to socket addresses, and back to what logs show. Only inside fabric/. */
+/* address: resolves HOST:PORT to socket addresses, and formats addresses for logs. Only inside fabric/. */
 #ifndef FABRIC_ADDRESS_H
 #define FABRIC_ADDRESS_H
 
 #include "fabric/backend.h"
 #include <sys/socket.h>
 
-/* Addresses of one name that are tried, one after the other. */
+/* The most addresses of one name that are tried, one after the other. */
 #define ADDRESS_MAX 8u
 
 /*
- * Resolves @uri's host and port, to listen on (@passive) or to connect to; IPv4 and IPv6, in the resolver's order.
- * Returns how many were written (1 .. ADDRESS_MAX), or -ENOENT, -ENOMEM, -ETIMEDOUT: there is no answer yet.
+ * Resolves the host and port of @uri to IPv4 and IPv6 addresses, in the resolver's order. The addresses are to listen
+ * on if @passive, else to connect to. Returns the number of addresses (1 .. ADDRESS_MAX), -ENOENT, -ENOMEM, or
+ * -ETIMEDOUT if the resolver has not answered yet.
  *
- * To connect to: a name is looked up once in a process, by a thread of its own, and waited for the first time only, for
- * 5 s at most. For who connects anew may be the thread that keeps our leases on other donors alive, and the resolver
- * waits for seconds when the network is gone. What was found stays: a donor that has another address from now on is
- * found when the program is started anew. What was not found is asked for again by the next call, which does not wait.
- * To listen on: may block in the resolver.
+ * If @passive, the call may block in the resolver.
+ *
+ * Otherwise a separate thread looks up each name once per process. Only the first call waits for it, for at most 5 s.
+ * The reason: the resolver blocks for seconds when the network is down, and the calling thread may keep our leases on
+ * other donors alive. A found address is kept for good, so a donor whose address changes is found only after a restart.
+ * After a failed lookup, the next call starts another one and does not wait for it.
  */
 int address_resolve(const struct uri *uri, bool passive, struct sockaddr_storage ret_addresses[ADDRESS_MAX]);
 socklen_t address_size(const struct sockaddr_storage *address);
-/* Until when one address is tried if so many are @left, itself among them, and all of them until @until, ns. */
+/* Returns the deadline in ns for trying one address. @left addresses, including this one, share the time until
+   @until. */
 uint64_t address_deadline(uint64_t until, unsigned left);
-/* Host byte order. */
+/* Returns the port in host byte order. */
 uint16_t address_port(const struct sockaddr_storage *address);
 
-/* The host, as a number: an IPv4 address, or the first half of an IPv6 one, as much as one host is usually given. */
+/* Returns the host as a number: an IPv4 address, or the half of an IPv6 address that tells hosts apart. Usually the
+   first half does, because one host is commonly given a whole /64. */
 uint64_t address_origin(const struct sockaddr_storage *address);
 
-/* "tcp://10.0.0.7:40312", "rdma://[fe80::1%eth0]:7470" */
+/* Formats an address: "tcp://10.0.0.7:40312", "rdma://[fe80::1%eth0]:7470". */
 void address_name(const char *scheme, const struct sockaddr_storage *address, char ret_name[BACKEND_PEER_MAX]);
 
 #endif

@@ -1,11 +1,10 @@
 /*
- * backend: what a kind of fabric (tcp, verbs) provides, and what all share. Only inside fabric/.
+ * backend: what a kind of fabric (tcp, verbs) provides, and what all kinds share. Only inside fabric/.
  *
- * Theory of operation. wait.c owns waiting, watches and time; a backend owns its connections. A backend begins its
- * structs with the ones here. It adds its descriptors to the fabric's poller, and is asked by poll() for what has
- * happened: it then looks at those connections that can have something, and at those whose sources the poller has
- * told of. The sources of the others are armed. The fault layer (faults.h) is a backend too, whose connections each own
- * one of another backend's.
+ * Theory of operation. wait.c owns waiting, watches and time. A backend owns its connections. Its structs begin with or
+ * contain the ones here. It adds its descriptors to the fabric's poller. Its poll() looks at the connections that may
+ * have something, and at those whose sources the poller has reported. The sources of all other connections are armed.
+ * The fault layer (faults.h) is a backend too. Each of its connections owns a connection of another backend.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -23,7 +22,7 @@ struct fabric_conn {
 	struct fabric_domain *domain; /* NULL until accepted */
 	void *user;
 	struct fabric_conn *outer; /* the fault layer's connection around this one, or NULL */
-	uint64_t origin;           /* address_origin() of who came; 0: it is ours */
+	uint64_t origin;           /* address_origin() of the peer if it connected to us; else 0 */
 	char peer[BACKEND_PEER_MAX];
 };
 
@@ -34,7 +33,7 @@ struct fabric_listener {
 	bool faults; /* opened as fault+SCHEME */
 };
 
-/* Where poll() writes. */
+/* The caller's array, where poll() writes events. */
 struct backend_events {
 	struct fabric_event *events;
 	unsigned count, max;
@@ -45,7 +44,7 @@ static inline bool backend_events_full(const struct backend_events *out)
 	return out->count == out->max;
 }
 
-/* The next event, all zero but for kind, connection and its user. There is room. */
+/* Appends an event, all zero but for kind, connection and its user. There must be room. */
 static inline struct fabric_event *backend_event(struct backend_events *out, enum fabric_event_kind kind,
 						 struct fabric_conn *conn)
 {
@@ -55,8 +54,8 @@ static inline struct fabric_event *backend_event(struct backend_events *out, enu
 	return event;
 }
 
-/* Errors as in fabric.h. A backend without one thread's state is not yet in use: its other operations are not called.
- */
+/* The operations of a backend. Errors are those of fabric.h. Until open() has made a fabric's state, no other operation
+   is called. */
 struct fabric_backend {
 	const char *scheme;
 	int (*open)(struct fabric *fabric, void **ret_state);
@@ -76,27 +75,27 @@ struct fabric_backend {
 	size_t (*memory)(const struct fabric_conn *conn);
 	int (*send)(struct fabric_conn *conn, const void *message, size_t size);
 
-	/* Writes events. True: bytes moved, also where that made no event (a request was served). */
+	/* Writes events. Returns true if bytes moved, even if that made no event (a request was served). */
 	bool (*poll)(void *state, struct backend_events *out);
-	/* Something may come that poll() sees before the poller tells of it: it is worth calling again soon. */
+	/* Returns true if poll() may find something before the poller reports it, so that polling again soon pays. */
 	bool (*hot)(const void *state);
-	/* Something is left over from the last poll(): calling it again will make progress. */
+	/* Returns true if the last poll() left something over, so that the next one makes progress. */
 	bool (*ready)(const void *state);
-	/* Arms every source that may be waited for: the fabric is about to sleep. */
+	/* Arms every source that can be waited for, because the fabric is about to sleep. */
 	void (*arm)(void *state);
-	/* When expire() wants to be called next, ns of clock_now(); BACKEND_NEVER. */
+	/* Returns when expire() must be called next, in ns of clock_now(), or BACKEND_NEVER. */
 	uint64_t (*deadline)(const void *state);
 	void (*expire)(void *state, uint64_t now);
 };
 
 extern const struct fabric_backend tcp_backend, verbs_backend;
 
-/* The fabric's parts that backends use. */
+/* Parts of the fabric that backends use. */
 struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
-/* Something was posted: fabric_wait() spins for its answer. */
+/* Notes that something was posted, so that fabric_wait() spins for its answer. */
 void fabric_touch(struct fabric *fabric);
-/* Before a line about what a peer did: returns false if there were too many, then it is counted (log_limit.h). */
+/* Counts a log line about what a peer did (log_limit.h). Returns true if the line may be logged. */
 bool fabric_may_tell(struct fabric *fabric);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * devices: see fabric_devices.h.
  *
- * Theory of operation. libibverbs lists what programs can use; /sys/class/infiniband what the kernel has, which is more
- * while the module ib_uverbs is missing. Each device is opened, asked, and closed. A device that the kernel emulates
- * has no hardware below it: its folder in sysfs has no link "device".
+ * Theory of operation. libibverbs lists the devices that programs can use. /sys/class/infiniband lists those of the
+ * kernel, which are more while the module ib_uverbs is missing. Each device is opened, queried, and closed. A device
+ * that the kernel emulates has no hardware below it, so its folder in sysfs has no link "device".
  */
 #include "common/format.h"
 #include "farpage/fabric_devices.h"
@@ -59,7 +59,7 @@ static enum fabric_link port_link(const struct ibv_device *device, const struct 
 		return FABRIC_LINK_IWARP;
 	if (attributes->link_layer == IBV_LINK_LAYER_ETHERNET)
 		return FABRIC_LINK_ROCE;
-	/* Drivers from before RoCE leave the link layer out. */
+	/* Drivers older than RoCE do not set the link layer. */
 	if (attributes->link_layer == IBV_LINK_LAYER_INFINIBAND || attributes->link_layer == IBV_LINK_LAYER_UNSPECIFIED)
 		return FABRIC_LINK_INFINIBAND;
 	return FABRIC_LINK_UNKNOWN;

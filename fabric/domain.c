@@ -1,4 +1,4 @@
-/* domain.h */
+/* domain: see domain.h. */
 #include "fabric/domain.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -12,9 +12,9 @@
 #define INDEX_MASK (DOMAIN_REGIONS_MAX - 1)
 #define NO_REGION UINT32_MAX
 
-/* What a domain has on a device. */
+/* A domain's part on one device. */
 struct domain_binding {
-	struct verbs_binding base; /* first: let_go() is given this */
+	struct verbs_binding base; /* first, because binding_let_go() casts it */
 	struct fabric_domain *domain;
 	struct verbs_device *device; /* NULL: not bound */
 	struct ibv_pd *pd;
@@ -22,15 +22,15 @@ struct domain_binding {
 
 struct fabric_domain {
 	pthread_mutex_t lock;
-	/* Held for reading while registrations are made and freed without the lock; for writing to let go of a device.
-	 */
+	/* Held for reading while registrations are made and freed without `lock`. Held for writing to let go of a
+	   device. */
 	pthread_rwlock_t bound;
-	/* Under the lock: */
-	uint32_t fresh;     /* regions from here on were never used */
-	uint32_t free_head; /* given back; linked by next_free */
+	/* Protected by `lock`: */
+	uint32_t fresh;     /* index of the first region never used */
+	uint32_t free_head; /* list of freed regions, linked by next_free */
 	uint32_t count;
 	struct domain_binding bindings[VERBS_DEVICES_MAX]; /* by the device's slot */
-	/* Pinned without it: */
+	/* Pinned without `lock`: */
 	struct fabric_region regions[DOMAIN_REGIONS_MAX];
 };
 
@@ -49,8 +49,8 @@ const char *domain_refusal_name(enum domain_refusal refusal)
 
 int fabric_domain_open(struct fabric_domain **ret_domain)
 {
-	/* 7 MiB of address space, of which only what is used is ever touched: so not the heap's, which clears what it
-	   has used before. */
+	/* 7 MiB of address space, of which only the used part is ever touched. calloc() would clear all of it when it
+	   reuses heap memory. */
 	struct fabric_domain *domain =
 	    mmap(NULL, sizeof *domain, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -91,7 +91,7 @@ void fabric_domain_close(struct fabric_domain *domain)
 	munmap(domain, sizeof *domain);
 }
 
-/* Random above the index; never 0, and never the key this slot had before. */
+/* Returns a key with random bits above the index. It is never 0, and never the key that this slot had before. */
 static uint32_t rkey_make(uint32_t index, uint32_t old)
 {
 	uint32_t rkey;
@@ -145,7 +145,8 @@ static void mrs_free(struct fabric_region *region)
 	pthread_rwlock_unlock(&domain->bound);
 }
 
-/* With every device the domain is bound to by now. The region is not yet known to anybody. All or none. */
+/* Registers the region with every device that the domain is bound to, or with none. Nobody else knows the region
+   yet. */
 static int mrs_make(struct fabric_region *region)
 {
 	struct fabric_domain *domain = region->domain;
@@ -187,7 +188,8 @@ int domain_mr(struct fabric_region *region, const struct verbs_device *device, s
 	return 0;
 }
 
-/* What is only ever one's own is staging for pages: few, small, and about to be used. Under the lock. */
+/* Registers all regions with only local access, which stage pages: they are few, small, and about to be used. The lock
+   must be held. */
 static int local_mrs_make(struct fabric_domain *domain, const struct verbs_device *device)
 {
 	int status = 0;
@@ -202,7 +204,7 @@ static int local_mrs_make(struct fabric_domain *domain, const struct verbs_devic
 	return status;
 }
 
-/* The device was removed. */
+/* Frees all registrations on a removed device. */
 static void binding_let_go(struct verbs_binding *base)
 {
 	struct domain_binding *binding = (struct domain_binding *)base;
@@ -250,7 +252,7 @@ int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struc
 	pthread_mutex_lock(&domain->lock);
 	bound = binding->pd;
 	pthread_mutex_unlock(&domain->lock);
-	/* Nobody unbinds it meanwhile: the caller's fabric holds the device. */
+	/* The caller's fabric holds the device, so nobody unbinds it meanwhile. */
 	if (!bound)
 		status = binding_make(domain, device);
 	if (status < 0)
@@ -265,7 +267,7 @@ int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struc
 
 /* --- Regions ------------------------------------------------------------------------------------------------ */
 
-/* A place in the table; NULL: there is none. */
+/* Returns a free place in the table, or NULL if there is none. */
 static struct fabric_region *region_take(struct fabric_domain *domain)
 {
 	struct fabric_region *region = NULL;
@@ -324,7 +326,7 @@ void fabric_deregister(struct fabric_region *region)
 {
 	if (!region)
 		return;
-	/* Under the lock: a device that is just being bound has registered it, or will not. */
+	/* Under the lock, so that a device that is being bound has either registered the region already or skips it. */
 	pthread_mutex_lock(&region->domain->lock);
 	atomic_store(&region->rkey, 0);
 	pthread_mutex_unlock(&region->domain->lock);
@@ -340,7 +342,8 @@ enum domain_refusal domain_pin(struct fabric_domain *domain, uint32_t rkey, uint
 	struct fabric_region *region = &domain->regions[rkey & INDEX_MASK];
 	enum domain_refusal refusal = DOMAIN_GRANTED;
 
-	/* The pin comes first: deregistering takes the key first. One of the two sees the other. */
+	/* Pin first, then read the key. fabric_deregister() removes the key first, then reads the pins. So one of the
+	   two sees the other. */
 	atomic_fetch_add(&region->pins, 1);
 	if (rkey == 0 || atomic_load(&region->rkey) != rkey)
 		refusal = DOMAIN_RKEY_UNKNOWN;

@@ -1,18 +1,20 @@
 /*
  * domain: protection domains and the regions registered in them, as the backends see them.
  *
- * Theory of operation. A domain is a table of regions. An rkey is the region's index in its low bits and random
- * above, so that looking one up costs one compare and a stale or guessed one does not fit. A request pins its region
- * while bytes move, which is never longer than one system call that does not block; deregistering takes the key away
- * and then waits for the pins. So once it has returned the memory may be unmapped.
+ * Theory of operation. A domain is a table of regions. An rkey has the region's index in its low bits and random bits
+ * above. So a lookup costs one compare, and a stale or guessed rkey does not match. A request pins its region while
+ * bytes move, for at most one non-blocking system call. Deregistering first removes the key and then waits for the
+ * pins. So the memory may be unmapped when it returns.
  *
- * The verbs backend adds what the devices keep: a protection domain for each RDMA device that the domain is bound to
- * (by its first connection there), and a registration of each region with each of those devices. A region registered
- * later is registered with all of them at once, by the calling thread; what was there before a device is registered
- * with it then if it is local, and when it is first exported or posted if it is not: a donor's thread does not stop for
- * a hundred slabs because a client comes over a second device.
+ * For the verbs backend, a domain also has a protection domain on each RDMA device that it is bound to. Its first
+ * connection on a device binds it. Each region has a registration with each of those devices:
+ *   - A region that is registered after the binding is registered with all bound devices at once, by the calling
+ *     thread.
+ *   - An older region with only local access is registered with the device at the binding.
+ *   - An older region with remote access is registered when it is first exported or posted. So a donor's thread does
+ *     not stop for a hundred slabs when a client comes over a second device.
  *
- * Threads. Registering takes the domain's lock, though not while a device registers; pinning takes none and may happen
+ * Threads. Registering takes the domain's lock, but not while a device registers. Pinning takes no lock and may happen
  * in any thread.
  */
 #ifndef FABRIC_DOMAIN_H
@@ -22,14 +24,15 @@
 #include "farpage/fabric.h"
 #include <stdatomic.h>
 
-/* Most regions of one domain: 4 TiB of slabs of 64 MiB. */
+/* The most regions of one domain: 4 TiB in slabs of 64 MiB. */
 #define DOMAIN_REGIONS_MAX (1u << 16)
 
 struct fabric_region {
 	_Atomic uint32_t rkey; /* 0: not registered */
 	_Atomic uint32_t pins;
 	uint32_t next_free, last_rkey; /* under the domain's lock */
-	unsigned access;               /* enum fabric_access; this and the rest are constant while rkey is not 0 */
+	/* A mask of enum fabric_access. The fields from here to `domain` are constant while rkey is not 0. */
+	unsigned access;
 	uint64_t base;
 	uint64_t length;
 	struct fabric_domain *domain;
@@ -44,25 +47,26 @@ enum domain_refusal {
 	DOMAIN_NO_WRITE,
 	DOMAIN_REFUSAL_COUNT
 };
-/* "rkey unknown": for logs. */
+/* Returns the text for logs, such as "rkey unknown". */
 const char *domain_refusal_name(enum domain_refusal refusal);
 
 /*
- * Pins the region of @rkey if [@address, @address + @length) is inside it and it may be used with @access (one bit of
- * enum fabric_access). The bytes may be touched until domain_unpin(). Data path.
+ * Pins the region of @rkey if it contains [@address, @address + @length) and allows @access (one bit of enum
+ * fabric_access). The bytes may be accessed until domain_unpin(). Data path.
  */
 enum domain_refusal domain_pin(struct fabric_domain *domain, uint32_t rkey, uint64_t address, uint64_t length,
 			       unsigned access, struct fabric_region **ret_region);
 void domain_unpin(struct fabric_region *region);
-/* Whether one's own [@local, @local + @length) is inside @region. */
+/* Returns true if @region contains our own [@local, @local + @length). */
 bool domain_covers(const struct fabric_region *region, const void *local, uint64_t length);
 
 /* --- RDMA devices ------------------------------------------------------------------------------------------- */
 
-/* The domain is going to be used on @device; the protection domain there lives as long as the domain. -errno. */
+/* Binds the domain to @device unless it is bound already. The protection domain lives as long as the domain, or until
+   the device is removed. Returns 0 or -errno. */
 int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struct ibv_pd **ret_pd);
-/* @region's registration with a device that its domain is bound to; may have to be made. -errno as fabric_register().
- */
+/* Returns @region's registration with a device that its domain is bound to. Registers the region if needed. Errors are
+   those of fabric_register(), or -EINVAL if the domain is not bound. */
 int domain_mr(struct fabric_region *region, const struct verbs_device *device, struct ibv_mr **ret_mr);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * fabric.h: opening, and choosing a backend. wait.c has the rest.
- */
+/* fabric: opening, and choosing a backend, see farpage/fabric.h. The rest of fabric.h is in wait.c. */
 #include "farpage/fabric.h"
 #include "common/log.h"
 #include "fabric/fabric_own.h"
@@ -84,7 +82,7 @@ void fabric_close(struct fabric *fabric)
 
 /* --- Dispatch by scheme ----------------------------------------------------------------------------------- */
 
-/* What an address asks for; the backend's state and the fault layer are there when this returns 0. */
+/* A resolved address. The backend's state and the fault layer exist once route_find() has returned 0. */
 struct route {
 	struct uri uri;
 	const struct fabric_backend *backend;
@@ -103,7 +101,7 @@ static int route_find(struct fabric *fabric, const char *text, struct route *ret
 	scheme = route.uri.scheme;
 	if (strncmp(scheme, FAULTS_PREFIX, strlen(FAULTS_PREFIX)) == 0) {
 		route.faults = true;
-		/* What is left is the backend's own. */
+		/* Strip the prefix: what remains is the backend's scheme. */
 		memmove(scheme, scheme + strlen(FAULTS_PREFIX), strlen(scheme + strlen(FAULTS_PREFIX)) + 1);
 		if (!fabric->faults)
 			status = faults_open(fabric, fabric->config.faults, &fabric->faults);

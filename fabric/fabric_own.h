@@ -1,6 +1,6 @@
 /*
- * fabric_own: what fabric.c (opening, choosing a backend) and wait.c (polling, waiting, watches) share. Only they
- * include it.
+ * fabric_own: what fabric.c (opening, choosing a backend) and wait.c (polling, waiting, watches) share. No other file
+ * includes it.
  */
 #ifndef FABRIC_FABRIC_OWN_H
 #define FABRIC_FABRIC_OWN_H
@@ -14,7 +14,7 @@
 extern const struct fabric_backend *const fabric_backends[FABRIC_BACKENDS];
 
 struct fabric_watch {
-	struct poller_source source; /* first: ready() is given this */
+	struct poller_source source; /* first, because ready() casts it */
 	TAILQ_ENTRY(fabric_watch) link;
 	struct fabric *fabric;
 	void *user;
@@ -28,28 +28,29 @@ struct fabric {
 	struct faults *faults;         /* NULL: not in use */
 	TAILQ_HEAD(, fabric_watch) watches;
 	unsigned watches_ready;
-	bool watches_first;        /* the last poll had no room for them */
-	uint64_t timer_at;         /* when the timer goes off; 0: it is not set */
+	bool watches_first;        /* the next poll serves watches first: the last one had no room for them */
+	uint64_t timer_at;         /* when the timer expires, or 0 if it is not set */
 	struct fabric_watch timer; /* makes fabric_fd() readable at the next deadline; not in `watches` */
-	struct spin spin;          /* how long to poll for what is to come */
+	struct spin spin;          /* how long to poll for the next answer */
 	uint64_t moved_at;         /* when something last moved, ns */
-	uint64_t looked_at;        /* all connections have been looked at since, ns */
-	uint64_t full_since;       /* the first poll since then */
-	unsigned full_polls;       /* since then, none of which had room for all */
-	uint64_t expire_at;        /* when deadlines are looked at next */
-	uint64_t spared_until;     /* and not before this, for the thread was late */
+	uint64_t looked_at;        /* every connection has been looked at since this time, ns */
+	uint64_t full_since;       /* time of the first of full_polls */
+	unsigned full_polls;       /* polls in a row, since looked_at, that filled the array of events */
+	uint64_t expire_at;        /* when deadlines are checked next */
+	uint64_t spared_until;     /* no deadline is enforced before this, because the thread was late */
 	bool touched;              /* something was posted since the last wait */
 	unsigned polls;
 	struct log_limit told; /* lines about what peers did */
-	/* Others compute on this CPU: */
-	uint64_t crowded_until, crowded_ns; /* and how long that was taken for true */
-	unsigned vain;                      /* times in a row that spinning without giving the CPU away found nothing */
-	uint64_t vain_until;
+	/* Other programs are assumed to compute on this CPU until crowded_until. The assumption was made for
+	   crowded_ns. */
+	uint64_t crowded_until, crowded_ns;
+	unsigned vain;       /* spins in a row that found nothing */
+	uint64_t vain_until; /* while the CPU is crowded, waits sleep at once until this time */
 };
 
-/* The fabric has its poller. -errno. */
+/* Initialises the part of wait.c. fabric->poller must be open. Returns 0 or -errno. */
 int wait_open(struct fabric *fabric);
-/* Its backends are closed. */
+/* Frees the part of wait.c. The backends must be closed. */
 void wait_close(struct fabric *fabric);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * faults.h
+ * faults: see faults.h.
  *
- * Theory of operation. A connection of this layer owns one of a real backend, and remembers every operation posted
- * on it. Answers from below are noted and given on in order, each when its time has come; that is all it takes to
- * delay and to drop. Data to be written corrupted goes out from a copy; data read is corrupted in place. Unlike a
- * real backend this one allocates while it runs: it is for tests.
+ * Theory of operation. A connection of this layer owns one of a real backend and remembers every operation posted on
+ * it. Answers of the inner connection are noted and passed on in order, each when it is due. This suffices to delay and
+ * to drop. Data to be written corrupted is sent from a copy. Data that was read is corrupted in place. Unlike a real
+ * backend, this layer allocates on the data path, because it is only for tests.
  */
 #include "fabric/faults.h"
 #include "common/clock.h"
@@ -22,7 +22,7 @@ struct faults_op {
 	uint64_t cookie, posted_at, release_at; /* ns */
 	struct fabric_op op;
 	bool corrupt;
-	uint8_t *copy; /* of data to be written corrupted */
+	uint8_t *copy; /* the corrupted copy of data to be written */
 	struct fabric_region *copy_region;
 };
 
@@ -32,9 +32,9 @@ struct faults_conn {
 	struct faults *faults;
 	struct fabric_conn *inner; /* NULL: ended by this layer */
 	struct random_state random;
-	struct faults_op *ops; /* a ring of `depth` */
-	uint32_t head, tail;   /* not masked; the cookies below */
-	bool ended, told;      /* FABRIC_DISCONNECTED came from below or is due; was given */
+	struct faults_op *ops; /* a ring of FABRIC_DEPTH_MAX */
+	uint32_t head, tail;   /* not masked; an index is the cookie on the inner connection */
+	bool ended, told;      /* the inner end came or was forced; FABRIC_DISCONNECTED was given */
 	int status, flush;
 	uint8_t reject[FABRIC_PRIVATE_MAX];
 	size_t reject_size;
@@ -228,7 +228,7 @@ static size_t faults_memory(const struct fabric_conn *base)
 	return sizeof *conn + (conn->inner ? fabric_conn_memory(conn->inner) : 0);
 }
 
-/* Whether this fault strikes operation @number. */
+/* Returns true if this fault hits operation @number. Advances the random generator. */
 static bool strikes(struct faults_conn *conn, uint64_t number, uint64_t at, uint32_t chance)
 {
 	bool by_chance = chance && random_below(&conn->random, 1000000) < chance;
@@ -243,7 +243,7 @@ static void bit_flip(struct faults_conn *conn, void *bytes, uint32_t length)
 	((uint8_t *)bytes)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-/* Puts a corrupted copy in the place of the data to be written. */
+/* Replaces the data to be written by a corrupted copy. Returns 0 or -errno. */
 static int write_corrupt(struct faults_conn *conn, struct faults_op *op, struct fabric_op *below)
 {
 	int status;
@@ -264,7 +264,7 @@ static int write_corrupt(struct faults_conn *conn, struct faults_op *op, struct 
 	return 0;
 }
 
-/* Takes one operation and does to it what the schedule says. 0; or -errno, when it was not taken. */
+/* Takes one operation and applies the schedule to it. Returns 0, or -errno if the operation was not taken. */
 static int op_take(struct faults_conn *conn, const struct fabric_op *given, uint64_t now)
 {
 	struct fabric_faults *schedule = conn->faults->schedule;
@@ -361,7 +361,7 @@ static void end_note(struct faults_conn *conn, const struct fabric_event *event)
 	}
 }
 
-/* A connection arrives at a listener of ours. False: there is no memory for it, it is rejected. */
+/* Wraps a connection that arrives at a listener of this layer. Without memory, rejects it and returns false. */
 static bool request_wrap(struct faults *faults, struct fabric_event *event)
 {
 	struct faults_conn *conn = conn_new(faults, NULL);
@@ -375,7 +375,7 @@ static bool request_wrap(struct faults *faults, struct fabric_event *event)
 	return true;
 }
 
-/* True: @event, changed where it has to be, is for the user. */
+/* Adapts @event. Returns true if the user gets it. */
 static bool event_filter(struct faults *faults, struct fabric_event *event)
 {
 	struct faults_conn *conn;
@@ -407,13 +407,13 @@ void faults_filter(struct faults *faults, struct backend_events *out, unsigned f
 	out->count = kept;
 }
 
-/* When the oldest operation can be answered; BACKEND_NEVER: not before something happens below. */
+/* Returns when the oldest operation or the end is due. Returns BACKEND_NEVER if it waits for the inner connection. */
 static uint64_t conn_due(const struct faults_conn *conn)
 {
 	const struct faults_op *op = op_at(conn, conn->head);
 
 	if (conn->ended && !conn->inner)
-		return conn->told ? BACKEND_NEVER : 0; /* cut: all at once */
+		return conn->told ? BACKEND_NEVER : 0; /* cut by this layer: everything is due at once */
 	if (conn->head == conn->tail)
 		return conn->ended && !conn->told ? 0 : BACKEND_NEVER;
 	if (op->state == OP_ANSWERED)

@@ -1,11 +1,12 @@
-/* poller.h: choosing the implementation. */
+/* poller: see poller.h. Chooses the implementation. */
 #include "fabric/poller.h"
 #include "common/format.h"
 #include "common/log.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Asked once: a program may have put its environment into far memory when a later poller is opened. */
+/* Reads the environment once. When a later poller is opened, the program may have put its environment into far
+   memory. */
 static bool ring_is_wanted(void)
 {
 	enum { UNKNOWN, RING, EPOLL };

@@ -1,21 +1,23 @@
 /*
- * poller: what one fabric sleeps on. Sources are descriptors. An armed source is told of once, by its ready(), when
- * what it was armed for is so, or was already; then it has to be armed again. Calls of ready() may be spurious, are
- * never missing, and must neither add, remove nor arm. A source that is looked at directly needs no arming and costs
- * nothing meanwhile; before going to sleep all are armed.
+ * poller: what one fabric sleeps on. A source is a descriptor. When an armed source is ready, or was ready already, its
+ * ready() is called once, and the source must be armed again. Calls of ready() may be spurious but are never missing.
+ * ready() must not add, remove or arm sources. A source that is read directly needs no arming, and costs nothing
+ * meanwhile. Before the fabric sleeps, all sources are armed.
  *
- * Two implementations. poller_ring: one-shot polls of an io_uring; arming is a write to memory, and going to sleep one
- * system call however many were armed; looking is none. poller_epoll: where io_uring is not to be had (an old kernel,
- * kernel.io_uring_disabled, seccomp) or FARPAGE_POLLER=epoll is in the environment.
+ * There are two implementations:
+ *   - poller_ring uses one-shot polls of an io_uring. Arming is a write to memory. Sleeping takes one system call,
+ *     however many sources were armed. Looking takes none.
+ *   - poller_epoll is used where io_uring is not available (an old kernel, kernel.io_uring_disabled, seccomp), or if
+ *     the environment has FARPAGE_POLLER=epoll.
  *
  * 4 KiB reads over loopback, 2 virtual CPUs, Linux 6.18, median us (bare sockets, both spinning: 8.7):
  *                                   both spin    both sleep
  *     poller_ring                   9.3          38 - 40
  *     poller_epoll                  9.7          38 - 40
  *     epoll, always armed (edge)    9.7          38 - 40
- * Sending and receiving stay plain system calls: over io_uring a round trip took 8.1 where they took 6.7.
+ * Sending and receiving stay plain system calls. Over io_uring a round trip took 8.1 us, with plain calls 6.7 us.
  *
- * One owner thread, which may change while nothing is in progress.
+ * Threads. One owner thread. The owner may change while no call is in progress.
  */
 #ifndef FABRIC_POLLER_H
 #define FABRIC_POLLER_H
@@ -29,27 +31,28 @@ struct poller;
 struct poller_source {
 	int fd;
 	void (*ready)(struct poller_source *source, unsigned events);
-	/* The implementation's: */
+	/* Private to the implementation: */
 	uint32_t slot;
-	unsigned armed; /* for these events */
+	unsigned armed; /* events it is armed for */
 };
 
 int poller_open(struct poller **ret_poller);
-/* The sources have been removed. Takes NULL. */
+/* All sources must have been removed. Takes NULL. */
 void poller_close(struct poller *poller);
-/* "io_uring", "epoll" */
+/* Returns "io_uring" or "epoll". */
 const char *poller_name(const struct poller *poller);
-/* Readable when poller_wait() would find something. */
+/* Returns a descriptor that is readable when poller_wait() would find something. */
 int poller_fd(const struct poller *poller);
-/* @source stays where it is until it is removed; fd and ready are set by the caller. It is not armed. -errno. */
+/* Adds @source, unarmed. The caller has set fd and ready, and must not move it until it is removed. Returns 0 or
+   -errno. */
 int poller_add(struct poller *poller, struct poller_source *source);
-/* Before the descriptor is closed. */
+/* Removes @source. Must be called before its descriptor is closed. */
 void poller_remove(struct poller *poller, struct poller_source *source);
-/* Tells of @events (at least) once. Replaces what @source was armed for. */
+/* Arms @source for at least @events, for one call of ready(). Replaces what it was armed for. */
 void poller_arm(struct poller *poller, struct poller_source *source, unsigned events);
-/* Whether poller_wait() would find something, as far as that can be told without a system call. */
+/* Returns true if poller_wait() would find something, as far as can be seen without a system call. */
 bool poller_has_found(const struct poller *poller);
-/* Waits up to @timeout_ns (0: only looks; negative: for ever). Returns how many sources were told, or -errno. */
+/* Waits up to @timeout_ns (0: does not wait, negative: no limit). Returns the number of sources reported, or -errno. */
 int poller_wait(struct poller *poller, int64_t timeout_ns);
 
 /* --- Implementations ---------------------------------------------------------------------------------------- */

@@ -1,7 +1,5 @@
-/*
- * poller.h over epoll. A source is one-shot: telling of it disarms it, arming it is one system call. `slot` is 1 when
- * it has been put in.
- */
+/* poller_epoll: implements poller.h with epoll. Reporting a source disarms it. Arming takes one system call. `slot` is
+   1 once the descriptor is in the epoll set. */
 #include "fabric/poller.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sources told of in one call; the rest are told of in the next. */
+/* The most sources reported by one call. The next call reports the rest. */
 #define BATCH 32
 
 struct epoll {
@@ -48,7 +46,7 @@ static int epoll_fd(const struct poller *poller)
 	return ((const struct epoll *)poller)->fd;
 }
 
-/* It is put in when it is first armed: armed for nothing it would still tell of errors. */
+/* epoll_arm() puts the descriptor into the set, because epoll would report errors of an unarmed one. */
 static int epoll_add(struct poller *poller, struct poller_source *source)
 {
 	(void)poller;

@@ -1,13 +1,13 @@
 /*
- * poller.h over io_uring. Arming queues a one-shot poll, which is submitted by the next wait together with its sleep.
- * `slot` is an index into the table of sources; a poll's user data is that and a generation, so that what is left in
- * the ring of a source that is gone, or was armed anew, is recognised.
+ * poller_ring: implements poller.h with io_uring. Arming queues a one-shot poll. The next wait submits it, together
+ * with its sleep. `slot` is an index into the table of sources. The user data of a poll is that index and a generation.
+ * The generation reveals completions of a source that is gone or was armed again.
  *
- * A poll belongs to the thread that submitted it: when that thread exits the kernel cancels it, and the owner hears of
- * it as of a spurious ready(). And the kernel completes it in that thread's name: while that thread is stuck in a page
- * fault nothing completes. So whoever pages for a program opens its fabric on its own thread (pager/thread.h).
+ * A poll belongs to the thread that submitted it. When that thread exits, the kernel cancels the poll, which the owner
+ * gets as a spurious ready(). The kernel also completes polls in that thread's context. While that thread is stuck in a
+ * page fault, nothing completes. So code that pages for a program opens its fabric on its own thread (pager/thread.h).
  *
- * Kernels 6.1 and up have all that is asked for here; where set-up fails, poller.c takes epoll.
+ * Kernels from 6.1 on have all that is needed here. If set-up fails, poller.c uses epoll.
  */
 #include "fabric/poller.h"
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define SUBMISSIONS 64
 #define COMPLETIONS 1024
-/* A wait that fails for a reason of its own (a seccomp filter set up later) tells all, this often. */
+/* If the wait itself fails (a seccomp filter installed later), all sources are reported at this interval. */
 #define BROKEN_NS 200000
 
 struct slot {
@@ -30,13 +30,13 @@ struct slot {
 struct ring {
 	struct poller base;
 	struct io_uring uring;
-	struct slot *slots; /* 0 is never used, so that user data 0 is nobody's */
+	struct slot *slots; /* slot 0 is never used, so user data 0 belongs to no source */
 	uint32_t slot_count, free_head;
 };
 
 /*
- * liburing maps and unmaps rings by bare system calls, which ThreadSanitizer does not see: a ring in the place of an
- * earlier one of another thread would look like a race with it.
+ * Tells ThreadSanitizer about ring memory. liburing maps and unmaps rings by bare system calls, which ThreadSanitizer
+ * does not see. A ring at the address of another thread's earlier ring would look like a race.
  */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -141,7 +141,7 @@ static struct io_uring_sqe *ring_submission(struct ring *ring)
 	return submission;
 }
 
-/* What is in the ring for this slot is void from here on. */
+/* Cancels the poll of this slot. Completions that are in the ring already become void. */
 static void slot_cancel(struct ring *ring, uint32_t slot)
 {
 	struct io_uring_sqe *submission = ring_submission(ring);
@@ -160,7 +160,7 @@ static void ring_remove(struct poller *poller, struct poller_source *source)
 
 	if (source->armed) {
 		slot_cancel(ring, slot);
-		/* Now: the poll holds the socket open. */
+		/* Submit now, because the poll holds the socket open. */
 		io_uring_submit(&ring->uring);
 	}
 	source->armed = 0;
@@ -181,7 +181,7 @@ static void ring_arm(struct poller *poller, struct poller_source *source, unsign
 	submission = ring_submission(ring);
 	if (!submission) {
 		source->armed = 0;
-		return; /* the wait that follows fails too, and tells all */
+		return; /* the next wait fails too, and reports all sources */
 	}
 	if (events & POLLER_IN)
 		mask |= POLLIN | POLLRDHUP;
@@ -211,7 +211,7 @@ static bool completion_tell(struct ring *ring, const struct io_uring_cqe *comple
 	return true;
 }
 
-/* The ring is of no use any more: everyone has to look for themselves. */
+/* Reports every source, because the ring no longer works and sources must be read directly. */
 static int ring_tell_all(struct ring *ring)
 {
 	const struct timespec pause = {.tv_nsec = BROKEN_NS};
@@ -248,7 +248,7 @@ static int ring_wait(struct poller *poller, int64_t timeout_ns)
 	else if (io_uring_sq_ready(&ring->uring))
 		status = io_uring_submit(&ring->uring);
 	else
-		io_uring_peek_cqe(&ring->uring, &completion); /* a system call only where the kernel asks for one */
+		io_uring_peek_cqe(&ring->uring, &completion); /* makes a system call only if the kernel asks for one */
 	if (status < 0 && status != -ETIME && status != -EINTR && status != -EBUSY && status != -EAGAIN)
 		return ring_tell_all(ring);
 	io_uring_for_each_cqe(&ring->uring, head, completion)

@@ -1,20 +1,20 @@
 /*
  * tcp: the backend for hosts without an RDMA device.
  *
- * Theory of operation. A connection is one TCP socket over which both sides send requests, answers and messages
- * (tcp_frame.h). The side that is asked serves inside fabric_poll() of the fabric that owns the connection: it checks
- * (address, rkey, length) of each request against the domain it accepted the connection into, and moves the bytes
- * between the socket and the registered memory without a copy of its own. A request it cannot grant is refused: one
- * line in the log, an error as answer, and the connection ends; what was asked before it has been served, what comes
- * after it is dropped, as with a queue pair in the error state.
+ * Theory of operation. A connection is one TCP socket on which both sides send requests, answers and messages
+ * (tcp_frame.h). The serving side works inside fabric_poll() of the fabric that owns the connection. It checks
+ * (address, rkey, length) of each request against the domain that it accepted the connection into. It moves the bytes
+ * between the socket and the registered memory without an intermediate copy where it can. A request that it cannot
+ * grant is refused: it logs one line, answers with an error, and ends the connection. Earlier requests have been
+ * served, and later ones are dropped, as with a queue pair in the error state.
  *
- * Requests are carried out in order, but the data of a read is taken when its answer is sent: a write posted behind a
- * read of the same bytes, before that is answered, may be seen by it (with verbs too, unless fenced).
+ * Requests are carried out in order, but the data of a read is taken when its answer is sent. A read may therefore see
+ * a write of the same bytes that was posted behind it, before its answer. The same holds for verbs without a fence.
  *
- * Waiting. Connections with something outstanding, and those that lately had something, are `active` and looked at
- * with a plain recv() on every poll; the others only when the poller tells of them.
+ * Waiting. Connections with something outstanding, and those that recently had something, are `active`. Each poll looks
+ * at them with a plain recv(). It looks at other connections only when the poller reports them.
  *
- * A connection that was disconnected is freed at the next poll, because events handed out may still point into it.
+ * A disconnected connection is freed at the next poll, because events already given may point into it.
  */
 #include "fabric/tcp.h"
 #include "common/clock.h"
@@ -26,7 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How often unread input is taken from a socket that is to be closed. */
+/* The most recv() calls that drain unread input before a socket is closed. */
 #define DRAINS_MAX 64
 
 static const char *const state_names[] = {
@@ -36,7 +36,7 @@ static const char *const state_names[] = {
 };
 _Static_assert(sizeof state_names / sizeof *state_names == TCP_STATE_COUNT, "a name for each");
 
-/* To which states each may go, as a mask. */
+/* The states that may follow each state, as a mask. */
 #define TO(state) (1u << TCP_STATE_##state)
 static const unsigned state_moves[TCP_STATE_COUNT] = {
     [TCP_STATE_CONNECTING] = TO(GREETING) | TO(ENDING) | TO(ENDED),
@@ -90,7 +90,7 @@ void tcp_conn_arm(struct tcp_conn *conn)
 	case TCP_STATE_ESTABLISHED:
 		break;
 	default:
-		return; /* what comes is not read now */
+		return; /* input is not read in this state */
 	}
 	poller_arm(fabric_poller(conn->base.fabric), &conn->source, events);
 }
@@ -139,8 +139,8 @@ void tcp_conn_shut(struct tcp_conn *conn)
 	if (conn->source.fd < 0)
 		return;
 	poller_remove(fabric_poller(conn->base.fabric), &conn->source);
-	/* Unread input would make close() reset the connection and drop what was sent last; a fork may hold the socket.
-	 */
+	/* Unread input would make close() reset the connection and drop what was sent last. shutdown() is needed
+	   because a forked child may hold the socket. */
 	for (unsigned i = 0; i < DRAINS_MAX && recv(conn->source.fd, scratch, sizeof scratch, MSG_DONTWAIT) > 0; i++)
 		;
 	shutdown(conn->source.fd, SHUT_RDWR);
@@ -172,7 +172,7 @@ void tcp_conn_free(struct tcp_conn *conn)
 	free(conn);
 }
 
-/* Gives what an ended connection owes, as far as there is room. */
+/* Gives the events that an ended connection owes, as far as there is room. */
 static void ending_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	struct fabric_event *event;
@@ -290,14 +290,14 @@ static int tcp_send(struct fabric_conn *base, const void *message, size_t size)
 	memcpy(slot, message, size);
 	tcp_queue_frame(conn, (struct tcp_frame){.type = TCP_MESSAGE, .length = (uint32_t)size},
 			(struct tcp_out){.body = TCP_BODY_LOCAL, .address = (uintptr_t)slot, .length = (uint32_t)size});
-	tcp_activate(conn); /* who waits for the socket to take more is one that is looked at */
+	tcp_activate(conn); /* a connection that waits for the socket to take more must be active */
 	fabric_touch(base->fabric);
 	if (!conn->blocked)
 		tcp_output(conn);
 	return 0;
 }
 
-/* One look at a connection. True: something moved. */
+/* Looks at one connection. Returns true if something moved. */
 static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	bool moved = false;
@@ -332,7 +332,8 @@ static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 	return moved;
 }
 
-/* Whether to look at it in the next poll also if the poller does not tell of it. */
+/* Returns true if the next poll must look at the connection even if the poller does not report it. Counts idle
+   polls. */
 static bool conn_stays(struct tcp_conn *conn, bool moved)
 {
 	if (conn->announce || conn->state == TCP_STATE_ENDING || (conn->state == TCP_STATE_ESTABLISHED && conn->more)) {
@@ -366,8 +367,8 @@ static bool tcp_poll(void *state, struct backend_events *out)
 		tcp_listeners_poll(tcp, clock_now());
 		moved = true;
 	}
-	/* Each once, oldest first; those that stay go to the end, so that a full array of events is no one's privilege.
-	 */
+	/* Look at each once, oldest first. Those that stay active go to the end, so each gets room for events in
+	   turn. */
 	for (unsigned i = tcp->active_count; i; i--) {
 		struct tcp_conn *conn = TAILQ_FIRST(&tcp->active);
 		bool step;
@@ -413,7 +414,8 @@ static bool tcp_ready(const void *state)
 
 /* --- Time ------------------------------------------------------------------------------------------------- */
 
-/* When the peer last did something for us, or had to: a deep queue of long requests may take its time. */
+/* Returns the later of the last answer and the time of the oldest unanswered post. A deep queue of long requests may
+   take longer than io_ms in total. */
 static uint64_t silent_since(const struct tcp_conn *conn)
 {
 	uint64_t posted_at = conn->ops[conn->op_head & conn->op_mask].posted_at;

@@ -1,14 +1,17 @@
 /*
- * tcp_frame: what goes over a tcp connection, and the one validator for it.
+ * tcp_frame: the format of a tcp connection, and its only validator.
  *
  * Theory of operation. Each side sends one greeting: the connecting side CONNECT, the other ACCEPT or REJECT. After
- * ACCEPT both directions are a sequence of frames, each a header, and for some `length` bytes of data:
+ * ACCEPT both directions are a sequence of frames. A frame is a header, for some types followed by `length` bytes of
+ * data:
  *     READ     address, rkey, length, sequence     no data
  *     WRITE    address, rkey, length, sequence     data: what to write
  *     DONE     status, sequence, length            data: what was read; none for a write or a refusal
  *     MESSAGE  length                              data: the message
- * The requests of one side are numbered from 0 (mod 2^32) and answered in that order. A side never has more requests
- * unanswered than the `depth` of its greeting, which bounds what the other must remember. All little-endian.
+ *
+ * The requests of one side are numbered from 0 (mod 2^32) and answered in that order. A side never has more unanswered
+ * requests than the `depth` of its greeting. This bounds what the other side must remember. All numbers are
+ * little-endian.
  */
 #ifndef FABRIC_TCP_FRAME_H
 #define FABRIC_TCP_FRAME_H
@@ -45,17 +48,15 @@ struct tcp_frame {
 };
 _Static_assert(sizeof(struct tcp_frame) == 24, "no padding");
 
-/* To and from the byte order of the wire; both directions are the same. */
+/* Convert between the byte orders of host and wire, in either direction. */
 struct tcp_greeting tcp_greeting_swap(struct tcp_greeting greeting);
 struct tcp_frame tcp_frame_swap(struct tcp_frame frame);
 
-/*
- * Checks the first @size bytes of a greeting, as far as they go, so that what is no greeting is known early. @kinds:
- * the kinds expected, as a mask of 1 << kind. NULL: good; else what is wrong, for the log. A greeting of another
- * version is not checked beyond that: *ret_version is written as soon as the version is there.
- */
+/* Checks the first @size bytes of a greeting as far as they go, so that other protocols are detected early. @kinds is a
+   mask of 1 << kind of the expected kinds. Writes *ret_version once the version has arrived. The rest of another
+   version's greeting is not checked. Returns NULL if the bytes are good, else what is wrong, for the log. */
 const char *tcp_greeting_check(const void *bytes, size_t size, unsigned kinds, uint16_t *ret_version);
-/* Checks one frame, in host byte order, by itself. NULL: good; else what is wrong. */
+/* Checks one frame by itself, in host byte order. Returns NULL if it is good, else what is wrong. */
 const char *tcp_frame_check(const struct tcp_frame *frame);
 
 #endif

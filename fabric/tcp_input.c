@@ -1,12 +1,12 @@
 /*
- * Receiving, see tcp.h. One recv() a poll fills the connection's buffer; frames are handled from there. Data of a
- * frame that is not all there yet is received straight to where it belongs, what follows it into the buffer.
- * (Receiving the answers expected straight to where they belong, headers apart, was tried: 4 KiB reads at depth 8 to
- * 64 took the same CPU as with the copy, within 2 %. Only for large ones it pays.)
+ * tcp_input: receiving, see tcp.h. One recv() a poll fills the connection's buffer, and frames are handled there. If
+ * the data of a frame is incomplete, the rest is received directly to its destination, and what follows it into the
+ * buffer. Receiving all expected answers directly, apart from their headers, was tried. 4 KiB reads at depth 8 to 64
+ * took the same CPU as with the copy, within 2 %. Direct receiving pays only for large answers.
  *
- * Handling stops at a frame that needs an event when there is no room for one; it goes on at the next poll. Requests
- * need none: at most the peer's depth of answers is ever queued, so serving never waits for the peer to read, and
- * what a peer that does not read can make us hold is bounded by that queue.
+ * A frame that needs an event waits for the next poll if there is no room. Requests need no event. At most the peer's
+ * depth of answers is ever queued, so serving never waits for the peer to read. The queue also bounds the memory that a
+ * peer can bind by not reading.
  */
 #include "common/clock.h"
 #include "common/log.h"
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* What became of a frame. */
+/* The result of handling a frame. */
 enum step {
-	STEP_ON,    /* handled: the next */
-	STEP_BYTES, /* needs more of them */
-	STEP_ROOM,  /* needs room for an event */
-	STEP_ENDED, /* ended the connection */
+	STEP_ON,    /* handled; go on with the next frame */
+	STEP_BYTES, /* more bytes are needed */
+	STEP_ROOM,  /* room for an event is needed */
+	STEP_ENDED, /* the connection has ended */
 };
 
 static void answer_queue(struct tcp_conn *conn, uint32_t sequence, enum tcp_status status)
@@ -44,7 +44,7 @@ static enum step write_refuse(struct tcp_conn *conn, enum domain_refusal refusal
 	return STEP_ENDED;
 }
 
-/* Puts @length bytes of data where they belong. */
+/* Copies @length bytes of data to their destination. */
 static enum step data_place(struct tcp_conn *conn, const void *bytes, uint32_t length)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -74,7 +74,7 @@ static void op_answer(struct tcp_conn *conn, struct backend_events *out, int sta
 	event->status = status;
 }
 
-/* Goes on with the data of the frame at hand. */
+/* Continues with the data of the current frame. */
 static enum step data_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -136,7 +136,7 @@ static enum step frame_request(struct tcp_conn *conn, const struct tcp_frame *fr
 					       .address = frame->address,
 					       .rkey = frame->rkey,
 					       .sequence = frame->sequence};
-	/* All of the range before any of it is written. */
+	/* Check the whole range before any of it is written. */
 	refusal =
 	    domain_pin(conn->base.domain, frame->rkey, frame->address, frame->length, FABRIC_REMOTE_WRITE, &region);
 	if (refusal != DOMAIN_GRANTED)
@@ -151,7 +151,7 @@ static enum step frame_done(struct tcp_conn *conn, const struct tcp_frame *frame
 
 	if (conn->op_head == conn->op_tail || frame->sequence != conn->op_head)
 		return frame_broken(conn, "answer to nothing asked");
-	/* Else it would be answered, and its memory the caller's again, while it is still being sent. */
+	/* Accepting it would give the memory back to the caller while it is still being sent. */
 	if (frame->status == TCP_GRANTED && conn->op_head == conn->op_sent)
 		return frame_broken(conn, "answer to what was not sent yet");
 	if (frame->status == TCP_REFUSED) {
@@ -174,7 +174,7 @@ static enum step frame_done(struct tcp_conn *conn, const struct tcp_frame *frame
 	return STEP_ON;
 }
 
-/* Handles the next frame of the buffer, or its header where its data follows. */
+/* Handles the next frame of the buffer, or only its header if data follows. */
 static enum step frame_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	uint32_t held = conn->receive_tail - conn->receive_head;
@@ -211,7 +211,8 @@ static enum step frame_step(struct tcp_conn *conn, struct backend_events *out)
 
 /* --- The socket ------------------------------------------------------------------------------------------- */
 
-/* Whether the next bytes should be the header of a large answer: then it is taken alone, and its data not copied. */
+/* Returns true if the next bytes should be the header of a large answer. It is then received alone, so that its data is
+   not copied. */
 static bool large_is_next(const struct tcp_conn *conn)
 {
 	const struct tcp_op *op = &conn->ops[conn->op_head & conn->op_mask];
@@ -220,7 +221,8 @@ static bool large_is_next(const struct tcp_conn *conn)
 	       op->length >= TCP_LARGE;
 }
 
-/* recv() into the buffer, or first to where data belongs. Bytes, 0 at the end, or -errno. */
+/* Receives data to its destination first, and further bytes into the buffer. Returns the number of bytes, 0 at the end
+   of the stream, or -errno. */
 static ssize_t receive_bytes(struct tcp_conn *conn, size_t *ret_wanted)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -258,7 +260,7 @@ static ssize_t receive_bytes(struct tcp_conn *conn, size_t *ret_wanted)
 	return received;
 }
 
-/* Accounts for @received bytes: data under way first, the rest is in the buffer. */
+/* Accounts for @received bytes: first as data of the current frame, the rest as bytes in the buffer. */
 static void receive_count(struct tcp_conn *conn, size_t received)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -272,7 +274,7 @@ static void receive_count(struct tcp_conn *conn, size_t received)
 	conn->receive_tail += (uint32_t)received - direct;
 }
 
-/* Makes room behind what is left in the buffer. The data of the last poll's events is free to go. */
+/* Makes room behind the unread bytes of the buffer. It overwrites the data of the last poll's events. */
 static void receive_compact(struct tcp_conn *conn)
 {
 	uint32_t held = conn->receive_tail - conn->receive_head;
@@ -294,7 +296,7 @@ static enum step frames_handle(struct tcp_conn *conn, struct backend_events *out
 	return step;
 }
 
-/* One recv(). False: nothing came, or the connection ended. */
+/* Makes one recv(). Returns false if nothing came or the connection ended. */
 static bool receive(struct tcp_conn *conn)
 {
 	size_t wanted = 0;
@@ -328,7 +330,7 @@ static bool input_handle(struct tcp_conn *conn, struct backend_events *out)
 	receive_compact(conn);
 	step = conn->receive_head == conn->receive_tail && conn->incoming.left ? STEP_BYTES : frames_handle(conn, out);
 	if (step == STEP_BYTES && conn->incoming.data == TCP_DATA_NONE && conn->receive_tail == TCP_RECEIVE_SIZE) {
-		conn->more = true; /* no room until the next poll makes it */
+		conn->more = true; /* the buffer is full until the next poll compacts it */
 	} else if (step == STEP_BYTES) {
 		if (!receive(conn))
 			return out->count != before || conn->state != TCP_STATE_ESTABLISHED;

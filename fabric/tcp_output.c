@@ -1,8 +1,8 @@
 /*
- * Sending, see tcp.h. All that is queued goes out with one sendmsg() where the socket takes it: the data of reads
- * straight from the registered memory, the data of writes straight from the poster's. Nothing is referred to after
- * the call: what did not fit is described again for the next one, and regions are pinned anew. A region deregistered
- * in between thus ends the connection as a request for an unknown rkey does.
+ * tcp_output: sending, see tcp.h. One sendmsg() sends all queued frames if the socket takes them. The data of reads
+ * comes straight from the registered memory, the data of writes straight from the poster's. No pin lasts longer than
+ * the call. Unsent frames are described again for the next call, and their regions are pinned again. So a region that
+ * was deregistered in between ends the connection, like a request for an unknown rkey.
  */
 #include "common/log.h"
 #include "fabric/tcp.h"
@@ -12,13 +12,14 @@
 
 #define IOVECS_MAX 128
 
-/* One sendmsg(). */
+/* The arguments of one sendmsg(). */
 struct batch {
 	struct iovec iovecs[IOVECS_MAX];
 	struct fabric_region *pinned[IOVECS_MAX];
 	unsigned iovec_count, pinned_count;
 	size_t bytes;
-	bool cut; /* an answer became a refusal: all behind it was dropped, and the connection ends with it */
+	/* An answer was replaced by a refusal. All frames behind it were dropped, and the connection ends after it. */
+	bool cut;
 };
 
 void tcp_queue_frame(struct tcp_conn *conn, struct tcp_frame frame, struct tcp_out out)
@@ -43,7 +44,7 @@ static void batch_add(struct batch *batch, const void *base, size_t length)
 	batch->bytes += length;
 }
 
-/* The answer at @index cannot be given: it becomes a refusal, the last frame of this connection. */
+/* Replaces the answer at @index, which cannot be given, by a refusal. It becomes the connection's last frame. */
 static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why)
 {
 	struct tcp_queue *queue = &conn->queue;
@@ -57,7 +58,8 @@ static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why
 	queue->tail = index + 1;
 }
 
-/* Adds the frame at @index from its byte @skip on. False: its header is out and its data cannot be had. */
+/* Adds the frame at @index from byte @skip on. Returns false if its data is not available but part of it was sent
+   already. */
 static bool batch_frame(struct batch *batch, struct tcp_conn *conn, uint32_t index, uint32_t skip)
 {
 	struct tcp_queue *queue = &conn->queue;
@@ -170,7 +172,7 @@ void tcp_output(struct tcp_conn *conn)
 			return;
 		}
 		if (sent < 0) {
-			/* Reading goes on: what the peer said before it went may tell why. */
+			/* Continue reading: the peer's last messages may tell why it ended the connection. */
 			conn->send_error = (int)sent;
 			conn->more = true;
 			tcp_activate(conn);

@@ -1,4 +1,4 @@
-/* Setting connections up, see tcp.h: listening, connecting, greetings. */
+/* tcp_setup: sets connections up, see tcp.h: listening, connecting, greetings. */
 #include "common/clock.h"
 #include "common/crowd.h"
 #include "common/format.h"
@@ -17,16 +17,17 @@
 
 #define BACKLOG 1024
 /*
- * Connections accepted and not looked at yet. A poll may have room for one event only, while any number wants to be
- * accepted: those wait with the kernel. Else the connections accepted would be crowded out before they are heard.
+ * The most accepted connections that have not been looked at yet. A poll may have room for only one event while many
+ * connections arrive, and the rest wait in the kernel. Otherwise accepted connections would be closed to make room
+ * before they are heard.
  */
 #define UNHEARD_MAX 16
-/* How long to wait for descriptors to come free. */
+/* The pause after descriptors ran out. */
 #define RETRY_NS (100 * 1000000ull)
-/* For a port that a killed process is about to leave. */
+/* The pause and the most retries for a port that a killed process is about to release. */
 #define LISTEN_PAUSE_MS 5
 #define LISTEN_TRIES 100
-/* A silent peer is asked for a sign of life after KEEPALIVE_IDLE seconds, COUNT times at that INTERVAL. */
+/* TCP probes a silent peer after KEEPALIVE_IDLE seconds, COUNT times, every INTERVAL seconds. */
 #define KEEPALIVE_IDLE 10
 #define KEEPALIVE_INTERVAL 5
 #define KEEPALIVE_COUNT 3
@@ -65,7 +66,7 @@ static struct tcp_greeting greeting_make(const struct tcp_conn *conn, enum tcp_g
 	return tcp_greeting_swap(greeting);
 }
 
-/* A new socket's buffer takes a greeting whole; where not, the connection is of no use. */
+/* Sends a greeting. A new socket's buffer takes it whole. Otherwise the connection is useless. Returns 0 or -errno. */
 static int greeting_send(int fd, const struct tcp_greeting *greeting)
 {
 	ssize_t sent = send(fd, greeting, sizeof *greeting, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -74,8 +75,9 @@ static int greeting_send(int fd, const struct tcp_greeting *greeting)
 }
 
 /*
- * Takes what has come of the peer's greeting, and nothing behind it. 1: it is whole; 0: more is to come; -errno, and
- * *ret_why says why: -ECONNRESET at the end of the stream, -EPROTO, -EPROTONOSUPPORT for another version.
+ * Receives the peer's greeting, and nothing behind it. Returns 1 if the greeting is complete, or 0 if more must come.
+ * On error it writes *ret_why and returns -errno: -ECONNRESET at the end of the stream, -EPROTO, or -EPROTONOSUPPORT
+ * for another version.
  */
 static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **ret_why)
 {
@@ -97,8 +99,10 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
 }
 
 /*
- * Both sides' depths are known: everything the connection needs from here on, in one mapping. Where requests are posted
- * it is there at once, for no page fault may be in their way; who only serves has many connections, mostly quiet.
+ * Allocates everything an established connection needs, in one mapping. Both sides' depths must be known.
+ *
+ * The connecting side, which posts requests, populates the mapping at once, so that no page fault delays them. The
+ * serving side has many, mostly idle connections and does not.
  */
 static int conn_memory(struct tcp_conn *conn)
 {
@@ -141,7 +145,7 @@ static int connect_status(int error)
 	case ENETUNREACH:
 	case EADDRNOTAVAIL:
 	case EHOSTDOWN:
-	case EACCES: /* a firewall's */
+	case EACCES: /* from a firewall */
 	case EPERM:
 		return -EHOSTUNREACH;
 	default:
@@ -149,7 +153,7 @@ static int connect_status(int error)
 	}
 }
 
-/* Starts with the next address. Ends the connection with @status when there is none. */
+/* Connects to the next address. Ends the connection with @status if there is none. */
 static void connect_next(struct tcp_conn *conn, int status)
 {
 	tcp_conn_shut(conn);
@@ -178,7 +182,7 @@ static void connect_next(struct tcp_conn *conn, int status)
 	tcp_end(conn, status, status);
 }
 
-/* The socket is connecting: by now it may have. */
+/* Tests whether the socket has connected. Returns true if something moved. */
 static bool connect_step(struct tcp_conn *conn)
 {
 	const struct sockaddr_storage *address = &conn->addresses[conn->address_next - 1];
@@ -267,7 +271,7 @@ static void listener_source_ready(struct poller_source *source, unsigned events)
 	listener->tcp->listeners_ready = true;
 }
 
-/* A listening socket at one address. Descriptor, or -errno. */
+/* Opens a listening socket at one address. Returns the descriptor or -errno. */
 static int listen_once(const struct sockaddr_storage *address)
 {
 	const int one = 1;
@@ -284,8 +288,8 @@ static int listen_once(const struct sockaddr_storage *address)
 	return status;
 }
 
-/* The same. A port in use may be free in a moment: io_uring releases what a killed process had open in a worker of the
-   kernel's, some milliseconds after the end of the process (76 ms were seen). */
+/* Does the same as listen_once(), and retries a port in use. A kernel worker of io_uring releases the sockets of a
+   killed process some milliseconds after the process has ended (76 ms were seen). */
 static int listen_at(const struct sockaddr_storage *address)
 {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000l};
@@ -370,7 +374,7 @@ void tcp_listener_close(struct fabric_listener *base)
 	free(listener);
 }
 
-/* Of too many connections that have said nothing one makes room for a newcomer from @origin. */
+/* Makes room for a newcomer from @origin: closes one connection if too many have sent no greeting. */
 static void arriving_make_room(struct tcp *tcp, uint64_t origin)
 {
 	const struct crowd_one newcomer = {.origin = origin};
@@ -450,7 +454,7 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 			listener->retry_at = now + RETRY_NS;
 			return;
 		}
-		/* Anything else is about that one connection, accept(2). */
+		/* Any other error concerns only that one connection, accept(2). */
 	}
 	listener->ready = true;
 }
@@ -526,7 +530,7 @@ bool tcp_setup_step(struct tcp_conn *conn)
 {
 	bool moved = false;
 
-	/* The poller may have told of the answer together with the connection. */
+	/* The poller may have reported the connection and the peer's answer at once. */
 	if (conn->state == TCP_STATE_CONNECTING)
 		moved = connect_step(conn);
 	if (conn->state == TCP_STATE_GREETING)

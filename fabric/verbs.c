@@ -1,24 +1,24 @@
 /*
- * verbs: the backend for hosts with an RDMA device: InfiniBand, RoCE, iWARP, and their software kin.
+ * verbs: the backend for hosts with an RDMA device: InfiniBand, RoCE, iWARP, and their software variants.
  *
- * Theory of operation. A connection is a reliable connected queue pair that the RDMA CM sets up (verbs_setup.c); which
- * device, port and GID it takes follows from the address. Reads and writes are the device's; the peer's device checks
- * rkey, address, length and rights, and its program takes no part and sleeps (verbs_path.c). Each connection has a
- * completion queue of its own, sized for all that can be in it, so that nothing overruns and nothing is left behind of
- * a connection that was ended.
+ * Theory of operation. A connection is a reliable connected queue pair that the RDMA CM sets up (verbs_setup.c). Its
+ * device, port and GID follow from the address. The device carries out reads and writes. The peer's device checks rkey,
+ * address, length and rights. The peer's program takes no part and sleeps (verbs_path.c). Each connection has its own
+ * completion queue, sized for all that can be in it. So nothing overruns, and nothing of an ended connection is left
+ * behind.
  *
- * Waiting. Connections with something outstanding, and those that lately had something, are `active`: their completion
- * queues are polled. Before the thread sleeps, and when a connection leaves the active ones, the queue is told to make
- * an event for the next completion, and looked at once more: one that came in between made none.
+ * Waiting. Connections with something outstanding, and those that recently had something, are `active`: their
+ * completion queues are polled. Before the thread sleeps, or a connection leaves the active ones, the queue is told to
+ * report the next completion. Then it is polled once more, because a completion that came in between is not reported.
  *
- * Ending. A connection ends by destroying its queue pair, which is the fence: from then on the device carries out
- * nothing for it, in either direction. What had completed is answered so, the rest once with the reason.
+ * Ending. Destroying the queue pair ends a connection. This is the fence: from then on the device carries out nothing
+ * for it, in either direction. Completed operations are answered as they completed, the others once with the reason.
  *
- * Time. A lost packet is sent again by the device: 6 times, after a time chosen so that the device gives up just after
- * io_ms (4.096 us << n, InfiniBand 1.4, 9.7.6.1.3). A device may take up to four times as long as asked, and soft-RoCE
- * takes 7 retries as for ever, so io_ms is kept here as well.
+ * Time. The device sends a lost packet again, 6 times. The time between is chosen so that the device gives up just
+ * after io_ms (4.096 us << n, InfiniBand 1.4, 9.7.6.1.3). A device may take up to four times as long as asked, and
+ * soft-RoCE takes 7 retries as forever. So the backend enforces io_ms too.
  *
- * A connection that was disconnected is freed at the next poll, because events handed out may still point into it.
+ * A disconnected connection is freed at the next poll, because events already given may point into it.
  */
 #include "fabric/verbs.h"
 #include "common/clock.h"
@@ -32,8 +32,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* How long ending a connection waits for its last messages to be taken by the peer's device; and so soon after that was
-   in vain, which is as long as a device takes whose peer is there: this thread serves them all. */
+/* Ending a connection waits up to FLUSH_NS for the peer's device to take the last messages. After a wait in vain,
+   further ends wait only FLUSH_SHORT_NS for a time of FLUSH_VAIN_NS. The short wait suffices for the device of a living
+   peer. The waits are short because this thread serves all connections. */
 #define FLUSH_NS (100 * 1000000ull)
 #define FLUSH_VAIN_NS (1000 * 1000000ull)
 #define FLUSH_SHORT_NS (3 * 1000000ull)
@@ -47,7 +48,7 @@ static const char *const state_names[] = {
 };
 _Static_assert(sizeof state_names / sizeof *state_names == VERBS_STATE_COUNT, "a name for each");
 
-/* To which states each may go, as a mask. */
+/* The states that may follow each state, as a mask. */
 #define TO(state) (1u << VERBS_STATE_##state)
 static const unsigned state_moves[VERBS_STATE_COUNT] = {
     [VERBS_STATE_RESOLVING] = TO(RESOLVING) | TO(ROUTING) | TO(ENDING) | TO(ENDED),
@@ -129,13 +130,13 @@ void verbs_end(struct verbs_conn *conn, int status, int flush)
 	verbs_activate(conn);
 }
 
-/* Its queue pair is in error. */
+/* Ends a connection whose queue pair is in error. */
 static void end_failed(struct verbs_conn *conn)
 {
 	verbs_end(conn, conn->fail_status ? conn->fail_status : conn->fail_flush, conn->fail_flush);
 }
 
-/* Gives what an ended connection owes, as far as there is room. */
+/* Gives the events that an ended connection owes, as far as there is room. */
 static void ending_step(struct verbs_conn *conn, struct backend_events *out)
 {
 	struct fabric_event *event;
@@ -160,7 +161,8 @@ void verbs_drain_or_pause(struct verbs_conn *conn)
 		nanosleep(&pause, NULL);
 }
 
-/* When the peer last did something for us, or had to: a deep queue of long requests may take its time. */
+/* Returns the later of the last completion and the time of the oldest uncompleted post. A deep queue of long requests
+   may take longer than io_ms in total. */
 static uint64_t silent_since(const struct verbs_conn *conn)
 {
 	uint64_t posted_at = conn->sent[conn->sent_done & conn->sent_mask].posted_at;
@@ -173,7 +175,7 @@ static bool messages_remain(const struct verbs_conn *conn)
 	return !conn->failed && conn->send_head != conn->send_posted;
 }
 
-/* Until the last messages have been taken, for a moment; not of a peer that has been silent for as long. */
+/* Waits briefly until the last messages have been taken. Does not wait for a peer that has been silent for FLUSH_NS. */
 static void messages_flush(struct verbs_conn *conn)
 {
 	struct verbs *verbs = conn->verbs;
@@ -250,7 +252,7 @@ static void conn_announce(struct verbs_conn *conn, struct backend_events *out)
 	event->size = conn->theirs_size;
 }
 
-/* The side that accepted is established when the other side's first message has come. */
+/* Establishes an accepted connection once the peer's opening message has come. */
 static void accepting_step(struct verbs_conn *conn)
 {
 	const char *why;
@@ -268,7 +270,7 @@ static void accepting_step(struct verbs_conn *conn)
 	conn->announce = true;
 }
 
-/* One look at a connection. True: something moved. */
+/* Looks at one connection. Returns true if something moved. */
 static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
 {
 	bool moved = false;
@@ -285,7 +287,7 @@ static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
 	}
 	if (conn->state == VERBS_STATE_ESTABLISHED && !conn->announce) {
 		moved |= verbs_deliver(conn, out);
-		/* What came before the failure is given first. */
+		/* Give what came before the failure first. */
 		if (conn->failed && conn->sent_head == conn->sent_done && conn->received_head == conn->received_tail)
 			end_failed(conn);
 	} else if (conn->state == VERBS_STATE_ACCEPTING && conn->failed) {
@@ -303,7 +305,7 @@ static bool has_completions(const struct verbs_conn *conn)
 	return conn->qp && (conn->state == VERBS_STATE_ESTABLISHED || conn->state == VERBS_STATE_ACCEPTING);
 }
 
-/* Has the device tell of the next completion. True: one has come already, or something else is left to do. */
+/* Makes the device report the next completion. Returns true if one has come already or something else is left to do. */
 static bool conn_arm(struct verbs_conn *conn)
 {
 	if (conn->announce || conn->state == VERBS_STATE_ENDING)
@@ -317,7 +319,7 @@ static bool conn_arm(struct verbs_conn *conn)
 	return verbs_pending(conn);
 }
 
-/* Whether to look at it in the next poll also if the device does not tell of it. */
+/* Returns true if the next poll must look at the connection even if the device reports nothing. Counts idle polls. */
 static bool conn_stays(struct verbs_conn *conn, bool moved)
 {
 	if (conn->announce || conn->state == VERBS_STATE_ENDING ||
@@ -359,8 +361,8 @@ static bool verbs_poll(void *state, struct backend_events *out)
 		verbs_channels_poll(verbs);
 	if (verbs->lost)
 		verbs_channels_sweep(verbs);
-	/* Each once, oldest first; those that stay go to the end, so that a full array of events is no one's privilege.
-	 */
+	/* Look at each once, oldest first. Those that stay active go to the end, so each gets room for events in
+	   turn. */
 	for (unsigned i = verbs->active_count; i; i--) {
 		struct verbs_conn *conn = TAILQ_FIRST(&verbs->active);
 		bool step;
@@ -506,7 +508,8 @@ static int verbs_open(struct fabric *fabric, void **ret_state)
 
 	if (!has_devices())
 		return -ENODEV;
-	/* Where the kernel does not copy pinned pages at fork() (before 5.12), registered memory must not be shared. */
+	/* Before Linux 5.12, fork() does not copy pinned pages, so registered memory must not be shared with a
+	   child. */
 	if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
 		ibv_fork_init();
 	verbs = calloc(1, sizeof *verbs);

@@ -1,9 +1,9 @@
 /*
- * What a fabric has of a device, see verbs.h: the descriptors that tell of completions, of asynchronous events and of
- * the device's removal.
+ * verbs_channel: a fabric's part on a device, see verbs.h. It has the descriptors that report completions, asynchronous
+ * events and the device's removal.
  *
- * A channel stays while the fabric is open, so that the fabric hears of the removal also when it has no connection
- * there. When the device is gone, its connections are ended and then the channel is closed: verbs_channels_sweep().
+ * A channel stays while the fabric is open, so that the fabric notices the removal even without a connection there.
+ * Once the device is gone, its connections are ended and the channel is closed: verbs_channels_sweep().
  */
 #include "common/log.h"
 #include "fabric/verbs.h"
@@ -52,7 +52,7 @@ void verbs_channel_arm(struct verbs_channel *channel)
 {
 	struct poller *poller = fabric_poller(channel->verbs->fabric);
 
-	/* What tells of a removal goes on telling. */
+	/* The descriptors that report a removal stay readable, so they must not be armed again. */
 	if (channel->device->gone)
 		return;
 	poller_arm(poller, &channel->completions_source, POLLER_IN);
@@ -113,7 +113,7 @@ free_channel:
 	return status;
 }
 
-/* Without connections. */
+/* Must have no connections. */
 void verbs_channel_close(struct verbs_channel *channel)
 {
 	struct poller *poller = fabric_poller(channel->verbs->fabric);
@@ -162,7 +162,6 @@ void verbs_channel_leave(struct verbs_channel *channel)
 		channel->verbs->lost = true;
 }
 
-/* Which connections the completion events are of. */
 void verbs_channels_poll(struct verbs *verbs)
 {
 	struct verbs_channel *channel;
@@ -193,7 +192,7 @@ void verbs_channels_sweep(struct verbs *verbs)
 	TAILQ_FOREACH(conn, &verbs->conns, link)
 		if (conn->channel && conn->channel->device->gone)
 			verbs_conn_lost(conn, -ENODEV);
-	verbs->lost = false; /* all of them have left by now */
+	verbs->lost = false; /* every connection has left by now */
 	for (channel = TAILQ_FIRST(&verbs->channels); channel; channel = next) {
 		next = TAILQ_NEXT(channel, link);
 		if (channel->device->gone && !channel->conns)

@@ -1,4 +1,4 @@
-/* verbs_device.h */
+/* verbs_device: see verbs_device.h. */
 #include "fabric/verbs_device.h"
 #include "common/log.h"
 #include <dirent.h>
@@ -31,7 +31,7 @@ static int device_ask(struct verbs_device *device, struct ibv_context *context)
 
 	if (error)
 		return -error;
-	/* Whoever finds nothing to read goes on: another thread may have read it. */
+	/* Reads must not block: another thread may have taken the event already. */
 	flags = fcntl(context->async_fd, F_GETFL);
 	if (flags < 0 || fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
@@ -58,7 +58,7 @@ static void keeper_close(struct verbs_device *device)
 	device->lost = -1;
 }
 
-/* Bound where @id is, to a port that nobody asks for. */
+/* Opens the keeper: an id that is bound to the local address of @id, at any port. */
 static int keeper_open(struct verbs_device *device, struct rdma_cm_id *id)
 {
 	struct sockaddr_storage address = {0};
@@ -106,7 +106,7 @@ static int device_open(struct verbs_device *device, unsigned slot, struct rdma_c
 	return 0;
 }
 
-/* The kernel takes back what this process has open of the device. */
+/* Replaces the context's descriptors, so that the kernel takes back what this process has open of the device. */
 static void context_abandon(struct ibv_context *context)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -117,7 +117,7 @@ static void context_abandon(struct ibv_context *context)
 		close(null);
 }
 
-/* Under the lock: frees the slot when nobody is left. */
+/* Frees the slot if nobody holds it any more. The lock must be held. */
 static void device_settle(struct verbs_device *device)
 {
 	struct verbs_binding *binding;
@@ -274,7 +274,7 @@ static void event_take(struct verbs_device *device, const struct ibv_async_event
 	case IBV_EVENT_PORT_ACTIVE:
 		log_info("%s: port %d is up", device->name, event->element.port_num);
 		return;
-	default: /* IBV_EVENT_COMM_EST, IBV_EVENT_LID_CHANGE, ...: the CM deals with them */
+	default: /* IBV_EVENT_COMM_EST, IBV_EVENT_LID_CHANGE, ...: the CM handles them */
 		log_debug("%s: %s", device->name, what);
 		return;
 	}
@@ -286,7 +286,7 @@ void verbs_device_events(struct verbs_device *device)
 
 	while (ibv_get_async_event(device->context, &event) == 0) {
 		event_take(device, &event);
-		/* Only now may the queue pair be destroyed: ibv_destroy_qp() waits for this. */
+		/* Acknowledge last, because ibv_destroy_qp() waits for it: until then the queue pair exists. */
 		ibv_ack_async_event(&event);
 	}
 }

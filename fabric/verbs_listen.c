@@ -1,5 +1,5 @@
 /*
- * Listening, see verbs.h. A listener whose device is removed tries again until there is a device at its address.
+ * verbs_listen: listening, see verbs.h. A listener whose device is removed tries again until its address has a device.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -30,7 +30,7 @@ static int listener_start(struct verbs_listener *listener)
 	return status;
 }
 
-/* Where it listens now, for the next time. */
+/* Stores the port, so that the listener takes the same one after a removal. */
 static void address_keep(struct verbs_listener *listener)
 {
 	__be16 port = rdma_get_src_port(listener->id);

@@ -1,21 +1,23 @@
 /*
- * The data path of the verbs backend, see verbs.h: posting, completions, messages.
+ * verbs_path: the data path of the verbs backend, see verbs.h: posting, completions, messages.
  *
- * Theory of operation. Everything posted to the send queue has an entry in the `sent` ring; a work request's wr_id is
- * its index there. A reliable connection completes its requests in order (InfiniBand 1.4, 9.4.1), so the completion of
- * one tells of all before it, and only some ask for one: every read (somebody waits for the page), the last write of a
- * batch and every VERBS_SIGNAL_EVERY-th. The first completion in error says which request failed; those before it
- * have succeeded, those behind it are flushed. Receives may be flushed earlier than the request that failed is
- * completed: they only say that the reason is still to come, if there are requests.
+ * Theory of operation. Every entry of the send queue has an entry in the `sent` ring, and its wr_id is its index there.
+ * A reliable connection completes its requests in order (InfiniBand 1.4, 9.4.1), so one completion covers all requests
+ * before it. Only some requests ask for one: every read (somebody waits for the page), the last write of a batch, and
+ * every VERBS_SIGNAL_EVERY-th. The first completion in error tells which request failed. Those before it have
+ * succeeded, and those behind it are flushed. Receives may be flushed before the failed request completes. If requests
+ * are in flight, such a flush only tells that the reason is still to come.
  *
- * iWARP completes a write when the stream has taken it, not when the peer has it (RFC 5040, 5.5): a page just written
- * could be read over another connection as it was before. So there a batch that ends with a write is followed by a read
- * of its first bytes, which is answered after the writes before it were placed, and the writes are done when it is. (A
- * read of no bytes would do by the standard, and need no right to read; siw loses its way over it.)
+ * iWARP completes a write when the stream has taken it, not when the peer has it (RFC 5040, 5.5). So a page just
+ * written could be read in its old state over another connection. Therefore, on iWARP, a flush follows each batch that
+ * ends with a write: a read of the first bytes of the last write. It is answered after all earlier writes were placed,
+ * and completes them. By the standard, a read of no bytes would suffice, and would need no right to read, but siw does
+ * not handle it.
  *
- * Messages. Each side has VERBS_RECEIVES buffers posted and tells the other, with every message, how many became free
- * since; who has no credit keeps its message until it gets some. The last credit is kept for a message of credits. So a
- * message always finds a buffer: InfiniBand would retry for a while without one, iWARP would end the connection.
+ * Messages. Each side posts VERBS_RECEIVES buffers. Every message tells the peer how many of them became free since the
+ * last one. A message waits until there is a credit for it. The last credit is reserved for a message that returns
+ * credits. So a message always finds a buffer. Without one, InfiniBand would retry for a while, and iWARP would end the
+ * connection.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -28,7 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* In a receive's wr_id, beside its slot. */
+/* Marks the wr_id of a receive, whose low bits are the slot. */
 #define WR_RECEIVE (1ull << 32)
 
 /* --- Memory ------------------------------------------------------------------------------------------------ */
@@ -109,12 +111,12 @@ static void fail(struct verbs_conn *conn, int status, int flush)
 static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status status)
 {
 	switch (status) {
-	case IBV_WC_REM_ACCESS_ERR: /* its device: address, rkey, length or right */
+	case IBV_WC_REM_ACCESS_ERR: /* the peer's device: address, rkey, length or right */
 		return -EACCES;
 	case IBV_WC_REM_INV_REQ_ERR:
 		return -EPROTO;
-	case IBV_WC_RETRY_EXC_ERR:     /* its device does not answer */
-	case IBV_WC_RNR_RETRY_EXC_ERR: /* its program posts no buffers */
+	case IBV_WC_RETRY_EXC_ERR:     /* the peer's device does not answer */
+	case IBV_WC_RNR_RETRY_EXC_ERR: /* the peer's program posts no buffers */
 	case IBV_WC_RESP_TIMEOUT_ERR:
 		return -ETIMEDOUT;
 	case IBV_WC_WR_FLUSH_ERR:
@@ -122,30 +124,31 @@ static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status stat
 	case IBV_WC_LOC_QP_OP_ERR:
 	case IBV_WC_REM_OP_ERR:
 	case IBV_WC_GENERAL_ERR:
-		/* iWARP has no answers beside the stream: a peer that refuses or goes cuts it off in the middle. */
+		/* iWARP has no answers beside the stream: a peer that refuses or leaves cuts the stream in the
+		   middle. */
 		return conn->channel->device->iwarp ? -ECONNRESET : -EIO;
-	default: /* IBV_WC_LOC_*: this side; IBV_WC_FATAL_ERR, ...: a device is broken */
+	default: /* IBV_WC_LOC_*: an error of this side; IBV_WC_FATAL_ERR, ...: a broken device */
 		return -EIO;
 	}
 }
 
-/* The queue pair is in error, without a request of ours being the reason. */
+/* Records that the queue pair is in error, though no request of ours is the reason. */
 static void fail_flushed(struct verbs_conn *conn)
 {
 	if (conn->failed)
 		return;
-	/* Whether the peer asked for what it must not: the device says so apart. */
+	/* An asynchronous event tells if the peer asked for something that it must not. */
 	verbs_device_events(conn->channel->device);
 	fail(conn, 0, conn->noted.event == IBV_EVENT_QP_ACCESS_ERR + 1 ? -EPROTO : -ECONNRESET);
 }
 
-/* What becomes of the requests behind one that failed with @status. */
+/* Returns the status of the requests behind one that failed with @status. */
 static int failure_flush(int status)
 {
 	return status == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET;
 }
 
-/* A completion in error. A flush only tells that something else went before. */
+/* Handles a completion in error. A flush only tells that something else failed before. */
 static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 {
 	bool receive = wc->wr_id & WR_RECEIVE;
@@ -159,7 +162,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 	}
 	if (conn->failed)
 		return;
-	/* A receive that fails, and not by its own size, was hit by what the peer asked of this device. */
+	/* A receive that fails for another reason than its size was hit by a bad request of the peer to this device. */
 	if (receive)
 		status = wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR ? -EPROTO : status;
 	if (fabric_may_tell(conn->base.fabric))
@@ -170,7 +173,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 		fail(conn, 0, status);
 		return;
 	}
-	/* iWARP: that those before it were sent does not mean that they arrived. */
+	/* On iWARP, earlier requests that were sent need not have arrived. */
 	if (!conn->channel->device->iwarp)
 		conn->sent_done = (uint32_t)wc->wr_id;
 	if (conn->sent_done != (uint32_t)wc->wr_id)
@@ -186,17 +189,16 @@ static void message_sent(struct verbs_conn *conn)
 		conn->user_messages--;
 }
 
-/* The next entry of the ring is complete. */
+/* Completes the next entry of the ring. */
 static void sent_advance(struct verbs_conn *conn)
 {
 	if (conn->sent[conn->sent_done++ & conn->sent_mask].kind == VERBS_SENT_MESSAGE)
 		message_sent(conn);
 }
 
-/*
- * It tells of all before it, except on iWARP: siw completes a message when it is sent, before reads that were posted
- * earlier and wait for their answers. (They are in order among themselves, and writes are counted by the flush.)
- */
+/* Handles the completion of entry @index. It covers all entries before it, except on iWARP. There, siw completes a
+   message when it is sent, even before earlier reads that wait for their answers. Messages are in order among
+   themselves there. The flush covers writes. */
 static void completion_sent(struct verbs_conn *conn, uint32_t index)
 {
 	struct verbs_sent *sent = &conn->sent[index & conn->sent_mask];
@@ -218,7 +220,7 @@ static void completion_received(struct verbs_conn *conn, const struct ibv_wc *wc
 
 	if (conn->failed)
 		return;
-	/* A write that tells of itself (RDMA Write with Immediate) takes a receive, too, and puts nothing there. */
+	/* An RDMA Write with Immediate also takes a receive, and puts nothing there. */
 	if (wc->opcode != IBV_WC_RECV || wc->byte_len < VERBS_MESSAGE_HEAD || wc->byte_len > sizeof *message ||
 	    message->padding >= VERBS_ALIGN || message->padding > wc->byte_len - VERBS_MESSAGE_HEAD ||
 	    le16toh(message->credits) > VERBS_RECEIVES - conn->credits) {
@@ -264,7 +266,7 @@ bool verbs_drain(struct verbs_conn *conn)
 
 /* --- Giving ------------------------------------------------------------------------------------------------ */
 
-/* The next entry of the ring is answered with @status. */
+/* Answers the next entry of the ring with @status. */
 static void sent_answer(struct verbs_conn *conn, int status, struct backend_events *out)
 {
 	const struct verbs_sent *sent = &conn->sent[conn->sent_head++ & conn->sent_mask];
@@ -308,7 +310,7 @@ bool verbs_deliver(struct verbs_conn *conn, struct backend_events *out)
 {
 	bool some = false;
 
-	/* Once it has ended, the head goes on past what was done. */
+	/* After the end, verbs_deliver_failed() moves sent_head past sent_done. */
 	for (; (int32_t)(conn->sent_done - conn->sent_head) > 0 && !backend_events_full(out); some = true)
 		sent_answer(conn, 0, out);
 	return messages_deliver(conn, out) || some;
@@ -352,7 +354,7 @@ static struct verbs_sent *sent_take(struct verbs_conn *conn, uint64_t *ret_wr_id
 	return &conn->sent[conn->sent_tail++ & conn->sent_mask];
 }
 
-/* The device takes what was sized for, so one that does not is broken. */
+/* Posts @wrs. The queue is sized for all of them, so a device that does not take them is broken. */
 static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -391,7 +393,7 @@ static int op_prepare(struct verbs_conn *conn, const struct fabric_op *op, uint6
 	return 0;
 }
 
-/* iWARP: the first bytes of what was written last. */
+/* Prepares the flush for iWARP: it reads the first bytes of the last write. */
 static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, uint64_t now, struct ibv_sge *sge,
 			  struct ibv_send_wr *wr)
 {
@@ -404,7 +406,8 @@ static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, u
 	*sent_take(conn, &wr->wr_id) = (struct verbs_sent){.posted_at = now, .kind = VERBS_SENT_FLUSH};
 }
 
-/* Up to VERBS_BATCH with one doorbell. How many; the connection fails when it is not all of them. */
+/* Posts up to VERBS_BATCH operations with one doorbell. Returns how many were posted. If not all were, the connection
+   fails. */
 static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsigned count, uint64_t now)
 {
 	struct ibv_send_wr wrs[VERBS_BATCH + 1];
@@ -496,7 +499,8 @@ static void message_post(struct verbs_conn *conn, uint64_t now)
 	sends_post(conn, &wr);
 }
 
-/* The last credit is for a message that gives the peer back enough to go on: else both could wait for the other's. */
+/* Returns true if a message may be sent. The last credit is reserved for a message that returns enough credits for the
+   peer to go on. Otherwise both sides could wait for each other's credits. */
 static bool message_may_go(const struct verbs_conn *conn)
 {
 	return !conn->failed && (conn->credits > 1 || (conn->credits && conn->owed >= VERBS_RECEIVES / 2));
@@ -508,7 +512,8 @@ static void messages_post(struct verbs_conn *conn)
 
 	while (conn->send_posted != conn->send_tail && message_may_go(conn))
 		message_post(conn, now);
-	/* However early the peer says that it took them, messages of credits leave the user's their slots. */
+	/* Messages of credits always leave the user's messages their slots, even if the peer returns credits before the
+	   sends complete. */
 	if (conn->owed < VERBS_RECEIVES / 2 || !message_may_go(conn) || conn->send_posted != conn->send_tail ||
 	    conn->send_tail - conn->send_head - conn->user_messages == VERBS_SENDS - VERBS_MESSAGES_MAX)
 		return;
@@ -542,11 +547,9 @@ void verbs_send_opening(struct verbs_conn *conn)
 	messages_post(conn);
 }
 
-/*
- * What siw receives just while the accepting side moves its queue pair to where it may receive stays in the socket
- * until more comes. If that is the opening, each would wait for the other. So until the peer was heard something
- * follows it.
- */
+/* Sends one more message until the peer was heard. While the accepting side moves its queue pair to where it may
+   receive, siw leaves received bytes in the socket until more come. If those bytes are the opening, each side would
+   wait for the other. */
 void verbs_nudge(struct verbs_conn *conn, uint64_t now)
 {
 	conn->nudges++;

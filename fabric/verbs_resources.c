@@ -1,4 +1,5 @@
-/* What a connection has on its device, see verbs.h: queue pair, completion queue, message buffers. */
+/* verbs_resources: a connection's resources on its device, see verbs.h: queue pair, completion queue, message
+   buffers. */
 #include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs.h"
@@ -7,10 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Asked for; a device without so much gives none. */
+/* The inline size asked for. On a device with less, nothing is sent inline. */
 #define INLINE_SIZE 288
 
-/* As deep as asked for, or as the device lets it be. */
+/* Sets the depth: the configured one, or less if the device allows no more. Returns 0 or -EOPNOTSUPP. */
 static int depth_choose(struct verbs_conn *conn)
 {
 	const struct verbs_device *device = conn->channel->device;
@@ -52,8 +53,8 @@ static int qp_create(struct verbs_conn *conn, struct ibv_pd *pd)
 	}
 	conn->qp = conn->id->qp;
 	verbs_device_note(conn->channel->device, &conn->noted, conn->qp);
-	/* With siw one message in some 25,000 arrived with its bytes displaced, under connections that came and went;
-	 * not seen again since messages are neither inline nor of odd length there, which is no proof. */
+	/* With siw, one message in some 25,000 arrived with displaced bytes while connections came and went. Since
+	   messages there are neither inline nor of odd length, it was not seen again, which is no proof. */
 	conn->inline_size = conn->channel->device->iwarp ? 0 : attributes.cap.max_inline_data;
 	return 0;
 }
@@ -69,8 +70,8 @@ static int cq_create(struct verbs_conn *conn)
 static int buffers_register(struct verbs_conn *conn, struct ibv_pd *pd)
 {
 	size_t length = (size_t)((char *)conn->flush_sink + VERBS_FLUSH_SINK - (char *)conn->memory);
-	/* iWARP reads by remote writes. They can only come from the peer of this connection, whose messages these are.
-	 */
+	/* On iWARP the answer of a read is a remote write. Only the peer of this connection can write there, and the
+	   messages are the peer's anyway. */
 	int flags = IBV_ACCESS_LOCAL_WRITE | (conn->channel->device->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
 
 	conn->mr = ibv_reg_mr(pd, conn->memory, length, flags);
@@ -118,10 +119,10 @@ int verbs_conn_equip(struct verbs_conn *conn)
 	return status;
 }
 
-/* The queue pair goes first: from then on nothing is carried out for it. */
+/* Destroys the queue pair first: from then on the device carries out nothing for it. */
 static void resources_free(struct verbs_channel *channel, struct rdma_cm_id *id, struct ibv_cq *cq, struct ibv_mr *mr)
 {
-	/* A removed device need not have heard of it. */
+	/* On a removed device these calls may fail. */
 	bool gone = channel && channel->device->gone;
 
 	if (id->qp && ibv_destroy_qp(id->qp) && !gone)
@@ -144,7 +145,7 @@ void verbs_parked_free(struct verbs_parked *parked)
 	free(parked);
 }
 
-/* True: its resources are the parked's. */
+/* Moves the resources to a parked entry, if freeing them now would block. Returns true if it did. */
 static bool conn_park(struct verbs_conn *conn)
 {
 	struct verbs_parked *parked;
@@ -158,7 +159,7 @@ static bool conn_park(struct verbs_conn *conn)
 					.memory = conn->memory,
 					.memory_size = conn->memory_size};
 	TAILQ_INSERT_TAIL(&conn->verbs->parked, parked, link);
-	conn->memory = NULL; /* there is nothing in its rings */
+	conn->memory = NULL; /* its rings are empty */
 	conn->memory_size = 0;
 	return true;
 }
@@ -173,7 +174,7 @@ void verbs_conn_shut(struct verbs_conn *conn)
 	verbs_device_forget(&conn->noted);
 	if (!conn_park(conn)) {
 		if (conn->qp && conn->state != VERBS_STATE_RESOLVING && conn->state != VERBS_STATE_ROUTING)
-			rdma_disconnect(conn->id); /* tells the peer; fails where there is nothing to tell */
+			rdma_disconnect(conn->id); /* tells the peer; fails if there is nothing to tell */
 		resources_free(conn->channel, conn->id, conn->cq, conn->mr);
 	}
 	conn->dialing = false;

@@ -1,11 +1,11 @@
 /*
- * Setting connections up, see verbs.h: the RDMA CM's events (rdma_cm(7)), connecting, accepting.
+ * verbs_setup: sets connections up, see verbs.h: the RDMA CM's events (rdma_cm(7)), connecting, accepting.
  *
  *     connecting:  resolve address -> queue pair -> resolve route -> connect -> the accept comes: first message
  *     accepting:   request comes -> the user accepts: queue pair -> accept -> first message comes
  *
- * The accepting side waits for that message because iWARP forbids it to speak first (RFC 5044, 7.1.3). One deadline
- * covers all of it, for a CM may never answer.
+ * The accepting side waits for that message because iWARP forbids it to send first (RFC 5044, 7.1.3). One deadline
+ * covers all steps, because a CM may never answer.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -17,22 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Events of the connection manager taken in one poll: the others on this thread wait. */
+/* The most events of the CM taken in one poll, because this thread serves other connections too. */
 #define CM_EVENTS_MAX 64
-/* Soft-RoCE takes 7 as "for ever". */
+/* Soft-RoCE takes 7 as forever. */
 #define RETRIES 6
-/* The smallest and largest exponent of 4.096 us for the time to an acknowledge. */
+/* The smallest and the largest ACK timeout, as exponents: 4.096 us << n. */
 #define ACK_TIMEOUT_MIN 12
 #define ACK_TIMEOUT_MAX 21
-/* How long a connection that the CM tells is over waits for answers to what is in flight. */
+/* How long to wait for answers to operations in flight after the CM has reported the connection's end. */
 #define LAST_ANSWERS_NS (2 * 1000000ull)
 #define CONNECT_STACK (128u << 10)
-/* How many local ports one address is tried from, when they are taken. */
+/* The most local ports tried for one address, if ports are in use. */
 #define PORTS_MAX 16
 
 /* --- Connecting ------------------------------------------------------------------------------------------- */
 
-/* The device gives up after 1 + RETRIES times this: just after io_ms. */
+/* Sets the ACK timeout. The device gives up after 1 + RETRIES of them, just after io_ms. */
 static void ack_timeout_set(struct verbs_conn *conn)
 {
 	const uint64_t io_ns = fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
@@ -40,12 +40,12 @@ static void ack_timeout_set(struct verbs_conn *conn)
 
 	while (exponent < ACK_TIMEOUT_MAX && (1 + RETRIES) * (4096ull << exponent) < io_ns)
 		exponent++;
-	/* A kernel before 5.8 does not know it on this side; then the CM's own choice stays. */
+	/* Before Linux 5.8 this side cannot set the option, and the CM's own choice stays. */
 	if (rdma_set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent) < 0)
 		log_debug("%s: no choice of the ACK timeout here: %m", conn->base.peer);
 }
 
-/* errno of a CM call or the status of its event, as fabric_connect() tells it. */
+/* Converts -errno of a CM call, or the status of its event, to a status of fabric_connect(). */
 static int cm_status(int status)
 {
 	switch (status) {
@@ -55,14 +55,14 @@ static int cm_status(int status)
 	case -ENOENT:
 	case 0:
 		return -EHOSTUNREACH;
-	case -1: /* not the kernel's: librdmacm could not use the device */
+	case -1: /* not from the kernel: librdmacm could not use the device */
 		return verbs_nodes_status();
 	default:
 		return status;
 	}
 }
 
-/* Of a step of the CM: what is left of the time for this address. */
+/* Returns the timeout in ms for a step of the CM: the time left for this address. */
 static int step_ms(const struct verbs_conn *conn)
 {
 	uint64_t now = clock_now();
@@ -70,7 +70,7 @@ static int step_ms(const struct verbs_conn *conn)
 	return conn->deadline > now ? (int)((conn->deadline - now) / 1000000ull) + 1 : 1;
 }
 
-/* Starts with the next address. Ends the connection with @status when there is none. */
+/* Starts with the next address. Ends the connection with @status if there is none. */
 static void connect_next(struct verbs_conn *conn, int status)
 {
 	while (conn->address_next < conn->address_count) {
@@ -124,10 +124,12 @@ static void *connect_run(void *argument)
 }
 
 /*
- * rdma_connect(), uninterrupted. siw waits in it for its TCP socket to connect, and a signal or task work of this
- * thread's io_uring drops that connection, to begin again with the same port, which TCP refuses; and the other side's
- * siw closes its listener for good over a connection dropped so early (siw_cm_work_handler() of Linux 6.12). So for
- * iWARP a thread does it that has neither.
+ * Calls rdma_connect() without interruption. Returns 0 or -errno.
+ *
+ * In this call, siw waits for its TCP socket to connect. A signal or task work of this thread's io_uring drops that TCP
+ * connection. siw then tries again with the same port, which TCP refuses. The other side's siw closes its listener for
+ * good after a connection was dropped so early (siw_cm_work_handler() of Linux 6.12). So for iWARP, a thread that gets
+ * neither makes the call.
  */
 static int id_connect(struct rdma_cm_id *id, struct rdma_conn_param *param, bool iwarp)
 {
@@ -167,14 +169,15 @@ static void route_resolved(struct verbs_conn *conn)
 		return;
 	}
 	log_debug("%s: the CM does not connect: %s", conn->base.peer, error_text(status));
-	/* iWARP: the CM chose a port that TCP still knows an ended connection to the same listener by. Another will do.
-	 */
+	/* iWARP: TCP still remembers an ended connection from the CM's local port to the same listener. Another port
+	   works. */
 	if ((status == -EADDRNOTAVAIL || status == -EADDRINUSE) && conn->ports_tried++ < PORTS_MAX)
 		conn->address_next--;
 	connect_next(conn, cm_status(status));
 }
 
-/* Of an accept's or a reject's private data; NULL: it is ours, else why not. */
+/* Checks the private data of an accept or a reject. Returns NULL if it is ours. Otherwise returns what is wrong and
+   sets *ret_status. */
 static const char *answer_check(const struct rdma_conn_param *param, struct verbs_answer *ret_answer, int *ret_status)
 {
 	*ret_status = -EPROTO;
@@ -215,7 +218,7 @@ static void connection_rejected(struct verbs_conn *conn, const struct rdma_conn_
 	const char *why = answer_check(param, &answer, &status);
 
 	log_debug("%s: rejected, the CM's reason %d%s%s", conn->base.peer, reason, why ? ": " : "", why ? why : "");
-	/* Without our mark it is the CM that rejects: nobody listens. */
+	/* Without our magic, the CM itself has rejected: nobody listens. */
 	if (why && status != -EPROTONOSUPPORT) {
 		connect_next(conn, -ECONNREFUSED);
 		return;
@@ -315,13 +318,13 @@ int verbs_accept(struct fabric_conn *base)
 	int status;
 
 	if (!conn->id) {
-		verbs_end(conn, -ECONNRESET, -ECONNRESET); /* it hung up meanwhile */
+		verbs_end(conn, -ECONNRESET, -ECONNRESET); /* the peer hung up meanwhile */
 		return 0;
 	}
 	status = verbs_conn_equip(conn);
 	if (status < 0)
 		return status;
-	/* The CM has turned them round: what they may start is what we answer. */
+	/* The CM has swapped the values: responder_resources is the number of reads that the peer may start. */
 	param.responder_resources = (uint8_t)verbs_least(conn->their_responder, conn->channel->device->responder);
 	param.initiator_depth = (uint8_t)verbs_least(conn->their_initiator, conn->channel->device->initiator);
 	ack_timeout_set(conn);
@@ -346,10 +349,8 @@ void verbs_reject(struct fabric_conn *base, const void *private_data, size_t pri
 
 /* --- Events ----------------------------------------------------------------------------------------------- */
 
-/*
- * What the peer's device answered last may still be on its way to the completion queue when the CM tells of the end:
- * whether it refused something is worth a moment.
- */
+/* Waits briefly for the last completions. When the CM reports the end, the last answer of the peer's device, such as a
+   refusal, may not have completed yet. */
 static void last_answers_await(struct verbs_conn *conn)
 {
 	uint64_t until = clock_now() + LAST_ANSWERS_NS;
@@ -362,7 +363,7 @@ static void last_answers_await(struct verbs_conn *conn)
 void verbs_conn_lost(struct verbs_conn *conn, int status)
 {
 	if (conn->state == VERBS_STATE_REQUESTED) {
-		/* Its user is about to accept or to reject it, and hears of the end then. */
+		/* The user is about to accept or reject it, and gets the end then. */
 		verbs_conn_shut(conn);
 		return;
 	}
@@ -457,7 +458,7 @@ bool verbs_cm_poll(struct verbs *verbs)
 		struct rdma_cm_id *id = event->id, *listen_id = event->listen_id;
 		int status = event->status;
 
-		/* Acknowledged before it is dealt with, for that may destroy the id, which waits for it. */
+		/* Acknowledge first: handling the event may destroy the id, which waits for the acknowledgement. */
 		if (param.private_data && param.private_data_len)
 			memcpy(private_data, param.private_data, param.private_data_len);
 		param.private_data = private_data;

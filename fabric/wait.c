@@ -1,23 +1,25 @@
 /*
- * fabric.h: polling, waiting, watches.
+ * wait: polling, waiting and watches of farpage/fabric.h.
  *
- * Theory of operation. fabric_poll() asks each backend in use. A backend that is hot looks at its sockets or queues
- * directly, and the poller is then asked only every POLLS_PER_LOOK-th time, or when it is known to have found
- * something; otherwise every time. fabric_wait() polls while something moved within the last spin_us, then sleeps in
- * the poller until a source is ready or the next deadline.
+ * Theory of operation. fabric_poll() asks each backend in use. A hot backend looks at its sockets or queues directly.
+ * The poller is then asked only in every POLLS_PER_LOOK-th poll, or if it is known to have found something. Otherwise
+ * it is asked in every poll. fabric_wait() polls while something moved within the last spin_us. Then it sleeps in the
+ * poller until a source is ready or the next deadline.
  *
- * Between empty polls it gives the CPU away: two processes that spin for each other on one CPU then take turns of a
- * microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So when giving it away took
- * CROWDED_NS, it is kept while spinning for a while, doubled each time that turns out true again; and when spinning
- * so found nothing twice in a row (who is to answer may need this CPU), waits sleep at once for VAIN_NS.
- * 4 KiB reads with a computing program on the client's CPU: median 2400 us when always giving away, 40 to 90 when
- * sleeping, 15 so.
+ * Between empty polls, fabric_wait() yields the CPU. Two processes that spin for each other on one CPU then take turns
+ * of a microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So if a yield took
+ * CROWDED_NS, spinning does not yield for a period. The period doubles each time it turns out right again. If spinning
+ * finds nothing twice in a row then, the answering process may need this CPU, and waits sleep at once for VAIN_NS.
+ * Measured with 4 KiB reads and a computing program on the client's CPU, the median is 2400 us if spins always yield,
+ * 40 to 90 us if waits always sleep, and 15 us with this rule.
  *
- * Deadlines are checked when a poll finds nothing, at most every EXPIRE_NS, when a sleep ends, and, since something may
- * be found always, before each poll. Never by a time at which some connection has not been looked at: this thread may
- * have stood still, and the answer may lie there that has come in time. A thread that wakes late had no processor, nor
- * perhaps had its whole machine: then no connection is ended for as long again as the thread was late, so that what is
- * on its way can come. That happens once for a deadline, or a loaded machine would never see one.
+ * Deadlines are checked when a poll finds nothing (at most every EXPIRE_NS), after a sleep, and before each poll,
+ * because every poll may find something. A check uses only a time up to which every connection has been looked at. This
+ * thread may have stood still, and an answer that came in time may be waiting.
+ *
+ * A thread that wakes late had no processor, nor perhaps had its whole machine. Then no connection is ended for as long
+ * again as the thread was late, so that data on its way can arrive. Each deadline is deferred only once, or a loaded
+ * machine would never reach one.
  */
 #include "common/clock.h"
 #include "fabric/fabric_own.h"
@@ -31,23 +33,23 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
-/* With no room left in any of so many polls each connection has had its turn. */
+/* After this many polls without room left in the caller's array, every connection has had its turn. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
-/* fabric_wait() spins when something moved within this many spin times, or RECENT_NS, before it was called. */
+/* fabric_wait() spins if something moved shortly before the call: within this many spin times, or within RECENT_NS. */
 #define RECENT_SPINS 4
 #define RECENT_NS (200 * 1000ull)
-/* Whoever has the CPU this long computes. */
+/* A yield that takes this long means that another program computes on this CPU. */
 #define CROWDED_NS (300 * 1000ull)
 #define CROWDED_MIN_NS (5 * 1000000ull)
 #define CROWDED_MAX_NS (1000 * 1000000ull)
 #define VAIN_MAX 2
 #define VAIN_NS (2 * 1000000ull)
 
-/* Less than that a thread may be late on any machine. */
+/* A delay up to this long is normal on any machine. */
 #define LATE_NS (10 * 1000000ull)
 
-/* The thread is awake, and wanted to be at @wanted, or earlier. */
+/* Must be called when the thread is awake. @wanted is the latest time at which it wanted to be awake. */
 static void late_look(struct fabric *fabric, uint64_t wanted, uint64_t now)
 {
 	const uint64_t most = fabric->config.io_ms * 1000000ull;
@@ -67,15 +69,16 @@ static void timer_ready(struct poller_source *source, unsigned events)
 
 	(void)events;
 	if (read(source->fd, &expirations, sizeof expirations) < 0)
-		return; /* set anew in between */
+		return; /* it was set again in between */
 	late_look(fabric, fabric->timer_at, clock_now());
 	fabric->timer_at = 0;
 	fabric->expire_at = 0;
 }
 
 /*
- * Goes off at @deadline or before that, for setting it is a system call, and with each answer the next deadline is only
- * later: whoever is woken too early finds that nothing has expired, and arms again.
+ * Sets the timer to expire at @deadline, unless it expires earlier anyway. Setting it costs a system call, and each
+ * answer moves the next deadline to a later time. After an early wake-up nothing has expired, and the caller arms
+ * again.
  */
 static void timer_set(struct fabric *fabric, uint64_t deadline)
 {
@@ -210,13 +213,13 @@ static bool backend_poll(struct fabric *fabric, unsigned backend, struct backend
 	return fabric->states[backend] && fabric_backends[backend]->poll(fabric->states[backend], out);
 }
 
-/* True: something moved. */
+/* Polls everything once. Returns true if something moved. */
 static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
 	unsigned first;
 
-	/* What it has found makes fabric_fd() readable until it is looked at. */
+	/* Events that the poller has found keep fabric_fd() readable until they are taken. */
 	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric) || poller_has_found(fabric->poller)) {
 		watches_arm(fabric);
 		poller_wait(fabric->poller, 0);
@@ -224,7 +227,7 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	if (fabric->watches_first)
 		watches_poll(fabric, out);
 	first = out->count;
-	/* Another one first each time, for there may be room for one alone. */
+	/* Begin with another backend each time, because there may be room for only one. */
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (backend_poll(fabric, (i + fabric->polls) % FABRIC_BACKENDS, out))
 			moved = true;
@@ -232,20 +235,20 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 		faults_filter(fabric->faults, out, first);
 		moved |= faults_poll(fabric->faults, out);
 	}
-	/* In turn with connections, when these leave them no room. */
+	/* If connections leave watches no room, take turns. */
 	fabric->watches_first = !fabric->watches_first && fabric->watches_ready && backend_events_full(out);
 	if (fabric->watches_ready)
 		watches_poll(fabric, out);
 	return moved || out->count;
 }
 
-/* Before there are any events, for what they point to goes with a connection that ends. */
+/* Checks deadlines. Must run before events are written, because they may point into a connection that ends here. */
 static void expire_meanwhile(struct fabric *fabric)
 {
 	backends_expire(fabric, fabric->looked_at);
 }
 
-/* A poll has ended before @now. */
+/* Notes that a poll has ended before @now. */
 static void looked(struct fabric *fabric, const struct backend_events *out, uint64_t now)
 {
 	if (!backend_events_full(out)) {
@@ -269,7 +272,7 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 	expire_meanwhile(fabric);
 	if (!poll_once(fabric, &out)) {
 		now = clock_now();
-		if (fabric->timer_at) /* it may have gone off, and not been looked at */
+		if (fabric->timer_at) /* it may have expired without having been read */
 			late_look(fabric, fabric->timer_at, now);
 		backends_expire(fabric, now);
 	} else {
@@ -287,7 +290,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Until a source is ready, a deadline of a backend passes, or @until. */
+/* Sleeps until a source is ready, a deadline of a backend passes, or @until. */
 static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 {
 	until = earlier(until, backends_deadline(fabric));
@@ -297,7 +300,7 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 	}
 	backends_arm(fabric);
 	if (backends_ready(fabric))
-		return; /* it came while the sources were being armed */
+		return; /* something came while the sources were being armed */
 	poller_wait(fabric->poller, until == BACKEND_NEVER ? -1 : (int64_t)(until - now));
 	if (until == BACKEND_NEVER)
 		return;
@@ -305,13 +308,13 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 	fabric->expire_at = 0;
 }
 
-/* Whether spinning is worth it now. */
+/* Returns true if spinning pays now. */
 static bool wait_spins(const struct fabric *fabric, uint64_t now)
 {
 	return now >= fabric->crowded_until || now >= fabric->vain_until;
 }
 
-/* Between two polls of a spin: gives the CPU away, where that is not for long. */
+/* Yields the CPU between two polls of a spin, unless another program would keep it for long. */
 static void wait_yield(struct fabric *fabric, uint64_t now)
 {
 	uint64_t took;
@@ -322,7 +325,7 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	took = clock_now() - now;
 	if (took < CROWDED_NS)
 		return;
-	/* Soon after the last time it is the same crowd. */
+	/* A new crowd so soon after the last one is the same crowd. */
 	if (now - fabric->crowded_until > fabric->crowded_ns)
 		fabric->crowded_ns = CROWDED_MIN_NS;
 	else if (fabric->crowded_ns * 2 <= CROWDED_MAX_NS)
@@ -331,7 +334,7 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	fabric->vain = 0;
 }
 
-/* Answers teach how long to poll for the next; when somebody else asks for something is another matter. */
+/* Learns from answers how long to poll for the next one. Requests and messages of peers teach nothing. */
 static void wait_learn(struct fabric *fabric, const struct backend_events *out, uint64_t took)
 {
 	if (out->count && out->events[0].kind == FABRIC_DONE)
@@ -362,7 +365,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	for (;;) {
 		backends_expire(fabric, now);
 		if (moved || backends_ready(fabric)) {
-			; /* there may be more at once */
+			; /* more may come at once */
 		} else if (now < spin_until) {
 			wait_yield(fabric, now);
 			spun = true;
