@@ -71,7 +71,7 @@ uint64_t donor_now(const struct donor *donor)
 
 /* --- Domains --------------------------------------------------------------------------------------------- */
 
-/* Closes @domain unless a session or a slab still has it. Takes NULL. */
+/* Closes @domain unless a session or a slab still uses it. Accepts NULL. */
 static void domain_drop(struct donor *donor, struct fabric_domain *domain)
 {
 	if (!domain)
@@ -85,7 +85,7 @@ static void domain_drop(struct donor *donor, struct fabric_domain *domain)
 	fabric_domain_close(domain);
 }
 
-/* The slab has no memory, or none any more. */
+/* Reports that the slab has no memory, or none any more. */
 static void slab_left(struct donor *donor, uint32_t slab)
 {
 	struct fabric_domain *domain = donor->domains[slab];
@@ -136,11 +136,12 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 		 capacity.clients == 1 ? "" : "s", states[capacity.state], refused);
 }
 
-/* --- What the book wants done ---------------------------------------------------------------------------- */
+/* --- Actions of the book --------------------------------------------------------------------------------- */
 
 /*
- * The device of the session's connection cannot register the slab. What is new another donor may have; what the client
- * has already it may be able to reach later, so it is to come again.
+ * Handles a slab that the device of the session's connection cannot register. A new slab is refused, so that the client
+ * asks another donor. If the client already holds the slab, its connection is ended: it may reach the slab after it
+ * reconnects.
  */
 static void do_without(struct donor *donor, const struct lease_action *action)
 {
@@ -161,10 +162,10 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	struct fabric_remote remote;
 	char text[DONOR_STATUS_MAX];
 
-	if (!session->peer) /* it went this very moment; the book hears of it next */
+	if (!session->peer) /* the client has just gone; the book learns of it next */
 		return;
 	remote = fabric_export(donor->regions[action->slab], session->peer->conn);
-	if (!remote.address) { /* no memory is there */
+	if (!remote.address) { /* the client's device cannot reach the memory */
 		do_without(donor, action);
 		return;
 	}
@@ -174,7 +175,7 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	message.granted.bytes = donor->config.limits.slab_bytes;
 	lease_capacity(donor->book, &message.granted.capacity);
 	peer_send(donor, action->session, &message);
-	if (action->kind == LEASE_CONFIRM) /* nothing new */
+	if (action->kind == LEASE_CONFIRM) /* not a new lease */
 		return;
 	if (!donor_may_tell(donor, DONOR_LEASES))
 		return;
@@ -256,7 +257,7 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
 	for (uint32_t i = 0; session->domain && i < donor->config.limits.slabs; i++)
 		if (donor->domains[i] == session->domain)
-			slab_abandon(donor->worker, i); /* nobody waits for its requests any more */
+			slab_abandon(donor->worker, i); /* the client no longer waits for this slab */
 }
 
 static void do_forget(struct donor *donor, const struct lease_action *action)
@@ -328,7 +329,7 @@ void donor_end_deaf(struct donor *donor)
 {
 	while (donor->deaf_clients) {
 		peer_end_deaf(donor);
-		donor_settle(donor); /* which may find more */
+		donor_settle(donor); /* this may mark more clients */
 	}
 }
 

@@ -1,17 +1,21 @@
 /*
- * donor: what a running farpage-memserver has: the book of leases, the memory of slabs, and everybody connected.
+ * donor: the state of a running farpage-memserver: the lease book, the memory of the slabs, and all connections.
  *
- * Theory of operation. The lease book decides (lease.h); this module carries out: donor_settle() takes the book's
- * answers and does them (register, deregister, order memory, end connections, send). It is called after each event
- * handed to the book. peer.c hands in what clients say, donor_slabs_ready() what the slab worker did, and
- * donor_tick() the time; shrink.c says how many slabs the machine can spare.
+ * Theory of operation. The lease book decides (lease.h), and this module acts. After each event reported to the book,
+ * donor_settle() takes the book's actions and performs them: it registers, deregisters, orders memory, ends connections
+ * and sends. The events come from these places:
  *
- * Isolation. Every session has a protection domain of its own, which its data connections are accepted into and its
- * slabs registered in; session connections live in the lobby, an empty domain, so that nothing can be reached
- * through them. A slab's region is deregistered before its memory is given back. Registering is the slab worker's, so
- * a session's domain stays open until the worker is done with the last slab of it, also when the session is gone.
+ *   peer.c                 messages and connections of clients
+ *   donor_slabs_ready()    answers of the slab worker
+ *   donor_tick()           time
+ *   shrink.c               how many slabs the machine can spare
  *
- * Threads. One thread owns all of this; the slab worker is reached through its queues only.
+ * Isolation. Every session has a protection domain of its own. Its data connections are accepted into that domain, and
+ * its slabs are registered there. Session connections live in the lobby, an empty domain, so nothing can be reached
+ * through them. A slab's region is deregistered before its memory is released. The slab worker registers the memory. A
+ * session's domain therefore stays open until the worker is done with its last slab, even after the session has ended.
+ *
+ * Threads. One thread owns all of this. It reaches the slab worker only through the worker's queues.
  */
 #ifndef MEMSERVER_DONOR_H
 #define MEMSERVER_DONOR_H
@@ -29,95 +33,104 @@
 struct peer;
 
 struct donor_config {
-	const struct keyring *keys; /* lives as long as the donor; NULL or empty: clients need none */
-	const char *failure_domain; /* likewise: a good name (wire.h), or NULL */
-	const char *drain_file;     /* likewise: see drain_file.h, or NULL */
+	const struct keyring *keys; /* lives as long as the donor; NULL or empty if clients need no key */
+	const char *failure_domain; /* lives as long as the donor; a valid name (wire.h), or NULL */
+	const char *drain_file;     /* lives as long as the donor; see drain_file.h; or NULL */
 	struct lease_limits limits;
 	struct slab_config slabs;
 	struct fabric_config fabric;
 };
 
 struct donor_session {
-	struct fabric_domain *domain; /* NULL: no such session */
-	struct peer *peer;            /* its session connection; NULL while it has none */
-	struct peer *data;            /* its data connections, a list */
-	char name[2 * 4 + 1];         /* the beginning of its id, for logs */
-	char from[WIRE_PEER_SIZE];    /* where its session connection came from last */
-	bool admin;                   /* it proved the admin key */
+	struct fabric_domain *domain; /* NULL if there is no session */
+	struct peer *peer;            /* the session connection, or NULL */
+	struct peer *data;            /* list of data connections */
+	char name[2 * 4 + 1];         /* first 4 bytes of the client id in hex, for logs */
+	char from[WIRE_PEER_SIZE];    /* address of the last session connection */
+	bool admin;                   /* the client proved an admin key */
 };
 
-/* Lines that others can cause as often as they like. */
+/* Kinds of log lines that clients and strangers can cause. Each kind has a rate limit. */
 enum donor_line {
-	DONOR_REFUSALS, /* of strangers */
-	DONOR_MISTAKES, /* of clients that had proved themselves */
+	DONOR_REFUSALS, /* refused strangers */
+	DONOR_MISTAKES, /* mistakes of clients that have proved themselves */
 	DONOR_VISITS,   /* clients that come and go */
 	DONOR_LEASES,   /* slabs that come and go */
-	DONOR_LACKS,    /* what could not be had for a client */
-	DONOR_ACTS,     /* of administration, without the admin key */
+	DONOR_LACKS,    /* lack of memory or another resource for a client */
+	DONOR_ACTS,     /* administrative requests without the admin key */
 	DONOR_LINES
 };
 
 struct donor {
 	struct donor_config config;
-	uint64_t incarnation;     /* random: a client that comes back sees whether it is the same donor */
-	struct patience patience; /* of all its deadlines; donor_now() */
+	uint64_t incarnation;     /* random; shows a returning client whether the donor has restarted */
+	struct patience patience; /* for all the donor's deadlines; see donor_now() */
 	struct fabric *fabric;
 	struct fabric_domain *lobby;
 	struct lease_book *book;
 	struct slab_worker *worker;
-	struct donor_session *sessions; /* as many as the book's */
+	struct donor_session *sessions; /* one per session of the book */
 	struct fabric_region **regions; /* per slab; NULL unless leased */
-	struct fabric_domain **domains; /* per slab: in which its memory is, or is about to be, registered; or NULL */
-	struct peer *handshakes;        /* connections that have not proved anything yet, a list */
+	struct fabric_domain **domains; /* per slab: domain of its memory, registered or ordered; or NULL */
+	struct peer *handshakes;        /* list of connections that have proved nothing yet */
 	unsigned handshake_count;
 	bool deaf_clients;      /* some peer is marked deaf */
-	uint64_t refused_count; /* connections and handshakes refused */
+	uint64_t refused_count; /* refused connections and handshakes */
 	struct log_limit lines[DONOR_LINES];
 };
 
-/* -ENOMEM, -EMFILE, ... : of the parts it opens; logged. All signals are blocked by the caller (slab.h). */
+/*
+ * Opens a donor. The caller has blocked all signals (slab.h). Returns 0, or the -errno of the part that failed
+ * (-ENOMEM, -EMFILE, ...) after one logged line.
+ */
 int donor_open(const struct donor_config *config, struct donor **ret_donor);
-/* The loop's clock, ns: it stands still while the loop has no processor, so that no client pays for that. */
+/* Returns the loop's clock in ns. It stands still while the loop gets no CPU, so that this ends no session. */
 uint64_t donor_now(const struct donor *donor);
-/* Ends every connection, frees every slab. Takes NULL and half-built ones. */
+/* Ends all connections and frees all slabs. Accepts NULL and a partly opened donor. */
 void donor_close(struct donor *donor);
 
-/* Does what the book wants done, until it wants nothing more. After every event handed to the book. */
+/* Performs the book's actions until none is left. Call it after every event reported to the book. */
 void donor_settle(struct donor *donor);
-/* Ends the connections of clients that did not take what was sent to them, or were given up. Not while an event that
-   the fabric has told is yet to be handled: it might be theirs. */
+/*
+ * Ends the connections of clients that do not take what is sent to them, or that were given up. Do not call it while an
+ * event from the fabric is unhandled, because the event may belong to one of these connections.
+ */
 void donor_end_deaf(struct donor *donor);
-/* slab_fd() is readable. */
+/* Takes the slab worker's answers. Call it when slab_fd() is readable. */
 void donor_slabs_ready(struct donor *donor);
-/* Time has passed. */
+/* Does the work that is due at @now: handshakes that took too long, log limits, the book's deadlines. */
 void donor_tick(struct donor *donor, uint64_t now);
-/* When donor_tick() is next worth calling, ns; UINT64_MAX: never. */
+/* Returns when to call donor_tick() next, in ns, or UINT64_MAX for never. */
 uint64_t donor_deadline(const struct donor *donor);
 
-/*
- * How many slabs may be in use from now on, see lease_target(); and draining, see lease_drain(), in the name of a
- * session, which is logged.
- */
+/* Sets how many slabs may be in use; see lease_target(). */
 void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool pressed);
+/* Starts, changes or ends a drain, see lease_drain(). Logs which @session asked for it. */
 void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_drain what, uint64_t within_ns);
 
-/* A quota in bytes as slabs, of which there is at least one; 0: no limit. */
+/*
+ * Returns a quota in bytes as a number of slabs, at least 1. Returns 0 (no limit) if @bytes is 0 or LEASE_SLABS_MAX
+ * slabs or more.
+ */
 uint32_t donor_quota_slabs(const struct donor *donor, uint64_t bytes);
 
-/* Who a session is, for the line that an administrative act leaves: "key admin, tcp://10.0.0.7:40312". */
+/* Writes who a session is, for logs of administrative acts: "key admin, tcp://10.0.0.7:40312". */
 #define DONOR_WHO_MAX (WIRE_PEER_SIZE + LEASE_OWNER_SIZE + 8)
 void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_MAX]);
 
-/* Takes over what may change while it runs: keys, grace, quotas, the time to take slabs back. */
+/*
+ * Takes over the settings that may change at run time: keys, quotas, grace time, and the time to take slabs back.
+ * @before has the keys that were valid before.
+ */
 void donor_reload(struct donor *donor, const struct donor_config *config, const struct keyring *before);
 
-/* Says what is still leased, then ends all sessions. */
+/* Logs what is still leased, then ends all sessions. */
 void donor_leave(struct donor *donor);
 
-/* Returns true if one more line of this kind may be logged; otherwise it is counted, and told of later. */
+/* Returns true if one more line of this kind may be logged. Otherwise counts the line for a later summary. */
 bool donor_may_tell(struct donor *donor, enum donor_line kind);
 
-/* "lending 3 of 16 slabs (192M of 1G) to 2 clients; 7 strangers refused" */
+/* Writes a status line: "lending 3 of 16 slabs (192M of 1G) to 2 clients; draining; 7 refused". */
 #define DONOR_STATUS_MAX 160
 void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX]);
 

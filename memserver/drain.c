@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Remaining ms on the wire: never 0 before it is over, and not WIRE_NO_DEADLINE unless there is none. */
+/*
+ * Returns the remaining time in ms for the wire. It is 0 only when the time is over, and WIRE_NO_DEADLINE only when
+ * there is no deadline.
+ */
 static uint32_t left_ms(uint64_t until, uint64_t now)
 {
 	uint64_t ms = until > now ? (until - now + 999999) / 1000000 : 0;
@@ -32,7 +35,7 @@ static void drain_answer(struct donor *donor, uint32_t session, uint32_t request
 	peer_send(donor, session, &answer);
 }
 
-/* The next session from @from on that leases something. */
+/* Answers with the first session from index @from on that has slabs. */
 static void holder_answer(struct donor *donor, uint32_t session, uint32_t request, uint32_t from)
 {
 	struct wire_message answer = {.type = WIRE_HOLDER_REPLY, .request = request};
@@ -53,9 +56,12 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
 }
 
 /*
- * Whether a session may do that. Without keys anybody may do anything. With an admin key only its holder may drain,
- * undrain, and see who holds what; without one whoever has a key may, but not by force: what others lease is not
- * theirs to destroy.
+ * Returns true if the session may do what @message asks:
+ *
+ * - Without keys, any client may do anything.
+ * - Every client may ask for the progress of a drain.
+ * - With an admin key, only its holders may drain, end a drain, and list holders.
+ * - With keys but no admin key, every client may do so, except drain by force, which would destroy others' data.
  */
 static bool may_act(const struct donor *donor, uint32_t session, const struct wire_message *message)
 {

@@ -1,16 +1,15 @@
 /*
- * drain: what operators ask a donor: to be emptied, to lend again, how far that is, and who holds what. Drained, it
- * stays so when its program is started again, if there is a drain file (drain_file.h). Any session
- * may: whoever has the key, or, of a donor without one, whoever reaches it.
+ * drain: requests of operators to a donor: drain, lend again, report progress, list the holders of slabs. With a drain
+ * file (drain_file.h), a drained donor stays drained when its program restarts. drain.c says which clients may do what.
  *
- * Threads. The donor's.
+ * Threads. All functions run in the donor's thread.
  */
 #ifndef MEMSERVER_DRAIN_H
 #define MEMSERVER_DRAIN_H
 
 #include "memserver/donor.h"
 
-/* Carries out a DRAIN or a HOLDER of @session, and answers it. */
+/* Performs and answers a DRAIN or HOLDER message of @session. */
 void drain_take(struct donor *donor, uint32_t session, const struct wire_message *message);
 
 #endif

@@ -24,10 +24,10 @@ static int folder_check(const char *path)
 	return access(folder, W_OK | X_OK) < 0 ? -errno : 0;
 }
 
-/* The beginning of what file_make() writes. */
+/* The beginning of the text that file_make() writes. */
 static const char made_by[] = "drained by ";
 
-/* Whether it may be removed: empty, or made here. */
+/* Returns true if the file may be removed, because it is empty or file_make() wrote it. */
 static bool file_is_ours(const char *path)
 {
 	char text[sizeof made_by] = "";
@@ -73,7 +73,7 @@ static int file_make(const char *path, const char *from)
 
 	if (fd < 0)
 		return -errno;
-	/* That it is there is all that counts. */
+	/* The file's existence is what counts, not its text. */
 	if (dprintf(fd, "%s%s: `farpage donors undrain` removes this file\n", made_by, from) < 0)
 		log_warning("%s: %s; it stays empty", path, strerror(errno));
 	close(fd);

@@ -1,19 +1,26 @@
 /*
- * drain_file: what keeps a drained donor drained when its program is started again: a file that is there while it is.
+ * drain_file: the file that keeps a drained donor drained when its program restarts. The file exists while the donor is
+ * drained.
  *
- * The file is made with what it means in it, for whoever finds it, and not flushed to its disk: a program that ends,
- * and a machine that is shut down, leave it; a machine that loses its power right after a drain may not.
+ * The file's text explains its meaning to anyone who finds it. The file is not flushed to disk. It survives the end of
+ * the program and a shutdown of the machine. It may be lost if the machine loses power right after a drain.
  *
- * Threads. Any; the functions may wait for the file system.
+ * Threads. Any thread may call these functions. They may wait for the file system.
  */
 #ifndef MEMSERVER_DRAIN_FILE_H
 #define MEMSERVER_DRAIN_FILE_H
 
 #include <stdbool.h>
 
-/* Whether the donor is drained, and the file could be made or removed. -errno after one logged line. */
+/*
+ * Checks that the file can be created and removed. *ret_drained says whether it exists. Returns 0, or -errno after one
+ * logged line.
+ */
 int drain_file_read(const char *path, bool *ret_drained);
-/* Makes it, naming @from as who drained, or removes it; what cannot be done is logged. @path NULL: does nothing. */
+/*
+ * Creates the file if @drained, naming @from as the operator, or else removes it. Logs failures. Does nothing if @path
+ * is NULL.
+ */
 void drain_file_write(const char *path, bool drained, const char *from);
 
 #endif

@@ -51,7 +51,7 @@ static bool ends_with(const char *text, const char *suffix)
 	return length > end && strcmp(text + length - end, suffix) == 0;
 }
 
-/* Whose key a file of this name is; false: it is no key's name. */
+/* Writes the name of the key that a file of this name contains. Returns false if it is no key file's name. */
 static bool name_of_file(const char *file, char name[KEYRING_NAME_SIZE])
 {
 	size_t length = strcspn(file, ".");

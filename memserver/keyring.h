@@ -1,16 +1,19 @@
 /*
- * keyring: the keys that clients may prove themselves with, and whose they are.
+ * keyring: the keys that clients may prove, and the name of each key.
  *
- * Theory of operation. A key belongs to a name: "key" for those of --key, "admin" for those of --admin-key, and the
- * beginning of the file's name, up to the first dot, for those in the folder of --keys (alice.key, alice.2.key and
- * alice.key.old are all alice's). All keys of a name are as good as each other, so that one can be replaced while the
- * other still counts. A name may have a quota, for all its clients together. The admin keys alone carry the right to
- * drain by force.
+ * Theory of operation. Each key has a name:
  *
- * A client does not say which key it proves: each is tried, and all of them always, so that the time it takes tells
- * nothing. There are KEYRING_MAX at most, which costs some ten microseconds.
+ *   --key FILE         "key"
+ *   --admin-key FILE   "admin"
+ *   --keys FOLDER      the file name up to the first dot: alice.key, alice.2.key and alice.key.old are alice's
  *
- * Threads: reading files is for who starts or reloads; the rest is pure.
+ * All keys of a name are equally valid, so that one can be replaced while the other still works. A name may have a
+ * quota, which its clients share. Where keys are needed, only an admin key carries the right to drain by force.
+ *
+ * A client does not say which key it proves. The donor always tries all keys, so that the time taken reveals nothing.
+ * The limit of KEYRING_MAX keys bounds this to some ten microseconds.
+ *
+ * Threads. The functions that read files belong to the thread that starts or reloads the program. The others are pure.
  */
 #ifndef MEMSERVER_KEYRING_H
 #define MEMSERVER_KEYRING_H
@@ -24,33 +27,42 @@
 #define KEYRING_NAME_SIZE 32u
 
 struct keyring_key {
-	char name[KEYRING_NAME_SIZE]; /* good: wire_domain_is_good(), without dots */
+	char name[KEYRING_NAME_SIZE]; /* valid for wire_domain_is_good(), without dots */
 	uint8_t key[AUTH_KEY_SIZE];
 	bool admin;
-	uint64_t quota; /* bytes that the name may lease; 0: no limit of its own */
+	uint64_t quota; /* bytes that the name may lease, or 0 for no limit */
 };
 
-/* All zero: empty. */
+/* An all-zero keyring is empty. */
 struct keyring {
 	struct keyring_key keys[KEYRING_MAX];
 	unsigned count, admins;
 };
 
-/* Reads one key file. -errno after one logged line, also for a key that is there already, and for one too many. */
+/*
+ * Adds the key in one file. Returns 0, or -errno after one logged line, also if the key is already there or the keyring
+ * is full.
+ */
 int keyring_add_file(struct keyring *keyring, const char *path, const char *name, bool admin);
-/* The same for the folder of --keys. A file whose name is no key's is passed over with one logged line. */
+/* Adds the keys in the folder of --keys. Skips files with other names after one logged line each. Returns as above. */
 int keyring_add_folder(struct keyring *keyring, const char *path);
-/* "alice=32G". -EINVAL after one logged line: malformed, or nobody has that name. */
+/*
+ * Sets a quota such as "alice=32G". Returns 0, or -EINVAL after one logged line if the text is malformed or no key has
+ * the name.
+ */
 int keyring_set_quota(struct keyring *keyring, const char *text);
 
-/* Returns true if clients need a key. @keyring, here and below: NULL is an empty one. */
+/* Returns true if clients need a key. Here and below, NULL is an empty keyring. */
 bool keyring_is_needed(const struct keyring *keyring);
-/* Returns the key that the proof @mac was made with, or NULL: none of these. */
+/* Returns the key that the proof @mac was made with, or NULL if none of these. */
 const struct keyring_key *keyring_prove(const struct keyring *keyring, const struct auth_session *session,
 					const uint8_t mac[WIRE_MAC_SIZE]);
 /* Returns a key of this name, or NULL. */
 const struct keyring_key *keyring_find(const struct keyring *keyring, const char *name);
-/* Returns the first key of @keyring that is also one of @name in @before, or NULL: the name may have changed. */
+/*
+ * Returns the first key of @keyring that had the name @name in @before, perhaps with another name now, or NULL if none
+ * is left.
+ */
 const struct keyring_key *keyring_renamed(const struct keyring *keyring, const struct keyring *before,
 					  const char *name);
 

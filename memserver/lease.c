@@ -1,6 +1,7 @@
 /*
- * lease: see lease.h. Here: the book, and sessions; slabs are in lease_slab.c, taking them back in lease_revoke.c.
- * One place moves each state (session_move here, lease_slab_move there), by a table of what may follow what.
+ * lease: see lease.h. This file has the book and its sessions. Slabs are in lease_slab.c, taking them back in
+ * lease_revoke.c. session_move() alone changes a session's state, by a table of legal changes. lease_slab_move() does
+ * the same for slabs.
  */
 #include "memserver/lease.h"
 
@@ -43,8 +44,8 @@ int lease_open(const struct lease_limits *limits, struct lease_book **ret_book)
 	book->deadline = UINT64_MAX;
 	book->target = limits->slabs;
 	/*
-	 * The most one event causes: every slab taken, its client told, and cleared; every session fenced, forgotten
-	 * and pinged twice; and an answer.
+	 * The most that one event can cause. For each slab: CLEAR and one of ABANDON, REVOKE, KEEP, TAKEN. For each
+	 * session: FENCE, FORGET and two PINGs. Then a few answers.
 	 */
 	book->action_size = 2 * limits->slabs + 4 * limits->sessions + 4;
 	book->sessions = calloc(limits->sessions, sizeof *book->sessions);
@@ -125,7 +126,7 @@ static void session_move(struct lease_book *book, uint32_t session, enum lease_s
 	s->state = to;
 	if (to == LEASE_SESSION_FREE) {
 		book->session_count--;
-		memset(s, 0, sizeof *s); /* the session key with it */
+		memset(s, 0, sizeof *s); /* this also wipes the session key */
 	}
 }
 
@@ -163,7 +164,7 @@ bool lease_session_is_known(const struct lease_book *book, const uint8_t id[WIRE
 	return session_of_id(book, id) != LEASE_NO_SESSION;
 }
 
-/* Nobody waits for answers of this session any more: what is being prepared for it will be cleared again. */
+/* Cancels all answers to this session. Slabs in preparation for it will be cleared when ready. */
 static void requests_abandon(struct lease_book *book, uint32_t session)
 {
 	for (uint32_t i = 0; i < book->limits.slabs; i++) {
@@ -197,7 +198,7 @@ static void session_fence(struct lease_book *book, uint32_t session)
 	requests_abandon(book, session);
 }
 
-/* Its connections are fenced. */
+/* The session's connections are already fenced. */
 static void session_end(struct lease_book *book, uint32_t session)
 {
 	leases_end(book, session);
@@ -213,7 +214,7 @@ static uint32_t session_free(const struct lease_book *book)
 	return LEASE_NO_SESSION;
 }
 
-/* Which of its slabs a client that comes back knows of, it has yet to say. */
+/* Marks the session's slabs as unclaimed. The returning client must say which of them it knows. */
 static void claims_begin(struct lease_book *book, uint32_t session)
 {
 	for (uint32_t i = 0; i < book->limits.slabs; i++)
@@ -232,7 +233,8 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
 	if (session == LEASE_NO_SESSION)
 		session = session_free(book);
 	else if (book->sessions[session].state == LEASE_SESSION_ACTIVE)
-		session_fence(book, session); /* its end has not been noticed yet; it has come again already */
+		/* The client has returned before its old connection was found dead. */
+		session_fence(book, session);
 	if (session == LEASE_NO_SESSION)
 		return WIRE_REASON_FULL;
 
@@ -241,7 +243,7 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
 		session_move(book, session, LEASE_SESSION_ACTIVE);
 	memcpy(s->id, id, WIRE_ID_SIZE);
 	memcpy(s->key, key, AUTH_KEY_SIZE);
-	s->counter = s->counters = 0; /* proofs under the old key are worth nothing now */
+	s->counter = s->counters = 0; /* proofs under the old key are void */
 	s->grace_ns = wished_grace_ns < book->limits.grace_ns ? wished_grace_ns : book->limits.grace_ns;
 	s->closed_ns = s->grace_ns;
 	s->heard_at = s->said_at = now;
@@ -255,7 +257,7 @@ bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIR
 {
 	uint32_t session = session_of_id(book, id);
 
-	/* One that began when no key was needed is anybody's. */
+	/* A session that began when no key was needed may be taken over by any client. */
 	return session == LEASE_NO_SESSION || !*book->sessions[session].owner ||
 	       strcmp(book->sessions[session].owner, owner) == 0;
 }
@@ -306,8 +308,10 @@ void lease_session_bye(struct lease_book *book, uint32_t session)
 	session_end(book, session);
 }
 
-/* The deadline stays where it is: it comes early, finds nothing to do and is set anew, which costs less than
-   looking at all sessions with every message. */
+/*
+ * Does not update book->deadline. lease_expire() then comes early, finds nothing to do and recomputes it. That is
+ * cheaper than looking at all sessions for every message.
+ */
 void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session)
 {
 	struct lease_session *s = lease_session_in(book, session, LEASE_SESSION_ACTIVE);
@@ -323,12 +327,15 @@ void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 
 	assert(session < book->limits.sessions);
 	s = &book->sessions[session];
-	/* What it is told was decided before: a goodbye has made it hear of its slabs, and then ended it. */
+	/*
+	 * The book may have ended the session after it queued this message. A BYE, for example, queues notices and then
+	 * ends it.
+	 */
 	if (s->state == LEASE_SESSION_ACTIVE)
 		s->said_at = now;
 }
 
-/* No counter is taken twice; those too far behind to tell are not taken (a window as in RFC 4303, 3.4.3). */
+/* Marks the counter as used. Returns false if it is used already, or too old for the window (as in RFC 4303, 3.4.3). */
 static bool counter_take(struct lease_session *s, uint64_t counter)
 {
 	uint64_t ahead = counter > s->counter ? counter - s->counter : 0;
@@ -356,7 +363,7 @@ unsigned lease_attach(struct lease_book *book, uint32_t session, uint64_t counte
 	if (session == LEASE_NO_SESSION || book->sessions[session].state != LEASE_SESSION_ACTIVE)
 		return WIRE_REASON_NO_SESSION;
 	s = &book->sessions[session];
-	if (!counter_take(s, counter)) /* used up, even when there is no room */
+	if (!counter_take(s, counter)) /* the counter is used up even when there is no room */
 		return WIRE_REASON_REPLAY;
 	if (s->conns >= book->limits.session_conns)
 		return WIRE_REASON_FULL;

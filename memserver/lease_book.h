@@ -1,33 +1,47 @@
 /*
- * lease_book: what the parts of lease.h share: lease.c (the book, sessions), lease_slab.c (slabs), lease_revoke.c
- * (taking slabs back). Nobody else includes it. The rules of lease.h hold: pure, one owner thread.
+ * lease_book: what the parts of lease.h share. Only these files include it:
+ *
+ * - lease.c: the book and its sessions
+ * - lease_slab.c: slabs
+ * - lease_revoke.c: taking slabs back
+ *
+ * As lease.h says, the code is pure and one thread owns the book.
  */
 #ifndef MEMSERVER_LEASE_BOOK_H
 #define MEMSERVER_LEASE_BOOK_H
 
 #include "memserver/lease.h"
 
-/* lease.c */
+/* --- lease.c --------------------------------------------------------------------------------------------- */
+/* Queues an action for lease_next(). */
 void lease_act(struct lease_book *book, struct lease_action action);
+/* Lowers the book's deadline to @at if it is later. */
 void lease_deadline_at_most(struct lease_book *book, uint64_t at);
-/* The session, which is in this state. */
+/* Returns the session. Asserts that its state is @state. */
 struct lease_session *lease_session_in(struct lease_book *book, uint32_t session, enum lease_session_state state);
 
-/* lease_slab.c */
-/* The one place that moves a slab's state. */
+/* --- lease_slab.c ---------------------------------------------------------------------------------------- */
+/* Changes a slab's state. All changes go through here. */
 void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to);
-/* The owner has no more say in what becomes of the slab, and hears nothing of it. */
+/*
+ * Detaches the slab from its session. The client hears nothing more of this slab. Frees a taken slab whose memory is
+ * already released.
+ */
 void lease_slab_disown(struct lease_book *book, uint32_t slab);
+/* Moves the slab to "clearing" and queues LEASE_CLEAR. */
 void lease_slab_clear(struct lease_book *book, uint32_t slab);
-/* It is its owner's to use: leased, or revoked and not taken yet. */
+/* Returns true if the owner may use the slab: it is leased, or recalled and not yet taken. */
 bool lease_slab_is_held(const struct lease_slab *slab);
-/* Whether its client is to hear what has become of it. */
+/* Sets whether the slab's client is still to be told what has become of it. */
 void lease_tell(struct lease_book *book, uint32_t slab, bool tell);
 
-/* lease_revoke.c */
-/* Tells clients what they are to hear, as far as they can take it; LEASE_NO_SESSION: all of them. */
+/* --- lease_revoke.c -------------------------------------------------------------------------------------- */
+/*
+ * Queues the notices of this session, or of all sessions for LEASE_NO_SESSION. Stops at LEASE_NOTICES per session until
+ * that client is heard from.
+ */
 void lease_notices(struct lease_book *book, uint32_t session);
-/* Takes what is past its deadline. */
+/* Takes all slabs whose time is over, and updates the book's deadline for the others. */
 void lease_take(struct lease_book *book, uint64_t now);
 
 #endif

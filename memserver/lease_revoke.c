@@ -29,7 +29,7 @@ void lease_notices(struct lease_book *book, uint32_t session)
 		if (!slab->untold || (session != LEASE_NO_SESSION && slab->session != session))
 			continue;
 		s = &book->sessions[slab->session];
-		/* One that vanished hears of it when it claims the slab. */
+		/* A vanished client is told when it claims the slab. */
 		if (s->state != LEASE_SESSION_ACTIVE || s->unheard == LEASE_NOTICES)
 			continue;
 		notice_say(book, i);
@@ -38,15 +38,18 @@ void lease_notices(struct lease_book *book, uint32_t session)
 	}
 }
 
-/* --- Revoking -------------------------------------------------------------------------------------------- */
+/* --- Recalling ------------------------------------------------------------------------------------------- */
 
-/* When a slab whose memory is to be back @within is taken, or when its client's deadline is: a part of ten. */
+/* Returns the time at @part tenths of @within from @now, or LEASE_NEVER if @within is LEASE_NEVER. */
 static uint64_t tenths(uint64_t now, uint64_t within, unsigned part)
 {
 	return within == LEASE_NEVER ? LEASE_NEVER : now + within / 10 * part;
 }
 
-/* Gives a slab that is held a deadline, or another. @within: until its memory is back; LEASE_NEVER: none. */
+/*
+ * Recalls a slab that is held, or changes the deadline of its recall. @within is the time until its memory is released,
+ * or LEASE_NEVER for no deadline.
+ */
 static void slab_revoke(struct lease_book *book, uint32_t slab, uint64_t now, uint64_t within)
 {
 	struct lease_slab *s = &book->slabs[slab];
@@ -76,9 +79,9 @@ void lease_take(struct lease_book *book, uint64_t now)
 		lease_slab_disown(book, i);
 		lease_slab_move(book, i, LEASE_SLAB_CLEARING);
 		s->taken = true;
-		/* Who has come back, and has yet to claim it, hears of it as the answer. */
+		/* A client that has returned but not yet claimed the slab learns of it from the answer to its claim. */
 		if (book->sessions[session].state == LEASE_SESSION_ACTIVE && known) {
-			s->session = session; /* who is to hear of it */
+			s->session = session; /* the session to tell */
 			lease_tell(book, i, true);
 			lease_notices(book, session);
 		}
@@ -93,13 +96,13 @@ static bool slab_is_wanted(const struct lease_slab *slab)
 	return (slab->state == LEASE_SLAB_PREPARING && !slab->unwanted) || slab->state == LEASE_SLAB_LEASED;
 }
 
-/* Nothing makes it go by itself. */
+/* Returns true unless the slab will be freed at a deadline or at once. */
 static bool slab_stays(const struct lease_slab *slab)
 {
 	return slab_is_wanted(slab) || (slab->state == LEASE_SLAB_REVOKING && slab->take_at == LEASE_NEVER);
 }
 
-/* It would be in use if there was no draining, which may end. */
+/* Returns true if the slab would be in use without the drain, which may end. */
 static bool slab_counts(const struct lease_slab *slab)
 {
 	return slab_is_wanted(slab) || (slab->state == LEASE_SLAB_REVOKING && slab->drained);
@@ -114,7 +117,7 @@ uint32_t lease_going(const struct lease_book *book)
 	return going;
 }
 
-/* Negative: @a is to go before @b. */
+/* Returns a negative number if @a is recalled before @b. */
 static int slab_compare(const void *a, const void *b, void *data)
 {
 	const struct lease_book *book = data;
@@ -129,7 +132,7 @@ static int slab_compare(const void *a, const void *b, void *data)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* It is being prepared: what its client asked for will be denied. */
+/* Gives up a slab in preparation: its client's request will be denied. */
 static void slab_give_up(struct lease_book *book, uint32_t slab)
 {
 	if (book->slabs[slab].unwanted)
@@ -138,7 +141,7 @@ static void slab_give_up(struct lease_book *book, uint32_t slab)
 	lease_act(book, (struct lease_action){.kind = LEASE_ABANDON, .session = LEASE_NO_SESSION, .slab = slab});
 }
 
-/* Slabs that are not granted yet cost nobody anything. Returns how many of @count are left to be found. */
+/* Gives up slabs in preparation, which hold no pages yet. Returns how many of @count slabs are still to be found. */
 static uint32_t preparing_give_up(struct lease_book *book, uint32_t count)
 {
 	for (uint32_t i = 0; count && i < book->limits.slabs; i++) {
@@ -198,7 +201,10 @@ static void slab_drain(struct lease_book *book, uint32_t slab, uint64_t now, uin
 		s->drained = true;
 		slab_revoke(book, slab, now, within);
 	} else if (s->state == LEASE_SLAB_REVOKING) {
-		/* Of two deadlines the earlier one; draining without one lifts only that of draining. */
+		/*
+		 * The earlier of two deadlines counts. A drain without a deadline lifts only the deadline of an earlier
+		 * drain.
+		 */
 		if (within == LEASE_NEVER ? s->drained && s->take_at != LEASE_NEVER
 					  : tenths(now, within, 9) < s->take_at)
 			slab_revoke(book, slab, now, within);

@@ -1,4 +1,4 @@
-/* lease_slab: slabs from being asked for to being free again; see lease.h. */
+/* lease_slab: the life of a slab, from the LEASE request until it is free again; see lease.h. */
 #include "memserver/lease_book.h"
 
 #include <assert.h>
@@ -10,13 +10,13 @@ static const char *const slab_state_names[] = {
 };
 static_assert(sizeof slab_state_names / sizeof *slab_state_names == LEASE_SLAB_STATES, "a name for each state");
 
-/* Bit per legal next state. */
+/* One bit per legal next state. */
 static const uint8_t slab_moves[LEASE_SLAB_STATES] = {
     [LEASE_SLAB_FREE] = 1 << LEASE_SLAB_PREPARING,
-    /* free again when there was no memory; clearing when the client went meanwhile */
+    /* free if there was no memory, clearing if the client has gone or the slab is not wanted any more */
     [LEASE_SLAB_PREPARING] = 1 << LEASE_SLAB_LEASED | 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_FREE,
     [LEASE_SLAB_LEASED] = 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_REVOKING,
-    /* leased again when the drain is over */
+    /* leased again when the drain ends */
     [LEASE_SLAB_REVOKING] = 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_LEASED,
     [LEASE_SLAB_CLEARING] = 1 << LEASE_SLAB_FREE,
 };
@@ -85,7 +85,7 @@ static void deny(struct lease_book *book, uint32_t session, uint32_t request, un
 			    .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
 }
 
-/* Returns true if the sessions of this session's owner have all that they may have together. */
+/* Returns true if the sessions of this session's owner have used up their common limit. */
 static bool owner_is_full(const struct lease_book *book, const struct lease_session *session)
 {
 	uint32_t slabs = 0;
@@ -162,7 +162,7 @@ void lease_refuse(struct lease_book *book, uint32_t slab)
 	deny(book, session, request, WIRE_REASON_FULL);
 }
 
-/* Whether the session holds a slab of this name. */
+/* Returns true if the session holds the slab with this name. */
 static bool slab_is_its(struct lease_book *book, uint32_t session, uint64_t name)
 {
 	uint32_t slab = (uint32_t)name;
@@ -172,7 +172,7 @@ static bool slab_is_its(struct lease_book *book, uint32_t session, uint64_t name
 	       lease_slab_is_held(&book->slabs[slab]) && book->slabs[slab].session == session;
 }
 
-/* Why a name that is not one of the session's is denied: whether it can have been once. */
+/* Returns the reason to deny a name that the session does not hold: TAKEN if it can be that of an ended lease. */
 static unsigned name_reason(const struct lease_book *book, uint64_t name)
 {
 	const uint32_t slab = (uint32_t)name, generation = (uint32_t)(name >> 32);
@@ -235,7 +235,7 @@ void lease_release(struct lease_book *book, uint32_t session, uint32_t request, 
 	s = &book->slabs[slab];
 	lease_slab_disown(book, slab);
 	lease_slab_clear(book, slab);
-	s->session = session; /* who waits for the answer */
+	s->session = session; /* the session that gets the answer */
 	s->request = request;
 }
 
@@ -244,7 +244,11 @@ void lease_cleared(struct lease_book *book, uint32_t slab)
 	const struct lease_slab s = book->slabs[slab];
 
 	assert(s.state == LEASE_SLAB_CLEARING && !s.cleared);
-	if (s.untold) { /* that it is taken; not lent anew before, so that nobody takes one for the other */
+	/*
+	 * The client must first hear that the slab is taken. Lending it before could confuse the old lease with the new
+	 * one.
+	 */
+	if (s.untold) {
 		book->slabs[slab].cleared = true;
 		return;
 	}

@@ -1,4 +1,4 @@
-/* farpage-memserver: lends memory of this machine. The program's beginning and end; server.h has the rest. */
+/* farpage-memserver: lends memory of this machine. This file starts and ends the program; server.h has the rest. */
 #include "common/log.h"
 #include "memserver/settings.h"
 

@@ -55,7 +55,7 @@ static void connect_reject(struct donor *donor, struct fabric_conn *conn, struct
 	fabric_reject(conn, bytes, wire_encode_reject(&reject, bytes));
 }
 
-/* Takes the connection into @domain; on failure it is gone. */
+/* Accepts the connection into @domain. Returns NULL on failure; the connection is then closed. */
 static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn, struct fabric_domain *domain,
 				   enum peer_kind kind)
 {
@@ -79,7 +79,7 @@ static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn
 
 /* --- Connect requests ------------------------------------------------------------------------------------ */
 
-/* Returns true if there is room for a handshake of @newcomer; another one may have made it. */
+/* Makes room for a handshake of @newcomer by ending another one if necessary. Returns false if there is no room. */
 static bool handshakes_make_room(struct donor *donor, const struct crowd_one *newcomer)
 {
 	struct peer *peers[PEER_HANDSHAKES_MAX];
@@ -174,7 +174,7 @@ static void message_send(struct peer *peer, const struct wire_message *message)
 	uint8_t bytes[WIRE_SEALED_MAX];
 	int status = fabric_send(peer->conn, bytes, channel_seal(&peer->channel, bytes, wire_encode(message, bytes)));
 
-	/* A connection that has ended says so itself, with FABRIC_DISCONNECTED. */
+	/* The fabric reports a connection that has ended with FABRIC_DISCONNECTED. */
 	if (status < 0 && status != -ENOTCONN && !peer->deaf) {
 		if (donor_may_tell(peer->donor, peer->kind == PEER_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
 			log_warning("cannot send to %s: %s", fabric_conn_peer(peer->conn), strerror(-status));
@@ -194,7 +194,7 @@ void peer_send(struct donor *donor, uint32_t session, const struct wire_message 
 
 /* --- Messages -------------------------------------------------------------------------------------------- */
 
-/* The client of an active session is gone, or has to go: its connection is ended and its leases wait. */
+/* Ends the connection of an active session, whose leases then wait. @closed: the client's end closed it. */
 static void session_vanish(struct donor *donor, struct peer *peer, bool closed)
 {
 	uint32_t session = peer->session;
@@ -207,7 +207,7 @@ static void session_vanish(struct donor *donor, struct peer *peer, bool closed)
 	donor_settle(donor);
 }
 
-/* Ends a connection of any kind whose client did not say BYE. */
+/* Ends a connection of any kind whose client did not send BYE. */
 static void peer_lost(struct peer *peer, bool closed)
 {
 	struct donor *donor = peer->donor;
@@ -221,7 +221,7 @@ static void peer_lost(struct peer *peer, bool closed)
 	peer_end(peer);
 }
 
-/* Where a session comes from, as text that the wire takes. */
+/* Stores where a session comes from, as text that is valid on the wire. */
 static void session_from(struct donor_session *session, const char *from)
 {
 	memset(session->from, 0, sizeof session->from);
@@ -235,7 +235,7 @@ static bool session_open(struct donor *donor, uint32_t session)
 	const uint8_t *id = donor->book->sessions[session].id;
 	int status;
 
-	if (s->domain) /* it went on after its client came back */
+	if (s->domain) /* the session went on when its client returned */
 		return true;
 	status = fabric_domain_open(&s->domain);
 	if (status < 0) {
@@ -267,7 +267,7 @@ static void handshake_refuse(struct peer *peer, unsigned reason)
 	peer_end(peer);
 }
 
-/* The client proved itself; its handshake becomes its session's connection. */
+/* Turns the handshake of a client that proved itself into the connection of its session. */
 static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 {
 	struct donor *donor = peer->donor;
@@ -287,7 +287,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	}
 	lease_session_own(donor->book, session, handshake->name, donor_quota_slabs(donor, handshake->quota));
 	lease_session_wish_closed(donor->book, session, (uint64_t)handshake->wished_closed_ms * 1000000);
-	donor_settle(donor); /* fences what the session had before */
+	donor_settle(donor); /* fences the session's old connections */
 	back = donor->sessions[session].domain;
 	if (!session_open(donor, session)) {
 		lease_session_bye(donor->book, session);
@@ -316,7 +316,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	peer_send(donor, session, welcome);
 }
 
-/* A PROOF, and the MAC that shows that nobody has changed it. */
+/* Takes a PROOF, followed by a MAC that proves it unchanged. */
 static void handshake_message(struct peer *peer, const void *data, size_t size)
 {
 	struct wire_message message, answer;
@@ -411,7 +411,7 @@ static void message_take(struct peer *peer, const void *data, size_t size)
 		return;
 	}
 	length = channel_open(&peer->channel, data, size);
-	if (length < 0) /* not the client's fault, whose slabs wait for it */
+	if (length < 0) /* The client did not send this message. Its leases keep the full grace time. */
 		message_bad(peer, "is not what its client said next", false);
 	else if (wire_decode(data, (size_t)length, &message) < 0)
 		message_bad(peer, "cannot be understood", true);
@@ -447,7 +447,7 @@ void peer_event(struct donor *donor, const struct fabric_event *event)
 		log_debug("%s disconnected: %s", fabric_conn_peer(event->conn), strerror(-event->status));
 		peer_lost(peer, event->status == -ECONNRESET);
 		break;
-	case FABRIC_DONE: /* a donor posts nothing */
+	case FABRIC_DONE: /* a donor posts no operations */
 	case FABRIC_READABLE:
 		assert(!"not an event of a peer");
 	}

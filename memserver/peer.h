@@ -1,13 +1,13 @@
 /*
- * peer: one connection of a client, from its request to its end.
+ * peer: one connection of a client, from its connect request to its end.
  *
- * Theory of operation. A connection begins as a handshake (role SESSION) or, when its hello carries a good proof, as
- * a data connection (role ATTACH). A handshake that ends well becomes the session connection of its session and then
- * carries requests; one that does not within its deadline is ended. Nothing a client sends reaches further than
- * wire_decode() unless it is in its place; otherwise the connection ends and the log says why.
+ * Theory of operation. A connection begins as a handshake (role SESSION), or as a data connection (role ATTACH) if its
+ * hello has a good proof. A handshake that succeeds becomes the connection of its session and then carries requests. A
+ * handshake that does not succeed before its deadline is ended. A message that is malformed or out of place ends the
+ * connection, and the log says why.
  *
- * Every peer is in one list: the donor's handshakes, or its session's data connections; a session's own connection
- * is the session's `peer`. All of it belongs to the donor's thread.
+ * Every peer is in one list: the donor's handshakes or its session's data connections. A session connection is its
+ * session's `peer` instead. The donor's thread owns all peers.
  */
 #ifndef MEMSERVER_PEER_H
 #define MEMSERVER_PEER_H
@@ -17,7 +17,9 @@
 #include "memserver/donor.h"
 #include "memserver/handshake.h"
 
-/* Connections at a time that have proved nothing yet (which of more makes room: crowd.h), and how long each may take.
+/*
+ * Most connections at a time that have proved nothing yet, and the time in ns each one gets. If there are more, crowd.h
+ * decides which one is ended.
  */
 #define PEER_HANDSHAKES_MAX CROWD_MAX
 #define PEER_HANDSHAKE_NS 5000000000u
@@ -31,29 +33,31 @@ struct peer {
 	uint32_t session;           /* PEER_SESSION, PEER_DATA */
 	uint64_t deadline;          /* PEER_HANDSHAKE */
 	struct handshake handshake; /* PEER_HANDSHAKE */
-	struct channel channel;     /* PEER_SESSION; begun when the client has proved itself */
-	bool known;                 /* PEER_HANDSHAKE: it names a client that is known here */
-	bool deaf;                  /* does not take what is sent to it, or was given up: is about to be ended */
-	struct peer *next, **link;  /* in its list */
+	struct channel channel;     /* PEER_SESSION; begins when the client has proved itself */
+	bool known;                 /* PEER_HANDSHAKE: its hello names a client that has a session here */
+	bool deaf;                  /* will be ended: the client does not take messages, or was given up */
+	struct peer *next, **link;  /* links of its list */
 };
 
-/* One event of a connection, or a request for one. */
+/* Handles one event of a connection or a connect request. */
 void peer_event(struct donor *donor, const struct fabric_event *event);
 
-/* Sends to a session's client, if it has a connection. */
+/* Sends a message to a session's client. Does nothing if the session has no connection. */
 void peer_send(struct donor *donor, uint32_t session, const struct wire_message *message);
 
-/* Ends the connection at once, and frees it. Tells the book nothing. Takes NULL. */
+/* Ends the connection at once and frees it. Does not tell the book. Accepts NULL. */
 void peer_end(struct peer *peer);
 
 /* Ends handshakes that took too long. */
 void peer_expire_handshakes(struct donor *donor, uint64_t now);
-/* A session's client has to come again: for peer_end_deaf(). It has a connection. */
+/* Marks the session's connection, which exists, for peer_end_deaf(). The client must then reconnect. */
 void peer_give_up(struct donor *donor, uint32_t session);
-/* Ends sessions that were given up, or whose client does not take what is sent to it, and tells the book that it
-   vanished. */
+/*
+ * Ends the connections of sessions that were given up or whose client does not take messages. Reports to the book that
+ * these clients vanished.
+ */
 void peer_end_deaf(struct donor *donor);
-/* When the oldest handshake has to be done; UINT64_MAX: there is none. */
+/* Returns the deadline of the oldest handshake, or UINT64_MAX if there is none. */
 uint64_t peer_deadline(const struct donor *donor);
 
 #endif

@@ -10,7 +10,7 @@ static const char *const state_names[] = {
 };
 static_assert(sizeof state_names / sizeof *state_names == PRESSURE_STATES, "a name for each state");
 
-/* Bit per legal next state. */
+/* One bit per legal next state. */
 static const uint8_t moves[PRESSURE_STATES] = {
     [PRESSURE_CALM] = 1 << PRESSURE_PRESSED,
     [PRESSURE_PRESSED] = 1 << PRESSURE_GROWING,
@@ -39,7 +39,7 @@ static uint32_t step(const struct pressure_config *config)
 	return config->slabs / PRESSURE_STEPS ? config->slabs / PRESSURE_STEPS : 1;
 }
 
-/* Kept above the reserve when granting, so that what is granted is not taken back for a little less available. */
+/* Returns the margin above the reserve when granting. It avoids a recall after a small drop of available memory. */
 static uint64_t margin(const struct pressure_config *config)
 {
 	return config->reserve / 8 > config->slab_bytes ? config->reserve / 8 : config->slab_bytes;
@@ -50,7 +50,7 @@ static uint32_t less(uint32_t slabs, uint64_t by)
 	return by < slabs ? slabs - (uint32_t)by : 0;
 }
 
-/* How many there may be as far as what is available goes, with none to spare for those in use. */
+/* Returns how many slabs may be in use, by available memory alone. It is not below those in use, except by @config. */
 static uint32_t most(const struct pressure_config *config, const struct pressure_reading *reading)
 {
 	const uint64_t keep = config->reserve + margin(config);
@@ -60,7 +60,7 @@ static uint32_t most(const struct pressure_config *config, const struct pressure
 									      : config->slabs;
 }
 
-/* Whether there is pressure, and how many there may be because of it. */
+/* Returns true if there is pressure, and then writes how many slabs may be in use. */
 static bool is_pressed(const struct pressure_config *config, const struct pressure_reading *reading,
 		       uint32_t *ret_slabs)
 {
@@ -73,7 +73,7 @@ static bool is_pressed(const struct pressure_config *config, const struct pressu
 	}
 	if (!reading->stalls || reading->available - config->reserve >= config->reserve + 2 * margin(config))
 		return false;
-	/* What is on its way back is the step taken before. */
+	/* Slabs that are on their way back count as the step taken before. */
 	*ret_slabs = less(reading->in_use, reading->going ? reading->going : step(config));
 	return true;
 }

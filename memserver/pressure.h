@@ -1,25 +1,27 @@
 /*
- * pressure: how many slabs this machine can spare, from what it says of its memory. Pure: fed with readings and time.
+ * pressure: computes how many slabs this machine can spare, from readings of its memory. It is pure: the caller passes
+ * readings and the time.
  *
- * Theory of operation. The operator's reserve is to stay available (MemAvailable, or what a control group leaves) after
- * everything that is lent. So what can be lent is what is in use plus what is available above the reserve.
+ * Theory of operation. The operator's reserve must stay available (MemAvailable, or what a control group leaves) beside
+ * all memory that is lent. So the donor can lend what is in use plus what is available above the reserve.
  *
- *   available < reserve              as many slabs less than are in use as make up for it: they are revoked
- *   stalls (PSI), and little to      a step less than are in use, as long as none is on its way back already: the
- *   spare (below twice the reserve)  kernel's estimate of what is available is then too high
- *   reserve .. reserve + margin      no more than are in use: nobody is granted what would be taken back again
- *   above                            that many more
+ *   available                       slabs that may be in use
+ *   below the reserve               fewer than in use, to make up for what is lacking; the surplus is recalled
+ *   stalls (PSI), and less than     one step fewer than in use, unless slabs are on their way back already, because
+ *   2 * (reserve + margin)          the kernel's estimate of available memory is then too high
+ *   reserve .. reserve + margin     as many as in use, so that no slab is granted that is soon recalled
+ *   above                           as many more as fit
  *
- * Stalls while there is plenty are a matter of some control group's own limit, which nothing given back here would
- * help.
+ * If tasks stall although memory is plentiful, some control group has hit its own limit. Returning slabs would not
+ * help, so these stalls are ignored.
  *
- *   calm --short, or stalls--> pressed --calm for PRESSURE_CALM_NS--> growing --as much as there is--> calm
+ *   calm --short, or stalls--> pressed --calm for PRESSURE_CALM_NS--> growing --target reached--> calm
  *                                 ^------------------short, or stalls--------+
  *
- * Less is said at once. More is said at once only while calm; after pressure only when there was none for a while, and
- * then a step at a time: a job whose use of memory goes up and down does not have slabs come and go with it.
+ * The target falls at once. It rises at once only in state calm. After pressure it rises only when there was no
+ * pressure for PRESSURE_CALM_NS, one step at a time. So slabs do not come and go with a job whose use of memory varies.
  *
- * Time is in ns, of any monotonic clock. One owner thread.
+ * Time is in ns, of any monotonic clock. One thread owns a struct pressure.
  */
 #ifndef MEMSERVER_PRESSURE_H
 #define MEMSERVER_PRESSURE_H
@@ -29,42 +31,42 @@
 
 #define PRESSURE_CALM_NS UINT64_C(30000000000)
 #define PRESSURE_STEP_NS UINT64_C(2000000000)
-/* A step: a part of the most that is lent. */
+/* A step is this fraction of the maximum number of slabs. */
 #define PRESSURE_STEPS 16u
-/* How often to read while there is plenty, and while there is not. */
+/* Interval between readings while memory is plentiful, and while it is not. */
 #define PRESSURE_READ_NS UINT64_C(500000000)
 #define PRESSURE_READ_SHORT_NS UINT64_C(100000000)
 
 enum pressure_state { PRESSURE_CALM, PRESSURE_PRESSED, PRESSURE_GROWING, PRESSURE_STATES };
 
 struct pressure_config {
-	uint32_t slabs; /* lent at most */
+	uint32_t slabs; /* maximum to lend */
 	uint64_t slab_bytes;
 	uint64_t reserve; /* bytes */
 };
 
-/* What there is at one moment. */
+/* The machine's memory at one moment. */
 struct pressure_reading {
-	uint64_t available; /* bytes, with what is in use taken off */
+	uint64_t available; /* bytes, without what is in use */
 	uint32_t in_use;    /* slabs that have memory */
-	uint32_t going;     /* those of them whose memory will be back without anything being done */
-	bool stalls;        /* PSI has told of stalls since the reading before */
+	uint32_t going;     /* slabs in use that will be released without further action */
+	bool stalls;        /* PSI reported stalls since the last reading */
 };
 
 struct pressure {
 	struct pressure_config config;
 	enum pressure_state state;
 	uint32_t target;     /* slabs that may be in use */
-	uint64_t pressed_at; /* last, unless calm */
-	uint64_t step_at;    /* growing: the next step */
-	uint64_t read_at;    /* the next reading */
+	uint64_t pressed_at; /* time of the last pressure, unless calm */
+	uint64_t step_at;    /* growing: time of the next step */
+	uint64_t read_at;    /* time of the next reading */
 };
 
 const char *pressure_state_name(enum pressure_state state);
 
-/* Nothing is in use; the first reading is due at once, and may say anything. */
+/* Begins in state calm with nothing in use. The first reading is due at once and may have any values. */
 void pressure_init(struct pressure *pressure, const struct pressure_config *config);
-/* Returns the target. */
+/* Takes a reading at time @now. Returns the target. */
 uint32_t pressure_read(struct pressure *pressure, uint64_t now, const struct pressure_reading *reading);
 
 #endif

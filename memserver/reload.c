@@ -1,9 +1,9 @@
-/* What of a donor may change while it runs, see donor.h. */
+/* donor_reload(): takes over the settings of a donor that may change at run time; see donor.h. */
 #include "memserver/donor.h"
 
 #include <string.h>
 
-/* Whose keys there are, and how much they may lease, may be another matter from now on. */
+/* Updates a session's owner, quota and admin right, because the keys may have changed. */
 static void session_reload(struct donor *donor, uint32_t session, const struct keyring *before)
 {
 	const char *owner = donor->book->sessions[session].owner;
@@ -11,7 +11,7 @@ static void session_reload(struct donor *donor, uint32_t session, const struct k
 
 	if (!key)
 		key = keyring_renamed(donor->config.keys, before, owner);
-	if (!key) { /* it goes on until its connection ends */
+	if (!key) { /* the session goes on until its connection ends */
 		donor->sessions[session].admin = false;
 		return;
 	}
@@ -28,7 +28,7 @@ void donor_reload(struct donor *donor, const struct donor_config *config, const 
 	limits->session_slabs = config->limits.session_slabs;
 	limits->grace_ns = config->limits.grace_ns;
 	limits->revoke_ns = config->limits.revoke_ns;
-	donor->config.limits.revoke_ns = config->limits.revoke_ns; /* as it is told of */
+	donor->config.limits.revoke_ns = config->limits.revoke_ns; /* used in log lines */
 	for (uint32_t i = 0; i < limits->sessions; i++)
 		if (donor->book->sessions[i].state != LEASE_SESSION_FREE)
 			session_reload(donor, i, before);

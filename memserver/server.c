@@ -17,20 +17,20 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-/* Between two words about the donor's state. */
+/* Minimum time between two status messages to the service manager. */
 #define STATUS_NS UINT64_C(1000000000)
 
 static int signals_open(struct server *server)
 {
 	sigset_t set;
 
-	/* A reader of standard output or of a socket that went away is no reason to end. */
+	/* A reader of standard output or a socket that has gone away must not end the program. */
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
-	/* Blocked from here on, in the slab worker too, so that they arrive nowhere but in the loop. */
+	/* The slab worker inherits this mask, so that the signals arrive only in the loop. */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	server->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (server->signals < 0) {
@@ -64,13 +64,13 @@ static void listen_error(const char *text, int status)
 		log_error("cannot listen on %s: %s; give --listen tcp://ADDRESS:PORT", text, strerror(-status));
 }
 
-/* The addresses that clients may come to, as they are told to the world. */
+/* The addresses to announce to clients. */
 struct listening {
 	char lines[2 * SERVER_LISTEN_MAX][URI_TEXT_MAX];
 	unsigned count;
 };
 
-/* On one fabric; port 0 takes *port's, which is set to what was taken. */
+/* Listens on one fabric. If the URI's port is 0, uses *port. Sets *port to the port taken. */
 static int listen_on(struct donor *donor, const char *scheme, const struct uri *uri, uint16_t *port,
 		     struct listening *listening)
 {
@@ -91,7 +91,7 @@ static int listen_on(struct donor *donor, const char *scheme, const struct uri *
 	return 0;
 }
 
-/* auto: over RDMA where there is a device for it, and over TCP, on the same port. */
+/* Listens over TCP, and on the same port over RDMA if the machine has a device for it. */
 static int listen_auto(struct donor *donor, const struct uri *uri, struct listening *listening)
 {
 	uint16_t port = 0;
@@ -101,7 +101,7 @@ static int listen_auto(struct donor *donor, const struct uri *uri, struct listen
 		log_info("listening on %s over TCP only: %s", uri->host,
 			 rdma == -ENODEV ? "no RDMA device at that address" : strerror(-rdma));
 	tcp = listen_on(donor, "tcp", uri, &port, listening);
-	/* iWARP has its connections on TCP's ports, so there the port is in use by now. */
+	/* iWARP uses TCP's ports, so the RDMA listener has already taken the port. */
 	if (rdma < 0 || tcp != -EADDRINUSE)
 		return tcp;
 	log_info("listening on %s over RDMA only: TCP's port %u is taken (by the RDMA device itself, if it is iWARP)",
@@ -124,7 +124,7 @@ static int listen_text(struct donor *donor, const char *text, struct listening *
 	return status;
 }
 
-/* All or none, and only then told to the world. */
+/* Listens on all addresses or fails. Announces them only when all of them work. */
 static int listen_all(struct donor *donor, const struct server_config *config)
 {
 	struct listening listening = {.count = 0};
@@ -145,7 +145,7 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	return 0;
 }
 
-/* Not at every change: sd_notify() waits for the service manager, and with it all clients. */
+/* Limits the rate, because sd_notify() waits for the service manager and thereby delays all clients. */
 static void status_tell(struct server *server, uint64_t now)
 {
 	char status[DONOR_STATUS_MAX];
@@ -166,7 +166,7 @@ static void status_tell(struct server *server, uint64_t now)
 static void server_reload(struct server *server)
 {
 	const struct server_config *config = server->config;
-	static struct keyring before; /* large */
+	static struct keyring before; /* too large for the stack */
 
 	if (config->reload && config->reload(config->user, &before) == 0) {
 		donor_reload(server->donor, &config->donor, &before);
@@ -202,7 +202,7 @@ static void event_take(struct server *server, const struct fabric_event *event)
 		donor_slabs_ready(server->donor);
 }
 
-/* When there is something to do besides what the donor's deadline is about. */
+/* Returns when the loop has work besides that of the donor's deadline. */
 static uint64_t loop_due(const struct server *server)
 {
 	const uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
@@ -218,7 +218,7 @@ int server_loop(struct server *server)
 	while (!server->stop) {
 		struct fabric_event event;
 		uint64_t deadline = donor_deadline(donor), due = loop_due(server);
-		/* One at a time: what an event makes us end must not be found in the events after it. */
+		/* One event at a time, because it may end a connection that a later event would refer to. */
 		int timeout_ms = patience_sleep(&donor->patience, clock_now(), due < deadline ? due : deadline);
 		int count = fabric_wait(donor->fabric, &event, 1, timeout_ms);
 
@@ -227,7 +227,8 @@ int server_loop(struct server *server)
 			log_error("the fabric failed: %s", strerror(-count));
 			return count;
 		}
-		if (server->shrink) /* first: nobody is told of memory that is gone */
+		/* First, so that no client is offered memory that is no longer available. */
+		if (server->shrink)
 			shrink_look(server->shrink, donor_now(donor));
 		if (count > 0)
 			event_take(server, &event);
@@ -240,7 +241,7 @@ int server_loop(struct server *server)
 	return 0;
 }
 
-/* What the loop sleeps on besides clients. */
+/* Watches everything besides clients that wakes the loop. */
 static int watch_all(struct server *server)
 {
 	struct fabric *fabric = server->donor->fabric;
@@ -267,7 +268,7 @@ int server_run(const struct server_config *config)
 
 	if (status < 0)
 		return status;
-	/* A connection is a descriptor; the usual 1024 would be the limit before --clients is. */
+	/* Each connection is a descriptor. The usual limit of 1024 would be reached before --clients. */
 	descriptors_raise();
 	status = donor_open(&config->donor, &server.donor);
 	if (status < 0)

@@ -1,12 +1,20 @@
 /*
- * server: the daemon around a donor: listeners, signals, service manager, and the loop.
+ * server: the daemon around a donor: listeners, signals, service manager, and the main loop.
  *
- * Theory of operation. One thread sleeps in fabric_wait() for connections and their messages, the slab worker's
- * eventfd, the kernel's word that tasks stall for lack of memory, a signalfd, and the next deadline of the donor; with
- * no client there is no deadline and it sleeps for ever. Requests for pages are answered inside the fabric and never
- * get here. The service manager, for which the loop has to wait, is told of the donor's state once a second at most.
- * SIGTERM and SIGINT end the loop: what is still leased is logged, then everything is ended in order. SIGHUP has the
- * settings read anew, and never ends anything.
+ * Theory of operation. One thread sleeps in fabric_wait() for:
+ *
+ * - connections and their messages
+ * - the slab worker's eventfd
+ * - the kernel's report that tasks stall for lack of memory (stall.h)
+ * - a signalfd
+ * - the donor's next deadline
+ *
+ * Without clients there is no deadline, and the thread sleeps without a time limit. Requests for pages are answered
+ * inside the fabric and never get here. The loop tells the service manager the donor's state at most once a second,
+ * because it waits for the service manager.
+ *
+ * SIGTERM and SIGINT end the loop: it logs what is still leased and then ends everything in order. SIGHUP rereads the
+ * settings and never ends anything.
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
@@ -17,37 +25,40 @@
 
 struct server_config {
 	struct donor_config donor;
-	bool drained;              /* from its start on: it was when it ended last */
+	bool drained;              /* the donor begins drained, because it was drained when it last ended */
 	uint64_t reserve;          /* bytes that stay available on this machine */
-	uint32_t slabs;            /* lent at most; the donor has room for as many as at its start */
+	uint32_t slabs;            /* maximum to lend; the donor has room for the number at its start */
 	const char *const *listen; /* URIs */
 	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
-	bool beyond_loopback;      /* some of them can be reached by others */
-	/* SIGHUP: changes this struct, and says which keys were valid before. 0, or -errno: nothing has changed. */
+	bool beyond_loopback;      /* some address can be reached from other machines */
+	/*
+	 * SIGHUP: updates this struct and writes which keys were valid before. Returns 0, or -errno if nothing has
+	 * changed.
+	 */
 	int (*reload)(void *user, struct keyring *ret_before);
 	void *user;
 };
 
 /*
- * Runs until told to end by a signal; 0. Otherwise -errno after logging one line: -EADDRINUSE, -EADDRNOTAVAIL, ...
- * Call it before there are threads. Prints "farpage-memserver: listening on tcp://HOST:PORT" on standard output for
- * each address, once clients may come.
+ * Runs until a signal ends it. Call it before the program has threads. As soon as clients may connect, it prints
+ * "farpage-memserver: listening on tcp://HOST:PORT" on standard output for each address. Returns 0, or -errno after one
+ * logged line (-EADDRINUSE, -EADDRNOTAVAIL, ...).
  */
 int server_run(const struct server_config *config);
 
-/* The loop alone, of a donor that listens and whose slab_fd() is watched with the donor as user. */
 struct shrink;
+/* State of the main loop. The donor listens, and its slab_fd() is watched with the donor as user. */
 struct server {
 	const struct server_config *config;
 	struct donor *donor;
-	struct shrink *shrink; /* NULL: it lends what it was told to, whatever its machine needs */
-	int signals;           /* watched with its address as user; -1: none */
+	struct shrink *shrink; /* NULL to lend as the settings say and ignore what the machine needs */
+	int signals;           /* signalfd, watched with the address of this field as user; -1 for none */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */
 	uint64_t status_told_at;
-	uint64_t status_due; /* when it is to be told again; UINT64_MAX: it is as told */
+	uint64_t status_due; /* when to tell the status again, or UINT64_MAX if it is up to date */
 };
-/* Serves until `stop` is set, then leaves (donor_leave). 0, or -errno after logging one line. */
+/* Serves until `stop` is set, then calls donor_leave(). Returns 0, or -errno after one logged line. */
 int server_loop(struct server *server);
 
 #endif

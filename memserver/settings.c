@@ -21,7 +21,7 @@
 
 static const char default_listen[] = DEFAULT_LISTEN;
 
-/* Data connections of one client: a queue each of its threads, with room for several stores' worth. */
+/* Data connections of one client: one queue per thread, with room for several stores. */
 #define SESSION_CONNS 64u
 
 static void defaults_set(struct settings *settings)
@@ -115,7 +115,7 @@ static int slab_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* "10%" of @whole. */
+/* Parses text like "10%" as a part of @whole. */
 static int percent_parse(const char *text, uint64_t whole, uint64_t *ret_bytes)
 {
 	char *end;
@@ -138,7 +138,7 @@ static int size_read(const char *option, const char *text, uint64_t *ret_bytes)
 	return status;
 }
 
-/* All that the reserve leaves, as far as it can be counted. */
+/* Sets `donate` to all that the reserve leaves, in whole slabs up to LEASE_SLABS_MAX. */
 static int donate_auto(struct settings *s, const struct machine_memory *memory)
 {
 	char total[SIZE_TEXT_MAX], keep[SIZE_TEXT_MAX];
@@ -173,7 +173,7 @@ int settings_parse_sizes(struct settings *settings, const struct machine_memory 
 	return 0;
 }
 
-/* A round figure that can be read and typed: whole slabs, whole gibibytes where there are several. */
+/* Rounds down to a number that is easy to read and type: whole GiB from 4 GiB on, otherwise whole slabs. */
 static uint64_t round_down(uint64_t bytes, uint64_t slab)
 {
 	uint64_t unit = bytes >= (uint64_t)4 << 30 ? (uint64_t)1 << 30 : slab;
@@ -320,7 +320,7 @@ static int listen_check(struct settings *s)
 
 /* --- Drained --------------------------------------------------------------------------------------------- */
 
-/* A service manager may name several directories, with colons between. */
+/* Finds the drain file and reads it. $STATE_DIRECTORY may have several directories, separated by colons. */
 static int drain_check(struct settings *s)
 {
 	const char *folder = getenv("STATE_DIRECTORY");
@@ -338,7 +338,7 @@ static int drain_check(struct settings *s)
 	return s->drain_file ? drain_file_read(s->drain_file, &s->drained) : 0;
 }
 
-/* --- All of it ------------------------------------------------------------------------------------------- */
+/* --- All settings ---------------------------------------------------------------------------------------- */
 
 static void server_fill(struct settings *s)
 {
@@ -375,12 +375,12 @@ static void server_fill(struct settings *s)
 	};
 	s->server.donor.fabric = FABRIC_CONFIG_DEFAULT;
 	s->server.donor.fabric.spin_us = s->spin_us;
-	/* A client's machine that is slow to acknowledge is silent when its heartbeats are missed, not before. */
+	/* A client whose machine acknowledges slowly must not fail before its heartbeats are missed. */
 	if (s->heartbeat_ms > s->server.donor.fabric.io_ms / LEASE_HEARTBEATS_MISSED)
 		s->server.donor.fabric.io_ms = LEASE_HEARTBEATS_MISSED * s->heartbeat_ms;
 }
 
-/* Reads and checks all but where it listens and whether it is drained. */
+/* Reads and checks everything except the addresses and the drain file. */
 static int all_read(struct settings *s, int argc, char **argv)
 {
 	struct machine_memory memory;
@@ -420,9 +420,9 @@ int settings_read(struct settings *settings, int argc, char **argv)
 	return 0;
 }
 
-/* --- Again ----------------------------------------------------------------------------------------------- */
+/* --- Reload ---------------------------------------------------------------------------------------------- */
 
-/* Strings of a file and items of lists are the settings' own, others the command line's, or literals. */
+/* Frees a string from a file or a list item. Strings of the command line and literals stay. */
 static void string_free(const struct settings *s, const char *text)
 {
 	for (int i = 0; i < s->argc && s->argv[i]; i++)
@@ -461,7 +461,7 @@ static bool lists_differ(const struct config_list *one, const struct config_list
 	return false;
 }
 
-/* Names what has changed and waits for the next start: ": listen, slab", or nothing. */
+/* Writes the names of settings that changed but wait for the next start, like "listen, slab", or "". */
 static void waiting_format(const struct settings *s, const struct settings *next, char *text, size_t size)
 {
 	const struct {
@@ -486,7 +486,7 @@ static void waiting_format(const struct settings *s, const struct settings *next
 			snprintf(text + strlen(text), size - strlen(text), "%s%s", *text ? ", " : "", all[i].name);
 }
 
-/* Only what may change, and makes sense with what stays. */
+/* Takes over the settings that may change, limited by those that stay. */
 static void take_over(struct settings *s, const struct settings *next)
 {
 	const uint64_t most = s->server.donor.limits.slabs * s->slab;
@@ -510,7 +510,7 @@ static void take_over(struct settings *s, const struct settings *next)
 
 int settings_reload(struct settings *settings, struct keyring *ret_before)
 {
-	static struct settings next; /* large */
+	static struct settings next; /* too large for the stack */
 	char waiting[256];
 	int status = all_read(&next, settings->argc, settings->argv);
 

@@ -1,11 +1,12 @@
 /*
- * shrink: keeps what a donor lends within what its machine can spare.
+ * shrink: keeps the slabs that a donor lends within what its machine can spare.
  *
- * Theory of operation. The I/O around pressure.h: reads how much memory there is (machine.h) when that is due, or at
- * once when tasks stall (stall.h), and tells the donor how many slabs may be in use. While nothing is lent nothing is
- * due: it is read anew before the next client is answered.
+ * Theory of operation. This module does the I/O for pressure.h. It reads the machine's memory (machine.h) when a
+ * reading is due, or at once when tasks stall (stall.h). It then tells the donor how many slabs may be in use. While
+ * nothing is lent, the loop does not wake up for a reading. A reading that is due is then taken before the next client
+ * is answered.
  *
- * Threads. The donor's.
+ * Threads. All functions run in the donor's thread.
  */
 #ifndef MEMSERVER_SHRINK_H
 #define MEMSERVER_SHRINK_H
@@ -17,23 +18,23 @@
 struct shrink {
 	struct donor *donor;
 	struct pressure pressure;
-	struct stall *stall; /* NULL: there is no PSI */
-	bool stalled;        /* since the last reading */
+	struct stall *stall; /* NULL if there is no PSI */
+	bool stalled;        /* tasks stalled since the last reading */
 	bool blind;          /* the last reading failed */
 };
 
-/* Reads for the first time. Logs one line where there is no PSI. */
+/* Opens @shrink and takes the first reading. Logs one line if there is no PSI. */
 void shrink_open(struct shrink *shrink, const struct pressure_config *config, struct donor *donor);
-/* Lends at most so many slabs from now on, and keeps so many bytes available. */
+/* Sets the maximum number of slabs and the reserve in bytes, and takes a reading. */
 void shrink_reload(struct shrink *shrink, uint32_t slabs, uint64_t reserve);
 void shrink_close(struct shrink *shrink);
-/* -1: there is nothing to watch. */
+/* Returns a descriptor to watch, or -1 if there is none. */
 int shrink_fd(const struct shrink *shrink);
-/* shrink_fd() is readable. */
+/* Takes a report of stalls. Call it when shrink_fd() is readable. */
 void shrink_stalled(struct shrink *shrink);
-/* Before an event is handled, and when time has passed: reads if that is due. */
+/* Takes a reading if one is due. Call it before an event is handled, and when time has passed. */
 void shrink_look(struct shrink *shrink, uint64_t now);
-/* When shrink_look() is next worth calling without any event, ns; UINT64_MAX: never. */
+/* Returns when to call shrink_look() without any event, in ns, or UINT64_MAX for never. */
 uint64_t shrink_due(const struct shrink *shrink);
 
 #endif

@@ -25,13 +25,13 @@ static const char *const sources[STALL_END] = {
 };
 
 struct stall {
-	struct pollfd fds[STALL_FDS]; /* the thread's once it runs */
+	struct pollfd fds[STALL_FDS]; /* owned by the thread once it runs */
 	int told, end;                /* eventfds */
 	pthread_t thread;
 	bool started;
 };
 
-/* A trigger on the pressure of @path; or -errno. */
+/* Returns a trigger on the pressure file @path, or -errno. */
 static int trigger_open(const char *path)
 {
 	int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC), status;
@@ -45,7 +45,7 @@ static int trigger_open(const char *path)
 	return status;
 }
 
-/* Of the group of version 2 that this process is in, where there is such a hierarchy and it tells. */
+/* Returns a trigger on the pressure of this process's cgroup v2, or -errno if there is none. */
 static int group_open(void)
 {
 	static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
@@ -88,7 +88,7 @@ static void *listen_on(void *data)
 	return NULL;
 }
 
-/* Of stalls that are not heard nobody would learn why memory was not given back in time. */
+/* Logs each source that is missing. Otherwise nobody could tell why memory was not returned in time. */
 static void lack_tell(const struct stall *stall)
 {
 	for (int i = 0; i < STALL_END; i++)
@@ -114,7 +114,7 @@ int stall_open(struct stall **ret_stall)
 	else if (stall->told < 0 || stall->end < 0)
 		status = -EMFILE;
 	if (!status) {
-		lack_tell(stall); /* now, for the descriptors are the thread's then */
+		lack_tell(stall); /* before the thread owns the descriptors */
 		status = thread_start(&stall->thread, "stall", STALL_STACK, listen_on, stall);
 	}
 	if (status < 0) {

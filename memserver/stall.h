@@ -1,13 +1,13 @@
 /*
- * stall: hears from the kernel when tasks stall for lack of memory (PSI, Documentation/accounting/psi.rst): those of
- * this machine, and where control groups of version 2 tell, those of this process's own group.
+ * stall: reports when tasks stall for lack of memory (PSI, Documentation/accounting/psi.rst). It watches this machine
+ * and, where cgroup v2 reports pressure, this process's own control group.
  *
  * Theory of operation. A trigger is a descriptor that is ready for POLLPRI when tasks have stalled for 150 ms within
- * two seconds (windows of two seconds are what the kernel grants without privilege). Looking whether it is ready is
- * what acknowledges it, so it cannot be watched through another descriptor that looks twice; a thread of its own sleeps
- * in poll() and passes what it hears on to an eventfd.
+ * two seconds. The kernel grants windows of two seconds without privilege. A poll that finds the trigger ready also
+ * acknowledges it. So the trigger cannot be watched through another descriptor, which would poll it twice. A separate
+ * thread sleeps in poll() and signals an eventfd.
  *
- * Threads. stall_open(), stall_take() and stall_close() belong to one thread; "stall" is its own.
+ * Threads. stall_open(), stall_take() and stall_close() belong to one thread. The thread "stall" polls.
  */
 #ifndef MEMSERVER_STALL_H
 #define MEMSERVER_STALL_H
@@ -16,15 +16,20 @@
 
 struct stall;
 
-/* What only one of the two tells of is told by a line in the log. -ENOENT, -EOPNOTSUPP: this kernel has no PSI, or it
-   is off; -EACCES, -EPERM: it may not be asked; -ENOMEM, ... The thread inherits the caller's signal mask, which should
-   block everything. */
+/*
+ * Starts the thread "stall", which inherits the caller's signal mask; the mask should block everything. If only one of
+ * the two sources works, logs one line. Returns 0 or -errno:
+ *
+ *   -ENOENT, -EOPNOTSUPP   this kernel has no PSI, or it is off
+ *   -EACCES, -EPERM        this process may not use it
+ *   -ENOMEM, ...
+ */
 int stall_open(struct stall **ret_stall);
-/* Takes NULL. */
+/* Accepts NULL. */
 void stall_close(struct stall *stall);
-/* Readable when there was a stall. */
+/* Returns a descriptor that is readable after a stall. */
 int stall_fd(const struct stall *stall);
-/* Whether there was one since the last call. */
+/* Takes a report of stalls. Returns true if there was a stall since the last call. */
 bool stall_take(struct stall *stall);
 
 #endif
