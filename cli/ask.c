@@ -1,4 +1,4 @@
-/* ask: see ask.h. Threads: those that ask_all() starts and joins. */
+/* ask: see ask.h. ask_all() starts and joins the only threads. */
 #include "cli/ask.h"
 #include "common/log.h"
 

@@ -1,6 +1,6 @@
 /*
- * ask: the same question to every donor at once, on a thread each, so that the slowest decides how long it takes and
- * not the sum; and what all verbs say about answers alike.
+ * ask: asks all donors the same question at the same time, each in a thread of its own. The slowest donor determines
+ * the duration, not the sum of all. This file also has the texts about answers that all verbs share.
  */
 #ifndef CLI_ASK_H
 #define CLI_ASK_H
@@ -12,18 +12,20 @@
 struct ask {
 	const struct far_config *config;
 	const char *uri;
-	void *answer; /* of the asker's own kind */
-	int status;   /* 0, or -errno: set by the question */
+	void *answer; /* defined by the question */
+	int status;   /* 0 or -errno, set by the question */
 };
 
-/* Calls @question for each of @asks and waits for all. */
+/* Calls @question for each of the @count @asks, each in its own thread. Returns when all calls have returned. */
 void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask));
-/* A question: what far_query() gives, into a struct far_donor. It logs a line about what it cannot ask. */
+/* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct far_donor.
+   far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
 
-/* Bytes a donor still has; its operator may have lowered what it lends below what is leased. */
+/* Returns the bytes that @donor can still lease. Returns 0 if its operator has lowered the donated size below what
+   is leased. */
 uint64_t ask_free(const struct far_donor *donor);
-/* Why a donor did not answer, in a few words. */
+/* Returns in a few words why a donor did not answer. @status is -errno. */
 const char *ask_reason(int status);
 
 #endif

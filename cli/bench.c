@@ -1,13 +1,15 @@
 /*
- * farpage bench: what far memory gives on this machine, with these donors.
+ * farpage bench: measures the far memory that the given donors provide to this machine.
  *
- * Theory of operation. First everything that can be wrong is looked at: options, key, donors and the room they have,
- * files to be written. Then, one after the other, in a process of their own (bench_apart.h): the floor of a userfaultfd
- * fault; for each donor the points of bench_store.c and the far faults of bench_fault.c. What was measured is shown at
- * the end (bench_table.c, bench_plot.c, bench_svg.c, bench_json.c), also when the run was interrupted or a donor failed
- * half way.
+ * Theory of operation. First the command checks everything that can be wrong: the options, the key, the donors and
+ * their free memory, and the output files. Then a separate process (bench_apart.h) measures in this order:
+ * - the floor of a userfaultfd fault;
+ * - for each donor the points of bench_store.c and the far faults of bench_fault.c.
  *
- * Threads: one, but for those of bench_fault.c and of the stores.
+ * At the end the command shows the results (bench_table.c, bench_plot.c, bench_svg.c, bench_json.c). It also shows them
+ * if the run was interrupted or a donor failed half-way.
+ *
+ * Threads: one, except for those of bench_fault.c and of the stores.
  */
 #include "cli/ask.h"
 #include "cli/bench_apart.h"
@@ -33,12 +35,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE_LEAST (UINT64_C(16) << 20) /* two of the smallest local budgets */
+#define SIZE_LEAST (UINT64_C(16) << 20) /* twice the smallest local budget */
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
-#define SECONDS_DEFAULT 1.5 /* two donors in about a minute */
+#define SECONDS_DEFAULT 1.5 /* measures two donors in about a minute */
 #define SECONDS_MAX 3600.0
 #define PAGE 4096u
-#define ROOM_WAIT_MS 5000 /* for a donor to take back what was given back */
+#define ROOM_WAIT_MS 5000 /* until a donor has processed the release of earlier leases */
 #define CONNECT_MS 1800
 
 struct bench_options {
@@ -50,10 +52,10 @@ struct bench_options {
 
 struct bench_run {
 	struct bench_options options;
-	struct bench_results *results; /* shared with the steps */
+	struct bench_results *results; /* shared with the processes that measure */
 	struct far_config config;
 	uint8_t key[AUTH_KEY_SIZE];
-	FILE *json, *plot; /* NULL: not wished for */
+	FILE *json, *plot; /* NULL if not requested */
 };
 
 static int bench_help(const struct config_setting *settings)
@@ -111,7 +113,7 @@ static int bench_read_seconds(const char *text, double *ret_seconds)
 	return 0;
 }
 
-/* What was read, checked and put into results. */
+/* Checks the options that were read and copies them into run->results. Returns 0, or -errno after one logged line. */
 static int bench_take_options(struct bench_run *run)
 {
 	const struct config_list *donors = &run->options.donors;
@@ -138,7 +140,7 @@ static int bench_take_options(struct bench_run *run)
 	return 0;
 }
 
-/* COMMAND_OK and @ret_done: --help was shown. */
+/* Reads and checks all options. Returns an exit status. Sets @ret_done if --help was shown. */
 static int bench_read_options(struct bench_run *run, int argc, char **argv, bool *ret_done)
 {
 	struct bench_options *options = &run->options;
@@ -190,13 +192,14 @@ static int bench_check_donors(void *context)
 	return 0;
 }
 
-/* Before anything is measured: a minute is a long time to learn that a folder does not exist. */
+/* Opens the file at @path before anything is measured, because a run takes about a minute. A NULL @path gives a NULL
+   @ret_file. Returns 0, or -EIO after one logged line. */
 static int bench_open_file(const char *path, FILE **ret_file)
 {
 	FILE *file = NULL;
 
 	if (path) {
-		/* What is there stays until all can be written. */
+		/* An existing file keeps its contents until all output files are open. */
 		int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
 		file = fd < 0 ? NULL : fdopen(fd, "w");
@@ -230,7 +233,7 @@ static int bench_open_files(struct bench_run *run)
 
 	if (!error && !bench_json_is_stdout(run))
 		error = bench_open_file(run->options.json_file, &run->json);
-	/* Of a pipe or device nothing is to be emptied. */
+	/* A pipe or a device cannot be truncated (EINVAL). */
 	if (!error && ((run->plot && ftruncate(fileno(run->plot), 0) < 0 && errno != EINVAL) ||
 		       (run->json && ftruncate(fileno(run->json), 0) < 0 && errno != EINVAL))) {
 		log_error("cannot empty the files to write to: %s", strerror(errno));

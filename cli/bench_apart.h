@@ -1,22 +1,25 @@
 /*
- * bench_apart: a step of a benchmark in a process of its own.
+ * bench_apart: runs one step of a benchmark in a process of its own.
  *
- * When a donor is lost with pages that were written, libfarpage ends the process they belong to (SIGBUS, and SIGKILL to
- * one that goes on): it cannot be trusted any more. What was measured until then is still wanted, so it is in shared
- * memory, and the process that shows it is another one. A forked process cannot use RDMA devices its parent has opened;
- * so whatever talks to a donor is such a step, and the parent itself never does.
+ * If a donor is lost with pages that were written, libfarpage ends the process that owns these pages, because its
+ * memory is no longer valid. It uses SIGBUS, and SIGKILL if the process continues. The measurements up to that moment
+ * are still needed. So they are in shared memory, and a different process shows them.
  *
- * Threads: the main one, while there is no other.
+ * A forked process cannot use RDMA devices that its parent has opened. So only steps talk to donors, never the parent.
+ *
+ * Threads: the main thread, while there is no other.
  */
 #ifndef CLI_BENCH_APART_H
 #define CLI_BENCH_APART_H
 #include <stddef.h>
 
-/* Zeroed memory that the steps and their parent share, for as long as the process lives; NULL: none left. */
+/* Allocates zeroed memory that the parent and its steps share. It is never freed. Returns NULL if there is no memory
+   left. */
 void *bench_apart_alloc(size_t bytes);
 
-/* @step's answer, 0 or -errno of at most 255, from a process that ends with it; -EIO if that ended by a signal.
-   Whoever fails has said why. */
+/* Runs @step in a child process and waits for its end. @step returns 0, or -errno (at most 255) after one logged
+   line. Returns what @step returned, or -EIO if a signal ended the child. Returns -EAGAIN after one logged line if
+   there is no child. */
 int bench_apart_run(int (*step)(void *context), void *context);
 
 #endif

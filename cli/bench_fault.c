@@ -1,4 +1,4 @@
-/* bench_fault: see bench_fault.h; bench_floor.c has the floor. */
+/* bench_fault: see bench_fault.h. bench_floor.c measures the floor. */
 #include "cli/bench_fault.h"
 #include "cli/bench_interrupt.h"
 #include "common/clock.h"
@@ -10,18 +10,18 @@
 #include <string.h>
 
 #define PAGE ((size_t)4096)
-#define LOCAL_SHARE 4 /* one part in so many of the memory is the local budget */
-#define ASIDE_SHARE 8 /* and one part in so many of that is written between rounds */
-#define POINTS 2      /* the time of so many points is spent here */
+#define LOCAL_SHARE 4 /* the local budget is 1/4 of the memory */
+#define ASIDE_SHARE 8 /* 1/8 of the local budget is written between rounds */
+#define POINTS 2      /* the measurement takes as long as two points */
 #define MARK UINT64_C(0x9e3779b97f4a7c15)
 
 struct touching {
 	const char *uri;
 	struct farpage *farpage;
 	char *memory;
-	uint32_t *order;     /* of the pages touched */
-	size_t pages, aside; /* touched; behind them, written between rounds */
-	uint64_t left_ns;    /* to go on touching */
+	uint32_t *order;     /* in which the pages are touched */
+	size_t pages, aside; /* pages that are touched; pages after them that are written between rounds */
+	uint64_t left_ns;    /* remaining time for touching */
 	struct histogram latencies;
 };
 
@@ -45,7 +45,7 @@ static int touching_write(struct touching *touching, size_t first, size_t count,
 	return farpage_advise(touching->farpage, touching->memory + first * PAGE, count * PAGE, FARPAGE_PAGEOUT);
 }
 
-/* 0: go on; 1: the time is over. */
+/* Touches each page once and records the latencies. Returns 0 after a whole round, 1 when the time is up, or -errno. */
 static int touching_round(struct touching *touching)
 {
 	uint64_t begin = clock_now(), end = begin;
@@ -70,7 +70,7 @@ static int touching_round(struct touching *touching)
 	return 0;
 }
 
-/* Rounds until the time is over. */
+/* Runs rounds until the time is up. @ret_far: faults that waited for the donor, as counted by libfarpage. */
 static int touching_rounds(struct touching *touching, uint64_t *ret_far)
 {
 	struct farpage_stats before, after;
@@ -123,7 +123,7 @@ static int touching_open(struct touching *touching, const char *key_file, uint64
 	int error = farpage_open(&options, &touching->farpage);
 
 	if (error)
-		return error; /* it has said why */
+		return error; /* farpage_open() has logged the reason */
 	touching->aside = options.local / ASIDE_SHARE / PAGE;
 	touching->pages = bytes / PAGE - touching->aside;
 	error = farpage_map(touching->farpage, (touching->pages + touching->aside) * PAGE, &memory);
@@ -141,7 +141,7 @@ static int touching_open(struct touching *touching, const char *key_file, uint64
 int bench_fault_measure(const char *key_file, struct bench_results *results, unsigned donor)
 {
 	struct bench_fault *fault = &results->donors[donor].fault;
-	static struct touching touching; /* large for a stack */
+	static struct touching touching; /* too large for the stack */
 	uint64_t far;
 	int error;
 

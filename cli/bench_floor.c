@@ -1,4 +1,4 @@
-/* bench_floor: the floor of bench_fault.h, a userfaultfd fault without farpage. */
+/* bench_floor: measures the floor described in bench_fault.h, a userfaultfd fault without farpage. */
 #include "cli/bench_fault.h"
 #include "cli/bench_interrupt.h"
 #include "common/clock.h"
@@ -17,11 +17,11 @@
 #define PAGE ((size_t)4096)
 #define PAGES 2048u
 #define ROUNDS 8u
-#define STEP 797u /* a prime: touches every page, none beside the one before */
+#define STEP 797u /* a prime: visits every page, never two neighbours in a row */
 
 struct floor {
 	int uffd;
-	char *memory; /* PAGES, and one more: a write to that ends the answering thread */
+	char *memory; /* PAGES pages and one more; a write to the last one ends the answering thread */
 	struct histogram latencies;
 };
 
@@ -52,7 +52,8 @@ static void *floor_answer(void *argument)
 		struct uffdio_range all = {(uintptr_t)floor->memory, (PAGES + 1) * PAGE};
 
 		if (ioctl(floor->uffd, UFFDIO_COPY, &copy)) {
-			ioctl(floor->uffd, UFFDIO_UNREGISTER, &all); /* wakes whoever waits: the kernel serves it now */
+			ioctl(floor->uffd, UFFDIO_UNREGISTER,
+			      &all); /* wakes the waiting thread; the kernel now serves its fault */
 			return argument;
 		}
 		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
@@ -76,7 +77,7 @@ static void floor_touch(struct floor *floor)
 	*(volatile char *)(floor->memory + PAGES * PAGE) = 1;
 }
 
-/* Both threads on the processor that the caller is on now. */
+/* Runs both threads on the processor that the caller is running on. */
 static int floor_run(struct floor *floor)
 {
 	cpu_set_t before, here;
@@ -120,7 +121,7 @@ static int floor_measure(struct floor *floor)
 
 int bench_fault_floor(struct bench_results *results)
 {
-	static struct floor floor; /* large for a stack */
+	static struct floor floor; /* too large for the stack */
 	int error = 0;
 
 	memset(&floor, 0, sizeof floor);

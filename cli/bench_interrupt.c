@@ -11,7 +11,7 @@
 #define PROGRESS_MAX 72 /* fits a terminal of 80 columns */
 #define ERASE "\r\033[K"
 
-/* Shared with the processes that measure. */
+/* The signal's number, or 0. It is shared with the processes that measure. */
 static volatile sig_atomic_t *caught;
 
 static void interrupt_note(int number)
@@ -60,7 +60,7 @@ void bench_progress_show(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	/* The cursor goes back to the left, so that a line logged meanwhile by another thread begins there. */
+	/* The cursor returns to the left edge. A line that another thread logs meanwhile begins there. */
 	fprintf(stderr, ERASE "%s\r", text);
 }
 

@@ -1,25 +1,25 @@
 /*
- * bench_interrupt: Ctrl-C (SIGINT) and SIGTERM end a benchmark in order: what was leased is given back, what was
- * measured is shown. The second one ends it at once.
+ * bench_interrupt: Ctrl-C (SIGINT) or SIGTERM ends a benchmark in order. The benchmark returns its leases and shows
+ * what it has measured. A second signal of the same kind ends it at once.
  *
- * The process that shows catches the signal; those that measure (bench_apart.h) see that it has.
+ * The process that shows the results catches the signal. The processes that measure (bench_apart.h) read a shared flag.
  *
- * Threads: the main one; farpage's own threads block all signals.
+ * Threads: the main thread. farpage's other threads block all signals.
  */
 #ifndef CLI_BENCH_INTERRUPT_H
 #define CLI_BENCH_INTERRUPT_H
 #include <stdbool.h>
 
-/* Once. -ENOMEM after one line. */
+/* Catches both signals from now on. Called once. Returns 0, or -ENOMEM after one logged line. */
 int bench_interrupt_catch(void);
-/* In a child: the signal is the parent's business. */
+/* Makes a child ignore both signals, which its parent handles. */
 void bench_interrupt_leave(void);
-/* Cheap: to be asked in every round of a measuring loop. */
+/* Returns true if a signal has come. It is cheap enough for every round of a measuring loop. */
 bool bench_interrupted(void);
-/* 128 + the signal, as a shell says it. */
+/* Returns 128 + the signal's number, the exit status that a shell reports. */
 int bench_interrupt_status(void);
 
-/* One line on standard error, if that is a terminal, which the next one replaces. @format makes no newline. */
+/* Shows one line on standard error if that is a terminal. The next line replaces it. @format contains no newline. */
 void bench_progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void bench_progress_erase(void);
 

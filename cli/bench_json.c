@@ -1,4 +1,4 @@
-/* bench_json: see bench_json.h; farpage(1) lists the names. */
+/* bench_json: see bench_json.h. farpage(1) lists the names. */
 #include "cli/bench_json.h"
 #include <json-c/json.h>
 
@@ -31,7 +31,7 @@ static struct json_object *json_point(const struct bench_point *point, enum benc
 	return object;
 }
 
-/* NULL, which is JSON's null, when it was not reached. */
+/* Returns the object for @fault, or NULL (JSON null) if the benchmark ended before that measurement. */
 static struct json_object *json_fault(const struct bench_fault *fault, bool with_far)
 {
 	struct json_object *object;

@@ -1,4 +1,4 @@
-/* bench_json: the results of a benchmark, all figures, as JSON. Pure. */
+/* bench_json: prints all results of a benchmark as JSON. Pure. */
 #ifndef CLI_BENCH_JSON_H
 #define CLI_BENCH_JSON_H
 #include "cli/bench_results.h"

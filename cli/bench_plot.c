@@ -1,20 +1,20 @@
 /*
- * bench_plot: see bench_plot.h. Each panel is a grid of cells; a cell knows which marks fell into it, and is written
- * as that mark, or as a star when there were several.
+ * bench_plot: see bench_plot.h. Each panel is a grid of cells. A cell stores the mark that fell into it, or
+ * CELL_SEVERAL if there were several, which is printed as a star.
  */
 #include "cli/bench_plot.h"
 #include "cli/bench_scale.h"
 #include <string.h>
 
 #define ROWS 9
-#define COLUMN 4 /* cells a depth */
+#define COLUMN 4 /* cells for each depth */
 #define LABEL 6
 #define CELL_EMPTY 0
 #define CELL_SEVERAL 255
 
 struct panel {
 	struct bench_scale scale;
-	uint8_t cells[ROWS][BENCH_DEPTHS_MAX]; /* mark_of(), or one of the above */
+	uint8_t cells[ROWS][BENCH_DEPTHS_MAX]; /* a mark_of(), CELL_EMPTY or CELL_SEVERAL */
 };
 
 static uint8_t mark_of(unsigned donor, bool tail)
@@ -66,7 +66,8 @@ static void panel_fill(struct panel *panel, const struct bench_results *results,
 	}
 }
 
-/* One line of a panel, without what follows the last mark when it is the @last on its line. */
+/* Prints one row of a panel. If @last, this is the rightmost panel of its line, and the blanks after its last mark
+   are left out. */
 static void panel_print_row(const struct panel *panel, int row, unsigned columns, bool unicode, bool last, FILE *out)
 {
 	unsigned used = columns;
@@ -97,7 +98,7 @@ static void panel_print_depths(const struct bench_results *results, FILE *out)
 		fprintf(out, "%*u", COLUMN, results->depths[i]);
 }
 
-/* Throughput and latency of one operation, beside each other. */
+/* Prints throughput and latency of one operation side by side. */
 static void plot_print_op(const struct bench_results *results, enum bench_op op, bool unicode, FILE *out)
 {
 	struct panel rates, latencies;

@@ -1,6 +1,6 @@
 /*
- * bench_results: what `farpage bench` measured. Filled in by bench_store.c and bench_fault.c, shown by bench_table.c,
- * bench_plot.c, bench_svg.c and bench_json.c, which only read it. Times are ns.
+ * bench_results: the measurements of `farpage bench`. bench_store.c and bench_fault.c fill them in. bench_table.c,
+ * bench_plot.c, bench_svg.c and bench_json.c only read them. Times are in ns.
  *
  * Threads: one.
  */
@@ -13,7 +13,7 @@
 
 #define BENCH_DONORS_MAX 8u
 #define BENCH_DEPTHS_MAX 16u
-#define BENCH_DEPTH_MAX 256u /* what a connection has in flight at most (FABRIC_CONFIG_DEFAULT) */
+#define BENCH_DEPTH_MAX 256u /* a connection's maximum in flight (FABRIC_CONFIG_DEFAULT) */
 
 enum bench_op { BENCH_READ, BENCH_WRITE, BENCH_OPS };
 const char *bench_op_name(enum bench_op op); /* "read", "write" */
@@ -26,49 +26,50 @@ struct bench_latency bench_latency_of(const struct histogram *histogram);
 struct bench_point {
 	bool measured;
 	struct bench_latency latency; /* of each page */
-	double seconds;               /* that latency.count pages took */
+	double seconds;               /* duration of all latency.count pages */
 };
 
 struct bench_fault {
 	const char *skipped; /* NULL, or why it was not measured */
 	struct bench_latency latency;
-	uint64_t far; /* of latency.count, those that waited for the donor (libfarpage's count) */
+	uint64_t far; /* how many of latency.count waited for the donor, as counted by libfarpage */
 };
 
 struct bench_donor {
 	const char *uri;
 	char fabric[URI_SCHEME_MAX]; /* "tcp" */
 	struct bench_point points[BENCH_OPS][BENCH_DEPTHS_MAX];
-	struct bench_fault fault; /* neither skipped nor counted: not reached */
+	struct bench_fault fault; /* neither skipped nor counted: the benchmark ended before */
 };
 
 struct bench_results {
-	uint64_t bytes; /* of far memory on each donor */
-	double seconds; /* wished for each point */
-	bool faults;    /* wished for, too */
+	uint64_t bytes; /* far memory used on each donor */
+	double seconds; /* requested time for each point */
+	bool faults;    /* far faults were requested, too */
 	bool interrupted;
 	unsigned depth_count, depths[BENCH_DEPTHS_MAX]; /* ascending */
 	unsigned donor_count;
 	struct bench_donor donors[BENCH_DONORS_MAX];
-	struct bench_fault userfaultfd; /* a fault answered by UFFDIO_COPY and no network */
+	struct bench_fault userfaultfd; /* a fault answered by UFFDIO_COPY, without network */
 };
 
-/* The fabric of an address is its scheme; "?" if it is no address. */
+/* Sets donor->fabric to the scheme of @uri, or to "?" if @uri is not an address. */
 void bench_donor_set_fabric(struct bench_donor *donor, const char *uri);
 
-/* Pages a second; 0 when not measured. */
+/* Returns pages per second, or 0 if the point was not measured. */
 double bench_point_rate(const struct bench_point *point);
-/* The point of that depth, or NULL when it was not measured. */
+/* Returns the point at @depth, or NULL if it was not measured. */
 const struct bench_point *bench_donor_point(const struct bench_results *results, unsigned donor, enum bench_op op,
 					    unsigned depth);
-/* How to call a donor among the others: by its fabric if no other has the same, else by its address. */
+/* Returns the name of a donor in texts: its fabric if no other donor has the same fabric, otherwise its address. */
 const char *bench_donor_label(const struct bench_results *results, unsigned donor);
 
-/* What a far fault (p50) is made of, us. @rest is negative when the two parts take longer alone than together. */
+/* The parts of a far fault (p50), in us. @rest is negative if the two parts together take longer alone than the
+   fault. */
 struct bench_shares {
 	double fault, resolve, read, rest;
 };
-/* False when one of the parts was not measured; the read is the one at depth 1. */
+/* Computes the parts; `read` is the p50 of reads at depth 1. Returns false if one of them was not measured. */
 bool bench_donor_shares(const struct bench_results *results, unsigned donor, struct bench_shares *ret_shares);
 
 #endif

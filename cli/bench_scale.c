@@ -2,7 +2,7 @@
 #include "cli/bench_scale.h"
 #include <math.h>
 
-#define POWERS_STEP 4 /* a logarithmic axis has a multiple of so many powers of two */
+#define POWERS_STEP 4 /* a logarithmic axis spans a multiple of 4 powers of 2 */
 
 double bench_metric_of(const struct bench_point *point, enum bench_metric metric)
 {
@@ -13,7 +13,7 @@ double bench_metric_of(const struct bench_point *point, enum bench_metric metric
 	return (double)(metric == BENCH_P50 ? point->latency.p50 : point->latency.p99) / 1e3;
 }
 
-/* The least and the greatest of what was measured; 0 and 0 when nothing was. */
+/* Widens the range @low to @high to include all values that were measured. Leaves 0 and 0 if nothing was. */
 static void scale_range(const struct bench_results *results, enum bench_op op, enum bench_metric metric, double *low,
 			double *high)
 {
@@ -29,7 +29,7 @@ static void scale_range(const struct bench_results *results, enum bench_op op, e
 	}
 }
 
-/* The next of 1, 2, 4, 5, 8, 10 times a power of ten: fourths of them are short numbers. */
+/* Rounds @value up to 1, 2, 4, 5, 8 or 10 times a power of ten. A fourth of such a number has few digits. */
 static double scale_round_up(double value)
 {
 	static const double steps[] = {1, 2, 4, 5, 8, 10};

@@ -15,26 +15,26 @@
 #include <time.h>
 
 #define FILL_DEPTH 32u
-#define WARM_SHARE 10 /* one part in so many of a point's time goes before it, uncounted */
+#define WARM_SHARE 10 /* the uncounted warm-up takes 1/10 of a point's time */
 #define NS_PER_S 1e9
 #define ROOM_PAUSE_MS 20
-#define VAIN_POLLS 32 /* in a row, before the processor is given away */
+#define VAIN_POLLS 32 /* empty polls in a row before the thread yields */
 
-/* What is being done to the store. */
+/* The load that is applied to the store. */
 struct load {
 	const char *uri;
 	struct store *store;
 	struct store_queue *queue;
 	struct store_buffer *buffer;
-	char *frames; /* BENCH_DEPTH_MAX pages, one a slot */
+	char *frames; /* BENCH_DEPTH_MAX pages, one for each slot */
 	struct random_state chance;
 	enum store_op op;
 	unsigned depth;
-	bool in_order; /* pages one after the other, each once: to fill the store */
-	uint64_t next; /* in order: the page to come */
+	bool in_order; /* fills the store: takes each page once, in order */
+	uint64_t next; /* with in_order: the next page */
 	unsigned pending, in_flight;
-	struct store_io ios[BENCH_DEPTH_MAX]; /* pending ones */
-	uint64_t starts[BENCH_DEPTH_MAX];     /* of each slot's request */
+	struct store_io ios[BENCH_DEPTH_MAX]; /* prepared, not submitted */
+	uint64_t starts[BENCH_DEPTH_MAX];     /* when each slot's request was submitted */
 	struct histogram latencies;
 };
 
@@ -50,8 +50,8 @@ static const char *status_reason(int status)
 	}
 }
 
-/* One line, where the store has not said it already: that the donor is gone, or sent something else than was written.
-   Without its donor it has no room for writes either. */
+/* Logs one line unless the store has logged the error itself. The store logs the loss of the donor and contents that
+   differ from what was written. Without its donor it also reports -ENOSPC for writes. Returns @status. */
 static int load_fail(const struct load *load, int status)
 {
 	struct far_donor donor = {0};
@@ -71,7 +71,7 @@ static uint64_t load_page(struct load *load, unsigned slot)
 	return random_below(&load->chance, load->store->pages / load->depth) * load->depth + slot;
 }
 
-/* Makes the next request of a slot; load_submit() hands it over. */
+/* Makes the next request of a slot. load_submit() submits it. */
 static void load_prepare(struct load *load, unsigned slot)
 {
 	if (load->in_order && load->next == load->store->pages)
@@ -106,7 +106,7 @@ static int load_submit(struct load *load)
 
 enum load_phase { LOAD_WARM, LOAD_COUNTED, LOAD_DRAIN };
 
-/* Takes the answers there are: their number, or what went wrong. */
+/* Takes the available answers. Returns their number, or the first error among them. */
 static int load_collect(struct load *load, enum load_phase phase, uint64_t *ret_now)
 {
 	struct store_done dones[BENCH_DEPTH_MAX];
@@ -129,7 +129,8 @@ static int load_collect(struct load *load, enum load_phase phase, uint64_t *ret_
 	return status ? status : count;
 }
 
-/* A queue is closed with nothing in flight; every request is answered within the fabric's deadline. */
+/* Collects all answers, because a queue must have nothing in flight when it is closed. The fabric's deadline bounds
+   the wait. Returns 0 or -errno. */
 static int load_drain(struct load *load)
 {
 	int error = 0;
@@ -147,8 +148,8 @@ static int load_drain(struct load *load)
 	return error;
 }
 
-/* Keeps @depth requests in flight for @seconds after the warm-up, and until one was answered; or until all pages were
-   written (in order). */
+/* Keeps load->depth requests in flight. After the warm-up it runs for @seconds, and until at least one request was
+   answered. With in_order it runs until all pages were written. Returns 0 or -errno. */
 static int load_run(struct load *load, double seconds, double *ret_seconds)
 {
 	enum load_phase phase = LOAD_WARM;
@@ -220,7 +221,8 @@ static int load_points(struct load *load, struct bench_results *results, unsigne
 	return 0;
 }
 
-/* The frames, with something in them that is not zero; they stay so, because no page of the store is. */
+/* Allocates and registers the frames and fills them with random bytes. Later reads keep them that way, because no
+   page of the store is zero. */
 static int load_open_frames(struct load *load)
 {
 	size_t length = (size_t)BENCH_DEPTH_MAX * STORE_PAGE;
@@ -244,7 +246,8 @@ static void load_close_frames(struct load *load)
 	munmap(load->frames, (size_t)BENCH_DEPTH_MAX * STORE_PAGE);
 }
 
-/* store_register() and store_queue_open() may fail without a word: memory that cannot be locked, for one. */
+/* Fills the store and measures its points. store_register() may fail without logging, for example if memory cannot
+   be locked. */
 static int load_measure(struct load *load, struct bench_results *results, unsigned donor)
 {
 	int error = load_open_frames(load);
@@ -265,7 +268,7 @@ static int load_measure(struct load *load, struct bench_results *results, unsign
 	return error;
 }
 
-/* Where the address leaves the fabric open ("auto://"), the one that was taken. */
+/* Sets the fabric that was taken where the address leaves it open ("auto://"). */
 static void load_name_fabric(const struct load *load, struct bench_donor *donor)
 {
 	struct far_donor answer = {0};

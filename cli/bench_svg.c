@@ -15,7 +15,7 @@
 #define TICKS 4
 #define BAR 18.0
 #define BAR_STEP 40.0
-#define LABEL_MAX 44 /* characters of an address, in the legend and beside a bar */
+#define LABEL_MAX 44 /* characters of an address in the legend and above a bar */
 
 static const char *const colours[BENCH_DONORS_MAX] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 						      "#e69f00", "#56b4e9", "#7f7f7f", "#000000"};
@@ -25,7 +25,8 @@ struct panel {
 	struct bench_scale depths, values;
 };
 
-/* Text of elements and attributes; control characters are not allowed in XML at all. */
+/* Prints at most @max characters of @text as element or attribute text. Prints "?" for each character outside
+   printable ASCII, because XML forbids control characters. */
 static void svg_escape(const char *text, unsigned max, FILE *out)
 {
 	for (unsigned i = 0; i < max && text[i]; i++) {
@@ -63,7 +64,7 @@ static double panel_y(const struct panel *panel, double value)
 static void panel_print_axes(const struct panel *panel, const struct bench_results *results, const char *title,
 			     FILE *out)
 {
-	/* On a logarithmic axis a line for each power of two, or each second one when there are many. */
+	/* A logarithmic axis has a line for each power of two, or for each second one if there are many. */
 	double powers = panel->values.logarithmic ? log2(panel->values.high / panel->values.low) : 0;
 	int step = powers > 8 ? 2 : 1, ticks = panel->values.logarithmic ? (int)(powers + 0.5) : TICKS;
 
@@ -86,7 +87,7 @@ static void panel_print_axes(const struct panel *panel, const struct bench_resul
 		panel->left + PANEL_WIDTH / 2, panel->top + PANEL_HEIGHT + 32);
 }
 
-/* One donor's line: solid with full markers, or for p99 dashed with hollow ones. */
+/* Prints one donor's line: solid with full markers, or for p99 dashed with hollow markers. */
 static void panel_print_series(const struct panel *panel, const struct bench_results *results, unsigned donor,
 			       enum bench_op op, enum bench_metric metric, FILE *out)
 {
@@ -109,7 +110,7 @@ static void panel_print_series(const struct panel *panel, const struct bench_res
 static void svg_print_op(const struct bench_results *results, enum bench_op op, double top, FILE *out)
 {
 	unsigned deepest = results->depths[results->depth_count - 1];
-	/* One depth alone stands at the left end. */
+	/* A single depth stands at the left end. */
 	struct bench_scale depths = {.low = results->depths[0],
 				     .high = deepest > results->depths[0] ? deepest : 2.0 * deepest,
 				     .logarithmic = true};
@@ -128,7 +129,7 @@ static void svg_print_op(const struct bench_results *results, enum bench_op op, 
 	}
 }
 
-/* Under the title; returns where it ends. */
+/* Prints the legend under the title. Returns the y at which it ends. */
 static double svg_print_legend(const struct bench_results *results, FILE *out)
 {
 	double y = TITLE_HEIGHT;
@@ -153,7 +154,7 @@ static void svg_print_part(double x, double y, double width, const char *colour,
 		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" fill=\"#ffffff\">%s %.1f</text>\n", x + 4, y + 13, name, us);
 }
 
-/* A far fault's p50 and the times of its parts alone, all bars to one scale. */
+/* Prints for each donor a far fault's p50 as a bar of its parts. All bars have the same scale. */
 static void svg_print_faults(const struct bench_results *results, double top, FILE *out)
 {
 	struct bench_shares shares;

@@ -4,7 +4,7 @@
 
 #define PAGE 4096.0
 #define MIB 1048576.0
-#define MANY 32u /* in flight, for the comparison; the deepest if it was not measured */
+#define MANY 32u /* pages in flight for the comparison; the deepest depth if this one was not requested */
 
 static double table_us(uint64_t ns)
 {
@@ -91,7 +91,8 @@ void bench_table_print(const struct bench_results *results, FILE *out)
 	table_print_faults(results, width, out);
 }
 
-/* How good a donor is at a depth, larger being better: one page at a time, 1/p50; with many, pages a second. */
+/* Returns a score of a donor at @depth; larger is better. At depth 1 the score is 1/p50, otherwise pages per second.
+   Returns 0 if it was not measured. */
 static double meaning_score(const struct bench_results *results, unsigned donor, unsigned depth)
 {
 	const struct bench_point *point = bench_donor_point(results, donor, BENCH_READ, depth);
@@ -111,7 +112,7 @@ static void meaning_print_figure(const struct bench_results *results, unsigned d
 		fprintf(out, "%.0f pages/s", bench_point_rate(point));
 }
 
-/* "reads one at a time: rdma is 3.10 x as fast as tcp (2.7 us, 8.3 us)". */
+/* Prints, for example, "reads at depth 1: rdma is 3.10 x as fast as tcp (2.7 us, 8.3 us)". */
 static void meaning_print_depth(const struct bench_results *results, unsigned depth, FILE *out)
 {
 	unsigned best = 0, worst = 0, count = 0;
@@ -162,7 +163,7 @@ static void meaning_print_shares(const struct bench_results *results, unsigned d
 		fprintf(out, ", together %.1f us more\n", -shares.rest);
 }
 
-/* The depth that stands for many in flight; 0 when only one at a time was asked for. */
+/* Returns the depth that represents many pages in flight, or 0 if only depth 1 was requested. */
 static unsigned meaning_many(const struct bench_results *results)
 {
 	unsigned deepest = results->depth_count ? results->depths[results->depth_count - 1] : 0;

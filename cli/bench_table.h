@@ -1,15 +1,12 @@
-/*
- * bench_table: the results of a benchmark as a table, and what they mean in a few sentences, all of it from what was
- * measured. Pure: results in, text out.
- */
+/* bench_table: prints the results of a benchmark as a table, and their meaning in a few sentences. Pure. */
 #ifndef CLI_BENCH_TABLE_H
 #define CLI_BENCH_TABLE_H
 #include "cli/bench_results.h"
 #include <stdio.h>
 
-/* The points that were measured, and the faults; nothing if there are none. */
+/* Prints the points that were measured, and the faults. Prints nothing if there are none. */
 void bench_table_print(const struct bench_results *results, FILE *out);
-/* Which fabric is faster one page at a time and with many in flight, and what a far fault is made of. */
+/* Prints which donor is fastest and slowest with one page in flight and with many, and the parts of a far fault. */
 void bench_table_print_meaning(const struct bench_results *results, FILE *out);
 
 #endif

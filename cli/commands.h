@@ -1,9 +1,13 @@
 /*
- * commands: the verbs of the farpage command, one source file each; main.c holds their table.
+ * commands: the verbs of the farpage command, one source file each. main.c has their table.
  *
- * Each is called with argv[0] = its own name and returns the exit status: COMMAND_OK, COMMAND_FAILED after one line
- * on standard error that names the cause and the next step, COMMAND_USAGE when called wrongly. command_run passes the
- * status of the program it ran, and has statuses of its own beside those (run_child.h), as env(1) and nice(1) do.
+ * Each function gets its own name as argv[0] and returns the exit status:
+ * - COMMAND_OK;
+ * - COMMAND_FAILED after one line on standard error that names the cause and the next step;
+ * - COMMAND_USAGE if it was called incorrectly.
+ *
+ * command_run returns the status of the program that it ran. Like env(1) and nice(1), it has additional statuses of its
+ * own (enum run_status in run_program.h).
  */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
@@ -12,8 +16,8 @@ enum command_status {
 	COMMAND_OK = 0,
 	COMMAND_FAILED = 1,
 	COMMAND_USAGE = 2,
-	COMMAND_DEGRADED = 3, /* of a list: a device in it is degraded, */
-	COMMAND_LOST = 4,     /* or has failed */
+	COMMAND_DEGRADED = 3, /* a list shows a degraded device */
+	COMMAND_LOST = 4,     /* a list shows a failed device */
 };
 
 int command_run(int argc, char **argv);

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* In @folder, or in @below of it; NULL: it has no such place. */
+/* Writes the path of the file of defaults in @folder followed by @below. Returns @ret_path, or NULL if @folder is
+   not absolute or the path is too long. */
 static const char *path_of(const char *folder, const char *below, char ret_path[PATH_MAX])
 {
 	if (!folder || *folder != '/')

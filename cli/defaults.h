@@ -1,20 +1,25 @@
 /*
- * defaults: what the files of defaults say, for every verb: ~/.config/farpage/farpage.ini (XDG_CONFIG_HOME in place of
- * ~/.config), then /etc/farpage/farpage.ini, or the one file that the environment variable FARPAGE_CONFIG names (empty:
- * none). [farpage] has what all verbs share: donor, key, admin-key; [run] what run has besides; [farpage-blockdev] what
- * disk and swap have.
+ * defaults: reads options together with the files of defaults, for every verb.
  *
- * Threads: the program's first.
+ * If the environment variable FARPAGE_CONFIG is set, it names the only file; if it is empty, no file is read. Otherwise
+ * these files are read, and the first one has precedence:
+ * - ~/.config/farpage/farpage.ini, with $XDG_CONFIG_HOME in place of ~/.config if it is set;
+ * - farpage.ini in the system's folder, normally /etc/farpage.
+ *
+ * The files have these sections:
+ * - [farpage]: the options that all verbs share: donor, key, admin-key;
+ * - [run]: further options of run;
+ * - [farpage-blockdev]: the options of disk and swap.
+ *
+ * Threads: the main thread.
  */
 #ifndef CLI_DEFAULTS_H
 #define CLI_DEFAULTS_H
 
 #include "common/config.h"
 
-/*
- * config_read() with these files, of which none is read when @file_option is given. @section: of the file that
- * @file_option names, and of the verb there; NULL: it has none.
- */
+/* Calls config_read_defaults() with these files. If the command line has the option @file_option, the file named
+   there is read in place of them. @section: the verb's section in all these files, or NULL if the verb has none. */
 int defaults_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		  const char *file_option);
 

@@ -1,5 +1,5 @@
 /*
- * disk: the parts of `farpage disk`, one source file each; disk.c has their table. Called as commands.h says.
+ * disk: the verbs of `farpage disk`, one source file each. disk.c has their table. commands.h says how they are called.
  */
 #ifndef CLI_DISK_H
 #define CLI_DISK_H

@@ -1,4 +1,4 @@
-/* farpage disk attach and adopt: start the daemon of a device and wait until it can be used. Threads: none. */
+/* farpage disk attach and adopt: start the daemon of a device and wait until the device can be used. Threads: none. */
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/disk.h"
@@ -24,7 +24,7 @@ static void attach_help(const struct config_setting *settings)
 
 int disk_attach(int argc, char **argv)
 {
-	static struct settings settings; /* config_read() gives strings that live until exit */
+	static struct settings settings; /* config_read() returns strings that live until exit */
 	struct config_setting table[SETTINGS_TABLE_MAX + 1];
 	char path[FRONTEND_PATH_MAX];
 	int first;

@@ -24,9 +24,9 @@
 
 #define DAEMON "farpage-blockdev"
 #define ARGUMENTS_MAX 128
-#define STATUS_MS 1000  /* an answer takes as long as the main thread of a daemon needs to look up */
-#define DETACH_MS 60000 /* leases are given back before the answer */
-#define LEAVE_MS 10000  /* beyond what requests under way may take */
+#define STATUS_MS 1000  /* the daemon's main thread answers when its current work is done */
+#define DETACH_MS 60000 /* the daemon returns its leases before it answers */
+#define LEAVE_MS 10000  /* in addition to the longest time of requests under way */
 
 static const char *const states[] = {
     [DISK_SERVING] = "serving",   [DISK_DEGRADED] = "degraded", [DISK_FAILED] = "failed",
@@ -47,9 +47,10 @@ int disk_daemon_allowed(const char *verb)
 	return -EPERM;
 }
 
-/* --- Starting it ------------------------------------------------------------------------------------------- */
+/* --- Starting the daemon ----------------------------------------------------------------------------------- */
 
-/* Where people run it: beside this program; in a build tree: in the folder next to this one's. */
+/* Finds the daemon's program: in this program's folder, or relative to that in ../blockdev (build trees) or ../sbin.
+   Returns 0, or -ENOENT after one logged line. */
 static int daemon_find(char ret_path[PATH_MAX])
 {
 	static const char *const beside[] = {"", "../blockdev/", "../sbin/"};
@@ -83,8 +84,8 @@ void disk_daemon_load_ublk(void)
 		;
 }
 
-/* In a session of its own, with nothing of ours but standard error and descriptor @keep (-1: none); signals that a
-   caller has blocked are not its. */
+/* Starts the daemon in a session of its own. It inherits only standard error and descriptor @keep, or no descriptor
+   if @keep is -1. The signals of signals.h are not blocked in it. Returns 0, or -errno after one logged line. */
 static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 {
 	char path[PATH_MAX];
@@ -103,7 +104,7 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 		posix_spawn_file_actions_adddup2(&actions, keep, 3);
 	posix_spawn_file_actions_addclosefrom_np(&actions, keep >= 0 ? 4 : 3);
 	posix_spawnattr_setsigmask(&attributes, &set);
-	/* Ignored by whoever started this program, it would hide the end of the daemon's own children. */
+	/* If SIGCHLD stayed ignored, the daemon would not learn of the end of its own children. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	posix_spawnattr_setsigdefault(&attributes, &set);
@@ -130,7 +131,7 @@ static int daemon_wait(pid_t pid)
 	return -EIO;
 }
 
-/* The path that it writes, or nothing: it ends. */
+/* Reads the device's path, which the daemon writes when it is ready. Returns 0, or -EPIPE if the daemon ends before. */
 static int ready_read(int fd, char ret_path[FRONTEND_PATH_MAX])
 {
 	struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -154,7 +155,8 @@ static int ready_read(int fd, char ret_path[FRONTEND_PATH_MAX])
 	return 0;
 }
 
-/* @argv ends with room for one more. */
+/* Starts the daemon with @argv and waits until its device is ready. @argv must have room for one more argument.
+   @what is shown on a terminal meanwhile. Returns 0, or -errno after a logged line. */
 static int daemon_start(char **argv, const char *what, char ret_path[FRONTEND_PATH_MAX])
 {
 	bool terminal = isatty(STDERR_FILENO);
@@ -206,10 +208,9 @@ int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_P
 	return daemon_start(argv, what, ret_path);
 }
 
-/*
- * -ENOENT and others of control_ask(): there is no daemon, which is nobody's fault. One that leaves waits for its
- * requests, which wait for donors that are away until those are lost.
- */
+/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests under way. They
+   wait for donors out of reach until those are lost. Returns 0 or more if it leaves. Returns -EBUSY or -ETIMEDOUT
+   after one logged line. Other errors are those of settings_kept(), or those of control_ask() if there is no daemon. */
 static int leave_ask(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -228,7 +229,8 @@ static int leave_ask(const char *name)
 	return status;
 }
 
-/* Whether another daemon could start: looked at before the one that serves goes, for without any all I/O waits. */
+/* Checks that another daemon could start. This is checked before the present daemon ends, because without a daemon
+   all I/O waits. Returns 0 or -errno. */
 static int successor_check(const char *name)
 {
 	static struct settings settings;
@@ -296,7 +298,7 @@ int disk_daemon_remove(const char *name)
 	return status < 0 ? status : daemon_wait(pid);
 }
 
-/* --- Asking it --------------------------------------------------------------------------------------------- */
+/* --- Asking the daemon ------------------------------------------------------------------------------------- */
 
 bool disk_state_is_told(enum disk_state state)
 {
@@ -310,7 +312,8 @@ int disk_state_status(enum disk_state state, int status)
 	return own > status ? own : status;
 }
 
-/* No name in what a daemon says has a quotation mark. One of an older farpage says nothing of its state. */
+/* Returns the state in @reply. No name in a daemon's reply contains a quotation mark. A daemon of an older farpage
+   reports no state, and DISK_SERVING is assumed. */
 static enum disk_state state_told(const char *reply)
 {
 	char text[32];
@@ -342,7 +345,7 @@ static int refusal_tell(const char *name, const char *why)
 	return -EBUSY;
 }
 
-/* Waits until the daemon has removed the folder: the last thing it does. */
+/* Waits until the daemon has removed its folder, which is the last thing it does. */
 static int daemon_wait_gone(const char *name, unsigned timeout_ms)
 {
 	const struct timespec step = {.tv_nsec = 2000000};

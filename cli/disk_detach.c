@@ -1,4 +1,4 @@
-/* farpage disk detach: removes a device, or what a daemon that died left of one. Threads: none. */
+/* farpage disk detach: removes a device, or the remains of one whose daemon has died. Threads: none. */
 #include "cli/commands.h"
 #include "cli/disk.h"
 #include "cli/disk_daemon.h"

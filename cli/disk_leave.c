@@ -1,4 +1,4 @@
-/* farpage disk leave: ends the daemon of a device, and leaves the device to the next. Threads: none. */
+/* farpage disk leave: ends the daemon of a device and leaves the device to the next daemon. Threads: none. */
 #include "cli/commands.h"
 #include "cli/disk.h"
 #include "cli/disk_daemon.h"

@@ -1,8 +1,8 @@
 /*
- * farpage disk list: all devices, as a table or as JSON.
+ * farpage disk list: shows all devices as a table or as JSON.
  *
- * Theory of operation. The folders are listed and each daemon is asked; of one that does not answer the folder tells
- * what there is to tell.
+ * Theory of operation. The command lists the devices' folders and asks each daemon. If a daemon does not answer, the
+ * device's folder provides what is known.
  *
  * Threads: none.
  */
@@ -25,7 +25,7 @@
 enum column { NAME, SIZE, DEVICE, FRONTEND, STATE, USED, DONORS, COLUMNS };
 static const char *const heads[COLUMNS] = {"NAME", "SIZE", "DEVICE", "FRONTEND", "STATE", "USED", "DONORS"};
 
-/* Of `options`, as it was asked for; 0: nothing is known. */
+/* Returns the size in the file `options` of the device's folder, as requested at attach, or 0 if it is unknown. */
 static uint64_t size_kept(const char *name)
 {
 	static char text[RUNTIME_OPTIONS_MAX];
@@ -53,7 +53,7 @@ static struct json_object *disk_kept(const char *name)
 	return object;
 }
 
-/* To be put. */
+/* Returns an object that the caller releases with json_object_put(). */
 static struct json_object *disk_ask(const char *name, enum disk_state *ret_state)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -88,7 +88,7 @@ static void cell_size(struct json_object *disk, const char *key, char cell[CELL_
 		snprintf(cell, CELL_MAX, "-");
 }
 
-/* "2", or "1 of 2" when one cannot be reached. */
+/* Writes "2", or "1 of 2" if one of two donors cannot be reached. */
 static void cell_donors(struct json_object *disk, char cell[CELL_MAX])
 {
 	struct json_object *donors, *reachable;

@@ -1,7 +1,7 @@
 /*
- * farpage doctor: is this host, and are its donors, as far memory wants them? See doctor.h for how it works.
+ * farpage doctor: checks whether this host and its donors suit far memory. doctor.h explains how it works.
  *
- * Threads: one, but for doctor_donors_probe(), which joins its own.
+ * Threads: one, except that doctor_donors_probe() starts and joins its own.
  */
 #include "cli/doctor.h"
 #include "cli/ask.h"
@@ -26,7 +26,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Of each step of a conversation with a donor. */
+/* This limits each step of a conversation with a donor. */
 #define CONNECT_MS 1500
 #define WIDTH_LEAST 40u
 
@@ -97,7 +97,7 @@ void doctor_add(struct doctor *doctor, const char *subject, const struct doctor_
 		snprintf(finding->subject, sizeof finding->subject, "%s", subject);
 }
 
-/* Every check leaves a finding, so that programs find its id in every answer. */
+/* Runs all checks. A check without a finding gets a skipped one, so that programs find every id in the output. */
 static void run_checks(struct doctor *doctor)
 {
 	for (unsigned i = 0; i < CHECKS; i++) {
@@ -113,7 +113,7 @@ static void run_checks(struct doctor *doctor)
 	}
 }
 
-/* Columns of the terminal; 0: standard output is none. */
+/* Returns the columns of the terminal, or 0 if standard output is not a terminal. */
 static unsigned terminal_width(void)
 {
 	struct winsize size;
@@ -196,7 +196,7 @@ static int check_usage(const struct doctor_options *options, int first, int argc
 
 int command_doctor(int argc, char **argv)
 {
-	static struct doctor_options options; /* config_read() gives strings that live until exit */
+	static struct doctor_options options; /* config_read() returns strings that live until exit */
 	const struct config_setting settings[] = {
 	    {.name = "donor",
 	     .kind = CONFIG_LIST,

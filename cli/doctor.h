@@ -1,9 +1,13 @@
 /*
- * doctor: what the checks of `farpage doctor` share.
+ * doctor: the types and functions that all checks of `farpage doctor` share.
  *
- * Theory of operation. doctor.c has the table of checks. Each check looks at facts (this process, /proc, /sys, devices,
- * donors) with a reading function, gives them to a judging function that knows nothing of this host, and adds what that
- * says, once or for each device or donor. Nothing is changed on the host.
+ * Theory of operation. doctor.c has the table of checks. Each check works in three steps, once or for each device or
+ * donor:
+ * - A reading function collects facts about this process, /proc, /sys, devices or donors.
+ * - A judging function turns the facts into a verdict. It knows nothing else about this host.
+ * - The check adds the verdict with doctor_add().
+ *
+ * Nothing is changed on the host.
  */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
@@ -16,47 +20,47 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define DOCTOR_SUBJECT_MAX 300 /* an address of a donor */
+#define DOCTOR_SUBJECT_MAX 300 /* long enough for a donor's address */
 
 struct doctor;
 
 struct doctor_check {
-	const char *id;    /* "rdma.port": stable, for programs */
+	const char *id;    /* "rdma.port"; stable, because programs use it */
 	const char *group; /* "RDMA" */
-	const char *title; /* "port": of one line */
+	const char *title; /* "port"; begins the finding's line */
 	void (*run)(struct doctor *doctor);
 };
 
 struct doctor_finding {
 	const struct doctor_check *check;
-	char subject[DOCTOR_SUBJECT_MAX]; /* "rxe0/1", "tcp://10.0.0.7"; empty: this host */
+	char subject[DOCTOR_SUBJECT_MAX]; /* "rxe0/1", "tcp://10.0.0.7"; empty for this host */
 	struct doctor_verdict verdict;
 };
 
 struct doctor {
-	/* Asked for. */
-	uint64_t donate;  /* bytes to lend; 0: this host is no donor */
-	uint64_t swap;    /* bytes of a swap device it is to have; 0: not asked for */
-	bool client;      /* it is to run programs */
-	bool rdma_wanted; /* some donor is rdma:// */
+	/* The request. */
+	uint64_t donate;  /* bytes to lend, or 0 if this host is not a donor */
+	uint64_t swap;    /* bytes of the requested swap device, or 0 for none */
+	bool client;      /* this host should be able to run programs */
+	bool rdma_wanted; /* at least one donor is named as rdma:// */
 	bool verbose;
 
-	/* Found out before the checks, as it takes time. */
+	/* Collected before the checks, because it takes time. */
 	struct fabric_devices devices;
 	const struct donor_probe *probes;
 	unsigned probe_count;
 
-	/* What the checks say. */
-	const struct doctor_check *check; /* being run */
+	/* The findings. */
+	const struct doctor_check *check; /* the check that is running */
 	struct doctor_finding *findings;
 	unsigned count, room;
-	bool truncated; /* no memory for more */
+	bool truncated; /* findings are missing for want of memory */
 };
 
-/* Called by a check: @subject is copied; NULL for this host. */
+/* Adds a finding of the running check. @subject is copied; NULL stands for this host. */
 void doctor_add(struct doctor *doctor, const char *subject, const struct doctor_verdict *verdict);
 
-/* On @file, wrapped to @width columns; 0: not at all. */
+/* Prints the findings on @file as text, wrapped to @width columns, or not wrapped if @width is 0. */
 void doctor_print_text(const struct doctor *doctor, FILE *file, unsigned width, bool colour);
 void doctor_print_json(const struct doctor *doctor, FILE *file);
 

@@ -15,7 +15,8 @@
 
 #define UBLK_CONTROL "/dev/ublk-control"
 
-/* Nobody who does not ask for a swap device is bothered with what only one needs. */
+/* Returns the status for a part that only swap devices need and this host lacks. It is a warning only if a swap
+   device was requested. */
 static enum doctor_status missing(bool wanted)
 {
 	return wanted ? DOCTOR_WARN : DOCTOR_SKIP;
@@ -105,7 +106,7 @@ struct doctor_verdict doctor_judge_fuse(const struct fuse_facts *facts)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the running kernel's modules are installed, and this is one of them. */
+/* Returns true if the kernel module @name is installed for the running kernel. */
 static bool module_at_hand(const char *name)
 {
 	char path[PATH_MAX], pattern[64], line[4096];
@@ -127,7 +128,8 @@ static bool module_at_hand(const char *name)
 	return found;
 }
 
-/* Kernels before 6.5 do not tell; user recovery came with Linux 6.1. */
+/* Returns true if ublk has user recovery, which came with Linux 6.1. Kernels before 6.5 do not report their
+   features. */
 static bool ublk_recovers(void)
 {
 	char why[UBLK_WHY_MAX];

@@ -1,9 +1,9 @@
 /*
  * doctor_donors: see doctor_donors.h.
  *
- * Theory of operation. A probe is a session of its own, as farpage donors has one, that then asks for the donor's
- * status several times, one question after the other. The donor's process answers those itself, so that they take
- * longer than a page does over rdma://, of which that process knows nothing; farpage bench measures pages.
+ * Theory of operation. A probe opens a session of its own, as `farpage donors` does. Then it asks for the donor's
+ * status several times, one request after the other. The donor's process answers these requests itself. So they take
+ * longer than a page over rdma://, which bypasses that process. farpage bench measures pages.
  *
  * Threads: one for each probe, joined before doctor_donors_probe() returns.
  */
@@ -23,9 +23,9 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 #define ROUNDS 16
-#define ROUNDS_NS (100 * NS_PER_MS) /* no further round after this long: others wait for their turn */
+#define ROUNDS_NS (100 * NS_PER_MS) /* no new round after this time, because other probes wait for their turn */
 #define EVENTS 8
-#define FAR_NS NS_PER_MS /* a round trip that is no local network's */
+#define FAR_NS NS_PER_MS /* too long a round trip for a local network */
 
 static const char why_reach[] = "farpage run does not start unless every donor answers";
 
@@ -160,14 +160,14 @@ struct doctor_verdict doctor_judge_distance(const struct donor_probe *probe)
 struct talk {
 	const struct far_config *config;
 	struct donor_probe *probe;
-	pthread_mutex_t *turn; /* to measure */
+	pthread_mutex_t *turn; /* held while measuring, so that one probe measures at a time */
 	struct fabric *fabric;
 	struct fabric_domain *domain;
 	struct session session;
-	unsigned answered; /* status requests */
+	unsigned answered; /* status requests answered */
 };
 
-/* One wait, and what came of it. */
+/* Waits once for events and handles them. */
 static void talk_step(struct talk *talk)
 {
 	struct session *session = &talk->session;

@@ -1,4 +1,4 @@
-/* doctor_donors: are the donors there, over which fabric, and how far away? */
+/* doctor_donors: checks whether the donors answer, over which fabric, and how far away they are. */
 #ifndef CLI_DOCTOR_DONORS_H
 #define CLI_DOCTOR_DONORS_H
 
@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One conversation with one donor. */
+/* The result of one conversation with one donor. */
 struct donor_probe {
 	const char *uri;
-	int status;                  /* 0, or -errno: why there was none */
-	uint16_t reason, detail;     /* the donor's own, if it refused (enum wire_reason) */
-	char peer[64];               /* "rdma://10.0.0.7:7470": how it was reached */
+	int status;                  /* 0, or -errno if it failed */
+	uint16_t reason, detail;     /* from the donor, if it refused (enum wire_reason) */
+	char peer[64];               /* the donor's address as reached, "rdma://10.0.0.7:7470" */
 	uint64_t connect_ns;         /* from the first packet to the end of the handshake */
-	unsigned rounds;             /* control messages answered after that */
-	uint64_t round_ns, worst_ns; /* median and longest of them */
+	unsigned rounds;             /* control messages answered after the handshake */
+	uint64_t round_ns, worst_ns; /* median and longest of these rounds */
 	struct wire_capacity capacity;
 };
 
@@ -25,9 +25,8 @@ struct doctor_verdict doctor_judge_reach(const struct donor_probe *probe, bool r
 struct doctor_verdict doctor_judge_free(const struct donor_probe *probe);
 struct doctor_verdict doctor_judge_distance(const struct donor_probe *probe);
 
-/*
- * Talks with all of @uris at once, @connect_ms at most with each step; @key: AUTH_KEY_SIZE bytes or NULL. Logs nothing.
- */
+/* Talks with all donors in @uris at once, each step for at most @connect_ms. Fills in one of @probes for each. @key:
+   AUTH_KEY_SIZE bytes, or NULL. Logs nothing. */
 void doctor_donors_probe(const char *const *uris, unsigned count, const uint8_t *key, unsigned connect_ms,
 			 struct donor_probe *probes);
 

@@ -1,6 +1,6 @@
 /*
- * doctor_faults: see doctor_faults.h. The trial takes a page of this process's memory through what a page of far memory
- * goes through, but for the fault itself, which would need a second thread.
+ * doctor_faults: see doctor_faults.h. The trial treats one page of this process like a page of far memory. It leaves
+ * out the fault itself, which would need a second thread.
  */
 #include "cli/doctor_faults.h"
 #include "cli/doctor.h"
@@ -95,7 +95,8 @@ struct doctor_verdict doctor_judge_forks(const struct uffd_facts *facts, bool cl
 	return verdict;
 }
 
-/* @memory: two pages, the second of which is where pages leave to. */
+/* Places a page, write-protects it, and takes it away. @memory: two pages; pages are taken away to the second one.
+   Sets facts->place and facts->take. */
 static void page_try(const struct uffd *uffd, char *memory, size_t page, struct uffd_facts *facts)
 {
 	static const char mark[] = "farpage doctor";

@@ -1,15 +1,14 @@
-/*
- * doctor_group: what the control group of this process allows it, and those above.
- */
+/* doctor_group: the memory limits of this process's control group and of the groups above it. */
 #ifndef CLI_DOCTOR_GROUP_H
 #define CLI_DOCTOR_GROUP_H
 
 #include <stdint.h>
 
-/* The least limit on memory, bytes; UINT64_MAX: none. @ret_unused: the least that any of the groups has left, pages of
-   files that were not used lately counting as unused. */
+/* Returns the lowest memory limit among these groups in bytes, or UINT64_MAX if there is none. @ret_unused: the
+   least memory that any of them has left. Pages of files that were not used lately count as unused. */
 uint64_t doctor_group_limit(uint64_t *ret_unused);
-/* The least that any of them may use without being slowed down or stopped, which is what a donor goes by. */
+/* Returns the least memory that any of these groups may use without being slowed down or stopped. A donor uses the
+   same figure. */
 uint64_t doctor_group_easy(void);
 
 #endif

@@ -20,9 +20,9 @@
 
 #define CLOCK_ROUNDS 10
 #define CLOCK_READINGS 100
-#define CLOCK_SLOW_NS 500 /* a reading that is a system call, or goes to a device */
+#define CLOCK_SLOW_NS 500 /* a slower reading is a system call or goes to a device */
 #define SEAL_ROUNDS 50
-#define SEAL_SLOW_NS 5000 /* with instructions for it a page takes 1 us here, in software 15 */
+#define SEAL_SLOW_NS 5000 /* a page takes 1 us with AES instructions (measured), 15 us in software */
 
 struct doctor_verdict doctor_judge_version(const char *release)
 {
@@ -78,7 +78,7 @@ struct doctor_verdict doctor_judge_pressure(int error)
 struct doctor_verdict doctor_judge_cpus(const struct cpu_facts *facts)
 {
 	static const char why[] = "the threads that fetch and evict share the processors with the program";
-	/* These drivers' "powersave" raises the frequency as needed. */
+	/* The "powersave" governor of these drivers raises the frequency as needed. */
 	bool dynamic = strncmp(facts->driver, "intel_pstate", 12) == 0 || strncmp(facts->driver, "amd-pstate", 10) == 0;
 	const char *guest = facts->guest ? ", of a virtual machine: waking another one takes long" : "";
 	struct doctor_verdict verdict;
@@ -169,11 +169,11 @@ static unsigned cpu_count(void)
 
 	if (!sched_getaffinity(0, sizeof set, &set))
 		return (unsigned)CPU_COUNT(&set);
-	online = sysconf(_SC_NPROCESSORS_ONLN); /* more than the set has room for */
+	online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than the set has room for */
 	return online > 0 ? (unsigned)online : 1;
 }
 
-/* x86 only: the processor's own flag. */
+/* Returns true if the processor's flags name a hypervisor. Works on x86 only. */
 static bool cpu_is_virtual(void)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -192,7 +192,8 @@ static bool cpu_is_virtual(void)
 	return found;
 }
 
-/* The best of some rounds: in the others this process may have waited for a processor. */
+/* Returns the ns of one reading, the best of several rounds. In other rounds this process may have waited for a
+   processor. */
 static uint64_t clock_reading_ns(void)
 {
 	uint64_t best = UINT64_MAX;
@@ -237,7 +238,7 @@ void doctor_kernel_madvise(struct doctor *doctor)
 
 void doctor_kernel_pressure(struct doctor *doctor)
 {
-	char text[16]; /* without PSI in force, the file is there but reading it fails */
+	char text[16]; /* if PSI is disabled, the file exists but cannot be read */
 
 	add(doctor, doctor_judge_pressure(facts_text("/proc/pressure/memory", text, sizeof text)));
 }
@@ -259,11 +260,11 @@ void doctor_cpu_clock(struct doctor *doctor)
 	add(doctor, doctor_judge_clock(source, clock_reading_ns()));
 }
 
-/* ns to encrypt a page, the best of some rounds; 0: it cannot be done. */
+/* Returns the ns to encrypt a page, the best of several rounds, or 0 if pages cannot be encrypted. */
 static uint64_t seal_page_ns(void)
 {
 	static uint8_t page[STORE_PAGE], sealed[STORE_PAGE];
-	static const uint8_t key[SEAL_KEY_SIZE]; /* nothing that it seals goes anywhere */
+	static const uint8_t key[SEAL_KEY_SIZE]; /* all zeroes; the sealed page is discarded */
 	static _Atomic uint64_t numbers;
 	struct seal_place place = {0};
 	struct seal_record record;

@@ -1,4 +1,4 @@
-/* doctor_left: see doctor_left.h. What is known is in /run/farpage (blockdev/runtime.h), which is root's. */
+/* doctor_left: see doctor_left.h. The facts are in /run/farpage (blockdev/runtime.h), which only root can read. */
 #include "cli/doctor_left.h"
 #include "blockdev/control.h"
 #include "blockdev/frontends.h"
@@ -61,7 +61,7 @@ struct doctor_verdict doctor_judge_device(const struct device_facts *facts)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* The names of the steps that status.h's "safety" says were not taken. */
+/* Writes the names of the safety steps that were not taken, according to "safety" in the daemon's status (status.h). */
 static void missing_read(struct json_object *status, char *text, size_t size)
 {
 	struct json_object *safety;

@@ -1,4 +1,7 @@
-/* doctor_left: the farpage devices of this host: is each served, as safely as can be, or was it left by a crash? */
+/*
+ * doctor_left: checks the farpage devices of this host. A device should be served, as safely as possible, and not be
+ * left over from a crash.
+ */
 #ifndef CLI_DOCTOR_LEFT_H
 #define CLI_DOCTOR_LEFT_H
 
@@ -7,11 +10,11 @@
 #include <stdbool.h>
 
 struct device_facts {
-	const char *name, *path; /* path: NULL: it never came to a device */
-	const char *use;         /* "swap space", "mounted on /mnt"; NULL: nobody uses it */
-	bool served, answers;    /* its daemon lives; and has told what follows */
-	bool adoptable;          /* a new daemon could go on with it */
-	const char *missing;     /* of what makes it safe to swap to: "locked, oom_exempt"; NULL: nothing */
+	const char *name, *path; /* path: NULL if the device was never made */
+	const char *use;         /* "swap space", "mounted on /mnt"; NULL if unused */
+	bool served, answers;    /* the daemon lives; the daemon has reported `missing` */
+	bool adoptable;          /* a new daemon could adopt the device */
+	const char *missing;     /* safety steps not taken: "locked, oom_exempt"; NULL if none */
 };
 struct doctor_verdict doctor_judge_device(const struct device_facts *facts);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define MAPS_DEFAULT 65530 /* the kernel's vm.max_map_count */
+#define MAPS_DEFAULT 65530 /* the kernel's default of vm.max_map_count */
 #define MAPS_LEAST 32768
 
 static const char *limit_text(const struct memlock_facts *facts, char text[SIZE_TEXT_MAX])
@@ -23,7 +23,7 @@ struct doctor_verdict doctor_judge_memlock(const struct memlock_facts *facts)
 {
 	static const char why[] =
 	    "over rdma:// the pager's buffers are pinned, and the limit is on what a process pins";
-	const uint64_t others = UINT64_C(4) << 20; /* of what a client pins: all but the victim buffer */
+	const uint64_t others = UINT64_C(4) << 20; /* what a client pins besides the victim buffer */
 	char limit[SIZE_TEXT_MAX], need[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX];
 	struct doctor_verdict verdict;
 
@@ -193,7 +193,7 @@ static void memlock_read(const struct doctor *doctor, struct memlock_facts *fact
 					.donate = doctor->donate};
 }
 
-/* -errno of reading it, or the number. */
+/* Returns the number in the file at @path, or -errno. */
 static int64_t sysctl_read(const char *path)
 {
 	uint64_t number = 0;

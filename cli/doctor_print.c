@@ -1,16 +1,16 @@
-/* doctor_print: the findings, as text for people or as JSON for programs. One thread. */
+/* doctor_print: prints the findings, as text for people or as JSON for programs. Threads: one. */
 #include "cli/doctor.h"
 
 #include <json-c/json.h>
 #include <string.h>
 
-#define LABEL_MAX 30u /* a longer label pushes what was found to the right */
-#define INDENT 8u     /* of "why" and "mend" */
+#define LABEL_MAX 30u /* a longer label shifts the rest of its line to the right */
+#define INDENT 8u     /* of the "why" and "mend" lines */
 
 static const char *const colours[] = {
     [DOCTOR_PASS] = "\033[32m", [DOCTOR_WARN] = "\033[33m", [DOCTOR_FAIL] = "\033[31m", [DOCTOR_SKIP] = "\033[2m"};
 
-/* What nothing can be done about or was not asked for is shown only to those who want to see all. */
+/* Returns true if @finding is printed as text. Skipped findings are printed only with --verbose. */
 static bool shown(const struct doctor *doctor, const struct doctor_finding *finding)
 {
 	return doctor->verbose || finding->verdict.status != DOCTOR_SKIP;
@@ -34,10 +34,10 @@ static unsigned label_width(const struct doctor *doctor)
 	return width;
 }
 
-/* @text word by word, the cursor being at column @column; later lines begin at @indent. */
+/* Prints @text word by word from column @column. Further lines begin at @indent. */
 static void print_wrapped(FILE *file, const char *text, unsigned column, unsigned indent, unsigned width)
 {
-	bool first = true; /* of its line */
+	bool first = true; /* first word of its line */
 
 	while (*text) {
 		unsigned length = (unsigned)strcspn(text, " ");

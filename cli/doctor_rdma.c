@@ -10,8 +10,8 @@
 
 #define PAGE 4096u
 #define SLAB (UINT64_C(64) << 20) /* farpage-memserver's default */
-#define QUEUE_PAIRS 16            /* few donors, three connections each */
-#define READS 8                   /* in flight on one connection, below which fetches wait for each other */
+#define QUEUE_PAIRS 16            /* enough for a few donors with three connections each */
+#define READS 8                   /* reads in flight on one connection; with fewer, fetches wait for each other */
 
 static enum doctor_status severity(bool wanted)
 {
@@ -198,7 +198,7 @@ void doctor_rdma_cm(struct doctor *doctor)
 	add(doctor, NULL, doctor_judge_cm(&doctor->devices, doctor->rdma_wanted));
 }
 
-/* @judge for each port, "rxe0/1" being its name. */
+/* Adds @judge's verdict for each port. The subject is the port's name, for example "rxe0/1". */
 static void add_ports(struct doctor *doctor,
 		      struct doctor_verdict (*judge)(const struct doctor *, const struct fabric_port *))
 {

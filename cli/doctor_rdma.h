@@ -1,4 +1,4 @@
-/* doctor_rdma: is there RDMA, and is it as it should be? Judges what fabric_devices.h found. */
+/* doctor_rdma: checks whether RDMA can be used and is set up well. Judges what fabric_devices_read() found. */
 #ifndef CLI_DOCTOR_RDMA_H
 #define CLI_DOCTOR_RDMA_H
 
@@ -7,12 +7,13 @@
 
 #include <stdbool.h>
 
-/* @wanted: some donor was named as rdma://, so what keeps RDMA from working fails instead of warning. */
+/* @wanted: at least one donor is named as rdma://. Then a problem that keeps RDMA from working fails instead of
+   warning. */
 struct doctor_verdict doctor_judge_devices(const struct fabric_devices *devices, bool wanted);
 struct doctor_verdict doctor_judge_cm(const struct fabric_devices *devices, bool wanted);
 struct doctor_verdict doctor_judge_port(const struct fabric_port *port, bool wanted);
 struct doctor_verdict doctor_judge_mtu(const struct fabric_port *port);
-/* @donate: bytes this host is to lend; 0: none. */
+/* @donate: bytes that this host should lend, or 0. */
 struct doctor_verdict doctor_judge_limits(const struct fabric_device *device, uint64_t donate, bool wanted);
 
 struct doctor;

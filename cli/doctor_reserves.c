@@ -12,7 +12,7 @@
 
 #define DEVICES_MAX 64
 
-/* "vm.min_free_kbytes 2727, vm.watermark_scale_factor 10" */
+/* Writes the values as text: "vm.min_free_kbytes 2727, vm.watermark_scale_factor 10". Returns @text. */
 static const char *values_text(const struct watermarks *values, char text[WATERMARKS_TEXT_MAX])
 {
 	size_t length = 0;
@@ -62,7 +62,7 @@ struct doctor_verdict doctor_judge_reserves(const struct reserve_facts *facts)
 			     needed);
 }
 
-/* The first device that has a record. */
+/* Finds the first device that has a record. */
 static void record_find(struct reserve_facts *facts, char name[RUNTIME_NAME_MAX + 1])
 {
 	char names[DEVICES_MAX][RUNTIME_NAME_MAX + 1];

@@ -1,6 +1,6 @@
 /*
- * doctor_reserves: how much memory does the kernel keep free, and what would `farpage swap on` make of that? See
- * blockdev/watermarks.h for the why.
+ * doctor_reserves: checks how much memory the kernel keeps free, and what `farpage swap on` would change.
+ * blockdev/watermarks.h has the reasons.
  */
 #ifndef CLI_DOCTOR_RESERVES_H
 #define CLI_DOCTOR_RESERVES_H
@@ -9,9 +9,9 @@
 #include "cli/doctor_verdict.h"
 
 struct reserve_facts {
-	int error; /* -errno of reading what the kernel has; 0 */
+	int error; /* 0 or -errno of reading the kernel's values */
 	struct watermarks now, needed;
-	const char *device; /* one that has raised them, and its record; NULL: none */
+	const char *device; /* a device that has raised them, with its record; NULL if none has */
 	struct watermarks_record record;
 };
 struct doctor_verdict doctor_judge_reserves(const struct reserve_facts *facts);

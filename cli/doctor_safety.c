@@ -15,7 +15,7 @@ static enum doctor_status severity(uint64_t wanted)
 	return wanted ? DOCTOR_FAIL : DOCTOR_WARN;
 }
 
-/* Why it is unsafe, and how to mend it; NULL: it is not. */
+/* Returns why swapping would be unsafe, with the mend in @ret_mend, or NULL if it would not be. */
 static const char *danger_of(const struct swap_facts *facts, const char **ret_mend)
 {
 	if (facts->local) {
@@ -33,7 +33,7 @@ static const char *danger_of(const struct swap_facts *facts, const char **ret_me
 	return NULL;
 }
 
-/* What takes memory from the kernel on the way; NULL: nothing does. */
+/* Returns what takes memory from the kernel on the way to a donor, or NULL if nothing does. */
 static const char *hindrance_of(const struct swap_facts *facts)
 {
 	if (facts->fabric == SWAP_FABRIC_TCP)
@@ -106,7 +106,7 @@ struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Whether "tcp://10.0.0.7:7470" or "rdma://[fd77::1]:7470" is an address of this host. */
+/* Returns true if @peer, for example "tcp://10.0.0.7:7470" or "rdma://[fd77::1]:7470", is an address of this host. */
 static bool peer_is_local(const char *peer)
 {
 	char host[64] = "", own[64];
@@ -139,7 +139,7 @@ static bool peer_is_local(const char *peer)
 	return found;
 }
 
-/* Pages of a mixed lot may take any of its devices: the worst of them counts. */
+/* Returns the worst kind among the RDMA devices, because pages may take any of them. */
 static enum swap_fabric rdma_kind(const struct fabric_devices *devices)
 {
 	for (unsigned i = 0; i < devices->count; i++)
@@ -150,7 +150,8 @@ static enum swap_fabric rdma_kind(const struct fabric_devices *devices)
 
 /* --- The check --------------------------------------------------------------------------------------------------- */
 
-/* One finding for each fabric that the donors named were reached over, or that there is. */
+/* Adds one finding for each fabric over which the named donors were reached. If none was reached, adds one for each
+   fabric of this host. */
 void doctor_safety(struct doctor *doctor)
 {
 	static const char *const frontends[] = {"", "ublk over ", "FUSE over "};

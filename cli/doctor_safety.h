@@ -1,16 +1,27 @@
 /*
- * doctor_safety: how safe would it be to swap to far memory on this host: by each fabric, with the front end it has?
+ * doctor_safety: judges how safe swapping to far memory would be on this host, for each fabric and with the front end
+ * that this host has.
  *
- * Theory of operation. Pages leave for a swap device just when memory has run out. What the way there needs from the
- * kernel by then it may not get, or only when pages have left: then the host stands still. Three words for it:
+ * Theory of operation. Pages leave for a swap device exactly when memory has run out. If the way to the donor then
+ * needs memory from the kernel, it may get none until pages have left. In that case the host stands still. The verdict
+ * uses three words.
  *
- * Safe: nothing on the way takes memory (an RDMA device that works without the kernel, and ublk), the daemon has the
- * rights to lock its memory and to be spared, and the device outlives it. Best effort: something on the way takes
- * memory (socket buffers, FUSE's requests), and a reserve makes it unlikely that there is none, or the device is lost
- * with its daemon. Unsafe: the daemon itself may be swapped out, killed, or made to wait for what it is to serve.
+ * Safe:
+ * - Nothing on the way takes memory: an RDMA device that works without the kernel, and ublk.
+ * - The daemon has the rights to lock its memory and to be spared by reclaim and by the OOM killer.
+ * - The device outlives the daemon.
  *
- * The reserve is vm.min_free_kbytes, which farpage swap on raises while its device is there (blockdev/watermarks.h;
- * doctor_reserves.h tells of it).
+ * Best effort, if any of these conditions is true:
+ * - Something on the way takes memory: socket buffers, or FUSE's requests. A reserve makes a lack of memory unlikely.
+ * - The device is lost with its daemon.
+ *
+ * Unsafe, if any of these conditions is true:
+ * - The donor is this host itself.
+ * - The daemon may be swapped out or killed.
+ * - The daemon may be made to wait for the very pages that it should serve.
+ *
+ * The reserve is vm.min_free_kbytes. farpage swap on raises it while its device exists (blockdev/watermarks.h), and
+ * doctor_reserves.h reports it.
  */
 #ifndef CLI_DOCTOR_SAFETY_H
 #define CLI_DOCTOR_SAFETY_H
@@ -25,14 +36,14 @@ enum swap_fabric { SWAP_FABRIC_RDMA, SWAP_FABRIC_SOFT_RDMA, SWAP_FABRIC_TCP };
 
 struct swap_facts {
 	enum swap_frontend frontend;
-	bool recovers; /* ublk: devices outlive their daemon */
+	bool recovers; /* ublk devices outlive their daemon */
 	enum swap_fabric fabric;
-	bool local; /* the donor is this very host */
+	bool local; /* the donor is this host itself */
 	struct swap_rights rights;
 	struct swap_group group;
 	uint64_t memory_kib;   /* MemTotal */
 	uint64_t min_free_kib; /* vm.min_free_kbytes */
-	uint64_t flight_kib;   /* that all queues may have under way */
+	uint64_t flight_kib;   /* the most that all queues may have under way */
 };
 struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts);
 

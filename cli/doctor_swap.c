@@ -1,6 +1,4 @@
-/*
- * doctor_swap: see doctor_swap.h. PR_SET_IO_FLUSHER is tried, on this process alone, and taken back.
- */
+/* doctor_swap: see doctor_swap.h. PR_SET_IO_FLUSHER is tried on this process alone, and undone. */
 #include "cli/doctor_swap.h"
 #include "blockdev/group.h"
 #include "cli/doctor.h"
@@ -18,10 +16,10 @@
 
 #define KIB UINT64_C(1024)
 #define MIB (UINT64_C(1) << 20)
-#define DAEMON_BYTES (64 * MIB) /* and what each page in use takes: */
+#define DAEMON_BYTES (64 * MIB) /* in addition to DAEMON_PAGE_BYTES for each page in use */
 #define DAEMON_PAGE_BYTES 16
 #define PAGE 4096
-#define CLUSTER_DEFAULT 3 /* the kernel's vm.page-cluster */
+#define CLUSTER_DEFAULT 3 /* the kernel's default of vm.page-cluster */
 
 uint64_t doctor_daemon_bytes(uint64_t bytes)
 {
@@ -221,7 +219,6 @@ static void add(struct doctor *doctor, const char *subject, struct doctor_verdic
 	doctor_add(doctor, subject, &verdict);
 }
 
-/* A host that is to lend only has no need of any of this. */
 bool doctor_skip_donor(struct doctor *doctor)
 {
 	if (!doctor->client)
@@ -249,7 +246,7 @@ void doctor_swap_group(struct doctor *doctor)
 	add(doctor, NULL, doctor_judge_swap_group(&group));
 }
 
-/* Where farpage swap on looks, but for PATH. */
+/* Looks for mkswap where farpage swap on does, except in PATH. */
 void doctor_swap_tools(struct doctor *doctor)
 {
 	bool mkswap = access("/usr/sbin/mkswap", X_OK) == 0 || access("/sbin/mkswap", X_OK) == 0;

@@ -1,8 +1,8 @@
 /*
- * farpage donors: asks each donor what it lends and shows the answers as a table or as JSON.
+ * farpage donors: asks each donor what it lends, and shows the answers as a table or as JSON.
  *
- * Theory of operation. All are asked at once (ask.h), then the answers are printed. A donor that does not answer is a
- * row like any other, with the reason in it, and makes the exit status 1. far_query() has then logged the line that
+ * Theory of operation. All donors are asked at once (ask.h), then the answers are printed. A donor that does not answer
+ * is a row like any other, with the reason. It also makes the exit status 1. far_query() has then logged a line that
  * says what to do.
  */
 #include "cli/ask.h"
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every answer, and so the command, within two seconds: some of them are for names, threads and printing. */
+/* The command ends within two seconds. The difference is for names, threads and printing. */
 #define DONORS_TIMEOUT_MS 1500
 
 struct donors_options {
@@ -30,7 +30,7 @@ struct donors_options {
 	bool json;
 };
 
-/* As asked for; of auto:// the way that was taken. */
+/* Returns the donor's address as given, or for auto:// the address that was taken. */
 static const char *donors_name(const struct ask *ask)
 {
 	const struct far_donor *donor = ask->answer;
@@ -48,7 +48,7 @@ static int donors_width(const struct ask *asks, unsigned count)
 	return (int)width;
 }
 
-/* Of the column of failure domains; 0: none is named, and there is no column. */
+/* Returns the width of the column of failure domains, or 0 if no donor names one. Then there is no such column. */
 static int donors_domain_width(const struct ask *asks, unsigned count)
 {
 	size_t width = 0;
@@ -140,7 +140,7 @@ static void donors_print_json(const struct ask *asks, unsigned count)
 	json_object_put(root);
 }
 
-/* Asks, and prints the answers; the exit status. */
+/* Asks all donors and prints the answers. Returns the exit status. */
 static int donors_show(const struct donors_options *options, const struct far_config *config)
 {
 	struct far_donor answers[CONFIG_LIST_MAX] = {0};
@@ -174,7 +174,7 @@ static void donors_help(const struct config_setting *settings)
 
 int command_donors(int argc, char **argv)
 {
-	static struct donors_options options; /* config_read() gives strings that live until exit */
+	static struct donors_options options; /* config_read() returns strings that live until exit */
 	const struct config_setting settings[] = {
 	    {.name = "donor",
 	     .kind = CONFIG_LIST,

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define DRAIN_CONNECT_MS 2000u
-/* How often the donor is asked how far it is. */
+/* This is the time between two questions to the donor. */
 #define DRAIN_PERIOD_MS 250u
 #define DRAIN_NO_TIMEOUT UINT32_MAX
 
@@ -30,7 +30,7 @@ struct drain {
 	uint8_t key[AUTH_KEY_SIZE];
 	struct operate *operate;
 	uint64_t slab_bytes;
-	uint32_t shown; /* slabs, as told last */
+	uint32_t shown; /* the number of slabs that was shown last */
 };
 
 const char *drain_state_name(unsigned state)
@@ -45,7 +45,7 @@ const char *drain_state_name(unsigned state)
 	return state < WIRE_STATE_COUNT ? names[state] : "unknown";
 }
 
-/* It does not answer with what it was asked for. */
+/* Logs why @answer is not the expected one. Returns -EACCES or -EPROTO. */
 static int drain_denied(const struct drain *drain, const struct wire_message *answer)
 {
 	if (answer->type == WIRE_DENIED && answer->denied.reason == WIRE_REASON_ADMIN) {
@@ -72,7 +72,7 @@ static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_mess
 	return ret_answer->type == WIRE_DRAINING ? 0 : drain_denied(drain, ret_answer);
 }
 
-/* Calls @take for each client that leases something there. */
+/* Calls @take for each client that leases slabs from the donor. Returns 0, or -errno after one logged line. */
 static int drain_holders(struct drain *drain,
 			 void (*take)(struct drain *drain, const struct wire_message *holder, void *to), void *to)
 {
@@ -125,7 +125,7 @@ static void holder_json(struct drain *drain, const struct wire_message *holder, 
 	json_object_array_add(to, object);
 }
 
-/* "768M in 12 slabs of 2 clients" */
+/* Writes, for example, "768M in 12 slabs of 2 clients". Returns @text. */
 static const char *left_format(const struct drain *drain, const struct wire_message *answer, char *text, size_t max)
 {
 	char size[SIZE_TEXT_MAX];
@@ -137,7 +137,7 @@ static const char *left_format(const struct drain *drain, const struct wire_mess
 	return text;
 }
 
-/* How far it is: on a terminal one line that changes, else a line for each change. */
+/* Shows the progress: on a terminal one line that changes, otherwise a line for each change. */
 static void progress_show(struct drain *drain, const struct wire_message *answer)
 {
 	char left[96], until[32] = "";
@@ -179,7 +179,7 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 
 /* --- Draining -------------------------------------------------------------------------------------------- */
 
-/* It has not become empty in time. */
+/* Logs and prints what is left in a donor that is not empty in time. Returns the exit status. */
 static int drain_late(struct drain *drain, const struct wire_message *answer)
 {
 	char left[96];
@@ -279,7 +279,8 @@ static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
 	return status;
 }
 
-/* Options, and the one donor that is named among them. 0; -ECANCELED: help is wanted; -EINVAL after one logged line. */
+/* Reads the options and the name of the donor among them. Returns 0, -ECANCELED if --help was given, or -EINVAL
+   after one logged line. */
 static int options_read(struct drain *drain, const char *verb, const struct config_setting *settings, int argc,
 			char **argv)
 {
@@ -292,7 +293,7 @@ static int options_read(struct drain *drain, const char *verb, const struct conf
 		return -EINVAL;
 	}
 	drain->uri = argv[at];
-	rest = config_read(settings, NULL, argc - at, argv + at, NULL); /* those after it */
+	rest = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after the donor */
 	if (rest < 0)
 		return rest;
 	if (at + rest == argc)

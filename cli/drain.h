@@ -1,10 +1,9 @@
 /*
- * drain: farpage donors drain and undrain.
+ * drain: farpage donors drain and undrain. commands.h says how they are called.
  *
- * Theory of operation. A drained donor lends nothing more and asks its clients for everything. That needs no more of
- * this command than one message; then it only watches, until the donor is empty, so ending it does not end draining.
- * Nothing is taken from a client unless --force was given: what has no other copy would be lost. Called as commands.h
- * says.
+ * Theory of operation. A drained donor lends nothing more and asks its clients for all of its slabs. One message of
+ * this command starts that. Afterwards the command only watches until the donor is empty, so draining continues if the
+ * command ends. Without --force nothing is taken from a client, because pages without another copy would be lost.
  *
  * Threads: the caller's.
  */
@@ -14,7 +13,7 @@
 int command_donors_drain(int argc, char **argv);
 int command_donors_undrain(int argc, char **argv);
 
-/* "lending", "shrinking", "draining"; of enum wire_state. */
+/* Returns "lending", "shrinking" or "draining" for an enum wire_state, or "unknown". */
 const char *drain_state_name(unsigned state);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * farpage key FILE: makes a key file. Never writes over a file: a lost key locks every client out of its donors.
+ * farpage key FILE: makes a key file. It never overwrites a file, because a lost key locks every client out of its
+ * donors.
  *
  * Threads: none of its own.
  */

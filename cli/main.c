@@ -1,5 +1,5 @@
 /*
- * farpage: the command. A table of verbs; everything else is theirs.
+ * farpage: the command. A table of verbs.
  *
  * Threads: none of its own.
  */
@@ -56,7 +56,8 @@ static const struct command *main_find(const char *name)
 	return NULL;
 }
 
-/* A full disk or a closed pipe under standard output must not look like success to a script. */
+/* Flushes standard output, because a full disk or a closed pipe must not look like success to a script. Returns
+   @status, or COMMAND_FAILED if @status is COMMAND_OK and output was lost. */
 static int main_flushed(int status)
 {
 	bool lost = ferror(stdout) != 0;

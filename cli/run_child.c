@@ -1,13 +1,13 @@
 /*
  * run_child: see run_child.h.
  *
- * Theory of operation. The parent blocks all signals it handles and takes them one by one from a signalfd. What a
- * terminal sends (SI_KERNEL) has gone to the whole foreground group, the child included, and is not passed on; what
- * somebody sent to this process alone is. SIGKILL cannot be taken: the kernel sends it to the child when the parent
- * dies (PR_SET_PDEATHSIG).
+ * Theory of operation. The parent blocks all signals that it handles and takes them one by one from a signalfd. It
+ * passes on a signal that was sent to this process alone. It does not pass on a signal from the terminal (SI_KERNEL),
+ * because the whole foreground group has got it, including the child. SIGKILL cannot be taken; if the parent dies, the
+ * kernel sends SIGKILL to the child (PR_SET_PDEATHSIG).
  *
- * Job control. When the child stops as the terminal, or somebody who asked this process, would have the job stop, the
- * parent stops too, so that the shell sees one job. A child that somebody stops with SIGSTOP is that one's business.
+ * Job control. The terminal or a signal to this process may stop the job. If the child stops for such a reason, the
+ * parent stops too, so that the shell sees one job. If the child is stopped with SIGSTOP, the parent continues.
  */
 #include "cli/run_child.h"
 #include "cli/run_program.h"
@@ -45,7 +45,7 @@ static void __attribute__((noreturn)) become(const char *path, char **argv, cons
 	_exit(RUN_FAILED);
 }
 
-/* What execv said in the child; 0 when it went well. */
+/* Returns the error of execv() or enter() in the child, or 0 if both succeeded. */
 static int read_failure(int fd)
 {
 	int error = 0;
@@ -63,13 +63,14 @@ static bool has_terminal(void)
 	return terminal >= 0;
 }
 
-/* Whether the child's stop is the job's. @asked: this process was told to stop, and has passed that on. */
+/* Returns true if the child's stop by signal @number should stop the job. @asked: this process was told to stop, and
+   passed that on. */
 static bool stops_job(int number, bool asked)
 {
 	return (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && (asked || has_terminal());
 }
 
-/* True when the child has ended. */
+/* Handles the child's changes of state. Returns true if the child has ended. */
 static bool reap(pid_t child, bool *asked, int *ret_wait_status)
 {
 	int status;
@@ -87,7 +88,7 @@ static bool reap(pid_t child, bool *asked, int *ret_wait_status)
 	return false;
 }
 
-/* The next signal, or 0. */
+/* Returns the next signal, or 0. @ret_by_terminal: the terminal sent it. */
 static int take_signal(int signals, bool *ret_by_terminal)
 {
 	struct signalfd_siginfo info;
@@ -97,12 +98,13 @@ static int take_signal(int signals, bool *ret_by_terminal)
 	return (int)info.ssi_signo;
 }
 
-/* Readable when a signal has come, or it is time for the attendant's look: an epoll of both. */
+/* An epoll descriptor that is readable when a signal has come, or when the attendant should look. */
 struct wake {
 	int fd, timer;
 };
 
-/* A timer that cannot be made leaves the signals alone. */
+/* Opens @ret_wake. Without a timer only signals wake. Returns 0 or -errno; either way wake_close() closes what is
+   open. */
 static int wake_open(int signals, unsigned look_ms, struct wake *ret_wake)
 {
 	const struct timespec pause = {.tv_nsec = look_ms * 1000000l};
@@ -148,7 +150,7 @@ static int follow(pid_t child, int signals, const struct wake *wake, const struc
 	return wait_status;
 }
 
-/* The child has ended, but others may need this process. A signal that would end it does so. */
+/* Waits while other processes of the command need this process. A signal that ends a program ends the waiting. */
 static void await_rest(int signals, const struct run_attendant *attendant)
 {
 	int number = 0;
@@ -172,7 +174,7 @@ int run_child(const char *path, char **argv, const struct run_attendant *attenda
 	sigaddset(&signals, SIGCHLD);
 	for (unsigned i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++)
 		sigaddset(&signals, passed_on[i]);
-	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the status away */
+	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the status would be lost */
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	int signals_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	struct wake wake = {-1, -1};

@@ -1,30 +1,31 @@
-/* run_child: the program of `farpage run` as a child: signals passed to it, its end passed on. */
+/*
+ * run_child: runs the program of `farpage run` as a child. It passes signals to the child, and passes on how the child
+ * ended.
+ */
 #ifndef CLI_RUN_CHILD_H
 #define CLI_RUN_CHILD_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The calls that an engine gets while its command runs. `engine` is passed to each of them. */
+/* The functions that run_child() calls for an engine. Each gets `engine`. */
 struct run_attendant {
 	void *engine;
-	unsigned look_ms; /* between two calls of look() */
-	/* In the child, before the command: -errno ends the child. NULL: nothing to do. */
+	unsigned look_ms; /* time between two calls of look(), less than 1000 */
+	/* Called in the child before exec(2). Returns 0, or -errno to end the child. NULL: nothing to do. */
 	int (*enter)(void *engine);
 	void (*look)(void *engine, pid_t child);
-	/* Waits until @fd is readable, and returns true; or with @for_rest, when the command has ended, until nothing
-	   of it is left that needs this process, and returns false. */
+	/* Waits until @fd is readable, and returns true. With @for_rest the command has ended; then it returns false
+	   as soon as nothing that is left of the command needs this process. */
 	bool (*wait)(void *engine, int fd, bool for_rest);
 };
 
-/*
- * Runs @path with @argv in the present environment, until it ends, and nothing is left of it that @attendant waits for.
- * Returns 0 and its wait status, or an enum run_status after logging one line. One thread, and the only one of the
- * process.
- */
+/* Runs @path with @argv in the current environment. Returns when the child has ended and attendant->wait() waits for
+   nothing more. Returns 0 and the wait status, or an enum run_status after one logged line. Must run in the only
+   thread of the process. */
 int run_child(const char *path, char **argv, const struct run_attendant *attendant, int *ret_wait_status);
 
-/* Ends this process as the child ended: returns its exit status, or does not return and dies of the same signal. */
+/* Ends this process as the child ended: returns the exit status for it, or dies of the same signal. */
 int run_child_imitate(int wait_status);
 
 #endif

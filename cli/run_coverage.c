@@ -11,12 +11,13 @@
 
 #define PATH_SIZE 64
 #define NAME_SIZE 32
-#define DEPTH_MAX 64 /* of processes below one another */
+#define DEPTH_MAX 64 /* depth of the tree of processes */
 #define TOLD_MAX (sizeof((struct run_coverage *)0)->told / sizeof(pid_t))
 
 /* --- What the kernel says ---------------------------------------------------------------------------------------- */
 
-/* The text of /proc/PID/NAME, to be freed; NULL: the process is gone, or not ours to look at. */
+/* Returns the text of file @name of process @pid in /proc, which the caller frees. Returns NULL if the process is
+   gone or may not be read. */
 static char *proc_read(pid_t pid, const char *name)
 {
 	char path[2 * PATH_SIZE], *text = NULL;
@@ -33,7 +34,7 @@ static char *proc_read(pid_t pid, const char *name)
 	return NULL;
 }
 
-/* The number in kB after @name at the beginning of a line, in bytes. */
+/* Returns in bytes the number in kB after @name, or 0 if @name is not in @text. */
 static uint64_t field(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
@@ -46,8 +47,8 @@ static void name_of(const char *status, char ret_name[NAME_SIZE])
 	snprintf(ret_name, NAME_SIZE, "%.*s", at ? (int)strcspn(at + 6, "\n") : 1, at ? at + 6 : "?");
 }
 
-/* Returns the bytes that the pager of process @pid counts as resident, its own (*ret_own) among them; 0: it has no
- * pager. */
+/* Returns the bytes that the pager of process @pid counts as resident, or 0 if there is no pager. @ret_own: the part
+   of these bytes that the pager itself uses for buffers and bookkeeping. */
 static uint64_t covered(const struct report *report, pid_t pid, uint64_t *ret_own)
 {
 	*ret_own = 0;
@@ -85,14 +86,14 @@ static enum kind kind_of(const char *header, uint64_t anonymous)
 	return anonymous ? KIND_MAPPED : KIND_SHARED;
 }
 
-/* Whether the pages of a mapping that has none of its own are shared memory, not a file's. */
+/* Returns true if a mapping without anonymous pages is shared memory and not a file's. */
 static bool is_shared_memory(const char *header)
 {
 	return strstr(header, " /dev/zero (deleted)") || strstr(header, " /memfd:") || strstr(header, " /SYSV") ||
 	       strstr(header, " /dev/shm/");
 }
 
-/* One mapping: its @header and its @fields. */
+/* Adds one mapping, given its @header line and its @fields, to @sums. Far memory is left out. */
 static void mapping_add(const char *header, const char *fields, uint64_t sums[KINDS])
 {
 	uint64_t anonymous = field(fields, "\nAnonymous:"), part = field(fields, "\nPss:");
@@ -105,7 +106,8 @@ static void mapping_add(const char *header, const char *fields, uint64_t sums[KI
 		sums[KIND_SHARED] += part;
 }
 
-/* A mapping's header begins with its addresses, in lower case; the lines below with the name of a field. */
+/* Returns the next header of a mapping after @at, or NULL. A header begins with an address in lower case. The lines
+   below it begin with the name of a field, in upper case. */
 static const char *next_header(const char *at)
 {
 	while ((at = strchr(at, '\n')) && (at[1] < '0' || at[1] > '9') && (at[1] < 'a' || at[1] > 'f'))
@@ -113,7 +115,7 @@ static const char *next_header(const char *at)
 	return at ? at + 1 : NULL;
 }
 
-/* Returns the bytes of the mappings in @smaps that farpage cannot send away. @ret_kind: words for the largest part. */
+/* Returns the bytes of the mappings in @smaps that farpage cannot send away. @ret_kind: words for the largest kind. */
 static uint64_t mappings_sum(const char *smaps, const char **ret_kind)
 {
 	uint64_t sums[KINDS] = {0}, sum = 0;
@@ -173,14 +175,14 @@ static void process_look(struct run_coverage *coverage, pid_t pid)
 		}
 	}
 	free(status);
-	/* Without a pager it may be a forked process, which has not all of that to itself. */
+	/* A process without a pager may be a forked one that shares much of this memory. */
 	if ((inside || outside > coverage->local_bytes) && outside > coverage->outside_bytes)
 		coverage->outside_bytes = outside;
 }
 
 typedef void (*process_do)(struct run_coverage *coverage, pid_t pid);
 
-/* @before for @pid, then all below it, then @after for @pid; either may be NULL. */
+/* Calls @before for @pid, then walks all its descendants, then calls @after for @pid. Either may be NULL. */
 static void tree_walk(struct run_coverage *coverage, pid_t pid, process_do before, process_do after, unsigned depth)
 {
 	char path[PATH_SIZE], name[PATH_SIZE];
@@ -223,7 +225,8 @@ void run_coverage_look(struct run_coverage *coverage, pid_t command)
 	if (!coverage->ended)
 		return;
 	log_error("the command is ended, as --strict asks for");
-	/* None forks any more; and the children of one that has ended are not found by it. */
+	/* Stopped processes do not fork. They are killed from the leaves up, because the children of a dead process
+	   would not be found. */
 	tree_walk(coverage, command, process_stop, NULL, 0);
 	tree_walk(coverage, command, NULL, process_end, 0);
 }

@@ -1,15 +1,19 @@
 /*
- * run_coverage: how much memory of the command's processes farpage cannot send away.
+ * run_coverage: finds memory of the command's processes that farpage cannot send away.
  *
- * Theory of operation. Twice a second each process of the command is asked how much memory it has that is no file's
- * (RssAnon and RssShmem of proc_pid_status(5)). The pager's own count is subtracted. The rest is outside farpage's
- * reach: shared memory, a heap that grows by brk, what was mapped by system calls of the program's own, or all of it
- * in a process without farpage's library. Pages that forked processes share count in each of them there; so before
- * anything is said, smaps tells mapping by mapping: far memory has userfaultfd's flag "um", and shared pages count in
- * part. A process that has more outside than the budget is told of once, with the kind that is most of it.
+ * Theory of operation. Twice a second run_coverage_look() reads how much memory without a file each process has
+ * (RssAnon and RssShmem of proc_pid_status(5)). It subtracts the pager's count. The rest is outside farpage's reach:
+ * - shared memory;
+ * - a heap that grows by brk;
+ * - mappings made by the program's own system calls;
+ * - all memory of a process without farpage's library.
  *
- * The processes are the command and its descendants, as the kernel's lists of children go; not those whose parents
- * have ended.
+ * In these fields each forked process counts shared pages in full. So before a process is reported, its smaps is read
+ * mapping by mapping. In smaps, far memory has userfaultfd's flag "um", and shared pages count in part. A process with
+ * more memory outside than the budget is reported once, with the kind that most of this memory is.
+ *
+ * The processes are the command and its descendants according to the kernel's lists of children. Processes whose
+ * parents have ended are not found.
  *
  * Threads: one. Source: Documentation/filesystems/proc.rst.
  */
@@ -26,14 +30,14 @@
 struct run_coverage {
 	const struct report *report;
 	uint64_t local_bytes;   /* the budget of each process */
-	bool strict;            /* a process beyond it ends the command */
-	uint64_t outside_bytes; /* the most that one process was seen to have outside */
-	bool ended;             /* the command, for that */
+	bool strict;            /* a process that exceeds the budget ends the command */
+	uint64_t outside_bytes; /* the largest amount seen outside in one process */
+	bool ended;             /* the command was ended for that reason */
 	unsigned told_count;
 	pid_t told[16];
 };
 
-/* Looks at process @command and all below it. Ends them if it must. */
+/* Examines process @command and its descendants. Kills them if `strict` is set and one of them exceeds the budget. */
 void run_coverage_look(struct run_coverage *coverage, pid_t command);
 
 #endif

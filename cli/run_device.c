@@ -17,7 +17,8 @@
 #include <sys/swap.h>
 #include <unistd.h>
 
-/* Without --far. The kernel keeps about a MiB of bookkeeping for each GiB of swap space, used or not. */
+/* The largest device without --far. The kernel keeps about 1 MiB of bookkeeping for each GiB of swap space, used or
+   not. */
 #define DEVICE_MAX (UINT64_C(64) << 30)
 #define SECTORS_PAGE 8
 
@@ -32,7 +33,7 @@ static struct run_transfers read_transfers(const char *path)
 	return (struct run_transfers){sectors_in / SECTORS_PAGE, sectors_out / SECTORS_PAGE};
 }
 
-/* --- One of the run's own --------------------------------------------------------------------------------------- */
+/* --- A device made for the run ---------------------------------------------------------------------------------- */
 
 static void copy_lines(int from)
 {
@@ -44,7 +45,8 @@ static void copy_lines(int from)
 			break;
 }
 
-/* Makes the swap space. The lines that the device's daemon writes while it starts are shown only if it fails. */
+/* Makes the swap space. Shows the lines that the device's daemon writes while it starts only if it fails. Returns 0
+   or -errno. */
 static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
 {
 	int kept = dup(STDERR_FILENO), lines = memfd_create("farpage-daemon", MFD_CLOEXEC);
@@ -79,7 +81,7 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	if (!options->far && settings.size > DEVICE_MAX)
 		settings.size = DEVICE_MAX;
 	settings.size -= settings.size % STORE_PAGE;
-	/* Others may lease meanwhile; nobody has asked for this size. */
+	/* Other clients may lease meanwhile, and the user did not request this size. */
 	settings.overcommit = !options->far;
 	if (options->timeout_ms)
 		settings.timeout_ms = options->timeout_ms;
@@ -94,7 +96,7 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	return status;
 }
 
-/* --- One of `farpage swap on` ----------------------------------------------------------------------------------- */
+/* --- A device of `farpage swap on` ------------------------------------------------------------------------------ */
 
 static bool is_for_a_run(const char *name)
 {
@@ -103,7 +105,7 @@ static bool is_for_a_run(const char *name)
 	return sscanf(name, RUN_DEVICE_NAME "%n", &pid, &number, &end) == 2 && end && !name[end];
 }
 
-/* What the command was promised and the device does not keep; NULL: nothing. */
+/* Returns which request the device does not meet, or NULL if it meets all. */
 static const char *lacking(const struct run_options *options, const struct settings *kept, const struct swap_area *area)
 {
 	if (options->encrypt && !kept->encrypt)
@@ -117,7 +119,7 @@ static const char *lacking(const struct run_options *options, const struct setti
 	return NULL;
 }
 
-/* The kernel fills swap spaces of a higher priority first. */
+/* Warns about swap spaces of a higher priority, which the kernel fills first. */
 static void tell_preferred(const struct swap_area *area)
 {
 	static struct swap_area all[SWAPS_MAX];

@@ -1,10 +1,12 @@
 /*
- * run_device: the swap space of a `farpage run --engine swap`: made for it, or one that `farpage swap on` has made.
+ * run_device: the swap space of a `farpage run --engine swap`. It is made for the run, or `farpage swap on` has made
+ * it.
  *
- * Theory of operation. One that is made for the run has the highest priority, so that the kernel uses it before other
- * swap space; its name tells that it belongs to a run, and no other run takes it. One of `farpage swap on` is used as
- * it is, and may be used by others. So what the run asks for (encryption, replicas, a backup, room) is compared with
- * what the device has, and is refused if it has less.
+ * Theory of operation. A device made for the run has the highest priority, so that the kernel uses it before other swap
+ * space. Its name shows that it belongs to a run, and no other run takes it.
+ *
+ * A device of `farpage swap on` is used as it is, and other programs may use it too. So run_device_find() compares the
+ * requests of the run (encryption, replicas, a backup, room) with the device, and refuses a device that offers less.
  *
  * Threads: one.
  */
@@ -17,9 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RUN_DEVICE_NAME "run-%d-%08x" /* a process and a random number: those that are made for runs */
+#define RUN_DEVICE_NAME "run-%d-%08x" /* a process's number and a random number: the name of a device made for a run */
 
-/* Pages that a device has moved, for all who use it. */
+/* Pages that a device has moved, for all its users. */
 struct run_transfers {
 	uint64_t in, out;
 };
@@ -28,20 +30,20 @@ struct run_device {
 	char path[FRONTEND_PATH_MAX];
 	uint64_t size; /* bytes */
 	bool lent;     /* `farpage swap on` has made it */
-	bool is_gone;  /* it is swap space no more, and that was told */
+	bool is_gone;  /* it is no longer swap space, which was logged */
 	struct run_transfers before;
 };
 
-/* Makes the device @name and swaps to it. -errno after logged lines, and then there is none. */
+/* Makes the device @name and swaps to it. Returns 0, or -errno after logged lines; then there is no device. */
 int run_device_make(const struct run_options *options, const struct run_donors *donors, const char *name,
 		    struct run_device *ret_device);
-/* Finds the swap space options->swap. -errno after one logged line: it is not there, does not answer, or lacks what
-   @options ask for. */
+/* Finds the swap space options->swap. Returns 0, or -errno after one logged line if it does not exist, does not
+   answer, or lacks something that @options request. */
 int run_device_find(const struct run_options *options, struct run_device *ret_device);
 
-/* Bytes of swap space for a run that has @swapped bytes there now. Logs one line when the device has gone. */
+/* Returns the bytes of swap space for a run that has @swapped bytes in it. Logs one line when the device has gone. */
 uint64_t run_device_room(struct run_device *device, uint64_t swapped);
-/* What it has moved since it was made, or found; 0 when it has gone. */
+/* Returns the pages moved since the device was made or found, or 0 if the device has gone. */
 struct run_transfers run_device_moved(const struct run_device *device);
 
 #endif

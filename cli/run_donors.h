@@ -1,17 +1,14 @@
-/* run_donors: are the donors of `farpage run` there, and what do they have? */
+/* run_donors: checks whether the donors of `farpage run` answer, and what they have. */
 #ifndef CLI_RUN_DONORS_H
 #define CLI_RUN_DONORS_H
 #include "client/far.h"
 
 struct run_donors {
-	uint64_t
-	    free_bytes; /* what they can still lend together, with each page on as many donors as it has replicas */
-	uint64_t slab_bytes; /* of the first */
+	uint64_t free_bytes; /* bytes of pages that still fit on the donors together, each page with all its replicas */
+	uint64_t slab_bytes; /* slab size of the first donor */
 };
 
-/*
- * Asks all donors of @config at once. Returns 0; or the first -errno, after one line for each donor that did not
- * answer; or -EINVAL, after one line: they are in too few failure domains.
- */
+/* Asks all donors of @config at once. Returns 0, or the first donor's -errno after one logged line for each donor
+   that did not answer. Returns -EINVAL after one logged line if the donors are in too few failure domains. */
 int run_donors_check(const struct far_config *config, struct run_donors *ret_donors);
 #endif

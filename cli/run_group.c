@@ -20,16 +20,17 @@
 #define V1_ROOT CONTROL_GROUP_ROOT "/memory"
 #define TEXT_SIZE 8192
 #define PAUSE_NS 5000000
-#define KILL_TRIES 2000   /* ten seconds of such pauses: a process may wait for a device that does not answer */
-#define REMOVE_TRIES 1000 /* five */
-/* Version 2: the part of the budget between the size at which the group is slowed down and its limit. */
+#define KILL_TRIES 2000   /* ten seconds; a process may wait for a device that does not answer */
+#define REMOVE_TRIES 1000 /* five seconds */
+/* Version 2: the group is slowed down when 1/HIGH_PART of its budget is left. */
 #define HIGH_PART 16
-/* Version 1: the kernel lets some pages in beyond the limit (240 KiB beyond 16 MiB were seen). They are in the budget.
- */
+/* Version 1: the kernel lets some pages in beyond the limit (240 KiB beyond 16 MiB were seen). So 1/BEYOND_PART of
+   the budget, at most BEYOND_MAX, is kept for them. */
 #define BEYOND_PART 32
 #define BEYOND_MAX (UINT64_C(8) << 20)
 #define SWAPPINESS 60
-/* Version 1: so many tries to find memory, with less than a second between two of them, and the kernel may kill. */
+/* Version 1: the killer is switched on after this number of failed tries, if less than a second passes between two
+   tries. */
 #define STARVED_MAX 50
 #define CALM_LOOKS (1000 / RUN_GROUP_LOOK_MS)
 #define PAGE 4096
@@ -60,7 +61,7 @@ static int number_write(const char *folder, const char *file, uint64_t number)
 	return file_write(folder, file, text);
 }
 
-/* The number after @word, which may be empty, in @file; @none if there is no such number. */
+/* Returns the number after @word in @file, or @none if there is none. @word may be empty. */
 static uint64_t number_read(const char *folder, const char *file, const char *word, uint64_t none)
 {
 	char text[TEXT_SIZE];
@@ -81,14 +82,15 @@ static bool passes_memory_on(const char *folder)
 	return file_read(folder, "cgroup.subtree_control", text, sizeof text) >= 0 && strstr(text, "memory");
 }
 
-/* The root of all groups has no type; the root of a container's has one. */
+/* Returns true if @folder is the root of all groups, which has no file cgroup.type. The root of a container has one. */
 static bool is_real_root(const char *folder)
 {
 	char path[PATH_MAX];
 	return file_path(folder, "cgroup.type", path) == 0 && access(path, F_OK) < 0;
 }
 
-/* Version 2: the nearest group, from this process's upwards, below which a group can have a limit. */
+/* Version 2: finds the nearest group in which a child group can have a limit, from this process's group upwards.
+   Returns false if there is none. */
 static bool place_v2(char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
@@ -111,13 +113,14 @@ static bool place_v1(char ret_folder[PATH_MAX])
 	char path[PATH_MAX];
 	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !control_group_own_path("/proc", CONTROL_GROUP_V1, path))
 		return false;
-	/* In a container the path may be the host's; the root's files are those of the own group then. */
+	/* In a container the path may be the host's. Then the root's files are those of this process's group. */
 	if (snprintf(ret_folder, PATH_MAX, "%s%s", V1_ROOT, path) >= PATH_MAX || access(ret_folder, F_OK) < 0)
 		snprintf(ret_folder, PATH_MAX, "%s", V1_ROOT);
 	return is_writable(ret_folder);
 }
 
-/* Version 2: whether the kernel swaps a group below @folder at all. Version 1 has a swappiness for each group. */
+/* Version 2: returns true if the kernel swaps a group below @folder at all. In version 1 each group has its own
+   swappiness. */
 static bool swaps_below(const char *folder)
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
@@ -171,7 +174,7 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 	return status ? status : number_write(group->folder, "memory.max", local);
 }
 
-/* Has @event, an eventfd, written when that happens which the kernel tells of by @file. */
+/* Makes the kernel write to the eventfd @event when the event of @file occurs. @argument completes the request. */
 static void event_want(const struct run_group *group, int event, const char *file, const char *argument)
 {
 	char path[PATH_MAX], text[64];
@@ -183,8 +186,8 @@ static void event_want(const struct run_group *group, int event, const char *fil
 	close(control);
 }
 
-/* An eventfd that is written when a task begins to sleep for want of memory, and when the kernel looks at many pages
-   and evicts next to none. -1: none. */
+/* Returns an eventfd, or -1. The kernel writes to it when a task begins to sleep for want of memory. It also writes
+   to it when it scans many pages and evicts almost none. */
 static int event_open(const struct run_group *group)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -195,7 +198,7 @@ static int event_open(const struct run_group *group)
 	return event;
 }
 
-/* @kills: whether the kernel kills for want of memory; if not, who finds none sleeps. */
+/* Sets whether the kernel kills a task if there is no memory. If not, tasks that find none sleep. */
 static void killer_set(struct run_group *group, bool kills)
 {
 	group->kills = kills;
@@ -208,7 +211,7 @@ static int limit_v1(struct run_group *group, uint64_t local)
 	if (beyond > BEYOND_MAX)
 		beyond = BEYOND_MAX;
 	group->limit = local - beyond;
-	number_write(group->folder, "memory.swappiness", SWAPPINESS); /* with 0 nothing would be swapped */
+	number_write(group->folder, "memory.swappiness", SWAPPINESS); /* with 0 the kernel would swap nothing */
 	killer_set(group, false);
 	group->event = event_open(group);
 	return number_write(group->folder, "memory.limit_in_bytes", group->limit);
@@ -247,20 +250,22 @@ static void use_read(const struct run_group *group, struct run_group_use *use)
 		use->swapped_peak = memory.swapped;
 }
 
-/* Whether a task sleeps for want of memory. */
+/* Returns true if a task sleeps for want of memory. */
 static bool is_starving(const struct run_group *group)
 {
 	return !group->kills && number_read(group->folder, "memory.oom_control", "under_oom ", 0);
 }
 
-/* Wakes such tasks, as a higher limit does; higher each time, for the kernel may not take it back at once. */
+/* Wakes tasks that sleep for want of memory, as a higher limit does. The limit is raised more each time, because the
+   kernel may not take back the last raise at once. */
 static void wake(const struct run_group *group)
 {
 	number_write(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);
 	number_write(group->folder, "memory.limit_in_bytes", group->limit);
 }
 
-/* Version 1. */
+/* Version 1: counts the looks with sleeping tasks, and wakes the tasks or switches the killer on. @full: swap space
+   is nearly full. */
 static void relieve(struct run_group *group, bool full)
 {
 	bool starving = is_starving(group);
@@ -287,7 +292,7 @@ bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struc
 		if (read(group->event, &times, sizeof times) != (ssize_t)sizeof times)
 			continue;
 		use_read(group, use);
-		/* What the first try does not help waits for the next look. */
+		/* If a try does not help, the next look tries again. */
 		if (group->calm && is_starving(group))
 			wake(group);
 	}
@@ -310,7 +315,7 @@ void run_group_sum(const struct run_group *group, struct run_group_use *use)
 	use->stalled_us = v2 ? number_read(group->folder, "memory.pressure", "total=", UINT64_MAX) : UINT64_MAX;
 }
 
-/* Whether all threads of a process have ended. It stays listed until it is waited for. */
+/* Returns true if all threads of a process have ended. The process stays listed until it is waited for. */
 static bool has_ended(pid_t pid)
 {
 	char path[64], text[512], state;
@@ -326,7 +331,8 @@ static bool has_ended(pid_t pid)
 	return (state == 'Z' || state == 'X') && threads <= 1;
 }
 
-/* Calls @act for each process of the one group that has not ended; how many there are. */
+/* Calls @act, which may be NULL, for each process in @folder that has not ended. Returns the number of these
+   processes. */
 static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 {
 	char path[PATH_MAX];
@@ -345,8 +351,8 @@ static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 	return count;
 }
 
-/* The same for the group and those below it, which the command may have made; @removing: removes these, the lowest
-   first. */
+/* Like for_each_here(), for the group and the groups below it, which the command may have made. With @removing it
+   removes the groups below, the lowest first. */
 static unsigned for_each(const char *folder, void (*act)(pid_t pid), bool removing)
 {
 	char path[PATH_MAX];

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #define PAUSE_NS 20000000
-/* A daemon that starts finds out by itself that nobody waits for it, or gets ready. */
+/* A daemon that starts gets ready within READY_NS, or finds out that nobody waits for it. */
 #define READY_NS UINT64_C(60000000000)
 #define UNUSED_NS UINT64_C(10000000000)
 
-/* Waits while the device is being made: its daemon takes it back by itself when whoever started it is gone. Returns
-   false if there is no device. */
+/* Waits while the device is being made. Its daemon removes it if the process that started the daemon has gone.
+   Returns false if there is no device. */
 static bool await_device(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -41,7 +41,7 @@ static bool await_device(const char *name)
 	return false;
 }
 
-/* Waits while somebody has the device open: mkswap(8) outlives a `farpage run` that was killed. */
+/* Waits while some process has the device open. mkswap(8) may outlive a `farpage run` that was killed. */
 static void await_unused(const char *path)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -114,7 +114,7 @@ int run_guard_end(struct run_guard *guard)
 	close(guard->pipe);
 	while (waitpid(guard->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (!WIFEXITED(status)) /* somebody has killed it */
+	if (!WIFEXITED(status)) /* the guard was killed */
 		return remove_all(guard->group, guard->name);
 	return WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }

@@ -17,14 +17,14 @@
 #define PIDS_MAX 4096
 #define READ_TRIES 100
 
-/* --- The run's own ---------------------------------------------------------------------------------------------- */
+/* --- In the run ------------------------------------------------------------------------------------------------- */
 
 static void command_text(char **argv, char *ret_text, size_t size)
 {
 	size_t used = 0;
 	for (unsigned i = 0; argv[i] && used < size; i++)
 		used += (size_t)snprintf(ret_text + used, size - used, "%s%s", i ? " " : "", argv[i]);
-	/* It is printed on somebody's terminal. */
+	/* The text is printed on other users' terminals. */
 	for (char *at = ret_text; *at; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';
@@ -42,7 +42,7 @@ struct run_live *run_live_open(const char *engine, uint64_t local, char **argv)
 		close(fd);
 		return NULL;
 	}
-	/* The descriptor stays open: by it the others find this. */
+	/* The descriptor stays open, because other processes find the memory by it. */
 	live->started_ns = live->updated_ns = clock_now();
 	live->local_bytes = local;
 	snprintf(live->engine, sizeof live->engine, "%s", engine);
@@ -68,9 +68,9 @@ void run_live_end(struct run_live *live)
 	__atomic_store_n(&live->changing, live->changing + 1, __ATOMIC_RELEASE);
 }
 
-/* --- Others' ---------------------------------------------------------------------------------------------------- */
+/* --- In other processes ----------------------------------------------------------------------------------------- */
 
-/* A run that is stopped in the middle of a change is left out. */
+/* Reads the figures between two changes. Returns false for a run that was stopped in the middle of a change. */
 static bool read_whole(int fd, struct run_live *ret_live)
 {
 	struct run_live before;

@@ -1,9 +1,9 @@
 /*
- * run_live: how a `farpage run` is doing while it runs, for `farpage status`.
+ * run_live: the current figures of a `farpage run`, for `farpage status`.
  *
- * Theory of operation. The run keeps a struct run_live in memory that has a name but is no file (memfd_create(2)), and
- * brings it up to date twice a second. Others find it below /proc/PID/fd by that name, as far as they may look there,
- * and so nothing is left behind however the run ends.
+ * Theory of operation. The run keeps a struct run_live in a memfd (memfd_create(2)) and updates it twice a second.
+ * Other processes find it by its name below /proc/PID/fd, if they may read that. Nothing is left behind, however the
+ * run ends.
  *
  * Threads: one. Source: proc_pid_fd(5).
  */
@@ -15,32 +15,33 @@
 #include <sys/types.h>
 
 #define RUN_LIVE_MAGIC UINT64_C(0x315645564c504146)
-#define RUN_LIVE_MS 400 /* a little less than between two looks of the pager's engine */
+#define RUN_LIVE_MS 400 /* a little less than the time between two looks of the pager's engine */
 #define RUN_LIVE_UNKNOWN UINT64_MAX
 
-/* All since the beginning, of all processes of the command. Bytes, nanoseconds of clock_now(). */
+/* Totals of all processes of the command since the start. Units are bytes, and nanoseconds of clock_now(). */
 struct run_live {
 	uint64_t magic;
-	uint64_t changing; /* odd while the rest changes */
+	uint64_t changing; /* odd while other fields change */
 	char engine[8];
-	char command[64]; /* as it was called; cut if it is longer */
+	char command[64]; /* as it was called, cut to fit */
 	uint64_t started_ns, updated_ns;
 	uint64_t local_bytes;
 	uint64_t resident_bytes, far_bytes;
-	uint64_t outside_bytes; /* outside the reach of farpage, of one process: the most */
-	uint64_t faults;        /* that had to wait for a donor; with swap: pages in */
-	uint64_t waiting_ns;    /* that threads have waited for far memory; RUN_LIVE_UNKNOWN: not counted */
+	uint64_t outside_bytes; /* the most that one process has outside farpage's reach */
+	uint64_t faults;        /* faults that waited for a donor; with swap: pages read from the device */
+	uint64_t waiting_ns;    /* time that threads waited for far memory, or RUN_LIVE_UNKNOWN */
 };
 
-/* Makes it, with @local bytes as the budget of the command @argv. NULL: there is none, and the run goes on without. */
+/* Makes the figures of a run, with @local bytes as the budget of the command @argv. Returns NULL on failure; then
+   the run continues without figures. */
 struct run_live *run_live_open(const char *engine, uint64_t local, char **argv);
-/* Whether it is time to bring it up to date. Takes NULL. */
+/* Returns true if the figures are due for an update. Takes NULL. */
 bool run_live_is_due(const struct run_live *live);
-/* Around changes. */
+/* Begin and end a change. Between the two calls readers discard what they read. */
 void run_live_begin(struct run_live *live);
 void run_live_end(struct run_live *live);
 
-/* Calls @look for each run that this user may look at, in the order of their processes. */
+/* Calls @look for each run that this user may read, in the order of process numbers. */
 void run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *user), void *user);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * run_pager: the engine of `farpage run` that puts libfarpage-preload.so under the command.
+ * run_pager: the engine of `farpage run` that loads libfarpage-preload.so into the command.
  *
- * Theory of operation. The library stands in front of the command's libraries, learns all it needs from the environment
- * (pager/preload/settings.h), and counts into a report that this process keeps. Children of the command inherit both.
+ * Theory of operation. The loader takes the library before all other libraries of the command. The library reads its
+ * options from the environment (pager/preload/settings.h), and counts into a report that this process keeps. Children
+ * of the command inherit both.
  *
  * Threads: one.
  */
@@ -29,7 +30,8 @@
 #include <unistd.h>
 
 #define WINDOW_MIN (UINT64_C(16) << 30)
-/* So many cost little bookkeeping, and leave room for what programs reserve and never use. */
+/* A window of this number of slabs costs little bookkeeping. It leaves room for address ranges that programs reserve
+   and never use. */
 #define WINDOW_SLABS 2048
 #define WINDOW_MAX (UINT64_C(1) << 40)
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)
@@ -38,11 +40,11 @@ struct pager_run {
 	struct run_watch watch;
 	struct run_report report;
 	struct run_coverage coverage;
-	struct run_live *live; /* NULL: none */
+	struct run_live *live; /* NULL if there is none */
 };
 
-/* Names the right or kernel feature that userfaultfd needs and this process lacks; NULL if it lacks none. The kernel's
-   own faults, in system calls on far memory, must be handled, too. */
+/* Returns the right or kernel feature that userfaultfd needs and this process lacks, or NULL if it lacks none.
+   Faults of the kernel itself, in system calls on far memory, must be handled too. */
 static const char *userfaultfd_lacks(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -78,7 +80,8 @@ int run_pager_check(const struct run_options *options, const char *path, char re
 	return -EPERM;
 }
 
-/* Where the preload library is: told, next to this program (build trees), or installed. */
+/* Finds the preload library: at $FARPAGE_PRELOAD_LIBRARY, relative to this program, or where it is installed.
+   Returns 0, or -ENOENT after one logged line. */
 static int find_library(char ret_path[PATH_MAX])
 {
 	static const char *const beside[] = {"", "../pager/preload/", "../lib/farpage/", FARPAGE_LIBRARY_DIR "/"};
@@ -136,7 +139,7 @@ static int set_donors(const struct config_list *donors)
 	return 0;
 }
 
-/* The same from any folder; it need not be there. False, and errno. */
+/* Writes the absolute form of @path, which need not exist. Returns false and sets errno on failure. */
 static bool absolute_path(const char *path, char ret_path[PATH_MAX])
 {
 	char here[PATH_MAX] = "";
@@ -156,7 +159,7 @@ static uint64_t window_size(const struct run_options *options, const struct run_
 	return size > 4 * all ? size : 4 * all;
 }
 
-/* Sets the environment variables that the preload library reads. */
+/* Sets the environment variables that the preload library reads. Returns 0, or -errno after one logged line. */
 static int set_environment(const struct run_options *options, const struct run_donors *donors,
 			   const struct run_report *report)
 {
@@ -222,7 +225,7 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 	return run_watch_wait(&run->watch, fd, for_rest);
 }
 
-/* Returns false when --strict wants the run to count as failed. */
+/* Reports at the end. Returns false if --strict makes the run count as failed. */
 static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
 {
 	struct rusage usage;

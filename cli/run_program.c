@@ -13,21 +13,21 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define INTERPRETERS_MAX 4 /* scripts of scripts; the kernel goes as far */
+#define INTERPRETERS_MAX 4 /* nested scripts; the kernel allows as many */
 #define SEGMENTS_MAX 128
 #define SECTIONS_MAX 256
-#define TABLE_MAX ((size_t)64 << 20) /* bytes of symbols or of their names; beyond that we do not look */
+#define TABLE_MAX ((size_t)64 << 20) /* bytes of symbols or of their names; larger tables are not searched */
 #define HEAD_BYTES 256               /* the kernel reads no more of a #! line */
 
 /* What the program's file says about itself. */
 struct elf_program {
 	ElfW(Ehdr) header;
-	char loader[PATH_MAX]; /* PT_INTERP; empty: static */
+	char loader[PATH_MAX]; /* PT_INTERP; empty if statically linked */
 };
 
-/* Why a file cannot be run, or be given far memory, for whoever asked. */
+/* The place for the reason why a file cannot be run, or cannot have far memory. */
 struct refusal {
-	const char *label; /* of the file */
+	const char *label; /* the file's name in messages */
 	char *text;
 };
 
@@ -56,7 +56,8 @@ static int read_segments(int fd, struct elf_program *elf)
 	return 0;
 }
 
-/* -ENOEXEC: not an ELF file; -EXDEV: of another machine. */
+/* Reads the header and the loader's path. Returns 0, -ENOEXEC if the file is not an ELF file, or -EXDEV if it is for
+   another kind of machine. */
 static int read_elf(int fd, struct elf_program *elf)
 {
 	memset(elf, 0, sizeof *elf);
@@ -71,7 +72,7 @@ static int read_elf(int fd, struct elf_program *elf)
 	return read_segments(fd, elf);
 }
 
-/* The bytes of a section, followed by a zero; to be freed. NULL: they cannot be read. */
+/* Returns the bytes of a section followed by a zero, which the caller frees. Returns NULL if they cannot be read. */
 static char *read_section(int fd, const ElfW(Shdr) * section)
 {
 	char *bytes = section->sh_size < TABLE_MAX ? calloc(1, section->sh_size + 1) : NULL;
@@ -94,7 +95,7 @@ static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) 
 	return found;
 }
 
-/* Whether the program has a function @name of its own, which its libraries use, too. */
+/* Returns true if the program defines a function @name itself, which its libraries then use too. */
 static bool defines(int fd, const struct elf_program *elf, const char *name)
 {
 	unsigned count = elf->header.e_shnum;
@@ -110,7 +111,8 @@ static bool defines(int fd, const struct elf_program *elf, const char *name)
 	return found;
 }
 
-/* Compared with this very program, which runs here and uses the same C library as the preload library. */
+/* Compares the ELF file with this process's program, which runs here and uses the same C library as the preload
+   library. */
 static int check_elf(int fd, const struct refusal *refusal)
 {
 	struct elf_program elf, own;
@@ -130,14 +132,14 @@ static int check_elf(int fd, const struct refusal *refusal)
 			      "it is statically linked, and the pager needs a dynamically linked program");
 	if (strcmp(elf.loader, own.loader) != 0)
 		return refuse(refusal, -ENOEXEC, "it uses another C library than the pager");
-	/* What such a program maps never comes by the preload library: tcmalloc, linked statically. */
+	/* Mappings of such a program bypass the preload library, for example with tcmalloc linked statically. */
 	if (defines(fd, &elf, "mmap") || defines(fd, &elf, "munmap"))
 		return refuse(refusal, -ENOEXEC,
 			      "it brings an mmap or munmap of its own, which the pager does not see");
 	return 0;
 }
 
-/* Would exec(2) raise this process's privileges? */
+/* Checks that exec(2) would not raise this process's privileges. Returns 0, or -ENOEXEC with the reason in @refusal. */
 static int check_privileges(int fd, const struct refusal *refusal, const struct stat *status)
 {
 	const char *how = NULL;
@@ -150,7 +152,7 @@ static int check_privileges(int fd, const struct refusal *refusal, const struct 
 	return how ? refuse(refusal, -ENOEXEC, how) : 0;
 }
 
-/* The interpreter of a script: true and its path, or false when @head begins otherwise. */
+/* Reads the path of a script's interpreter. Returns false if @head does not begin with "#!". */
 static bool read_interpreter(const char *head, char ret_path[PATH_MAX])
 {
 	if (strncmp(head, "#!", 2) != 0)
@@ -178,7 +180,7 @@ static int check_file(const char *path, const struct refusal *refusal, char ret_
 	if (!result) {
 		ssize_t got = pread(fd, head, HEAD_BYTES, 0);
 		head[got > 0 ? got : 0] = 0;
-		/* exec(2) heeds the privileges of programs, not of scripts. */
+		/* exec(2) applies the privileges of programs, not of scripts. */
 		if (!read_interpreter(head, ret_interpreter))
 			result = check_privileges(fd, refusal, &status);
 		if (!result && !*ret_interpreter)
@@ -188,7 +190,6 @@ static int check_file(const char *path, const struct refusal *refusal, char ret_
 	return result;
 }
 
-/* The first executable of that name in PATH; otherwise the reason why not. */
 int run_program_find(const char *name, char ret_path[PATH_MAX])
 {
 	const char *list = getenv("PATH"), *rest = list ? list : "/bin:/usr/bin";

@@ -1,6 +1,7 @@
 /*
- * run_report: what the pagers of one `farpage run` counted. The file they count into (pager/counters.h) is in memory
- * and has no name; processes reach it through this one's /proc/PID/fd, so nothing is left behind however this ends.
+ * run_report: collects the counts of the pagers of one `farpage run`. The pagers count into a file (pager/counters.h)
+ * that is in memory and has no name. Processes reach it through this process's /proc/PID/fd. So nothing is left behind,
+ * however this process ends.
  */
 #ifndef CLI_RUN_REPORT_H
 #define CLI_RUN_REPORT_H
@@ -13,41 +14,43 @@ struct run_report {
 	int fd;
 };
 
-/* What is added up at the end. */
+/* The sums at the end of a run. */
 struct run_summary {
-	struct farpage_stats stats; /* sums; resident_peak_bytes: the largest of all processes */
-	unsigned processes;         /* that started a pager */
+	struct farpage_stats stats; /* sums; resident_peak_bytes is the largest of all processes */
+	unsigned processes;         /* processes that started a pager */
 	uint64_t local_bytes, wall_ns;
-	uint64_t peak_bytes;            /* largest resident set of any process, as the kernel saw it */
+	uint64_t peak_bytes;            /* largest resident set of any process, as counted by the kernel */
 	uint64_t outside_bytes;         /* the most that any process was seen to have outside farpage's reach */
-	uint64_t resident_now, far_now; /* bytes, of the processes that live */
-	uint64_t waiting_ns;            /* that threads have waited for far memory */
-	uint64_t computing_ns;          /* processor time of the command itself, not of the kernel for it */
-	uint64_t wanted_bytes;          /* with so much --local no process would have had anything far */
+	uint64_t resident_now, far_now; /* bytes of the processes that live */
+	uint64_t waiting_ns;            /* time that threads waited for far memory */
+	uint64_t computing_ns;          /* processor time of the command in user mode */
+	uint64_t wanted_bytes;          /* a --local with which no process would have needed far memory */
 };
 
-/* @told: path of the pipe that takes a struct report_pager of each process. -errno. */
+/* Makes the report. @told: path of the pipe that takes a struct report_pager from each process. Returns 0 or -errno. */
 int run_report_open(const char *told, struct run_report *ret_report);
 void run_report_close(struct run_report *report);
-/* Fills in what the pagers have counted. */
+/* Fills in the fields that come from the pagers' counts. */
 void run_report_sum(const struct run_report *report, struct run_summary *summary);
-/* Room for run_report_thrashed(). */
+/* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128
-/* What is said of a command that has waited for far memory for over half of its time, @waited of 0 to 1; else nothing.
-   @wanted: the bytes with which it would not have waited. Returns @text. */
+/* Writes a hint if the command waited for far memory for more than half of its time, otherwise an empty text.
+   @waited: the share of its time, from 0 to 1. @wanted: the --local in bytes with which it would not have waited.
+   Returns @text. */
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX]);
-/* One line on standard error. */
+/* Prints one line on standard error. */
 void run_report_print(const struct run_summary *summary);
-/* Whether run_report_save() could write there: made if it is not there, else left as it is. -errno after one line. */
+/* Checks that run_report_save() could write to @path. Makes the file if it does not exist, otherwise leaves it
+   unchanged. Returns 0, or -errno after one logged line. */
 int run_report_check(const char *path);
-/* Writes the summary as JSON to the file at @path, replacing it. -errno after one logged line. */
+/* Writes the summary as JSON to the file at @path, which is replaced. Returns 0, or -errno after one logged line. */
 int run_report_save(const struct run_summary *summary, const char *path);
 
 struct run_figure {
 	const char *name;
 	uint64_t value;
 };
-/* The same for @count figures of @engine, whichever. */
+/* Like run_report_save(), for @count figures of the engine @engine. */
 int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const char *path);
 
 #endif

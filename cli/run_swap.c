@@ -1,13 +1,14 @@
 /*
- * run_swap: the engine of `farpage run` that swaps to donors: the command in a control group, and swap space.
+ * run_swap: the engine of `farpage run` that swaps to donors. It runs the command in a control group with swap space.
  *
- * Theory of operation. All memory of all processes in the group counts against one budget. When it is used up the
- * kernel itself swaps to a device in the donors' memory (run_device.h). So programs of any kind are carried, forks,
- * threads and shared memory included. The kernel does not keep other groups from that device: when the whole machine is
- * short of memory, it may take their pages, too. The guard (run_guard.h) removes the group, and the device if it was
- * made for this run, however this process ends.
+ * Theory of operation. All memory of all processes in the group counts against one budget. When the budget is used up,
+ * the kernel itself swaps to a device in the donors' memory (run_device.h). So any program works, including forks,
+ * threads and shared memory. The kernel does not keep other groups from that device. When the whole machine is short of
+ * memory, it may swap their pages there too. The guard (run_guard.h) removes the group, and the device if it was made
+ * for this run, however this process ends.
  *
- * A process of the command that outlives it still has pages there, so this process stays until the last has ended.
+ * A process of the command that outlives the command still has pages on the device. So this process stays until the
+ * last one has ended.
  *
  * Threads: one.
  */
@@ -33,7 +34,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REST_MS 20 /* between two looks whether a process of the command is left */
+#define REST_MS 20 /* time between two checks whether a process of the command is left */
 #define TIMEOUT_MIN_MS 100u
 #define TIMEOUT_MAX_MS 600000u
 #define V2_LOOK_MS 100
@@ -43,7 +44,7 @@ struct swap_run {
 	struct run_group group;
 	struct run_group_use use;
 	struct run_guard guard;
-	struct run_live *live; /* NULL: none */
+	struct run_live *live; /* NULL if there is none */
 	bool quiet, told_rest;
 };
 
@@ -153,7 +154,7 @@ static void save(const struct run_options *options, const struct swap_run *run, 
 	    {"stalled_us", run->use.stalled_us},
 	};
 	unsigned count = sizeof figures / sizeof figures[0];
-	/* Version 1 of control groups does not count the time, and then it is left out. */
+	/* Version 1 of control groups does not count the time, so the last figure is left out. */
 	run_report_write("swap", figures, run->use.stalled_us == UINT64_MAX ? count - 1 : count, options->stats_file);
 }
 
@@ -180,7 +181,7 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	return options->strict && run->use.killed ? RUN_FAILED : 0;
 }
 
-/* What the device's daemon would refuse, by the names that the user knows. */
+/* Checks options that the device's daemon would refuse, because this message has the names that the user knows. */
 static int check_sizes(const struct run_options *options)
 {
 	char least[SIZE_TEXT_MAX];
@@ -204,10 +205,10 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 	int status = RUN_FAILED;
 	if (check_sizes(options))
 		return RUN_FAILED;
-	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the status of every child away */
+	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the status of every child would be lost */
 	run.quiet = options->quiet;
-	/* Processes of several PID namespaces may have the same number. And the daemon has a group called as the
-	 * device. */
+	/* Processes in different PID namespaces may have the same number, so a random number is added. The daemon
+	   has a control group named after the device, so this group needs another name. */
 	random_secret(&number, sizeof number);
 	snprintf(device, sizeof device, RUN_DEVICE_NAME, (int)getpid(), number);
 	snprintf(group, sizeof group, "job-%d-%08x", (int)getpid(), number);

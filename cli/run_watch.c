@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOOK_MS 20 /* between two looks whether memory without a pager still exists */
+#define LOOK_MS 20 /* time between two checks whether memory without a pager still exists */
 
 int run_watch_open(struct run_watch *ret_watch)
 {
@@ -42,12 +42,12 @@ void run_watch_close(struct run_watch *watch)
 
 static bool memory_exists(const struct watched *pager)
 {
-	/* Asks for nothing. */
+	/* This call changes nothing; only its error matters. */
 	const struct uffd probe = {.fd = pager->uffd};
 	return uffd_protect(&probe, (void *)pager->base, (size_t)sysconf(_SC_PAGESIZE), false) != -ESRCH;
 }
 
-/* Returns false when nobody has its memory any more. */
+/* Notes that the process has ended. Returns false if no process has its memory any more. */
 static bool note_end(struct watched *pager)
 {
 	if (pager->pidfd >= 0)
@@ -55,7 +55,7 @@ static bool note_end(struct watched *pager)
 	pager->pidfd = -1;
 	if (!memory_exists(pager))
 		return false;
-	/* A thread that waited for the pager faults again, and this descriptor reads of it. */
+	/* Each thread that waited for the pager faults again. The copied descriptor then reads that fault. */
 	uffd_wake(pager->uffd, (void *)pager->base, pager->length);
 	return true;
 }
@@ -71,7 +71,7 @@ static void add(struct run_watch *watch, const struct watched *pager)
 	close(pager->uffd);
 }
 
-/* The process has begun another program since. */
+/* Ends the pagers of process @pid, which has begun another program since. */
 static void end_pagers_of(struct run_watch *watch, pid_t pid)
 {
 	for (unsigned i = watch->count; i-- > 0;)
@@ -100,7 +100,7 @@ static void read_told(struct run_watch *watch)
 		add_told(watch, &told);
 }
 
-/* Somebody wants a page of memory that has no pager any more. */
+/* Kills the processes that want a page of memory that has no pager any more. */
 static void stop_sharers(struct run_watch *watch, unsigned index)
 {
 	const struct watched pager = watch->pagers[index];

@@ -1,8 +1,8 @@
 /*
- * farpage status: the runs on this machine, and how they are doing.
+ * farpage status: shows the runs on this machine and their figures.
  *
- * Theory of operation. Each run keeps its figures where others can read them (run_live.h). They are read twice, a
- * second apart; the difference is what happens now.
+ * Theory of operation. Each run keeps its figures where other processes can read them (run_live.h). This command reads
+ * them twice, a second apart. The difference gives the present rates.
  *
  * Threads: none.
  */
@@ -48,7 +48,7 @@ static void note_last(pid_t pid, const struct run_live *live, void *user)
 			runs->all[i].last = *live;
 }
 
-/* Of what counts up, per second; negative: the run has not told anything new. */
+/* Returns the rate of a counter per second, or a negative number if the run has not updated its figures. */
 static double rate(const struct run_seen *run, uint64_t first, uint64_t last)
 {
 	double seconds = (double)(run->last.updated_ns - run->first.updated_ns) / 1e9;
@@ -60,7 +60,7 @@ static double faults_rate(const struct run_seen *run)
 	return rate(run, run->first.faults, run->last.faults);
 }
 
-/* Threads that wait, on average; negative: not known. */
+/* Returns the average number of waiting threads, or a negative number if it is unknown. */
 static double waiting(const struct run_seen *run)
 {
 	if (run->last.waiting_ns == RUN_LIVE_UNKNOWN || run->first.waiting_ns == RUN_LIVE_UNKNOWN)

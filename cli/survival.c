@@ -7,7 +7,7 @@
 
 struct survival survival_of(unsigned copies, bool backup)
 {
-	/* As docs/faults.md has them. */
+	/* The same words as in docs/faults.md. */
 	static const struct survival all[FAR_REPLICAS_MAX][2] = {
 	    {{"no donor's death: what it held is lost", "nothing more"},
 	     {"the death of all donors, but for pages not yet on the disk (it is milliseconds behind, and told when "

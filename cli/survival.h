@@ -1,5 +1,6 @@
 /*
- * survival: what a device's copies and backup survive, and what they cost, in the words of the table in docs/faults.md.
+ * survival: tells what a device's copies and backup survive, and what they cost. The words are those of the table in
+ * docs/faults.md.
  *
  * Threads: any.
  */
@@ -12,7 +13,7 @@ struct survival {
 	const char *survives, *costs;
 };
 
-/* @copies: 1 .. FAR_REPLICAS_MAX. */
+/* @copies: 1 to FAR_REPLICAS_MAX. */
 struct survival survival_of(unsigned copies, bool backup);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * farpage swap: swap space in donors' memory. A table of verbs, and the shortest of them.
+ * farpage swap: swap space in donors' memory. A table of verbs, and `list`, the shortest of them.
  *
  * Threads: none of its own.
  */
@@ -49,7 +49,7 @@ int swap_list(int argc, char **argv)
 		log_error("swap list: takes no argument \"%s\"; it shows all", argv[first]);
 		return COMMAND_USAGE;
 	}
-	if (disk_daemon_allowed("swap list") < 0) /* or no device could be read, and none would be shown */
+	if (disk_daemon_allowed("swap list") < 0) /* without root, no device could be read and none would be shown */
 		return COMMAND_FAILED;
 	count = runtime_list(names, sizeof names / sizeof names[0]);
 	if (count < 0) {

@@ -1,10 +1,10 @@
 /*
- * swap: the parts of `farpage swap`, one source file each; swap.c has their table. Called as commands.h says.
+ * swap: the verbs of `farpage swap`, one source file each. swap.c has their table. commands.h says how they are called.
  */
 #ifndef CLI_SWAP_H
 #define CLI_SWAP_H
 
-#define SWAP_NAME "swap" /* of the device, if none is given */
+#define SWAP_NAME "swap" /* the device's default name */
 
 int swap_on(int argc, char **argv);
 int swap_off(int argc, char **argv);

@@ -6,7 +6,7 @@
 #include <ftw.h>
 #include <stdio.h>
 
-#define FOLDERS_OPEN 32 /* by nftw() at a time */
+#define FOLDERS_OPEN 32 /* folders that nftw() has open at a time */
 
 /* nftw() takes no context. */
 static struct {
@@ -21,7 +21,7 @@ static void group_look(enum control_group_version version, const char *folder)
 
 	if (!control_group_read(version, folder, &memory))
 		return;
-	/* Other swap spaces may hold it; then it is not known which pages are where. */
+	/* Other swap spaces may hold some of these pages. Then it is unknown which pages are where. */
 	if (memory.swapped > walk.used)
 		memory.swapped = walk.used;
 	files = memory.inactive + memory.active;

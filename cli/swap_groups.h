@@ -1,10 +1,10 @@
 /*
- * swap_groups: whether what control groups have swapped out fits into them.
+ * swap_groups: checks whether the pages that control groups have swapped out fit into these groups.
  *
- * Theory of operation. swapoff(2) brings each page back into the control group that it belongs to. One that is at its
- * limit then is told to give up memory that has nowhere to go, and loses a program to the OOM killer, although the
- * machine has room. So for each group with a limit: what it uses, without file pages that can be dropped, and what is
- * swapped out of it must fit. Both versions of control groups count children with their parents.
+ * Theory of operation. swapoff(2) brings each page back into its control group. A group at its limit must then give up
+ * memory that has nowhere to go. It loses a program to the OOM killer, although the machine has room. So each group
+ * with a limit must have room for its memory in use, without file pages that can be dropped, plus its swapped pages.
+ * Both versions of control groups count children with their parents.
  *
  * Threads: one.
  */
@@ -17,11 +17,11 @@
 
 struct swap_group {
 	char path[PATH_MAX];             /* its folder */
-	uint64_t limit, needed, swapped; /* bytes; needed: for what it has in memory and on the device */
+	uint64_t limit, needed, swapped; /* bytes; needed: the size of its memory and of its swapped pages */
 };
 
-/* The group under @root (NULL: /sys/fs/cgroup) that would be furthest beyond its limit when up to @used bytes of
-   swapped pages came home; false: all fit, or nothing can be told. */
+/* Finds the group under @root (NULL for /sys/fs/cgroup) that would exceed its limit the most if up to @used bytes of
+   swapped pages came back. Returns false if all groups fit or nothing is known. */
 bool swap_groups_overflow(const char *root, uint64_t used, struct swap_group *ret_group);
 
 #endif

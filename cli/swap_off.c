@@ -1,7 +1,7 @@
 /*
- * farpage swap off: brings what is swapped out home and removes the device.
+ * farpage swap off: brings the swapped pages back and removes the device.
  *
- * A device that is not swapped to any more is only removed: what could not be ended once can be ended the next time.
+ * A device that is no longer swap space is only removed. So a swap off that failed half-way can be repeated.
  *
  * Threads: none.
  */
@@ -36,7 +36,8 @@ static int device_find(const char *name, struct runtime_device *ret_device)
 	return 0;
 }
 
-/* What a swap off before has left, because somebody had the device open; or swapoff(8). Other devices are kept. */
+/* Removes a device that an earlier swap off or swapoff(8) has left, for example because a process had it open.
+   Refuses other devices. Returns 0, or -errno after one logged line. */
 static int rest_remove(const char *name, const char *path)
 {
 	static struct settings settings;

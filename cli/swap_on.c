@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <sys/swap.h>
 
-/* What the daemon has changed on this machine. */
+/* Tells what the daemon has changed on this machine. */
 static void changes_tell(const char *name)
 {
 	struct watermarks_record record;
@@ -27,7 +27,7 @@ static void changes_tell(const char *name)
 		fprintf(stderr, "set for as long as %s is there: %s\n", name, changes);
 }
 
-/* What becomes of what is swapped out when donors die. */
+/* Tells what happens to swapped pages when donors die. */
 static void survival_tell(const struct settings *settings)
 {
 	struct survival survival = survival_of(settings->replicas, settings->backup);
@@ -55,7 +55,7 @@ static void on_help(const struct config_setting *settings)
 
 int swap_on(int argc, char **argv)
 {
-	static struct settings settings; /* config_read() gives strings that live until exit */
+	static struct settings settings; /* config_read() returns strings that live until exit */
 	struct config_setting table[SETTINGS_TABLE_MAX + 2];
 	unsigned priority = UINT_MAX, count;
 	char path[FRONTEND_PATH_MAX];

@@ -22,9 +22,9 @@
 
 #define PROGRESS_NS 200000000
 
-/* --- Making it --------------------------------------------------------------------------------------------- */
+/* --- Making swap space ------------------------------------------------------------------------------------- */
 
-/* mkswap(8) is where root finds it, which need not be in PATH. */
+/* mkswap(8) is in root's folders, which need not be in PATH. */
 static const char *const programs[] = {"/usr/sbin/mkswap", "/sbin/mkswap", "mkswap"};
 
 bool swap_space_has_mkswap(void)
@@ -73,7 +73,8 @@ static int swap_begin(const char *path, unsigned priority)
 	return -errno;
 }
 
-/* Swap space on a device that is there, or no device. */
+/* Makes swap space on a device that exists. Returns 0. After any failure returns -EINTR, and has removed the device
+   unless swapoff(2) failed too. */
 static int swap_make(const char *name, const char *path, unsigned priority, const sigset_t *signals)
 {
 	int status = signature_write(path);
@@ -103,9 +104,9 @@ int swap_space_attach(const struct settings *settings, unsigned priority, char r
 	return status;
 }
 
-/* --- Ending it --------------------------------------------------------------------------------------------- */
+/* --- Ending swap space ------------------------------------------------------------------------------------- */
 
-/* Without its daemon nothing can be read back. */
+/* Checks that the device has its daemon, because without it nothing can be read back. */
 static int daemon_check(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -117,8 +118,8 @@ static int daemon_check(const char *name)
 	return -ENOTCONN;
 }
 
-/* Beyond its limit a control group would lose a program, not gain memory, unless other swap space takes the excess.
-   @swap: what is free there. */
+/* Checks that the swapped pages fit into their control groups. Beyond its limit a group would lose a program, unless
+   other swap space takes the excess. @swap: free bytes of other swap space. */
 static int groups_check(const struct swap_area *area, uint64_t swap)
 {
 	char needed[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];
@@ -161,7 +162,7 @@ static void progress_print(const char *path, uint64_t all)
 			size_format(all, total));
 }
 
-/* Waits for @child; Ctrl-C and the like end it, and only it. Its wait status. */
+/* Waits for @child. A signal in @set other than SIGCHLD ends only the child. Returns the wait status. */
 static int child_wait(pid_t child, const struct swap_area *area, const sigset_t *set)
 {
 	const struct timespec step = {.tv_nsec = PROGRESS_NS};
@@ -204,7 +205,7 @@ static int swap_end(const struct swap_area *area)
 		return status;
 	}
 	if (swaps_find(area->path, &after) == -ENOENT)
-		return 0; /* whatever came in between */
+		return 0; /* whatever signals came meanwhile */
 	if (WIFEXITED(status))
 		log_error("%s: %s; it is still swap space", area->path, strerror(WEXITSTATUS(status)));
 	else

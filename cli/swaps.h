@@ -1,5 +1,5 @@
 /*
- * swaps: swap spaces of this machine, from /proc/swaps, and whether what is in one fits elsewhere.
+ * swaps: reads the swap spaces of this machine from /proc/swaps, and the room beside one of them.
  *
  * Threads: any.
  */
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define SWAPS_MAX 64 /* the kernel takes 32 */
+#define SWAPS_MAX 64 /* the kernel allows 32 */
 
 struct swap_area {
 	char path[128];
@@ -16,14 +16,15 @@ struct swap_area {
 	int priority;
 };
 
-/* How many there are, at most @max; -errno. */
+/* Reads up to @max swap spaces. Returns their number, or -errno. */
 int swaps_read(struct swap_area *ret_areas, unsigned max);
-/* The one at @path; -ENOENT. */
+/* Finds the swap space at @path. Returns 0, -ENOENT if there is none, or another -errno. */
 int swaps_find(const char *path, struct swap_area *ret_area);
-/* Bytes that could take what is in @path: memory available and free room of other swap spaces. -errno. */
+/* Reads the bytes that could take the pages of @path: @ret_memory of available memory, and @ret_swap free in other
+   swap spaces. Returns 0 or -errno. */
 int swaps_room_beside(const char *path, uint64_t *ret_memory, uint64_t *ret_swap);
 
-/* The parts of it, for tests. A line of /proc/swaps: -EINVAL: it is none. */
+/* Parses a line of /proc/swaps (public for tests). Returns 0, or -EINVAL if it does not describe a swap space. */
 int swaps_parse(const char *line, struct swap_area *ret_area);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * verbs: commands that have commands of their own (`farpage disk attach`). Called as commands.h says.
+ * verbs: runs commands that have commands of their own (`farpage disk attach`). commands.h says how these are called.
  */
 #ifndef CLI_VERBS_H
 #define CLI_VERBS_H
@@ -10,10 +10,12 @@ struct verb {
 	const char *help; /* one line */
 };
 
-/* Runs the one of @verbs (ended by a NULL name) that argv[1] names. @family: "disk"; @about: what --help says first. */
+/* Runs the verb that argv[1] names among @verbs, which end with a NULL name. @family: "disk". @about: the first text
+   of --help. Returns the exit status. */
 int verbs_run(const struct verb *verbs, const char *family, const char *about, int argc, char **argv);
 
-/* The one name that a verb takes: argv[first] or @otherwise; NULL after one logged line. */
+/* Returns the only name that @verb takes: argv[first], or @otherwise if there is none. Returns NULL after one logged
+   line if there is no name or more than one. */
 const char *verbs_name(const char *verb, int first, int argc, char **argv, const char *otherwise);
 
 #endif
