@@ -1,7 +1,7 @@
 /*
- * capacity: whether donors have room for a device.
+ * capacity: checks whether the donors have room for a device.
  *
- * Threads: any.
+ * Threads. Any thread may call it.
  */
 #ifndef BLOCKDEV_CAPACITY_H
 #define BLOCKDEV_CAPACITY_H
@@ -10,8 +10,11 @@
 
 #include <stdint.h>
 
-/* -ENOSPC after one logged line with the figures: a device of @bytes, each page on @replicas donors, is larger than
-   what the donors of @store (far_open()'s) can lend: see client/domains.h, as last heard. */
+/*
+ * Checks that the donors of @store can lend enough for a device of @bytes with each page on @replicas donors
+ * (client/domains.h). It uses the last reports of the donors. @store was opened by far_open(). Returns 0, or -ENOSPC
+ * after one logged line with the figures.
+ */
 int capacity_check(const struct store *store, uint64_t bytes, unsigned replicas);
 
 #endif

@@ -41,7 +41,7 @@ int control_listen(const char *path, int *ret_socket)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	unlink(path); /* of a daemon that has ended */
+	unlink(path); /* left by a daemon that has ended */
 	if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0) {
 		status = -errno;
 		close(fd);
@@ -80,7 +80,7 @@ int control_receive(int connection, enum control_verb *ret_verb)
 
 int control_reply(int connection, const char *text)
 {
-	/* Who does not read its answer does not get it. */
+	/* A caller that does not read its answer does not get it. */
 	return send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -88,11 +88,13 @@ bool control_is_awaited(int connection)
 {
 	struct pollfd polled = {.fd = connection};
 
-	return poll(&polled, 1, 0) == 0; /* POLLHUP and POLLERR come unasked */
+	return poll(&polled, 1, 0) == 0; /* POLLHUP and POLLERR are always reported */
 }
 
-/* Work that the kernel left to this thread, as a ring of io_uring that was closed just before does, interrupts a wait
- * that has a time limit, too. */
+/*
+ * Receives the answer, and repeats the call after EINTR. Even a wait with a time limit ends with EINTR when the kernel
+ * has left work to this thread. That happens, for example, after the thread has closed an io_uring.
+ */
 static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_REPLY_MAX])
 {
 	ssize_t length;
@@ -102,7 +104,7 @@ static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_
 	while (length < 0 && errno == EINTR && clock_now() < deadline);
 	if (length >= 0 || (errno != EAGAIN && errno != EINTR))
 		return length;
-	/* From here on an answer fails with whoever gives it; one that came just before is taken. */
+	/* From here on the daemon's answer fails. An answer that came just before is still taken. */
 	shutdown(fd, SHUT_RD);
 	length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, MSG_DONTWAIT);
 	if (length > 0)

@@ -1,12 +1,14 @@
 /*
- * control: how the daemon of a device is asked: one message to its socket, one message back.
+ * control: requests to the daemon of a device. Each request is one message to the daemon's socket and one message back.
  *
- * Theory of operation. The socket (Unix, seqpacket) is in the device's folder, which root alone can enter. A request is
- * a word; the answer to "status" is a line of JSON (status.h), to the others "ok", or "error: " and why. The socket is
- * opened by the keeper and outlives a worker that dies, so that a question waits for the next one. Whoever gives up
- * waiting takes no answer from then on, so both sides agree on whether there was one.
+ * Theory of operation. The socket (Unix, seqpacket) is in the device's folder, which only root can enter. A request is
+ * one word. The answer to "status" is a line of JSON (status.h). The answer to the others is "ok", or "error: " and the
+ * cause.
  *
- * Threads: any; the daemon's side is its main thread. Nothing here allocates.
+ * The keeper opens the socket. It outlives a worker that dies, so a request waits for the next worker. A caller that
+ * gives up waiting takes no answer from then on. So both sides agree whether the caller got an answer.
+ *
+ * Threads. Any thread may call these functions. In the daemon, its main thread does. Nothing here allocates.
  */
 #ifndef BLOCKDEV_CONTROL_H
 #define BLOCKDEV_CONTROL_H
@@ -18,24 +20,32 @@
 
 enum control_verb {
 	CONTROL_STATUS,
-	CONTROL_DETACH, /* end the device, and the daemon; refused when it is in use */
-	CONTROL_LEAVE,  /* end the daemon, leaving the device to the next */
+	CONTROL_DETACH, /* end the device and the daemon; refused while the device is in use */
+	CONTROL_LEAVE,  /* end the daemon and leave the device to the next one */
 	CONTROL_VERBS
 };
 
-/* The daemon's: a listening socket at @path, which is made. */
+/* Creates a listening socket at @path, for the daemon. Returns 0 or -errno. */
 int control_listen(const char *path, int *ret_socket);
-/* Takes the next connection that has come; -EAGAIN: none. */
+/* Takes the next connection. Returns 0, -EAGAIN if there is none, or another -errno. */
 int control_accept(int socket, int *ret_connection);
-/* The word that came on it. -EAGAIN: not yet; -EINVAL: something else, and the sender was told; 0 is a verb. */
+/*
+ * Reads the request of a connection. Returns 0, -EAGAIN if it has not come yet, -EINVAL if it is no verb (the sender is
+ * told so), or another -errno.
+ */
 int control_receive(int connection, enum control_verb *ret_verb);
-/* -errno: it does not get there, for whoever asked has given up. */
+/* Sends the answer. Returns 0, or -errno if it cannot be delivered because the caller has given up. */
 int control_reply(int connection, const char *text);
-/* Whether whoever asked still waits for the answer. */
+/* Returns true if the caller still waits for the answer. */
 bool control_is_awaited(int connection);
 
-/* Asks the daemon of device @name; the answer as a string; its length, or -ENOENT and -ECONNREFUSED: no daemon;
-   -ETIMEDOUT: there is none in time, and the daemon finds out that nobody waits for it; .... */
+/*
+ * Sends a request to the daemon of device @name and writes the answer as a string. Returns the answer's length or
+ * -errno:
+ *
+ *   -ENOENT, -ECONNREFUSED   there is no daemon
+ *   -ETIMEDOUT               no answer in time; the daemon learns that nobody waits any more
+ */
 int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, char ret_reply[CONTROL_REPLY_MAX]);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * disk: opening and closing, and what is known of a disk (disk.h).
- */
+/* disk: opens and closes disks and queues, and reports statistics; see disk.h. */
 #include "blockdev/disk_queue.h"
 
 #include <assert.h>
@@ -59,7 +57,7 @@ struct store *disk_store(const struct disk *disk)
 	return disk->store;
 }
 
-/* Memory of a queue: touched now, for it must not fault later. */
+/* Allocates memory of a queue and touches it, so that it does not fault later. */
 static void *memory_touched(size_t alignment, size_t size)
 {
 	void *memory;
@@ -85,7 +83,7 @@ static struct disk_queue *queue_allocate(struct disk *disk, unsigned depth)
 	queue->depth = depth;
 	STAILQ_INIT(&queue->pending);
 	STAILQ_INIT(&queue->done);
-	/* The first are on top: a queue that is little used stays in few cache lines. */
+	/* The first entries are on top of the stacks, so that a queue with little work uses few cache lines. */
 	while (queue->idle_run_count < DISK_RUNS) {
 		queue->idle_runs[queue->idle_run_count] = (uint16_t)(DISK_RUNS - 1 - queue->idle_run_count);
 		queue->idle_run_count++;
@@ -164,7 +162,7 @@ void disk_queue_close(struct disk_queue *queue)
 
 void disk_get_stats(const struct disk *disk, struct disk_stats *ret_stats)
 {
-	struct disk *locked = (struct disk *)disk; /* for the lock */
+	struct disk *locked = (struct disk *)disk; /* to take the lock */
 	struct disk_queue *queue;
 	struct disk_stats stats;
 

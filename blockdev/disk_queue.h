@@ -1,9 +1,9 @@
 /*
- * disk_queue: what a disk and its queues are made of, for disk.c (opening, closing, figures) and disk_requests.c (the
- * path of a request).
+ * disk_queue: the structures of a disk and its queues, for disk.c (opening, closing, statistics) and disk_requests.c
+ * (the path of a request).
  *
- * Threads. A queue is its thread's own, but for its counters, which any may read. A disk's lock is of what comes and
- * goes with queues.
+ * Threads. A queue belongs to its thread, except that any thread may read its counters. The disk's lock guards what
+ * changes when queues are opened and closed.
  */
 #ifndef BLOCKDEV_DISK_QUEUE_H
 #define BLOCKDEV_DISK_QUEUE_H
@@ -14,8 +14,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define DISK_RUNS 256u /* of a queue, under way */
-#define DISK_EDGES 16u /* pages of a queue's own */
+#define DISK_RUNS 256u /* runs in progress per queue */
+#define DISK_EDGES 16u /* pages of a queue for parts of pages */
 #define DISK_ALIGN 64u /* a cache line */
 
 enum run_step { RUN_WHOLE, EDGE_READ, EDGE_FETCH, EDGE_STORE };
@@ -23,8 +23,8 @@ enum run_step { RUN_WHOLE, EDGE_READ, EDGE_FETCH, EDGE_STORE };
 struct disk_run {
 	struct disk_request *request;
 	uint64_t page;
-	uint8_t *data;          /* of an edge: the request's bytes; NULL: zeroes */
-	uint16_t first, length; /* of an edge: which bytes of the page */
+	uint8_t *data;          /* edge: the request's bytes, or NULL for zeroes */
+	uint16_t first, length; /* edge: which bytes of the page */
 	uint16_t count;         /* pages */
 	uint16_t edge;
 	enum run_step step;
@@ -45,13 +45,13 @@ struct disk_queue {
 	unsigned slot; /* in @locks */
 	unsigned depth, busy;
 	struct disk_request_list pending, done;
-	/* The last look through `pending`. */
+	/* Results of the last pass through `pending`. */
 	uint64_t shade;
-	unsigned waiters;   /* that found a page locked */
-	bool more;          /* one has more to discard */
-	bool fresh;         /* there is one that was not looked at */
-	bool unlocked;      /* pages, since others were woken */
-	uint32_t allowance; /* pages that may still be discarded by this poll */
+	unsigned waiters;   /* requests that found a page locked */
+	bool more;          /* some request has more to discard */
+	bool fresh;         /* `pending` has a request that no pass has seen yet */
+	bool unlocked;      /* pages were unlocked since other queues were last woken */
+	uint32_t allowance; /* pages that this poll may still discard */
 	unsigned io_count;
 	struct store_io ios[DISK_RUNS]; /* for the store to take */
 	unsigned idle_run_count, idle_edge_count;
@@ -67,9 +67,9 @@ struct disk {
 	struct store *store;
 	uint64_t bytes;
 	struct page_locks *locks;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, disk_queue) queues;
-	struct disk_stats closed; /* queues' counters */
+	struct disk_stats closed; /* counters of closed queues */
 };
 
 #endif

@@ -1,14 +1,19 @@
 /*
- * disk_requests: requests to runs, runs to answers (disk.h).
+ * disk_requests: cuts requests into runs and collects the answers (disk.h).
  *
- * A request that is not wholly asked for yet is listed in `pending`, in the order of arrival. A look through that list
- * (requests_go_on) lets each ask for as much as it can get: it stops at a locked page, where the queue has no run or
- * edge page left, or where this poll has discarded enough. `shade` is a Bloom filter of the pages that those before it
- * in the list wait for.
+ * A request with bytes still to be started is in the list `pending`, in the order of arrival. requests_go_on() passes
+ * through that list. Each request starts as many runs as it can. It stops at a locked page, when the queue has no free
+ * run or edge page, or when this poll has discarded enough. `shade` is a Bloom filter of the pages that earlier
+ * requests in the list wait for.
  *
- * A run is what one request of the store is about, and its number is the store's cookie. It is RUN_WHOLE from and into
- * the front end's memory; or an edge, a part of a page: EDGE_READ, whose answer is copied; EDGE_FETCH, whose answer is
- * changed and becomes EDGE_STORE. What the store does not take at once stays in `ios` and is offered again.
+ * A run is one request to the store, and its index is the store's cookie. It has one of these steps:
+ *
+ *   RUN_WHOLE    whole pages from or into the front end's memory
+ *   EDGE_READ    a part of a page, copied from the store's answer
+ *   EDGE_FETCH   a part of a page to write: the answer is changed, and the step becomes EDGE_STORE
+ *   EDGE_STORE   the changed page is written
+ *
+ * Requests that the store does not take at once stay in `ios` and are offered again.
  */
 #include "blockdev/disk_queue.h"
 
@@ -17,24 +22,24 @@
 #include <string.h>
 
 #define DISK_DONES 64u                /* answers taken at once */
-#define DISCARD_PAGES PAGE_LOCKS_SPAN /* a poll */
+#define DISCARD_PAGES PAGE_LOCKS_SPAN /* discarded per poll */
 
-/* Why a request does not go on. */
+/* The result of a request's next step. */
 enum progress { PROGRESS_MADE, PROGRESS_LOCKED, PROGRESS_NO_ROOM, PROGRESS_ENOUGH };
 
-/* One thread writes a counter, others only read it. */
+/* Only one thread writes a counter. Others only read it. */
 static void count_up(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
-/* --- Requests that are done ------------------------------------------------------------------------------------ */
+/* --- Requests that are done ------------------------------------------------------------------------------ */
 
 static void request_finish(struct disk_queue *queue, struct disk_request *request)
 {
 	struct disk_counters *counters = &queue->counters;
 
-	/* What is not an operation is counted as none. */
+	/* An unknown operation is not counted. */
 	if (request->op < DISK_OPS) {
 		count_up(&counters->requests[request->op], 1);
 		if (request->status)
@@ -52,13 +57,13 @@ static void request_fail(struct disk_request *request, int status)
 	request->own.next = request->own.end;
 }
 
-/* --- Runs ------------------------------------------------------------------------------------------------------ */
+/* --- Runs ------------------------------------------------------------------------------------------------ */
 
 static void run_ask(struct disk_queue *queue, uint16_t index, enum store_op op, void *data, struct store_buffer *buffer)
 {
 	const struct disk_run *run = &queue->runs[index];
 
-	/* A run asks for one thing at a time, so there is room. */
+	/* A run has one store request at a time, so there is room. */
 	assert(queue->io_count < DISK_RUNS);
 	queue->ios[queue->io_count++] = (struct store_io){
 	    .op = op,
@@ -130,7 +135,7 @@ static void answers_take(struct disk_queue *queue)
 	struct store_done dones[DISK_DONES];
 	int count;
 
-	/* Nothing is submitted in between, so this ends. */
+	/* Ends, because the loop submits nothing. */
 	do {
 		count = store_poll(queue->inner, dones, DISK_DONES);
 		for (int i = 0; i < count; i++)
@@ -138,9 +143,9 @@ static void answers_take(struct disk_queue *queue)
 	} while (count == (int)DISK_DONES);
 }
 
-/* --- Cutting requests ------------------------------------------------------------------------------------------ */
+/* --- Cutting requests ------------------------------------------------------------------------------------ */
 
-/* A bit for each 1 MiB that the run is in. */
+/* Returns one bit for each 1 MiB that the run touches. */
 static uint64_t shade_of(uint64_t page, uint32_t count)
 {
 	uint64_t first = page / STORE_RUN_MAX, last = (page + count - 1) / STORE_RUN_MAX;
@@ -149,7 +154,7 @@ static uint64_t shade_of(uint64_t page, uint32_t count)
 	return UINT64_C(1) << (first * golden >> 58) | UINT64_C(1) << (last * golden >> 58);
 }
 
-/* Who cannot have the pages keeps those behind it in the list from overtaking it there. */
+/* Locks pages. Pages that are not free are marked in `shade`, so that later requests do not overtake there. */
 static bool pages_lock(struct disk_queue *queue, uint64_t page, uint32_t count, bool exclusive)
 {
 	uint64_t shade = shade_of(page, count);
@@ -165,7 +170,7 @@ static uint8_t *request_data(const struct disk_request *request)
 	return request->data ? (uint8_t *)request->data + (request->own.next - request->offset) : NULL;
 }
 
-/* A new run at own.next, its pages locked; the caller asks for it. */
+/* Takes a new run at own.next, whose pages are locked. The caller must start it. */
 static struct disk_run *run_begin(struct disk_queue *queue, struct disk_request *request, uint32_t count)
 {
 	struct disk_run *run = &queue->runs[queue->idle_runs[--queue->idle_run_count]];
@@ -304,7 +309,7 @@ static void requests_go_on(struct disk_queue *queue)
 		if (progress == PROGRESS_LOCKED)
 			request_waits(queue, request);
 		queue->more |= progress == PROGRESS_ENOUGH;
-		/* Those that discard take turns. */
+		/* Requests that discard take turns. */
 		if (progress == PROGRESS_ENOUGH && request->own.next != next)
 			STAILQ_INSERT_TAIL(&last, request, own.link);
 		else
@@ -313,7 +318,7 @@ static void requests_go_on(struct disk_queue *queue)
 	STAILQ_CONCAT(&queue->pending, &last);
 }
 
-/* --- The queue's thread ---------------------------------------------------------------------------------------- */
+/* --- The queue's thread ---------------------------------------------------------------------------------- */
 
 static bool request_is_valid(const struct disk *disk, const struct disk_request *request)
 {
@@ -359,7 +364,7 @@ unsigned disk_poll(struct disk_queue *queue, struct disk_request *ret_done[], un
 		requests_go_on(queue);
 	ios_send(queue);
 	answers_take(queue);
-	/* What was answered may have made room, or let go of pages. */
+	/* The answers may have freed runs or unlocked pages. */
 	if (queue->unlocked && !STAILQ_EMPTY(&queue->pending))
 		requests_go_on(queue);
 	ios_send(queue);

@@ -1,11 +1,11 @@
 /*
- * frontend: how the kernel gets to a disk: by ublk, or by a file of FUSE under a loop device.
+ * frontend: how the kernel reaches a disk: through ublk, or through a FUSE file under a loop device.
  *
- * Theory of operation. A front end makes a block device out of a disk (disk.h) and serves it with threads of its own,
- * one for each queue of the device. ublk's devices outlive their daemon: they wait, and a daemon started anew goes on
- * with them (`adopt`), the kernel repeating what was not answered. FUSE has nothing of the kind.
+ * Theory of operation. A front end turns a disk (disk.h) into a block device. It serves each queue of the device with a
+ * thread. A ublk device outlives its daemon: it waits, and a new daemon adopts it. The kernel then repeats the requests
+ * that were not answered. A FUSE device ends with its daemon.
  *
- * Threads: all operations are the daemon's main thread's; they return when what they say is done.
+ * Threads. All operations belong to the daemon's main thread. They return when they are done.
  */
 #ifndef BLOCKDEV_FRONTEND_H
 #define BLOCKDEV_FRONTEND_H
@@ -16,17 +16,17 @@
 
 struct frontend_device {
 	char path[FRONTEND_PATH_MAX]; /* "/dev/ublkb0" */
-	int32_t number;               /* 0 of it; a loop device's */
+	int32_t number;               /* 0 in "/dev/ublkb0"; also of a loop device */
 };
 
 struct frontend_config {
-	const char *name;       /* of the device, for the names of threads and of the FUSE file */
-	const char *folder;     /* an empty folder of the device's own, in memory */
-	unsigned queues, depth; /* 0: the front end's choice; requests of each queue */
-	uint32_t request_bytes; /* the longest request; 0: the front end's choice */
-	unsigned spin_us;       /* how long a queue polls before it sleeps; 0: never */
-	int32_t number;         /* adopt: the device's, of frontend_device */
-	/* start: the kernel has a device that would outlive this process, which is not ready yet; or NULL. */
+	const char *name;       /* name of the device, for the names of threads and of the FUSE file */
+	const char *folder;     /* an empty folder for this device, in memory */
+	unsigned queues, depth; /* depth: requests per queue; 0 for the front end's choice */
+	uint32_t request_bytes; /* longest request, or 0 for the front end's choice */
+	unsigned spin_us;       /* how long a queue polls before it sleeps, or 0 for never */
+	int32_t number;         /* adopt: the number of the device (struct frontend_device) */
+	/* start: reports that the kernel has a device that outlives this process but is not ready yet. Or NULL. */
 	void (*made)(void *user, const struct frontend_device *device);
 	void *user;
 };
@@ -36,19 +36,27 @@ struct frontend; /* opaque; begins with the table of operations below */
 struct frontend_ops {
 	const char *name; /* "ublk", "fuse" */
 	bool adopts;      /* the device outlives its daemon */
-	/* Whether this machine has it. -errno, and @ret_why (256 bytes): one line with the next step. Loads no module.
+	/*
+	 * Checks whether this machine has the front end. Loads no module. Returns 0, or -errno and one line with the
+	 * next step in @ret_why.
 	 */
 	int (*probe)(char ret_why[256]);
-	/* The device can be used when it returns. After a failure nothing is left. Logs one line. */
+	/* Creates the device, which is ready on return. A failure leaves nothing and logs one line. */
 	int (*start)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
-	/* The same for a device whose daemon has ended (config->number). */
+	/* Does the same for a device whose daemon has ended (config->number). */
 	int (*adopt)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
 	void (*device)(const struct frontend *frontend, struct frontend_device *ret_device);
-	/* Removes the device and frees @frontend. -EBUSY when it is in use; after any error nothing has changed. */
+	/*
+	 * Removes the device and frees @frontend. Returns 0, -EBUSY if the device is in use, or another -errno. After
+	 * an error nothing has changed.
+	 */
 	int (*remove)(struct frontend *frontend);
-	/* Ends the threads and frees @frontend; the device waits for the next daemon. Only where `adopts`. */
+	/* Ends the threads and frees @frontend. The device waits for the next daemon. Only if `adopts`. */
 	void (*leave)(struct frontend *frontend);
-	/* Removes the device of a daemon that has ended. -EBUSY; -ENOENT: there is none. */
+	/*
+	 * Removes the device of a daemon that has ended. Returns 0, -EBUSY, -ENOENT if there is none, or another
+	 * -errno.
+	 */
 	int (*clear)(int32_t number);
 };
 

@@ -1,7 +1,7 @@
 /*
- * frontends: the front ends there are, in the order of preference, and which of them this machine can use.
+ * frontends: the list of front ends in order of preference, and the choice among them.
  *
- * Threads: the main thread's.
+ * Threads. All functions run in the main thread.
  */
 #ifndef BLOCKDEV_FRONTENDS_H
 #define BLOCKDEV_FRONTENDS_H
@@ -10,18 +10,26 @@
 
 #define FRONTEND_NOTE_MAX 512
 
-/* By name; NULL: there is none called that. */
+/* Returns the front end of this name, or NULL. */
 const struct frontend_ops *frontend_find(const char *name);
 
-/* The one called @name, or with "auto" the first of all that this machine has. @ret_note: a line about what was passed
-   over and why, or empty. -EINVAL: no such; or what the probe says; after one logged line with the next step. */
+/*
+ * Chooses the front end called @name, or for "auto" the first one that this machine has. @ret_note gets a line about
+ * the front ends passed over, or "". Returns 0, -EINVAL for an unknown name, or the probe's error. Each error is logged
+ * as one line with the next step.
+ */
 int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX]);
 
-/* The first that this machine has, or NULL if it has none. @ret_why: why not those before it, or empty. Logs nothing.
+/*
+ * Returns the first front end that this machine has, or NULL. @ret_why says why those before it cannot be used, or is
+ * "". Logs nothing.
  */
 const struct frontend_ops *frontend_any(char ret_why[FRONTEND_NOTE_MAX]);
 
-/* What a device may have under way at most; queues and depth as asked for (0: as the front end likes). */
+/*
+ * Returns the most data that a device may have in progress, in KiB. @queues and @depth are 0 for the front end's
+ * choice.
+ */
 uint64_t frontend_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
 
 #endif

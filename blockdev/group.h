@@ -1,28 +1,34 @@
 /*
- * group: a control group of a daemon's own, outside of the limits of whoever started it.
+ * group: a control group for a daemon, outside the limits of the session or service that started it.
  *
- * Theory of operation. `farpage swap on` is run in somebody's session or service, and a daemon that stayed in that
- * control group would be slowed down and refused memory when those programs, whose pages it is to take away, have
- * reached their limit. So a daemon that serves swap space makes a group at the root (cgroup v2), farpage-NAME, with all
- * that it uses protected (memory.min = max) and nothing limited, and goes there before it takes any memory, which stays
- * counted where it was taken. At its end it goes to the root itself and removes the group. Where there is no such
- * hierarchy, or it has no memory controller (cgroup v1, containers), the daemon stays where it is. A daemon that
- * systemd starts has a unit, and so a group, already.
+ * Theory of operation. `farpage swap on` runs in some session or service. A daemon that stayed in that control group
+ * would be slowed down and refused memory when the group reaches its limit. At that moment the daemon must take that
+ * group's pages.
  *
- * FARPAGE_CGROUP names a folder in place of /sys/fs/cgroup (for tests).
+ * So a daemon that serves swap space creates the group farpage-NAME at the root (cgroup v2). The group protects all
+ * memory that the daemon uses (memory.min = max) and limits nothing. The daemon enters it before it takes any memory,
+ * because memory stays counted where it was taken. At its end the daemon moves to the root and removes the group.
  *
- * Threads: the main thread's, before there are others; all of the process goes.
+ * Without cgroup v2, or without its memory controller (cgroup v1, containers), the daemon stays where it is. A daemon
+ * started by systemd already has a unit and therefore a group.
+ *
+ * FARPAGE_CGROUP names a folder in place of /sys/fs/cgroup, for tests.
+ *
+ * Threads. The main thread calls these functions before there are others. They move the whole process.
  */
 #ifndef BLOCKDEV_GROUP_H
 #define BLOCKDEV_GROUP_H
 
 #include <stdbool.h>
 
-/* Whether this process could make one. */
+/* Returns true if this process can create a group. */
 bool group_possible(void);
-/* 0; -errno: the process is where it was, and nothing was made. */
+/*
+ * Creates the group of @name and moves the process there. Returns 0, or -errno. After an error the process has not
+ * moved, and there is no group.
+ */
 int group_enter(const char *name);
-/* Removes the group of @name, from within it or not. No such group: nothing to do. */
+/* Removes the group of @name. The process may be in it. Does nothing if there is no such group. */
 void group_leave(const char *name);
 
 #endif

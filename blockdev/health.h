@@ -1,14 +1,15 @@
 /*
- * health: how a device is doing, in one word and one sentence.
+ * health: the state of a device in one word and one sentence.
  *
  *   serving    all donors can be reached, and nothing is lost or lacking
- *   degraded   it serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not written anew
- *   failed     every donor is lost, and there is no backup: nothing can be read or written
+ *   degraded   serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not rewritten
+ *   failed     every donor is lost and there is no backup: nothing can be read or written
  *
- * Theory of operation. A donor that went away for a moment is not worth a line: a state is told when it has lasted for
- * HEALTH_TELL_NS.
+ * Theory of operation. A state is logged only after it has lasted HEALTH_TELL_NS, because a donor may be away for a
+ * moment.
  *
- * Pure, but for health_tell(), which logs. Threads: the main thread's. Allocates nothing.
+ * Threads. All functions run in the main thread. The module is pure except for health_look() and health_tell(). It does
+ * not allocate.
  */
 #ifndef BLOCKDEV_HEALTH_H
 #define BLOCKDEV_HEALTH_H
@@ -24,23 +25,23 @@
 enum health { HEALTH_SERVING, HEALTH_DEGRADED, HEALTH_FAILED, HEALTHS };
 const char *health_name(enum health health); /* "serving" */
 
-/* Counts of donors, slabs and pages, by which health_judge() decides. */
+/* Counts of donors, slabs and pages; the input of health_judge(). */
 struct health_sight {
-	unsigned donors, away, lost; /* away: out of reach, and waited for */
-	uint64_t lacking, missing;   /* slabs without a replica; pages that were lost, and not written anew */
+	unsigned donors, away, lost; /* away: out of reach, but may return */
+	uint64_t lacking, missing;   /* replicas that slabs lack; lost pages that were not rewritten */
 	bool backup;
 };
-/* Counts them. far_open() must have opened @store. */
+/* Counts donors, slabs and pages. @store was opened by far_open(). */
 struct health_sight health_look(const struct store *store, bool backup);
-/* @ret_why: the worst reason: "1 of 2 donors is lost"; empty: HEALTH_SERVING. */
+/* Returns the state. @ret_why gets the worst reason ("1 of 2 donors is lost"), or "" for HEALTH_SERVING. */
 enum health health_judge(const struct health_sight *sight, char ret_why[HEALTH_WHY_MAX]);
 
-/* The state that the log told last. All zero at first, which is HEALTH_SERVING. */
+/* The state that was last logged. Begins all zero, which is HEALTH_SERVING. */
 struct health_told {
 	enum health told, seen;
-	uint64_t since; /* that `seen` has lasted, clock_now() */
+	uint64_t since; /* when `seen` began, clock_now() */
 };
-/* Tells of the device at @path when its state is another one for long enough. Every second or so. */
+/* Logs the state of the device at @path if it has changed for long enough. Call it about once a second. */
 void health_tell(struct health_told *told, const char *path, enum health health, const char *why, uint64_t now);
 
 #endif

@@ -25,10 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAKE_OVER_MS 10000             /* for a daemon that was told to leave, beyond what its requests may take */
+#define TAKE_OVER_MS 10000 /* for a daemon that was told to leave, in addition to the time its requests may take */
 #define QUICK_NS UINT64_C(10000000000) /* a worker that served for less died quickly */
-#define QUICK_MAX 5                    /* so many in a row, and it is given up */
-#define PAUSE_MS 100                   /* before the second of them; doubled each time */
+#define QUICK_MAX 5                    /* after more quick deaths in a row the keeper gives up */
+#define PAUSE_MS 100                   /* before the second restart in a row; doubles each time */
 
 struct keeper {
 	const struct settings *settings;
@@ -36,16 +36,16 @@ struct keeper {
 	struct runtime_device device; /* once there is one */
 	struct worker worker;
 	char note[FRONTEND_NOTE_MAX];
-	pid_t pid;      /* the worker's */
-	int report;     /* where it says that it is ready */
+	pid_t pid;      /* process id of the worker */
+	int report;     /* pipe on which the worker reports that it is ready, or -1 */
 	int signals;    /* signalfd */
-	bool ready;     /* some worker was */
-	bool serving;   /* this one is */
-	uint64_t since; /* when it was started, then when it was ready */
+	bool ready;     /* some worker was ready */
+	bool serving;   /* the present worker is ready */
+	uint64_t since; /* when the worker was started, then when it was ready */
 	unsigned quick; /* quick deaths in a row */
 };
 
-/* The end of a device: nothing of it is left on the machine. */
+/* Removes the last traces of a device on this machine. */
 static void folder_remove(struct keeper *keeper)
 {
 	watermarks_restore(&keeper->runtime);
@@ -53,7 +53,7 @@ static void folder_remove(struct keeper *keeper)
 	runtime_remove(&keeper->runtime);
 }
 
-/* --- Workers ----------------------------------------------------------------------------------------------- */
+/* --- Workers --------------------------------------------------------------------------------------------- */
 
 static int worker_start(struct keeper *keeper)
 {
@@ -70,7 +70,7 @@ static int worker_start(struct keeper *keeper)
 	if (keeper->pid == 0) {
 		close(report[0]);
 		close(keeper->signals);
-		if (keeper->settings->ready_fd && !keeper->ready) /* the keeper's to tell */
+		if (keeper->settings->ready_fd && !keeper->ready) /* only the keeper writes to it */
 			close((int)keeper->settings->ready_fd);
 		_exit(worker_run(&keeper->worker));
 	}
@@ -84,7 +84,10 @@ static int worker_start(struct keeper *keeper)
 	return 0;
 }
 
-/* Whoever started us has what it waited for; if it is gone, nobody wants the device, unless that was there before. */
+/*
+ * Tells the process that started the daemon that the device is ready. If that process is gone, ends the worker, because
+ * nobody wants the device. An adopted device goes on.
+ */
 static void ready_tell(struct keeper *keeper, const char *path)
 {
 	char line[FRONTEND_PATH_MAX + 1];
@@ -112,7 +115,7 @@ static void report_take(struct keeper *keeper)
 	char path[FRONTEND_PATH_MAX];
 	ssize_t got = read(keeper->report, path, sizeof path);
 
-	if (got <= 0) { /* it is dying; SIGCHLD follows */
+	if (got <= 0) { /* the worker is dying; SIGCHLD follows */
 		close(keeper->report);
 		keeper->report = -1;
 		return;
@@ -135,7 +138,7 @@ static const char *death_text(int status, char text[48])
 	return text;
 }
 
-/* The device of a worker that is dead and cannot be followed. */
+/* Removes the device of a dead worker that cannot be replaced. */
 static int device_clear(struct keeper *keeper)
 {
 	char use[USE_TEXT_MAX];
@@ -173,7 +176,7 @@ static int given_up(struct keeper *keeper)
 	return -EIO;
 }
 
-/* Another worker in place of one that died; 0 or the end. */
+/* Starts another worker in place of a dead one. Returns 0, or -errno at the daemon's end. */
 static int worker_follow(struct keeper *keeper)
 {
 	struct timespec pause = {0};
@@ -195,7 +198,7 @@ static int worker_follow(struct keeper *keeper)
 	return worker_start(keeper);
 }
 
-/* What comes after a worker: 1: another one; else the daemon's end. */
+/* Handles the end of a worker. Returns 1 if another one was started, otherwise the daemon's result. */
 static int worker_ended(struct keeper *keeper, int status)
 {
 	char text[48];
@@ -212,7 +215,7 @@ static int worker_ended(struct keeper *keeper, int status)
 		return 0;
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_ABANDONED)
-		keeper->quick = 0; /* no death */
+		keeper->quick = 0; /* not a death */
 	else if (!WIFEXITED(status) || WEXITSTATUS(status) != WORKER_FAILED)
 		log_error("the process that serves %s %s", keeper->runtime.name, death_text(status, text));
 	if (keeper->ready) {
@@ -226,7 +229,7 @@ static int worker_ended(struct keeper *keeper, int status)
 	return -EIO;
 }
 
-/* --- The loop ---------------------------------------------------------------------------------------------- */
+/* --- The loop -------------------------------------------------------------------------------------------- */
 
 static int signals_open(struct keeper *keeper)
 {
@@ -247,7 +250,7 @@ static int signals_open(struct keeper *keeper)
 	return 0;
 }
 
-/* 1: nothing is over. */
+/* Returns 1 to go on, otherwise the daemon's result. */
 static int signal_take(struct keeper *keeper)
 {
 	struct signalfd_siginfo info;
@@ -260,14 +263,14 @@ static int signal_take(struct keeper *keeper)
 		return 1;
 	}
 	if (info.ssi_signo != SIGCHLD) {
-		/* The worker decides: it knows whether the device is in use. */
+		/* The worker decides, because it knows whether the device is in use. */
 		kill(keeper->pid, (int)info.ssi_signo);
 		return 1;
 	}
 	if (waitpid(keeper->pid, &status, WNOHANG) != keeper->pid)
 		return 1;
 	if (keeper->report >= 0 && !keeper->serving)
-		report_take(keeper); /* it may have been ready for a moment */
+		report_take(keeper); /* the worker may have been ready for a moment */
 	return worker_ended(keeper, status);
 }
 
@@ -293,7 +296,7 @@ static int keeper_loop(struct keeper *keeper)
 	return status;
 }
 
-/* --- Beginnings -------------------------------------------------------------------------------------------- */
+/* --- Beginnings ------------------------------------------------------------------------------------------ */
 
 static int options_keep(const struct keeper *keeper)
 {
@@ -306,7 +309,10 @@ static int options_keep(const struct keeper *keeper)
 	return status;
 }
 
-/* Before there is a device that pages could leave for. What is refused makes it no worse than it was. */
+/*
+ * Prepares the machine before there is a device that pages could leave for. A refused step leaves the machine as it
+ * was.
+ */
 static void machine_prepare(const struct keeper *keeper)
 {
 	const struct settings *settings = keeper->settings;
@@ -315,9 +321,9 @@ static void machine_prepare(const struct keeper *keeper)
 	    watermarks_needed((uint64_t)pages * (uint64_t)size / 1024,
 			      frontend_flight_kib(keeper->worker.ops, settings->queues, settings->depth));
 
-	if (!keeper->worker.adopt) /* else it is done */
+	if (!keeper->worker.adopt) /* an adopted device has a record already */
 		watermarks_raise(&keeper->runtime, &needed);
-	if (settings->ready_fd) /* else it has a unit, or somebody's own group */
+	if (settings->ready_fd) /* otherwise it has a unit, or runs in the caller's group */
 		group_enter(settings->name);
 }
 
@@ -326,7 +332,7 @@ static int keeper_serve(struct keeper *keeper)
 	char path[RUNTIME_PATH_MAX + 16];
 	int status = options_keep(keeper);
 
-	/* Workers have it from here, locked in memory: one that adopts the device must not wait for a disk. */
+	/* Workers inherit the key, locked in memory. A worker that adopts the device must not wait for a disk. */
 	if (!status && keeper->settings->encrypt && !keeper->settings->memory)
 		status = seal_load();
 	if (status < 0)
@@ -344,7 +350,7 @@ static int keeper_serve(struct keeper *keeper)
 	keeper->worker.started = clock_now();
 	if (keeper->settings->swap && !keeper->settings->keep_vm)
 		machine_prepare(keeper);
-	safety_start(keeper->settings->swap); /* the worker tells how that went */
+	safety_start(keeper->settings->swap); /* the worker logs the result */
 	return worker_start(keeper);
 }
 
@@ -364,7 +370,7 @@ static int keeper_attach(struct keeper *keeper)
 	return keeper_loop(keeper);
 }
 
-/* The device that the folder tells of; -ENOENT: none. */
+/* Reads the device from its folder. Returns 0, or -ENOENT if there is none. */
 static int device_read(struct keeper *keeper)
 {
 	int status = runtime_read_device(keeper->runtime.name, &keeper->device);
@@ -412,7 +418,7 @@ static int keeper_remove(struct keeper *keeper)
 		folder_remove(keeper);
 		return 0;
 	}
-	/* A front end asks the device's file, which may have vanished. */
+	/* A front end would ask the device's file, which may have vanished. */
 	if (access(keeper->device.device.path, F_OK) < 0 && use_find(keeper->device.device.path, use))
 		status = -EBUSY;
 	else

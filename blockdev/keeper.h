@@ -1,21 +1,25 @@
 /*
- * keeper: the process that a daemon begins as, and that stays to see that its device is served.
+ * keeper: the process that a daemon begins as. It stays and makes sure that its device is served.
  *
- * Theory of operation. The keeper makes or takes over the device's folder, opens its control socket, and forks a worker
- * (worker.h), which serves. A worker that dies, whatever of, is followed by another, which adopts the device: the
- * keeper is small, locked in memory, has no threads and allocates nothing, so that it can do this while the machine
- * waits for the very memory the device holds. A worker that dies again and again is given up; then the device waits for
- * `farpage disk adopt`. Where a device cannot be adopted (FUSE, --memory) it is cleared away and what is lost is said.
+ * Theory of operation. The keeper creates or takes over the device's folder, opens its control socket, and forks a
+ * worker (worker.h), which serves. If a worker dies, another one adopts the device.
  *
- * Threads: one.
+ * The keeper is small, locked in memory and has no threads. It allocates nothing while it replaces a worker. So it can
+ * do that while the machine waits for the very memory that the device holds. If workers die again and again, the keeper
+ * gives up, and the device waits for `farpage disk adopt`. If a device cannot be adopted (FUSE, --memory), the keeper
+ * removes it and logs the loss.
+ *
+ * Threads. The process has one thread.
  */
 #ifndef BLOCKDEV_KEEPER_H
 #define BLOCKDEV_KEEPER_H
 
 #include "blockdev/settings.h"
 
-/* Attaches, adopts or removes as @settings says; returns when the device is gone or left. 0; -errno after one logged
-   line. */
+/*
+ * Attaches, adopts or removes a device as @settings says. Returns when the device is removed or left. Returns 0, or
+ * -errno after one logged line.
+ */
 int keeper_run(const struct settings *settings);
 
 #endif

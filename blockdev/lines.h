@@ -1,5 +1,5 @@
 /*
- * lines: a file of /proc line by line, without malloc: the daemon reads such files while its device is swap space.
+ * lines: reads a file of /proc line by line without malloc. The daemon reads such files while its device is swap space.
  *
  *   struct lines lines;
  *   char line[LINES_MAX];
@@ -9,7 +9,7 @@
  *           ...
  *   lines_close(&lines);
  *
- * Threads: the caller's.
+ * Threads. A struct lines belongs to its caller.
  */
 #ifndef BLOCKDEV_LINES_H
 #define BLOCKDEV_LINES_H
@@ -25,9 +25,9 @@ struct lines {
 	char text[4096];
 };
 
-/* -errno: it cannot be opened; it then has no lines. */
+/* Opens a file. Returns 0 or -errno. A file that cannot be opened has no lines. */
 int lines_open(struct lines *lines, const char *path);
-/* The next line without its end, cut off where it is too long; false, and an empty one, when there is none. */
+/* Reads the next line without its line break, cut off if too long. Returns false, with an empty line, at the end. */
 bool lines_next(struct lines *lines, char ret_line[LINES_MAX]);
 void lines_close(struct lines *lines);
 

@@ -1,4 +1,4 @@
-/* farpage-blockdev: serves a block device whose contents are in donors' memory. keeper.h has the rest. */
+/* farpage-blockdev: serves a block device whose contents are in donors' memory. See keeper.h. */
 #include "blockdev/keeper.h"
 #include "blockdev/settings.h"
 #include "common/descriptors.h"
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	if (status < 0)
 		return EXIT_FAILURE;
-	/* Whoever waits for us wants to hear what is wrong, and nothing else. */
+	/* A process that waits for this one wants to see errors and warnings only. */
 	if (settings.verbose)
 		level = LOG_LEVEL_DEBUG;
 	else if (settings.ready_fd || settings.remove)

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 _Static_assert((PAGE_LOCKS & (PAGE_LOCKS - 1)) == 0, "a power of two");
-/* Where a run goes from the end of the table to another place in it, it does not come upon its own beginning. */
+/*
+ * A run that crosses a multiple of PAGE_LOCKS pages jumps by PAGE_LOCKS_SPREAD words. It must not meet its own
+ * beginning.
+ */
 _Static_assert(PAGE_LOCKS_SPREAD + 1 + STORE_RUN_MAX < PAGE_LOCKS && PAGE_LOCKS_SPREAD >= STORE_RUN_MAX,
 	       "a run's pages have words of their own");
 _Static_assert(PAGE_LOCKS_SPAN >= STORE_RUN_MAX, "a run is in one span or in two");
@@ -22,7 +25,7 @@ static uint64_t slot_bit(unsigned slot)
 	return UINT64_C(1) << slot;
 }
 
-/* --- Locking --------------------------------------------------------------------------------------------------- */
+/* --- Locking --------------------------------------------------------------------------------------------- */
 
 static bool span_meets(const struct page_locks *locks, uint64_t page, uint32_t count)
 {
@@ -90,14 +93,14 @@ void page_locks_unlock(struct page_locks *locks, uint64_t page, uint32_t count, 
 	}
 }
 
-/* --- Discarding ------------------------------------------------------------------------------------------------ */
+/* --- Discarding ------------------------------------------------------------------------------------------ */
 
 uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count)
 {
 	uint64_t none = 0;
 	uint32_t unlocked = 0;
 
-	/* First a look, as in page_locks_try(). */
+	/* Looks first, as page_locks_try() does. */
 	if (!word_is_free(locks, page, true))
 		return 0;
 	if (!atomic_compare_exchange_strong(&locks->span, &none, page / PAGE_LOCKS_SPAN + 1))
@@ -116,7 +119,7 @@ void page_locks_span_end(struct page_locks *locks)
 	atomic_store(&locks->span, 0);
 }
 
-/* --- Waking ---------------------------------------------------------------------------------------------------- */
+/* --- Waking ---------------------------------------------------------------------------------------------- */
 
 void page_locks_wake(struct page_locks *locks, unsigned slot)
 {
@@ -124,7 +127,7 @@ void page_locks_wake(struct page_locks *locks, unsigned slot)
 
 	if (!others)
 		return;
-	/* Several may find the same bits: each is answered by who cleared it. */
+	/* Several threads may find the same bits. The thread that clears a bit wakes its queue. */
 	others &= atomic_fetch_and(&locks->waiting, ~others);
 	for (; others; others &= others - 1)
 		eventfd_write(locks->slots[__builtin_ctzll(others)].fd, 1);
@@ -149,20 +152,23 @@ void page_locks_disarm(struct page_locks *locks, unsigned slot)
 
 	if (!locks->slots[slot].armed)
 		return;
-	/* Where another has cleared the bit, the write follows at once, but may not have come yet: then next time. */
+	/*
+	 * If another thread has cleared the bit, its write follows at once. If the write has not come yet, the next
+	 * call takes it.
+	 */
 	if (atomic_fetch_and(&locks->waiting, ~slot_bit(slot)) & slot_bit(slot) ||
 	    eventfd_read(locks->slots[slot].fd, &value) == 0)
 		locks->slots[slot].armed = false;
 }
 
-/* --- Opening and closing --------------------------------------------------------------------------------------- */
+/* --- Opening and closing --------------------------------------------------------------------------------- */
 
 int page_locks_join(struct page_locks *locks, unsigned *ret_slot)
 {
 	for (unsigned slot = 0; slot < PAGE_LOCKS_QUEUES; slot++) {
 		if (atomic_fetch_or(&locks->joined, slot_bit(slot)) & slot_bit(slot))
 			continue;
-		/* Descriptors stay until the end, so that a wake-up that is late never writes another file's. */
+		/* Descriptors stay open until the end, so that a late wake-up never writes to another file. */
 		if (locks->slots[slot].fd < 0)
 			locks->slots[slot].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (locks->slots[slot].fd < 0) {

@@ -1,27 +1,34 @@
 /*
- * page_locks: which pages of a disk are being read, written or discarded, by all of its queues.
+ * page_locks: locks the pages of a disk that are being read, written or discarded, for all of its queues.
  *
- * Theory of operation. A table of PAGE_LOCKS small words, never grown: pages are spread over it so that no two pages of
- * a run share a word, and neither do those at the same place of different 256 MiB of the disk, where programs like to
- * work side by side. Two pages that do share one are taken for the same. A word is 0, a number of readers, or
- * PAGE_LOCKED. A run is locked as a whole or not at all, and nobody waits inside: a lock is held only while the store
- * works on the page, never while another is wanted, so there is nothing to deadlock on.
+ * Theory of operation. There is a fixed table of PAGE_LOCKS small words. Pages are spread over the table so that no two
+ * pages of a run share a word. Neither do pages at the same place of different 256 MiB parts of the disk, where
+ * programs often work at the same time. Two pages that share a word are treated as one page. A word is 0, a number of
+ * readers, or PAGE_LOCKED.
  *
- * Discards can be of whole disks, so they lock no words. A discard first says which PAGE_LOCKS_SPAN pages it works in
- * (`span`, one for all queues), then looks for pages in it that are locked. Who locks pages first takes the words, then
- * looks whether they are in the span. Whichever comes second sees the other, and lets go.
+ * A run is locked as a whole or not at all, and no thread waits inside. A lock is held only while the store works on
+ * the page, and never while another lock is wanted. So there is no deadlock.
  *
- * Waking. Who found a page locked tries again whenever it likes. Before it sleeps, it sets its bit in `waiting`
- * (page_locks_arm), and tries once more. Who lets go of pages does so first, then looks at `waiting` (page_locks_wake),
- * clears the bits that it finds there and writes those queues' eventfds. All four are sequentially consistent: if the
- * last try came before the letting go, the bit was set before it is looked at, so no wake-up is lost; and while no bit
- * is set there is no system call. Every bit set is answered by exactly one of: it is cleared by its own queue
- * (page_locks_disarm), or the eventfd is written once. To take some pages of a run, and give them back because others
- * are locked, is letting go too; so that two waiting queues do not wake each other in turns, a run is first looked at.
+ * Discards may concern whole disks, so they lock no words. A discard first announces the group of PAGE_LOCKS_SPAN pages
+ * it works in (`span`, one for all queues). It then looks for locked pages in that group. A thread that locks pages
+ * first takes the words and then looks whether they are in the span. So whichever comes second sees the other and backs
+ * off.
  *
- * There is no order between queues: a page that others never leave alone for a moment keeps a queue waiting.
+ * Waking. A thread that found a page locked may try again at any time. Before it sleeps, it sets its bit in `waiting`
+ * (page_locks_arm()) and tries once more. A thread that unlocks pages does so first and then reads `waiting`
+ * (page_locks_wake()). It clears the bits it finds and writes the eventfds of those queues.
  *
- * Threads. page_locks_try, _unlock, _span, _span_end, _wake, _join: any. What names a slot: the queue's that joined.
+ * All four steps are sequentially consistent. If the last try precedes the unlock, the bit is set before it is read, so
+ * no wake-up is lost. While no bit is set, there is no system call.
+ *
+ * Each set bit is answered exactly once. Either its own queue clears it (page_locks_disarm()), or the eventfd is
+ * written once. An attempt that takes some pages of a run and releases them again also counts as an unlock. So that two
+ * waiting queues do not wake each other in turns, page_locks_try() first looks at the whole run.
+ *
+ * There is no order between queues. If other queues lock a page without a pause, a queue may wait for it without limit.
+ *
+ * Threads. Any thread may call page_locks_try(), _unlock(), _span(), _span_end(), _wake() and _join(). A function that
+ * takes @slot belongs to the thread of the queue that joined.
  */
 #ifndef BLOCKDEV_PAGE_LOCKS_H
 #define BLOCKDEV_PAGE_LOCKS_H
@@ -33,55 +40,58 @@
 #include <stdint.h>
 
 #define PAGE_LOCKS 65536u          /* words, a power of two: 128 KiB */
-#define PAGE_LOCKED UINT16_MAX     /* exclusively */
-#define PAGE_LOCKS_QUEUES 64u      /* that can join */
+#define PAGE_LOCKED UINT16_MAX     /* locked exclusively */
+#define PAGE_LOCKS_QUEUES 64u      /* most queues that can join */
 #define PAGE_LOCKS_SPAN 16384u     /* pages (64 MiB) */
-#define PAGE_LOCKS_SPREAD 0x9e37u  /* words from a page to the one PAGE_LOCKS further on */
-#define PAGE_LOCKS_READERS 0xfff0u /* at most, of a word */
+#define PAGE_LOCKS_SPREAD 0x9e37u  /* distance in words between page P and page P + PAGE_LOCKS */
+#define PAGE_LOCKS_READERS 0xfff0u /* most readers of a word */
 
 struct page_locks_slot {
-	int fd;     /* -1: never used */
-	bool armed; /* its bit in `waiting` was set, and not answered yet; its queue's own */
+	int fd;     /* -1 if never used */
+	bool armed; /* its bit in `waiting` was set and not answered yet; belongs to the queue */
 };
 
 struct page_locks {
-	_Alignas(64) _Atomic uint64_t waiting; /* a bit for each slot: its queue sleeps and wants a page */
-	_Alignas(64) _Atomic uint64_t span;    /* what is discarded in: its number + 1; 0: nothing */
-	_Alignas(64) _Atomic uint64_t joined;  /* slots that are in use */
+	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot: its queue sleeps and wants a page */
+	_Alignas(64) _Atomic uint64_t span;    /* number of the group that is being discarded in + 1, or 0 for none */
+	_Alignas(64) _Atomic uint64_t joined;  /* slots in use */
 	struct page_locks_slot slots[PAGE_LOCKS_QUEUES];
 	_Atomic uint16_t words[PAGE_LOCKS];
 };
 
-/* Its memory is there when it returns. -ENOMEM. */
+/* Opens a table. Its memory is allocated on return. Returns 0 or -ENOMEM. */
 int page_locks_open(struct page_locks **ret_locks);
-/* Every queue has left. Takes NULL. */
+/* Closes the table after every queue has left. Accepts NULL. */
 void page_locks_close(struct page_locks *locks);
 
-/* A place for a queue. -EBUSY: all are taken; what eventfd(2) says. */
+/* Takes a slot for a queue. Returns 0, -EBUSY if all are taken, or an error of eventfd(2). */
 int page_locks_join(struct page_locks *locks, unsigned *ret_slot);
 void page_locks_leave(struct page_locks *locks, unsigned slot);
 
-/* All of @count pages (at most STORE_RUN_MAX), to be read by several or @exclusive, or none of them: false. */
+/* Locks @count pages (at most STORE_RUN_MAX), shared to read or @exclusive. Returns false if it locked none of them. */
 bool page_locks_try(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count, bool exclusive);
-/* To be followed by page_locks_wake(), once for many. */
+/* Unlocks pages. The caller then calls page_locks_wake(), once for several unlocks. */
 void page_locks_unlock(struct page_locks *locks, uint64_t page, uint32_t count, bool exclusive);
 
-/* How many of @count pages from @page on can be discarded right now, 0 .. @count; they are all within one span. If
-   there are any, then nobody locks them until page_locks_span_end(), to be called soon and followed by a wake. */
+/*
+ * Returns how many of @count pages from @page on can be discarded now, 0 .. @count. All of them must be in one group.
+ * If the result is not 0, nobody locks them until page_locks_span_end(). Call that soon, and page_locks_wake() after
+ * it.
+ */
 uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count);
 void page_locks_span_end(struct page_locks *locks);
 
-/* Wakes the queues that wait, but not the caller's own. */
+/* Wakes the queues that wait, except the caller's own. */
 void page_locks_wake(struct page_locks *locks, unsigned slot);
 
-/* Readable when a page has been unlocked since page_locks_arm(). */
+/* Returns a descriptor that is readable when a page has been unlocked since page_locks_arm(). */
 int page_locks_fd(const struct page_locks *locks, unsigned slot);
-/* To be followed by one more try. */
+/* Prepares to sleep. The caller then tries once more. */
 void page_locks_arm(struct page_locks *locks, unsigned slot);
-/* Awake: nobody need write the descriptor, and what was written is taken. */
+/* Ends page_locks_arm() and resets the descriptor. */
 void page_locks_disarm(struct page_locks *locks, unsigned slot);
 
-/* For tests. */
+/* For tests: returns true if no page is locked. */
 bool page_locks_are_free(const struct page_locks *locks);
 
 #endif

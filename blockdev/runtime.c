@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define RUNTIME_BASE "/run/farpage"
-#define PATH_SIZE (RUNTIME_PATH_MAX + 16) /* of a file in a folder */
+#define PATH_SIZE (RUNTIME_PATH_MAX + 16) /* of a path to a file in a folder */
 
 static const char *runtime_base(void)
 {
@@ -27,7 +27,7 @@ static const char *runtime_base(void)
 	return base && *base ? base : RUNTIME_BASE;
 }
 
-/* A word for the rest of the path: it never leaves the folder. */
+/* Returns true if the name is one path component that stays in the parent folder. */
 static bool name_is_good(const char *name)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
@@ -57,7 +57,7 @@ int runtime_path(const char *name, const char *file, char ret_path[PATH_SIZE])
 	return 0;
 }
 
-/* The lock of the folder above, under which folders come and go: to be closed. */
+/* Locks the parent folder, under which folders come and go. Returns a descriptor to close, or -errno. */
 static int base_lock(bool create)
 {
 	const char *base = runtime_base();
@@ -65,7 +65,7 @@ static int base_lock(bool create)
 
 	if (create && mkdir(base, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	/* All may see that a device is there, whatever the umask. */
+	/* All users may see which devices exist, even if the umask forbids it. */
 	if (create && chmod(base, 0755) < 0)
 		return -errno;
 	fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,7 +81,7 @@ static int base_lock(bool create)
 	return fd;
 }
 
-/* The locked `pid`; -EBUSY: somebody else has it; -ENOENT. */
+/* Opens and locks `pid`. Returns the descriptor, -EBUSY if another process has the lock, -ENOENT, or another -errno. */
 static int pid_lock(const char *name, bool create)
 {
 	char path[PATH_SIZE];
@@ -110,7 +110,7 @@ static int pid_write(int fd)
 	return 0;
 }
 
-/* --- Folders of this process ------------------------------------------------------------------------------ */
+/* --- Folders of this process ----------------------------------------------------------------------------- */
 
 static int folder_fill(const char *name, struct runtime *runtime)
 {
@@ -191,7 +191,7 @@ static int adopt_once(const char *name, struct runtime *runtime)
 
 	if (base < 0)
 		return base;
-	runtime->lock = pid_lock(name, true); /* its maker may have died before there was one */
+	runtime->lock = pid_lock(name, true); /* its creator may have died before `pid` existed */
 	status = runtime->lock < 0 ? runtime->lock : pid_write(runtime->lock);
 	close(base);
 	return status;
@@ -226,7 +226,9 @@ void runtime_remove(struct runtime *runtime)
 	char path[PATH_SIZE];
 	int base = base_lock(false);
 
-	/* Lazily: `pid` stays open, and so locked, until the folder is gone. EINVAL: its maker died before the mount.
+	/*
+	 * Detaches lazily, so that `pid` stays open and locked until the folder is gone. EINVAL: the creator died
+	 * before the mount.
 	 */
 	if (umount2(runtime->folder, MNT_DETACH) < 0 && errno != EINVAL)
 		log_warning("cannot unmount %s: %m; run: umount -l %s", runtime->folder, runtime->folder);
@@ -246,7 +248,7 @@ void runtime_leave(struct runtime *runtime)
 	runtime->lock = -1;
 }
 
-/* --- Files ------------------------------------------------------------------------------------------------ */
+/* --- Files ----------------------------------------------------------------------------------------------- */
 
 int runtime_write(const struct runtime *runtime, const char *file, const void *data, size_t length)
 {
@@ -328,7 +330,7 @@ int runtime_read_device(const char *name, struct runtime_device *ret_device)
 	return 0;
 }
 
-/* --- All of them ------------------------------------------------------------------------------------------ */
+/* --- All folders ----------------------------------------------------------------------------------------- */
 
 bool runtime_is_served(const char *name)
 {

@@ -28,10 +28,10 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define STACK_BYTES ((size_t)512 << 10) /* of each thread: nothing here keeps much on it */
+#define STACK_BYTES ((size_t)512 << 10) /* of each thread, which needs little */
 #define HEAP_AHEAD (1 << 20)            /* what malloc takes at a time */
-#define MAPPED_APART (8 << 20)          /* larger blocks than this have a mapping of their own */
-/* Larger mappings are a store's tables and a front end's buffers, which their owners touch as far as they are used. */
+#define MAPPED_APART (8 << 20)          /* larger blocks get their own mapping */
+/* Larger mappings are a store's tables and a front end's buffers. Their owners touch what they use. */
 #define TOUCHED_MAX ((uint64_t)16 << 20)
 
 static const char *const names[] = {
@@ -53,7 +53,7 @@ static const char *const consequences[] = {
 };
 _Static_assert(sizeof consequences / sizeof consequences[0] == SAFETY_STEPS, "a line for each step");
 
-/* Why a step was refused; 0: it was taken. The main thread's. */
+/* Why a step was refused, or 0 if it was taken. Belongs to the main thread. */
 static int errors[SAFETY_STEPS] = {
     [SAFETY_LOCKED] = EAGAIN,  [SAFETY_IO_FLUSHER] = EAGAIN, [SAFETY_OOM_EXEMPT] = EAGAIN,
     [SAFETY_TOUCHED] = EAGAIN, [SAFETY_REALTIME] = EAGAIN,
@@ -86,11 +86,11 @@ void safety_tell(void)
 			log_warning("not safe to swap to: %s: %s", consequences[i], strerror(errors[i]));
 }
 
-/* --- Before anything is started ---------------------------------------------------------------------------- */
+/* --- Before anything is started -------------------------------------------------------------------------- */
 
 static void malloc_settle(void)
 {
-	/* One arena, on the heap, that only ever grows, and that in pieces large enough for years. */
+	/* One arena on the heap, which only grows, in pieces that last for years. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TOP_PAD, HEAP_AHEAD);
 	mallopt(M_TRIM_THRESHOLD, INT32_MAX);
@@ -108,7 +108,7 @@ static void stacks_settle(void)
 	pthread_attr_destroy(&attributes);
 }
 
-/* The part of the main thread's stack that is going to be used. */
+/* Touches the part of the main thread's stack that will be used. */
 __attribute__((noinline)) static void stack_touch(void)
 {
 	char below[128 << 10];
@@ -120,7 +120,7 @@ static int memory_lock(void)
 {
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
-	/* Where it is refused mlockall() says whether that matters. */
+	/* If this is refused, mlockall() shows whether it matters. */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (mlockall(MCL_CURRENT) < 0 || mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
 		return errno;
@@ -140,7 +140,7 @@ static int oom_exempt(void)
 	return error;
 }
 
-/* The least there is: it comes before all programs, and after what the machine itself runs in real time. */
+/* Sets the lowest real-time priority. It is above all programs and below the machine's own real-time tasks. */
 static int realtime_begin(void)
 {
 	struct sched_param parameters = {.sched_priority = sched_get_priority_min(SCHED_RR)};
@@ -166,14 +166,14 @@ void safety_start(bool realtime)
 	stack_touch();
 }
 
-/* --- Once everything runs ---------------------------------------------------------------------------------- */
+/* --- Once everything runs -------------------------------------------------------------------------------- */
 
 struct mapping {
 	unsigned long begin, end;
 	char access[5];
 };
 
-/* "7f00-7f01 rw-p ...": false at the end of /proc/self/maps. */
+/* Reads a line like "7f00-7f01 rw-p ...". Returns false at the end of /proc/self/maps. */
 static bool mapping_next(struct lines *maps, struct mapping *mapping)
 {
 	char line[LINES_MAX];
@@ -182,7 +182,7 @@ static bool mapping_next(struct lines *maps, struct mapping *mapping)
 	       sscanf(line, "%lx-%lx %4s", &mapping->begin, &mapping->end, mapping->access) == 3;
 }
 
-/* 0, or why a mapping could not be touched. */
+/* Returns 0, or the errno if a mapping could not be touched. */
 static int mapping_touch(const struct mapping *mapping)
 {
 	size_t length = mapping->end - mapping->begin;
@@ -193,7 +193,7 @@ static int mapping_touch(const struct mapping *mapping)
 	advice = mapping->access[1] == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
 	if (madvise((void *)(uintptr_t)mapping->begin, length, advice) == 0)
 		return 0;
-	/* Only this matters: mappings of devices (rings, registers) cannot be touched this way, and need not. */
+	/* Only ENOMEM matters. Mappings of devices (rings, registers) cannot be touched this way, and need not be. */
 	return errno == ENOMEM ? ENOMEM : 0;
 }
 
@@ -216,7 +216,7 @@ void safety_log(void)
 {
 	int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 
-	if (fd < 0) { /* a socket, the journal's: nobody else has it */
+	if (fd < 0) { /* a socket, such as the journal's, which no other process shares */
 		fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
 		return;
 	}

@@ -1,27 +1,31 @@
 /*
- * safety: what a process has to be when the machine swaps to the device it serves: it must never wait for memory, for
- * then memory waits for it.
+ * safety: prepares a process that serves the device the machine swaps to. Such a process must never wait for memory,
+ * because memory then waits for the process.
  *
- * Theory of operation. Before anything is started: all memory that is there is locked, and all that comes later is
- * locked as soon as it is touched (not before: a store's tables for a terabyte are mapped, but only what is used of
- * them is real); the kernel is told not to write out pages on our behalf (PR_SET_IO_FLUSHER) and not to end us when
- * memory runs out; malloc is told to take memory early, in one piece, and to keep it. Once everything is started
- * (safety_settle), what the process will run and write is touched: code, data, heap, stacks.
+ * Theory of operation. safety_start() runs before anything else and does this:
  *
- * In real time. When less memory is free than vm.min_free_kbytes, whoever asks the kernel for some looks for what can
- * be given up, and asks again, and so for ever: all that is left can only leave by way of this daemon, and it does this
- * itself when a system call of its own needs a page (a socket's buffer, the list of pages of a region that is
- * registered anew with a donor that came back). Threads with a real-time policy may have the upper half of what is kept
- * free then (gfp_to_alloc_flags(), ALLOC_MIN_RESERVE), which is what ends this. That they run before what has taken the
- * memory is a good thing, too: heartbeats are not missed. They sleep whenever they wait for somebody else; with a
- * single processor they do not even poll (safety_spin_us()). The kernel leaves 5 % of the time to others whatever they
- * do.
+ * - It locks all present memory, and later memory as soon as it is touched. Not earlier: a store maps tables for a
+ *   terabyte, but only the used part of them is real.
+ * - It tells the kernel not to write out pages on the process's behalf (PR_SET_IO_FLUSHER).
+ * - It tells the kernel not to kill the process when memory runs out.
+ * - It makes malloc take memory early, in one piece, and keep it.
  *
- * Each step that the kernel refuses is a line that says what it means, and a bit in what safety_steps() gives, for
+ * When everything runs, safety_settle() touches all that the process will execute and write: code, data, heap, stacks.
+ *
+ * Real time. When less than vm.min_free_kbytes is free, a task that needs memory looks for memory to reclaim, again and
+ * again. But all reclaimable memory can only leave through this daemon. The daemon's own system calls also need pages:
+ * a socket buffer, or the page list of a region that is registered again with a donor. Threads with a real-time policy
+ * may take the upper half of the reserve (gfp_to_alloc_flags(), ALLOC_MIN_RESERVE). That ends the loop.
+ *
+ * Real-time threads also run before the programs that have taken the memory, so no heartbeats are missed. The threads
+ * sleep whenever they wait. On a single processor they do not even poll (safety_spin_us()). The kernel reserves 5 % of
+ * the time for other tasks in any case.
+ *
+ * Each step that the kernel refuses causes a log line about the consequence, and a missing bit in safety_steps(), for
  * status and doctor.
  *
- * Threads: the main thread's. safety_start() before there are others. A forked child has nothing locked and begins
- * with safety_start() again.
+ * Threads. The main thread calls these functions, and safety_start() before there are others. A forked child has no
+ * locked memory and calls safety_start() again.
  */
 #ifndef BLOCKDEV_SAFETY_H
 #define BLOCKDEV_SAFETY_H
@@ -30,27 +34,27 @@
 
 enum safety_step {
 	SAFETY_LOCKED,     /* memory is locked */
-	SAFETY_IO_FLUSHER, /* memory that we wait for is not reclaimed through our own device */
-	SAFETY_OOM_EXEMPT, /* the OOM killer passes us by */
+	SAFETY_IO_FLUSHER, /* the kernel reclaims no memory through this process's own device for it */
+	SAFETY_OOM_EXEMPT, /* the OOM killer spares this process */
 	SAFETY_TOUCHED,    /* code, data and stacks are in memory */
-	SAFETY_REALTIME,   /* runs before programs, and may have memory that they may not; taken only where asked for */
+	SAFETY_REALTIME,   /* runs before programs and may use more of the reserve; only on request */
 	SAFETY_STEPS
 };
 const char *safety_step_name(enum safety_step step); /* "locked" */
 
-/* @realtime: threads that are started later have it, too. */
+/* Takes the first steps. @realtime: also run in real time; threads started later inherit this. */
 void safety_start(bool realtime);
-/* How long to poll when @us was asked for: in real time nobody else runs on the processor meanwhile. */
+/* Returns how long to poll when @us was asked for. In real time no other task runs on the processor meanwhile. */
 unsigned safety_spin_us(unsigned us, bool realtime);
-/* Once all threads run. */
+/* Touches all memory. Call it when all threads run. */
 void safety_settle(void);
 /* Logs a line for each step that was refused. */
 void safety_tell(void);
-/* Bit N: step N was taken. */
+/* Returns a bit mask of the steps taken: bit N for step N. */
 unsigned safety_steps(void);
-/* Whether it was asked for at all. */
+/* Returns true if this step was asked for. */
 bool safety_wants(enum safety_step step);
-/* Log lines (standard error) never wait for their reader from here on. */
+/* Makes log lines (standard error) never wait for their reader. */
 void safety_log(void);
 
 #endif

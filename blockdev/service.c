@@ -26,7 +26,7 @@ struct loop {
 	enum service_end end;
 };
 
-/* Detaches or leaves; 0 and the loop is over, or @ret_reply says why not. */
+/* Detaches or leaves. Returns 0 if the loop is over, or -errno with the reason in @ret_reply. */
 static int loop_end(struct loop *loop, enum service_end end, char *ret_reply, size_t size)
 {
 	const struct service *service = loop->service;
@@ -44,7 +44,7 @@ static int loop_end(struct loop *loop, enum service_end end, char *ret_reply, si
 	return 0;
 }
 
-/* What a connection asks for. */
+/* Performs the end that a connection asks for. */
 static void end_take(struct loop *loop, int connection, enum service_end end)
 {
 	char reply[WHY_MAX + 16] = "error: the daemon is ending already";
@@ -75,10 +75,10 @@ static void signal_take(struct loop *loop)
 		log_warning("going on in spite of signal %u: %s", info.ssi_signo, reply + strlen("error: "));
 }
 
-/* False: it is to be closed. */
+/* Handles a connection. Returns false if it is to be closed. */
 static bool connection_take(struct loop *loop, int connection)
 {
-	/* Large, and the main thread's alone. */
+	/* Too large for the stack. Only the main thread uses it. */
 	static char reply[CONTROL_REPLY_MAX];
 	enum control_verb verb;
 	int status = control_receive(connection, &verb);
@@ -94,7 +94,7 @@ static bool connection_take(struct loop *loop, int connection)
 	return false;
 }
 
-/* All at once, as poll(2) gave them: those that are done close the gap. */
+/* Handles all connections that poll(2) reported, and closes the gaps of those that are done. */
 static void connections_take(struct loop *loop, const struct pollfd *polled)
 {
 	unsigned kept = 0;
@@ -125,7 +125,7 @@ enum service_end service_run(const struct service *service)
 		struct pollfd polled[3 + CONNECTIONS_MAX] = {
 		    {.fd = service->signals, .events = POLLIN},
 		    {.fd = loop.count < CONNECTIONS_MAX ? service->control : -1, .events = POLLIN},
-		    {.fd = loop.alone ? -1 : service->keeper}, /* POLLERR comes unasked */
+		    {.fd = loop.alone ? -1 : service->keeper}, /* POLLERR is always reported */
 		};
 
 		for (unsigned i = 0; i < loop.count; i++)

@@ -1,15 +1,16 @@
 /*
- * service: what the worker's main thread does while others serve the device: answers the control socket and signals,
- * and looks once a second whether something is to be said.
+ * service: the work of the worker's main thread while other threads serve the device. It answers the control socket and
+ * signals, and once a second checks whether there is something to log.
  *
- * Theory of operation. One poll(2) for all. A connection brings one request and gets one answer; few are open at a
- * time, the others wait in the socket's queue. SIGTERM and SIGINT ask for what CONTROL_DETACH asks for, and
- * like it change nothing when the device is in use, however often they come. SIGHUP, as from a terminal that goes away,
- * ends nothing. To leave takes as long as requests take
- * that wait for donors, and who asked for it may not wait that long: then nobody goes on with the device, and it must
- * not be left.
+ * Theory of operation. One poll(2) waits for everything. A connection carries one request and one answer. Few
+ * connections are open at a time; the others wait in the socket's queue. SIGTERM and SIGINT act like CONTROL_DETACH.
+ * They change nothing while the device is in use, however often they come. SIGHUP, as from a closed terminal, only
+ * causes a log line.
  *
- * Threads: the main thread's. Allocates nothing.
+ * Leaving takes as long as requests wait for donors. The caller may give up meanwhile. Then no next daemon takes over,
+ * so the device must not be left (SERVICE_ABANDONED).
+ *
+ * Threads. All of it runs in the main thread. Nothing here allocates.
  */
 #ifndef BLOCKDEV_SERVICE_H
 #define BLOCKDEV_SERVICE_H
@@ -19,16 +20,16 @@
 enum service_end {
 	SERVICE_DETACHED,
 	SERVICE_LEFT,
-	SERVICE_ABANDONED /* as left, but whoever asked for it has given up meanwhile, and has nobody go on */
+	SERVICE_ABANDONED /* as SERVICE_LEFT, but the caller gave up meanwhile, so no next daemon takes over */
 };
 
 struct service {
-	int control; /* control_listen()'s */
-	int signals; /* a signalfd of all signals that are to be heard */
-	int keeper;  /* the end of a pipe whose other end is the keeper's; -1: none */
+	int control; /* from control_listen() */
+	int signals; /* a signalfd of all signals to handle */
+	int keeper;  /* write end of a pipe whose read end the keeper has, or -1 */
 	void *user;
 	void (*status)(void *user, char *ret_text, size_t size);
-	/* 0, and the service is over; or -errno, @ret_why: what to tell. */
+	/* Returns 0 if the service is over, or -errno with the reason for the caller in @ret_why. */
 	int (*detach)(void *user, char *ret_why, size_t size);
 	int (*leave)(void *user, char *ret_why, size_t size);
 	void (*tick)(void *user);

@@ -115,7 +115,7 @@ static int options_read(struct settings *s, int argc, char **argv)
 	return 0;
 }
 
-/* --- Keeping them ------------------------------------------------------------------------------------------ */
+/* --- The folder's options -------------------------------------------------------------------------------- */
 
 struct text {
 	char *at;
@@ -166,7 +166,7 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	return text.length;
 }
 
-/* What the device is cannot be changed any more. */
+/* Rejects options that change what an existing device is. */
 static int fixed_check(const struct settings *given)
 {
 	if (!given->size && !given->donors.count && !given->memory)
@@ -176,16 +176,16 @@ static int fixed_check(const struct settings *given)
 	return -EINVAL;
 }
 
-/* Reads the options again, those of the folder before those of the command line. */
+/* Reads the options again: those of the folder, then those of the command line. */
 static int kept_read(struct settings *settings, int argc, char **argv)
 {
-	static char text[RUNTIME_OPTIONS_MAX]; /* what is read points into it */
+	static char text[RUNTIME_OPTIONS_MAX]; /* the settings point into it */
 	char *all[ARGUMENTS_MAX + 1] = {argv[0]}, *rest = text, *line;
 	const char *name = settings->name;
 	int count = 1;
 	ssize_t length = runtime_read(name, "options", text, sizeof text);
 
-	if (length == -ENOENT && settings->remove) /* died before it had written them */
+	if (length == -ENOENT && settings->remove) /* the daemon died before it wrote them */
 		return 0;
 	if (length < 0) {
 		if (length == -ENOENT)
@@ -213,7 +213,7 @@ int settings_kept(const char *name, struct settings *ret_settings)
 	return 0;
 }
 
-/* --- Checks ------------------------------------------------------------------------------------------------ */
+/* --- Checks ---------------------------------------------------------------------------------------------- */
 
 static int size_check(const struct settings *s)
 {
@@ -249,7 +249,7 @@ static int store_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Whoever goes on with the device may start in another folder. */
+/* Makes the path absolute, because the next daemon may start in another folder. */
 static int path_complete(const char *option, const char **path)
 {
 	char *here, *whole = NULL;
@@ -286,10 +286,10 @@ static int key_check(struct settings *s)
 	return auth_key_load_or_tell(s->key_file, s->key) < 0 ? -EINVAL : 0;
 }
 
-/* What goes on with the device reads them again, a line each (settings_write). */
+/* Checks that the next daemon can read the options again, one per line (settings_write()). */
 static int kept_check(const struct settings *s)
 {
-	size_t length = 1024; /* the others */
+	size_t length = 1024; /* room for the other options */
 
 	for (unsigned i = 0; i < s->donors.count; i++) {
 		length += strlen(s->donors.items[i]) + sizeof "--donor=";
@@ -310,7 +310,7 @@ static int kept_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Of a device that is to be: one that is there goes on also without its log. */
+/* Checks the log file of a new device. An existing device goes on even without its log. */
 static int log_check(const struct settings *s)
 {
 	int fd;
@@ -334,7 +334,7 @@ static int name_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Those that follow from others. */
+/* Computes settings that follow from others. */
 static void settings_complete(struct settings *s)
 {
 	s->timeout_ms = far_timeout_ms(

@@ -1,8 +1,8 @@
 /*
- * settings: how the daemon is to serve a device: its options, and the file of the folder that keeps them for the daemon
- * that goes on with it. Every mistake is one line that names the cause and the next step.
+ * settings: the options of a daemon, and the file in the device's folder that keeps them for the next daemon. Each
+ * mistake is logged as one line that names the cause and the next step.
  *
- * Threads: the main thread's, before there are others.
+ * Threads. The main thread calls these functions before there are others.
  */
 #ifndef BLOCKDEV_SETTINGS_H
 #define BLOCKDEV_SETTINGS_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a configuration file. */
+/* Section of a configuration file. */
 #define SETTINGS_SECTION "farpage-blockdev"
 #define SETTINGS_TABLE_MAX 24
 #define SETTINGS_SIZE_MIN ((uint64_t)1 << 20)
@@ -22,35 +22,40 @@
 
 struct settings {
 	const char *name, *frontend;
-	uint64_t size, rebuild_rate; /* rebuild_rate 0: the default */
+	uint64_t size, rebuild_rate; /* rebuild_rate: 0 for the default */
 	uint64_t scrub_rate;
 	struct config_list donors;
 	const char *key_file, *log_file, *config_file, *backup;
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;
-	unsigned ready_fd; /* 0: none */
+	unsigned ready_fd; /* 0 for none */
 	bool memory, overcommit, verbose, encrypt;
-	bool swap; /* the device is to be swap space: the daemon runs in real time, the kernel's reserves are raised */
-	bool keep_vm;       /* not the latter */
-	bool adopt, remove; /* what to do: else attach */
+	/* The device will be swap space. The daemon runs in real time and raises the kernel's reserves. */
+	bool swap;
+	bool keep_vm;       /* leaves the kernel's reserves and the control group as they are */
+	bool adopt, remove; /* what to do; attach if neither */
 	bool version;
 	uint8_t key[AUTH_KEY_SIZE];
 };
 
-/* 0 and all checked; -EINVAL after one logged line; -ECANCELED when --help or --version was asked for and answered.
-   To adopt or remove, the rest is what the device's folder says (options given now win). */
+/*
+ * Reads and checks the options. To adopt or remove, the other options come from the device's folder, but options given
+ * now win. Returns 0, -EINVAL after one logged line, or -ECANCELED if --help or --version was asked for and answered.
+ */
 int settings_read(struct settings *settings, int argc, char **argv);
 
-/* The parts of it, for commands that start the daemon with options of their own besides. */
+/* --- Parts of settings_read(), for commands that start the daemon with further options ------------------- */
 void settings_defaults(struct settings *settings);
-/* What a device has, for config_read(); how many (the end is not marked). */
+/* Fills a table for config_read() with a device's options. Returns their number; the table has no end mark. */
 unsigned settings_table(struct settings *settings, struct config_setting ret_table[SETTINGS_TABLE_MAX]);
-/* -EINVAL after one logged line. Reads the key. */
+/* Checks the settings and reads the key. Returns 0, or -EINVAL after one logged line. */
 int settings_check(struct settings *settings);
 
-/* What the device @name is served with, unchecked and without the key, as its folder says; its strings live until the
-   next call. -EINVAL after one logged line: there is none. */
+/*
+ * Reads the options of the device @name from its folder, unchecked and without the key. The strings live until the next
+ * call. Returns 0, or -EINVAL after one logged line if there is none.
+ */
 int settings_kept(const char *name, struct settings *ret_settings);
-/* The options as runtime.h's file keeps them; its length. */
+/* Writes the options as the folder's file keeps them (runtime.h). Returns the length. */
 size_t settings_write(const struct settings *settings, char *ret_text, size_t size);
 
 #endif

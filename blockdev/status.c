@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void json_add(struct json *json, co
 		json->length += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-/* Of names and addresses: anything odd is left out, so that nothing needs to be escaped. */
+/* Adds a name or address. Leaves out characters that JSON would need to escape, and control characters. */
 static void json_add_text(struct json *json, const char *name, const char *text)
 {
 	char plain[FAR_URI_MAX];
@@ -47,7 +47,7 @@ static void json_add_number(struct json *json, const char *name, uint64_t number
 	json_add(json, "\"%s\":%llu,", name, (unsigned long long)number);
 }
 
-/* In place of the last comma. */
+/* Replaces the last comma. */
 static void json_end(struct json *json, const char *end)
 {
 	if (json->length && json->at[json->length - 1] == ',')
@@ -129,7 +129,7 @@ static void add_health(struct json *json, const struct status *status)
 
 static void add_donors(struct json *json, const struct store *store)
 {
-	/* Large, and the main thread's alone. */
+	/* Too large for the stack. Only the main thread uses it. */
 	static struct far_donor donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
 

@@ -1,7 +1,7 @@
 /*
- * status: what a daemon says about itself, as one line of JSON (`farpage disk list --json` passes it on).
+ * status: writes the state of a daemon as one line of JSON, which `farpage disk list --json` passes on.
  *
- * Threads: the main thread's, while all others run. Allocates nothing.
+ * Threads. The main thread calls it while all others run. Nothing here allocates.
  */
 #ifndef BLOCKDEV_STATUS_H
 #define BLOCKDEV_STATUS_H
@@ -22,7 +22,7 @@ struct status {
 	unsigned restarts; /* workers that died */
 };
 
-/* As a string; what does not fit is left out at its end, so that @size must be large enough (CONTROL_REPLY_MAX is). */
+/* Writes a string. What does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */
 void status_write(const struct status *status, char *ret_text, size_t size);
 
 #endif

@@ -1,21 +1,22 @@
 /*
- * ublk: the front end (frontend.h) by the kernel's ublk driver (ublk_abi.h).
+ * ublk: the front end (frontend.h) that uses the kernel's ublk driver (ublk_abi.h).
  *
- * Theory of operation. A device begins with ADD, which makes its character device; queues are got ready, fetch all tags
- * through that, and START makes the disk. Adopting is the same with the device there already: queues are got ready
- * first, for while START_RECOVERY waits for END_RECOVERY the device should not wait for donors as well, and the less
- * there is in between, the less can happen to this process meanwhile. All data goes through one arena, registered with
- * the store once: a piece of request_bytes for each tag.
+ * Theory of operation. ADD creates the device's character device. Queues are prepared and fetch all tags through it.
+ * START then creates the disk. All data goes through one arena that is registered with the store once. Each tag has
+ * request_bytes of it.
  *
- * Removing: the disk is held exclusively, so that nobody mounts it in between; STOP lets the queues finish what they
- * have and ends their commands; DELETE returns when everyone has let go of the device, so the queues and the character
- * device are closed before.
+ * Adopting does the same with an existing device. Queues are prepared before START_RECOVERY, because the device should
+ * not also wait for donors until END_RECOVERY. The shorter this time is, the less can happen to this process in it.
  *
- * A trap of Linux before 6.16: a server that dies when some of the queues of a device that it adopts are fetched and
- * others are not leaves a device whose next START_RECOVERY follows a null pointer, in the kernel. It takes
- * microseconds, and a file in the device's folder is there meanwhile. Who finds it refuses to adopt.
+ * Removing. The disk is held exclusively, so that nobody mounts it meanwhile. STOP lets the queues finish their
+ * requests and ends their commands. DELETE returns when all users have closed the device, so queues and character
+ * device are closed before it.
  *
- * Threads: see frontend.h; ublk_queue.h has the others.
+ * A trap of Linux before 6.16: a server may die while it adopts a device of which some queues are fetched and others
+ * not. The next START_RECOVERY of that device then follows a null pointer in the kernel. This state lasts microseconds.
+ * A file in the device's folder exists meanwhile. A daemon that finds the file refuses to adopt.
+ *
+ * Threads. See frontend.h, and ublk_queue.h for the queues' threads.
  */
 #include "blockdev/frontend.h"
 
@@ -41,16 +42,18 @@
 #define DEPTH_LEAST 8u
 #define REQUEST_DEFAULT (128u << 10)
 #define REQUEST_MAX (STORE_RUN_MAX * STORE_PAGE)
-/* Of a default geometry: the arena is at most this. */
+/* The largest arena of a default geometry. */
 #define ARENA_DEFAULT (16u << 20)
 #define ARENA_ALIGN (2u << 20) /* a huge page */
 #define PAGE_SHIFT 12
-/* One request; larger ones come in pieces, between which others get their turn. */
+/* Most bytes of one discard request. The kernel splits larger ones, and other requests run in between. */
 #define DISCARD_BYTES (128u << 20)
-/* Until the kernel has noticed that the old server is gone: a request's time, if somebody has undone
- * ublk_device_tune(). */
+/*
+ * Time for the kernel to notice that the old server is gone. It is a request's timeout, in case somebody has undone
+ * ublk_device_tune().
+ */
 #define QUIESCE_NS 40000000000ull
-/* Until it is believed that the old server is not just about to end. */
+/* Time in which the old server may still be about to end. */
 #define SERVED_NS 1000000000ull
 #define LOOK_NS 1000000
 #define FETCHING_PATH_MAX 256
@@ -58,11 +61,11 @@
 struct ublk {
 	struct frontend base;
 	char name[64];
-	char fetching[FETCHING_PATH_MAX]; /* a file that is there while queues are fetched, where that must be known */
+	char fetching[FETCHING_PATH_MAX]; /* path of a file that exists while queues are fetched; "" if not needed */
 	struct disk *disk;
 	struct ublk_control *control;
-	struct ublk_info info; /* the device's; valid while `added` */
-	bool added;            /* the device was made here: a failed start unmakes it */
+	struct ublk_info info; /* of the device; valid while `added` */
+	bool added;            /* this process created the device, so a failed start deletes it */
 	int fd;                /* /dev/ublkcN */
 	char *arena;
 	size_t arena_bytes;
@@ -77,9 +80,9 @@ static int ublk_fail(const struct ublk *ublk, const char *what, int status)
 	return status;
 }
 
-/* --- Parts ------------------------------------------------------------------------------------------------------ */
+/* --- Parts ----------------------------------------------------------------------------------------------- */
 
-/* A huge page's worth of alignment, all of it there from the start. */
+/* Maps the arena, aligned to a huge page, and touches all of it. */
 static int arena_open(struct ublk *ublk)
 {
 	size_t bytes = (size_t)ublk->info.queues * ublk->info.depth * ublk->info.request_bytes;
@@ -139,7 +142,7 @@ static int queues_prepare(struct ublk *ublk, const struct frontend_config *confi
 	return 0;
 }
 
-/* Notes that queues are being fetched, or that they have been. */
+/* Creates the file that says that queues are being fetched, or removes it. */
 static void fetching_note(const struct ublk *ublk, bool fetching)
 {
 	int fd;
@@ -171,7 +174,7 @@ static int queues_serve(struct ublk *ublk)
 	return status;
 }
 
-/* The server's side of the device, all of it. */
+/* Closes the server's side of the device. */
 static void server_close(struct ublk *ublk)
 {
 	for (unsigned i = 0; i < ublk->queue_count; i++)
@@ -192,7 +195,7 @@ static void ublk_free(struct ublk *ublk)
 	free(ublk);
 }
 
-/* With a control, without a device. */
+/* Allocates a struct with a control and without a device. */
 static int ublk_new(const struct frontend_config *config, struct disk *disk, struct ublk **ret_ublk)
 {
 	struct ublk *ublk = calloc(1, sizeof *ublk);
@@ -215,7 +218,7 @@ static int ublk_new(const struct frontend_config *config, struct disk *disk, str
 	return 0;
 }
 
-/* From start or adopt: commands are given anew, and seldom. */
+/* Ends a start or adoption. Closes the control, because later commands are rare and open it again. */
 static void ublk_started(struct ublk *ublk, struct frontend **ret_frontend)
 {
 	ublk_control_close(ublk->control);
@@ -224,7 +227,7 @@ static void ublk_started(struct ublk *ublk, struct frontend **ret_frontend)
 	*ret_frontend = &ublk->base;
 }
 
-/* --- Start ------------------------------------------------------------------------------------------------------ */
+/* --- Start ----------------------------------------------------------------------------------------------- */
 
 static void geometry_choose(const struct frontend_config *config, struct ublk_info *ret_info)
 {
@@ -343,9 +346,9 @@ static int ublk_start(const struct frontend_config *config, struct disk *disk, s
 	return 0;
 }
 
-/* --- Adopt ------------------------------------------------------------------------------------------------------ */
+/* --- Adopt ----------------------------------------------------------------------------------------------- */
 
-/* A process that was killed is there until its parent has noticed. */
+/* Returns true if the process lives. A killed process exists until its parent has reaped it. */
 static bool process_lives(int pid)
 {
 	char path[32], text[256];
@@ -357,7 +360,7 @@ static bool process_lives(int pid)
 	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
 }
 
-/* Until the device waits for a server. -EBUSY: it has one. */
+/* Waits until the device waits for a server. Returns 0, -EBUSY if it has one, or another -errno. */
 static int device_wait_quiesced(struct ublk_control *control, uint32_t number, struct ublk_info *ret_info)
 {
 	uint64_t begin = clock_now();
@@ -367,7 +370,7 @@ static int device_wait_quiesced(struct ublk_control *control, uint32_t number, s
 		status = ublk_control_info(control, number, ret_info);
 		if (status < 0 || ret_info->state != UBLK_LIVE)
 			return status;
-		/* Without its process it waits for the kernel to notice; with it, only that may be about to end. */
+		/* If the server's process is gone, the kernel must notice that. If it lives, it may be about to end. */
 		bool served =
 		    ret_info->server_pid > 0 && ret_info->server_pid != getpid() && process_lives(ret_info->server_pid);
 		if (clock_now() - begin > (served ? SERVED_NS : QUIESCE_NS))
@@ -415,7 +418,7 @@ static int device_find(struct ublk *ublk, uint32_t number)
 	return 0;
 }
 
-/* -ENOTRECOVERABLE: asking the kernel would break it. */
+/* Returns 0, or -ENOTRECOVERABLE if asking the kernel to hand over the device would crash it. */
 static int device_check(struct ublk *ublk, const char *folder)
 {
 	if (ublk->info.queues == 1 || !folder || ublk_control_features(ublk->control) & UBLK_PER_IO_DAEMON)
@@ -431,7 +434,7 @@ static int device_check(struct ublk *ublk, const char *folder)
 	return -ENOTRECOVERABLE;
 }
 
-/* The kernel lets go of the old server's rings a while after its process. */
+/* Starts the recovery. The kernel releases the old server's rings some time after its process. */
 static int recovery_start(struct ublk *ublk)
 {
 	uint64_t deadline = clock_now() + QUIESCE_NS;
@@ -440,7 +443,7 @@ static int recovery_start(struct ublk *ublk)
 	while ((status = ublk_control_start_recovery(ublk->control, ublk->info.number)) == -EBUSY &&
 	       clock_now() < deadline)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	/* Begun before, by a process that died before it fetched anything (Linux 6.11 and up). */
+	/* A process that died before it fetched anything has already started it (Linux 6.11 and later). */
 	if (status == -EINVAL)
 		status = 0;
 	return status < 0 ? ublk_fail(ublk, "the kernel does not hand its ublk device over", status) : 0;
@@ -477,7 +480,7 @@ static int ublk_adopt(const struct frontend_config *config, struct disk *disk, s
 	return 0;
 }
 
-/* --- The rest --------------------------------------------------------------------------------------------------- */
+/* --- Other operations ------------------------------------------------------------------------------------ */
 
 static int ublk_probe(char ret_why[256])
 {
@@ -486,7 +489,7 @@ static int ublk_probe(char ret_why[256])
 
 	if (status < 0)
 		return status;
-	/* Where it is not told, device_add() sees. */
+	/* If the kernel does not tell its features, device_add() finds out. */
 	if (!ublk_control_is_legacy(control) && !(ublk_control_features(control) & UBLK_USER_RECOVERY_REISSUE)) {
 		snprintf(ret_why, UBLK_WHY_MAX, "this kernel's ublk has no USER_RECOVERY_REISSUE; Linux 6.1 has");
 		status = -EOPNOTSUPP;

@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Commands that only ask or note. */
+/* For commands that only ask or note. */
 #define QUICK_MS 5000
-/* START reads from the device; STOP waits for requests that the store has, whose donors may be away for a while. */
+/* START reads from the device. STOP waits for requests that the store has, while donors may be away. */
 #define SLOW_MS 30000
 #define ENTRIES 4
 
-/* What goes along with a command, in or out. */
+/* The data of a command, in or out. */
 union memory {
 	struct ublk_info info;
 	struct ublk_parameters parameters;
@@ -32,7 +32,7 @@ struct ublk_control {
 	union memory *memory;
 };
 
-/* How the operation is encoded: whether it is said to write to memory, too. */
+/* Returns the encoding of an operation. GET operations are encoded as reads, all others as both directions. */
 static uint32_t control_encode(const struct ublk_control *control, enum ublk_operation operation)
 {
 	if (control->legacy)
@@ -47,8 +47,10 @@ static uint32_t control_encode(const struct ublk_control *control, enum ublk_ope
 	}
 }
 
-/* The ring's end cancels a command that does not answer, if it can be; what memory that writes to is not known any
- * more. */
+/*
+ * Replaces the ring and its memory. Closing the ring cancels a command that does not answer, if possible. The memory
+ * that the command may still write to is abandoned.
+ */
 static void control_renew(struct ublk_control *control)
 {
 	union memory *memory = calloc(1, sizeof *memory);
@@ -61,7 +63,7 @@ static void control_renew(struct ublk_control *control)
 	control->memory = memory;
 }
 
-/* @length bytes of control->memory go along. */
+/* Performs a command with @length bytes of control->memory. */
 static int control_command(struct ublk_control *control, enum ublk_operation operation, uint32_t number, size_t length,
 			   uint64_t data, unsigned deadline_ms)
 {
@@ -98,7 +100,7 @@ static int control_command(struct ublk_control *control, enum ublk_operation ope
 	return status;
 }
 
-/* --- Opening ---------------------------------------------------------------------------------------------------- */
+/* --- Opening --------------------------------------------------------------------------------------------- */
 
 static int explain_no_device(int status, char why[UBLK_WHY_MAX])
 {
@@ -201,7 +203,7 @@ uint64_t ublk_control_features(const struct ublk_control *control)
 	return control->features;
 }
 
-/* --- Commands --------------------------------------------------------------------------------------------------- */
+/* --- Commands -------------------------------------------------------------------------------------------- */
 
 int ublk_control_add(struct ublk_control *control, struct ublk_info *info)
 {

@@ -17,10 +17,10 @@
 #define PATH_SIZE 96
 #define APPEAR_NS 5000000000ull
 #define LOOK_NS 1000000
-/* Who only looks at a disk has closed it by then. */
+/* A process that only looks at a disk has closed it by then. */
 #define LINGER_NS 1000000000ull
-#define OPENER_LOOK_NS 20000000 /* each goes through all of /proc */
-/* Rounded up to whole seconds by the kernel's timers. */
+#define OPENER_LOOK_NS 20000000 /* each look reads all of /proc */
+/* The kernel's timers round this up to whole seconds. */
 #define SERVER_LOOK_MS 1000u
 
 void ublk_device_path(uint32_t number, char *ret_path, size_t size)
@@ -28,7 +28,7 @@ void ublk_device_path(uint32_t number, char *ret_path, size_t size)
 	snprintf(ret_path, size, "/dev/ublkb%u", number);
 }
 
-/* Opens a device file that may be on its way. */
+/* Opens a device file that may appear soon. */
 static int appearing_open(const char *path, int flags, int *ret_fd)
 {
 	uint64_t deadline = clock_now() + APPEAR_NS;
@@ -57,7 +57,7 @@ int ublk_device_wait(uint32_t number)
 	int fd = -1, status;
 
 	ublk_device_path(number, path, sizeof path);
-	/* O_PATH: opening it for real would keep others from holding it. */
+	/* O_PATH, because a real open would prevent others from holding the disk. */
 	status = appearing_open(path, O_PATH, &fd);
 	if (status < 0)
 		return status == -ENOENT ? -ETIMEDOUT : status;
@@ -65,7 +65,7 @@ int ublk_device_wait(uint32_t number)
 	return 0;
 }
 
-/* -EBUSY: somebody keeps the disk open. */
+/* Waits until no process has the disk open. Returns -EBUSY if one keeps it open. */
 static int openers_wait(const char *path)
 {
 	uint64_t deadline = clock_now() + LINGER_NS;
@@ -89,9 +89,9 @@ int ublk_device_hold(uint32_t number, int *ret_fd)
 	if (fd < 0)
 		return errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
 	/*
-	 * The kernel would take the disk from under whoever just reads it, and then wait until he closes it. That is
-	 * his right, so he is waited for: udev looks what is on a disk that was written or swapped off just before, and
-	 * has closed it a moment later. Nobody comes to mount it meanwhile, for it is held.
+	 * The kernel would remove the disk under a process that only reads it, and then wait until that process closes
+	 * it. So we wait for such a process first. An example is udev, which looks at a disk that was just written or
+	 * swapped off, and closes it a moment later. Nobody can mount the disk meanwhile, because it is held.
 	 */
 	if (openers_wait(path) < 0) {
 		close(fd);

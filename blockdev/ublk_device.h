@@ -1,13 +1,17 @@
 /*
- * ublk_device: the two device files of a ublk device, and what sysfs says of its disk.
+ * ublk_device: the two device files of a ublk device, and its disk's settings in sysfs.
  *
- * Theory of operation. Device files may appear a moment after their device, where udev makes them. Of the block layer's
- * settings three matter: no scheduler; fewer requests at a time than there are tags; and a time after which it looks
- * for a server that died (of a living one it only asks again). The last two because Linux before 6.16 learns of a
- * server's death from those tags that it is not busy with: if it is busy with all of a queue's, not before a request
- * has timed out, which by default takes 30 s.
+ * Theory of operation. Device files may appear a moment after their device, if udev creates them. Three settings of the
+ * block layer matter:
  *
- * Threads: any; no state.
+ * - no scheduler
+ * - fewer requests at a time than there are tags
+ * - a short time after which the kernel looks for a dead server; it only asks a living server again
+ *
+ * The last two are needed because Linux before 6.16 learns of a server's death from tags without a request. If all tags
+ * of a queue have requests, it learns only when a request times out, by default after 30 s.
+ *
+ * Threads. Any thread may call these functions. There is no state.
  */
 #ifndef BLOCKDEV_UBLK_DEVICE_H
 #define BLOCKDEV_UBLK_DEVICE_H
@@ -16,15 +20,23 @@
 #include <stdint.h>
 
 void ublk_device_path(uint32_t number, char *ret_path, size_t size);
-/* /dev/ublkcN, for the server. -ENOENT: it did not appear; -EBUSY: it has a server. */
+/*
+ * Opens /dev/ublkcN for the server. Returns 0, -ENOENT if it did not appear, -EBUSY if it has a server, or another
+ * -errno.
+ */
 int ublk_device_open(uint32_t number, int *ret_fd);
-/* Until /dev/ublkbN is there. -ETIMEDOUT. */
+/* Waits for /dev/ublkbN. Returns 0, -ETIMEDOUT, or another -errno. */
 int ublk_device_wait(uint32_t number);
-/* /dev/ublkbN, so that nobody else can mount it, swap on it or hold it in such a way until it is closed. -EBUSY:
-   somebody does, or keeps it open for a second. -ENOENT: there is no such disk. */
+/*
+ * Opens /dev/ublkbN exclusively, so that nobody can mount it, swap on it or hold it until it is closed. Returns 0,
+ * -EBUSY if somebody does or keeps it open for a second, -ENOENT if there is no such disk, or another -errno.
+ */
 int ublk_device_hold(uint32_t number, int *ret_fd);
-/* For a device with @depth tags a queue; logs a warning of what cannot be set. By the server only while nobody uses the
-   device: the kernel waits for all requests first, and if the server is killed then it never ends, nor do they. */
+/*
+ * Sets the settings for a device with @depth tags per queue. Logs a warning for each that cannot be set. The server may
+ * call it only while nobody uses the device: the kernel first waits for all requests. If the server is killed
+ * meanwhile, neither that wait nor the requests ever end.
+ */
 void ublk_device_tune(uint32_t number, unsigned depth);
 
 #endif

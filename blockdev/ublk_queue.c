@@ -24,12 +24,12 @@
 #define STACK_BYTES (256u << 10)
 #define STACK_TOUCHED (96u << 10)
 #define PAGE 4096u
-/* Completions of a round that are no tag's: the disk's two descriptors, the call to end, and the tick. */
+/* Completions other than those of tags: the disk's two descriptors, the request to end, and the tick. */
 enum { SOURCE_STORE, SOURCE_LOCKS, SOURCE_END, SOURCE_TICK, SOURCES };
 #define SOURCE_DATA(source) (UINT64_MAX - (source))
-/* How long it takes until a queue without requests listens to its store. */
+/* Length of a tick. A queue without requests begins to listen to its store within two ticks. */
 static struct __kernel_timespec tick = {.tv_nsec = 100000000};
-/* Between two looks at the clock. */
+/* Polls between two looks at the clock. */
 #define POLLS_A_LOOK 4
 
 enum phase { PHASE_PREPARING, PHASE_PREPARED, PHASE_FETCHING, PHASE_SERVING, PHASE_ENDED };
@@ -42,23 +42,23 @@ struct ublk_queue {
 	size_t descriptors_bytes;
 	struct disk_request *requests; /* by tag */
 	struct disk_request **done;
-	unsigned fetched;       /* tags that the kernel has, or that are being served: not those it ended */
-	int sources[SOURCES];   /* descriptors */
+	unsigned fetched;       /* tags that the kernel or the thread has, without those that the kernel has ended */
+	int sources[SOURCES];   /* descriptors; SOURCE_TICK has none */
 	bool polled[SOURCES];   /* the ring polls it */
 	uint32_t fetch, commit; /* operations, encoded */
 	struct spin spin;
 	bool complained;
 	bool used;                 /* there were requests since the last tick */
-	bool ticked;               /* and that was just now */
-	bool told;                 /* the disk may have something to do */
-	bool armed;                /* the disk is, for while there are none */
-	uint64_t unanswered_since; /* when polling began for what it slept over; 0: it did not */
+	bool ticked;               /* a tick has just come */
+	bool told;                 /* the disk may have work */
+	bool armed;                /* the disk is armed while there are no requests */
+	uint64_t unanswered_since; /* start of the polling that ended without an answer, or 0 */
 
 	pthread_t thread;
 	char name[16];
 	int fd;
 	atomic_bool end;
-	/* Where the thread is; the front end waits for it. */
+	/* Where the thread is. The front end's thread waits for changes. */
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	enum phase phase;
@@ -74,7 +74,7 @@ static void queue_move(struct ublk_queue *queue, enum phase phase, int status)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Until it has left @phase; where it is then. */
+/* Waits until the queue has left @phase. Returns the new phase. */
 static enum phase queue_wait_past(struct ublk_queue *queue, enum phase phase)
 {
 	enum phase now;
@@ -87,7 +87,7 @@ static enum phase queue_wait_past(struct ublk_queue *queue, enum phase phase)
 	return now;
 }
 
-/* --- Commands to the kernel ------------------------------------------------------------------------------------- */
+/* --- Commands to the kernel ------------------------------------------------------------------------------ */
 
 static void tag_command(struct ublk_queue *queue, unsigned tag, uint32_t operation, int32_t result)
 {
@@ -98,7 +98,7 @@ static void tag_command(struct ublk_queue *queue, unsigned tag, uint32_t operati
 					  .address = (uintptr_t)queue->config.data +
 						     (uint64_t)tag * queue->config.request_bytes};
 
-	/* There is an entry for each tag, and a tag has one command at a time. */
+	/* The ring has an entry for each tag, and a tag has one command at a time. */
 	io_uring_prep_rw(IORING_OP_URING_CMD, submission, 0, NULL, 0, 0);
 	submission->flags = IOSQE_FIXED_FILE;
 	submission->cmd_op = operation;
@@ -141,7 +141,7 @@ static void source_take(struct ublk_queue *queue, unsigned source)
 		queue->armed = false;
 }
 
-/* --- A round ---------------------------------------------------------------------------------------------------- */
+/* --- A round --------------------------------------------------------------------------------------------- */
 
 static void request_take(struct ublk_queue *queue, unsigned tag)
 {
@@ -159,7 +159,10 @@ static void request_take(struct ublk_queue *queue, unsigned tag)
 	disk_submit(queue->disk, request);
 }
 
-/* The device was stopped; anything else must not happen, and the kernel will not answer for this tag any more. */
+/*
+ * Counts a tag that the kernel has ended because the device was stopped. Any other result is an error, after which the
+ * kernel does not answer for this tag any more.
+ */
 static void tag_ended(struct ublk_queue *queue, unsigned tag, int result)
 {
 	queue->fetched--;
@@ -169,7 +172,7 @@ static void tag_ended(struct ublk_queue *queue, unsigned tag, int result)
 	queue->complained |= result != -ENODEV;
 }
 
-/* What the ring has: requests go to the disk. */
+/* Takes completions from the ring. Requests go to the disk. */
 static void ring_take(struct ublk_queue *queue)
 {
 	bool ending = atomic_load_explicit(&queue->end, memory_order_relaxed);
@@ -189,7 +192,7 @@ static void ring_take(struct ublk_queue *queue)
 	io_uring_cq_advance(&queue->ring, count);
 }
 
-/* What the disk has: answers go into the ring, to be submitted. */
+/* Takes finished requests from the disk. Their answers go into the ring, to be submitted. */
 static unsigned disk_take(struct ublk_queue *queue)
 {
 	unsigned count = disk_poll(queue->disk, queue->done, queue->config.depth);
@@ -200,7 +203,7 @@ static unsigned disk_take(struct ublk_queue *queue)
 	return count;
 }
 
-/* Without a system call when there is nothing. */
+/* Returns true if the ring has completions. Makes no system call if there are none. */
 static bool ring_has_work(struct ublk_queue *queue)
 {
 	if (IO_URING_READ_ONCE(*queue->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
@@ -208,9 +211,9 @@ static bool ring_has_work(struct ublk_queue *queue)
 	return io_uring_cq_ready(&queue->ring);
 }
 
-/* --- Waiting ---------------------------------------------------------------------------------------------------- */
+/* --- Waiting --------------------------------------------------------------------------------------------- */
 
-/* If it slept over this answer, polling longer might have paid. */
+/* If the thread slept before this answer, longer polling might have paid. */
 static void queue_answered(struct ublk_queue *queue)
 {
 	if (queue->unanswered_since)
@@ -218,7 +221,10 @@ static void queue_answered(struct ublk_queue *queue)
 	queue->unanswered_since = 0;
 }
 
-/* Requests are under way and the ring has been told all. True when there is something to do; false: sleep. */
+/*
+ * Polls while requests are in progress and the ring has nothing to submit. Returns true if there is work, or false to
+ * sleep.
+ */
 static bool queue_spin(struct ublk_queue *queue)
 {
 	bool last = false;
@@ -238,7 +244,7 @@ static bool queue_spin(struct ublk_queue *queue)
 			break;
 		if (polls % POLLS_A_LOOK)
 			continue;
-		/* Whoever asked, or a donor, may need this processor; and then there is likely to be an answer. */
+		/* The requesting program or a donor may need this CPU. After it has run, an answer is likely. */
 		sched_yield();
 		last = clock_now() - begin > queue->spin.ns;
 	}
@@ -247,7 +253,7 @@ static bool queue_spin(struct ublk_queue *queue)
 	return false;
 }
 
-/* Submits what is to be submitted and sleeps until something is ready. */
+/* Submits what is in the ring and sleeps until something is ready. */
 static int queue_wait(struct ublk_queue *queue)
 {
 	int status;
@@ -265,7 +271,7 @@ static int queue_wait(struct ublk_queue *queue)
 	return io_uring_submit_and_wait(&queue->ring, 1);
 }
 
-/* Without requests since the last one: the store may still have something to say, when a donor goes. */
+/* Handles a tick. If there were no requests since the last tick, arms the disk for news of the store's donors. */
 static void queue_tick(struct ublk_queue *queue)
 {
 	if (!queue->used && disk_queue_busy(queue->disk) == 0) {
@@ -293,15 +299,15 @@ static int queue_loop(struct ublk_queue *queue)
 		if (status < 0 && status != -EINTR && status != -EAGAIN && status != -EBUSY)
 			return status;
 	}
-	/* The last answers. */
+	/* Submits the last answers. */
 	while (io_uring_sq_ready(&queue->ring) && (status = io_uring_submit(&queue->ring)) >= 0)
 		;
 	return status < 0 ? status : 0;
 }
 
-/* --- The thread ------------------------------------------------------------------------------------------------- */
+/* --- The thread ------------------------------------------------------------------------------------------ */
 
-/* So that the stack never faults later. */
+/* Touches the stack, so that it does not fault later. */
 static __attribute__((noinline)) void stack_touch(void)
 {
 	volatile char room[STACK_TOUCHED];
@@ -323,7 +329,7 @@ static int ring_open(struct ublk_queue *queue)
 		queue->ring.ring_fd = -1;
 		return status;
 	}
-	io_uring_register_ring_fd(&queue->ring); /* a lookup less in each call; it does without */
+	io_uring_register_ring_fd(&queue->ring); /* saves a lookup per call; optional */
 	return 0;
 }
 
@@ -349,7 +355,7 @@ static int queue_prepare(struct ublk_queue *queue)
 	return 0;
 }
 
-/* Nothing between the mapping and the commands: see ublk_queue.h. */
+/* Maps the descriptors and fetches all tags, with nothing in between; see ublk_queue.h. */
 static int queue_fetch(struct ublk_queue *queue)
 {
 	const struct ublk_queue_config *config = &queue->config;
@@ -374,10 +380,10 @@ refused:
 	return status;
 }
 
-/* All but the ring: see ublk_queue.h. */
+/* Closes everything except the ring; see ublk_queue.h. */
 static void queue_close(struct ublk_queue *queue)
 {
-	io_uring_unregister_ring_fd(&queue->ring); /* it is this thread's; fails where it is not registered */
+	io_uring_unregister_ring_fd(&queue->ring); /* the registration belongs to this thread; fails if there is none */
 	disk_queue_close(queue->disk);
 	if (queue->descriptors)
 		munmap((void *)(uintptr_t)queue->descriptors, queue->descriptors_bytes);
@@ -411,9 +417,9 @@ static void *queue_run(void *argument)
 	return NULL;
 }
 
-/* --- The front end's side --------------------------------------------------------------------------------------- */
+/* --- The front end's side -------------------------------------------------------------------------------- */
 
-/* Its thread has ended. */
+/* Frees a queue whose thread has ended. */
 static void queue_free(struct ublk_queue *queue)
 {
 	if (queue->ring.ring_fd >= 0)

@@ -1,7 +1,7 @@
 /*
- * ublk_request: the kernel's description of a request as the disk's, and the disk's answer as the kernel's.
+ * ublk_request: converts the kernel's description of a request to the disk's, and the disk's result to the kernel's.
  *
- * Threads: any; no state.
+ * Threads. Any thread may call it. There is no state.
  */
 #ifndef BLOCKDEV_UBLK_REQUEST_H
 #define BLOCKDEV_UBLK_REQUEST_H
@@ -9,11 +9,13 @@
 #include "blockdev/disk.h"
 #include "blockdev/ublk_abi.h"
 
-/* Fills in op, offset and length, and nothing else. -EOPNOTSUPP: the device never said that it could do this; -EINVAL:
-   more data than @data_bytes, the room that its tag has. */
+/*
+ * Sets op, offset and length, and nothing else. @data_bytes is the room of the request's tag. Returns 0, -EOPNOTSUPP
+ * for an operation that the device does not offer, or -EINVAL if the request has more data than @data_bytes.
+ */
 int ublk_request_read(const volatile struct ublk_descriptor *descriptor, uint32_t data_bytes,
 		      struct disk_request *ret_request);
-/* What COMMIT_AND_FETCH says of a request that is done. */
+/* Returns the result of a finished request for COMMIT_AND_FETCH. */
 int32_t ublk_request_result(const struct disk_request *request);
 
 #endif

@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Octal escapes of the kernel's lists, like "\\040", in place. */
+/* Replaces octal escapes of the kernel's lists, like "\\040", in place. */
 static void text_unescape(char *text)
 {
 	char *to = text;
@@ -32,7 +32,7 @@ static void text_unescape(char *text)
 	*to = 0;
 }
 
-/* The number of the device that @path is or, when the file is gone, was called. */
+/* Writes the number of the device at @path. If the file is gone, looks up its name in /sys. */
 static bool device_of(const char *path, dev_t *ret_device)
 {
 	char file[64], text[32];
@@ -53,7 +53,7 @@ static bool device_of(const char *path, dev_t *ret_device)
 	return true;
 }
 
-/* The list has the name by which it was swapped on; the file may have another by now, or be "(deleted)". */
+/* The list has the name that was given to swapon. The file may have another name by now, or be "(deleted)". */
 static bool swap_find(dev_t device, char ret_text[USE_TEXT_MAX])
 {
 	static const char deleted[] = " (deleted)";
@@ -78,7 +78,7 @@ static bool swap_find(dev_t device, char ret_text[USE_TEXT_MAX])
 	return found;
 }
 
-/* "36 35 98:0 /mnt1 /mnt2 rw ...": where the device is mounted (octal escapes are left as they are). */
+/* Finds a mount: "36 35 98:0 /mnt1 /mnt2 rw ...". Leaves octal escapes in the path as they are. */
 static bool mount_find(dev_t device, char ret_text[USE_TEXT_MAX])
 {
 	struct lines lines;
@@ -118,7 +118,7 @@ static bool holder_find(dev_t device, char ret_text[USE_TEXT_MAX])
 	return found;
 }
 
-/* Whether the descriptor only names the device: an O_PATH one is none that can read. */
+/* Returns true if the descriptor only names the device: an O_PATH descriptor cannot read. */
 static bool descriptor_only_names(unsigned process, const char *number)
 {
 	char path[64], line[LINES_MAX];
@@ -155,7 +155,7 @@ static bool process_has_open(unsigned process, const char *device)
 	return found;
 }
 
-/* A loop device opens what it is over for the kernel, not in any process, and claims nothing. */
+/* The kernel opens what a loop device is over. No process has it open, and it is not held exclusively. */
 static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
 {
 	DIR *disks = opendir("/sys/block");

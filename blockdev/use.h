@@ -1,8 +1,7 @@
 /*
- * use: what a block device is used for: swap space, a mount, a device of a device mapper or RAID. Read from /proc and
- * /sys when asked.
+ * use: finds out what a block device is used for (swap space, mount, device mapper, RAID) from /proc and /sys.
  *
- * Threads: any.
+ * Threads. Any thread may call these functions.
  */
 #ifndef BLOCKDEV_USE_H
 #define BLOCKDEV_USE_H
@@ -11,17 +10,25 @@
 
 #define USE_TEXT_MAX 160
 
-/* "swap space", "mounted on /mnt", "used by dm-0", "open in process 7": the first that is found; false: nothing is
-   known. @path: "/dev/ublkb0", which need not be there any more. */
+/*
+ * Writes the first use found: "swap space", "mounted on /mnt", "used by dm-0", "open in process 7". @path, such as
+ * "/dev/ublkb0", need not exist any more. Returns false if no use is known.
+ */
 bool use_find(const char *path, char ret_text[USE_TEXT_MAX]);
-/* The last of these alone: another process that has the device open in whatever way, as far as /proc shows it, or a
-   loop device over it. */
+/*
+ * Looks only for another process that has the device open, as far as /proc shows it, or for a loop device over it.
+ * Writes the text of use_find(). Returns false if neither is found.
+ */
 bool use_find_opener(const char *path, char ret_text[USE_TEXT_MAX]);
-/* For the time when the file at @path may have vanished, or be another's: a descriptor that names the device without
-   opening it. -errno. */
+/*
+ * Opens a descriptor that names the device without opening it. It stays valid when the file at @path vanishes or
+ * belongs to another device. Returns the descriptor or -errno.
+ */
 int use_watch(const char *path);
-/* Whether somebody has the device of use_watch()'s descriptor (-1: unknown, false) for himself: a mount, swap space, a
-   program with O_EXCL. */
+/*
+ * Returns true if the device of this descriptor is in exclusive use: a mount, swap space, a program with O_EXCL. -1 as
+ * @watch gives false.
+ */
 bool use_is_taken(int watch);
 
 #endif

@@ -15,11 +15,11 @@
 #define OTHERS_MAX 64
 #define VALUE_MAX 1000000000u
 
-/* The kernel's own choice: calculate_min_free_kbytes(). */
+/* The kernel's own choice, calculate_min_free_kbytes(). */
 #define OWN_LEAST_KIB 128u
 #define OWN_MOST_KIB (256u << 10)
-#define MIN_SHARE 8u    /* of the memory, at most, whatever the device is */
-#define SCALE_MOST 500u /* 5 %: what is above the watermarks is of no use to programs */
+#define MIN_SHARE 8u    /* at most this fraction of memory, for any device */
+#define SCALE_MOST 500u /* 5 %, because programs cannot use what is above the watermarks */
 
 static const char *const files[] = {
     [WATERMARK_MIN] = "min_free_kbytes",
@@ -37,7 +37,7 @@ const char *watermark_name(enum watermark which)
 	return names[which];
 }
 
-/* --- What they are to be ------------------------------------------------------------------------------------- */
+/* --- Needed values --------------------------------------------------------------------------------------- */
 
 static uint64_t root_of(uint64_t square)
 {
@@ -60,9 +60,9 @@ static uint64_t most(uint64_t a, uint64_t b)
 }
 
 /*
- * The reserve: what the kernel keeps for all others, and twice what the device may have under way, for who may go below
- * the watermark gets about half of what is there. The distance between the watermarks: what the device may have under
- * way, so that kswapd has as much on its way out before programs have come down to the reserve.
+ * The reserve is the kernel's own choice plus twice the device's requests in progress. Twice, because a task that may
+ * go below the watermark gets about half of the reserve. The distance between the watermarks is the device's requests
+ * in progress. kswapd then has that much on its way out before programs reach the reserve.
  */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 {
@@ -75,7 +75,7 @@ struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 	return needed;
 }
 
-/* What it is at a step of relief.h. */
+/* Returns the value at a step of relief.h. */
 static uint64_t value_at(const struct watermarks_record *record, enum watermark which, unsigned step)
 {
 	uint64_t found = record->found.at[which], set = record->set.at[which];
@@ -105,8 +105,11 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 			highest = others[i].set.at[which] > highest->set.at[which] ? &others[i] : highest;
 			found = most(found, others[i].found.at[which]);
 		}
-		/* Raised by ours, and maybe lowered for relief: then what was there before is what they found, and it
-		   is to be as high again, for what is lower than they set is not known as theirs. */
+		/*
+		 * Our devices have raised the value, and relief may have lowered it. So the original value is what the
+		 * others have found. The new value must reach the highest one set, because a lower value is not
+		 * recognized as ours.
+		 */
 		if (count && value_is_of(highest, (enum watermark)which, now->at[which])) {
 			plan.found.at[which] = found;
 			base = highest->set.at[which];
@@ -132,7 +135,7 @@ bool watermarks_undo(enum watermark which, const struct watermarks_record *own, 
 	return true;
 }
 
-/* --- Records as text ----------------------------------------------------------------------------------------- */
+/* --- Records as text ------------------------------------------------------------------------------------- */
 
 size_t watermarks_format(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX])
 {
@@ -182,7 +185,7 @@ bool watermarks_changes(const struct watermarks_record *record, char ret_text[WA
 	return length > 0;
 }
 
-/* --- The kernel's files -------------------------------------------------------------------------------------- */
+/* --- The kernel's files ---------------------------------------------------------------------------------- */
 
 static int value_open(enum watermark which, int flags)
 {
@@ -262,7 +265,7 @@ unsigned watermarks_step(const struct watermarks_record *record, unsigned most)
 	return 0;
 }
 
-/* --- Devices ------------------------------------------------------------------------------------------------- */
+/* --- Devices --------------------------------------------------------------------------------------------- */
 
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record)
 {
@@ -272,7 +275,7 @@ int watermarks_record_read(const char *name, struct watermarks_record *ret_recor
 	return length < 0 ? (int)length : watermarks_parse(text, ret_record);
 }
 
-/* Records of all devices but @name; how many. */
+/* Reads the records of all devices except @name. Returns their number. */
 static unsigned others_read(const char *name, struct watermarks_record others[OTHERS_MAX])
 {
 	static char names_there[OTHERS_MAX][RUNTIME_NAME_MAX + 1];
@@ -285,7 +288,7 @@ static unsigned others_read(const char *name, struct watermarks_record others[OT
 	return count;
 }
 
-/* What was written of @values, backwards. */
+/* Writes the changed values. On an error, undoes those already written, in reverse order. */
 static int values_write(const struct watermarks *now, const struct watermarks *values)
 {
 	int status = 0;
@@ -316,7 +319,7 @@ static int raise_locked(const struct runtime *runtime, const struct watermarks *
 		return status;
 	}
 	record = watermarks_plan(&now, needed, others, others_read(runtime->name, others));
-	/* The record first: one that nothing was done for yet finds other values when it is to be undone. */
+	/* The record goes first. If the values are then not written, the undo finds other values and leaves them. */
 	status = runtime_write(runtime, FILE_NAME, text, watermarks_format(&record, text));
 	if (status < 0)
 		log_warning("cannot write %s/" FILE_NAME ": %s", runtime->folder, strerror(-status));

@@ -1,22 +1,28 @@
 /*
- * watermarks: how much memory the kernel keeps free while the machine may swap to a device of ours, and how early it
+ * watermarks: how much memory the kernel keeps free while the machine may swap to one of our devices, and how early it
  * begins to swap.
  *
- * Theory of operation. Pages leave for the device just when memory has run out, and most ways there take memory of
- * their own: socket buffers, requests. vm.min_free_kbytes is what nobody gets who can wait; the network's interrupts
- * and the work of soft-RoCE may take the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
- * vm.watermark_scale_factor is how far above it kswapd wakes up and goes on to, in 1/10000 of the memory: what programs
- * can take while the first pages are still on their way. Both are raised, never lowered, before the device is there,
- * and put back when it goes: watermarks_needed() says to what, and why that.
+ * Theory of operation. Pages leave for the device just when memory has run out, and the way there needs memory too, for
+ * socket buffers and requests. Two kernel settings keep memory for this:
  *
- * What was found and what was set lies in the device's folder (`watermarks`), so that whoever removes a device puts it
- * back, after a crash as well. With several devices each has a record; all have found the same, namely what was there
- * before the first of them, and the one that goes leaves the most that the others have set. Values that are not the
- * most that devices have set were changed by somebody since: they are left alone.
+ * - vm.min_free_kbytes is a reserve that a task that can wait may not use. The network's interrupts and soft-RoCE's
+ *   work
+ *   may use the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
+ * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes up and how far it goes
+ *   on.
+ *   Programs can take that memory while the first pages are still on their way.
  *
- * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm (for tests).
+ * Both are raised before there is a device, never lowered, and restored when it goes. watermarks_needed() computes the
+ * values and explains them.
  *
- * Threads: any one at a time in a process; between processes the lock of the folders (runtime_lock()).
+ * The file `watermarks` in the device's folder records the values found and the values set. So the process that removes
+ * the device can restore them, even after a crash. Each device has a record. All records have found the same values:
+ * those before the first device. When a device goes, the highest values that the other devices have set remain. A value
+ * that differs from the highest one set was changed by somebody else, and is left alone.
+ *
+ * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm, for tests.
+ *
+ * Threads. One thread of a process at a time. Between processes, runtime_lock() protects the values.
  */
 #ifndef BLOCKDEV_WATERMARKS_H
 #define BLOCKDEV_WATERMARKS_H
@@ -38,45 +44,56 @@ struct watermarks {
 	uint64_t at[WATERMARKS];
 };
 
-/* Of one device. */
+/* The record of one device. */
 struct watermarks_record {
-	struct watermarks found, set; /* before the first of all devices, and by this one */
+	struct watermarks found, set; /* values before the first of all devices, and values that this device set */
 };
 
 #define WATERMARKS_TEXT_MAX 192 /* of a record, and of a line about one */
 
-/* What a machine with that much memory needs for a device that may have @flight_kib under way. */
+/* Returns what a machine with this much memory needs for a device with up to @flight_kib of requests in progress. */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib);
 
-/* As the kernel has them; -errno: one cannot be read. */
+/* Reads the kernel's values. Returns 0, or -errno if one cannot be read. */
 int watermarks_read(struct watermarks *ret_now);
-/* Raises what is lower than @needed, and keeps a record in the folder. -errno after one logged line: all is as it
-   was. */
+/*
+ * Raises the values that are lower than @needed, and writes a record to the folder. Returns 0 or -errno. After an
+ * error, the values are as before and, unless runtime_lock() failed, one line has been logged.
+ */
 int watermarks_raise(const struct runtime *runtime, const struct watermarks *needed);
-/* Puts back what the folder's record says, and removes it. No record: nothing to do. What goes wrong is logged. */
+/* Restores the values by the folder's record and removes the record. Does nothing without one. Logs failures. */
 void watermarks_restore(const struct runtime *runtime);
-/* vm.min_free_kbytes goes from step @before to @step of WATERMARKS_STEPS on its way from what @record has set (0) to
-   what it has found. False: somebody else has changed it, or it cannot be written. (relief.h) */
+/*
+ * Moves vm.min_free_kbytes from step @before to @step. Step 0 is the value that @record has set, and step
+ * WATERMARKS_STEPS the value it has found (relief.h). Returns false if somebody else has changed the value or it cannot
+ * be written.
+ */
 #define WATERMARKS_STEPS 16u
 bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
-/* The step it is at, 0 .. @most; 0 as well when it is at none of them. */
+/* Returns the value's present step, 0 .. @most. Also returns 0 if the value is at no step. */
 unsigned watermarks_step(const struct watermarks_record *record, unsigned most);
-/* Any process: the record of a device; -ENOENT: it has none. */
+/* Reads the record of a device, for any process. Returns 0, -ENOENT if it has none, or another -errno. */
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record);
-/* "vm.min_free_kbytes 2727 -> 35519, ...", of what was changed; false, and empty: nothing was. */
+/*
+ * Writes the changes like "vm.min_free_kbytes 2727 -> 35519, ...". Returns false, with an empty text, if there are
+ * none.
+ */
 bool watermarks_changes(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX]);
 
-/* --- The parts of it, for tests --- */
+/* --- Parts, for tests ------------------------------------------------------------------------------------ */
 
-/* What a device's record is to be, when the kernel has @now and other devices have @others. */
+/* Returns a new device's record, for the kernel's values @now and the records of the other devices. */
 struct watermarks_record watermarks_plan(const struct watermarks *now, const struct watermarks *needed,
 					 const struct watermarks_record *others, unsigned count);
-/* What @ret_values is to be when the device of @own goes and those of @others stay. False: somebody else has changed
-   this one since. */
+/*
+ * Computes a value for the time after the device of @own is gone and those of @others stay. Returns false if somebody
+ * else has changed the value.
+ */
 bool watermarks_undo(enum watermark which, const struct watermarks_record *own, uint64_t now,
 		     const struct watermarks_record *others, unsigned count, uint64_t *ret_value);
-/* A record as the file has it; its length, and back. -EINVAL: it is none. */
+/* Writes a record as the file has it. Returns the length. */
 size_t watermarks_format(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX]);
+/* Reads what watermarks_format() wrote. Returns 0, or -EINVAL if the text is no record. */
 int watermarks_parse(const char *text, struct watermarks_record *ret_record);
 
 #endif

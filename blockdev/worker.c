@@ -23,7 +23,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define TELL_NS UINT64_C(10000000000) /* the least between two lines about requests that failed */
+#define TELL_NS UINT64_C(10000000000) /* minimum time between two lines about failed requests */
 
 struct served {
 	const struct worker *worker;
@@ -31,8 +31,8 @@ struct served {
 	struct disk *disk;
 	struct frontend *frontend;
 	struct frontend_device device;
-	int node;                   /* use_watch()'s, of the device */
-	uint64_t errors_told, told; /* how many, and when */
+	int node;                   /* from use_watch(), of the device */
+	uint64_t errors_told, told; /* number of errors last logged, and when */
 	struct relief relief;
 	struct health_told health;
 };
@@ -42,9 +42,9 @@ bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *set
 	return ops->adopts && !settings->memory;
 }
 
-/* --- The store --------------------------------------------------------------------------------------------- */
+/* --- The store ------------------------------------------------------------------------------------------- */
 
-/* @state: room for the path of the state file. */
+/* Returns the store's configuration. @state gets the path of the state file. */
 static struct far_config far_config_of(const struct settings *settings, const struct runtime *runtime,
 				       char state[RUNTIME_PATH_MAX + 16])
 {
@@ -64,7 +64,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
-	config.fabric.io_ms = 0; /* as the store has it */
+	config.fabric.io_ms = 0; /* the store's default */
 	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
 	runtime_path(runtime->name, "state", state);
 	return config;
@@ -99,7 +99,7 @@ static int store_start(struct served *served)
 	config = far_config_of(settings, worker->runtime, state);
 	if (!worker_can_adopt(worker->ops, settings)) {
 		config.state_file = NULL;
-		config.grace_ms = 0; /* nobody comes back for it */
+		config.grace_ms = 0; /* nobody comes back for the leases */
 	} else if (!worker->adopt && (status = state_make(state)) < 0) {
 		return status;
 	}
@@ -123,7 +123,7 @@ void worker_release(const struct settings *settings, const struct runtime *runti
 
 	if (settings->memory || access(state, R_OK) < 0)
 		return;
-	/* To be removed a device needs no key; so nobody has read it yet, and it may be gone. */
+	/* Removing a device needs no key, so the key has not been read yet, and its file may be gone. */
 	if (settings->key_file) {
 		status = auth_key_load_or_tell(settings->key_file, key);
 		config.key = key;
@@ -137,7 +137,7 @@ void worker_release(const struct settings *settings, const struct runtime *runti
 		log_warning("what is leased of the donors comes back by itself, in %u s at most", settings->grace_s);
 }
 
-/* --- The device -------------------------------------------------------------------------------------------- */
+/* --- The device ------------------------------------------------------------------------------------------ */
 
 static int device_record(const struct worker *worker, const struct frontend_device *device)
 {
@@ -147,7 +147,7 @@ static int device_record(const struct worker *worker, const struct frontend_devi
 	return runtime_write_device(worker->runtime, &record);
 }
 
-/* From here on whoever clears up behind this process has to know of it. A failure shows once it is ready. */
+/* Records the device for the process that removes it if this one dies. A failure shows when the device is ready. */
 static void device_made(void *user, const struct frontend_device *device)
 {
 	const struct served *served = user;
@@ -178,7 +178,7 @@ static int frontend_begin(struct served *served)
 		status = worker->ops->start(&config, served->disk, &served->frontend);
 	if (status < 0) {
 		if (!worker->adopt)
-			runtime_unlink(worker->runtime, "device"); /* its number may be another's by now */
+			runtime_unlink(worker->runtime, "device"); /* its number may belong to another device by now */
 		return status;
 	}
 	worker->ops->device(served->frontend, &served->device);
@@ -220,7 +220,7 @@ static int served_open(struct served *served)
 close_disk:
 	disk_close(served->disk);
 close_store:
-	/* What was adopted waits for another try. */
+	/* An adopted device waits for another attempt. */
 	if (served->worker->adopt)
 		far_leave(served->store);
 	else
@@ -228,7 +228,7 @@ close_store:
 	return status;
 }
 
-/* --- The service ------------------------------------------------------------------------------------------- */
+/* --- The service ----------------------------------------------------------------------------------------- */
 
 static void served_status(void *user, char *ret_text, size_t size)
 {
@@ -288,7 +288,7 @@ static void served_health(struct served *served, uint64_t now)
 	health_tell(&served->health, served->device.path, health, why, now);
 }
 
-/* Requests that failed are told here, not where they fail: nothing is logged there. */
+/* Requests that failed are logged here, because their path does not log. */
 static void served_tick(void *user)
 {
 	struct served *served = user;
@@ -316,7 +316,7 @@ static void served_tick(void *user)
 	served->told = now;
 }
 
-/* Where lines go once whoever started us has what it waited for. */
+/* Sends log lines to the log file. The process that started the daemon has seen what it waited for. */
 static void log_move(const struct settings *settings)
 {
 	int fd = open(settings->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);

@@ -1,8 +1,9 @@
 /*
- * worker: the process that serves a device: opens the store, starts or adopts the device, serves until it is asked to
- * end. A child of the keeper (keeper.h), which starts another when it dies.
+ * worker: the process that serves a device. It opens the store, starts or adopts the device, and serves until it is
+ * asked to end. It is a child of the keeper (keeper.h), which starts another one if it dies.
  *
- * Threads: the main thread starts everything and then is the service (service.h); store and front end have their own.
+ * Threads. The main thread starts everything and then runs the service (service.h). The store and the front end have
+ * their own threads.
  */
 #ifndef BLOCKDEV_WORKER_H
 #define BLOCKDEV_WORKER_H
@@ -16,31 +17,31 @@
 
 /* Exit statuses. */
 enum worker_end {
-	WORKER_DETACHED, /* the device is gone, leases were given back */
-	WORKER_FAILED,   /* could not begin to serve; one logged line; a device that was adopted waits still */
-	WORKER_LEFT,     /* device and leases wait for the next daemon */
-	WORKER_ABANDONED /* the same, but whoever wanted that has given up: the keeper is to start another */
+	WORKER_DETACHED, /* the device is gone and the leases are released */
+	WORKER_FAILED,   /* the worker could not begin to serve, and logged one line; an adopted device still waits */
+	WORKER_LEFT,     /* the device and its leases wait for the next daemon */
+	WORKER_ABANDONED /* as WORKER_LEFT, but the caller has given up, so the keeper must start another worker */
 };
 
 struct worker {
 	const struct settings *settings;
 	struct runtime *runtime;
 	const struct frontend_ops *ops;
-	const char *note;  /* about the choice of the front end: told once it serves; or empty */
-	bool adopt;        /* the device of another worker */
-	int32_t number;    /* adopt: its */
+	const char *note;  /* about the choice of the front end, to log once it serves; or "" */
+	bool adopt;        /* adopt the device of another worker */
+	int32_t number;    /* adopt: number of that device */
 	unsigned restarts; /* workers that died before */
-	uint64_t started;  /* the device, clock_now() */
-	pid_t keeper;      /* the parent; once it is gone the worker tidies up itself */
+	uint64_t started;  /* clock_now() when the daemon started to serve the device */
+	pid_t keeper;      /* the parent; if it is gone, the worker cleans up */
 	int control;       /* listening socket */
-	int report;        /* the device's path goes here, a string with its NUL, once it is ready */
+	int report;        /* pipe for the device's path, a string with its NUL, once it is ready */
 };
 
-/* Signals are blocked. */
+/* Runs the worker. All signals are blocked. */
 enum worker_end worker_run(const struct worker *worker);
-/* Whether a device of @ops with these settings can be gone on with when its worker has died. */
+/* Returns true if another worker can adopt a device of @ops with these settings. */
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings);
-/* Gives back what a daemon that has ended had leased. */
+/* Releases the leases of a daemon that has ended. */
 void worker_release(const struct settings *settings, const struct runtime *runtime);
 
 #endif
