@@ -14,20 +14,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Between batches, so that neighbours come together and the thread is not woken for each page. */
+/* The pause between two batches. Neighbouring pages gather in it, and the thread is not woken for each page. */
 #define BATCH_PAUSE_NS UINT64_C(2000000)
-/* What is not as it should be is told once in so long. */
+/* Each warning or error is logged at most once in this time. */
 #define TELL_NS UINT64_C(10000000000)
-/* How long a disk that has refused pages is left alone with what it has missed. */
+/* After the disk has refused pages, missed pages are not read back for it for this long. */
 #define BAD_NS UINT64_C(1000000000)
 #define READ_BYTES ((size_t)BACKUP_IO_PAGES * STORE_PAGE)
-/* Cookies: a read's index, or an extent's and this. */
+/* A read's cookie is its index in `reads`. A write's is its extent's index | COOKIE_WRITE. */
 #define COOKIE_WRITE (UINT64_C(1) << 32)
 
 _Static_assert(BACKUP_BATCH <= 1 << 10, "a place in a batch has 10 bits");
 _Static_assert(BACKUP_IO_PAGES <= 32, "and a page of a read one of 32");
 
-/* --- Any thread's --------------------------------------------------------------------------------------------- */
+/* --- Any thread ----------------------------------------------------------------------------------------------- */
 
 static void backup_wake(struct backup *backup)
 {
@@ -40,7 +40,7 @@ bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void
 	bool all = true;
 
 	for (uint32_t i = 0; i < count; i++) {
-		/* First this: once it is in the ring, the disk may refuse it. */
+		/* This comes first: once the page is in the ring, the disk may refuse it and set the bit again. */
 		ring_unmiss_all(&backup->ring, page + i, 1);
 		if (ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
 			continue;
@@ -72,7 +72,7 @@ void backup_ask(struct backup *backup, struct backup_io *io)
 void backup_caught(struct backup *backup, uint32_t count)
 {
 	atomic_fetch_sub(&backup->catching, count);
-	/* Perhaps that was all, which is told. */
+	/* The thread logs that the backup has caught up, if these were the last pages. */
 	eventfd_write(backup->wake, 1);
 }
 
@@ -86,9 +86,9 @@ uint64_t backup_memory(const struct backup *backup)
 	return sizeof *backup - sizeof backup->ring + ring_memory(&backup->ring) + BACKUP_READS * READ_BYTES;
 }
 
-/* --- Telling ---------------------------------------------------------------------------------------------------- */
+/* --- Logging ---------------------------------------------------------------------------------------------------- */
 
-/* What was missed is the rebuild thread's to bring. */
+/* Wakes the rebuild thread if pages are missed. Warns if pages found the ring full. */
 static void backup_look_behind(struct backup *backup, uint64_t now)
 {
 	const char *path = backup->far->backup_path;
@@ -125,7 +125,7 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 					  : "pages that are not on it would be lost with their donors");
 }
 
-/* --- What queues ask for ------------------------------------------------------------------------------------------ */
+/* --- Requests of queues ------------------------------------------------------------------------------------------- */
 
 static void list_put(struct backup_list *list, struct backup_io *io)
 {
@@ -141,7 +141,7 @@ static void asked_take(struct backup *backup)
 {
 	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL;
 
-	/* The newest is on top. */
+	/* The stack has the newest on top. The queue lists begin with the oldest. */
 	while (io) {
 		struct backup_io *next = io->next;
 
@@ -159,7 +159,7 @@ static void asked_take(struct backup *backup)
 
 /* --- Reads -------------------------------------------------------------------------------------------------------- */
 
-/* Whether it is what the last write left. Where pages are sealed they are here as well. */
+/* Returns true if @data is as the last write of the page left it. If pages are sealed, @data is the sealed page. */
 static bool page_is_right(const struct backup *backup, uint64_t page, const uint8_t *data)
 {
 	const struct integrity *integrity = &backup->far->integrity;
@@ -169,7 +169,7 @@ static bool page_is_right(const struct backup *backup, uint64_t page, const uint
 	return integrity_check(integrity, page, data);
 }
 
-/* The page as it was last written, if it is still on its way to the disk. */
+/* Copies the page as it was last written from the ring. Returns false if the ring does not have it. */
 static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 {
 	uint64_t below = ring_count(&backup->ring);
@@ -233,7 +233,7 @@ static void read_done(struct backup *backup, unsigned index, int64_t result, uin
 
 /* --- Writes that no donor has room for ---------------------------------------------------------------------------- */
 
-/* Into the ring, in the order they were asked for, as far as there is room. */
+/* Puts writes into the ring, in the order they were asked for, while there is room. */
 static void writes_put(struct backup *backup)
 {
 	struct backup_io *io;
@@ -253,7 +253,7 @@ static void writes_put(struct backup *backup)
 	}
 }
 
-/* The disk has refused these pages, of the batch under way. */
+/* The disk has refused pages of the current batch: sets the status of the writes that they may belong to. */
 static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
 {
 	uint64_t end = ring_taken_count(&backup->ring) + backup->batch;
@@ -264,7 +264,7 @@ static void writes_fail(const struct backup *backup, uint64_t first, uint32_t co
 				io->status = -EIO;
 }
 
-/* Those that have left the ring are on the disk, or were refused. */
+/* Answers the writes whose pages have all left the ring. Their pages are on the disk, or were refused. */
 static void writes_answer(struct backup *backup)
 {
 	uint64_t taken = ring_taken_count(&backup->ring);
@@ -278,7 +278,7 @@ static void writes_answer(struct backup *backup)
 
 /* --- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* Shell's: no memory, and quick where much is in order already. */
+/* Shell sort: it needs no memory, and it is fast if most of the array is in order. */
 static void order_sort(uint64_t *order, unsigned count)
 {
 	static const unsigned gaps[] = {301, 132, 57, 23, 10, 4, 1};
@@ -295,7 +295,7 @@ static void order_sort(uint64_t *order, unsigned count)
 	}
 }
 
-/* What there is to be written: the newest of each page, in the order of pages. Returns how many. */
+/* Makes up a batch: fills `order` with the newest copy of each page, sorted by page. Returns the number of pages. */
 static unsigned batch_order(struct backup *backup)
 {
 	unsigned count = 0, kept = 0;
@@ -305,7 +305,7 @@ static unsigned batch_order(struct backup *backup)
 
 		if (!place)
 			break;
-		/* Written anew since: that is here as well, or is missed. */
+		/* The page was written since it was read back. The newer copy is in the ring as well, or is missed. */
 		if (place->again && !page_is_right(backup, place->page, ring_bytes(&backup->ring, backup->batch)))
 			continue;
 		backup->order[count++] = place->page << 10 | backup->batch;
@@ -325,7 +325,7 @@ static void batch_end(struct backup *backup, uint64_t now)
 	backup_look_behind(backup, now);
 }
 
-/* As many as the disk takes. */
+/* Submits extents of the batch, as many as the disk takes. */
 static void batch_go_on(struct backup *backup)
 {
 	while (backup->begun < backup->extents && backup->in_flight < DISK_DEPTH - BACKUP_READS) {
@@ -342,7 +342,7 @@ static void batch_begin(struct backup *backup, uint64_t now)
 {
 	unsigned count = batch_order(backup);
 
-	/* After a whole batch there may be more already. */
+	/* After a full batch, the ring may already hold more. */
 	backup->due = backup->batch == BACKUP_BATCH ? now : now + BATCH_PAUSE_NS;
 	backup->extents = backup->begun = backup->done = 0;
 	for (unsigned i = 0, run; i < count; i += run) {
@@ -381,7 +381,7 @@ static void write_done(struct backup *backup, unsigned index, int64_t result, ui
 		batch_go_on(backup);
 }
 
-/* --- The thread's ------------------------------------------------------------------------------------------------- */
+/* --- The backup's thread ----------------------------------------------------------------------------------------- */
 
 static void backup_reap(struct backup *backup, uint64_t now)
 {
@@ -413,7 +413,7 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 	asked_take(backup);
 	reads_begin(backup);
 	writes_put(backup);
-	/* No pause for those that wait. */
+	/* A write that a queue waits for is not delayed by the pause. */
 	if (!backup->batch && writes && (now >= backup->due || backup->put.first) && ring_at(&backup->ring, 0))
 		batch_begin(backup, now);
 	tell_caught_up(backup);
@@ -421,13 +421,13 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 		return now + BATCH_PAUSE_NS;
 	if (backup_is_over(backup))
 		return now;
-	/* What is under way comes first; then a pause; and only when nothing came in it somebody has to wake us. */
+	/* During a batch the thread waits for the disk. Then it pauses until `due`, then sleeps until it is woken. */
 	return backup->batch || now >= backup->due ? UINT64_MAX : backup->due;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
 
-/* What a process that was killed had in its ring is gone: all that is live is copied anew. */
+/* Marks all live pages as missed, so that they are copied anew. The ring of the earlier process is gone. */
 static void backup_miss_all(struct backup *backup)
 {
 	struct far *far = backup->far;
@@ -440,7 +440,7 @@ static void backup_miss_all(struct backup *backup)
 	}
 }
 
-/* What of the store can be in use at once. */
+/* Returns how many bytes of the store can be in use at once. */
 static uint64_t backup_room(const struct far *far)
 {
 	uint64_t bytes = 0, all = far->integrity.pages * STORE_PAGE;

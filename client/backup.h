@@ -1,28 +1,33 @@
 /*
- * backup: a copy of all pages on a local disk, made behind the writes' back, and read only when no donor has a page.
+ * backup: a copy of all pages on a local disk. Pages are copied there after their writes complete, and are read there
+ * only when no donor has them.
  *
- * Theory of operation. When a write is complete on donors its pages are copied into a ring (backup_ring.h), and a
- * thread of the backup's own writes them to the disk (backup_disk.h), in batches: of a page that is there more than
- * once the newest, neighbours together, the next batch when all of one is there. So what is written later is on the
- * disk later, and nothing is ever in flight twice. Pages that found the ring full, or that the disk refused, are
- * missed: the rebuild thread reads them back from donors (rebuild_backup.h), and puts them in. A disk that does not
- * keep up costs neither memory nor time, but pages that are not yet saved; a line in the log tells, once in a while.
+ * Theory of operation. When donors have completed a write, its pages are copied into a ring (backup_ring.h). The
+ * backup's own thread writes them from there to the disk (backup_disk.h), in batches. A batch holds the newest copy of
+ * each page, and writes neighbouring pages together. The next batch begins when the whole batch is done. So a later
+ * write reaches the disk later, and no page is ever in flight twice.
  *
- * What is on the disk nobody keeps books of: checksum and generation (integrity.h) tell whether what was read is what
- * the last write left.
+ * A page is "missed" if it found the ring full, or if the disk refused it. The rebuild thread reads missed pages back
+ * from donors (rebuild_backup.h) and puts them into the ring. A disk that is too slow costs neither memory nor time. It
+ * only leaves pages unsaved, and a warning says so at most every ten seconds.
  *
- * When the last replica of pages goes they are KEPT (integrity.h): on the disk, or on their way to it, alone. Queues
- * hand reads of such pages, and those that no donor has answered right, to the backup's thread (far_backup.h): it
- * copies what is in the ring, reads the rest, and wakes the queue. The rebuild thread brings KEPT pages back to donors.
+ * Nobody keeps a list of what is on the disk. Checksum and generation (integrity.h) tell if a page that was read is as
+ * the last write left it.
  *
- * Where no donor has room for a write, the queue hands that to the thread, too: it puts the pages into the ring, behind
- * whatever is there of them, as soon as there is room, and answers when all of them have been taken out of it, which is
- * when they are on the disk. They are KEPT from then on.
+ * When the last replica of a page goes, the page is KEPT (integrity.h): only the disk, or the ring, still has it.
+ * Queues hand reads of KEPT pages, and reads that no donor has answered correctly, to the backup's thread
+ * (far_backup.h). The thread copies pages that are in the ring, reads the rest from the disk, and wakes the queue. The
+ * rebuild thread brings KEPT pages back to donors.
  *
- * All that is backup_step(), which never waits and reads no clock.
+ * When no donor has room for a write, the queue hands the write to the backup's thread, too. So it does when the chunk
+ * leaves for the backup (chunks.h). The thread puts the pages into the ring, behind older copies of them, as soon as
+ * there is room. It answers when all of them have left the ring: then they are on the disk, or the disk refused them.
+ * Pages on the disk are KEPT from then on.
  *
- * Threads. Its own, which blocks all signals; backup_put: any queue's; backup_ask: likewise, and the answer goes back
- * there. Nothing is allocated after backup_open(), all memory is there from then on.
+ * backup_step() does all of this. It never waits and reads no clock.
+ *
+ * Threads. The backup has a thread of its own, which blocks all signals. Any queue's thread may call backup_put() and
+ * backup_ask(). The answer to backup_ask() goes back to that queue. Nothing is allocated after backup_open().
  */
 #ifndef CLIENT_BACKUP_H
 #define CLIENT_BACKUP_H
@@ -31,13 +36,13 @@
 #include "client/backup_ring.h"
 #include "client/far_store.h"
 
-/* Longest run that is read, or written for a queue, at once, in pages. */
+/* The longest run, in pages, that one read or one write of a queue covers. */
 #define BACKUP_IO_PAGES 16u
 #define BACKUP_READS 16u
-/* Pages of a batch. */
+/* Pages in a batch. */
 #define BACKUP_BATCH 1024u
 
-/* A queue's; of the queue until it is answered, with far->lock held, through far_backup_answer(). */
+/* A queue's request. The queue owns the memory. The backup uses it until far_backup_answer(), which takes far->lock. */
 struct backup_io {
 	struct backup_io *next;
 	struct far_queue *queue;
@@ -45,12 +50,12 @@ struct backup_io {
 	uint32_t count; /* 1 .. BACKUP_IO_PAGES */
 	uint16_t piece;
 	bool write;
-	bool kept; /* of a read: there alone */
+	bool kept; /* a read of KEPT pages */
 	uint8_t *data;
-	int status; /* 0: a read's is to be checked, a write's is on the disk; -EIO */
-	/* The thread's own, of a write. */
-	uint32_t put;         /* pages in the ring */
-	uint64_t from, until; /* its places there, others' among them */
+	int status; /* 0 (read, not yet checked; written to the disk) or -EIO */
+	/* The backup thread's own, for a write. */
+	uint32_t put;         /* pages already in the ring */
+	uint64_t from, until; /* ring_put_count() before its first page, after its last */
 };
 
 struct backup_list {
@@ -59,65 +64,68 @@ struct backup_list {
 
 struct backup {
 	struct far *far;
-	struct seal *seal; /* where pages are sealed; its thread's */
+	struct seal *seal; /* NULL unless pages are sealed; its thread's */
 	struct backup_disk *disk;
 	struct ring ring;
 	_Atomic(struct backup_io *) asked; /* a stack */
-	_Atomic uint64_t catching;         /* pages that the rebuild thread is about to put in */
-	_Atomic bool overflown;            /* pages found the ring full */
-	_Atomic uint64_t bad_until;        /* the disk has refused some: nothing is read back for it before */
-	_Atomic bool asleep;               /* until it is woken */
+	_Atomic uint64_t catching;         /* pages that the rebuild thread is reading back to put in */
+	_Atomic bool overflown;            /* some pages found the ring full */
+	_Atomic uint64_t bad_until;        /* no missed page is read back before: the disk refused some */
+	_Atomic bool asleep;               /* the thread sleeps until it is woken */
 	int wake;                          /* eventfd */
 	_Atomic bool stop;
 	pthread_t thread;
 	bool started;
-	/* The thread's own. */
-	struct backup_list to_read; /* asked, and not yet begun */
-	struct backup_list to_put;  /* writes, not all in the ring */
-	struct backup_list put;     /* and those that are, by their places */
+	/* The backup thread's own. */
+	struct backup_list to_read; /* not yet begun */
+	struct backup_list to_put;  /* writes whose pages are not all in the ring */
+	struct backup_list put;     /* writes whose pages are, in the order of the ring */
 	struct {
-		struct backup_io *read; /* NULL: free */
-		uint32_t there;         /* pages that were in the ring, a bit each */
+		struct backup_io *read; /* NULL if free */
+		uint32_t there;         /* the pages that were in the ring, one bit each */
 	} reads[BACKUP_READS];
-	uint8_t *bytes; /* of the reads */
+	uint8_t *bytes; /* buffer of the reads */
 	unsigned reading;
-	uint64_t batch;   /* copies in it; 0: none is under way */
-	unsigned extents; /* of it */
-	unsigned begun;   /* of these: in flight, or done */
+	uint64_t batch;   /* copies in the current batch, or 0 for none */
+	unsigned extents; /* of the batch */
+	unsigned begun;   /* extents in flight or done */
 	unsigned done;
-	unsigned in_flight;          /* reads, too */
-	uint64_t due;                /* the next batch */
-	_Atomic uint64_t told_slow;  /* when that was last logged; 0: not since all was on the disk */
-	_Atomic uint64_t told_error; /* likewise */
+	unsigned in_flight;          /* writes and reads */
+	uint64_t due;                /* when the next batch may begin */
+	_Atomic uint64_t told_slow;  /* last warning; 0 if none since all was on the disk */
+	_Atomic uint64_t told_error; /* likewise, the last error */
 	struct {
 		uint64_t first;
 		uint32_t count;
-		uint32_t piece; /* the first of its pieces */
+		uint32_t piece; /* index of its first piece */
 	} extent[BACKUP_BATCH];
 	uint64_t order[BACKUP_BATCH]; /* page << 10 | place in the batch */
 	struct iovec pieces[BACKUP_BATCH];
 };
 
-/* For the store, whose size is known. Errors are logged. -ENOMEM, or what backup_disk_open() says. */
+/* Opens the backup of a store whose size is known. Errors are logged. Returns 0, -ENOMEM, or an error of
+   backup_disk_open(). */
 int backup_open(struct far *far, struct backup **ret_backup);
-/* Nothing asks it any more. Takes NULL. */
+/* Frees the backup, which nothing uses any more. @keep leaves its file to another process. Takes NULL. */
 void backup_close(struct backup *backup, bool keep);
-/* Starts and ends its thread. What is in the ring is waited for when it is left to another process. Both take NULL. */
+/* Start and end the backup's thread. If the store is left to another process, backup_stop() waits until the ring is
+   empty. Both take NULL. backup_start() returns 0 or -errno. */
 int backup_start(struct backup *backup);
 void backup_stop(struct backup *backup);
-/* What its thread does; returns when to be called again (UINT64_MAX: when something comes). */
+/* Does the thread's work at @now. Returns when to call it again, or UINT64_MAX: when `wake` or the disk is readable. */
 uint64_t backup_step(struct backup *backup, uint64_t now);
-/* Whether it is to be stopped, and has nothing to do any more. */
+/* Returns true if the thread was told to stop and has nothing left to do. */
 bool backup_is_over(const struct backup *backup);
 
-/* These pages were written. Returns whether there was room for all of them. */
+/* Copies pages that were just written into the ring. Pages without room are missed. Returns true if none was missed. */
 bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data);
-/* The same of a page that was read back, @again (backup_ring.h). */
+/* Puts in a page that was read back, with `again` set (backup_ring.h). Returns false, without a miss, if there is no
+   room. */
 bool backup_put_again(struct backup *backup, uint64_t page, const void *data);
 void backup_ask(struct backup *backup, struct backup_io *io);
-/* For the rebuild thread, when it has put in what was missed. */
+/* Ends @count pages of `catching`. Only the rebuild thread calls it, when it has put them in or missed them again. */
 void backup_caught(struct backup *backup, uint32_t count);
-/* Pages that are not on the disk yet. */
+/* Returns the number of pages that are not on the disk yet. */
 uint64_t backup_behind(const struct backup *backup);
 uint64_t backup_memory(const struct backup *backup);
 

@@ -26,24 +26,25 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What is behind a file's pages: this, and which boot of this machine it is of. */
+/* The mark behind a file's pages: this text, then the id of the machine's boot. */
 #define DISK_MARK "farpage backup 1\n"
 #define DISK_MARK_SIZE 64
-/* For how long the successor of a process that was killed waits for what that has under way, and how often it looks. */
+/* The successor of a killed process waits this long for the writes that the process had in flight. It looks this
+   often. */
 #define HELD_NS UINT64_C(30000000000)
 #define HELD_LOOK_NS UINT64_C(10000000)
 
 struct backup_disk {
 	char *path;
 	int fd, event;
-	bool named; /* a file, which has a name to be removed */
+	bool named; /* a file with a name, which backup_disk_close() removes */
 	bool ring_open;
 	struct io_uring ring;
 };
 
 /* --- What the path names ---------------------------------------------------------------------------------------- */
 
-/* The device that is, or has the file: whether it is one of ours. */
+/* Returns true if @device is a ublk device, which is taken for far memory. @device is the backup, or holds its file. */
 static bool device_is_far(dev_t device)
 {
 	char path[64], target[256];
@@ -73,8 +74,9 @@ static int cannot(const struct backup_disk *disk, const char *what)
 	return error;
 }
 
-/* Whether what is in use may be in use for a moment: writes that a killed process has begun keep its file, and its
-   lock, until the kernel has done them. Waits a little. */
+/* If @adopt, waits HELD_LOOK_NS for a disk that is in use. Writes that a killed process began keep its file, and its
+   lock, until the kernel has done them. @since: when the wait began, or 0. Returns false without @adopt, or once
+   HELD_NS are over. */
 static bool held_for_now(const struct backup_disk *disk, bool adopt, uint64_t *since)
 {
 	const struct timespec look = {.tv_nsec = HELD_LOOK_NS};
@@ -139,7 +141,7 @@ static int device_open(struct backup_disk *disk, uint64_t bytes, bool adopt)
 
 /* --- A file ------------------------------------------------------------------------------------------------------- */
 
-/* DISK_MARK, and this boot. */
+/* Writes DISK_MARK and the id of this boot. */
 static void mark_make(char mark[DISK_MARK_SIZE])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -153,8 +155,9 @@ static void mark_make(char mark[DISK_MARK_SIZE])
 	close(fd);
 }
 
-/* Whether it is empty, or one of ours. One that nobody has is what a killed process has left: of an earlier boot it is
-   worth nothing, of this one it may yet be adopted. */
+/* Returns 0 if the file may be used: it is empty or a backup. Otherwise returns -EEXIST after one logged line. A backup
+   that nobody has locked is what a killed process left. After a reboot it is worthless. In the same boot it may still
+   be adopted, so without @adopt it is refused. */
 static int file_check(const struct backup_disk *disk, const struct stat *status, bool adopt)
 {
 	char mark[DISK_MARK_SIZE] = {0}, ours[DISK_MARK_SIZE];
@@ -172,7 +175,7 @@ static int file_check(const struct backup_disk *disk, const struct stat *status,
 	return 0;
 }
 
-/* For the pages that donors have room for. */
+/* Checks that the file system has @bytes free: room for the pages that donors have room for. */
 static int file_room(const struct backup_disk *disk, uint64_t bytes)
 {
 	char here[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
@@ -195,7 +198,7 @@ static int file_room(const struct backup_disk *disk, uint64_t bytes)
 	return 0;
 }
 
-/* Its whole length, and the mark behind it. */
+/* Empties the file, gives it its whole length and writes the mark behind its pages. */
 static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_t bytes)
 {
 	char mark[DISK_MARK_SIZE];
@@ -214,7 +217,7 @@ static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_
 	return 0;
 }
 
-/* Past the page cache, from here on, if that can be. */
+/* Bypasses the page cache from here on, if the file system can. */
 static void file_go_direct(const struct backup_disk *disk)
 {
 	int flags = fcntl(disk->fd, F_GETFL);
@@ -289,7 +292,7 @@ static int path_open(struct backup_disk *disk, uint64_t length, uint64_t bytes, 
 		return complain(disk, -EINVAL, "is neither a file nor a block device");
 	error = keep ? named_open(disk, length, bytes, adopt) : nameless_open(disk, length, bytes);
 	if (error < 0 && disk->fd >= 0 && keep && found < 0 && !disk->named)
-		unlink(disk->path); /* made just now, and refused */
+		unlink(disk->path); /* made just now */
 	if (error == 0)
 		file_go_direct(disk);
 	return error;

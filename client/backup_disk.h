@@ -1,17 +1,21 @@
 /*
- * backup_disk: the file or block device that a backup is kept in, read and written through an io_uring.
+ * backup_disk: the file or block device of a backup, read and written through io_uring.
  *
- * Theory of operation. Page N lies at N * STORE_PAGE. A file is made for the store, sparse, the owner's alone. Where no
- * other process is to go on with the store it has no name from the beginning (but for a moment, PATH.XXXXXX): nothing
- * is left however this process ends, and several may name the same path. Else it has one until the store is closed, and
- * one page more with a mark in it, by which one that a process has left behind is known: whatever else has that name is
- * not touched. A block device is opened exclusively, and what is on it is overwritten.
+ * Theory of operation. Page N lies at byte N * STORE_PAGE. A file is made for the store. It is sparse, only its owner
+ * may read or write it, and it grows with the pages that are written, at most to the size of the store.
  *
- * The file grows with the pages that are written, to the size of the store at most.
+ * If no other process is to go on with the store, the file has no name, except for a moment as PATH.XXXXXX. So nothing
+ * is left however this process ends, and several stores may be given the same path.
  *
- * Past the page cache (O_DIRECT) wherever the file system can: writing pages out must not need memory.
+ * Otherwise the file keeps its name until the store is closed. One more page behind the store's pages then carries a
+ * mark. The mark identifies a file that a process has left behind. Any other file of that name is left alone.
  *
- * Threads: the backup's; opened by another before that one runs. The simulator, and tests, have one of their own.
+ * A block device is opened exclusively, and its contents are overwritten.
+ *
+ * I/O bypasses the page cache (O_DIRECT) if the file system can do that: writing pages out must not need memory.
+ *
+ * Threads: the backup's; another thread opens the disk before that one runs. The simulator and tests replace this file
+ * with disks of their own.
  */
 #ifndef CLIENT_BACKUP_DISK_H
 #define CLIENT_BACKUP_DISK_H
@@ -20,9 +24,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Operations in flight. */
+/* Operations in flight, reads and writes together. */
 #define DISK_DEPTH 256u
-/* Pieces of memory in one. */
+/* Pieces of memory in one operation. */
 #define DISK_PIECES 64u
 
 struct backup_disk;
@@ -33,23 +37,29 @@ struct backup_disk_done {
 };
 
 /*
- * For a store of @pages, of which @bytes are in use at once at most. @keep: its name stays, for a process that adopts
- * the store; @adopt: it is what such a process has left, and whose last writes are waited for. Errors are logged, one
- * line: -EEXIST: something else, or of a store of this boot that may be adopted; -EBUSY: in use; -ENOSPC: too small, or
- * its file system is; -EINVAL: neither file nor block device, or itself on far memory; or whatever open or io_uring
- * say.
+ * Opens the backup for a store of @pages pages, of which at most @bytes bytes are in use at once. @keep: the file keeps
+ * its name, for a process that adopts the store. @adopt: the file is what such a process has left, and its last writes
+ * are waited for. Returns 0, or an error after one logged line:
+ *
+ * - -EEXIST: @path is no backup, or is the backup of a killed store of this boot, which may still be adopted
+ * - -EBUSY: another store, a mount or the like uses it
+ * - -ENOSPC: the device, or the file system's free space, is too small
+ * - -EINVAL: it is neither a file nor a block device, or lies on far memory itself
+ * - any other error of open or io_uring
  */
 int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
 		     struct backup_disk **ret_disk);
-/* Whether a new store that nobody is to go on with could have it there: opened, and closed again. The same errors. */
+/* Opens the backup as for a new store that no other process goes on with, and closes it. Returns as
+   backup_disk_open(). */
 int backup_disk_check(const char *path, uint64_t bytes);
-/* @keep: for another process. Else its name goes, and with it its contents. Nothing is in flight. Takes NULL. */
+/* Closes the disk, which has nothing in flight. @keep leaves the file to another process. Otherwise its name goes, and
+   with it its contents. Takes NULL. */
 void backup_disk_close(struct backup_disk *disk, bool keep);
-/* Readable when there may be something to reap. */
+/* Returns a descriptor that is readable when there may be something to reap. */
 int backup_disk_fd(const struct backup_disk *disk);
 
-/* From @page on; @pieces stay where they are until it is done. No more than DISK_DEPTH are in flight, of both. They go
-   out with backup_disk_submit(): -errno. */
+/* Prepare an operation from @page on. Its memory, and @pieces, stay in place until it is done. At most DISK_DEPTH
+   operations are in flight. backup_disk_submit() starts what is prepared, and returns 0 or -errno. */
 void backup_disk_write(struct backup_disk *disk, uint64_t page, const struct iovec *pieces, unsigned count,
 		       uint64_t cookie);
 void backup_disk_read(struct backup_disk *disk, uint64_t page, void *data, uint32_t pages, uint64_t cookie);

@@ -74,7 +74,7 @@ uint64_t ring_memory(const struct ring *ring)
 	return sizeof *ring + copies_bytes(ring) + places_bytes(ring) + missed_bytes(ring);
 }
 
-/* --- Any thread's --------------------------------------------------------------------------------------------- */
+/* --- Any thread ----------------------------------------------------------------------------------------------- */
 
 bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
 {
@@ -99,7 +99,7 @@ bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
 	place->page = page;
 	place->again = again;
 	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
-	/* Sequentially consistent: the one that takes out looks at it before it sleeps (backup_thread.c). */
+	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup_thread.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
 }
@@ -108,7 +108,7 @@ void ring_miss(struct ring *ring, uint64_t page)
 {
 	uint64_t bit = UINT64_C(1) << page % 64;
 
-	/* Counted first: too many for a moment is better than too few. */
+	/* Counted first: for a moment the count is too high rather than too low. */
 	atomic_fetch_add(&ring->missed_count, 1);
 	if (atomic_fetch_or(&ring->missed[page / 64], bit) & bit)
 		atomic_fetch_sub(&ring->missed_count, 1);
@@ -151,7 +151,7 @@ uint64_t ring_next_missed(const struct ring *ring, uint64_t page)
 
 uint64_t ring_count(const struct ring *ring)
 {
-	/* First the head, which does not overtake the tail. */
+	/* The head is loaded first. It never overtakes the tail. */
 	uint64_t head = atomic_load(&ring->head);
 
 	return atomic_load(&ring->tail) - head;
@@ -162,7 +162,7 @@ uint64_t ring_put_count(const struct ring *ring)
 	return atomic_load(&ring->tail);
 }
 
-/* --- The one that takes out ------------------------------------------------------------------------------------- */
+/* --- The thread that takes out ---------------------------------------------------------------------------------- */
 
 struct ring_place *ring_at(struct ring *ring, uint64_t index)
 {

@@ -1,17 +1,18 @@
 /*
- * backup_ring: copies of pages on their way to the local disk, in memory of a fixed size; and which pages found no
- * room.
+ * backup_ring: copies of pages on their way to the local disk, in memory of a fixed size. It also notes the pages that
+ * found no room.
  *
- * Theory of operation. Any thread puts pages in, one takes them out: a ring in which each place has a sequence number
- * (Vyukov's bounded queue), so that putting is a compare-and-swap and a copy. A page that finds the ring full is
- * missed: a bit of it is set, and whoever has time copies it later from where it is (rebuild_backup.c) with `again`
- * set. A copy that was made later and came in earlier is told from that one by its checksum, which is looked at when it
- * is taken out. A page that gets in is not missed any more.
+ * Theory of operation. Any thread puts copies in, one thread takes them out. Each place of the ring has a sequence
+ * number (Vyukov's bounded queue), so putting is a compare-and-swap and a copy.
  *
- * Of one page there is one writer at a time (farpage/store.h), so its copies come in in the order of its writes.
+ * A page that finds the ring full is missed: its bit is set. The rebuild thread later reads it back from donors and
+ * puts it in with `again` set (rebuild_backup.c). Such a copy may enter behind a newer copy of the page. So its
+ * checksum is checked when it is taken out. Whoever puts a page in clears its bit.
  *
- * Threads. ring_put, ring_miss, ring_unmiss and the figures: any. The rest: the one that takes out. Nothing is
- * allocated after ring_open().
+ * A page has one writer at a time (farpage/store.h), so its copies enter in the order of its writes.
+ *
+ * Threads. Any thread may put, miss and unmiss, and may read the counts and the bits. The functions from ring_at() on
+ * are for the thread that takes out. Nothing is allocated after ring_open().
  */
 #ifndef CLIENT_BACKUP_RING_H
 #define CLIENT_BACKUP_RING_H
@@ -26,50 +27,54 @@
 struct ring_place {
 	_Atomic uint64_t sequence;
 	uint64_t page;
-	bool again; /* not copied when it was written, but later */
+	bool again; /* read back later, not copied when it was written */
 };
 
 struct ring {
 	uint64_t pages; /* of the store */
-	uint64_t room;  /* places: a power of 2 */
+	uint64_t room;  /* places, a power of 2 */
 	uint8_t *bytes;
 	struct ring_place *places;
 	_Atomic uint64_t *missed;
 	_Atomic uint64_t missed_count;
 	_Alignas(64) _Atomic uint64_t tail;
-	_Alignas(64) _Atomic uint64_t head; /* stored by the one that takes out */
+	_Alignas(64) _Atomic uint64_t head; /* stored by the thread that takes out */
 };
 
-/* For copies of at most @bytes, a power of 2 of them between RING_PAGES_MIN and _MAX; 0: as many as may be. -ENOMEM. */
+/* Opens a ring of as many copies as fit in @bytes: a power of 2 from RING_PAGES_MIN to RING_PAGES_MAX. @bytes may be 0,
+   for RING_PAGES_MAX. Returns 0 or -ENOMEM. */
 int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes);
-/* Takes one that was not opened but is all zero. */
+/* Frees the ring's memory. Takes a ring that is all zero. */
 void ring_close(struct ring *ring);
-/* Bytes that it takes. */
+/* Returns the bytes of memory that the ring takes. */
 uint64_t ring_memory(const struct ring *ring);
 
-/* A copy of the page; false: there is no room, and nothing else is done. */
+/* Puts in a copy of the page. Returns false, and does nothing else, if there is no room. */
 bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again);
 void ring_miss(struct ring *ring, uint64_t page);
-/* Whether it was missed: it is not any more. */
+/* Clears the page's bit. Returns true if it was set. */
 bool ring_unmiss(struct ring *ring, uint64_t page);
-/* Of @count pages. */
+/* Clears the bits of @count pages. */
 void ring_unmiss_all(struct ring *ring, uint64_t page, uint64_t count);
 bool ring_is_missed(const struct ring *ring, uint64_t page);
-/* The first page from @page on that was missed; the number of pages: none. */
+/* Returns the first missed page from @page on, or the number of pages if there is none. */
 uint64_t ring_next_missed(const struct ring *ring, uint64_t page);
-/* How many copies are in it. */
+/* Returns how many copies are in the ring. */
 uint64_t ring_count(const struct ring *ring);
-/* How many were ever put in. Those that this thread has put in are done with when as many were taken out. */
+/* Returns how many copies were ever put in. A thread that has put in copies and gets N here knows that they are done
+   with when ring_taken_count() is N. */
 uint64_t ring_put_count(const struct ring *ring);
 
-/* The copy @index places from the oldest on; NULL: there is none yet. */
+/* Returns the place of the copy that has @index older ones, or NULL if it is not there yet. ring_bytes() returns its
+   page. */
 struct ring_place *ring_at(struct ring *ring, uint64_t index);
 uint8_t *ring_bytes(const struct ring *ring, uint64_t index);
-/* The newest copy of the page among the oldest *@below, or NULL; *@below is then its place: for the one before. */
+/* Looks for the newest copy of the page among the *@below oldest copies. Stores its index in *@below, from where a next
+   call goes on. Returns the copy, or NULL if there is none. */
 const uint8_t *ring_find(struct ring *ring, uint64_t page, uint64_t *below);
-/* The oldest @count are done with. */
+/* Frees the places of the @count oldest copies. */
 void ring_take(struct ring *ring, uint64_t count);
-/* How many ever were. */
+/* Returns how many copies were ever taken out. */
 uint64_t ring_taken_count(const struct ring *ring);
 
 #endif

@@ -13,7 +13,7 @@
 #define BACKUP_STACK (128u << 10)
 #define NS_PER_S UINT64_C(1000000000)
 
-/* Until there is something to do, or for @ns; UINT64_MAX: however long that is. */
+/* Waits until there is something to do, at most @ns (UINT64_MAX for no limit). */
 static void backup_wait(struct backup *backup, uint64_t ns)
 {
 	struct pollfd fds[] = {{.fd = backup->wake, .events = POLLIN},
@@ -21,8 +21,8 @@ static void backup_wait(struct backup *backup, uint64_t ns)
 	struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 	eventfd_t value;
 
-	/* A page put in while a batch is under way, or in the pause after one, need not wake us. First `asleep`, then
-	   the look. */
+	/* A page that is put in during a batch, or in the pause after one, need not wake the thread. `asleep` is stored
+	   before the ring is looked at. */
 	atomic_store(&backup->asleep, ns == UINT64_MAX && !backup->batch);
 	if (!backup->asleep || !ring_at(&backup->ring, 0))
 		ppoll(fds, 2, ns == UINT64_MAX ? NULL : &timeout, NULL);

@@ -43,12 +43,12 @@ static uint32_t word_epoch(uint64_t word)
 	return (uint32_t)(word >> WORD_EPOCH_SHIFT);
 }
 
-/* The word after a move: a new epoch, nobody counted. */
+/* Returns the word after a move: a new epoch, and a count of 0. */
 static uint64_t word_moved(uint64_t word, enum chunk_state state)
 {
 	uint64_t epoch = (word & ~(WORD_EPOCH_ONE - 1)) + WORD_EPOCH_ONE;
 
-	/* Epoch 0 says "never had a slab"; do not come back to it. */
+	/* Epoch 0 means "untouched". An epoch never comes back to it. */
 	if (!epoch)
 		epoch = WORD_EPOCH_ONE;
 	return epoch | (uint64_t)state << WORD_STATE_SHIFT;
@@ -121,7 +121,7 @@ bool chunk_is_untouched(const struct chunk_table *table, uint64_t index)
 	return !word_epoch(atomic_load_explicit(&table->chunks[index].word, memory_order_acquire));
 }
 
-/* Memory that was never written says EMPTY. */
+/* All-zero memory means EMPTY. */
 static uint64_t key_of(const struct chunk_slot *slot)
 {
 	if (slot->state == SLOT_EMPTY)
@@ -138,7 +138,7 @@ static enum chunk_slot_state key_state(uint64_t key)
 
 static void slot_load(const struct chunk *chunk, unsigned replica, struct chunk_slot *slot)
 {
-	/* The word first, see chunks.h. */
+	/* The slot's word is loaded before the address, see chunks.h. */
 	uint64_t key = atomic_load_explicit(&chunk->slots[replica].key, memory_order_acquire);
 
 	slot->address = atomic_load_explicit(&chunk->slots[replica].address, memory_order_acquire);
@@ -150,9 +150,9 @@ static void slot_load(const struct chunk *chunk, unsigned replica, struct chunk_
 static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
 {
 	/*
-	 * Released, so that whoever sees one of these also sees that an old epoch has ended, or the version has
-	 * changed. Of one that goes only the word changes: as long as that says FULL, be it to another process, the
-	 * rest is right.
+	 * These stores are releases. A thread that sees one of them also sees that an old epoch has ended, or that the
+	 * version has changed. For a slot that goes, only the word changes: while it says FULL, the rest is right, also
+	 * for another process.
 	 */
 	if (slot->state != SLOT_EMPTY) {
 		atomic_store_explicit(&chunk->slots[replica].address, slot->address, memory_order_release);
@@ -161,7 +161,7 @@ static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk
 	atomic_store_explicit(&chunk->slots[replica].key, key_of(slot), memory_order_release);
 }
 
-/* One slot comes, goes, or changes its state. */
+/* Adds or removes one slot, or changes its state. */
 static void slot_change(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
 {
 	atomic_fetch_add(&chunk->version, 1);
@@ -169,7 +169,7 @@ static void slot_change(struct chunk *chunk, unsigned replica, const struct chun
 	atomic_fetch_add(&chunk->version, 1);
 }
 
-/* All slots as they were at one moment; returns their version. */
+/* Copies all slots as they were at one moment. Returns their version. */
 static uint32_t slots_load(const struct chunk *chunk, struct chunk_slot slots[])
 {
 	uint32_t version, again = atomic_load_explicit(&chunk->version, memory_order_acquire);
@@ -202,7 +202,7 @@ bool chunk_view(const struct chunk_table *table, uint64_t index, struct chunk_vi
 	return false;
 }
 
-/* Returns whether the bit was clear. */
+/* Sets the chunk's attention bit. Returns true if it was clear. */
 static bool attention_set(struct chunk_table *table, uint64_t index)
 {
 	uint64_t bit = UINT64_C(1) << (index % 64);
@@ -210,8 +210,8 @@ static bool attention_set(struct chunk_table *table, uint64_t index)
 	return !(atomic_fetch_or(&table->attention[index / 64], bit) & bit);
 }
 
-/* Counts @pages more in a READY chunk, whose word was *@word: false, and *@word is what it is now, if that must be
-   tried anew: it has changed, or was lost in between, and with it what was just counted. */
+/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the caller must try again: the word
+   has changed, or the chunk was lost in between, and the new count with it. *@word is then the current word. */
 static bool ready_hold(struct chunk *chunk, uint64_t *word, uint32_t pages, struct chunk_view *ret_view)
 {
 	uint64_t before = *word;
@@ -333,7 +333,7 @@ bool chunk_is_leaving(const struct chunk_table *table, uint64_t index)
 	return atomic_load_explicit(&table->chunks[index].leaving, memory_order_acquire);
 }
 
-/* Of a view, how many slots are FULL. */
+/* Returns how many slots of the view are FULL. */
 static unsigned view_full(const struct chunk_view *view)
 {
 	unsigned full = 0;
@@ -385,7 +385,7 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 	atomic_fetch_add(&chunk->version, 1);
 	atomic_store(&chunk->asked_ahead, false);
 	atomic_store(&chunk->hindered, false);
-	/* Last: whoever finds the chunk READY, be it another process, finds the slots and slabs above. */
+	/* This comes last: a thread or process that finds the chunk READY also finds these slots and slabs. */
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
 }
 
@@ -396,7 +396,7 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 
 	assert(word_state(word) == CHUNK_WANTED);
 	atomic_store(&chunk->denial, (int16_t)status);
-	/* Counted before the word moves, so that who asks anew counts anew. */
+	/* Counted before the word moves, so that a request that asks again begins from the new number of denials. */
 	atomic_fetch_add(&chunk->denials, 1);
 	atomic_store(&chunk->word,
 		     status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
@@ -409,7 +409,7 @@ bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slo
 
 	if (word_state(word) != CHUNK_READY || word & WORD_COUNT_MASK)
 		return false;
-	/* Only this thread writes slots, so they may be read before as well as after. */
+	/* Only this thread writes slots, so it may read them before it moves the word. */
 	chunk_slots(table, index, ret_slots);
 	if (!atomic_compare_exchange_strong(&chunk->word, &word, word_moved(word, CHUNK_NONE)))
 		return false;
@@ -425,8 +425,8 @@ void chunk_lose(struct chunk_table *table, uint64_t index)
 	do {
 		assert(word_state(word) == CHUNK_READY);
 	} while (!atomic_compare_exchange_weak(&chunk->word, &word, word_moved(word, CHUNK_LOSING)));
-	atomic_thread_fence(memory_order_seq_cst); /* the other half of chunk_is_current() */
-	atomic_fetch_add(&chunk->version, 1);      /* what was begun before is known by its version */
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with chunk_is_current() */
+	atomic_fetch_add(&chunk->version, 1);      /* accesses begun earlier carry an older version */
 }
 
 void chunk_lost(struct chunk_table *table, uint64_t index)
@@ -493,7 +493,7 @@ void chunk_leave(struct chunk_table *table, uint64_t index)
 {
 	assert(chunk_state(table, index) == CHUNK_READY);
 	atomic_store(&table->chunks[index].leaving, true);
-	/* Whoever has not seen that is known by the version. */
+	/* An access that has not seen `leaving` carries an older version. */
 	atomic_fetch_add(&table->chunks[index].version, 1);
 }
 
@@ -548,7 +548,7 @@ int chunk_check(const struct chunk_table *table, uint64_t index, unsigned donors
 	return full ? 0 : -EINVAL;
 }
 
-/* Nobody fills it any more. */
+/* Detaches JOINING slots, because nobody fills them any more. */
 static void joining_recover(struct chunk *chunk)
 {
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)

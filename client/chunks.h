@@ -1,54 +1,55 @@
 /*
- * chunks: which slab of which donor holds which part of the array.
+ * chunks: which slab of which donor holds which part of the page array.
  *
  * Theory of operation. The array is cut into chunks of one slab each. A chunk is one atomic word (state, epoch, count)
- * and slots, one for each replica and one to spare. The count is that of its pages with contents plus those with a
- * first write in flight, so a slab whose count is 0 is used by nobody. The epoch changes whenever all slots do: who
- * held a count under an older epoch holds nothing any more.
+ * and its slots: one for each replica, and one to spare. The count is the number of live pages, plus the pages of
+ * writes in flight, plus one for each join or copy that holds the chunk. So nobody uses a chunk whose count is 0. The
+ * epoch changes whenever all slots do. A count taken in an older epoch is void.
  *
  *     NONE --first write--> WANTED --granted--> READY --count 0, given back--> NONE
  *                             |  denied           | every replica's donor gone
  *                             +---> NONE          +---> LOSING --pages marked lost--> NONE
  *
- * While it is READY a single slot may come or go, and counts stay:
+ * While a chunk is READY, single slots may come and go. The count stays.
  *
  *     EMPTY --joined--> JOINING --promoted--> FULL --detached--> EMPTY
  *                          +------detached----------------------> EMPTY
  *
- * Reads use FULL slots. Writes go to FULL and JOINING ones, so that a slab which is being filled with what the others
- * have (rebuild.h) does not miss what is written meanwhile. A READY chunk always has a FULL slot; a chunk with fewer of
- * them than there are to be replicas is degraded. What was detached is never FULL again: its slab may miss writes from
- * then on.
+ * Reads use FULL slots. Writes go to FULL and JOINING slots, so a slab that is being filled (rebuild.h) does not miss
+ * what is written meanwhile. A READY chunk always has a FULL slot. A chunk with fewer FULL slots than replicas is
+ * degraded. A detached slot never becomes FULL again: its slab may miss writes from then on.
  *
- * A READY chunk may be to leave for the backup (backup.h), because its donors want its slabs back and nobody else has
- * room: then writes go there, the rebuild thread moves what is on donors, and when its count is 0 its slabs go back.
+ * A READY chunk leaves for the backup (backup.h) if its donors want its slabs back and no other donor has room. Writes
+ * then go to the backup, and the rebuild thread moves the pages that donors hold. When the count is 0, the slabs go
+ * back.
  *
- * The state of a slot, its donor and its rkey are one atomic word, so that a slot comes or goes with one store. The
- * version is raised before and after it. Whoever finds the same version before and after looking has seen the slots as
- * they were at one moment; and who publishes what it is about to do (far_queue.h), then finds the version still the
- * same, is seen by everybody who looks for such things after having changed a slot: the store of one and the load of
- * the other are sequentially consistent on both sides. An address is stored before the word of its slot and loaded
- * after it.
+ * Versions. A slot's state, donor and rkey are one atomic word, so one store adds or removes a slot. The version is
+ * raised before and after that store. A thread that finds the same version before and after it reads the slots has seen
+ * them as they were at one moment. A slot's address is stored before the slot's word and loaded after it.
  *
- * Threads. chunk_view, chunk_hold, chunk_drop and chunk_current: any. Everything else: the control thread, which alone
- * leaves WANTED and READY. A bit a chunk in `attention` tells it where to look.
+ * A queue publishes a piece (far_queue.h) before it looks at the version again. If the version is still the same, every
+ * thread that looks at published pieces after it has changed a slot sees this piece. Both sides store before they load,
+ * and both use sequential consistency.
  *
- * After a crash. The table may lie in a file (state.h) and outlive its process, which may have been killed between any
- * two stores. What chunk_recover() finds is one of these, and is made good:
+ * Threads. Any thread may call the functions above "The control thread". The control thread calls all others, and only
+ * it takes a chunk out of WANTED or READY. One bit per chunk in `attention` tells it where to look.
  *
- *  - WANTED: nobody waits any more, and a slab granted meanwhile is claimed by nobody: NONE.
- *  - READY: the word is stored after slots and slabs, so these are whole. An address or rkey may be half changed
- *    (chunk_readdress): both are learnt anew before they are used. A slot that was JOINING goes, for nobody fills it
- * any more; one that was detached is EMPTY already: it is before any write that it misses is complete. The count may
- *    include writes that were in flight,
- *    or lack a commit or a drop that had not come to it: it is counted anew.
- *  - LOSING: some pages are marked lost: all are, then NONE.
- *  - NONE with live pages: a write was committed while its chunk was being lost, and had not looked again
- *    (far_request.c): these are lost, too.
- *  - NONE whose slab is still the donor's: it was moved before the release was sent, or the slab given to another
- *    chunk: the donor takes back what is not claimed. A slab is never named by two chunks: it is taken from one first.
+ * After a crash. The table may lie in a file (state.h) and outlive its process, which may be killed between any two
+ * stores. chunk_recover() repairs what it finds:
  *
- * The epoch stays where slots stay; nobody holds anything under one of a process that has ended.
+ * - WANTED: it becomes NONE. Nobody waits any more, and nobody claims a slab that was granted meanwhile.
+ * - READY: slots and slabs are whole, because the word is stored after them. Claims renew addresses and rkeys before
+ *   use, because chunk_readdress() may have changed only one of them. A JOINING slot is detached, because nobody fills
+ *   it any more. A detached slot is EMPTY before any write that it misses is complete. The live pages are counted anew:
+ *   the count may include writes in flight, or lack a commit or a drop.
+ * - LOSING: some pages are marked lost. The rest is marked lost, too, and the chunk becomes NONE.
+ * - NONE with live pages: a write was committed while its chunk was being lost, and had not checked the epoch again
+ *   (far_piece.c). These pages are lost, too.
+ * - NONE whose slab the donor still holds: the chunk changed before the release was sent, or before another chunk got
+ *   the slab. The donor takes back what is not claimed. Two chunks never name one slab: it is taken from the first one
+ *   first.
+ *
+ * The epoch stays if the slots stay. Nobody holds anything in an epoch of a process that has ended.
  */
 #ifndef CLIENT_CHUNKS_H
 #define CLIENT_CHUNKS_H
@@ -73,20 +74,20 @@ struct chunk_slot {
 
 struct chunk {
 	_Atomic uint64_t word;
-	_Atomic uint32_t version; /* of the slots */
-	_Atomic uint32_t denials; /* how often a lease for it was denied */
-	_Atomic int16_t denial;   /* the last one's status */
-	_Atomic bool ahead;       /* WANTED before anyone writes to it */
-	_Atomic bool asked_ahead; /* it has had its successor asked for */
-	_Atomic bool hindered;    /* a write waits for a donor that is away, though another has a replica */
-	_Atomic bool leaving;     /* it is to be empty: writes go to the backup */
+	_Atomic uint32_t version; /* changes with slots, and in chunk_lose, _leave and _empty */
+	_Atomic uint32_t denials; /* how often a lease for the chunk was denied */
+	_Atomic int16_t denial;   /* status of the last denial */
+	_Atomic bool ahead;       /* WANTED, but no write waits for it yet */
+	_Atomic bool asked_ahead; /* its successor was asked for */
+	_Atomic bool hindered;    /* a write waits for a donor that is away; another may have a replica */
+	_Atomic bool leaving;     /* writes go to the backup */
 	struct {
 		_Atomic uint64_t address;
-		_Atomic uint64_t key; /* state << 56 | donor << 32 | rkey */
+		_Atomic uint64_t key; /* state, donor and rkey (chunks.c) */
 	} slots[FAR_SLOTS_MAX];
 	/* The control thread's own. */
 	_Alignas(64) uint64_t slabs[FAR_SLOTS_MAX];
-	/* In a list of client/leases.c: which, since when, and its neighbours there (index + 1, 0: none). */
+	/* The chunk's list in client/leases.c, since when it is there, and its neighbours: index + 1, or 0 for none. */
 	uint8_t list;
 	uint32_t previous, next;
 	uint64_t since;
@@ -98,7 +99,7 @@ struct chunk_table {
 	uint64_t pages; /* of one chunk */
 	unsigned replicas;
 	_Atomic uint64_t *attention;
-	bool placed; /* the memory is somebody else's */
+	bool placed; /* the caller owns the memory */
 };
 
 /* A consistent copy of a chunk's slots. */
@@ -107,106 +108,123 @@ struct chunk_view {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 };
 
-/* For @pages pages in chunks of @chunk_pages. -ENOMEM, -EINVAL (more chunks than an index can name). */
+/* Opens a table for @pages pages in chunks of @chunk_pages. Returns 0, -ENOMEM, or -EINVAL if there are more chunks, or
+   more pages in a chunk, than the table can count. */
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas);
 void chunk_table_close(struct chunk_table *table);
 
-/* How many chunks that makes, and the bytes of their attention. */
+/* Return the number of chunks, and the bytes of their attention bits. */
 uint64_t chunk_table_count(uint64_t pages, uint64_t chunk_pages);
 uint64_t chunk_table_attention_bytes(uint64_t count);
-/* The same in the caller's memory, which outlives the table: chunk_table_count() chunks and their attention, all zero
-   or as another process has left them. -EINVAL. */
+/* Opens a table in the caller's memory, which outlives it. The caller gives chunk_table_count() chunks and their
+   attention bits. Both are all zero, or as another process left them. Returns 0 or -EINVAL, as chunk_table_open(). */
 int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas,
 		      struct chunk *chunks, _Atomic uint64_t *attention);
 
 enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index);
 uint32_t chunk_pages_held(const struct chunk_table *table, uint64_t index);
-/* Whether the chunk was never wanted: none of its pages was ever written. */
+/* Returns true if the chunk never had a slab, and was never denied one except with -ENOMEM. Then none of its pages was
+   ever written, and its part of the integrity arrays may not be present. */
 bool chunk_is_untouched(const struct chunk_table *table, uint64_t index);
 
-/* False when the chunk has no slab. */
+/* Copies the slots of a READY chunk. Returns false if the chunk is not READY. */
 bool chunk_view(const struct chunk_table *table, uint64_t index, struct chunk_view *ret_view);
 
 /*
- * CHUNK_HELD: @pages more are counted under *ret_view's epoch. Else nothing is: CHUNK_ASKED: the chunk is WANTED from
- * now on and the control thread must be told; CHUNK_WAIT: it is wanted already, or being lost.
+ * Adds @pages to the count. Returns one of:
+ *
+ * - CHUNK_HELD: the pages are counted in ret_view's epoch
+ * - CHUNK_ASKED: nothing is counted; the chunk is now WANTED, and the caller must kick the control thread
+ * - CHUNK_WAIT: nothing is counted; the chunk is WANTED already, or being lost
  */
 enum chunk_hold { CHUNK_HELD, CHUNK_ASKED, CHUNK_WAIT };
 enum chunk_hold chunk_hold(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view);
 /*
- * To be called by a writer that holds the chunk: when it is half full, its successor is asked for, once, because memory
- * is mostly filled upwards and a slab takes its donor a while. Returns whether the control thread must be told.
+ * Asks once for a slab for the next chunk, if this one is half full. The caller has just held this chunk for a write.
+ * Memory is mostly filled upwards, and a donor takes a while to make a slab ready. Returns true if the caller must kick
+ * the control thread.
  */
 bool chunk_look_ahead(struct chunk_table *table, uint64_t index);
 /*
- * @pages fewer, unless the epoch has changed. Returns whether the control thread must be told: the count is 0.
+ * Takes @pages off the count, unless the epoch has changed. Returns true if the caller must kick the control thread,
+ * because the count is 0 now.
  */
 bool chunk_drop(struct chunk_table *table, uint64_t index, uint32_t epoch, uint32_t pages);
-/* The epoch now; false when the chunk is not READY: nothing is counted. */
+/* Stores the epoch of a READY chunk. Returns false if the chunk is not READY: then nothing is counted in it. */
 bool chunk_epoch(const struct chunk_table *table, uint64_t index, uint32_t *ret_epoch);
 /*
- * Whether the chunk is still READY in @epoch, after everything this thread has stored (a full fence): a store before
- * is seen by the control thread when it marks the pages of a lost chunk, or else this says false.
+ * Returns true if the chunk is still READY in @epoch. A full fence comes first. So if this returns true, the control
+ * thread sees this thread's earlier stores when it marks the pages of a lost chunk.
  */
 bool chunk_is_current(const struct chunk_table *table, uint64_t index, uint32_t epoch);
 
-/* Whether the chunk is still READY with the slots of @view, after everything this thread has stored. */
+/* Returns true if the chunk is still READY with the slots of @view, after every store of this thread so far. */
 bool chunk_is_unchanged(const struct chunk_table *table, uint64_t index, const struct chunk_view *view);
-/* As chunk_hold(), but nobody asks for a slab: false when there is none. */
+/* Adds @pages to the count of a READY chunk, as chunk_hold(). If the chunk is not READY, asks for nothing and returns
+   false. */
 bool chunk_hold_ready(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view);
-/* A write of the chunk waits for a donor that is away, while another replica's is up: the control thread, which must be
-   told, detaches the slot if it is so, and wakes who waits. */
+/* Notes that a write waits for a donor that is away. The caller must kick the control thread. If another replica's
+   donor is up, that thread detaches the slot and wakes the queues that wait. */
 void chunk_hinder(struct chunk_table *table, uint64_t index);
-/* Whether it is to leave for the backup. */
+/* Returns true if the chunk is to leave for the backup. */
 bool chunk_is_leaving(const struct chunk_table *table, uint64_t index);
-/* How many replicas a READY chunk lacks; 0 of any other. */
+/* Returns how many replicas a READY chunk lacks, or 0 for any other chunk. */
 unsigned chunk_replicas_missing(const struct chunk_table *table, uint64_t index);
-/* Whether more of a READY chunk's slots are FULL than there are to be replicas: one is still to go. */
+/* Returns true if a READY chunk has more FULL slots than replicas, so that one still has to go. */
 bool chunk_has_spare(const struct chunk_table *table, uint64_t index);
-/* The version of its slots now. */
+/* Returns the current version of the chunk's slots. */
 uint32_t chunk_version(const struct chunk_table *table, uint64_t index);
 
-/* --- The control thread's ----------------------------------------------------------------------------------- */
+/* --- The control thread ------------------------------------------------------------------------------------- */
 
 void chunk_attention_set(struct chunk_table *table, uint64_t index);
 void chunk_attention_clear(struct chunk_table *table, uint64_t index);
-/* WANTED -> READY with these slots, one for each replica, not all EMPTY. */
+/* Moves a WANTED chunk to READY with these slots: one for each replica, not all EMPTY. */
 void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk_slot slots[]);
-/* WANTED -> NONE; @status: why. Unless that is -ENOMEM its part of the integrity arrays is there: it is not untouched
-   any more. */
+/* Moves a WANTED chunk to NONE for the reason @status. Unless that is -ENOMEM, the chunk's part of the integrity arrays
+   is present, and the chunk does not count as untouched any more. */
 void chunk_deny(struct chunk_table *table, uint64_t index, int status);
-/* READY with count 0 -> NONE: true, and its slots, FAR_SLOTS_MAX, are the caller's. */
+/* Moves a READY chunk with count 0 to NONE. Returns true if it did. The chunk's FAR_SLOTS_MAX slots are then the
+   caller's. */
 bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[]);
-/* READY -> LOSING; all counts are void. */
+/* Moves a READY chunk to LOSING. All counts are void. */
 void chunk_lose(struct chunk_table *table, uint64_t index);
-/* LOSING -> NONE. */
+/* Moves a LOSING chunk to NONE. */
 void chunk_lost(struct chunk_table *table, uint64_t index);
 /*
- * A READY chunk's slot has another address or rkey from now on: its donor has come back. The epoch stays, for the slab
- * is the same; nobody uses the slot meanwhile, because the donor's connections are those of before, which are dead.
+ * Gives a slot of a READY chunk another address and rkey, because its donor has come back. The epoch stays, because the
+ * slab is the same. Nobody uses the slot meanwhile, because all connections to the donor are old ones, which are dead.
  */
 void chunk_readdress(struct chunk_table *table, uint64_t index, unsigned replica, uint64_t address, uint32_t rkey);
-/* A READY chunk's slots: EMPTY -> JOINING with @slot's slab; JOINING -> FULL; FULL, unless it is the last, or JOINING
-   -> EMPTY. */
+/* Change a slot of a READY chunk. chunk_join(): EMPTY -> JOINING with the slab of @slot. chunk_promote(): JOINING ->
+   FULL. chunk_detach(): JOINING or FULL -> EMPTY. Another slot must be FULL. */
 void chunk_join(struct chunk_table *table, uint64_t index, unsigned replica, const struct chunk_slot *slot);
 void chunk_promote(struct chunk_table *table, uint64_t index, unsigned replica);
 void chunk_detach(struct chunk_table *table, uint64_t index, unsigned replica);
-/* A READY chunk is to leave for the backup, from its next version on; or not any more. Nothing of it may be on its
-   slabs from its next version on. */
+/* chunk_leave() marks a READY chunk as leaving for the backup. chunk_stay() takes the mark back. chunk_empty() notes
+   that all pages have left. chunk_leave() and chunk_empty() raise the version: accesses that do not know yet carry an
+   older one. */
 void chunk_leave(struct chunk_table *table, uint64_t index);
 void chunk_stay(struct chunk_table *table, uint64_t index);
 void chunk_empty(struct chunk_table *table, uint64_t index);
-/* Takes back what chunk_hinder() said: whether it was said since. */
+/* Takes back what chunk_hinder() noted. Returns true if there was something. */
 bool chunk_hindered(struct chunk_table *table, uint64_t index);
-/* The FAR_SLOTS_MAX slots of a READY chunk, with their slabs. */
+/* Copies the FAR_SLOTS_MAX slots of a READY chunk, with their slabs. */
 void chunk_slots(const struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[]);
 
-/* --- After a process has ended: before there are other threads ------------------------------------------------ */
+/* --- After a process has ended, and before there are other threads -------------------------------------------- */
 
-/* Whether the chunk can have been left so: -EINVAL: its word has a state without an epoch, a slot has a state or names
-   a donor that there is not (of @donors), or one twice, or none is FULL. */
+/*
+ * Returns 0 if a process can have left the chunk like this, else -EINVAL. It cannot if:
+ *
+ * - the word has a state without an epoch
+ * - a slot has an invalid state, or names a donor that does not exist (there are @donors)
+ * - two slots name one donor
+ * - no slot is FULL
+ */
 int chunk_check(const struct chunk_table *table, uint64_t index, unsigned donors);
-/* Makes good what was under way. @live: its live pages, if it is READY; else what was live is marked lost by now. */
+/* Repairs what was under way. @live: the live pages of a READY chunk. Those of any other chunk are marked lost
+   already. */
 void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live);
 
 #endif

@@ -24,7 +24,7 @@ uint64_t claims_count(const struct chunk_table *table, unsigned donor)
 	return count;
 }
 
-/* Goes on to the next slot on the donor, or to the end. */
+/* Moves on to the next slot on the donor, or to the end. */
 static void claims_seek(struct claims *claims)
 {
 	uint64_t slab;
@@ -42,7 +42,7 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab)
 {
-	claims_seek(claims); /* the slab may have been taken */
+	claims_seek(claims); /* the donor may have taken the slab since */
 	if (claims->under_way == CLAIMS_WINDOW || !claim_is_ours(claims->table, claims->donor, claims->next, ret_slab))
 		return false;
 	*ret_request = (uint32_t)claims->next++;

@@ -15,7 +15,7 @@ const char *comeback_state_name(enum comeback_state state)
 	return state <= COMEBACK_LOST ? state_names[state] : "?";
 }
 
-/* What may follow what: a bit for each state. */
+/* The states that may follow each state, one bit each. */
 static const uint8_t transitions[] = {
     [COMEBACK_UP] = 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
     [COMEBACK_AWAY] = 1 << COMEBACK_TRYING | 1 << COMEBACK_LOST,
@@ -47,7 +47,7 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 	comeback->met = false;
 }
 
-/* Tried every so often, as one that holds nothing. */
+/* Makes the donor AWAY, tried at intervals as one that holds nothing. */
 static void anew_begin(struct comeback *comeback, uint64_t now)
 {
 	comeback->state = COMEBACK_AWAY;
@@ -84,16 +84,17 @@ bool comeback_is_waited_for(const struct comeback *comeback)
 	return comeback->state != COMEBACK_UP && comeback->state != COMEBACK_LOST;
 }
 
-/* It answers, and will not have us. */
+/* Returns true if @status says that the donor answers, but will not have us. */
 static bool status_is_final(int status)
 {
 	return status == -EKEYREJECTED || status == -EPROTONOSUPPORT || status == -EPROTO || status == -EACCES ||
 	       status == -EINVAL;
 }
 
-/* Whether what ended a connection, or kept one from being made, may be over soon. Whatever is wrong here (memory,
-   descriptors, a device that is being made anew) is no reason to give up what is safe there; and what was wrong with a
-   connection (a device that lost count, a slab that is not ours any more) the next handshake tells, and the claims. */
+/* Returns true if the reason why a connection ended, or was not made, may soon be over. A lack on this machine (memory,
+   descriptors, a device that is set up again) is no reason to give up pages that are safe on the donor. A fault of one
+   connection (a device that lost count, a slab that is not ours any more) shows in the next handshake, and in the
+   claims. */
 static bool status_may_pass(const struct comeback *comeback, int status)
 {
 	if (is_up(comeback))
@@ -101,22 +102,22 @@ static bool status_may_pass(const struct comeback *comeback, int status)
 	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
 }
 
-/* Whether it may be somebody on the way who says that we are refused, or has changed what was said: of a donor that has
-   had us before that is believed when its patience is over. Its own word is one that came with a MAC: while it was UP,
-   or what its welcome says (-EINVAL). */
+/* Returns true if an attacker on the path may have made up the refusal, or changed what the donor said. If a donor has
+   welcomed us before, its refusal therefore counts only when patience is over. A donor's own word carries a MAC: it
+   came while the donor was UP, or is what its welcome says (-EINVAL). */
 static bool refusal_may_pass(const struct comeback *comeback, int status)
 {
 	return comeback->met && !is_up(comeback) && status != -EINVAL;
 }
 
-/* And not something that this machine lacks. */
+/* Other statuses say that this machine lacks something. */
 bool comeback_is_out_of_reach(int status)
 {
 	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
 	       status == -EHOSTUNREACH || status == -ENETUNREACH;
 }
 
-/* Between half of the pause and all of it. */
+/* Begins a pause: the shortest one, doubled for each try, up to the longest. Chance takes off up to half of it. */
 static void pause_begin(struct comeback *comeback, uint64_t now)
 {
 	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
@@ -147,12 +148,12 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	if (state == COMEBACK_UP) {
 		comeback->since = now;
 		comeback->end_at = now + comeback->patience_ns;
-		/* One that is up, and to which no connection can be made from here, is not tried ever so fast. */
+		/* If this machine cannot connect to a donor that is up, the pauses go on growing. */
 		if (comeback_is_out_of_reach(status))
 			comeback->tries = 0;
 		comeback->unknown = false;
 		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
-				  status == -EACCES; /* of a process that ends, memory goes before connections */
+				  status == -EACCES; /* an ending process loses memory before connections */
 		comeback->status = status;
 	} else if (comeback->unknown) {
 		comeback->status = status;
@@ -168,10 +169,10 @@ enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarna
 	bool same = incarnation == comeback->incarnation;
 
 	assert(comeback->state == COMEBACK_TRYING);
-	/* Who held nothing there has lost nothing. */
+	/* If we held nothing there, nothing is lost. */
 	if (held && !same)
 		return comeback_lose(comeback, COMEBACK_RESTARTED, -ECONNRESET);
-	/* Some of them it may have taken back; which, the claims tell. */
+	/* The donor may have taken some of them back. The claims tell which. */
 	if (held && !slabs)
 		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
 	comeback->incarnation = incarnation;
@@ -196,7 +197,7 @@ enum comeback_step comeback_denied(struct comeback *comeback)
 void comeback_waits(struct comeback *comeback, uint64_t since)
 {
 	if (comeback->anew)
-		return; /* nobody does */
+		return; /* no request waits for such a donor */
 	if (since + comeback->patience_ns < comeback->end_at)
 		comeback->end_at = since + comeback->patience_ns;
 }

@@ -18,14 +18,14 @@
 #include <unistd.h>
 
 #define CONTROL_STACK (256u << 10)
-/* The longest sleep while a donor is away. Of a pause of this process (patience.h) the part before the time at which
-   the loop wanted to wake counts as waited for that donor, so that part is to be short. */
+/* The longest sleep while a donor is away. When this process is paused, the time up to the planned wake-up counts as
+   waiting for that donor (patience.h). So it must be short. */
 #define MISSED_SLEEP_NS UINT64_C(50000000)
 #define CONTROL_EVENTS 16u
 #define CONTROL_DEPTH 16u /* it posts no reads and writes */
-/* How long a slab stays ours that nobody uses: a program that frees and allocates soon wants it again. */
+/* An unused slab stays leased this long, because a program that frees memory often allocates again soon. */
 #define CONTROL_IDLE_MS 500u
-/* Between two looks for a donor with room for a replica that is lacking. */
+/* The pause between two searches for a donor with room for a missing replica. */
 #define CONTROL_PAUSE_MS 1000u
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -42,7 +42,7 @@ void control_kick(struct far *far)
 
 /* --- Opening ------------------------------------------------------------------------------------------------- */
 
-/* All donors must lend slabs of one size, for a chunk's replicas may lie on any of them. */
+/* Checks that all donors lend slabs of one size: a chunk's replicas may lie on any of them. */
 static int open_check_slabs(const struct far *far, const struct far_peer *first)
 {
 	uint64_t bytes = first->slab_bytes;
@@ -65,7 +65,7 @@ static int open_check_slabs(const struct far *far, const struct far_peer *first)
 	return 0;
 }
 
-/* No two replicas are kept in one failure domain. */
+/* Checks that there are enough failure domains, because two replicas are never kept in one. */
 static int open_check_domains(const struct far *far)
 {
 	struct domains domains = {0};
@@ -97,7 +97,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 	return leases_recalls_open(&far->leases);
 }
 
-/* In the state file, and which start of each donor's program has answered. */
+/* Creates the tables in the state file. Notes there the incarnation of each donor that has answered. */
 static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
 {
 	const char *uris[FAR_DONORS_MAX];
@@ -130,7 +130,7 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	return error;
 }
 
-/* Bytes that fit, each with its replicas. */
+/* Returns how many bytes fit on the donors, each with its replicas. */
 static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 {
 	struct domains_share shares[FAR_DONORS_MAX];
@@ -187,7 +187,7 @@ static uint64_t control_due(const struct far *far)
 	return due;
 }
 
-/* Tells donors how much their slabs are used, when there is news of it. */
+/* Tells donors the access rates of their slabs that have changed. */
 static void control_tell_warmth(struct far *far, uint64_t now)
 {
 	uint64_t up = 0, told;
@@ -199,7 +199,7 @@ static void control_tell_warmth(struct far *far, uint64_t now)
 		session_tell(&far->peers[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
 }
 
-/* Waits for something to happen and deals with it. */
+/* Waits for something to happen and handles it. */
 static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];
@@ -211,7 +211,7 @@ static void control_step(struct far *far)
 
 	patience_wake(&far->patience, clock_now());
 	now = far_now(far);
-	/* First what has been copied: a donor that goes now takes nothing with it that another one has. */
+	/* Finished copies come first: they may save pages from a donor that is found lost now. */
 	if (far->open)
 		rebuild_collect(far, now);
 	for (int i = 0; i < count; i++) {
@@ -235,7 +235,7 @@ static void control_step(struct far *far)
 	control_tell_warmth(far, now);
 }
 
-/* A store of its own. */
+/* Opens a new store. */
 static int control_begin(struct far *far)
 {
 	int error;
@@ -249,7 +249,7 @@ static int control_begin(struct far *far)
 	return error;
 }
 
-/* The store that another process has left. */
+/* Opens the store that another process has left. */
 static int control_adopt(struct far *far)
 {
 	uint64_t lost = 0;
@@ -262,7 +262,7 @@ static int control_adopt(struct far *far)
 	error = open_leases(far, far->table.pages * STORE_PAGE);
 	if (error < 0)
 		return error;
-	/* From here on it is a store whose donors are all away. */
+	/* From here on, this is a store whose donors are all away. */
 	far->open = far->adopting = true;
 	peers_adopt(far, far_now(far));
 	while ((error = peers_adopt_outcome(far)) == 1)
@@ -271,7 +271,7 @@ static int control_adopt(struct far *far)
 	if (error < 0)
 		return error;
 	peers_adopted(far, far_now(far));
-	/* What was found idle goes back when its time has come. */
+	/* Lists idle chunks, so that their slabs go back in time. */
 	leases_scan(&far->leases, far_now(far));
 	peers_carry_out(far, far_now(far));
 	return 0;

@@ -1,11 +1,11 @@
 /*
- * control: the far store's thread that talks with the donors: sessions, leases, heartbeats, and burying the dead.
+ * control: the far store's thread that talks with the donors: sessions, leases, heartbeats, and the loss of donors.
  *
- * Theory of operation. One loop over one fabric: events and time go to the donors (peers.c) and to the lease planner
- * (leases.c). All decisions are in the machines there; here are only the thread, its clock and its wake-ups. It sleeps
- * until something happens: an idle store costs a heartbeat.
+ * Theory of operation. One loop runs over one fabric. Events and time go to the donors (peers.c) and to the lease
+ * planner (leases.c), whose state machines take all decisions. This file has only the thread, its clock and its
+ * wake-ups. The thread sleeps until something happens: an idle store costs only heartbeats.
  *
- * The thread has a stack of 256 KiB, blocks all signals and allocates only until open.
+ * The thread has a stack of 256 KiB and blocks all signals. It allocates memory only until the store is open.
  */
 #ifndef CLIENT_CONTROL_H
 #define CLIENT_CONTROL_H
@@ -13,14 +13,14 @@
 #include "client/far_store.h"
 
 /*
- * Starts the thread and waits until every donor is ready and the store is laid out (pages, chunks, bookkeeping), or
- * one has failed, which is logged. far->peers, id, config, state and domain are set. A store that is adopted is waited
- * for until one donor has claimed its slabs.
+ * Starts the thread. Waits until the donors are ready (all, unless config.go_without) and the store is laid out: pages,
+ * chunks, bookkeeping. An adopted store needs only one donor that has confirmed its slabs, see peers_adopt_outcome().
+ * The caller has set far->peers, id, config, state and domain. Returns 0, or an error, which is logged.
  */
 int control_start(struct far *far);
-/* Says goodbye to the donors, unless far->leave, and ends the thread. */
+/* Ends the thread, and its sessions: with a goodbye to the donors, unless far->leave. */
 void control_stop(struct far *far);
-/* Something waits for the thread. Any thread. */
+/* Wakes the thread to look at what waits for it. Any thread. */
 void control_kick(struct far *far);
 
 #endif

@@ -65,7 +65,7 @@ bool domains_lack(const struct domains *domains, unsigned count, unsigned replic
 
 /* --- Room ------------------------------------------------------------------------------------------------------- */
 
-/* What each domain has, in @ret_slabs: how many domains there are. */
+/* Adds up the free slabs of each domain in @ret_slabs. Returns the number of domains. */
 static unsigned shares_join(const struct domains_share *shares, unsigned count, uint64_t ret_slabs[])
 {
 	unsigned of[FAR_DONORS_MAX] = {0}, domains = 0;
@@ -125,7 +125,7 @@ uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned r
 		shares[i] = (struct domains_share){.domain = donor->domain};
 		if (donor->status < 0 || !donor->slab_bytes || donor->donated < donor->leased)
 			continue;
-		slab_bytes = donor->slab_bytes; /* donors of a store agree on it */
+		slab_bytes = donor->slab_bytes; /* the same for all donors of a store */
 		shares[i].slabs = (donor->donated - donor->leased) / slab_bytes;
 	}
 	return domains_chunks(shares, count, replicas) * slab_bytes;

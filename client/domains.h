@@ -1,17 +1,18 @@
 /*
- * domains: which donors fail together.
+ * domains: the failure domains of donors: which donors fail together.
  *
- * Theory of operation. An operator may name what a donor's machine fails together with, a rack say; donors of one name
- * are *mates*, and hold no two replicas of one chunk. A donor without a name is mate to itself alone. Of a donor that
- * has yet to be heard (one that a store was adopted with) nobody knows: it counts as everybody's mate, so that nothing
- * is placed beside what it holds. Sets of donors are words, a bit each. Pure.
+ * Theory of operation. An operator may name what a donor's machine shares its failures with, such as a rack. Donors of
+ * one name are *mates*, and no two of them hold replicas of one chunk. A donor without a name is a mate only of itself.
+ * An adopted store has donors that have not been heard yet. Their names are unknown, so each counts as a mate of all
+ * donors: nothing is placed beside what it holds. Sets of donors are words, one bit per donor. No I/O and no clock.
  *
- * Room. A chunk takes a slab in each of as many domains as it has replicas. So a domain counts for no more slabs than
- * there are chunks, and c chunks fit if and only if what domains count for comes to c times the replicas: filled one
- * after the other, chunk by chunk and round again, no domain meets itself (McNaughton's wrap-around rule, 1959).
- * Placement is by chance and may get stuck a little earlier.
+ * Room. A chunk takes a slab in as many domains as it has replicas. If there are c chunks, a domain counts for at most
+ * c slabs. So c chunks fit if and only if all domains together count for c times the replicas or more. Proof: fill
+ * the domains one after the other, chunk by chunk, and begin again after the last chunk. No chunk meets a domain twice
+ * (McNaughton's wrap-around rule, 1959). Placement goes by chance and may get stuck a little earlier.
  *
- * Threads: the control thread's; room: any.
+ * Threads. One thread at a time uses a struct domains, that of a store the control thread. domains_chunks() and
+ * domains_room(): any.
  */
 #ifndef CLIENT_DOMAINS_H
 #define CLIENT_DOMAINS_H
@@ -21,37 +22,37 @@
 #include <stdint.h>
 
 struct domains {
-	uint64_t unknown; /* donors yet to be heard */
+	uint64_t unknown; /* donors not heard yet, one bit each */
 	char names[FAR_DONORS_MAX][FAR_DOMAIN_SIZE];
 };
 
-/* The donor said its domain's name, or that it has none: "". */
+/* The donor has told the name of its domain, or "" for none. */
 void domains_name(struct domains *domains, unsigned donor, const char *name);
-/* It has yet to. */
+/* The donor's name is not known yet. */
 void domains_forget(struct domains *domains, unsigned donor);
-/* It holds nothing: whose mate it would be does not matter until it is named. */
+/* The donor holds nothing, so a name that is not known does not make it a mate any more. */
 void domains_empty(struct domains *domains, unsigned donor);
 
-/* The donors that fail with this one, itself among them. */
+/* Returns the donors that fail together with this one, itself included. */
 uint64_t domains_mates(const struct domains *domains, unsigned donor);
-/* In how many domains the first @count donors are at most: one yet to be heard may be in one of its own. */
+/* Returns how many domains the first @count donors are in at most. A donor not heard yet may be in one of its own. */
 unsigned domains_count(const struct domains *domains, unsigned count);
 
-/* Whether the first @count donors, of which the first is @uri, are in too few for @replicas: @text says so, and what to
-   do. */
+/* Returns true if the first @count donors are in too few domains for @replicas. Then @text says so, and what to do.
+   @uri is the first donor's. */
 #define DOMAINS_TEXT_MAX 512
 bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *uri,
 		  char text[DOMAINS_TEXT_MAX]);
 
-/* What a donor has free. */
+/* A donor's free slabs. */
 struct domains_share {
-	const char *domain; /* its failure domain; "": one of its own */
+	const char *domain; /* its failure domain, or "" for one of its own */
 	uint64_t slabs;
 };
-/* The most chunks that fit there, each in @replicas domains; at most FAR_DONORS_MAX donors. */
+/* Returns how many chunks fit, each in @replicas domains. There are at most FAR_DONORS_MAX donors. */
 uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsigned replicas);
-/* The same in bytes, each counted once, of donors as far_donors() and far_query() tell of them; one that is lost, or of
-   which nothing is known, has nothing. */
+/* Returns the same in bytes, not multiplied by the replicas. @donors comes from far_donors() or far_query(). A donor
+   that is lost, or of which nothing is known, has no room. */
 uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned replicas);
 
 #endif

@@ -6,9 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* How many heartbeats a donor may miss. */
+/* Heartbeats that a donor may miss. */
 #define DONOR_SILENCE 4
-/* What a donor may ask for: below, messages would keep both sides awake; above, a dead one goes unnoticed. */
+/* The limits of a donor's heartbeat. A shorter one would keep both sides awake. With a longer one a dead donor goes
+   unnoticed. */
 #define HEARTBEAT_MIN_MS 50u
 #define HEARTBEAT_MAX_MS 60000u
 
@@ -23,7 +24,7 @@ const char *donor_state_name(enum donor_state state)
 	return state <= DONOR_LOST ? state_names[state] : "?";
 }
 
-/* What may follow what: a bit for each state. */
+/* The states that may follow each state, one bit each. */
 static const uint8_t transitions[] = {
     [DONOR_CONNECTING] = 1 << DONOR_GREETED | 1 << DONOR_LOST,
     [DONOR_GREETED] = 1 << DONOR_PROVING | 1 << DONOR_LOST,
@@ -98,7 +99,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 {
 	bool has_key = donor->config.key != NULL;
 
-	/* Said here rather than by the donor's refusal: neither side needs to see a proof that cannot hold. */
+	/* Refused here, not by the donor: neither side has to see a proof that cannot hold. */
 	if (message->challenge.needs_key && !has_key) {
 		donor_refused(donor, WIRE_REASON_KEY_NEEDED, 0, answer);
 		return;
@@ -172,7 +173,7 @@ static void donor_answered(struct donor *donor, const struct wire_message *messa
 	case WIRE_DRAINING:
 		donor->capacity = message->draining.capacity;
 		break;
-	default: /* says nothing of it */
+	default: /* no figures in it */
 		break;
 	}
 	answer->message = *message;
@@ -222,7 +223,7 @@ static void donor_ready_received(struct donor *donor, const struct wire_message 
 	}
 }
 
-/* What one that does not know our key can say. */
+/* Returns true for messages that a donor without our key can send. */
 static bool refuses_key(const struct wire_message *message)
 {
 	return message->type == WIRE_REFUSED &&
@@ -230,8 +231,8 @@ static bool refuses_key(const struct wire_message *message)
 		message->refused.reason == WIRE_REASON_KEY_UNKNOWN);
 }
 
-/* Whether the donor has said this, and it is the next that it says. One that welcomes us as if it knew our key has
-   another. */
+/* Decodes a message. Returns true if it is the donor's next one. During PROVING, a donor without our key may refuse
+   without a valid MAC. A WELCOME whose MAC is wrong comes from a donor with another key. */
 static bool message_take(struct donor *donor, const void *bytes, size_t size, struct wire_message *message)
 {
 	int length;

@@ -19,7 +19,7 @@ struct operate {
 	struct fabric_domain *domain;
 	struct session session;
 	uint32_t request; /* the last one sent */
-	bool answered;    /* it has been, with: */
+	bool answered;    /* `message` is the answer to it */
 	struct wire_message message;
 };
 
@@ -31,7 +31,7 @@ static void news_take(struct operate *operate, const struct donor_answer *answer
 	operate->answered = true;
 }
 
-/* One sleep, until @end at most, and what came of it. */
+/* Sleeps once, until @end at most, and handles what has happened. */
 static void step(struct operate *operate, uint64_t end)
 {
 	uint64_t now = clock_now(), due = session_due(&operate->session);
@@ -51,7 +51,7 @@ static void step(struct operate *operate, uint64_t end)
 	news_take(operate, &answer);
 }
 
-/* 0, or why it is lost, logged. */
+/* Returns 0, or why the session is lost, after one logged line. */
 static int status_tell(const struct operate *operate)
 {
 	const struct donor *donor = &operate->session.donor;
