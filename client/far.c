@@ -1,7 +1,7 @@
 /*
- * far: opening and closing the far store, and what is not a queue's or the control thread's (client/far.h).
+ * far: opens and closes the far store, and does what belongs neither to a queue nor to the control thread. See far.h.
  *
- * Threads. Any; see far_store.h for what is shared.
+ * Threads: any. far_store.h tells what is shared.
  */
 #include "client/far.h"
 
@@ -21,7 +21,8 @@
 
 #define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
-/* With one copy there is nobody else to go to, so giving up is the end of the pages: NVMe's ctrl_loss_tmo, too. */
+/* With one copy, giving up on the donor loses its pages, so the wait is long. NVMe's default, ctrl_loss_tmo, is the
+   same. */
 #define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 _Static_assert(FAR_DOMAIN_SIZE == WIRE_DOMAIN_SIZE, "what a donor says of its domain");
@@ -54,8 +55,9 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 		uint32_t epoch, live;
 
 		if (!chunk_is_untouched(table, chunk)) {
-			/* First the epoch: pages found live after it has ended were held by nobody. Without a slab
-			   there were none: what is found then was brought back meanwhile, and is held. */
+			/* Reads the epoch before the pages. If the epoch has ended, the counts it covered are void, and
+			   chunk_drop() drops nothing. A chunk without a slab had no live pages. If live pages are found
+			   there, they were brought back in between, and are counted under the epoch read then. */
 			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
 
@@ -86,7 +88,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 	if (chunk_is_untouched(&far->table, page / far->table.pages))
 		return integrity_is_zero(data);
-	/* What the backup does not have either is better written again. */
+	/* A KEPT page that the backup has missed is stored nowhere, so it must be written again. */
 	if (far->backup && ring_is_missed(&far->backup->ring, page) &&
 	    integrity_kind(&far->integrity, page) == INTEGRITY_IS_KEPT)
 		return false;
@@ -97,7 +99,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 /* --- Figures -------------------------------------------------------------------------------------------------- */
 
-/* What of the lazily mapped arrays has been touched: counted by the chunk, so rather too much than too little. */
+/* Returns how many bytes of memory the store uses. The lazily mapped arrays count by whole chunks, so the result is
+   rather too high than too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
@@ -105,7 +108,8 @@ static uint64_t far_memory(const struct far *far, uint64_t touched)
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
 
-/* While a donor is lost, a chunk begins with as many replicas as there are domains for, one at least. */
+/* Returns how many bytes of slabs could still be leased. While a donor is lost, a chunk may begin with a single
+   replica. */
 static uint64_t far_available(struct far *far)
 {
 	struct domains_share shares[FAR_DONORS_MAX];
@@ -113,7 +117,7 @@ static uint64_t far_available(struct far *far)
 	unsigned replicas = far->config.replicas;
 	uint64_t chunks;
 
-	pthread_mutex_lock(&far->attach); /* domains' names */
+	pthread_mutex_lock(&far->attach); /* guards the domains' names */
 	for (unsigned i = 0; i < far->peer_count; i++) {
 		uint64_t donated = far->peers[i].donated, leased = far->peers[i].leased;
 
@@ -129,7 +133,7 @@ static uint64_t far_available(struct far *far)
 
 static void far_stats(const struct store *store, struct store_stats *ret_stats)
 {
-	struct far *far = (struct far *)store; /* for the lock */
+	struct far *far = (struct far *)store; /* not const, for the lock */
 	struct store_stats stats = {
 	    .discards = far->discards, .lost_pages = far->lost_pages, .encrypted = far->config.encrypt};
 	struct far_counters counters = {0};
@@ -187,7 +191,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 
 unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max)
 {
-	struct far *far = (struct far *)store; /* for the lock */
+	struct far *far = (struct far *)store; /* not const, for the lock */
 
 	for (unsigned i = 0; i < far->peer_count && i < max; i++) {
 		const struct far_peer *peer = &far->peers[i];
@@ -229,7 +233,7 @@ static void far_free(struct far *far)
 	free(far->peers);
 	pthread_mutex_destroy(&far->attach);
 	pthread_mutex_destroy(&far->lock);
-	/* The key is not left in freed memory. */
+	/* Leaves no key in freed memory. */
 	explicit_bzero(far, sizeof *far);
 	free(far);
 }
@@ -300,9 +304,10 @@ int far_check(const struct far_config *config)
 }
 
 /*
- * How long an operation may take before its connection is made anew. With replicas another one is asked then. With one
- * copy there is only the same donor to ask once more: that it is silent is told by heartbeats, and a connection that
- * is merely slow costs less than a new one, which a machine without free memory may not be able to make.
+ * Returns how long an operation may take before its connection is made anew. With replicas, another replica is asked
+ * then, so the fabric's usual time is right. With one copy, only the same donor can be asked again. Heartbeats tell if
+ * that donor is silent. A connection that is merely slow costs less than a new one, which a machine without free memory
+ * may be unable to make.
  */
 static unsigned io_ms_of(const struct far_config *config, unsigned usual_ms)
 {
@@ -366,7 +371,8 @@ no_memory:
 	return -ENOMEM;
 }
 
-/* Whatever becomes of opening it, a store that was there stays. */
+/* Opens the state file, and adopts the store in it, if there is one. Even if opening fails, an existing store stays in
+   the file. */
 static int far_open_state(struct far *far, const struct far_config *config)
 {
 	int error = state_open(config->state_file, &far->state);
@@ -382,7 +388,7 @@ static int far_open_state(struct far *far, const struct far_config *config)
 	return error;
 }
 
-/* What comes once the size is known. */
+/* Starts what needs the size of the store. */
 static int far_start(struct far *far)
 {
 	int error = 0;
@@ -413,7 +419,8 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	if (far->peer_count > 1 || config->scrub_rate || config->backup) /* also for slabs that a donor wants back */
+	/* with one donor and no scrub or backup, there is nothing to copy */
+	if (far->peer_count > 1 || config->scrub_rate || config->backup)
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)
 		goto free_far;

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* What is wrong is logged once in so long. */
+/* The shortest time between two complaints in the log. */
 #define COMPLAIN_NS UINT64_C(1000000000)
 #define CROWDED_NS UINT64_C(60000000000)
 
@@ -29,7 +29,7 @@ int far_backup_queue_open(struct far_queue *queue)
 	queue->backup_ios = malloc(size);
 	if (!queue->backup_ios)
 		return -ENOMEM;
-	memset(queue->backup_ios, 0, size); /* it is there: no fault later */
+	memset(queue->backup_ios, 0, size); /* populates it, so that there is no page fault later */
 	return 0;
 }
 
@@ -59,7 +59,7 @@ bool far_backup_is_left(const struct far_queue *queue, const struct far_request 
 	return queue->far->backup && !request->only && !request->unsaved;
 }
 
-/* The request's next pages are a piece, and the backup's thread is asked for it. */
+/* Makes a piece of the request's next pages. Returns what the backup's thread will be asked. */
 static struct backup_io *io_begin(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	uint16_t piece = far_piece_start(queue, index, count, chunk, 0);
@@ -97,7 +97,8 @@ bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 {
 	const struct far *far = queue->far;
 
-	/* Of an untouched one there is no place yet to keep what is written; without kept pages nobody asks for us. */
+	/* An untouched chunk has no memory yet for checksums and generations. Without KEPT pages, the rebuild thread
+	   asks for no slab, so writes must ask themselves. */
 	return far->backup &&
 	       (chunk_is_leaving(&far->table, chunk) ||
 		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
@@ -147,7 +148,7 @@ void far_backup_answer(struct far *far, struct backup_io *io, int status)
 	struct far_queue *queue = io->queue;
 
 	io->status = status;
-	/* The queue may be closed as soon as it has the answer; not while it is woken. */
+	/* The queue may be closed as soon as it has the answer. The lock delays that until the queue has been woken. */
 	pthread_mutex_lock(&far->lock);
 	io->next = atomic_load(&queue->backup_answers);
 	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
@@ -163,7 +164,8 @@ static void complain(struct far *far, uint64_t page)
 			  far->backup_path, page);
 }
 
-/* Whether what was read is what is to be. */
+/* Returns 0 if every page is as it was last written. Otherwise returns the status of the read, or -EBADMSG. Gives up
+   KEPT pages that are wrong, unless the rebuild thread reads. */
 static int read_check(struct far_queue *queue, const struct backup_io *read)
 {
 	struct integrity *integrity = &queue->far->integrity;
@@ -175,7 +177,7 @@ static int read_check(struct far_queue *queue, const struct backup_io *read)
 		if (far_page_verify(queue, &queue->pieces[read->piece], i, read->data + (size_t)i * STORE_PAGE))
 			continue;
 		status = -EBADMSG;
-		/* To the rebuild thread it may be a page that is to be written again. */
+		/* If the rebuild thread reads, the page may be about to be written again. */
 		if (!read->kept || queue->direct || !integrity_give_up(integrity, page))
 			continue;
 		atomic_fetch_add(&queue->far->lost_pages, 1);
@@ -204,14 +206,14 @@ static void write_commit(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far *far = queue->far;
 	uint32_t epoch, live;
-	/* First the epoch, as in far_forget(). */
+	/* Reads the epoch before the pages, as far_forget() does. */
 	bool ready = chunk_epoch(&far->table, piece->chunk, &epoch);
 
 	live = integrity_commit_kept(&far->integrity, piece->page, piece->count);
 	if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
 		control_kick(far);
 	far_count(&queue->counters.backup_writes, piece->count);
-	/* It has something to bring back. */
+	/* Wakes the rebuild thread, which brings KEPT pages back. */
 	eventfd_write(far->rebuild->wake, 1);
 }
 
@@ -222,7 +224,8 @@ static void write_end(struct far_queue *queue, const struct backup_io *write)
 
 	if (write->status == 0 && !queue->direct)
 		write_commit(queue, piece);
-	/* Of a chunk that was to leave: with such a disk it will not. */
+	/* The chunk still has slabs: it was leaving for the backup. With a disk that fails, it will not leave, so the
+	   write is carried out anew. */
 	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
 		far_request_redo(queue, request);
 	else if (write->status < 0)

@@ -1,8 +1,7 @@
 /*
- * far_buffer: memory of a queue's own that donors' bytes come to or go out of: registered, and there from the
- * beginning.
+ * far_buffer: memory of one queue, for data from or to donors, registered with the fabric and populated when opened.
  *
- * A forked child does not get it, so that a fork makes no page faults for the thread that uses it.
+ * A forked child does not get this memory. So a fork causes no page faults for the thread that uses it.
  *
  * Threads: the queue's.
  */
@@ -11,9 +10,9 @@
 
 #include "client/far_store.h"
 
-/* -ENOMEM, or what fabric_register says. */
+/* Returns 0, -ENOMEM, or an error of fabric_register(). */
 int far_buffer_open(struct far *far, size_t bytes, uint8_t **ret_memory, struct fabric_region **ret_region);
-/* Connections have ended, or never used it. */
+/* Frees the memory. The connections that used it must have ended. */
 void far_buffer_close(uint8_t *memory, size_t bytes, struct fabric_region *region);
 
 #endif

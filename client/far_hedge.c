@@ -8,9 +8,9 @@
 
 #define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
-/* Slower by less is not slower: what a look at the clock, or a busy CPU, makes of a fast answer. */
+/* Differences below this do not count as slower. Reading the clock, or a busy CPU, can add as much to a fast answer. */
 #define NOISE_NS UINT64_C(5000)
-/* What a donor is taken for that has not been measured: better than one that would be hedged. */
+/* The mean assumed for a donor that has not been measured: just short of what would be hedged. */
 #define UNKNOWN_NS HEDGE_LEAST_NS
 
 _Static_assert(HEDGE_BUFFERS < 32, "a bit each");
@@ -59,7 +59,7 @@ static uint64_t slot_mean(const struct far_queue *queue, const struct chunk_view
 	return latency->count ? latency->mean : UNKNOWN_NS;
 }
 
-/* The other replica whose turn it is to be looked at. */
+/* Returns the replica, other than @not_slot, whose turn it is to be tried. */
 static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
 {
 	unsigned others = slots & ~(1u << not_slot);
@@ -94,7 +94,8 @@ unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view,
 	return slot_to_look_at(queue, slots, best);
 }
 
-/* How long an answer may take, or 0: that is not known yet. The fabric's p99 is the fastest donor's. */
+/* Returns how many ns an answer may take, or 0 if that is not known yet. The least p99 of all donors stands for the
+   fabric. */
 static uint64_t limit_ns(const struct far_queue *queue)
 {
 	uint64_t least = 0;
@@ -149,7 +150,7 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool g
 	assert(ended->buffer && !(queue->hedge.idle >> (ended->buffer - 1) & 1));
 	if (good && latency_record(&queue->links[ended->donor].latency, clock_now() - ended->posted_at)) {
 		queue->hedge.limit = limit_ns(queue);
-		queue->hedge.due = 0; /* to be looked at anew */
+		queue->hedge.due = 0; /* must be computed anew */
 	}
 	queue->hedge.idle |= UINT32_C(1) << (ended->buffer - 1);
 	ended->buffer = 0;
@@ -157,7 +158,7 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool g
 
 /* --- Hedging ---------------------------------------------------------------------------------------------------- */
 
-/* The first try of a piece that waits for nothing else; NULL: @buffer is none's. */
+/* Returns the piece whose first read uses @buffer, if that read may still be hedged. Returns NULL otherwise. */
 static struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
 {
 	struct far_piece *piece = &queue->pieces[queue->hedge.pieces[buffer]];
@@ -193,7 +194,7 @@ void far_hedge_look(struct far_queue *queue)
 
 	if (hedge->due == UINT64_MAX || hedge->due > (now = clock_now()))
 		return;
-	if (!hedge->limit) { /* not known any more */
+	if (!hedge->limit) { /* no connected donor has a p99 any more */
 		hedge->due = UINT64_MAX;
 		return;
 	}
@@ -203,7 +204,7 @@ void far_hedge_look(struct far_queue *queue)
 
 		if (!piece || waited < hedge->limit)
 			continue;
-		/* Once: whether it is hedged or not, it is not looked at again. */
+		/* Set in any case, so that the read is looked at only once. */
 		piece->overdue = true;
 		latency_overdue(&queue->links[piece->tries[0].donor].latency, waited);
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))

@@ -1,26 +1,31 @@
 /*
- * far_hedge: reads go to the fastest replica, and what is overdue is read from another one as well. See far_queue.h.
+ * far_hedge: sends reads to the fastest replica, and reads overdue pages from another replica as well. See far_queue.h.
  *
- * Theory of operation. With replicas, each queue notes for each donor how long it takes to answer reads (latency.h).
+ * Theory of operation. With replicas, each queue measures how fast each donor answers reads (latency.h).
  *
- *   steer  A read goes to the chunk's first replica that can be reached, unless another one's mean is less than half of
- *          that one's. One read in HEDGE_LOOK goes to another replica all the same, so that one that was slow, and is
- *          not any more, is used again.
- *   hedge  A read that is not answered within HEDGE_FACTOR times the lesser p99 of the two donors, and within
- *          HEDGE_LEAST_NS, is read from another replica, too. The first right answer (by its checksums) is the read's.
- *          There are no hedges before a p99 is known, and at most one for HEDGE_COST reads: where everything is late,
- *          asking twice makes it later.
+ *   steer  A read goes to the chunk's first replica that can be reached, unless another replica's mean is less than
+ *          half of the first one's. One read in HEDGE_LOOK goes to another replica all the same. So a donor that was
+ *          slow is used again once it has recovered.
+ *   hedge  A read is overdue after HEDGE_FACTOR times the least p99 of all connected donors, but not before
+ *          HEDGE_LEAST_NS. It is then read from another replica, too. The first answer with right checksums wins. There
+ *          are no hedges before a p99 is known. There is at most one hedge for each HEDGE_COST reads: if everything is
+ *          late, asking twice makes it later.
  *
- * The slow one cannot be called back: verbs ends an operation only with its queue pair, and the connection's end is an
- * outage (the donor's round is over, writes detach its slots). So the caller's buffer must not be what it is read into.
- * Reads that may be hedged go to the queue's own buffers, registered when it is opened, and are copied from there when
- * they are found right; a page's copy is cheap next to its way over any fabric. A late answer finds the buffer, and the
- * piece, as it left them: the piece stays published (no slot's slab is given back under it), its chunk counts one page
- * more (nor is it given back as empty, when the caller discards what it has read), and it keeps its buffer until
- * everything asked for has been answered, or its connection has ended, though its request was done long ago. Until then
- * the queue is not quiet (store_quiet()) and has to be polled, or a drain would wait for it.
+ * The slow read cannot be called back. In verbs, an operation ends only with its queue pair. Ending the connection is
+ * an outage: the donor's round is over, and writes detach its slots. So the slow read must not write into the caller's
+ * buffer. Reads that may be hedged go to the queue's own buffers, which are registered when the queue is opened. If the
+ * data is right, it is copied from there. Copying a page is cheap next to its transfer over any fabric.
  *
- * Long reads, and those for which no buffer is free, are steered but not hedged.
+ * A late answer must find buffer and piece unchanged, although the request ended long ago. So until everything asked
+ * for is answered, or its connection has ended:
+ *
+ *   - The piece stays published, so that none of its slots' slabs is given back.
+ *   - Its chunk counts one page more. So the chunk is not given back as empty when the caller discards what it has
+ *     read.
+ *   - The piece keeps its buffers.
+ *   - The queue is not quiet (store_quiet()) and must be polled. Otherwise a drain would wait for it.
+ *
+ * Long reads, and reads without a free buffer, are steered but not hedged.
  *
  * Threads: the queue's. No allocation after far_hedge_open().
  */
@@ -29,35 +34,37 @@
 
 #include "client/far_request.h"
 
-/* Longest read that is hedged, in pages. */
+/* The longest read that is hedged, in pages. */
 #define HEDGE_PAGES 8u
-/* Of the buffers as many are kept for the hedges as may be overdue at once. */
+/* Buffers that first reads may not use. So at least as many hedges may be under way. */
 #define HEDGE_KEPT (HEDGE_BUFFERS / 2)
 #define HEDGE_LOOK 64u
 #define HEDGE_FACTOR 3u
 #define HEDGE_LEAST_NS UINT64_C(1000000)
 #define HEDGE_COST 32u
-/* Hedges that may come at once when there were none for long. */
+/* The number of hedges that may come at once after a long time without any. */
 #define HEDGE_BURST 8u
 
-/* The store has replicas: -ENOMEM, or what fabric_register says. */
+/* Opens hedging. Must be called only if the store has replicas. Returns 0, -ENOMEM, or an error of
+   fabric_register(). */
 int far_hedge_open(struct far_queue *queue);
-/* Connections have ended. Takes one that was not opened. */
+/* Closes hedging, if it was opened. All connections must have ended. */
 void far_hedge_close(struct far_queue *queue);
 uint64_t far_hedge_memory(const struct far_queue *queue);
 
-/* The slot to read @count pages from, of those in @slots (a bit each, not 0), the first of which is usual. */
+/* Chooses the slot to read @count pages from. @slots is a bit set of the slots that can be read, and not empty. Returns
+   the slot's index. */
 unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view, unsigned slots, uint32_t count);
-/* A read is about to be staged for @donor, as the piece's first try (0) or as its hedge (1): gives it a buffer, if
-   there is one for it. */
+/* Gives a buffer to a read that is about to be staged for @donor. @try is 0 for the piece's first read, 1 for its
+   hedge. Returns false if there is no buffer for it. */
 bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsigned donor);
 uint8_t *far_hedge_data(const struct far_queue *queue, unsigned buffer);
-/* It has been answered, well or not: the buffer is free. */
+/* Frees the buffer of a read that has been answered. @good is false if its connection ended first. */
 void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool good);
 
-/* When the first read becomes overdue that can be hedged; UINT64_MAX: none. */
+/* Returns when the first read becomes overdue that can be hedged, or UINT64_MAX for none. */
 uint64_t far_hedge_due(struct far_queue *queue);
-/* Hedges what is overdue. */
+/* Hedges the reads that are overdue. */
 void far_hedge_look(struct far_queue *queue);
 
 #endif

@@ -1,4 +1,4 @@
-/* far_piece: how pieces are published, begin and end, and requests with them. See far_queue.h. */
+/* far_piece: publishes, begins and ends pieces, and ends requests with them. See far_queue.h. */
 #include "client/backup.h"
 #include "client/control.h"
 #include "client/far_hedge.h"
@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Checksum errors are logged once in so long. */
+/* Checksum errors are logged at most once in this time. */
 #define COMPLAIN_NS UINT64_C(1000000000)
 
 static bool pages_are_live(const struct integrity *integrity, uint64_t page, uint32_t count)
@@ -28,11 +28,12 @@ static enum far_way piece_publish(struct far_queue *queue, uint64_t page, uint32
 	const struct chunk_table *table = &queue->far->table;
 	enum far_way way = FAR_GOES_OUT;
 
-	/* First this, then the looks: see far_queue.h. */
+	/* Publishes before it looks at slots and window: see far_queue.h. */
 	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
 	if (view && !chunk_is_unchanged(table, chunk, view))
 		way = FAR_ANEW;
-	/* They were live before that was published: since then they may have left, and their slab with them. */
+	/* The pages were live before the piece was published. Since then they may have left for the backup, and the
+	   slab may have been given back. */
 	else if (view && !write && chunk_is_leaving(table, chunk) &&
 		 !pages_are_live(&queue->far->integrity, page, count))
 		way = FAR_ANEW;
@@ -50,7 +51,8 @@ enum far_way far_piece_publish(struct far_queue *queue, uint64_t page, uint32_t 
 {
 	enum far_way way = queue->direct ? FAR_GOES_OUT : FAR_KEPT_OUT;
 
-	/* Looked at twice: a window that closes after `waiting` is set wakes us, one that closed before is seen. */
+	/* Tries twice: a window that closes after `waiting` is set wakes the queue, and the second try sees one that
+	   closed before. */
 	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
 		way = piece_publish(queue, page, count, chunk, view, write);
 		if (way == FAR_KEPT_OUT)
@@ -131,8 +133,8 @@ bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uin
 	return integrity_check(&queue->far->integrity, piece->page + nth, data);
 }
 
-/* Whether @data, which @donor has sent, is what the piece is to read. Where pages are sealed the caller has them then.
- */
+/* Checks that @data, sent by @donor, is what the last writes left in the piece's pages. If pages are sealed, opens them
+   into the caller's buffer. Returns 0, -EBADMSG, or -EIO if a page is not live any more. */
 static int read_verify(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
 	struct far *far = queue->far;
@@ -142,11 +144,11 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 
 		if (far_page_verify(queue, piece, i, data + (size_t)i * STORE_PAGE))
 			continue;
-		/* Its donor was buried while the bytes were under way. */
+		/* The page's donor was buried while the bytes were under way. */
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
 			return -EIO;
-		/* To the rebuild thread this may be a page that was discarded, or is to be written again: its to judge.
-		 */
+		/* If the rebuild thread reads, the page may have been discarded, or be about to be written again. The
+		   rebuild thread judges this. */
 		if (queue->direct)
 			return -EBADMSG;
 		far_count(&queue->counters.checksum_errors, 1);
@@ -156,7 +158,7 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 	return 0;
 }
 
-/* What was held for the piece's pages, and is not needed, is given back. */
+/* Drops @pages of the count that was held for the piece's pages. */
 static void piece_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
 {
 	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
@@ -172,15 +174,16 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 	if (far->backup)
 		backup_put(far->backup, piece->page, piece->count, sent);
 	/*
-	 * The control thread first ends the epoch, then marks the pages lost. If that happened before the commit
-	 * the marks were missed, and are made here.
+	 * The control thread ends the epoch first, and then marks the pages lost. If it did so before the commit, it
+	 * missed these pages, so they are marked here.
 	 */
 	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
 		integrity_lose(&far->integrity, piece->page, piece->count);
-		/* With a backup it is written anew: to another slab, or, waiting for it, to the disk. */
+		/* With a backup the write is carried out anew. It goes to another slab, or to the disk until there is
+		   one. */
 		return far->backup ? -EAGAIN : -EIO;
 	}
-	/* Pages that were live already are counted already. */
+	/* Pages that were live before are counted already. */
 	piece_drop(far, piece, live);
 	return 0;
 }
@@ -190,7 +193,7 @@ int far_answer_status(int status)
 	return status == -ETIMEDOUT || status == -EBADMSG || status == -ENOSPC ? status : -EIO;
 }
 
-/* The request has ended: its completion waits to be polled. */
+/* Ends the request. Its completion waits to be polled. */
 static void request_finish(struct far_queue *queue, uint16_t index)
 {
 	const struct far_request *request = &queue->requests[index];
@@ -202,7 +205,7 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 	queue->idle_requests[queue->idle_request_count++] = index;
 }
 
-/* What one donor sent back changed, and another one as it was written, can be mended there. */
+/* If one donor sent pages back changed, and another one sent them right, has them repaired on the first. */
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
 	if (request->corrupt && !queue->direct)
@@ -218,8 +221,8 @@ void far_request_single(struct far_request *request)
 	request->corrupt = request->unsaved = false;
 }
 
-/* Nobody has all of the request's pages as they were written, but each page may be had from somebody. The rebuild
-   thread sees to that itself. */
+/* Returns true if no donor has all of the request's pages right, so that each page must be asked for separately. The
+   rebuild thread does that by itself. */
 static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
 {
 	return request->status && !request->again && request->failed && request->io.op == STORE_READ &&
@@ -239,7 +242,7 @@ void far_request_settle(struct far_queue *queue, uint16_t index)
 		far_request_single(request);
 		request->again = true;
 	}
-	/* A write that failed did so for good. */
+	/* A write that failed is not carried out anew. */
 	if (request->again && !(request->status && request->io.op == STORE_WRITE)) {
 		request->again = false;
 		request->status = 0;
@@ -258,7 +261,7 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 	struct far_request *request = &queue->requests[index];
 
 	request->pieces--;
-	/* It is parked and need not go on, or (single) waited for this. */
+	/* The request is parked. It can end or begin anew now, or its next single page can be read. */
 	if (request->busy && (request->status || request->again || request->single))
 		queue->look = true;
 	far_request_settle(queue, index);
@@ -272,7 +275,7 @@ void far_request_park(struct far_queue *queue, uint16_t index)
 
 void far_request_redo(struct far_queue *queue, struct far_request *request)
 {
-	/* Told before the piece is withdrawn: see scrub.c. */
+	/* Counted before the piece is withdrawn: see scrub.c. */
 	if (!request->redone)
 		atomic_fetch_add(&queue->redone, 1);
 	request->redone = true;
@@ -285,7 +288,7 @@ static void write_cut_off(struct far_queue *queue, const struct far_piece *piece
 	far_request_redo(queue, &queue->requests[piece->request]);
 }
 
-/* Every replica has answered: the status of the piece. */
+/* Every replica has answered. Returns the status of the piece. */
 static int piece_complete(struct far_queue *queue, struct far_piece *piece)
 {
 	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
@@ -317,13 +320,13 @@ void far_piece_end(struct far_queue *queue, uint16_t index)
 	queue->idle_pieces[queue->idle_piece_count++] = index;
 }
 
-/* Whether a read that failed on one donor may be carried out elsewhere. */
+/* Returns true if a read that failed on one donor may be carried out elsewhere. */
 static bool read_has_choice(const struct far_queue *queue, const struct far_request *request)
 {
 	return (queue->far->table.replicas > 1 || queue->far->backup) && !request->only;
 }
 
-/* What @donor made of it is known. */
+/* Notes that @donor has failed the read with @status. */
 static void read_failed(struct far_queue *queue, struct far_request *request, unsigned donor, int status)
 {
 	if (!read_has_choice(queue, request))
@@ -335,8 +338,8 @@ static void read_failed(struct far_queue *queue, struct far_request *request, un
 }
 
 /*
- * A read into a buffer of the queue's own was answered: whether the piece is complete, with *ret_status. If it is while
- * another answer is to come, it is late.
+ * Takes the answer to a read into a buffer of the queue. Returns true if the piece is complete, with its status in
+ * *ret_status. If another answer is still to come then, the piece is late.
  */
 static bool read_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good, int *ret_status)
 {

@@ -1,10 +1,13 @@
 /*
- * far_published: what a queue publishes of a piece, in a word, and what a window is. See far_queue.h.
+ * far_published: the word in which a queue publishes a piece, and which describes a window. See far_queue.h.
  *
- *     page << 18 | low 8 bits of the version << 10 | pages << 1 | whether it is a write      0: none
+ *     bits 18-63  first page
+ *     bits 10-17  low 8 bits of the version of the chunk's slots
+ *     bits 1-9    number of pages
+ *     bit 0       1 for a write, 0 for a read
  *
- * Of the version the low bits will do: nothing is under way for as long as a chunk's slots take to change 256 times,
- * for each change waits for what went by those before.
+ * The word is 0 for none. Eight bits of the version are enough. A piece is never under way while a version rises by
+ * 256, because each change of slots waits for the pieces that use earlier versions.
  */
 #ifndef CLIENT_FAR_PUBLISHED_H
 #define CLIENT_FAR_PUBLISHED_H
@@ -32,7 +35,7 @@ static inline bool published_is_of(uint64_t word, uint32_t version)
 	return (word >> 10 & 0xff) == (version & 0xff);
 }
 
-/* Whether it has pages of [@page, @page + @count). */
+/* Returns true if the word has pages of [@page, @page + @count). */
 static inline bool published_overlaps(uint64_t word, uint64_t page, uint64_t count)
 {
 	uint64_t first = word >> 18, length = word >> 1 & 0x1ff;

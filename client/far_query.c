@@ -1,5 +1,5 @@
 /*
- * far_query: what one donor has, asked in a session of its own: the handshake's WELCOME carries the figures.
+ * far_query: asks one donor for its figures, in a session of its own. The handshake's WELCOME carries them.
  *
  * Threads: the caller's.
  */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define QUEUE_EVENTS 32u
-/* Polls that find something, for one look at what is overdue. */
+/* After so many polls that find something, far_hedge_look() is called once. */
 #define POLLS_PER_HEDGE_LOOK 32u
 
 /* --- Submitting ----------------------------------------------------------------------------------------------- */
@@ -33,7 +33,8 @@ static void request_go_on(struct far_queue *queue, uint16_t index)
 
 static bool queue_is_full(const struct far_queue *queue)
 {
-	/* Completions not yet polled count: there is room for FAR_QUEUE_DEPTH of both. */
+	/* Completions that were not polled yet count, too. There is room for FAR_QUEUE_DEPTH of requests and
+	   completions. */
 	return queue->idle_request_count <= queue->tail - queue->head || queue->congested;
 }
 
@@ -55,7 +56,7 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 	}
 	far_links_flush(queue);
 	if (queue->direct)
-		return (int)taken; /* nobody's reads but farpage's own */
+		return (int)taken; /* these are not a program's requests */
 	far_count(&queue->counters.reads, reads);
 	far_count(&queue->counters.writes, writes);
 	return (int)taken;
@@ -140,7 +141,7 @@ static void link_broke(struct far_queue *queue, unsigned donor, int status)
 	far_peer_broke(queue->far, donor, queue->links[donor].round, status ? status : -ECONNRESET);
 }
 
-/* A round that is over ends its connection; a new one gets one. */
+/* If the donor's round has changed, ends the connection of the old round. If the new round is up, connects. */
 static void link_follow(struct far_queue *queue, unsigned donor)
 {
 	struct far_link *link = &queue->links[donor];
@@ -174,7 +175,7 @@ static void link_event(struct far_queue *queue, const struct fabric_event *event
 {
 	unsigned donor = (unsigned)(uintptr_t)event->user;
 
-	/* Of what was dropped since, nothing counts any more. */
+	/* Ignores events of a connection that the queue has dropped. */
 	if (event->conn != queue->links[donor].conn)
 		return;
 	if (event->kind == FABRIC_DONE && event->status == 0) {
@@ -298,7 +299,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
 
-/* Zeroed and there: the first request finds no page fault in its way. */
+/* Returns a zeroed array that is populated, so that the first request takes no page fault. */
 static void *array_allocate(size_t count, size_t size)
 {
 	void *array = malloc(count * size);
@@ -344,11 +345,11 @@ static unsigned links_connecting(const struct far_queue *queue)
 	return count;
 }
 
-/* Connects to all donors that are up. One that cannot be had is reported like any other that breaks. */
+/* Connects to all donors that are up. A donor that cannot be reached is reported like any broken connection. */
 static int queue_connect(struct far_queue *queue)
 {
 	links_follow(queue);
-	/* Each is answered within connect_ms. */
+	/* Each connection ends or is established within connect_ms. */
 	while (links_connecting(queue)) {
 		struct fabric_event events[QUEUE_EVENTS];
 		int count = fabric_wait(queue->fabric, events, QUEUE_EVENTS, -1);
@@ -367,7 +368,7 @@ static int queue_set_up(struct far_queue *queue)
 	struct fabric_config config = far->config.fabric;
 	int error;
 
-	/* A connection is no sooner given up while it is made than when it is used. */
+	/* A connect gets at least as much time as an operation. */
 	if (config.connect_ms < config.io_ms)
 		config.connect_ms = config.io_ms;
 	error = fabric_open(&config, &queue->fabric);
@@ -417,10 +418,8 @@ void far_queue_close(struct store_queue *base)
 	struct far *far = queue->far;
 
 	far_backup_queue_end(queue);
-	/*
-	 * Nobody will poll for late answers (far_hedge.h) any more, which keep their slabs. Their connections end while
-	 * the queue is still in the list: as long as they are under way they are to be seen as published.
-	 */
+	/* Nobody will poll for late answers (far_hedge.h), which keep their slabs. Ending the connections ends them.
+	   The queue stays in the list until then, so that their pieces are seen as published. */
 	for (unsigned i = 0; i < far->peer_count; i++)
 		if (queue->links[i].conn)
 			far_link_drop(queue, i);

@@ -1,48 +1,53 @@
 /*
  * far_queue: one thread's way to the pages on donors.
  *
- * Theory of operation. A request is a run of pages and is carried out in pieces: a piece is a stretch of pages of one
- * chunk that are all fetched, or all written, with one fabric operation (a write: one for each replica). Pages that
- * need no network are dealt with on the way: never-written ones are zero-filled, lost ones fail the request, pages
- * written with zeroes become never-written ones. A request that cannot go on (no piece or no room in a connection is
- * free, or its chunk has no slab yet) waits in a list and is looked at again by the next poll after something came.
+ * Theory of operation. A request is a run of pages, and is carried out in pieces. A piece is a stretch of pages of one
+ * chunk that one fabric operation fetches or writes. A write takes one operation for each replica. Some pages need no
+ * network. A never-written page is zero-filled. A lost page fails the request. A page written with zeroes becomes a
+ * never-written one.
  *
- *   write  hold the pages in their chunk's count, checksum or seal (far_sealed.h) them, post; when all live replicas
- *          have answered: commit checksum and generation, then see whether the chunk is still what it was (the donor
- *          may have been declared dead meanwhile), then report.
- *   read   look at the chunk's slots, post to the first live replica, or a faster one, verify, report. With more
- *          replicas a read that failed starts again on the next one, and one that is overdue is asked for there, too
- *          (far_hedge.h). One of several pages that nobody has all of as they were written is carried out once more,
- *          page by page, with everybody to ask for each.
+ * A request waits in a list if no piece or no room in a connection is free, or its chunk has no slab yet. The next poll
+ * after an event looks at the request again.
  *
- * An operation that fails takes its connection with it (farpage/fabric.h). The queue ends that connection, which fences
- * it, reports it to the control thread, and carries out anew every request that had something under way there: reads
- * and writes may be repeated. Until the donor is up again or lost (peers.h) they wait; in each of its rounds the queue
- * connects to it once. A write is not complete while a donor of its chunk is away, for it may return with what it had.
+ *   write  Count the pages in their chunk, checksum or seal (far_sealed.h) them, and post. When all live replicas have
+ *          answered, commit checksum and generation. Then check that the chunk's epoch is still the same, because the
+ *          donor may have been declared dead meanwhile. Then report.
+ *   read   Look at the chunk's slots, post to the first live replica or a faster one, verify, report. With several
+ *          replicas, a failed read starts again on the next one, and an overdue read is asked for there, too
+ *          (far_hedge.h). If no donor has all pages of a request right, the request is carried out page by page. Every
+ *          donor may then be asked for each page.
  *
- * A write that meets an away donor while another replica's is up has the control thread detach the away one's slot
- * (chunk_hinder), and goes on without it.
+ * A failed operation breaks its connection (farpage/fabric.h). The queue ends that connection, which fences it, and
+ * reports it to the control thread. It carries out anew every request that had an operation under way there, because
+ * reads and writes may be repeated. These requests wait until the donor is up again or lost (peers.h). In each round of
+ * the donor, the queue connects to it once. A write is not complete while a donor of its chunk is away, because that
+ * donor may return with its old contents.
  *
- * Published pieces. Before a piece goes out it is published: its pages and the version of the chunk's slots that it
- * goes by. Then the slots are looked at once more: if they have changed the piece is withdrawn and begun anew. So
- * whoever changes a slot, or opens a window, and looks at the published pieces after that, sees all that may still go
- * by the old slots, or be under way in the window; what is not there goes by the new ones. A window (rebuild.h) keeps
- * writers out of some pages: a write that finds one open is withdrawn, too, and waits until it is closed. Both sides
- * store before they load, in the one order of sequential consistency.
+ * If a write meets an away donor while another replica's donor is up, the control thread detaches the away donor's slot
+ * (chunk_hinder()). The write then goes on without it.
  *
- * The rebuild thread's own queue (far_queue_direct) is different: it waits for no donor, its pieces are not published,
- * and a request of it may name the one donor that is to be read or written. Such a write leaves checksum and generation
- * alone.
+ * Published pieces. Before a piece goes out, the queue publishes its pages and the version of the chunk's slots that it
+ * uses. Then the queue looks at the slots once more. If they have changed, the piece is withdrawn and begun anew.
+ * Another thread may change a slot, or open a window, and then look at the published pieces. It sees every piece that
+ * may still use the old slots, or be under way in the window. A piece that it does not see uses the new slots. Both
+ * sides store before they load, with sequential consistency.
  *
- * Threads. The one that uses the queue; far_queue_wake() comes from the control thread. Everything is allocated in
- * queue_open.
+ * A window (rebuild.h) keeps writers out of some pages. A write that finds one open is withdrawn, too, and waits until
+ * the window is closed.
+ *
+ * The rebuild thread's queue is different (far_queue_direct()). It waits for no donor, and its pieces are not
+ * published. Its requests may name the one donor to read from or write to. A write to one donor leaves checksum and
+ * generation alone.
+ *
+ * Threads. The thread that uses the queue calls most functions. The control thread and the rebuild thread call
+ * far_queue_wake(). All memory is allocated in far_queue_open().
  */
 #ifndef CLIENT_FAR_QUEUE_H
 #define CLIENT_FAR_QUEUE_H
 
 #include "client/far_store.h"
 
-/* Requests in flight on one queue. */
+/* The largest number of requests in flight on one queue. */
 #define FAR_QUEUE_DEPTH 512u
 
 int far_queue_open(struct store *store, struct store_queue **ret_queue);
@@ -53,49 +58,47 @@ int far_queue_fd(const struct store_queue *queue);
 int far_queue_arm(struct store_queue *queue);
 bool far_queue_quiet(const struct store_queue *queue);
 
-/* Something changed that requests may wait for; @all: that every queue has to look at. The control thread, with
-   far->lock held. */
+/* Wakes the queue if its requests wait, or, with @all, in any case. Called with far->lock held. */
 void far_queue_wake(struct far_queue *queue, bool all);
 /* Adds what the queue has counted to @counters. Any thread, with far->lock held. */
 void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
 
-/* What the struct consists of is known to far_queue*.c; the list of queues needs only this of it. */
-/* The queue is the rebuild thread's. */
+/* Makes this the rebuild thread's queue. */
 void far_queue_direct(struct store_queue *queue);
-/* Takes one request for @donor alone, of pages of one chunk, which waits for nothing. The caller holds the chunk in
-   @epoch, so that its slabs stay the chunk's. A write fails with -ESTALE, and a read with -EIO, if that epoch has
-   ended, or the donor has no slot of the chunk (a read: no FULL one); both with -EIO if it cannot be reached. Never
-   full when nothing is in flight. */
+/* Takes one request for @donor alone (or FAR_ON_BACKUP, for a write), for pages of one chunk. It does not wait for the
+   donor. The caller counts in the chunk in @epoch, so that the chunk keeps its slabs. The queue has room if nothing is
+   in flight. The request fails with -EIO if the donor cannot be reached. If the epoch has ended, or the donor has no
+   slot of the chunk, a write fails with -ESTALE, and a read with -EIO. A read needs a FULL slot. */
 void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, unsigned donor, uint32_t epoch);
-/* Whether a piece is published that has pages of [@page, @page + @count): a write (@version NULL); or anything that
-   does not go by *@version. Any thread, with far->lock held. */
+/* Returns true if a published piece has pages of [@page, @page + @count). With @version NULL, only writes count.
+   Otherwise only pieces that use another version than *@version count. Any thread, with far->lock held. */
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version);
-/* How many are. Any thread, with far->lock held. */
+/* Returns how many pieces are published. Any thread, with far->lock held. */
 unsigned far_queue_busy(const struct far_queue *queue);
 
 #define HEDGE_BUFFERS 16u
 
-/* What far_hedge.c keeps. */
+/* The state of far_hedge.c. */
 struct far_hedge {
-	uint8_t *memory; /* the buffers; NULL: there are no replicas, nothing is steered or hedged */
+	uint8_t *memory; /* the buffers, or NULL if nothing is steered or hedged */
 	struct fabric_region *region;
-	uint32_t idle;                  /* buffers, a bit each */
-	uint16_t pieces[HEDGE_BUFFERS]; /* whose they are */
-	uint64_t limit;                 /* ns that an answer may take; 0: not known yet */
-	uint64_t due;                   /* nothing becomes overdue before */
-	unsigned reads;                 /* since another replica was looked at */
+	uint32_t idle;                  /* free buffers, one bit each */
+	uint16_t pieces[HEDGE_BUFFERS]; /* the piece that uses each buffer */
+	uint64_t limit;                 /* ns until a read is overdue, or 0 if not known yet */
+	uint64_t due;                   /* no read becomes overdue before this time */
+	unsigned reads;                 /* reads since another replica was last tried */
 	unsigned looks;
-	unsigned credit; /* HEDGE_COST for one */
+	unsigned credit; /* one hedge costs HEDGE_COST */
 };
 
 #define SEALED_PAGES 128u
 
-/* What far_sealed.c keeps. */
+/* The state of far_sealed.c. */
 struct far_sealed {
-	struct seal *seal; /* NULL: pages travel as they are */
-	uint8_t *memory;   /* SEALED_PAGES pages; NULL: of the rebuild thread's queue, or none */
+	struct seal *seal; /* NULL if pages are not sealed */
+	uint8_t *memory;   /* SEALED_PAGES pages, or NULL for none */
 	struct fabric_region *region;
-	uint64_t idle[SEALED_PAGES / 64]; /* pages of it, a bit each */
+	uint64_t idle[SEALED_PAGES / 64]; /* free pages of `memory`, one bit each */
 };
 
 struct backup_io;
@@ -107,34 +110,34 @@ struct far_queue {
 	LIST_ENTRY(far_queue) link;
 	struct far *far;
 	struct fabric *fabric;
-	struct far_link *links; /* one a donor */
-	uint64_t memory;        /* bytes, when it was opened */
+	struct far_link *links; /* one per donor */
+	uint64_t memory;        /* bytes counted in far->queue_memory */
 	int wake;               /* eventfd */
-	_Atomic bool waiting;   /* requests wait for the control thread */
-	uint32_t changes;       /* far->changes, as last looked at */
+	_Atomic bool waiting;   /* requests wait for a wake-up by another thread */
+	uint32_t changes;       /* far->changes at the last look */
 	bool congested;         /* a request waits for room */
-	bool look;              /* something came that waiting requests may go on with */
+	bool look;              /* waiting requests may go on */
 	struct far_request *requests;
 	struct far_piece *pieces;
-	_Atomic uint64_t *published; /* one a piece; far_published.h */
-	_Atomic unsigned under_way;  /* how many of them are published */
-	unsigned late;               /* how many are late; far_hedge.h */
-	_Atomic unsigned redone;     /* writes that were cut off and are, or are to be, carried out anew */
+	_Atomic uint64_t *published; /* one per piece; far_published.h */
+	_Atomic unsigned under_way;  /* pieces that are published */
+	unsigned late;               /* pieces that are late; far_hedge.h */
+	_Atomic unsigned redone;     /* writes that were cut off and are not complete yet */
 	bool direct;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */
 	unsigned idle_request_count, idle_piece_count;
 	uint16_t *parked; /* a ring of the requests that wait, in order */
 	unsigned parked_head, parked_tail;
-	uint64_t staged;          /* links with operations not yet posted, a bit each */
+	uint64_t staged;          /* links with operations not yet posted, one bit each */
 	struct store_done *dones; /* a ring of FAR_QUEUE_DEPTH */
 	unsigned head, tail;
 	struct far_counters counters;
 	struct far_hedge hedge;
 	struct far_sealed sealed;
 	unsigned polls;
-	struct backup_io *backup_ios;               /* one a piece; NULL: there is no backup */
-	_Atomic(struct backup_io *) backup_answers; /* a stack */
-	unsigned backup_asked;                      /* of them, not yet answered */
+	struct backup_io *backup_ios;               /* one per piece, or NULL without a backup */
+	_Atomic(struct backup_io *) backup_answers; /* a stack of backup_ios */
+	unsigned backup_asked;                      /* backup_ios that are not answered yet */
 };
 
 #endif

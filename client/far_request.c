@@ -47,9 +47,9 @@ void far_link_drop(struct far_queue *queue, unsigned donor)
 	queue->look = true;
 }
 
-/* Since when the request has waited for the donor, if it had not waited for others in between. It waits for one at a
-   time; of more than a chunk has, those it waited for longest are kept. The control thread's clock may have gone back
-   by a pause since the request began to wait. */
+/* Returns since when the request waits for @donor, as if it had not waited for other donors in between. A request waits
+   for one donor at a time. The FAR_REPLICAS_MAX longest waits are kept. far_now() may have gone back since the wait
+   began, by a pause. */
 static uint64_t wait_since(const struct far_queue *queue, struct far_request *request, unsigned donor)
 {
 	struct far_wait *wait = NULL, *least = &request->waits[0];
@@ -81,8 +81,8 @@ static uint64_t wait_since(const struct far_queue *queue, struct far_request *re
 	return wait->since;
 }
 
-/* The request waits for a donor that is away, or whose connection is being made: for its return, or for its loss, which
-   are the control thread's to tell. */
+/* Waits for a donor that is away, or whose connection is being made. The control thread tells when it is back or
+   lost. */
 static enum far_progress link_await(struct far_queue *queue, struct far_request *request, unsigned donor)
 {
 	far_peer_waits(queue->far, donor, wait_since(queue, request, donor));
@@ -100,7 +100,7 @@ static void link_flush(struct far_queue *queue, unsigned donor)
 	if (!staged)
 		return;
 	posted = fabric_post(link->conn, link->ops, staged);
-	/* There was room, so it is the connection that has ended. It will say so, and why; then all is done anew. */
+	/* There was room, so the connection has ended. An event will say why, and everything is carried out anew. */
 	if (posted != (int)staged)
 		link->established = false;
 }
@@ -142,8 +142,8 @@ static void link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_k
 
 /* --- Reads ---------------------------------------------------------------------------------------------------- */
 
-/* The replica to read @count pages from: the best that can be reached and has not failed this request; else one whose
-   donor may be reached again. -1: none. */
+/* Returns the best slot to read @count pages from, among donors that can be reached and have not failed this request.
+   If there is none, returns a slot whose donor may be reached again, or -1. */
 static int read_replica(struct far_queue *queue, const struct far_request *request, const struct chunk_view *view,
 			uint32_t count)
 {
@@ -184,7 +184,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 	}
 	donor = view.slots[replica].donor;
 	if (!link_is_usable(queue, donor)) {
-		/* It is away, and perhaps for seconds. */
+		/* The donor is away, perhaps for seconds. */
 		if (!donor_is_up(queue, donor) && far_backup_is_left(queue, request))
 			return far_backup_read(queue, index, chunk, count, false);
 		if (!queue->direct)
@@ -197,7 +197,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		return FAR_WAITS;
 	}
 	if (far_piece_publish(queue, request->io.page + request->next, count, chunk, &view, false) != FAR_GOES_OUT)
-		return FAR_GOES_ON; /* by the slots as they are now */
+		return FAR_GOES_ON; /* begins anew with the current slots */
 	piece = far_piece_start(queue, index, count, chunk, view.epoch);
 	queue->pieces[piece].donor = (uint16_t)donor;
 	far_hedge_begin(queue, piece, 0, donor);
@@ -205,7 +205,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 	return FAR_GOES_ON;
 }
 
-/* Of the slots that the piece was published with, one to read from as well; -1: none. */
+/* Returns the fastest other slot that the piece can be read from, or -1. @view is the one it was published with. */
 static int hedge_replica(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
 {
 	const struct far_request *request = &queue->requests[piece->request];
@@ -230,10 +230,11 @@ void far_request_hedge(struct far_queue *queue, uint16_t index)
 	struct chunk_view view;
 	int replica;
 
-	/* A late answer may come when the pages were discarded: until then the chunk is not empty. */
+	/* A late answer may come after the pages were discarded. Until then the count keeps the chunk's slabs. */
 	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
 		return;
-	/* With the version it was published with it is waited for, whatever becomes of the slots from now on. */
+	/* Other threads wait for the piece by the version it was published with. So the hedge must use slots of that
+	   version. */
 	if (view.epoch != piece->epoch ||
 	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
 	    (replica = hedge_replica(queue, piece, &view)) < 0 ||
@@ -260,7 +261,7 @@ static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint
 		far_request_single(request);
 		limit = 1;
 	}
-	/* An untouched chunk's part of the arrays is not looked at: it may not be there yet (integrity_begin). */
+	/* Does not read an untouched chunk's part of the arrays: it may not be present yet (integrity_begin()). */
 	count = untouched ? limit : integrity_run(&queue->far->integrity, page, limit);
 	switch (untouched ? INTEGRITY_IS_ZERO : integrity_kind(&queue->far->integrity, page)) {
 	case INTEGRITY_IS_ZERO:
@@ -283,7 +284,7 @@ static enum far_progress read_next(struct far_queue *queue, uint16_t index, uint
 
 /* --- Writes --------------------------------------------------------------------------------------------------- */
 
-/* How many pages from @data on, at most @limit, are (@zero) or are not all zero. */
+/* Returns how many pages from @data on, at most @limit, are all zero. If @zero is false, returns how many are not. */
 static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 {
 	uint32_t count = 0;
@@ -293,12 +294,12 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 	return count;
 }
 
-/* What there is of the held chunk's replicas. */
+/* The donors of a held chunk. */
 struct write_links {
-	uint64_t live; /* donors that are not lost, a bit each */
+	uint64_t live; /* donors that are not lost, one bit each */
 	int away;      /* one of them that cannot be reached, or -1 */
-	bool others;   /* another one with a replica can */
-	bool room;     /* in every one of them */
+	bool others;   /* another one, with a FULL slot, can be reached */
+	bool room;     /* all of them can take an operation */
 };
 
 static struct write_links write_links(struct far_queue *queue, const struct chunk_view *view)
@@ -312,7 +313,7 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 			continue;
 		links.live |= UINT64_C(1) << donor;
 		links.room = links.room && link_is_usable(queue, donor) && link_has_room(queue, donor);
-		/* Asked last, for making room may show that the connection has ended. */
+		/* Checked last, because making room may show that the connection has ended. */
 		if (!link_is_usable(queue, donor))
 			links.away = (int)donor;
 		else
@@ -327,13 +328,13 @@ static void write_post(struct far_queue *queue, uint16_t index, uint64_t chunk, 
 	uint16_t piece = far_piece_start(queue, index, count, chunk, view->epoch);
 
 	far_piece_prepare(queue, piece);
-	/* Not asked again whether they are up: one that has left since has a connection that will say so. */
+	/* Does not check again that the donors are up. If one has gone since, its connection will say so. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			link_stage(queue, piece, FABRIC_WRITE, &view->slots[i]);
 }
 
-/* Whether the chunk was denied since the request began to wait for it: sets its status. */
+/* Returns true if the chunk was denied a slab since the request began to wait for it. Sets the request's status. */
 static bool write_denied(struct far_request *request, const struct chunk *chunk, uint64_t index)
 {
 	int status;
@@ -342,21 +343,22 @@ static bool write_denied(struct far_request *request, const struct chunk *chunk,
 		return false;
 	status = atomic_load(&chunk->denial);
 	request->asked = 0;
-	/* What was asked for ahead of need was not asked for in earnest: now it is. */
+	/* This slab was asked for ahead of need. Now a write needs it, so it is asked for again. */
 	if (status == -EAGAIN)
 		return false;
 	request->status = far_answer_status(status);
 	return true;
 }
 
-/* Counts the pages in their chunk; FAR_WAITS: it has no slab yet; or the request fails, for it will not have one. */
+/* Counts the pages in their chunk. Returns FAR_WAITS if the chunk has no slab yet, or was denied one: then the request
+   has a status. */
 static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t index,
 				    uint32_t count, struct chunk_view *ret_view)
 {
 	struct chunk_table *table = &queue->far->table;
 	const struct chunk *chunk = &table->chunks[index];
 
-	/* Looked at twice: a change after `waiting` is set wakes us, one before is seen. */
+	/* Tries twice: a change after `waiting` is set wakes the queue, and the second try sees a change before. */
 	for (unsigned i = 0; i < 2; i++) {
 		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk, index))
 			return FAR_WAITS;
@@ -378,7 +380,8 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	return FAR_WAITS;
 }
 
-/* Posts the held write, unless that must be anew: FAR_GOES_ON; or a window is open: FAR_WAITS. */
+/* Posts the held write. Returns FAR_GOES_ON if that is done, or must be begun anew. Returns FAR_WAITS if a window is
+   open. */
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 				       const struct chunk_view *view, uint64_t donors)
 {
@@ -395,17 +398,17 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
 }
 
-/* The write cannot go to all of its chunk's replicas. */
+/* Waits, because the write cannot go to all of its chunk's replicas. */
 static enum far_progress write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
 				     const struct write_links *links)
 {
 	bool up = donor_is_up(queue, (unsigned)links->away);
 
-	/* It is up, and its connection is being made: that, or how it failed, is heard. */
+	/* The donor is up, and the connection is being made. An event tells when it is made, or why it failed. */
 	if (links->others && up)
 		return FAR_WAITS;
-	/* Another replica's donor is there: this one's slot is given up. First `waiting`, for the answer is a wake-up.
-	 */
+	/* The other replica's donor can be reached, so this slot is given up. `waiting` is set first, because the
+	   answer is a wake-up. */
 	if (links->others) {
 		atomic_store(&queue->waiting, true);
 		chunk_hinder(&queue->far->table, chunk);
@@ -415,7 +418,7 @@ static enum far_progress write_await(struct far_queue *queue, struct far_request
 	return link_await(queue, request, (unsigned)links->away);
 }
 
-/* To the one donor that the rebuild thread has named, or the backup. */
+/* Writes to the one donor that the rebuild thread has named, or to the backup. */
 static enum far_progress write_only(struct far_queue *queue, uint16_t index, uint64_t chunk)
 {
 	struct far_request *request = &queue->requests[index];
@@ -426,7 +429,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	if (donor == FAR_ON_BACKUP)
 		return far_backup_write(queue, index, chunk, request->io.count);
 	request->status = -ESTALE;
-	/* Nobody holds the chunk in another epoch: its slab may be another chunk's by the time the bytes come there. */
+	/* In another epoch nobody holds the chunk. Its slab may be another chunk's when the bytes arrive. */
 	if (!chunk_view(&queue->far->table, chunk, &view) || view.epoch != request->epoch)
 		return FAR_GOES_ON;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
@@ -443,7 +446,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	return FAR_GOES_ON;
 }
 
-/* Sends @count pages, none of them zero, of one chunk. */
+/* Sends @count pages of one chunk. None of them is all zero. */
 static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	struct far *far = queue->far;
@@ -479,7 +482,7 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		queue->congested = true;
 		return FAR_WAITS;
 	}
-	/* Its donors are dead and are being buried; then the chunk gets a new slab. */
+	/* All donors of the chunk are lost, and are being buried. Then the chunk gets a new slab. */
 	atomic_store(&queue->waiting, true);
 	queue->look |= !chunk_is_current(&far->table, chunk, view.epoch);
 	return FAR_WAITS;

@@ -48,7 +48,7 @@ uint64_t far_sealed_memory(const struct far_queue *queue)
 
 /* --- The buffer ------------------------------------------------------------------------------------------------- */
 
-/* Where in @idle runs of @count begin, a bit each. */
+/* Returns where runs of @count free pages begin in @idle, one bit each. */
 static uint64_t runs_in(uint64_t idle, uint32_t count)
 {
 	while (--count && idle)
@@ -61,7 +61,7 @@ static uint64_t run_bits(uint32_t first, uint32_t count)
 	return (UINT64_MAX >> (64 - count)) << first % 64;
 }
 
-/* The first page of so many idle ones; -1: there are none. */
+/* Returns the first page of @count free ones, or -1 if there are none. */
 static int run_find(const struct far_sealed *sealed, uint32_t count)
 {
 	for (unsigned i = 0; i < SEALED_PAGES / 64; i++) {
@@ -125,7 +125,7 @@ bool far_sealed_read(struct far_queue *queue, const struct far_piece *piece, uin
 	return integrity_unseal(&queue->far->integrity, queue->sealed.seal, piece->page + nth, data, out);
 }
 
-/* --- store_same(): whoever asks takes one of a few sealers ------------------------------------------------------- */
+/* --- store_same(): each call borrows one of a few sealers -------------------------------------------------------- */
 
 int far_sealers_open(struct far *far)
 {
@@ -153,7 +153,7 @@ bool far_sealed_same(struct far *far, uint64_t page, const void *data)
 	unsigned i = 0;
 	bool same;
 
-	/* More threads than these ask at once: one is through in a microsecond. */
+	/* All sealers are in use. Each call takes about a microsecond. */
 	while (!(seal = atomic_exchange_explicit(&far->sealers[i], NULL, memory_order_acquire))) {
 		i = (i + 1) % FAR_SEALERS;
 		if (!i)

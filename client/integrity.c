@@ -22,7 +22,7 @@ static void *integrity_map(uint64_t length)
 
 	if (base == MAP_FAILED)
 		return NULL;
-	/* Pages of the store are touched here and there: a huge page would cost memory for nothing. */
+	/* Pages of the store are touched here and there. A huge page would waste memory. */
 	madvise(base, length, MADV_NOHUGEPAGE);
 	return base;
 }
@@ -42,7 +42,7 @@ uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages)
 	return pages * sizeof *integrity->generations + sums_bytes(integrity, pages);
 }
 
-/* The word after the last sum counts numbers. */
+/* If pages are sealed, the word after the last sum counts seal numbers. */
 static int integrity_allocate(struct integrity *integrity, uint64_t pages, bool sealed)
 {
 	uint64_t words = pages * INTEGRITY_SUM_WORDS(sealed);
@@ -152,7 +152,7 @@ static uint16_t generation_next(uint16_t generation)
 {
 	uint16_t plain = generation_plain(generation);
 
-	/* Round those that have a meaning of their own. */
+	/* Skips the generations with a special meaning. */
 	return plain >= generation_plain(INTEGRITY_LOST) - 1 ? 1 : (uint16_t)(plain + 1);
 }
 
@@ -164,14 +164,14 @@ static enum integrity_kind generation_kind(uint16_t generation)
 						: INTEGRITY_IS_LIVE;
 }
 
-/* A page has left the generation. */
+/* Takes a page out of the count of KEPT pages, if its old generation was KEPT. */
 static void kept_ended(struct integrity *integrity, uint16_t generation)
 {
 	if (generation_is_kept(generation))
 		atomic_fetch_sub(&integrity->kept, 1);
 }
 
-/* The constants are those of splitmix64 (Steele, Lea, Flood 2014): any odd ones with well-spread bits would do. */
+/* The constants are those of splitmix64 (Steele, Lea, Flood 2014). Any odd constants with well-spread bits would do. */
 static uint64_t integrity_sum(const struct integrity *integrity, uint64_t page, uint16_t generation, const void *data)
 {
 	uint64_t place = (page + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ generation * UINT64_C(0xbf58476d1ce4e5b9);
@@ -202,18 +202,18 @@ void integrity_prepare(struct integrity *integrity, uint64_t page, const void *d
 			      memory_order_relaxed);
 }
 
-/* @kept: INTEGRITY_KEPT, or 0. */
+/* @kept is INTEGRITY_KEPT or 0. */
 static uint32_t pages_commit(struct integrity *integrity, uint64_t page, uint32_t count, uint16_t kept)
 {
 	uint32_t live = 0;
 
-	/* Counted first, for they may end at once. */
+	/* Counted first, because another thread may take the pages out of KEPT at once. */
 	if (kept)
 		atomic_fetch_add(&integrity->kept, count);
 	for (uint32_t i = 0; i < count; i++) {
 		uint16_t generation = generation_load(integrity, page + i);
 
-		/* Meanwhile it may have come to be kept. */
+		/* The control thread may have made the page KEPT meanwhile. */
 		while (!atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
 						     generation_next(generation) | kept))
 			;
@@ -259,7 +259,7 @@ uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t c
 	return live;
 }
 
-/* A page that is live is kept, or lost. False: it is not live. */
+/* Makes a live page KEPT, or lost. Returns false if the page is not live. */
 static bool page_leave(struct integrity *integrity, uint64_t page, bool keeps)
 {
 	uint16_t generation = generation_load(integrity, page);
@@ -267,7 +267,7 @@ static bool page_leave(struct integrity *integrity, uint64_t page, bool keeps)
 	while (generation_is_live(generation)) {
 		uint16_t then = keeps ? generation | INTEGRITY_KEPT : INTEGRITY_LOST;
 
-		/* Counted first, for it may end at once. */
+		/* Counted first, because another thread may take the page out of KEPT at once. */
 		if (keeps)
 			atomic_fetch_add(&integrity->kept, 1);
 		if (atomic_compare_exchange_strong(&integrity->generations[page], &generation, then))
@@ -296,7 +296,7 @@ uint32_t integrity_keep(struct integrity *integrity, uint64_t page, uint32_t cou
 	return kept;
 }
 
-/* From kept to live, or to lost. */
+/* Makes a KEPT page live or lost. Returns false if the page is not KEPT. */
 static bool kept_leave(struct integrity *integrity, uint64_t page, bool restored)
 {
 	uint16_t generation = generation_load(integrity, page);
@@ -413,7 +413,8 @@ bool integrity_is_zero(const void *data)
 {
 	const uint8_t *bytes = data;
 
-	/* 64 bytes at a time: the compiler makes it four vector ORs, and most pages say no in the first. */
+	/* 64 bytes at a time: the compiler makes four vector ORs of it. Most pages that are not zero differ in the
+	   first 64. */
 	for (unsigned offset = 0; offset < STORE_PAGE; offset += 64) {
 		uint64_t words[8], all = 0;
 

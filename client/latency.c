@@ -4,7 +4,7 @@
 #define LEAST_SHIFT 8u /* the first bucket: below 2^8 ns */
 #define RISE 8
 #define FALL 2
-/* p99 is looked up once in so many answers. */
+/* p99 is computed once in so many answers. */
 #define LOOK 32u
 
 static unsigned bucket_of(uint64_t ns)
@@ -18,7 +18,7 @@ static unsigned bucket_of(uint64_t ns)
 	return index < LATENCY_BUCKETS ? index : LATENCY_BUCKETS - 1;
 }
 
-/* What is in the bucket is less. */
+/* Returns a value above all times in the bucket. */
 static uint64_t bucket_end(unsigned index)
 {
 	return (UINT64_C(5) + index % 4) << (LEAST_SHIFT - 2 + index / 4);

@@ -1,10 +1,11 @@
 /*
  * latency: how fast one donor answers reads, as one queue sees it.
  *
- * Theory of operation. A moving mean, by which donors are compared, and a small histogram (four buckets per power of
- * two, 256 ns to 4 s) for p99; it is halved every LATENCY_WINDOW answers, so that old ones fade. The mean falls faster
- * than it rises: one slow answer among fast ones is no reason to leave a donor, and one that has recovered is soon
- * found to be fast again. A donor whose answer is overdue is as slow as that at least, before it has answered.
+ * Theory of operation. A moving mean serves to compare donors. A small histogram yields p99. It has four buckets per
+ * power of two, from 256 ns to 4 s, and is halved every LATENCY_WINDOW answers, so that old answers fade. The mean
+ * falls faster than it rises. So one slow answer among fast ones is no reason to leave a donor, and a donor that has
+ * recovered soon counts as fast again. A donor whose answer is overdue counts as at least that slow before it has
+ * answered.
  *
  * Threads: the queue's. No allocation, no lock. Times are in ns.
  */
@@ -16,23 +17,23 @@
 
 #define LATENCY_BUCKETS 96u
 #define LATENCY_WINDOW 1024u
-/* Answers before there is a p99. */
+/* Answers before p99 is known. */
 #define LATENCY_KNOWN 64u
 /* Answers before the mean counts against a donor. */
 #define LATENCY_JUDGED 8u
 
-/* All zero at first. */
+/* Initially all zero. */
 struct latency {
-	uint64_t mean; /* 0: none */
-	uint64_t p99;  /* 0: not known yet */
+	uint64_t mean; /* 0 if there is none */
+	uint64_t p99;  /* 0 if not known yet */
 	uint32_t count;
 	uint16_t buckets[LATENCY_BUCKETS];
-	uint32_t window; /* their sum */
+	uint32_t window; /* sum of the buckets */
 };
 
-/* A read was answered after @ns. Returns whether p99 was looked up anew. */
+/* Records a read that was answered after @ns. Returns true if p99 was computed anew. */
 bool latency_record(struct latency *latency, uint64_t ns);
-/* One has not been answered for @ns. */
+/* Records that a read has not been answered for @ns. */
 void latency_overdue(struct latency *latency, uint64_t ns);
 
 #endif

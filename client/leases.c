@@ -19,7 +19,7 @@ void leases_init(struct leases *leases, const struct leases_config *config, stru
 
 void leases_act(struct leases *leases, struct leases_action action)
 {
-	/* One is enough, after all others. */
+	/* One wake-up is enough. It comes after all other actions. */
 	if (action.kind == LEASES_WAKE) {
 		leases->wake = true;
 		return;
@@ -53,7 +53,7 @@ void leases_release(struct leases *leases, const struct chunk_slot *slot)
 	if (!donor->live)
 		return;
 	donor->held--;
-	/* When it is back it takes back what is not claimed. */
+	/* When the donor is back, it takes back slabs that are not claimed. */
 	if (donor->away)
 		return;
 	donor->waiting++;
@@ -80,7 +80,7 @@ bool leases_donors_missing(const struct leases *leases)
 	return missing || domains_count(&leases->domains, leases->config.donor_count) < leases->table->replicas;
 }
 
-/* All that fail with any of these. */
+/* Returns all donors that fail together with any of these. */
 static uint64_t mates_of(const struct leases *leases, uint64_t donors)
 {
 	uint64_t mates = 0;
@@ -159,14 +159,13 @@ void leases_list_remove(struct leases *leases, uint32_t index)
 	chunk->list = LEASES_UNLISTED;
 }
 
-/* The oldest; false: the list is empty. */
 bool leases_list_first(const struct leases *leases, enum leases_list_kind kind, uint32_t *ret_index)
 {
 	*ret_index = leases->lists[kind].first - 1;
 	return leases->lists[kind].first;
 }
 
-/* When the oldest has been there for the idle time; UINT64_MAX: the list is empty. */
+/* Returns when the oldest chunk will have been in the list for the idle time, or UINT64_MAX if the list is empty. */
 static uint64_t leases_list_due(const struct leases *leases, enum leases_list_kind kind)
 {
 	uint32_t first;
@@ -185,12 +184,11 @@ static bool chunk_is_active(const struct leases *leases, uint32_t index)
 	return false;
 }
 
-/* Puts a chunk, which is in no list, where it belongs. */
 void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 {
 	struct chunk_table *table = leases->table;
 
-	/* Cleared first, so that whatever a queue does from here on is seen below or sets the bit again. */
+	/* Cleared first. If a queue does something later, it is seen below, or sets the bit again. */
 	chunk_attention_clear(table, index);
 	switch (chunk_state(table, index)) {
 	case CHUNK_WANTED:
@@ -200,7 +198,8 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 	case CHUNK_READY:
 		if (chunk_pages_held(table, index))
 			return;
-		/* The bit stays set while the chunk is listed: no queue need tell of every emptying meanwhile. */
+		/* The bit stays set while the chunk is listed, so that queues need not report each time it becomes
+		   empty. */
 		chunk_attention_set(table, index);
 		leases_list_put(leases, LEASES_IDLE, index, now);
 		return;
@@ -210,7 +209,6 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 	}
 }
 
-/* Takes an idle chunk off its list. Returns whether it still is idle: then its slots are the caller's. */
 bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[])
 {
 	leases_list_remove(leases, index);
@@ -221,7 +219,7 @@ bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struc
 	return false;
 }
 
-/* Whether a slab may be given back now, however the chunk's replicas lie. */
+/* Returns true if a slab may be given back now, whichever donors hold it. */
 static bool window_is_open(const struct leases *leases)
 {
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
@@ -249,7 +247,7 @@ static void idle_release(struct leases *leases, uint64_t now)
 	}
 }
 
-/* Chunks granted a while ago: by now whoever wanted them is there, or does not come. */
+/* Sorts chunks that were granted a while ago. Their writers are there by now, or will not come. */
 static void fresh_sort(struct leases *leases, uint64_t now)
 {
 	uint32_t index;
@@ -272,17 +270,17 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
 void leases_donor_named(struct leases *leases, unsigned donor, const char *domain)
 {
 	domains_name(&leases->domains, donor, domain);
-	leases->lacking |= leases->table->replicas > 1; /* which of what it holds are apart is to be looked at */
+	leases->lacking |= leases->table->replicas > 1; /* its slots may now be on mates of others */
 }
 
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
 	domains_forget(&leases->domains, donor);
 	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
-	leases->lacking = true; /* nobody knows yet */
+	leases->lacking = true; /* not known yet */
 }
 
-/* An answer to a request for a lease (@asked), or to a release. False: to none that was made. */
+/* Takes an answer to a lease request (@asked) or to a release. Returns false if no such request is in flight. */
 static bool leases_answered(struct leases *leases, unsigned donor, bool asked)
 {
 	struct leases_donor *d = &leases->donors[donor];
@@ -303,7 +301,7 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	struct leases_join *join = join_find(leases, donor, request);
 	struct chunk_slot granted = *slot;
 
-	/* What two chunks had would be neither's. */
+	/* A slab in two chunks would be safe for neither. */
 	if (!leases_answered(leases, donor, true) || leases_holds(leases, donor, slot->slab))
 		return false;
 	granted.donor = donor;
@@ -351,7 +349,7 @@ void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
 {
 	leases->donors[donor].claiming = claiming;
-	/* What could not be detached meanwhile. */
+	/* Slots that could not go while they were claimed. */
 	for (uint32_t i = 0; i < leases->table->count && !claiming && leases->table->replicas > 1; i++)
 		leases_detach_away(leases, i);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
@@ -360,13 +358,13 @@ void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now)
 {
 	leases->donors[donor] = (struct leases_donor){.live = true, .free = free, .held = held};
-	leases->join_at = now; /* there is one more to ask */
+	leases->join_at = now; /* another donor can be asked */
 	wants_resume(leases, now);
 }
 
 /*
- * The chunk's slot on a donor that is lost goes, and the others stay. Returns whether that cannot be: it was the last
- * one on a donor that lives, and the chunk is gone.
+ * Detaches the chunk's slot on a lost donor. Returns true if this was the last FULL slot on a live donor: then the slot
+ * stays, and the chunk is lost.
  */
 static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 {
@@ -400,7 +398,7 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
 	chunk_lose(table, index);
 	lost = integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
 	chunk_lost(table, index);
-	leases_sort(leases, index, now); /* it may be wanted already */
+	leases_sort(leases, index, now); /* a queue may want it already */
 	return lost;
 }
 
@@ -411,7 +409,7 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 
 	leases->donors[donor] = (struct leases_donor){0};
 	domains_empty(&leases->domains, donor);
-	leases->lacking |= leases->table->replicas > 1; /* what nobody knew, for one that has yet to be heard */
+	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know the donors' domains now */
 	joins_drop(leases, donor, now);
 	for (uint32_t i = 0; i < table->count; i++)
 		if (chunk_cut(leases, i, donor))
@@ -433,7 +431,7 @@ void leases_scan(struct leases *leases, uint64_t now)
 			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
 
 			leases_detach_away(leases, index);
-			/* What became of an idle one shows when its turn comes; a fresh one was used, and emptied. */
+			/* An idle chunk is looked at when its time has come. A fresh one was used, and emptied. */
 			if (leases->table->chunks[index].list == LEASES_FRESH)
 				leases_list_remove(leases, index);
 			if (leases->table->chunks[index].list == LEASES_UNLISTED)

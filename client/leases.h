@@ -1,44 +1,49 @@
 /*
  * leases: which slabs are asked for and given back, as a state machine without I/O or clock.
  *
- * Theory of operation. Chunks that queues marked (chunks.h, `attention`) are either wanted or idle. A wanted chunk
- * becomes a want: one lease request for each replica, on donors that placement.c chooses; denied or lost requests are
- * tried on other donors, and when the last has said no the chunk is denied, as it is after the timeout. Only so many
- * wants are active at once, the others wait in a list. An idle chunk's slab is given back when it was idle for a
- * while, so that one that fills and empties does not flap; a wanted chunk gets an idle one's slab first. A
- * chunk that was granted is looked at again after a while: whoever wanted it may have gone. One asked for ahead of its
- * first write counts as idle at once, so that it serves whichever chunk needs a slab next.
+ * Theory of operation. Queues mark chunks (chunks.h, `attention`) that are wanted or idle. A wanted chunk becomes a
+ * want: one lease request for each replica, to donors that placement.c chooses. A denied or lost request is repeated to
+ * other donors. When the last donor has denied it, or after the timeout, the chunk is denied. At most LEASES_WANTS_MAX
+ * wants are active. Further wanted chunks wait in a list.
  *
- * A donor that is away is neither asked nor given anything back: a want that only it could serve waits for it until the
- * timeout, and slabs wait to be given back, so that what it is found to hold when it returns (claims.h) is what the
- * chunk table says. What was asked of it and not answered is asked anew; what it granted all the same, it takes back.
+ * An idle chunk's slabs are given back after a while, so that a chunk that fills and empties does not flap. A wanted
+ * chunk gets an idle chunk's slabs first. A granted chunk is looked at again after a while, because its writer may have
+ * gone. A chunk asked for ahead of its first write counts as idle at once. So its slabs serve any chunk that needs
+ * some.
  *
- * Replicas. With several, nobody waits for a donor that is missing while another one is there. A chunk that is wanted
- * then begins with the slabs that can be had. A write that meets an away donor says so (chunk_hinder); if another
- * replica is on a donor that is up, the away one's slot is detached: what it has is not written any more, and is never
- * read again. A lost donor's slots are detached wherever another replica lives; where none does, the chunk is lost.
- * Chunks that lack a replica get a join, a few at a time, those that have but one first: a slab on a donor that holds
- * none of theirs, as a JOINING slot; then the caller is told to fill it (rebuild.h), and says whether that went well.
- * If so it becomes FULL. If not it is detached, and goes back when the caller has seen that nothing is under way to it
- * any more (LEASES_DRAIN); then it begins anew. While no donor has room that is tried again after a pause.
+ * A donor that is away is not asked for slabs, and no slab is given back to it. A want that only this donor could serve
+ * waits for it until the timeout. Because slabs wait to be given back, the donor holds what the chunk table says when
+ * it returns (claims.h). Requests that it has not answered are made anew. Slabs that it granted all the same are not
+ * claimed, so it takes them back.
  *
- * Failure domains (domains.h). What was said of donors goes for their mates as well: no two slots of a chunk are on
- * donors that fail together, but for one that is to go and the one that takes its place. Where there are fewer domains
- * than replicas, chunks lack some.
+ * Replicas. With several replicas, no write waits for a missing donor while another donor is there. A wanted chunk then
+ * begins with the slabs that can be had. A write that meets an away donor says so (chunk_hinder()). If another
+ * replica's donor is up, the away donor's slot is detached. It is not written any more, and never read again. A lost
+ * donor's slots are detached if another replica lives. Otherwise the chunk is lost.
  *
- * Recalls. A donor that needs its memory wants slabs back (REVOKE). A chunk with such a slab counts as lacking a
- * replica, also when it has only one: it gets a join on another donor, and when that is filled, and as many replicas as
- * there are to be are on others, the slot of the slab is detached, and the slab goes back when nothing is under way to
- * it. When the deadline comes first the slot is left: its chunk goes on with its other replicas, or is lost. The slab
- * then needs no release, its donor takes it.
+ * A chunk that lacks a replica gets a join. There are few joins at a time. Chunks with the fewest readable replicas
+ * come first. A join asks for a slab on a donor that holds none of the chunk's, and makes it a JOINING slot. Then the
+ * caller is told to fill the slot (rebuild.h), and reports if that went well. If so, the slot becomes FULL. If not, it
+ * is detached. When the caller has seen that nothing is under way to the slab any more (LEASES_DRAIN), the slab goes
+ * back, and a new join begins. If no donor has room, a join is tried again after a pause.
  *
- * Where there is a backup a chunk whose slabs are all recalled, and for which no other donor has room, leaves for that
- * (LEASES_LEAVE): the caller moves its pages there while writes go there, too; when it is empty, and nothing is under
- * way to its slabs any more, they go back.
+ * Failure domains (domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a slot
+ * also excludes its mates. The exception is a slot that is to go and the slot that replaces it. If there are fewer
+ * domains than replicas, chunks lack replicas.
  *
- * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin).
+ * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
+ * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the
+ * recalled slab's slot is detached, and the slab goes back when nothing is under way to it. If the deadline comes
+ * first, the slot is detached at once. The chunk goes on with its other replicas, or is lost. Such a slab is not
+ * released: its donor takes it.
  *
- * Each event may leave actions behind; the caller takes them with leases_next() until there is none.
+ * Backup. If all slabs of a chunk are recalled, and no other donor has room, the chunk leaves for the backup, if there
+ * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and
+ * nothing is under way to its slabs any more, they go back.
+ *
+ * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin()).
+ *
+ * Each event may leave actions behind. The caller takes them with leases_next() until there is none.
  *
  * Threads: the control thread's.
  */
@@ -53,82 +58,87 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* With LEASES_WINDOW no more than a connection takes unsent messages: a donor that stalls is not found dead by that. */
+/* Together with LEASES_WINDOW, no more than the messages that a connection queues unsent. So a donor that stalls is not
+   taken for dead. */
 #define LEASES_WANTS_MAX 16
-/* Releases wait while so many requests are in flight to one donor. */
+/* No slab is given back while so many requests are in flight to one donor. */
 #define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
-/* Replicas made anew at a time: while one is filled, the next one's donor makes a slab ready. */
+/* The number of joins at a time. While one is filled, the next one's donor makes a slab ready. */
 #define LEASES_JOINS_MAX 2
 
 struct leases_config {
 	unsigned donor_count;
 	uint64_t slab_bytes;
 	uint64_t timeout_ns; /* a chunk that is wanted for longer is denied */
-	uint64_t idle_ns;    /* a slab is idle for so long before it is given back */
-	uint64_t pause_ns;   /* between two looks for a donor with room for a replica that is lacking */
+	uint64_t idle_ns;    /* how long a slab is idle before it is given back */
+	uint64_t pause_ns;   /* between two searches for a donor with room for a lacking replica */
 	uint64_t seed;
-	bool backup; /* there is one */
+	bool backup; /* there is a backup */
 };
 
 struct leases_donor {
 	bool live;        /* known, and not lost */
-	bool away;        /* it cannot be reached for now */
-	bool claiming;    /* and its slabs are being claimed: none of their slots may go */
+	bool away;        /* out of reach for now */
+	bool claiming;    /* its slabs are being claimed, so no slot on it may go */
 	uint64_t free;    /* bytes, as last heard */
-	uint32_t asked;   /* leases asked for and not answered */
+	uint32_t asked;   /* lease requests in flight */
 	uint32_t waiting; /* requests of any kind in flight */
-	uint64_t held;    /* slabs this store holds there */
+	uint64_t held;    /* slabs that this store holds there */
 };
 
 struct leases_want {
 	bool active;
-	bool over; /* the chunk has its answer; requests in flight keep the want */
+	bool over; /* the chunk was granted or denied; requests in flight keep the want */
 	uint32_t chunk;
 	uint64_t deadline;
-	uint64_t tried;                      /* donors that said no, a bit each */
-	uint32_t requests[FAR_REPLICAS_MAX]; /* in flight, or 0 */
+	uint64_t tried;                      /* donors that denied it, one bit each */
+	uint32_t requests[FAR_REPLICAS_MAX]; /* numbers of requests in flight, or 0 */
 	bool granted[FAR_REPLICAS_MAX];
-	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* slots[].donor: also of the request in flight */
+	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* granted slabs; `donor` is also set for a request in flight */
 };
 
 /*
- * A chunk that is to have one more replica.
+ * The plan to give a chunk another replica:
  *
  *     FREE --asked--> ASKING --granted--> FILLING --filled--> FREE
- *                       |                    +--in vain--> DRAINING --drained--> FREE
+ *                       |                    +--failed--> DRAINING --drained--> FREE
  *                       +--denied, or not wanted any more--> FREE
  *
- * or that leaves for the backup:
+ * or to give back a surplus slot of the chunk, at once or when another slot is filled:
+ *
+ *     FREE, FILLING --slot detached--> DRAINING --drained--> FREE
+ *
+ * or to move the chunk to the backup:
  *
  *     FREE, ASKING --nobody has room--> LEAVING --left--> EMPTYING --drained--> FREE
- *                                          +--in vain--> FREE
+ *                                          +--failed--> FREE
  */
 enum leases_join_state { JOIN_FREE, JOIN_ASKING, JOIN_FILLING, JOIN_DRAINING, JOIN_LEAVING, JOIN_EMPTYING };
 struct leases_join {
 	enum leases_join_state state;
 	uint32_t chunk, epoch, request;
 	unsigned replica;
-	uint64_t tried;         /* donors that said no, a bit each */
-	struct chunk_slot slot; /* slot.donor: also of the request in flight */
-	bool cut;               /* its donor went away: the slot is not there any more, nor the slab ours */
+	uint64_t tried;         /* donors that denied it, one bit each */
+	struct chunk_slot slot; /* `donor` is also set for a request in flight */
+	bool cut;               /* the slot is gone, and the slab must not be released */
 };
 
-/* Chunks, oldest first. A chunk is in one list at most. */
+/* Lists of chunks, oldest first. A chunk is in at most one list. */
 enum leases_list_kind { LEASES_UNLISTED, LEASES_WANTED, LEASES_IDLE, LEASES_FRESH, LEASES_LISTS };
 struct leases_list {
-	uint32_t first, last; /* index + 1, 0: none */
+	uint32_t first, last; /* index + 1, or 0 for none */
 };
 
 enum leases_action_kind {
 	LEASES_ASK,     /* send LEASE with `request` to `donor` */
 	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
-	LEASES_WAKE,    /* a chunk was granted, denied, lost, or lost a slot: wake the queues that wait */
-	LEASES_FILL,    /* copy into the JOINING slot of join `request`; leases_filled() when it is over */
-	LEASES_DRAIN,   /* leases_drained() when nothing is under way to the slot that join `request` had */
-	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; leases_left() when it is over */
-	LEASES_LACKING, /* replicas begin to be made anew, and: */
-	LEASES_WHOLE,   /* no chunk lacks any */
+	LEASES_WAKE,    /* wake waiting queues: a chunk was granted, denied, lost, or lost a slot */
+	LEASES_FILL,    /* fill the JOINING slot of join `request`; then call leases_filled() */
+	LEASES_DRAIN,   /* call leases_drained() when nothing is under way to what join `request` gives back */
+	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; then call leases_left() */
+	LEASES_LACKING, /* replicas begin to be made anew */
+	LEASES_WHOLE,   /* no chunk lacks replicas any more */
 };
 struct leases_action {
 	enum leases_action_kind kind;
@@ -136,10 +146,10 @@ struct leases_action {
 	uint64_t slab;
 };
 
-/* A slab that its donor wants back. */
+/* A slab that its donor has recalled. */
 struct leases_recall {
 	uint64_t slab;
-	uint64_t until; /* it may be used, ns; 0: it is not wanted back */
+	uint64_t until; /* deadline in ns, or 0 if not recalled */
 	uint32_t donor;
 };
 
@@ -151,78 +161,85 @@ struct leases {
 	struct leases_donor donors[FAR_DONORS_MAX];
 	struct domains domains;
 	struct leases_want wants[LEASES_WANTS_MAX];
-	uint32_t request; /* the last one made */
+	uint32_t request; /* the last request's number */
 	struct leases_join joins[LEASES_JOINS_MAX];
-	struct leases_recall *recalls;          /* of each chunk's slots; NULL: nothing can be recalled */
+	struct leases_recall *recalls;          /* one per slot of every chunk, or NULL if nothing can be recalled */
 	bool recalled;                          /* some slab may be recalled */
-	uint64_t recall_due;                    /* the first deadline of those */
+	uint64_t recall_due;                    /* the earliest deadline of recalled slabs */
 	bool lacking;                           /* some chunk may lack a replica */
-	bool mending;                           /* LEASES_LACKING was told */
-	uint32_t join_next;                     /* where the next chunk is looked for */
-	uint64_t join_at;                       /* and when */
-	bool join_any;                          /* be it the most endangered or not */
-	struct leases_list lists[LEASES_LISTS]; /* waiting to become a want; seen idle; granted lately */
+	bool mending;                           /* LEASES_LACKING was told, LEASES_WHOLE not yet */
+	uint32_t join_next;                     /* where the search for the next chunk begins */
+	uint64_t join_at;                       /* when it may begin */
+	bool join_any;                          /* take the next chunk, even if others are in more danger */
+	struct leases_list lists[LEASES_LISTS]; /* by enum leases_list_kind */
 	bool wake;                              /* LEASES_WAKE is to come */
 	unsigned head, tail;
 	struct leases_action actions[LEASES_ACTIONS];
 };
 
-/* @table and @integrity outlive it. */
+/* @table and @integrity outlive @leases. */
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
 		 struct integrity *integrity);
 bool leases_next(struct leases *leases, struct leases_action *ret_action);
-/* When leases_tick() is wanted next; UINT64_MAX: never. */
+/* Returns when leases_tick() must be called next, or UINT64_MAX for never. */
 uint64_t leases_due(const struct leases *leases);
 
-/* The donor is ready, or its figures are known anew. */
+/* Takes a donor that is ready, or its new figures. @free is in bytes. */
 void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
-/* Which failure domain it is in ("": one of its own): before it is first of use, and before it is again. What it holds
-   stays. */
+/* Sets the donor's failure domain, or "" for one of its own. Called before the donor is first used, and each time
+   before it is used again. Its slabs stay. */
 void leases_donor_named(struct leases *leases, unsigned donor, const char *domain);
-/* It holds @held slabs for us since before, and has yet to be reached. */
+/* Takes a donor of an adopted store, which has not been reached yet. It should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
-/* It cannot be reached; it can be reached again, and holds the slabs that the chunk table says. */
+/* The donor cannot be reached, or can be reached again. In the second case it holds @held slabs: those that the chunk
+   table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
-/* Its slabs are being claimed, or that has ended without its being back. */
+/* The claiming of the donor's slabs begins, or has ended without the donor's return. */
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
-/* Its slabs are gone: returns how many pages were lost with them. */
+/* The donor's slabs are gone. Returns how many pages are lost with them. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
-/* Looks at the chunks the queues have marked. */
+/* Looks at the chunks that queues have marked. */
 void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);
 
-/* The answers. @slot: address, rkey and slab; a grant nobody waits for any more is given back. False: nothing of the
-   kind was asked, or the slab is ours already: the donor has broken the protocol, and is away from now on. */
+/* The answers to requests. @slot has address, rkey and slab. A grant that nobody waits for any more is given back.
+   Return false if the donor has broken the protocol: no such request is in flight, or the slab is ours already. The
+   caller must then treat the donor as away. */
 bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now);
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
 
-/* Before anything is recalled: takes memory for it, which is touched only then. -ENOMEM. */
+/* leases_recalls_open() allocates what recalls need. The memory is touched only when something is recalled. Returns 0
+   or -ENOMEM. */
 int leases_recalls_open(struct leases *leases);
 void leases_recalls_close(struct leases *leases);
 /*
- * The donor wants a slab back: it may be used until @until (ns, UINT64_MAX: for as long as it takes). False: no chunk
- * has it (any more). It does not want it back any more. It has taken it: returns how many pages were lost with it.
+ * Messages of a donor about one of its slabs:
+ *
+ *   leases_recall  The donor recalls the slab. It may be used until @until (ns), or without limit if that is
+ *                  UINT64_MAX. Returns false if no chunk has the slab.
+ *   leases_keep    The donor takes its recall back.
+ *   leases_taken   The donor has taken the slab. Returns how many pages are lost with it.
  */
 bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
 void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
 uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
-/* The slot is to get a slab, whose name may be one that it had before its donor was started again; or the donor, having
-   been away, has confirmed the slab it has. What it wants back from now on it says. */
+/* Forgets a recall of the slot. Called when the slot gets a slab, because a restarted donor may reuse a slab's name.
+   Also called when a donor has come back and confirmed the slab: it says anew what it recalls. */
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica);
-/* Leaves what is past its deadline: returns how many pages were lost with it; and when that is wanted next. */
+/* leases_recalls_tick() detaches slots whose deadline has passed, and returns how many pages are lost with them.
+   leases_recalls_due() returns when to call it next, or UINT64_MAX for never. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
-/* Whether something is yet to be moved for a donor that wants it back. When nothing is wanted back any more that is
-   noted. */
+/* Returns true if a FULL slot must still be moved for its donor. Clears `recalled` if nothing is recalled any more. */
 bool leases_recalling(struct leases *leases);
 
-/* LEASES_FILL is over: the slot has (@good) all that the chunk's others have. LEASES_DRAIN is over. */
+/* Report the end of LEASES_FILL and of LEASES_DRAIN. @good: the slot has all that the chunk's FULL slots have. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);
 void leases_drained(struct leases *leases, unsigned join, uint64_t now);
-/* LEASES_LEAVE is over: nothing is live in the chunk (@good). */
+/* Reports the end of LEASES_LEAVE. @good: no page of the chunk is live. */
 void leases_left(struct leases *leases, unsigned join, bool good, uint64_t now);
 
 #endif

@@ -1,4 +1,4 @@
-/* leases_joins: chunks that lack replicas, see leases.h and leases_own.h. */
+/* leases_joins: gives another replica to chunks that lack one. See leases.h and leases_own.h. */
 #include "client/leases_own.h"
 
 #include <assert.h>
@@ -33,13 +33,13 @@ void leases_detach_away(struct leases *leases, uint32_t index)
 			continue;
 		}
 		chunk_detach(table, index, i);
-		leases_release(leases, &slots[i]); /* which it takes back when it returns */
+		leases_release(leases, &slots[i]); /* the donor takes it back when it returns */
 		leases->lacking = true;
 	}
 	if (later)
 		chunk_hinder(table, index);
-	/* Whoever waits looks again: also if another's word has had it done already. Not if that would change nothing:
-	   the donor's next step wakes all. */
+	/* Wakes the waiting queues, even if an earlier call has detached the slot. If no replica's donor is up, nothing
+	   has changed for them, and the donor's next step wakes all queues. */
 	else if (up)
 		leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 }
@@ -72,8 +72,8 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
 }
 
-/* Two of its replicas would fail together: one that was to go, and of which it is not wanted any more, and what was to
-   take its place; or a donor has come back under the other one's name. */
+/* Returns true if two of the chunk's replicas would fail together. Perhaps one was to go, and is not recalled any more,
+   while its replacement is there. Or a donor has come back with another domain. */
 static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -85,20 +85,20 @@ static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 	return !leases_slots_apart(leases, slots);
 }
 
-/* It has fewer slots than there are to be replicas, not counting those that are to go. */
+/* Returns true if the chunk has too few replicas, not counting recalled ones. */
 static bool chunk_lacks_replicas(const struct leases *leases, uint32_t index)
 {
 	return chunk_replicas_missing(leases->table, index) || leases_recalled_slots(leases, index);
 }
 
-/* It does, or it has not those that it should have. */
+/* Returns true if the chunk has too few replicas, too many, or two that would fail together. */
 static bool chunk_lacks(const struct leases *leases, uint32_t index)
 {
 	return chunk_lacks_replicas(leases, index) || chunk_has_spare(leases->table, index) ||
 	       chunk_is_mated(leases, index);
 }
 
-/* How many of the chunk's replicas can be read. */
+/* Returns how many of the chunk's replicas can be read. */
 static unsigned replicas_up(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -119,8 +119,8 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
 						  .epoch = join->epoch});
 }
 
-/* Asks the next donor that holds no replica of the chunk, nor has a mate that does. False: there is none, or one of the
-   chunk's slots is to go first. */
+/* Asks the next donor that holds no replica of the chunk, and is no mate of one that does. Returns false if there is
+   none, or if one of the chunk's slots must go first. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
@@ -139,8 +139,9 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Whether the chunk has a slot too many, be it that its donor wants it back: it goes, and is the join's to give back,
-   unless its donor, being away, takes it back by itself when it returns. */
+/* Detaches one surplus slot of the chunk, if it has one. The join then owns the slab, and releases it when it is
+   drained. If the donor is away, the slab is not released: the donor takes it back when it returns. Returns true if a
+   slot was detached. */
 static bool join_replaces(struct leases *leases, struct leases_join *join)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -151,7 +152,7 @@ static bool join_replaces(struct leases *leases, struct leases_join *join)
 		return false;
 	chunk_slots(leases->table, join->chunk, slots);
 	donor = &leases->donors[slots[replica].donor];
-	/* Not while it is being claimed, nor if the others cannot be read for now. */
+	/* Its slabs are being claimed, or no other replica can be read for now. */
 	if (donor->claiming || replicas_up(leases, join->chunk) <= donor_is_up(leases, slots[replica].donor))
 		return false;
 	chunk_detach(leases->table, join->chunk, replica);
@@ -164,7 +165,7 @@ static bool join_replaces(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Whether no slot of the chunk is to stay, and all are on donors that can be asked for what is there. */
+/* Returns true if all FULL slots of the chunk are recalled, and the donors of all its slots are up. */
 static bool chunk_can_leave(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -179,13 +180,13 @@ static bool chunk_can_leave(const struct leases *leases, uint32_t index)
 	return up && leases_recalled_slots(leases, index) == full;
 }
 
-/* Nobody has room for what the join's chunk is to have in place of slabs that are all wanted back: it leaves for the
-   backup, if there is one. */
+/* Lets the join's chunk leave for the backup, if there is one and all slabs of the chunk are recalled. No donor has
+   room for a replacement. Returns true if the chunk leaves. */
 static bool join_leaves(struct leases *leases, struct leases_join *join)
 {
 	struct chunk_view view;
 
-	/* Held, so that it does not go idle before nothing is under way to its slabs. */
+	/* The count keeps the chunk from becoming idle before nothing is under way to its slabs. */
 	if (!leases->config.backup || !chunk_can_leave(leases, join->chunk) ||
 	    !chunk_hold_ready(leases->table, join->chunk, 1, &view))
 		return false;
@@ -196,14 +197,14 @@ static bool join_leaves(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Whether the chunk, which may be another one by now, still wants what the join is for. */
+/* Returns true if the chunk, if it is still in the join's epoch, lacks what the join is for. */
 static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
 {
 	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
 }
 
-/* Whether no other replica of the chunk that is to stay is on a mate of the join's donor: one may have come back under
-   another name, or may stay after all. */
+/* Returns true if no staying slot of the chunk, except @replica, is on a mate of the join's donor. A donor may have
+   come back with another domain, or a slot may stay after all. */
 static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
@@ -218,7 +219,7 @@ void join_granted(struct leases *leases, struct leases_join *join, const struct 
 
 	join->state = JOIN_FREE;
 	leases->join_at = now;
-	/* Held, so that it does not go idle while it is filled. */
+	/* The count keeps the chunk from becoming idle while it is filled. */
 	if (!join_is_wanted(leases, join) || !join_is_apart(leases, join, FAR_SLOTS_MAX) ||
 	    !chunk_hold_ready(leases->table, join->chunk, 1, &view)) {
 		leases_release(leases, slot);
@@ -277,7 +278,7 @@ void joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
 
-		/* Of a chunk that leaves the caller finds out. */
+		/* If the chunk leaves for the backup, the caller finds out by itself. */
 		if (join->state == JOIN_FREE || join->state == JOIN_LEAVING || join->state == JOIN_EMPTYING ||
 		    join->slot.donor != donor)
 			continue;
@@ -295,7 +296,7 @@ void joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	}
 }
 
-/* It is over, and the chunk may be idle now. */
+/* Takes the join's page off the chunk's count. The chunk may be idle then. */
 static void join_let_go(struct leases *leases, const struct leases_join *join, uint64_t now)
 {
 	if (chunk_drop(leases->table, join->chunk, join->epoch, 1) &&
@@ -309,7 +310,7 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 	bool current = join_is_current(leases, join), replaced = false;
 
 	assert(join->state == JOIN_FILLING);
-	/* What was to go may stay after all. */
+	/* The slot that was to go may stay after all. */
 	good = good && (!current || (chunk_lacks(leases, join->chunk) && join_is_apart(leases, join, join->replica)));
 	if (good && current && !join->cut) {
 		chunk_promote(leases->table, join->chunk, join->replica);
@@ -323,14 +324,15 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 		join->state = JOIN_FREE;
 		return;
 	}
-	/* The slab may still be written, by who has seen the slot; of a chunk that is lost it is nobody's already. */
+	/* A queue that has seen the slot may still write to the slab. If the chunk is lost, there is no slot to
+	   detach. */
 	if (current)
 		chunk_detach(leases->table, join->chunk, join->replica);
 	join->state = JOIN_DRAINING;
 	join_act(leases, join, LEASES_DRAIN);
 }
 
-/* Its chunk has left for the backup, and nothing is under way to it: its slabs go back at once. */
+/* The chunk has left for the backup, and nothing is under way to its slabs. Gives them back at once. */
 static void join_emptied(struct leases *leases, const struct leases_join *join, uint64_t now)
 {
 	const struct chunk *chunk = &leases->table->chunks[join->chunk];
@@ -344,8 +346,8 @@ static void join_emptied(struct leases *leases, const struct leases_join *join, 
 		leases_list_remove(leases, join->chunk);
 		leases_sort(leases, join->chunk, now);
 	}
-	/* While a donor is away an idle chunk keeps its slabs, which may be being claimed: idle_release() sees to it
-	 * then. */
+	/* While a donor is away, an idle chunk keeps its slabs, because they may be being claimed. idle_release() gives
+	   them back later. */
 	if (chunk->list == LEASES_IDLE && !leases_donors_away(leases) &&
 	    leases_take_idle(leases, join->chunk, now, slots))
 		leases_release_slots(leases, slots);
@@ -386,9 +388,10 @@ void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
 
 /*
- * Of those that lack something, can be read, and are not being seen to, the next one with a single replica, or the next
- * one; *ret_lacking: whether any lacks something. When the last one chosen found no donor it is just the next one's
- * turn, for that one would be chosen again and again.
+ * Finds the next chunk that lacks something, can be read, and has no join. Prefers the chunk with the fewest readable
+ * replicas. If the last chosen chunk found no donor (`join_any`), takes just the next one. Otherwise the same chunk
+ * would be chosen again and again. Sets *ret_lacking if any chunk lacks something. Returns false if there is no chunk
+ * to choose.
  */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {
@@ -452,7 +455,7 @@ void joins_start(struct leases *leases, uint64_t now)
 				continue;
 			leases->join_any = true;
 		}
-		/* Nobody has room, or nothing is to be done but what is being done. */
+		/* No donor has room, or the joins in progress do all that there is to do. */
 		leases->join_at = now + leases->config.pause_ns;
 		leases->lacking = lacking || joins_active(leases);
 		if (!leases->mending || joins_active(leases) || replicas_lack(leases))

@@ -1,7 +1,8 @@
 /*
- * leases_recalls: slabs that their donors want back, see leases.h.
+ * leases_recalls: slabs that their donors have recalled. See leases.h.
  *
- * A recall is noted at its chunk's slot, with the slab's name: it means nothing once the slot has another slab.
+ * A recall is noted at its chunk's slot, together with the slab's name. It means nothing once the slot has another
+ * slab.
  */
 #include "client/leases_own.h"
 
@@ -9,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What cannot be left while its donor is being claimed from is looked at again after this. */
+/* A slot that may not go while its donor's slabs are being claimed is looked at again after this time. */
 #define RECALL_PAUSE_NS UINT64_C(20000000)
 
 int leases_recalls_open(struct leases *leases)
@@ -37,7 +38,7 @@ static bool slot_is_recalled(const struct leases *leases, uint32_t index, const 
 	return slot->state != SLOT_EMPTY && recall->until && recall->slab == slot->slab && recall->donor == slot->donor;
 }
 
-/* The slot of this slab. */
+/* Finds the slot of this slab. */
 static bool slab_find(const struct leases *leases, unsigned donor, uint64_t slab, uint32_t *ret_index,
 		      unsigned *ret_replica)
 {
@@ -162,8 +163,9 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
 }
 
 /*
- * Of a slab that we have no more its donor speaks as if we did: it was left for the donor to take, which it does not do
- * now. If it has been given back meanwhile, this is denied.
+ * The donor speaks of a slab that no chunk has as if it were ours. The slot was detached for the donor to take the
+ * slab, and now the donor does not take it. So the slab is released. If it has been released meanwhile, the donor
+ * denies this.
  */
 static void left_release(struct leases *leases, unsigned donor, uint64_t slab)
 {
@@ -215,7 +217,8 @@ void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 		recall_of(leases, index, replica)->until = 0;
 }
 
-/* The slot is not to be used any more. Returns how many pages are lost with it: those of a chunk without another. */
+/* Detaches the slot without releasing its slab. Returns how many pages are lost: those of a chunk without another
+   replica. */
 static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned replica, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -225,7 +228,8 @@ static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned repli
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		others |= i != replica && slots[i].state == SLOT_FULL && leases->donors[slots[i].donor].live;
 	recall_of(leases, index, replica)->until = 0;
-	/* Its donor takes it by itself: told to, it might do so while a last request is under way there. */
+	/* The donor takes the slab by itself. After a release, it might do so while a last request is under way
+	   there. */
 	leases->donors[slots[replica].donor].held--;
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 	leases->lacking = true;
@@ -252,8 +256,9 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 	return slot_leave(leases, index, replica, now);
 }
 
-/* Looks at all recalls: returns the earliest deadline, or UINT64_MAX. Of those past it the slots are left, by @leaves
-   (@leases, or NULL: not now). */
+/* Looks at all recalls. @leaves is @leases or NULL. If it is not NULL, detaches the slots of recalls past their
+   deadline. Adds up lost pages in *lost and recalled slabs in *slabs. Returns the next deadline, or UINT64_MAX for
+   none. */
 static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves, uint64_t now, uint64_t *lost,
 			     unsigned *slabs)
 {
@@ -275,7 +280,7 @@ static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves,
 				due = recall->until < due ? recall->until : due;
 				continue;
 			}
-			if (leases->donors[recall->donor].claiming) { /* it is about to say so itself */
+			if (leases->donors[recall->donor].claiming) { /* the answer to its claim will tell */
 				due = now + RECALL_PAUSE_NS < due ? now + RECALL_PAUSE_NS : due;
 				continue;
 			}

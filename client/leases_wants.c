@@ -1,10 +1,10 @@
-/* leases_wants: wanted chunks, see leases.h and leases_own.h. */
+/* leases_wants: gives wanted chunks their slabs. See leases.h and leases_own.h. */
 #include "client/leases_own.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* All replicas, and on donors that live. */
+/* Returns true if all replicas are there, on donors that are not lost. */
 static bool slots_are_whole(const struct leases *leases, const struct chunk_slot slots[])
 {
 	unsigned whole = 0;
@@ -14,7 +14,7 @@ static bool slots_are_whole(const struct leases *leases, const struct chunk_slot
 	return whole == leases->table->replicas;
 }
 
-/* A want that is over goes when its last request was answered: so there are never more of them than wants. */
+/* Frees a want that is over when its last request has been answered. So the wants limit the requests in flight. */
 static void want_retire(const struct leases *leases, struct leases_want *want)
 {
 	want->active = false;
@@ -48,7 +48,7 @@ static void want_publish(struct leases *leases, struct leases_want *want, const 
 	want_end(leases, want);
 }
 
-/* With what was granted. */
+/* Publishes the chunk with the slabs that were granted. */
 static void want_fulfil(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
@@ -69,14 +69,15 @@ void want_deny(struct leases *leases, struct leases_want *want, int status)
 	want_end(leases, want);
 }
 
-/* An idle chunk's slabs serve as well as new ones: nothing is read of a page that was not written. */
+/* Gives the want an idle chunk's slabs, if it can. They serve as well as new ones, because no page is read that was not
+   written. Returns true if the want has them. */
 static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX], whole[FAR_REPLICAS_MAX];
 	uint32_t index;
 	unsigned count = 0;
 
-	/* No slab changes hands while some are being claimed. */
+	/* No slab changes its chunk while some are being claimed. */
 	if (leases_donors_away(leases))
 		return false;
 	while (leases_list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
@@ -90,13 +91,14 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 			want_publish(leases, want, whole, now);
 			return true;
 		}
-		/* One of its donors died, or wants it back; what is left of it goes back. */
+		/* One of the donors is lost, or recalls its slab. The other slabs go back. */
 		leases_release_slots(leases, slots);
 	}
 	return false;
 }
 
-/* Who holds or is asked for a replica: neither they nor their mates may be asked for another. */
+/* Returns the donors that hold a replica or are asked for one, one bit each. Neither they nor their mates may be asked
+   for another. */
 static uint64_t want_used(const struct leases *leases, const struct leases_want *want)
 {
 	uint64_t used = 0;
@@ -114,8 +116,8 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 }
 
 /*
- * Nobody is left to ask for what the want lacks. While a donor is missing the chunk begins with fewer replicas, and
- * gets the others later (leases_joins.c); nobody waits for that donor unless there is no other.
+ * No donor is left to ask for what the want lacks. While a donor is missing, the chunk begins with fewer replicas, and
+ * gets the others later (leases_joins.c). The want waits for a missing donor only if there is no other.
  */
 static void want_exhausted(struct leases *leases, struct leases_want *want, bool ahead, uint64_t now)
 {
@@ -132,11 +134,11 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 	}
 	if (!ahead && leases_donors_away(leases))
 		return;
-	/* Whoever came to wait meanwhile may ask in earnest. */
+	/* After -EAGAIN, a write that waits by now asks again, no longer ahead of need. */
 	want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 }
 
-/* Asks for whatever replica is neither granted nor asked for. */
+/* Asks for each replica that is neither granted nor asked for. */
 static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	for (unsigned i = 0; i < leases->table->replicas; i++) {
@@ -145,7 +147,7 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 
 		if (want->granted[i] || want->requests[i])
 			continue;
-		/* Quicker than a new one, which its donor must make ready first. */
+		/* Quicker than a new slab, which its donor must make ready first. */
 		ahead = leases->table->chunks[want->chunk].ahead;
 		if (!ahead && want_take_idle(leases, want, now))
 			return;
@@ -191,7 +193,7 @@ void want_denied(struct leases *leases, struct leases_want *want, unsigned repli
 		want_step(leases, want, now);
 }
 
-/* What is kept of the chunk's pages is there before anything can be. */
+/* Makes what is kept of an untouched chunk's pages present. Returns 0 or -ENOMEM. */
 static int chunk_begin(const struct leases *leases, uint32_t index)
 {
 	uint64_t first = index * leases->table->pages, rest = leases->integrity->pages - first;
@@ -208,7 +210,7 @@ void wants_start(struct leases *leases, uint64_t now)
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
 
-		/* With nobody left to ask a want ends as soon as it starts. */
+		/* If no donor is left to ask, a want ends as soon as it begins. */
 		while (!want->active && leases_list_first(leases, LEASES_WANTED, &index) && leases_has_room(leases)) {
 			*want = (struct leases_want){.active = true, .deadline = now + leases->config.timeout_ns};
 			leases_list_remove(leases, index);
@@ -221,7 +223,6 @@ void wants_start(struct leases *leases, uint64_t now)
 	}
 }
 
-/* The want and replica that a request was made for, or NULL. */
 struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
@@ -258,7 +259,6 @@ bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool tak
 	return false;
 }
 
-/* What the wants have there, asked for or granted, is void. */
 void wants_drop(struct leases *leases, unsigned donor)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
@@ -275,7 +275,6 @@ void wants_drop(struct leases *leases, unsigned donor)
 	}
 }
 
-/* Who can be asked has changed: wants that lack a replica go on. */
 void wants_resume(struct leases *leases, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
