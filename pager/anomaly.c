@@ -21,6 +21,6 @@ void anomaly_stop(struct core *core, uint64_t page, const char *what)
 	log_error(
 	    "memory at %p of process %d %s: the process is stopped before it reads something wrong; please report this",
 	    (void *)core_address(core, page), getpid(), what);
-	kill(getpid(), SIGKILL); /* no handler of the program's goes on */
+	kill(getpid(), SIGKILL); /* SIGKILL, because no handler of the program may continue */
 	abort();
 }

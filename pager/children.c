@@ -61,7 +61,7 @@ void children_close(struct children *children)
 	children->core = NULL;
 }
 
-/* What the child does not have itself. Nothing is evicting meanwhile. */
+/* Records the pages that are far for the child. core->evict_lock is held, so no page is half way out. */
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
@@ -99,7 +99,7 @@ bool children_announce(struct children *children, int socket)
 {
 	if (!children->core->uffd.sees_forks)
 		return false;
-	/* The last one is still to be sent, unless that fork failed: then nobody waits for it. */
+	/* The previous socket is still to be sent, unless its fork has failed. In that case nobody waits for it. */
 	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
 		usleep(ANNOUNCE_US);
 	int old = atomic_exchange(&children->announced, socket);
@@ -108,8 +108,8 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-/* To a child of the program itself: it keeps its memory from reading as zeroes should this process end first. -1: it
-   cannot have far memory, and has to end. */
+/* Sends @uffd to the announced child of the program. By keeping it open, the child keeps its memory from reading as
+   zeroes if this process ends first. @uffd -1 tells the child that it cannot have far memory and must end. */
 static void send_uffd(struct children *children, int uffd)
 {
 	int socket = atomic_exchange(&children->announced, -1);
@@ -129,7 +129,7 @@ static void send_uffd(struct children *children, int uffd)
 	*header =
 	    (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof uffd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
 	memcpy(CMSG_DATA(header), &uffd, sizeof uffd);
-	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* there is room in a new socket */
+	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* a new socket has room */
 	close(socket);
 }
 
@@ -143,10 +143,8 @@ static struct child *free_entry(struct children *children)
 
 static bool reap(struct children *children, int except);
 
-/*
- * Poisons in @uffd what is far for the child. The child of a child may have forked again, and cannot be poisoned before
- * that fork is read: the new one lacks the same pages, and there is no entry for it either.
- */
+/* Poisons in @uffd the pages that are far for the new child. If that child forks meanwhile, poisoning answers EAGAIN
+   until the fork is read. The newest process lacks the same pages and has no entry either, so it is poisoned, too. */
 static void poison_far(struct children *children, const struct child *parent, int uffd)
 {
 	struct core *core = children->core;
@@ -170,8 +168,9 @@ static void count_stopped(struct core *core)
 }
 
 /*
- * There is no entry for it. Kept open but never answered, the child would hang; closed, it would read zeroes. Neither
- * may be: its far pages are poisoned, or it ends at once. A child's own child, which cannot be told to, hangs then.
+ * Refuses a child that has no entry. With its descriptor open and unanswered, the child would hang. With its descriptor
+ * closed, its far pages would read as zeroes. So its far pages are poisoned. Without UFFDIO_POISON the program's own
+ * child is told to end. A child's own child cannot be told, and hangs.
  */
 static void refuse(struct children *children, const struct child *parent, int uffd)
 {
@@ -188,7 +187,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 	close(uffd);
 	int socket = parent ? -1 : atomic_exchange(&children->announced, -1);
 	if (socket >= 0)
-		close(socket); /* it waits for that */
+		close(socket); /* the end of file tells the child */
 }
 
 void children_add(struct children *children, const struct child *parent, int uffd)
@@ -231,7 +230,8 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Within the lock; room for the page is claimed. 0, -EAGAIN, -ENOMEM, or -ENOSPC when the child has had its share. */
+/* Gives @page to @child. The lock is held. @room says whether room for the page is claimed. The function claims it if
+   necessary. Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the child has used up its share. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
 {
 	struct core *core = children->core;
@@ -240,7 +240,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	if (!*room && core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
 	int result = uffd_copy(child->uffd, core_address(core, page), data, STORE_PAGE, NULL);
-	*room = result != 0; /* not used up: it serves the next attempt, or the caller gives it back */
+	*room = result != 0; /* unused room serves the next attempt, or the caller releases it */
 	if (result == 0)
 		child->given++;
 	if (result == -EAGAIN || result == -ENOMEM)
@@ -248,14 +248,14 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	if (result)
 		uffd_wake(child->uffd, core_address(core, page), STORE_PAGE);
 	clear_bit(child, page);
-	return 0; /* otherwise it has the page, has unmapped it, or is gone */
+	return 0; /* on any other error the child has the page, has unmapped it, or is gone */
 }
 
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data)
 {
 	bool room = false;
 	pthread_mutex_lock(&children->lock);
-	/* What was read for it the evictor may have handed over meanwhile. */
+	/* The evictor may have handed the page over since it was read. */
 	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
 	pthread_mutex_unlock(&children->lock);
 	if (room)
@@ -267,7 +267,7 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 	return result == -EAGAIN ? result : 0;
 }
 
-/* To every child there is. */
+/* Hands @page to every child that needs it. */
 static void hand_over(struct children *children, uint64_t page, const void *data, bool *room)
 {
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
@@ -277,7 +277,8 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			result = child->uffd < 0 || !bit_of(child, page) ? 0
 				 : data                                  ? give(children, child, page, data, room)
 									 : -EIO;
-			/* No room for a second child's copy: making room is what we are at. */
+			/* No room for a second child's copy. Waiting would be in vain, because this thread makes the
+			   room. */
 			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
 				result = -ENOSPC;
 			if (result && result != -EAGAIN) {
@@ -290,7 +291,7 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			}
 			pthread_mutex_unlock(&children->lock);
 			if (result == -EAGAIN)
-				sched_yield(); /* the handler reads the child's event in a moment */
+				sched_yield(); /* until the handler has read the child's event */
 		}
 	}
 }
@@ -305,9 +306,10 @@ static unsigned added(struct children *children)
 
 bool children_hand_over(struct children *children, uint64_t page, const void *data)
 {
-	bool room = true; /* the parent's page, which is leaving */
+	bool room = true; /* that of the parent's page, which is leaving */
 	unsigned before;
-	/* A child's child may have come in an entry that was passed already, with what its parent still wanted. */
+	/* A child's own child may have taken an entry that was passed already, with pages that its parent still
+	   needed. */
 	do {
 		before = added(children);
 		hand_over(children, page, data, &room);
@@ -315,7 +317,7 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 	return !room;
 }
 
-/* The contents that were kept for children only. */
+/* Discards the contents that were kept for children only. No child is left. */
 static void sweep(struct children *children)
 {
 	struct core *core = children->core;
@@ -331,7 +333,8 @@ static void sweep(struct children *children)
 	}
 }
 
-/* Within the lock; but for the one with the descriptor @except. Whether any was forgotten. */
+/* Forgets children that are gone, except the one whose descriptor is @except. The lock is held. Returns true if any
+   child was forgotten. */
 static bool reap(struct children *children, int except)
 {
 	bool any = false;
@@ -339,7 +342,7 @@ static bool reap(struct children *children, int except)
 		struct child *child = &children->entries[i];
 		if (child->uffd < 0 || child->uffd == except)
 			continue;
-		/* Asks for nothing; tells whether the address space still exists. */
+		/* Unprotecting a page does no harm, and answers ESRCH once the address space is gone. */
 		struct uffd probe = {.fd = child->uffd};
 		if (uffd_protect(&probe, children->core->window->base, STORE_PAGE, false) != -ESRCH)
 			continue;

@@ -1,31 +1,35 @@
 /*
- * children: processes forked from the program that go on without exec, and see its memory as it was.
+ * children: forked processes that continue without exec and still see the program's memory as it was at the fork.
  *
- * Theory of operation. The kernel gives each child a copy of what is resident and tells us (UFFD_EVENT_FORK) by a new
- * descriptor on which the child's faults arrive. The pages that were far at the fork are the child's *snapshot*: a
- * bitmap. They are marked PAGE_SNAPSHOT, and while the parent has not changed what its donors hold, a child's fault is
- * answered from there. Before the evictor overwrites such a page, it hands the old contents to every child that may
- * still want them. Every other page a child misses is one it never touched: zeroes.
+ * Theory of operation. The kernel copies all resident pages to the child. The kernel announces the child by
+ * UFFD_EVENT_FORK with a new descriptor, on which the child's faults arrive. The pages that were far at the fork form
+ * the child's *snapshot*, a bitmap. These pages carry the mark PAGE_SNAPSHOT. While their donors still have the
+ * contents of the fork, a child's fault is answered from there. Before the evictor overwrites such contents, it hands
+ * them to every child whose snapshot has the page. Any other page that a child misses was never touched and reads as
+ * zeroes.
  *
- * What is handed to children counts against the same budget. A child gets at most half of it; a page beyond that, or
- * one that there is no room to keep, is *denied*: touching it stops the child by SIGBUS, and one line says so. When a
- * child is gone (or has called exec) its descriptor answers ESRCH, its pages are counted free again, and discards that
- * waited for it are done.
+ * Pages handed to children count against the same budget. A child gets at most half of it. A page beyond that share, or
+ * without room, is *denied*: touching it raises SIGBUS in the child. The first denial is logged. The descriptor of a
+ * child that has ended or called exec answers ESRCH. The handler then releases the room of the child's pages. Once no
+ * child is left, it discards the contents that were kept for children only.
  *
- * The mark PAGE_SNAPSHOT speaks of the donors' contents, not of the page. A page the parent has thrown away keeps its
- * mark while an earlier child may ask for those contents. A later child must not see them: page_state_is_far() is false
- * for such a page, also while it is being filled with zeroes (PAGE_FILLING).
+ * PAGE_SNAPSHOT marks the donors' contents, not the page itself. A page that the parent has discarded keeps the mark
+ * while an earlier child may ask for those contents. A later child must not see them. So page_state_is_far() is false
+ * for a discarded page, also while the page is being filled with zeroes (PAGE_FILLING).
  *
- * Races. A child is added by the handler with `core->evict_lock` held, so that no page is half way out: every page is
- * then either in the child's memory or in the snapshot. UFFDIO_COPY answers EAGAIN from the fork until its event has
- * been read, so that no page can come in unseen in between. With that read fork() returns, and its caller may discard
- * pages at once: `core->looks` says that the snapshot is not taken yet, and discards wait for it. A child's own child
- * takes over what its parent still wants; from the read of that fork until then the lock is held, or the evictor could
- * hand a page over to the one and miss the other.
+ * Races.
+ * - The handler adds a child of the program with `core->evict_lock` held, so no page is half way out. Every page is
+ *   then either in the child's memory or in its snapshot.
+ * - From the fork until its event is read, UFFDIO_COPY answers EAGAIN. So no page comes in unseen in between.
+ * - When the event is read, fork() returns, and its caller may discard pages before the snapshot is taken. An odd
+ *   `core->looks` tells discards to wait.
+ * - A child's own child inherits its parent's snapshot. `lock` is held from the read of that fork until the new child
+ *   has an entry. Otherwise the evictor could hand a page to the parent and miss the new child.
  *
- * A child cannot outlive its parent: the snapshot would be gone. The preload library arranges for that.
+ * A child that outlives its parent loses its snapshot. The preload library handles that (preload/child.c).
  *
- * Threads. The handler adds, answers and reaps; the evictor hands over; a lock for the entries, held for one page.
+ * Threads. The handler adds, answers and reaps children. The evictor hands pages over. `lock` guards the entries. It is
+ * held for one page, or while a child's fork is recorded or children are reaped.
  */
 #ifndef PAGER_CHILDREN_H
 #define PAGER_CHILDREN_H
@@ -36,50 +40,55 @@
 #define CHILDREN_MAX 64
 
 struct child {
-	int uffd;           /* -1: free entry */
-	unsigned born;      /* the how-manieth child it is: entries are used again */
-	pid_t pid;          /* a thread of it that faulted; 0 until one has */
-	uint64_t *snapshot; /* one bit a page: far at the fork and not handed over yet */
-	uint64_t pages;     /* bits in it */
-	int64_t given;      /* pages handed over, all counted in core->resident */
-	bool denied;        /* some page could not be kept for it: said once */
+	int uffd;           /* -1 for a free entry */
+	unsigned born;      /* serial number, because entries are reused */
+	pid_t pid;          /* thread of the child that faulted last, or 0 */
+	uint64_t *snapshot; /* one bit per page: far at the fork and not handed over yet */
+	uint64_t pages;     /* bits in the snapshot */
+	int64_t given;      /* pages handed over, counted in core->resident */
+	bool denied;        /* some page was denied, which is logged once */
 };
 
 struct children {
 	struct core *core;
-	int epoll; /* the handler's: children's descriptors are added to it */
+	int epoll; /* the handler's; the children's descriptors are added to it */
 	struct child entries[CHILDREN_MAX];
-	_Atomic unsigned count; /* living */
-	unsigned added;         /* so far */
-	_Atomic int announced;  /* a socket that waits for the next child's descriptor, or -1 */
-	_Atomic unsigned reads; /* of pages for children, in flight: nothing may be overwritten meanwhile */
+	_Atomic unsigned count; /* living children */
+	unsigned added;         /* children so far */
+	_Atomic int announced;  /* socket that waits for the next child's descriptor, or -1 */
+	_Atomic unsigned reads; /* reads for children in flight; the evictor overwrites nothing meanwhile */
 	pthread_mutex_t lock;
 };
 
 void children_open(struct children *children, struct core *core);
 void children_close(struct children *children);
 
-/* The program's thread that is about to fork: see pager_fork_announce(). */
+/* Announces a fork of the calling thread, which belongs to the program. See pager_fork_announce(). */
 bool children_announce(struct children *children, int socket);
-/* Handler: a fork happened in @parent, whose lock is held; or (NULL) in the program itself, with core->evict_lock held.
-   Takes @uffd over. */
+/*
+ * Adds a forked child and takes over @uffd. @parent is the child that forked, or NULL for the program itself. The
+ * caller holds `lock` for a child's fork, or `core->evict_lock` for the program's. Without an entry the child is
+ * refused: its far pages raise SIGBUS, or it must end. Handler only.
+ */
 void children_add(struct children *children, const struct child *parent, int uffd);
-/* Handler: whether @child still wants what the donors hold of @page. */
+/* Returns true if @child still needs the donors' contents of @page. Handler only. */
 bool children_want(struct children *children, const struct child *child, uint64_t page);
 /*
- * Handler: @data (NULL: zeroes) is @page of @child, which waits for it. -EAGAIN: not now, an event must be read or room
- * be made first.
+ * Gives @child its missing page @page and wakes the threads that wait for it. @data is the contents, or NULL for
+ * zeroes. Denies the page if there is no memory or the child's share is used up. Returns 0, or -EAGAIN if an event must
+ * be read or room be made first. Handler only.
  */
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data);
 /*
- * Evictor: contents of a PAGE_SNAPSHOT page, as its donors have them, before they change; NULL: they could not be had.
- * The parent's page is leaving: true when a child has taken over its room.
+ * Hands the donors' contents of a PAGE_SNAPSHOT page to all children that need them, before they change. @data is NULL
+ * if they could not be read; then the page is denied. The parent's page is leaving: returns true if a child took over
+ * its room. Evictor only.
  */
 bool children_hand_over(struct children *children, uint64_t page, const void *data);
-/* Handler, now and then: forgets children that are gone. */
+/* Forgets children that have ended or called exec. Handler only, now and then. */
 void children_reap(struct children *children);
-/* @child can never have @page: touching it is SIGBUS. The first time for a child, one line says why. Returns 0, or
-   -EAGAIN if an event of the child must be read first. */
+/* Denies @page to @child: touching it raises SIGBUS. The first denial of a child logs @why. Returns 0, or -EAGAIN if an
+   event of the child must be read first. */
 int children_deny(struct children *children, struct child *child, uint64_t page, const char *why);
 
 #endif

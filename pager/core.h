@@ -1,9 +1,10 @@
 /*
- * core: what the handler and the evictor of one pager share.
+ * core: the state that the handler and the evictor of one pager share.
  *
- * The budget counts pages: `resident` is every page of the program that is here or for which room was claimed, and
- * never passes `limit`. The handler claims before it brings a page in; the evictor gives back after the page's memory
- * is really free. Below `low` free pages the evictor works until there are `high`.
+ * The budget counts pages. `resident` counts the program's resident pages, the pages handed to forked children, and
+ * room claimed for more. core_claim() never raises it above `limit`. The handler claims room before it brings a page
+ * in. The evictor releases room after the page's memory is really free. The evictor starts to work when fewer than
+ * `low` pages are free, and works until `high` pages are free.
  */
 #ifndef PAGER_CORE_H
 #define PAGER_CORE_H
@@ -27,22 +28,24 @@ struct core {
 	struct victims victims;
 	struct uffd uffd;
 	struct store *store;
-	struct store_buffer *buffer; /* the victims' frames */
+	struct store_buffer *buffer; /* registration of the victim buffer's frames */
 	struct pager_counters *counters;
 	struct children *children;
-	struct follow *follow; /* the handler's; the evictor asks it where to run */
+	struct follow *follow; /* the handler's; tells the evictor where to run */
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;
-	_Atomic int64_t kept; /* pages that must not leave: keep.h */
+	_Atomic int64_t kept; /* pages that must not leave (keep.h) */
 	unsigned timeout_ms, spin_us;
 
 	struct kick handler_kick, evictor_kick;
-	_Atomic unsigned waiting;     /* faults the handler has parked until something settles */
-	_Atomic uint64_t settlements; /* how often something has */
-	_Atomic pid_t evictor_thread; /* faults of its own cannot wait for it */
-	pthread_mutex_t evict_lock;   /* held by the evictor while pages are half way out */
-	_Atomic uint64_t looks; /* odd while the handler reads of forks and what was far at one is not known yet */
+	_Atomic unsigned waiting;     /* faults that the handler has parked until something settles */
+	_Atomic uint64_t settlements; /* number of core_settled() calls */
+	_Atomic pid_t evictor_thread; /* its own faults cannot wait for it */
+	/* Held by the evictor while pages are half way out, and by the handler while it adds a child of the program. */
+	pthread_mutex_t evict_lock;
+	/* Odd while the handler reads events, until the snapshots of forks among them are taken. */
+	_Atomic uint64_t looks;
 	_Atomic bool stop;
 };
 
@@ -67,7 +70,8 @@ static inline void count_add(uint64_t *counter, uint64_t amount)
 	__atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
 }
 
-/* Room for @wanted pages, leaving at least @spare free: how many were claimed. Wakes the evictor when room runs low. */
+/* Claims room for up to @wanted pages, leaving at least @spare pages free. Wakes the evictor when room runs low.
+   Returns the number of pages claimed. */
 static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spare)
 {
 	int64_t limit = atomic_load_explicit(&core->limit, memory_order_relaxed);
@@ -88,14 +92,14 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 	return claimed;
 }
 
-/* @count pages are gone from this machine. */
+/* Releases the room of @count pages, which are gone from this machine or were not used. */
 static inline void core_release(struct core *core, int64_t count)
 {
 	int64_t before = atomic_fetch_sub(&core->resident, count);
 	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
 }
 
-/* A page, or room, that the handler may be waiting for is there. */
+/* Tells the handler that a page, or room, that it may be waiting for has become available. */
 static inline void core_settled(struct core *core)
 {
 	atomic_fetch_add(&core->settlements, 1);

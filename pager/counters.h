@@ -1,7 +1,7 @@
 /*
- * counters: what a pager counts, laid out so that another process may read it while it runs (`farpage run` maps the
- * counters of every process of its command). Each field has one writer or is added to atomically; readers take a
- * snapshot with relaxed loads.
+ * counters: what a pager counts. Other processes may read the counters while it runs: `farpage run` maps those of every
+ * process of its command. Each field has one writer or is added to atomically. Readers take a snapshot with relaxed
+ * loads.
  */
 #ifndef PAGER_COUNTERS_H
 #define PAGER_COUNTERS_H
@@ -13,38 +13,36 @@
 struct pager_counters {
 	uint64_t resident_pages;   /* pages of the program on this machine */
 	uint64_t overhead_bytes;   /* farpage's own buffers and bookkeeping */
-	uint64_t local_peak_bytes; /* the most that both together have been */
+	uint64_t local_peak_bytes; /* peak of both together */
 	uint64_t far_pages, far_peak;
 	uint64_t faults, faults_far, faults_buffered;
 	uint64_t fetched, prefetched;
 	uint64_t evicted, evicted_clean, evicted_zero;
 	uint64_t stalls, lost;
 	uint64_t held;    /* pages that cannot leave: a device or their mapping holds them */
-	uint64_t dropped; /* resident pages that were not there: see anomaly.h */
+	uint64_t dropped; /* resident pages that were absent (anomaly.h) */
 	uint64_t children_stopped;
 	uint64_t backup_behind, backup_reads, backup_writes;
-	struct histogram fault_ns; /* far faults */
+	struct histogram fault_ns; /* of far faults */
 };
 
 void pager_counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
 
-/*
- * The report file of one `farpage run`: a header and one slot for each process that started a pager. Made and
- * removed by `farpage run`; a process claims a slot by compare-and-swap of `pid` from 0.
- */
+/* The report file of one `farpage run`: a header, and one slot for each process that has started a pager. `farpage run`
+   creates and removes the file. A process claims a slot by compare-and-swap of `pid` from 0. */
 #define REPORT_MAGIC 0x5250414652414650ull
 #define REPORT_SLOTS 64
 struct report {
 	uint64_t magic;
-	char told[32]; /* path of a pipe that takes a struct report_pager of each process that has started a pager */
+	char told[32]; /* path of a pipe; each process that starts a pager writes a struct report_pager to it */
 	struct {
-		int32_t pid; /* 0: free */
+		int32_t pid; /* 0 for a free slot */
 		uint32_t reserved;
 		struct pager_counters counters;
 	} slots[REPORT_SLOTS];
 };
 
-/* Whose memory is partly far, and by which of its descriptors. */
+/* A process whose memory is partly far, and its userfaultfd. */
 struct report_pager {
 	int32_t pid, uffd;
 	uint64_t base, length; /* of the window, bytes */

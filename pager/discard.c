@@ -7,9 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PORTION 512u /* pages held at once */
+#define PORTION 512u /* pages held in PAGE_DISCARDING at once */
 
-/* Takes a page out of the other threads' hands. Returns the state it was in. */
+/* Moves @page to PAGE_DISCARDING as soon as no other thread works on it. Leaves an untouched page alone. Returns the
+   state that the page had. */
 static enum page_state hold(struct core *core, uint64_t page)
 {
 	for (unsigned tries = 0;; tries++) {
@@ -22,13 +23,13 @@ static enum page_state hold(struct core *core, uint64_t page)
 		case PAGE_BUFFERED:
 		case PAGE_FAR:
 		case PAGE_LOST:
-			/* From this very word: the page may leave and come back meanwhile, and its write be under way.
-			 */
+			/* The move starts from this very word. The page may leave and come back meanwhile, with its
+			   write still in flight. */
 			if (!(word & PAGE_WRITING) && pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
 				return state;
 			break;
 		default:
-			break; /* it settles in microseconds, or when its donor has answered */
+			break; /* settles within microseconds, or once its donor has answered */
 		}
 		if (tries < 100)
 			sched_yield();
@@ -52,8 +53,8 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 	}
 }
 
-/* Contents on donors go, except what a forked child may still ask for: children.c gives that back later. Returns true
-   if there were such pages. */
+/* Discards what donors have of the held pages, except contents that a forked child may still ask for. children.c
+   discards those later. Returns true if there were any. */
 static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
 	bool any_kept = false;
@@ -73,14 +74,15 @@ static bool forget_far(struct core *core, uint64_t page, const struct held *held
 	return any_kept;
 }
 
-/* Pages whose contents forget_far() left to children.c, and children.c left to us, because they were in our hands. */
+/* Discards contents that forget_far() left to children.c, and that children.c then left because the pages were held
+   here. */
 static void forget_swept(struct core *core, uint64_t page, unsigned count)
 {
 	for (uint64_t end = page + count; page < end; page++) {
 		if (pages_load(&core->pages, page) & PAGE_SNAPSHOT)
 			continue;
 		if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_DISCARDING, 0))
-			continue; /* used again: what is written next replaces them */
+			continue; /* in use again: the next write replaces the contents */
 		store_discard(core->store, page, 1);
 		pages_move(&core->pages, page, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
 	}
@@ -90,7 +92,7 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 {
 	struct held held;
 	hold_portion(core, page, count, &held);
-	/* Also where every page is untouched: a page may be here that nobody fetched (mapped over, filled ahead). */
+	/* Untouched pages are dropped, too: some may be present without a fetch (mapped over, filled ahead). */
 	madvise(core_address(core, page), (size_t)count * STORE_PAGE, MADV_DONTNEED);
 	if (!held.any)
 		return;
@@ -107,7 +109,8 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 	core_settled(core);
 }
 
-/* A fork that has returned may still have to be noted: what is far is its child's, too, from then on. */
+/* Waits until the handler has taken the snapshots of all forks that have returned. The children need what was far
+   then. */
 static void await_forks(const struct core *core)
 {
 	uint64_t looks = atomic_load(&core->looks);

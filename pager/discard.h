@@ -1,9 +1,9 @@
 /*
- * discard: makes pages of the window read as zeroes again and gives back what they cost, here and on the donors
- * (munmap, MADV_DONTNEED). Any thread of the program; waits while a page is on its way somewhere.
+ * discard: makes pages of the window read as zeroes, and frees their memory here and on the donors (munmap,
+ * MADV_DONTNEED). Called by any thread of the program. Waits while a page is in transit.
  *
- * Pages are held as PAGE_DISCARDING while they are dropped, in portions from the lowest on, so that two threads
- * discarding the same pages cannot wait for each other in a circle.
+ * Pages are PAGE_DISCARDING while they are dropped, in portions of ascending order. So two threads that discard the
+ * same pages cannot wait for each other in a circle.
  */
 #ifndef PAGER_DISCARD_H
 #define PAGER_DISCARD_H

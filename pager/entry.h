@@ -1,8 +1,7 @@
 /*
- * entry: what surrounds farpage's code in a thread of the program. Inside, the thread cannot be cancelled, be it at
- * a wait of ours (cancellation points where the program's call is none) or anywhere (PTHREAD_CANCEL_ASYNCHRONOUS): a
- * thread that ended there would leave locks held and pages half way. A call that succeeds leaves errno as it was.
- * No system call is made.
+ * entry: encloses farpage's code in a thread of the program. The thread cannot be cancelled inside, neither at a wait
+ * of farpage's nor anywhere (PTHREAD_CANCEL_ASYNCHRONOUS). A thread that ended inside would leave locks held and pages
+ * half way. A call that succeeds leaves errno unchanged. Entering and leaving make no system call.
  */
 #ifndef PAGER_ENTRY_H
 #define PAGER_ENTRY_H
@@ -21,7 +20,7 @@ static inline struct entry entry_begin(void)
 	return entry;
 }
 
-/* Returns @result. If it is not 0, errno is the call's. */
+/* Returns @result. Keeps errno if @result is not 0, and restores it otherwise. */
 static inline int entry_end(struct entry entry, int result)
 {
 	int error = result ? errno : entry.error;

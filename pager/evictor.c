@@ -18,27 +18,26 @@
 #include <unistd.h>
 
 #define RUN_MAX 16u          /* pages of one write */
-#define RETRY_NS 50000000ull /* between two attempts of a write that fails */
-#define ACCOUNT_BATCHES 16u  /* how often the budget is reckoned anew ... */
-#define FULL_MS 5000u        /* until a donor that is full may have room again */
-#define LATE_NS 500000000ull /* between two failures of a donor that is full, at most */
+#define RETRY_NS 50000000ull /* pause before a failed write is repeated */
+#define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
+#define FULL_MS 5000u        /* longest time that writes to full donors are repeated */
+#define LATE_NS 500000000ull /* most time that counts between two failures of a full donor */
 #define ACCOUNT_SLACK                                                                                                  \
-	65536u /* ... and what the bookkeeping may grow by in between, bytes: 14 for each page evicted                 \
-		*/
+	65536u /* bytes that the bookkeeping may grow by between two account() calls, 14 for each evicted page */
 
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
-/* Contents that can neither stay nor go: end the program before it reads something wrong. */
+/* Ends the program before it reads something wrong: its contents can neither stay nor leave. */
 static void stop_program(const char *why)
 {
 	log_error("pages cannot be sent out: %s: stopping process %d; add a donor or give more --local", why, getpid());
 	kill(getpid(), SIGBUS);
-	sleep(1); /* a program that handles SIGBUS and goes on must not */
+	sleep(1); /* a program that handles SIGBUS must not continue */
 	kill(getpid(), SIGKILL);
 }
 
-/* For how long a write that failed is tried again. Donors that are full answer: those are not waited for as long as one
-   that is out of reach. */
+/* Returns how long a failed write is repeated. Full donors do answer, so they get less time than a donor out of
+   reach. */
 static uint64_t patience_ns(const struct evictor *evictor, int status)
 {
 	unsigned ms = evictor->core->timeout_ms;
@@ -47,8 +46,8 @@ static uint64_t patience_ns(const struct evictor *evictor, int status)
 	return ms * 1000000ull;
 }
 
-/* For how long writes have failed. Donors that are full answer at once: if the next failure comes late, this thread had
-   no processor, and that time does not count. */
+/* Adds the time since the last failure. Returns how long writes have failed. Full donors answer at once. If the next
+   failure comes late, this thread had no processor, so the time beyond LATE_NS does not count. */
 static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
 {
 	uint64_t passed = evictor->failed_at ? now - evictor->failed_at : 0;
@@ -57,7 +56,7 @@ static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
 	return evictor->failing_ns;
 }
 
-/* Whether a write that failed may be tried again: for a while, as long as there is a donor. */
+/* Stops the program if no donor is left, or if writes have failed for too long. */
 static void consider_stopping(struct evictor *evictor, int status)
 {
 	struct store_stats stats;
@@ -79,15 +78,13 @@ static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
 static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
 static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
 
-/*
- * Whether what @frame holds must get to the donors: it is the only copy, for its page has not come back; or a child
- * that was forked before the page came back has it from there.
- */
+/* Returns true if the contents of @frame must reach the donors. Either they are the only copy, because the page has not
+   come back. Or a child that was forked before the page came back reads them from the donors. */
 static bool frame_is_wanted(const struct core *core, uint32_t frame)
 {
 	uint32_t word = pages_load(&core->pages, core->victims.page_of[frame]);
 	enum page_state state = page_state(word);
-	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* or its return may fail */
+	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* a return may still fail */
 	return (is_away && page_frame(word) == frame) || word & PAGE_SNAPSHOT;
 }
 
@@ -114,7 +111,7 @@ static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t cou
 	core_settled(evictor->core);
 }
 
-/* Takes what has completed; with @wait, sleeps until something has. */
+/* Takes completed writes, and submits failed ones again. With @wait, sleeps until a write completes, at most 100 ms. */
 static void poll_writes(struct evictor *evictor, bool wait)
 {
 	struct store_done dones[32];
@@ -167,7 +164,7 @@ static uint32_t allocate_frame(struct evictor *evictor)
 	return frame;
 }
 
-/* A write that has been put together and not submitted yet. */
+/* The frames of a write that is not submitted yet. */
 struct run {
 	uint32_t frame, count;
 };
@@ -190,7 +187,7 @@ static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
 	run->count++;
 }
 
-/* Forked children may still need what the donors have of a page that is about to change there. */
+/* Hands the donors' contents of @page, which are about to change, to the forked children that may need them. */
 static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 {
 	struct core *core = evictor->core;
@@ -219,7 +216,7 @@ static void settle(struct evictor *evictor, uint64_t page, enum page_state state
 	(void)moved;
 }
 
-/* What its donors have of a page is to change. */
+/* Prepares for a change of the donors' contents of @page: preserves them if a snapshot has the page. */
 static void before_change(struct evictor *evictor, uint64_t page, struct run *run)
 {
 	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
@@ -228,7 +225,8 @@ static void before_change(struct evictor *evictor, uint64_t page, struct run *ru
 	preserve_snapshot(evictor, page);
 }
 
-/* Contents that left the program: where do they go? */
+/* Handles a page that has left the program: forgets zeroes, buffers other contents, and queues dirty ones for
+   writing. */
 static void send_page(struct evictor *evictor, const struct taken *taken, struct run *run)
 {
 	struct core *core = evictor->core;
@@ -259,7 +257,7 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	settle(evictor, page, PAGE_BUFFERED, frame);
 }
 
-/* By page, in place (Shell 1959): qsort(3) allocates, and malloc's locks are held while the program forks. */
+/* Sorts by page, in place (Shell 1959). qsort(3) allocates, and malloc's locks are held while the program forks. */
 static void sort_taken(struct taken *taken, unsigned count)
 {
 	for (unsigned gap = count / 2; gap > 0; gap /= 2)
@@ -272,7 +270,7 @@ static void sort_taken(struct taken *taken, unsigned count)
 		}
 }
 
-/* @pages are resident. Returns how many left. */
+/* Evicts those of @pages that are resident. Returns the number of pages that left. */
 static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned count)
 {
 	struct core *core = evictor->core;
@@ -327,7 +325,8 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 
 /* --- The budget ------------------------------------------------------------------------------------------------- */
 
-/* farpage's own memory grows with the pages it keeps book of: what the program may have shrinks by as much. */
+/* Computes the program's share of the budget. That share shrinks as farpage's own memory grows with the number of
+   tracked pages. */
 static void account(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
@@ -353,7 +352,7 @@ static void account(struct evictor *evictor)
 
 /* --- Requests --------------------------------------------------------------------------------------------------- */
 
-/* On its way in, or still being written from the last time. */
+/* Returns true if the page is on its way in, or is still being written from its last eviction. */
 static bool is_busy(uint32_t word)
 {
 	enum page_state state = page_state(word);
@@ -380,7 +379,7 @@ static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t coun
 		}
 	}
 	evict(evictor, batch, length);
-	/* Sent out means on the donors, not in our buffer. */
+	/* The pages must be on their donors, not in the victim buffer. */
 	while (core->victims.in_flight)
 		poll_writes(evictor, true);
 	for (uint32_t i = 0; i < core->victims.count; i++)
@@ -414,7 +413,7 @@ void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* What holds a page may have let go of it. Returns how many pages left. */
+/* Retries a batch of held pages, which may be free to leave by now. Returns the number of pages that left. */
 static unsigned evict_held(struct evictor *evictor)
 {
 	uint64_t pages[TAKE_MAX];
@@ -422,7 +421,7 @@ static unsigned evict_held(struct evictor *evictor)
 	return count ? evict(evictor, pages, count) : 0;
 }
 
-/* Everything that is here is held, and there is no room: the program gets a batch more than its budget. */
+/* Raises the limit by `high` pages if all resident pages are held and there is no room. */
 static void exceed_budget(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
@@ -452,7 +451,8 @@ static void make_room(struct evictor *evictor)
 			evictor->since_account = 0;
 			account(evictor);
 		}
-		/* Nothing can leave now (all held, or on their way in): look again when something has moved. */
+		/* No page can leave now: all are held or on their way in. Sleeps for 1 ms, or until a write completes
+		   or a kick. */
 		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
 			exceed_budget(evictor);
 			struct epoll_event event;
@@ -514,11 +514,11 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 }
 
 /*
- * On the thread itself: what the kernel does for a queue, it does in the name of the thread that opened it. If that
- * were one of the program's, it could sit in a fault that waits for this very queue.
+ * Runs on the evictor's thread. The kernel does a queue's work in the name of the thread that opened the queue. A
+ * thread of the program could sit in a fault that waits for this very queue.
  *
- * What was there before the pager does not fault, so nothing would hold its users back while too much of it is here:
- * the pager is open when it is within the budget.
+ * Pages that were there before the pager do not fault. So nothing would slow the program down while too many pages are
+ * resident. Therefore the pager is open only when it is within the budget.
  */
 static int open_evictor(void *argument)
 {

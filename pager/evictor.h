@@ -1,18 +1,23 @@
 /*
  * evictor: the thread that makes room.
  *
- * Theory of operation. It sleeps until less than `low` pages are free, then evicts the oldest residents in batches
- * until `high` are: take the batch out of the program's reach (take.h), and for each page decide by its contents
- * alone: all zero, so it is forgotten; the same as what its donors have, so it is far already; else it is written.
+ * Theory of operation. The evictor sleeps until fewer than `low` pages are free. Then it evicts the oldest residents in
+ * batches until `high` pages are free. It takes a batch out of the program's reach (take.h), and judges each page by
+ * its contents alone:
+ * - A page of zeroes is forgotten.
+ * - A page that equals what its donors have is clean, and is not written.
+ * - Any other page is dirty, and is written.
+ *
  * Clean and dirty pages go through a frame of the victim buffer and stay readable there for a while.
  *
- * A write that fails is tried again for `timeout_ms`, or 5 s where all donors are full (another one may take it); then
- * the program is stopped by SIGBUS, for its memory can neither stay nor go.
+ * A write that fails is repeated for `timeout_ms`, but for at most 5 s if all donors are full. Another donor may take
+ * it meanwhile. After that the program is stopped by SIGBUS, because its memory can neither stay nor leave. If no donor
+ * is left, it is stopped at once.
  *
- * Pages that cannot leave (take.h, TAKE_HELD) are put aside, and tried again a batch at a time. When nothing else is
- * here and a fault finds no room, the program goes beyond its budget, and one line says so: waiting would be for ever.
+ * Pages that cannot leave (TAKE_HELD in take.h) are set aside and retried a batch at a time. If all resident pages are
+ * held and there is no room, the program exceeds its budget, and one log line says so. Waiting would never end.
  *
- * Requests of other threads (send this range out now) are served between batches.
+ * Requests of other threads (evictor_send_out()) are served between two rounds of making room.
  */
 #ifndef PAGER_EVICTOR_H
 #define PAGER_EVICTOR_H
@@ -29,14 +34,15 @@ struct evictor {
 	int epoll;
 	pthread_t thread;
 	bool running;
-	uint64_t overhead;      /* fixed bytes of the pager, for the budget */
-	uint64_t local;         /* bytes, of the options */
-	unsigned since_account; /* batches since the budget was last reckoned */
-	int64_t beyond;         /* pages the budget was exceeded by, because too many are held */
+	uint64_t overhead;      /* fixed bytes of the pager, part of the budget */
+	uint64_t local;         /* bytes, from the options */
+	unsigned since_account; /* batches since the last account() */
+	int64_t beyond;         /* pages by which the budget is exceeded, because too many are held */
 	bool told_beyond;
-	uint64_t failed_at, failing_ns; /* when a write failed last, and for how long writes have; 0: they go through */
-	int cpu;                        /* where it was put; -1: anywhere */
-	int64_t handed_over;            /* pages of this batch whose room a forked child has taken over */
+	/* Time of the last failed write, and how long writes have failed. Both are 0 while writes succeed. */
+	uint64_t failed_at, failing_ns;
+	int cpu;             /* processor it was put on, or -1 for any */
+	int64_t handed_over; /* pages of this batch whose room a forked child took over */
 
 	pthread_mutex_t request_lock; /* one request at a time; guards the fields below */
 	pthread_cond_t request_done;
@@ -45,13 +51,14 @@ struct evictor {
 	uint64_t request_page, request_count;
 };
 
-/* Reserves what it needs; starts no thread. @landing and @copies as for take_open. */
+/* Allocates what the evictor needs, and starts no thread. @landing and @copies are those of take_open(). Returns 0 or
+   -errno. */
 int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch, bool copies);
 int evictor_start(struct evictor *evictor);
-/* Ends the thread (core->stop is set) and frees all; takes a half-built one. */
+/* Ends the thread and frees everything. The caller has set core->stop. Accepts a partly opened evictor. */
 void evictor_close(struct evictor *evictor);
 
-/* Sends pages out and returns when their donors have them. Any thread but the pager's own. */
+/* Evicts a range of pages and returns when their donors have them. Any thread except the pager's own. */
 void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count);
 
 #endif

@@ -27,14 +27,14 @@
 
 #define SPIN_US_DEFAULT 50u
 #define PREFETCH_DEFAULT 64u
-#define VICTIMS_SHARE 16u /* the victim buffer is this part of the budget ... */
+#define VICTIMS_SHARE 16u /* divisor of the budget: size of the victim buffer ... */
 #define VICTIMS_MIN 128u  /* ... within these bounds, pages */
 #define VICTIMS_MAX 16384u
-#define BACKUP_SHARE 32u /* pages on their way to a backup take this part of the budget */
+#define BACKUP_SHARE 32u /* divisor of the budget: pages on their way to a backup */
 #define BATCH_MIN 8u
-#define GRACE_MS 1000u /* a dead process's contents are worth nothing */
+#define GRACE_MS 1000u /* the contents of a dead process are worthless */
 
-/* Everything of one open farpage. Allocated as a mapping: the program's malloc may be far memory itself. */
+/* One open farpage. The struct is a mapping of its own, because the program's malloc may be far memory. */
 struct farpage {
 	struct core core;
 	struct children children;
@@ -68,7 +68,7 @@ static int report_uffd(int error)
 	return error;
 }
 
-/* Calls @take for each page of the window that is present. -errno. */
+/* Calls @take for each present page of the window. Returns 0 or -errno. */
 static int for_each_present(struct core *core, void (*take)(struct core *core, uint64_t page))
 {
 	bool present[PAGEMAP_MAX];
@@ -101,8 +101,9 @@ static void present_adopt(struct core *core, uint64_t page)
 }
 
 /*
- * Pages that are here already when the pager starts (contents of a handed-in window) belong to the budget. They may be
- * more than that, when threads have filled what they had before; then the rest is sent out first.
+ * Adopts pages that are present when the pager starts (contents of a handed-in window). These pages belong to the
+ * budget, and may exceed it if threads have filled the window before. The evictor evicts the excess before the pager is
+ * open.
  */
 static int adopt_present(struct farpage *farpage)
 {
@@ -125,7 +126,7 @@ static void set_marks(struct farpage *farpage)
 	farpage->evictor.batch = (unsigned)batch;
 }
 
-/* The frames that pages come and go through. An RDMA device pins them. */
+/* Registers the frames that pages leave through. An RDMA device pins them. Logs the reason of a failure. */
 static int register_frames(struct core *core)
 {
 	size_t bytes = (size_t)core->victims.count * STORE_PAGE;
@@ -182,7 +183,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 				       (size_t)TAKE_LANDING * STORE_PAGE, &core->uffd));
 	if (result)
 		return result;
-	/* A fork that is not seen would leave the child with zeroes for what is far: rather with nothing at all. */
+	/* A child whose fork is not seen would read far pages as zeroes. So it gets nothing of the window. */
 	if (!core->uffd.sees_forks)
 		madvise(core->window->base, core->window->length, MADV_DONTFORK);
 	children_open(&farpage->children, core);
@@ -205,7 +206,8 @@ static int start_parts(struct farpage *farpage)
 				    victims_memory(&core->victims) + residents_memory(&core->residents) +
 				    2 * TAKE_MAX * STORE_PAGE + 2 * PAGER_STACK_BYTES;
 	int result = adopt_present(farpage);
-	/* The evictor reckons the budget as it starts, and the handler's queue is part of what it has to count. */
+	/* The evictor computes the budget as it starts. It must count the handler's queue, so the handler starts
+	   first. */
 	if (result == 0)
 		result = handler_start(&farpage->handler);
 	if (result == 0)
@@ -253,7 +255,7 @@ static struct farpage *allocate(void)
 	return farpage;
 }
 
-/* Brings @farpage to life over @store and @window; undoes nothing on failure: farpage_close does. */
+/* Starts @farpage over @store and @window. On failure it undoes nothing; the caller calls farpage_close(). */
 static int bring_up(struct farpage *farpage, const struct farpage_options *options, struct store *store,
 		    struct window *window, struct pager_counters *counters)
 {
@@ -308,7 +310,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .donors = options->donors,
 	    .donor_count = options->donor_count,
 	    .replicas = options->replicas ? options->replicas : 1,
-	    .go_without = true, /* a program that another one starts when a donor has died is to start */
+	    .go_without = true, /* a program started while a donor is dead must still start */
 	    .scrub_rate = options->scrub_rate,
 	    .encrypt = options->encrypt,
 	    .backup = options->backup,
@@ -317,7 +319,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 	config.timeout_ms = options->timeout_ms;
-	config.fabric.io_ms = 0; /* as the store has it */
+	config.fabric.io_ms = 0; /* the store chooses */
 	if (options->spin_us)
 		config.fabric.spin_us = options->spin_us;
 	if (options->key_file) {
@@ -384,7 +386,8 @@ static void close_farpage(struct farpage *farpage)
 		evictor_close(&farpage->evictor);
 	children_close(&farpage->children);
 	if (core->uffd.fd >= 0) {
-		/* Empty before the registration goes: what is far must not turn into zeroes that look like contents. */
+		/* The window is emptied before its registration ends. Otherwise far pages would turn into zeroes that
+		   look like contents. */
 		madvise(core->window->base, core->window->high * STORE_PAGE, MADV_DONTNEED);
 		uffd_close(&core->uffd);
 	}
@@ -405,7 +408,7 @@ static void close_farpage(struct farpage *farpage)
 	munmap(farpage, sizeof *farpage);
 }
 
-/* A thread of the program cannot be cancelled in any of these, nor in those of "Use" that wait. */
+/* A thread of the program cannot be cancelled in these functions, nor in those of "Use" that wait (entry.h). */
 
 EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
 {
@@ -430,7 +433,8 @@ EXPORT int farpage_map(struct farpage *farpage, size_t length, void **ret_addres
 			 length ? window_allocate(farpage->core.window, length, STORE_PAGE, ret_address) : -EINVAL);
 }
 
-/* The pages of a range, rounded outwards or inwards. -EINVAL: not all in the window. */
+/* Computes the pages of a range, rounded outwards or inwards. Returns 0, or -EINVAL if the window does not contain all
+   of it. */
 static int page_range(const struct farpage *farpage, const void *address, size_t length, bool inwards,
 		      uint64_t *ret_page, uint64_t *ret_count)
 {

@@ -9,11 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOST_TIMES 1000u /* nobody comes back for a lost page as often as that, one time after the other */
+#define LOST_TIMES 1000u /* no thread of the program faults on a lost page this often in a row */
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
-/* A page that was never touched, and, when pages are touched in order, those after it. */
+/* Fills an untouched page with zeroes. If pages are touched in order, also fills pages after it. Returns false if there
+   is no room. */
 static bool fill_zeroes(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
@@ -45,7 +46,7 @@ static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 	uint32_t frame = page_frame(word);
 	if (!pages_move_from(&core->pages, page, word, PAGE_RETURNING, frame)) {
 		core_release(core, 1);
-		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* changed by now: it faults again */
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* it changed: the fault comes back */
 		return true;
 	}
 	count_add(&core->counters->faults_buffered, 1);
@@ -73,9 +74,9 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 }
 
 /*
- * A fault on a resident page. Usually another thread's fault was answered meanwhile, and the page is here. If it is
- * not, the program dropped it in a way that farpage did not see, and it reads as zeroes. The page is held as FILLING,
- * so that the evictor cannot take it in between.
+ * Resolves a fault on a resident page. Usually another thread's fault was answered meanwhile, and the page is here. If
+ * it is absent, the program dropped it in a way that farpage did not see, and it reads as zeroes. The page is FILLING
+ * meanwhile, so that the evictor cannot take it.
  */
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
@@ -87,8 +88,9 @@ static void resolve_resident(struct handler *handler, uint64_t page)
 }
 
 /*
- * The page cannot be had. A kernel that cannot poison it (before 6.6) is told by a signal; but one that faulted for the
- * program, in a system call, takes no signal but SIGKILL before it has the page, and faults again and again.
+ * Refuses a page that is lost. If the kernel cannot poison the page (before Linux 6.6), the faulting thread gets
+ * SIGBUS. A thread that faults in a system call takes no signal but SIGKILL until it has the page, and faults again and
+ * again. After LOST_TIMES such faults the process is killed.
  */
 static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 {
@@ -108,7 +110,7 @@ static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 	kill(getpid(), SIGKILL);
 }
 
-/* False when there is no room for the page: the fault is parked until there is. */
+/* Answers or parks a fault. Returns false if it was parked because there is no room for the page. */
 static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
@@ -130,7 +132,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 	case PAGE_FETCHING:
 	case PAGE_FILLING:
 	case PAGE_RETURNING:
-		break; /* its answer wakes everyone */
+		break; /* the answer wakes all waiting threads */
 	case PAGE_EVICTING:
 		if (thread == atomic_load(&core->evictor_thread))
 			uffd_copy(core->uffd.fd, core_address(core, page), handler->zeroes, STORE_PAGE, NULL);
@@ -153,7 +155,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 
 void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
-	/* Counted once a fault, however often it is tried again. */
+	/* A stall is counted once per fault, however often the fault is retried. */
 	if (!answer(handler, page, thread, started))
 		count_add(&handler->core->counters->stalls, 1);
 }
@@ -169,12 +171,13 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 			fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* The frames that are free, or will be. */
+	/* While answers for the program are kept back, fetch_page() must not wait for a demand's frame. */
 	if (handler->keeps_back && !handler->free_demand_count) {
 		fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* Counted before the look: the evictor counts reads after it has taken the page. */
+	/* The read is counted before the state is loaded, because the evictor takes the page before it checks the
+	   count. */
 	atomic_fetch_add(&core->children->reads, 1);
 	uint32_t word = pages_load(&core->pages, page);
 	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING)) {
@@ -190,7 +193,7 @@ void faults_retry(struct handler *handler)
 	struct core *core = handler->core;
 	struct parked parked[64];
 	handler->settlements = atomic_load(&core->settlements);
-	/* In portions: each is tried once, and may park itself again behind the others. */
+	/* Faults are retried in portions. Each one is tried once, and may park itself again behind the others. */
 	for (unsigned left = handler->parked_count; left;) {
 		unsigned count = left < 64 ? left : 64;
 		memcpy(parked, handler->parked, count * sizeof parked[0]);

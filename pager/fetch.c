@@ -13,13 +13,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RUN_PIECE 16u /* pages of one read of a read-ahead: the first pieces are mapped while the rest arrives */
+#define RUN_PIECE 16u /* pages of one read of a read-ahead; the first pieces are mapped while the rest arrives */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
 	if (handler->parked_count == HANDLER_PARKED) {
-		/* Let the thread fault again: its message comes back. */
+		/* No place is left. The thread faults again, and its message comes back. */
 		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return;
 	}
@@ -54,7 +54,8 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
 	}
 }
 
-/* They go back to where they came from. Whoever waits there faults again, and finds out why they cannot be had. */
+/* Returns pages to where they came from. A thread that waits for them faults again, and learns why it cannot have
+   them. */
 static void not_placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -63,7 +64,7 @@ static void not_placed(struct core *core, uint64_t page, uint32_t count, const s
 	core_release(core, count);
 }
 
-/* There is a page where one was to be placed. */
+/* Handles a page that is present where one was to be placed. */
 static void already_there(struct core *core, uint64_t page, const struct origin *origin)
 {
 	if (origin->from != PAGE_FILLING)
@@ -76,7 +77,8 @@ static void already_there(struct core *core, uint64_t page, const struct origin 
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
 {
 	struct core *core = handler->core;
-	uint32_t at_once = count; /* one call cannot cross from one mapping to the next: then page by page */
+	/* One call cannot cross from one mapping to the next. After a failure the pages go one by one. */
+	uint32_t at_once = count;
 	for (uint32_t done = 0; done < count;) {
 		size_t bytes = 0;
 		uint32_t length = count - done < at_once ? count - done : at_once;
@@ -93,15 +95,15 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		if (result == 0)
 			continue;
 		if (result == -EAGAIN) {
-			handler->drain(handler); /* a fork is under way, and waits for us to read of it */
+			handler->drain(handler); /* a fork is pending until the handler has read its event */
 		} else if (result == -EEXIST) {
 			already_there(core, page + done, origin);
 			done++;
 		} else if (at_once > 1) {
 			at_once = 1;
 			if (origin->from == PAGE_FILLING) {
-				/* Of what was demanded or filled ahead only the demand: the rest may lie behind the
-				 * edge. */
+				/* Only the first page, the demanded one, is needed of a fill ahead. The rest may lie
+				   behind the mapping's edge. */
 				uint32_t keep = done ? done : 1;
 				not_placed(core, page + keep, count - keep, origin);
 				count = keep;
@@ -113,7 +115,7 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 	}
 }
 
-/* The page is gone for good: whoever touches it gets SIGBUS. */
+/* Marks the pages of @fetch as lost. Touching them raises SIGBUS. */
 static void lose(struct handler *handler, const struct fetch *fetch, int status)
 {
 	struct core *core = handler->core;
@@ -141,7 +143,7 @@ static void free_fetch(struct handler *handler, unsigned slot)
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)slot;
 }
 
-/* A read-ahead that failed is not yet a loss: a demand for the page will tell. */
+/* Gives up a read-ahead that failed. That is no loss yet: a demand for the page will tell. */
 static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 {
 	struct core *core = handler->core;
@@ -158,7 +160,7 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	atomic_fetch_sub(&core->children->reads, 1);
 	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
 	    !children_want(core->children, fetch->child, fetch->page))
-		return; /* gone, or handed over meanwhile */
+		return; /* gone, or the page was handed over meanwhile */
 	int result = status ? children_deny(core->children, fetch->child, fetch->page, "is lost with its donor")
 			    : children_answer(core->children, fetch->child, fetch->page, data);
 	if (result == -EAGAIN)
@@ -186,7 +188,7 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	free_fetch(handler, slot);
 }
 
-/* The first answer that may be dealt with now is taken out. */
+/* Takes out the first answer that may be processed now. Returns false if there is none. */
 static bool next_answer(struct handler *handler, struct store_done *ret_done)
 {
 	for (unsigned i = 0; i < handler->answer_count; i++) {
@@ -205,7 +207,8 @@ unsigned fetch_poll(struct handler *handler)
 {
 	unsigned answered = 0;
 	struct store_done done;
-	/* Kept where a call from within fetched() finds them, too: it may be waiting for one of them. */
+	/* The answers are kept where a nested call within fetched() finds them. The nested call may wait for one of
+	   them. */
 	int count = store_poll(handler->queue, handler->answers + handler->answer_count, HANDLER_POLL);
 	handler->answer_count += count > 0 ? (unsigned)count : 0;
 	for (; next_answer(handler, &done); answered++)

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS 5000000ull /* 5 ms between two looks: at some 10 µs each, 0.2 % of the time */
+#define LOOK_NS 5000000ull /* 5 ms between two reads of some 10 µs each: 0.2 % of the time */
 
-/* The processors that the process was given when it began. */
+/* The processors that the process had when it began. */
 static cpu_set_t given;
 
 static void __attribute__((constructor)) note_given(void)
@@ -31,7 +31,7 @@ static int number_at(const char *text)
 	return (int)ascii_number(&text);
 }
 
-/* Where a thread ran last and how many threads there are, from /proc/self/task/TID/stat. False: unknown. */
+/* Reads a thread's last processor and the number of threads from /proc/self/task/TID/stat. Returns false if unknown. */
 static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
@@ -44,7 +44,7 @@ static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 	if (size <= 0)
 		return false;
 	text[size] = '\0';
-	/* Fields 20 and 39, counted from the command's closing parenthesis, which ends field 2. */
+	/* Fields 20 and 39. The command's closing parenthesis ends field 2. */
 	const char *at = strrchr(text, ')');
 	for (int field = 3; at && field <= 39; field++) {
 		at = strchr(at + 1, ' ');
@@ -70,7 +70,7 @@ static bool pin(int cpu)
 	return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-/* Undoes pin(), unless somebody else (taskset -a) has placed the thread meanwhile. */
+/* Undoes pin(), unless something else (taskset -a) has moved the thread meanwhile. */
 static void unpin(int cpu)
 {
 	const cpu_set_t pinned = only(cpu);

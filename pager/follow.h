@@ -1,14 +1,16 @@
 /*
- * follow: where the pager's threads run.
+ * follow: chooses the processors of the pager's threads.
  *
- * The handler runs on the processor of the thread that faults: waking it on another one costs several times the fault,
- * and there the faulting thread only waits. While the program has a single thread the evictor runs there too: then no
- * other processor has the program's pages in its TLB, and nobody has to be interrupted for each page taken out. With
- * more threads it runs wherever the scheduler puts it, on the processors that the process was given when it began
- * (taskset). No thread of the pager leaves those unless the program's own threads do.
+ * The handler runs on the processor of the faulting thread. Waking it on another one costs several times the fault, and
+ * the faulting thread only waits.
  *
- * /proc/self/task/TID/stat tells where a thread ran last and how many there are (proc(5)); reading it costs some
- * microseconds, so it is looked at now and then only: threads move rarely.
+ * While the program has a single thread, the evictor runs on that processor, too. Then no other processor has the
+ * program's pages in its TLB, and none is interrupted for each page taken out. With more threads the evictor runs where
+ * the scheduler puts it, on the processors that the process had when it began (taskset). No thread of the pager leaves
+ * those processors unless the program's own threads do.
+ *
+ * /proc/self/task/TID/stat tells a thread's last processor and the number of threads (proc(5)). Reading it costs some
+ * microseconds, and threads rarely move. So it is read at intervals.
  */
 #ifndef PAGER_FOLLOW_H
 #define PAGER_FOLLOW_H
@@ -16,17 +18,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-/* Threads of the pager in the program's process: control, handler, evictor. */
+/* Threads that a pager has at least: control, handler, evictor. With a rebuild or backup thread as well (client/), the
+   program never counts as single-threaded. */
 #define FOLLOW_OWN_THREADS 3
 struct follow {
 	uint64_t next_look; /* ns */
-	int cpu;            /* where the calling thread was put; -1: nowhere yet */
+	int cpu;            /* processor of the calling thread, or -1 if it was not moved yet */
 	bool off;           /* FARPAGE_FOLLOW=0 */
-	_Atomic int alone;  /* processor of the program's only thread; -1: it has several, or none has faulted */
+	/* Processor of the program's only thread, or -1 if it has several threads or none has faulted. */
+	_Atomic int alone;
 };
 void follow_init(struct follow *follow);
-/* @thread faulted at @now: moves the calling thread to its processor if that has changed. */
+/* Moves the calling thread to the processor of @thread, which faulted at @now, if that processor has changed. */
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
-/* Moves the calling thread, the evictor, to where it belongs by now; @cpu: where it was put last, at first -1. */
+/* Moves the calling thread, the evictor, to the processor where it belongs now. @cpu is where it was put last, -1 at
+   first. */
 void follow_alone(const struct follow *follow, int *cpu);
 #endif

@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ZERO_AHEAD 32u  /* untouched pages filled at once when they are touched in order */
-#define POLLS_A_LOOK 4u /* polls of the store between two looks at new faults */
-#define REAP_MS 100     /* how often to look for children that are gone */
+#define ZERO_AHEAD 32u  /* most untouched pages filled ahead when pages are touched in order */
+#define POLLS_A_LOOK 4u /* polls of the store between two reads of new faults */
+#define REAP_MS 100     /* interval between two searches for children that are gone */
 
 /* --- Messages --------------------------------------------------------------------------------------------------- */
 
@@ -35,10 +35,8 @@ static void take_messages(struct messages *messages, int fd)
 
 static void read_children(struct handler *handler);
 
-/*
- * Keeps the evictor out. It may be waiting for us: for a child's page that is being read, or until we have read of a
- * child's fork. So children are served meanwhile; no page of the program itself comes in.
- */
+/* Keeps the evictor out by taking evict_lock. The evictor may be waiting for the handler: for a read of a child's page,
+   or for the event of a child's fork. So children are served meanwhile. No page of the program itself comes in. */
 static void lock_evictor_out(struct handler *handler)
 {
 	handler->keeps_back = true;
@@ -53,7 +51,7 @@ static void lock_evictor_out(struct handler *handler)
 static void add_children(struct handler *handler, struct child *parent, const struct messages *messages)
 {
 	struct core *core = handler->core;
-	bool locked = parent; /* children->lock, by who calls */
+	bool locked = parent; /* for a child's fork the caller holds children->lock */
 	for (unsigned i = 0; i < messages->count; i++) {
 		if (messages->items[i].kind != UFFD_FORKED)
 			continue;
@@ -67,9 +65,9 @@ static void add_children(struct handler *handler, struct child *parent, const st
 }
 
 /*
- * Takes the protection off a page of @child, or of the program (NULL), and wakes who waits to write there. While that
- * process is forking it fails until we have read of it. For a child only children are read of: no page of the program
- * may come in while its own fork is being noted.
+ * Unprotects a page of @child, or of the program for NULL, and wakes the threads that wait to write there. The call
+ * fails while that process is forking, until the fork's event is read. For a child only children's events are read: no
+ * page of the program may come in while the program's own fork is recorded.
  */
 static void unprotect(struct handler *handler, const struct child *child, uint64_t page)
 {
@@ -83,10 +81,11 @@ static void unprotect(struct handler *handler, const struct child *child, uint64
 }
 
 /*
- * A write to a page that the evictor protects while it takes it out. If the evictor is still at it, it drops or
- * releases the page in a moment. If the evictor has given up, the handler takes the protection off. Meanwhile the page
- * is FILLING, so that the evictor cannot begin to take it again: what is written during a copy would be lost. In any
- * other state the page has left, and whoever waits faults again.
+ * Answers a write to a page that the evictor protects while it takes it out.
+ * - If the evictor is still at work, it drops or releases the page in a moment.
+ * - If the evictor has given up, the handler unprotects the page. Meanwhile the page is FILLING, so that the evictor
+ *   cannot begin to take it again. Data written during a copy would be lost.
+ * - In any other state the page has left, and the waiting thread faults again.
  */
 static void answer_protected(struct handler *handler, uint64_t page, pid_t thread, uint64_t now)
 {
@@ -96,13 +95,14 @@ static void answer_protected(struct handler *handler, uint64_t page, pid_t threa
 	} else if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0)) {
 		unprotect(handler, NULL, page);
 		pages_move(&core->pages, page, PAGE_FILLING, PAGE_RESIDENT, 0);
-		residents_push(&core->residents, page, true); /* the evictor may have met it meanwhile, and passed on */
+		/* The evictor may have met the page meanwhile, and dropped it from its queue. */
+		residents_push(&core->residents, page, true);
 	} else {
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 	}
 }
 
-/* But for forks. */
+/* Handles all messages except forks. */
 static void dispatch(struct handler *handler, struct child *child, const struct messages *messages)
 {
 	struct core *core = handler->core;
@@ -116,8 +116,8 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 			count_add(&core->counters->faults, 1);
 			faults_answer(handler, page, message->thread, now);
 		} else if (message->kind == UFFD_PROTECTED && child) {
-			/* Its parent was being copied out when it was made: the protection is in its page table, too.
-			 */
+			/* The child was forked while its parent's page was protected. The protection is in the child's
+			   page table, too. */
 			unprotect(handler, child, page);
 		} else if (message->kind == UFFD_PROTECTED) {
 			answer_protected(handler, page, message->thread, now);
@@ -127,7 +127,8 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		follow_thread(&handler->follow, messages->items[messages->count - 1].thread, now);
 }
 
-/* From the moment that a fork is read of its child, its parent's threads and the evictor go on: see children.h. */
+/* Reads and handles the messages of all children. As soon as a child's fork is read, the threads of that child and the
+   evictor continue. So children->lock is held until the new child has its entry (children.h). */
 static void read_children(struct handler *handler)
 {
 	struct children *children = handler->core->children;
@@ -175,7 +176,7 @@ static void serve_wanted(struct handler *handler)
 		if (count == 0)
 			break;
 	}
-	/* No room is an answer too: what is wanted yields to what is used. */
+	/* No room ends the request: pages in use take precedence. */
 	if (wanted->page >= wanted->end || core_free(handler->core) < handler->core->low)
 		atomic_store(&handler->has_wanted, false);
 	pthread_mutex_unlock(&handler->wanted_lock);
@@ -183,7 +184,7 @@ static void serve_wanted(struct handler *handler)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* If it had gone to sleep over this one, polling longer might have paid. */
+/* Reports the time of an answer that arrived after the handler had gone to sleep. Longer polling might have paid. */
 static void answered(struct handler *handler)
 {
 	if (handler->unanswered_since)
@@ -191,7 +192,8 @@ static void answered(struct handler *handler)
 	handler->unanswered_since = 0;
 }
 
-/* Polls while reads are in flight; true when all are answered, false when they take longer than spinning pays. */
+/* Polls while reads are in flight. Returns true when all are answered, or false when they take longer than polling
+   pays. */
 static bool spin(struct handler *handler)
 {
 	uint64_t begin = clock_now(), deadline = begin + handler->spin.ns;
@@ -227,14 +229,14 @@ static void sleep_until_needed(struct handler *handler)
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
 	int count = 0;
-	/* Without reads in flight it need not hear of answers, unless others wait for one; then nobody spins for it. */
+	/* With no reads in flight, answers matter only while the store still waits for some (store_quiet). */
 	bool listens = handler->in_flight || !store_quiet(handler->queue);
 	if (!ready && (!listens || store_arm(handler->queue) == 0))
 		count = epoll_wait(handler->epoll, events, 8, timeout);
 	else if (!ready && fetch_poll(handler))
 		answered(handler);
 	kick_cancel(&core->handler_kick);
-	/* With nothing in flight it still has something to say when a donor goes. */
+	/* Even with nothing in flight, the store reports when a donor goes. */
 	for (int i = 0; i < count; i++)
 		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
 			answered(handler);
@@ -308,7 +310,7 @@ int handler_open(struct handler *handler, struct core *core, unsigned ahead)
 	return result;
 }
 
-/* On the thread itself, for the reason given in evictor.c. */
+/* Runs on the handler's thread, for the reason given at open_evictor() in evictor.c. */
 static int open_queue(void *argument)
 {
 	struct handler *handler = argument;

@@ -1,18 +1,17 @@
 /*
  * handler: the thread that answers page faults.
  *
- * Theory of operation. One thread reads the faults of all the program's threads and keeps several in flight: an
- * untouched page is filled with zeroes, a buffered one copied back, a far one read into a frame and copied in when it
- * has arrived and its checksum is right. While reads are in flight it polls, for as long as spin.h finds worth it, and
- * then sleeps; with nothing in flight it sleeps at once: the program needs the processor more.
+ * Theory of operation. One thread reads the faults of all the program's threads and keeps several in flight. It fills
+ * an untouched page with zeroes, and copies a buffered page back. It reads a far page into a frame, and copies it in
+ * when it has arrived and its checksum is right. While reads are in flight, the handler polls for as long as spin.h
+ * says, and then sleeps. With nothing in flight it sleeps at once, because the program needs the processor more.
  *
- * It runs on the processor of the thread that faulted, because waking a thread on another processor costs several
- * times the fault itself, and there the faulting thread only waits. follow.h finds that processor out.
+ * The handler runs on the processor of the faulting thread (follow.h).
  *
- * Reading ahead (streams.h) goes behind the demanded page, only into room that is really free.
+ * Read-ahead (streams.h) goes behind the demanded page, and only into room that is really free.
  *
- * A fault that cannot be answered yet (no room; the page is in the evictor's or a discarding thread's hands) is
- * parked and tried again when that has moved on.
+ * A fault that cannot be answered yet is parked, and retried when something has settled. Either there is no room, or
+ * the evictor or a discarding thread works on the page.
  */
 #ifndef PAGER_HANDLER_H
 #define PAGER_HANDLER_H
@@ -28,19 +27,19 @@
 #define HANDLER_RUN_PAGES 64u /* longest read-ahead */
 #define HANDLER_PARKED 1024u
 #define HANDLER_FETCHES (HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES)
-#define HANDLER_POLL 32u /* answers taken of the store at once */
+#define HANDLER_POLL 32u /* answers taken from the store at once */
 
 struct child;
 
-/* One read in flight: @count pages into frames from @frame on. */
+/* A read in flight: @count pages into the frames from @frame on. */
 struct fetch {
 	uint64_t page, started;
-	struct child *child; /* NULL: for the program itself */
-	unsigned born;       /* the child's: by now another may have its entry */
+	struct child *child; /* NULL for the program itself */
+	unsigned born;       /* serial number of the child, whose entry may be reused by now */
 	pid_t thread;
 	uint32_t frame;
 	uint16_t count;
-	uint8_t group; /* read-ahead group + 1; 0: a demanded page */
+	uint8_t group; /* read-ahead group + 1, or 0 for a demanded page */
 };
 
 struct parked {
@@ -50,23 +49,23 @@ struct parked {
 	pid_t thread;
 };
 
-/* A range to bring in without anyone waiting (farpage_advise). */
+/* A range to bring in although no thread waits for it (farpage_advise). */
 struct wanted {
 	uint64_t page, end;
 };
 
 struct handler {
 	struct core *core;
-	void (*drain)(struct handler *); /* reads what is waiting to be read of the descriptors, and answers it */
+	void (*drain)(struct handler *); /* reads and answers all waiting messages */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
-	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* of the store, not dealt with yet */
+	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* from the store, not processed yet */
 	unsigned answer_count;
-	bool keeps_back; /* a fork is to be noted: until then no page of the program may come in */
-	char *frames;    /* HANDLER_DEMANDS single ones, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
+	bool keeps_back; /* a fork is being recorded, and no page of the program may come in */
+	char *frames;    /* HANDLER_DEMANDS single frames, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
 	uint32_t frame_count;
 	unsigned ahead;     /* longest read-ahead, pages */
-	const char *zeroes; /* HANDLER_RUN_PAGES of them */
+	const char *zeroes; /* HANDLER_RUN_PAGES pages */
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
@@ -74,13 +73,14 @@ struct handler {
 	unsigned in_flight;                   /* reads */
 	struct parked parked[HANDLER_PARKED];
 	unsigned parked_count;
-	/* The last fault on a lost page, and how often it has come: see faults.c. */
+	/* The last fault on a lost page, and how often it has come (faults.c). */
 	uint64_t lost_page;
 	pid_t lost_thread;
 	unsigned lost_times;
 	struct streams far_streams, new_streams;
 	struct spin spin;
-	uint64_t unanswered_since; /* it slept over what is in flight since then; 0: it did not */
+	/* Start of the polling after which the handler slept, with its reads still unanswered; otherwise 0. */
+	uint64_t unanswered_since;
 	struct follow follow;
 	int epoll;
 	pthread_t thread;
@@ -96,7 +96,7 @@ int handler_open(struct handler *handler, struct core *core, unsigned ahead);
 int handler_start(struct handler *handler);
 void handler_close(struct handler *handler);
 uint64_t handler_memory(const struct handler *handler);
-/* Brings pages in when there is room; a later call replaces an earlier one that is not done. Any thread. */
+/* Brings pages in when there is room. A later call replaces an unfinished earlier one. Any thread. */
 void handler_will_need(struct handler *handler, uint64_t page, uint64_t count);
 
 #endif

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #define SHARE 4      /* a quarter of the budget */
-#define TRIES 100000 /* until the page has settled here; only memory that is not the pager's never does */
+#define TRIES 100000 /* until the page has settled here; only memory outside the pager never does */
 
-/* By the kernel: memory that is not the program's any more is an error then, no signal. Reading /proc/self/mem would
-   not do, since the kernel takes no fault for it. */
+/* Touches @page through the kernel. For memory that is no longer the program's, that gives an error and no signal.
+   Reading /proc/self/mem would not do, because the kernel takes no fault for it. Returns true on success. */
 static bool touch(const struct core *core, uint64_t page)
 {
 	char byte;
@@ -20,7 +20,7 @@ static bool touch(const struct core *core, uint64_t page)
 static int bring_in(const struct core *core, uint64_t page)
 {
 	for (unsigned tries = 0; tries < TRIES && touch(core, page); tries++) {
-		/* One that is on its way out goes, and is fetched again. */
+		/* A page that is on its way out leaves first, and is fetched again. */
 		if (page_state(pages_load(&core->pages, page)) == PAGE_RESIDENT)
 			return 0;
 		sched_yield();
@@ -37,7 +37,8 @@ int keep_page(struct core *core, uint64_t page)
 		error = bring_in(core, page);
 	if (error) {
 		keep_forget(core, page);
-		residents_push(&core->residents, page, false); /* the evictor may have met it kept, and passed on */
+		/* The evictor may have met the kept page and dropped it from its queue. */
+		residents_push(&core->residents, page, false);
 	}
 	return error;
 }

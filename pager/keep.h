@@ -1,21 +1,19 @@
 /*
- * keep: pages that must not leave, because the kernel uses them at a moment when it takes no fault: at the end of a
- * thread, its robust mutexes and the word that pthread_join() waits for.
+ * keep: pages that must not leave, because the kernel uses them at a moment when it takes no fault. At the end of a
+ * thread it uses the thread's robust mutexes and the word that pthread_join() waits for.
  *
- * A kept page is marked PAGE_KEPT, which pages_move() honours, and stands in no queue of residents. It stays until it
- * is discarded.
+ * A kept page has the mark PAGE_KEPT, which pages_move() honours. The evictor drops it from the queue of residents when
+ * it meets it there. The page stays until it is discarded.
  */
 #ifndef PAGER_KEEP_H
 #define PAGER_KEEP_H
 
 #include "pager/core.h"
 
-/*
- * Brings the page in and keeps it. -ENOSPC: a quarter of the budget is kept already; -EFAULT: the page cannot be had. A
- * thread of the program, or of farpage; not the handler or the evictor.
- */
+/* Brings @page in and keeps it. Returns 0, -ENOSPC if a quarter of the budget is kept already, or -EFAULT if the page
+   cannot be had. Any thread of the program or of farpage, except the handler and the evictor. */
 int keep_page(struct core *core, uint64_t page);
-/* The page is being discarded. */
+/* Ends the keeping of @page, which is being discarded. */
 void keep_forget(struct core *core, uint64_t page);
 
 #endif

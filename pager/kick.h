@@ -1,8 +1,8 @@
 /*
  * kick: wakes a thread that sleeps in epoll, at no cost while it is awake.
  *
- * The sleeper calls kick_prepare(), looks once more whether there is work, and only then sleeps on `fd`; whoever
- * makes work calls kick_ring(). One sleeper, any number of ringers.
+ * The sleeper calls kick_prepare(), looks once more for work, and only then sleeps on `fd`. A thread that makes work
+ * calls kick_ring(). One sleeper, any number of ringing threads.
  */
 #ifndef PAGER_KICK_H
 #define PAGER_KICK_H
@@ -38,7 +38,7 @@ static inline void kick_prepare(struct kick *kick)
 	atomic_store(&kick->asleep, true);
 }
 
-/* Awake again, for whatever reason: takes back kick_prepare() and empties the descriptor. */
+/* Takes back kick_prepare() after any wake-up, and empties the descriptor. */
 static inline void kick_cancel(struct kick *kick)
 {
 	uint64_t value;
@@ -50,7 +50,7 @@ static inline void kick_ring(struct kick *kick)
 {
 	uint64_t one = 1;
 	if (atomic_exchange(&kick->asleep, false) && write(kick->fd, &one, sizeof one) < 0)
-		return; /* full: it is rung already */
+		return; /* the counter is full, so it is rung already */
 }
 
 #endif

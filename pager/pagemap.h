@@ -1,6 +1,6 @@
 /*
- * pagemap: which pages of this process have contents: in memory, or in the host's swap, for which mincore(2) says that
- * they are absent. Any thread.
+ * pagemap: tells which pages of this process have contents, in memory or in the host's swap. mincore(2) would call
+ * swapped pages absent. Any thread.
  *
  * Source: Documentation/admin-guide/mm/pagemap.rst.
  */
@@ -9,12 +9,12 @@
 
 #include <stdbool.h>
 
-#define PAGEMAP_MAX 512 /* pages asked for at once */
+#define PAGEMAP_MAX 512 /* pages per query */
 
-/* A descriptor, the caller's to close; or -errno. */
+/* Returns a descriptor, which the caller closes, or -errno. */
 int pagemap_open(void);
-/* Of @count pages (at most PAGEMAP_MAX) from @address on, which is a page's; nothing is mapped there: they have none.
-   -EIO. */
+/* Sets @ret_present for @count pages (at most PAGEMAP_MAX) from @address on, which is page-aligned. Unmapped pages have
+   no contents. Returns 0 or -EIO. */
 int pagemap_present(int pagemap, const void *address, unsigned count, bool *ret_present);
 
 #endif

@@ -1,4 +1,4 @@
-/* pager: what libfarpage offers to the preload library beyond its public header (include/farpage/farpage.h). */
+/* pager: what libfarpage offers the preload library beyond its public header (include/farpage/farpage.h). */
 #ifndef PAGER_PAGER_H
 #define PAGER_PAGER_H
 
@@ -8,18 +8,20 @@
 
 struct store;
 
-/* Connects to the donors of @options, for a window of @window_bytes; says why not. The store is the caller's. -errno.
- */
+/* Connects to the donors of @options for a window of @window_bytes bytes, and logs the reason of a failure. The caller
+   owns the store. Returns 0 or -errno. */
 int pager_connect(const struct farpage_options *options, uint64_t window_bytes, struct store **ret_store);
 
 /*
- * As farpage_open, but over @store and @window (reserved, possibly with allocations and contents in it), and counting
- * into @counters (zeroed; NULL: counters of its own). They stay the caller's and outlive the pager.
+ * Does the same as farpage_open(), but over @store and @window, and counts into @counters. @window is reserved, and may
+ * have allocations and contents. @counters is zeroed, or NULL for counters of the pager's own. The caller keeps all
+ * three, and they must outlive the pager.
  */
 int pager_open_store(const struct farpage_options *options, struct store *store, struct window *window,
 		     struct pager_counters *counters, struct farpage **ret_farpage);
 
-/* The smallest local budget that works, bytes, and of what that is: "", " with --backup", ... */
+/* Returns the smallest local budget that works, in bytes. Sets *@ret_with to the options that raise it: "", " with
+   --backup", and so on. */
 static inline size_t pager_local_least(bool backup, bool encrypt, const char **ret_with)
 {
 	*ret_with = backup && encrypt ? " with --backup and --encrypt"
@@ -30,31 +32,35 @@ static inline size_t pager_local_least(bool backup, bool encrypt, const char **r
 }
 
 /*
- * What this kernel lacks to tell pages that a device holds, and what to do: one line; or NULL: nothing, or the caller
- * says that there are no such pages (@unsafe_dio: see farpage.h). Kernels without userfaultfd pass: what opens one
- * tells of that. Any thread.
+ * Returns a line that says what this kernel lacks to detect pages that a device holds, and what to do. Returns NULL if
+ * it lacks nothing, or if the caller promises that there are no such pages (@unsafe_dio, see farpage.h). Kernels
+ * without userfaultfd pass, because opening one reports that. Any thread.
  */
 const char *pager_kernel_lacks(bool unsafe_dio);
 
-/* Whether forked children keep far memory; else they have nothing of the window. */
+/* Returns true if forked children keep far memory. Otherwise they have nothing of the window. */
 bool pager_follows_forks(const struct farpage *farpage);
 
 /*
- * A fork is about to happen in the calling thread, and no other until it has: the child's userfaultfd is sent over
- * @socket (one byte with SCM_RIGHTS), which is then closed. So the child can keep it from ending with this process. A
- * byte alone: there are too many children, this one has to end; nothing: its far memory is poisoned. False: forks are
- * not followed here (see farpage doctor), and the socket stays the caller's.
+ * Announces that the calling thread is about to fork. No other fork may happen in between. The pager sends the child's
+ * userfaultfd over @socket and closes @socket. A child that keeps its userfaultfd open keeps it from ending with this
+ * process. The socket carries one of:
+ * - one byte with SCM_RIGHTS: the userfaultfd
+ * - one byte alone: there are too many children, and this child must end
+ * - nothing: the child's far memory is poisoned
+ *
+ * Returns false if forks are not followed here (see farpage doctor). The caller then keeps @socket.
  */
 bool pager_fork_announce(struct farpage *farpage, int socket);
 
 /*
- * Keeps the page at @address in local memory until it is discarded, for the kernel uses it when a thread ends and takes
- * no fault then. -ENOSPC: a quarter of the budget is kept already; -EFAULT: the page cannot be had. Any thread of the
- * program.
+ * Keeps the page at @address in local memory until it is discarded. The kernel uses such a page when a thread ends, and
+ * takes no fault then. Returns 0, -ENOSPC if a quarter of the budget is kept already, or -EFAULT if the page cannot be
+ * had. Any thread of the program.
  */
 int pager_keep(struct farpage *farpage, const void *address);
 
-/* The userfaultfd of the window: for others to watch over, never to answer. */
+/* Returns the window's userfaultfd. The caller may watch it, but must never answer its faults. */
 int pager_descriptor(const struct farpage *farpage);
 
 #endif

@@ -6,11 +6,11 @@
 
 #define TO(state) (1u << PAGE_##state)
 
-/* The one table of legal moves: for each state, where a page may go from there. */
+/* The legal moves: for each state, the states that a page may move to. */
 static const uint16_t pages_moves[PAGE_STATES] = {
-    [PAGE_UNTOUCHED] = TO(FILLING) | TO(RESIDENT) | TO(DISCARDING), /* resident: found in place when the pager starts */
-    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FILLING),  /* filling: dropped behind our back */
-    [PAGE_EVICTING] = TO(BUFFERED) | TO(FAR) | TO(UNTOUCHED) | TO(RESIDENT), /* resident: it could not be taken */
+    [PAGE_UNTOUCHED] = TO(FILLING) | TO(RESIDENT) | TO(DISCARDING), /* RESIDENT: found present when the pager starts */
+    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FILLING),  /* FILLING: dropped unseen, or being unprotected */
+    [PAGE_EVICTING] = TO(BUFFERED) | TO(FAR) | TO(UNTOUCHED) | TO(RESIDENT), /* RESIDENT: it could not be taken */
     [PAGE_BUFFERED] = TO(RETURNING) | TO(FAR) | TO(DISCARDING) | TO(LOST),
     [PAGE_RETURNING] = TO(RESIDENT) | TO(BUFFERED) | TO(UNTOUCHED),
     [PAGE_FAR] = TO(FETCHING) | TO(DISCARDING),
@@ -30,7 +30,7 @@ _Static_assert(sizeof page_state_names / sizeof page_state_names[0] == PAGE_STAT
 
 int pages_open(struct pages *pages, uint64_t count)
 {
-	/* One table for the whole window; only what is looked at costs memory. */
+	/* One table serves the whole window. Only words that are accessed cost memory. */
 	void *words = mmap(NULL, count * sizeof(uint32_t), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (words == MAP_FAILED)
@@ -51,13 +51,14 @@ void pages_close(struct pages *pages)
 #define PORTION (4096 / sizeof(uint32_t)) /* words in a page of memory */
 #define PORTIONS 256
 
-/* How many pages from @page on, whose word begins a portion, have words in portions that are not in memory. */
+/* Returns how many pages from @page on have their words in portions that are not in memory. The word of @page begins a
+   portion. */
 static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t end)
 {
 	unsigned char in_core[PORTIONS];
 	const uint64_t limit = (end - page) / PORTION;
 	uint64_t run = 0, next = 0;
-	/* Of one portion first: most often it is in memory. */
+	/* Asks for one portion first, which is most often in memory. */
 	for (uint64_t asked = 1; run == next && run < limit; asked = PORTIONS) {
 		next = asked < limit - run ? run + asked : limit;
 		if (mincore((void *)(uintptr_t)(pages->words + page + run * PORTION), (next - run) * 4096, in_core))
@@ -107,8 +108,7 @@ bool page_state_is_far(enum page_state state)
 	case PAGE_UNTOUCHED:
 	case PAGE_RESIDENT:
 	case PAGE_FILLING:
-	case PAGE_DISCARDING: /* by another thread than the one that forks: its call has not returned, so zeroes are
-				 right */
+	case PAGE_DISCARDING: /* another thread's discard is not finished, so zeroes are right */
 	case PAGE_STATES:
 		break;
 	}

@@ -83,7 +83,7 @@ static uint32_t take_oldest(struct queue *queue)
 	return page;
 }
 
-/* Pages that are on their way in or back will be resident in a moment. */
+/* Returns true if the page is not resident, and is not on its way in or back. */
 static bool is_stale(uint32_t word)
 {
 	switch (page_state(word)) {
@@ -99,9 +99,9 @@ static bool is_stale(uint32_t word)
 }
 
 /*
- * A page was taken off @queue and unmarked when its word was @word. Puts it back to the end unless it is stale, or
- * stands in a queue again: whoever makes a page resident after the unmarking pushes it. Returns true if it was put
- * back.
+ * Puts a page back at the end of @queue, unless it is stale. The page was taken off and unmarked when its word was
+ * @word. A thread that has made it resident since then has pushed it again; in that case nothing is done. Returns true
+ * if it was put back.
  */
 static bool put_back(struct residents *residents, struct queue *queue, uint32_t page, uint32_t word)
 {
@@ -121,7 +121,7 @@ static bool drop_stale(struct residents *residents, struct queue *queue)
 	return false;
 }
 
-/* Twice as long. */
+/* Doubles the capacity. Returns false if there is no memory. */
 static bool queue_grow(struct queue *queue)
 {
 	struct queue larger;
@@ -144,8 +144,7 @@ static void push(struct residents *residents, struct queue *queue, uint64_t page
 		append(queue, (uint32_t)page);
 	pthread_mutex_unlock(&residents->lock);
 	if (!room)
-		pages_unmark(residents->pages, page,
-			     PAGE_QUEUED); /* no memory for a longer queue: it stays until it is discarded */
+		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: it stays until it is discarded */
 }
 
 void residents_push(struct residents *residents, uint64_t page, bool proven)
@@ -165,7 +164,7 @@ static struct queue *next_queue(struct residents *residents)
 	return &residents->proven;
 }
 
-/* Takes the oldest page of @queue, unless it is in somebody's hands: then it goes to the end. */
+/* Takes the oldest page of @queue. Returns false if it cannot be evicted now; it goes to the end unless it is stale. */
 static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_page)
 {
 	uint32_t page = take_oldest(queue), word = pages_unmark(residents->pages, page, PAGE_QUEUED);

@@ -1,19 +1,19 @@
 /*
- * residents: the pages on this machine, and the order in which they are evicted.
+ * residents: the resident pages, in the order of eviction.
  *
- * Theory of operation. Two first-in-first-out queues, after 2Q (Johnson and Shasha, 1994). Pages arrive in the *young*
- * one. A page that was missed again while it was still in the victim buffer (victims.h) has shown that it is in use
- * and comes back to the *proven* one. While the young have more than their share of the budget, the oldest of them
- * leaves, else the oldest proven page: pages touched once pass through without driving out those in use.
+ * Theory of operation. Two first-in-first-out queues follow 2Q (Johnson and Shasha, 1994). Pages arrive in the *young*
+ * queue. A page that is missed again while it is in the victim buffer (victims.h) is in use, and comes back to the
+ * *proven* queue. While the young queue exceeds its share of the budget, its oldest page leaves. Otherwise the oldest
+ * proven page leaves. So pages that are touched once pass through without driving out pages in use.
  *
  * Pages that cannot leave for now, because a device or their mapping holds them, wait in a third queue, *held*. The
- * evictor tries some of them again now and then.
+ * evictor retries some of them now and then.
  *
- * A page stands in one queue at most once (PAGE_QUEUED), and may be stale: its page was discarded since. The first two
- * queues are a little longer than the budget, so that a scan usually finds a stale entry to drop before it would
- * overflow. If there is none (more is here than the budget allows, for too much is held), the queue is made longer.
+ * A page is in at most one queue (PAGE_QUEUED). An entry is stale if its page was discarded since. The first two queues
+ * are a little longer than the budget. So a scan usually finds a stale entry to drop before a queue is full. If too
+ * much is held, more pages are resident than the budget allows. A full queue without a stale entry is made longer.
  *
- * Any thread; a lock held for a few instructions.
+ * Any thread. A lock is held for a few instructions, or for one scan of a queue.
  */
 #ifndef PAGER_RESIDENTS_H
 #define PAGER_RESIDENTS_H
@@ -24,7 +24,7 @@
 /* A ring of page numbers. */
 struct queue {
 	uint32_t *ring;
-	uint32_t capacity, head, count; /* head: the oldest */
+	uint32_t capacity, head, count; /* `head` is the index of the oldest */
 };
 
 struct residents {
@@ -34,24 +34,26 @@ struct residents {
 	struct pages *pages;
 };
 
-/* @budget: pages that can be resident at once. */
+/* @budget is the number of pages that can be resident at once. Returns 0 or -errno. */
 int residents_open(struct residents *residents, struct pages *pages, uint32_t budget);
-/* Room for @count pages that are resident from the start, more than the budget. Nothing was pushed yet. */
+/* Makes room for @count pages that are resident from the start, more than the budget. Call it before any push. Returns
+   0 or -errno. */
 int residents_reserve(struct residents *residents, uint32_t count);
 void residents_close(struct residents *residents);
-/* Bytes of memory it takes. */
+/* Returns the bytes of memory that the queues take. */
 uint64_t residents_memory(const struct residents *residents);
 
-/* @page became resident, @proven to be in use or not: behind the others, unless it stands here already. */
+/* Appends @page, which became resident, to the proven or the young queue. Does nothing if it is in a queue already. */
 void residents_push(struct residents *residents, uint64_t page, bool proven);
-/* Takes up to @max pages that are to leave: resident and not being written. Those in somebody's hands go to the end. */
+/* Takes up to @max pages to evict: pages that are resident and not being written. A page that another thread works on
+   goes to the end. Returns the number of pages. */
 unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max);
 
-/* @page is resident and cannot leave for now. */
+/* Appends @page, which is resident and cannot leave for now, to the held queue. */
 void residents_hold(struct residents *residents, uint64_t page);
-/* As residents_pop, of those that are held: the ones that have waited longest. */
+/* Does the same as residents_pop() for held pages. Takes those that have waited longest. */
 unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max);
-/* Pages that stand in the queues, or are held; stale ones included. */
+/* Return the entries of the young and proven queues, or of the held queue. Stale entries count. */
 uint32_t residents_count(struct residents *residents);
 uint32_t residents_held(struct residents *residents);
 

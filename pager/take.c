@@ -19,7 +19,7 @@ void *take_landing(void)
 		return NULL;
 	madvise(landing, 2 * half, MADV_DONTFORK);
 	madvise(landing, 2 * half, MADV_NOHUGEPAGE);
-	/* Where the host forbids it, pages of executable mappings stay. */
+	/* If the host forbids this, pages of executable mappings stay. */
 	mprotect(landing + half, half, PROT_READ | PROT_WRITE | PROT_EXEC);
 	return landing;
 }
@@ -71,7 +71,8 @@ static char *address_of(const struct take *take, uint64_t page)
 	return take->window->base + page * STORE_PAGE;
 }
 
-/* Reads protected pages without trusting that the program may read them: process_vm_readv(2) first, it is cheaper. */
+/* Reads pages that the program may have no right to read. process_vm_readv(2) comes first, because it is cheaper.
+   Returns true on success. */
 static bool read_pages(const struct take *take, char *to, char *from, size_t length)
 {
 	struct iovec local = {to, length}, remote = {from, length};
@@ -86,7 +87,7 @@ static void set_results(struct taken *taken, unsigned count, enum take_result re
 		taken[i].result = result;
 }
 
-/* @count present pages next to each other. */
+/* Takes @count adjacent present pages by copying them. */
 static void copy_out(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	char *from = address_of(take, taken[first].page), *to = take->scratch + (size_t)first * STORE_PAGE;
@@ -98,14 +99,14 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 		uffd_protect(take->uffd, from, length, false);
 		return;
 	}
-	uffd_wake(take->uffd->fd, from, length); /* writers that came meanwhile find it missing now */
+	uffd_wake(take->uffd->fd, from, length); /* writers that came meanwhile find the page missing now */
 	for (unsigned i = 0; i < count; i++) {
 		taken[first + i].result = TAKE_TAKEN;
 		taken[first + i].data = to + (size_t)i * STORE_PAGE;
 	}
 }
 
-/* The way without UFFDIO_MOVE, for @count pages next to each other. */
+/* Takes @count adjacent pages without UFFDIO_MOVE. */
 static void take_by_copy(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	bool present[TAKE_MAX];
@@ -124,12 +125,12 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
 }
 
 /*
- * Pages that have come to the landing area at @to, where it was empty, though the kernel has not counted them.
+ * Returns how many pages came to the landing area at @to, where it was empty, without being counted by the kernel.
  *
- * When Linux finds that a page's entry has changed under it (its Accessed bit was cleared, say) it tries that page
- * again. From 6.18 on it forgets to forget that: what it moves then it does not count, and in the next round it finds a
- * page in its way, its own (move_pages() in mm/userfaultfd.c). Taken at its word, those pages would be dropped with the
- * landing area, and read as zeroes.
+ * Linux retries a page if the page's entry has changed under it (its Accessed bit was cleared, for example). From 6.18
+ * on it does not forget that it is retrying. So it moves the page without counting it, and in the next round finds that
+ * page in its own way (move_pages() in mm/userfaultfd.c). If the count were trusted, those pages would be dropped with
+ * the landing area, and read as zeroes.
  */
 static unsigned uncounted(const struct take *take, const char *to, unsigned count)
 {
@@ -143,7 +144,7 @@ static unsigned uncounted(const struct take *take, const char *to, unsigned coun
 	return came;
 }
 
-/* Moves @count pages next to each other into @half of the landing area: how many went, or -errno. */
+/* Moves @count adjacent pages into @half of the landing area. Returns how many moved, or -errno. */
 static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
 {
 	char *to = take->landing + (size_t)(half * TAKE_MAX + first) * STORE_PAGE;
@@ -160,11 +161,8 @@ static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, 
 	return went;
 }
 
-/*
- * Ends the sharing of a page with a forked child: this process gets a copy of its own. Pinning the page for a read
- * makes the kernel do so (gup_must_unshare()), in any mapping that may be read. A page that a device holds is never
- * shared.
- */
+/* Ends the sharing of a page with a forked child: this process gets a copy of its own. Pinning the page for a read
+   makes the kernel do so (gup_must_unshare()), in any readable mapping. A page that a device holds is never shared. */
 static void own_page(struct take *take, const char *page)
 {
 	char byte;
@@ -174,7 +172,7 @@ static void own_page(struct take *take, const char *page)
 		process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
-/* One page that MOVE refused with @error, other than for its mapping. */
+/* Handles one page that MOVE refused with @error, for a reason other than its mapping. */
 static void take_refused(struct take *take, struct taken *taken, unsigned index, unsigned half, int error)
 {
 	if (error == -EBUSY) {
@@ -189,7 +187,7 @@ static void take_refused(struct take *take, struct taken *taken, unsigned index,
 								    : TAKE_BUSY;
 }
 
-/* Pages of one mapping, which is executable, or was made writable for this. */
+/* Takes pages of one mapping that is executable, or that was made writable for this. */
 static void take_writable(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
 {
 	for (unsigned i = first; i < first + count;) {
@@ -200,10 +198,8 @@ static void take_writable(struct take *take, struct taken *taken, unsigned first
 	}
 }
 
-/*
- * Pages of a mapping whose protection is not that of the landing area. Returns how many were dealt with: up to the end
- * of the mapping.
- */
+/* Takes pages of a mapping whose protection differs from the landing area's. Returns the number of pages handled, which
+   ends at the end of the mapping. */
 static unsigned take_protected(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	struct vma vma;
@@ -220,7 +216,7 @@ static unsigned take_protected(struct take *take, struct taken *taken, unsigned 
 	if (vma.protection & PROT_WRITE) {
 		take_writable(take, taken, first, count, half);
 	} else if (take->window->mediated) {
-		/* From here to the end a write of the program waits. Then it finds its mapping as it was. */
+		/* From here to the end a write of the program waits. Afterwards its mapping is unchanged. */
 		if (uffd_protect(take->uffd, from, length, true) == 0 &&
 		    mprotect(from, length, vma.protection | PROT_WRITE) == 0) {
 			take_writable(take, taken, first, count, half);
@@ -231,14 +227,15 @@ static unsigned take_protected(struct take *take, struct taken *taken, unsigned 
 	return count;
 }
 
-/* Runs that MOVE refuses as such are few: what their mapping is must not change meanwhile. */
+/* Handles a run that MOVE refuses because of its mapping, which must not change meanwhile. Such runs are few. Returns
+   the number of pages handled. */
 static unsigned take_refused_run(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	if (take->copies) {
 		take_by_copy(take, taken, first, 1);
 		return 1;
 	}
-	/* Never waited for: its holder may be waiting for a page that is in our hands. */
+	/* Never waits for the lock: the thread that holds it may be waiting for a page that is being taken. */
 	if (pthread_mutex_trylock(&take->window->protect_lock)) {
 		taken[first].result = TAKE_BUSY;
 		return 1;
@@ -248,7 +245,7 @@ static unsigned take_refused_run(struct take *take, struct taken *taken, unsigne
 	return done;
 }
 
-/* @count pages next to each other. */
+/* Takes @count adjacent pages with UFFDIO_MOVE. */
 static void take_by_move(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	unsigned end = first + count, at_once = count;
@@ -265,7 +262,7 @@ static void take_by_move(struct take *take, struct taken *taken, unsigned first,
 		} else {
 			i += (unsigned)moved;
 			if ((unsigned)moved == length)
-				at_once *= 2; /* behind the edge runs are whole again */
+				at_once *= 2; /* behind the edge longer runs move again */
 		}
 	}
 }

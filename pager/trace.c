@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
-/* One pager a process. 0: the page has no contents elsewhere. */
+/* The table of the process's only pager. An entry is 0 if the page has no contents elsewhere. */
 static uint64_t *hashes;
 
 uint64_t trace_hash(const char *data)

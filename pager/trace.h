@@ -1,8 +1,9 @@
 /*
- * trace: in a build with -Dtrace=true, the hash of every page that left, compared when it comes back. It finds what the
- * store's checksums cannot: a page that went wrong inside the pager. Other builds have none of it.
+ * trace: in a build with -Dtrace=true, keeps the hash of every page that left and compares it when the page comes back.
+ * It finds pages that went wrong inside the pager, which the store's checksums cannot find. Other builds have none of
+ * it.
  *
- * Threads: a page's entry belongs to whoever holds the page in an in-between state (pages.h).
+ * Threads: a page's entry belongs to the thread that has moved the page to an in-between state (pages.h).
  */
 #ifndef PAGER_TRACE_H
 #define PAGER_TRACE_H
@@ -10,15 +11,16 @@
 #include "pager/core.h"
 
 #ifdef FARPAGE_TRACE
-/* A table for @count pages. -ENOMEM. */
+/* Allocates a table for @count pages. Returns 0 or -ENOMEM. */
 int trace_open(uint64_t count);
-/* 0 for a page of zeroes. */
+/* Returns the hash of a page, or 0 for a page of zeroes. */
 uint64_t trace_hash(const char *data);
-/* @page leaves with the contents @data; NULL: it has none any more, and is to read as zeroes. */
+/* Records that @page leaves with the contents @data. NULL means that it has no contents any more and must read as
+   zeroes. */
 void trace_left(uint64_t page, const char *data);
-/* Stops the process if @data is not what @page left with. @what: for the log. */
+/* Stops the process if @data is not what @page left with. @what is for the log. */
 void trace_compare(struct core *core, uint64_t page, const char *data, const char *what);
-/* Logs that the kernel has moved @count pages and not counted them (take.c). */
+/* Logs that the kernel has moved @count pages without counting them (take.c), unless @count is 0. */
 void trace_uncounted(unsigned count);
 #else
 static inline int trace_open(uint64_t count)

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* linux/userfaultfd.h of kernels newer than Debian 12's headers. */
+/* From linux/userfaultfd.h of kernels newer than Debian 12's headers. */
 #ifndef UFFDIO_MOVE
 #define UFFD_FEATURE_MOVE (1ull << 16)
 #define UFFDIO_MOVE_MODE_DONTWAKE (1ull << 0)
@@ -36,7 +36,7 @@ static int userfaultfd(void)
 		return fd;
 	if (errno != EPERM)
 		return -errno;
-	/* The device gives the same to whoever its file permissions let in (kernel 6.1). */
+	/* The device gives the same to anyone whom its file permissions admit (Linux 6.1). */
 	int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		return -EPERM;
@@ -46,7 +46,7 @@ static int userfaultfd(void)
 	return fd >= 0 ? fd : -error;
 }
 
-/* Which features the kernel has: asked of a descriptor of its own, since the handshake is done once. */
+/* Asks for the kernel's features. Uses a descriptor of its own, because the handshake is done once per descriptor. */
 static int probe_features(uint64_t *ret_features)
 {
 	int fd = userfaultfd();
@@ -173,7 +173,7 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 			break;
 		}
 		if (errno == EAGAIN && copy.copy > 0) {
-			/* Part is in place; the rest says why it is not. */
+			/* Part of the range is in place. Copying the rest tells why the rest is not. */
 			done += (size_t)copy.copy;
 			continue;
 		}
@@ -208,8 +208,8 @@ ssize_t uffd_take(const struct uffd *uffd, void *landing, void *from, size_t len
 	if (ioctl(uffd->mover, UFFDIO_MOVE, &move) == 0)
 		return (ssize_t)length;
 	int error = errno;
-	/* The kernel answers a partial move with EAGAIN and the length; a move that failed at once with -errno in it.
-	 */
+	/* For a partial move the kernel answers EAGAIN and the moved length. After a move that failed at once, the
+	   length is -errno. */
 	return move.move > 0 ? (ssize_t)move.move : -error;
 }
 

@@ -65,7 +65,7 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 
 uint32_t victims_allocate(struct victims *victims)
 {
-	/* A frame being copied back at this moment is passed over: waiting for the handler could wait for ever. */
+	/* A frame that is being copied back is skipped, because waiting for the handler could last forever. */
 	for (uint32_t tried = 0; tried < victims->count; tried++) {
 		uint32_t frame = victims->next;
 		if (victims->writing[frame])

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* linux/fs.h of kernels newer than Debian 12's headers. */
+/* From linux/fs.h of kernels newer than Debian 12's headers. */
 struct procmap_question {
 	__u64 size, query_flags, query_addr;
 	__u64 vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
@@ -30,7 +30,7 @@ int vma_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Takes a hexadecimal number and the character behind it. */
+/* Reads a hexadecimal number, and skips the character behind it. */
 static uintptr_t take_number(const char **at)
 {
 	uintptr_t number = 0;
@@ -47,7 +47,7 @@ static uintptr_t take_number(const char **at)
 	return number;
 }
 
-/* One line of the text, "7f0000000000-7f0000001000 rw-p ...", if it is about @address. */
+/* Reads one line of the text, "7f0000000000-7f0000001000 rw-p ...". Returns true if the line covers @address. */
 static bool line_covers(const char *line, uintptr_t address, struct vma *ret_vma)
 {
 	uintptr_t start = take_number(&line), end = take_number(&line);
@@ -62,7 +62,7 @@ static bool line_covers(const char *line, uintptr_t address, struct vma *ret_vma
 	return true;
 }
 
-/* The kernel gives whole lines, as many as fit; a path makes one longer than the part that matters here. */
+/* Searches the text. Each read gives as many whole lines as fit. The rest of a line, with its path, does not matter. */
 static int vma_search(int fd, uintptr_t address, struct vma *ret_vma)
 {
 	char text[8192];

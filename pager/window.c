@@ -1,7 +1,5 @@
-/*
- * window: see window.h. The bitmap is searched a word at a time from the lowest page that may be free, and never
- * beyond the highest page ever handed out plus one, so a search costs little however large the reservation is.
- */
+/* The bitmap is searched a word at a time. A search begins at the lowest free page and ends at the latest behind the
+   highest page ever allocated. So it costs little, however large the reservation is. */
 #include "pager/window.h"
 #include <assert.h>
 #include <errno.h>
@@ -31,7 +29,7 @@ static char *page_address(const struct window *window, uint64_t page)
 	return window->base + page * WINDOW_PAGE;
 }
 
-/* The preload library interposes mmap(2) itself, so what is ours is asked of the kernel directly. */
+/* Makes the system call, because the preload library interposes mmap(2) itself. */
 static void *map_pages(size_t length, int protection)
 {
 	long address = syscall(SYS_mmap, NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
@@ -49,7 +47,7 @@ static size_t bitmap_bytes(const struct window *window)
 	return (page_count(window) + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t);
 }
 
-/* The first page at or after @from, below @end, whose bit is @value; @end when there is none. */
+/* Returns the first page in [@from, @end) whose bit is @value, or @end if there is none. */
 static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t end, bool value)
 {
 	while (from < end) {
@@ -73,7 +71,7 @@ static void set_bits(struct window *window, uint64_t page, uint64_t count, bool 
 		uint64_t bits = WORD_BITS - shift < count ? WORD_BITS - shift : count;
 		uint64_t mask = (bits == WORD_BITS ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << shift;
 		uint64_t *word = &window->used[page / WORD_BITS];
-		/* Only the lock's holder writes; window_run() reads without it. */
+		/* Only the thread that holds the lock writes. window_run() reads without it. */
 		__atomic_store_n(word, value ? *word | mask : *word & ~mask, __ATOMIC_RELAXED);
 		page += bits;
 		count -= bits;
@@ -99,7 +97,7 @@ int window_reserve(struct window *window, size_t length)
 	void *base = map_pages(length, PROT_NONE);
 	if (!base)
 		return -ENOMEM;
-	/* Far memory is counted and moved by the page of 4 KiB; a huge page would defeat the budget. */
+	/* Far memory is counted and moved in pages of 4 KiB. A huge page would defeat the budget. */
 	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
 	int error = window_create(window, base, length);
 	if (error)
@@ -134,17 +132,17 @@ void window_release(struct window *window)
 	*window = (struct window){0};
 }
 
-/* The first free aligned run, or page_count() when there is none. */
+/* Returns the first free aligned run, or page_count() if there is none. */
 static uint64_t find_run(const struct window *window, uint64_t count, uint64_t alignment)
 {
 	uint64_t total = page_count(window);
-	uint64_t skew = (uintptr_t)window->base / WINDOW_PAGE % alignment; /* alignment is of addresses */
+	uint64_t skew = (uintptr_t)window->base / WINDOW_PAGE % alignment; /* addresses are aligned, not page numbers */
 	uint64_t page = find_bit(window, window->next, total, false);
 	while (page < total) {
 		page = (page + skew + alignment - 1) / alignment * alignment - skew;
 		if (page > total || count > total - page)
 			return total;
-		/* Nothing beyond `high` was ever taken. */
+		/* Pages from `high` on were never allocated. */
 		uint64_t end = page + count < window->high ? page + count : window->high;
 		uint64_t taken = page < end ? find_bit(window, page, end, true) : end;
 		if (taken == end || page >= end)
@@ -154,7 +152,7 @@ static uint64_t find_run(const struct window *window, uint64_t count, uint64_t a
 	return total;
 }
 
-/* The lock is held. */
+/* Allocates free pages. The lock is held. */
 static int take(struct window *window, uint64_t page, uint64_t count)
 {
 	int error = protect(window, page, count, PROT_READ | PROT_WRITE);
@@ -186,7 +184,7 @@ int window_allocate(struct window *window, size_t length, size_t alignment, void
 	return error;
 }
 
-/* Whole pages inside the window? */
+/* Returns true if the range consists of pages inside the window. */
 static bool range_valid(const struct window *window, const void *address, size_t length)
 {
 	if ((uintptr_t)address % WINDOW_PAGE || !length || !window_contains(window, address))
@@ -230,7 +228,7 @@ void window_free(struct window *window, void *address, size_t length)
 	pthread_mutex_lock(&window->lock);
 	while ((page = find_bit(window, page, end, true)) < end) {
 		uint64_t stop = find_bit(window, page, end, false);
-		/* Fails only when the process has no room for one more mapping; the pages are free all the same. */
+		/* This fails only if the process has no room for one more mapping. The pages are free all the same. */
 		protect(window, page, stop - page, PROT_NONE);
 		set_bits(window, page, stop - page, false);
 		assert(window->allocated >= stop - page);

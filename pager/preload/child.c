@@ -1,16 +1,19 @@
 /*
- * child: a forked child outlives its parent, and with it the pager that has what was far at the fork. Then the kernel
- * would drop the child's userfaultfd, and its far pages would read as zeroes. So each child keeps a reference to its
- * own userfaultfd, which the pager sends it while it is being forked (pager_fork_announce), and has a near thread that
- * waits for the end of the pager's process. From then on, far pages are waited for and never come; the thread says so
- * and ends the process at the first one that is touched. A child that needs none lives on.
+ * child: lets a forked child outlive its parent, and with it the pager that has the far pages of the fork.
  *
- * A child's own children are not announced to the pager: they are ended as soon as it is gone.
+ * When the pager ends, the kernel would drop the child's userfaultfd, and the child's far pages would read as zeroes.
+ * So each child keeps a reference to its own userfaultfd, which the pager sends during the fork
+ * (pager_fork_announce()). A near thread of the child waits for the end of the pager's process. From then on a thread
+ * that touches a far page waits for it in vain. The near thread logs that and ends the process at the first such page.
+ * A child that touches none lives on.
+ *
+ * A child does not announce its own children to the pager. They are ended as soon as the pager is gone.
  *
  * Without CAP_SYS_PTRACE forks are not followed, and a child has nothing of the window (farpage.c). It can execute
- * another program; if it touches that memory it is stopped by SIGSEGV, and a handler says so first.
+ * another program. If it touches that memory, SIGSEGV stops it, and a handler says so first.
  *
- * Threads: the handlers run in the thread that forks, under preload.lock; the watcher is a thread of the child.
+ * Threads: the handlers run in the forking thread, under preload.lock in the parent. The watcher is a thread of the
+ * child.
  */
 #include "common/log.h"
 #include "pager/preload/preload.h"
@@ -29,8 +32,8 @@
 
 static int pager_process = -1; /* pidfd */
 static pid_t pager_pid;
-static int own_uffd = -1;         /* of a child */
-static int sockets[2] = {-1, -1}; /* while a fork is under way: the child's end, the pager's end */
+static int own_uffd = -1;         /* of this process, if it is a child */
+static int sockets[2] = {-1, -1}; /* during a fork: the child's end, the pager's end */
 
 int child_open(void)
 {
@@ -41,7 +44,7 @@ int child_open(void)
 
 void child_prepare(void)
 {
-	/* Another process may live in this memory (CLONE_VM), whose descriptors the pager cannot use. */
+	/* Another process may live in this memory (CLONE_VM). The pager cannot use its descriptors. */
 	if (preload_mode() != PRELOAD_RUNNING || getpid() != pager_pid)
 		return;
 	preload_near++;
@@ -112,14 +115,14 @@ static void *watch(void *unused)
 		count_stopped();
 		stop("that one has ended");
 	}
-	/* A thread that waited for the pager faults again, and this descriptor reads of it. */
+	/* A thread that waited for the pager faults again, and this descriptor reports that. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
 	count_stopped();
 	stop("that one, which could have brought it, has ended");
 }
 
-/* It returns to the same fault, which has its default action then. */
+/* Logs why the process is stopped. The handler returns to the same fault, which has its default action by then. */
 static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 {
 	(void)number, (void)unused;
@@ -152,7 +155,7 @@ void child_after_in_child(void)
 	}
 	preload_near++;
 	if (own_uffd >= 0)
-		close(own_uffd); /* its parent's */
+		close(own_uffd); /* the parent's */
 	own_uffd = -1;
 	if (sockets[0] >= 0) {
 		close(sockets[1]);

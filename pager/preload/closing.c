@@ -1,12 +1,17 @@
 /*
- * closing: close, close_range, closefrom, dup2 and dup3, as the program calls them. They do what they always do, but
- * for farpage's own descriptors (descriptors.c), which are not there as far as the program is concerned: closing one
- * says EBADF, closing a range goes around them, and nothing can be put on their numbers or copied from there by dup2.
- * What farpage and the libraries that it uses call (near threads) is done as told, and a number they close is no
- * longer noted.
+ * closing: close, close_range, closefrom, dup2 and dup3 for the program.
  *
- * Any thread, signal handlers too, and before any constructor: nothing here needs more than the notes. close() stays
- * the cancellation point that it is: it is glibc's, by its other name.
+ * The functions work as always, except for farpage's own descriptors (descriptors.c), which do not exist for the
+ * program:
+ * - Closing one fails with EBADF.
+ * - Closing a range goes around them.
+ * - dup2 and dup3 neither replace nor copy them.
+ *
+ * In near threads, which run farpage and its libraries, the functions do as told. A number closed there is no longer
+ * noted.
+ *
+ * Any thread, also in signal handlers and before any constructor, because only the notes are needed. The function
+ * close() calls glibc's by its other name, so it remains a cancellation point.
  */
 #include "pager/preload/preload.h"
 #include <errno.h>
@@ -53,7 +58,8 @@ static int kernel_close_range(unsigned first, unsigned last, int flags)
 PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	uint64_t end = (uint64_t)last + 1;
-	/* Ours are close-on-exec as they are; what is refused is refused by the kernel. */
+	/* The kernel gets what needs no detour: CLOEXEC, because farpage's descriptors are close-on-exec already; calls
+	   that it refuses; and calls of near threads. */
 	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
 		return kernel_close_range(first, last, flags);
 	for (uint64_t at = first; at < end;) {
@@ -72,7 +78,7 @@ PRELOAD_EXPORT void closefrom(int first)
 	if (first < 0)
 		first = 0;
 	if (close_range((unsigned)first, UINT_MAX, 0) && !getrlimit(RLIMIT_NOFILE, &limit)) {
-		/* Linux before 5.9. The limit bounds what is open unless it was lowered. */
+		/* Linux before 5.9 lacks close_range(). The limit bounds the open numbers unless it was lowered. */
 		rlim_t end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
 		for (rlim_t fd = (rlim_t)first; fd < end; fd++)
 			close((int)fd);

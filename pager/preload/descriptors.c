@@ -1,26 +1,28 @@
 /*
- * descriptors: the pager's descriptors lie in the program's table. They get high numbers there, and are noted.
+ * descriptors: farpage's descriptors are in the program's table. They get high numbers there, and are noted.
  *
- * Theory of operation. A program may close what it did not open (close_range, a loop of close), or put a file of its
- * own on a number without asking what is there (dup2: `exec 3>file` of a shell). Were that the pager's userfaultfd, the
- * kernel would drop it and far pages would read as zeroes; were it an eventfd, the pager would write into the program's
- * file. So whatever descriptor farpage's code makes is moved out of the way, to a number from FLOOR on (or half of the
- * limit, where that is less), and its number noted until farpage closes it; closing.c keeps the program off noted ones.
+ * Theory of operation. A program may close descriptors that it did not open (close_range, a loop of close). It may also
+ * put a file of its own on a number without asking what is there (dup2: `exec 3>file` of a shell). If that were the
+ * pager's userfaultfd, the kernel would drop it and far pages would read as zeroes. If it were an eventfd, the pager
+ * would write into the program's file.
  *
- * What is noted is exactly what farpage makes, whenever that is, for the linker (--wrap, in meson.build) binds
- * farpage's own calls of what makes descriptors to the functions here. The program's calls do not come by, so none of
- * its numbers is ever taken for ours. With LTO --wrap reaches calls of other libraries only: then the userfaultfds of
- * children (uffd_read) are not noted. Devices of RDMA are opened inside librdmacm: they are noted when farpage first
- * sees them, where they are.
+ * So each descriptor that farpage's code makes moves to a number from FLOOR on, or from half of the limit if that is
+ * less. The number is noted until farpage closes it. closing.c keeps the program off noted numbers.
  *
- * What remains are the microseconds between making a descriptor and noting it: a program with several threads, of which
- * one closes what it does not know of while a connection is being made, may hit that one. Then it is made anew.
+ * The notes hold exactly what farpage makes. The linker (--wrap, in meson.build) binds farpage's own calls that make
+ * descriptors to the functions here. The program's calls do not come here, so its numbers are never noted. With LTO,
+ * --wrap reaches calls of other libraries only, and the userfaultfds of children (uffd_read) are not noted. RDMA
+ * devices are opened inside librdmacm. Their descriptors keep their numbers, which are noted when farpage first sees
+ * them.
  *
- * A forked child needs none of its parent's: it may close them all, and they are no longer noted there, but for the
- * two that child.c keeps. A vfork child is in its parent's memory, with a table of its own: what is noted is left open
- * there, too, and ends with its exec, for all are close-on-exec.
+ * A gap of microseconds remains between making a descriptor and noting it. A program that closes unknown descriptors in
+ * one of several threads may hit a new connection in that gap. The connection is then made anew.
  *
- * Any thread; nothing is locked, and looking at the notes is safe in a signal handler.
+ * A forked child needs none of its parent's descriptors. It may close them all. They are no longer noted there, except
+ * the two that child.c keeps. A vfork child lives in its parent's memory and has a table of its own. Noted numbers stay
+ * open there, too, and end with its exec, because all are close-on-exec.
+ *
+ * Any thread. Nothing is locked, and reading the notes is safe in a signal handler.
  */
 #include "pager/preload/preload.h"
 #include "pager/uffd.h"
@@ -41,7 +43,7 @@
 #include <unistd.h>
 
 #define FLOOR 512
-#define NUMBERS (1u << 16) /* higher ones are not noted: nobody gets there by chance */
+#define NUMBERS (1u << 16) /* higher numbers are not noted: no program gets there by chance */
 #define WORD_BITS 64u
 
 static uint64_t noted[NUMBERS / WORD_BITS]; /* atomic */
@@ -111,19 +113,19 @@ int descriptor_keep(int fd)
 	if (fd < lowest) {
 		int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 		if (high < 0 && errno == EBADF)
-			return -1; /* closed by the program just now */
+			return -1; /* the program has just closed it */
 		if (high >= 0) {
 			__real_syscall(SYS_close, fd);
 			fd = high;
 		}
-		/* Without room up there it stays where it is. */
+		/* Without a free number up there, it stays where it is. */
 	}
 	note(fd);
 	errno = before;
 	return fd;
 }
 
-/* For what a library has made: the number is a field of a struct of its. */
+/* Keeps a descriptor that a library has made. @fd is a field of the library's struct. */
 static void keep_field(int *fd)
 {
 	int kept = *fd >= 0 && !descriptor_noted(*fd) ? descriptor_keep(*fd) : -1;
@@ -145,7 +147,7 @@ long __wrap_syscall(long number, ...)
 	va_list list;
 	va_start(list, number);
 	for (unsigned i = 0; i < 6; i++)
-		arguments[i] = va_arg(list, long); /* more than were given, which the kernel does not look at */
+		arguments[i] = va_arg(list, long); /* may read more than was given, which the kernel ignores */
 	va_end(list);
 	long result =
 	    __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
@@ -216,7 +218,7 @@ int __wrap_socket(int domain, int type, int protocol)
 	return descriptor_keep(__real_socket(domain, type, protocol));
 }
 
-/* A child gets its userfaultfd this way. */
+/* A child receives its userfaultfd by this call. */
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -237,7 +239,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 static void keep_ring(struct io_uring *ring)
 {
 	keep_field(&ring->ring_fd);
-	ring->enter_ring_fd = ring->ring_fd; /* they differ for registered rings, which ours are not */
+	ring->enter_ring_fd = ring->ring_fd; /* they differ for registered rings only */
 }
 
 int __real_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
@@ -260,7 +262,7 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, s
 	return result;
 }
 
-/* Closes by a system call of its own; the libraries below call close(). */
+/* liburing closes by a system call of its own. The libraries below call close(). */
 void __real_io_uring_queue_exit(struct io_uring *ring);
 void __wrap_io_uring_queue_exit(struct io_uring *ring);
 void __wrap_io_uring_queue_exit(struct io_uring *ring)
@@ -289,8 +291,8 @@ struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *cont
 	return channel;
 }
 
-/* The first that farpage asks of a device (fabric/verbs_device.c). librdmacm shares it with the program, if that uses
-   RDMA itself, so its numbers stay what they are. */
+/* The first call that farpage makes for a device (fabric/verbs_device.c). The library librdmacm shares the device with
+   a program that uses RDMA itself, so the descriptors keep their numbers. */
 int __real_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes)

@@ -1,11 +1,11 @@
 /*
- * far: pages of the window, handed out, emptied and taken back, whichever mode the process is in.
+ * far: hands out, empties and takes back pages of the window, in any mode of the process.
  *
- * While no pager runs, emptying is madvise(MADV_DONTNEED) under preload.lock, so that the pager never starts in the
- * middle of it; with a pager it is farpage_advise(). A forked child must not call its parent's pager, and what the
- * parent holds of the child's snapshot must not come back to emptied pages: there a fresh mapping is laid over the
- * range, which takes it out of the child's userfaultfd registration. Free pages of a child are in that registration
- * too, so they are laid anew when they are handed out.
+ * While no pager runs, madvise(MADV_DONTNEED) empties pages under preload.lock, so that the pager never starts in the
+ * middle of it. With a pager, farpage_advise() empties them. A forked child must not call its parent's pager, and
+ * emptied pages must not get back what the parent holds of the child's snapshot. So a child maps fresh memory over the
+ * range, which takes the range out of the child's userfaultfd registration. Free pages of a child are in that
+ * registration, too. They are mapped afresh when they are handed out.
  *
  * Any thread.
  */
@@ -15,7 +15,7 @@
 
 #define GIVEN_UP_MAX 256
 
-/* Places where the program mapped something of its own over the window; they only grow in number. */
+/* Places where the program has mapped something of its own over the window. Their number only grows. */
 static struct {
 	pthread_mutex_t lock;
 	unsigned count; /* atomic for a first look without the lock */
@@ -91,7 +91,7 @@ int far_allocate_at(void *address, size_t length)
 	return error;
 }
 
-/* Emptied by the kernel, unless a pager has started meanwhile: then returns false. */
+/* Has the kernel empty the pages. Returns false if a pager has started meanwhile, and nothing was done. */
 static bool discard_before_pager(char *start, size_t length, int *ret_error)
 {
 	bool ours = false;

@@ -1,13 +1,15 @@
 /*
- * heap: the malloc family. Far threads allocate from libmimalloc, whose memory comes from the window (mapping.c); near
- * threads from farpage's own heap (near_heap.h), and a process that was told nothing from the C library's. A block goes
- * back to the heap its address belongs to, whoever frees it.
+ * heap: the malloc family. Far threads allocate from libmimalloc, whose memory comes from the window (mapping.c). Near
+ * threads allocate from farpage's own heap (near_heap.h). A process that is not configured uses the C library's heap. A
+ * freed block returns to the heap that its address belongs to, in whatever thread.
  *
- * A program may bring a malloc of its own, in its executable or by LD_PRELOAD. Then the functions here serve nobody but
- * farpage's own code, whose calls the linker (--wrap, in meson.build) binds to the last functions of this file.
+ * A program may bring its own malloc, in its executable or by LD_PRELOAD. Then the functions here serve only farpage's
+ * own code. The linker (--wrap, in meson.build) binds the calls of that code to the last functions of this file.
  *
- * Where mimalloc and glibc differ in what they accept, a program sees what glibc does: realloc(p, 0) frees, memalign
- * rounds an odd alignment up, aligned_alloc takes any size.
+ * Where mimalloc and glibc differ in what they accept, a program sees what glibc does:
+ * - realloc(p, 0) frees.
+ * - memalign rounds an odd alignment up.
+ * - aligned_alloc takes any size.
  */
 #include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
@@ -30,7 +32,7 @@ static inline bool in_window(const void *block)
 	return window_contains(&preload.window, block);
 }
 
-/* False in a process that was told nothing. */
+/* Returns false in a process that is not configured. */
 static inline bool near_heap_serves(void)
 {
 	return preload.far_heap;
@@ -59,7 +61,7 @@ static void near_free(void *block)
 		__libc_free(block);
 }
 
-/* What every allocation from the far heap ends with. */
+/* Ends every allocation from the far heap. Sets errno after a failure, and starts the pager if that is due. */
 static inline void *far_block(void *block)
 {
 	if (__builtin_expect(!block, false))
@@ -90,7 +92,7 @@ PRELOAD_EXPORT void free(void *block)
 		near_free(block);
 }
 
-/* realloc(p, 0) frees. */
+/* Resizes a block of the near heap. realloc(p, 0) frees. */
 static void *near_realloc(void *block, size_t size)
 {
 	if (size)
@@ -122,8 +124,8 @@ PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 	return realloc(block, bytes);
 }
 
-/* libmimalloc 2.0.9 takes blocks whose size is a multiple of the alignment to be aligned by nature, and up to 1 KiB
-   they are not always. One byte more avoids that way. */
+/* libmimalloc 2.0.9 assumes that a block is aligned if its size is a multiple of the alignment. Up to 1 KiB that is not
+   always true. One byte more avoids that path. */
 static void *mimalloc_aligned(size_t alignment, size_t size)
 {
 	void *block = mi_malloc_aligned(size, alignment);
@@ -184,7 +186,7 @@ PRELOAD_EXPORT void *pvalloc(size_t size)
 	return allocate_aligned(WINDOW_PAGE, (size + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE);
 }
 
-/* For blocks that are not far. */
+/* Returns the usable size of a block that is not far. */
 static size_t near_usable_size(void *block)
 {
 	if (near_heap_contains(block))
@@ -202,7 +204,7 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *block)
 	return in_window(block) ? mi_usable_size(block) : near_usable_size(block);
 }
 
-/* --- What farpage itself calls, whoever's the names above are ---------------------------------------------------- */
+/* --- What farpage itself calls, whatever malloc the program has --------------------------------------------------- */
 
 void *__wrap_malloc(size_t size);
 void *__wrap_malloc(size_t size)
@@ -256,7 +258,7 @@ char *__wrap_strdup(const char *text)
 
 bool heap_is_ours(void)
 {
-	/* A malloc of the program's begins with its first call: see process_begin(). */
+	/* A malloc that the program brings sets itself up with its first call: see process_begin(). */
 	free(malloc(1));
 	return preload_has_name("malloc");
 }

@@ -1,13 +1,14 @@
 /*
- * keep: memory of the program that the kernel itself uses when a thread ends, and for which it then takes no fault. In
- * far memory the kernel would give up without a word: waiters for a robust mutex would never hear that its owner has
- * ended, and pthread_join() would never return. So the pages that hold robust mutexes, and the thread descriptors at
- * the top of stacks that the program brings along, are kept here by the pager.
+ * keep: keeps memory local that the kernel itself uses when a thread ends. The kernel takes no fault then, and would
+ * silently give up. Waiters for a robust mutex would never hear that its owner has ended, and pthread_join() would
+ * never return. So the pager keeps two kinds of pages:
+ * - pages that hold robust mutexes
+ * - pages that hold thread descriptors, at the top of stacks that the program provides
  *
  * Theory of operation. Pages are noted while no pager runs, and handed to the pager when it has started. The table is
- * bounded; what goes beyond it, or beyond what the pager keeps, is told by one line.
+ * bounded. One log line reports pages beyond it, or beyond what the pager keeps.
  *
- * Any thread; the table is under preload.lock.
+ * Any thread. preload.lock guards the table.
  */
 #include "common/format.h"
 #include "common/log.h"
@@ -27,8 +28,7 @@ static void tell(const char *why)
 {
 	static bool told;
 	int cancel_state;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
-			       &cancel_state); /* none of the calls that lead here is cancelled */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no call that leads here is cancelled */
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		log_error("cannot keep all robust mutexes and threads' own stacks in local memory: %s; where an owner "
 			  "ends, waiters may not hear of it",
@@ -36,7 +36,7 @@ static void tell(const char *why)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* preload.lock is held. */
+/* Notes @page. preload.lock is held. */
 static void note(char *page)
 {
 	for (unsigned i = noted.count; i > 0; i--)
@@ -88,7 +88,7 @@ void keep_stack(const pthread_attr_t *attributes)
 	size_t size;
 	if (!attributes || pthread_attr_getstack(attributes, &stack, &size) || size < WINDOW_PAGE)
 		return;
-	/* glibc puts a thread's descriptor, of some 2,300 bytes, at the top. */
+	/* glibc puts a thread's descriptor, of some 2,300 bytes, at the top of the stack. */
 	keep_memory((char *)((uintptr_t)stack + size - WINDOW_PAGE), WINDOW_PAGE);
 }
 

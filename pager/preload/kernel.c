@@ -1,4 +1,5 @@
-/* kernel: the memory system calls themselves. They return as the C library's do, errno included; any thread. */
+/* kernel: the memory system calls themselves. They return what the C library's functions do, including errno. Any
+   thread. */
 #include "pager/preload/preload.h"
 #include <sys/syscall.h>
 #include <unistd.h>

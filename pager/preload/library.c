@@ -1,15 +1,18 @@
 /*
- * library: libraries that a program opens as it runs.
+ * library: opens libraries while the program runs.
  *
- * RTLD_DEEPBIND binds a library's calls to the C library first, past the functions that farpage puts in front of it:
- * such a library frees with one heap what the other has given it (PHP opens its extensions so). So the flag is dropped,
- * as the sanitizers and other mallocs demand of programs.
+ * RTLD_DEEPBIND binds a library's calls to the C library first, past farpage's functions. Such a library would free
+ * with one heap what the other has allocated. PHP opens its extensions in this way. So the flag is dropped, as the
+ * sanitizers and other mallocs demand of programs.
  */
 #include "pager/preload/preload.h"
 #include <dlfcn.h>
 
-/* dlopen(3) searches the folders that its caller names (DT_RUNPATH), and knows the caller by its return address. So
-   this must end in a jump to it, which every optimising compiler makes of such a call; preload_libraries looks. */
+/*
+ * dlopen(3) searches the directories that its caller names (DT_RUNPATH). dlopen(3) recognises the caller by its return
+ * address. So this function must end in a jump to it. Every optimising compiler makes a jump of such a call, and the
+ * test preload_libraries checks that.
+ */
 PRELOAD_EXPORT void *dlopen(const char *path, int flags)
 {
 	static void *(*open)(const char *, int);

@@ -1,17 +1,19 @@
 /*
- * mapping: mmap, munmap, mprotect, madvise and mlock, as the program and its heap call them.
+ * mapping: mmap, munmap, mprotect, madvise and mlock for the program and its heap.
  *
- * Large private anonymous mappings are made in the window if they can be read and written, or are a reservation: one
- * without access, that the program opens piece by piece, by mprotect or by MAP_FIXED. Every other mapping is the
- * kernel's. What is asked for a range that lies partly in the window is done to each part. The heap (libmimalloc) is
- * told by its caller's address: all it maps comes from the window, and its commits, which would cost an mprotect(2)
- * each, are only counted, for pages of the window are writable from the start.
+ * Large private anonymous mappings are made in the window if they can be read and written, or are a reservation. A
+ * reservation has no access, and the program opens it piece by piece, by mprotect or by MAP_FIXED. The kernel makes
+ * every other mapping. A call for a range that lies partly in the window is applied to each part.
+ *
+ * The address of the caller tells whether the heap (libmimalloc) calls. All memory that the heap maps comes from the
+ * window. Its commits are only counted, because pages of the window are writable from the start. Each commit would cost
+ * an mprotect(2).
  *
  * Not followed: shared memory, and a reservation that would take more than half of the window.
  *
  * Any thread.
  */
-#undef _FILE_OFFSET_BITS /* would make mmap another name for mmap64, and both are defined here */
+#undef _FILE_OFFSET_BITS /* it would make mmap another name for mmap64, and both are defined here */
 #include "pager/preload/preload.h"
 #include <errno.h>
 #include <sys/mman.h>
@@ -22,11 +24,11 @@
 #define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc wants its segments aligned to their size */
 #define HEAP_SEGMENT_MIN ((size_t)1 << 20)
 
-#define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1; Debian 12's headers do not have it */
+#define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it */
 
 #define CALLER_IS_HEAP() preload_is_heap_code(__builtin_return_address(0))
 
-/* The pager's own calls, which are about the window more often than not, are meant for the kernel. */
+/* Returns true for the pager's own calls. Most of them are about the window, and all are meant for the kernel. */
 static bool is_for_kernel(bool for_heap)
 {
 	return preload_near && !for_heap;
@@ -51,22 +53,25 @@ static bool is_ordinary_memory(int protection, int flags)
 	return is_private_memory(flags) && protection == (PROT_READ | PROT_WRITE);
 }
 
-/* --- Reservations -----------------------------------------------------------------------------------------------
+/* --- Reservations ------------------------------------------------------------------------------------------------- */
 
-   A program that reserves at an address of its choice is given another one. Most take it, or try a few dozen more. One
-   that must have its choice (ZGC maps shared memory there) would try thousands: then the kernel's choice is its own.
-   What it hands back at once is empty, which saves looking at each page. */
+/*
+ * A program that reserves at an address of its choice gets another one. Most programs take it, or try a few dozen more.
+ * A program that insists on its choice (ZGC maps shared memory there) would try thousands. So after CHOICES_MAX of them
+ * the kernel makes such reservations. A reservation that the program hands back at once is empty, which saves looking
+ * at each page.
+ */
 
 #define CHOICES_MAX 160u /* Go tries 128 */
 
-/* Reservations that were not where they were wanted, since the program last opened one; atomic. */
+/* Reservations that did not get the address of their choice, since the program last opened one. Atomic. */
 static unsigned denied;
 
 /* The last reservation of this thread. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
 	char *start;
 	size_t length;
-	uint64_t uses; /* far_uses() then */
+	uint64_t uses; /* far_uses() at that time */
 } reserved;
 
 static void note_opening(void)
@@ -81,15 +86,16 @@ static bool is_reservation(const void *choice, size_t length, int protection, in
 	       !(choice && __atomic_load_n(&denied, __ATOMIC_RELAXED) >= CHOICES_MAX);
 }
 
-/* Whether the range is this thread's last reservation, and nobody has been given or has opened any memory since. A
-   forked child's is never: what is there is not the window's alone. */
+/* Returns true if the range is this thread's last reservation, and no memory was handed out or opened since. Returns
+   false in a forked child, where the range may be registered with the parent's pager. */
 static bool is_unopened(const char *start, size_t length)
 {
 	return reserved.start == start && reserved.length == length && preload_mode() != PRELOAD_CHILD &&
 	       reserved.uses == far_uses();
 }
 
-/* Counts as if all of it was in use already: how much will be, mprotect does not tell. */
+/* Makes a reservation in the window. Returns NULL if it cannot. All of it counts as in use, because mprotect does not
+   tell how much will be. */
 static void *map_reservation(const void *choice, size_t length)
 {
 	void *address;
@@ -109,8 +115,8 @@ static void *map_reservation(const void *choice, size_t length)
 	return address;
 }
 
-/* Our malloc starts the pager when it returns (heap.c). A program that has libmimalloc for its own does not pass there.
- */
+/* Counts memory that the heap uses. This library's malloc starts the pager when it returns (heap.c). A program that has
+   libmimalloc as its own malloc does not pass there. */
 static void count_for_heap(int64_t bytes)
 {
 	preload_count(bytes);
@@ -118,7 +124,7 @@ static void count_for_heap(int64_t bytes)
 		preload_start_if_due();
 }
 
-/* What it maps without access it commits later, by mprotect. */
+/* Maps memory for the heap. Memory mapped without access is committed later, by mprotect. */
 static void *map_for_heap(size_t length, int protection)
 {
 	void *address;
@@ -145,7 +151,7 @@ static void *map_far(size_t length)
 	return address;
 }
 
-/* MAP_FIXED_NOREPLACE over free pages of the window: possible for what the window can hold. */
+/* Maps by MAP_FIXED_NOREPLACE over free pages of the window. Only memory that the window can hold is possible there. */
 static void *map_unoccupied(void *address, size_t length, int protection, int flags)
 {
 	int error = is_ordinary_memory(protection, flags) ? far_allocate_at(address, length) : -EEXIST;
@@ -158,7 +164,8 @@ static void *map_unoccupied(void *address, size_t length, int protection, int fl
 	return address;
 }
 
-/* MAP_FIXED over [@start, +@length) of the window, which is part of what the program asked for. */
+/* Prepares MAP_FIXED over [@start, +@length) of the window, which is part of the program's range. Returns 0 or
+   -errno. */
 static int map_over(char *start, size_t length, int protection, int flags)
 {
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -179,7 +186,7 @@ static void *map_fixed(void *address, size_t length, int protection, int flags, 
 	size_t covered;
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
 	far_clip(address, length, &start, &covered);
-	/* A mapping that the kernel would refuse must leave what is there alone. */
+	/* A mapping that the kernel would refuse must leave the old one alone. */
 	if ((uintptr_t)address % WINDOW_PAGE || !(flags & (MAP_PRIVATE | MAP_SHARED))) {
 		errno = EINVAL;
 		return MAP_FAILED;
@@ -243,7 +250,7 @@ PRELOAD_EXPORT void *mmap64(void *address, size_t length, int protection, int fl
 
 /* --- Whole ranges ----------------------------------------------------------------------------------------------- */
 
-/* Does @one to the parts of the range outside the window. */
+/* Applies @one to the parts of the range outside the window. Returns 0, or -1 with errno. */
 static int outside(char *address, size_t length, int (*one)(void *, size_t, int), int argument)
 {
 	char *start, *end = address + length;
@@ -308,8 +315,11 @@ PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, i
 	return window_protect_by_key(&preload.window, address, length, protection, key);
 }
 
-/* Advice on pages of the window. Only what changes contents, or brings them in, is followed; the rest would have the
-   kernel do to far memory what only the pager may (hide it from children, drop it, collapse it). */
+/*
+ * Applies advice to pages of the window. Only advice that changes contents or brings them in is followed. With any
+ * other advice the kernel would do to far memory what only the pager may do: hide it from children, drop it, collapse
+ * it. Returns 0 or -errno.
+ */
 static int advise_far(char *start, size_t length, int advice)
 {
 	if (!window_allocated(&preload.window, start, length))
@@ -346,12 +356,13 @@ static int advise_far(char *start, size_t length, int advice)
 	case MADV_POPULATE_WRITE:
 		return 0;
 	default:
-		/* What we cannot promise (MADV_WIPEONFORK), and what nobody knows. */
+		/* Either it cannot be promised (MADV_WIPEONFORK), or it is unknown. */
 		return -EINVAL;
 	}
 }
 
-/* What the program has mapped over the window is the kernel's. */
+/* Applies advice to a part of the window. The kernel gets it for places that the program has mapped over. Returns 0 or
+   -errno. */
 static int advise_window(char *start, size_t length, int advice)
 {
 	char *end = start + length;
@@ -393,7 +404,7 @@ PRELOAD_EXPORT int madvise(void *address, size_t length, int advice)
 PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
 {
 	int before = errno;
-	/* POSIX_MADV_DONTNEED must not lose contents; like glibc, do nothing. */
+	/* POSIX_MADV_DONTNEED must not lose contents. It does nothing, like in glibc. */
 	if (advice == POSIX_MADV_DONTNEED)
 		return 0;
 	int error = advise(address, length, advice, false) ? errno : 0;
@@ -401,7 +412,9 @@ PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
 	return error;
 }
 
-/* --- Locking: far memory cannot be locked without bringing all of it in; it is accepted and not done ------------ */
+/* --- Locking ------------------------------------------------------------------------------------------------------ */
+
+/* Far memory cannot be locked without bringing all of it in. So the call succeeds and does nothing for it. */
 
 static int lock_outside(void *address, size_t length, int flags)
 {

@@ -1,4 +1,3 @@
-/* near_heap: see near_heap.h. */
 #include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
 #include <errno.h>
@@ -9,14 +8,14 @@
 #define RESERVATION ((size_t)64 << 30)
 #define CLASS_MIN 5u /* 32 bytes, half of them the header */
 #define CLASSES 36u
-#define CLASS_GIVEN_BACK 16u /* from 64 KiB on */
+#define CLASS_GIVEN_BACK 16u /* from 64 KiB on, freed memory returns to the kernel */
 #define COMMIT_STEP ((size_t)1 << 20)
 
-/* In front of each block; a free block's has the next one of its class. */
+/* Precedes each block. In a free block, `next` is the next one of its class. */
 struct header {
 	union {
 		struct header *next;
-		struct header *whole; /* where the cut begins, of a block that was aligned */
+		struct header *whole; /* start of the cut, also if the block in it was aligned */
 	};
 	uint64_t class;
 };
@@ -24,7 +23,7 @@ _Static_assert(sizeof(struct header) == 16, "blocks are aligned like malloc's");
 
 static struct {
 	pthread_mutex_t lock;
-	char *base, *next, *committed, *end; /* [next, end) was never cut; up to committed it can be written */
+	char *base, *next, *committed, *end; /* [next, end) was never cut; memory below `committed` is writable */
 	struct header *free[CLASSES];
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -52,7 +51,7 @@ static unsigned class_of(size_t bytes)
 	return class;
 }
 
-/* The lock is held. NULL: there is no room. */
+/* Cuts a new block off the front. The lock is held. Returns NULL if there is no room. */
 static struct header *cut_new(size_t bytes)
 {
 	if ((size_t)(heap.committed - heap.next) < bytes) {
@@ -67,7 +66,7 @@ static struct header *cut_new(size_t bytes)
 	return header;
 }
 
-/* A cut of the class; it reads as zeroes behind its header if *@ret_fresh. */
+/* Returns a cut of the class, or NULL if there is no room. The cut reads as zeroes behind its header if *@ret_fresh. */
 static struct header *cut(unsigned class, bool *ret_fresh)
 {
 	pthread_mutex_lock(&heap.lock);
@@ -136,7 +135,7 @@ void near_heap_free(void *block)
 	if (class >= CLASS_GIVEN_BACK) {
 		int error = errno;
 		if (kernel_madvise(whole, (size_t)1 << class, MADV_DONTNEED))
-			memset(whole, 0, (size_t)1 << class); /* locked in memory */
+			memset(whole, 0, (size_t)1 << class); /* because it is locked in memory */
 		errno = error;
 	}
 	pthread_mutex_lock(&heap.lock);

@@ -1,22 +1,26 @@
 /*
  * preload: what the files of libfarpage-preload.so share.
  *
- * Theory of operation. The library is put in front of an unmodified program with LD_PRELOAD. It gives the program's
- * heap (libmimalloc) and its large anonymous mappings addresses inside one window, and follows munmap, mremap, madvise
- * and fork on them. At first the window is ordinary memory; when enough of it is in use, the pager is started over it
+ * Theory of operation. LD_PRELOAD puts the library in front of an unmodified program. The library gives the program's
+ * heap (libmimalloc) and its large anonymous mappings addresses inside one window. It follows munmap, mremap, madvise
+ * and fork on them. At first the window is ordinary memory. When enough of it is in use, the pager is started over it,
  * and keeps the process within its budget from then on (process.c).
  *
- * Near and far. Nothing of farpage may live in far memory: a thread that serves faults must not take one. A thread is
- * near while it runs farpage's code; what it allocates comes from farpage's own heap (near_heap.h) and from the kernel.
- * Threads made by a near thread are near for good (thread.c). Whose heap a block belongs to is told by its address
- * alone.
+ * Near and far. Nothing of farpage may live in far memory, because a thread that serves faults must not take one. A
+ * thread is near while it runs farpage's code. It allocates from farpage's own heap (near_heap.h) and from the kernel.
+ * Threads made by a near thread are near for good (thread.c). The address of a block alone tells which heap it belongs
+ * to.
  *
- * A near thread runs inside a strange program, whose names come before the C library's. So it calls no malloc by name,
- * nothing of stdio, nothing that looks at a locale, and no resolver: tests/func/preload/near_imports says what it may
- * call. A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
+ * A near thread runs inside a foreign program, whose names come before the C library's. So it calls no malloc by name,
+ * nothing of stdio, nothing that uses a locale, and no resolver. tests/func/preload/near_imports says what it may call.
+ * A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
  *
- * Locks, in this order: that of start.c, preload.lock (the pager comes over the window, and emptying pages while none
- * is there), those of far.c, the window's own, near_heap.c's.
+ * Lock order:
+ * 1. the lock of start.c
+ * 2. preload.lock, held while the pager starts over the window, and while pages are emptied without a pager
+ * 3. the locks of far.c
+ * 4. the window's own locks
+ * 5. the lock of near_heap.c
  */
 #ifndef PAGER_PRELOAD_PRELOAD_H
 #define PAGER_PRELOAD_PRELOAD_H
@@ -29,8 +33,8 @@
 #include <stdint.h>
 
 enum preload_mode {
-	PRELOAD_UNKNOWN, /* nothing was asked of us yet */
-	PRELOAD_INERT,   /* not told to do anything: the process runs as if we were not there */
+	PRELOAD_UNKNOWN, /* no function was called yet */
+	PRELOAD_INERT,   /* not configured: the process runs as if the library were absent */
 	PRELOAD_WAITING, /* the window is ordinary memory */
 	PRELOAD_RUNNING, /* a pager keeps the budget */
 	PRELOAD_CHILD,   /* forked from a process with a pager, which serves what was far at the fork */
@@ -38,26 +42,27 @@ enum preload_mode {
 
 struct preload {
 	int mode;        /* atomic; read through preload_mode() */
-	bool far_heap;   /* the heap of far threads is the window's */
+	bool far_heap;   /* far threads allocate from the window */
 	bool start_due;  /* enough is allocated; the next safe place starts the pager */
-	bool own_malloc; /* the program brings its own malloc (heap.c); set by our constructor */
+	bool own_malloc; /* the program brings its own malloc (heap.c); set by the constructor */
 	struct window window;
 	struct farpage *farpage;
-	struct pager_counters *counters; /* in `farpage run`'s report; or NULL */
-	bool forks_followed;             /* children keep far memory */
-	int64_t allocated; /* bytes allocated in the window and likely touched, atomic; until the pager runs */
+	struct pager_counters *counters; /* in the report of `farpage run`, or NULL */
+	bool forks_followed;             /* forked children keep far memory */
+	/* Bytes allocated in the window and likely touched, counted until the pager runs. Atomic. */
+	int64_t allocated;
 	pthread_mutex_t lock;
 };
 extern struct preload preload;
 
-/* > 0 in near threads. */
+/* Greater than 0 in near threads. */
 extern __thread unsigned preload_near __attribute__((tls_model("initial-exec")));
 
-/* Reads the environment and reserves the window, once; from the first call of anything. */
+/* Reads the environment and reserves the window, once. The first call of any interposed function calls it. */
 void preload_begin(void);
-/* The mode of this process, also right after a fork. */
+/* Returns the mode of this process, which is right even just after a fork. */
 enum preload_mode preload_mode(void);
-/* True when the calling thread's memory belongs in the window. */
+/* Returns true if the calling thread's memory belongs in the window. */
 static inline bool preload_is_far(void)
 {
 	if (__builtin_expect(preload.far_heap, true))
@@ -68,71 +73,75 @@ static inline bool preload_is_far(void)
 	}
 	return false;
 }
-/* Notes that @bytes more (or less) of the window are in use. */
+/* Notes that @bytes more of the window are in use, or fewer if @bytes is negative. */
 void preload_count(int64_t bytes);
-/* Whether @name, as everybody in this process calls it, is this library's. */
+/* Returns true if @name, as this process resolves it, is this library's. */
 bool preload_has_name(const char *name);
-/* Ends the process, with that line: it must not go on with memory that nothing bounds. @why NULL: it was said. */
+/* Logs @why and ends the process, which must not go on with memory that nothing bounds. NULL if the reason is logged
+   already. */
 __attribute__((noreturn)) void preload_give_up(const char *why);
 
 /* --- start.c ---------------------------------------------------------------------------------------------------- */
 
-/* Has the pager started, and waits for it for a while; any thread of the program, with any locks of the program held.
- */
+/* Has the starter start the pager, and waits for it for a while. Any thread of the program, with any of its locks
+   held. */
 void preload_start(void);
-/* From the constructor: before it nothing is started. */
+/* Allows starts. The constructor calls it, and nothing is started before. */
 void start_prepare(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
-/* Starts the pager, or ends the process; for start.c alone (process.c). */
+/* Starts the pager, or ends the process. Defined in process.c; for start.c alone. */
 void preload_start_pager(void);
 static inline void preload_start_if_due(void)
 {
 	if (__builtin_expect(preload.start_due, false) && !preload_near)
 		preload_start();
 }
-/* True for addresses of code of the heap (libmimalloc). */
+/* Returns true if @address is in the code of the heap (libmimalloc). */
 bool preload_is_heap_code(const void *address);
 
 /* --- thread.c --------------------------------------------------------------------------------------------------- */
 
-/* Makes the threads that later pthread_create calls of near threads are given. -errno. */
+/* Makes the threads that later pthread_create() calls of near threads receive. Returns 0 or -errno. */
 int near_threads_prepare(void);
-/* In a child, which has none of its parent's threads. */
+/* Forgets those threads in a child, which has none of its parent's threads. */
 void near_threads_forget(void);
 
-/* Whether malloc, by name, is ours (heap.c). */
+/* Returns true if malloc, by name, is this library's (heap.c). */
 bool heap_is_ours(void);
 
-/* --- far.c: pages of the window, in whatever mode --------------------------------------------------------------- */
+/* --- far.c: pages of the window, in any mode ---------------------------------------------------------------------- */
 
-/* The part of [@address, +@length) inside the window: false when there is none. */
+/* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if no part is inside. */
 bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
 int far_allocate(size_t length, size_t alignment, void **ret_address);
 int far_allocate_at(void *address, size_t length);
-/* mprotect(2), which waits for the evictor. In a child there is none, and its lock may have been held at the fork. */
+/* Calls mprotect(2), and waits for the evictor before. A child does not wait: it has no evictor, and the lock may have
+   been held at the fork. Returns 0, or -1 with errno. */
 int far_protect(void *address, size_t length, int protection);
-/* Pages were made accessible: far_uses() grows, as it does whenever some are handed out. */
+/* far_note_use() notes that pages were made accessible. far_uses() returns a number that grows with each note. It also
+   grows whenever pages are handed out. */
 void far_note_use(void);
 uint64_t far_uses(void);
-/* Makes whole pages read as zeroes, keeping them allocated. */
+/* Makes whole pages read as zeroes, and keeps them allocated. Returns 0 or -errno. */
 int far_discard(char *start, size_t length);
 /* Discards whole pages and frees them. */
 void far_free(char *start, size_t length);
-/* The program maps something else (a file, shared memory) over pages of the window: they are emptied, and never again
-   given to anybody. -ENOMEM: too many such places. */
+/* Gives up pages because the program maps something else (a file, shared memory) over them. The pages are emptied, and
+   never handed out again. Returns 0, or -ENOMEM if there are too many such places. */
 int far_give_up(char *start, size_t length);
-/* Whether any page of the range was given up; and the first stretch of it that was: empty, at @end, when none was. */
+/* far_given_up() returns true if any page of the range was given up. far_next_given_up() finds the first stretch that
+   was. That stretch is empty, at @end, if there is none. */
 bool far_given_up(const char *start, size_t length);
 void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end);
 
-/* A fork in between must not copy held locks: before in the parent, after in both. */
+/* Keep a fork from copying held locks. Call prepare before the fork, and done after it in parent and child. */
 void far_fork_prepare(void);
 void far_fork_done(void);
 
-/* --- child.c: forked children whose parent, and pager, may end before them ---------------------------------------- */
+/* --- child.c: forked children that may outlive their parent and its pager ----------------------------------------- */
 
-/* Before the pager starts. -errno. */
+/* Call it before the pager starts. Returns 0 or -errno. */
 int child_open(void);
 void child_prepare(void);
 void child_after_in_parent(void);
@@ -140,27 +149,28 @@ void child_after_in_child(void);
 
 /* --- keep.c: memory that the kernel uses when a thread ends ------------------------------------------------------- */
 
-/* Far memory in [@address, +@length) is to stay local until it is discarded. */
+/* Keeps the far memory in [@address, +@length) local until it is discarded. */
 void keep_memory(const void *address, size_t length);
-/* The same for what a thread made with @attributes (or NULL) has of it on a stack of the program's. */
+/* Does the same for the thread descriptor on a stack that the program provides in @attributes. @attributes may be
+   NULL. */
 void keep_stack(const pthread_attr_t *attributes);
-/* The pager has started. preload.lock is held. */
+/* Keeps the memory that was noted before the pager started. preload.lock is held. */
 void keep_noted(void);
 
-/* --- descriptors.c: numbers in the program's table that are farpage's -------------------------------------------- */
+/* --- descriptors.c: farpage's numbers in the program's descriptor table ------------------------------------------- */
 
-/* Moves @fd, just made by farpage, to a high number, which is noted, and returned. -1 and errno: it is gone. Negative
-   ones are returned as they are. */
+/* Moves @fd, which farpage has just made, to a high number, and notes it. Returns the number. Returns a negative @fd as
+   it is, or -1 with errno if @fd is closed already. */
 int descriptor_keep(int fd);
-/* About to be closed by farpage. */
+/* Deletes the note of @fd, which farpage is about to close. */
 void descriptor_forget(int fd);
 bool descriptor_noted(int fd);
-/* The first noted number in [@from, @end), or @end. */
+/* Returns the first noted number in [@from, @end), or @end. */
 uint64_t descriptors_find(uint64_t from, uint64_t end);
-/* Before anything that a child keeps is made there. */
+/* Deletes the parent's notes in a child, before the child makes any descriptor that it keeps. */
 void descriptors_after_in_child(void);
 
-/* --- kernel.c: system calls that do not pass our own interposers ------------------------------------------------- */
+/* --- kernel.c: system calls that bypass the library's interposers ------------------------------------------------- */
 
 void *kernel_mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset);
 int kernel_munmap(void *address, size_t length);
@@ -169,7 +179,7 @@ int kernel_mprotect(void *address, size_t length, int protection);
 int kernel_pkey_mprotect(void *address, size_t length, int protection, int key);
 void *kernel_mremap(void *address, size_t old_length, size_t new_length, int flags, void *new_address);
 
-/* What this library shows to the program. */
+/* Marks what the program may see of this library. */
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
 #endif

@@ -1,16 +1,17 @@
 /*
  * process: from the first allocation to a running pager.
  *
- * Theory of operation. The first call of any interposed function reads the environment and reserves the window; that
+ * Theory of operation. The first call of any interposed function reads the environment and reserves the window. That
  * can be before any constructor, in the loader. From then on the process is WAITING: the window is ordinary memory and
- * costs nothing, so that shells and the small programs of a pipeline never pay for a pager. What is allocated is
- * counted, roughly and rather too high; when it passes the threshold, the next allocation that returns to the program
- * has the pager started (start.c) over the window, contents and all. RUNNING processes stay so until they exec or end:
- * at exit nothing is torn down, because other threads may touch far memory to the very last; donors notice that the
- * connection is gone.
+ * costs nothing. So shells and the small programs of a pipeline never pay for a pager. Allocations are counted, roughly
+ * and rather too high. When the count passes the threshold, the next allocation that returns to the program has the
+ * pager started (start.c) over the window and its contents.
  *
- * Forks. A page that the kernel wipes in a child tells it apart from its parent, however the fork was made (a vfork
- * child shares the page, and is the parent as far as memory goes). A child of a WAITING process is a WAITING process.
+ * A RUNNING process stays so until it calls exec or ends. At exit nothing is torn down, because other threads may touch
+ * far memory to the very last. The donors notice that the connection is gone.
+ *
+ * Forks. A page that the kernel wipes in a child tells the child from its parent, however the fork was made. A vfork
+ * child shares the page, and is the parent as far as memory goes. A child of a WAITING process is a WAITING process.
  */
 #include "common/log.h"
 #include "pager/preload/near_heap.h"
@@ -33,7 +34,7 @@ struct preload preload = {.lock = PTHREAD_MUTEX_INITIALIZER};
 __thread unsigned preload_near;
 
 static struct settings settings;
-static const int *alive;              /* in a page of its own: 1, and 0 in a child */
+static const int *alive;              /* in a page of its own; 1, but 0 in a child */
 static uintptr_t heap_low, heap_high; /* libmimalloc's code */
 
 void preload_give_up(const char *why)
@@ -50,15 +51,17 @@ bool preload_has_name(const char *name)
 	if (!dladdr1(dlsym(RTLD_DEFAULT, name), &everybodys, (void **)&symbol, RTLD_DL_SYMENT) ||
 	    !dladdr((void *)preload_begin, &here))
 		return false;
-	/* An executable at a fixed address that takes the function's address has an entry of its own for it, which
-	   jumps to the first library that has the name (System V ABI, AMD64, "Function Addresses"). We are that:
-	   `farpage run` puts this library first. */
+	/*
+	 * An executable at a fixed address that takes the function's address has an entry of its own for it. The entry
+	 * jumps to the first library that has the name (System V ABI, AMD64, "Function Addresses"). That is this
+	 * library, because `farpage run` puts it first.
+	 */
 	if (symbol && symbol->st_shndx == SHN_UNDEF)
 		return true;
 	return everybodys.dli_fbase == here.dli_fbase;
 }
 
-/* Of assert(): our own mistakes. */
+/* assert() of farpage's own code calls it. */
 void __attribute__((noreturn))
 __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function);
 void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
@@ -123,14 +126,15 @@ void preload_begin(void)
 	if (settings_read(&settings)) {
 		if (settings.verbose)
 			log_set_level(LOG_LEVEL_INFO);
-		/* As tcmalloc does, linked statically: what it maps never comes by here, so nothing would bound it. */
+		/* A statically linked tcmalloc does this. Its mappings never come by here, so nothing would bound
+		   them. */
 		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
 			preload_give_up("this program brings its own mmap and cannot be given far memory");
 		if (window_reserve(&preload.window, settings.options.window) || near_heap_reserve())
 			preload_give_up("cannot reserve the address space of far memory; is `ulimit -v` set?");
 		preload.window.mediated = true;
 		dl_iterate_phdr(find_heap_code, NULL);
-		/* Its commits tell how much of its segments is in use. */
+		/* The heap's commits tell how much of its segments is in use. */
 		mi_option_set(mi_option_eager_commit, 0);
 		mi_option_set(mi_option_large_os_pages, 0);
 		set_mode(PRELOAD_WAITING);
@@ -162,7 +166,7 @@ void preload_count(int64_t bytes)
 		__atomic_store_n(&preload.start_due, true, __ATOMIC_RELAXED);
 }
 
-/* What farpage uses of other libraries calls the program's malloc there. */
+/* Ends the process if an option needs libraries that would call the program's malloc. */
 static void check_own_malloc(const struct farpage_options *options)
 {
 	for (unsigned i = 0; i < options->donor_count; i++)
@@ -187,8 +191,8 @@ void preload_start_pager(void)
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	preload.counters = report_claim(settings.report);
 	if (pager_connect(&settings.options, preload.window.length, &store))
-		preload_give_up(NULL); /* said why */
-	/* From here on nothing of the program is waited for: its threads may wait for the lock. */
+		preload_give_up(NULL); /* logged already */
+	/* From here on nothing of the program is waited for, because its threads may wait for the lock. */
 	pthread_mutex_lock(&preload.lock);
 	if (pager_open_store(&settings.options, store, &preload.window, preload.counters, &preload.farpage))
 		preload_give_up(NULL);
@@ -240,8 +244,8 @@ static void __attribute__((constructor)) process_begin(void)
 {
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
-	/* Calls malloc, too: a malloc of the program's has registered its fork handlers when we do, so that in a child
-	   it is whole again before ours make a thread. */
+	/* heap_is_ours() also calls malloc. So a malloc of the program's has registered its fork handlers before
+	   farpage does. In a child it is then whole again before farpage's handlers make a thread. */
 	preload.own_malloc = !heap_is_ours();
 	preload_near++;
 	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);

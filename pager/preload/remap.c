@@ -1,8 +1,8 @@
 /*
- * remap: mremap of pages of the window. They shrink and grow where they are when they can. A move goes through the
- * kernel's page tables while no pager runs; afterwards the kernel's mremap would leave the far pages behind, so
- * contents are copied, and the source emptied behind the copy: a moved mapping never needs twice its memory. What may
- * not be read is made readable for the copy; the target gets the protection that its source had.
+ * remap: mremap of pages of the window. Pages shrink and grow in place when they can. While no pager runs, a move goes
+ * through the kernel's page tables. With a pager, the kernel's mremap would leave the far pages behind. So contents are
+ * copied, and the source is emptied behind the copy. A moved mapping never needs twice its memory. A source that cannot
+ * be read is made readable for the copy. The target gets the protection of its source.
  *
  * Any thread.
  */
@@ -22,7 +22,8 @@ static void *fail(int error)
 	return MAP_FAILED;
 }
 
-/* While no pager runs, and none can start: page tables move; the source stays mapped, empty. */
+/* Moves the page tables if no pager runs; none can start meanwhile. The source stays mapped, empty. Returns true if
+   they moved. */
 static bool move_before_pager(char *target, char *source, size_t length)
 {
 	bool moved = false;
@@ -42,7 +43,7 @@ static void copy_page(char *target, const char *source)
 		memcpy(target, source, WINDOW_PAGE);
 }
 
-/* The protection at @source, and in @ret_length for how much of @length it holds. */
+/* Returns the protection at @source. Sets *@ret_length to the part of @length that has it. */
 static int protection_at(char *source, size_t length, size_t *ret_length)
 {
 	struct vma vma;
@@ -68,7 +69,7 @@ static void copy_pages(char *target, char *source, size_t length)
 	}
 }
 
-/* The contents of @source, which is in the window, move to @target, which is empty. */
+/* Moves the contents of @source, which is in the window, to @target, which is empty. */
 static void move(char *target, char *source, size_t length)
 {
 	if (window_contains(&preload.window, target) && preload_mode() == PRELOAD_WAITING &&
@@ -86,14 +87,14 @@ static void move(char *target, char *source, size_t length)
 	}
 }
 
-/* Pages that a mapping has grown by: they are what its last page is. */
+/* Gives the pages that a mapping has grown by the protection of its last page. */
 static void protect_grown(char *grown, size_t length, int protection)
 {
 	if (length && protection != (PROT_READ | PROT_WRITE))
 		far_protect(grown, length, protection);
 }
 
-/* MREMAP_FIXED: something may be mapped at the target; it goes. */
+/* Replaces what is mapped at the target of MREMAP_FIXED by empty writable memory. Returns 0 or -errno. */
 static int clear_target(char *target, size_t length)
 {
 	char *start;
@@ -104,7 +105,7 @@ static int clear_target(char *target, size_t length)
 		return got == MAP_FAILED ? -errno : 0;
 	}
 	if (start != target || covered != length)
-		return -EINVAL; /* across the window's edge: nobody gets such an address from us */
+		return -EINVAL; /* across the window's edge; the library hands out no such address */
 	if (far_given_up(start, length))
 		return -EINVAL;
 	far_note_use();

@@ -1,4 +1,3 @@
-/* report: see report.h. */
 #include "pager/preload/report.h"
 #include "pager/preload/preload.h"
 #include <fcntl.h>
@@ -43,7 +42,8 @@ void report_pager(int uffd, const struct window *window)
 	if (fd < 0)
 		return;
 	if (write(fd, &pager, sizeof pager) < 0) {
-		/* It is stopped, and so many others have started: then nobody watches. */
+		/* The pipe is full: `farpage run` is stopped, and many other processes have started. Nobody watches
+		   this one. */
 	}
 	close(fd);
 }

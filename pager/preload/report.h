@@ -3,10 +3,10 @@
 #define PAGER_PRELOAD_REPORT_H
 #include "pager/counters.h"
 #include "pager/window.h"
-/* A slot of the file at @path, for the life of the process, or NULL when there is none to be had: then nothing is
-   reported, and nothing else is amiss. */
+/* Claims a slot of the report at @path for the life of the process. Returns its counters, or NULL if there is none.
+   Then nothing is reported, and everything else works. */
 struct pager_counters *report_claim(const char *path);
-/* Tells the `farpage run` whose report was claimed that this process has a pager over @window, which hears faults by
-   @uffd. */
+/* Tells the `farpage run` whose report was claimed that this process has a pager over @window. @uffd is the window's
+   userfaultfd. */
 void report_pager(int uffd, const struct window *window);
 #endif

@@ -1,7 +1,5 @@
-/*
- * settings: see settings.h. May run before the C library has set `environ` (the loader's own first allocations), and
- * reads /proc/self/environ then.
- */
+/* settings_read() may run before the C library has set `environ`, for the loader's own first allocations. It then reads
+   /proc/self/environ. */
 #include "pager/preload/settings.h"
 #include "common/size.h"
 #include <errno.h>
@@ -14,7 +12,7 @@
 #define START_MAX (UINT64_C(32) << 20)
 #define PREFIX "FARPAGE_"
 
-/* Keeps a copy of @value; NULL when there is no room. */
+/* Returns a copy of @value, or NULL if there is no room. */
 static char *keep(struct settings *settings, const char *value)
 {
 	size_t size = strlen(value) + 1;
@@ -74,7 +72,7 @@ static bool take_text(struct settings *settings, const char *value, const char *
 	return *ret_text != NULL;
 }
 
-/* One "NAME=VALUE" of the environment. */
+/* Reads one "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
 	static const char *const names[] = {"LOCAL",      "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
@@ -140,13 +138,13 @@ static void take(struct settings *settings, const char *entry)
 		good = take_flag(value, &settings->verbose);
 		break;
 	default:
-		break; /* of another program of farpage */
+		break; /* for another program of farpage */
 	}
 	if (!good)
 		settings->wrong = names[name];
 }
 
-/* The initial environment as the kernel keeps it; an entry longer than the buffer is not ours. */
+/* Reads the initial environment, as the kernel keeps it. An entry longer than the buffer is not farpage's. */
 static void read_proc(struct settings *settings)
 {
 	char buffer[4096];

@@ -1,19 +1,19 @@
 /*
- * settings: what `farpage run` tells the library, through the environment. Read once, before the program's own code
- * runs, and copied, for the program may change its environment.
+ * settings: what `farpage run` tells the library through the environment. The settings are read once, before the
+ * program's own code runs. They are copied, because the program may change its environment.
  *
  *   FARPAGE_LOCAL        local budget, a size; without it the library does nothing
  *   FARPAGE_DONORS       URIs, comma separated
  *   FARPAGE_KEY_FILE     absolute path of the pre-shared key
  *   FARPAGE_REPLICAS, FARPAGE_TIMEOUT_MS, FARPAGE_PREFETCH, FARPAGE_SPIN_US   as in struct farpage_options
- *   FARPAGE_SCRUB_RATE   bytes a second, a size: as there
- *   FARPAGE_ENCRYPT      1: as there
- *   FARPAGE_UNSAFE_DIO   1: as there
+ *   FARPAGE_SCRUB_RATE   bytes per second, a size: as in struct farpage_options
+ *   FARPAGE_ENCRYPT      1: as in struct farpage_options
+ *   FARPAGE_UNSAFE_DIO   1: as in struct farpage_options
  *   FARPAGE_VERBOSE      1: log more
- *   FARPAGE_BACKUP       absolute path of a file or block device: as there
+ *   FARPAGE_BACKUP       absolute path of a file or block device: as in struct farpage_options
  *   FARPAGE_WINDOW       address space to reserve, a size
  *   FARPAGE_REPORT       absolute path of the report file (pager/counters.h)
- *   FARPAGE_START_BYTES  when the pager starts, a size
+ *   FARPAGE_START_BYTES  allocated bytes that start the pager, a size
  */
 #ifndef PAGER_PRELOAD_SETTINGS_H
 #define PAGER_PRELOAD_SETTINGS_H
@@ -30,13 +30,13 @@ struct settings {
 	uint64_t start_bytes;
 	bool verbose;
 	const char *report; /* or NULL */
-	const char *wrong;  /* the variable that could not be understood, or NULL */
+	const char *wrong;  /* variable that could not be understood, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
-	char text[SETTINGS_TEXT_MAX]; /* what the pointers above point to */
+	char text[SETTINGS_TEXT_MAX]; /* holds what the pointers above point to */
 	unsigned text_used;
 };
 
-/* Returns false when there is nothing to do. Allocates nothing. */
+/* Reads the settings. Returns false if there is nothing to do. Allocates nothing. */
 bool settings_read(struct settings *settings);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * start: the pager starts in a thread of its own, the starter, never in a thread of the program. A program calls mmap
- * and malloc with locks held, of its own malloc among others, which the start may need: threads are made, and
- * libraries that allocate are called.
+ * start: starts the pager in a thread of its own, the starter, never in a thread of the program. A program calls mmap
+ * and malloc with locks held, for example those of its own malloc. The start may need those locks, because it makes
+ * threads and calls libraries that allocate.
  *
- * Theory of operation. When the start is due, the program's threads that take more of the window wait until the pager
- * runs, as their memory is bounded by nobody before. They wait with their signals open, so the process can be ended at
- * any time. They wait for some seconds only (PATIENCE): a thread may hold a lock that the start needs. From then on
- * each call that takes more waits for STEP, so that the memory grows slowly until the pager runs or has said why not.
+ * Theory of operation. When the start is due, threads of the program that take more of the window wait until the pager
+ * runs. Nothing bounds their memory before. They wait with their signals open, so that the process can be ended at any
+ * time. They wait for some seconds only (PATIENCE), because a thread may hold a lock that the start needs. After that,
+ * each call that takes more waits for STEP. So the memory grows slowly until the pager runs or has logged why not.
  *
- * The starter is made when the start is due: small programs never pay for it. That is done by the thread that finds it
- * due, with memory of near_heap.h. In a program with a malloc of its own pthread_create would call that malloc, perhaps
- * with its lock held by the caller. There the library's constructor makes the starter, and all other threads of farpage
- * (near_threads_prepare), which sleep until they are needed; a forked child makes its own.
+ * The starter is made when the start is due, so small programs never pay for it. The thread that finds the start due
+ * makes it, with memory of near_heap.h. In a program with its own malloc, pthread_create would call that malloc,
+ * perhaps while the caller holds its lock. There the library's constructor makes the starter and all other threads of
+ * farpage (near_threads_prepare()). They sleep until they are needed. A forked child makes its own.
  *
- * Forks wait for a start that is under way. Locks: under_way, then preload.lock.
+ * Forks wait for a start that is under way. Lock order: under_way, then preload.lock.
  */
 #include "common/clock.h"
 #include "common/log.h"
@@ -35,11 +35,11 @@
 
 static struct {
 	pthread_mutex_t under_way; /* held by the starter while it starts */
-	bool ready;                /* after the constructor */
-	bool made;                 /* atomic: there is a starter, or somebody is making it */
-	uint32_t wanted;           /* futex of the starter that sleeps */
-	uint32_t done;             /* futex of threads that wait */
-	uint64_t begun;            /* atomic; when, clock_now() */
+	bool ready;                /* set by the constructor */
+	bool made;                 /* atomic; the starter exists, or is being made */
+	uint32_t wanted;           /* futex that the starter sleeps on */
+	uint32_t done;             /* futex that waiting threads sleep on */
+	uint64_t begun;            /* clock_now() of the first request, or 0; atomic */
 } start = {.under_way = PTHREAD_MUTEX_INITIALIZER};
 
 static void futex_wait(uint32_t *word, uint32_t value, const struct timespec *timeout)
@@ -70,7 +70,7 @@ static void *starter(void *unused)
 	return NULL;
 }
 
-/* Makes the starter, near from its first instruction on; the calling thread becomes near for that long. */
+/* Makes the starter, which is near from its first instruction on. The calling thread is near meanwhile. */
 static void make_starter(void)
 {
 	pthread_t thread;
@@ -108,7 +108,7 @@ static void await(void)
 void preload_start(void)
 {
 	if (!start.ready)
-		return; /* a constructor before ours; soon */
+		return; /* before this library's constructor; a later call starts it */
 	struct entry entry = entry_begin();
 	want();
 	await();

@@ -1,10 +1,10 @@
 /*
- * thread: threads that farpage makes are near, from their first instruction to their last. Besides, they keep to the
- * C locale, because a locale that the program has set lives in the program's heap.
+ * thread: makes farpage's threads near, from their first instruction to their last. These threads also keep to the C
+ * locale, because a locale that the program has set lives in the program's heap.
  *
- * pthread_create calls malloc. In a program with a malloc of its own that may wait for a lock whose holder waits for a
- * far page, so no thread may be made there once anything is far: some are made before (near_threads_prepare), sleep,
- * and are given to who makes a thread.
+ * pthread_create calls malloc. A malloc that the program brings may wait for a lock whose holder waits for a far page.
+ * So no thread may be made in such a program once anything is far. Some threads are made before
+ * (near_threads_prepare()). They sleep, and pthread_create hands them to near threads that ask for one.
  */
 #include "common/thread.h"
 #include "pager/preload/preload.h"
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Control, rebuild, backup, handler, evictor, and one for a name that is looked up. */
+/* Control, rebuild, backup, handler, evictor, and one that looks up a name. */
 #define SPARES 6u
 #define SPARE_STACK (512u << 10)
 
@@ -32,7 +32,7 @@ static struct {
 		uint32_t called; /* futex */
 		struct near_thread call;
 	} all[SPARES];
-	unsigned made, taken; /* taken: atomic */
+	unsigned made, taken; /* `taken` is atomic */
 } spares;
 
 static void *near_thread_run(void *data)
