@@ -17,20 +17,25 @@
 #include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* One try to reach a donor again. A connect that was lost on the way is sent again by the kernel no sooner. */
+/* Deadline of the first try to reach a donor again, in ms. Each further try may take this much longer, up to the
+   configured deadline. If the first packet of a connect is lost, the kernel repeats it after a second at the
+   earliest. */
 #define PEER_TRY_MS 1000u
-/* What a donor keeps for us it keeps for longer than we try to reach it, and for longer than a process may well be
-   stopped: by its user, a debugger, a migration. */
+/* Donors must keep our leases longer than we try to reach them. They must also keep them while this process is stopped
+   for a while by its user, a debugger or a migration. */
 #define PEER_GRACE_MORE_MS 1000u
 #define PEER_STOPPED_MS 600000u
-/* A connection that ends without a SUSPEND: this process has ended, or a wire was reset, and a try follows at once. */
+/* How long leases live after a connection ended without a SUSPEND: either this process has ended, or the connection was
+   reset and a try follows at once. */
 #define PEER_CLOSED_MS 2000u
-/* What another process is to adopt waits for it, if nobody says for how long: somebody has to start it. */
+/* How long leases wait for the process that adopts a store, if the configuration does not say. Somebody has to start
+   that process. */
 #define PEER_ADOPT_MS 60000u
 
 /* --- What queues see -------------------------------------------------------------------------------------------- */
 
-/* A report is round << 32 | -status; of two, the greater counts. */
+/* A report is round << 32 | -status. The numerically greatest report is kept, so a newer round wins over an older
+   one. */
 void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status)
 {
 	uint64_t report = (uint64_t)round << 32 | (uint16_t)-status;
@@ -69,14 +74,14 @@ static void queues_wake(struct far *far, bool all)
 
 void peer_round_end(struct far *far, struct far_peer *peer)
 {
-	peer->waits = 0; /* who still waits will say so */
+	peer->waits = 0; /* queues with requests that still wait set it again */
 	if (peer->round & 1)
 		peer->round++;
 	far->changes++;
 	queues_wake(far, true);
 }
 
-/* Connections made from now on are of a new round, and prove this session's key. */
+/* Starts a new round: connections made from now on belong to it, and prove that they know this session's key. */
 static void round_begin(struct far *far, struct far_peer *peer)
 {
 	pthread_mutex_lock(&far->attach);
@@ -140,7 +145,8 @@ void peer_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation
 		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
 }
 
-/* It has been reached for the first time: which way, and whether it waits for another process as it is to. */
+/* The donor has been reached for the first time. Remembers the way (RDMA or TCP). Logs if the donor will not keep
+   leases as long as wished. */
 static void first_reached(struct far *far, struct far_peer *peer)
 {
 	peer_tell_grace(far, peer);
@@ -162,7 +168,7 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 	peer->adopted = false;
 	peer_incarnation_keep(far, index, peer->comeback.incarnation);
 	peer_heard(peer);
-	/* Not claims.held: of those it may have taken some since. */
+	/* Not claims.held: the donor may have taken back some of those slabs since. */
 	leases_donor_back(&far->leases, index, claims_count(&far->table, index), peer_free(peer), now);
 	round_begin(far, peer);
 }
@@ -178,7 +184,7 @@ void peer_lose(struct far *far, unsigned index, uint64_t now)
 	peer_round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
 	peers_tell_kept(far, kept);
-	/* There is a use for it should it come back: no slot names it any more. */
+	/* No PEER_TELL_NS warning from now on: no slot names this donor any more, so nothing waits for its return. */
 	peer->told = true;
 	comeback_anew(&peer->comeback, now);
 }
@@ -187,13 +193,14 @@ static void peer_bury(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
 
-	/* Said before anything that is lost with it is answered: the program may not outlive that. */
+	/* Logged before any request fails because of this donor: the program may not survive that failure. */
 	peer_tell_lost(far, peer);
-	/* And before a write is that it has missed: whoever adopts the store must not find that there. */
+	/* Recorded before any write completes without this donor. A process that adopts the store must not use the
+	   donor's copies, which miss that write. */
 	if (!far->adopting)
 		peer_incarnation_keep(far, index, 0);
 	peer->status = peer->comeback.status;
-	/* A session that still lives says goodbye: nothing of ours there is of use any more. */
+	/* A session that is still alive says goodbye: nothing of ours on this donor is of use any more. */
 	if (!far->adopting)
 		session_end(&peer->session);
 	session_drop(&peer->session);
@@ -218,8 +225,8 @@ static void peer_try(struct far *far, unsigned index, uint64_t now)
 	const struct fabric_config *fabric = &far->config.fabric;
 	unsigned connect_ms = fabric->connect_ms > fabric->io_ms ? fabric->connect_ms : fabric->io_ms;
 
-	/* Of one that was adopted the way is not known yet, and a device may have to be opened first: as when a store
-	   is opened. */
+	/* For a donor of an adopted store the way is not known yet, and an RDMA device may have to be opened first. So
+	   this try gets the full deadline, as when a store is opened. */
 	if (!peer->adopted && connect_ms / PEER_TRY_MS > peer->comeback.tries)
 		connect_ms = PEER_TRY_MS * peer->comeback.tries;
 	peer_session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
@@ -238,7 +245,7 @@ static bool claim_send(struct far_peer *peer, uint64_t now)
 	return !claims_over(&peer->claims) || session_request(&peer->session, &message, now);
 }
 
-/* Claims on; the last confirmation brings the donor back. */
+/* Sends further claims. When the last claim is answered, the donor is back. */
 static void peer_claim(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
@@ -309,14 +316,14 @@ static void peer_welcomed(struct far *far, unsigned index, uint64_t now)
 	const struct donor *donor = &peer->session.donor;
 	uint64_t held = claims_count(&far->table, index);
 
-	/* The other's session has ended by this one. Nothing has been claimed, so nothing is given back; nor must a
-	   goodbye be said. */
+	/* The donor ended the session of the other address when it accepted this one. Nothing has been claimed, so
+	   nothing must be given back. A goodbye must not be sent either: it would free the leases. */
 	if (peer_is_another(far, index)) {
 		session_suspend(&peer->session);
 		peer_broke(far, index, -EINVAL, now);
 		return;
 	}
-	/* It may have been started again with another --slab. */
+	/* The donor may have been restarted with another --slab. */
 	if (donor->capacity.slab_bytes != far->leases.config.slab_bytes && !held) {
 		peer_broke(far, index, -EINVAL, now);
 		return;
@@ -366,7 +373,8 @@ static void lease_answered(struct far *far, unsigned index, const struct wire_me
 		asked = leases_granted(&far->leases, index, message->request, &slot, now);
 		break;
 	case WIRE_DENIED:
-		/* A RELEASE, which has no number, is denied when the donor has taken the slab itself. */
+		/* A RELEASE carries no request number. The donor denies it if the donor has already taken the slab
+		   itself. */
 		asked = message->request ? leases_denied(&far->leases, index, message->request, now)
 					 : leases_released(&far->leases, index);
 		break;
@@ -441,14 +449,15 @@ static void report_take(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 	uint64_t report = atomic_exchange(&peer->report, 0);
 
-	/* What was seen in a round that is over has been dealt with. */
+	/* A report from an earlier round has been dealt with already. */
 	if (report && (uint32_t)(report >> 32) == peer->round)
 		peer_broke(far, index, -(int)(uint16_t)report, now);
 	if (peer->waits && peer->comeback.state != COMEBACK_UP)
 		comeback_waits(&peer->comeback, peer->waits);
 }
 
-/* When its being away is to be told of, by far_now(); UINT64_MAX: it is, or it is not away, or nobody knows yet. */
+/* Returns when (by far_now()) the user must be told that the donor is away. Returns UINT64_MAX if the user has been
+   told, the donor is not away, or the reason is not known yet. */
 static uint64_t tell_due(const struct far *far, const struct far_peer *peer)
 {
 	if (peer->told || !comeback_is_waited_for(&peer->comeback) || peer->comeback.unknown)
@@ -456,7 +465,7 @@ static uint64_t tell_due(const struct far *far, const struct far_peer *peer)
 	return patience_at(&far->patience, peer->away_at + PEER_TELL_NS);
 }
 
-/* What no donor is told. */
+/* Carries out an action that no donor is told of. Returns false if the action is a message to a donor. */
 static bool action_is_ours(struct far *far, const struct leases_action *action)
 {
 	switch (action->kind) {
@@ -531,7 +540,7 @@ void peers_tick(struct far *far, uint64_t now)
 		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
 		if (now >= tell_due(far, peer))
 			peer_tell_away(far, peer);
-		actions_carry_out(far, now); /* one donor's end at a time is what there is room for */
+		actions_carry_out(far, now); /* the queue of actions has room for the loss of only one donor */
 	}
 }
 

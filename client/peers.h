@@ -1,21 +1,23 @@
 /*
- * peers: the donors as the control thread sees them: sessions, leases, and what becomes of a donor that cannot be
- * reached.
+ * peers: the donors as the control thread sees them: their sessions, their leases, and what happens when a donor cannot
+ * be reached.
  *
- * Theory of operation. Events go to the sessions (session.c, donor.c), what those learn goes to the lease planner
- * (leases.c) and, when a connection has ended, to the donor's comeback (comeback.c); what these want done is done here.
+ * Theory of operation. Fabric events go to the sessions (session.c, donor.c). Their reports go to the lease planner
+ * (leases.c). When a connection has ended, the report goes to the donor's comeback machine (comeback.c). This file
+ * carries out what the planner and the machine decide:
  *
- *   leave   the donor's round ends: each queue ends its own connection to it when it sees that (far_queue.c), and puts
- *           back what was under way. One line says so. The donor is told that this client lives (SUSPEND), for it may
- *           hear us although we do not hear it.
- *   try     a new session under the old id. The donor ends whatever is left of the old connections before it welcomes
- *           the new one, so nothing that was sent before can reach its memory afterwards: also a write whose queue has
- *           not yet noticed can be written again.
- *   return  the slabs are claimed (claims.c); then a new round begins, in which the queues connect again and go on.
- *   bury    its status is set, which fails what waits for it; what it held is marked lost, or goes on elsewhere. It is
- *           tried again from time to time, and returns as a donor that holds nothing.
+ *   leave   The donor's round ends. Each queue that notices ends its own connection to the donor (far_queue.c) and
+ *           keeps its unanswered operations for later. One line is logged. The donor is told that this client lives
+ *           (SUSPEND), because messages may still reach the donor although none arrive from it.
+ *   try     A new session is started under the old client id. The donor ends all old connections before it welcomes the
+ *           new session, so nothing sent earlier can reach its memory afterwards. A write may therefore be repeated
+ *           even if its queue has not noticed the break yet.
+ *   return  The slabs are claimed (claims.c). Then a new round begins, in which the queues connect again and go on.
+ *   bury    The donor's status is set, which fails the requests that wait for it. The pages it held are marked lost, or
+ *           are served by other replicas or the backup. The donor is tried again from time to time. If it answers, it
+ *           is used as a donor that holds nothing.
  *
- * Threads: the control thread, but for far_peer_broke() and far_peer_waits() (far_store.h).
+ * Threads: the control thread, except far_peer_broke() and far_peer_waits() (far_store.h).
  */
 #ifndef CLIENT_PEERS_H
 #define CLIENT_PEERS_H
@@ -24,33 +26,41 @@
 
 /* Starts a session with each donor. */
 void peers_connect(struct far *far, uint64_t now);
-/* Of that: 1: not yet known; 0: all are ready, or enough of them, if others may come later; or an error, logged. Then
-   peers_opened() goes on without those that are not ready. */
+/* Tells how far peers_connect() has come. Returns 1 while this is not known yet. Returns 0 if all donors are ready, or
+   if config.go_without is set and enough of them are. Returns -errno, which is logged, if the store cannot be
+   opened. */
 int peers_outcome(const struct far *far);
+/* Returns true if the donor's session is ready. */
 bool peer_is_ready(const struct far_peer *peer);
+/* Completes opening after peers_outcome() has returned 0. Donors that are not ready are marked lost, and tried again
+   from time to time. */
 void peers_opened(struct far *far, uint64_t now);
-/*
- * The same for a store that is adopted, whose tables are there: each donor is one that went away, and is tried at once.
- * Of that: 1: no donor is reached yet; 0: one is, the others may come, or all is on the backup, for none holds
- * anything; or none will, or one says that the key is wrong: its error. Then peers_adopted() lets the store be lost
- * what is.
- */
+/* Starts to adopt a store whose tables are in place: treats each donor as one that went away, and tries each at
+   once. */
 void peers_adopt(struct far *far, uint64_t now);
+/* Tells how far peers_adopt() has come. Returns 1 while no donor is reached but some may still be. Returns 0 if one is
+   reached, even if others are not yet. Also returns 0 if all donors are lost, none of them holds anything of the store,
+   and there is a backup. Returns -errno if all donors are lost otherwise, or if one rejects the key or the protocol
+   version. */
 int peers_adopt_outcome(const struct far *far);
+/* Completes the adoption after peers_adopt_outcome() has returned 0. Until then nothing is given up. From now on the
+   slabs of donors that are lost count as lost. */
 void peers_adopted(struct far *far, uint64_t now);
-/* Passes an event of a session's connection on. */
+/* Passes a fabric event of a session's connection to that session, and acts on the result. */
 void peers_event(struct far *far, const struct fabric_event *event, uint64_t now);
-/* What queues have seen, and time. */
+/* Acts on what queues have reported, and on deadlines that have passed. */
 void peers_tick(struct far *far, uint64_t now);
-/* When peers_tick() is wanted next; UINT64_MAX: never. */
+/* Returns when peers_tick() must be called next, or UINT64_MAX for never. */
 uint64_t peers_due(const struct far *far);
-/* Does what the lease planner wants done. */
+/* Carries out the lease planner's pending actions. */
 void peers_carry_out(struct far *far, uint64_t now);
-/* Says goodbye to all; or not, for another process to go on. */
+/* Ends all sessions with a goodbye (BYE): the donors free the leases. */
 void peers_end(struct far *far);
+/* Ends all connections without a goodbye: the donors keep the leases for a while, so that another process can adopt the
+   store. */
 void peers_leave(struct far *far);
 
-/* Bytes it could still lend. */
+/* Returns the bytes that the donor could still lend, as last heard. */
 uint64_t peer_free(const struct far_peer *peer);
 
 #endif

@@ -1,4 +1,4 @@
-/* peers_open: reaching the donors of a store that is being opened, or adopted; see peers.h. */
+/* peers_open: reaches the donors of a store that is opened or adopted. See peers.h. */
 #include "client/peers_own.h"
 #include "client/peers_tell.h"
 #include "common/clock.h"
@@ -22,7 +22,7 @@ bool peer_is_ready(const struct far_peer *peer)
 	return peer->session.donor.state == DONOR_READY;
 }
 
-/* Whether the donors that are ready are enough without the others. */
+/* Returns true if the ready donors can hold all replicas without the other donors. */
 static bool ready_are_enough(const struct far *far)
 {
 	struct domains domains = {0};
@@ -44,13 +44,15 @@ int peers_outcome(const struct far *far)
 		const struct far_peer *peer = &far->peers[i];
 		const struct donor *donor = &peer->session.donor;
 
-		if (peer_is_another(far, i)) /* two sessions of one client end each other: told before that is */
+		/* Checked first: two sessions of one client end each other, which would hide the cause. */
+		if (peer_is_another(far, i))
 			return -EINVAL;
 		waits |= donor->state != DONOR_READY && donor->state != DONOR_LOST;
 		if (donor->state == DONOR_LOST && !failed)
 			failed = peer;
 	}
-	/* Of one that was ready and broke off, another's answer may say why. */
+	/* If a donor was ready and then broke off, the reason may be a second address for the same donor. Its answer
+	   will tell, so wait for it. */
 	if (waits && (!failed || far->config.go_without || failed->session.donor.incarnation))
 		return 1;
 	if (!failed || (far->config.go_without && comeback_is_out_of_reach(failed->session.donor.status) &&
@@ -79,8 +81,7 @@ void peers_opened(struct far *far, uint64_t now)
 		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
 		peer->told = peer->adopted = true;
 		session_drop(&peer->session);
-		peer_round_end(far,
-			       peer); /* it may have been ready, and have broken off while others were waited for */
+		peer_round_end(far, peer); /* it may have been ready, and have broken off while others were awaited */
 	}
 }
 
@@ -95,19 +96,20 @@ void peers_adopt(struct far *far, uint64_t now)
 		comeback_adopt(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed,
 			       state_header(far->state)->incarnations[i], now);
 		peer->adopted = true;
-		session_drop(&peer->session); /* it has not begun */
+		session_drop(&peer->session); /* no session has been started */
 		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));
 	}
 }
 
-/* One that says so speaks for all: there is one key, and one version here. */
+/* Returns true if the donor rejects our key or protocol version. All donors share one key, and this program has one
+   version, so the answer counts for all. */
 static bool peer_objects(const struct far_peer *peer)
 {
 	return peer->comeback.end == COMEBACK_REFUSED &&
 	       (peer->comeback.status == -EKEYREJECTED || peer->comeback.status == -EPROTONOSUPPORT);
 }
 
-/* Whether there is nothing to wait for that this one, which is lost, may still hold. */
+/* Returns true if this lost donor holds nothing of the store: it restarted, forgot its slabs, or never had any. */
 static bool peer_holds_nothing(const struct far *far, unsigned index)
 {
 	enum comeback_end end = far->peers[index].comeback.end;

@@ -1,6 +1,6 @@
 /*
- * peers_recall: what becomes of slabs that a donor wants back (REVOKE), has taken (REVOKED), or lets us have on (KEEP);
- * leases.h moves them.
+ * peers_recall: handles slabs that a donor wants back (REVOKE), has taken (REVOKED), or no longer wants back (KEEP).
+ * The planner in leases.h moves their pages.
  *
  * Threads: the control thread.
  */
@@ -9,10 +9,13 @@
 
 #include "client/far_store.h"
 
+/* Handles a REVOKE, REVOKED or KEEP message of donor @index. */
 void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now);
-/* A claim was denied because the donor has taken the slab meanwhile. -EPROTO: nobody claimed it. */
+/* Handles a claim that was denied because the donor has taken the slab in the meantime. @request is the claim's number.
+   Returns 0, or -EPROTO if there was no such claim. */
 int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now);
-/* Time has come to leases_recalls_due(), or any other. */
+/* Gives up slabs whose deadline has passed. Must be called at leases_recalls_due(), and may be called at any other
+   time. */
 void peers_recall_tick(struct far *far, uint64_t now);
 
 #endif

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* What leaves for the backup is told of once in so long. */
+/* Least time between two lines about chunks that leave for the backup. */
 #define LEAVING_NS UINT64_C(60000000000)
 
-/* In a word or two. */
+/* Returns @status in a few words. */
 static const char *death_name(int status)
 {
 	switch (status) {
@@ -71,7 +71,7 @@ void peer_tell_lost(const struct far *far, const struct far_peer *peer)
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = donor->reason ? wire_reason_name(donor->reason) : death_name(peer->comeback.status);
 
-	/* Nothing is lost yet. */
+	/* While adopting, no page is lost yet. */
 	if (far->adopting && peer->comeback.end == COMEBACK_REFUSED) {
 		log_error("donor %s %s", peer->uri, donor_explain(donor, text));
 		return;

@@ -1,5 +1,5 @@
 /*
- * peers_tell: the lines that tell a person how it is with a donor. One of each, when it is decided (peers.c).
+ * peers_tell: log lines that tell the user about the state of a donor. Each is logged once, when peers.c decides.
  *
  * Threads: the control thread.
  */
@@ -8,27 +8,30 @@
 
 #include "client/far_store.h"
 
-/* A donor is told of when it has been away for so long; by clock_now(), as the user sees it. */
+/* The user is told when a donor has been away this long. Measured by clock_now(), the time the user experiences. */
 #define PEER_TELL_NS UINT64_C(2000000000)
 
-/* It is away, which only --verbose tells: most such breaks are over in a moment. */
+/* The donor has gone away. Logged only with --verbose, because most such breaks are over in a moment. */
 void peer_tell_broke(const struct far_peer *peer);
-/* It has been away for PEER_TELL_NS. Once. */
+/* The donor has been away for PEER_TELL_NS. Logs a warning, once. */
 void peer_tell_away(const struct far *far, struct far_peer *peer);
-/* It is up again; or for the first time, in a store that was adopted. */
+/* The donor is up again, or, in an adopted store, for the first time. */
 void peer_tell_back(const struct far_peer *peer);
-/* It is lost: as the donor has put it, where it has. */
+/* The donor is lost. Logs the donor's own reason if it gave one. */
 void peer_tell_lost(const struct far *far, const struct far_peer *peer);
-/* It is reached for the first time: whether its pages will wait for another process for as long as was wished. */
+/* The donor is reached for the first time. Logs if it will keep our leases for a shorter time than wished, after this
+   process has fallen silent or ended. */
 void peer_tell_grace(const struct far *far, const struct far_peer *peer);
-/* It has said its failure domain, which from here on counts; it is told if that is another one than before. */
+/* The donor has told its failure domain. Stores the name and lets it count for placement from now on. Logs a warning if
+   the name has changed, or if there are now too few domains for the replicas. */
 void peer_named(struct far *far, unsigned index);
-/* Replicas that chunks lack begin to be made anew; or (@whole) no chunk lacks any. */
+/* If @whole is false, rebuilding of missing replicas has begun. If it is true, no chunk lacks a replica any more. */
 void peers_tell_replicas(struct far *far, bool whole);
 
-/* A chunk leaves for the backup. */
+/* A chunk leaves for the backup. Logged at most once a minute. */
 void peers_tell_leaving(struct far *far);
-/* Pages are kept on the backup alone, where @before of them were: what there is from now on to bring back, and told. */
+/* If more than @before pages are now on the backup alone, logs how many and wakes the rebuild thread to bring them
+   back. */
 void peers_tell_kept(struct far *far, uint64_t before);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * placement: which donor is asked for the next slab.
+ * placement: chooses the donor that is asked for the next slab.
  *
  * Theory of operation. The power of two choices (Mitzenmacher 2001): of two donors drawn at random, the one with more
- * free memory. Nearly as even as asking for the fullest picture, and clients with equal stale pictures do not all run
- * to the same donor. Pure; chance comes in as a generator, so that a history replays.
+ * free memory is chosen. Load is nearly as even as if the donor with the most free memory were always chosen. But
+ * clients with equally outdated figures do not all choose the same donor. The function is pure: randomness comes from a
+ * generator that is passed in, so that a history can be replayed.
  */
 #ifndef CLIENT_PLACEMENT_H
 #define CLIENT_PLACEMENT_H
@@ -12,7 +13,8 @@
 
 #include <stdint.h>
 
-/* Returns a donor below @count with @free[donor] > 0 that is not in @excluded (a bit each), or -ENOSPC. */
+/* Returns a donor below @count that has @free[donor] > 0 and whose bit is not set in @excluded. Returns -ENOSPC if
+   there is none. */
 int placement_choose(struct random_state *random, const uint64_t free[], unsigned count, uint64_t excluded);
 
 #endif

@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Linux before 5.14. A write that changes nothing, for others may write there at the same time. */
+/* For Linux before 5.14, which has no MADV_POPULATE_WRITE. The write is atomic and leaves the byte as it is, because
+   other threads may write there at the same time. */
 static void range_touch(uint8_t *first, const uint8_t *end, size_t page)
 {
 	for (; first < end; first += page)

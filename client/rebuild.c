@@ -14,18 +14,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Pages. A store on one donor without a backup has nowhere to copy anything to: the thread only scrubs, a little at a
+/* In pages. With one donor and no backup there is nowhere to copy to. Then the thread only scrubs, a little at a
    time. */
 #define REBUILD_WINDOW_ALONE 8u
 #define REBUILD_RATE (UINT64_C(256) << 20)
-#define REBUILD_BUSY 4u /* what the rate is divided by while requests are in flight */
+#define REBUILD_BUSY 4u /* divides the rate while other queues have requests in flight */
 #define NS_PER_S UINT64_C(1000000000)
-/* For how long writers are let in when they were waited for in vain. */
+/* How long writers are let in after they did not leave a window in time. */
 #define WRITERS_PAUSE_NS UINT64_C(1000000)
 
 /* --- What is published ---------------------------------------------------------------------------------------- */
 
-/* Whether any queue has published what far_queue_is_at() looks for. */
+/* Returns true if any queue has published a piece that far_queue_is_at() looks for. */
 static bool published_anywhere(struct far *far, uint64_t page, uint64_t count, const uint32_t *version)
 {
 	const struct far_queue *queue;
@@ -38,7 +38,7 @@ static bool published_anywhere(struct far *far, uint64_t page, uint64_t count, c
 	return found;
 }
 
-/* Whether something goes by slots that the chunk had before. */
+/* Returns true if some published piece still goes by earlier slots of the chunk. */
 static bool chunk_is_unsettled(struct far *far, uint32_t chunk)
 {
 	uint32_t version = chunk_version(&far->table, chunk);
@@ -78,7 +78,7 @@ static bool task_is_repair(const struct rebuild *rebuild)
 	return rebuild->job == REBUILD_JOB_NONE;
 }
 
-/* The epoch in which the chunk is held for what @phase waits for. */
+/* Returns the epoch in which the chunk is held for the request that @phase waits for. */
 static uint32_t epoch_held(const struct rebuild *rebuild, enum rebuild_phase phase)
 {
 	if (phase == REBUILD_SCRUBBING)
@@ -108,7 +108,7 @@ void rebuild_submit(struct rebuild *rebuild, enum store_op op, int donor, enum r
 
 void rebuild_window_open(struct far *far, uint64_t page, uint32_t count)
 {
-	/* First this, then the look at what is published: see far_queue.h. */
+	/* First the store, then the look at published pieces: see far_queue.h. */
 	atomic_store(&far->window, published_make(page, count, 0, true));
 }
 
@@ -137,13 +137,13 @@ static void task_end(struct rebuild *rebuild, bool good)
 	control_kick(rebuild->far);
 }
 
-/* Whether it is a chunk that leaves for the backup. */
+/* Returns true if the task is to move a chunk to the backup. */
 static bool task_is_leave(const struct rebuild *rebuild)
 {
 	return !task_is_repair(rebuild) && rebuild->donor == FAR_ON_BACKUP;
 }
 
-/* What is live of these pages is the chunk's no more. */
+/* Marks the live ones of these pages KEPT, and takes them out of their chunk's count. */
 static void pages_leave(struct rebuild *rebuild, uint64_t page, uint32_t run)
 {
 	const struct rebuild_job *job = &rebuild->jobs[rebuild->job];
@@ -165,7 +165,7 @@ void rebuild_copied(struct rebuild *rebuild, uint64_t page, uint32_t run)
 		far_count(task_is_repair(rebuild) ? &counters->repaired : &counters->rebuilt, run);
 }
 
-/* Whether the slot that is to be filled is still there. */
+/* Returns true if the chunk's epoch is still the job's and, in a fill, the JOINING slot still exists. */
 static bool job_is_current(const struct rebuild *rebuild)
 {
 	const struct rebuild_job *job = &rebuild->jobs[rebuild->job];
@@ -181,7 +181,7 @@ static bool job_is_current(const struct rebuild *rebuild)
 	return there;
 }
 
-/* Page of a repair: held, so that its slabs stay ours meanwhile. */
+/* Holds the page of a repair, so that its chunk's slabs are not given back meanwhile. */
 static bool page_hold(struct rebuild *rebuild, uint64_t page)
 {
 	struct chunk_view view;
@@ -266,13 +266,13 @@ static uint64_t phase_settling(struct rebuild *rebuild, uint64_t now)
 	return now;
 }
 
-/* The next window. */
+/* Opens the next window. */
 static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
 	uint32_t most = task_is_repair(rebuild) ? 1 : rebuild->window;
 
-	/* What is not live is written there as well when it becomes so. */
+	/* Pages that are not live need no copy: their next write goes to the target as well. */
 	while (rebuild->page < rebuild->end && !page_is_live(far, rebuild->page))
 		rebuild->page++;
 	if (rebuild->page >= rebuild->end) {
@@ -297,7 +297,7 @@ static uint64_t phase_seeking(struct rebuild *rebuild, uint64_t now)
 	return now;
 }
 
-/* Leaves the window; the next one is due at @due. */
+/* Closes the window. The next one may open at @due. */
 static void window_leave(struct rebuild *rebuild, uint64_t due)
 {
 	rebuild_window_close(rebuild->far);
@@ -319,7 +319,7 @@ static uint64_t phase_entering(struct rebuild *rebuild, uint64_t now)
 	return rebuild->due;
 }
 
-/* The next live pages. */
+/* Starts to copy the next live pages. */
 static uint64_t phase_running(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -349,24 +349,25 @@ static uint64_t phase_copying(struct rebuild *rebuild, uint64_t now)
 		window_leave(rebuild, now);
 		task_end(rebuild, false);
 	} else if (rebuild->unread != UINT64_MAX) {
-		/* From there on once more: what was copied behind it is as it was, for nobody writes here. */
+		/* Copy again from there on. Parts behind that page that were copied already are still right, because no
+		   writer is in the window. */
 		rebuild->page = rebuild->unread;
 		rebuild->unread = UINT64_MAX;
 	}
 	return now;
 }
 
-/* The donor was asked for the page that it may have changed. */
+/* The suspect donor has answered for the page. */
 static uint64_t phase_doubting(struct rebuild *rebuild, uint64_t now)
 {
 	bool changed = rebuild->status == -EBADMSG && page_is_live(rebuild->far, rebuild->page);
 
 	rebuild->phase = REBUILD_RUNNING;
-	/* What a queue has found it has counted. */
+	/* If a queue found the page changed, the queue has counted it. */
 	if (changed && (rebuild->found || scrub_page_changed(rebuild, rebuild->donor, now)))
 		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_READING);
 	else
-		rebuild->page++; /* it has not; or cannot be asked */
+		rebuild->page++; /* the page is intact, or the donor cannot be asked */
 	return now;
 }
 
@@ -378,10 +379,10 @@ static uint64_t phase_reading(struct rebuild *rebuild, uint64_t now)
 	if (status == 0) {
 		rebuild_submit(rebuild, STORE_WRITE, (int)rebuild->donor, REBUILD_WRITING);
 	} else if (task_is_repair(rebuild) || status == -EBADMSG || !page_is_live(rebuild->far, rebuild->page)) {
-		/* Discarded meanwhile; or no replica has it: see rebuild.h. */
+		/* The page was discarded meanwhile, or no replica has it intact: see rebuild.h. */
 		if (status == -EBADMSG && page_is_live(rebuild->far, rebuild->page))
 			scrub_page_spoilt(rebuild, task_is_repair(rebuild), now);
-		/* Nor has the backup: that will be found there. */
+		/* The backup does not have the page intact either. Reading it there will show that. */
 		if (task_is_leave(rebuild))
 			pages_leave(rebuild, rebuild->page, 1);
 		rebuild->page++;
@@ -427,7 +428,7 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 	};
 	struct store_done done;
 
-	/* Also follows the donors' rounds. */
+	/* This also follows the donors' rounds. */
 	while (store_poll(rebuild->queue, &done, 1) == 1) {
 		rebuild->in_flight--;
 		if (done.cookie < REBUILD_PARTS)
@@ -437,7 +438,7 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 	}
 	if (rebuild->in_flight && (rebuild->phase != REBUILD_COPYING || atomic_load(&rebuild->stop)))
 		return UINT64_MAX;
-	/* The last answer has come: whoever stops it waits. */
+	/* No request is in flight any more. The thread that stops this one waits for that. */
 	if (atomic_load(&rebuild->stop))
 		return now;
 	return phases[rebuild->phase](rebuild, now);
@@ -498,7 +499,7 @@ void rebuild_collect(struct far *far, uint64_t now)
 
 		if (state != REBUILD_DONE && state != REBUILD_FAILED)
 			continue;
-		/* Before it is told: the answer may be another job. */
+		/* First this: the planner may answer with another job. */
 		atomic_store(&job->state, REBUILD_NONE);
 		if (job->drain)
 			leases_drained(&far->leases, i, now);

@@ -8,14 +8,15 @@
 #include <errno.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* When nothing could be done, or all was gone through. */
+/* The pause after a pass, or after nothing could be done. */
 #define PAUSE_NS (1000 * NS_PER_MS)
-/* A slab was asked for. */
+/* The pause after a slab was asked for. */
 #define ASKED_NS (5 * NS_PER_MS)
 
 /* --- Catching up -------------------------------------------------------------------------------------------------- */
 
-/* The next run that was missed and is live, of a chunk that has a slab; 0: there is none any more. */
+/* Finds the next run of pages that are missed, live, and in a chunk that has a slab. Returns its length, or 0 if there
+   is none any more. */
 static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 {
 	struct ring *ring = &far->backup->ring;
@@ -26,9 +27,8 @@ static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 		enum integrity_kind kind = integrity_kind(&far->integrity, page);
 
 		if (kind != INTEGRITY_IS_LIVE) {
-			/* There is nothing to be copied. Of one that is kept it has to be known that the disk has not
-			   got it, until it is written or given up: who has it in memory is not to drop it (far_same).
-			 */
+			/* There is nothing to copy. But a KEPT page stays marked until it is written or given up:
+			   far_same() must know that the disk does not have it, so that nobody drops the only copy. */
 			if (kind != INTEGRITY_IS_KEPT)
 				ring_unmiss(ring, page);
 			state->missed++;
@@ -61,7 +61,7 @@ static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
 		state->missed_due = bad_until;
 	if (now < state->missed_due)
 		return state->missed_due;
-	/* What is written now comes first. */
+	/* Pages that are being written now come first. */
 	if (ring_count(ring) > ring->room / 2)
 		return now + NS_PER_MS;
 	run = missed_seek(far, state);
@@ -74,7 +74,7 @@ static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
 		return now;
 	}
 	state->epoch = view.epoch;
-	/* Counted first. What is missed from here on is missed once more. */
+	/* Counted first. A page that is missed again from here on is marked again. */
 	atomic_fetch_add(&far->backup->catching, run);
 	ring_unmiss_all(ring, state->missed, run);
 	rebuild->page = state->missed;
@@ -106,7 +106,7 @@ uint64_t backup_caught_up(struct rebuild *rebuild, uint64_t now)
 
 /* --- Bringing back ------------------------------------------------------------------------------------------------ */
 
-/* The next run that is kept; 0: there is none any more. */
+/* Finds the next run of KEPT pages. Returns its length, or 0 if there is none any more. */
 static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
 {
 	for (uint64_t end; state->kept < far->integrity.pages; state->kept = end) {
@@ -129,7 +129,8 @@ static uint32_t kept_seek(const struct far *far, struct rebuild_backup *state)
 	return 0;
 }
 
-/* Has the pages counted in their chunk, which gets a slab for it if it has none; false: not yet. */
+/* Counts the pages in their chunk. If the chunk has no slab, asks for one. Returns false if the chunk has no slab
+   yet. */
 static bool kept_hold(struct rebuild *rebuild, uint32_t run, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -141,7 +142,7 @@ static bool kept_hold(struct rebuild *rebuild, uint32_t run, uint64_t now)
 
 	state->kept_due = now + ASKED_NS;
 	if (asked && atomic_load(&chunk->denials) != state->denials) {
-		/* No donor has room: it is the turn of those that have a slab. */
+		/* No donor has room. From now on only chunks that have a slab are brought back. */
 		state->asked = 0;
 		state->denied = true;
 		return false;
@@ -197,7 +198,8 @@ static uint64_t kept_idle(struct rebuild *rebuild, uint64_t now)
 	return now;
 }
 
-/* The run is over. Of what was held for it @restored pages are the chunk's now. */
+/* Ends the run that was being brought back: closes the window and gives back the hold on all but @restored pages.
+   @passed means that the pass goes on behind the run. */
 static uint64_t kept_end(struct rebuild *rebuild, uint32_t restored, bool passed, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -225,7 +227,7 @@ uint64_t backup_entering(struct rebuild *rebuild, uint64_t now)
 	return kept_end(rebuild, 0, true, now);
 }
 
-/* Every slot has them. */
+/* All slots have the pages now: makes them live again. */
 static uint64_t kept_restore(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -234,7 +236,8 @@ static uint64_t kept_restore(struct rebuild *rebuild, uint64_t now)
 
 	for (uint32_t i = 0; i < rebuild->run; i++)
 		restored += integrity_restore(&far->integrity, rebuild->page + i);
-	/* As when a write completes: what was marked before may have been missed. */
+	/* If the chunk was lost meanwhile, marking its pages lost may have missed these. A completed write does the
+	   same. */
 	if (!chunk_is_current(&far->table, chunk, rebuild->backup.epoch))
 		integrity_lose(&far->integrity, rebuild->page, rebuild->run);
 	far_count(&rebuild_counters(rebuild)->returned, restored);
@@ -246,7 +249,7 @@ uint64_t backup_bringing(struct rebuild *rebuild, uint64_t now)
 	struct rebuild_backup *state = &rebuild->backup;
 
 	if (rebuild->status < 0 && !state->slot && rebuild->run > 1) {
-		/* One of them cannot be read. */
+		/* One of the pages cannot be read. */
 		state->kept_singles = rebuild->page + rebuild->run;
 		return kept_end(rebuild, 0, false, now);
 	}

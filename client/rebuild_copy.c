@@ -1,8 +1,9 @@
-/* rebuild_copy: the parts of a window that are copied at the same time, see rebuild.h. */
+/* rebuild_copy: the parts of a window that are copied at the same time. See rebuild.h. */
 #include "client/far_queue.h"
 #include "client/rebuild.h"
 
-/* How many may be under way: all have room on the way to one donor, where a write does not wait for it. */
+/* Returns how many parts may be under way. All of them must fit on the connection to one donor, because a write does
+   not wait for room there. */
 static unsigned parts_max(const struct rebuild *rebuild)
 {
 	const unsigned depth = rebuild->far->config.fabric.depth;
@@ -22,7 +23,7 @@ static struct store_io part_io(const struct rebuild *rebuild, unsigned index, en
 				 .cookie = index};
 }
 
-/* Begins to read the window's next live pages. False: there are none, or it has to wait. */
+/* Starts to read the window's next live pages. Returns false if there are none, or if the queue is full. */
 static bool part_begin(struct rebuild *rebuild, unsigned index)
 {
 	const struct integrity *integrity = &rebuild->far->integrity;

@@ -9,12 +9,13 @@
 #include <sys/eventfd.h>
 
 #define NS_PER_S UINT64_C(1000000000)
-/* Each kind of line is logged once in so long. */
+/* Each kind of line is logged at most once in this time. */
 #define COMPLAIN_NS NS_PER_S
-/* What the successor of a process that was killed takes to repeat its writes, besides waiting for donors. */
+/* After a process was killed, its successor may take this long to repeat its writes. The time to wait for donors is
+   added. */
 #define QUIET_NS (10 * NS_PER_S)
 
-/* How long @bytes take at the rate. */
+/* Returns how long @bytes take at the current rate, in ns. */
 static uint64_t scrub_time(const struct rebuild *rebuild, uint64_t bytes)
 {
 	uint64_t rate = rebuild_rate_now(rebuild->far, rebuild->far->config.scrub_rate);
@@ -38,7 +39,7 @@ static bool scrub_has_slabs(const struct far *far)
 	return false;
 }
 
-/* The next live pages, of the next chunk that has a slab at most; false: that is all of the pass. */
+/* Finds the next live pages, in at most one chunk that has a slab. Returns false at the end of the pass. */
 static bool scrub_seek(const struct far *far, struct scrub *scrub)
 {
 	while (scrub->page < far->integrity.pages) {
@@ -62,7 +63,7 @@ static bool scrub_seek(const struct far *far, struct scrub *scrub)
 	return false;
 }
 
-/* When the next pass begins. */
+/* Ends the pass. Returns when the next one begins, or UINT64_MAX if no chunk has a slab. */
 static uint64_t scrub_pass_end(struct rebuild *rebuild, uint64_t now)
 {
 	struct scrub *scrub = &rebuild->scrub;
@@ -71,7 +72,7 @@ static uint64_t scrub_pass_end(struct rebuild *rebuild, uint64_t now)
 	scrub->page = 0;
 	scrub->begun = 0;
 	if (!scrub->seen) {
-		/* First this, then the look: a slab that comes after it is seen by scrub_wake(). */
+		/* First the store, then the look: scrub_wake() sees a slab that comes after the look. */
 		atomic_store(&scrub->dormant, true);
 		if (!scrub_has_slabs(rebuild->far))
 			return UINT64_MAX;
@@ -84,7 +85,7 @@ static uint64_t scrub_pass_end(struct rebuild *rebuild, uint64_t now)
 
 /* --- Reads ------------------------------------------------------------------------------------------------------ */
 
-/* Reads the run from the donor of its next FULL slot; false: there is none any more. */
+/* Reads the run from the donor of its chunk's next FULL slot. Returns false if there is none any more. */
 static bool scrub_read_next(struct rebuild *rebuild)
 {
 	struct far *far = rebuild->far;
@@ -149,9 +150,9 @@ uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now)
 
 /* --- What is found ---------------------------------------------------------------------------------------------- */
 
-/* Whether a write may have been cut off, and be carried out anew: what it has left on donors matches nothing until
-   then. One of a page in the window was counted before the window was entered, and is until the window is closed. Those
-   of a process that has ended are its successor's to repeat. */
+/* Returns true if a write may have been cut off and will be repeated. Until then the page's copies on donors may match
+   nothing. A cut-off write of a page in the window was counted in `redone` before the window was entered, and stays
+   counted until the window closes. Writes that were under way in an earlier process are repeated by its successor. */
 static bool writes_are_redone(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
@@ -165,7 +166,7 @@ static bool writes_are_redone(struct rebuild *rebuild, uint64_t now)
 	return redone;
 }
 
-/* The page as it was written last: never 0, for it is live. */
+/* Identifies the page and its last write. Never 0, because the page is live. */
 static uint64_t spoilt_word(const struct rebuild *rebuild)
 {
 	return rebuild->page << 16 | atomic_load(&rebuild->far->integrity.generations[rebuild->page]);
@@ -186,7 +187,7 @@ bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 	if (writes_are_redone(rebuild, now))
 		return false;
 	if (is_known(rebuild))
-		return true; /* another replica may be there now, and have it right */
+		return true; /* there may be a new replica now that has the page intact */
 	far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
 	if (log_again(&rebuild->scrub.told_changed, now, COMPLAIN_NS))
 		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",

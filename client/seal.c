@@ -15,7 +15,7 @@
 #define SEAL_TAG_SIZE 16
 #define SEAL_NONCE_SIZE 12
 #define SEAL_PLACE_SIZE 10
-/* What libcrypto 3.0 takes, for itself and for one cipher context with AES-256-GCM, about: its heap and its own data
+/* About what libcrypto 3.0 takes for itself, and for one cipher context with AES-256-GCM: its heap, and its own data
    that is not shared. Measured. */
 #define LIBRARY_BYTES (600u << 10)
 #define CONTEXT_BYTES 1536u
@@ -27,13 +27,13 @@
 struct seal {
 	EVP_CIPHER_CTX *encrypt, *decrypt;
 	_Atomic uint64_t *numbers;
-	uint64_t next, end; /* of the numbers it has taken */
+	uint64_t next, end; /* of the numbers taken from the counter */
 	uint8_t scratch[STORE_PAGE];
 };
 
 /* --- The library ------------------------------------------------------------------------------------------------ */
 
-/* What is used of it. */
+/* The functions of libcrypto that are used. */
 #define FUNCTIONS(X)                                                                                                   \
 	X(OSSL_LIB_CTX_new)                                                                                            \
 	X(EVP_CIPHER_fetch)                                                                                            \
@@ -48,10 +48,10 @@ struct seal {
 	X(EVP_DecryptFinal_ex)
 
 #define MEMBER(name) __typeof__(name) *name;
-/* Written by library_load() alone, once. */
+/* Written once, by library_load(). */
 static struct {
 	FUNCTIONS(MEMBER)
-	EVP_CIPHER *cipher; /* NULL: it could not be had */
+	EVP_CIPHER *cipher; /* NULL if the library cannot be used */
 } library;
 
 static bool library_find(void *handle)
@@ -69,7 +69,7 @@ static bool library_find(void *handle)
 
 static void library_load(void)
 {
-	/* Names are bound now, not on the way of a fault. It stays. */
+	/* RTLD_NOW binds names here, not while a fault is served. The library is never unloaded. */
 	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	OSSL_LIB_CTX *context = handle && library_find(handle) ? library.OSSL_LIB_CTX_new() : NULL;
 
@@ -96,7 +96,8 @@ int seal_load(void)
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */
 
-/* All that is called later is called once before: what it allocates at first, and binds, is there. */
+/* Calls each function that is called later once, so that nothing is first allocated or bound then. Returns true if all
+   work. */
 static bool seal_try(struct seal *seal)
 {
 	struct seal_place place = {0};
@@ -133,7 +134,7 @@ void seal_close(struct seal *seal)
 {
 	if (!seal)
 		return;
-	/* Both wipe their keys. */
+	/* Both calls wipe the keys. */
 	library.EVP_CIPHER_CTX_free(seal->encrypt);
 	library.EVP_CIPHER_CTX_free(seal->decrypt);
 	explicit_bzero(seal->scratch, sizeof seal->scratch);
@@ -161,7 +162,7 @@ static uint64_t number_take(struct seal *seal)
 	return seal->next++;
 }
 
-/* The number, and zeroes: whatever the byte order, no two numbers are the same nonce. */
+/* The nonce is the number and then zeroes. In any byte order, different numbers give different nonces. */
 static void nonce_of(uint64_t number, uint8_t nonce[SEAL_NONCE_SIZE])
 {
 	memset(nonce, 0, SEAL_NONCE_SIZE);
@@ -188,7 +189,7 @@ static void encrypt_as(struct seal *seal, const struct seal_place *place, uint64
 	       library.EVP_EncryptUpdate(seal->encrypt, out, &length, data, STORE_PAGE) == 1 &&
 	       length == (int)STORE_PAGE && library.EVP_EncryptFinal_ex(seal->encrypt, none, &length) == 1 &&
 	       library.EVP_CIPHER_CTX_ctrl(seal->encrypt, EVP_CTRL_AEAD_GET_TAG, SEAL_TAG_SIZE, tag) == 1;
-	/* Nothing in there depends on anything but us; and what was not sealed must not leave. */
+	/* This can only fail by a mistake of ours. A page that was not sealed must not leave. */
 	if (!good)
 		abort();
 }
@@ -204,7 +205,7 @@ bool seal_decrypt(struct seal *seal, const struct seal_place *place, const struc
 		  void *out)
 {
 	uint8_t nonce[SEAL_NONCE_SIZE], bytes[SEAL_PLACE_SIZE], none[SEAL_TAG_SIZE];
-	struct seal_record expected = *record; /* the library takes what it may change */
+	struct seal_record expected = *record; /* the library's function takes a pointer to non-const */
 	int length;
 	bool good;
 

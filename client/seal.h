@@ -1,19 +1,22 @@
 /*
- * seal: AES-256-GCM of one page, so that who stores or carries it can neither read nor change it.
+ * seal: encrypts one page with AES-256-GCM, so that a machine that stores or carries it can neither read nor change it.
  *
- * Theory of operation. The cipher is OpenSSL's (EVP), which sealed a page of 4096 bytes in half the time that libsodium
- * took; without AES instructions it is computed in software. A sealed page is as long as it was; its tag and its number
- * are the caller's to keep, and with the place it was sealed for they are what opens it. A page's number is its nonce:
- * it comes from a counter that outlives all that use the key, so that none is used twice. Each struct seal takes
- * SEAL_BLOCK of them at a time. 2^64 are enough: at a million pages a second for half a million years.
+ * Theory of operation. The cipher is OpenSSL's (EVP). It sealed a page of 4096 bytes in half the time that libsodium
+ * took. On a processor without AES instructions it runs in software.
  *
- * libcrypto is loaded when it is first needed, and not linked: the preload library is in every process of a program,
- * which should neither wait for a library it does not use, nor get that one's names instead of its own. What it
- * allocates, also in caches of its own, is of a library context of ours, made by the thread that opens the store:
- * nothing of the program's is touched by one that serves faults.
+ * A sealed page is as long as the page. The caller keeps its tag and its number. Opening the page needs both, and the
+ * same place as sealing it. The number is the nonce. It comes from a counter that lives as long as the key, so no
+ * number is used twice. Each struct seal takes SEAL_BLOCK numbers at a time. 2^64 numbers last for half a million years
+ * at a million pages a second.
  *
- * Threads. A struct seal is used by one at a time; seal_load() and seal_open() by any. seal_encrypt(), seal_decrypt()
- * and seal_is() do not allocate. The one thing that all share, the library, is not changed once it is loaded.
+ * libcrypto is loaded when it is first needed, and is not linked. The preload library is in every process of a program.
+ * Such a process must not wait for a library that it does not use. It must not get that library's symbols in place of
+ * its own, either. All that libcrypto allocates, its caches included, belongs to a library context of our own. The
+ * thread that opens the store creates that context. So a thread that serves faults touches nothing of the program's.
+ *
+ * Threads. One thread at a time uses a struct seal. Any thread may call seal_load() and seal_open(). seal_encrypt(),
+ * seal_decrypt() and seal_is() do not allocate. The library is the only thing that all share, and does not change once
+ * it is loaded.
  */
 #ifndef CLIENT_SEAL_H
 #define CLIENT_SEAL_H
@@ -27,38 +30,41 @@
 
 struct seal;
 
-/* What is authenticated with a page. */
+/* Authenticated together with a page. */
 struct seal_place {
 	uint64_t page;
 	uint16_t generation;
 };
 
-/* What opens it. */
+/* Needed to open a sealed page. */
 struct seal_record {
 	uint64_t number;
 	uint64_t tag[2];
 };
 
-/* Loads the library; whether it can be had. */
+/* Loads the library, if this was not done before. Returns true if it can be used. */
 bool seal_find(void);
-/* Likewise: -ELIBACC, logged, when it cannot. */
+/* Loads the library likewise. Returns 0, or -ELIBACC, which is logged, if it cannot be used. */
 int seal_load(void);
-/* After seal_load(). @numbers outlives it, and is for the life of @key: those below it were given out. -ENOMEM. */
+/* Opens a sealer. seal_load() must have succeeded. @numbers must outlive the sealer and live as long as @key: all
+   numbers below *@numbers have been given out. Returns 0 or -ENOMEM. */
 int seal_open(const uint8_t key[SEAL_KEY_SIZE], _Atomic uint64_t *numbers, struct seal **ret_seal);
-/* Takes NULL. */
+/* Wipes the key and frees @seal. NULL is allowed. */
 void seal_close(struct seal *seal);
-/* Bytes of one, about, and of the library. */
+/* Returns about how many bytes one sealer takes. */
 uint64_t seal_memory(void);
+/* Returns about how many bytes the library takes. */
 uint64_t seal_library_memory(void);
 
-/* Seals the page @data into @out, which is elsewhere, under a number that was never used before. */
+/* Seals the page @data into @out, under a number that was never used before. @out must not partly overlap @data. */
 void seal_encrypt(struct seal *seal, const struct seal_place *place, const void *data, void *out,
 		  struct seal_record *ret_record);
-/* Opens @data into @out, which may be the same, or NULL: nowhere. False: it is not what was sealed for this place, and
-   @out is all zero. */
+/* Opens the sealed page @data into @out. @out may be @data, or NULL to only check the page. Returns false if @data is
+   not what was sealed for this place. @out is then all zero. */
 bool seal_decrypt(struct seal *seal, const struct seal_place *place, const struct seal_record *record, const void *data,
 		  void *out);
-/* Whether @data, sealed once more for this place under the same number, would be the same. It goes nowhere. */
+/* Returns true if sealing @data again, for this place and under the same number, gives the same tag. The result is not
+   stored. */
 bool seal_is(struct seal *seal, const struct seal_place *place, const struct seal_record *record, const void *data);
 
 #endif

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A connection that has ended takes nothing any more; why it ended it is about to say by itself. */
+/* Sends a message. If the connection has ended, drops the message and returns 0: the reason follows as an event of the
+   connection. */
 static int session_send(struct session *session, const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
@@ -19,7 +20,7 @@ static int session_send(struct session *session, const struct wire_message *mess
 
 /* --- Which way ------------------------------------------------------------------------------------------------- */
 
-/* Puts another scheme in the place of an address's own. */
+/* Writes @address with another scheme. */
 static int address_over(const char *scheme, const char *address, char ret_address[SESSION_URI_MAX])
 {
 	struct uri uri;
@@ -41,15 +42,15 @@ static int session_connect(struct session *session)
 			      &session->conn);
 }
 
-/* Another way, while the donor has not said anything. */
+/* Tries TCP instead. Called only while the donor has not said anything. */
 static int session_fall_back(struct session *session, int status, uint64_t now)
 {
 	char address[SESSION_URI_MAX];
 
 	session->may_fall_back = false;
 	session->rdma_status = status;
-	session->donor.deadline =
-	    now + session->donor.config.connect_ns; /* that each address of its name gets its share */
+	/* The full time again, so that each address of the name gets its share. */
+	session->donor.deadline = now + session->donor.config.connect_ns;
 	fabric_disconnect(session->conn);
 	session->conn = NULL;
 	address_over("tcp", session->uri, address);
@@ -76,7 +77,7 @@ static const char *rdma_explain(int status)
 	}
 }
 
-/* Whether the end of the connection says only that RDMA is not the way. */
+/* Returns true if the end of the connection means only that RDMA cannot be used: the donor has not refused us. */
 static bool event_is_fall_back(const struct session *session, const struct fabric_event *event)
 {
 	struct wire_reject reject;
@@ -121,7 +122,7 @@ static void session_reply(struct session *session, struct donor_answer *answer)
 {
 	int error = answer->send ? session_send(session, &answer->reply) : 0;
 
-	/* With so much unsent the donor has stopped reading. */
+	/* If so many messages are unsent, the donor has stopped reading. */
 	if (error < 0) {
 		donor_fail(&session->donor, error == -ENOBUFS ? -ETIMEDOUT : error);
 		answer->news = DONOR_IS_LOST;
@@ -152,7 +153,7 @@ void session_event(struct session *session, const struct fabric_event *event, ui
 		break;
 	case FABRIC_MESSAGE:
 		donor_received(&session->donor, event->data, event->size, now, answer);
-		/* The donor has fenced the old connections. */
+		/* The donor has fenced the old connections by now. */
 		if (session->donor.state == DONOR_READY)
 			left_end(session);
 		break;
@@ -225,7 +226,7 @@ void session_drop(struct session *session)
 	donor_fail(&session->donor, -ECONNRESET);
 }
 
-/* Also a session that is LOST already, because nothing was heard: what is said may still arrive. */
+/* A session that is LOST because of silence is suspended as well: the message may still arrive. */
 void session_suspend(struct session *session)
 {
 	const struct wire_message suspend = {.type = WIRE_SUSPEND};

@@ -1,11 +1,11 @@
 /*
- * session: a donor machine (donor.h) on a fabric connection.
+ * session: runs a donor's state machine (donor.h) over a fabric connection.
  *
- * Theory of operation. An address "auto://HOST:PORT" is tried over RDMA first, for half of the time there is, and then
- * over TCP at the same host and port: unless the donor has refused us, which is final. `uri` is the way taken, for the
- * data connections and for all later sessions.
+ * Theory of operation. An address "auto://HOST:PORT" is first tried over RDMA, for half of the connect time. Then TCP
+ * is tried at the same host and port, unless the donor itself has refused us, which is final. `uri` then holds the way
+ * taken. The data connections and all later sessions use that way.
  *
- * Threads: the one of the fabric. The connection's user pointer is the session.
+ * Threads: the fabric's thread. The connection's user pointer is the session.
  */
 #ifndef CLIENT_SESSION_H
 #define CLIENT_SESSION_H
@@ -20,38 +20,42 @@ _Static_assert(SESSION_URI_MAX > URI_TEXT_MAX, "any address");
 struct session {
 	struct donor donor;
 	struct fabric_conn *conn;
-	struct fabric_conn *left; /* of a suspended session: nobody listens to it; NULL: none */
+	struct fabric_conn *left; /* connection of a suspended session, to which nobody listens, or NULL */
 	struct fabric *fabric;
 	struct fabric_domain *domain;
-	char uri[SESSION_URI_MAX]; /* without "auto" once it is connected */
-	bool automatic;            /* the address left the way to us */
-	bool may_fall_back;        /* RDMA is being tried, TCP may be */
-	int rdma_status;           /* why it was not RDMA */
+	char uri[SESSION_URI_MAX]; /* after connecting: the way taken, never "auto" */
+	bool automatic;            /* the address was "auto://" */
+	bool may_fall_back;        /* RDMA is being tried, and TCP may be tried next */
+	int rdma_status;           /* why RDMA was not used */
 	uint64_t fall_back_at;
 };
 
-/* Starts connecting; all zero before the first time. What cannot even be started is a machine that is LOST at once. */
+/* Starts connecting. @session must be all zero before the first call. If connecting cannot even be started, the state
+   machine is LOST at once. */
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
 		   const struct donor_config *config, uint64_t now);
-/* Passes an event of its connection, or time, to the machine, and sends what it wants said. Events of a connection that
-   the session does not have any more are ignored. */
+/* Passes an event of the session's connection to the state machine, and sends the machine's reply. An event of a
+   connection that the session no longer has is ignored. */
 void session_event(struct session *session, const struct fabric_event *event, uint64_t now,
 		   struct donor_answer *answer);
+/* Likewise tells the state machine that time has passed. */
 void session_tick(struct session *session, uint64_t now, struct donor_answer *answer);
-/* When session_tick() is wanted next; UINT64_MAX: never. */
+/* Returns when session_tick() must be called next, or UINT64_MAX for never. */
 uint64_t session_due(const struct session *session);
-/* Sends a request; false: the session is LOST. CLAIMED is one that is not answered. */
+/* Sends a request. Returns false if the session is not READY, or is LOST because sending failed. Also sends CLAIMED,
+   which is not answered. */
 bool session_request(struct session *session, const struct wire_message *message, uint64_t now);
-/* Sends what is not answered and may get lost. */
+/* Sends a message that is not answered and may get lost. */
 void session_tell(struct session *session, const struct wire_message *message);
-/* Says goodbye if it can, and ends the connection: the leases end, too. Takes one that was never started but is all
-   zero. */
+/* Says goodbye if the session is READY, and ends the connection. The donor then ends the leases, too. Allowed on a
+   session that is all zero. */
 void session_end(struct session *session);
-/* Says that its client lives, if anything gets through, and listens to the connection no more: the donor keeps the
-   leases for the grace time. The connection itself is left open until a session with the donor is READY again: its end
-   might reach the donor without the message, as if this process had ended. */
+/* Tells the donor that the client lives (SUSPEND), and stops listening to the connection. The donor keeps the leases
+   for the grace time. The connection stays open until the next session with the donor is READY. If it ended now, its
+   end might arrive without the message, as if this process had ended. */
 void session_suspend(struct session *session);
-/* Ends its connections without a word, as the end of the process does: the donor keeps the leases for closed_ms. */
+/* Ends the session's connections without a message, as the end of the process does. The donor keeps the leases for
+   closed_ms. */
 void session_drop(struct session *session);
 
 #endif

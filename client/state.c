@@ -21,16 +21,16 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Arrays begin on pages of any kernel. */
+/* Alignment of the arrays: a multiple of the page size of any kernel. */
 #define STATE_ALIGN UINT64_C(65536)
-/* 2^48 bytes of far memory: no product below overflows. */
+/* 2^48 bytes of far memory. No product below overflows. */
 #define STATE_PAGES_MAX (UINT64_C(1) << 36)
 
 struct state {
 	char *path;
 	int fd;
-	uint64_t length; /* of the file, when it was opened; then of the mapping */
-	uint8_t *base;   /* NULL: not mapped */
+	uint64_t length; /* of the file when it was opened, later of the mapping */
+	uint8_t *base;   /* NULL if not mapped */
 	struct chunk_table table;
 	struct integrity integrity;
 };
@@ -107,7 +107,7 @@ static int open_file(struct state *state)
 			log_error("cannot lock the state file %s: %s", state->path, error_text(error));
 		return error;
 	}
-	/* Whoever had the lock may have changed it. */
+	/* The process that had the lock may have changed the file. */
 	if (fstat(state->fd, &status) < 0)
 		return -errno;
 	state->length = (uint64_t)status.st_size;
@@ -160,7 +160,7 @@ bool state_is_new(const struct state *state)
 	return state->length == 0 || state->length == STATE_HEADER_BYTES;
 }
 
-/* What is there whatever is written: the header and the chunks. */
+/* Populates what every store uses from the start: the header and the chunks. */
 static int state_populate(struct state *state)
 {
 	struct chunk_table *table = &state->table;
@@ -173,7 +173,7 @@ static int state_populate(struct state *state)
 	return error;
 }
 
-/* Maps the whole file, whose header is valid. */
+/* Maps the whole file. Its header is valid. */
 static int state_map(struct state *state)
 {
 	void *base = mmap(NULL, state->length, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);
@@ -183,7 +183,7 @@ static int state_map(struct state *state)
 
 	if (base == MAP_FAILED)
 		return -errno;
-	madvise(base, state->length, MADV_NOHUGEPAGE); /* as integrity.c: pages are touched here and there */
+	madvise(base, state->length, MADV_NOHUGEPAGE); /* as in integrity.c: only scattered pages are touched */
 	state->base = base;
 	layout = layout_of(header->pages, header->chunk_pages, header->sealed);
 	integrity_place(&state->integrity, header->pages, (_Atomic uint16_t *)(state->base + layout.generations),
@@ -218,7 +218,7 @@ static void header_fill(struct state_header *header, const struct far_config *co
 	header->sum = header_sum(header);
 }
 
-/* First the header, then the full length: see state.h. */
+/* Writes the header first, then sets the full length: see state.h. */
 static int header_write(struct state *state, const struct state_header *header, uint64_t length)
 {
 	ssize_t written;
@@ -261,7 +261,7 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 
 /* --- One that is there ---------------------------------------------------------------------------------------- */
 
-/* NULL: it is what it was when it was written. Else what is wrong. */
+/* Returns NULL if the header is intact, or else what is wrong. */
 static const char *header_fault(const struct state_header *header, uint64_t length)
 {
 	if (header->magic != STATE_MAGIC)
@@ -285,7 +285,8 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 	return NULL;
 }
 
-/* Whether the configuration asks for another store than the one that is there; logged. */
+/* Checks whether the configuration asks for another store than the one in the file. If so, logs this and returns
+   true. */
 static bool config_contradicts(const struct state *state, const struct state_header *header,
 			       const struct far_config *config)
 {
@@ -343,7 +344,7 @@ static int slab_compare(const void *a, const void *b)
 	return one->name == other->name ? 0 : one->name < other->name ? -1 : 1;
 }
 
-/* The slabs that READY chunks name, in order; returns how many. */
+/* Lists the slabs that READY chunks name, sorted. Returns how many there are. */
 static uint64_t slabs_list(const struct chunk_table *table, struct state_slab *slabs)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -361,7 +362,8 @@ static uint64_t slabs_list(const struct chunk_table *table, struct state_slab *s
 	return count;
 }
 
-/* Every chunk can be as it is, and no two name the same slab. */
+/* Checks that each chunk's state is possible, and that no two chunks name the same slab. Returns 0, -EINVAL or
+   -ENOMEM. */
 static int chunks_check(const struct chunk_table *table, unsigned donors)
 {
 	struct state_slab *slabs;
@@ -423,7 +425,7 @@ int state_adopt(struct state *state, const struct far_config *config)
 	return error;
 }
 
-/* Its pages, but for a last chunk that has fewer. */
+/* Returns how many pages the chunk has. The last chunk may be shorter. */
 static uint64_t pages_of(const struct state *state, uint64_t chunk, uint64_t *ret_first)
 {
 	uint64_t rest;
@@ -443,7 +445,8 @@ int state_recover(struct state *state, uint64_t *ret_lost)
 	for (uint64_t i = 0; i < table->count && error == 0; i++) {
 		uint64_t first, count = pages_of(state, i, &first), live = 0;
 
-		/* What there may be of an untouched one's pages nobody looks at: reading would fill the file. */
+		/* Nobody looks at the entries of an untouched chunk's pages. Reading them would allocate memory in the
+		   file. */
 		if (!chunk_is_untouched(table, i)) {
 			error = integrity_populate(&state->integrity, first, count);
 			if (error < 0)

@@ -1,7 +1,7 @@
 /*
- * store: the calls of include/farpage/store.h, each passed to the store's own table of operations.
+ * store: the calls of include/farpage/store.h. Each passes to the store's own table of operations.
  *
- * What a caller must not do is asserted here, once for all stores. No state, any thread.
+ * Asserts here, once for all stores, what a caller must not do. There is no state. Any thread may call.
  */
 #include "farpage/store.h"
 

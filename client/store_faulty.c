@@ -1,13 +1,15 @@
 /*
- * store_faulty: faults laid over another store, by chance from a seed, for tests of whatever sits on a store.
+ * store_faulty: injects faults into another store, at random from a seed. For tests of code that uses a store.
  *
- * Theory of operation. Each request is given its fate when it is submitted. One that is to fail never reaches the
- * inner store: the page keeps what it had. One that is to be corrupted is read from the inner store, one of its bytes
- * is changed, and it is answered with -EBADMSG, as a store that checks what it gets would. A delayed completion is
- * held back for a number of polls; others overtake it.
+ * Theory of operation. The fate of a request is decided when it is submitted.
  *
- * Threads. As the inner store: each queue belongs to one thread, and has its own generator, seeded by the order in
- * which queues are opened.
+ *   fails      The request never reaches the inner store, so the page keeps its contents.
+ *   corrupted  The page is read from the inner store, and one of its bytes is changed. The answer is -EBADMSG, as from
+ *              a store that checks what it reads.
+ *   delayed    The completion is held back for a number of polls. Later completions may overtake it.
+ *
+ * Threads. Each queue belongs to one thread, like those of the inner store. Each queue has its own random generator,
+ * seeded by the order in which queues are opened.
  */
 #include "common/random.h"
 #include "farpage/store.h"
@@ -34,7 +36,7 @@ struct faulty_slot {
 	bool corrupt, delay;
 };
 
-/* A first-in, first-out list of slots; no more than there are slots, so it cannot overflow. */
+/* A first-in, first-out list of slots. It has room for all slots, so it cannot overflow. */
 struct faulty_ring {
 	unsigned head, tail;
 	uint16_t slots[FAULTY_DEPTH];
@@ -108,7 +110,7 @@ static void faulty_queue_close(struct store_queue *base)
 	free(queue);
 }
 
-/* A request is finished below: its completion is given out now or some polls later. */
+/* The inner store has finished the request. Makes its completion available now, or some polls later. */
 static void faulty_finish(struct faulty_queue *queue, uint16_t index, int status)
 {
 	const struct faulty_store *faulty = (const struct faulty_store *)queue->base.store;
@@ -119,7 +121,7 @@ static void faulty_finish(struct faulty_queue *queue, uint16_t index, int status
 	ring_put(slot->delay ? &queue->delayed : &queue->ready, index);
 }
 
-/* 1: taken; 0: the inner store is full. */
+/* Returns 1 if the request was taken, or 0 if the inner store is full. */
 static int faulty_submit_one(struct faulty_queue *queue, const struct store_io *io)
 {
 	const struct faulty_store *faulty = (const struct faulty_store *)queue->base.store;
@@ -203,7 +205,7 @@ static int faulty_arm(struct store_queue *base)
 {
 	struct faulty_queue *queue = (struct faulty_queue *)base;
 
-	/* What is delayed comes by polling only, so nobody may sleep on it. */
+	/* Only polling brings delayed completions, so nobody may sleep until they come. */
 	if (!ring_empty(&queue->ready) || !ring_empty(&queue->delayed))
 		return 1;
 	return store_arm(queue->inner);

@@ -1,11 +1,11 @@
 /*
- * store_memory: the store whose pages are an array in local memory, for tests of whatever sits on a store.
+ * store_memory: a store whose pages are an array in local memory. For tests of code that uses a store.
  *
- * Theory of operation. One private mapping holds the pages, one bit a page tells which of them were written. A request
- * is carried out inside submit; its completion waits in a ring until it is polled. Only the queue's own thread can
- * make completions, so its descriptor (an eventfd) is written only by a submit after an arm.
+ * Theory of operation. One private mapping holds the pages. A bit for each page tells whether it was written. A request
+ * is carried out inside submit. Its completion waits in a ring until it is polled. Only the queue's own thread can make
+ * completions, so only a submit after an arm writes to the queue's descriptor (an eventfd).
  *
- * Threads. Queues: one thread each. The bits are atomic; the pages are kept apart by the store's contract.
+ * Threads. One thread uses each queue. The bits are atomic. The store's contract keeps accesses to the same page apart.
  */
 #include "farpage/store.h"
 
@@ -22,7 +22,7 @@
 struct memory_store {
 	struct store base;
 	uint8_t *bytes;
-	_Atomic uint64_t *written; /* one bit a page */
+	_Atomic uint64_t *written; /* one bit for each page */
 	_Atomic uint64_t live, reads, writes, discards, zero_reads;
 };
 
@@ -30,7 +30,7 @@ struct memory_queue {
 	struct store_queue base;
 	int fd;
 	bool armed, signalled;
-	unsigned head, tail; /* completions head .. tail - 1 are waiting */
+	unsigned head, tail; /* completions head .. tail - 1 wait to be polled */
 	struct store_done dones[MEMORY_DEPTH];
 };
 
@@ -60,7 +60,7 @@ static int memory_register(struct store *store, void *base, size_t length, struc
 	(void)store;
 	if (!length)
 		return -EINVAL;
-	*ret_buffer = base; /* nothing to remember; only has to be something */
+	*ret_buffer = base; /* nothing to remember, but the result must not be NULL */
 	return 0;
 }
 
@@ -175,7 +175,7 @@ static void memory_discard(struct store *base, uint64_t page, uint64_t count)
 	struct memory_store *memory = (struct memory_store *)base;
 
 	for (uint64_t i = 0; i < count;) {
-		/* Stores may be huge and hardly written. */
+		/* a store may be huge with few pages written */
 		bool none = (page + i) % 64 == 0 && count - i >= 64 && !atomic_load(&memory->written[(page + i) / 64]);
 
 		if (!none)
@@ -206,7 +206,7 @@ static void memory_stats(const struct store *base, struct store_stats *ret_stats
 	    .writes = memory->writes,
 	    .discards = memory->discards,
 	    .zero_reads = memory->zero_reads,
-	    /* The pages themselves stand in for donors: they are not this machine's. */
+	    /* The pages stand in for memory of donors, so they do not count as this machine's. */
 	    .memory = (base->pages + 63) / 64 * sizeof(uint64_t),
 	};
 }

@@ -6,17 +6,17 @@
 #include <string.h>
 
 #define LOOK_NS UINT64_C(2000000000)
-/* Between two messages to one donor: a connection takes only so many at once. */
+/* Pause between two messages to a donor. A connection takes only a limited number at once. */
 #define TELL_NS UINT64_C(100000000)
 #define NS_PER_S UINT64_C(1000000000)
-/* One part in so many of the rate is of the time since the last look. */
+/* The rate of the latest interval has this share (1 in NEW_SHARE) in the average. */
 #define NEW_SHARE 4u
 
 _Static_assert(FAR_DONORS_MAX <= 64, "a bit for each donor");
 
 int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now)
 {
-	/* All of it is written to, so that nothing faults later. */
+	/* Writes to all of *warmth, so that no message faults later. calloc() may leave the counters without memory. */
 	memset(warmth, 0, sizeof *warmth);
 	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
 	warmth->count = warmth->next = chunks;
@@ -34,7 +34,7 @@ uint64_t warmth_memory(const struct warmth *warmth)
 	return warmth->count * sizeof *warmth->chunks;
 }
 
-/* Of two rates with as many bits neither is more than twice the other. */
+/* Two rates with the same number of bits differ by less than a factor of two. */
 static uint8_t bits(uint32_t rate)
 {
 	return rate ? (uint8_t)(32 - __builtin_clz(rate)) : 0;
@@ -50,7 +50,7 @@ void warmth_look(struct warmth *warmth, uint64_t now)
 		struct warmth_chunk *chunk = &warmth->chunks[i];
 		uint64_t rate = 0;
 
-		/* Most are not used: their cache lines stay as they are. */
+		/* Most chunks are not used. Their cache lines are not written. */
 		if (atomic_load_explicit(&chunk->moved, memory_order_relaxed))
 			rate = atomic_exchange_explicit(&chunk->moved, 0, memory_order_relaxed) * NS_PER_S / passed;
 		else if (!chunk->rate)
@@ -70,7 +70,8 @@ static unsigned told_count(const struct wire_message *message)
 	return count;
 }
 
-/* False: a message is full, and the chunk comes first in the next. */
+/* Adds the chunk to the messages of its donors, if it must be reported. Returns false if a message is full. The next
+   messages then begin with this chunk. */
 static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t index, uint64_t donors,
 		       uint64_t *used)
 {

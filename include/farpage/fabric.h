@@ -1,34 +1,35 @@
 /*
  * fabric: one-sided access to a peer's registered memory.
  *
- * Theory of operation. The model is verbs': a reliable, ordered, connected queue pair. A peer registers a
- * range of its memory and hands out (address, rkey); whoever holds a connection into the same protection
- * domain may read and write that range without the peer's program taking part. Operations are posted in
- * batches and answered in batches; the answers of one connection come in the order of its posts. An
- * operation that the far side refuses (address, rkey or length outside what was registered) ends the
- * connection, exactly as a NAK moves a queue pair into the error state: it is answered with -EACCES, every
- * operation still in flight behind it once, with -ECONNRESET. Small two-sided messages carry control.
+ * Theory of operation. The model is that of RDMA verbs: a reliable, ordered, connected queue pair. A peer registers a
+ * range of its memory, and hands out (address, rkey). A process with a connection into the same protection domain may
+ * then read and write that range. The peer's program takes no part in this. Operations are posted in batches, and
+ * answered in batches. The answers of one connection come in the order of its posts. Small two-sided messages carry
+ * control.
  *
- * As in verbs without fences, the data of a read may be taken later than a write that was posted behind it is
- * carried out: post such a write when the read has been answered. A read sees every write posted before it.
+ * The far side refuses an operation if address, rkey or length lie outside what was registered. This ends the
+ * connection, as a NAK moves a queue pair into the error state. The refused operation is answered with -EACCES. Each
+ * operation in flight behind it is answered once, with -ECONNRESET.
  *
- * Backends are const tables of operations chosen by the scheme of an address:
- *     rdma://HOST:PORT   queue pairs of an RDMA device, which does all of the above; the peer's program takes no
- *                        part, and may not hear of what its device refused. On iWARP a refusal looks like
- *                        -ECONNRESET, a region to be written to must be readable, too, and of a write past
- *                        the end what lies inside the range may have been carried out
- *     tcp://HOST:PORT    emulates the above for hosts without an RDMA device; registered ranges are
- *                        checked on the target for every request
- *     fault+SCHEME://    the same as SCHEME, with a schedule of delays, drops, flipped bits and
- *                        disconnects (fabric_config.faults) laid over it; for tests
+ * There are no fences: a read posted before a write may still return that write's data. This is so with verbs, too.
+ * Post such a write only after the read was answered. A read sees every write posted before it.
  *
- * Threads. A `struct fabric` and everything created from it (listeners, connections, events) belong to one
- * thread. A `struct fabric_domain` may be shared by several fabrics of one process; registering and
- * deregistering take its lock and may be done by any thread. The data path (fabric_post, fabric_poll)
- * neither allocates, logs nor locks.
+ * Backends are const tables of operations, chosen by the scheme of an address:
  *
- * All functions return 0 or a positive count on success and -errno on failure; outputs are written only on
- * success.
+ *     rdma://HOST:PORT   Queue pairs of an RDMA device. The device does all of the above. The peer's program takes no
+ *                        part, and may not learn what its device refused. On iWARP, a refusal looks like -ECONNRESET.
+ *                        A region to write to must also be readable. A write past the end of a range may still change
+ *                        the part inside it.
+ *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The target checks registered ranges for
+ *                        every request.
+ *     fault+SCHEME://    As SCHEME, with a schedule of delays, drops, flipped bits and disconnects on top
+ *                        (fabric_config.faults). For tests.
+ *
+ * Threads. A `struct fabric`, and all that is created from it (listeners, connections, events), belong to one thread.
+ * The fabrics of one process may share a `struct fabric_domain`. Any thread may register and deregister memory, which
+ * takes the domain's lock. The data path (fabric_post, fabric_poll) never allocates, logs or locks.
+ *
+ * Functions return 0 or a positive count on success, and -errno on failure. Outputs are written only on success.
  */
 #ifndef FARPAGE_FABRIC_H
 #define FARPAGE_FABRIC_H
@@ -37,7 +38,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Largest private data of a connect or a reject, in bytes: what the RDMA CM carries (rdma_connect(3), RDMA_PS_TCP). */
+/* Largest private data of a connect or a reject, in bytes. The RDMA connection manager carries no more
+   (rdma_connect(3), RDMA_PS_TCP). */
 #define FABRIC_PRIVATE_MAX 56
 /* Largest two-sided message, in bytes. */
 #define FABRIC_MESSAGE_MAX 256
@@ -51,104 +53,126 @@ struct fabric_domain;
 struct fabric_region;
 struct fabric_listener;
 struct fabric_conn;
-struct fabric_faults; /* fabric_faults.h: the schedule of the fault+ schemes */
+struct fabric_faults; /* the schedule of the fault+ schemes, see fabric_faults.h */
 
 struct fabric_config {
-	unsigned depth;      /* operations in flight per connection, 1 .. FABRIC_DEPTH_MAX; 0: 256 */
-	unsigned spin_us;    /* how long fabric_wait() polls before it sleeps, µs; 0: it sleeps at once. Up to eight
-				times as long where answers come soon after */
-	unsigned connect_ms; /* deadline of each step of setting up a connection, ms; 0: 2000 */
-	unsigned io_ms; /* an operation that is not answered for so long, nor any before it, ends its connection with
-			   -ETIMEDOUT, ms; 0: 800 */
-	struct fabric_faults *faults; /* only for fault+ schemes; owned by the caller, outlives the fabric */
+	unsigned depth; /* operations in flight on a connection, 1 to FABRIC_DEPTH_MAX, 0 for 256 */
+	/* How long fabric_wait() polls before it sleeps, in µs. 0 means it sleeps at once. It polls up to eight times
+	   as long if answers come soon after it has stopped polling. */
+	unsigned spin_us;
+	unsigned connect_ms; /* deadline in ms to connect, or to accept a connection, 0 for 2000 */
+	/* An operation that is not answered for this long, nor any before it, ends its connection with -ETIMEDOUT. The
+	   unit is ms. 0 means 800. */
+	unsigned io_ms;
+	struct fabric_faults *faults; /* only for fault+ schemes: the caller owns it, and it must outlive the fabric */
 };
 
 #define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 800})
 
-/* Opens one thread's fabric. @config is copied; NULL means the defaults. */
+/* Opens a fabric for one thread. @config is copied. NULL means the defaults. Returns 0 or -errno. */
 int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
-/* Ends every connection and listener (no further events) and frees all. Takes NULL. */
+/* Ends all connections and listeners, without further events, and frees everything. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
 
 /* --- Protection domains and registered memory ------------------------------------------------------------ */
 
-/* What a peer may do with a registered range. Local use (as source or target of one's own posts) always may. */
+/* A peer's rights to a registered range. The range may always be used locally, as source or target of this side's own
+   operations. */
 enum fabric_access {
 	FABRIC_LOCAL = 0,
 	FABRIC_REMOTE_READ = 1 << 0,
 	FABRIC_REMOTE_WRITE = 1 << 1,
 };
 
-/* A protection domain: an rkey is worth something only on a connection of the domain it was made in. */
+/* Opens a protection domain. An rkey is valid only on connections of the domain in which it was made. */
 int fabric_domain_open(struct fabric_domain **ret_domain);
-/* The caller has deregistered every region and ended every connection of the domain. Takes NULL. */
+/* Closes @domain. Its regions must be deregistered and its connections ended. NULL is allowed. */
 void fabric_domain_close(struct fabric_domain *domain);
 
 /*
- * Registers [@base, @base + @length) in @domain. The memory stays the caller's and must outlive the region.
- * Errors: -EINVAL (length 0), -ENOMEM, -ENOSPC (too many regions in the domain), -EPERM (the limit on locked memory).
+ * Registers [@base, @base + @length) in @domain. The memory still belongs to the caller, and must outlive the region.
+ *
+ * Errors: -EINVAL (@length is 0), -ENOMEM, -ENOSPC (too many regions in the domain), -EPERM (the limit on locked
+ * memory).
  */
 int fabric_register(struct fabric_domain *domain, void *base, size_t length, unsigned access,
 		    struct fabric_region **ret_region);
-/* Its rkey is dead when this returns: no later request with it succeeds. Takes NULL. */
+/* Ends a registration. When this returns, no later request with its rkey succeeds. NULL is allowed. */
 void fabric_deregister(struct fabric_region *region);
 
-/* How a peer names a registered range. */
+/* A registered range, as a peer names it. */
 struct fabric_remote {
 	uint64_t address;
 	uint32_t rkey;
 };
 /*
- * What the peer at the other end of @conn must use for @region (over rdma:// the rkey depends on the device). All zero,
- * and a line in the log: the device could not register it.
+ * Returns what the peer at the other end of @conn must use for @region. With rdma:// the rkey depends on the device. If
+ * the device cannot register the region, this logs a line and returns all zero.
  */
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn);
 
 /* --- Connections ----------------------------------------------------------------------------------------- */
 
 /*
- * Listens on @uri ("tcp://127.0.0.1:7470"; port 0 takes a free one). Connect requests arrive as
- * FABRIC_CONNECT_REQUEST events with listener = *ret_listener.
- * Errors: -EINVAL (no such scheme or a malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENODEV (no RDMA
- * device at that address).
+ * Listens on @uri ("tcp://127.0.0.1:7470"). Port 0 takes a free port. Connect requests arrive as FABRIC_CONNECT_REQUEST
+ * events with listener = *ret_listener.
+ *
+ * Errors: -EINVAL (unknown scheme or malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENODEV (no RDMA device
+ * at that address).
  */
 int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener);
-/* The port listened on, host byte order. */
+/* Returns the port listened on, in host byte order. */
 uint16_t fabric_listener_port(const struct fabric_listener *listener);
-/* Stops listening; its accepted connections go on. Takes NULL. */
+/* Stops listening. Connections that were accepted continue. NULL is allowed. */
 void fabric_listener_close(struct fabric_listener *listener);
 
 /*
- * Starts connecting to @uri with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). Answered by
- * one FABRIC_ESTABLISHED, or one FABRIC_DISCONNECTED whose status tells why: -ECONNREFUSED (nobody listens, or
- * rejected: then data/size hold the reject's private data), -ETIMEDOUT (connect_ms), -EHOSTUNREACH,
- * -ECONNRESET (it hung up), -EPROTO (the peer speaks something else), -EPROTONOSUPPORT (another version of the
- * fabric's protocol). connect_ms covers all of it. Names are resolved before this returns.
- * Errors at once: -EINVAL (address), -ENOENT (name does not resolve), -ENODEV and -EACCES (no RDMA device, or no right
- * to it). Over rdma:// the private data arrives filled up with zeroes.
+ * Starts to connect to @uri, with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). With rdma:// the
+ * private data arrives padded with zeroes. Names are resolved before this returns, which may block for seconds.
+ *
+ * One event follows: FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with a status that tells why. connect_ms is the
+ * deadline for all of it. The status is one of:
+ *
+ * - -ECONNREFUSED: nothing listens there, or the peer rejected (data and size then hold the reject's private data)
+ * - -ETIMEDOUT: after connect_ms
+ * - -EHOSTUNREACH
+ * - -ECONNRESET: the peer hung up
+ * - -EPROTO: the peer speaks something else
+ * - -EPROTONOSUPPORT: another version of the fabric's protocol
+ *
+ * Errors at once:
+ *
+ * - -EINVAL: malformed address
+ * - -ENOENT: the name does not resolve
+ * - -ETIMEDOUT: the resolver has not answered yet
+ * - -ENODEV, -EACCES: no RDMA device, or no right to use it
+ * - -ENOMEM
  */
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
 		   size_t private_size, void *user, struct fabric_conn **ret_conn);
 
-/* Answers a FABRIC_CONNECT_REQUEST: the peer may use what is registered in @domain. FABRIC_ESTABLISHED follows. */
+/* Answers a FABRIC_CONNECT_REQUEST. The peer may then use what is registered in @domain. FABRIC_ESTABLISHED follows. */
 int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user);
-/* Answers a FABRIC_CONNECT_REQUEST: the peer gets -ECONNREFUSED and @private_data; @conn is gone. */
+/* Answers a FABRIC_CONNECT_REQUEST. The peer gets -ECONNREFUSED and @private_data. @conn no longer exists. */
 void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
 
 /*
- * Ends a connection in any state and frees it: no event of it follows, nothing in flight is answered any more,
- * and the peer cannot touch this side's memory through it after the return (the fence of invariant 6).
- * Every connection is ended with this, also after its FABRIC_DISCONNECTED. Takes NULL.
- * Messages accepted by fabric_send before are delivered first, as far as that takes no waiting.
+ * Ends a connection in any state, and frees it. No event of the connection follows, and nothing in flight is answered
+ * any more. After the return, the peer cannot touch this side's memory through it (invariant 6 in
+ * docs/architecture.md).
+ *
+ * Every connection must be ended with this, also after its FABRIC_DISCONNECTED. Messages that fabric_send() accepted
+ * before are delivered first, as far as this is possible without waiting. NULL is allowed.
  */
 void fabric_disconnect(struct fabric_conn *conn);
 
 void *fabric_conn_user(const struct fabric_conn *conn);
-/* "tcp://127.0.0.1:40312": for logs; owned by the connection. */
+/* Returns a name for logs, such as "tcp://127.0.0.1:40312". The connection owns it. */
 const char *fabric_conn_peer(const struct fabric_conn *conn);
-/* The host that an incoming connection comes from, as a number: an IPv4 address, or the first half of an IPv6 one. */
+/* Returns the host that an incoming connection comes from, as a number: an IPv4 address, or the half of an IPv6 address
+   that tells hosts apart. It is 0 for an outgoing connection. */
 uint64_t fabric_conn_origin(const struct fabric_conn *conn);
-/* Bytes of this process's memory that an established connection has for itself. */
+/* Returns the bytes of this process's memory that an established connection uses by itself. */
 size_t fabric_conn_memory(const struct fabric_conn *conn);
 
 /* --- Data path ------------------------------------------------------------------------------------------- */
@@ -157,34 +181,41 @@ enum fabric_op_kind { FABRIC_READ, FABRIC_WRITE };
 
 struct fabric_op {
 	enum fabric_op_kind kind;
-	uint32_t length;                    /* bytes, 1 .. FABRIC_OP_MAX */
-	void *local;                        /* inside @region; untouched by the caller until the answer */
-	const struct fabric_region *region; /* the local range's registration, in the connection's domain */
+	uint32_t length;                    /* bytes, 1 to FABRIC_OP_MAX */
+	void *local;                        /* inside @region, not touched by the caller until the answer */
+	const struct fabric_region *region; /* registration of the local range, in the connection's domain */
 	struct fabric_remote remote;
-	uint64_t cookie; /* comes back in the answer */
+	uint64_t cookie; /* returned in the answer */
 };
 
 /*
- * Posts up to @count operations, in order, with one doorbell. Returns how many were taken (fewer when `depth`
- * operations are in flight; 0 when none fits), or -ENOTCONN when the connection has ended.
+ * Posts up to @count operations, in order, with one doorbell. Returns how many were taken: fewer if `depth` operations
+ * are in flight, 0 if none fits. Returns -ENOTCONN if the connection has ended.
  */
 int fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
 
-/* How many more operations fabric_post() would take now. */
+/* Returns how many more operations fabric_post() would take now. */
 unsigned fabric_room(const struct fabric_conn *conn);
 
-/* Sends a message of 1 .. FABRIC_MESSAGE_MAX bytes, copied. -ENOTCONN; -ENOBUFS when too many are unsent. */
+/* Sends a message of 1 to FABRIC_MESSAGE_MAX bytes, which is copied. Returns 0, -ENOTCONN, or -ENOBUFS if too many are
+   unsent. */
 int fabric_send(struct fabric_conn *conn, const void *message, size_t size);
 
 enum fabric_event_kind {
-	FABRIC_CONNECT_REQUEST, /* conn: to be accepted or rejected; data/size: the private data */
+	FABRIC_CONNECT_REQUEST, /* conn must be accepted or rejected (data and size: its private data) */
 	FABRIC_ESTABLISHED,
-	FABRIC_DISCONNECTED, /* status: -ECONNRESET the peer went, -EPROTO it broke the rules, -EACCES it refused
-				an operation of ours, -ETIMEDOUT, ...;
-				comes after the answers of everything that was in flight */
-	FABRIC_MESSAGE,      /* data/size */
-	FABRIC_DONE,         /* the answer to one operation: cookie, status 0 or -errno */
-	FABRIC_READABLE,     /* a watched descriptor can be read: user is fabric_watch()'s */
+	/*
+	 * A connection has ended. The answers to all operations in flight have come before. The status tells why:
+	 *
+	 * - -ECONNRESET: the peer is gone
+	 * - -EPROTO: the peer broke the rules
+	 * - -EACCES: the peer refused an operation of ours
+	 * - -ETIMEDOUT and others
+	 */
+	FABRIC_DISCONNECTED,
+	FABRIC_MESSAGE,  /* data, size */
+	FABRIC_DONE,     /* an operation was answered: cookie, and status 0 or -errno */
+	FABRIC_READABLE, /* a watched descriptor is readable (user: fabric_watch()'s) */
 };
 
 struct fabric_event {
@@ -194,31 +225,34 @@ struct fabric_event {
 	struct fabric_listener *listener;
 	void *user; /* the connection's, or the watch's */
 	uint64_t cookie;
-	const void *data; /* valid until the next fabric_poll or fabric_wait on this fabric */
+	const void *data; /* valid until the next fabric_poll() or fabric_wait() on this fabric */
 	size_t size;
 };
 
-/* Takes what has happened, without waiting; returns how many events were written (0 .. @max). */
+/* Takes what has happened, without waiting. Returns how many events it wrote (0 to @max). */
 int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
 
 /*
- * Like fabric_poll, but waits up to @timeout_ms (-1: for ever) for the first event: polls for `spin_us`, giving
- * the CPU to whoever else wants it, then sleeps. Spinning starts anew with each call; a thread that was idle for
- * long sleeps at once after one look, so an idle process uses no CPU.
+ * Does the same as fabric_poll(), but waits up to @timeout_ms (-1: for ever) for the first event. It polls for
+ * `spin_us`, then sleeps. Between polls it yields the CPU, unless a yield has just taken long. If nothing has moved for
+ * a while, it sleeps after one look, so an idle process uses no CPU.
  */
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms);
 
 /*
- * For a thread that sleeps on several things by itself: fabric_fd() becomes readable when there is something to
- * poll after fabric_arm() returned 0; fabric_arm() returns 1 when there is something right now.
+ * For a thread that sleeps on several things by itself. fabric_arm() returns 0, or 1 if there is something to poll now.
+ * After it has returned 0, fabric_fd() becomes readable when there is something to poll.
  */
 int fabric_fd(const struct fabric *fabric);
 int fabric_arm(struct fabric *fabric);
-/* The same; and fabric_fd() becomes readable at @until (ns, of clock_now(); UINT64_MAX: never), too. */
+/* Does the same as fabric_arm(). fabric_fd() also becomes readable at @until (ns, by clock_now()), or never for
+   UINT64_MAX. */
 int fabric_arm_until(struct fabric *fabric, uint64_t until);
 
-/* Watches a descriptor (eventfd, signalfd, timerfd) for reading, level-triggered, in fabric_wait. */
+/* Watches a descriptor for reading: an eventfd, signalfd or timerfd. It is level-triggered. While it is readable,
+   fabric_wait() and fabric_poll() return FABRIC_READABLE with @user. Returns 0 or -errno. */
 int fabric_watch(struct fabric *fabric, int fd, void *user);
+/* Stops watching @fd. */
 void fabric_unwatch(struct fabric *fabric, int fd);
 
 #endif

@@ -1,18 +1,20 @@
 /*
  * libfarpage: memory of this process that may live on other machines.
  *
- * Theory of operation. farpage_open() connects to donors and reserves a window of address space. Memory mapped in
- * the window behaves like any private anonymous memory, but at most `local` bytes of it (farpage's own buffers
- * included) are on this machine at a time; the rest is on the donors. Touching a page that is not here fetches it
- * (userfaultfd); pages leave in the background before room runs out. System calls may be given such memory.
+ * Theory of operation. farpage_open() connects to donors and reserves a window of address space. Memory mapped in the
+ * window behaves like private anonymous memory. But at most `local` bytes of it are on this machine at a time,
+ * including farpage's own buffers. The rest is on the donors. Touching a page that is not on this machine fetches it
+ * (userfaultfd). Pages are sent out in the background before room runs out. Such memory may be passed to system calls.
  *
- * If a page cannot be had any more (its donor died), touching it raises SIGBUS; other pages go on.
+ * If a page is lost because its donor died, touching the page raises SIGBUS. All other pages remain usable.
  *
- * Threads: every function may be called from any thread; farpage_close() once no other is running and no memory of
- * the window is in use. All return 0 on success and -errno on failure; outputs are written only on success.
+ * Threads: any thread may call any function. farpage_close() may be called only when no other function is running and
+ * no memory of the window is in use. Functions return 0 on success and -errno on failure. Outputs are written only on
+ * success.
  *
- * A child made by fork() sees its memory as it was at the fork, and may exec or go on; it must not call these
- * functions. How much a child that goes on may pull in is bounded: see docs/architecture.md, "Children".
+ * A child made by fork() sees the contents from the time of the fork. It may exec or continue, but must not call these
+ * functions. A child that continues may fetch only a limited amount of far memory: see docs/architecture.md,
+ * "Children".
  */
 #ifndef FARPAGE_FARPAGE_H
 #define FARPAGE_FARPAGE_H
@@ -28,76 +30,97 @@ extern "C" {
 struct farpage;
 
 struct farpage_options {
-	size_t local;              /* bytes on this machine at most; at least FARPAGE_LOCAL_MIN */
-	size_t window;             /* bytes of address space to reserve; 0: 4 x (what the donors have free + local) */
-	const char *const *donors; /* "tcp://host:7470", ... */
+	/* Most bytes on this machine. At least FARPAGE_LOCAL_MIN, and more with `backup` and `encrypt`. */
+	size_t local;
+	/* Bytes of address space to reserve. 0 means 4 x (free memory of the donors + `local`). */
+	size_t window;
+	const char *const *donors; /* URIs, such as "tcp://host:7470" */
 	unsigned donor_count;
-	unsigned replicas;       /* donors that hold each page, 1 .. 3; 0: 1. With N of them N - 1 donors may die */
-	const char *key_file;    /* pre-shared key, or NULL */
-	unsigned timeout_ms;     /* a donor out of reach for this long is lost, with its pages; 0: 600000, or 5000 where
-				    there is another copy (replicas, backup) */
-	unsigned spin_us;        /* how long to poll for an answer before sleeping; 0: the default, 50 */
-	unsigned prefetch_pages; /* longest read-ahead, pages; 0: the default, 64; 1: none */
-	uint64_t scrub_rate;     /* bytes/s of pages at rest that are read and checked, each replica; 0: none */
-	bool encrypt;            /* pages leave encrypted and authenticated, with a key that stays in this process */
-	const char *backup;      /* NULL, or a file (made, without a name, beside it) or block device on a local disk:
-				    all pages are copied there behind the writes' back, and read when no donor has them */
-	bool unsafe_dio;         /* the caller promises that no device writes to this memory: pages are copied
-				    out where the kernel cannot move them. See farpage_open */
-	void *reservation;       /* NULL, or an existing private anonymous mapping of `window` bytes to use as the
-				    window, contents and all; it stays mapped after farpage_close() */
+	/* Donors that hold each page, 1 to 3. 0 means 1. With N replicas, N - 1 donors may die without loss. */
+	unsigned replicas;
+	const char *key_file; /* file with the pre-shared key, or NULL for none */
+	/* A donor that cannot be reached for this long is lost, with its pages. 0 means 600000, or 5000 if pages have
+	   another copy (`replicas`, `backup`). */
+	unsigned timeout_ms;
+	unsigned spin_us;        /* time to poll for an answer before sleeping, µs, 0 for 50 */
+	unsigned prefetch_pages; /* longest read-ahead in pages, 0 for 64, 1 for none */
+	/* Rate in bytes/s at which pages at rest are read and checked, on each replica. 0 means never. */
+	uint64_t scrub_rate;
+	bool encrypt; /* pages leave encrypted and authenticated, by a key that stays in this process */
+	/* NULL for none, or where to keep a copy of all pages on a local disk: a block device, or a path. For a path,
+	   farpage makes a file without a name in the same directory. Pages are copied in the background, and read back
+	   when no donor has them. */
+	const char *backup;
+	/* The caller promises that no device writes to this memory. Pages that the kernel cannot move are then copied
+	   out: see farpage_open(). */
+	bool unsafe_dio;
+	/* NULL, or an existing private anonymous mapping of `window` bytes. The mapping becomes the window, and keeps
+	   its contents. It stays mapped after farpage_close(). */
+	void *reservation;
 };
 
-/* The smallest local budget that works, bytes. */
+/* The smallest `local` that works, in bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
-/* So much more with a backup, and with encryption. */
+/* How much larger it must be with `backup`, and with `encrypt`. */
 #define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
 #define FARPAGE_LOCAL_ENCRYPT ((size_t)2 << 20)
 
 /*
- * Memory that a device may be writing to (O_DIRECT reads, registered buffers of io_uring or RDMA) must not leave. Only
- * UFFDIO_MOVE (Linux 6.8) can tell. So without `unsafe_dio` older kernels are refused (-EOPNOTSUPP), and memory that
- * MOVE does not take stays here: mappings that are read-only, executable or locked.
+ * Opens far memory with @options.
  *
- * -EINVAL (an option out of range), -EPERM (no right to userfaultfd), -ENOSYS (kernel without it), -ENOMEM, or what
- * the first donor that could not be reached said: -ECONNREFUSED, -ETIMEDOUT, -EKEYREJECTED, ... One line on
- * standard error (farpage_set_log) says which and what to do.
+ * A device may be writing to a page (O_DIRECT reads, registered buffers of io_uring or RDMA). Such a page must not
+ * leave. Only UFFDIO_MOVE (Linux 6.8) can tell whether this is so. Therefore, without `unsafe_dio`:
+ *
+ * - On older kernels, farpage_open() fails with -EOPNOTSUPP.
+ * - Pages that UFFDIO_MOVE does not accept stay on this machine: read-only, executable and locked mappings.
+ *
+ * On failure, one line on standard error tells what went wrong and what to do. Errors:
+ *
+ * - -EINVAL: an option is out of range
+ * - -EOPNOTSUPP: see above
+ * - -EPERM: no permission to use userfaultfd
+ * - -ENOSYS: a kernel without userfaultfd
+ * - -ENOMEM
+ * - the error of the first donor that failed: -ECONNREFUSED, -ETIMEDOUT, -EKEYREJECTED, ...
  */
 int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage);
-/* Drops all contents, gives every lease back, frees the window (unless it was handed in). Takes NULL. */
+/* Closes @farpage: drops all contents, gives all leases back, and frees the window, unless the caller passed in its
+   mapping. NULL is allowed. */
 void farpage_close(struct farpage *farpage);
 
-/* Maps @length bytes of zeroed far memory, page-aligned, readable and writable. -ENOMEM: the window is full. */
+/* Maps @length bytes of zeroed far memory, page-aligned, readable and writable. Returns -EINVAL if @length is 0, or
+   -ENOMEM if the window is full. */
 int farpage_map(struct farpage *farpage, size_t length, void **ret_address);
-/* Unmaps whole pages of [@address, @address + @length), any part of what farpage_map gave. */
+/* Unmaps whole pages of [@address, @address + @length): any part of what farpage_map() returned. @address must be
+   page-aligned, and @length is rounded up to pages. Otherwise, or outside the window, -EINVAL is returned. */
 int farpage_unmap(struct farpage *farpage, void *address, size_t length);
 
 enum farpage_advice {
 	FARPAGE_WILLNEED, /* fetch these pages in the background */
-	FARPAGE_PAGEOUT,  /* send these pages out now; returns when they have left */
-	FARPAGE_DISCARD,  /* contents no longer needed: they read as zeroes, and cost nothing anywhere */
+	FARPAGE_PAGEOUT,  /* send these pages out, and wait until they have left */
+	FARPAGE_DISCARD,  /* contents are no longer needed: pages read as zeroes and use no memory anywhere */
 };
-/* -EINVAL: outside the window. The range is rounded: outwards, but inwards for DISCARD. */
+/* Gives advice about [@address, @address + @length). The range is rounded outwards to pages, but inwards for
+   FARPAGE_DISCARD. Returns -EINVAL if the range is not inside the window. */
 int farpage_advise(struct farpage *farpage, void *address, size_t length, enum farpage_advice advice);
 
 struct farpage_stats {
 	uint64_t resident_bytes, resident_peak_bytes; /* with farpage's own buffers and bookkeeping */
-	uint64_t far_bytes, far_peak_bytes;           /* contents on donors */
-	uint64_t faults;                              /* by the program */
-	uint64_t faults_far;                          /* of them, those that waited for a donor */
-	uint64_t faults_buffered;                     /* of them, those answered from a page on its way out */
+	uint64_t far_bytes, far_peak_bytes;           /* contents on donors (the peak: or on the backup alone) */
+	uint64_t faults;                              /* page faults of the program */
+	uint64_t faults_far;                          /* faults that waited for a donor */
+	uint64_t faults_buffered;                     /* faults answered from a page on its way out */
 	uint64_t fetched_pages, prefetched_pages;
 	uint64_t evicted_pages, evicted_clean_pages, evicted_zero_pages;
-	uint64_t fault_p50_ns, fault_p99_ns; /* from the fault's arrival at the handler to the wake-up, far faults */
-	uint64_t stalls;                     /* faults that had to wait for room */
+	uint64_t fault_p50_ns, fault_p99_ns; /* of far faults, from arrival at the handler to the wake-up */
+	uint64_t stalls;                     /* faults that waited for room */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
-	uint64_t held_bytes;                 /* resident, and cannot leave: pinned by a device, read-only, executable */
-	uint64_t dropped_pages; /* dropped by the program in a way that farpage did not see: read as zeroes */
-	uint64_t
-	    children_stopped;   /* forked ones, for whose memory there was no room: they get SIGBUS if they touch it */
-	uint64_t backup_behind; /* far pages that are not on the backup yet */
-	uint64_t backup_reads;  /* pages read there */
-	uint64_t backup_writes; /* pages written there alone, for no donor had room */
+	uint64_t held_bytes;                 /* resident and unable to leave (pinned by a device, read-only ...) */
+	uint64_t dropped_pages;              /* dropped by the program without farpage noticing: read as zeroes */
+	uint64_t children_stopped; /* forked children without room for their memory: SIGBUS if they touch it */
+	uint64_t backup_behind;    /* far pages that are not on the backup yet */
+	uint64_t backup_reads;     /* pages read from the backup */
+	uint64_t backup_writes;    /* pages written to the backup alone, because no donor had room */
 };
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 
