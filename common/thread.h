@@ -12,5 +12,9 @@
 /* Starts a thread. @name has at most 15 bytes; NULL keeps the caller's name. @stack_bytes is at least
    PTHREAD_STACK_MIN. Returns 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, size_t stack_bytes, void *(*run)(void *), void *argument);
+/* Returns how many threads that thread_start() made in this process have not ended yet. */
+unsigned thread_count(void);
+/* Sets that count to 0. Must be called in a forked child, which has none of its parent's threads. */
+void thread_count_forget(void);
 
 #endif

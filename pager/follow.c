@@ -2,6 +2,7 @@
 
 #include "common/ascii.h"
 #include "common/format.h"
+#include "common/thread.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -87,7 +88,7 @@ void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
 	int cpu, threads;
 	if (!look(thread, &cpu, &threads) || cpu < 0 || cpu >= CPU_SETSIZE)
 		return;
-	atomic_store(&follow->alone, threads <= 1 + FOLLOW_OWN_THREADS ? cpu : -1);
+	atomic_store(&follow->alone, threads <= 1 + (int)thread_count() ? cpu : -1);
 	if (cpu != follow->cpu && pin(cpu))
 		follow->cpu = cpu;
 }

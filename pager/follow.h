@@ -18,9 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-/* Threads that a pager has at least: control, handler, evictor. With a rebuild or backup thread as well (client/), the
-   program never counts as single-threaded. */
-#define FOLLOW_OWN_THREADS 3
 struct follow {
 	uint64_t next_look; /* ns */
 	int cpu;            /* processor of the calling thread, or -1 if it was not moved yet */

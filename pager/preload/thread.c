@@ -67,6 +67,7 @@ int near_threads_prepare(void)
 
 void near_threads_forget(void)
 {
+	thread_count_forget();
 	spares.made = spares.taken = 0;
 	for (unsigned i = 0; i < SPARES; i++)
 		spares.all[i].called = 0;
