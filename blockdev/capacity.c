@@ -1,7 +1,7 @@
 /* capacity: see capacity.h. */
 #include "blockdev/capacity.h"
 
-#include "client/domains.h"
+#include "client/lease/domains.h"
 #include "common/log.h"
 #include "common/size.h"
 

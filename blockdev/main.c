@@ -1,6 +1,6 @@
 /* farpage-blockdev: serves a block device whose contents are in donors' memory. See keeper.h. */
-#include "blockdev/keeper.h"
-#include "blockdev/settings.h"
+#include "blockdev/daemon/keeper.h"
+#include "blockdev/daemon/settings.h"
 #include "common/descriptors.h"
 #include "common/log.h"
 

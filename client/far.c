@@ -5,12 +5,12 @@
  */
 #include "client/far.h"
 
-#include "client/backup.h"
-#include "client/control.h"
-#include "client/domains.h"
-#include "client/far_queue.h"
-#include "client/far_sealed.h"
-#include "client/rebuild.h"
+#include "client/backup/backup.h"
+#include "client/donor/control.h"
+#include "client/io/far_queue.h"
+#include "client/io/far_sealed.h"
+#include "client/lease/domains.h"
+#include "client/rebuild/rebuild.h"
 #include "common/log.h"
 #include "common/random.h"
 

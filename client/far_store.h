@@ -15,15 +15,15 @@
 #ifndef CLIENT_FAR_STORE_H
 #define CLIENT_FAR_STORE_H
 
-#include "client/chunks.h"
-#include "client/claims.h"
-#include "client/comeback.h"
+#include "client/donor/claims.h"
+#include "client/donor/comeback.h"
+#include "client/donor/session.h"
 #include "client/far.h"
-#include "client/integrity.h"
-#include "client/leases.h"
-#include "client/session.h"
-#include "client/state.h"
-#include "client/warmth.h"
+#include "client/lease/leases.h"
+#include "client/lease/warmth.h"
+#include "client/page/chunks.h"
+#include "client/page/integrity.h"
+#include "client/page/state.h"
 #include "common/auth.h"
 #include "common/patience.h"
 

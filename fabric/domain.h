@@ -20,7 +20,7 @@
 #ifndef FABRIC_DOMAIN_H
 #define FABRIC_DOMAIN_H
 
-#include "fabric/verbs_device.h"
+#include "fabric/verbs/verbs_device.h"
 #include "farpage/fabric.h"
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* fabric: opening, and choosing a backend, see farpage/fabric.h. The rest of fabric.h is in wait.c. */
 #include "farpage/fabric.h"
 #include "common/log.h"
-#include "fabric/fabric_own.h"
 #include "fabric/faults.h"
+#include "fabric/internal.h"
 #include "farpage/wire.h"
 #include <errno.h>
 #include <stdlib.h>

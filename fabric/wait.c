@@ -22,8 +22,8 @@
  * machine would never reach one.
  */
 #include "common/clock.h"
-#include "fabric/fabric_own.h"
 #include "fabric/faults.h"
+#include "fabric/internal.h"
 #include "fabric/poller.h"
 #include <errno.h>
 #include <sched.h>

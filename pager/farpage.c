@@ -1,6 +1,6 @@
 #include "farpage/farpage.h"
 
-#include "client/domains.h"
+#include "client/lease/domains.h"
 #include "common/auth.h"
 #include "common/format.h"
 #include "common/log.h"

@@ -291,7 +291,7 @@ struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *cont
 	return channel;
 }
 
-/* The first call that farpage makes for a device (fabric/verbs_device.c). The library librdmacm shares the device with
+/* The first call that farpage makes for a device (fabric/verbs/verbs_device.c). The library librdmacm shares the device with
    a program that uses RDMA itself, so the descriptors keep their numbers. */
 int __real_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);

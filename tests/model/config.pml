@@ -108,9 +108,9 @@
 #define VERSION(c, n) ((c) * 8 + (n))
 #define NAMES 4 /* of a slab, one after the other: the code's never come round */
 
-mtype:comeback = { UP, AWAY, TRYING, CLAIMING, LOST }; /* client/comeback.h; TRYING until the WELCOME */
+mtype:comeback = { UP, AWAY, TRYING, CLAIMING, LOST }; /* client/donor/comeback.h; TRYING until the WELCOME */
 mtype:slot = { NOTHING, ASKED, ORPHAN, GRANTED, JOINING, LIVE };
-mtype:chunk = { ABSENT, WANTED, READY }; /* client/chunks.h */
+mtype:chunk = { ABSENT, WANTED, READY }; /* client/page/chunks.h */
 mtype:link = { DOWN, NOW, BEFORE, BROKEN }; /* of this round, of one that is over, ended in this round */
 mtype:session = { NONE, ACTIVE, GRACE };    /* memserver/lease.h */
 mtype:slab = { FREE, PREPARING, LEASED, CLEARING };

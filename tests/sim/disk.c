@@ -1,7 +1,7 @@
 /* disk: see disk.h. */
 #include "tests/sim/disk.h"
 
-#include "client/backup_disk.h"
+#include "client/backup/backup_disk.h"
 
 #include "farpage/store.h"
 #include "tests/sim/descriptors.h"

@@ -1,5 +1,5 @@
 /*
- * disk: the disks of simulated programs' backups, in place of client/backup_disk.c.
+ * disk: the disks of simulated programs' backups, in place of client/backup/backup_disk.c.
  *
  * Theory of operation. A disk is known by its path, and keeps what is on it from process to process. An operation takes
  * its time; now and then one takes long, or a write is refused. What is under way when its process is killed has been

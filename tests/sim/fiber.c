@@ -13,7 +13,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* As large as the control thread's (client/control.h). */
+/* As large as the control thread's (client/donor/control.h). */
 #define STACK_BYTES ((size_t)256 << 10)
 
 struct fiber {

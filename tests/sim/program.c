@@ -1,8 +1,8 @@
 /* program: see program.h. */
 #include "tests/sim/program.h"
 
-#include "client/backup.h"
-#include "client/leases_own.h"
+#include "client/backup/backup.h"
+#include "client/lease/internal.h"
 #include "tests/sim/net.h"
 #include "tests/sim/worker.h"
 

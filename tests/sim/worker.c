@@ -1,7 +1,7 @@
 /* worker: see worker.h. */
 #include "tests/sim/worker.h"
 
-#include "client/far_queue.h"
+#include "client/io/far_queue.h"
 #include "common/clock.h"
 #include "tests/sim/disk.h"
 

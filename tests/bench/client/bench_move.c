@@ -9,8 +9,8 @@
  *
  *     bench_move MEMSERVER [ROUNDS [MIB]]
  */
-#include "client/far_request.h"
-#include "client/operate.h"
+#include "client/donor/operate.h"
+#include "client/io/far_request.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "common/spin.h"

@@ -7,7 +7,7 @@
  *
  *     bench_checksum MEMSERVER [ROUNDS]
  */
-#include "client/integrity.h"
+#include "client/page/integrity.h"
 #include "common/clock.h"
 #include "farpage/farpage.h"
 #include "farpage/store.h"

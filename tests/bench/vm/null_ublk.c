@@ -3,8 +3,8 @@
  * ublk costs. One queue for each processor, up to 4, of 64 tags; requests up to 128 KiB; a thread for each queue that
  * sleeps in its ring. Prints the path of the device, serves it until SIGTERM or SIGINT, removes it.
  */
-#include "blockdev/ublk_control.h"
-#include "blockdev/ublk_device.h"
+#include "blockdev/ublk/ublk_control.h"
+#include "blockdev/ublk/ublk_device.h"
 #include "common/log.h"
 #include "common/size.h"
 

@@ -2,10 +2,10 @@
  * The keeper and its workers, with a store over a real donor that wants a key, and a front end that only says that it
  * has a device which outlives its daemon: so that this is tested where the kernel has no ublk, too.
  */
-#include "blockdev/control.h"
+#include "blockdev/daemon/control.h"
+#include "blockdev/daemon/keeper.h"
+#include "blockdev/daemon/runtime.h"
 #include "blockdev/frontends.h"
-#include "blockdev/keeper.h"
-#include "blockdev/runtime.h"
 #include "common/auth.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"

@@ -3,7 +3,7 @@
  * back to donors when there are some; what no donor has room for is written there; what the disk has wrong is an error;
  * and nothing is left of it.
  */
-#include "client/operate.h"
+#include "client/donor/operate.h"
 #include "common/clock.h"
 #include "farpage/fabric_faults.h"
 #include "tests/func/client/traffic.h"

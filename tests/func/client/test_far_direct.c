@@ -2,8 +2,8 @@
  * What the rebuild thread asks of one donor: it is carried out in the epoch of the chunk that it names, and in no
  * other. By then the slab may be another chunk's.
  */
-#include "client/far_queue.h"
 #include "client/far_store.h"
+#include "client/io/far_queue.h"
 #include "tests/func/client/rig.h"
 #include "tests/tap.h"
 

@@ -2,8 +2,8 @@
  * A donor that is drained: what it has is moved however slowly replicas are to be made anew, all that is written
  * meanwhile arrives, too, and once it is over the rate is what it was.
  */
+#include "client/donor/operate.h"
 #include "client/far_store.h"
-#include "client/operate.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/tap.h"

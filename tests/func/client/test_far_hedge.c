@@ -5,7 +5,7 @@
  * Between client and fabric are hooks: a read of the slow donor is carried out at once, but to memory aside. Its pages
  * go to where they were asked for when it is due, and then the answer is told, as a slow RDMA device would.
  */
-#include "client/far_hedge.h"
+#include "client/io/far_hedge.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/tap.h"

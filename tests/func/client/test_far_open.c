@@ -1,5 +1,5 @@
 /* Opening: what is wrong is said in one line that names the donor and the next step, in time. */
-#include "client/donor.h"
+#include "client/donor/donor.h"
 #include "common/auth.h"
 #include "common/clock.h"
 #include "common/log.h"

@@ -2,7 +2,7 @@
  * Pages that nobody reads, on real donors, and a client that looks at them now and then: a bit that is wrong is found
  * and mended while another donor has it right, and told when none has. Requests meanwhile notice nothing.
  */
-#include "client/rebuild.h"
+#include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "farpage/fabric_faults.h"
 #include "tests/func/client/traffic.h"

@@ -3,7 +3,7 @@
  * client that is there goes on, another one gets in, and the log stays short.
  */
 #include "common/clock.h"
-#include "fabric/tcp_frame.h"
+#include "fabric/tcp/tcp_frame.h"
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
 #include "tests/tap.h"

@@ -6,7 +6,7 @@
  * key cannot be guessed, so its challenge and welcome are steps of their own, and what it says may be sealed as if it
  * did.
  */
-#include "client/donor.h"
+#include "client/donor/donor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * The input is a byte for the world and then steps of four: which, of whom, and two that say more. Queues, the rebuild
  * thread and time are steps, too; these keep to their contracts, donors to nothing.
  */
-#include "client/claims.h"
+#include "client/donor/claims.h"
 #include "tests/unit/client/leases_world.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * The input: a byte that says whether the header's checksum is made to fit, then changes: three bytes of offset and the
  * new byte.
  */
-#include "client/state.h"
+#include "client/page/state.h"
 #include "common/log.h"
 #include "tests/unit/client/tables.h"
 

@@ -8,7 +8,7 @@
  * the end is told last and once.
  */
 #include "common/log.h"
-#include "fabric/tcp_frame.h"
+#include "fabric/tcp/tcp_frame.h"
 #include "farpage/fabric.h"
 #include <arpa/inet.h>
 #include <errno.h>

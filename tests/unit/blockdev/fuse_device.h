@@ -1,9 +1,9 @@
 /* fuse_device: a block device by FUSE over a store, in a folder of its own, and what of it is on the machine. For the
-   tests of blockdev/fuse.c. */
+   tests of blockdev/fuse/fuse.c. */
 #ifndef FUSE_DEVICE_H
 #define FUSE_DEVICE_H
 #include "blockdev/frontend.h"
-#include "blockdev/loop.h"
+#include "blockdev/fuse/loop.h"
 #include "tests/entries.h"
 
 #include <dirent.h>

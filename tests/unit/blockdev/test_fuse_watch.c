@@ -1,5 +1,5 @@
 /* test_fuse_watch: a thread that sleeps in a read is called when its store has news, and only then. */
-#include "blockdev/fuse_watch.h"
+#include "blockdev/fuse/fuse_watch.h"
 #include "tests/tap.h"
 
 #include <errno.h>

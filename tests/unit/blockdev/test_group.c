@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/group, with a folder of files in place of the kernel's. */
-#include "blockdev/group.h"
+#include "blockdev/host/group.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/health: what a device is said to be, and when that is told. */
-#include "blockdev/health.h"
+#include "blockdev/daemon/health.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

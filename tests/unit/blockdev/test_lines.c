@@ -1,5 +1,5 @@
 /* test_lines: files line by line. */
-#include "blockdev/lines.h"
+#include "blockdev/daemon/lines.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* test_loop: loop devices over a file: made, told apart, kept while in use, unmade, by several at the same time. */
-#include "blockdev/loop.h"
+#include "blockdev/fuse/loop.h"
 #include "tests/tap.h"
 
 #include <errno.h>

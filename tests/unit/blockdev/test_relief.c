@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/relief: when the reserve is given up, and when not. */
-#include "blockdev/relief.h"
+#include "blockdev/host/relief.h"
 #include "tests/tap.h"
 
 #include <dirent.h>

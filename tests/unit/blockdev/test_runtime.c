@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/runtime: names, paths, and as root the folders themselves. */
-#include "blockdev/runtime.h"
+#include "blockdev/daemon/runtime.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/safety: what is set is asked of the kernel, in a process of its own. */
-#include "blockdev/safety.h"
+#include "blockdev/host/safety.h"
 #include "common/log.h"
 #include "tests/sanitizers.h"
 #include "tests/tap.h"

@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/service and blockdev/control: a service in a thread of its own, asked over its socket. */
-#include "blockdev/control.h"
-#include "blockdev/runtime.h"
-#include "blockdev/service.h"
+#include "blockdev/daemon/control.h"
+#include "blockdev/daemon/runtime.h"
+#include "blockdev/daemon/service.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/settings: what makes sense, and that what is kept for the next daemon is read back the same.
    The messages themselves are checked from outside, in func. */
-#include "blockdev/runtime.h"
-#include "blockdev/settings.h"
+#include "blockdev/daemon/runtime.h"
+#include "blockdev/daemon/settings.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/status: what is said is JSON, whatever the names are, and has the figures. */
-#include "blockdev/status.h"
+#include "blockdev/daemon/status.h"
 #include "tests/tap.h"
 
 #include <json-c/json.h>

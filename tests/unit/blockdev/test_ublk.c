@@ -3,7 +3,7 @@
  * where there is: tests/vm/test_ublk.sh.
  */
 #include "blockdev/frontend.h"
-#include "blockdev/ublk_control.h"
+#include "blockdev/ublk/ublk_control.h"
 #include "common/log.h"
 #include "tests/entries.h"
 #include "tests/tap.h"

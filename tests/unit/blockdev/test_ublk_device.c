@@ -1,5 +1,5 @@
 /* Unit tests of blockdev/ublk_device: who has a disk open, by files in a /dev of the test's own. */
-#include "blockdev/ublk_device.h"
+#include "blockdev/ublk/ublk_device.h"
 #include "common/clock.h"
 #include "tests/tap.h"
 

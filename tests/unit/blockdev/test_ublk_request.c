@@ -1,5 +1,5 @@
 /* ublk_request: the kernel's requests as the disk's, and what is not one of those that were offered. */
-#include "blockdev/ublk_request.h"
+#include "blockdev/ublk/ublk_request.h"
 #include "tests/tap.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Unit tests of blockdev/use: of what this machine has mounted and swaps to; the rest is checked from outside, in func.
  */
-#include "blockdev/use.h"
+#include "blockdev/host/use.h"
 #include "tests/tap.h"
 
 #include <fcntl.h>

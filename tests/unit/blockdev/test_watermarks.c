@@ -1,6 +1,6 @@
 /* Unit tests of blockdev/watermarks: what is needed, what devices leave each other, and as root the files themselves.
  */
-#include "blockdev/watermarks.h"
+#include "blockdev/host/watermarks.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

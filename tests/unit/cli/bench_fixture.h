@@ -1,7 +1,7 @@
 /* bench_fixture: results of a benchmark with figures that are easy to reckon with, and text caught in memory. */
 #ifndef TESTS_UNIT_CLI_BENCH_FIXTURE_H
 #define TESTS_UNIT_CLI_BENCH_FIXTURE_H
-#include "cli/bench_results.h"
+#include "cli/bench/bench_results.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_CLI_DOCTOR_SAYS_H
 #define TESTS_UNIT_CLI_DOCTOR_SAYS_H
 
-#include "cli/doctor_verdict.h"
+#include "cli/doctor/doctor_verdict.h"
 #include "tests/tap.h"
 
 #include <string.h>

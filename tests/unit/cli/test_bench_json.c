@@ -1,6 +1,6 @@
 /* bench_json: all figures, under the names of farpage(1). */
 #include "bench_fixture.h"
-#include "cli/bench_json.h"
+#include "cli/bench/bench_json.h"
 #include "tests/tap.h"
 #include <json-c/json.h>
 

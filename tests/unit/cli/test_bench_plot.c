@@ -1,6 +1,6 @@
 /* bench_plot: marks are where the values are, and the lines fit a terminal. */
 #include "bench_fixture.h"
-#include "cli/bench_plot.h"
+#include "cli/bench/bench_plot.h"
 #include "tests/tap.h"
 
 /* The @number-th line of @text, in a static buffer. */

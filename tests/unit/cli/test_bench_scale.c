@@ -1,6 +1,6 @@
 /* bench_scale: axes hold every value, end at round numbers, and go both ways. */
 #include "bench_fixture.h"
-#include "cli/bench_scale.h"
+#include "cli/bench/bench_scale.h"
 #include "common/random.h"
 #include "tests/tap.h"
 #include <math.h>

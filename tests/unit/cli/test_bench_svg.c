@@ -1,6 +1,6 @@
 /* bench_svg: a picture of whatever was measured. That it is XML is tested with Python's parser (func/cli). */
 #include "bench_fixture.h"
-#include "cli/bench_svg.h"
+#include "cli/bench/bench_svg.h"
 #include "tests/tap.h"
 
 static void test_whole(void)

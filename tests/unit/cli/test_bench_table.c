@@ -1,6 +1,6 @@
 /* bench_table: every figure where it belongs, and the sentences below. */
 #include "bench_fixture.h"
-#include "cli/bench_table.h"
+#include "cli/bench/bench_table.h"
 #include "tests/tap.h"
 
 /* The line of @text that begins with @begin and has @part, without runs of blanks, in a static buffer. */

@@ -1,9 +1,9 @@
 /* test_doctor: what farpage doctor says about hosts that are made up. */
-#include "cli/doctor.h"
-#include "cli/doctor_faults.h"
-#include "cli/doctor_kernel.h"
-#include "cli/doctor_memory.h"
-#include "cli/doctor_rdma.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_faults.h"
+#include "cli/doctor/doctor_kernel.h"
+#include "cli/doctor/doctor_memory.h"
+#include "cli/doctor/doctor_rdma.h"
 #include "tests/unit/cli/doctor_says.h"
 
 #include <errno.h>

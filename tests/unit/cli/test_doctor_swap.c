@@ -1,9 +1,9 @@
 /* test_doctor_swap: how safe farpage doctor calls swapping, on hosts that are made up. */
-#include "cli/doctor_devices.h"
-#include "cli/doctor_left.h"
-#include "cli/doctor_reserves.h"
-#include "cli/doctor_safety.h"
-#include "cli/doctor_swap.h"
+#include "cli/doctor/doctor_devices.h"
+#include "cli/doctor/doctor_left.h"
+#include "cli/doctor/doctor_reserves.h"
+#include "cli/doctor/doctor_safety.h"
+#include "cli/doctor/doctor_swap.h"
 #include "tests/unit/cli/doctor_says.h"
 
 #include <errno.h>

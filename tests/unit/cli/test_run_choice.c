@@ -1,5 +1,5 @@
 /* Unit tests of cli/run_choice: which engine farpage run takes, and what it says. */
-#include "cli/run_choice.h"
+#include "cli/run/run_choice.h"
 #include "tests/tap.h"
 
 static char line[RUN_CHOICE_MAX];

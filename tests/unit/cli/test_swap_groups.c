@@ -1,5 +1,5 @@
 /* Unit tests of cli/swap_groups: control groups of both versions, as files in a folder. */
-#include "cli/swap_groups.h"
+#include "cli/swap/swap_groups.h"
 #include "tests/tap.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Unit tests of cli/swaps: lines of /proc/swaps. */
-#include "cli/swaps.h"
+#include "cli/swap/swaps.h"
 #include "tests/tap.h"
 
 #include <errno.h>

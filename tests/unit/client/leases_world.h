@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_CLIENT_LEASES_WORLD_H
 #define TESTS_UNIT_CLIENT_LEASES_WORLD_H
 
-#include "client/leases.h"
+#include "client/lease/leases.h"
 
 #define CHUNK_PAGES 4u
 #define SLAB (CHUNK_PAGES * 4096u)

@@ -1,8 +1,8 @@
 /* tables: see tables.h. */
 #include "tests/unit/client/tables.h"
 
-#include "client/claims.h"
-#include "client/leases.h"
+#include "client/donor/claims.h"
+#include "client/lease/leases.h"
 #include "farpage/store.h"
 
 #include <stdlib.h>

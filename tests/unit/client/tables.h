@@ -4,8 +4,8 @@
 #ifndef TESTS_UNIT_CLIENT_TABLES_H
 #define TESTS_UNIT_CLIENT_TABLES_H
 
-#include "client/chunks.h"
-#include "client/integrity.h"
+#include "client/page/chunks.h"
+#include "client/page/integrity.h"
 
 #define TABLES_CHUNK_PAGES 8u
 #define TABLES_CHUNKS 20u

@@ -3,9 +3,9 @@
  * takes its time, is full, or completes in any order. Also what never may be: two writes of a page at once, a write
  * that is answered before the disk has it, or memory without bound.
  */
-#include "client/backup.h"
-#include "client/far_backup.h"
-#include "client/rebuild.h"
+#include "client/backup/backup.h"
+#include "client/io/far_backup.h"
+#include "client/rebuild/rebuild.h"
 #include "common/log.h"
 #include "tests/tap.h"
 

@@ -1,6 +1,6 @@
 /* chunks: each way through the states, who is counted under which epoch, and threads that race for it. */
-#include "client/chunks.h"
-#include "client/integrity.h"
+#include "client/page/chunks.h"
+#include "client/page/integrity.h"
 #include "common/random.h"
 #include "tests/tap.h"
 
@@ -221,7 +221,7 @@ struct deaths {
 	_Atomic uint64_t turn; /* which of the pages: each has one writer */
 };
 
-/* What client/far_request.c does about a completed write. */
+/* What client/io/far_request.c does about a completed write. */
 static void *deaths_write(void *argument)
 {
 	static const uint8_t data[4096] = {1};

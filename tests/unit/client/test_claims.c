@@ -1,5 +1,5 @@
 /* claims: every slab of the donor that came back, and no other, in a window; and answers that cannot be. */
-#include "client/claims.h"
+#include "client/donor/claims.h"
 #include "tests/tap.h"
 
 #include <errno.h>

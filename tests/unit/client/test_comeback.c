@@ -2,7 +2,7 @@
  * comeback: single events, then seeded histories of a donor that comes and goes, stalls, dies and starts anew, with
  * requests that want to be answered. `test_client_comeback SEED` replays one.
  */
-#include "client/comeback.h"
+#include "client/donor/comeback.h"
 #include "tests/tap.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
  * as the kernel has a block device do.
  */
 #include "client/far_store.h"
-#include "client/rebuild.h"
+#include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "memserver/handshake.h"

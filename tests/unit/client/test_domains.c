@@ -1,5 +1,5 @@
 /* domains: who fails with whom; and that a chunk's replicas are kept apart by it, whatever happens to donors. */
-#include "client/domains.h"
+#include "client/lease/domains.h"
 #include "tests/tap.h"
 #include "tests/unit/client/leases_world.h"
 

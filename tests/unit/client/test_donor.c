@@ -1,5 +1,5 @@
 /* donor: the session machine, message by message, against a donor made of the same wire and auth functions. */
-#include "client/donor.h"
+#include "client/donor/donor.h"
 #include "tests/tap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* integrity: what is the same, what is zero, what is lost, and that it costs memory only where it is used. */
-#include "client/integrity.h"
+#include "client/page/integrity.h"
 #include "common/random.h"
 #include "farpage/store.h"
 #include "tests/tap.h"

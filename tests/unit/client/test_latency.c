@@ -1,5 +1,5 @@
 /* How fast a donor answers, by what is recorded of it. */
-#include "client/latency.h"
+#include "client/io/latency.h"
 #include "tests/tap.h"
 
 #define US UINT64_C(1000)

@@ -1,5 +1,5 @@
 /* leases: single events, then seeded histories with donors that grant, deny, are slow, and die. */
-#include "client/claims.h"
+#include "client/donor/claims.h"
 #include "tests/tap.h"
 #include "tests/unit/client/leases_world.h"
 

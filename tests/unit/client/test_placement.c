@@ -1,6 +1,6 @@
 /* placement: never a donor that must not be, always one that may, and nearly even. */
 #include "client/far.h"
-#include "client/placement.h"
+#include "client/lease/placement.h"
 #include "tests/tap.h"
 
 #include <errno.h>

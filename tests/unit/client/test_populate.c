@@ -1,5 +1,5 @@
 /* populate: memory is there, keeps what is in it, and a file that is full is an error. */
-#include "client/populate.h"
+#include "client/page/populate.h"
 #include "tests/tap.h"
 
 #include <errno.h>

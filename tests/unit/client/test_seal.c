@@ -1,5 +1,5 @@
 /* seal: what it seals it opens, nothing else does, no number is used twice, and it is the cipher it says it is. */
-#include "client/seal.h"
+#include "client/page/seal.h"
 
 #include "common/random.h"
 #include "farpage/store.h"

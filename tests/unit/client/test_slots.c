@@ -1,6 +1,6 @@
 /* slots: a chunk's replicas that come and go, one by one, and writers that race for it. */
-#include "client/chunks.h"
-#include "client/far_published.h"
+#include "client/io/far_published.h"
+#include "client/page/chunks.h"
 #include "common/random.h"
 #include "tests/tap.h"
 
@@ -140,7 +140,7 @@ static void turn(struct random_state *random)
 		sched_yield();
 }
 
-/* What client/far_request.c does. False: it must be done anew. */
+/* What client/io/far_request.c does. False: it must be done anew. */
 static bool race_write(struct race *race, unsigned index, uint64_t page, uint64_t number, struct random_state *random)
 {
 	struct chunk_view view;
@@ -215,7 +215,7 @@ static void race_settle(struct race *race)
 		;
 }
 
-/* What client/leases_joins.c and client/rebuild.c do: replica @index comes on @slab, filled from @source. */
+/* What client/lease/leases_joins.c and client/rebuild/rebuild.c do: replica @index comes on @slab, filled from @source. */
 static void race_join(struct race *race, unsigned index, uint64_t slab, uint64_t source, struct random_state *random)
 {
 	struct chunk_slot slot = race_slot(slab);

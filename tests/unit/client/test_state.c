@@ -2,8 +2,8 @@
  * state: a file that is made, locked, left, adopted and emptied; whatever is damaged is refused or cannot do harm; and
  * what a process left half done is made good. `test_client_state SEED` replays one damage.
  */
-#include "client/leases.h"
-#include "client/state.h"
+#include "client/lease/leases.h"
+#include "client/page/state.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "tests/tap.h"

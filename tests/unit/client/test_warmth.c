@@ -1,5 +1,5 @@
 /* warmth: what is told of which slab, when, and how much of it at once. */
-#include "client/warmth.h"
+#include "client/lease/warmth.h"
 #include "tests/tap.h"
 
 #define CHUNKS 40u

@@ -1,5 +1,5 @@
 /* How connections end: deaths, disconnects, time-outs. Everything in flight is answered once, then the end is told. */
-#include "fabric/tcp_frame.h"
+#include "fabric/tcp/tcp_frame.h"
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
 #include <signal.h>

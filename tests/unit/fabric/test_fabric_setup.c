@@ -1,5 +1,5 @@
 /* Connecting, listening, and peers that speak badly, slowly or not at all. */
-#include "fabric/tcp_frame.h"
+#include "fabric/tcp/tcp_frame.h"
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
 #include <sys/resource.h>

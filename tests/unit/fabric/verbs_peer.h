@@ -5,7 +5,7 @@
 #ifndef TESTS_FABRIC_VERBS_PEER_H
 #define TESTS_FABRIC_VERBS_PEER_H
 
-#include "fabric/verbs.h"
+#include "fabric/verbs/verbs.h"
 #include "tests/unit/fabric/pair.h"
 
 #define PEER_MEMORY 65536u

@@ -1,0 +1,28 @@
+/*
+ * status: writes the state of a daemon as one line of JSON, which `farpage disk list --json` passes on.
+ *
+ * Threads. The main thread calls it while all others run. Nothing here allocates.
+ */
+#ifndef BLOCKDEV_STATUS_H
+#define BLOCKDEV_STATUS_H
+
+#include "blockdev/daemon/settings.h"
+#include "blockdev/frontend.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct status {
+	const struct settings *settings;
+	const struct frontend_ops *frontend;
+	struct frontend_device device;
+	const struct store *store;
+	const struct disk *disk;
+	uint64_t uptime_s;
+	unsigned restarts; /* workers that died */
+};
+
+/* Writes a string. What does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */
+void status_write(const struct status *status, char *ret_text, size_t size);
+
+#endif

@@ -1,0 +1,434 @@
+/* fuse_queue: see fuse_queue.h. */
+#include "blockdev/fuse/fuse_queue.h"
+
+#include "blockdev/fuse/fuse_file.h"
+#include "blockdev/fuse/fuse_watch.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/thread.h"
+
+#define FUSE_USE_VERSION 314
+#include <errno.h>
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define HEADER_BYTES (sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in))
+#define BATCH 16u       /* requests read or answered in a row */
+#define POLLS_A_LOOK 4u /* polls of the disk between two looks at the kernel's requests */
+#define STACK_BYTES (256u << 10)
+#define TOUCHED_BYTES (64u << 10) /* of the stack, before serving */
+#define REPLY_BYTES 256u          /* at least what libfuse allocates for a request */
+
+_Static_assert(HEADER_BYTES == 80, "what lies before the data of a WRITE");
+
+/* --- Slots --------------------------------------------------------------------------------------------------- */
+
+static struct fuse_slot *slot_take(struct fuse_queue *queue)
+{
+	return &queue->slots[queue->free[--queue->free_count]];
+}
+
+static void slot_give(struct fuse_queue *queue, struct fuse_slot *slot)
+{
+	slot->reply = NULL;
+	queue->free[queue->free_count++] = (uint16_t)(slot - queue->slots);
+}
+
+void fuse_queue_submit(struct fuse_queue *queue, struct fuse_req *reply, enum disk_op op, uint64_t offset,
+		       uint64_t length, void *data)
+{
+	struct fuse_slot *slot = queue->current;
+
+	slot->reply = reply;
+	slot->request =
+	    (struct disk_request){.op = op, .offset = offset, .length = length, .data = data, .buffer = queue->buffer};
+	disk_submit(queue->disk, &slot->request);
+}
+
+/* --- libfuse's input and output ------------------------------------------------------------------------------ */
+
+static ssize_t io_write(int fd, struct iovec *parts, int count, void *userdata)
+{
+	const struct fuse_queue *queue = userdata;
+	ssize_t written = 0;
+
+	(void)fd;
+	if (queue->muted) {
+		for (int i = 0; i < count; i++)
+			written += (ssize_t)parts[i].iov_len;
+		return written;
+	}
+	written = writev(queue->reply_fd, parts, count);
+	if (written < 0 && errno == ENODEV)
+		errno = ENOENT; /* unmounted meanwhile: libfuse is to say nothing */
+	return written;
+}
+
+/* libfuse wants one; fuse_queue reads by itself. */
+static ssize_t io_read(int fd, void *data, size_t size, void *userdata)
+{
+	(void)userdata;
+	return read(fd, data, size);
+}
+
+static const struct fuse_custom_io session_io = {.writev = io_write, .read = io_read};
+
+/* Has libfuse decode the @size bytes of a message in @slot, which it calls the operations of fuse_file.c for. */
+static void decode(struct fuse_queue *queue, struct fuse_slot *slot, size_t size)
+{
+	struct fuse_buf message = {.mem = slot->data - HEADER_BYTES, .size = size};
+
+	queue->current = slot;
+	queue->reply_fd = slot->fd;
+	fuse_session_process_buf(queue->session, &message);
+	if (!slot->reply)
+		slot_give(queue, slot);
+}
+
+/* The kernel is told not to ask again for what we never do: to break off a request. */
+static void refuse_interrupt(int fd, const struct fuse_in_header *header)
+{
+	const struct fuse_out_header answer = {.len = sizeof answer, .error = -ENOSYS, .unique = header->unique};
+
+	if (write(fd, &answer, sizeof answer) < 0)
+		log_debug("fuse: answering an interrupt: %s", strerror(errno));
+}
+
+/* Reads one request from @fd and gives it to the disk, or answers it. False: there was none. */
+static bool receive(struct fuse_queue *queue, int fd)
+{
+	struct fuse_slot *slot = slot_take(queue);
+	const struct fuse_in_header *header = (const void *)(slot->data - HEADER_BYTES);
+	ssize_t size = read(fd, slot->data - HEADER_BYTES, HEADER_BYTES + queue->request_bytes);
+
+	if (size >= (ssize_t)sizeof *header && header->opcode != FUSE_INTERRUPT) {
+		slot->fd = fd;
+		decode(queue, slot, (size_t)size);
+		return true;
+	}
+	if (size >= (ssize_t)sizeof *header) {
+		refuse_interrupt(fd, header);
+	} else if (size >= 0 || (errno != EAGAIN && errno != EINTR && errno != ENOENT)) {
+		if (size >= 0 || (errno != ENODEV && errno != ECONNABORTED)) /* unmounted, aborted */
+			log_error("fuse: reading requests: %s", size < 0 ? strerror(errno) : "too short");
+		queue->ended = true;
+	}
+	slot_give(queue, slot);
+	return size > 0;
+}
+
+/* --- Serving ------------------------------------------------------------------------------------------------- */
+
+/* Takes what the kernel has, without waiting. */
+static unsigned take_requests(struct fuse_queue *queue)
+{
+	unsigned count = 0;
+
+	while (count < BATCH && queue->free_count && !queue->ended && receive(queue, queue->fd))
+		count++;
+	return count;
+}
+
+/* Answers what the disk is done with. */
+static unsigned give_answers(struct fuse_queue *queue)
+{
+	struct disk_request *done[BATCH];
+	unsigned count = disk_poll(queue->disk, done, BATCH);
+
+	for (unsigned i = 0; i < count; i++) {
+		struct fuse_slot *slot = (struct fuse_slot *)done[i];
+
+		queue->reply_fd = slot->fd;
+		fuse_file_answer(slot);
+		slot_give(queue, slot);
+	}
+	return count;
+}
+
+static void sleep_for_news(struct fuse_queue *queue)
+{
+	int fds[2];
+	struct pollfd polled[3];
+	nfds_t count = 2;
+
+	if (disk_arm(queue->disk))
+		return;
+	disk_queue_fds(queue->disk, fds);
+	polled[0] = (struct pollfd){.fd = fds[0], .events = POLLIN};
+	polled[1] = (struct pollfd){.fd = fds[1], .events = POLLIN};
+	if (queue->free_count && !queue->ended)
+		polled[count++] = (struct pollfd){.fd = queue->fd, .events = POLLIN};
+	poll(polled, count, -1);
+	queue->slept = true;
+}
+
+/* Nothing happened while requests are under way: polls on for a while, then sleeps. */
+static void wait_for_news(struct fuse_queue *queue, unsigned polls)
+{
+	uint64_t now;
+
+	if (polls % POLLS_A_LOOK)
+		return;
+	now = clock_now();
+	if (!queue->waits_since)
+		queue->waits_since = now;
+	if (now - queue->waits_since < queue->spin.ns)
+		sched_yield(); /* a donor, or who asks us, may need this processor */
+	else
+		sleep_for_news(queue);
+}
+
+/* An answer came: had it been polled for for longer, would that have paid? */
+static void learn(struct fuse_queue *queue)
+{
+	if (queue->waits_since && queue->slept)
+		spin_learn(&queue->spin, clock_now() - queue->waits_since);
+	queue->waits_since = 0;
+	queue->slept = false;
+}
+
+/* The watch wants to hear of the store while this queue sleeps. False: the store has something to say now. */
+static bool arm(struct fuse_queue *queue)
+{
+	atomic_store(&queue->watched.called, false);
+	queue->armed = disk_arm(queue->disk) == 0;
+	return queue->armed;
+}
+
+/* Nothing is under way: sleeps until the kernel has a request, and takes it; or until the watch calls. */
+static unsigned wait_for_request(struct fuse_queue *queue)
+{
+	struct fuse_watched *watched = &queue->watched;
+	unsigned taken;
+
+	if (!queue->armed && atomic_load(&watched->called) && !arm(queue)) {
+		atomic_store(&watched->called, true);
+		return 0;
+	}
+	atomic_store(&watched->state, queue->armed ? FUSE_WATCH_ARMED : FUSE_WATCH_IDLE);
+	taken = receive(queue, queue->waiting_fd);
+	atomic_store(&watched->state, FUSE_WATCH_BUSY);
+	atomic_store(&watched->rounds, watched->rounds + 1);
+	if (queue->armed)
+		fuse_watch_wake(queue->watch);
+	queue->armed = false;
+	if (!taken)
+		fcntl(queue->waiting_fd, F_SETFL, 0); /* it was called */
+	return taken;
+}
+
+static void serve(struct fuse_queue *queue)
+{
+	for (unsigned polls = 0; !queue->ended || disk_queue_busy(queue->disk); polls++) {
+		unsigned taken = 0, given;
+
+		if (disk_queue_busy(queue->disk) == 0)
+			taken = wait_for_request(queue);
+		else if (polls % POLLS_A_LOOK == 0)
+			taken = take_requests(queue);
+		given = give_answers(queue);
+		if (given)
+			learn(queue);
+		if (!taken && !given && disk_queue_busy(queue->disk))
+			wait_for_news(queue, polls);
+	}
+}
+
+/* --- The thread ---------------------------------------------------------------------------------------------- */
+
+/* Has the stack, and what malloc will be asked for, in memory. */
+static void __attribute__((noinline)) touch(struct fuse_queue *queue)
+{
+	volatile char stack[TOUCHED_BYTES];
+	void *blocks[FUSE_DEPTH_MAX + BATCH];
+	unsigned count = queue->depth + BATCH;
+
+	for (size_t i = 0; i < sizeof stack; i += 4096)
+		stack[i] = 0;
+	for (unsigned i = 0; i < count; i++) {
+		blocks[i] = malloc(REPLY_BYTES);
+		if (blocks[i])
+			memset(blocks[i], 0, REPLY_BYTES);
+	}
+	for (unsigned i = count; i-- > 0;)
+		free(blocks[i]);
+}
+
+static int prepare(struct fuse_queue *queue)
+{
+	sigset_t signals;
+	int fds[2], status = disk_queue_open(queue->file->disk, queue->depth, &queue->disk);
+
+	if (status < 0)
+		return status;
+	disk_queue_fds(queue->disk, fds);
+	queue->watched.store_fd = fds[0];
+	queue->watched.waiting_fd = queue->waiting_fd;
+	queue->watched.thread = pthread_self();
+	sigemptyset(&signals);
+	sigaddset(&signals, FUSE_WATCH_SIGNAL);
+	return -pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+static void *run(void *argument)
+{
+	struct fuse_queue *queue = argument;
+	bool prepared;
+
+	touch(queue);
+	queue->status = prepare(queue);
+	prepared = queue->status == 0;
+	sem_post(&queue->prepared);
+	if (prepared)
+		serve(queue);
+	while (sem_wait(&queue->dismissed) < 0)
+		; /* the watch called */
+	disk_queue_close(queue->disk);
+	return NULL;
+}
+
+int fuse_queue_start(struct fuse_queue *queue, const char *name, struct fuse_watch *watch)
+{
+	char thread_name[16];
+	int status;
+
+	queue->watch = watch;
+	snprintf(thread_name, sizeof thread_name, "fuse%u-%s", queue->index, name);
+	status = thread_start(&queue->thread, thread_name, STACK_BYTES, run, queue);
+	if (status < 0)
+		return status;
+	queue->running = true;
+	while (sem_wait(&queue->prepared) < 0)
+		; /* a signal of the main thread's */
+	return queue->status;
+}
+
+void fuse_queue_join(struct fuse_queue *queue)
+{
+	if (queue->running) {
+		sem_post(&queue->dismissed);
+		pthread_join(queue->thread, NULL);
+	}
+	queue->running = false;
+}
+
+/* --- Opening and closing ------------------------------------------------------------------------------------- */
+
+static int allocate(struct fuse_queue *queue)
+{
+	void *arena;
+
+	queue->slots = calloc(queue->depth, sizeof *queue->slots);
+	queue->free = calloc(queue->depth, sizeof *queue->free);
+	if (!queue->slots || !queue->free)
+		return -ENOMEM;
+	/* The headers of a slot lie at the end of a page of their own. */
+	queue->slot_bytes = STORE_PAGE + queue->request_bytes;
+	arena = mmap(NULL, queue->depth * queue->slot_bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (arena == MAP_FAILED)
+		return -ENOMEM;
+	queue->arena = arena;
+	for (unsigned i = queue->depth; i-- > 0;) {
+		queue->slots[i].data = queue->arena + i * queue->slot_bytes + STORE_PAGE;
+		slot_give(queue, &queue->slots[i]);
+	}
+	return 0;
+}
+
+int fuse_queue_open(struct fuse_queue *queue, struct fuse_file *file, unsigned index, unsigned depth, unsigned spin_us)
+{
+	int status;
+
+	*queue = (struct fuse_queue){.file = file,
+				     .index = index,
+				     .depth = depth,
+				     .request_bytes = file->request_bytes,
+				     .fd = -1,
+				     .waiting_fd = -1};
+	sem_init(&queue->prepared, 0, 0);
+	sem_init(&queue->dismissed, 0, 0);
+	spin_init(&queue->spin, spin_us);
+	status = allocate(queue);
+	if (status == 0)
+		status =
+		    store_register(disk_store(file->disk), queue->arena, depth * queue->slot_bytes, &queue->buffer);
+	return status;
+}
+
+static int clone_device(int device, int flags, int *ret_fd)
+{
+	uint32_t number = (uint32_t)device;
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC | flags);
+
+	if (fd < 0)
+		return -errno;
+	if (ioctl(fd, FUSE_DEV_IOC_CLONE, &number) < 0) {
+		int error = -errno;
+
+		close(fd);
+		return error;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int fuse_queue_connect(struct fuse_queue *queue, int device, const void *init, size_t size)
+{
+	struct fuse_session *session;
+	struct fuse_slot *slot;
+	int status = clone_device(device, O_NONBLOCK, &queue->fd);
+
+	if (status == 0)
+		status = clone_device(device, 0, &queue->waiting_fd);
+	if (status < 0)
+		return status;
+	session = fuse_file_session(queue);
+	if (!session)
+		return -ENOMEM;
+	if (fuse_session_custom_io(session, &session_io, queue->fd) != 0) {
+		fuse_session_destroy(session);
+		return -ENOMEM;
+	}
+	queue->session = session; /* closes the descriptor from here on */
+	/* Each session wants the kernel's greeting, the kernel one answer, where it said it. */
+	slot = slot_take(queue);
+	slot->fd = device;
+	memcpy(slot->data - HEADER_BYTES, init, size);
+	queue->muted = queue->index > 0;
+	decode(queue, slot, size);
+	queue->muted = false;
+	return fuse_session_exited(queue->session) ? -EPROTO : 0;
+}
+
+void fuse_queue_close(struct fuse_queue *queue)
+{
+	if (!queue->file)
+		return;
+	if (queue->session)
+		fuse_session_destroy(queue->session);
+	else if (queue->fd >= 0)
+		close(queue->fd);
+	if (queue->buffer)
+		store_deregister(disk_store(queue->file->disk), queue->buffer);
+	if (queue->arena)
+		munmap(queue->arena, queue->depth * queue->slot_bytes);
+	if (queue->waiting_fd >= 0)
+		close(queue->waiting_fd);
+	free(queue->slots);
+	free(queue->free);
+	sem_destroy(&queue->prepared);
+	sem_destroy(&queue->dismissed);
+	*queue = (struct fuse_queue){0};
+}

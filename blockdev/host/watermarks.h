@@ -1,0 +1,99 @@
+/*
+ * watermarks: how much memory the kernel keeps free while the machine may swap to one of our devices, and how early it
+ * begins to swap.
+ *
+ * Theory of operation. Pages leave for the device just when memory has run out, and the way there needs memory too, for
+ * socket buffers and requests. Two kernel settings keep memory for this:
+ *
+ * - vm.min_free_kbytes is a reserve that a task that can wait may not use. The network's interrupts and soft-RoCE's
+ *   work
+ *   may use the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
+ * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes up and how far it goes
+ *   on.
+ *   Programs can take that memory while the first pages are still on their way.
+ *
+ * Both are raised before there is a device, never lowered, and restored when it goes. watermarks_needed() computes the
+ * values and explains them.
+ *
+ * The file `watermarks` in the device's folder records the values found and the values set. So the process that removes
+ * the device can restore them, even after a crash. Each device has a record. All records have found the same values:
+ * those before the first device. When a device goes, the highest values that the other devices have set remain. A value
+ * that differs from the highest one set was changed by somebody else, and is left alone.
+ *
+ * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm, for tests.
+ *
+ * Threads. One thread of a process at a time. Between processes, runtime_lock() protects the values.
+ */
+#ifndef BLOCKDEV_WATERMARKS_H
+#define BLOCKDEV_WATERMARKS_H
+
+#include "blockdev/daemon/runtime.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum watermark {
+	WATERMARK_MIN,   /* vm.min_free_kbytes */
+	WATERMARK_SCALE, /* vm.watermark_scale_factor */
+	WATERMARKS
+};
+const char *watermark_name(enum watermark which); /* "vm.min_free_kbytes" */
+
+struct watermarks {
+	uint64_t at[WATERMARKS];
+};
+
+/* The record of one device. */
+struct watermarks_record {
+	struct watermarks found, set; /* values before the first of all devices, and values that this device set */
+};
+
+#define WATERMARKS_TEXT_MAX 192 /* of a record, and of a line about one */
+
+/* Returns what a machine with this much memory needs for a device with up to @flight_kib of requests in progress. */
+struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib);
+
+/* Reads the kernel's values. Returns 0, or -errno if one cannot be read. */
+int watermarks_read(struct watermarks *ret_now);
+/*
+ * Raises the values that are lower than @needed, and writes a record to the folder. Returns 0 or -errno. After an
+ * error, the values are as before and, unless runtime_lock() failed, one line has been logged.
+ */
+int watermarks_raise(const struct runtime *runtime, const struct watermarks *needed);
+/* Restores the values by the folder's record and removes the record. Does nothing without one. Logs failures. */
+void watermarks_restore(const struct runtime *runtime);
+/*
+ * Moves vm.min_free_kbytes from step @before to @step. Step 0 is the value that @record has set, and step
+ * WATERMARKS_STEPS the value it has found (relief.h). Returns false if somebody else has changed the value or it cannot
+ * be written.
+ */
+#define WATERMARKS_STEPS 16u
+bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
+/* Returns the value's present step, 0 .. @most. Also returns 0 if the value is at no step. */
+unsigned watermarks_step(const struct watermarks_record *record, unsigned most);
+/* Reads the record of a device, for any process. Returns 0, -ENOENT if it has none, or another -errno. */
+int watermarks_record_read(const char *name, struct watermarks_record *ret_record);
+/*
+ * Writes the changes like "vm.min_free_kbytes 2727 -> 35519, ...". Returns false, with an empty text, if there are
+ * none.
+ */
+bool watermarks_changes(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX]);
+
+/* --- Parts, for tests ------------------------------------------------------------------------------------ */
+
+/* Returns a new device's record, for the kernel's values @now and the records of the other devices. */
+struct watermarks_record watermarks_plan(const struct watermarks *now, const struct watermarks *needed,
+					 const struct watermarks_record *others, unsigned count);
+/*
+ * Computes a value for the time after the device of @own is gone and those of @others stay. Returns false if somebody
+ * else has changed the value.
+ */
+bool watermarks_undo(enum watermark which, const struct watermarks_record *own, uint64_t now,
+		     const struct watermarks_record *others, unsigned count, uint64_t *ret_value);
+/* Writes a record as the file has it. Returns the length. */
+size_t watermarks_format(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX]);
+/* Reads what watermarks_format() wrote. Returns 0, or -EINVAL if the text is no record. */
+int watermarks_parse(const char *text, struct watermarks_record *ret_record);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * disk_daemon: starts farpage-blockdev, and asks the daemons that run.
+ *
+ * Theory of operation. The daemon's program is found beside this program. The daemon reports through a pipe that its
+ * device is ready. It logs errors on standard error, and gives up that descriptor when the device is ready. If this
+ * program ends before that, the daemon finds the pipe closed. Then it removes the device again, unless the device was
+ * there before.
+ *
+ * Threads: the main thread.
+ */
+#ifndef CLI_DISK_DAEMON_H
+#define CLI_DISK_DAEMON_H
+
+#include "blockdev/daemon/control.h"
+#include "blockdev/daemon/settings.h"
+#include "blockdev/frontend.h"
+
+#include <stdbool.h>
+
+/* Returns 0 if this process is root, otherwise -EPERM after one logged line. */
+int disk_daemon_allowed(const char *verb);
+
+/* Loads the kernel's ublk driver if this machine has it and it is not loaded yet. */
+void disk_daemon_load_ublk(void);
+
+/* Start a daemon that attaches a device according to @settings, or that adopts the device @name. Return 0 once the
+   device can be used, with its path in @ret_path, or -errno after a logged line. */
+int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX]);
+int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX]);
+/* Ends the daemon of @name and leaves the device to the next daemon. Returns 0 when the daemon has ended. After one
+   logged line returns -EBUSY if it cannot leave the device, -ETIMEDOUT, or another -errno. A daemon that does not
+   answer in time continues to serve the device. */
+int disk_daemon_leave(const char *name);
+/* Removes a device whose daemon has ended. Returns 0 or -errno. */
+int disk_daemon_remove(const char *name);
+
+/* Removes the device @name and ends its daemon, if that still lives. Returns 0, or -EBUSY or another -errno after
+   one logged line. */
+int disk_daemon_detach(const char *name);
+
+enum disk_state { DISK_SERVING, DISK_DEGRADED, DISK_FAILED, DISK_ADOPTING, DISK_LEFT, DISK_STATES };
+const char *disk_state_name(enum disk_state state); /* "serving" */
+/* Returns true if the state is one that a daemon reports itself. */
+bool disk_state_is_told(enum disk_state state);
+/* Returns the exit status of a list that has shown a device in @state. @status: the status for the devices before. */
+int disk_state_status(enum disk_state state, int status);
+/* Asks the daemon of @name for its state. If disk_state_is_told() is true for the result, @ret_reply has the
+   daemon's status as JSON (blockdev/daemon/status.h). */
+enum disk_state disk_daemon_state(const char *name, char ret_reply[CONTROL_REPLY_MAX]);
+
+#endif

@@ -1,0 +1,373 @@
+/* drain: see drain.h. */
+#include "cli/donors/drain.h"
+
+#include "cli/commands.h"
+#include "cli/defaults.h"
+#include "client/donor/operate.h"
+#include "common/auth.h"
+#include "common/clock.h"
+#include "common/config.h"
+#include "common/log.h"
+#include "common/size.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DRAIN_CONNECT_MS 2000u
+/* This is the time between two questions to the donor. */
+#define DRAIN_PERIOD_MS 250u
+#define DRAIN_NO_TIMEOUT UINT32_MAX
+
+struct drain {
+	const char *uri, *key_file;
+	bool force, json;
+	unsigned deadline_s, timeout_s;
+	uint8_t key[AUTH_KEY_SIZE];
+	struct operate *operate;
+	uint64_t slab_bytes;
+	uint32_t shown; /* the number of slabs that was shown last */
+};
+
+const char *drain_state_name(unsigned state)
+{
+	static const char *const names[] = {
+	    [WIRE_STATE_LENDING] = "lending",
+	    [WIRE_STATE_SHRINKING] = "shrinking",
+	    [WIRE_STATE_DRAINING] = "draining",
+	};
+	_Static_assert(sizeof names / sizeof *names == WIRE_STATE_COUNT, "every state has its name");
+
+	return state < WIRE_STATE_COUNT ? names[state] : "unknown";
+}
+
+/* Logs why @answer is not the expected one. Returns -EACCES or -EPROTO. */
+static int drain_denied(const struct drain *drain, const struct wire_message *answer)
+{
+	if (answer->type == WIRE_DENIED && answer->denied.reason == WIRE_REASON_ADMIN) {
+		log_error("donor %s does not let this key do that: give its admin key, with --admin-key FILE",
+			  drain->uri);
+		return -EACCES;
+	}
+	log_error("donor %s answers what was not asked", drain->uri);
+	return -EPROTO;
+}
+
+/* --- What the donor is asked ----------------------------------------------------------------------------- */
+
+static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer)
+{
+	struct wire_message request = {.type = WIRE_DRAIN};
+	int status;
+
+	request.drain.what = what;
+	request.drain.deadline_ms = what == WIRE_DRAIN_FORCE ? drain->deadline_s * 1000 : 0;
+	status = operate_ask(drain->operate, &request, ret_answer);
+	if (status < 0)
+		return status;
+	return ret_answer->type == WIRE_DRAINING ? 0 : drain_denied(drain, ret_answer);
+}
+
+/* Calls @take for each client that leases slabs from the donor. Returns 0, or -errno after one logged line. */
+static int drain_holders(struct drain *drain,
+			 void (*take)(struct drain *drain, const struct wire_message *holder, void *to), void *to)
+{
+	struct wire_message request = {.type = WIRE_HOLDER}, holder;
+
+	for (;;) {
+		int status = operate_ask(drain->operate, &request, &holder);
+
+		if (status < 0)
+			return status;
+		if (holder.type != WIRE_HOLDER_REPLY)
+			return drain_denied(drain, &holder);
+		if (holder.holder_reply.next <= request.holder.from)
+			return 0;
+		take(drain, &holder, to);
+		request.holder.from = holder.holder_reply.next;
+	}
+}
+
+/* --- What is shown --------------------------------------------------------------------------------------- */
+
+static void holder_name(const struct wire_message *holder, char name[2 * WIRE_NAME_SIZE + 1])
+{
+	for (unsigned i = 0; i < WIRE_NAME_SIZE; i++)
+		snprintf(name + 2 * i, 3, "%02x", holder->holder_reply.name[i]);
+}
+
+static void holder_print(struct drain *drain, const struct wire_message *holder, void *to)
+{
+	char name[2 * WIRE_NAME_SIZE + 1], size[SIZE_TEXT_MAX];
+
+	holder_name(holder, name);
+	fprintf(to, "  client %s  %s  %s in %u slab%s%s\n", name, holder->holder_reply.peer,
+		size_format(holder->holder_reply.slabs * drain->slab_bytes, size), holder->holder_reply.slabs,
+		holder->holder_reply.slabs == 1 ? "" : "s",
+		holder->holder_reply.away ? ", vanished: they end if it does not come back" : "");
+}
+
+static void holder_json(struct drain *drain, const struct wire_message *holder, void *to)
+{
+	struct json_object *object = json_object_new_object();
+	char name[2 * WIRE_NAME_SIZE + 1];
+
+	holder_name(holder, name);
+	json_object_object_add(object, "client", json_object_new_string(name));
+	json_object_object_add(object, "address", json_object_new_string(holder->holder_reply.peer));
+	json_object_object_add(object, "leased_bytes",
+			       json_object_new_uint64(holder->holder_reply.slabs * drain->slab_bytes));
+	json_object_object_add(object, "vanished", json_object_new_boolean(holder->holder_reply.away));
+	json_object_array_add(to, object);
+}
+
+/* Writes, for example, "768M in 12 slabs of 2 clients". Returns @text. */
+static const char *left_format(const struct drain *drain, const struct wire_message *answer, char *text, size_t max)
+{
+	char size[SIZE_TEXT_MAX];
+
+	snprintf(text, max, "%s in %u slab%s of %u client%s",
+		 size_format(answer->draining.slabs * drain->slab_bytes, size), answer->draining.slabs,
+		 answer->draining.slabs == 1 ? "" : "s", answer->draining.holders,
+		 answer->draining.holders == 1 ? "" : "s");
+	return text;
+}
+
+/* Shows the progress: on a terminal one line that changes, otherwise a line for each change. */
+static void progress_show(struct drain *drain, const struct wire_message *answer)
+{
+	char left[96], until[32] = "";
+	bool terminal = isatty(STDERR_FILENO);
+
+	if (!terminal && answer->draining.slabs == drain->shown)
+		return;
+	drain->shown = answer->draining.slabs;
+	if (!answer->draining.slabs)
+		return;
+	if (answer->draining.left_ms != WIRE_NO_DEADLINE)
+		snprintf(until, sizeof until, ", %u s left", (answer->draining.left_ms + 999) / 1000);
+	fprintf(stderr, "%s%s: %s still leased%s%s", terminal ? "\r\033[K" : "", drain->uri,
+		left_format(drain, answer, left, sizeof left), until, terminal ? "" : "\n");
+	fflush(stderr);
+}
+
+static void progress_end(void)
+{
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+}
+
+static void drain_json(struct drain *drain, const struct wire_message *answer)
+{
+	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
+
+	json_object_object_add(root, "donor", json_object_new_string(drain->uri));
+	json_object_object_add(root, "state",
+			       json_object_new_string(drain_state_name(answer->draining.capacity.state)));
+	json_object_object_add(root, "leased_bytes",
+			       json_object_new_uint64(answer->draining.slabs * drain->slab_bytes));
+	json_object_object_add(root, "empty", json_object_new_boolean(!answer->draining.slabs));
+	drain_holders(drain, holder_json, list);
+	json_object_object_add(root, "holders", list);
+	printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(root);
+}
+
+/* --- Draining -------------------------------------------------------------------------------------------- */
+
+/* Logs and prints what is left in a donor that is not empty in time. Returns the exit status. */
+static int drain_late(struct drain *drain, const struct wire_message *answer)
+{
+	char left[96];
+
+	log_error("%s is not empty after %u s, and goes on draining: %s still leased; wait for them or stop them%s",
+		  drain->uri, drain->timeout_s, left_format(drain, answer, left, sizeof left),
+		  drain->force ? "" : ", or take it with --force: what has no other copy is then lost");
+	if (drain->json)
+		drain_json(drain, answer);
+	else
+		drain_holders(drain, holder_print, stdout);
+	return COMMAND_FAILED;
+}
+
+static int drain_watch(struct drain *drain, struct wire_message *answer)
+{
+	const uint64_t end = clock_now() + drain->timeout_s * UINT64_C(1000000000);
+
+	for (;;) {
+		if (answer->draining.capacity.state != WIRE_STATE_DRAINING) {
+			progress_end();
+			log_error("%s is not draining any more: somebody has undrained it", drain->uri);
+			return COMMAND_FAILED;
+		}
+		progress_show(drain, answer);
+		if (!answer->draining.slabs)
+			break;
+		if (drain->timeout_s != DRAIN_NO_TIMEOUT && clock_now() >= end) {
+			progress_end();
+			return drain_late(drain, answer);
+		}
+		if (operate_wait(drain->operate, DRAIN_PERIOD_MS) < 0 || drain_ask(drain, WIRE_DRAIN_ASK, answer) < 0)
+			return COMMAND_FAILED;
+	}
+	progress_end();
+	if (drain->json)
+		drain_json(drain, answer);
+	else
+		printf("%s is empty and lends nothing more: it is safe to power it off\n", drain->uri);
+	return COMMAND_OK;
+}
+
+static int drain_begin(struct drain *drain)
+{
+	struct wire_message answer;
+	char left[96];
+
+	if (drain_ask(drain, drain->force ? WIRE_DRAIN_FORCE : WIRE_DRAIN_WAIT, &answer) < 0)
+		return COMMAND_FAILED;
+	if (answer.draining.slabs && !drain->json) {
+		printf("%s drains: %s%s\n", drain->uri, left_format(drain, &answer, left, sizeof left),
+		       drain->force ? ", taken at the deadline" : "");
+		if (drain_holders(drain, holder_print, stdout) < 0)
+			return COMMAND_FAILED;
+		fflush(stdout);
+	}
+	drain->shown = answer.draining.slabs;
+	return drain_watch(drain, &answer);
+}
+
+static int drain_end(struct drain *drain)
+{
+	char donated[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
+	struct wire_message answer;
+
+	if (drain_ask(drain, WIRE_DRAIN_END, &answer) < 0)
+		return COMMAND_FAILED;
+	if (drain->json)
+		drain_json(drain, &answer);
+	else
+		printf("%s lends again: %s, of which %s are leased\n", drain->uri,
+		       size_format(answer.draining.capacity.donated, donated),
+		       size_format(answer.draining.capacity.leased, leased));
+	return COMMAND_OK;
+}
+
+/* --- The commands ---------------------------------------------------------------------------------------- */
+
+static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
+{
+	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
+	struct far_donor figures;
+	int status;
+
+	if (drain->key_file) {
+		if (auth_key_load_or_tell(drain->key_file, drain->key) < 0)
+			return COMMAND_FAILED;
+		config.key = drain->key;
+	}
+	config.fabric.connect_ms = DRAIN_CONNECT_MS;
+	if (operate_open(&config, drain->uri, &drain->operate) < 0)
+		return COMMAND_FAILED;
+	operate_figures(drain->operate, &figures);
+	drain->slab_bytes = figures.slab_bytes;
+	status = what(drain);
+	operate_close(drain->operate);
+	return status;
+}
+
+/* Reads the options and the name of the donor among them. Returns 0, -ECANCELED if --help was given, or -EINVAL
+   after one logged line. */
+static int options_read(struct drain *drain, const char *verb, const struct config_setting *settings, int argc,
+			char **argv)
+{
+	int at = defaults_read(settings, NULL, argc, argv, NULL), rest;
+
+	if (at < 0)
+		return at;
+	if (at == argc) {
+		log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
+		return -EINVAL;
+	}
+	drain->uri = argv[at];
+	rest = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after the donor */
+	if (rest < 0)
+		return rest;
+	if (at + rest == argc)
+		return 0;
+	log_error("donors %s: one donor at a time; \"%s\" is too many", verb, argv[at + rest]);
+	return -EINVAL;
+}
+
+static void drain_help(const struct config_setting *settings)
+{
+	printf(
+	    "usage: farpage donors drain URI [OPTION...]\n\n"
+	    "Empties a donor, for maintenance: it lends nothing more, asks its clients for all that they lease there,\n"
+	    "and this waits until they have given it back. Then it says that the donor may be powered off. Ending\n"
+	    "this does not end draining; farpage donors undrain does.\n\n");
+	config_help(settings);
+	printf("\n"
+	       "  farpage donors drain tcp://10.0.0.7 --key /etc/farpage/key\n");
+}
+
+int command_donors_drain(int argc, char **argv)
+{
+	static struct drain drain = {.deadline_s = 0, .timeout_s = DRAIN_NO_TIMEOUT};
+	const struct config_setting settings[] = {
+	    {"key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE",
+	     "the donor's admin key, in place of --key: without it nothing is taken by force, and nothing drained at "
+	     "all by a donor that has one"},
+	    {"timeout", CONFIG_NUMBER, &drain.timeout_s, 0, 1000000, "SECONDS",
+	     "stop waiting after that, with status 1; the donor goes on draining (default: wait)"},
+	    {"force", CONFIG_FLAG, &drain.force, 0, 0, NULL,
+	     "take what clients have not given back at the deadline: what has no other copy is lost"},
+	    {"deadline", CONFIG_NUMBER, &drain.deadline_s, 1, 3600, "SECONDS",
+	     "with --force: the donor is empty by then (default 10)"},
+	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print what is left at the end as JSON, sizes in bytes"},
+	    {0},
+	};
+	int status = options_read(&drain, "drain", settings, argc, argv);
+
+	if (status == -ECANCELED) {
+		drain_help(settings);
+		return COMMAND_OK;
+	}
+	if (status < 0)
+		return COMMAND_USAGE;
+	if (drain.deadline_s && !drain.force) {
+		log_error("donors drain: --deadline is when --force takes what is left; give --force too, or --timeout "
+			  "to stop waiting");
+		return COMMAND_USAGE;
+	}
+	if (!drain.deadline_s)
+		drain.deadline_s = 10;
+	return drain_run(&drain, drain_begin);
+}
+
+int command_donors_undrain(int argc, char **argv)
+{
+	static struct drain drain;
+	const struct config_setting settings[] = {
+	    {"key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE",
+	     "the donor's admin key, in place of --key: a donor that has one lends again for its holder only"},
+	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the answer as JSON, sizes in bytes"},
+	    {0},
+	};
+	int status = options_read(&drain, "undrain", settings, argc, argv);
+
+	if (status == -ECANCELED) {
+		printf("usage: farpage donors undrain URI [OPTION...]\n\n"
+		       "Has a donor lend again that was drained. Clients keep what they have not given back yet.\n\n");
+		config_help(settings);
+		return COMMAND_OK;
+	}
+	if (status < 0)
+		return COMMAND_USAGE;
+	return drain_run(&drain, drain_end);
+}

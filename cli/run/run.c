@@ -1,0 +1,259 @@
+/*
+ * farpage run: runs a program with part of its memory on donors.
+ *
+ * Theory of operation. First the command checks everything that could go wrong later: the options, the program, the
+ * engine's needs on this machine, and every donor. Then the engine (run_options.h) runs the program as a child, and
+ * reports. At the end this process exits with the program's exit status or signal.
+ *
+ * Threads: one, except that ask_all() starts and joins its own.
+ */
+#include "cli/ask.h"
+#include "cli/commands.h"
+#include "cli/defaults.h"
+#include "cli/run/run_child.h"
+#include "cli/run/run_choice.h"
+#include "cli/run/run_donors.h"
+#include "cli/run/run_options.h"
+#include "cli/run/run_program.h"
+#include "cli/run/run_report.h"
+#include "client/backup/backup_disk.h"
+#include "common/auth.h"
+#include "common/config.h"
+#include "common/log.h"
+#include "common/machine.h"
+#include "common/size.h"
+#include "pager/pager.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Every donor answers or is reported within two seconds. */
+#define ANSWER_MS 1800
+#define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is a multiple of this */
+
+static int usage_help(const struct config_setting *settings)
+{
+	printf("usage: farpage run [--local SIZE] [--donor URI...] [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
+	       "Runs COMMAND with at most SIZE of its heap and large mappings in this machine's memory; the rest is\n"
+	       "lent by the donors. The pager gives each process of the command that budget. The swap engine, which "
+	       "needs\n"
+	       "root, gives it to all of them together, and carries any program. Options:\n\n");
+	config_help(settings);
+	printf(
+	    "\nA summary goes to standard error when the command has ended. The exit status is the command's; 125 if\n"
+	    "farpage failed, 126 if the command cannot be run (or given far memory), 127 if it was not found.\n\n"
+	    "example: farpage run --local 256M --donor tcp://10.0.0.7 --key farpage.key -- sort big.txt\n");
+	return COMMAND_OK;
+}
+
+/* Reads the options from the command line and the configuration. Returns the index of the command in @argv, 0 after
+   --help, or -EINVAL after one logged line. */
+static int read_options(int argc, char **argv, struct run_options *options)
+{
+	const struct config_setting settings[] = {
+	    {"local", CONFIG_SIZE, &options->local, 1, 0, "SIZE",
+	     "memory on this machine, for each process; with --engine swap for all (default: half of what is "
+	     "available)"},
+	    {"engine", CONFIG_STRING, &options->engine, 0, 0, "NAME",
+	     "pager, swap, or auto: the pager where it can carry the command (default auto)"},
+	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
+	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
+	    {"swap", CONFIG_STRING, &options->swap, 0, 0, "NAME",
+	     "the swap engine on a device of `farpage swap on`, and on that device's donors; none: not so"},
+	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
+	    {"replicas", CONFIG_NUMBER, &options->replicas, 1, FAR_REPLICAS_MAX, "N",
+	     "donors that hold each page (default 1)"},
+	    {"scrub-rate", CONFIG_SIZE, &options->scrub_rate, 0, 0, "SIZE",
+	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
+	    {"encrypt", CONFIG_FLAG, &options->encrypt, 0, 0, NULL,
+	     "encrypt pages before they leave, with a key that stays here"},
+	    {"unsafe-dio", CONFIG_FLAG, &options->unsafe_dio, 0, 0, NULL,
+	     "the command does no direct I/O: copy out what the kernel cannot move (Linux before 6.8: all pages)"},
+	    {"backup", CONFIG_STRING, &options->backup, 0, 0, "PATH",
+	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
+	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
+	     "a donor out of reach for this long is lost (default 600000; with another copy 5000)"},
+	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
+	     "the pager's longest read-ahead (default 64; 1: none)"},
+	    {"spin-us", CONFIG_NUMBER, &options->spin_us, 1, 1000000, "US",
+	     "how long to poll for an answer before sleeping (default 50)"},
+	    {"stats", CONFIG_STRING, &options->stats_file, 0, 0, "FILE", "write what was counted to FILE, as JSON"},
+	    {"strict", CONFIG_FLAG, &options->strict, 0, 0, NULL,
+	     "exit with 125 when memory outside farpage's reach passes --local, which ends the command, or when "
+	     "processes were ended for want of memory"},
+	    {"quiet", CONFIG_FLAG, &options->quiet, 0, 0, NULL, "no summary"},
+	    {"verbose", CONFIG_FLAG, &options->verbose, 0, 0, NULL,
+	     "the pager logs more: each silence of a donor, too"},
+	    {"config", CONFIG_STRING, &options->config_file, 0, 0, "FILE", "read options from [run] of FILE, too"},
+	    {0},
+	};
+	int first = defaults_read(settings, "run", argc, argv, "--config");
+	if (first == -ECANCELED) {
+		usage_help(settings);
+		return 0;
+	}
+	if (first < 0)
+		return -EINVAL;
+	const char *wrong = NULL;
+	if (options->swap && strcmp(options->swap, "none") == 0)
+		options->swap = NULL;
+	if (options->swap && strcmp(options->engine, "auto") == 0)
+		options->engine = "swap";
+	if (first >= argc)
+		wrong = "a command is missing";
+	else if (!options->donors.count && !options->swap)
+		wrong = "no donor is named, by --donor URI or in a file of defaults (farpage(1))";
+	if (wrong)
+		log_error("run: %s; farpage run --help tells more", wrong);
+	else if (!run_choice_is_name(options->engine))
+		log_error("run: --engine %s: give pager, swap, or auto", options->engine);
+	else if (options->swap && strcmp(options->engine, "pager") == 0)
+		log_error("run: --swap %s is for --engine swap; give --swap none if it is in a file of defaults",
+			  options->swap);
+	else if (!options->swap && options->replicas > options->donors.count)
+		log_error("run: --replicas %u: only %u donor%s given; give as many at least", options->replicas,
+			  options->donors.count, options->donors.count == 1 ? " is" : "s are");
+	else
+		return first;
+	return -EINVAL;
+}
+
+/* What the user is told about the budget before the command starts. */
+struct budget_note {
+	bool chosen;      /* --local was not given, so the budget is half of the available memory */
+	uint64_t machine; /* bytes of this machine's memory if the budget is larger, otherwise 0 */
+};
+
+static int choose_budget(struct run_options *options, struct budget_note *ret_note)
+{
+	struct machine_memory memory;
+	int error = machine_memory_read(&memory);
+	ret_note->chosen = !options->local;
+	ret_note->machine = !error && options->local > memory.total ? memory.total : 0;
+	if (options->local)
+		return 0;
+	if (error)
+		log_error("cannot tell how much memory is available: %s; give --local SIZE", strerror(-error));
+	else
+		options->local = memory.available / 2 / BUDGET_UNIT * BUDGET_UNIT;
+	return error;
+}
+
+static void tell_budget(const struct run_options *options, enum run_engine engine, const struct budget_note *note)
+{
+	char local[SIZE_TEXT_MAX], machine[SIZE_TEXT_MAX];
+	size_format(options->local, local);
+	if (note->chosen)
+		log_warning("--local is not given: %s for %s, half of what is available", local,
+			    engine == RUN_ENGINE_SWAP ? "all processes together" : "each process");
+	if (note->machine)
+		log_warning("--local %s bounds nothing: this machine has %s for the command", local,
+			    size_format(note->machine, machine));
+}
+
+static int check_budget(struct run_options *options, enum run_engine engine, struct budget_note *ret_note)
+{
+	char local[SIZE_TEXT_MAX], text[SIZE_TEXT_MAX];
+	const char *with = "";
+	uint64_t least =
+	    engine == RUN_ENGINE_SWAP ? RUN_SWAP_LEAST : pager_local_least(options->backup, options->encrypt, &with);
+	if (choose_budget(options, ret_note))
+		return -EINVAL;
+	if (options->local >= least)
+		return 0;
+	log_error("--local %s is too little; the least that works%s is %s", size_format(options->local, local), with,
+		  size_format(least, text));
+	return -EINVAL;
+}
+
+static int check_donors(const struct run_options *options, struct run_donors *ret_donors)
+{
+	static uint8_t key[AUTH_KEY_SIZE];
+	struct far_config config = {.donors = options->donors.items,
+				    .donor_count = options->donors.count,
+				    .replicas = options->replicas,
+				    .encrypt = options->encrypt,
+				    .backup = options->backup,
+				    .fabric = FABRIC_CONFIG_DEFAULT};
+	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
+	uint64_t free_bytes;
+	config.fabric.connect_ms = ANSWER_MS;
+	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
+	if (options->key_file)
+		config.key = key;
+	if (!error)
+		error = far_check(&config);
+	if (!error)
+		error = run_donors_check(&config, ret_donors);
+	if (error)
+		return error;
+	free_bytes = ret_donors->free_bytes;
+	if (!free_bytes || free_bytes < options->far) {
+		if (options->far)
+			log_error("--far %s is more than the donors have free%s: %s; add a donor or ask for less",
+				  size_format(options->far, wanted),
+				  options->replicas > 1 ? " for as many replicas" : "",
+				  size_format(free_bytes, unused));
+		else
+			log_error("the donors have nothing free; `farpage donors` shows what each lends");
+		return -ENOSPC;
+	}
+	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
+}
+
+/* Chooses the engine. @ret_line says which and why. Returns 0, or an enum run_status after one logged line. */
+static int choose_engine(const struct run_options *options, const char *path, char *const arguments[],
+			 enum run_engine *ret_engine, char ret_line[RUN_CHOICE_MAX])
+{
+	static char pager_why[RUN_WHY_MAX], swap_why[RUN_WHY_MAX];
+	int pager = run_pager_check(options, path, pager_why);
+	if (pager > 0) {
+		log_error("cannot run %s", pager_why);
+		return pager;
+	}
+	/* The check may load a module, so it runs only if its result matters. */
+	int swap = strcmp(options->engine, "pager") ? run_swap_check(options, swap_why) : 0;
+	const struct run_choice choice = {.wanted = options->engine,
+					  .path = path,
+					  .arguments = arguments,
+					  .pager_lacks = pager ? pager_why : NULL,
+					  .swap_lacks = swap ? swap_why : NULL};
+	*ret_engine = run_choose(&choice, ret_line);
+	if (*ret_engine == RUN_ENGINE_NONE) {
+		log_error("cannot run %s", ret_line);
+		return pager == -ENOEXEC && strcmp(options->engine, "swap") ? RUN_NOT_EXECUTABLE : RUN_FAILED;
+	}
+	return 0;
+}
+
+int command_run(int argc, char **argv)
+{
+	/* config_read() returns strings that live until exit. */
+	static struct run_options options = {.engine = "auto", .replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
+	static char line[RUN_CHOICE_MAX];
+	char path[PATH_MAX];
+	struct run_donors donors;
+	enum run_engine engine;
+	struct budget_note note;
+	int wait_status = 0, first = read_options(argc, argv, &options);
+	if (first <= 0)
+		return first ? RUN_FAILED : COMMAND_OK;
+	int status = run_program_find(argv[first], path);
+	if (!status)
+		status = choose_engine(&options, path, argv + first, &engine, line);
+	if (status)
+		return status;
+	if (check_budget(&options, engine, &note) || (!options.swap && check_donors(&options, &donors)) ||
+	    (options.stats_file && run_report_check(options.stats_file)))
+		return RUN_FAILED;
+	if (!options.quiet)
+		tell_budget(&options, engine, &note);
+	if (!options.quiet && engine == RUN_ENGINE_PAGER && options.unsafe_dio && pager_kernel_lacks(false))
+		log_warning(
+		    "--unsafe-dio: what a device writes into far memory (O_DIRECT, io_uring, RDMA) may be lost");
+	if (*line && !options.quiet)
+		log_warning("%s", line);
+	status =
+	    (engine == RUN_ENGINE_SWAP ? run_swap : run_pager)(&options, &donors, path, argv + first, &wait_status);
+	return status ? status : run_child_imitate(wait_status);
+}

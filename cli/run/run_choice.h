@@ -1,0 +1,43 @@
+/*
+ * run_choice: chooses the engine for a command of `farpage run`.
+ *
+ * Theory of operation. The pager is chosen if it can run the program. It needs no root, its faults cost less than those
+ * of a swap device, and other programs of the machine never use its far memory.
+ *
+ * The swap engine is chosen in two cases:
+ * - The pager cannot run the program.
+ * - The program is known to fork children that continue to use their parent's memory. With such children the pager has
+ *   only half of the budget.
+ *
+ * Threads: any.
+ */
+#ifndef CLI_RUN_CHOICE_H
+#define CLI_RUN_CHOICE_H
+
+#include "cli/run/run_program.h"
+
+#include <stdbool.h>
+
+#define RUN_CHOICE_MAX (2 * RUN_WHY_MAX)
+
+enum run_engine { RUN_ENGINE_NONE, RUN_ENGINE_PAGER, RUN_ENGINE_SWAP };
+
+struct run_choice {
+	const char *wanted;     /* "auto", "pager" or "swap" */
+	const char *path;       /* of the program */
+	char *const *arguments; /* of the program: argv, NULL at its end; NULL for none */
+	/* What the engine lacks to run the program, or NULL if it lacks nothing. */
+	const char *pager_lacks, *swap_lacks;
+};
+
+/* Returns true if @name is a valid run_choice.wanted. */
+bool run_choice_is_name(const char *name);
+/*
+ * Chooses the engine. @ret_line gets one line:
+ * - normally the choice, its reason, and what the other engine would need;
+ * - an empty line if the engine was named;
+ * - the reason if no engine can be used.
+ */
+enum run_engine run_choose(const struct run_choice *choice, char ret_line[RUN_CHOICE_MAX]);
+
+#endif

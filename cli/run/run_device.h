@@ -1,0 +1,49 @@
+/*
+ * run_device: the swap space of a `farpage run --engine swap`. It is made for the run, or `farpage swap on` has made
+ * it.
+ *
+ * Theory of operation. A device made for the run has the highest priority, so that the kernel uses it before other swap
+ * space. Its name shows that it belongs to a run, and no other run takes it.
+ *
+ * A device of `farpage swap on` is used as it is, and other programs may use it too. So run_device_find() compares the
+ * requests of the run (encryption, replicas, a backup, room) with the device, and refuses a device that offers less.
+ *
+ * Threads: one.
+ */
+#ifndef CLI_RUN_DEVICE_H
+#define CLI_RUN_DEVICE_H
+
+#include "blockdev/frontend.h"
+#include "cli/run/run_options.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RUN_DEVICE_NAME "run-%d-%08x" /* a process's number and a random number: the name of a device made for a run */
+
+/* Pages that a device has moved, for all its users. */
+struct run_transfers {
+	uint64_t in, out;
+};
+
+struct run_device {
+	char path[FRONTEND_PATH_MAX];
+	uint64_t size; /* bytes */
+	bool lent;     /* `farpage swap on` has made it */
+	bool is_gone;  /* it is no longer swap space, which was logged */
+	struct run_transfers before;
+};
+
+/* Makes the device @name and swaps to it. Returns 0, or -errno after logged lines; then there is no device. */
+int run_device_make(const struct run_options *options, const struct run_donors *donors, const char *name,
+		    struct run_device *ret_device);
+/* Finds the swap space options->swap. Returns 0, or -errno after one logged line if it does not exist, does not
+   answer, or lacks something that @options request. */
+int run_device_find(const struct run_options *options, struct run_device *ret_device);
+
+/* Returns the bytes of swap space for a run that has @swapped bytes in it. Logs one line when the device has gone. */
+uint64_t run_device_room(struct run_device *device, uint64_t swapped);
+/* Returns the pages moved since the device was made or found, or 0 if the device has gone. */
+struct run_transfers run_device_moved(const struct run_device *device);
+
+#endif

@@ -1,0 +1,31 @@
+/* run_donors: see run_donors.h. */
+#include "cli/run/run_donors.h"
+#include "cli/ask.h"
+#include "client/lease/domains.h"
+#include "common/log.h"
+#include <errno.h>
+
+int run_donors_check(const struct far_config *config, struct run_donors *ret_donors)
+{
+	struct far_donor answers[FAR_DONORS_MAX] = {0};
+	struct ask asks[FAR_DONORS_MAX];
+	struct domains domains = {0};
+	char text[DOMAINS_TEXT_MAX];
+	int error = 0;
+	for (unsigned i = 0; i < config->donor_count; i++)
+		asks[i] = (struct ask){.config = config, .uri = config->donors[i], .answer = &answers[i]};
+	ask_all(asks, config->donor_count, ask_figures);
+	for (unsigned i = 0; i < config->donor_count && !error; i++)
+		error = asks[i].status;
+	if (error)
+		return error;
+	for (unsigned i = 0; i < config->donor_count; i++)
+		domains_name(&domains, i, answers[i].domain);
+	if (domains_lack(&domains, config->donor_count, config->replicas, config->donors[0], text)) {
+		log_error("%s", text);
+		return -EINVAL;
+	}
+	ret_donors->free_bytes = domains_room(answers, config->donor_count, config->replicas);
+	ret_donors->slab_bytes = answers[0].slab_bytes;
+	return 0;
+}

@@ -1,0 +1,136 @@
+/* run_live: see run_live.h. */
+#include "cli/run/run_live.h"
+
+#include "common/clock.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define NAME "farpage-run"
+#define LINK "/memfd:" NAME " (deleted)"
+#define PIDS_MAX 4096
+#define READ_TRIES 100
+
+/* --- In the run ------------------------------------------------------------------------------------------------- */
+
+static void command_text(char **argv, char *ret_text, size_t size)
+{
+	size_t used = 0;
+	for (unsigned i = 0; argv[i] && used < size; i++)
+		used += (size_t)snprintf(ret_text + used, size - used, "%s%s", i ? " " : "", argv[i]);
+	/* The text is printed on other users' terminals. */
+	for (char *at = ret_text; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+}
+
+struct run_live *run_live_open(const char *engine, uint64_t local, char **argv)
+{
+	int fd = memfd_create(NAME, MFD_CLOEXEC);
+	struct run_live *live = MAP_FAILED;
+	if (fd < 0)
+		return NULL;
+	if (ftruncate(fd, sizeof *live) == 0)
+		live = mmap(NULL, sizeof *live, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (live == MAP_FAILED) {
+		close(fd);
+		return NULL;
+	}
+	/* The descriptor stays open, because other processes find the memory by it. */
+	live->started_ns = live->updated_ns = clock_now();
+	live->local_bytes = local;
+	snprintf(live->engine, sizeof live->engine, "%s", engine);
+	command_text(argv, live->command, sizeof live->command);
+	live->magic = RUN_LIVE_MAGIC;
+	return live;
+}
+
+bool run_live_is_due(const struct run_live *live)
+{
+	return live && clock_now() - live->updated_ns >= RUN_LIVE_MS * UINT64_C(1000000);
+}
+
+void run_live_begin(struct run_live *live)
+{
+	__atomic_store_n(&live->changing, live->changing + 1, __ATOMIC_RELAXED);
+	atomic_thread_fence(memory_order_seq_cst);
+	live->updated_ns = clock_now();
+}
+
+void run_live_end(struct run_live *live)
+{
+	__atomic_store_n(&live->changing, live->changing + 1, __ATOMIC_RELEASE);
+}
+
+/* --- In other processes ----------------------------------------------------------------------------------------- */
+
+/* Reads the figures between two changes. Returns false for a run that was stopped in the middle of a change. */
+static bool read_whole(int fd, struct run_live *ret_live)
+{
+	struct run_live before;
+	for (unsigned i = 0; i < READ_TRIES; i++) {
+		if (pread(fd, &before, sizeof before, 0) != sizeof before || before.magic != RUN_LIVE_MAGIC)
+			return false;
+		if (pread(fd, ret_live, sizeof *ret_live, 0) != sizeof *ret_live)
+			return false;
+		if (before.changing == ret_live->changing && !(before.changing & 1))
+			return true;
+		usleep(100);
+	}
+	return false;
+}
+
+static bool read_process(pid_t pid, struct run_live *ret_live)
+{
+	char path[300], link[sizeof LINK + 1];
+	bool found = false;
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+	DIR *directory = opendir(path);
+	for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
+		ssize_t length = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
+		if (length != sizeof LINK - 1 || memcmp(link, LINK, (size_t)length) != 0)
+			continue;
+		int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC);
+		found = fd >= 0 && read_whole(fd, ret_live);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (directory)
+		closedir(directory);
+	return found;
+}
+
+static int compare(const void *one, const void *other)
+{
+	return *(const pid_t *)one - *(const pid_t *)other;
+}
+
+void run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *user), void *user)
+{
+	static pid_t pids[PIDS_MAX];
+	unsigned count = 0;
+	struct run_live live;
+	DIR *directory = opendir("/proc");
+	for (struct dirent *entry; directory && count < PIDS_MAX && (entry = readdir(directory));) {
+		char comm[64], name[16] = "";
+		pid_t pid = atoi(entry->d_name);
+		snprintf(comm, sizeof comm, "/proc/%d/comm", (int)pid);
+		FILE *file = pid > 0 ? fopen(comm, "re") : NULL;
+		if (file && fgets(name, sizeof name, file) && strncmp(name, "farpage", 7) == 0)
+			pids[count++] = pid;
+		if (file)
+			fclose(file);
+	}
+	if (directory)
+		closedir(directory);
+	qsort(pids, count, sizeof pids[0], compare);
+	for (unsigned i = 0; i < count; i++)
+		if (read_process(pids[i], &live))
+			look(pids[i], &live, user);
+}

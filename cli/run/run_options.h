@@ -1,0 +1,43 @@
+/*
+ * run_options: the options of `farpage run`, and its engines. An engine is a way to put far memory under a command.
+ *
+ * An engine has two functions: one checks whether it can run a program here, the other runs the program. A check makes
+ * nothing, except that run_swap_check() may load the kernel's ublk driver.
+ *
+ * Threads: the only one.
+ */
+#ifndef CLI_RUN_OPTIONS_H
+#define CLI_RUN_OPTIONS_H
+
+#include "cli/run/run_donors.h"
+#include "cli/run/run_program.h"
+#include "common/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct run_options {
+	uint64_t local, far, scrub_rate;
+	struct config_list donors;
+	const char *engine, *key_file, *stats_file, *config_file, *backup;
+	const char *swap; /* a device of `farpage swap on`, or NULL to make one for the run */
+	unsigned replicas, timeout_ms, prefetch, spin_us;
+	bool quiet, verbose, strict, encrypt, unsafe_dio;
+};
+
+#define RUN_SWAP_LEAST (UINT64_C(4) << 20) /* the smallest --local */
+
+/* Return 0 if the engine can be used here, or -errno with what the engine lacks in @ret_why. For run_pager_check()
+   -ENOEXEC means that the pager does not suit the program at @path. An enum run_status means that the program cannot
+   run at all. */
+int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX]);
+int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX]);
+
+/* Run the program at @path and report. @donors is unused with options->swap. Return 0 and the program's wait status,
+   or an enum run_status after one logged line. */
+int run_pager(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
+	      int *ret_wait_status);
+int run_swap(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
+	     int *ret_wait_status);
+
+#endif

@@ -1,0 +1,277 @@
+/*
+ * run_pager: the engine of `farpage run` that loads libfarpage-preload.so into the command.
+ *
+ * Theory of operation. The loader takes the library before all other libraries of the command. The library reads its
+ * options from the environment (pager/preload/settings.h), and counts into a report that this process keeps. Children
+ * of the command inherit both.
+ *
+ * Threads: one.
+ */
+#include "cli/run/run_child.h"
+#include "cli/run/run_coverage.h"
+#include "cli/run/run_live.h"
+#include "cli/run/run_options.h"
+#include "cli/run/run_report.h"
+#include "cli/run/run_watch.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "pager/pager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WINDOW_MIN (UINT64_C(16) << 30)
+/* A window of this number of slabs costs little bookkeeping. It leaves room for address ranges that programs reserve
+   and never use. */
+#define WINDOW_SLABS 2048
+#define WINDOW_MAX (UINT64_C(1) << 40)
+#define TEXT_MAX (CONFIG_LIST_MAX * 300)
+
+struct pager_run {
+	struct run_watch watch;
+	struct run_report report;
+	struct run_coverage coverage;
+	struct run_live *live; /* NULL if there is none */
+};
+
+/* Returns the right or kernel feature that userfaultfd needs and this process lacks, or NULL if it lacks none.
+   Faults of the kernel itself, in system calls on far memory, must be handled too. */
+static const char *userfaultfd_lacks(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	int error = fd < 0 ? errno : 0;
+	if (error == EPERM) {
+		int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+		if (device >= 0) {
+			fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+			close(device);
+		}
+	}
+	if (fd >= 0) {
+		close(fd);
+		return NULL;
+	}
+	if (error == EPERM)
+		return "no right to use userfaultfd: run as root, or have root do `sysctl "
+		       "vm.unprivileged_userfaultfd=1` or give you access to /dev/userfaultfd";
+	if (error == ENOSYS)
+		return "this kernel has no userfaultfd; Linux 5.7 or newer with CONFIG_USERFAULTFD is needed";
+	return strerror(error);
+}
+
+int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX])
+{
+	int status = run_program_check(path, ret_why);
+	const char *lacking = status ? NULL : userfaultfd_lacks();
+	if (!status && !lacking)
+		lacking = pager_kernel_lacks(options->unsafe_dio);
+	if (!lacking)
+		return status;
+	snprintf(ret_why, RUN_WHY_MAX, "%s: %s", path, lacking);
+	return -EPERM;
+}
+
+/* Finds the preload library: at $FARPAGE_PRELOAD_LIBRARY, relative to this program, or where it is installed.
+   Returns 0, or -ENOENT after one logged line. */
+static int find_library(char ret_path[PATH_MAX])
+{
+	static const char *const beside[] = {"", "../pager/preload/", "../lib/farpage/", FARPAGE_LIBRARY_DIR "/"};
+	static const char name[] = "libfarpage-preload.so";
+	const char *told = getenv("FARPAGE_PRELOAD_LIBRARY");
+	char directory[PATH_MAX], candidate[2 * PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", directory, sizeof directory - 1);
+	directory[length > 0 ? length : 0] = 0;
+	if (strrchr(directory, '/'))
+		strrchr(directory, '/')[1] = 0;
+	bool found = told && realpath(told, ret_path);
+	for (unsigned i = 0; !told && !found && i < sizeof beside / sizeof beside[0]; i++) {
+		snprintf(candidate, sizeof candidate, "%s%s%s", *beside[i] == '/' ? "" : directory, beside[i], name);
+		found = realpath(candidate, ret_path) != NULL;
+	}
+	if (!found)
+		log_error("cannot find %s; FARPAGE_PRELOAD_LIBRARY can name it", told ? told : name);
+	else if (strpbrk(ret_path, " :"))
+		log_error("the loader takes no library whose path has a space or a colon: %s", ret_path);
+	else
+		return 0;
+	return -ENOENT;
+}
+
+static void set_number(const char *name, uint64_t value)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+	if (value)
+		setenv(name, text, 1);
+	else
+		unsetenv(name);
+}
+
+static void set_text(const char *name, const char *value)
+{
+	if (value)
+		setenv(name, value, 1);
+	else
+		unsetenv(name);
+}
+
+static int set_donors(const struct config_list *donors)
+{
+	char text[TEXT_MAX] = "";
+	size_t used = 0;
+	for (unsigned i = 0; i < donors->count; i++) {
+		used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "", donors->items[i]);
+		if (used >= sizeof text) {
+			log_error("the donors' names are too long");
+			return -E2BIG;
+		}
+	}
+	set_text("FARPAGE_DONORS", text);
+	return 0;
+}
+
+/* Writes the absolute form of @path, which need not exist. Returns false and sets errno on failure. */
+static bool absolute_path(const char *path, char ret_path[PATH_MAX])
+{
+	char here[PATH_MAX] = "";
+	if (*path != '/' && !getcwd(here, sizeof here))
+		return false;
+	errno = ENAMETOOLONG;
+	return snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
+}
+
+static uint64_t window_size(const struct run_options *options, const struct run_donors *donors)
+{
+	uint64_t all = donors->free_bytes + options->local, size = WINDOW_SLABS * donors->slab_bytes;
+	if (size < WINDOW_MIN)
+		size = WINDOW_MIN;
+	if (size > WINDOW_MAX || all > WINDOW_MAX / 4)
+		return WINDOW_MAX;
+	return size > 4 * all ? size : 4 * all;
+}
+
+/* Sets the environment variables that the preload library reads. Returns 0, or -errno after one logged line. */
+static int set_environment(const struct run_options *options, const struct run_donors *donors,
+			   const struct run_report *report)
+{
+	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX];
+	const char *others = getenv("LD_PRELOAD");
+	int error = find_library(library);
+	if (!error)
+		error = set_donors(&options->donors);
+	if (error)
+		return error;
+	if (options->key_file && !realpath(options->key_file, key)) {
+		log_error("cannot find key file %s: %s", options->key_file, strerror(errno));
+		return -errno;
+	}
+	if (options->backup && !absolute_path(options->backup, backup)) {
+		log_error("--backup %s: cannot tell the whole path: %s", options->backup, strerror(errno));
+		return -errno;
+	}
+	bool append = others && *others;
+	snprintf(preload, sizeof preload, "%s%s%s", library, append ? ":" : "", append ? others : "");
+	set_text("LD_PRELOAD", preload);
+	set_text("FARPAGE_KEY_FILE", options->key_file ? key : NULL);
+	set_text("FARPAGE_REPORT", report->path);
+	set_number("FARPAGE_LOCAL", options->local);
+	set_number("FARPAGE_WINDOW", window_size(options, donors));
+	set_number("FARPAGE_REPLICAS", options->replicas);
+	set_number("FARPAGE_SCRUB_RATE", options->scrub_rate);
+	set_number("FARPAGE_ENCRYPT", options->encrypt);
+	set_number("FARPAGE_UNSAFE_DIO", options->unsafe_dio);
+	set_number("FARPAGE_VERBOSE", options->verbose);
+	set_text("FARPAGE_BACKUP", options->backup ? backup : NULL);
+	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
+	set_number("FARPAGE_PREFETCH", options->prefetch);
+	set_number("FARPAGE_SPIN_US", options->spin_us);
+	return 0;
+}
+
+static void live_update(struct pager_run *run)
+{
+	struct run_summary summary;
+	run_report_sum(&run->report, &summary);
+	run_live_begin(run->live);
+	run->live->resident_bytes = summary.resident_now;
+	run->live->far_bytes = summary.far_now;
+	run->live->outside_bytes = run->coverage.outside_bytes;
+	run->live->faults = summary.stats.faults_far;
+	run->live->waiting_ns = summary.waiting_ns;
+	run_live_end(run->live);
+}
+
+static void look(void *engine, pid_t child)
+{
+	struct pager_run *run = engine;
+	if (!run->coverage.ended)
+		run_coverage_look(&run->coverage, child);
+	if (run_live_is_due(run->live))
+		live_update(run);
+}
+
+static bool wait_for(void *engine, int fd, bool for_rest)
+{
+	struct pager_run *run = engine;
+	return run_watch_wait(&run->watch, fd, for_rest);
+}
+
+/* Reports at the end. Returns false if --strict makes the run count as failed. */
+static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
+{
+	struct rusage usage;
+	struct run_summary summary = {.local_bytes = options->local,
+				      .outside_bytes = run->coverage.outside_bytes,
+				      .wall_ns = clock_now() - started_ns};
+	if (!getrusage(RUSAGE_CHILDREN, &usage)) {
+		summary.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+		summary.computing_ns =
+		    (uint64_t)usage.ru_utime.tv_sec * 1000000000 + (uint64_t)usage.ru_utime.tv_usec * 1000;
+	}
+	run_report_sum(&run->report, &summary);
+	if (!options->quiet)
+		run_report_print(&summary);
+	if (options->stats_file)
+		run_report_save(&summary, options->stats_file);
+	return !run->coverage.ended && !(options->strict && summary.stats.children_stopped);
+}
+
+static int run_watched(const struct run_options *options, struct pager_run *run, const char *path, char **argv,
+		       int *ret_wait_status)
+{
+	const struct run_attendant attendant = {
+	    .engine = run, .look_ms = RUN_COVERAGE_LOOK_MS, .look = look, .wait = wait_for};
+	uint64_t started_ns = clock_now();
+	int status = run_child(path, argv, &attendant, ret_wait_status);
+	return !status && !report_end(options, run, started_ns) ? RUN_FAILED : status;
+}
+
+int run_pager(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
+	      int *ret_wait_status)
+{
+	static struct pager_run run;
+	int error = run_watch_open(&run.watch), status = RUN_FAILED;
+	if (!error)
+		error = run_report_open(run.watch.path, &run.report);
+	if (error) {
+		log_error("cannot make the report: %s", strerror(-error));
+		return RUN_FAILED;
+	}
+	run.coverage = (struct run_coverage){
+	    .report = run.report.shared, .local_bytes = options->local, .strict = options->strict};
+	run.live = run_live_open("pager", options->local, argv);
+	if (!set_environment(options, donors, &run.report))
+		status = run_watched(options, &run, path, argv, ret_wait_status);
+	run_report_close(&run.report);
+	run_watch_close(&run.watch);
+	return status;
+}

@@ -1,0 +1,236 @@
+/* run_report: see run_report.h. Threads: one. Processes that count may still be running. */
+#include "cli/run/run_report.h"
+#include "common/log.h"
+#include "common/size.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define AMISS_MAX 160
+#define THRASHED 0.5
+#define WAITED_MIN_NS 200000000 /* shorter waits are not reported */
+
+int run_report_open(const char *told, struct run_report *ret_report)
+{
+	struct run_report report = {.fd = memfd_create("farpage-report", MFD_CLOEXEC)};
+	if (report.fd < 0)
+		return -errno;
+	if (!ftruncate(report.fd, sizeof *report.shared))
+		report.shared = mmap(NULL, sizeof *report.shared, PROT_READ | PROT_WRITE, MAP_SHARED, report.fd, 0);
+	if (!report.shared || report.shared == MAP_FAILED) {
+		int error = -errno;
+		close(report.fd);
+		return error;
+	}
+	report.shared->magic = REPORT_MAGIC;
+	snprintf(report.shared->told, sizeof report.shared->told, "%s", told);
+	snprintf(report.path, sizeof report.path, "/proc/%d/fd/%d", (int)getpid(), report.fd);
+	*ret_report = report;
+	return 0;
+}
+
+void run_report_close(struct run_report *report)
+{
+	if (!report->shared)
+		return;
+	munmap(report->shared, sizeof *report->shared);
+	close(report->fd);
+	report->shared = NULL;
+}
+
+/* Adds what one process counted. Peaks of far memory are added too, as if they had occurred at the same time. */
+static void add(struct farpage_stats *sum, const struct farpage_stats *one)
+{
+	sum->resident_bytes += one->resident_bytes;
+	if (one->resident_peak_bytes > sum->resident_peak_bytes)
+		sum->resident_peak_bytes = one->resident_peak_bytes;
+	sum->far_bytes += one->far_bytes;
+	sum->far_peak_bytes += one->far_peak_bytes;
+	sum->faults += one->faults;
+	sum->faults_far += one->faults_far;
+	sum->faults_buffered += one->faults_buffered;
+	sum->fetched_pages += one->fetched_pages;
+	sum->prefetched_pages += one->prefetched_pages;
+	sum->evicted_pages += one->evicted_pages;
+	sum->evicted_clean_pages += one->evicted_clean_pages;
+	sum->evicted_zero_pages += one->evicted_zero_pages;
+	sum->stalls += one->stalls;
+	sum->lost_pages += one->lost_pages;
+	sum->held_bytes += one->held_bytes;
+	sum->dropped_pages += one->dropped_pages;
+	sum->children_stopped += one->children_stopped;
+	sum->backup_behind += one->backup_behind;
+	sum->backup_reads += one->backup_reads;
+	sum->backup_writes += one->backup_writes;
+}
+
+void run_report_sum(const struct run_report *report, struct run_summary *summary)
+{
+	static struct histogram faults;
+	memset(&summary->stats, 0, sizeof summary->stats);
+	memset(&faults, 0, sizeof faults);
+	summary->processes = 0;
+	summary->wanted_bytes = summary->resident_now = summary->far_now = 0;
+	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
+		struct farpage_stats stats;
+		const struct pager_counters *counters = &report->shared->slots[i].counters;
+		pid_t pid = __atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE);
+		if (!pid)
+			continue;
+		pager_counters_read(counters, &stats);
+		add(&summary->stats, &stats);
+		histogram_add(&faults, &counters->fault_ns);
+		if (kill(pid, 0) == 0 || errno == EPERM) {
+			summary->resident_now += stats.resident_bytes;
+			summary->far_now += stats.far_bytes;
+		}
+		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->wanted_bytes)
+			summary->wanted_bytes = stats.resident_peak_bytes + stats.far_peak_bytes;
+		summary->processes++;
+	}
+	summary->stats.fault_p50_ns = histogram_quantile(&faults, 500);
+	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
+	summary->waiting_ns = histogram_sum(&faults);
+}
+
+const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX])
+{
+	char local[SIZE_TEXT_MAX];
+	*text = '\0';
+	if (waited > THRASHED)
+		snprintf(text, RUN_THRASHED_MAX,
+			 ", %.0f%% of its time waiting for far memory: --local %s would end that", waited * 100,
+			 size_format(wanted, local));
+	return text;
+}
+
+/* Returns the share of its threads' time that the command waited for far memory, whatever the number of threads. */
+static double waited(const struct run_summary *summary)
+{
+	if (summary->waiting_ns < WAITED_MIN_NS)
+		return 0;
+	return (double)summary->waiting_ns / (double)(summary->waiting_ns + summary->computing_ns);
+}
+
+/* Writes the problems of the run, each after a comma. Returns @text. */
+static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX])
+{
+	char outside[SIZE_TEXT_MAX];
+	unsigned long long stopped = (unsigned long long)summary->stats.children_stopped;
+	int length = 0;
+	*text = '\0';
+	if (summary->outside_bytes > summary->local_bytes)
+		length = snprintf(text, AMISS_MAX, ", %s outside farpage's reach",
+				  size_format(summary->outside_bytes, outside));
+	else if (summary->processes && !summary->stats.far_peak_bytes &&
+		 summary->peak_bytes > summary->local_bytes + summary->stats.resident_peak_bytes)
+		/* run_coverage did not see this process: it lived for less than half a second. */
+		length = snprintf(text, AMISS_MAX,
+				  ", a process had %s resident (pages of files included), more than --local",
+				  size_format(summary->peak_bytes, outside));
+	if (stopped)
+		snprintf(text + length, (size_t)(AMISS_MAX - length), ", %llu forked %s stopped for want of memory",
+			 stopped, stopped == 1 ? "child" : "children");
+	return text;
+}
+
+void run_report_print(const struct run_summary *summary)
+{
+	const struct farpage_stats *stats = &summary->stats;
+	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX];
+	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
+	double wall = (double)summary->wall_ns / 1e9;
+	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
+	    summary->outside_bytes <= summary->local_bytes) {
+		/* run_coverage looks twice a second, and misses a process that lives for less time. */
+		fprintf(stderr,
+			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
+			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",
+			size_format(summary->peak_bytes, peak), size_format(summary->local_bytes, local), wall);
+		return;
+	}
+	if (!summary->processes) {
+		fprintf(stderr, "farpage: nothing needed far memory (peak resident %s)%s, wall %.1f s\n",
+			size_format(summary->peak_bytes, peak), amiss(summary, text), wall);
+		return;
+	}
+	size_format(stats->resident_peak_bytes, peak);
+	size_format(summary->local_bytes, local);
+	size_format(stats->far_bytes, far);
+	size_format(stats->far_peak_bytes, far_peak);
+	fprintf(stderr,
+		"farpage: peak resident %s of %s, far %s (peak %s), faults %llu (far %llu, p50 %.1f us, p99 %.1f us), "
+		"fetched %llu pages, evicted %llu%s%s, wall %.1f s\n",
+		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
+		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
+		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages,
+		amiss(summary, text), run_report_thrashed(waited(summary), summary->wanted_bytes, thrashed), wall);
+}
+
+int run_report_check(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		log_error("cannot write --stats %s: %s", path, strerror(errno));
+		return -errno;
+	}
+	close(fd);
+	return 0;
+}
+
+int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const char *path)
+{
+	int error = 0;
+	struct json_object *object = json_object_new_object();
+	if (object)
+		json_object_object_add(object, "engine", json_object_new_string(engine));
+	for (unsigned i = 0; object && i < count; i++)
+		json_object_object_add(object, figures[i].name, json_object_new_uint64(figures[i].value));
+	errno = ENOMEM;
+	if (!object || json_object_to_file_ext(path, object, JSON_C_TO_STRING_PRETTY)) {
+		error = -errno;
+		log_error("cannot write the statistics to %s: %s", path, strerror(-error));
+	}
+	json_object_put(object);
+	return error;
+}
+
+int run_report_save(const struct run_summary *summary, const char *path)
+{
+	const struct farpage_stats *stats = &summary->stats;
+	const struct run_figure figures[] = {
+	    {"resident_bytes", stats->resident_bytes},
+	    {"resident_peak_bytes", stats->resident_peak_bytes},
+	    {"far_bytes", stats->far_bytes},
+	    {"far_peak_bytes", stats->far_peak_bytes},
+	    {"faults", stats->faults},
+	    {"faults_far", stats->faults_far},
+	    {"faults_buffered", stats->faults_buffered},
+	    {"fetched_pages", stats->fetched_pages},
+	    {"prefetched_pages", stats->prefetched_pages},
+	    {"evicted_pages", stats->evicted_pages},
+	    {"evicted_clean_pages", stats->evicted_clean_pages},
+	    {"evicted_zero_pages", stats->evicted_zero_pages},
+	    {"fault_p50_ns", stats->fault_p50_ns},
+	    {"fault_p99_ns", stats->fault_p99_ns},
+	    {"stalls", stats->stalls},
+	    {"lost_pages", stats->lost_pages},
+	    {"held_bytes", stats->held_bytes},
+	    {"dropped_pages", stats->dropped_pages},
+	    {"children_stopped", stats->children_stopped},
+	    {"outside_bytes", summary->outside_bytes},
+	    {"backup_behind", stats->backup_behind},
+	    {"backup_reads", stats->backup_reads},
+	    {"backup_writes", stats->backup_writes},
+	    {"waiting_ns", summary->waiting_ns},
+	    {"wall_ns", summary->wall_ns},
+	    {"local_bytes", summary->local_bytes},
+	    {"processes", summary->processes},
+	};
+	return run_report_write("pager", figures, sizeof figures / sizeof figures[0], path);
+}

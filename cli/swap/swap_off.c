@@ -1,0 +1,81 @@
+/*
+ * farpage swap off: brings the swapped pages back and removes the device.
+ *
+ * A device that is no longer swap space is only removed. So a swap off that failed half-way can be repeated.
+ *
+ * Threads: none.
+ */
+#include "blockdev/daemon/runtime.h"
+#include "blockdev/daemon/settings.h"
+#include "cli/commands.h"
+#include "cli/disk/disk_daemon.h"
+#include "cli/subcommands.h"
+#include "cli/swap/swap.h"
+#include "cli/swap/swap_space.h"
+#include "cli/swap/swaps.h"
+#include "common/config.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int device_find(const char *name, struct runtime_device *ret_device)
+{
+	if (runtime_check_name(name) < 0)
+		return -EINVAL;
+	if (runtime_read_device(name, ret_device) < 0) {
+		log_error("there is no device %s: see `farpage disk list`", name);
+		return -ENOENT;
+	}
+	if (access(ret_device->device.path, F_OK) < 0) {
+		log_error("swap off: %s has vanished: make it again with `udevadm trigger`, or mknod",
+			  ret_device->device.path);
+		return -ENOENT;
+	}
+	return 0;
+}
+
+/* Removes a device that an earlier swap off or swapoff(8) has left, for example because a process had it open.
+   Refuses other devices. Returns 0, or -errno after one logged line. */
+static int rest_remove(const char *name, const char *path)
+{
+	static struct settings settings;
+
+	if (settings_kept(name, &settings) == 0 && settings.swap)
+		return disk_daemon_detach(name);
+	log_error("swap off: %s is no swap space; farpage disk detach %s removes it", path, name);
+	return -EINVAL;
+}
+
+static void off_help(void)
+{
+	printf(
+	    "usage: farpage swap off [NAME]\n\n"
+	    "Brings what is swapped out to a device of farpage swap on (NAME, or \"" SWAP_NAME
+	    "\") back into memory, or\n"
+	    "to other swap space, and removes the device. Refuses if it would not fit. Ctrl-C interrupts it, and the\n"
+	    "device stays swap space. A device that was swapped off already is removed.\n");
+}
+
+int swap_off(int argc, char **argv)
+{
+	static const struct config_setting none[] = {{.name = NULL}};
+	int first = config_read(none, NULL, argc, argv, NULL);
+	struct runtime_device device;
+	struct swap_area area;
+	const char *name;
+
+	if (first == -ECANCELED) {
+		off_help();
+		return COMMAND_OK;
+	}
+	name = first < 0 ? NULL : subcommands_name("swap off", first, argc, argv, SWAP_NAME);
+	if (!name)
+		return COMMAND_USAGE;
+	if (disk_daemon_allowed("swap off") < 0 || device_find(name, &device) < 0)
+		return COMMAND_FAILED;
+	if (swaps_find(device.device.path, &area) == -ENOENT)
+		return rest_remove(name, device.device.path) < 0 ? COMMAND_FAILED : COMMAND_OK;
+	return swap_space_detach(name, &area) < 0 ? COMMAND_FAILED : COMMAND_OK;
+}

@@ -1,0 +1,34 @@
+/*
+ * swap_space: a block device in donors' memory that this machine swaps to.
+ *
+ * Theory of operation. A device (disk_daemon.h), mkswap(8) and swapon(2) make the swap space. If a step fails, the
+ * earlier steps are undone.
+ *
+ * swapoff(2) reads every page back, which may take long. It fails half-way if the pages do not fit, so their size is
+ * checked before. A child process makes the call. A signal ends the child, and then the kernel continues to swap to the
+ * device. Meanwhile this process shows the progress from /proc/swaps.
+ *
+ * Threads: the only one.
+ */
+#ifndef CLI_SWAP_SPACE_H
+#define CLI_SWAP_SPACE_H
+
+#include "blockdev/daemon/settings.h"
+#include "blockdev/frontend.h"
+#include "cli/swap/swaps.h"
+
+#include <stdbool.h>
+
+/* Returns true if mkswap(8), which swap_space_attach() runs, is where Debian installs it. */
+bool swap_space_has_mkswap(void);
+
+/* Makes swap space according to @settings, completely or not at all. @priority: its priority among swap spaces, or
+   UINT_MAX for the kernel's choice. @ret_path: the device's path. Signals that end a command are blocked meanwhile.
+   Returns 0, or -errno after one logged line. */
+int swap_space_attach(const struct settings *settings, unsigned priority, char ret_path[FRONTEND_PATH_MAX]);
+
+/* Ends swapping to @area, the device @name, and removes the device. Returns 0, or -errno after one logged line.
+   After -ENOMEM (its pages fit nowhere else) or -EINTR (interrupted, or swapoff(2) failed) it is still swap space. */
+int swap_space_detach(const char *name, const struct swap_area *area);
+
+#endif

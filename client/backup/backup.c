@@ -1,0 +1,500 @@
+/* backup: see backup.h. */
+#include "client/backup/backup.h"
+
+#include "client/io/far_backup.h"
+#include "client/rebuild/rebuild.h"
+#include "common/format.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* The pause between two batches. Neighbouring pages gather in it, and the thread is not woken for each page. */
+#define BATCH_PAUSE_NS UINT64_C(2000000)
+/* Each warning or error is logged at most once in this time. */
+#define TELL_NS UINT64_C(10000000000)
+/* After the disk has refused pages, missed pages are not read back for it for this long. */
+#define BAD_NS UINT64_C(1000000000)
+#define READ_BYTES ((size_t)BACKUP_IO_PAGES * STORE_PAGE)
+/* A read's cookie is its index in `reads`. A write's is its extent's index | COOKIE_WRITE. */
+#define COOKIE_WRITE (UINT64_C(1) << 32)
+
+_Static_assert(BACKUP_BATCH <= 1 << 10, "a place in a batch has 10 bits");
+_Static_assert(BACKUP_IO_PAGES <= 32, "and a page of a read one of 32");
+
+/* --- Any thread ----------------------------------------------------------------------------------------------- */
+
+static void backup_wake(struct backup *backup)
+{
+	if (atomic_load(&backup->asleep) && atomic_exchange(&backup->asleep, false))
+		eventfd_write(backup->wake, 1);
+}
+
+bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < count; i++) {
+		/* This comes first: once the page is in the ring, the disk may refuse it and set the bit again. */
+		ring_unmiss_all(&backup->ring, page + i, 1);
+		if (ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
+			continue;
+		ring_miss(&backup->ring, page + i);
+		atomic_store_explicit(&backup->overflown, true, memory_order_relaxed);
+		all = false;
+	}
+	backup_wake(backup);
+	return all;
+}
+
+bool backup_put_again(struct backup *backup, uint64_t page, const void *data)
+{
+	if (!ring_put(&backup->ring, page, data, true))
+		return false;
+	backup_wake(backup);
+	return true;
+}
+
+void backup_ask(struct backup *backup, struct backup_io *io)
+{
+	io->next = atomic_load(&backup->asked);
+	while (!atomic_compare_exchange_weak(&backup->asked, &io->next, io))
+		;
+	atomic_store(&backup->asleep, false);
+	eventfd_write(backup->wake, 1);
+}
+
+void backup_caught(struct backup *backup, uint32_t count)
+{
+	atomic_fetch_sub(&backup->catching, count);
+	/* The thread logs that the backup has caught up, if these were the last pages. */
+	eventfd_write(backup->wake, 1);
+}
+
+uint64_t backup_behind(const struct backup *backup)
+{
+	return ring_count(&backup->ring) + backup->catching + backup->ring.missed_count;
+}
+
+uint64_t backup_memory(const struct backup *backup)
+{
+	return sizeof *backup - sizeof backup->ring + ring_memory(&backup->ring) + BACKUP_READS * READ_BYTES;
+}
+
+/* --- Logging ---------------------------------------------------------------------------------------------------- */
+
+/* Wakes the rebuild thread if pages are missed. Warns if pages found the ring full. */
+static void backup_look_behind(struct backup *backup, uint64_t now)
+{
+	const char *path = backup->far->backup_path;
+
+	if (!backup->ring.missed_count)
+		return;
+	eventfd_write(backup->far->rebuild->wake, 1);
+	if (atomic_load_explicit(&backup->overflown, memory_order_relaxed) &&
+	    log_again(&backup->told_slow, now, TELL_NS)) {
+		atomic_store_explicit(&backup->overflown, false, memory_order_relaxed);
+		log_warning("the backup %s does not keep up: %" PRIu64
+			    " pages are not on it yet and would be lost with their donors; it catches up when less is "
+			    "written",
+			    path, backup_behind(backup));
+	}
+}
+
+static void tell_caught_up(struct backup *backup)
+{
+	if ((!backup->told_slow && !backup->told_error) || backup_behind(backup))
+		return;
+	log_warning("the backup %s has caught up: all pages are on it", backup->far->backup_path);
+	backup->told_slow = backup->told_error = 0;
+	atomic_store_explicit(&backup->overflown, false, memory_order_relaxed);
+}
+
+static void tell_error(struct backup *backup, const char *what, int64_t result, uint64_t now)
+{
+	int error = result < 0 ? (int)-result : EIO;
+
+	if (log_again(&backup->told_error, now, TELL_NS))
+		log_error("cannot %s the backup %s: %s; %s", what, backup->far->backup_path, error_text(error),
+			  error == ENOSPC ? "make room there: pages that are not on it would be lost with their donors"
+					  : "pages that are not on it would be lost with their donors");
+}
+
+/* --- Requests of queues ------------------------------------------------------------------------------------------- */
+
+static void list_put(struct backup_list *list, struct backup_io *io)
+{
+	io->next = NULL;
+	if (list->first)
+		list->last->next = io;
+	else
+		list->first = io;
+	list->last = io;
+}
+
+static void asked_take(struct backup *backup)
+{
+	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL;
+
+	/* The stack has the newest on top. The queue lists begin with the oldest. */
+	while (io) {
+		struct backup_io *next = io->next;
+
+		io->next = first;
+		first = io;
+		io = next;
+	}
+	while (first) {
+		struct backup_io *next = first->next;
+
+		list_put(first->write ? &backup->to_put : &backup->to_read, first);
+		first = next;
+	}
+}
+
+/* --- Reads -------------------------------------------------------------------------------------------------------- */
+
+/* Returns true if @data is as the last write of the page left it. If pages are sealed, @data is the sealed page. */
+static bool page_is_right(const struct backup *backup, uint64_t page, const uint8_t *data)
+{
+	const struct integrity *integrity = &backup->far->integrity;
+
+	if (backup->seal)
+		return integrity_unseal(integrity, backup->seal, page, data, NULL);
+	return integrity_check(integrity, page, data);
+}
+
+/* Copies the page as it was last written from the ring. Returns false if the ring does not have it. */
+static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
+{
+	uint64_t below = ring_count(&backup->ring);
+	const uint8_t *copy;
+
+	while ((copy = ring_find(&backup->ring, page, &below))) {
+		if (!page_is_right(backup, page, copy))
+			continue;
+		memcpy(data, copy, STORE_PAGE);
+		return true;
+	}
+	return false;
+}
+
+static void read_begin(struct backup *backup, unsigned index, struct backup_io *read)
+{
+	uint32_t there = 0;
+
+	for (uint32_t i = 0; i < read->count; i++)
+		there |= (uint32_t)ring_read(backup, read->page + i, read->data + (size_t)i * STORE_PAGE) << i;
+	if (there == (uint32_t)((UINT64_C(1) << read->count) - 1)) {
+		far_backup_answer(backup->far, read, 0);
+		return;
+	}
+	backup->reads[index].read = read;
+	backup->reads[index].there = there;
+	backup->reading++;
+	backup->in_flight++;
+	backup_disk_read(backup->disk, read->page, backup->bytes + index * READ_BYTES, read->count, index);
+}
+
+static void reads_begin(struct backup *backup)
+{
+	unsigned index = 0;
+
+	while (backup->to_read.first && backup->reading < BACKUP_READS) {
+		struct backup_io *read = backup->to_read.first;
+
+		while (backup->reads[index].read)
+			index++;
+		backup->to_read.first = read->next;
+		read_begin(backup, index, read);
+	}
+}
+
+static void read_done(struct backup *backup, unsigned index, int64_t result, uint64_t now)
+{
+	struct backup_io *read = backup->reads[index].read;
+	const uint8_t *bytes = backup->bytes + index * READ_BYTES;
+	int status = result == (int64_t)read->count * STORE_PAGE ? 0 : -EIO;
+
+	for (uint32_t i = 0; i < read->count && status == 0; i++)
+		if (!(backup->reads[index].there >> i & 1))
+			memcpy(read->data + (size_t)i * STORE_PAGE, bytes + (size_t)i * STORE_PAGE, STORE_PAGE);
+	if (status < 0)
+		tell_error(backup, "read", result, now);
+	backup->reads[index].read = NULL;
+	backup->reading--;
+	far_backup_answer(backup->far, read, status);
+}
+
+/* --- Writes that no donor has room for ---------------------------------------------------------------------------- */
+
+/* Puts writes into the ring, in the order they were asked for, while there is room. */
+static void writes_put(struct backup *backup)
+{
+	struct backup_io *io;
+
+	while ((io = backup->to_put.first)) {
+		if (!io->put)
+			io->from = ring_put_count(&backup->ring);
+		for (; io->put < io->count; io->put++) {
+			if (!ring_put(&backup->ring, io->page + io->put, io->data + (size_t)io->put * STORE_PAGE,
+				      false))
+				return;
+			ring_unmiss_all(&backup->ring, io->page + io->put, 1);
+		}
+		io->until = ring_put_count(&backup->ring);
+		backup->to_put.first = io->next;
+		list_put(&backup->put, io);
+	}
+}
+
+/* The disk has refused pages of the current batch: sets the status of the writes that they may belong to. */
+static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
+{
+	uint64_t end = ring_taken_count(&backup->ring) + backup->batch;
+
+	for (unsigned i = 0; i < 2; i++)
+		for (struct backup_io *io = i ? backup->to_put.first : backup->put.first; io; io = io->next)
+			if (io->put && io->from < end && io->page < first + count && first < io->page + io->put)
+				io->status = -EIO;
+}
+
+/* Answers the writes whose pages have all left the ring. Their pages are on the disk, or were refused. */
+static void writes_answer(struct backup *backup)
+{
+	uint64_t taken = ring_taken_count(&backup->ring);
+	struct backup_io *io;
+
+	while ((io = backup->put.first) && io->until <= taken) {
+		backup->put.first = io->next;
+		far_backup_answer(backup->far, io, io->status);
+	}
+}
+
+/* --- Batches ---------------------------------------------------------------------------------------------------- */
+
+/* Shell sort: it needs no memory, and it is fast if most of the array is in order. */
+static void order_sort(uint64_t *order, unsigned count)
+{
+	static const unsigned gaps[] = {301, 132, 57, 23, 10, 4, 1};
+
+	for (unsigned g = 0; g < sizeof gaps / sizeof *gaps; g++) {
+		for (unsigned i = gaps[g]; i < count; i++) {
+			uint64_t value = order[i];
+			unsigned at = i;
+
+			for (; at >= gaps[g] && order[at - gaps[g]] > value; at -= gaps[g])
+				order[at] = order[at - gaps[g]];
+			order[at] = value;
+		}
+	}
+}
+
+/* Makes up a batch: fills `order` with the newest copy of each page, sorted by page. Returns the number of pages. */
+static unsigned batch_order(struct backup *backup)
+{
+	unsigned count = 0, kept = 0;
+
+	for (backup->batch = 0; backup->batch < BACKUP_BATCH; backup->batch++) {
+		const struct ring_place *place = ring_at(&backup->ring, backup->batch);
+
+		if (!place)
+			break;
+		/* The page was written since it was read back. The newer copy is in the ring as well, or is missed. */
+		if (place->again && !page_is_right(backup, place->page, ring_bytes(&backup->ring, backup->batch)))
+			continue;
+		backup->order[count++] = place->page << 10 | backup->batch;
+	}
+	order_sort(backup->order, count);
+	for (unsigned i = 0; i < count; i++)
+		if (i + 1 == count || backup->order[i] >> 10 != backup->order[i + 1] >> 10)
+			backup->order[kept++] = backup->order[i];
+	return kept;
+}
+
+static void batch_end(struct backup *backup, uint64_t now)
+{
+	ring_take(&backup->ring, backup->batch);
+	backup->batch = 0;
+	writes_answer(backup);
+	backup_look_behind(backup, now);
+}
+
+/* Submits extents of the batch, as many as the disk takes. */
+static void batch_go_on(struct backup *backup)
+{
+	while (backup->begun < backup->extents && backup->in_flight < DISK_DEPTH - BACKUP_READS) {
+		unsigned index = backup->begun++;
+
+		backup_disk_write(backup->disk, backup->extent[index].first,
+				  &backup->pieces[backup->extent[index].piece], backup->extent[index].count,
+				  COOKIE_WRITE | index);
+		backup->in_flight++;
+	}
+}
+
+static void batch_begin(struct backup *backup, uint64_t now)
+{
+	unsigned count = batch_order(backup);
+
+	/* After a full batch, the ring may already hold more. */
+	backup->due = backup->batch == BACKUP_BATCH ? now : now + BATCH_PAUSE_NS;
+	backup->extents = backup->begun = backup->done = 0;
+	for (unsigned i = 0, run; i < count; i += run) {
+		uint64_t first = backup->order[i] >> 10;
+
+		for (run = 0; run < DISK_PIECES && i + run < count && backup->order[i + run] >> 10 == first + run;
+		     run++)
+			backup->pieces[i + run] =
+			    (struct iovec){.iov_base = ring_bytes(&backup->ring, backup->order[i + run] & 0x3ff),
+					   .iov_len = STORE_PAGE};
+		backup->extent[backup->extents].first = first;
+		backup->extent[backup->extents].count = run;
+		backup->extent[backup->extents++].piece = i;
+	}
+	if (backup->extents)
+		batch_go_on(backup);
+	else
+		batch_end(backup, now);
+}
+
+static void write_done(struct backup *backup, unsigned index, int64_t result, uint64_t now)
+{
+	uint64_t first = backup->extent[index].first;
+	uint32_t count = backup->extent[index].count;
+
+	if (result != (int64_t)count * STORE_PAGE) {
+		atomic_store(&backup->bad_until, now + BAD_NS);
+		tell_error(backup, "write", result, now);
+		for (uint32_t i = 0; i < count; i++)
+			ring_miss(&backup->ring, first + i);
+		writes_fail(backup, first, count);
+	}
+	if (++backup->done == backup->extents)
+		batch_end(backup, now);
+	else
+		batch_go_on(backup);
+}
+
+/* --- The backup's thread ----------------------------------------------------------------------------------------- */
+
+static void backup_reap(struct backup *backup, uint64_t now)
+{
+	struct backup_disk_done dones[32];
+	unsigned count;
+
+	do {
+		count = backup_disk_reap(backup->disk, dones, 32);
+		for (unsigned i = 0; i < count; i++) {
+			backup->in_flight--;
+			if (dones[i].cookie & COOKIE_WRITE)
+				write_done(backup, (unsigned)(dones[i].cookie & 0xffff), dones[i].result, now);
+			else
+				read_done(backup, (unsigned)dones[i].cookie, dones[i].result, now);
+		}
+	} while (count);
+}
+
+bool backup_is_over(const struct backup *backup)
+{
+	return atomic_load(&backup->stop) && !backup->in_flight && !(backup->far->leave && ring_count(&backup->ring));
+}
+
+uint64_t backup_step(struct backup *backup, uint64_t now)
+{
+	bool writes = !atomic_load(&backup->stop) || backup->far->leave;
+
+	backup_reap(backup, now);
+	asked_take(backup);
+	reads_begin(backup);
+	writes_put(backup);
+	/* A write that a queue waits for is not delayed by the pause. */
+	if (!backup->batch && writes && (now >= backup->due || backup->put.first) && ring_at(&backup->ring, 0))
+		batch_begin(backup, now);
+	tell_caught_up(backup);
+	if (backup_disk_submit(backup->disk) < 0)
+		return now + BATCH_PAUSE_NS;
+	if (backup_is_over(backup))
+		return now;
+	/* During a batch the thread waits for the disk. Then it pauses until `due`, then sleeps until it is woken. */
+	return backup->batch || now >= backup->due ? UINT64_MAX : backup->due;
+}
+
+/* --- Opening and closing -------------------------------------------------------------------------------------- */
+
+/* Marks all live pages as missed, so that they are copied anew. The ring of the earlier process is gone. */
+static void backup_miss_all(struct backup *backup)
+{
+	struct far *far = backup->far;
+
+	for (uint64_t page = 0; page < far->integrity.pages; page++) {
+		if (chunk_state(&far->table, page / far->table.pages) != CHUNK_READY)
+			page += far->table.pages - 1 - page % far->table.pages;
+		else if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LIVE)
+			ring_miss(&backup->ring, page);
+	}
+}
+
+/* Returns how many bytes of the store can be in use at once. */
+static uint64_t backup_room(const struct far *far)
+{
+	uint64_t bytes = 0, all = far->integrity.pages * STORE_PAGE;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		bytes += far->peers[i].donated;
+	bytes /= far->config.replicas;
+	return bytes < all ? bytes : all;
+}
+
+int backup_open(struct far *far, struct backup **ret_backup)
+{
+	struct backup *backup = aligned_alloc(64, (sizeof *backup + 63) / 64 * 64);
+	int error = -ENOMEM;
+
+	if (!backup)
+		return error;
+	memset(backup, 0, sizeof *backup);
+	backup->far = far;
+	backup->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	backup->bytes = mmap(NULL, BACKUP_READS * READ_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (backup->bytes == MAP_FAILED)
+		backup->bytes = NULL;
+	if (backup->wake >= 0 && backup->bytes)
+		error = ring_open(&backup->ring, far->integrity.pages, far->config.backup_bytes);
+	if (error == 0 && far->config.encrypt)
+		error = integrity_sealer(&far->integrity, &backup->seal);
+	if (error == 0)
+		error = backup_disk_open(far->backup_path, far->integrity.pages, backup_room(far), far->state != NULL,
+					 far->adopted, &backup->disk);
+	else
+		log_error("cannot keep a backup: %s", error_text(error));
+	if (error < 0) {
+		backup_close(backup, far->adopted);
+		return error;
+	}
+	if (far->adopted)
+		backup_miss_all(backup);
+	far->queue_memory += backup_memory(backup);
+	*ret_backup = backup;
+	return 0;
+}
+
+void backup_close(struct backup *backup, bool keep)
+{
+	if (!backup)
+		return;
+	backup_disk_close(backup->disk, keep);
+	ring_close(&backup->ring);
+	seal_close(backup->seal);
+	if (backup->bytes)
+		munmap(backup->bytes, BACKUP_READS * READ_BYTES);
+	if (backup->wake >= 0)
+		close(backup->wake);
+	free(backup);
+}

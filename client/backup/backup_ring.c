@@ -1,0 +1,205 @@
+/* backup_ring: see backup_ring.h. */
+#include "client/backup/backup_ring.h"
+
+#include "farpage/store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static uint64_t copies_bytes(const struct ring *ring)
+{
+	return ring->room * STORE_PAGE;
+}
+
+static uint64_t place_of(const struct ring *ring, uint64_t at)
+{
+	return at & (ring->room - 1);
+}
+
+static uint64_t places_bytes(const struct ring *ring)
+{
+	return ring->room * sizeof *ring->places;
+}
+
+static uint64_t missed_bytes(const struct ring *ring)
+{
+	return (ring->pages + 63) / 64 * sizeof(uint64_t);
+}
+
+static void *ring_map(uint64_t length)
+{
+	void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	return base == MAP_FAILED ? NULL : base;
+}
+
+static void ring_unmap(void *base, uint64_t length)
+{
+	if (base)
+		munmap(base, length);
+}
+
+int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes)
+{
+	ring->pages = pages;
+	ring->room = RING_PAGES_MAX;
+	while (bytes && ring->room > RING_PAGES_MIN && copies_bytes(ring) > bytes)
+		ring->room /= 2;
+	ring->bytes = ring_map(copies_bytes(ring));
+	ring->places = ring_map(places_bytes(ring));
+	ring->missed = ring_map(missed_bytes(ring));
+	if (!ring->bytes || !ring->places || !ring->missed) {
+		ring_close(ring);
+		return -ENOMEM;
+	}
+	for (uint64_t i = 0; i < ring->room; i++)
+		ring->places[i].sequence = i;
+	return 0;
+}
+
+void ring_close(struct ring *ring)
+{
+	ring_unmap(ring->bytes, copies_bytes(ring));
+	ring_unmap(ring->places, places_bytes(ring));
+	ring_unmap((void *)ring->missed, missed_bytes(ring));
+	ring->bytes = NULL;
+	ring->places = NULL;
+	ring->missed = NULL;
+}
+
+uint64_t ring_memory(const struct ring *ring)
+{
+	return sizeof *ring + copies_bytes(ring) + places_bytes(ring) + missed_bytes(ring);
+}
+
+/* --- Any thread ----------------------------------------------------------------------------------------------- */
+
+bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
+{
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	struct ring_place *place;
+
+	for (;;) {
+		uint64_t sequence;
+
+		place = &ring->places[place_of(ring, tail)];
+		sequence = atomic_load_explicit(&place->sequence, memory_order_acquire);
+		if (sequence == tail) {
+			if (atomic_compare_exchange_weak_explicit(&ring->tail, &tail, tail + 1, memory_order_relaxed,
+								  memory_order_relaxed))
+				break;
+		} else if (sequence < tail) {
+			return false;
+		} else {
+			tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+		}
+	}
+	place->page = page;
+	place->again = again;
+	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
+	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup_thread.c). */
+	atomic_store(&place->sequence, tail + 1);
+	return true;
+}
+
+void ring_miss(struct ring *ring, uint64_t page)
+{
+	uint64_t bit = UINT64_C(1) << page % 64;
+
+	/* Counted first: for a moment the count is too high rather than too low. */
+	atomic_fetch_add(&ring->missed_count, 1);
+	if (atomic_fetch_or(&ring->missed[page / 64], bit) & bit)
+		atomic_fetch_sub(&ring->missed_count, 1);
+}
+
+bool ring_unmiss(struct ring *ring, uint64_t page)
+{
+	uint64_t bit = UINT64_C(1) << page % 64;
+
+	if (!ring_is_missed(ring, page) || !(atomic_fetch_and(&ring->missed[page / 64], ~bit) & bit))
+		return false;
+	atomic_fetch_sub(&ring->missed_count, 1);
+	return true;
+}
+
+void ring_unmiss_all(struct ring *ring, uint64_t page, uint64_t count)
+{
+	if (!atomic_load_explicit(&ring->missed_count, memory_order_relaxed))
+		return;
+	for (uint64_t i = page; i < page + count; i++)
+		ring_unmiss(ring, i);
+}
+
+bool ring_is_missed(const struct ring *ring, uint64_t page)
+{
+	return atomic_load_explicit(&ring->missed[page / 64], memory_order_relaxed) >> page % 64 & 1;
+}
+
+uint64_t ring_next_missed(const struct ring *ring, uint64_t page)
+{
+	while (page < ring->pages) {
+		uint64_t word = atomic_load_explicit(&ring->missed[page / 64], memory_order_relaxed) >> page % 64;
+
+		if (word)
+			return page + (unsigned)__builtin_ctzll(word);
+		page = (page / 64 + 1) * 64;
+	}
+	return ring->pages;
+}
+
+uint64_t ring_count(const struct ring *ring)
+{
+	/* The head is loaded first. It never overtakes the tail. */
+	uint64_t head = atomic_load(&ring->head);
+
+	return atomic_load(&ring->tail) - head;
+}
+
+uint64_t ring_put_count(const struct ring *ring)
+{
+	return atomic_load(&ring->tail);
+}
+
+/* --- The thread that takes out ---------------------------------------------------------------------------------- */
+
+struct ring_place *ring_at(struct ring *ring, uint64_t index)
+{
+	uint64_t at = atomic_load_explicit(&ring->head, memory_order_relaxed) + index;
+	struct ring_place *place = &ring->places[place_of(ring, at)];
+
+	return atomic_load(&place->sequence) == at + 1 ? place : NULL;
+}
+
+uint8_t *ring_bytes(const struct ring *ring, uint64_t index)
+{
+	uint64_t at = atomic_load_explicit(&ring->head, memory_order_relaxed) + index;
+
+	return ring->bytes + place_of(ring, at) * STORE_PAGE;
+}
+
+const uint8_t *ring_find(struct ring *ring, uint64_t page, uint64_t *below)
+{
+	while (*below) {
+		const struct ring_place *place = ring_at(ring, --*below);
+
+		if (place && place->page == page)
+			return ring_bytes(ring, *below);
+	}
+	return NULL;
+}
+
+void ring_take(struct ring *ring, uint64_t count)
+{
+	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+	for (uint64_t i = head; i < head + count; i++)
+		atomic_store_explicit(&ring->places[place_of(ring, i)].sequence, i + ring->room, memory_order_release);
+	atomic_store(&ring->head, head + count);
+}
+
+uint64_t ring_taken_count(const struct ring *ring)
+{
+	return atomic_load_explicit(&ring->head, memory_order_relaxed);
+}

@@ -1,0 +1,232 @@
+/* comeback: see comeback.h. */
+#include "client/donor/comeback.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static const char *const state_names[] = {
+    [COMEBACK_UP] = "up",     [COMEBACK_AWAY] = "away", [COMEBACK_TRYING] = "trying", [COMEBACK_CLAIMING] = "claiming",
+    [COMEBACK_LOST] = "lost",
+};
+_Static_assert(sizeof state_names / sizeof *state_names == COMEBACK_LOST + 1, "every state has a name");
+
+const char *comeback_state_name(enum comeback_state state)
+{
+	return state <= COMEBACK_LOST ? state_names[state] : "?";
+}
+
+/* The states that may follow each state, one bit each. */
+static const uint8_t transitions[] = {
+    [COMEBACK_UP] = 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
+    [COMEBACK_AWAY] = 1 << COMEBACK_TRYING | 1 << COMEBACK_LOST,
+    [COMEBACK_TRYING] = 1 << COMEBACK_UP | 1 << COMEBACK_CLAIMING | 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
+    [COMEBACK_CLAIMING] = 1 << COMEBACK_UP | 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
+    [COMEBACK_LOST] = 1 << COMEBACK_AWAY,
+};
+
+static void comeback_move(struct comeback *comeback, enum comeback_state state)
+{
+	assert(transitions[comeback->state] >> state & 1);
+	comeback->state = state;
+}
+
+void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation)
+{
+	*comeback = (struct comeback){.patience_ns = patience_ns, .incarnation = incarnation, .met = true};
+	random_seed(&comeback->random, seed);
+}
+
+void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now)
+{
+	comeback_init(comeback, patience_ns, seed, incarnation);
+	comeback->state = COMEBACK_AWAY;
+	comeback->since = comeback->due = now;
+	comeback->end_at = now + patience_ns;
+	comeback->status = -ETIMEDOUT;
+	comeback->unknown = true;
+	comeback->met = false;
+}
+
+/* Makes the donor AWAY, tried at intervals as one that holds nothing. */
+static void anew_begin(struct comeback *comeback, uint64_t now)
+{
+	comeback->state = COMEBACK_AWAY;
+	comeback->anew = true;
+	comeback->unknown = false;
+	comeback->end_at = UINT64_MAX;
+	comeback->due = now + COMEBACK_ANEW_NS;
+}
+
+void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now)
+{
+	comeback_init(comeback, patience_ns, seed, 0);
+	anew_begin(comeback, now);
+	comeback->since = now;
+	comeback->met = false;
+	comeback->status = status;
+}
+
+static enum comeback_step comeback_lose(struct comeback *comeback, enum comeback_end end, int status)
+{
+	comeback->end = end;
+	comeback->status = status;
+	comeback_move(comeback, COMEBACK_LOST);
+	return COMEBACK_BURY;
+}
+
+static bool is_up(const struct comeback *comeback)
+{
+	return comeback->state == COMEBACK_UP;
+}
+
+bool comeback_is_waited_for(const struct comeback *comeback)
+{
+	return comeback->state != COMEBACK_UP && comeback->state != COMEBACK_LOST;
+}
+
+/* Returns true if @status says that the donor answers, but will not have us. */
+static bool status_is_final(int status)
+{
+	return status == -EKEYREJECTED || status == -EPROTONOSUPPORT || status == -EPROTO || status == -EACCES ||
+	       status == -EINVAL;
+}
+
+/* Returns true if the reason why a connection ended, or was not made, may soon be over. A lack on this machine (memory,
+   descriptors, a device that is set up again) is no reason to give up pages that are safe on the donor. A fault of one
+   connection (a device that lost count, a slab that is not ours any more) shows in the next handshake, and in the
+   claims. */
+static bool status_may_pass(const struct comeback *comeback, int status)
+{
+	if (is_up(comeback))
+		return true;
+	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
+}
+
+/* Returns true if an attacker on the path may have made up the refusal, or changed what the donor said. If a donor has
+   welcomed us before, its refusal therefore counts only when patience is over. A donor's own word carries a MAC: it
+   came while the donor was UP, or is what its welcome says (-EINVAL). */
+static bool refusal_may_pass(const struct comeback *comeback, int status)
+{
+	return comeback->met && !is_up(comeback) && status != -EINVAL;
+}
+
+/* Other statuses say that this machine lacks something. */
+bool comeback_is_out_of_reach(int status)
+{
+	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
+	       status == -EHOSTUNREACH || status == -ENETUNREACH;
+}
+
+/* Begins a pause: the shortest one, doubled for each try, up to the longest. Chance takes off up to half of it. */
+static void pause_begin(struct comeback *comeback, uint64_t now)
+{
+	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
+
+	for (unsigned i = 0; i < comeback->tries && pause < COMEBACK_PAUSE_MAX_NS; i++)
+		pause *= 2;
+	if (pause > COMEBACK_PAUSE_MAX_NS)
+		pause = COMEBACK_PAUSE_MAX_NS;
+	comeback->due = now + pause / 2 + random_below(&comeback->random, pause / 2 + 1);
+}
+
+enum comeback_step comeback_broke(struct comeback *comeback, int status, bool final, uint64_t now)
+{
+	enum comeback_state state = comeback->state;
+
+	assert(status < 0);
+	if (state == COMEBACK_AWAY || state == COMEBACK_LOST)
+		return COMEBACK_NOTHING;
+	if (comeback->anew && state != COMEBACK_UP) {
+		comeback_move(comeback, final || status_is_final(status) ? COMEBACK_LOST : COMEBACK_AWAY);
+		comeback->due = now + COMEBACK_ANEW_NS;
+		return COMEBACK_PAUSE;
+	}
+	if ((final || status_is_final(status)) && refusal_may_pass(comeback, status))
+		comeback->status = status;
+	else if (final || !status_may_pass(comeback, status))
+		return comeback_lose(comeback, COMEBACK_REFUSED, status);
+	if (state == COMEBACK_UP) {
+		comeback->since = now;
+		comeback->end_at = now + comeback->patience_ns;
+		/* If this machine cannot connect to a donor that is up, the pauses go on growing. */
+		if (comeback_is_out_of_reach(status))
+			comeback->tries = 0;
+		comeback->unknown = false;
+		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
+				  status == -EACCES; /* an ending process loses memory before connections */
+		comeback->status = status;
+	} else if (comeback->unknown) {
+		comeback->status = status;
+		comeback->unknown = false;
+	}
+	comeback_move(comeback, COMEBACK_AWAY);
+	pause_begin(comeback, now);
+	return state == COMEBACK_UP ? COMEBACK_LEAVE : COMEBACK_PAUSE;
+}
+
+enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarnation, uint64_t slabs, uint64_t held)
+{
+	bool same = incarnation == comeback->incarnation;
+
+	assert(comeback->state == COMEBACK_TRYING);
+	/* If we held nothing there, nothing is lost. */
+	if (held && !same)
+		return comeback_lose(comeback, COMEBACK_RESTARTED, -ECONNRESET);
+	/* The donor may have taken some of them back. The claims tell which. */
+	if (held && !slabs)
+		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
+	comeback->incarnation = incarnation;
+	comeback->met = true;
+	comeback_move(comeback, slabs ? COMEBACK_CLAIMING : COMEBACK_UP);
+	return slabs ? COMEBACK_CLAIM : COMEBACK_RETURN;
+}
+
+enum comeback_step comeback_claimed(struct comeback *comeback)
+{
+	assert(comeback->state == COMEBACK_CLAIMING);
+	comeback_move(comeback, COMEBACK_UP);
+	return COMEBACK_RETURN;
+}
+
+enum comeback_step comeback_denied(struct comeback *comeback)
+{
+	assert(comeback->state == COMEBACK_CLAIMING);
+	return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
+}
+
+void comeback_waits(struct comeback *comeback, uint64_t since)
+{
+	if (comeback->anew)
+		return; /* no request waits for such a donor */
+	if (since + comeback->patience_ns < comeback->end_at)
+		comeback->end_at = since + comeback->patience_ns;
+}
+
+bool comeback_anew(struct comeback *comeback, uint64_t now)
+{
+	if (status_is_final(comeback->status))
+		return false;
+	assert(comeback->state == COMEBACK_LOST);
+	anew_begin(comeback, now);
+	return true;
+}
+
+enum comeback_step comeback_tick(struct comeback *comeback, uint64_t now)
+{
+	if (is_up(comeback) || comeback->state == COMEBACK_LOST)
+		return COMEBACK_NOTHING;
+	if (now >= comeback->end_at)
+		return comeback_lose(comeback, COMEBACK_TOO_LATE, comeback->status);
+	if (comeback->state != COMEBACK_AWAY || now < comeback->due)
+		return COMEBACK_NOTHING;
+	comeback->tries++;
+	comeback_move(comeback, COMEBACK_TRYING);
+	return COMEBACK_TRY;
+}
+
+uint64_t comeback_due(const struct comeback *comeback)
+{
+	if (is_up(comeback) || comeback->state == COMEBACK_LOST)
+		return UINT64_MAX;
+	return comeback->state == COMEBACK_AWAY && comeback->due < comeback->end_at ? comeback->due : comeback->end_at;
+}

@@ -1,0 +1,346 @@
+#include "client/donor/control.h"
+
+#include "client/donor/peers.h"
+#include "client/donor/peers_tell.h"
+#include "client/lease/domains.h"
+#include "client/rebuild/rebuild.h"
+#include "common/clock.h"
+#include "common/format.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "common/size.h"
+#include "common/thread.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define CONTROL_STACK (256u << 10)
+/* The longest sleep while a donor is away. When this process is paused, the time up to the planned wake-up counts as
+   waiting for that donor (patience.h). So it must be short. */
+#define MISSED_SLEEP_NS UINT64_C(50000000)
+#define CONTROL_EVENTS 16u
+#define CONTROL_DEPTH 16u /* it posts no reads and writes */
+/* An unused slab stays leased this long, because a program that frees memory often allocates again soon. */
+#define CONTROL_IDLE_MS 500u
+/* The pause between two searches for a donor with room for a missing replica. */
+#define CONTROL_PAUSE_MS 1000u
+#define NS_PER_MS UINT64_C(1000000)
+
+uint64_t far_now(const struct far *far)
+{
+	return patience_at(&far->patience, clock_now());
+}
+
+void control_kick(struct far *far)
+{
+	if (!atomic_exchange(&far->kicked, true))
+		eventfd_write(far->wake, 1);
+}
+
+/* --- Opening ------------------------------------------------------------------------------------------------- */
+
+/* Checks that all donors lend slabs of one size: a chunk's replicas may lie on any of them. */
+static int open_check_slabs(const struct far *far, const struct far_peer *first)
+{
+	uint64_t bytes = first->slab_bytes;
+	char here[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX];
+
+	if (!bytes || bytes % STORE_PAGE) {
+		log_error("donor %s lends slabs of %" PRIu64 " bytes: restart it with a --slab of whole pages",
+			  first->uri, bytes);
+		return -EINVAL;
+	}
+	for (unsigned i = 0; i < far->peer_count; i++) {
+		const struct far_peer *peer = &far->peers[i];
+
+		if (!peer_is_ready(peer) || peer->slab_bytes == bytes)
+			continue;
+		log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab", first->uri,
+			  size_format(bytes, here), peer->uri, size_format(peer->slab_bytes, other));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Checks that there are enough failure domains, because two replicas are never kept in one. */
+static int open_check_domains(const struct far *far)
+{
+	struct domains domains = {0};
+	char text[DOMAINS_TEXT_MAX];
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		domains_name(&domains, i, far->peers[i].session.donor.domain);
+	if (!domains_lack(&domains, far->peer_count, far->config.replicas, far->peers[0].uri, text))
+		return 0;
+	log_error("%s", text);
+	return -EINVAL;
+}
+
+static int open_leases(struct far *far, uint64_t slab_bytes)
+{
+	struct leases_config config = {.donor_count = far->peer_count,
+				       .slab_bytes = slab_bytes,
+				       .timeout_ns = far->config.timeout_ms * NS_PER_MS,
+				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS,
+				       .pause_ns = CONTROL_PAUSE_MS * NS_PER_MS,
+				       .backup = far->backup_path};
+
+	far->integrity.keeps = far->backup_path;
+	random_secret(&config.seed, sizeof config.seed);
+	leases_init(&far->leases, &config, &far->table, &far->integrity);
+	far->base.pages = far->integrity.pages;
+	if (warmth_open(&far->warmth, far->table.count, far_now(far)) < 0)
+		return -ENOMEM;
+	return leases_recalls_open(&far->leases);
+}
+
+/* Creates the tables in the state file. Notes there the incarnation of each donor that has answered. */
+static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
+{
+	const char *uris[FAR_DONORS_MAX];
+	struct far_config config = far->config;
+	int error;
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		uris[i] = far->peers[i].uri;
+	config.donors = uris;
+	error = state_create(far->state, &config, pages, chunk_pages, far->id);
+	if (error < 0)
+		return error;
+	for (unsigned i = 0; i < far->peer_count; i++)
+		state_header(far->state)->incarnations[i] = far->peers[i].comeback.incarnation;
+	state_tables(far->state, &far->table, &far->integrity);
+	return 0;
+}
+
+static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
+{
+	char text[SIZE_TEXT_MAX];
+	int error = chunk_table_open(&far->table, pages, chunk_pages, far->config.replicas);
+
+	if (error == 0)
+		error = far->config.encrypt ? integrity_open_sealed(&far->integrity, pages)
+					    : integrity_open(&far->integrity, pages);
+	if (error < 0)
+		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
+			  error_text(error));
+	return error;
+}
+
+/* Returns how many bytes fit on the donors, each with its replicas. */
+static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
+{
+	struct domains_share shares[FAR_DONORS_MAX];
+
+	for (unsigned i = 0; i < far->peer_count; i++)
+		shares[i] = (struct domains_share){.domain = far->peers[i].session.donor.domain,
+						   .slabs = peer_free(&far->peers[i]) / slab_bytes};
+	return domains_chunks(shares, far->peer_count, far->config.replicas) * slab_bytes;
+}
+
+static int open_lay_out(struct far *far)
+{
+	uint64_t slab_bytes, pages = far->config.pages;
+	const struct far_peer *first = far->peers;
+	int error;
+
+	while (!peer_is_ready(first))
+		first++;
+	error = open_check_slabs(far, first);
+	if (error == 0)
+		error = open_check_domains(far);
+	if (error < 0)
+		return error;
+	slab_bytes = first->slab_bytes;
+	if (!pages)
+		pages = 4 * (open_room(far, slab_bytes) / STORE_PAGE);
+	if (!pages) {
+		log_error("the donors have nothing free%s: start them with a larger --donate, or add donors",
+			  far->config.replicas > 1 ? " for as many replicas" : "");
+		return -ENOSPC;
+	}
+	error = far->state ? open_state(far, pages, slab_bytes / STORE_PAGE)
+			   : open_tables(far, pages, slab_bytes / STORE_PAGE);
+	if (error < 0)
+		return error;
+	error = open_leases(far, slab_bytes);
+	if (error == 0)
+		peers_opened(far, far_now(far));
+	return error;
+}
+
+/* --- The loop ------------------------------------------------------------------------------------------------ */
+
+static uint64_t control_due(const struct far *far)
+{
+	uint64_t due = far->open ? leases_due(&far->leases) : UINT64_MAX;
+	uint64_t peers = peers_due(far), soon = far_now(far) + MISSED_SLEEP_NS;
+
+	if (peers < due)
+		due = peers;
+	for (unsigned i = 0; i < far->peer_count && due > soon; i++)
+		if (comeback_is_waited_for(&far->peers[i].comeback))
+			due = soon;
+	return due;
+}
+
+/* Tells donors the access rates of their slabs that have changed. */
+static void control_tell_warmth(struct far *far, uint64_t now)
+{
+	uint64_t up = 0, told;
+
+	warmth_look(&far->warmth, now);
+	for (unsigned i = 0; i < far->peer_count; i++)
+		up |= (uint64_t)(far->peers[i].comeback.state == COMEBACK_UP) << i;
+	for (told = warmth_tell(&far->warmth, &far->table, up, now); told; told &= told - 1)
+		session_tell(&far->peers[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
+}
+
+/* Waits for something to happen and handles it. */
+static void control_step(struct far *far)
+{
+	struct fabric_event events[CONTROL_EVENTS];
+	eventfd_t value;
+	int timeout_ms = patience_sleep(&far->patience, clock_now(), control_due(far));
+	int count = fabric_wait(far->fabric, events, CONTROL_EVENTS, timeout_ms);
+	bool scan = false;
+	uint64_t now;
+
+	patience_wake(&far->patience, clock_now());
+	now = far_now(far);
+	/* Finished copies come first: they may save pages from a donor that is found lost now. */
+	if (far->open)
+		rebuild_collect(far, now);
+	for (int i = 0; i < count; i++) {
+		if (events[i].kind == FABRIC_READABLE) {
+			eventfd_read(far->wake, &value);
+			atomic_store(&far->kicked, false);
+			scan = true;
+			continue;
+		}
+		peers_event(far, &events[i], now);
+		if (far->open)
+			peers_carry_out(far, now);
+	}
+	peers_tick(far, now);
+	if (!far->open)
+		return;
+	if (scan)
+		leases_scan(&far->leases, now);
+	leases_tick(&far->leases, now);
+	peers_carry_out(far, now);
+	control_tell_warmth(far, now);
+}
+
+/* Opens a new store. */
+static int control_begin(struct far *far)
+{
+	int error;
+
+	peers_connect(far, far_now(far));
+	while ((error = peers_outcome(far)) == 1)
+		control_step(far);
+	if (error == 0)
+		error = open_lay_out(far);
+	far->open = error == 0;
+	return error;
+}
+
+/* Opens the store that another process has left. */
+static int control_adopt(struct far *far)
+{
+	uint64_t lost = 0;
+	int error = state_recover(far->state, &lost);
+
+	if (error < 0)
+		return error;
+	state_tables(far->state, &far->table, &far->integrity);
+	far->lost_pages = lost;
+	error = open_leases(far, far->table.pages * STORE_PAGE);
+	if (error < 0)
+		return error;
+	/* From here on, this is a store whose donors are all away. */
+	far->open = far->adopting = true;
+	peers_adopt(far, far_now(far));
+	while ((error = peers_adopt_outcome(far)) == 1)
+		control_step(far);
+	far->open = error == 0;
+	if (error < 0)
+		return error;
+	peers_adopted(far, far_now(far));
+	/* Lists idle chunks, so that their slabs go back in time. */
+	leases_scan(&far->leases, far_now(far));
+	peers_carry_out(far, far_now(far));
+	return 0;
+}
+
+static int control_open(struct far *far)
+{
+	struct fabric_config config = far->config.fabric;
+	int error;
+
+	config.spin_us = 0; /* nobody waits for this thread in microseconds */
+	config.depth = CONTROL_DEPTH;
+	error = fabric_open(&config, &far->fabric);
+	if (error == 0)
+		error = fabric_watch(far->fabric, far->wake, far);
+	if (error < 0) {
+		log_error("cannot set up the network: %s", error_text(error));
+		return error;
+	}
+	return far->state && !state_is_new(far->state) ? control_adopt(far) : control_begin(far);
+}
+
+static void *control_main(void *argument)
+{
+	struct far *far = argument;
+	int status = control_open(far);
+
+	far->open_status = status;
+	sem_post(&far->opened);
+	if (status == 0)
+		while (!far->stop)
+			control_step(far);
+	if (far->leave)
+		peers_leave(far);
+	else
+		peers_end(far);
+	fabric_close(far->fabric);
+	far->fabric = NULL;
+	return NULL;
+}
+
+int control_start(struct far *far)
+{
+	int error;
+
+	far->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (far->wake < 0)
+		return -errno;
+	sem_init(&far->opened, 0, 0);
+	error = thread_start(&far->thread, NULL, CONTROL_STACK, control_main, far);
+	if (error < 0)
+		goto close_wake;
+	while (sem_wait(&far->opened) < 0)
+		;
+	error = far->open_status;
+	if (error == 0)
+		return 0;
+	pthread_join(far->thread, NULL);
+close_wake:
+	sem_destroy(&far->opened);
+	close(far->wake);
+	return error;
+}
+
+void control_stop(struct far *far)
+{
+	far->stop = true;
+	control_kick(far);
+	pthread_join(far->thread, NULL);
+	sem_destroy(&far->opened);
+	close(far->wake);
+}

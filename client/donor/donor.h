@@ -1,0 +1,97 @@
+/*
+ * donor: one session with one donor, as a state machine without I/O or clock.
+ *
+ * Theory of operation. The caller (client/donor/session.c over a fabric, or a test) connects with donor_hello() as private
+ * data and reports what happens. Each event is answered with at most one message to send and at most one piece of news.
+ *
+ *     CONNECTING --connected--> GREETED --CHALLENGE--> PROVING --WELCOME--> READY
+ *     any of them --refused, broken off, broke the rules, too late--> LOST
+ *
+ * Time. The handshake as a whole has a deadline. In a READY session the client sends a PING if it has sent nothing for
+ * a heartbeat. The session is LOST if the donor is silent for four heartbeats, or if requests get no answer for the
+ * timeout. comeback.h decides if the donor is lost with the session or is reached again in another one.
+ *
+ * A donor's default heartbeat is 200 ms. So the death of its machine is noticed within 0.8 s, and a stall of 500 ms is
+ * survived wherever it falls between two heartbeats.
+ */
+#ifndef CLIENT_DONOR_H
+#define CLIENT_DONOR_H
+
+#include "common/channel.h"
+#include "farpage/wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum donor_state { DONOR_CONNECTING, DONOR_GREETED, DONOR_PROVING, DONOR_READY, DONOR_LOST };
+const char *donor_state_name(enum donor_state state);
+
+struct donor_config {
+	const uint8_t *key; /* AUTH_KEY_SIZE bytes that outlive the machine, or NULL */
+	uint8_t id[WIRE_ID_SIZE];
+	uint8_t nonce[WIRE_NONCE_SIZE]; /* new for each session */
+	uint32_t grace_ms, closed_ms;
+	uint64_t connect_ns, timeout_ns;
+};
+
+struct donor {
+	struct donor_config config;
+	enum donor_state state;
+	struct auth_session session;
+	uint8_t session_key[AUTH_KEY_SIZE]; /* from PROVING on */
+	struct channel channel;             /* likewise; messages are sent through channel_seal() */
+	struct wire_capacity capacity;      /* as last heard, from READY on */
+	uint64_t incarnation, slabs;        /* WELCOME's, from READY on */
+	uint32_t grace_ms;                  /* granted, likewise */
+	char domain[WIRE_DOMAIN_SIZE];      /* the donor's failure domain, likewise */
+	uint64_t heartbeat_ns;
+	uint64_t deadline;      /* of the handshake */
+	uint64_t heard, said;   /* when the last message came, and went */
+	bool proved;            /* PROOF was sent: the donor may have a session of ours */
+	uint64_t waiting_since; /* when the oldest request was sent, or the last answer came */
+	uint32_t waiting;       /* requests in flight */
+	int status;             /* once LOST: -errno */
+	uint16_t reason;        /* the donor's reason (enum wire_reason), or 0 for none */
+	uint16_t detail;
+};
+
+enum donor_news {
+	DONOR_NOTHING,
+	DONOR_IS_READY,
+	DONOR_IS_LOST,  /* the session is LOST, see status and reason: end the connection */
+	DONOR_ANSWERED, /* message: GRANTED, DENIED, RELEASED, STATUS_REPLY, DRAINING or HOLDER_REPLY */
+	DONOR_RECALLS,  /* message: REVOKE, REVOKED or KEEP of a slab */
+};
+
+/* The answer to an event. */
+struct donor_answer {
+	enum donor_news news;
+	struct wire_message message;
+	bool send;
+	struct wire_message reply; /* if `send` */
+};
+
+void donor_init(struct donor *donor, const struct donor_config *config, uint64_t now);
+/* Writes the private data to connect with. */
+void donor_hello(const struct donor *donor, uint8_t bytes[WIRE_HELLO_SIZE]);
+
+void donor_connected(struct donor *donor, uint64_t now);
+void donor_received(struct donor *donor, const void *bytes, size_t size, uint64_t now, struct donor_answer *answer);
+/* The connection has ended. @data: a reject's private data, if any. */
+void donor_disconnected(struct donor *donor, int status, const void *data, size_t size, struct donor_answer *answer);
+/* Lets time pass. It may be called at any time, not only at donor_due(). */
+void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer);
+/* Returns when to call donor_tick() next, or UINT64_MAX for never. */
+uint64_t donor_due(const struct donor *donor);
+/* Counts a LEASE, RELEASE, CLAIM, STATUS, DRAIN or HOLDER that was sent to a READY donor. */
+void donor_requested(struct donor *donor, uint64_t now);
+/* Makes the session LOST with @status, because something failed outside the machine: no name, no memory, a send. */
+void donor_fail(struct donor *donor, int status);
+
+/* Writes to @text why a LOST session is lost and what to do about it, to go behind "donor NAME " in one line. Returns
+   @text. */
+#define DONOR_EXPLAIN_MAX 192
+const char *donor_explain(const struct donor *donor, char text[DONOR_EXPLAIN_MAX]);
+
+#endif

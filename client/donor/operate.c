@@ -1,0 +1,149 @@
+/* operate: see operate.h. */
+#include "client/donor/operate.h"
+
+#include "client/donor/session.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPERATE_EVENTS 8u
+#define NS_PER_MS UINT64_C(1000000)
+
+struct operate {
+	const char *uri;
+	struct fabric *fabric;
+	struct fabric_domain *domain;
+	struct session session;
+	uint32_t request; /* the last one sent */
+	bool answered;    /* `message` is the answer to it */
+	struct wire_message message;
+};
+
+static void news_take(struct operate *operate, const struct donor_answer *answer)
+{
+	if (answer->news != DONOR_ANSWERED || answer->message.request != operate->request)
+		return;
+	operate->message = answer->message;
+	operate->answered = true;
+}
+
+/* Sleeps once, until @end at most, and handles what has happened. */
+static void step(struct operate *operate, uint64_t end)
+{
+	uint64_t now = clock_now(), due = session_due(&operate->session);
+	struct fabric_event events[OPERATE_EVENTS];
+	struct donor_answer answer;
+	int count;
+
+	due = due < end ? due : end;
+	count =
+	    fabric_wait(operate->fabric, events, OPERATE_EVENTS, due > now ? (int)((due - now) / NS_PER_MS) + 1 : 0);
+	now = clock_now();
+	for (int i = 0; i < count; i++) {
+		session_event(&operate->session, &events[i], now, &answer);
+		news_take(operate, &answer);
+	}
+	session_tick(&operate->session, now, &answer);
+	news_take(operate, &answer);
+}
+
+/* Returns 0, or why the session is lost, after one logged line. */
+static int status_tell(const struct operate *operate)
+{
+	const struct donor *donor = &operate->session.donor;
+	char text[DONOR_EXPLAIN_MAX];
+
+	if (donor->state != DONOR_LOST)
+		return 0;
+	log_error("donor %s %s", operate->uri, donor_explain(donor, text));
+	return donor->status;
+}
+
+static int connect_wait(struct operate *operate, const struct far_config *config)
+{
+	unsigned connect_ms = config->fabric.connect_ms ? config->fabric.connect_ms : FABRIC_CONFIG_DEFAULT.connect_ms;
+	struct donor_config donor = {
+	    .key = config->key, .connect_ns = connect_ms * NS_PER_MS, .timeout_ns = connect_ms * NS_PER_MS};
+
+	random_secret(donor.id, sizeof donor.id);
+	random_secret(donor.nonce, sizeof donor.nonce);
+	session_start(&operate->session, operate->fabric, operate->domain, operate->uri, &donor, clock_now());
+	while (operate->session.donor.state != DONOR_READY && operate->session.donor.state != DONOR_LOST)
+		step(operate, UINT64_MAX);
+	return status_tell(operate);
+}
+
+int operate_open(const struct far_config *config, const char *uri, struct operate **ret_operate)
+{
+	struct operate *operate = calloc(1, sizeof *operate);
+	int status;
+
+	if (!operate)
+		return -ENOMEM;
+	operate->uri = uri;
+	status = fabric_open(&config->fabric, &operate->fabric);
+	if (!status)
+		status = fabric_domain_open(&operate->domain);
+	if (!status)
+		status = connect_wait(operate, config);
+	if (status < 0) {
+		operate_close(operate);
+		return status;
+	}
+	*ret_operate = operate;
+	return 0;
+}
+
+void operate_close(struct operate *operate)
+{
+	if (!operate)
+		return;
+	session_end(&operate->session);
+	fabric_close(operate->fabric);
+	fabric_domain_close(operate->domain);
+	free(operate);
+}
+
+void operate_figures(const struct operate *operate, struct far_donor *ret_donor)
+{
+	const struct wire_capacity *capacity = &operate->session.donor.capacity;
+
+	*ret_donor = (struct far_donor){
+	    .uri = operate->uri,
+	    .donated = capacity->donated,
+	    .leased = capacity->leased,
+	    .slab_bytes = capacity->slab_bytes,
+	    .state = capacity->state,
+	    .clients = capacity->clients ? capacity->clients - 1 : 0,
+	};
+	memcpy(ret_donor->via, operate->session.uri, sizeof ret_donor->via);
+	memcpy(ret_donor->domain, operate->session.donor.domain, sizeof ret_donor->domain);
+}
+
+int operate_ask(struct operate *operate, const struct wire_message *request, struct wire_message *ret_answer)
+{
+	struct wire_message message = *request;
+
+	message.request = ++operate->request;
+	operate->answered = false;
+	if (session_request(&operate->session, &message, clock_now()))
+		while (!operate->answered && operate->session.donor.state == DONOR_READY)
+			step(operate, UINT64_MAX);
+	if (!operate->answered)
+		return status_tell(operate);
+	*ret_answer = operate->message;
+	return 0;
+}
+
+int operate_wait(struct operate *operate, unsigned ms)
+{
+	uint64_t end = clock_now() + ms * NS_PER_MS;
+
+	while (operate->session.donor.state == DONOR_READY && clock_now() < end)
+		step(operate, end);
+	return status_tell(operate);
+}

@@ -1,0 +1,77 @@
+/* peers_recall: see peers_recall.h. */
+#include "client/donor/peers_recall.h"
+
+#include "client/donor/peers_tell.h"
+#include "common/log.h"
+
+#include <inttypes.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+/* How long before a deadline copying begins to take precedence. A new deadline is usually twice this far away. */
+#define PRESSING_NS (5000 * NS_PER_MS)
+
+/* Counts and logs pages that went with slabs before they could be moved. @lost is the number of lost pages. @kept is
+   integrity.kept from before, so that pages now kept on the backup alone are logged too. */
+static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
+{
+	peers_tell_kept(far, kept);
+	if (!lost)
+		return;
+	far->lost_pages += lost;
+	log_warning("%s has taken memory back that could not be moved in time, and %" PRIu64 " pages are lost with it: "
+		    "add donors, or give --replicas 2",
+		    who, lost);
+}
+
+static void recall(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	const uint32_t ms = message->revoke.deadline_ms;
+	const bool first = !far->leases.recalled;
+
+	if (leases_recall(&far->leases, index, message->revoke.slab,
+			  ms == WIRE_NO_DEADLINE ? UINT64_MAX : now + ms * NS_PER_MS, now) &&
+	    first)
+		log_info("donor %s wants memory back: what is there is moved to other donors", far->peers[index].uri);
+}
+
+/* Sets how urgently slabs must be moved. `hurry`: a donor wants some back, and pages not moved in time may be lost.
+   `pressing`: the deadline is near. */
+static void hurry_set(struct far *far, uint64_t now)
+{
+	far->hurry = leases_recalling(&far->leases);
+	far->pressing = far->hurry && leases_recalls_due(&far->leases) < now + PRESSING_NS;
+}
+
+void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	const uint64_t kept = far->integrity.kept;
+
+	if (message->type == WIRE_REVOKE)
+		recall(far, index, message, now);
+	else if (message->type == WIRE_KEEP)
+		leases_keep(&far->leases, index, message->keep.slab);
+	else
+		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now),
+			  kept);
+	hurry_set(far, now);
+}
+
+int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
+{
+	const uint64_t kept = far->integrity.kept;
+	uint64_t slab;
+	int status = claims_denied(&far->peers[index].claims, request, &slab);
+
+	if (status <= 0)
+		return status;
+	lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, slab, now), kept);
+	return 0;
+}
+
+void peers_recall_tick(struct far *far, uint64_t now)
+{
+	const uint64_t kept = far->integrity.kept;
+
+	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now), kept);
+	hurry_set(far, now);
+}

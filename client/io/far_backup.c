@@ -1,0 +1,253 @@
+/* far_backup: see far_backup.h. */
+#include "client/io/far_backup.h"
+
+#include "client/backup/backup.h"
+#include "client/donor/control.h"
+#include "client/io/far_published.h"
+#include "client/io/far_sealed.h"
+#include "client/rebuild/rebuild.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+/* The shortest time between two complaints in the log. */
+#define COMPLAIN_NS UINT64_C(1000000000)
+#define CROWDED_NS UINT64_C(60000000000)
+
+int far_backup_queue_open(struct far_queue *queue)
+{
+	size_t size = FAR_QUEUE_DEPTH * sizeof *queue->backup_ios;
+
+	if (!queue->far->backup)
+		return 0;
+	queue->backup_ios = malloc(size);
+	if (!queue->backup_ios)
+		return -ENOMEM;
+	memset(queue->backup_ios, 0, size); /* populates it, so that there is no page fault later */
+	return 0;
+}
+
+void far_backup_queue_end(struct far_queue *queue)
+{
+	struct pollfd fd = {.fd = queue->wake, .events = POLLIN};
+	eventfd_t value;
+
+	while (queue->backup_asked) {
+		const struct backup_io *io = atomic_exchange(&queue->backup_answers, NULL);
+
+		for (; io; io = io->next)
+			queue->backup_asked--;
+		if (queue->backup_asked && poll(&fd, 1, -1) > 0)
+			eventfd_read(queue->wake, &value);
+	}
+}
+
+void far_backup_queue_close(struct far_queue *queue)
+{
+	free(queue->backup_ios);
+	queue->backup_ios = NULL;
+}
+
+bool far_backup_is_left(const struct far_queue *queue, const struct far_request *request)
+{
+	return queue->far->backup && !request->only && !request->unsaved;
+}
+
+/* Makes a piece of the request's next pages. Returns what the backup's thread will be asked. */
+static struct backup_io *io_begin(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+{
+	uint16_t piece = far_piece_start(queue, index, count, chunk, 0);
+	struct backup_io *io = &queue->backup_ios[piece];
+
+	*io = (struct backup_io){.queue = queue,
+				 .page = queue->pieces[piece].page,
+				 .count = count,
+				 .piece = piece,
+				 .data = queue->pieces[piece].data};
+	return io;
+}
+
+static void io_ask(struct far_queue *queue, struct backup_io *io)
+{
+	queue->backup_asked++;
+	backup_ask(queue->far->backup, io);
+}
+
+enum far_progress far_backup_read(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count, bool kept)
+{
+	struct backup_io *io;
+
+	if (!queue->idle_piece_count) {
+		queue->congested = true;
+		return FAR_WAITS;
+	}
+	io = io_begin(queue, index, chunk, count < BACKUP_IO_PAGES ? count : BACKUP_IO_PAGES);
+	io->kept = kept;
+	io_ask(queue, io);
+	return FAR_GOES_ON;
+}
+
+bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
+{
+	const struct far *far = queue->far;
+
+	/* An untouched chunk has no memory yet for checksums and generations. Without KEPT pages, the rebuild thread
+	   asks for no slab, so writes must ask themselves. */
+	return far->backup &&
+	       (chunk_is_leaving(&far->table, chunk) ||
+		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
+		 chunk_state(&far->table, chunk) == CHUNK_NONE && !chunk_is_untouched(&far->table, chunk)));
+}
+
+bool far_backup_takes_over(const struct far_queue *queue, struct far_request *request)
+{
+	struct far *far = queue->far;
+
+	if (!far->backup || (request->status != -ENOSPC && request->status != -ETIMEDOUT))
+		return false;
+	request->status = 0;
+	atomic_store(&far->crowded, true);
+	if (log_again(&far->crowded_told, clock_now(), CROWDED_NS))
+		log_warning("no donor has room: pages are written to the backup %s alone, at its pace, until one has",
+			    far->backup_path);
+	return true;
+}
+
+enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+{
+	const struct far_request *request = &queue->requests[index];
+	struct backup_io *io;
+
+	if (!queue->idle_piece_count) {
+		queue->congested = true;
+		return FAR_WAITS;
+	}
+	if (count > BACKUP_IO_PAGES)
+		count = BACKUP_IO_PAGES;
+	if (far_piece_publish(queue, request->io.page + request->next, count, chunk, NULL, true) != FAR_GOES_OUT)
+		return FAR_WAITS;
+	io = io_begin(queue, index, chunk, count);
+	io->write = true;
+	if (!queue->direct) {
+		far_piece_prepare(queue, io->piece);
+		if (queue->sealed.seal)
+			io->data = far_sealed_data(queue, &queue->pieces[io->piece]);
+	}
+	io_ask(queue, io);
+	return FAR_GOES_ON;
+}
+
+void far_backup_answer(struct far *far, struct backup_io *io, int status)
+{
+	struct far_queue *queue = io->queue;
+
+	io->status = status;
+	/* The queue may be closed as soon as it has the answer. The lock delays that until the queue has been woken. */
+	pthread_mutex_lock(&far->lock);
+	io->next = atomic_load(&queue->backup_answers);
+	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
+		;
+	eventfd_write(queue->wake, 1);
+	pthread_mutex_unlock(&far->lock);
+}
+
+static void complain(struct far *far, uint64_t page)
+{
+	if (log_again(&far->backup_complained, clock_now(), COMPLAIN_NS))
+		log_error("the backup %s does not have page %" PRIu64 " as it was last written: it is lost",
+			  far->backup_path, page);
+}
+
+/* Returns 0 if every page is as it was last written. Otherwise returns the status of the read, or -EBADMSG. Gives up
+   KEPT pages that are wrong, unless the rebuild thread reads. */
+static int read_check(struct far_queue *queue, const struct backup_io *read)
+{
+	struct integrity *integrity = &queue->far->integrity;
+	int status = read->status;
+
+	for (uint32_t i = 0; i < read->count && read->status == 0; i++) {
+		uint64_t page = read->page + i;
+
+		if (far_page_verify(queue, &queue->pieces[read->piece], i, read->data + (size_t)i * STORE_PAGE))
+			continue;
+		status = -EBADMSG;
+		/* If the rebuild thread reads, the page may be about to be written again. */
+		if (!read->kept || queue->direct || !integrity_give_up(integrity, page))
+			continue;
+		atomic_fetch_add(&queue->far->lost_pages, 1);
+		complain(queue->far, page);
+	}
+	return status;
+}
+
+static void read_end(struct far_queue *queue, struct backup_io *read)
+{
+	struct far_request *request = &queue->requests[queue->pieces[read->piece].request];
+	int status = read_check(queue, read);
+
+	queue->idle_pieces[queue->idle_piece_count++] = read->piece;
+	if (status == 0) {
+		far_count(&queue->counters.backup_reads, queue->direct ? 0 : read->count);
+	} else if (read->kept) {
+		request->status = request->status ? request->status : status;
+	} else {
+		request->unsaved = true;
+		request->again = true;
+	}
+}
+
+static void write_commit(struct far_queue *queue, const struct far_piece *piece)
+{
+	struct far *far = queue->far;
+	uint32_t epoch, live;
+	/* Reads the epoch before the pages, as far_forget() does. */
+	bool ready = chunk_epoch(&far->table, piece->chunk, &epoch);
+
+	live = integrity_commit_kept(&far->integrity, piece->page, piece->count);
+	if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
+		control_kick(far);
+	far_count(&queue->counters.backup_writes, piece->count);
+	/* Wakes the rebuild thread, which brings KEPT pages back. */
+	eventfd_write(far->rebuild->wake, 1);
+}
+
+static void write_end(struct far_queue *queue, const struct backup_io *write)
+{
+	const struct far_piece *piece = &queue->pieces[write->piece];
+	struct far_request *request = &queue->requests[piece->request];
+
+	if (write->status == 0 && !queue->direct)
+		write_commit(queue, piece);
+	/* The chunk still has slabs: it was leaving for the backup. With a disk that fails, it will not leave, so the
+	   write is carried out anew. */
+	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
+		far_request_redo(queue, request);
+	else if (write->status < 0)
+		request->status = request->status ? request->status : write->status;
+	far_piece_end(queue, write->piece);
+}
+
+void far_backup_collect(struct far_queue *queue)
+{
+	struct backup_io *io = atomic_exchange(&queue->backup_answers, NULL);
+
+	while (io) {
+		struct backup_io *next = io->next;
+		uint16_t index = queue->pieces[io->piece].request;
+
+		queue->backup_asked--;
+		if (io->write)
+			write_end(queue, io);
+		else
+			read_end(queue, io);
+		far_request_ended(queue, index);
+		io = next;
+	}
+	queue->look |= queue->congested;
+}

@@ -1,0 +1,215 @@
+/* far_hedge: see far_hedge.h. */
+#include "client/io/far_hedge.h"
+
+#include "client/io/far_buffer.h"
+#include "common/clock.h"
+
+#include <assert.h>
+
+#define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
+#define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
+/* Differences below this do not count as slower. Reading the clock, or a busy CPU, can add as much to a fast answer. */
+#define NOISE_NS UINT64_C(5000)
+/* The mean assumed for a donor that has not been measured: just short of what would be hedged. */
+#define UNKNOWN_NS HEDGE_LEAST_NS
+
+_Static_assert(HEDGE_BUFFERS < 32, "a bit each");
+
+/* --- Opening and closing ---------------------------------------------------------------------------------------- */
+
+int far_hedge_open(struct far_queue *queue)
+{
+	struct far_hedge *hedge = &queue->hedge;
+	int error = far_buffer_open(queue->far, BUFFERS_BYTES, &hedge->memory, &hedge->region);
+
+	if (error < 0)
+		return error;
+	hedge->idle = (UINT32_C(1) << HEDGE_BUFFERS) - 1;
+	hedge->credit = HEDGE_BURST * HEDGE_COST;
+	hedge->due = UINT64_MAX;
+	return 0;
+}
+
+void far_hedge_close(struct far_queue *queue)
+{
+	struct far_hedge *hedge = &queue->hedge;
+
+	if (!hedge->memory)
+		return;
+	far_buffer_close(hedge->memory, BUFFERS_BYTES, hedge->region);
+	*hedge = (struct far_hedge){0};
+}
+
+uint64_t far_hedge_memory(const struct far_queue *queue)
+{
+	return queue->hedge.memory ? BUFFERS_BYTES : 0;
+}
+
+/* --- Steering --------------------------------------------------------------------------------------------------- */
+
+static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
+{
+	return (unsigned)__builtin_popcount(hedge->idle) > (try ? 0 : HEDGE_KEPT);
+}
+
+static uint64_t slot_mean(const struct far_queue *queue, const struct chunk_view *view, unsigned slot)
+{
+	const struct latency *latency = &queue->links[view->slots[slot].donor].latency;
+
+	return latency->count ? latency->mean : UNKNOWN_NS;
+}
+
+/* Returns the replica, other than @not_slot, whose turn it is to be tried. */
+static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
+{
+	unsigned others = slots & ~(1u << not_slot);
+	unsigned skip = queue->hedge.looks % (unsigned)__builtin_popcount(others);
+
+	while (skip--)
+		others &= others - 1;
+	return (unsigned)__builtin_ctz(others);
+}
+
+unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view, unsigned slots, uint32_t count)
+{
+	struct far_hedge *hedge = &queue->hedge;
+	unsigned usual = (unsigned)__builtin_ctz(slots), best = usual;
+	const struct latency *latency = &queue->links[view->slots[usual].donor].latency;
+	uint64_t least = slot_mean(queue, view, usual) / 2;
+
+	if (!hedge->memory || !(slots & (slots - 1)))
+		return usual;
+	for (unsigned i = usual + 1; i < FAR_SLOTS_MAX && latency->count >= LATENCY_JUDGED; i++) {
+		uint64_t mean = slots >> i & 1 ? slot_mean(queue, view, i) + NOISE_NS : UINT64_MAX;
+
+		if (mean < least) {
+			least = mean;
+			best = i;
+		}
+	}
+	if (++hedge->reads < HEDGE_LOOK || count > HEDGE_PAGES || !buffer_is_free(hedge, 0))
+		return best;
+	hedge->reads = 0;
+	hedge->looks++;
+	return slot_to_look_at(queue, slots, best);
+}
+
+/* Returns how many ns an answer may take, or 0 if that is not known yet. The least p99 of all donors stands for the
+   fabric. */
+static uint64_t limit_ns(const struct far_queue *queue)
+{
+	uint64_t least = 0;
+
+	for (unsigned i = 0; i < queue->far->peer_count; i++) {
+		uint64_t p99 = queue->links[i].established ? queue->links[i].latency.p99 : 0;
+
+		if (p99 && (!least || p99 < least))
+			least = p99;
+	}
+	if (!least)
+		return 0;
+	return HEDGE_FACTOR * least > HEDGE_LEAST_NS ? HEDGE_FACTOR * least : HEDGE_LEAST_NS;
+}
+
+/* --- Buffers ---------------------------------------------------------------------------------------------------- */
+
+uint8_t *far_hedge_data(const struct far_queue *queue, unsigned buffer)
+{
+	return queue->hedge.memory + (buffer - 1) * BUFFER_BYTES;
+}
+
+bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsigned donor)
+{
+	struct far_hedge *hedge = &queue->hedge;
+	struct far_piece *piece = &queue->pieces[index];
+	uint64_t now = clock_now();
+	unsigned buffer;
+
+	if (piece->count > HEDGE_PAGES || !buffer_is_free(hedge, try))
+		return false;
+	buffer = (unsigned)__builtin_ctz(hedge->idle);
+	hedge->idle &= hedge->idle - 1;
+	hedge->pieces[buffer] = index;
+	piece->tries[try] =
+	    (struct far_try){.donor = (uint16_t)donor, .buffer = (uint8_t)(buffer + 1), .posted_at = now};
+	if (try) {
+		hedge->credit -= HEDGE_COST;
+		return true;
+	}
+	if (hedge->credit < HEDGE_BURST * HEDGE_COST)
+		hedge->credit++;
+	if (hedge->limit && now + hedge->limit < hedge->due)
+		hedge->due = now + hedge->limit;
+	return true;
+}
+
+void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool good)
+{
+	struct far_try *ended = &queue->pieces[index].tries[try];
+
+	assert(ended->buffer && !(queue->hedge.idle >> (ended->buffer - 1) & 1));
+	if (good && latency_record(&queue->links[ended->donor].latency, clock_now() - ended->posted_at)) {
+		queue->hedge.limit = limit_ns(queue);
+		queue->hedge.due = 0; /* must be computed anew */
+	}
+	queue->hedge.idle |= UINT32_C(1) << (ended->buffer - 1);
+	ended->buffer = 0;
+}
+
+/* --- Hedging ---------------------------------------------------------------------------------------------------- */
+
+/* Returns the piece whose first read uses @buffer, if that read may still be hedged. Returns NULL otherwise. */
+static struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
+{
+	struct far_piece *piece = &queue->pieces[queue->hedge.pieces[buffer]];
+
+	if (queue->hedge.idle >> buffer & 1)
+		return NULL;
+	return !piece->late && !piece->overdue && piece->tries[0].buffer == buffer + 1 && !piece->tries[1].buffer
+		   ? piece
+		   : NULL;
+}
+
+uint64_t far_hedge_due(struct far_queue *queue)
+{
+	struct far_hedge *hedge = &queue->hedge;
+	uint32_t busy = ~hedge->idle & ((UINT32_C(1) << HEDGE_BUFFERS) - 1);
+
+	if (hedge->due == UINT64_MAX)
+		return UINT64_MAX;
+	hedge->due = UINT64_MAX;
+	for (; busy && hedge->limit; busy &= busy - 1) {
+		const struct far_piece *piece = piece_to_hedge(queue, (unsigned)__builtin_ctz(busy));
+
+		if (piece && piece->tries[0].posted_at + hedge->limit < hedge->due)
+			hedge->due = piece->tries[0].posted_at + hedge->limit;
+	}
+	return hedge->due;
+}
+
+void far_hedge_look(struct far_queue *queue)
+{
+	struct far_hedge *hedge = &queue->hedge;
+	uint64_t now;
+
+	if (hedge->due == UINT64_MAX || hedge->due > (now = clock_now()))
+		return;
+	if (!hedge->limit) { /* no connected donor has a p99 any more */
+		hedge->due = UINT64_MAX;
+		return;
+	}
+	for (unsigned i = 0; i < HEDGE_BUFFERS; i++) {
+		struct far_piece *piece = piece_to_hedge(queue, i);
+		uint64_t waited = piece ? now - piece->tries[0].posted_at : 0;
+
+		if (!piece || waited < hedge->limit)
+			continue;
+		/* Set in any case, so that the read is looked at only once. */
+		piece->overdue = true;
+		latency_overdue(&queue->links[piece->tries[0].donor].latency, waited);
+		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))
+			far_request_hedge(queue, hedge->pieces[i]);
+	}
+	far_hedge_due(queue);
+	far_links_flush(queue);
+}

@@ -1,0 +1,70 @@
+/*
+ * far_hedge: sends reads to the fastest replica, and reads overdue pages from another replica as well. See far_queue.h.
+ *
+ * Theory of operation. With replicas, each queue measures how fast each donor answers reads (latency.h).
+ *
+ *   steer  A read goes to the chunk's first replica that can be reached, unless another replica's mean is less than
+ *          half of the first one's. One read in HEDGE_LOOK goes to another replica all the same. So a donor that was
+ *          slow is used again once it has recovered.
+ *   hedge  A read is overdue after HEDGE_FACTOR times the least p99 of all connected donors, but not before
+ *          HEDGE_LEAST_NS. It is then read from another replica, too. The first answer with right checksums wins. There
+ *          are no hedges before a p99 is known. There is at most one hedge for each HEDGE_COST reads: if everything is
+ *          late, asking twice makes it later.
+ *
+ * The slow read cannot be called back. In verbs, an operation ends only with its queue pair. Ending the connection is
+ * an outage: the donor's round is over, and writes detach its slots. So the slow read must not write into the caller's
+ * buffer. Reads that may be hedged go to the queue's own buffers, which are registered when the queue is opened. If the
+ * data is right, it is copied from there. Copying a page is cheap next to its transfer over any fabric.
+ *
+ * A late answer must find buffer and piece unchanged, although the request ended long ago. So until everything asked
+ * for is answered, or its connection has ended:
+ *
+ *   - The piece stays published, so that none of its slots' slabs is given back.
+ *   - Its chunk counts one page more. So the chunk is not given back as empty when the caller discards what it has
+ *     read.
+ *   - The piece keeps its buffers.
+ *   - The queue is not quiet (store_quiet()) and must be polled. Otherwise a drain would wait for it.
+ *
+ * Long reads, and reads without a free buffer, are steered but not hedged.
+ *
+ * Threads: the queue's. No allocation after far_hedge_open().
+ */
+#ifndef CLIENT_FAR_HEDGE_H
+#define CLIENT_FAR_HEDGE_H
+
+#include "client/io/far_request.h"
+
+/* The longest read that is hedged, in pages. */
+#define HEDGE_PAGES 8u
+/* Buffers that first reads may not use. So at least as many hedges may be under way. */
+#define HEDGE_KEPT (HEDGE_BUFFERS / 2)
+#define HEDGE_LOOK 64u
+#define HEDGE_FACTOR 3u
+#define HEDGE_LEAST_NS UINT64_C(1000000)
+#define HEDGE_COST 32u
+/* The number of hedges that may come at once after a long time without any. */
+#define HEDGE_BURST 8u
+
+/* Opens hedging. Must be called only if the store has replicas. Returns 0, -ENOMEM, or an error of
+   fabric_register(). */
+int far_hedge_open(struct far_queue *queue);
+/* Closes hedging, if it was opened. All connections must have ended. */
+void far_hedge_close(struct far_queue *queue);
+uint64_t far_hedge_memory(const struct far_queue *queue);
+
+/* Chooses the slot to read @count pages from. @slots is a bit set of the slots that can be read, and not empty. Returns
+   the slot's index. */
+unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view, unsigned slots, uint32_t count);
+/* Gives a buffer to a read that is about to be staged for @donor. @try is 0 for the piece's first read, 1 for its
+   hedge. Returns false if there is no buffer for it. */
+bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsigned donor);
+uint8_t *far_hedge_data(const struct far_queue *queue, unsigned buffer);
+/* Frees the buffer of a read that has been answered. @good is false if its connection ended first. */
+void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool good);
+
+/* Returns when the first read becomes overdue that can be hedged, or UINT64_MAX for none. */
+uint64_t far_hedge_due(struct far_queue *queue);
+/* Hedges the reads that are overdue. */
+void far_hedge_look(struct far_queue *queue);
+
+#endif

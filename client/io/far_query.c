@@ -1,0 +1,18 @@
+/*
+ * far_query: asks one donor for its figures, in a session of its own. The handshake's WELCOME carries them.
+ *
+ * Threads: the caller's.
+ */
+#include "client/donor/operate.h"
+
+int far_query(const struct far_config *config, const char *uri, struct far_donor *ret_donor)
+{
+	struct operate *operate;
+	int status = operate_open(config, uri, &operate);
+
+	if (status < 0)
+		return status;
+	operate_figures(operate, ret_donor);
+	operate_close(operate);
+	return 0;
+}

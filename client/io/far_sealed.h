@@ -1,0 +1,53 @@
+/*
+ * far_sealed: what a queue does if pages are sealed (seal.h). It writes from a buffer of its own.
+ *
+ * Theory of operation. The caller's buffer must stay unchanged. So a page is sealed into the queue's buffer, which is
+ * registered when the queue is opened, and goes from there to all replicas. The buffer has SEALED_PAGES pages. A write
+ * that finds no room there waits, just as if a connection had no room. A write of many pages becomes pieces of at most
+ * SEALED_RUN pages. Each is sealed while earlier ones are under way. A piece keeps its part of the buffer until all its
+ * operations have been answered, or their connections have ended. A write that is carried out anew is sealed anew, with
+ * new numbers.
+ *
+ * A page that was read is opened where it arrived, or from a buffer of far_hedge.h into the caller's. The rebuild
+ * thread's queue copies pages as they are. It opens them only to check them, and keeps no output, so it needs no
+ * buffer.
+ *
+ * Threads: the queue's. Any thread may call far_sealed_same(). No allocation after far_sealed_open().
+ */
+#ifndef CLIENT_FAR_SEALED_H
+#define CLIENT_FAR_SEALED_H
+
+#include "client/io/far_request.h"
+
+#define SEALED_RUN 32u
+_Static_assert(SEALED_RUN <= 64 && SEALED_PAGES % 64 == 0, "a run is of one word");
+
+/* Prepares the queue of a store whose pages are sealed. Returns 0, -ENOMEM, or an error of fabric_register(). */
+int far_sealed_open(struct far_queue *queue);
+/* Frees what far_sealed_open() has allocated, if it was called. All connections must have ended. */
+void far_sealed_close(struct far_queue *queue);
+/* Frees the buffer of the rebuild thread's queue, which seals nothing. */
+void far_sealed_direct(struct far_queue *queue);
+uint64_t far_sealed_memory(const struct far_queue *queue);
+
+/* Returns how many of a write's @count pages can go out as one piece, or 0 if none can now. If pages are not sealed,
+   all can. */
+uint32_t far_sealed_room(const struct far_queue *queue, uint32_t count);
+/* Seals the pages of a write, which are about to go out, into the buffer. There must be room for them. */
+void far_sealed_begin(struct far_queue *queue, uint16_t index);
+/* Frees the piece's part of the buffer, if it has one. Nothing of the piece may be under way. */
+void far_sealed_end(struct far_queue *queue, uint16_t index);
+/* Returns where the piece's sealed pages are. */
+uint8_t *far_sealed_data(const struct far_queue *queue, const struct far_piece *piece);
+
+/* Opens @data, received for page @nth of the piece, into the caller's buffer. On the rebuild thread's queue, only
+   checks it. Returns false if it is not as it was last written. */
+bool far_sealed_read(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
+
+/* Open and close what store_same() needs if pages are sealed. far_sealers_open() returns 0 or -ENOMEM. If it was not
+   called, far_sealers_close() does nothing. */
+int far_sealers_open(struct far *far);
+void far_sealers_close(struct far *far);
+bool far_sealed_same(struct far *far, uint64_t page, const void *data);
+
+#endif

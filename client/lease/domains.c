@@ -1,0 +1,132 @@
+/* domains: see domains.h. */
+#include "client/lease/domains.h"
+
+#include "common/format.h"
+
+#include <assert.h>
+#include <string.h>
+
+void domains_name(struct domains *domains, unsigned donor, const char *name)
+{
+	format_text(domains->names[donor], FAR_DOMAIN_SIZE, "%s", name);
+	domains->unknown &= ~(UINT64_C(1) << donor);
+}
+
+void domains_forget(struct domains *domains, unsigned donor)
+{
+	*domains->names[donor] = '\0';
+	domains->unknown |= UINT64_C(1) << donor;
+}
+
+void domains_empty(struct domains *domains, unsigned donor)
+{
+	domains->unknown &= ~(UINT64_C(1) << donor);
+}
+
+uint64_t domains_mates(const struct domains *domains, unsigned donor)
+{
+	const char *name = domains->names[donor];
+	uint64_t mates = UINT64_C(1) << donor;
+
+	if (domains->unknown >> donor & 1)
+		return UINT64_MAX;
+	for (unsigned i = 0; i < FAR_DONORS_MAX && *name; i++)
+		if (strcmp(domains->names[i], name) == 0)
+			mates |= UINT64_C(1) << i;
+	return mates | domains->unknown;
+}
+
+unsigned domains_count(const struct domains *domains, unsigned count)
+{
+	unsigned domains_found = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t before = domains_mates(domains, i) & ~domains->unknown & ((UINT64_C(1) << i) - 1);
+
+		domains_found += domains->unknown >> i & 1 || !before;
+	}
+	return domains_found;
+}
+
+bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *uri,
+		  char text[DOMAINS_TEXT_MAX])
+{
+	unsigned there = domains_count(domains, count);
+
+	if (there >= replicas)
+		return false;
+	format_text(
+	    text, DOMAINS_TEXT_MAX,
+	    "%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
+	    "restart some with another --domain",
+	    replicas, there, there > 1 ? "s" : "", uri, domains->names[0]);
+	return true;
+}
+
+/* --- Room ------------------------------------------------------------------------------------------------------- */
+
+/* Adds up the free slabs of each domain in @ret_slabs. Returns the number of domains. */
+static unsigned shares_join(const struct domains_share *shares, unsigned count, uint64_t ret_slabs[])
+{
+	unsigned of[FAR_DONORS_MAX] = {0}, domains = 0;
+
+	assert(count <= FAR_DONORS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		unsigned before = *shares[i].domain ? 0 : i;
+
+		while (before < i && strcmp(shares[before].domain, shares[i].domain) != 0)
+			before++;
+		of[i] = before < i ? of[before] : domains++;
+		if (before == i)
+			ret_slabs[of[i]] = 0;
+		ret_slabs[of[i]] += shares[i].slabs;
+	}
+	return domains;
+}
+
+static bool chunks_fit(const uint64_t slabs[], unsigned domains, unsigned replicas, uint64_t chunks)
+{
+	uint64_t room = 0;
+
+	for (unsigned i = 0; i < domains; i++)
+		room += slabs[i] < chunks ? slabs[i] : chunks;
+	return room >= chunks * replicas;
+}
+
+uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsigned replicas)
+{
+	uint64_t slabs[FAR_DONORS_MAX], low = 0, high = 0;
+	unsigned domains = shares_join(shares, count, slabs);
+
+	assert(replicas);
+	for (unsigned i = 0; i < domains; i++)
+		high += slabs[i];
+	high /= replicas;
+	while (low < high) {
+		uint64_t middle = low + (high - low + 1) / 2;
+
+		if (chunks_fit(slabs, domains, replicas, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned replicas)
+{
+	struct domains_share shares[FAR_DONORS_MAX];
+	uint64_t slab_bytes = 0;
+
+	assert(count <= FAR_DONORS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		const struct far_donor *donor = &donors[i];
+
+		shares[i] = (struct domains_share){.domain = donor->domain};
+		if (donor->status < 0 || !donor->slab_bytes || donor->donated < donor->leased)
+			continue;
+		slab_bytes = donor->slab_bytes; /* the same for all donors of a store */
+		shares[i].slabs = (donor->donated - donor->leased) / slab_bytes;
+	}
+	return domains_chunks(shares, count, replicas) * slab_bytes;
+}

@@ -1,0 +1,474 @@
+#include "client/lease/leases.h"
+
+#include "client/lease/internal.h"
+#include "client/lease/placement.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
+		 struct integrity *integrity)
+{
+	*leases = (struct leases){.config = *config, .table = table, .integrity = integrity};
+	leases->lacking = table->replicas > 1;
+	random_seed(&leases->random, config->seed);
+}
+
+/* --- Actions ------------------------------------------------------------------------------------------------ */
+
+void leases_act(struct leases *leases, struct leases_action action)
+{
+	/* One wake-up is enough. It comes after all other actions. */
+	if (action.kind == LEASES_WAKE) {
+		leases->wake = true;
+		return;
+	}
+	assert(leases->tail - leases->head < LEASES_ACTIONS);
+	leases->actions[leases->tail++ % LEASES_ACTIONS] = action;
+}
+
+bool leases_next(struct leases *leases, struct leases_action *ret_action)
+{
+	if (leases->head == leases->tail) {
+		bool wake = leases->wake;
+
+		leases->wake = false;
+		*ret_action = (struct leases_action){.kind = LEASES_WAKE};
+		return wake;
+	}
+	*ret_action = leases->actions[leases->head++ % LEASES_ACTIONS];
+	return true;
+}
+
+bool leases_has_room(const struct leases *leases)
+{
+	return leases->tail - leases->head + LEASES_STEP <= LEASES_ACTIONS;
+}
+
+void leases_release(struct leases *leases, const struct chunk_slot *slot)
+{
+	struct leases_donor *donor = &leases->donors[slot->donor];
+
+	if (!donor->live)
+		return;
+	donor->held--;
+	/* When the donor is back, it takes back slabs that are not claimed. */
+	if (donor->away)
+		return;
+	donor->waiting++;
+	leases_act(leases, (struct leases_action){.kind = LEASES_RELEASE, .donor = slot->donor, .slab = slot->slab});
+}
+
+/* --- Donors ------------------------------------------------------------------------------------------------- */
+
+bool leases_donors_away(const struct leases *leases)
+{
+	bool away = false;
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++)
+		away |= leases->donors[i].away;
+	return away;
+}
+
+bool leases_donors_missing(const struct leases *leases)
+{
+	bool missing = false;
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++)
+		missing |= leases->donors[i].away || !leases->donors[i].live;
+	return missing || domains_count(&leases->domains, leases->config.donor_count) < leases->table->replicas;
+}
+
+/* Returns all donors that fail together with any of these. */
+static uint64_t mates_of(const struct leases *leases, uint64_t donors)
+{
+	uint64_t mates = 0;
+
+	for (; donors; donors &= donors - 1)
+		mates |= domains_mates(&leases->domains, (unsigned)__builtin_ctzll(donors));
+	return mates;
+}
+
+bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[])
+{
+	uint64_t mates = 0;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state == SLOT_EMPTY)
+			continue;
+		if (mates >> slots[i].donor & 1)
+			return false;
+		mates |= domains_mates(&leases->domains, slots[i].donor);
+	}
+	return true;
+}
+
+int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all)
+{
+	uint64_t free[FAR_DONORS_MAX];
+
+	for (unsigned i = 0; i < leases->config.donor_count; i++) {
+		const struct leases_donor *donor = &leases->donors[i];
+		uint64_t asked = donor->asked * leases->config.slab_bytes;
+
+		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
+		/* Another client may have made room. */
+		if (all)
+			free[i]++;
+		if (!donor->live || donor->away)
+			free[i] = 0;
+	}
+	return placement_choose(&leases->random, free, leases->config.donor_count, tried | mates_of(leases, used));
+}
+
+uint32_t leases_ask(struct leases *leases, unsigned donor)
+{
+	if (!++leases->request)
+		leases->request++;
+	leases->donors[donor].asked++;
+	leases->donors[donor].waiting++;
+	leases_act(leases, (struct leases_action){.kind = LEASES_ASK, .donor = donor, .request = leases->request});
+	return leases->request;
+}
+
+/* --- Lists of chunks ------------------------------------------------------------------------------------------ */
+
+void leases_list_put(struct leases *leases, enum leases_list_kind kind, uint32_t index, uint64_t now)
+{
+	struct leases_list *list = &leases->lists[kind];
+	struct chunk *chunk = &leases->table->chunks[index];
+
+	assert(chunk->list == LEASES_UNLISTED);
+	chunk->list = kind;
+	chunk->since = now;
+	chunk->previous = list->last;
+	chunk->next = 0;
+	*(list->last ? &leases->table->chunks[list->last - 1].next : &list->first) = index + 1;
+	list->last = index + 1;
+}
+
+void leases_list_remove(struct leases *leases, uint32_t index)
+{
+	struct chunk *chunk = &leases->table->chunks[index];
+	struct leases_list *list = &leases->lists[chunk->list];
+
+	assert(chunk->list != LEASES_UNLISTED);
+	*(chunk->previous ? &leases->table->chunks[chunk->previous - 1].next : &list->first) = chunk->next;
+	*(chunk->next ? &leases->table->chunks[chunk->next - 1].previous : &list->last) = chunk->previous;
+	chunk->list = LEASES_UNLISTED;
+}
+
+bool leases_list_first(const struct leases *leases, enum leases_list_kind kind, uint32_t *ret_index)
+{
+	*ret_index = leases->lists[kind].first - 1;
+	return leases->lists[kind].first;
+}
+
+/* Returns when the oldest chunk will have been in the list for the idle time, or UINT64_MAX if the list is empty. */
+static uint64_t leases_list_due(const struct leases *leases, enum leases_list_kind kind)
+{
+	uint32_t first;
+
+	return leases_list_first(leases, kind, &first) ? leases->table->chunks[first].since + leases->config.idle_ns
+						       : UINT64_MAX;
+}
+
+/* --- Idle chunks -------------------------------------------------------------------------------------------- */
+
+static bool chunk_is_active(const struct leases *leases, uint32_t index)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
+		if (leases->wants[i].active && !leases->wants[i].over && leases->wants[i].chunk == index)
+			return true;
+	return false;
+}
+
+void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
+{
+	struct chunk_table *table = leases->table;
+
+	/* Cleared first. If a queue does something later, it is seen below, or sets the bit again. */
+	chunk_attention_clear(table, index);
+	switch (chunk_state(table, index)) {
+	case CHUNK_WANTED:
+		if (!chunk_is_active(leases, index))
+			leases_list_put(leases, LEASES_WANTED, index, now);
+		return;
+	case CHUNK_READY:
+		if (chunk_pages_held(table, index))
+			return;
+		/* The bit stays set while the chunk is listed, so that queues need not report each time it becomes
+		   empty. */
+		chunk_attention_set(table, index);
+		leases_list_put(leases, LEASES_IDLE, index, now);
+		return;
+	case CHUNK_NONE:
+	case CHUNK_LOSING:
+		return;
+	}
+}
+
+bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[])
+{
+	leases_list_remove(leases, index);
+	chunk_attention_clear(leases->table, index);
+	if (chunk_take_idle(leases->table, index, ret_slots))
+		return true;
+	leases_sort(leases, index, now);
+	return false;
+}
+
+/* Returns true if a slab may be given back now, whichever donors hold it. */
+static bool window_is_open(const struct leases *leases)
+{
+	for (unsigned i = 0; i < leases->config.donor_count; i++)
+		if (leases->donors[i].live && (leases->donors[i].away || leases->donors[i].waiting >= LEASES_WINDOW))
+			return false;
+	return true;
+}
+
+void leases_release_slots(struct leases *leases, const struct chunk_slot slots[])
+{
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (slots[i].state != SLOT_EMPTY)
+			leases_release(leases, &slots[i]);
+}
+
+static void idle_release(struct leases *leases, uint64_t now)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	uint32_t index;
+
+	while (leases_list_due(leases, LEASES_IDLE) <= now && leases_has_room(leases) && window_is_open(leases)) {
+		leases_list_first(leases, LEASES_IDLE, &index);
+		if (leases_take_idle(leases, index, now, slots))
+			leases_release_slots(leases, slots);
+	}
+}
+
+/* Sorts chunks that were granted a while ago. Their writers are there by now, or will not come. */
+static void fresh_sort(struct leases *leases, uint64_t now)
+{
+	uint32_t index;
+
+	while (leases_list_due(leases, LEASES_FRESH) <= now) {
+		leases_list_first(leases, LEASES_FRESH, &index);
+		leases_list_remove(leases, index);
+		leases_sort(leases, index, now);
+	}
+}
+
+/* --- Events ------------------------------------------------------------------------------------------------- */
+
+void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
+{
+	leases->donors[donor].live = true;
+	leases->donors[donor].free = free;
+}
+
+void leases_donor_named(struct leases *leases, unsigned donor, const char *domain)
+{
+	domains_name(&leases->domains, donor, domain);
+	leases->lacking |= leases->table->replicas > 1; /* its slots may now be on mates of others */
+}
+
+void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
+{
+	domains_forget(&leases->domains, donor);
+	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
+	leases->lacking = true; /* not known yet */
+}
+
+/* Takes an answer to a lease request (@asked) or to a release. Returns false if no such request is in flight. */
+static bool leases_answered(struct leases *leases, unsigned donor, bool asked)
+{
+	struct leases_donor *d = &leases->donors[donor];
+
+	if (asked ? !d->asked : d->waiting == d->asked)
+		return false;
+	assert(d->waiting >= d->asked);
+	d->waiting--;
+	d->asked -= asked;
+	return true;
+}
+
+bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
+		    uint64_t now)
+{
+	unsigned replica;
+	struct leases_want *want = want_find(leases, donor, request, &replica);
+	struct leases_join *join = join_find(leases, donor, request);
+	struct chunk_slot granted = *slot;
+
+	/* A slab in two chunks would be safe for neither. */
+	if (!leases_answered(leases, donor, true) || leases_holds(leases, donor, slot->slab))
+		return false;
+	granted.donor = donor;
+	leases->donors[donor].held++;
+	if (want)
+		want_granted(leases, want, replica, &granted, now);
+	else if (join)
+		join_granted(leases, join, &granted, now);
+	else
+		leases_release(leases, &granted);
+	wants_start(leases, now);
+	return true;
+}
+
+bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now)
+{
+	unsigned replica;
+	struct leases_want *want = want_find(leases, donor, request, &replica);
+	struct leases_join *join = join_find(leases, donor, request);
+
+	if (!leases_answered(leases, donor, true))
+		return false;
+	if (want)
+		want_denied(leases, want, replica, now);
+	else if (join)
+		join_denied(leases, join, now);
+	wants_start(leases, now);
+	return true;
+}
+
+bool leases_released(struct leases *leases, unsigned donor)
+{
+	return leases_answered(leases, donor, false);
+}
+
+void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
+{
+	leases->donors[donor].away = true;
+	leases->donors[donor].asked = leases->donors[donor].waiting = 0;
+	wants_drop(leases, donor);
+	joins_drop(leases, donor, now);
+	wants_resume(leases, now);
+}
+
+void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
+{
+	leases->donors[donor].claiming = claiming;
+	/* Slots that could not go while they were claimed. */
+	for (uint32_t i = 0; i < leases->table->count && !claiming && leases->table->replicas > 1; i++)
+		leases_detach_away(leases, i);
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
+}
+
+void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now)
+{
+	leases->donors[donor] = (struct leases_donor){.live = true, .free = free, .held = held};
+	leases->join_at = now; /* another donor can be asked */
+	wants_resume(leases, now);
+}
+
+/*
+ * Detaches the chunk's slot on a lost donor. Returns true if this was the last FULL slot on a live donor: then the slot
+ * stays, and the chunk is lost.
+ */
+static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	int there = -1;
+	bool others = false;
+
+	if (chunk_state(leases->table, index) != CHUNK_READY)
+		return false;
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
+			there = (int)i;
+		else if (slots[i].state == SLOT_FULL)
+			others |= leases->donors[slots[i].donor].live;
+	}
+	if (there < 0 || !others)
+		return there >= 0;
+	chunk_detach(leases->table, index, (unsigned)there);
+	leases->lacking = true;
+	return false;
+}
+
+uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
+{
+	struct chunk_table *table = leases->table;
+	uint64_t first = index * table->pages, count = leases->integrity->pages - first, lost;
+
+	if (table->chunks[index].list != LEASES_UNLISTED)
+		leases_list_remove(leases, index);
+	chunk_lose(table, index);
+	lost = integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
+	chunk_lost(table, index);
+	leases_sort(leases, index, now); /* a queue may want it already */
+	return lost;
+}
+
+uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
+{
+	struct chunk_table *table = leases->table;
+	uint64_t lost = 0;
+
+	leases->donors[donor] = (struct leases_donor){0};
+	domains_empty(&leases->domains, donor);
+	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know the donors' domains now */
+	joins_drop(leases, donor, now);
+	for (uint32_t i = 0; i < table->count; i++)
+		if (chunk_cut(leases, i, donor))
+			lost += leases_chunk_lose(leases, i, now);
+	wants_drop(leases, donor);
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
+	wants_resume(leases, now);
+	return lost;
+}
+
+void leases_scan(struct leases *leases, uint64_t now)
+{
+	uint64_t words = (leases->table->count + 63) / 64;
+
+	for (uint64_t i = 0; i < words; i++) {
+		uint64_t bits = atomic_load_explicit(&leases->table->attention[i], memory_order_relaxed);
+
+		for (; bits; bits &= bits - 1) {
+			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
+
+			leases_detach_away(leases, index);
+			/* An idle chunk is looked at when its time has come. A fresh one was used, and emptied. */
+			if (leases->table->chunks[index].list == LEASES_FRESH)
+				leases_list_remove(leases, index);
+			if (leases->table->chunks[index].list == LEASES_UNLISTED)
+				leases_sort(leases, index, now);
+		}
+	}
+	wants_start(leases, now);
+}
+
+void leases_tick(struct leases *leases, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX && leases_has_room(leases); i++)
+		if (leases->wants[i].active && !leases->wants[i].over && now >= leases->wants[i].deadline)
+			want_deny(leases, &leases->wants[i], -ETIMEDOUT);
+	wants_start(leases, now);
+	joins_start(leases, now);
+	fresh_sort(leases, now);
+	idle_release(leases, now);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t leases_due(const struct leases *leases)
+{
+	uint64_t due = joins_due(leases);
+
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		const struct leases_want *want = &leases->wants[i];
+
+		if (want->active && !want->over)
+			due = earlier(due, want->deadline);
+		else if (!want->active && leases->lists[LEASES_WANTED].first)
+			return 0;
+	}
+	due = earlier(due, leases_list_due(leases, LEASES_FRESH));
+	return window_is_open(leases) ? earlier(due, leases_list_due(leases, LEASES_IDLE)) : due;
+}

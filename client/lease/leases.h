@@ -1,0 +1,245 @@
+/*
+ * leases: which slabs are asked for and given back, as a state machine without I/O or clock.
+ *
+ * Theory of operation. Queues mark chunks (chunks.h, `attention`) that are wanted or idle. A wanted chunk becomes a
+ * want: one lease request for each replica, to donors that placement.c chooses. A denied or lost request is repeated to
+ * other donors. When the last donor has denied it, or after the timeout, the chunk is denied. At most LEASES_WANTS_MAX
+ * wants are active. Further wanted chunks wait in a list.
+ *
+ * An idle chunk's slabs are given back after a while, so that a chunk that fills and empties does not flap. A wanted
+ * chunk gets an idle chunk's slabs first. A granted chunk is looked at again after a while, because its writer may have
+ * gone. A chunk asked for ahead of its first write counts as idle at once. So its slabs serve any chunk that needs
+ * some.
+ *
+ * A donor that is away is not asked for slabs, and no slab is given back to it. A want that only this donor could serve
+ * waits for it until the timeout. Because slabs wait to be given back, the donor holds what the chunk table says when
+ * it returns (claims.h). Requests that it has not answered are made anew. Slabs that it granted all the same are not
+ * claimed, so it takes them back.
+ *
+ * Replicas. With several replicas, no write waits for a missing donor while another donor is there. A wanted chunk then
+ * begins with the slabs that can be had. A write that meets an away donor says so (chunk_hinder()). If another
+ * replica's donor is up, the away donor's slot is detached. It is not written any more, and never read again. A lost
+ * donor's slots are detached if another replica lives. Otherwise the chunk is lost.
+ *
+ * A chunk that lacks a replica gets a join. There are few joins at a time. Chunks with the fewest readable replicas
+ * come first. A join asks for a slab on a donor that holds none of the chunk's, and makes it a JOINING slot. Then the
+ * caller is told to fill the slot (rebuild.h), and reports if that went well. If so, the slot becomes FULL. If not, it
+ * is detached. When the caller has seen that nothing is under way to the slab any more (LEASES_DRAIN), the slab goes
+ * back, and a new join begins. If no donor has room, a join is tried again after a pause.
+ *
+ * Failure domains (domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a slot
+ * also excludes its mates. The exception is a slot that is to go and the slot that replaces it. If there are fewer
+ * domains than replicas, chunks lack replicas.
+ *
+ * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
+ * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the
+ * recalled slab's slot is detached, and the slab goes back when nothing is under way to it. If the deadline comes
+ * first, the slot is detached at once. The chunk goes on with its other replicas, or is lost. Such a slab is not
+ * released: its donor takes it.
+ *
+ * Backup. If all slabs of a chunk are recalled, and no other donor has room, the chunk leaves for the backup, if there
+ * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and
+ * nothing is under way to its slabs any more, they go back.
+ *
+ * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin()).
+ *
+ * Each event may leave actions behind. The caller takes them with leases_next() until there is none.
+ *
+ * Threads: the control thread's.
+ */
+#ifndef CLIENT_LEASES_H
+#define CLIENT_LEASES_H
+
+#include "client/lease/domains.h"
+#include "client/page/chunks.h"
+#include "client/page/integrity.h"
+#include "common/random.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Together with LEASES_WINDOW, no more than the messages that a connection queues unsent. So a donor that stalls is not
+   taken for dead. */
+#define LEASES_WANTS_MAX 16
+/* No slab is given back while so many requests are in flight to one donor. */
+#define LEASES_WINDOW 16
+#define LEASES_ACTIONS 512
+/* The number of joins at a time. While one is filled, the next one's donor makes a slab ready. */
+#define LEASES_JOINS_MAX 2
+
+struct leases_config {
+	unsigned donor_count;
+	uint64_t slab_bytes;
+	uint64_t timeout_ns; /* a chunk that is wanted for longer is denied */
+	uint64_t idle_ns;    /* how long a slab is idle before it is given back */
+	uint64_t pause_ns;   /* between two searches for a donor with room for a lacking replica */
+	uint64_t seed;
+	bool backup; /* there is a backup */
+};
+
+struct leases_donor {
+	bool live;        /* known, and not lost */
+	bool away;        /* out of reach for now */
+	bool claiming;    /* its slabs are being claimed, so no slot on it may go */
+	uint64_t free;    /* bytes, as last heard */
+	uint32_t asked;   /* lease requests in flight */
+	uint32_t waiting; /* requests of any kind in flight */
+	uint64_t held;    /* slabs that this store holds there */
+};
+
+struct leases_want {
+	bool active;
+	bool over; /* the chunk was granted or denied; requests in flight keep the want */
+	uint32_t chunk;
+	uint64_t deadline;
+	uint64_t tried;                      /* donors that denied it, one bit each */
+	uint32_t requests[FAR_REPLICAS_MAX]; /* numbers of requests in flight, or 0 */
+	bool granted[FAR_REPLICAS_MAX];
+	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* granted slabs; `donor` is also set for a request in flight */
+};
+
+/*
+ * The plan to give a chunk another replica:
+ *
+ *     FREE --asked--> ASKING --granted--> FILLING --filled--> FREE
+ *                       |                    +--failed--> DRAINING --drained--> FREE
+ *                       +--denied, or not wanted any more--> FREE
+ *
+ * or to give back a surplus slot of the chunk, at once or when another slot is filled:
+ *
+ *     FREE, FILLING --slot detached--> DRAINING --drained--> FREE
+ *
+ * or to move the chunk to the backup:
+ *
+ *     FREE, ASKING --nobody has room--> LEAVING --left--> EMPTYING --drained--> FREE
+ *                                          +--failed--> FREE
+ */
+enum leases_join_state { JOIN_FREE, JOIN_ASKING, JOIN_FILLING, JOIN_DRAINING, JOIN_LEAVING, JOIN_EMPTYING };
+struct leases_join {
+	enum leases_join_state state;
+	uint32_t chunk, epoch, request;
+	unsigned replica;
+	uint64_t tried;         /* donors that denied it, one bit each */
+	struct chunk_slot slot; /* `donor` is also set for a request in flight */
+	bool cut;               /* the slot is gone, and the slab must not be released */
+};
+
+/* Lists of chunks, oldest first. A chunk is in at most one list. */
+enum leases_list_kind { LEASES_UNLISTED, LEASES_WANTED, LEASES_IDLE, LEASES_FRESH, LEASES_LISTS };
+struct leases_list {
+	uint32_t first, last; /* index + 1, or 0 for none */
+};
+
+enum leases_action_kind {
+	LEASES_ASK,     /* send LEASE with `request` to `donor` */
+	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
+	LEASES_WAKE,    /* wake waiting queues: a chunk was granted, denied, lost, or lost a slot */
+	LEASES_FILL,    /* fill the JOINING slot of join `request`; then call leases_filled() */
+	LEASES_DRAIN,   /* call leases_drained() when nothing is under way to what join `request` gives back */
+	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; then call leases_left() */
+	LEASES_LACKING, /* replicas begin to be made anew */
+	LEASES_WHOLE,   /* no chunk lacks replicas any more */
+};
+struct leases_action {
+	enum leases_action_kind kind;
+	uint32_t donor, request, chunk, epoch;
+	uint64_t slab;
+};
+
+/* A slab that its donor has recalled. */
+struct leases_recall {
+	uint64_t slab;
+	uint64_t until; /* deadline in ns, or 0 if not recalled */
+	uint32_t donor;
+};
+
+struct leases {
+	struct leases_config config;
+	struct chunk_table *table;
+	struct integrity *integrity;
+	struct random_state random;
+	struct leases_donor donors[FAR_DONORS_MAX];
+	struct domains domains;
+	struct leases_want wants[LEASES_WANTS_MAX];
+	uint32_t request; /* the last request's number */
+	struct leases_join joins[LEASES_JOINS_MAX];
+	struct leases_recall *recalls;          /* one per slot of every chunk, or NULL if nothing can be recalled */
+	bool recalled;                          /* some slab may be recalled */
+	uint64_t recall_due;                    /* the earliest deadline of recalled slabs */
+	bool lacking;                           /* some chunk may lack a replica */
+	bool mending;                           /* LEASES_LACKING was told, LEASES_WHOLE not yet */
+	uint32_t join_next;                     /* where the search for the next chunk begins */
+	uint64_t join_at;                       /* when it may begin */
+	bool join_any;                          /* take the next chunk, even if others are in more danger */
+	struct leases_list lists[LEASES_LISTS]; /* by enum leases_list_kind */
+	bool wake;                              /* LEASES_WAKE is to come */
+	unsigned head, tail;
+	struct leases_action actions[LEASES_ACTIONS];
+};
+
+/* @table and @integrity outlive @leases. */
+void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
+		 struct integrity *integrity);
+bool leases_next(struct leases *leases, struct leases_action *ret_action);
+/* Returns when leases_tick() must be called next, or UINT64_MAX for never. */
+uint64_t leases_due(const struct leases *leases);
+
+/* Takes a donor that is ready, or its new figures. @free is in bytes. */
+void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
+/* Sets the donor's failure domain, or "" for one of its own. Called before the donor is first used, and each time
+   before it is used again. Its slabs stay. */
+void leases_donor_named(struct leases *leases, unsigned donor, const char *domain);
+/* Takes a donor of an adopted store, which has not been reached yet. It should hold @held slabs. */
+void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
+/* The donor cannot be reached, or can be reached again. In the second case it holds @held slabs: those that the chunk
+   table names. */
+void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
+void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
+/* The claiming of the donor's slabs begins, or has ended without the donor's return. */
+void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
+/* The donor's slabs are gone. Returns how many pages are lost with them. */
+uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
+/* Looks at the chunks that queues have marked. */
+void leases_scan(struct leases *leases, uint64_t now);
+void leases_tick(struct leases *leases, uint64_t now);
+
+/* The answers to requests. @slot has address, rkey and slab. A grant that nobody waits for any more is given back.
+   Return false if the donor has broken the protocol: no such request is in flight, or the slab is ours already. The
+   caller must then treat the donor as away. */
+bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
+		    uint64_t now);
+bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
+bool leases_released(struct leases *leases, unsigned donor);
+
+/* leases_recalls_open() allocates what recalls need. The memory is touched only when something is recalled. Returns 0
+   or -ENOMEM. */
+int leases_recalls_open(struct leases *leases);
+void leases_recalls_close(struct leases *leases);
+/*
+ * Messages of a donor about one of its slabs:
+ *
+ *   leases_recall  The donor recalls the slab. It may be used until @until (ns), or without limit if that is
+ *                  UINT64_MAX. Returns false if no chunk has the slab.
+ *   leases_keep    The donor takes its recall back.
+ *   leases_taken   The donor has taken the slab. Returns how many pages are lost with it.
+ */
+bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
+void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
+uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
+/* Forgets a recall of the slot. Called when the slot gets a slab, because a restarted donor may reuse a slab's name.
+   Also called when a donor has come back and confirmed the slab: it says anew what it recalls. */
+void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica);
+/* leases_recalls_tick() detaches slots whose deadline has passed, and returns how many pages are lost with them.
+   leases_recalls_due() returns when to call it next, or UINT64_MAX for never. */
+uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
+uint64_t leases_recalls_due(const struct leases *leases);
+/* Returns true if a FULL slot must still be moved for its donor. Clears `recalled` if nothing is recalled any more. */
+bool leases_recalling(struct leases *leases);
+
+/* Report the end of LEASES_FILL and of LEASES_DRAIN. @good: the slot has all that the chunk's FULL slots have. */
+void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);
+void leases_drained(struct leases *leases, unsigned join, uint64_t now);
+/* Reports the end of LEASES_LEAVE. @good: no page of the chunk is live. */
+void leases_left(struct leases *leases, unsigned join, bool good, uint64_t now);
+
+#endif

@@ -1,0 +1,284 @@
+/* leases_wants: gives wanted chunks their slabs. See leases.h and leases_own.h. */
+#include "client/lease/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Returns true if all replicas are there, on donors that are not lost. */
+static bool slots_are_whole(const struct leases *leases, const struct chunk_slot slots[])
+{
+	unsigned whole = 0;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		whole += slots[i].state == SLOT_FULL && leases->donors[slots[i].donor].live;
+	return whole == leases->table->replicas;
+}
+
+/* Frees a want that is over when its last request has been answered. So the wants limit the requests in flight. */
+static void want_retire(const struct leases *leases, struct leases_want *want)
+{
+	want->active = false;
+	for (unsigned i = 0; i < leases->table->replicas; i++)
+		want->active |= want->requests[i] != 0;
+}
+
+static void want_end(struct leases *leases, struct leases_want *want)
+{
+	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		if (want->granted[i])
+			leases_release(leases, &want->slots[i]);
+		want->granted[i] = false;
+	}
+	want->over = true;
+	want_retire(leases, want);
+	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
+}
+
+static void want_publish(struct leases *leases, struct leases_want *want, const struct chunk_slot slots[], uint64_t now)
+{
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		leases_recall_void(leases, want->chunk, i);
+	chunk_publish(leases->table, want->chunk, slots);
+	if (leases->table->chunks[want->chunk].ahead) {
+		chunk_attention_set(leases->table, want->chunk);
+		leases_list_put(leases, LEASES_IDLE, want->chunk, now);
+	} else {
+		leases_list_put(leases, LEASES_FRESH, want->chunk, now);
+	}
+	want_end(leases, want);
+}
+
+/* Publishes the chunk with the slabs that were granted. */
+static void want_fulfil(struct leases *leases, struct leases_want *want, uint64_t now)
+{
+	struct chunk_slot slots[FAR_REPLICAS_MAX];
+
+	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		slots[i] = want->slots[i];
+		slots[i].state = want->granted[i] ? SLOT_FULL : SLOT_EMPTY;
+		leases->lacking |= !want->granted[i];
+	}
+	/* The slabs are the chunk's now. */
+	memset(want->granted, 0, sizeof want->granted);
+	want_publish(leases, want, slots, now);
+}
+
+void want_deny(struct leases *leases, struct leases_want *want, int status)
+{
+	chunk_deny(leases->table, want->chunk, status);
+	want_end(leases, want);
+}
+
+/* Gives the want an idle chunk's slabs, if it can. They serve as well as new ones, because no page is read that was not
+   written. Returns true if the want has them. */
+static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX], whole[FAR_REPLICAS_MAX];
+	uint32_t index;
+	unsigned count = 0;
+
+	/* No slab changes its chunk while some are being claimed. */
+	if (leases_donors_away(leases))
+		return false;
+	while (leases_list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
+		if (!leases_take_idle(leases, index, now, slots))
+			continue;
+		if (slots_are_whole(leases, slots) && leases_slots_apart(leases, slots) &&
+		    !leases_slots_recalled(leases, index, slots)) {
+			for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+				if (slots[i].state == SLOT_FULL)
+					whole[count++] = slots[i];
+			want_publish(leases, want, whole, now);
+			return true;
+		}
+		/* One of the donors is lost, or recalls its slab. The other slabs go back. */
+		leases_release_slots(leases, slots);
+	}
+	return false;
+}
+
+/* Returns the donors that hold a replica or are asked for one, one bit each. Neither they nor their mates may be asked
+   for another. */
+static uint64_t want_used(const struct leases *leases, const struct leases_want *want)
+{
+	uint64_t used = 0;
+
+	for (unsigned i = 0; i < leases->table->replicas; i++)
+		if (want->granted[i] || want->requests[i])
+			used |= UINT64_C(1) << want->slots[i].donor;
+	return used;
+}
+
+static void want_ask(struct leases *leases, struct leases_want *want, unsigned replica, unsigned donor)
+{
+	want->requests[replica] = leases_ask(leases, donor);
+	want->slots[replica].donor = donor;
+}
+
+/*
+ * No donor is left to ask for what the want lacks. While a donor is missing, the chunk begins with fewer replicas, and
+ * gets the others later (leases_joins.c). The want waits for a missing donor only if there is no other.
+ */
+static void want_exhausted(struct leases *leases, struct leases_want *want, bool ahead, uint64_t now)
+{
+	bool granted = false, asked = false;
+
+	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		granted |= want->granted[i];
+		asked |= want->requests[i] != 0;
+	}
+	if (leases_donors_missing(leases) && (granted || asked)) {
+		if (!asked)
+			want_fulfil(leases, want, now);
+		return;
+	}
+	if (!ahead && leases_donors_away(leases))
+		return;
+	/* After -EAGAIN, a write that waits by now asks again, no longer ahead of need. */
+	want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
+}
+
+/* Asks for each replica that is neither granted nor asked for. */
+static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
+{
+	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		bool ahead;
+		int donor;
+
+		if (want->granted[i] || want->requests[i])
+			continue;
+		/* Quicker than a new slab, which its donor must make ready first. */
+		ahead = leases->table->chunks[want->chunk].ahead;
+		if (!ahead && want_take_idle(leases, want, now))
+			return;
+		donor = leases_choose(leases, want->tried, want_used(leases, want), false);
+		if (donor < 0 && !ahead)
+			donor = leases_choose(leases, want->tried, want_used(leases, want), true);
+		if (donor < 0) {
+			want_exhausted(leases, want, ahead, now);
+			return;
+		}
+		want_ask(leases, want, i, (unsigned)donor);
+	}
+}
+
+void want_granted(struct leases *leases, struct leases_want *want, unsigned replica, const struct chunk_slot *slot,
+		  uint64_t now)
+{
+	bool missing = false;
+
+	want->requests[replica] = 0;
+	if (want->over) {
+		leases_release(leases, slot);
+		want_retire(leases, want);
+		return;
+	}
+	want->granted[replica] = true;
+	want->slots[replica] = *slot;
+	for (unsigned i = 0; i < leases->table->replicas; i++)
+		missing |= !want->granted[i];
+	if (missing)
+		want_step(leases, want, now);
+	else
+		want_fulfil(leases, want, now);
+}
+
+void want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now)
+{
+	want->requests[replica] = 0;
+	want->tried |= UINT64_C(1) << want->slots[replica].donor;
+	if (want->over)
+		want_retire(leases, want);
+	else
+		want_step(leases, want, now);
+}
+
+/* Makes what is kept of an untouched chunk's pages present. Returns 0 or -ENOMEM. */
+static int chunk_begin(const struct leases *leases, uint32_t index)
+{
+	uint64_t first = index * leases->table->pages, rest = leases->integrity->pages - first;
+
+	if (!chunk_is_untouched(leases->table, index))
+		return 0;
+	return integrity_begin(leases->integrity, first, rest < leases->table->pages ? rest : leases->table->pages);
+}
+
+void wants_start(struct leases *leases, uint64_t now)
+{
+	uint32_t index;
+
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		/* If no donor is left to ask, a want ends as soon as it begins. */
+		while (!want->active && leases_list_first(leases, LEASES_WANTED, &index) && leases_has_room(leases)) {
+			*want = (struct leases_want){.active = true, .deadline = now + leases->config.timeout_ns};
+			leases_list_remove(leases, index);
+			want->chunk = index;
+			if (chunk_begin(leases, index) < 0)
+				want_deny(leases, want, -ENOMEM);
+			else
+				want_step(leases, want, now);
+		}
+	}
+}
+
+struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		for (unsigned j = 0; want->active && j < leases->table->replicas; j++) {
+			if (request && want->requests[j] == request && want->slots[j].donor == donor) {
+				*ret_replica = j;
+				return want;
+			}
+		}
+	}
+	return NULL;
+}
+
+bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		for (unsigned j = 0; want->active && !want->over && j < leases->table->replicas; j++) {
+			if (!want->granted[j] || want->slots[j].donor != donor || want->slots[j].slab != slab)
+				continue;
+			if (taken)
+				leases->donors[donor].held--;
+			else
+				leases_release(leases, &want->slots[j]);
+			want->granted[j] = false;
+			want->tried |= UINT64_C(1) << donor;
+			want_step(leases, want, now);
+			return true;
+		}
+	}
+	return false;
+}
+
+void wants_drop(struct leases *leases, unsigned donor)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		for (unsigned j = 0; want->active && j < leases->table->replicas; j++) {
+			if (!(want->granted[j] || want->requests[j]) || want->slots[j].donor != donor)
+				continue;
+			want->granted[j] = false;
+			want->requests[j] = 0;
+			if (want->over)
+				want_retire(leases, want);
+		}
+	}
+}
+
+void wants_resume(struct leases *leases, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
+		if (leases->wants[i].active && !leases->wants[i].over)
+			want_step(leases, &leases->wants[i], now);
+	wants_start(leases, now);
+}

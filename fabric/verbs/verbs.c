@@ -1,0 +1,577 @@
+/*
+ * verbs: the backend for hosts with an RDMA device: InfiniBand, RoCE, iWARP, and their software variants.
+ *
+ * Theory of operation. A connection is a reliable connected queue pair that the RDMA CM sets up (verbs_setup.c). Its
+ * device, port and GID follow from the address. The device carries out reads and writes. The peer's device checks rkey,
+ * address, length and rights. The peer's program takes no part and sleeps (verbs_path.c). Each connection has its own
+ * completion queue, sized for all that can be in it. So nothing overruns, and nothing of an ended connection is left
+ * behind.
+ *
+ * Waiting. Connections with something outstanding, and those that recently had something, are `active`: their
+ * completion queues are polled. Before the thread sleeps, or a connection leaves the active ones, the queue is told to
+ * report the next completion. Then it is polled once more, because a completion that came in between is not reported.
+ *
+ * Ending. Destroying the queue pair ends a connection. This is the fence: from then on the device carries out nothing
+ * for it, in either direction. Completed operations are answered as they completed, the others once with the reason.
+ *
+ * Time. The device sends a lost packet again, 6 times. The time between is chosen so that the device gives up just
+ * after io_ms (4.096 us << n, InfiniBand 1.4, 9.7.6.1.3). A device may take up to four times as long as asked, and
+ * soft-RoCE takes 7 retries as forever. So the backend enforces io_ms too.
+ *
+ * A disconnected connection is freed at the next poll, because events already given may point into it.
+ */
+#include "fabric/verbs/verbs.h"
+#include "common/clock.h"
+#include "common/format.h"
+#include "common/log.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* Ending a connection waits up to FLUSH_NS for the peer's device to take the last messages. After a wait in vain,
+   further ends wait only FLUSH_SHORT_NS for a time of FLUSH_VAIN_NS. The short wait suffices for the device of a living
+   peer. The waits are short because this thread serves all connections. */
+#define FLUSH_NS (100 * 1000000ull)
+#define FLUSH_VAIN_NS (1000 * 1000000ull)
+#define FLUSH_SHORT_NS (3 * 1000000ull)
+#define PAUSE_NS 50000
+
+static const char *const state_names[] = {
+    [VERBS_STATE_RESOLVING] = "resolving",   [VERBS_STATE_ROUTING] = "routing",
+    [VERBS_STATE_CONNECTING] = "connecting", [VERBS_STATE_REQUESTED] = "requested",
+    [VERBS_STATE_ACCEPTING] = "accepting",   [VERBS_STATE_ESTABLISHED] = "established",
+    [VERBS_STATE_ENDING] = "ending",         [VERBS_STATE_ENDED] = "ended",
+};
+_Static_assert(sizeof state_names / sizeof *state_names == VERBS_STATE_COUNT, "a name for each");
+
+/* The states that may follow each state, as a mask. */
+#define TO(state) (1u << VERBS_STATE_##state)
+static const unsigned state_moves[VERBS_STATE_COUNT] = {
+    [VERBS_STATE_RESOLVING] = TO(RESOLVING) | TO(ROUTING) | TO(ENDING) | TO(ENDED),
+    [VERBS_STATE_ROUTING] = TO(RESOLVING) | TO(CONNECTING) | TO(ENDING) | TO(ENDED),
+    [VERBS_STATE_CONNECTING] = TO(RESOLVING) | TO(ESTABLISHED) | TO(ENDING) | TO(ENDED),
+    [VERBS_STATE_REQUESTED] = TO(ACCEPTING) | TO(ENDING) | TO(ENDED),
+    [VERBS_STATE_ACCEPTING] = TO(ESTABLISHED) | TO(ENDING) | TO(ENDED),
+    [VERBS_STATE_ESTABLISHED] = TO(ENDING) | TO(ENDED),
+    [VERBS_STATE_ENDING] = TO(ENDED),
+    [VERBS_STATE_ENDED] = TO(ENDED),
+};
+
+void verbs_state_set(struct verbs_conn *conn, enum verbs_state state)
+{
+	assert(state_moves[conn->state] & 1u << state);
+	log_debug("%s: %s -> %s", conn->base.peer, state_names[conn->state], state_names[state]);
+	if (conn->state == VERBS_STATE_REQUESTED)
+		conn->verbs->arriving--;
+	conn->state = state;
+}
+
+void verbs_activate(struct verbs_conn *conn)
+{
+	conn->idle = 0;
+	if (conn->active)
+		return;
+	conn->active = true;
+	conn->verbs->ready = true;
+	conn->verbs->active_count++;
+	TAILQ_INSERT_TAIL(&conn->verbs->active, conn, active_link);
+}
+
+static void deactivate(struct verbs_conn *conn)
+{
+	if (!conn->active)
+		return;
+	conn->active = false;
+	conn->verbs->active_count--;
+	TAILQ_REMOVE(&conn->verbs->active, conn, active_link);
+}
+
+/* --- Life of a connection --------------------------------------------------------------------------------- */
+
+struct verbs_conn *verbs_conn_new(struct verbs *verbs, enum verbs_state state)
+{
+	struct verbs_conn *conn = calloc(1, sizeof *conn);
+
+	if (!conn)
+		return NULL;
+	conn->base.backend = &verbs_backend;
+	conn->base.fabric = verbs->fabric;
+	conn->verbs = verbs;
+	conn->state = state;
+	conn->deadline = clock_now() + fabric_get_config(verbs->fabric)->connect_ms * 1000000ull;
+	return conn;
+}
+
+void verbs_conn_list(struct verbs_conn *conn)
+{
+	TAILQ_INSERT_TAIL(&conn->verbs->conns, conn, link);
+}
+
+static void conn_free(struct verbs_conn *conn)
+{
+	if (conn->memory)
+		munmap(conn->memory, conn->memory_size);
+	free(conn);
+}
+
+void verbs_end(struct verbs_conn *conn, int status, int flush)
+{
+	if (conn->qp)
+		verbs_drain(conn);
+	verbs_state_set(conn, VERBS_STATE_ENDING);
+	verbs_conn_shut(conn);
+	conn->status = status;
+	conn->flush = flush;
+	conn->announce = false;
+	verbs_activate(conn);
+}
+
+/* Ends a connection whose queue pair is in error. */
+static void end_failed(struct verbs_conn *conn)
+{
+	verbs_end(conn, conn->fail_status ? conn->fail_status : conn->fail_flush, conn->fail_flush);
+}
+
+/* Gives the events that an ended connection owes, as far as there is room. */
+static void ending_step(struct verbs_conn *conn, struct backend_events *out)
+{
+	struct fabric_event *event;
+
+	verbs_deliver(conn, out);
+	if (!verbs_deliver_failed(conn, out) || backend_events_full(out))
+		return;
+	event = backend_event(out, FABRIC_DISCONNECTED, &conn->base);
+	event->status = conn->status;
+	if (conn->rejected) {
+		event->data = conn->theirs;
+		event->size = conn->theirs_size;
+	}
+	verbs_state_set(conn, VERBS_STATE_ENDED);
+}
+
+void verbs_drain_or_pause(struct verbs_conn *conn)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	if (!verbs_drain(conn))
+		nanosleep(&pause, NULL);
+}
+
+/* Returns the later of the last completion and the time of the oldest uncompleted post. A deep queue of long requests
+   may take longer than io_ms in total. */
+static uint64_t silent_since(const struct verbs_conn *conn)
+{
+	uint64_t posted_at = conn->sent[conn->sent_done & conn->sent_mask].posted_at;
+
+	return posted_at > conn->progress_at ? posted_at : conn->progress_at;
+}
+
+static bool messages_remain(const struct verbs_conn *conn)
+{
+	return !conn->failed && conn->send_head != conn->send_posted;
+}
+
+/* Waits briefly until the last messages have been taken. Does not wait for a peer that has been silent for FLUSH_NS. */
+static void messages_flush(struct verbs_conn *conn)
+{
+	struct verbs *verbs = conn->verbs;
+	uint64_t now = clock_now();
+	const bool vain = now < verbs->flush_vain_until;
+	const uint64_t until = now + (vain ? FLUSH_SHORT_NS : FLUSH_NS);
+
+	verbs_drain(conn);
+	while (messages_remain(conn) && now < until && now < silent_since(conn) + FLUSH_NS) {
+		verbs_drain_or_pause(conn);
+		now = clock_now();
+	}
+	if (!vain && now >= until)
+		verbs->flush_vain_until = now + FLUSH_VAIN_NS;
+	if (conn->send_head != conn->send_tail)
+		log_debug("%s: its last %u messages may be lost", conn->base.peer, conn->send_tail - conn->send_head);
+}
+
+void verbs_disconnect(struct fabric_conn *base)
+{
+	struct verbs_conn *conn = verbs_conn_of(base);
+	struct verbs *verbs = conn->verbs;
+
+	if (conn->state == VERBS_STATE_ESTABLISHED)
+		messages_flush(conn);
+	verbs_conn_shut(conn);
+	verbs_state_set(conn, VERBS_STATE_ENDED);
+	deactivate(conn);
+	TAILQ_REMOVE(&verbs->conns, conn, link);
+	TAILQ_INSERT_TAIL(&verbs->gone, conn, link);
+}
+
+static struct fabric_remote verbs_export(const struct fabric_region *region, const struct fabric_conn *base)
+{
+	const struct verbs_conn *conn = verbs_conn_of(base);
+	struct ibv_mr *mr = NULL;
+	struct ibv_pd *pd;
+	int status = -ENOTCONN;
+
+	if (conn->channel)
+		status = domain_bind(region->domain, conn->channel->device, &pd);
+	if (status == 0)
+		status = domain_mr((struct fabric_region *)region, conn->channel->device, &mr);
+	if (!mr) {
+		if (fabric_may_tell(base->fabric))
+			log_error("%s: cannot register %llu bytes for it: %s", base->peer,
+				  (unsigned long long)region->length, error_text(status));
+		return (struct fabric_remote){0};
+	}
+	return (struct fabric_remote){.address = region->base, .rkey = mr->rkey};
+}
+
+static size_t verbs_memory(const struct fabric_conn *base)
+{
+	const struct verbs_conn *conn = verbs_conn_of(base);
+
+	return sizeof *conn + conn->memory_size;
+}
+
+/* --- Polling ---------------------------------------------------------------------------------------------- */
+
+static void conn_announce(struct verbs_conn *conn, struct backend_events *out)
+{
+	struct fabric_event *event;
+
+	conn->announce = false;
+	if (conn->state == VERBS_STATE_ESTABLISHED) {
+		backend_event(out, FABRIC_ESTABLISHED, &conn->base);
+		return;
+	}
+	event = backend_event(out, FABRIC_CONNECT_REQUEST, &conn->base);
+	event->listener = &conn->listener->base;
+	event->data = conn->theirs;
+	event->size = conn->theirs_size;
+}
+
+/* Establishes an accepted connection once the peer's opening message has come. */
+static void accepting_step(struct verbs_conn *conn)
+{
+	const char *why;
+
+	if (conn->received_head == conn->received_tail)
+		return;
+	why = verbs_take_opening(conn);
+	if (why) {
+		if (fabric_may_tell(conn->base.fabric))
+			log_warning("%s: the connection ends: %s", conn->base.peer, why);
+		verbs_end(conn, -EPROTO, -EPROTO);
+		return;
+	}
+	verbs_state_set(conn, VERBS_STATE_ESTABLISHED);
+	conn->announce = true;
+}
+
+/* Looks at one connection. Returns true if something moved. */
+static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
+{
+	bool moved = false;
+
+	if (conn->state == VERBS_STATE_ESTABLISHED)
+		verbs_refresh(conn);
+	if (conn->state == VERBS_STATE_ESTABLISHED || conn->state == VERBS_STATE_ACCEPTING)
+		moved = verbs_drain(conn);
+	if (conn->state == VERBS_STATE_ACCEPTING)
+		accepting_step(conn);
+	if (conn->announce && !backend_events_full(out)) {
+		conn_announce(conn, out);
+		moved = true;
+	}
+	if (conn->state == VERBS_STATE_ESTABLISHED && !conn->announce) {
+		moved |= verbs_deliver(conn, out);
+		/* Give what came before the failure first. */
+		if (conn->failed && conn->sent_head == conn->sent_done && conn->received_head == conn->received_tail)
+			end_failed(conn);
+	} else if (conn->state == VERBS_STATE_ACCEPTING && conn->failed) {
+		end_failed(conn);
+	}
+	if (conn->state == VERBS_STATE_ENDING) {
+		ending_step(conn, out);
+		moved = true;
+	}
+	return moved;
+}
+
+static bool has_completions(const struct verbs_conn *conn)
+{
+	return conn->qp && (conn->state == VERBS_STATE_ESTABLISHED || conn->state == VERBS_STATE_ACCEPTING);
+}
+
+/* Makes the device report the next completion. Returns true if one has come already or something else is left to do. */
+static bool conn_arm(struct verbs_conn *conn)
+{
+	if (conn->announce || conn->state == VERBS_STATE_ENDING)
+		return true;
+	if (!has_completions(conn))
+		return false;
+	if (!conn->armed) {
+		conn->armed = ibv_req_notify_cq(conn->cq, 0) == 0;
+		verbs_drain(conn);
+	}
+	return verbs_pending(conn);
+}
+
+/* Returns true if the next poll must look at the connection even if the device reports nothing. Counts idle polls. */
+static bool conn_stays(struct verbs_conn *conn, bool moved)
+{
+	if (conn->announce || conn->state == VERBS_STATE_ENDING ||
+	    (conn->state == VERBS_STATE_ESTABLISHED && verbs_pending(conn))) {
+		conn->verbs->ready = true;
+		return true;
+	}
+	if (!has_completions(conn))
+		return false;
+	conn->idle = moved ? 0 : conn->idle + 1;
+	if (conn->sent_head != conn->sent_tail || conn->idle < VERBS_IDLE_POLLS)
+		return true;
+	if (!conn_arm(conn))
+		return false;
+	conn->verbs->ready = true;
+	return true;
+}
+
+static void gone_free(struct verbs *verbs)
+{
+	struct verbs_conn *conn;
+
+	while ((conn = TAILQ_FIRST(&verbs->gone))) {
+		TAILQ_REMOVE(&verbs->gone, conn, link);
+		conn_free(conn);
+	}
+}
+
+static bool verbs_poll(void *state, struct backend_events *out)
+{
+	struct verbs *verbs = state;
+	bool moved = false;
+
+	gone_free(verbs);
+	verbs->ready = false;
+	if (verbs->cm_ready)
+		moved = verbs_cm_poll(verbs);
+	if (verbs->completed)
+		verbs_channels_poll(verbs);
+	if (verbs->lost)
+		verbs_channels_sweep(verbs);
+	/* Look at each once, oldest first. Those that stay active go to the end, so each gets room for events in
+	   turn. */
+	for (unsigned i = verbs->active_count; i; i--) {
+		struct verbs_conn *conn = TAILQ_FIRST(&verbs->active);
+		bool step;
+
+		if (backend_events_full(out)) {
+			verbs->ready = true;
+			break;
+		}
+		step = conn_step(conn, out);
+		moved |= step;
+		deactivate(conn);
+		if (conn_stays(conn, step)) {
+			conn->active = true;
+			verbs->active_count++;
+			TAILQ_INSERT_TAIL(&verbs->active, conn, active_link);
+		}
+	}
+	return moved;
+}
+
+static void verbs_arm(void *state)
+{
+	struct verbs *verbs = state;
+	struct poller *poller = fabric_poller(verbs->fabric);
+	struct verbs_channel *channel;
+	struct verbs_conn *conn;
+
+	TAILQ_FOREACH(conn, &verbs->active, active_link)
+		if (conn_arm(conn))
+			verbs->ready = true;
+	poller_arm(poller, &verbs->cm_source, POLLER_IN);
+	TAILQ_FOREACH(channel, &verbs->channels, link)
+		verbs_channel_arm(channel);
+}
+
+static bool verbs_hot(const void *state)
+{
+	return ((const struct verbs *)state)->active_count != 0;
+}
+
+static bool verbs_ready(const void *state)
+{
+	const struct verbs *verbs = state;
+
+	return verbs->ready || verbs->cm_ready || verbs->completed || verbs->lost;
+}
+
+/* --- Time ------------------------------------------------------------------------------------------------- */
+
+static uint64_t conn_deadline(const struct verbs_conn *conn)
+{
+	uint64_t deadline = BACKEND_NEVER;
+
+	switch (conn->state) {
+	case VERBS_STATE_RESOLVING:
+	case VERBS_STATE_ROUTING:
+	case VERBS_STATE_CONNECTING:
+	case VERBS_STATE_ACCEPTING:
+		return conn->deadline;
+	case VERBS_STATE_ESTABLISHED:
+		if (conn->sent_done != conn->sent_tail)
+			deadline = silent_since(conn) + fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
+		return conn->nudge_at && conn->nudge_at < deadline ? conn->nudge_at : deadline;
+	default:
+		return BACKEND_NEVER;
+	}
+}
+
+static uint64_t verbs_deadline(const void *state)
+{
+	const struct verbs *verbs = state;
+	const struct verbs_conn *conn;
+	uint64_t deadline = verbs_listeners_deadline(verbs);
+
+	TAILQ_FOREACH(conn, &verbs->conns, link)
+		if (conn_deadline(conn) < deadline)
+			deadline = conn_deadline(conn);
+	return deadline;
+}
+
+static void verbs_expire(void *state, uint64_t now)
+{
+	struct verbs *verbs = state;
+	struct verbs_conn *conn, *next;
+
+	for (conn = TAILQ_FIRST(&verbs->conns); conn; conn = next) {
+		next = TAILQ_NEXT(conn, link);
+		if (conn->state == VERBS_STATE_ESTABLISHED && conn->nudge_at && conn->nudge_at <= now)
+			verbs_nudge(conn, now);
+		if (conn_deadline(conn) > now)
+			continue;
+		if (conn->state == VERBS_STATE_RESOLVING || conn->state == VERBS_STATE_ROUTING ||
+		    conn->state == VERBS_STATE_CONNECTING)
+			verbs_connect_expire(conn);
+		else
+			verbs_end(conn, -ETIMEDOUT, -ETIMEDOUT);
+	}
+	verbs_listeners_expire(verbs, now);
+}
+
+/* --- The backend ------------------------------------------------------------------------------------------ */
+
+static void cm_source_ready(struct poller_source *source, unsigned events)
+{
+	(void)events;
+	((struct verbs *)((char *)source - offsetof(struct verbs, cm_source)))->cm_ready = true;
+}
+
+static bool has_devices(void)
+{
+	int count = 0;
+	struct ibv_device **devices = ibv_get_device_list(&count);
+
+	if (devices)
+		ibv_free_device_list(devices);
+	return count > 0;
+}
+
+static int cm_open(struct verbs *verbs)
+{
+	struct rdma_event_channel *cm = rdma_create_event_channel();
+	int status;
+
+	if (!cm)
+		return errno == ENOMEM ? -ENOMEM : verbs_nodes_status();
+	verbs->cm_source = (struct poller_source){.fd = cm->fd, .ready = cm_source_ready};
+	status = fcntl(cm->fd, F_SETFL, fcntl(cm->fd, F_GETFL) | O_NONBLOCK) < 0 ? -errno : 0;
+	if (status == 0)
+		status = poller_add(fabric_poller(verbs->fabric), &verbs->cm_source);
+	if (status < 0) {
+		rdma_destroy_event_channel(cm);
+		return status;
+	}
+	poller_arm(fabric_poller(verbs->fabric), &verbs->cm_source, POLLER_IN);
+	verbs->cm = cm;
+	return 0;
+}
+
+static int verbs_open(struct fabric *fabric, void **ret_state)
+{
+	struct verbs *verbs;
+	int status;
+
+	if (!has_devices())
+		return -ENODEV;
+	/* Before Linux 5.12, fork() does not copy pinned pages, so registered memory must not be shared with a
+	   child. */
+	if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
+		ibv_fork_init();
+	verbs = calloc(1, sizeof *verbs);
+	if (!verbs)
+		return -ENOMEM;
+	verbs->fabric = fabric;
+	TAILQ_INIT(&verbs->channels);
+	TAILQ_INIT(&verbs->conns);
+	TAILQ_INIT(&verbs->active);
+	TAILQ_INIT(&verbs->gone);
+	TAILQ_INIT(&verbs->listeners);
+	TAILQ_INIT(&verbs->parked);
+	status = cm_open(verbs);
+	if (status < 0) {
+		free(verbs);
+		return status;
+	}
+	*ret_state = verbs;
+	return 0;
+}
+
+static void verbs_close(void *state)
+{
+	struct verbs *verbs = state;
+	struct verbs_listener *listener;
+	struct verbs_channel *channel;
+	struct verbs_parked *parked;
+	struct verbs_conn *conn;
+
+	while ((listener = TAILQ_FIRST(&verbs->listeners)))
+		verbs_listener_close(&listener->base);
+	while ((conn = TAILQ_FIRST(&verbs->conns)))
+		verbs_disconnect(&conn->base);
+	gone_free(verbs);
+	while ((parked = TAILQ_FIRST(&verbs->parked)))
+		verbs_parked_free(parked);
+	while ((channel = TAILQ_FIRST(&verbs->channels)))
+		verbs_channel_close(channel);
+	poller_remove(fabric_poller(verbs->fabric), &verbs->cm_source);
+	rdma_destroy_event_channel(verbs->cm);
+	free(verbs);
+}
+
+const struct fabric_backend verbs_backend = {
+    .scheme = "rdma",
+    .open = verbs_open,
+    .close = verbs_close,
+    .listen = verbs_listen,
+    .listener_close = verbs_listener_close,
+    .connect = verbs_connect,
+    .accept = verbs_accept,
+    .reject = verbs_reject,
+    .disconnect = verbs_disconnect,
+    .export = verbs_export,
+    .post = verbs_post,
+    .room = verbs_room,
+    .memory = verbs_memory,
+    .send = verbs_send,
+    .poll = verbs_poll,
+    .hot = verbs_hot,
+    .ready = verbs_ready,
+    .arm = verbs_arm,
+    .deadline = verbs_deadline,
+    .expire = verbs_expire,
+};

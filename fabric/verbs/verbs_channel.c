@@ -1,0 +1,201 @@
+/*
+ * verbs_channel: a fabric's part on a device, see verbs.h. It has the descriptors that report completions, asynchronous
+ * events and the device's removal.
+ *
+ * A channel stays while the fabric is open, so that the fabric notices the removal even without a connection there.
+ * Once the device is gone, its connections are ended and the channel is closed: verbs_channels_sweep().
+ */
+#include "common/log.h"
+#include "fabric/verbs/verbs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+static void completions_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, completions_source));
+
+	(void)events;
+	channel->completed = true;
+	channel->verbs->completed = true;
+}
+
+static void async_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, async_source));
+
+	(void)events;
+	verbs_device_events(channel->device);
+}
+
+static void keeper_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, keeper_source));
+
+	(void)events;
+	verbs_device_keeper_events(channel->device);
+}
+
+static void lost_ready(struct poller_source *source, unsigned events)
+{
+	struct verbs_channel *channel =
+	    (struct verbs_channel *)((char *)source - offsetof(struct verbs_channel, lost_source));
+
+	(void)events;
+	channel->verbs->lost = true;
+}
+
+void verbs_channel_arm(struct verbs_channel *channel)
+{
+	struct poller *poller = fabric_poller(channel->verbs->fabric);
+
+	/* The descriptors that report a removal stay readable, so they must not be armed again. */
+	if (channel->device->gone)
+		return;
+	poller_arm(poller, &channel->completions_source, POLLER_IN);
+	poller_arm(poller, &channel->async_source, POLLER_IN);
+	poller_arm(poller, &channel->keeper_source, POLLER_IN);
+	poller_arm(poller, &channel->lost_source, POLLER_IN);
+}
+
+static int channel_watch(struct verbs_channel *channel)
+{
+	struct poller *poller = fabric_poller(channel->verbs->fabric);
+	struct poller_source *const sources[] = {&channel->completions_source, &channel->async_source,
+						 &channel->keeper_source, &channel->lost_source};
+	int status = 0;
+
+	for (unsigned i = 0; i < sizeof sources / sizeof *sources; i++) {
+		status = poller_add(poller, sources[i]);
+		if (status == 0)
+			continue;
+		while (i--)
+			poller_remove(poller, sources[i]);
+		break;
+	}
+	return status;
+}
+
+static int channel_open(struct verbs *verbs, struct verbs_device *device, struct verbs_channel **ret_channel)
+{
+	struct verbs_channel *channel = calloc(1, sizeof *channel);
+	int status = -ENOMEM;
+
+	if (!channel)
+		return status;
+	channel->verbs = verbs;
+	channel->device = device;
+	channel->completions = ibv_create_comp_channel(device->context);
+	if (!channel->completions) {
+		status = errno ? -errno : -ENOMEM;
+		goto free_channel;
+	}
+	channel->completions_source =
+	    (struct poller_source){.fd = channel->completions->fd, .ready = completions_ready};
+	channel->async_source = (struct poller_source){.fd = device->context->async_fd, .ready = async_ready};
+	channel->keeper_source = (struct poller_source){.fd = device->keeper_events->fd, .ready = keeper_ready};
+	channel->lost_source = (struct poller_source){.fd = device->lost, .ready = lost_ready};
+	status = fcntl(channel->completions->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : channel_watch(channel);
+	if (status < 0)
+		goto destroy_completions;
+	verbs_channel_arm(channel);
+	TAILQ_INSERT_TAIL(&verbs->channels, channel, link);
+	*ret_channel = channel;
+	return 0;
+
+destroy_completions:
+	ibv_destroy_comp_channel(channel->completions);
+free_channel:
+	free(channel);
+	return status;
+}
+
+/* Must have no connections. */
+void verbs_channel_close(struct verbs_channel *channel)
+{
+	struct poller *poller = fabric_poller(channel->verbs->fabric);
+
+	TAILQ_REMOVE(&channel->verbs->channels, channel, link);
+	poller_remove(poller, &channel->completions_source);
+	poller_remove(poller, &channel->async_source);
+	poller_remove(poller, &channel->keeper_source);
+	poller_remove(poller, &channel->lost_source);
+	ibv_destroy_comp_channel(channel->completions);
+	verbs_device_put(channel->device);
+	free(channel);
+}
+
+int verbs_channel_get(struct verbs *verbs, struct rdma_cm_id *id, struct verbs_channel **ret_channel)
+{
+	struct verbs_channel *channel;
+	struct verbs_device *device;
+	int status;
+
+	TAILQ_FOREACH(channel, &verbs->channels, link) {
+		if (channel->device->context != id->verbs)
+			continue;
+		if (channel->device->gone)
+			return -ENODEV;
+		goto found;
+	}
+	status = verbs_device_get(id, &device);
+	if (status < 0)
+		return status;
+	status = channel_open(verbs, device, &channel);
+	if (status < 0) {
+		verbs_device_put(device);
+		return status;
+	}
+found:
+	channel->conns++;
+	*ret_channel = channel;
+	return 0;
+}
+
+void verbs_channel_leave(struct verbs_channel *channel)
+{
+	channel->conns--;
+	if (channel->device->gone)
+		channel->verbs->lost = true;
+}
+
+void verbs_channels_poll(struct verbs *verbs)
+{
+	struct verbs_channel *channel;
+	struct ibv_cq *cq;
+	void *context;
+
+	verbs->completed = false;
+	TAILQ_FOREACH(channel, &verbs->channels, link) {
+		if (!channel->completed)
+			continue;
+		channel->completed = false;
+		while (ibv_get_cq_event(channel->completions, &cq, &context) == 0) {
+			struct verbs_conn *conn = context;
+
+			conn->cq_events++;
+			conn->armed = false;
+			verbs_activate(conn);
+		}
+		verbs_channel_arm(channel);
+	}
+}
+
+void verbs_channels_sweep(struct verbs *verbs)
+{
+	struct verbs_channel *channel, *next;
+	struct verbs_conn *conn;
+
+	TAILQ_FOREACH(conn, &verbs->conns, link)
+		if (conn->channel && conn->channel->device->gone)
+			verbs_conn_lost(conn, -ENODEV);
+	verbs->lost = false; /* every connection has left by now */
+	for (channel = TAILQ_FIRST(&verbs->channels); channel; channel = next) {
+		next = TAILQ_NEXT(channel, link);
+		if (channel->device->gone && !channel->conns)
+			verbs_channel_close(channel);
+	}
+}
