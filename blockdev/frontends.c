@@ -17,7 +17,7 @@
 static const struct frontend_ops *const frontends[] = {&frontend_ublk, &frontend_fuse};
 #define FRONTENDS (sizeof frontends / sizeof frontends[0])
 
-const struct frontend_ops *frontend_find(const char *name)
+const struct frontend_ops *frontends_find(const char *name)
 {
 	for (unsigned i = 0; i < FRONTENDS; i++)
 		if (strcmp(frontends[i]->name, name) == 0)
@@ -25,7 +25,7 @@ const struct frontend_ops *frontend_find(const char *name)
 	return NULL;
 }
 
-const struct frontend_ops *frontend_any(char ret_why[FRONTEND_NOTE_MAX])
+const struct frontend_ops *frontends_any(char ret_why[FRONTENDS_NOTE_MAX])
 {
 	char why[WHY_MAX];
 	size_t length = 0;
@@ -34,18 +34,18 @@ const struct frontend_ops *frontend_any(char ret_why[FRONTEND_NOTE_MAX])
 	for (unsigned i = 0; i < FRONTENDS; i++) {
 		if (frontends[i]->probe(why) == 0)
 			return frontends[i];
-		length += (size_t)snprintf(ret_why + length, FRONTEND_NOTE_MAX - length, "%s%s: %s", i ? "; " : "",
+		length += (size_t)snprintf(ret_why + length, FRONTENDS_NOTE_MAX - length, "%s%s: %s", i ? "; " : "",
 					   frontends[i]->name, why);
-		if (length >= FRONTEND_NOTE_MAX)
-			length = FRONTEND_NOTE_MAX - 1;
+		if (length >= FRONTENDS_NOTE_MAX)
+			length = FRONTENDS_NOTE_MAX - 1;
 	}
 	return NULL;
 }
 
-static int choose_any(const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
+static int choose_any(const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX])
 {
-	char why[FRONTEND_NOTE_MAX];
-	const struct frontend_ops *ops = frontend_any(why);
+	char why[FRONTENDS_NOTE_MAX];
+	const struct frontend_ops *ops = frontends_any(why);
 
 	if (!ops) {
 		log_error("no way to make a block device here: %s", why);
@@ -53,13 +53,13 @@ static int choose_any(const struct frontend_ops **ret_ops, char ret_note[FRONTEN
 	}
 	*ret_note = 0;
 	if (*why)
-		snprintf(ret_note, FRONTEND_NOTE_MAX, "%s, for want of a faster one that survives its daemon: %.440s",
+		snprintf(ret_note, FRONTENDS_NOTE_MAX, "%s, for want of a faster one that survives its daemon: %.440s",
 			 ops->name, why);
 	*ret_ops = ops;
 	return 0;
 }
 
-int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
+int frontends_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX])
 {
 	const struct frontend_ops *ops;
 	char why[WHY_MAX];
@@ -67,7 +67,7 @@ int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char 
 
 	if (strcmp(name, "auto") == 0)
 		return choose_any(ret_ops, ret_note);
-	ops = frontend_find(name);
+	ops = frontends_find(name);
 	if (!ops) {
 		log_error("--frontend '%.32s': there is none of that name; give auto, ublk or fuse", name);
 		return -EINVAL;
@@ -82,7 +82,7 @@ int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char 
 	return 0;
 }
 
-uint64_t frontend_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth)
+uint64_t frontends_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth)
 {
 	if (queues && depth)
 		return (uint64_t)queues * depth * REQUEST_KIB;

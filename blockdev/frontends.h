@@ -8,28 +8,28 @@
 
 #include "blockdev/frontend.h"
 
-#define FRONTEND_NOTE_MAX 512
+#define FRONTENDS_NOTE_MAX 512
 
 /* Returns the front end of this name, or NULL. */
-const struct frontend_ops *frontend_find(const char *name);
+const struct frontend_ops *frontends_find(const char *name);
 
 /*
  * Chooses the front end called @name, or for "auto" the first one that this machine has. @ret_note gets a line about
  * the front ends passed over, or "". Returns 0, -EINVAL for an unknown name, or the probe's error. Each error is logged
  * as one line with the next step.
  */
-int frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX]);
+int frontends_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX]);
 
 /*
  * Returns the first front end that this machine has, or NULL. @ret_why says why those before it cannot be used, or is
  * "". Logs nothing.
  */
-const struct frontend_ops *frontend_any(char ret_why[FRONTEND_NOTE_MAX]);
+const struct frontend_ops *frontends_any(char ret_why[FRONTENDS_NOTE_MAX]);
 
 /*
  * Returns the most data that a device may have in progress, in KiB. @queues and @depth are 0 for the front end's
  * choice.
  */
-uint64_t frontend_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
+uint64_t frontends_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
 
 #endif

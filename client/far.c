@@ -25,7 +25,7 @@
    same. */
 #define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
-_Static_assert(FAR_DOMAIN_SIZE == WIRE_DOMAIN_SIZE, "what a donor says of its domain");
+_Static_assert(FAR_FAILURE_DOMAIN_SIZE == WIRE_FAILURE_DOMAIN_SIZE, "what a donor says of its domain");
 
 /* --- Buffers: a store's buffer is a fabric's region ----------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 
 			live = (uint32_t)integrity_forget(&far->integrity, page, here);
 			if (far->backup)
-				ring_unmiss_all(&far->backup->ring, page, here);
+				backup_ring_unmiss_all(&far->backup->ring, page, here);
 			if (live && !ready && (before == CHUNK_NONE || before == CHUNK_WANTED))
 				ready = chunk_epoch(table, chunk, &epoch);
 			if (ready && live && chunk_drop(table, chunk, epoch, live))
@@ -89,7 +89,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 	if (chunk_is_untouched(&far->table, page / far->table.pages))
 		return integrity_is_zero(data);
 	/* A KEPT page that the backup has missed is stored nowhere, so it must be written again. */
-	if (far->backup && ring_is_missed(&far->backup->ring, page) &&
+	if (far->backup && backup_ring_is_missed(&far->backup->ring, page) &&
 	    integrity_kind(&far->integrity, page) == INTEGRITY_IS_KEPT)
 		return false;
 	if (far->config.encrypt)

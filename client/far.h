@@ -28,8 +28,8 @@
 /* of a chunk: one more than replicas, for a replica that takes another's place */
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1)
 #define FAR_URI_MAX 320
-#define FAR_BACKUP_MAX 1024 /* size of a backup's path, with its final 0 */
-#define FAR_DOMAIN_SIZE 32  /* size of a failure domain's name, with its final 0 */
+#define FAR_BACKUP_MAX 1024        /* size of a backup's path, with its final 0 */
+#define FAR_FAILURE_DOMAIN_SIZE 32 /* size of a failure domain's name, with its final 0 */
 /* The scrub_rate of programs that are given none. Its cost is negligible. */
 #define FAR_SCRUB_RATE (UINT64_C(2) << 20)
 
@@ -130,7 +130,7 @@ void far_leave(struct store *store);
 struct far_donor {
 	const char *uri;                      /* as configured; owned by the store */
 	char via[FAR_URI_MAX];                /* the address in use: rdma:// or tcp:// in place of auto:// */
-	char domain[FAR_DOMAIN_SIZE];         /* its failure domain, or "" for one of its own */
+	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
 	int status;                           /* 0 if connected or waited for, or -errno if lost */
 	bool away;                            /* out of reach, and waited for */
 	uint64_t donated, leased, slab_bytes; /* bytes, of all clients together */

@@ -35,12 +35,12 @@
 /* A donor. */
 struct far_peer {
 	char *uri;
-	char via[SESSION_URI_MAX];    /* its address in use: guarded by far->attach, and fixed once it was reached */
-	char domain[FAR_DOMAIN_SIZE]; /* as last heard; guarded by far->attach */
-	_Atomic int status;           /* 0 if in use; -errno if lost, until it has come back with nothing */
-	_Atomic uint32_t round;       /* odd while it is up */
-	_Atomic uint64_t report;      /* last report of the queues to the control thread; peers.c */
-	_Atomic uint64_t waits;       /* when the oldest wait of a request began, in this round; 0 for none */
+	char via[SESSION_URI_MAX]; /* its address in use: guarded by far->attach, and fixed once it was reached */
+	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* as last heard; guarded by far->attach */
+	_Atomic int status;                   /* 0 if in use; -errno if lost, until it has come back with nothing */
+	_Atomic uint32_t round;               /* odd while it is up */
+	_Atomic uint64_t report;              /* last report of the queues to the control thread; peers.c */
+	_Atomic uint64_t waits;               /* when the oldest wait of a request began, in this round; 0 for none */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* of this round; guarded by far->attach */
@@ -140,8 +140,8 @@ static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 /* Reports that a connection made in @round to this donor has ended, or could not be made. @status is negative. Any
    thread; peers.c. */
-void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status);
+void far_donor_broke(struct far *far, unsigned peer, uint32_t round, int status);
 /* Notes that a request waits for this donor since @since (of far_now()). Any thread; peers.c. */
-void far_peer_waits(struct far *far, unsigned peer, uint64_t since);
+void far_donor_waits(struct far *far, unsigned peer, uint64_t since);
 
 #endif

@@ -161,7 +161,7 @@ int auth_key_load_or_tell(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 	else if (error == -ENOENT)
 		log_error("cannot read key file %s: no such file; make one with: farpage key %s", path, path);
 	else if (error)
-		log_error("cannot read key file %s: %s; give one that user %u may read", path, error_text(error),
+		log_error("cannot read key file %s: %s; give one that user %u may read", path, format_errno(error),
 			  (unsigned)geteuid());
 	return error;
 }

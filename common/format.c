@@ -227,7 +227,7 @@ static bool put_conversion(struct output *output, const struct conversion *c, in
 		put_text(output, c, va_arg(*arguments, const char *));
 		return true;
 	case 'm':
-		put_text(output, c, error_text(error));
+		put_text(output, c, format_errno(error));
 		return true;
 	case 'c':
 		one = (char)va_arg(*arguments, int);
@@ -289,7 +289,7 @@ size_t format_text(char *text, size_t size, const char *format, ...)
 	return length;
 }
 
-const char *error_text(int error)
+const char *format_errno(int error)
 {
 	/* Text from glibc's own English table. strerror(3) would translate it and allocate. */
 	const char *text = strerrordesc_np(error < 0 ? -error : error);

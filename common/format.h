@@ -31,6 +31,6 @@ size_t format_list(char *text, size_t size, const char *format, va_list argument
     __attribute__((format(printf, 3, 0)));
 
 /* Returns the English description of an errno value, positive or negative. The text is constant. */
-const char *error_text(int error);
+const char *format_errno(int error);
 
 #endif

@@ -317,7 +317,7 @@ static const struct layout {
 } layouts[WIRE_TYPE_COUNT] = {
     [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
     [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12, NO_CAPACITY},
-    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 24 + CAPACITY_SIZE + WIRE_DOMAIN_SIZE,
+    [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 24 + CAPACITY_SIZE + WIRE_FAILURE_DOMAIN_SIZE,
 		      offsetof(M, welcome.capacity)},
     [WIRE_REFUSED] = {"refused", refused_fields, 8, NO_CAPACITY},
     [WIRE_LEASE] = {"lease", no_fields, 0, NO_CAPACITY},
@@ -339,7 +339,7 @@ static const struct layout {
     [WIRE_DRAIN] = {"drain", drain_fields, 8, NO_CAPACITY},
     [WIRE_DRAINING] = {"draining", draining_fields, 16 + CAPACITY_SIZE, offsetof(M, draining.capacity)},
     [WIRE_HOLDER] = {"holder", holder_fields, 8, NO_CAPACITY},
-    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 12 + WIRE_NAME_SIZE + WIRE_PEER_SIZE, NO_CAPACITY},
+    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 12 + WIRE_NAME_SIZE + WIRE_ADDRESS_SIZE, NO_CAPACITY},
     [WIRE_SUSPEND] = {"suspend", no_fields, 0, NO_CAPACITY},
 };
 static_assert(HEADER_SIZE + WIRE_WARM_SLABS * 12 <= WIRE_MESSAGE_MAX, "the largest, a warm, fits");
@@ -366,11 +366,11 @@ static bool granted_check(uint64_t address, uint64_t bytes)
 	return bytes && bytes % SLAB_UNIT == 0 && bytes - 1 <= UINT64_MAX - address;
 }
 
-bool wire_domain_is_good(const char *name)
+bool wire_failure_domain_is_valid(const char *name)
 {
 	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
 
-	return length && length < WIRE_DOMAIN_SIZE && !name[length];
+	return length && length < WIRE_FAILURE_DOMAIN_SIZE && !name[length];
 }
 
 size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAGE_MAX])
@@ -406,7 +406,8 @@ int wire_decode(const void *data, size_t size, struct wire_message *ret_message)
 		return -EPROTO;
 	if (message.type == WIRE_GRANTED && !granted_check(message.granted.address, message.granted.bytes))
 		return -EPROTO;
-	if (message.type == WIRE_WELCOME && *message.welcome.domain && !wire_domain_is_good(message.welcome.domain))
+	if (message.type == WIRE_WELCOME && *message.welcome.domain &&
+	    !wire_failure_domain_is_valid(message.welcome.domain))
 		return -EPROTO;
 	if (message.type == WIRE_DRAIN && message.drain.what >= WIRE_DRAIN_COUNT)
 		return -EPROTO;

@@ -27,7 +27,7 @@ int poller_open(struct poller **ret_poller)
 		status = poller_ring_operations.open(ret_poller);
 		if (status == 0)
 			return 0;
-		log_debug("no io_uring (%s): using epoll", error_text(status));
+		log_debug("no io_uring (%s): using epoll", format_errno(status));
 	}
 	return poller_epoll_operations.open(ret_poller);
 }

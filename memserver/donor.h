@@ -46,7 +46,7 @@ struct donor_session {
 	struct peer *peer;            /* the session connection, or NULL */
 	struct peer *data;            /* list of data connections */
 	char name[2 * 4 + 1];         /* first 4 bytes of the client id in hex, for logs */
-	char from[WIRE_PEER_SIZE];    /* address of the last session connection */
+	char from[WIRE_ADDRESS_SIZE]; /* address of the last session connection */
 	bool admin;                   /* the client proved an admin key */
 };
 
@@ -115,7 +115,7 @@ void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_
 uint32_t donor_quota_slabs(const struct donor *donor, uint64_t bytes);
 
 /* Writes who a session is, for logs of administrative acts: "key admin, tcp://10.0.0.7:40312". */
-#define DONOR_WHO_MAX (WIRE_PEER_SIZE + LEASE_OWNER_SIZE + 8)
+#define DONOR_WHO_MAX (WIRE_ADDRESS_SIZE + LEASE_OWNER_SIZE + 8)
 void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_MAX]);
 
 /*

@@ -49,7 +49,7 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
 		answer.holder_reply.slabs = holder->slabs;
 		answer.holder_reply.away = holder->state != LEASE_SESSION_ACTIVE;
 		memcpy(answer.holder_reply.name, holder->id, WIRE_NAME_SIZE);
-		memcpy(answer.holder_reply.peer, donor->sessions[i].from, WIRE_PEER_SIZE);
+		memcpy(answer.holder_reply.peer, donor->sessions[i].from, WIRE_ADDRESS_SIZE);
 		break;
 	}
 	peer_send(donor, session, &answer);

@@ -60,7 +60,7 @@ static bool name_of_file(const char *file, char name[KEYRING_NAME_SIZE])
 		return false;
 	memcpy(name, file, length);
 	name[length] = '\0';
-	return wire_domain_is_good(name);
+	return wire_failure_domain_is_valid(name);
 }
 
 static int folder_entry(struct keyring *keyring, const char *folder, const char *file)

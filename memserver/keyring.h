@@ -27,7 +27,7 @@
 #define KEYRING_NAME_SIZE 32u
 
 struct keyring_key {
-	char name[KEYRING_NAME_SIZE]; /* valid for wire_domain_is_good(), without dots */
+	char name[KEYRING_NAME_SIZE]; /* valid for wire_failure_domain_is_valid(), without dots */
 	uint8_t key[AUTH_KEY_SIZE];
 	bool admin;
 	uint64_t quota; /* bytes that the name may lease, or 0 for no limit */

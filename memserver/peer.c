@@ -312,7 +312,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	welcome->welcome.slabs = donor->book->sessions[session].slabs;
 	lease_capacity(donor->book, &welcome->welcome.capacity);
 	if (donor->config.failure_domain)
-		snprintf(welcome->welcome.domain, WIRE_DOMAIN_SIZE, "%s", donor->config.failure_domain);
+		snprintf(welcome->welcome.domain, WIRE_FAILURE_DOMAIN_SIZE, "%s", donor->config.failure_domain);
 	peer_send(donor, session, welcome);
 }
 

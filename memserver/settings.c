@@ -215,12 +215,12 @@ int settings_check_sizes(struct settings *settings, const struct machine_memory 
 	return 0;
 }
 
-int settings_check_domain(const struct settings *settings)
+int settings_check_failure_domain(const struct settings *settings)
 {
-	if (!settings->domain || wire_domain_is_good(settings->domain))
+	if (!settings->domain || wire_failure_domain_is_valid(settings->domain))
 		return 0;
 	log_error("--domain '%s': must be 1 to %u letters, digits, and of . _ - ; write it like rack1",
-		  settings->domain, WIRE_DOMAIN_SIZE - 1);
+		  settings->domain, WIRE_FAILURE_DOMAIN_SIZE - 1);
 	return -EINVAL;
 }
 
@@ -398,7 +398,7 @@ static int all_read(struct settings *s, int argc, char **argv)
 		return status;
 	}
 	if (settings_parse_sizes(s, &memory) < 0 || settings_check_sizes(s, &memory) < 0 || lock_check(s) < 0 ||
-	    settings_check_domain(s) < 0 || keys_read(s) < 0)
+	    settings_check_failure_domain(s) < 0 || keys_read(s) < 0)
 		return -EINVAL;
 	return 0;
 }

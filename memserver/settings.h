@@ -55,7 +55,7 @@ int settings_parse_sizes(struct settings *settings, const struct machine_memory 
 /* Checks the sizes against each other and against the machine's memory. */
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
 /* Checks that `domain`, if given, is a valid name (wire.h). */
-int settings_check_domain(const struct settings *settings);
+int settings_check_failure_domain(const struct settings *settings);
 /* *ret_loopback says whether all of @uri's addresses are loopback. Fails if @uri is malformed or does not resolve. */
 int settings_is_loopback(const char *uri, bool *ret_loopback);
 

@@ -66,7 +66,7 @@ static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
 	for (uint64_t page = 0; (page = pages_next_known(pages, page, child->pages)) < child->pages; page++) {
-		if (!page_state_is_far(page_state(pages_load(pages, page))))
+		if (!pages_state_is_far(page_state(pages_load(pages, page))))
 			continue;
 		child->snapshot[page / 64] |= 1ull << (page % 64);
 		pages_mark(pages, page, PAGE_SNAPSHOT);
@@ -151,7 +151,7 @@ static void poison_far(struct children *children, const struct child *parent, in
 	uint64_t pages = parent ? parent->pages : core->window->high;
 	for (uint64_t page = 0; page < pages;) {
 		bool far =
-		    parent ? bit_of(parent, page) : page_state_is_far(page_state(pages_load(&core->pages, page)));
+		    parent ? bit_of(parent, page) : pages_state_is_far(page_state(pages_load(&core->pages, page)));
 		struct uffd_message message;
 		if (!far || uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE) != -EAGAIN) {
 			page++;

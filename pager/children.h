@@ -14,7 +14,7 @@
  * child is left, it discards the contents that were kept for children only.
  *
  * PAGE_SNAPSHOT marks the donors' contents, not the page itself. A page that the parent has discarded keeps the mark
- * while an earlier child may ask for those contents. A later child must not see them. So page_state_is_far() is false
+ * while an earlier child may ask for those contents. A later child must not see them. So pages_state_is_far() is false
  * for a discarded page, also while the page is being filled with zeroes (PAGE_FILLING).
  *
  * Races.

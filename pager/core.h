@@ -65,7 +65,7 @@ static inline int64_t core_free(const struct core *core)
 	       atomic_load_explicit(&core->resident, memory_order_relaxed);
 }
 
-static inline void count_add(uint64_t *counter, uint64_t amount)
+static inline void core_count(uint64_t *counter, uint64_t amount)
 {
 	__atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
 }

@@ -5,7 +5,7 @@ static uint64_t get(const uint64_t *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-void pager_counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats)
+void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats)
 {
 	const uint64_t page = 4096, overhead = get(&counters->overhead_bytes);
 	*ret_stats = (struct farpage_stats){

@@ -26,7 +26,7 @@ struct pager_counters {
 	struct histogram fault_ns; /* of far faults */
 };
 
-void pager_counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
+void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
 
 /* The report file of one `farpage run`: a header, and one slot for each process that has started a pager. `farpage run`
    creates and removes the file. A process claims a slot by compare-and-swap of `pid` from 0. */

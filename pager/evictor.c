@@ -234,10 +234,10 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	bool clean = store_same(core->store, page, taken->data);
 	if (!clean)
 		before_change(evictor, page, run);
-	count_add(&core->counters->evicted, 1);
+	core_count(&core->counters->evicted, 1);
 	trace_left(page, taken->data);
 	if (is_zero(taken->data)) {
-		count_add(&core->counters->evicted_zero, 1);
+		core_count(&core->counters->evicted_zero, 1);
 		if (!clean)
 			store_discard(core->store, page, 1);
 		settle(evictor, page, PAGE_UNTOUCHED, 0);
@@ -247,7 +247,7 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	memcpy(victims_frame(&core->victims, frame), taken->data, STORE_PAGE);
 	core->victims.page_of[frame] = (uint32_t)page;
 	if (clean) {
-		count_add(&core->counters->evicted_clean, 1);
+		core_count(&core->counters->evicted_clean, 1);
 	} else {
 		pages_mark(&core->pages, page, PAGE_WRITING);
 		core->victims.writing[frame] = 1;

@@ -64,7 +64,7 @@ static int report_uffd(int error)
 	else if (error == -ENOSYS)
 		log_error("this kernel has no userfaultfd (CONFIG_USERFAULTFD): farpage cannot page here");
 	else if (error)
-		log_error("userfaultfd: %s", error_text(error));
+		log_error("userfaultfd: %s", format_errno(error));
 	return error;
 }
 
@@ -139,14 +139,14 @@ static int register_frames(struct core *core)
 		    "(ulimit -l, LimitMEMLOCK=), run as root, or use tcp:// donors",
 		    size_format(bytes, size));
 	else if (result)
-		log_error("cannot register %s of buffers: %s", size_format(bytes, size), error_text(result));
+		log_error("cannot register %s of buffers: %s", size_format(bytes, size), format_errno(result));
 	return result;
 }
 
 static int report_memory(int result)
 {
 	if (result)
-		log_error("no memory for the pager's own tables: %s", error_text(result));
+		log_error("no memory for the pager's own tables: %s", format_errno(result));
 	return result;
 }
 
@@ -514,7 +514,7 @@ EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length,
 EXPORT int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats)
 {
 	struct store_stats stats;
-	pager_counters_read(farpage->core.counters, ret_stats);
+	counters_read(farpage->core.counters, ret_stats);
 	store_stats(farpage->core.store, &stats);
 	ret_stats->far_bytes = stats.pages_live * STORE_PAGE;
 	return 0;

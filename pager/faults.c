@@ -49,7 +49,7 @@ static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* it changed: the fault comes back */
 		return true;
 	}
-	count_add(&core->counters->faults_buffered, 1);
+	core_count(&core->counters->faults_buffered, 1);
 	const struct origin from_buffer = {PAGE_RETURNING, PAGE_BUFFERED, frame};
 	fetch_place(handler, page, victims_frame(&core->victims, frame), 1, &from_buffer);
 	return true;
@@ -65,7 +65,7 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return true;
 	}
-	count_add(&core->counters->faults_far, 1);
+	core_count(&core->counters->faults_far, 1);
 	fetch_page(handler, page, NULL, thread, started);
 	unsigned ahead = streams_note(&handler->far_streams, page);
 	if (ahead)
@@ -157,7 +157,7 @@ void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 {
 	/* A stall is counted once per fault, however often the fault is retried. */
 	if (!answer(handler, page, thread, started))
-		count_add(&handler->core->counters->stalls, 1);
+		core_count(&handler->core->counters->stalls, 1);
 }
 
 /* --- Faults of children ----------------------------------------------------------------------------------------- */

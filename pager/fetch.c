@@ -34,8 +34,8 @@ static void move(struct core *core, uint64_t page, enum page_state from, enum pa
 {
 	if (!pages_move(&core->pages, page, from, to, frame)) {
 		log_error("page %llu is %s and was to go from %s to %s", (unsigned long long)page,
-			  page_state_name(page_state(pages_load(&core->pages, page))), page_state_name(from),
-			  page_state_name(to));
+			  pages_state_name(page_state(pages_load(&core->pages, page))), pages_state_name(from),
+			  pages_state_name(to));
 		abort();
 	}
 }
@@ -121,9 +121,9 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 	struct core *core = handler->core;
 	for (uint32_t i = 0; i < fetch->count; i++) {
 		uint64_t page = fetch->page + i;
-		if (count_add(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
+		if (core_count(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
 			log_error("memory at %p of process %d is lost (%s): SIGBUS to whoever touches it",
-				  (void *)core_address(core, page), getpid(), error_text(status));
+				  (void *)core_address(core, page), getpid(), format_errno(status));
 		move(core, page, PAGE_FETCHING, PAGE_LOST, 0);
 		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) && fetch->thread)
 			syscall(SYS_tgkill, getpid(), fetch->thread, SIGBUS);
@@ -179,7 +179,7 @@ static void fetched(struct handler *handler, const struct store_done *done)
 		fetch_place(handler, fetch->page, data, fetch->count, &fetch_from_donor);
 		if (fetch->group == 0)
 			histogram_record(&core->counters->fault_ns, clock_now() - fetch->started);
-		count_add(&core->counters->fetched, fetch->count);
+		core_count(&core->counters->fetched, fetch->count);
 	} else if (fetch->group) {
 		give_up_ahead(handler, fetch);
 	} else {
@@ -271,6 +271,6 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 		    .page = page + done, .frame = slot, .count = (uint16_t)piece, .group = (uint8_t)(group + 1)};
 		submit(handler, slot);
 	}
-	count_add(&core->counters->prefetched, count);
+	core_count(&core->counters->prefetched, count);
 	return count;
 }

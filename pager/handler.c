@@ -113,7 +113,7 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		if (message->kind == UFFD_MISSING && child) {
 			faults_answer_child(handler, child, page, message->thread, now);
 		} else if (message->kind == UFFD_MISSING) {
-			count_add(&core->counters->faults, 1);
+			core_count(&core->counters->faults, 1);
 			faults_answer(handler, page, message->thread, now);
 		} else if (message->kind == UFFD_PROTECTED && child) {
 			/* The child was forked while its parent's page was protected. The protection is in the child's

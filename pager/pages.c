@@ -95,7 +95,7 @@ uint64_t pages_memory(const struct pages *pages, uint64_t count)
 	return present * 4096;
 }
 
-bool page_state_is_far(enum page_state state)
+bool pages_state_is_far(enum page_state state)
 {
 	switch (state) {
 	case PAGE_EVICTING:
@@ -115,7 +115,7 @@ bool page_state_is_far(enum page_state state)
 	return false;
 }
 
-const char *page_state_name(enum page_state state)
+const char *pages_state_name(enum page_state state)
 {
 	return (unsigned)state < PAGE_STATES ? page_state_names[state] : "?";
 }

@@ -73,8 +73,8 @@ static inline uint32_t page_frame(uint32_t word)
 }
 
 /* Returns true if a page in @state has contents outside the program's memory. A child forked now lacks them. */
-bool page_state_is_far(enum page_state state);
-const char *page_state_name(enum page_state state);
+bool pages_state_is_far(enum page_state state);
+const char *pages_state_name(enum page_state state);
 
 /*
  * Moves @page from state @from to @to with @to_frame, whatever its frame and marks were. Keeps the marks. Returns false

@@ -35,7 +35,7 @@ struct keeper {
 	struct runtime runtime;
 	struct runtime_device device; /* once there is one */
 	struct worker worker;
-	char note[FRONTEND_NOTE_MAX];
+	char note[FRONTENDS_NOTE_MAX];
 	pid_t pid;      /* process id of the worker */
 	int report;     /* pipe on which the worker reports that it is ready, or -1 */
 	int signals;    /* signalfd */
@@ -319,7 +319,7 @@ static void machine_prepare(const struct keeper *keeper)
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 	struct watermarks needed =
 	    watermarks_needed((uint64_t)pages * (uint64_t)size / 1024,
-			      frontend_flight_kib(keeper->worker.ops, settings->queues, settings->depth));
+			      frontends_flight_kib(keeper->worker.ops, settings->queues, settings->depth));
 
 	if (!keeper->worker.adopt) /* an adopted device has a record already */
 		watermarks_raise(&keeper->runtime, &needed);
@@ -356,7 +356,7 @@ static int keeper_serve(struct keeper *keeper)
 
 static int keeper_attach(struct keeper *keeper)
 {
-	int status = frontend_choose(keeper->settings->frontend, &keeper->worker.ops, keeper->note);
+	int status = frontends_choose(keeper->settings->frontend, &keeper->worker.ops, keeper->note);
 
 	if (!status)
 		status = runtime_create(keeper->settings->name, &keeper->runtime);
@@ -377,7 +377,7 @@ static int device_read(struct keeper *keeper)
 
 	if (status < 0)
 		return status;
-	keeper->worker.ops = frontend_find(keeper->device.frontend);
+	keeper->worker.ops = frontends_find(keeper->device.frontend);
 	return keeper->worker.ops ? 0 : -ENOENT;
 }
 

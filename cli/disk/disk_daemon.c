@@ -300,7 +300,7 @@ int disk_daemon_remove(const char *name)
 
 /* --- Asking the daemon ------------------------------------------------------------------------------------- */
 
-bool disk_state_is_told(enum disk_state state)
+bool disk_state_is_reported(enum disk_state state)
 {
 	return state <= DISK_FAILED;
 }
@@ -318,7 +318,7 @@ static enum disk_state state_told(const char *reply)
 {
 	char text[32];
 
-	for (enum disk_state state = DISK_SERVING; disk_state_is_told(state); state++) {
+	for (enum disk_state state = DISK_SERVING; disk_state_is_reported(state); state++) {
 		snprintf(text, sizeof text, "\"state\":\"%s\"", disk_state_name(state));
 		if (strstr(reply, text))
 			return state;

@@ -41,10 +41,10 @@ int disk_daemon_detach(const char *name);
 enum disk_state { DISK_SERVING, DISK_DEGRADED, DISK_FAILED, DISK_ADOPTING, DISK_LEFT, DISK_STATES };
 const char *disk_state_name(enum disk_state state); /* "serving" */
 /* Returns true if the state is one that a daemon reports itself. */
-bool disk_state_is_told(enum disk_state state);
+bool disk_state_is_reported(enum disk_state state);
 /* Returns the exit status of a list that has shown a device in @state. @status: the status for the devices before. */
 int disk_state_status(enum disk_state state, int status);
-/* Asks the daemon of @name for its state. If disk_state_is_told() is true for the result, @ret_reply has the
+/* Asks the daemon of @name for its state. If disk_state_is_reported() is true for the result, @ret_reply has the
    daemon's status as JSON (blockdev/daemon/status.h). */
 enum disk_state disk_daemon_state(const char *name, char ret_reply[CONTROL_REPLY_MAX]);
 

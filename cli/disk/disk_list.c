@@ -58,7 +58,7 @@ static struct json_object *disk_ask(const char *name, enum disk_state *ret_state
 {
 	static char reply[CONTROL_REPLY_MAX];
 	enum disk_state state = disk_daemon_state(name, reply);
-	struct json_object *object = disk_state_is_told(state) ? json_tokener_parse(reply) : NULL;
+	struct json_object *object = disk_state_is_reported(state) ? json_tokener_parse(reply) : NULL;
 
 	if (!object)
 		object = disk_kept(name);

@@ -182,7 +182,7 @@ uint64_t doctor_frontend_flight_kib(enum swap_frontend frontend)
 {
 	if (frontend == SWAP_FRONTEND_NONE)
 		return 0;
-	return frontend_flight_kib(frontend == SWAP_FRONTEND_FUSE ? &frontend_fuse : &frontend_ublk, 0, 0);
+	return frontends_flight_kib(frontend == SWAP_FRONTEND_FUSE ? &frontend_fuse : &frontend_ublk, 0, 0);
 }
 
 /* --- The checks -------------------------------------------------------------------------------------------------- */

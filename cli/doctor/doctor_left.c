@@ -89,7 +89,7 @@ static void device_examine(struct doctor *doctor, const char *name)
 	if (!runtime_read_device(name, &device)) {
 		facts.path = device.device.path;
 		facts.use = use_find(facts.path, use) ? use : NULL;
-		ops = frontend_find(device.frontend);
+		ops = frontends_find(device.frontend);
 		facts.adoptable = ops && ops->adopts;
 	}
 	if (facts.served && control_ask(name, CONTROL_STATUS, ANSWER_MS, reply) >= 0) {

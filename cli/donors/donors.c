@@ -194,9 +194,9 @@ int command_donors(int argc, char **argv)
 	int first;
 
 	if (argc > 1 && !strcmp(argv[1], "drain"))
-		return command_donors_drain(argc - 1, argv + 1);
+		return drain_command_begin(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "undrain"))
-		return command_donors_undrain(argc - 1, argv + 1);
+		return drain_command_end(argc - 1, argv + 1);
 	first = defaults_read(settings, NULL, argc, argv, NULL);
 	if (first == -ECANCELED) {
 		donors_help(settings);

@@ -314,7 +314,7 @@ static void drain_help(const struct config_setting *settings)
 	       "  farpage donors drain tcp://10.0.0.7 --key /etc/farpage/key\n");
 }
 
-int command_donors_drain(int argc, char **argv)
+int drain_command_begin(int argc, char **argv)
 {
 	static struct drain drain = {.deadline_s = 0, .timeout_s = DRAIN_NO_TIMEOUT};
 	const struct config_setting settings[] = {
@@ -349,7 +349,7 @@ int command_donors_drain(int argc, char **argv)
 	return drain_run(&drain, drain_begin);
 }
 
-int command_donors_undrain(int argc, char **argv)
+int drain_command_end(int argc, char **argv)
 {
 	static struct drain drain;
 	const struct config_setting settings[] = {

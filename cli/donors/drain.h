@@ -10,8 +10,8 @@
 #ifndef CLI_DRAIN_H
 #define CLI_DRAIN_H
 
-int command_donors_drain(int argc, char **argv);
-int command_donors_undrain(int argc, char **argv);
+int drain_command_begin(int argc, char **argv);
+int drain_command_end(int argc, char **argv);
 
 /* Returns "lending", "shrinking" or "draining" for an enum wire_state, or "unknown". */
 const char *drain_state_name(unsigned state);

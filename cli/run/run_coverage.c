@@ -57,7 +57,7 @@ static uint64_t covered(const struct report *report, pid_t pid, uint64_t *ret_ow
 		struct farpage_stats stats;
 		if (__atomic_load_n(&report->slots[i].pid, __ATOMIC_ACQUIRE) != pid)
 			continue;
-		pager_counters_read(counters, &stats);
+		counters_read(counters, &stats);
 		*ret_own = __atomic_load_n(&counters->overhead_bytes, __ATOMIC_RELAXED);
 		return stats.resident_bytes;
 	}

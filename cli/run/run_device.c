@@ -146,7 +146,7 @@ int run_device_find(const struct run_options *options, struct run_device *ret_de
 		return -ENOENT;
 	}
 	enum disk_state state = disk_daemon_state(name, reply);
-	if (!disk_state_is_told(state) || state == DISK_FAILED) {
+	if (!disk_state_is_reported(state) || state == DISK_FAILED) {
 		log_error("--swap %s: it is %s; `farpage disk list` tells more", name, disk_state_name(state));
 		return -EIO;
 	}

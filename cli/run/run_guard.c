@@ -33,7 +33,7 @@ static bool await_device(const char *name)
 	if (runtime_path(name, NULL, folder) < 0)
 		return false;
 	while (access(folder, F_OK) == 0) {
-		if (disk_state_is_told(disk_daemon_state(name, reply)) || !runtime_is_served(name) ||
+		if (disk_state_is_reported(disk_daemon_state(name, reply)) || !runtime_is_served(name) ||
 		    clock_now() > deadline)
 			return true;
 		nanosleep(&pause, NULL);

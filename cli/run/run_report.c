@@ -82,7 +82,7 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 		pid_t pid = __atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE);
 		if (!pid)
 			continue;
-		pager_counters_read(counters, &stats);
+		counters_read(counters, &stats);
 		add(&summary->stats, &stats);
 		histogram_add(&faults, &counters->fault_ns);
 		if (kill(pid, 0) == 0 || errno == EPERM) {

@@ -48,17 +48,17 @@ struct swap_run {
 	bool quiet, told_rest;
 };
 
-static bool has_frontend(char ret_why[FRONTEND_NOTE_MAX])
+static bool has_frontend(char ret_why[FRONTENDS_NOTE_MAX])
 {
-	if (frontend_any(ret_why))
+	if (frontends_any(ret_why))
 		return true;
 	disk_daemon_load_ublk();
-	return frontend_any(ret_why) != NULL;
+	return frontends_any(ret_why) != NULL;
 }
 
 int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 {
-	char why[FRONTEND_NOTE_MAX];
+	char why[FRONTENDS_NOTE_MAX];
 	struct run_group unused;
 	if (geteuid() != 0)
 		snprintf(ret_why, RUN_WHY_MAX, "root: use sudo");

@@ -41,10 +41,10 @@ bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void
 
 	for (uint32_t i = 0; i < count; i++) {
 		/* This comes first: once the page is in the ring, the disk may refuse it and set the bit again. */
-		ring_unmiss_all(&backup->ring, page + i, 1);
-		if (ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
+		backup_ring_unmiss_all(&backup->ring, page + i, 1);
+		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
 			continue;
-		ring_miss(&backup->ring, page + i);
+		backup_ring_miss(&backup->ring, page + i);
 		atomic_store_explicit(&backup->overflown, true, memory_order_relaxed);
 		all = false;
 	}
@@ -54,7 +54,7 @@ bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void
 
 bool backup_put_again(struct backup *backup, uint64_t page, const void *data)
 {
-	if (!ring_put(&backup->ring, page, data, true))
+	if (!backup_ring_put(&backup->ring, page, data, true))
 		return false;
 	backup_wake(backup);
 	return true;
@@ -78,12 +78,12 @@ void backup_caught(struct backup *backup, uint32_t count)
 
 uint64_t backup_behind(const struct backup *backup)
 {
-	return ring_count(&backup->ring) + backup->catching + backup->ring.missed_count;
+	return backup_ring_count(&backup->ring) + backup->catching + backup->ring.missed_count;
 }
 
 uint64_t backup_memory(const struct backup *backup)
 {
-	return sizeof *backup - sizeof backup->ring + ring_memory(&backup->ring) + BACKUP_READS * READ_BYTES;
+	return sizeof *backup - sizeof backup->ring + backup_ring_memory(&backup->ring) + BACKUP_READS * READ_BYTES;
 }
 
 /* --- Logging ---------------------------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 	int error = result < 0 ? (int)-result : EIO;
 
 	if (log_again(&backup->told_error, now, TELL_NS))
-		log_error("cannot %s the backup %s: %s; %s", what, backup->far->backup_path, error_text(error),
+		log_error("cannot %s the backup %s: %s; %s", what, backup->far->backup_path, format_errno(error),
 			  error == ENOSPC ? "make room there: pages that are not on it would be lost with their donors"
 					  : "pages that are not on it would be lost with their donors");
 }
@@ -172,10 +172,10 @@ static bool page_is_right(const struct backup *backup, uint64_t page, const uint
 /* Copies the page as it was last written from the ring. Returns false if the ring does not have it. */
 static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 {
-	uint64_t below = ring_count(&backup->ring);
+	uint64_t below = backup_ring_count(&backup->ring);
 	const uint8_t *copy;
 
-	while ((copy = ring_find(&backup->ring, page, &below))) {
+	while ((copy = backup_ring_find(&backup->ring, page, &below))) {
 		if (!page_is_right(backup, page, copy))
 			continue;
 		memcpy(data, copy, STORE_PAGE);
@@ -240,14 +240,14 @@ static void writes_put(struct backup *backup)
 
 	while ((io = backup->to_put.first)) {
 		if (!io->put)
-			io->from = ring_put_count(&backup->ring);
+			io->from = backup_ring_put_count(&backup->ring);
 		for (; io->put < io->count; io->put++) {
-			if (!ring_put(&backup->ring, io->page + io->put, io->data + (size_t)io->put * STORE_PAGE,
-				      false))
+			if (!backup_ring_put(&backup->ring, io->page + io->put, io->data + (size_t)io->put * STORE_PAGE,
+					     false))
 				return;
-			ring_unmiss_all(&backup->ring, io->page + io->put, 1);
+			backup_ring_unmiss_all(&backup->ring, io->page + io->put, 1);
 		}
-		io->until = ring_put_count(&backup->ring);
+		io->until = backup_ring_put_count(&backup->ring);
 		backup->to_put.first = io->next;
 		list_put(&backup->put, io);
 	}
@@ -256,7 +256,7 @@ static void writes_put(struct backup *backup)
 /* The disk has refused pages of the current batch: sets the status of the writes that they may belong to. */
 static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
 {
-	uint64_t end = ring_taken_count(&backup->ring) + backup->batch;
+	uint64_t end = backup_ring_taken_count(&backup->ring) + backup->batch;
 
 	for (unsigned i = 0; i < 2; i++)
 		for (struct backup_io *io = i ? backup->to_put.first : backup->put.first; io; io = io->next)
@@ -267,7 +267,7 @@ static void writes_fail(const struct backup *backup, uint64_t first, uint32_t co
 /* Answers the writes whose pages have all left the ring. Their pages are on the disk, or were refused. */
 static void writes_answer(struct backup *backup)
 {
-	uint64_t taken = ring_taken_count(&backup->ring);
+	uint64_t taken = backup_ring_taken_count(&backup->ring);
 	struct backup_io *io;
 
 	while ((io = backup->put.first) && io->until <= taken) {
@@ -301,12 +301,13 @@ static unsigned batch_order(struct backup *backup)
 	unsigned count = 0, kept = 0;
 
 	for (backup->batch = 0; backup->batch < BACKUP_BATCH; backup->batch++) {
-		const struct ring_place *place = ring_at(&backup->ring, backup->batch);
+		const struct backup_ring_place *place = backup_ring_at(&backup->ring, backup->batch);
 
 		if (!place)
 			break;
 		/* The page was written since it was read back. The newer copy is in the ring as well, or is missed. */
-		if (place->again && !page_is_right(backup, place->page, ring_bytes(&backup->ring, backup->batch)))
+		if (place->again &&
+		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch)))
 			continue;
 		backup->order[count++] = place->page << 10 | backup->batch;
 	}
@@ -319,7 +320,7 @@ static unsigned batch_order(struct backup *backup)
 
 static void batch_end(struct backup *backup, uint64_t now)
 {
-	ring_take(&backup->ring, backup->batch);
+	backup_ring_take(&backup->ring, backup->batch);
 	backup->batch = 0;
 	writes_answer(backup);
 	backup_look_behind(backup, now);
@@ -351,7 +352,7 @@ static void batch_begin(struct backup *backup, uint64_t now)
 		for (run = 0; run < DISK_PIECES && i + run < count && backup->order[i + run] >> 10 == first + run;
 		     run++)
 			backup->pieces[i + run] =
-			    (struct iovec){.iov_base = ring_bytes(&backup->ring, backup->order[i + run] & 0x3ff),
+			    (struct iovec){.iov_base = backup_ring_bytes(&backup->ring, backup->order[i + run] & 0x3ff),
 					   .iov_len = STORE_PAGE};
 		backup->extent[backup->extents].first = first;
 		backup->extent[backup->extents].count = run;
@@ -372,7 +373,7 @@ static void write_done(struct backup *backup, unsigned index, int64_t result, ui
 		atomic_store(&backup->bad_until, now + BAD_NS);
 		tell_error(backup, "write", result, now);
 		for (uint32_t i = 0; i < count; i++)
-			ring_miss(&backup->ring, first + i);
+			backup_ring_miss(&backup->ring, first + i);
 		writes_fail(backup, first, count);
 	}
 	if (++backup->done == backup->extents)
@@ -402,7 +403,8 @@ static void backup_reap(struct backup *backup, uint64_t now)
 
 bool backup_is_over(const struct backup *backup)
 {
-	return atomic_load(&backup->stop) && !backup->in_flight && !(backup->far->leave && ring_count(&backup->ring));
+	return atomic_load(&backup->stop) && !backup->in_flight &&
+	       !(backup->far->leave && backup_ring_count(&backup->ring));
 }
 
 uint64_t backup_step(struct backup *backup, uint64_t now)
@@ -414,7 +416,7 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 	reads_begin(backup);
 	writes_put(backup);
 	/* A write that a queue waits for is not delayed by the pause. */
-	if (!backup->batch && writes && (now >= backup->due || backup->put.first) && ring_at(&backup->ring, 0))
+	if (!backup->batch && writes && (now >= backup->due || backup->put.first) && backup_ring_at(&backup->ring, 0))
 		batch_begin(backup, now);
 	tell_caught_up(backup);
 	if (backup_disk_submit(backup->disk) < 0)
@@ -436,7 +438,7 @@ static void backup_miss_all(struct backup *backup)
 		if (chunk_state(&far->table, page / far->table.pages) != CHUNK_READY)
 			page += far->table.pages - 1 - page % far->table.pages;
 		else if (integrity_kind(&far->integrity, page) == INTEGRITY_IS_LIVE)
-			ring_miss(&backup->ring, page);
+			backup_ring_miss(&backup->ring, page);
 	}
 }
 
@@ -466,14 +468,14 @@ int backup_open(struct far *far, struct backup **ret_backup)
 	if (backup->bytes == MAP_FAILED)
 		backup->bytes = NULL;
 	if (backup->wake >= 0 && backup->bytes)
-		error = ring_open(&backup->ring, far->integrity.pages, far->config.backup_bytes);
+		error = backup_ring_open(&backup->ring, far->integrity.pages, far->config.backup_bytes);
 	if (error == 0 && far->config.encrypt)
 		error = integrity_sealer(&far->integrity, &backup->seal);
 	if (error == 0)
 		error = backup_disk_open(far->backup_path, far->integrity.pages, backup_room(far), far->state != NULL,
 					 far->adopted, &backup->disk);
 	else
-		log_error("cannot keep a backup: %s", error_text(error));
+		log_error("cannot keep a backup: %s", format_errno(error));
 	if (error < 0) {
 		backup_close(backup, far->adopted);
 		return error;
@@ -490,7 +492,7 @@ void backup_close(struct backup *backup, bool keep)
 	if (!backup)
 		return;
 	backup_disk_close(backup->disk, keep);
-	ring_close(&backup->ring);
+	backup_ring_close(&backup->ring);
 	seal_close(backup->seal);
 	if (backup->bytes)
 		munmap(backup->bytes, BACKUP_READS * READ_BYTES);

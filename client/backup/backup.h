@@ -55,7 +55,7 @@ struct backup_io {
 	int status; /* 0 (read, not yet checked; written to the disk) or -EIO */
 	/* The backup thread's own, for a write. */
 	uint32_t put;         /* pages already in the ring */
-	uint64_t from, until; /* ring_put_count() before its first page, after its last */
+	uint64_t from, until; /* backup_ring_put_count() before its first page, after its last */
 };
 
 struct backup_list {
@@ -66,7 +66,7 @@ struct backup {
 	struct far *far;
 	struct seal *seal; /* NULL unless pages are sealed; its thread's */
 	struct backup_disk *disk;
-	struct ring ring;
+	struct backup_ring ring;
 	_Atomic(struct backup_io *) asked; /* a stack */
 	_Atomic uint64_t catching;         /* pages that the rebuild thread is reading back to put in */
 	_Atomic bool overflown;            /* some pages found the ring full */

@@ -70,7 +70,7 @@ static int cannot(const struct backup_disk *disk, const char *what)
 {
 	int error = -errno;
 
-	log_error("cannot %s the backup %s: %s", what, disk->path, error_text(error));
+	log_error("cannot %s the backup %s: %s", what, disk->path, format_errno(error));
 	return error;
 }
 
@@ -307,7 +307,7 @@ static int ring_set_up(struct backup_disk *disk)
 	if (error == 0)
 		error = disk->event < 0 ? -errno : io_uring_register_eventfd(&disk->ring, disk->event);
 	if (error < 0)
-		log_error("cannot write the backup %s: io_uring: %s%s", disk->path, error_text(error),
+		log_error("cannot write the backup %s: io_uring: %s%s", disk->path, format_errno(error),
 			  error == -EPERM ? " (see kernel.io_uring_disabled)" : "");
 	return error;
 }
@@ -351,7 +351,7 @@ void backup_disk_close(struct backup_disk *disk, bool keep)
 	if (disk->ring_open)
 		io_uring_queue_exit(&disk->ring);
 	if (disk->named && !keep && unlink(disk->path) < 0)
-		log_warning("cannot remove the backup %s: %s", disk->path, error_text(errno));
+		log_warning("cannot remove the backup %s: %s", disk->path, format_errno(errno));
 	if (disk->event >= 0)
 		close(disk->event);
 	if (disk->fd >= 0)

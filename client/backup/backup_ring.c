@@ -8,22 +8,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static uint64_t copies_bytes(const struct ring *ring)
+static uint64_t copies_bytes(const struct backup_ring *ring)
 {
 	return ring->room * STORE_PAGE;
 }
 
-static uint64_t place_of(const struct ring *ring, uint64_t at)
+static uint64_t place_of(const struct backup_ring *ring, uint64_t at)
 {
 	return at & (ring->room - 1);
 }
 
-static uint64_t places_bytes(const struct ring *ring)
+static uint64_t places_bytes(const struct backup_ring *ring)
 {
 	return ring->room * sizeof *ring->places;
 }
 
-static uint64_t missed_bytes(const struct ring *ring)
+static uint64_t missed_bytes(const struct backup_ring *ring)
 {
 	return (ring->pages + 63) / 64 * sizeof(uint64_t);
 }
@@ -41,7 +41,7 @@ static void ring_unmap(void *base, uint64_t length)
 		munmap(base, length);
 }
 
-int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes)
+int backup_ring_open(struct backup_ring *ring, uint64_t pages, uint64_t bytes)
 {
 	ring->pages = pages;
 	ring->room = RING_PAGES_MAX;
@@ -51,7 +51,7 @@ int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes)
 	ring->places = ring_map(places_bytes(ring));
 	ring->missed = ring_map(missed_bytes(ring));
 	if (!ring->bytes || !ring->places || !ring->missed) {
-		ring_close(ring);
+		backup_ring_close(ring);
 		return -ENOMEM;
 	}
 	for (uint64_t i = 0; i < ring->room; i++)
@@ -59,7 +59,7 @@ int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes)
 	return 0;
 }
 
-void ring_close(struct ring *ring)
+void backup_ring_close(struct backup_ring *ring)
 {
 	ring_unmap(ring->bytes, copies_bytes(ring));
 	ring_unmap(ring->places, places_bytes(ring));
@@ -69,17 +69,17 @@ void ring_close(struct ring *ring)
 	ring->missed = NULL;
 }
 
-uint64_t ring_memory(const struct ring *ring)
+uint64_t backup_ring_memory(const struct backup_ring *ring)
 {
 	return sizeof *ring + copies_bytes(ring) + places_bytes(ring) + missed_bytes(ring);
 }
 
 /* --- Any thread ----------------------------------------------------------------------------------------------- */
 
-bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
+bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again)
 {
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-	struct ring_place *place;
+	struct backup_ring_place *place;
 
 	for (;;) {
 		uint64_t sequence;
@@ -104,7 +104,7 @@ bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again)
 	return true;
 }
 
-void ring_miss(struct ring *ring, uint64_t page)
+void backup_ring_miss(struct backup_ring *ring, uint64_t page)
 {
 	uint64_t bit = UINT64_C(1) << page % 64;
 
@@ -114,30 +114,30 @@ void ring_miss(struct ring *ring, uint64_t page)
 		atomic_fetch_sub(&ring->missed_count, 1);
 }
 
-bool ring_unmiss(struct ring *ring, uint64_t page)
+bool backup_ring_unmiss(struct backup_ring *ring, uint64_t page)
 {
 	uint64_t bit = UINT64_C(1) << page % 64;
 
-	if (!ring_is_missed(ring, page) || !(atomic_fetch_and(&ring->missed[page / 64], ~bit) & bit))
+	if (!backup_ring_is_missed(ring, page) || !(atomic_fetch_and(&ring->missed[page / 64], ~bit) & bit))
 		return false;
 	atomic_fetch_sub(&ring->missed_count, 1);
 	return true;
 }
 
-void ring_unmiss_all(struct ring *ring, uint64_t page, uint64_t count)
+void backup_ring_unmiss_all(struct backup_ring *ring, uint64_t page, uint64_t count)
 {
 	if (!atomic_load_explicit(&ring->missed_count, memory_order_relaxed))
 		return;
 	for (uint64_t i = page; i < page + count; i++)
-		ring_unmiss(ring, i);
+		backup_ring_unmiss(ring, i);
 }
 
-bool ring_is_missed(const struct ring *ring, uint64_t page)
+bool backup_ring_is_missed(const struct backup_ring *ring, uint64_t page)
 {
 	return atomic_load_explicit(&ring->missed[page / 64], memory_order_relaxed) >> page % 64 & 1;
 }
 
-uint64_t ring_next_missed(const struct ring *ring, uint64_t page)
+uint64_t backup_ring_next_missed(const struct backup_ring *ring, uint64_t page)
 {
 	while (page < ring->pages) {
 		uint64_t word = atomic_load_explicit(&ring->missed[page / 64], memory_order_relaxed) >> page % 64;
@@ -149,7 +149,7 @@ uint64_t ring_next_missed(const struct ring *ring, uint64_t page)
 	return ring->pages;
 }
 
-uint64_t ring_count(const struct ring *ring)
+uint64_t backup_ring_count(const struct backup_ring *ring)
 {
 	/* The head is loaded first. It never overtakes the tail. */
 	uint64_t head = atomic_load(&ring->head);
@@ -157,40 +157,40 @@ uint64_t ring_count(const struct ring *ring)
 	return atomic_load(&ring->tail) - head;
 }
 
-uint64_t ring_put_count(const struct ring *ring)
+uint64_t backup_ring_put_count(const struct backup_ring *ring)
 {
 	return atomic_load(&ring->tail);
 }
 
 /* --- The thread that takes out ---------------------------------------------------------------------------------- */
 
-struct ring_place *ring_at(struct ring *ring, uint64_t index)
+struct backup_ring_place *backup_ring_at(struct backup_ring *ring, uint64_t index)
 {
 	uint64_t at = atomic_load_explicit(&ring->head, memory_order_relaxed) + index;
-	struct ring_place *place = &ring->places[place_of(ring, at)];
+	struct backup_ring_place *place = &ring->places[place_of(ring, at)];
 
 	return atomic_load(&place->sequence) == at + 1 ? place : NULL;
 }
 
-uint8_t *ring_bytes(const struct ring *ring, uint64_t index)
+uint8_t *backup_ring_bytes(const struct backup_ring *ring, uint64_t index)
 {
 	uint64_t at = atomic_load_explicit(&ring->head, memory_order_relaxed) + index;
 
 	return ring->bytes + place_of(ring, at) * STORE_PAGE;
 }
 
-const uint8_t *ring_find(struct ring *ring, uint64_t page, uint64_t *below)
+const uint8_t *backup_ring_find(struct backup_ring *ring, uint64_t page, uint64_t *below)
 {
 	while (*below) {
-		const struct ring_place *place = ring_at(ring, --*below);
+		const struct backup_ring_place *place = backup_ring_at(ring, --*below);
 
 		if (place && place->page == page)
-			return ring_bytes(ring, *below);
+			return backup_ring_bytes(ring, *below);
 	}
 	return NULL;
 }
 
-void ring_take(struct ring *ring, uint64_t count)
+void backup_ring_take(struct backup_ring *ring, uint64_t count)
 {
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
@@ -199,7 +199,7 @@ void ring_take(struct ring *ring, uint64_t count)
 	atomic_store(&ring->head, head + count);
 }
 
-uint64_t ring_taken_count(const struct ring *ring)
+uint64_t backup_ring_taken_count(const struct backup_ring *ring)
 {
 	return atomic_load_explicit(&ring->head, memory_order_relaxed);
 }

@@ -11,8 +11,8 @@
  *
  * A page has one writer at a time (farpage/store.h), so its copies enter in the order of its writes.
  *
- * Threads. Any thread may put, miss and unmiss, and may read the counts and the bits. The functions from ring_at() on
- * are for the thread that takes out. Nothing is allocated after ring_open().
+ * Threads. Any thread may put, miss and unmiss, and may read the counts and the bits. The functions from backup_ring_at() on
+ * are for the thread that takes out. Nothing is allocated after backup_ring_open().
  */
 #ifndef CLIENT_BACKUP_RING_H
 #define CLIENT_BACKUP_RING_H
@@ -24,17 +24,17 @@
 #define RING_PAGES_MIN 512u
 #define RING_PAGES_MAX 2048u
 
-struct ring_place {
+struct backup_ring_place {
 	_Atomic uint64_t sequence;
 	uint64_t page;
 	bool again; /* read back later, not copied when it was written */
 };
 
-struct ring {
+struct backup_ring {
 	uint64_t pages; /* of the store */
 	uint64_t room;  /* places, a power of 2 */
 	uint8_t *bytes;
-	struct ring_place *places;
+	struct backup_ring_place *places;
 	_Atomic uint64_t *missed;
 	_Atomic uint64_t missed_count;
 	_Alignas(64) _Atomic uint64_t tail;
@@ -43,38 +43,38 @@ struct ring {
 
 /* Opens a ring of as many copies as fit in @bytes: a power of 2 from RING_PAGES_MIN to RING_PAGES_MAX. @bytes may be 0,
    for RING_PAGES_MAX. Returns 0 or -ENOMEM. */
-int ring_open(struct ring *ring, uint64_t pages, uint64_t bytes);
+int backup_ring_open(struct backup_ring *ring, uint64_t pages, uint64_t bytes);
 /* Frees the ring's memory. Takes a ring that is all zero. */
-void ring_close(struct ring *ring);
+void backup_ring_close(struct backup_ring *ring);
 /* Returns the bytes of memory that the ring takes. */
-uint64_t ring_memory(const struct ring *ring);
+uint64_t backup_ring_memory(const struct backup_ring *ring);
 
 /* Puts in a copy of the page. Returns false, and does nothing else, if there is no room. */
-bool ring_put(struct ring *ring, uint64_t page, const void *data, bool again);
-void ring_miss(struct ring *ring, uint64_t page);
+bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again);
+void backup_ring_miss(struct backup_ring *ring, uint64_t page);
 /* Clears the page's bit. Returns true if it was set. */
-bool ring_unmiss(struct ring *ring, uint64_t page);
+bool backup_ring_unmiss(struct backup_ring *ring, uint64_t page);
 /* Clears the bits of @count pages. */
-void ring_unmiss_all(struct ring *ring, uint64_t page, uint64_t count);
-bool ring_is_missed(const struct ring *ring, uint64_t page);
+void backup_ring_unmiss_all(struct backup_ring *ring, uint64_t page, uint64_t count);
+bool backup_ring_is_missed(const struct backup_ring *ring, uint64_t page);
 /* Returns the first missed page from @page on, or the number of pages if there is none. */
-uint64_t ring_next_missed(const struct ring *ring, uint64_t page);
+uint64_t backup_ring_next_missed(const struct backup_ring *ring, uint64_t page);
 /* Returns how many copies are in the ring. */
-uint64_t ring_count(const struct ring *ring);
+uint64_t backup_ring_count(const struct backup_ring *ring);
 /* Returns how many copies were ever put in. A thread that has put in copies and gets N here knows that they are done
-   with when ring_taken_count() is N. */
-uint64_t ring_put_count(const struct ring *ring);
+   with when backup_ring_taken_count() is N. */
+uint64_t backup_ring_put_count(const struct backup_ring *ring);
 
-/* Returns the place of the copy that has @index older ones, or NULL if it is not there yet. ring_bytes() returns its
+/* Returns the place of the copy that has @index older ones, or NULL if it is not there yet. backup_ring_bytes() returns its
    page. */
-struct ring_place *ring_at(struct ring *ring, uint64_t index);
-uint8_t *ring_bytes(const struct ring *ring, uint64_t index);
+struct backup_ring_place *backup_ring_at(struct backup_ring *ring, uint64_t index);
+uint8_t *backup_ring_bytes(const struct backup_ring *ring, uint64_t index);
 /* Looks for the newest copy of the page among the *@below oldest copies. Stores its index in *@below, from where a next
    call goes on. Returns the copy, or NULL if there is none. */
-const uint8_t *ring_find(struct ring *ring, uint64_t page, uint64_t *below);
+const uint8_t *backup_ring_find(struct backup_ring *ring, uint64_t page, uint64_t *below);
 /* Frees the places of the @count oldest copies. */
-void ring_take(struct ring *ring, uint64_t count);
+void backup_ring_take(struct backup_ring *ring, uint64_t count);
 /* Returns how many copies were ever taken out. */
-uint64_t ring_taken_count(const struct ring *ring);
+uint64_t backup_ring_taken_count(const struct backup_ring *ring);
 
 #endif

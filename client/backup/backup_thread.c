@@ -24,7 +24,7 @@ static void backup_wait(struct backup *backup, uint64_t ns)
 	/* A page that is put in during a batch, or in the pause after one, need not wake the thread. `asleep` is stored
 	   before the ring is looked at. */
 	atomic_store(&backup->asleep, ns == UINT64_MAX && !backup->batch);
-	if (!backup->asleep || !ring_at(&backup->ring, 0))
+	if (!backup->asleep || !backup_ring_at(&backup->ring, 0))
 		ppoll(fds, 2, ns == UINT64_MAX ? NULL : &timeout, NULL);
 	atomic_store(&backup->asleep, false);
 	if (fds[0].revents)
@@ -53,7 +53,7 @@ int backup_start(struct backup *backup)
 	error = thread_start(&backup->thread, NULL, BACKUP_STACK, backup_main, backup);
 	backup->started = error == 0;
 	if (error < 0)
-		log_error("cannot start the thread that keeps the backup: %s", error_text(error));
+		log_error("cannot start the thread that keeps the backup: %s", format_errno(error));
 	return error;
 }
 

@@ -56,7 +56,7 @@ static int open_check_slabs(const struct far *far, const struct far_peer *first)
 	for (unsigned i = 0; i < far->peer_count; i++) {
 		const struct far_peer *peer = &far->peers[i];
 
-		if (!peer_is_ready(peer) || peer->slab_bytes == bytes)
+		if (!peers_donor_is_ready(peer) || peer->slab_bytes == bytes)
 			continue;
 		log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab", first->uri,
 			  size_format(bytes, here), peer->uri, size_format(peer->slab_bytes, other));
@@ -126,7 +126,7 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 					    : integrity_open(&far->integrity, pages);
 	if (error < 0)
 		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
-			  error_text(error));
+			  format_errno(error));
 	return error;
 }
 
@@ -137,7 +137,7 @@ static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 
 	for (unsigned i = 0; i < far->peer_count; i++)
 		shares[i] = (struct domains_share){.domain = far->peers[i].session.donor.domain,
-						   .slabs = peer_free(&far->peers[i]) / slab_bytes};
+						   .slabs = peers_free_bytes(&far->peers[i]) / slab_bytes};
 	return domains_chunks(shares, far->peer_count, far->config.replicas) * slab_bytes;
 }
 
@@ -147,7 +147,7 @@ static int open_lay_out(struct far *far)
 	const struct far_peer *first = far->peers;
 	int error;
 
-	while (!peer_is_ready(first))
+	while (!peers_donor_is_ready(first))
 		first++;
 	error = open_check_slabs(far, first);
 	if (error == 0)
@@ -288,7 +288,7 @@ static int control_open(struct far *far)
 	if (error == 0)
 		error = fabric_watch(far->fabric, far->wake, far);
 	if (error < 0) {
-		log_error("cannot set up the network: %s", error_text(error));
+		log_error("cannot set up the network: %s", format_errno(error));
 		return error;
 	}
 	return far->state && !state_is_new(far->state) ? control_adopt(far) : control_begin(far);

@@ -392,7 +392,7 @@ const char *donor_explain(const struct donor *donor, char text[DONOR_EXPLAIN_MAX
 	case -ECONNRESET:
 		return strcpy(text, "broke off the connection: is it a farpage donor of the same version?");
 	default:
-		format_text(text, DONOR_EXPLAIN_MAX, "cannot be used: %s", error_text(donor->status));
+		format_text(text, DONOR_EXPLAIN_MAX, "cannot be used: %s", format_errno(donor->status));
 		return text;
 	}
 }

@@ -39,12 +39,12 @@ struct donor {
 	struct donor_config config;
 	enum donor_state state;
 	struct auth_session session;
-	uint8_t session_key[AUTH_KEY_SIZE]; /* from PROVING on */
-	struct channel channel;             /* likewise; messages are sent through channel_seal() */
-	struct wire_capacity capacity;      /* as last heard, from READY on */
-	uint64_t incarnation, slabs;        /* WELCOME's, from READY on */
-	uint32_t grace_ms;                  /* granted, likewise */
-	char domain[WIRE_DOMAIN_SIZE];      /* the donor's failure domain, likewise */
+	uint8_t session_key[AUTH_KEY_SIZE];    /* from PROVING on */
+	struct channel channel;                /* likewise; messages are sent through channel_seal() */
+	struct wire_capacity capacity;         /* as last heard, from READY on */
+	uint64_t incarnation, slabs;           /* WELCOME's, from READY on */
+	uint32_t grace_ms;                     /* granted, likewise */
+	char domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, likewise */
 	uint64_t heartbeat_ns;
 	uint64_t deadline;      /* of the handshake */
 	uint64_t heard, said;   /* when the last message came, and went */

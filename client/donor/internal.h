@@ -9,17 +9,17 @@
 #include "client/donor/peers.h"
 
 /* Starts a session with the donor at @uri. It fails if the donor is not reached within @connect_ms. */
-void peer_session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now);
+void peers_session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now);
 /* Ends the donor's current round, if it has one, and makes every queue look at its connections. */
-void peer_round_end(struct far *far, struct far_peer *peer);
+void peers_round_end(struct far *far, struct far_peer *peer);
 /* Records in the state file, if there is one, which start of the donor's program has our slabs. Must be called before
    that program has any. @incarnation is 0 once the donor's slabs have been given up. */
-void peer_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
+void peers_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
 /* Gives up the donor's slabs: counts the pages that are lost with them, ends the round, and lets the donor come back as
    one that holds nothing. */
-void peer_lose(struct far *far, unsigned index, uint64_t now);
+void peers_lose_donor(struct far *far, unsigned index, uint64_t now);
 /* Looks whether the donor that has welcomed us is also known under another address. If so, logs this and returns
    true. */
-bool peer_is_another(const struct far *far, unsigned index);
+bool peers_is_duplicate(const struct far *far, unsigned index);
 
 #endif

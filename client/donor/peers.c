@@ -36,7 +36,7 @@
 
 /* A report is round << 32 | -status. The numerically greatest report is kept, so a newer round wins over an older
    one. */
-void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status)
+void far_donor_broke(struct far *far, unsigned peer, uint32_t round, int status)
 {
 	uint64_t report = (uint64_t)round << 32 | (uint16_t)-status;
 	uint64_t before = atomic_load(&far->peers[peer].report);
@@ -48,7 +48,7 @@ void far_peer_broke(struct far *far, unsigned peer, uint32_t round, int status)
 	control_kick(far);
 }
 
-void far_peer_waits(struct far *far, unsigned peer, uint64_t since)
+void far_donor_waits(struct far *far, unsigned peer, uint64_t since)
 {
 	uint64_t before = atomic_load(&far->peers[peer].waits);
 
@@ -72,7 +72,7 @@ static void queues_wake(struct far *far, bool all)
 	pthread_mutex_unlock(&far->lock);
 }
 
-void peer_round_end(struct far *far, struct far_peer *peer)
+void peers_round_end(struct far *far, struct far_peer *peer)
 {
 	peer->waits = 0; /* queues with requests that still wait set it again */
 	if (peer->round & 1)
@@ -93,7 +93,7 @@ static void round_begin(struct far *far, struct far_peer *peer)
 	queues_wake(far, true);
 }
 
-uint64_t peer_free(const struct far_peer *peer)
+uint64_t peers_free_bytes(const struct far_peer *peer)
 {
 	const struct wire_capacity *capacity = &peer->session.donor.capacity;
 
@@ -110,7 +110,7 @@ static void peer_heard(struct far_peer *peer)
 	peer->clients = capacity->clients;
 }
 
-void peer_session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now)
+void peers_session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now)
 {
 	const struct far_config *config = &far->config;
 	uint32_t wished_ms = config->grace_ms || !far->state ? config->grace_ms : PEER_ADOPT_MS;
@@ -133,13 +133,13 @@ static void peer_leave(struct far *far, unsigned index, uint64_t now)
 
 	peer->told = false;
 	peer->away_at = clock_now();
-	peer_tell_broke(peer);
+	peers_tell_broke(peer);
 	session_suspend(&peer->session);
 	leases_donor_away(&far->leases, index, now);
-	peer_round_end(far, peer);
+	peers_round_end(far, peer);
 }
 
-void peer_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
+void peers_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
 {
 	if (far->state)
 		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
@@ -149,7 +149,7 @@ void peer_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation
    leases as long as wished. */
 static void first_reached(struct far *far, struct far_peer *peer)
 {
-	peer_tell_grace(far, peer);
+	peers_tell_grace(far, peer);
 	pthread_mutex_lock(&far->attach);
 	memcpy(peer->via, peer->session.uri, sizeof peer->via);
 	pthread_mutex_unlock(&far->attach);
@@ -159,21 +159,21 @@ static void peer_return(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
 
-	peer_tell_back(peer);
-	peer_named(far, index);
+	peers_tell_back(peer);
+	peers_tell_domain(far, index);
 	peer->comeback.anew = false;
 	peer->status = 0;
 	if (peer->adopted)
 		first_reached(far, peer);
 	peer->adopted = false;
-	peer_incarnation_keep(far, index, peer->comeback.incarnation);
+	peers_incarnation_keep(far, index, peer->comeback.incarnation);
 	peer_heard(peer);
 	/* Not claims.held: the donor may have taken back some of those slabs since. */
-	leases_donor_back(&far->leases, index, claims_count(&far->table, index), peer_free(peer), now);
+	leases_donor_back(&far->leases, index, claims_count(&far->table, index), peers_free_bytes(peer), now);
 	round_begin(far, peer);
 }
 
-void peer_lose(struct far *far, unsigned index, uint64_t now)
+void peers_lose_donor(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_peer *peer = &far->peers[index];
 	uint64_t lost, kept = far->integrity.kept;
@@ -181,7 +181,7 @@ void peer_lose(struct far *far, unsigned index, uint64_t now)
 	lost = leases_donor_lost(&far->leases, index, now);
 	far->lost_pages += lost;
 	peer->donated = peer->leased = 0;
-	peer_round_end(far, peer);
+	peers_round_end(far, peer);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", peer->uri, lost);
 	peers_tell_kept(far, kept);
 	/* No PEER_TELL_NS warning from now on: no slot names this donor any more, so nothing waits for its return. */
@@ -194,18 +194,18 @@ static void peer_bury(struct far *far, unsigned index, uint64_t now)
 	struct far_peer *peer = &far->peers[index];
 
 	/* Logged before any request fails because of this donor: the program may not survive that failure. */
-	peer_tell_lost(far, peer);
+	peers_tell_lost(far, peer);
 	/* Recorded before any write completes without this donor. A process that adopts the store must not use the
 	   donor's copies, which miss that write. */
 	if (!far->adopting)
-		peer_incarnation_keep(far, index, 0);
+		peers_incarnation_keep(far, index, 0);
 	peer->status = peer->comeback.status;
 	/* A session that is still alive says goodbye: nothing of ours on this donor is of use any more. */
 	if (!far->adopting)
 		session_end(&peer->session);
 	session_drop(&peer->session);
 	if (!far->adopting)
-		peer_lose(far, index, now);
+		peers_lose_donor(far, index, now);
 }
 
 static void peer_do(struct far *far, unsigned index, enum comeback_step step, uint64_t now);
@@ -229,7 +229,7 @@ static void peer_try(struct far *far, unsigned index, uint64_t now)
 	   this try gets the full deadline, as when a store is opened. */
 	if (!peer->adopted && connect_ms / PEER_TRY_MS > peer->comeback.tries)
 		connect_ms = PEER_TRY_MS * peer->comeback.tries;
-	peer_session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
+	peers_session_open(far, peer, peer->adopted ? peer->uri : peer->via, connect_ms, now);
 	if (peer->session.donor.state == DONOR_LOST)
 		peer_broke(far, index, peer->session.donor.status, now);
 }
@@ -296,7 +296,7 @@ static void peer_opened(struct far *far, struct far_peer *peer)
 	round_begin(far, peer);
 }
 
-bool peer_is_another(const struct far *far, unsigned index)
+bool peers_is_duplicate(const struct far *far, unsigned index)
 {
 	const uint64_t incarnation = far->peers[index].session.donor.incarnation;
 
@@ -318,7 +318,7 @@ static void peer_welcomed(struct far *far, unsigned index, uint64_t now)
 
 	/* The donor ended the session of the other address when it accepted this one. Nothing has been claimed, so
 	   nothing must be given back. A goodbye must not be sent either: it would free the leases. */
-	if (peer_is_another(far, index)) {
+	if (peers_is_duplicate(far, index)) {
 		session_suspend(&peer->session);
 		peer_broke(far, index, -EINVAL, now);
 		return;
@@ -339,7 +339,7 @@ static void claim_answered(struct far *far, unsigned index, const struct wire_me
 	int status = message->type == WIRE_GRANTED ? 0 : -EPROTO;
 
 	if (message->type == WIRE_DENIED && message->denied.reason == WIRE_REASON_TAKEN) {
-		if (peer_claim_taken(far, index, message->request, now) < 0)
+		if (peers_recall_claim_taken(far, index, message->request, now) < 0)
 			peer_broke(far, index, -EPROTO, now);
 		else
 			peer_claim(far, index, now);
@@ -393,7 +393,7 @@ static void peer_answered(struct far *far, unsigned index, const struct wire_mes
 	struct far_peer *peer = &far->peers[index];
 
 	peer_heard(peer);
-	leases_donor_heard(&far->leases, index, peer_free(peer));
+	leases_donor_heard(&far->leases, index, peers_free_bytes(peer));
 	if (message->type == WIRE_GRANTED && message->granted.bytes < far->leases.config.slab_bytes)
 		peer_broke(far, index, -EPROTO, now);
 	else if (peer->comeback.state == COMEBACK_CLAIMING)
@@ -425,9 +425,9 @@ static void peer_news(struct far *far, unsigned index, const struct donor_answer
 		return;
 	case DONOR_RECALLS:
 		peer_heard(peer);
-		leases_donor_heard(&far->leases, index, peer_free(peer));
+		leases_donor_heard(&far->leases, index, peers_free_bytes(peer));
 		if (far->open)
-			peer_recalled(far, index, &answer->message, now);
+			peers_recall_message(far, index, &answer->message, now);
 		return;
 	}
 }
@@ -539,7 +539,7 @@ void peers_tick(struct far *far, uint64_t now)
 		report_take(far, i, now);
 		peer_do(far, i, comeback_tick(&peer->comeback, now), now);
 		if (now >= tell_due(far, peer))
-			peer_tell_away(far, peer);
+			peers_tell_away(far, peer);
 		actions_carry_out(far, now); /* the queue of actions has room for the loss of only one donor */
 	}
 }

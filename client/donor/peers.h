@@ -17,7 +17,7 @@
  *           are served by other replicas or the backup. The donor is tried again from time to time. If it answers, it
  *           is used as a donor that holds nothing.
  *
- * Threads: the control thread, except far_peer_broke() and far_peer_waits() (far_store.h).
+ * Threads: the control thread, except far_donor_broke() and far_donor_waits() (far_store.h).
  */
 #ifndef CLIENT_PEERS_H
 #define CLIENT_PEERS_H
@@ -31,7 +31,7 @@ void peers_connect(struct far *far, uint64_t now);
    opened. */
 int peers_outcome(const struct far *far);
 /* Returns true if the donor's session is ready. */
-bool peer_is_ready(const struct far_peer *peer);
+bool peers_donor_is_ready(const struct far_peer *peer);
 /* Completes opening after peers_outcome() has returned 0. Donors that are not ready are marked lost, and tried again
    from time to time. */
 void peers_opened(struct far *far, uint64_t now);
@@ -61,6 +61,6 @@ void peers_end(struct far *far);
 void peers_leave(struct far *far);
 
 /* Returns the bytes that the donor could still lend, as last heard. */
-uint64_t peer_free(const struct far_peer *peer);
+uint64_t peers_free_bytes(const struct far_peer *peer);
 
 #endif

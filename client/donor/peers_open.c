@@ -14,10 +14,10 @@
 void peers_connect(struct far *far, uint64_t now)
 {
 	for (unsigned i = 0; i < far->peer_count; i++)
-		peer_session_open(far, &far->peers[i], far->peers[i].uri, far->config.fabric.connect_ms, now);
+		peers_session_open(far, &far->peers[i], far->peers[i].uri, far->config.fabric.connect_ms, now);
 }
 
-bool peer_is_ready(const struct far_peer *peer)
+bool peers_donor_is_ready(const struct far_peer *peer)
 {
 	return peer->session.donor.state == DONOR_READY;
 }
@@ -29,7 +29,7 @@ static bool ready_are_enough(const struct far *far)
 	unsigned ready = 0;
 
 	for (unsigned i = 0; i < far->peer_count; i++)
-		if (peer_is_ready(&far->peers[i]))
+		if (peers_donor_is_ready(&far->peers[i]))
 			domains_name(&domains, ready++, far->peers[i].session.donor.domain);
 	return ready && domains_count(&domains, ready) >= far->config.replicas;
 }
@@ -45,7 +45,7 @@ int peers_outcome(const struct far *far)
 		const struct donor *donor = &peer->session.donor;
 
 		/* Checked first: two sessions of one client end each other, which would hide the cause. */
-		if (peer_is_another(far, i))
+		if (peers_is_duplicate(far, i))
 			return -EINVAL;
 		waits |= donor->state != DONOR_READY && donor->state != DONOR_LOST;
 		if (donor->state == DONOR_LOST && !failed)
@@ -68,20 +68,20 @@ void peers_opened(struct far *far, uint64_t now)
 		struct far_peer *peer = &far->peers[i];
 		uint64_t seed;
 
-		if (peer_is_ready(peer)) {
-			peer_named(far, i);
-			leases_donor_heard(&far->leases, i, peer_free(peer));
+		if (peers_donor_is_ready(peer)) {
+			peers_tell_domain(far, i);
+			leases_donor_heard(&far->leases, i, peers_free_bytes(peer));
 			continue;
 		}
 		peer->status = peer->session.donor.status;
 		log_warning("donor %s does not answer (%s): going on without it until it does", peer->uri,
-			    error_text(peer->status));
+			    format_errno(peer->status));
 		random_secret(&seed, sizeof seed);
 		peer->away_at = clock_now();
 		comeback_absent(&peer->comeback, far->config.timeout_ms * NS_PER_MS, seed, peer->status, now);
 		peer->told = peer->adopted = true;
 		session_drop(&peer->session);
-		peer_round_end(far, peer); /* it may have been ready, and have broken off while others were awaited */
+		peers_round_end(far, peer); /* it may have been ready, and have broken off while others were awaited */
 	}
 }
 
@@ -144,7 +144,7 @@ void peers_adopted(struct far *far, uint64_t now)
 	far->adopting = false;
 	for (unsigned i = 0; i < far->peer_count; i++)
 		if (far->peers[i].comeback.state == COMEBACK_LOST) {
-			peer_incarnation_keep(far, i, 0);
-			peer_lose(far, i, now);
+			peers_incarnation_keep(far, i, 0);
+			peers_lose_donor(far, i, now);
 		}
 }

@@ -42,7 +42,7 @@ static void hurry_set(struct far *far, uint64_t now)
 	far->pressing = far->hurry && leases_recalls_due(&far->leases) < now + PRESSING_NS;
 }
 
-void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+void peers_recall_message(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
 {
 	const uint64_t kept = far->integrity.kept;
 
@@ -56,7 +56,7 @@ void peer_recalled(struct far *far, unsigned index, const struct wire_message *m
 	hurry_set(far, now);
 }
 
-int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
+int peers_recall_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
 {
 	const uint64_t kept = far->integrity.kept;
 	uint64_t slab;

@@ -10,10 +10,10 @@
 #include "client/far_store.h"
 
 /* Handles a REVOKE, REVOKED or KEEP message of donor @index. */
-void peer_recalled(struct far *far, unsigned index, const struct wire_message *message, uint64_t now);
+void peers_recall_message(struct far *far, unsigned index, const struct wire_message *message, uint64_t now);
 /* Handles a claim that was denied because the donor has taken the slab in the meantime. @request is the claim's number.
    Returns 0, or -EPROTO if there was no such claim. */
-int peer_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now);
+int peers_recall_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now);
 /* Gives up slabs whose deadline has passed. Must be called at leases_recalls_due(), and may be called at any other
    time. */
 void peers_recall_tick(struct far *far, uint64_t now);

@@ -31,16 +31,16 @@ static const char *death_name(int status)
 	case -EACCES:
 		return "it refused a request";
 	default:
-		return error_text(status);
+		return format_errno(status);
 	}
 }
 
-void peer_tell_broke(const struct far_peer *peer)
+void peers_tell_broke(const struct far_peer *peer)
 {
 	log_info("donor %s does not answer (%s)", peer->uri, death_name(peer->comeback.status));
 }
 
-void peer_tell_away(const struct far *far, struct far_peer *peer)
+void peers_tell_away(const struct far *far, struct far_peer *peer)
 {
 	if (peer->told)
 		return;
@@ -49,7 +49,7 @@ void peer_tell_away(const struct far *far, struct far_peer *peer)
 		    death_name(peer->comeback.status), far->config.timeout_ms / 1e3);
 }
 
-void peer_tell_back(const struct far_peer *peer)
+void peers_tell_back(const struct far_peer *peer)
 {
 	uint64_t away = clock_now() - peer->away_at;
 	double seconds = (double)away / 1e9;
@@ -64,7 +64,7 @@ void peer_tell_back(const struct far_peer *peer)
 		log_info("donor %s answers again, after %.3g s", peer->uri, seconds);
 }
 
-void peer_tell_lost(const struct far *far, const struct far_peer *peer)
+void peers_tell_lost(const struct far *far, const struct far_peer *peer)
 {
 	const struct donor *donor = &peer->session.donor;
 	const char *fate = far->backup_path ? "what it alone held is on the backup" : "what it held is lost";
@@ -95,7 +95,7 @@ void peer_tell_lost(const struct far *far, const struct far_peer *peer)
 	}
 }
 
-void peer_tell_grace(const struct far *far, const struct far_peer *peer)
+void peers_tell_grace(const struct far *far, const struct far_peer *peer)
 {
 	const struct donor *donor = &peer->session.donor;
 	const uint32_t patience_ms = far->config.timeout_ms;
@@ -111,7 +111,7 @@ void peer_tell_grace(const struct far *far, const struct far_peer *peer)
 		    peer->uri, donor->grace_ms / 1000, donor->config.closed_ms / 1000);
 }
 
-void peer_named(struct far *far, unsigned index)
+void peers_tell_domain(struct far *far, unsigned index)
 {
 	struct far_peer *peer = &far->peers[index];
 	const char *name = peer->session.donor.domain;

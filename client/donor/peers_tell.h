@@ -12,19 +12,19 @@
 #define PEER_TELL_NS UINT64_C(2000000000)
 
 /* The donor has gone away. Logged only with --verbose, because most such breaks are over in a moment. */
-void peer_tell_broke(const struct far_peer *peer);
+void peers_tell_broke(const struct far_peer *peer);
 /* The donor has been away for PEER_TELL_NS. Logs a warning, once. */
-void peer_tell_away(const struct far *far, struct far_peer *peer);
+void peers_tell_away(const struct far *far, struct far_peer *peer);
 /* The donor is up again, or, in an adopted store, for the first time. */
-void peer_tell_back(const struct far_peer *peer);
+void peers_tell_back(const struct far_peer *peer);
 /* The donor is lost. Logs the donor's own reason if it gave one. */
-void peer_tell_lost(const struct far *far, const struct far_peer *peer);
+void peers_tell_lost(const struct far *far, const struct far_peer *peer);
 /* The donor is reached for the first time. Logs if it will keep our leases for a shorter time than wished, after this
    process has fallen silent or ended. */
-void peer_tell_grace(const struct far *far, const struct far_peer *peer);
+void peers_tell_grace(const struct far *far, const struct far_peer *peer);
 /* The donor has told its failure domain. Stores the name and lets it count for placement from now on. Logs a warning if
    the name has changed, or if there are now too few domains for the replicas. */
-void peer_named(struct far *far, unsigned index);
+void peers_tell_domain(struct far *far, unsigned index);
 /* If @whole is false, rebuilding of missing replicas has begun. If it is true, no chunk lacks a replica any more. */
 void peers_tell_replicas(struct far *far, bool whole);
 

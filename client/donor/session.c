@@ -73,7 +73,7 @@ static const char *rdma_explain(int status)
 	case -ENOENT:
 		return "no way there over RDMA";
 	default:
-		return error_text(status);
+		return format_errno(status);
 	}
 }
 

@@ -138,7 +138,7 @@ static int link_connect(struct far_queue *queue, unsigned donor)
 static void link_broke(struct far_queue *queue, unsigned donor, int status)
 {
 	far_link_drop(queue, donor);
-	far_peer_broke(queue->far, donor, queue->links[donor].round, status ? status : -ECONNRESET);
+	far_donor_broke(queue->far, donor, queue->links[donor].round, status ? status : -ECONNRESET);
 }
 
 /* If the donor's round has changed, ends the connection of the old round. If the new round is up, connects. */
@@ -399,7 +399,7 @@ int far_queue_open(struct store *store, struct store_queue **ret_queue)
 		return error;
 	error = queue_set_up(queue);
 	if (error < 0) {
-		log_error("cannot connect to the donors: %s", error_text(error));
+		log_error("cannot connect to the donors: %s", format_errno(error));
 		queue_free(queue);
 		return error;
 	}

@@ -85,7 +85,7 @@ static uint64_t wait_since(const struct far_queue *queue, struct far_request *re
    lost. */
 static enum far_progress link_await(struct far_queue *queue, struct far_request *request, unsigned donor)
 {
-	far_peer_waits(queue->far, donor, wait_since(queue, request, donor));
+	far_donor_waits(queue->far, donor, wait_since(queue, request, donor));
 	return FAR_WAITS;
 }
 

@@ -8,7 +8,7 @@
 
 void domains_name(struct domains *domains, unsigned donor, const char *name)
 {
-	format_text(domains->names[donor], FAR_DOMAIN_SIZE, "%s", name);
+	format_text(domains->names[donor], FAR_FAILURE_DOMAIN_SIZE, "%s", name);
 	domains->unknown &= ~(UINT64_C(1) << donor);
 }
 

@@ -23,7 +23,7 @@
 
 struct domains {
 	uint64_t unknown; /* donors not heard yet, one bit each */
-	char names[FAR_DONORS_MAX][FAR_DOMAIN_SIZE];
+	char names[FAR_DONORS_MAX][FAR_FAILURE_DOMAIN_SIZE];
 };
 
 /* The donor has told the name of its domain, or "" for none. */

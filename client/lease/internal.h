@@ -64,36 +64,36 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
 /* --- leases_wants.c --- */
 
 /* Returns the want that made the request, and stores the replica. Returns NULL if there is none. */
-struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica);
+struct leases_want *leases_want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica);
 /* Take the answer to a want's request. */
-void want_granted(struct leases *leases, struct leases_want *want, unsigned replica, const struct chunk_slot *slot,
-		  uint64_t now);
-void want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now);
-void want_deny(struct leases *leases, struct leases_want *want, int status);
-void wants_start(struct leases *leases, uint64_t now);
+void leases_want_granted(struct leases *leases, struct leases_want *want, unsigned replica,
+			 const struct chunk_slot *slot, uint64_t now);
+void leases_want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now);
+void leases_want_deny(struct leases *leases, struct leases_want *want, int status);
+void leases_wants_start(struct leases *leases, uint64_t now);
 /* Takes a recalled slab from the want that it was granted to. @taken: the donor has the slab already, so it is not
    given back. Returns false if no want has it. */
-bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);
+bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);
 /* Drops all requests and grants that wants have at the donor. */
-void wants_drop(struct leases *leases, unsigned donor);
+void leases_wants_drop(struct leases *leases, unsigned donor);
 /* Lets wants that lack a replica go on, because other donors can be asked now. */
-void wants_resume(struct leases *leases, uint64_t now);
+void leases_wants_resume(struct leases *leases, uint64_t now);
 
 /* --- leases_joins.c --- */
 
-struct leases_join *join_find(struct leases *leases, unsigned donor, uint32_t request);
-void join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now);
-void join_denied(struct leases *leases, struct leases_join *join, uint64_t now);
+struct leases_join *leases_join_find(struct leases *leases, unsigned donor, uint32_t request);
+void leases_join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now);
+void leases_join_denied(struct leases *leases, struct leases_join *join, uint64_t now);
 /* Returns true if the slab will be given back as soon as nothing is under way to it. */
-bool joins_drain(const struct leases *leases, unsigned donor, uint64_t slab);
+bool leases_joins_drain(const struct leases *leases, unsigned donor, uint64_t slab);
 /* Tells the join of a JOINING slot that slot and slab are gone. */
-void joins_cut(struct leases *leases, uint32_t index, unsigned replica);
+void leases_joins_cut(struct leases *leases, uint32_t index, unsigned replica);
 /* Drops all that joins have at the donor, which is away or lost. */
-void joins_drop(struct leases *leases, unsigned donor, uint64_t now);
+void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now);
 /* Begins joins for chunks that lack replicas, if it is time. */
-void joins_start(struct leases *leases, uint64_t now);
-/* Returns when joins_start() must be called next, or UINT64_MAX for never. */
-uint64_t joins_due(const struct leases *leases);
+void leases_joins_start(struct leases *leases, uint64_t now);
+/* Returns when leases_joins_start() must be called next, or UINT64_MAX for never. */
+uint64_t leases_joins_due(const struct leases *leases);
 /* If a write waits for an away donor's slot of the chunk, and another replica's donor is up, detaches that slot. Wakes
    the queues that wait. */
 void leases_detach_away(struct leases *leases, uint32_t index);

@@ -297,8 +297,8 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 		    uint64_t now)
 {
 	unsigned replica;
-	struct leases_want *want = want_find(leases, donor, request, &replica);
-	struct leases_join *join = join_find(leases, donor, request);
+	struct leases_want *want = leases_want_find(leases, donor, request, &replica);
+	struct leases_join *join = leases_join_find(leases, donor, request);
 	struct chunk_slot granted = *slot;
 
 	/* A slab in two chunks would be safe for neither. */
@@ -307,28 +307,28 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	granted.donor = donor;
 	leases->donors[donor].held++;
 	if (want)
-		want_granted(leases, want, replica, &granted, now);
+		leases_want_granted(leases, want, replica, &granted, now);
 	else if (join)
-		join_granted(leases, join, &granted, now);
+		leases_join_granted(leases, join, &granted, now);
 	else
 		leases_release(leases, &granted);
-	wants_start(leases, now);
+	leases_wants_start(leases, now);
 	return true;
 }
 
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now)
 {
 	unsigned replica;
-	struct leases_want *want = want_find(leases, donor, request, &replica);
-	struct leases_join *join = join_find(leases, donor, request);
+	struct leases_want *want = leases_want_find(leases, donor, request, &replica);
+	struct leases_join *join = leases_join_find(leases, donor, request);
 
 	if (!leases_answered(leases, donor, true))
 		return false;
 	if (want)
-		want_denied(leases, want, replica, now);
+		leases_want_denied(leases, want, replica, now);
 	else if (join)
-		join_denied(leases, join, now);
-	wants_start(leases, now);
+		leases_join_denied(leases, join, now);
+	leases_wants_start(leases, now);
 	return true;
 }
 
@@ -341,9 +341,9 @@ void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
 {
 	leases->donors[donor].away = true;
 	leases->donors[donor].asked = leases->donors[donor].waiting = 0;
-	wants_drop(leases, donor);
-	joins_drop(leases, donor, now);
-	wants_resume(leases, now);
+	leases_wants_drop(leases, donor);
+	leases_joins_drop(leases, donor, now);
+	leases_wants_resume(leases, now);
 }
 
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
@@ -359,7 +359,7 @@ void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uin
 {
 	leases->donors[donor] = (struct leases_donor){.live = true, .free = free, .held = held};
 	leases->join_at = now; /* another donor can be asked */
-	wants_resume(leases, now);
+	leases_wants_resume(leases, now);
 }
 
 /*
@@ -410,13 +410,13 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 	leases->donors[donor] = (struct leases_donor){0};
 	domains_empty(&leases->domains, donor);
 	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know the donors' domains now */
-	joins_drop(leases, donor, now);
+	leases_joins_drop(leases, donor, now);
 	for (uint32_t i = 0; i < table->count; i++)
 		if (chunk_cut(leases, i, donor))
 			lost += leases_chunk_lose(leases, i, now);
-	wants_drop(leases, donor);
+	leases_wants_drop(leases, donor);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
-	wants_resume(leases, now);
+	leases_wants_resume(leases, now);
 	return lost;
 }
 
@@ -438,16 +438,16 @@ void leases_scan(struct leases *leases, uint64_t now)
 				leases_sort(leases, index, now);
 		}
 	}
-	wants_start(leases, now);
+	leases_wants_start(leases, now);
 }
 
 void leases_tick(struct leases *leases, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX && leases_has_room(leases); i++)
 		if (leases->wants[i].active && !leases->wants[i].over && now >= leases->wants[i].deadline)
-			want_deny(leases, &leases->wants[i], -ETIMEDOUT);
-	wants_start(leases, now);
-	joins_start(leases, now);
+			leases_want_deny(leases, &leases->wants[i], -ETIMEDOUT);
+	leases_wants_start(leases, now);
+	leases_joins_start(leases, now);
 	fresh_sort(leases, now);
 	idle_release(leases, now);
 }
@@ -459,7 +459,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t leases_due(const struct leases *leases)
 {
-	uint64_t due = joins_due(leases);
+	uint64_t due = leases_joins_due(leases);
 
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		const struct leases_want *want = &leases->wants[i];

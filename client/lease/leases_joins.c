@@ -46,7 +46,7 @@ void leases_detach_away(struct leases *leases, uint32_t index)
 
 /* --- Joins ---------------------------------------------------------------------------------------------------- */
 
-struct leases_join *join_find(struct leases *leases, unsigned donor, uint32_t request)
+struct leases_join *leases_join_find(struct leases *leases, unsigned donor, uint32_t request)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
@@ -212,7 +212,7 @@ static bool join_is_apart(const struct leases *leases, const struct leases_join 
 	return !(domains_mates(&leases->domains, join->slot.donor) & used);
 }
 
-void join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
+void leases_join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	struct chunk_view view;
@@ -241,7 +241,7 @@ void join_granted(struct leases *leases, struct leases_join *join, const struct 
 	join_act(leases, join, LEASES_FILL);
 }
 
-void join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
+void leases_join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
 {
 	join->tried |= UINT64_C(1) << join->slot.donor;
 	if (join_is_wanted(leases, join) && (join_ask(leases, join) || join_leaves(leases, join)))
@@ -251,7 +251,7 @@ void join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
 	leases->join_at = now + leases->config.pause_ns;
 }
 
-bool joins_drain(const struct leases *leases, unsigned donor, uint64_t slab)
+bool leases_joins_drain(const struct leases *leases, unsigned donor, uint64_t slab)
 {
 	bool drains = false;
 
@@ -263,7 +263,7 @@ bool joins_drain(const struct leases *leases, unsigned donor, uint64_t slab)
 	return drains;
 }
 
-void joins_cut(struct leases *leases, uint32_t index, unsigned replica)
+void leases_joins_cut(struct leases *leases, uint32_t index, unsigned replica)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
@@ -273,7 +273,7 @@ void joins_cut(struct leases *leases, uint32_t index, unsigned replica)
 	}
 }
 
-void joins_drop(struct leases *leases, unsigned donor, uint64_t now)
+void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
@@ -438,7 +438,7 @@ static bool replicas_lack(const struct leases *leases)
 	return false;
 }
 
-void joins_start(struct leases *leases, uint64_t now)
+void leases_joins_start(struct leases *leases, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i], fresh = {0};
@@ -475,7 +475,7 @@ static bool joins_room(const struct leases *leases)
 	return room;
 }
 
-uint64_t joins_due(const struct leases *leases)
+uint64_t leases_joins_due(const struct leases *leases)
 {
 	return leases->lacking && joins_room(leases) ? leases->join_at : UINT64_MAX;
 }

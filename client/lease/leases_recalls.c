@@ -63,7 +63,7 @@ bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab)
 {
 	unsigned replica;
 	uint32_t index;
-	bool holds = slab_find(leases, donor, slab, &index, &replica) || joins_drain(leases, donor, slab);
+	bool holds = slab_find(leases, donor, slab, &index, &replica) || leases_joins_drain(leases, donor, slab);
 
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		const struct leases_want *want = &leases->wants[i];
@@ -169,7 +169,7 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
  */
 static void left_release(struct leases *leases, unsigned donor, uint64_t slab)
 {
-	if (!leases->donors[donor].live || leases->donors[donor].away || joins_drain(leases, donor, slab))
+	if (!leases->donors[donor].live || leases->donors[donor].away || leases_joins_drain(leases, donor, slab))
 		return;
 	leases->donors[donor].waiting++;
 	leases_act(leases, (struct leases_action){.kind = LEASES_RELEASE, .donor = donor, .slab = slab});
@@ -184,7 +184,7 @@ bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_
 	if (!leases->recalls)
 		return false;
 	if (!slab_find(leases, donor, slab, &index, &replica)) {
-		if (!wants_recall(leases, donor, slab, false, now))
+		if (!leases_wants_recall(leases, donor, slab, false, now))
 			left_release(leases, donor, slab);
 		return false;
 	}
@@ -237,7 +237,7 @@ static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned repli
 	if (!others && slots[replica].state == SLOT_FULL)
 		return leases_chunk_lose(leases, index, now);
 	if (slots[replica].state == SLOT_JOINING)
-		joins_cut(leases, index, replica);
+		leases_joins_cut(leases, index, replica);
 	chunk_detach(leases->table, index, replica);
 	return 0;
 }
@@ -250,7 +250,7 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 	if (!leases->recalls)
 		return 0;
 	if (!slab_find(leases, donor, slab, &index, &replica)) {
-		wants_recall(leases, donor, slab, true, now);
+		leases_wants_recall(leases, donor, slab, true, now);
 		return 0;
 	}
 	return slot_leave(leases, index, replica, now);

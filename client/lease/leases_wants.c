@@ -63,7 +63,7 @@ static void want_fulfil(struct leases *leases, struct leases_want *want, uint64_
 	want_publish(leases, want, slots, now);
 }
 
-void want_deny(struct leases *leases, struct leases_want *want, int status)
+void leases_want_deny(struct leases *leases, struct leases_want *want, int status)
 {
 	chunk_deny(leases->table, want->chunk, status);
 	want_end(leases, want);
@@ -135,7 +135,7 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 	if (!ahead && leases_donors_away(leases))
 		return;
 	/* After -EAGAIN, a write that waits by now asks again, no longer ahead of need. */
-	want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
+	leases_want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 }
 
 /* Asks for each replica that is neither granted nor asked for. */
@@ -162,8 +162,8 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 	}
 }
 
-void want_granted(struct leases *leases, struct leases_want *want, unsigned replica, const struct chunk_slot *slot,
-		  uint64_t now)
+void leases_want_granted(struct leases *leases, struct leases_want *want, unsigned replica,
+			 const struct chunk_slot *slot, uint64_t now)
 {
 	bool missing = false;
 
@@ -183,7 +183,7 @@ void want_granted(struct leases *leases, struct leases_want *want, unsigned repl
 		want_fulfil(leases, want, now);
 }
 
-void want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now)
+void leases_want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now)
 {
 	want->requests[replica] = 0;
 	want->tried |= UINT64_C(1) << want->slots[replica].donor;
@@ -203,7 +203,7 @@ static int chunk_begin(const struct leases *leases, uint32_t index)
 	return integrity_begin(leases->integrity, first, rest < leases->table->pages ? rest : leases->table->pages);
 }
 
-void wants_start(struct leases *leases, uint64_t now)
+void leases_wants_start(struct leases *leases, uint64_t now)
 {
 	uint32_t index;
 
@@ -216,14 +216,14 @@ void wants_start(struct leases *leases, uint64_t now)
 			leases_list_remove(leases, index);
 			want->chunk = index;
 			if (chunk_begin(leases, index) < 0)
-				want_deny(leases, want, -ENOMEM);
+				leases_want_deny(leases, want, -ENOMEM);
 			else
 				want_step(leases, want, now);
 		}
 	}
 }
 
-struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica)
+struct leases_want *leases_want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
@@ -238,7 +238,7 @@ struct leases_want *want_find(struct leases *leases, unsigned donor, uint32_t re
 	return NULL;
 }
 
-bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now)
+bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
@@ -259,7 +259,7 @@ bool wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool tak
 	return false;
 }
 
-void wants_drop(struct leases *leases, unsigned donor)
+void leases_wants_drop(struct leases *leases, unsigned donor)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
@@ -275,10 +275,10 @@ void wants_drop(struct leases *leases, unsigned donor)
 	}
 }
 
-void wants_resume(struct leases *leases, uint64_t now)
+void leases_wants_resume(struct leases *leases, uint64_t now)
 {
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++)
 		if (leases->wants[i].active && !leases->wants[i].over)
 			want_step(leases, &leases->wants[i], now);
-	wants_start(leases, now);
+	leases_wants_start(leases, now);
 }

@@ -91,7 +91,7 @@ static int open_file(struct state *state)
 	if (state->fd < 0 || fstat(state->fd, &status) < 0) {
 		int error = -errno;
 
-		log_error("cannot open the state file %s: %s", state->path, error_text(error));
+		log_error("cannot open the state file %s: %s", state->path, format_errno(error));
 		return error;
 	}
 	if (!S_ISREG(status.st_mode)) {
@@ -104,7 +104,7 @@ static int open_file(struct state *state)
 		if (error == -EBUSY)
 			log_error("the store in %s is in use by another process: it must end first", state->path);
 		else
-			log_error("cannot lock the state file %s: %s", state->path, error_text(error));
+			log_error("cannot lock the state file %s: %s", state->path, format_errno(error));
 		return error;
 	}
 	/* The process that had the lock may have changed the file. */
@@ -148,7 +148,7 @@ void state_close(struct state *state, bool empty)
 		return;
 	state_unmap(state);
 	if (empty && ftruncate(state->fd, 0) < 0)
-		log_warning("cannot empty the state file %s: %s; remove it", state->path, error_text(errno));
+		log_warning("cannot empty the state file %s: %s; remove it", state->path, format_errno(errno));
 	if (state->fd >= 0)
 		close(state->fd);
 	free(state->path);
@@ -255,7 +255,7 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 		error = state_map(state);
 	}
 	if (error < 0)
-		log_error("cannot keep a store's state in %s: %s", state->path, error_text(error));
+		log_error("cannot keep a store's state in %s: %s", state->path, format_errno(error));
 	return error;
 }
 
@@ -415,7 +415,7 @@ int state_adopt(struct state *state, const struct far_config *config)
 		if (error < 0)
 			log_error("the store in %s cannot be adopted: %s", state->path,
 				  error == -EINVAL ? "its map of slabs is damaged; remove the file to begin anew"
-						   : error_text(error));
+						   : format_errno(error));
 	}
 	if (error < 0)
 		state_unmap(state);
@@ -460,7 +460,7 @@ int state_recover(struct state *state, uint64_t *ret_lost)
 		chunk_recover(table, i, (uint32_t)live);
 	}
 	if (error < 0) {
-		log_error("cannot adopt the store in %s: %s", state->path, error_text(error));
+		log_error("cannot adopt the store in %s: %s", state->path, format_errno(error));
 		return error;
 	}
 	*ret_lost = lost;

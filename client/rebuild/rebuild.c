@@ -245,7 +245,7 @@ static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 		rebuild_doubt(rebuild, word >> 18, word >> 1 & 0x1ff, word >> 10 & 0x3f, true);
 		return now;
 	}
-	due = backup_idle(rebuild, now);
+	due = rebuild_backup_idle(rebuild, now);
 	if (rebuild->phase != REBUILD_IDLE)
 		return now;
 	scrub_due = scrub_idle(rebuild, now);
@@ -418,13 +418,20 @@ static uint64_t phase_resting(struct rebuild *rebuild, uint64_t now)
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 {
 	static uint64_t (*const phases[])(struct rebuild *, uint64_t) = {
-	    [REBUILD_IDLE] = phase_idle,           [REBUILD_SETTLING] = phase_settling,
-	    [REBUILD_SEEKING] = phase_seeking,     [REBUILD_ENTERING] = phase_entering,
-	    [REBUILD_RUNNING] = phase_running,     [REBUILD_DOUBTING] = phase_doubting,
-	    [REBUILD_READING] = phase_reading,     [REBUILD_WRITING] = phase_writing,
-	    [REBUILD_RESTING] = phase_resting,     [REBUILD_SCRUBBING] = scrub_read_done,
-	    [REBUILD_CATCHING] = backup_caught_up, [REBUILD_BACK_ENTERING] = backup_entering,
-	    [REBUILD_BRINGING] = backup_bringing,  [REBUILD_COPYING] = phase_copying,
+	    [REBUILD_IDLE] = phase_idle,
+	    [REBUILD_SETTLING] = phase_settling,
+	    [REBUILD_SEEKING] = phase_seeking,
+	    [REBUILD_ENTERING] = phase_entering,
+	    [REBUILD_RUNNING] = phase_running,
+	    [REBUILD_DOUBTING] = phase_doubting,
+	    [REBUILD_READING] = phase_reading,
+	    [REBUILD_WRITING] = phase_writing,
+	    [REBUILD_RESTING] = phase_resting,
+	    [REBUILD_SCRUBBING] = scrub_read_done,
+	    [REBUILD_CATCHING] = rebuild_backup_caught_up,
+	    [REBUILD_BACK_ENTERING] = rebuild_backup_entering,
+	    [REBUILD_BRINGING] = rebuild_backup_bringing,
+	    [REBUILD_COPYING] = phase_copying,
 	};
 	struct store_done done;
 

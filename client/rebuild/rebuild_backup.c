@@ -19,9 +19,9 @@
    is none any more. */
 static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 {
-	struct ring *ring = &far->backup->ring;
+	struct backup_ring *ring = &far->backup->ring;
 
-	while ((state->missed = ring_next_missed(ring, state->missed)) < far->integrity.pages) {
+	while ((state->missed = backup_ring_next_missed(ring, state->missed)) < far->integrity.pages) {
 		uint64_t end = far_chunk_end(far, state->missed), page = state->missed;
 		uint32_t most = page < state->singles ? 1 : BACKUP_IO_PAGES, run = 0;
 		enum integrity_kind kind = integrity_kind(&far->integrity, page);
@@ -30,7 +30,7 @@ static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 			/* There is nothing to copy. But a KEPT page stays marked until it is written or given up:
 			   far_same() must know that the disk does not have it, so that nobody drops the only copy. */
 			if (kind != INTEGRITY_IS_KEPT)
-				ring_unmiss(ring, page);
+				backup_ring_unmiss(ring, page);
 			state->missed++;
 			continue;
 		}
@@ -38,7 +38,7 @@ static uint32_t missed_seek(const struct far *far, struct rebuild_backup *state)
 			state->missed = end;
 			continue;
 		}
-		while (run < most && page + run < end && ring_is_missed(ring, page + run) &&
+		while (run < most && page + run < end && backup_ring_is_missed(ring, page + run) &&
 		       integrity_kind(&far->integrity, page + run) == INTEGRITY_IS_LIVE)
 			run++;
 		return run;
@@ -50,7 +50,7 @@ static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
 	struct rebuild_backup *state = &rebuild->backup;
-	struct ring *ring = &far->backup->ring;
+	struct backup_ring *ring = &far->backup->ring;
 	uint64_t bad_until = atomic_load(&far->backup->bad_until);
 	struct chunk_view view;
 	uint32_t run;
@@ -62,7 +62,7 @@ static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
 	if (now < state->missed_due)
 		return state->missed_due;
 	/* Pages that are being written now come first. */
-	if (ring_count(ring) > ring->room / 2)
+	if (backup_ring_count(ring) > ring->room / 2)
 		return now + NS_PER_MS;
 	run = missed_seek(far, state);
 	if (!run) {
@@ -76,14 +76,14 @@ static uint64_t missed_idle(struct rebuild *rebuild, uint64_t now)
 	state->epoch = view.epoch;
 	/* Counted first. A page that is missed again from here on is marked again. */
 	atomic_fetch_add(&far->backup->catching, run);
-	ring_unmiss_all(ring, state->missed, run);
+	backup_ring_unmiss_all(ring, state->missed, run);
 	rebuild->page = state->missed;
 	rebuild->run = run;
 	rebuild_submit(rebuild, STORE_READ, -1, REBUILD_CATCHING);
 	return now;
 }
 
-uint64_t backup_caught_up(struct rebuild *rebuild, uint64_t now)
+uint64_t rebuild_backup_caught_up(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
 	struct rebuild_backup *state = &rebuild->backup;
@@ -92,7 +92,7 @@ uint64_t backup_caught_up(struct rebuild *rebuild, uint64_t now)
 	for (uint32_t i = 0; i < run; i++)
 		if (rebuild->status < 0 ||
 		    !backup_put_again(far->backup, rebuild->page + i, rebuild->bytes + (size_t)i * STORE_PAGE))
-			ring_miss(&far->backup->ring, rebuild->page + i);
+			backup_ring_miss(&far->backup->ring, rebuild->page + i);
 	backup_caught(far->backup, run);
 	rebuild_let_go(far, rebuild->page / far->table.pages, state->epoch);
 	rebuild->phase = REBUILD_IDLE;
@@ -216,7 +216,7 @@ static uint64_t kept_end(struct rebuild *rebuild, uint32_t restored, bool passed
 	return now;
 }
 
-uint64_t backup_entering(struct rebuild *rebuild, uint64_t now)
+uint64_t rebuild_backup_entering(struct rebuild *rebuild, uint64_t now)
 {
 	if (!rebuild_is_written(rebuild->far, rebuild->page, rebuild->run)) {
 		rebuild_submit(rebuild, STORE_READ, -1, REBUILD_BRINGING);
@@ -244,7 +244,7 @@ static uint64_t kept_restore(struct rebuild *rebuild, uint64_t now)
 	return kept_end(rebuild, restored, true, now);
 }
 
-uint64_t backup_bringing(struct rebuild *rebuild, uint64_t now)
+uint64_t rebuild_backup_bringing(struct rebuild *rebuild, uint64_t now)
 {
 	struct rebuild_backup *state = &rebuild->backup;
 
@@ -265,7 +265,7 @@ uint64_t backup_bringing(struct rebuild *rebuild, uint64_t now)
 	return now;
 }
 
-uint64_t backup_idle(struct rebuild *rebuild, uint64_t now)
+uint64_t rebuild_backup_idle(struct rebuild *rebuild, uint64_t now)
 {
 	uint64_t missed, kept;
 

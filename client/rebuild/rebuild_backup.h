@@ -43,10 +43,10 @@ struct rebuild_backup {
 
 /* Starts something to do, if there is anything. Must be called when the thread has nothing else to do. Returns when to
    call it again. */
-uint64_t backup_idle(struct rebuild *rebuild, uint64_t now);
+uint64_t rebuild_backup_idle(struct rebuild *rebuild, uint64_t now);
 /* Phases of rebuild_step(). Each returns when the next is due. */
-uint64_t backup_caught_up(struct rebuild *rebuild, uint64_t now);
-uint64_t backup_entering(struct rebuild *rebuild, uint64_t now);
-uint64_t backup_bringing(struct rebuild *rebuild, uint64_t now);
+uint64_t rebuild_backup_caught_up(struct rebuild *rebuild, uint64_t now);
+uint64_t rebuild_backup_entering(struct rebuild *rebuild, uint64_t now);
+uint64_t rebuild_backup_bringing(struct rebuild *rebuild, uint64_t now);
 
 #endif

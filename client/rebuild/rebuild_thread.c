@@ -72,7 +72,7 @@ int rebuild_start(struct far *far)
 			pthread_join(rebuild->thread, NULL);
 	}
 	if (error < 0)
-		log_error("cannot start the thread that rebuilds replicas: %s", error_text(error));
+		log_error("cannot start the thread that rebuilds replicas: %s", format_errno(error));
 	return error;
 }
 

@@ -450,7 +450,7 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			if (fabric_may_tell(listener->base.fabric))
 				log_warning("port %u: a connection has to wait: %s", listener->base.port,
-					    error_text(errno));
+					    format_errno(errno));
 			listener->retry_at = now + RETRY_NS;
 			return;
 		}

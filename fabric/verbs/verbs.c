@@ -222,7 +222,7 @@ static struct fabric_remote verbs_export(const struct fabric_region *region, con
 	if (!mr) {
 		if (fabric_may_tell(base->fabric))
 			log_error("%s: cannot register %llu bytes for it: %s", base->peer,
-				  (unsigned long long)region->length, error_text(status));
+				  (unsigned long long)region->length, format_errno(status));
 		return (struct fabric_remote){0};
 	}
 	return (struct fabric_remote){.address = region->base, .rkey = mr->rkey};

@@ -138,6 +138,6 @@ void verbs_listeners_expire(struct verbs *verbs, uint64_t now)
 		if (status == 0)
 			log_info("port %u: there is an RDMA device again: listening", listener->base.port);
 		else
-			log_debug("port %u: cannot listen again: %s", listener->base.port, error_text(status));
+			log_debug("port %u: cannot listen again: %s", listener->base.port, format_errno(status));
 	}
 }

@@ -363,7 +363,7 @@ static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
 	if (!error)
 		return;
 	log_warning("%s: the connection ends: %s takes no request: %s", conn->base.peer, conn->channel->device->name,
-		    error_text(error));
+		    format_errno(error));
 	fail(conn, 0, -EIO);
 }
 
@@ -418,7 +418,7 @@ static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops,
 		int status = op_prepare(conn, &ops[i], now, &sges[i], &wrs[i]);
 		if (status < 0) {
 			log_warning("%s: the connection ends: %s does not register memory: %s", conn->base.peer,
-				    conn->channel->device->name, error_text(status));
+				    conn->channel->device->name, format_errno(status));
 			fail(conn, 0, -EIO);
 			break;
 		}

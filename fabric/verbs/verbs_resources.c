@@ -113,7 +113,7 @@ int verbs_conn_equip(struct verbs_conn *conn)
 		status = verbs_path_start(conn);
 	}
 	if (status < 0 && fabric_may_tell(conn->base.fabric))
-		log_warning("%s: cannot %s: %s%s", conn->base.peer, step, error_text(status),
+		log_warning("%s: cannot %s: %s%s", conn->base.peer, step, format_errno(status),
 			    status == -EPERM ? " (the limit on locked memory is too low: see ulimit -l, LimitMEMLOCK=)"
 					     : "");
 	return status;

@@ -168,7 +168,7 @@ static void route_resolved(struct verbs_conn *conn)
 		conn->dialing = true;
 		return;
 	}
-	log_debug("%s: the CM does not connect: %s", conn->base.peer, error_text(status));
+	log_debug("%s: the CM does not connect: %s", conn->base.peer, format_errno(status));
 	/* iWARP: TCP still remembers an ended connection from the CM's local port to the same listener. Another port
 	   works. */
 	if ((status == -EADDRNOTAVAIL || status == -EADDRINUSE) && conn->ports_tried++ < PORTS_MAX)

@@ -61,11 +61,11 @@
 #define WIRE_HELLO_SIZE 56u /* = FABRIC_PRIVATE_MAX */
 #define WIRE_REJECT_SIZE 8u
 #define WIRE_MESSAGE_MAX 240u
-#define WIRE_SEAL_SIZE 16u   /* the MAC behind each message of a session */
-#define WIRE_SEALED_MAX 256u /* = FABRIC_MESSAGE_MAX */
-#define WIRE_PEER_SIZE 64u   /* an address as text, shortened if need be, with at least one 0 byte at the end */
-#define WIRE_DOMAIN_SIZE 32u /* a failure domain's name, with at least one 0 byte at the end */
-#define WIRE_WARM_SLABS 16u  /* slabs in one WARM */
+#define WIRE_SEAL_SIZE 16u           /* the MAC behind each message of a session */
+#define WIRE_SEALED_MAX 256u         /* = FABRIC_MESSAGE_MAX */
+#define WIRE_ADDRESS_SIZE 64u        /* an address as text, shortened if need be, with at least one 0 byte at the end */
+#define WIRE_FAILURE_DOMAIN_SIZE 32u /* a failure domain's name, with at least one 0 byte at the end */
+#define WIRE_WARM_SLABS 16u          /* slabs in one WARM */
 #define WIRE_NO_DEADLINE UINT32_MAX
 
 enum wire_role { WIRE_SESSION = 1, WIRE_ATTACH = 2 };
@@ -154,7 +154,7 @@ enum wire_drain {
 };
 
 /* Returns true if @name is allowed for a failure domain: 1 to 31 letters, digits, or any of "._-". */
-bool wire_domain_is_good(const char *name);
+bool wire_failure_domain_is_valid(const char *name);
 
 /*
  * How much a donor has and lends, in bytes. GRANTED, DENIED, RELEASED, REVOKE and REVOKED carry it too, so that clients
@@ -188,7 +188,8 @@ struct wire_message {
 			uint64_t incarnation; /* random, fixed for one start of the donor's program */
 			uint32_t slabs;       /* slabs that this id holds already */
 			struct wire_capacity capacity;
-			char domain[WIRE_DOMAIN_SIZE]; /* the donor's failure domain, 0-terminated, or "" for none */
+			char domain
+			    [WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, 0-terminated, or "" for none */
 		} welcome;
 		struct {
 			uint16_t reason;
@@ -247,7 +248,7 @@ struct wire_message {
 			uint32_t slabs;               /* slabs that this client leases */
 			uint8_t away;                 /* vanished: leases end if it does not come back */
 			uint8_t name[WIRE_NAME_SIZE]; /* beginning of the client's id (the whole is secret) */
-			char peer[WIRE_PEER_SIZE];    /* address that it came from: printable, 0-terminated */
+			char peer[WIRE_ADDRESS_SIZE]; /* address that it came from: printable, 0-terminated */
 		} holder_reply;
 	};
 };

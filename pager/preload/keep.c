@@ -54,7 +54,7 @@ static void keep(char *page)
 		return;
 	int error = pager_keep(preload.farpage, page);
 	if (error)
-		tell(error == -ENOSPC ? "they take a quarter of --local" : error_text(error));
+		tell(error == -ENOSPC ? "they take a quarter of --local" : format_errno(error));
 }
 
 void keep_memory(const void *address, size_t length)

@@ -103,9 +103,9 @@ bool preload_is_heap_code(const void *address);
 /* --- thread.c --------------------------------------------------------------------------------------------------- */
 
 /* Makes the threads that later pthread_create() calls of near threads receive. Returns 0 or -errno. */
-int near_threads_prepare(void);
+int thread_spares_prepare(void);
 /* Forgets those threads in a child, which has none of its parent's threads. */
-void near_threads_forget(void);
+void thread_spares_forget(void);
 
 /* Returns true if malloc, by name, is this library's (heap.c). */
 bool heap_is_ours(void);

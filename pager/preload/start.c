@@ -11,7 +11,7 @@
  * The starter is made when the start is due, so small programs never pay for it. The thread that finds the start due
  * makes it, with memory of near_heap.h. In a program with its own malloc, pthread_create would call that malloc,
  * perhaps while the caller holds its lock. There the library's constructor makes the starter and all other threads of
- * farpage (near_threads_prepare()). They sleep until they are needed. A forked child makes its own.
+ * farpage (thread_spares_prepare()). They sleep until they are needed. A forked child makes its own.
  *
  * Forks wait for a start that is under way. Lock order: under_way, then preload.lock.
  */
@@ -120,7 +120,7 @@ void start_prepare(void)
 	if (preload.own_malloc) {
 		start.made = true;
 		make_starter();
-		if (near_threads_prepare())
+		if (thread_spares_prepare())
 			preload_give_up("there is no room for the pager's threads");
 	}
 	start.ready = true;
@@ -136,7 +136,7 @@ void start_fork_done(bool in_child)
 	pthread_mutex_unlock(&start.under_way);
 	if (!in_child)
 		return;
-	near_threads_forget();
+	thread_spares_forget();
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
 	start.made = false;

@@ -4,7 +4,7 @@
  *
  * pthread_create calls malloc. A malloc that the program brings may wait for a lock whose holder waits for a far page.
  * So no thread may be made in such a program once anything is far. Some threads are made before
- * (near_threads_prepare()). They sleep, and pthread_create hands them to near threads that ask for one.
+ * (thread_spares_prepare()). They sleep, and pthread_create hands them to near threads that ask for one.
  */
 #include "common/thread.h"
 #include "pager/preload/preload.h"
@@ -52,7 +52,7 @@ static void *spare_run(void *data)
 	return spare->call.run(spare->call.argument);
 }
 
-int near_threads_prepare(void)
+int thread_spares_prepare(void)
 {
 	int error = 0;
 	preload_near++;
@@ -65,7 +65,7 @@ int near_threads_prepare(void)
 	return error;
 }
 
-void near_threads_forget(void)
+void thread_spares_forget(void)
 {
 	thread_count_forget();
 	spares.made = spares.taken = 0;

@@ -133,7 +133,7 @@ inline chunk_publish(c)
 	client[c].chunk = READY
 }
 
-/* want_deny(); the write fails, and the page is what it was */
+/* leases_want_deny(); the write fails, and the page is what it was */
 inline chunk_deny(c)
 {
 	rest_release(c);

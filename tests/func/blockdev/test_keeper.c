@@ -144,14 +144,14 @@ static const struct frontend_ops fake_ops = {
     .clear = fake_clear,
 };
 
-const struct frontend_ops *__wrap_frontend_find(const char *name);
-const struct frontend_ops *__wrap_frontend_find(const char *name)
+const struct frontend_ops *__wrap_frontends_find(const char *name);
+const struct frontend_ops *__wrap_frontends_find(const char *name)
 {
 	return strcmp(name, fake_ops.name) == 0 ? &fake_ops : NULL;
 }
 
-int __wrap_frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX]);
-int __wrap_frontend_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTEND_NOTE_MAX])
+int __wrap_frontends_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX]);
+int __wrap_frontends_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX])
 {
 	(void)name;
 	*ret_note = '\0';

@@ -27,18 +27,18 @@ const struct frontend_ops frontend_ublk = {.name = "ublk", .adopts = true, .prob
 const struct frontend_ops frontend_fuse = {.name = "fuse", .probe = probe_fuse};
 
 /* The one that is taken; @ret_line: what was logged. */
-static const struct frontend_ops *choose(const char *name, int *ret_status, char note[FRONTEND_NOTE_MAX],
+static const struct frontend_ops *choose(const char *name, int *ret_status, char note[FRONTENDS_NOTE_MAX],
 					 char ret_line[512])
 {
 	const struct frontend_ops *ops = NULL;
 	int pipes[2];
 	ssize_t got;
 
-	memset(note, 'x', FRONTEND_NOTE_MAX);
+	memset(note, 'x', FRONTENDS_NOTE_MAX);
 	if (pipe2(pipes, O_NONBLOCK) < 0)
 		exit(EXIT_FAILURE);
 	log_set_fd(pipes[1]);
-	*ret_status = frontend_choose(name, &ops, note);
+	*ret_status = frontends_choose(name, &ops, note);
 	got = read(pipes[0], ret_line, 511);
 	ret_line[got > 0 ? got : 0] = 0;
 	close(pipes[0]);
@@ -48,14 +48,14 @@ static const struct frontend_ops *choose(const char *name, int *ret_status, char
 
 static void test_flight(void)
 {
-	ok(frontend_flight_kib(&frontend_ublk, 0, 0) == 16384 && frontend_flight_kib(&frontend_fuse, 0, 0) == 8192,
+	ok(frontends_flight_kib(&frontend_ublk, 0, 0) == 16384 && frontends_flight_kib(&frontend_fuse, 0, 0) == 8192,
 	   "what a device may have under way");
-	ok(frontend_flight_kib(&frontend_ublk, 2, 16) == 2 * 16 * 128, "with queues and depth as asked for");
+	ok(frontends_flight_kib(&frontend_ublk, 2, 16) == 2 * 16 * 128, "with queues and depth as asked for");
 }
 
 int main(void)
 {
-	char note[FRONTEND_NOTE_MAX], line[512];
+	char note[FRONTENDS_NOTE_MAX], line[512];
 	int status;
 
 	ok(choose("auto", &status, note, line) == &frontend_ublk && status == 0 && !*note && !*line,
@@ -71,7 +71,7 @@ int main(void)
 	       strstr(line, "no /dev/fuse"),
 	   "neither: both reasons in one line");
 	ok(!choose("nbd", &status, note, line) && status == -EINVAL && strstr(line, "nbd"), "no such front end");
-	ok(!frontend_find("auto") && frontend_find("fuse") == &frontend_fuse, "found by name");
+	ok(!frontends_find("auto") && frontends_find("fuse") == &frontend_fuse, "found by name");
 	test_flight();
 	return tap_done();
 }

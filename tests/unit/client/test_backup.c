@@ -321,13 +321,14 @@ static void test_full(uint64_t bytes, unsigned room)
 	for (unsigned i = 0; i < room; i++)
 		wrong += disk.first[i] != 500 + i;
 	for (unsigned i = room; i < 3 * room; i++)
-		wrong += disk.first[i] != 0 || !ring_is_missed(&backup->ring, i);
-	ok(!wrong && ring_next_missed(&backup->ring, 0) == room,
+		wrong += disk.first[i] != 0 || !backup_ring_is_missed(&backup->ring, i);
+	ok(!wrong && backup_ring_next_missed(&backup->ring, 0) == room,
 	   "what had room is on the disk, and what had not known");
 	put(room, 9);
-	ok(!ring_is_missed(&backup->ring, room), "one that is written again and has room is not missed any more");
+	ok(!backup_ring_is_missed(&backup->ring, room),
+	   "one that is written again and has room is not missed any more");
 	for (unsigned i = room + 1; i < 3 * room; i++) {
-		ring_unmiss_all(&backup->ring, i, 1);
+		backup_ring_unmiss_all(&backup->ring, i, 1);
 		page_fill(data, 500 + i);
 		wrong += !backup_put_again(backup, i, data);
 		if (i % 500 == 0)
@@ -367,8 +368,8 @@ static void test_error(void)
 	put(30, 1);
 	put(40, 2);
 	steps();
-	ok(backup_behind(backup) == 2 && ring_is_missed(&backup->ring, 30) && ring_is_missed(&backup->ring, 40) &&
-	       told("No space left") == 1,
+	ok(backup_behind(backup) == 2 && backup_ring_is_missed(&backup->ring, 30) &&
+	       backup_ring_is_missed(&backup->ring, 40) && told("No space left") == 1,
 	   "what a full disk refuses is missed, and told once");
 	ok(backup->bad_until > now - 200 * MS, "and it is left alone for a while");
 	disk.error = 0;

@@ -71,9 +71,9 @@ static void long_texts_are_cut(void)
 
 static void errors_have_names(void)
 {
-	ok(!strcmp(error_text(ENOENT), strerror(ENOENT)) && !strcmp(error_text(-ECONNRESET), strerror(ECONNRESET)),
+	ok(!strcmp(format_errno(ENOENT), strerror(ENOENT)) && !strcmp(format_errno(-ECONNRESET), strerror(ECONNRESET)),
 	   "errors have the C library's names, whatever their sign");
-	ok(!strcmp(error_text(123456), "unknown error"), "an error that is none has a name, too");
+	ok(!strcmp(format_errno(123456), "unknown error"), "an error that is none has a name, too");
 }
 
 static void unknown_conversions_end_the_text(void)

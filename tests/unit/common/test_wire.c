@@ -71,7 +71,7 @@ static void random_revocation(struct wire_message *message)
 		message->holder_reply.slabs = (uint32_t)random_next(&randomness);
 		message->holder_reply.away = random_next(&randomness) & 1;
 		random_bytes(message->holder_reply.name, WIRE_NAME_SIZE);
-		snprintf(message->holder_reply.peer, WIRE_PEER_SIZE, "tcp://10.0.0.7:%u",
+		snprintf(message->holder_reply.peer, WIRE_ADDRESS_SIZE, "tcp://10.0.0.7:%u",
 			 (unsigned)random_below(&randomness, 65536));
 		break;
 	}
@@ -103,7 +103,7 @@ static struct wire_message random_message(unsigned type)
 		message.welcome.slabs = (uint32_t)random_next(&randomness);
 		message.welcome.capacity = random_capacity();
 		if (random_next(&randomness) & 1)
-			snprintf(message.welcome.domain, WIRE_DOMAIN_SIZE, "rack-%u",
+			snprintf(message.welcome.domain, WIRE_FAILURE_DOMAIN_SIZE, "rack-%u",
 				 (unsigned)random_below(&randomness, 100));
 		break;
 	case WIRE_REFUSED:
@@ -297,17 +297,17 @@ static void test_domain(void)
 	struct wire_message message = {.type = WIRE_WELCOME};
 
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-		memset(message.welcome.domain, 0, WIRE_DOMAIN_SIZE);
+		memset(message.welcome.domain, 0, WIRE_FAILURE_DOMAIN_SIZE);
 		memcpy(message.welcome.domain, names[i].name, strlen(names[i].name));
-		ok(wire_domain_is_good(names[i].name) == names[i].good &&
+		ok(wire_failure_domain_is_valid(names[i].name) == names[i].good &&
 		       is_refused(&message) == (*names[i].name && !names[i].good),
 		   "domain: %u of %zu bytes is %s", i, strlen(names[i].name), names[i].good ? "a name" : "no name");
 	}
-	ok(!wire_domain_is_good("01234567890123456789012345678901"), "domain: 32 bytes are too many");
-	memset(message.welcome.domain, 'x', WIRE_DOMAIN_SIZE);
+	ok(!wire_failure_domain_is_valid("01234567890123456789012345678901"), "domain: 32 bytes are too many");
+	memset(message.welcome.domain, 'x', WIRE_FAILURE_DOMAIN_SIZE);
 	ok(is_refused(&message), "welcome: a domain without an end");
 	memcpy(message.welcome.domain, "rack1\0x", 8);
-	memset(message.welcome.domain + 8, 0, WIRE_DOMAIN_SIZE - 8);
+	memset(message.welcome.domain + 8, 0, WIRE_FAILURE_DOMAIN_SIZE - 8);
 	ok(is_refused(&message), "welcome: more after the domain's end");
 }
 
@@ -344,9 +344,9 @@ static void test_fields(void)
 	message = (struct wire_message){.type = WIRE_DRAIN, .drain.what = WIRE_DRAIN_COUNT};
 	ok(is_refused(&message), "drain: nothing that can be done");
 	message = (struct wire_message){.type = WIRE_HOLDER_REPLY};
-	memset(message.holder_reply.peer, 'x', WIRE_PEER_SIZE);
+	memset(message.holder_reply.peer, 'x', WIRE_ADDRESS_SIZE);
 	ok(is_refused(&message), "holder reply: a text without an end");
-	message.holder_reply.peer[WIRE_PEER_SIZE - 1] = '\0';
+	message.holder_reply.peer[WIRE_ADDRESS_SIZE - 1] = '\0';
 	ok(!is_refused(&message), "the longest text");
 	message.holder_reply.peer[3] = '\033';
 	ok(is_refused(&message), "a text that is no text");

@@ -91,7 +91,7 @@ static int domain(const char *name)
 	static struct settings settings;
 
 	settings.domain = name;
-	return settings_check_domain(&settings);
+	return settings_check_failure_domain(&settings);
 }
 
 static void test_domain(void)

@@ -42,7 +42,7 @@ static void snapshot_holds_what_is_far(void)
 	children_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
 	const struct child *child = &children.entries[0];
 	for (size_t i = 0; i < STATES; i++) {
-		const char *name = page_state_name(lacks[i].state);
+		const char *name = pages_state_name(lacks[i].state);
 		bool marked = pages_load(&core.pages, 2 * i) & PAGE_SNAPSHOT;
 		ok(children_want(&children, child, 2 * i) == lacks[i].far && marked == lacks[i].far,
 		   "a page that is %s is %s for a child", name, lacks[i].far ? "far" : "not far");
