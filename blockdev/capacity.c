@@ -10,7 +10,7 @@
 int capacity_check(const struct store *store, uint64_t bytes, unsigned replicas)
 {
 	char wanted[SIZE_TEXT_MAX], have[SIZE_TEXT_MAX];
-	struct far_donor donors[FAR_DONORS_MAX];
+	struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
 	uint64_t most = domains_room(donors, count, replicas);
 

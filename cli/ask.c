@@ -44,7 +44,7 @@ void ask_figures(struct ask *ask)
 	ask->status = far_query(ask->config, ask->uri, ask->answer);
 }
 
-uint64_t ask_free(const struct far_donor *donor)
+uint64_t ask_free(const struct far_donor_info *donor)
 {
 	return donor->donated > donor->leased ? donor->donated - donor->leased : 0;
 }

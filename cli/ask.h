@@ -18,13 +18,13 @@ struct ask {
 
 /* Calls @question for each of the @count @asks, each in its own thread. Returns when all calls have returned. */
 void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask));
-/* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct far_donor.
+/* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct far_donor_info.
    far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
 
 /* Returns the bytes that @donor can still lease. Returns 0 if its operator has lowered the donated size below what
    is leased. */
-uint64_t ask_free(const struct far_donor *donor);
+uint64_t ask_free(const struct far_donor_info *donor);
 /* Returns in a few words why a donor did not answer. @status is -errno. */
 const char *ask_reason(int status);
 

@@ -103,7 +103,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
    rather too high than too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
-	return sizeof *far + far->peer_count * sizeof *far->peers + far->table.count * sizeof *far->table.chunks +
+	return sizeof *far + far->donor_count * sizeof *far->donors + far->table.count * sizeof *far->table.chunks +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
@@ -118,15 +118,15 @@ static uint64_t far_available(struct far *far)
 	uint64_t chunks;
 
 	pthread_mutex_lock(&far->attach); /* guards the domains' names */
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		uint64_t donated = far->peers[i].donated, leased = far->peers[i].leased;
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		uint64_t donated = far->donors[i].donated, leased = far->donors[i].leased;
 
-		shares[i] = (struct domains_share){.domain = far->peers[i].domain,
+		shares[i] = (struct domains_share){.domain = far->donors[i].domain,
 						   .slabs = donated > leased ? (donated - leased) / slab_bytes : 0};
-		if (far->peers[i].status < 0)
+		if (far->donors[i].status < 0)
 			replicas = 1;
 	}
-	chunks = domains_chunks(shares, far->peer_count, replicas);
+	chunks = domains_chunks(shares, far->donor_count, replicas);
 	pthread_mutex_unlock(&far->attach);
 	return chunks * replicas * slab_bytes;
 }
@@ -173,8 +173,8 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 		touched += !chunk_is_untouched(&far->table, i);
 		stats.slabs_lacking += far->config.replicas > 1 ? chunk_replicas_missing(&far->table, i) : 0;
 	}
-	for (unsigned i = 0; i < far->peer_count; i++)
-		stats.bytes_leased += far->peers[i].leased_here;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		stats.bytes_leased += far->donors[i].leased_here;
 	stats.bytes_available = far_available(far);
 	stats.kept_pages = far->integrity.kept;
 	if (stats.lost_pages)
@@ -189,29 +189,29 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	*ret_stats = stats;
 }
 
-unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max)
+unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max)
 {
 	struct far *far = (struct far *)store; /* not const, for the lock */
 
-	for (unsigned i = 0; i < far->peer_count && i < max; i++) {
-		const struct far_peer *peer = &far->peers[i];
+	for (unsigned i = 0; i < far->donor_count && i < max; i++) {
+		const struct far_donor *donor = &far->donors[i];
 
-		donors[i] = (struct far_donor){
-		    .uri = peer->uri,
-		    .status = peer->status,
-		    .away = peer->status == 0 && !(peer->round & 1),
-		    .donated = peer->donated,
-		    .leased = peer->leased,
-		    .slab_bytes = peer->slab_bytes,
-		    .clients = peer->clients,
-		    .leased_here = peer->leased_here,
+		donors[i] = (struct far_donor_info){
+		    .uri = donor->uri,
+		    .status = donor->status,
+		    .away = donor->status == 0 && !(donor->round & 1),
+		    .donated = donor->donated,
+		    .leased = donor->leased,
+		    .slab_bytes = donor->slab_bytes,
+		    .clients = donor->clients,
+		    .leased_here = donor->leased_here,
 		};
 		pthread_mutex_lock(&far->attach);
-		memcpy(donors[i].via, peer->via, sizeof peer->via);
-		memcpy(donors[i].domain, peer->domain, sizeof peer->domain);
+		memcpy(donors[i].via, donor->via, sizeof donor->via);
+		memcpy(donors[i].domain, donor->domain, sizeof donor->domain);
 		pthread_mutex_unlock(&far->attach);
 	}
-	return far->peer_count;
+	return far->donor_count;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
@@ -228,9 +228,9 @@ static void far_free(struct far *far)
 	free(far->backup_path);
 	rebuild_close(far->rebuild);
 	fabric_domain_close(far->domain);
-	for (unsigned i = 0; i < far->peer_count && far->peers; i++)
-		free(far->peers[i].uri);
-	free(far->peers);
+	for (unsigned i = 0; i < far->donor_count && far->donors; i++)
+		free(far->donors[i].uri);
+	free(far->donors);
 	pthread_mutex_destroy(&far->attach);
 	pthread_mutex_destroy(&far->lock);
 	/* Leaves no key in freed memory. */
@@ -354,14 +354,14 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 		if (!far->backup_path)
 			goto no_memory;
 	}
-	far->peer_count = config->donor_count;
-	far->peers = calloc(far->peer_count, sizeof *far->peers);
-	for (unsigned i = 0; i < far->peer_count && far->peers; i++) {
-		far->peers[i].uri = strdup(config->donors[i]);
-		if (!far->peers[i].uri)
+	far->donor_count = config->donor_count;
+	far->donors = calloc(far->donor_count, sizeof *far->donors);
+	for (unsigned i = 0; i < far->donor_count && far->donors; i++) {
+		far->donors[i].uri = strdup(config->donors[i]);
+		if (!far->donors[i].uri)
 			goto no_memory;
 	}
-	if (!far->peers)
+	if (!far->donors)
 		goto no_memory;
 	*ret_far = far;
 	return 0;
@@ -420,7 +420,7 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	if (error < 0)
 		goto free_far;
 	/* with one donor and no scrub or backup, there is nothing to copy */
-	if (far->peer_count > 1 || config->scrub_rate || config->backup)
+	if (far->donor_count > 1 || config->scrub_rate || config->backup)
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)
 		goto free_far;

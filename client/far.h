@@ -127,7 +127,7 @@ int far_open(const struct far_config *config, struct store **ret_store);
 void far_leave(struct store *store);
 
 /* The last known figures of one donor, for `farpage donors` and placement. */
-struct far_donor {
+struct far_donor_info {
 	const char *uri;                      /* as configured; owned by the store */
 	char via[FAR_URI_MAX];                /* the address in use: rdma:// or tcp:// in place of auto:// */
 	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
@@ -139,10 +139,10 @@ struct far_donor {
 	uint64_t leased_here;                 /* bytes that this store leases */
 };
 /* Writes up to @max donors to @donors. Returns how many donors there are. Any thread. @store came from far_open(). */
-unsigned far_donors(const struct store *store, struct far_donor *donors, unsigned max);
+unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max);
 
 /* Asks one donor for its figures, in a session of its own, within fabric.connect_ms. ret_donor->uri is @uri. Errors are
    those of far_open(), and are logged likewise. */
-int far_query(const struct far_config *config, const char *uri, struct far_donor *ret_donor);
+int far_query(const struct far_config *config, const char *uri, struct far_donor_info *ret_donor);
 
 #endif

@@ -5,7 +5,7 @@
  * control thread when a chunk is wanted or emptied, or a connection has ended. It then leaves a mark and calls
  * control_kick().
  *
- * Only the control thread decides if a donor can be reached (peers.h). The donor's `round` tells the queues. It is odd
+ * Only the control thread decides if a donor can be reached (donors.h). The donor's `round` tells the queues. It is odd
  * while the donor is up, and has a new odd value after each return. A queue's connection belongs to one round and is
  * useless in another. The donor's `status` tells that the donor is lost. Until then requests wait for it. A lost donor
  * may be used again in a later round. By then, all slots that name it have slabs leased since.
@@ -33,13 +33,13 @@
 #include <sys/queue.h>
 
 /* A donor. */
-struct far_peer {
+struct far_donor {
 	char *uri;
 	char via[SESSION_URI_MAX]; /* its address in use: guarded by far->attach, and fixed once it was reached */
 	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* as last heard; guarded by far->attach */
 	_Atomic int status;                   /* 0 if in use; -errno if lost, until it has come back with nothing */
 	_Atomic uint32_t round;               /* odd while it is up */
-	_Atomic uint64_t report;              /* last report of the queues to the control thread; peers.c */
+	_Atomic uint64_t report;              /* last report of the queues to the control thread; donors.c */
 	_Atomic uint64_t waits;               /* when the oldest wait of a request began, in this round; 0 for none */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
@@ -71,8 +71,8 @@ struct far {
 	struct far_config config;
 	uint8_t key[AUTH_KEY_SIZE];
 	uint8_t id[WIRE_ID_SIZE];
-	struct far_peer *peers;
-	unsigned peer_count;
+	struct far_donor *donors;
+	unsigned donor_count;
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;
@@ -139,9 +139,9 @@ static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
 /* Makes these pages read as zeroes again, and gives back what was held for them. Any thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 /* Reports that a connection made in @round to this donor has ended, or could not be made. @status is negative. Any
-   thread; peers.c. */
-void far_donor_broke(struct far *far, unsigned peer, uint32_t round, int status);
-/* Notes that a request waits for this donor since @since (of far_now()). Any thread; peers.c. */
-void far_donor_waits(struct far *far, unsigned peer, uint64_t since);
+   thread; donors.c. */
+void far_donor_broke(struct far *far, unsigned donor, uint32_t round, int status);
+/* Notes that a request waits for this donor since @since (of far_now()). Any thread; donors.c. */
+void far_donor_waits(struct far *far, unsigned donor, uint64_t since);
 
 #endif

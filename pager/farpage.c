@@ -292,7 +292,7 @@ int pager_open_store(const struct farpage_options *options, struct store *store,
 
 static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
 {
-	struct far_donor donors[FAR_DONORS_MAX];
+	struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = config->donor_count < FAR_DONORS_MAX ? config->donor_count : FAR_DONORS_MAX;
 	for (unsigned i = 0; i < count; i++) {
 		int result = far_query(config, config->donors[i], &donors[i]);

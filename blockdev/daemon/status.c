@@ -130,7 +130,7 @@ static void add_health(struct json *json, const struct status *status)
 static void add_donors(struct json *json, const struct store *store)
 {
 	/* Too large for the stack. Only the main thread uses it. */
-	static struct far_donor donors[FAR_DONORS_MAX];
+	static struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
 
 	for (unsigned i = 0; i < count && i < FAR_DONORS_MAX; i++) {

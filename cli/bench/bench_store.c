@@ -54,7 +54,7 @@ static const char *status_reason(int status)
    differ from what was written. Without its donor it also reports -ENOSPC for writes. Returns @status. */
 static int load_fail(const struct load *load, int status)
 {
-	struct far_donor donor = {0};
+	struct far_donor_info donor = {0};
 
 	bench_progress_erase();
 	far_donors(load->store, &donor, 1);
@@ -271,7 +271,7 @@ static int load_measure(struct load *load, struct bench_results *results, unsign
 /* Sets the fabric that was taken where the address leaves it open ("auto://"). */
 static void load_name_fabric(const struct load *load, struct bench_donor *donor)
 {
-	struct far_donor answer = {0};
+	struct far_donor_info answer = {0};
 
 	if (far_donors(load->store, &answer, 1) && *answer.via)
 		bench_donor_set_fabric(donor, answer.via);
@@ -310,7 +310,7 @@ int bench_store_room(const struct far_config *config, const char *uri, uint64_t 
 	uint64_t until = clock_now() + wait_ms * UINT64_C(1000000);
 
 	for (;;) {
-		struct far_donor donor;
+		struct far_donor_info donor;
 		uint64_t needed, free_bytes;
 		int error = far_query(config, uri, &donor);
 

@@ -33,7 +33,7 @@ struct donors_options {
 /* Returns the donor's address as given, or for auto:// the address that was taken. */
 static const char *donors_name(const struct ask *ask)
 {
-	const struct far_donor *donor = ask->answer;
+	const struct far_donor_info *donor = ask->answer;
 
 	return strncmp(ask->uri, "auto://", strlen("auto://")) != 0 || !*donor->via ? ask->uri : donor->via;
 }
@@ -54,7 +54,7 @@ static int donors_domain_width(const struct ask *asks, unsigned count)
 	size_t width = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		const struct far_donor *donor = asks[i].answer;
+		const struct far_donor_info *donor = asks[i].answer;
 
 		if (strlen(donor->domain) > width)
 			width = strlen(donor->domain);
@@ -62,7 +62,7 @@ static int donors_domain_width(const struct ask *asks, unsigned count)
 	return (int)(width && width < strlen("DOMAIN") ? strlen("DOMAIN") : width);
 }
 
-static void donors_print_row(int width, int domain_width, const char *name, const struct far_donor *donor)
+static void donors_print_row(int width, int domain_width, const char *name, const struct far_donor_info *donor)
 {
 	char donated[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
 
@@ -81,7 +81,7 @@ static void donors_print_row(int width, int domain_width, const char *name, cons
 static void donors_print_table(const struct ask *asks, unsigned count)
 {
 	int width = donors_width(asks, count), domain_width = donors_domain_width(asks, count);
-	struct far_donor total = {0};
+	struct far_donor_info total = {0};
 	unsigned answered = 0;
 
 	printf("%-*s %8s %8s %8s %8s %8s", width, "DONOR", "DONATED", "LEASED", "FREE", "CLIENTS", "SLAB");
@@ -89,7 +89,7 @@ static void donors_print_table(const struct ask *asks, unsigned count)
 		printf("  %-*s", domain_width, "DOMAIN");
 	printf("  STATE\n");
 	for (unsigned i = 0; i < count; i++) {
-		const struct far_donor *donor = asks[i].answer;
+		const struct far_donor_info *donor = asks[i].answer;
 
 		if (asks[i].status < 0) {
 			printf("%-*s  %s\n", width, asks[i].uri, ask_reason(asks[i].status));
@@ -107,7 +107,7 @@ static void donors_print_table(const struct ask *asks, unsigned count)
 
 static struct json_object *donors_json(const struct ask *ask)
 {
-	const struct far_donor *donor = ask->answer;
+	const struct far_donor_info *donor = ask->answer;
 	struct json_object *object = json_object_new_object();
 
 	json_object_object_add(object, "donor", json_object_new_string(ask->uri));
@@ -143,7 +143,7 @@ static void donors_print_json(const struct ask *asks, unsigned count)
 /* Asks all donors and prints the answers. Returns the exit status. */
 static int donors_show(const struct donors_options *options, const struct far_config *config)
 {
-	struct far_donor answers[CONFIG_LIST_MAX] = {0};
+	struct far_donor_info answers[CONFIG_LIST_MAX] = {0};
 	struct ask asks[CONFIG_LIST_MAX];
 	unsigned count = options->donors.count;
 	int status = COMMAND_OK;

@@ -261,7 +261,7 @@ static int drain_end(struct drain *drain)
 static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
 {
 	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
-	struct far_donor figures;
+	struct far_donor_info figures;
 	int status;
 
 	if (drain->key_file) {

@@ -7,7 +7,7 @@
 
 int run_donors_check(const struct far_config *config, struct run_donors *ret_donors)
 {
-	struct far_donor answers[FAR_DONORS_MAX] = {0};
+	struct far_donor_info answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
 	struct domains domains = {0};
 	char text[DOMAINS_TEXT_MAX];

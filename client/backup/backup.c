@@ -447,8 +447,8 @@ static uint64_t backup_room(const struct far *far)
 {
 	uint64_t bytes = 0, all = far->integrity.pages * STORE_PAGE;
 
-	for (unsigned i = 0; i < far->peer_count; i++)
-		bytes += far->peers[i].donated;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		bytes += far->donors[i].donated;
 	bytes /= far->config.replicas;
 	return bytes < all ? bytes : all;
 }

@@ -7,7 +7,7 @@
  *                    +---- it failed --------+------------------+
  *     any of them --patience over, refused for good, or not the same donor any more--> LOST --anew--> AWAY
  *
- * Theory of operation. The caller (client/donor/peers.c) reports what happens to the donor's connections. Each event is
+ * Theory of operation. The caller (client/donor/donors.c) reports what happens to the donor's connections. Each event is
  * answered with at most one thing to do.
  *
  * A connection that breaks, for whatever reason, makes the donor AWAY, and all its connections are ended. After a

@@ -1,7 +1,7 @@
 #include "client/donor/control.h"
 
-#include "client/donor/peers.h"
-#include "client/donor/peers_tell.h"
+#include "client/donor/donors.h"
+#include "client/donor/donors_tell.h"
 #include "client/lease/domains.h"
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
@@ -43,7 +43,7 @@ void control_kick(struct far *far)
 /* --- Opening ------------------------------------------------------------------------------------------------- */
 
 /* Checks that all donors lend slabs of one size: a chunk's replicas may lie on any of them. */
-static int open_check_slabs(const struct far *far, const struct far_peer *first)
+static int open_check_slabs(const struct far *far, const struct far_donor *first)
 {
 	uint64_t bytes = first->slab_bytes;
 	char here[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX];
@@ -53,13 +53,13 @@ static int open_check_slabs(const struct far *far, const struct far_peer *first)
 			  first->uri, bytes);
 		return -EINVAL;
 	}
-	for (unsigned i = 0; i < far->peer_count; i++) {
-		const struct far_peer *peer = &far->peers[i];
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		const struct far_donor *donor = &far->donors[i];
 
-		if (!peers_donor_is_ready(peer) || peer->slab_bytes == bytes)
+		if (!donors_donor_is_ready(donor) || donor->slab_bytes == bytes)
 			continue;
 		log_error("donor %s lends slabs of %s, donor %s of %s: restart them with the same --slab", first->uri,
-			  size_format(bytes, here), peer->uri, size_format(peer->slab_bytes, other));
+			  size_format(bytes, here), donor->uri, size_format(donor->slab_bytes, other));
 		return -EINVAL;
 	}
 	return 0;
@@ -71,9 +71,9 @@ static int open_check_domains(const struct far *far)
 	struct domains domains = {0};
 	char text[DOMAINS_TEXT_MAX];
 
-	for (unsigned i = 0; i < far->peer_count; i++)
-		domains_name(&domains, i, far->peers[i].session.donor.domain);
-	if (!domains_lack(&domains, far->peer_count, far->config.replicas, far->peers[0].uri, text))
+	for (unsigned i = 0; i < far->donor_count; i++)
+		domains_name(&domains, i, far->donors[i].session.donor.domain);
+	if (!domains_lack(&domains, far->donor_count, far->config.replicas, far->donors[0].uri, text))
 		return 0;
 	log_error("%s", text);
 	return -EINVAL;
@@ -81,7 +81,7 @@ static int open_check_domains(const struct far *far)
 
 static int open_leases(struct far *far, uint64_t slab_bytes)
 {
-	struct leases_config config = {.donor_count = far->peer_count,
+	struct leases_config config = {.donor_count = far->donor_count,
 				       .slab_bytes = slab_bytes,
 				       .timeout_ns = far->config.timeout_ms * NS_PER_MS,
 				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS,
@@ -104,14 +104,14 @@ static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	struct far_config config = far->config;
 	int error;
 
-	for (unsigned i = 0; i < far->peer_count; i++)
-		uris[i] = far->peers[i].uri;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		uris[i] = far->donors[i].uri;
 	config.donors = uris;
 	error = state_create(far->state, &config, pages, chunk_pages, far->id);
 	if (error < 0)
 		return error;
-	for (unsigned i = 0; i < far->peer_count; i++)
-		state_header(far->state)->incarnations[i] = far->peers[i].comeback.incarnation;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		state_header(far->state)->incarnations[i] = far->donors[i].comeback.incarnation;
 	state_tables(far->state, &far->table, &far->integrity);
 	return 0;
 }
@@ -135,19 +135,19 @@ static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 {
 	struct domains_share shares[FAR_DONORS_MAX];
 
-	for (unsigned i = 0; i < far->peer_count; i++)
-		shares[i] = (struct domains_share){.domain = far->peers[i].session.donor.domain,
-						   .slabs = peers_free_bytes(&far->peers[i]) / slab_bytes};
-	return domains_chunks(shares, far->peer_count, far->config.replicas) * slab_bytes;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		shares[i] = (struct domains_share){.domain = far->donors[i].session.donor.domain,
+						   .slabs = donors_free_bytes(&far->donors[i]) / slab_bytes};
+	return domains_chunks(shares, far->donor_count, far->config.replicas) * slab_bytes;
 }
 
 static int open_lay_out(struct far *far)
 {
 	uint64_t slab_bytes, pages = far->config.pages;
-	const struct far_peer *first = far->peers;
+	const struct far_donor *first = far->donors;
 	int error;
 
-	while (!peers_donor_is_ready(first))
+	while (!donors_donor_is_ready(first))
 		first++;
 	error = open_check_slabs(far, first);
 	if (error == 0)
@@ -168,7 +168,7 @@ static int open_lay_out(struct far *far)
 		return error;
 	error = open_leases(far, slab_bytes);
 	if (error == 0)
-		peers_opened(far, far_now(far));
+		donors_opened(far, far_now(far));
 	return error;
 }
 
@@ -177,12 +177,12 @@ static int open_lay_out(struct far *far)
 static uint64_t control_due(const struct far *far)
 {
 	uint64_t due = far->open ? leases_due(&far->leases) : UINT64_MAX;
-	uint64_t peers = peers_due(far), soon = far_now(far) + MISSED_SLEEP_NS;
+	uint64_t donors = donors_due(far), soon = far_now(far) + MISSED_SLEEP_NS;
 
-	if (peers < due)
-		due = peers;
-	for (unsigned i = 0; i < far->peer_count && due > soon; i++)
-		if (comeback_is_waited_for(&far->peers[i].comeback))
+	if (donors < due)
+		due = donors;
+	for (unsigned i = 0; i < far->donor_count && due > soon; i++)
+		if (comeback_is_waited_for(&far->donors[i].comeback))
 			due = soon;
 	return due;
 }
@@ -193,10 +193,10 @@ static void control_tell_warmth(struct far *far, uint64_t now)
 	uint64_t up = 0, told;
 
 	warmth_look(&far->warmth, now);
-	for (unsigned i = 0; i < far->peer_count; i++)
-		up |= (uint64_t)(far->peers[i].comeback.state == COMEBACK_UP) << i;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		up |= (uint64_t)(far->donors[i].comeback.state == COMEBACK_UP) << i;
 	for (told = warmth_tell(&far->warmth, &far->table, up, now); told; told &= told - 1)
-		session_tell(&far->peers[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
+		session_tell(&far->donors[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
 }
 
 /* Waits for something to happen and handles it. */
@@ -221,17 +221,17 @@ static void control_step(struct far *far)
 			scan = true;
 			continue;
 		}
-		peers_event(far, &events[i], now);
+		donors_event(far, &events[i], now);
 		if (far->open)
-			peers_carry_out(far, now);
+			donors_carry_out(far, now);
 	}
-	peers_tick(far, now);
+	donors_tick(far, now);
 	if (!far->open)
 		return;
 	if (scan)
 		leases_scan(&far->leases, now);
 	leases_tick(&far->leases, now);
-	peers_carry_out(far, now);
+	donors_carry_out(far, now);
 	control_tell_warmth(far, now);
 }
 
@@ -240,8 +240,8 @@ static int control_begin(struct far *far)
 {
 	int error;
 
-	peers_connect(far, far_now(far));
-	while ((error = peers_outcome(far)) == 1)
+	donors_connect(far, far_now(far));
+	while ((error = donors_outcome(far)) == 1)
 		control_step(far);
 	if (error == 0)
 		error = open_lay_out(far);
@@ -264,16 +264,16 @@ static int control_adopt(struct far *far)
 		return error;
 	/* From here on, this is a store whose donors are all away. */
 	far->open = far->adopting = true;
-	peers_adopt(far, far_now(far));
-	while ((error = peers_adopt_outcome(far)) == 1)
+	donors_adopt(far, far_now(far));
+	while ((error = donors_adopt_outcome(far)) == 1)
 		control_step(far);
 	far->open = error == 0;
 	if (error < 0)
 		return error;
-	peers_adopted(far, far_now(far));
+	donors_adopted(far, far_now(far));
 	/* Lists idle chunks, so that their slabs go back in time. */
 	leases_scan(&far->leases, far_now(far));
-	peers_carry_out(far, far_now(far));
+	donors_carry_out(far, far_now(far));
 	return 0;
 }
 
@@ -305,9 +305,9 @@ static void *control_main(void *argument)
 		while (!far->stop)
 			control_step(far);
 	if (far->leave)
-		peers_leave(far);
+		donors_leave(far);
 	else
-		peers_end(far);
+		donors_end(far);
 	fabric_close(far->fabric);
 	far->fabric = NULL;
 	return NULL;

@@ -1,7 +1,7 @@
 /*
  * control: the far store's thread that talks with the donors: sessions, leases, heartbeats, and the loss of donors.
  *
- * Theory of operation. One loop runs over one fabric. Events and time go to the donors (peers.c) and to the lease
+ * Theory of operation. One loop runs over one fabric. Events and time go to the donors (donors.c) and to the lease
  * planner (leases.c), whose state machines take all decisions. This file has only the thread, its clock and its
  * wake-ups. The thread sleeps until something happens: an idle store costs only heartbeats.
  *
@@ -14,8 +14,8 @@
 
 /*
  * Starts the thread. Waits until the donors are ready (all, unless config.go_without) and the store is laid out: pages,
- * chunks, bookkeeping. An adopted store needs only one donor that has confirmed its slabs, see peers_adopt_outcome().
- * The caller has set far->peers, id, config, state and domain. Returns 0, or an error, which is logged.
+ * chunks, bookkeeping. An adopted store needs only one donor that has confirmed its slabs, see donors_adopt_outcome().
+ * The caller has set far->donors, id, config, state and domain. Returns 0, or an error, which is logged.
  */
 int control_start(struct far *far);
 /* Ends the thread, and its sessions: with a goodbye to the donors, unless far->leave. */

@@ -1,25 +1,25 @@
 /*
- * peers_own: what peers.c and peers_open.c (opening and adopting a store) share. Only these two files include it.
+ * donors_own: what donors.c and donors_open.c (opening and adopting a store) share. Only these two files include it.
  *
  * Threads: the control thread.
  */
-#ifndef CLIENT_PEERS_OWN_H
-#define CLIENT_PEERS_OWN_H
+#ifndef CLIENT_DONORS_OWN_H
+#define CLIENT_DONORS_OWN_H
 
-#include "client/donor/peers.h"
+#include "client/donor/donors.h"
 
 /* Starts a session with the donor at @uri. It fails if the donor is not reached within @connect_ms. */
-void peers_session_open(struct far *far, struct far_peer *peer, const char *uri, unsigned connect_ms, uint64_t now);
+void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now);
 /* Ends the donor's current round, if it has one, and makes every queue look at its connections. */
-void peers_round_end(struct far *far, struct far_peer *peer);
+void donors_round_end(struct far *far, struct far_donor *donor);
 /* Records in the state file, if there is one, which start of the donor's program has our slabs. Must be called before
    that program has any. @incarnation is 0 once the donor's slabs have been given up. */
-void peers_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
+void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
 /* Gives up the donor's slabs: counts the pages that are lost with them, ends the round, and lets the donor come back as
    one that holds nothing. */
-void peers_lose_donor(struct far *far, unsigned index, uint64_t now);
+void donors_lose_donor(struct far *far, unsigned index, uint64_t now);
 /* Looks whether the donor that has welcomed us is also known under another address. If so, logs this and returns
    true. */
-bool peers_is_duplicate(const struct far *far, unsigned index);
+bool donors_is_duplicate(const struct far *far, unsigned index);
 
 #endif

@@ -108,11 +108,11 @@ void operate_close(struct operate *operate)
 	free(operate);
 }
 
-void operate_figures(const struct operate *operate, struct far_donor *ret_donor)
+void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor)
 {
 	const struct wire_capacity *capacity = &operate->session.donor.capacity;
 
-	*ret_donor = (struct far_donor){
+	*ret_donor = (struct far_donor_info){
 	    .uri = operate->uri,
 	    .donated = capacity->donated,
 	    .leased = capacity->leased,

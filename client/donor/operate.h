@@ -22,7 +22,7 @@ int operate_open(const struct far_config *config, const char *uri, struct operat
 void operate_close(struct operate *operate);
 
 /* Gives the donor's figures as last heard. This session is not among the clients. */
-void operate_figures(const struct operate *operate, struct far_donor *ret_donor);
+void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor);
 /* Sends a STATUS, DRAIN or HOLDER and waits for its answer, at most fabric.connect_ms. Returns 0, or -errno after one
    logged line if the session is lost. */
 int operate_ask(struct operate *operate, const struct wire_message *request, struct wire_message *ret_answer);

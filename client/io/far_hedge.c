@@ -100,7 +100,7 @@ static uint64_t limit_ns(const struct far_queue *queue)
 {
 	uint64_t least = 0;
 
-	for (unsigned i = 0; i < queue->far->peer_count; i++) {
+	for (unsigned i = 0; i < queue->far->donor_count; i++) {
 		uint64_t p99 = queue->links[i].established ? queue->links[i].latency.p99 : 0;
 
 		if (p99 && (!least || p99 < least))

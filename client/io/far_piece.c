@@ -123,7 +123,7 @@ uint8_t *far_piece_bytes(const struct far_queue *queue, uint16_t index, unsigned
 static void complain(struct far *far, unsigned donor, uint64_t page)
 {
 	if (log_again(&far->complained, clock_now(), COMPLAIN_NS))
-		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->peers[donor].uri, page);
+		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->donors[donor].uri, page);
 }
 
 bool far_page_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)

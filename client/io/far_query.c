@@ -5,7 +5,7 @@
  */
 #include "client/donor/operate.h"
 
-int far_query(const struct far_config *config, const char *uri, struct far_donor *ret_donor)
+int far_query(const struct far_config *config, const char *uri, struct far_donor_info *ret_donor)
 {
 	struct operate *operate;
 	int status = operate_open(config, uri, &operate);

@@ -118,21 +118,21 @@ static void parked_look(struct far_queue *queue)
 
 /* --- Connections ---------------------------------------------------------------------------------------------- */
 
-static int link_connect(struct far_queue *queue, unsigned donor)
+static int link_connect(struct far_queue *queue, unsigned index)
 {
 	struct far *far = queue->far;
-	struct far_peer *peer = &far->peers[donor];
+	struct far_donor *donor = &far->donors[index];
 	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ATTACH};
 	uint8_t bytes[WIRE_HELLO_SIZE];
 
 	memcpy(hello.id, far->id, WIRE_ID_SIZE);
 	pthread_mutex_lock(&far->attach);
-	hello.counter = ++peer->attach_counter;
-	auth_attach_mac(peer->session_key, far->id, hello.counter, hello.mac);
+	hello.counter = ++donor->attach_counter;
+	auth_attach_mac(donor->session_key, far->id, hello.counter, hello.mac);
 	pthread_mutex_unlock(&far->attach);
 	wire_encode_hello(&hello, bytes);
-	return fabric_connect(queue->fabric, far->domain, peer->via, bytes, sizeof bytes, (void *)(uintptr_t)donor,
-			      &queue->links[donor].conn);
+	return fabric_connect(queue->fabric, far->domain, donor->via, bytes, sizeof bytes, (void *)(uintptr_t)index,
+			      &queue->links[index].conn);
 }
 
 static void link_broke(struct far_queue *queue, unsigned donor, int status)
@@ -145,7 +145,7 @@ static void link_broke(struct far_queue *queue, unsigned donor, int status)
 static void link_follow(struct far_queue *queue, unsigned donor)
 {
 	struct far_link *link = &queue->links[donor];
-	uint32_t round = atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire);
+	uint32_t round = atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
 	int error;
 
 	if (link->round == round)
@@ -166,7 +166,7 @@ static void links_follow(struct far_queue *queue)
 	if (changes == queue->changes)
 		return;
 	queue->changes = changes;
-	for (unsigned i = 0; i < queue->far->peer_count; i++)
+	for (unsigned i = 0; i < queue->far->donor_count; i++)
 		link_follow(queue, i);
 	queue->look = true;
 }
@@ -291,10 +291,10 @@ static uint64_t queue_memory(const struct far_queue *queue)
 	const struct far *far = queue->far;
 	uint64_t links = 0;
 
-	for (unsigned i = 0; i < far->peer_count; i++)
+	for (unsigned i = 0; i < far->donor_count; i++)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
 	return links + far_hedge_memory(queue) + far_sealed_memory(queue) + sizeof(struct far_queue) +
-	       far->peer_count * sizeof(struct far_link) +
+	       far->donor_count * sizeof(struct far_link) +
 	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
@@ -316,7 +316,7 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 	queue->base.store = &far->base;
 	queue->far = far;
 	queue->wake = -1;
-	queue->links = array_allocate(far->peer_count, sizeof *queue->links);
+	queue->links = array_allocate(far->donor_count, sizeof *queue->links);
 	queue->requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->requests);
 	queue->pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->pieces);
 	queue->published = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->published);
@@ -340,7 +340,7 @@ static unsigned links_connecting(const struct far_queue *queue)
 {
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < queue->far->peer_count; i++)
+	for (unsigned i = 0; i < queue->far->donor_count; i++)
 		count += queue->links[i].conn && !queue->links[i].established;
 	return count;
 }
@@ -420,7 +420,7 @@ void far_queue_close(struct store_queue *base)
 	far_backup_queue_end(queue);
 	/* Nobody will poll for late answers (far_hedge.h), which keep their slabs. Ending the connections ends them.
 	   The queue stays in the list until then, so that their pieces are seen as published. */
-	for (unsigned i = 0; i < far->peer_count; i++)
+	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
 			far_link_drop(queue, i);
 	pthread_mutex_lock(&far->lock);

@@ -19,7 +19,7 @@
  *
  * A failed operation breaks its connection (farpage/fabric.h). The queue ends that connection, which fences it, and
  * reports it to the control thread. It carries out anew every request that had an operation under way there, because
- * reads and writes may be repeated. These requests wait until the donor is up again or lost (peers.h). In each round of
+ * reads and writes may be repeated. These requests wait until the donor is up again or lost (donors.h). In each round of
  * the donor, the queue connects to it once. A write is not complete while a donor of its chunk is away, because that
  * donor may return with its old contents.
  *

@@ -19,17 +19,17 @@ static bool link_is_usable(const struct far_queue *queue, unsigned donor)
 	const struct far_link *link = &queue->links[donor];
 
 	return link->established &&
-	       link->round == atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire);
+	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
 }
 
 static bool donor_is_up(const struct far_queue *queue, unsigned donor)
 {
-	return atomic_load_explicit(&queue->far->peers[donor].round, memory_order_acquire) & 1;
+	return atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire) & 1;
 }
 
 static bool donor_is_lost(const struct far_queue *queue, unsigned donor)
 {
-	return atomic_load_explicit(&queue->far->peers[donor].status, memory_order_acquire);
+	return atomic_load_explicit(&queue->far->donors[donor].status, memory_order_acquire);
 }
 
 void far_link_drop(struct far_queue *queue, unsigned donor)

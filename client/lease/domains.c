@@ -113,14 +113,14 @@ uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsi
 	return low;
 }
 
-uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned replicas)
+uint64_t domains_room(const struct far_donor_info *donors, unsigned count, unsigned replicas)
 {
 	struct domains_share shares[FAR_DONORS_MAX];
 	uint64_t slab_bytes = 0;
 
 	assert(count <= FAR_DONORS_MAX);
 	for (unsigned i = 0; i < count; i++) {
-		const struct far_donor *donor = &donors[i];
+		const struct far_donor_info *donor = &donors[i];
 
 		shares[i] = (struct domains_share){.domain = donor->domain};
 		if (donor->status < 0 || !donor->slab_bytes || donor->donated < donor->leased)

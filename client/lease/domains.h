@@ -53,6 +53,6 @@ struct domains_share {
 uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsigned replicas);
 /* Returns the same in bytes, not multiplied by the replicas. @donors comes from far_donors() or far_query(). A donor
    that is lost, or of which nothing is known, has no room. */
-uint64_t domains_room(const struct far_donor *donors, unsigned count, unsigned replicas);
+uint64_t domains_room(const struct far_donor_info *donors, unsigned count, unsigned replicas);
 
 #endif

@@ -528,7 +528,7 @@ int rebuild_open(struct far *far, struct rebuild **ret_rebuild)
 	if (!rebuild)
 		return -ENOMEM;
 	rebuild->far = far;
-	rebuild->window = far->peer_count > 1 || far->config.backup ? REBUILD_WINDOW : REBUILD_WINDOW_ALONE;
+	rebuild->window = far->donor_count > 1 || far->config.backup ? REBUILD_WINDOW : REBUILD_WINDOW_ALONE;
 	length = rebuild->window * STORE_PAGE;
 	sem_init(&rebuild->opened, 0, 0);
 	rebuild->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

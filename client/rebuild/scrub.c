@@ -191,7 +191,7 @@ bool scrub_page_changed(struct rebuild *rebuild, unsigned donor, uint64_t now)
 	far_count(&rebuild_counters(rebuild)->checksum_errors, 1);
 	if (log_again(&rebuild->scrub.told_changed, now, COMPLAIN_NS))
 		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",
-			  rebuild->far->peers[donor].uri, rebuild->page);
+			  rebuild->far->donors[donor].uri, rebuild->page);
 	return true;
 }
 
@@ -220,8 +220,8 @@ void scrub_wake(struct far *far)
 
 	if (!far->rebuild || !atomic_load(&far->rebuild->scrub.dormant))
 		return;
-	for (unsigned i = 0; i < far->peer_count; i++)
-		leased |= atomic_load_explicit(&far->peers[i].leased_here, memory_order_relaxed) != 0;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		leased |= atomic_load_explicit(&far->donors[i].leased_here, memory_order_relaxed) != 0;
 	if (!leased)
 		return;
 	atomic_store(&far->rebuild->scrub.dormant, false);

@@ -227,7 +227,7 @@ static bool daemon_answers(void)
 /* Soon; and the donor says so: one that says nothing has not given anything back. */
 static bool leased_is(uint64_t bytes)
 {
-	struct far_donor figures = {0};
+	struct far_donor_info figures = {0};
 
 	for (unsigned i = 0; i < 50; i++) {
 		figures = rig_figures(&rig, 0);

@@ -186,9 +186,9 @@ int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data)
 	return rig_io(rig, rig->queue, STORE_WRITE, page, count, data);
 }
 
-struct far_donor rig_figures(const struct rig *rig, unsigned index)
+struct far_donor_info rig_figures(const struct rig *rig, unsigned index)
 {
-	struct far_donor donor = {0};
+	struct far_donor_info donor = {0};
 
 	donor.status = far_query(&rig->config, rig->donors[index].uri, &donor);
 	return donor;

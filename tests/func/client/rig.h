@@ -60,7 +60,7 @@ void rig_rest(const struct rig *rig);
 int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max);
 
 /* What donor @index says of itself, asked anew. */
-struct far_donor rig_figures(const struct rig *rig, unsigned index);
+struct far_donor_info rig_figures(const struct rig *rig, unsigned index);
 /* Waits until the donors lease @bytes together; false after some seconds, with a diagnostic. */
 bool rig_wait_leased(const struct rig *rig, uint64_t bytes);
 

@@ -118,7 +118,7 @@ static void test_donor_gone(bool again)
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	const char *name = again ? "restarted" : "dead";
 	struct store_stats stats;
-	struct far_donor figures[2];
+	struct far_donor_info figures[2];
 	bool right;
 	unsigned failed;
 	struct rig rig;

@@ -87,7 +87,7 @@ static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_er
 static void test_one_dies(int signal, const char *name)
 {
 	unsigned right, failed, errors, victim = 0;
-	struct far_donor donors[3];
+	struct far_donor_info donors[3];
 	struct store_stats stats;
 	struct rig rig;
 

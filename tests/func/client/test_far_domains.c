@@ -92,7 +92,7 @@ static bool run_until(const char *text, unsigned nth)
 
 static void test_rack(void)
 {
-	struct far_donor donors[4];
+	struct far_donor_info donors[4];
 	struct rig rig;
 
 	open_rig(&rig, 1);

@@ -8,7 +8,7 @@
 
 static void test_spread(struct rig *rig)
 {
-	struct far_donor donors[2];
+	struct far_donor_info donors[2];
 
 	for (unsigned i = 0; i < SLABS; i++) {
 		rig_fill(rig->bytes, i * RIG_SLAB_PAGES, 1);

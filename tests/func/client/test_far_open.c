@@ -68,7 +68,7 @@ static bool open_fails(const char *const *uris, unsigned count, const uint8_t *k
 static bool query_fails(const char *uri, const uint8_t *key, int error, const char *hint)
 {
 	struct far_config config = {.key = key};
-	struct far_donor donor;
+	struct far_donor_info donor;
 	int status;
 
 	config.fabric = FABRIC_CONFIG_DEFAULT;
@@ -112,7 +112,7 @@ static void test_key(const struct rig *rig, const char *key_path)
 	uint8_t key[AUTH_KEY_SIZE], wrong[AUTH_KEY_SIZE] = {1};
 	const char *uris[1];
 	struct daemon locked;
-	struct far_donor figures;
+	struct far_donor_info figures;
 	struct far_config config = {.key = key};
 
 	unlink(key_path);
@@ -250,7 +250,7 @@ static void test_slabs_differ(const struct rig *rig)
 static bool donor_becomes(const struct store *store, unsigned index, int status)
 {
 	uint64_t start = clock_now();
-	struct far_donor donors[3];
+	struct far_donor_info donors[3];
 
 	do {
 		far_donors(store, donors, 3);

@@ -885,7 +885,7 @@ static void trouble_step(unsigned *kills, unsigned *long_stalls)
 
 static unsigned donors_lost(void)
 {
-	struct far_donor donors[DONORS];
+	struct far_donor_info donors[DONORS];
 	unsigned lost = 0;
 
 	far_donors(p.store, donors, DONORS);
@@ -897,7 +897,7 @@ static unsigned donors_lost(void)
 /* Nothing is wanted any more: no donor that we still know keeps a slab. */
 static void all_comes_back(void)
 {
-	struct far_donor donors[DONORS];
+	struct far_donor_info donors[DONORS];
 	struct wire_capacity capacity;
 	uint64_t left = 1;
 

@@ -196,11 +196,11 @@ static void test_chunks(void)
 /* In MiB; a slab is 16. */
 static uint64_t room(unsigned replicas, unsigned count, const char *const names[], const uint64_t free[])
 {
-	struct far_donor donors[4] = {0};
+	struct far_donor_info donors[4] = {0};
 
 	for (unsigned i = 0; i < count; i++) {
 		donors[i] =
-		    (struct far_donor){.donated = (free[i] + 100) * MIB, .leased = 100 * MIB, .slab_bytes = 16 * MIB};
+		    (struct far_donor_info){.donated = (free[i] + 100) * MIB, .leased = 100 * MIB, .slab_bytes = 16 * MIB};
 		snprintf(donors[i].domain, sizeof donors[i].domain, "%s", names[i]);
 	}
 	return domains_room(donors, count, replicas) / MIB;
@@ -209,7 +209,7 @@ static uint64_t room(unsigned replicas, unsigned count, const char *const names[
 static void test_room(void)
 {
 	static const char *const none[] = {"", "", "", ""}, *const racks[] = {"r1", "r1", "r2", "r2"};
-	struct far_donor donors[3] = {{.donated = 64 * MIB, .slab_bytes = 16 * MIB}};
+	struct far_donor_info donors[3] = {{.donated = 64 * MIB, .slab_bytes = 16 * MIB}};
 
 	ok(room(1, 1, none, (uint64_t[]){79}) == 64, "whole slabs only");
 	ok(room(1, 1, none, (uint64_t[]){15}) == 0, "less than a slab");
@@ -220,7 +220,7 @@ static void test_room(void)
 	ok(room(2, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 48, "two racks: the smaller decides");
 	ok(room(1, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 176, "with one copy both count");
 	ok(room(3, 4, racks, (uint64_t[]){64, 64, 64, 64}) == 0, "three replicas in two racks: none");
-	donors[1] = (struct far_donor){.donated = 64 * MIB, .slab_bytes = 16 * MIB, .status = -ETIMEDOUT};
+	donors[1] = (struct far_donor_info){.donated = 64 * MIB, .slab_bytes = 16 * MIB, .status = -ETIMEDOUT};
 	ok(domains_room(donors, 3, 1) == 64 * MIB && domains_room(donors, 3, 2) == 0,
 	   "a donor that is lost, and one that never came, lend nothing");
 	donors[0].leased = 80 * MIB;

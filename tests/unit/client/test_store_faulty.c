@@ -103,6 +103,13 @@ static struct outcome run(const struct store_faults *faults)
 	return outcome;
 }
 
+/* Not memcmp(): the structure ends with padding. */
+static bool same_history(const struct outcome *a, const struct outcome *b)
+{
+	return a->digest == b->digest && a->good == b->good && a->eio_reads == b->eio_reads &&
+	       a->eio_writes == b->eio_writes && a->ebadmsg == b->ebadmsg && a->late == b->late;
+}
+
 static bool about(unsigned value, unsigned wanted)
 {
 	return value > wanted * 8 / 10 && value < wanted * 12 / 10;
@@ -125,7 +132,7 @@ int main(void)
 	ok(about(outcome.late, REQUESTS / 5), "one in five is late: %u", outcome.late);
 	ok(!outcome.order, "and nothing is left in the end");
 	again = run(&some);
-	ok(!memcmp(&outcome, &again, sizeof outcome), "the same seed: the same history");
+	ok(same_history(&outcome, &again), "the same seed: the same history");
 	some.seed = 2;
 	again = run(&some);
 	ok(outcome.digest != again.digest, "another seed: another");

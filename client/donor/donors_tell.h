@@ -1,37 +1,37 @@
 /*
- * peers_tell: log lines that tell the user about the state of a donor. Each is logged once, when peers.c decides.
+ * donors_tell: log lines that tell the user about the state of a donor. Each is logged once, when donors.c decides.
  *
  * Threads: the control thread.
  */
-#ifndef CLIENT_PEERS_TELL_H
-#define CLIENT_PEERS_TELL_H
+#ifndef CLIENT_DONORS_TELL_H
+#define CLIENT_DONORS_TELL_H
 
 #include "client/far_store.h"
 
 /* The user is told when a donor has been away this long. Measured by clock_now(), the time the user experiences. */
-#define PEER_TELL_NS UINT64_C(2000000000)
+#define DONORS_TELL_NS UINT64_C(2000000000)
 
 /* The donor has gone away. Logged only with --verbose, because most such breaks are over in a moment. */
-void peers_tell_broke(const struct far_peer *peer);
-/* The donor has been away for PEER_TELL_NS. Logs a warning, once. */
-void peers_tell_away(const struct far *far, struct far_peer *peer);
+void donors_tell_broke(const struct far_donor *donor);
+/* The donor has been away for DONORS_TELL_NS. Logs a warning, once. */
+void donors_tell_away(const struct far *far, struct far_donor *donor);
 /* The donor is up again, or, in an adopted store, for the first time. */
-void peers_tell_back(const struct far_peer *peer);
+void donors_tell_back(const struct far_donor *donor);
 /* The donor is lost. Logs the donor's own reason if it gave one. */
-void peers_tell_lost(const struct far *far, const struct far_peer *peer);
+void donors_tell_lost(const struct far *far, const struct far_donor *donor);
 /* The donor is reached for the first time. Logs if it will keep our leases for a shorter time than wished, after this
    process has fallen silent or ended. */
-void peers_tell_grace(const struct far *far, const struct far_peer *peer);
+void donors_tell_grace(const struct far *far, const struct far_donor *donor);
 /* The donor has told its failure domain. Stores the name and lets it count for placement from now on. Logs a warning if
    the name has changed, or if there are now too few domains for the replicas. */
-void peers_tell_domain(struct far *far, unsigned index);
+void donors_tell_domain(struct far *far, unsigned index);
 /* If @whole is false, rebuilding of missing replicas has begun. If it is true, no chunk lacks a replica any more. */
-void peers_tell_replicas(struct far *far, bool whole);
+void donors_tell_replicas(struct far *far, bool whole);
 
 /* A chunk leaves for the backup. Logged at most once a minute. */
-void peers_tell_leaving(struct far *far);
+void donors_tell_leaving(struct far *far);
 /* If more than @before pages are now on the backup alone, logs how many and wakes the rebuild thread to bring them
    back. */
-void peers_tell_kept(struct far *far, uint64_t before);
+void donors_tell_kept(struct far *far, uint64_t before);
 
 #endif

@@ -1,7 +1,7 @@
-/* peers_recall: see peers_recall.h. */
-#include "client/donor/peers_recall.h"
+/* donors_recall: see donors_recall.h. */
+#include "client/donor/donors_recall.h"
 
-#include "client/donor/peers_tell.h"
+#include "client/donor/donors_tell.h"
 #include "common/log.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
    integrity.kept from before, so that pages now kept on the backup alone are logged too. */
 static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
 {
-	peers_tell_kept(far, kept);
+	donors_tell_kept(far, kept);
 	if (!lost)
 		return;
 	far->lost_pages += lost;
@@ -31,7 +31,7 @@ static void recall(struct far *far, unsigned index, const struct wire_message *m
 	if (leases_recall(&far->leases, index, message->revoke.slab,
 			  ms == WIRE_NO_DEADLINE ? UINT64_MAX : now + ms * NS_PER_MS, now) &&
 	    first)
-		log_info("donor %s wants memory back: what is there is moved to other donors", far->peers[index].uri);
+		log_info("donor %s wants memory back: what is there is moved to other donors", far->donors[index].uri);
 }
 
 /* Sets how urgently slabs must be moved. `hurry`: a donor wants some back, and pages not moved in time may be lost.
@@ -42,7 +42,7 @@ static void hurry_set(struct far *far, uint64_t now)
 	far->pressing = far->hurry && leases_recalls_due(&far->leases) < now + PRESSING_NS;
 }
 
-void peers_recall_message(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+void donors_recall_message(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
 {
 	const uint64_t kept = far->integrity.kept;
 
@@ -51,24 +51,24 @@ void peers_recall_message(struct far *far, unsigned index, const struct wire_mes
 	else if (message->type == WIRE_KEEP)
 		leases_keep(&far->leases, index, message->keep.slab);
 	else
-		lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now),
+		lost_tell(far, far->donors[index].uri, leases_taken(&far->leases, index, message->revoked.slab, now),
 			  kept);
 	hurry_set(far, now);
 }
 
-int peers_recall_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
+int donors_recall_claim_taken(struct far *far, unsigned index, uint32_t request, uint64_t now)
 {
 	const uint64_t kept = far->integrity.kept;
 	uint64_t slab;
-	int status = claims_denied(&far->peers[index].claims, request, &slab);
+	int status = claims_denied(&far->donors[index].claims, request, &slab);
 
 	if (status <= 0)
 		return status;
-	lost_tell(far, far->peers[index].uri, leases_taken(&far->leases, index, slab, now), kept);
+	lost_tell(far, far->donors[index].uri, leases_taken(&far->leases, index, slab, now), kept);
 	return 0;
 }
 
-void peers_recall_tick(struct far *far, uint64_t now)
+void donors_recall_tick(struct far *far, uint64_t now)
 {
 	const uint64_t kept = far->integrity.kept;
 

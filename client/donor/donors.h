@@ -1,5 +1,5 @@
 /*
- * peers: the donors as the control thread sees them: their sessions, their leases, and what happens when a donor cannot
+ * donors: the donors as the control thread sees them: their sessions, their leases, and what happens when a donor cannot
  * be reached.
  *
  * Theory of operation. Fabric events go to the sessions (session.c, donor.c). Their reports go to the lease planner
@@ -19,48 +19,48 @@
  *
  * Threads: the control thread, except far_donor_broke() and far_donor_waits() (far_store.h).
  */
-#ifndef CLIENT_PEERS_H
-#define CLIENT_PEERS_H
+#ifndef CLIENT_DONORS_H
+#define CLIENT_DONORS_H
 
 #include "client/far_store.h"
 
 /* Starts a session with each donor. */
-void peers_connect(struct far *far, uint64_t now);
-/* Tells how far peers_connect() has come. Returns 1 while this is not known yet. Returns 0 if all donors are ready, or
+void donors_connect(struct far *far, uint64_t now);
+/* Tells how far donors_connect() has come. Returns 1 while this is not known yet. Returns 0 if all donors are ready, or
    if config.go_without is set and enough of them are. Returns -errno, which is logged, if the store cannot be
    opened. */
-int peers_outcome(const struct far *far);
+int donors_outcome(const struct far *far);
 /* Returns true if the donor's session is ready. */
-bool peers_donor_is_ready(const struct far_peer *peer);
-/* Completes opening after peers_outcome() has returned 0. Donors that are not ready are marked lost, and tried again
+bool donors_donor_is_ready(const struct far_donor *donor);
+/* Completes opening after donors_outcome() has returned 0. Donors that are not ready are marked lost, and tried again
    from time to time. */
-void peers_opened(struct far *far, uint64_t now);
+void donors_opened(struct far *far, uint64_t now);
 /* Starts to adopt a store whose tables are in place: treats each donor as one that went away, and tries each at
    once. */
-void peers_adopt(struct far *far, uint64_t now);
-/* Tells how far peers_adopt() has come. Returns 1 while no donor is reached but some may still be. Returns 0 if one is
+void donors_adopt(struct far *far, uint64_t now);
+/* Tells how far donors_adopt() has come. Returns 1 while no donor is reached but some may still be. Returns 0 if one is
    reached, even if others are not yet. Also returns 0 if all donors are lost, none of them holds anything of the store,
    and there is a backup. Returns -errno if all donors are lost otherwise, or if one rejects the key or the protocol
    version. */
-int peers_adopt_outcome(const struct far *far);
-/* Completes the adoption after peers_adopt_outcome() has returned 0. Until then nothing is given up. From now on the
+int donors_adopt_outcome(const struct far *far);
+/* Completes the adoption after donors_adopt_outcome() has returned 0. Until then nothing is given up. From now on the
    slabs of donors that are lost count as lost. */
-void peers_adopted(struct far *far, uint64_t now);
+void donors_adopted(struct far *far, uint64_t now);
 /* Passes a fabric event of a session's connection to that session, and acts on the result. */
-void peers_event(struct far *far, const struct fabric_event *event, uint64_t now);
+void donors_event(struct far *far, const struct fabric_event *event, uint64_t now);
 /* Acts on what queues have reported, and on deadlines that have passed. */
-void peers_tick(struct far *far, uint64_t now);
-/* Returns when peers_tick() must be called next, or UINT64_MAX for never. */
-uint64_t peers_due(const struct far *far);
+void donors_tick(struct far *far, uint64_t now);
+/* Returns when donors_tick() must be called next, or UINT64_MAX for never. */
+uint64_t donors_due(const struct far *far);
 /* Carries out the lease planner's pending actions. */
-void peers_carry_out(struct far *far, uint64_t now);
+void donors_carry_out(struct far *far, uint64_t now);
 /* Ends all sessions with a goodbye (BYE): the donors free the leases. */
-void peers_end(struct far *far);
+void donors_end(struct far *far);
 /* Ends all connections without a goodbye: the donors keep the leases for a while, so that another process can adopt the
    store. */
-void peers_leave(struct far *far);
+void donors_leave(struct far *far);
 
 /* Returns the bytes that the donor could still lend, as last heard. */
-uint64_t peers_free_bytes(const struct far_peer *peer);
+uint64_t donors_free_bytes(const struct far_donor *donor);
 
 #endif

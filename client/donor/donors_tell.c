@@ -1,5 +1,5 @@
-/* peers_tell: see peers_tell.h. */
-#include "client/donor/peers_tell.h"
+/* donors_tell: see donors_tell.h. */
+#include "client/donor/donors_tell.h"
 
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
@@ -35,104 +35,104 @@ static const char *death_name(int status)
 	}
 }
 
-void peers_tell_broke(const struct far_peer *peer)
+void donors_tell_broke(const struct far_donor *donor)
 {
-	log_info("donor %s does not answer (%s)", peer->uri, death_name(peer->comeback.status));
+	log_info("donor %s does not answer (%s)", donor->uri, death_name(donor->comeback.status));
 }
 
-void peers_tell_away(const struct far *far, struct far_peer *peer)
+void donors_tell_away(const struct far *far, struct far_donor *donor)
 {
-	if (peer->told)
+	if (donor->told)
 		return;
-	peer->told = true;
-	log_warning("donor %s does not answer (%s): trying to reach it again for %.3g s", peer->uri,
-		    death_name(peer->comeback.status), far->config.timeout_ms / 1e3);
+	donor->told = true;
+	log_warning("donor %s does not answer (%s): trying to reach it again for %.3g s", donor->uri,
+		    death_name(donor->comeback.status), far->config.timeout_ms / 1e3);
 }
 
-void peers_tell_back(const struct far_peer *peer)
+void donors_tell_back(const struct far_donor *donor)
 {
-	uint64_t away = clock_now() - peer->away_at;
+	uint64_t away = clock_now() - donor->away_at;
 	double seconds = (double)away / 1e9;
 
-	if (peer->comeback.anew)
-		log_warning("donor %s is back, with nothing of ours: it is used again", peer->uri);
-	else if (peer->told || (!peer->adopted && away >= PEER_TELL_NS))
-		log_warning("donor %s answers again, after %.3g s", peer->uri, seconds);
-	else if (peer->adopted)
-		log_info("donor %s has %" PRIu64 " slabs of the store adopted", peer->uri, peer->claims.held);
+	if (donor->comeback.anew)
+		log_warning("donor %s is back, with nothing of ours: it is used again", donor->uri);
+	else if (donor->told || (!donor->adopted && away >= DONORS_TELL_NS))
+		log_warning("donor %s answers again, after %.3g s", donor->uri, seconds);
+	else if (donor->adopted)
+		log_info("donor %s has %" PRIu64 " slabs of the store adopted", donor->uri, donor->claims.held);
 	else
-		log_info("donor %s answers again, after %.3g s", peer->uri, seconds);
+		log_info("donor %s answers again, after %.3g s", donor->uri, seconds);
 }
 
-void peers_tell_lost(const struct far *far, const struct far_peer *peer)
+void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 {
-	const struct donor *donor = &peer->session.donor;
+	const struct donor *machine = &donor->session.donor;
 	const char *fate = far->backup_path ? "what it alone held is on the backup" : "what it held is lost";
 	char text[DONOR_EXPLAIN_MAX];
-	const char *why = donor->reason ? wire_reason_name(donor->reason) : death_name(peer->comeback.status);
+	const char *why = machine->reason ? wire_reason_name(machine->reason) : death_name(donor->comeback.status);
 
 	/* While adopting, no page is lost yet. */
-	if (far->adopting && peer->comeback.end == COMEBACK_REFUSED) {
-		log_error("donor %s %s", peer->uri, donor_explain(donor, text));
+	if (far->adopting && donor->comeback.end == COMEBACK_REFUSED) {
+		log_error("donor %s %s", donor->uri, donor_explain(machine, text));
 		return;
 	}
-	if (far->adopting && peer->comeback.end == COMEBACK_TOO_LATE) {
-		log_error("donor %s does not answer (%s): what it holds cannot be adopted", peer->uri, why);
+	if (far->adopting && donor->comeback.end == COMEBACK_TOO_LATE) {
+		log_error("donor %s does not answer (%s): what it holds cannot be adopted", donor->uri, why);
 		return;
 	}
-	switch (peer->comeback.end) {
+	switch (donor->comeback.end) {
 	case COMEBACK_RESTARTED:
-		log_error("donor %s has restarted: %s", peer->uri, fate);
+		log_error("donor %s has restarted: %s", donor->uri, fate);
 		return;
 	case COMEBACK_FORGOTTEN:
-		log_error("donor %s is back, but had given up what it held: %s", peer->uri,
+		log_error("donor %s is back, but had given up what it held: %s", donor->uri,
 			  far->backup_path ? fate : "it is lost");
 		return;
 	case COMEBACK_LIVES:
 	case COMEBACK_TOO_LATE:
 	case COMEBACK_REFUSED:
-		log_error("donor %s is gone (%s): %s", peer->uri, why, fate);
+		log_error("donor %s is gone (%s): %s", donor->uri, why, fate);
 	}
 }
 
-void peers_tell_grace(const struct far *far, const struct far_peer *peer)
+void donors_tell_grace(const struct far *far, const struct far_donor *donor)
 {
-	const struct donor *donor = &peer->session.donor;
+	const struct donor *machine = &donor->session.donor;
 	const uint32_t patience_ms = far->config.timeout_ms;
 
-	if (donor->grace_ms < patience_ms)
+	if (machine->grace_ms < patience_ms)
 		log_info("donor %s keeps pages for %u s when it hears nothing of this process, which waits for it for "
 			 "%u s: restart it with a longer --grace",
-			 peer->uri, donor->grace_ms / 1000, patience_ms / 1000);
-	if (far->state && donor->grace_ms < donor->config.closed_ms)
+			 donor->uri, machine->grace_ms / 1000, patience_ms / 1000);
+	if (far->state && machine->grace_ms < machine->config.closed_ms)
 		log_warning(
 		    "donor %s keeps pages for %u s when this process has ended, instead of %u s: restart it with a "
 		    "longer --grace",
-		    peer->uri, donor->grace_ms / 1000, donor->config.closed_ms / 1000);
+		    donor->uri, machine->grace_ms / 1000, machine->config.closed_ms / 1000);
 }
 
-void peers_tell_domain(struct far *far, unsigned index)
+void donors_tell_domain(struct far *far, unsigned index)
 {
-	struct far_peer *peer = &far->peers[index];
-	const char *name = peer->session.donor.domain;
-	const bool other = strcmp(name, peer->domain) != 0;
+	struct far_donor *donor = &far->donors[index];
+	const char *name = donor->session.donor.domain;
+	const bool other = strcmp(name, donor->domain) != 0;
 	unsigned count;
 
 	leases_donor_named(&far->leases, index, name);
-	count = domains_count(&far->leases.domains, far->peer_count);
-	if (far->open && other && *peer->domain)
-		log_warning("donor %s is in failure domain '%s' now, not '%s': what is there stays", peer->uri, name,
-			    peer->domain);
+	count = domains_count(&far->leases.domains, far->donor_count);
+	if (far->open && other && *donor->domain)
+		log_warning("donor %s is in failure domain '%s' now, not '%s': what is there stays", donor->uri, name,
+			    donor->domain);
 	if (far->open && other && count < far->config.replicas)
 		log_warning("%u replicas cannot be kept in %u failure domain%s: some are lacking until donors are "
 			    "restarted with another --domain",
 			    far->config.replicas, count, count > 1 ? "s" : "");
 	pthread_mutex_lock(&far->attach);
-	memcpy(peer->domain, name, sizeof peer->domain);
+	memcpy(donor->domain, name, sizeof donor->domain);
 	pthread_mutex_unlock(&far->attach);
 }
 
-void peers_tell_replicas(struct far *far, bool whole)
+void donors_tell_replicas(struct far *far, bool whole)
 {
 	char text[SIZE_TEXT_MAX];
 	uint64_t lacking = 0, now = clock_now(), bytes;
@@ -150,7 +150,7 @@ void peers_tell_replicas(struct far *far, bool whole)
 		    (double)(now - far->lacking_since) / 1e9);
 }
 
-void peers_tell_leaving(struct far *far)
+void donors_tell_leaving(struct far *far)
 {
 	if (log_again(&far->leaving_told, clock_now(), LEAVING_NS))
 		log_warning(
@@ -159,7 +159,7 @@ void peers_tell_leaving(struct far *far)
 		    far->backup_path);
 }
 
-void peers_tell_kept(struct far *far, uint64_t before)
+void donors_tell_kept(struct far *far, uint64_t before)
 {
 	uint64_t kept = far->integrity.kept;
 

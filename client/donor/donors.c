@@ -1,0 +1,573 @@
+/* donors: see donors.h. */
+#include "client/donor/donors.h"
+
+#include "client/donor/control.h"
+#include "client/donor/donors_recall.h"
+#include "client/donor/donors_tell.h"
+#include "client/donor/internal.h"
+#include "client/io/far_queue.h"
+#include "client/rebuild/rebuild.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+/* Deadline of the first try to reach a donor again, in ms. Each further try may take this much longer, up to the
+   configured deadline. If the first packet of a connect is lost, the kernel repeats it after a second at the
+   earliest. */
+#define DONORS_TRY_MS 1000u
+/* Donors must keep our leases longer than we try to reach them. They must also keep them while this process is stopped
+   for a while by its user, a debugger or a migration. */
+#define DONORS_GRACE_MORE_MS 1000u
+#define DONORS_STOPPED_MS 600000u
+/* How long leases live after a connection ended without a SUSPEND: either this process has ended, or the connection was
+   reset and a try follows at once. */
+#define DONORS_CLOSED_MS 2000u
+/* How long leases wait for the process that adopts a store, if the configuration does not say. Somebody has to start
+   that process. */
+#define DONORS_ADOPT_MS 60000u
+
+/* --- What queues see -------------------------------------------------------------------------------------------- */
+
+/* A report is round << 32 | -status. The numerically greatest report is kept, so a newer round wins over an older
+   one. */
+void far_donor_broke(struct far *far, unsigned donor, uint32_t round, int status)
+{
+	uint64_t report = (uint64_t)round << 32 | (uint16_t)-status;
+	uint64_t before = atomic_load(&far->donors[donor].report);
+
+	assert(status < 0);
+	while (before < report)
+		if (atomic_compare_exchange_weak(&far->donors[donor].report, &before, report))
+			break;
+	control_kick(far);
+}
+
+void far_donor_waits(struct far *far, unsigned donor, uint64_t since)
+{
+	uint64_t before = atomic_load(&far->donors[donor].waits);
+
+	while (!before || since < before) {
+		if (!atomic_compare_exchange_weak(&far->donors[donor].waits, &before, since))
+			continue;
+		control_kick(far);
+		return;
+	}
+}
+
+/* --- Going and coming ------------------------------------------------------------------------------------------- */
+
+static void queues_wake(struct far *far, bool all)
+{
+	struct far_queue *queue;
+
+	pthread_mutex_lock(&far->lock);
+	LIST_FOREACH(queue, &far->queues, link)
+		far_queue_wake(queue, all);
+	pthread_mutex_unlock(&far->lock);
+}
+
+void donors_round_end(struct far *far, struct far_donor *donor)
+{
+	donor->waits = 0; /* queues with requests that still wait set it again */
+	if (donor->round & 1)
+		donor->round++;
+	far->changes++;
+	queues_wake(far, true);
+}
+
+/* Starts a new round: connections made from now on belong to it, and prove that they know this session's key. */
+static void round_begin(struct far *far, struct far_donor *donor)
+{
+	pthread_mutex_lock(&far->attach);
+	memcpy(donor->session_key, donor->session.donor.session_key, AUTH_KEY_SIZE);
+	assert(!(donor->round & 1));
+	donor->round++;
+	pthread_mutex_unlock(&far->attach);
+	far->changes++;
+	queues_wake(far, true);
+}
+
+uint64_t donors_free_bytes(const struct far_donor *donor)
+{
+	const struct wire_capacity *capacity = &donor->session.donor.capacity;
+
+	return capacity->donated > capacity->leased ? capacity->donated - capacity->leased : 0;
+}
+
+static void donor_heard(struct far_donor *donor)
+{
+	const struct wire_capacity *capacity = &donor->session.donor.capacity;
+
+	donor->donated = capacity->donated;
+	donor->leased = capacity->leased;
+	donor->slab_bytes = capacity->slab_bytes;
+	donor->clients = capacity->clients;
+}
+
+void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now)
+{
+	const struct far_config *config = &far->config;
+	uint32_t wished_ms = config->grace_ms || !far->state ? config->grace_ms : DONORS_ADOPT_MS;
+	uint32_t silent_ms = config->timeout_ms > DONORS_STOPPED_MS ? config->timeout_ms : DONORS_STOPPED_MS;
+	uint32_t grace_ms = silent_ms + DONORS_GRACE_MORE_MS;
+	struct donor_config session = {.key = config->key,
+				       .grace_ms = wished_ms > grace_ms ? wished_ms : grace_ms,
+				       .closed_ms = wished_ms > DONORS_CLOSED_MS ? wished_ms : DONORS_CLOSED_MS,
+				       .connect_ns = connect_ms * NS_PER_MS,
+				       .timeout_ns = config->timeout_ms * NS_PER_MS};
+
+	memcpy(session.id, far->id, WIRE_ID_SIZE);
+	random_secret(session.nonce, sizeof session.nonce);
+	session_start(&donor->session, far->fabric, far->domain, uri, &session, now);
+}
+
+static void donor_leave(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	donor->told = false;
+	donor->away_at = clock_now();
+	donors_tell_broke(donor);
+	session_suspend(&donor->session);
+	leases_donor_away(&far->leases, index, now);
+	donors_round_end(far, donor);
+}
+
+void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
+{
+	if (far->state)
+		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
+}
+
+/* The donor has been reached for the first time. Remembers the way (RDMA or TCP). Logs if the donor will not keep
+   leases as long as wished. */
+static void first_reached(struct far *far, struct far_donor *donor)
+{
+	donors_tell_grace(far, donor);
+	pthread_mutex_lock(&far->attach);
+	memcpy(donor->via, donor->session.uri, sizeof donor->via);
+	pthread_mutex_unlock(&far->attach);
+}
+
+static void donor_return(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	donors_tell_back(donor);
+	donors_tell_domain(far, index);
+	donor->comeback.anew = false;
+	donor->status = 0;
+	if (donor->adopted)
+		first_reached(far, donor);
+	donor->adopted = false;
+	donors_incarnation_keep(far, index, donor->comeback.incarnation);
+	donor_heard(donor);
+	/* Not claims.held: the donor may have taken back some of those slabs since. */
+	leases_donor_back(&far->leases, index, claims_count(&far->table, index), donors_free_bytes(donor), now);
+	round_begin(far, donor);
+}
+
+void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	uint64_t lost, kept = far->integrity.kept;
+
+	lost = leases_donor_lost(&far->leases, index, now);
+	far->lost_pages += lost;
+	donor->donated = donor->leased = 0;
+	donors_round_end(far, donor);
+	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
+	donors_tell_kept(far, kept);
+	/* No DONORS_TELL_NS warning from now on: no slot names this donor any more, so nothing waits for its return. */
+	donor->told = true;
+	comeback_anew(&donor->comeback, now);
+}
+
+static void donor_bury(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	/* Logged before any request fails because of this donor: the program may not survive that failure. */
+	donors_tell_lost(far, donor);
+	/* Recorded before any write completes without this donor. A process that adopts the store must not use the
+	   donor's copies, which miss that write. */
+	if (!far->adopting)
+		donors_incarnation_keep(far, index, 0);
+	donor->status = donor->comeback.status;
+	/* A session that is still alive says goodbye: nothing of ours on this donor is of use any more. */
+	if (!far->adopting)
+		session_end(&donor->session);
+	session_drop(&donor->session);
+	if (!far->adopting)
+		donors_lose_donor(far, index, now);
+}
+
+static void donor_do(struct far *far, unsigned index, enum comeback_step step, uint64_t now);
+
+static void donor_broke(struct far *far, unsigned index, int status, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	uint16_t reason = donor->session.donor.reason;
+	bool final = reason && reason != WIRE_REASON_FULL;
+
+	donor_do(far, index, comeback_broke(&donor->comeback, status, final, now), now);
+}
+
+static void donor_try(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	const struct fabric_config *fabric = &far->config.fabric;
+	unsigned connect_ms = fabric->connect_ms > fabric->io_ms ? fabric->connect_ms : fabric->io_ms;
+
+	/* For a donor of an adopted store the way is not known yet, and an RDMA device may have to be opened first. So
+	   this try gets the full deadline, as when a store is opened. */
+	if (!donor->adopted && connect_ms / DONORS_TRY_MS > donor->comeback.tries)
+		connect_ms = DONORS_TRY_MS * donor->comeback.tries;
+	donors_session_open(far, donor, donor->adopted ? donor->uri : donor->via, connect_ms, now);
+	if (donor->session.donor.state == DONOR_LOST)
+		donor_broke(far, index, donor->session.donor.status, now);
+}
+
+static bool claim_send(struct far_donor *donor, uint64_t now)
+{
+	struct wire_message message = {.type = WIRE_CLAIM};
+
+	while (claims_next(&donor->claims, &message.request, &message.claim.slab))
+		if (!session_request(&donor->session, &message, now))
+			return false;
+	message = (struct wire_message){.type = WIRE_CLAIMED};
+	return !claims_over(&donor->claims) || session_request(&donor->session, &message, now);
+}
+
+/* Sends further claims. When the last claim is answered, the donor is back. */
+static void donor_claim(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	if (!claim_send(donor, now))
+		donor_broke(far, index, donor->session.donor.status, now);
+	else if (claims_over(&donor->claims))
+		donor_do(far, index, comeback_claimed(&donor->comeback), now);
+}
+
+static void donor_do(struct far *far, unsigned index, enum comeback_step step, uint64_t now)
+{
+	switch (step) {
+	case COMEBACK_NOTHING:
+		return;
+	case COMEBACK_LEAVE:
+		donor_leave(far, index, now);
+		return;
+	case COMEBACK_PAUSE:
+		leases_donor_claiming(&far->leases, index, false);
+		session_suspend(&far->donors[index].session);
+		return;
+	case COMEBACK_TRY:
+		donor_try(far, index, now);
+		return;
+	case COMEBACK_CLAIM:
+		donor_claim(far, index, now);
+		return;
+	case COMEBACK_RETURN:
+		donor_return(far, index, now);
+		return;
+	case COMEBACK_BURY:
+		donor_bury(far, index, now);
+		return;
+	}
+}
+
+/* --- What sessions say ------------------------------------------------------------------------------------------ */
+
+static void donor_opened(struct far *far, struct far_donor *donor)
+{
+	uint64_t seed;
+
+	random_secret(&seed, sizeof seed);
+	comeback_init(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->session.donor.incarnation);
+	first_reached(far, donor);
+	donor_heard(donor);
+	round_begin(far, donor);
+}
+
+bool donors_is_duplicate(const struct far *far, unsigned index)
+{
+	const uint64_t incarnation = far->donors[index].session.donor.incarnation;
+
+	for (unsigned i = 0; i < far->donor_count && incarnation; i++) {
+		if (i == index || far->donors[i].comeback.incarnation != incarnation)
+			continue;
+		log_error("%s and %s are the same donor: name it once", far->donors[i < index ? i : index].uri,
+			  far->donors[i < index ? index : i].uri);
+		return true;
+	}
+	return false;
+}
+
+static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	const struct donor *machine = &donor->session.donor;
+	uint64_t held = claims_count(&far->table, index);
+
+	/* The donor ended the session of the other address when it accepted this one. Nothing has been claimed, so
+	   nothing must be given back. A goodbye must not be sent either: it would free the leases. */
+	if (donors_is_duplicate(far, index)) {
+		session_suspend(&donor->session);
+		donor_broke(far, index, -EINVAL, now);
+		return;
+	}
+	/* The donor may have been restarted with another --slab. */
+	if (machine->capacity.slab_bytes != far->leases.config.slab_bytes && !held) {
+		donor_broke(far, index, -EINVAL, now);
+		return;
+	}
+	claims_begin(&donor->claims, &far->table, index);
+	leases_donor_claiming(&far->leases, index, true);
+	donor_do(far, index, comeback_welcomed(&donor->comeback, machine->incarnation, machine->slabs, held), now);
+}
+
+static void claim_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	int status = message->type == WIRE_GRANTED ? 0 : -EPROTO;
+
+	if (message->type == WIRE_DENIED && message->denied.reason == WIRE_REASON_TAKEN) {
+		if (donors_recall_claim_taken(far, index, message->request, now) < 0)
+			donor_broke(far, index, -EPROTO, now);
+		else
+			donor_claim(far, index, now);
+		return;
+	}
+	if (message->type == WIRE_DENIED) {
+		donor_do(far, index, comeback_denied(&donor->comeback), now);
+		return;
+	}
+	if (status == 0)
+		status = claims_confirmed(&donor->claims, message->request, message->granted.slab,
+					  message->granted.address, message->granted.rkey);
+	if (status < 0) {
+		donor_broke(far, index, status, now);
+		return;
+	}
+	leases_recall_void(&far->leases, message->request / FAR_SLOTS_MAX, message->request % FAR_SLOTS_MAX);
+	donor_claim(far, index, now);
+}
+
+static void lease_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	struct chunk_slot slot = {0};
+	bool asked = true;
+
+	switch (message->type) {
+	case WIRE_GRANTED:
+		slot.address = message->granted.address;
+		slot.rkey = message->granted.rkey;
+		slot.slab = message->granted.slab;
+		asked = leases_granted(&far->leases, index, message->request, &slot, now);
+		break;
+	case WIRE_DENIED:
+		/* A RELEASE carries no request number. The donor denies it if the donor has already taken the slab
+		   itself. */
+		asked = message->request ? leases_denied(&far->leases, index, message->request, now)
+					 : leases_released(&far->leases, index);
+		break;
+	case WIRE_RELEASED:
+		asked = leases_released(&far->leases, index);
+		break;
+	default:
+		break;
+	}
+	if (!asked)
+		donor_broke(far, index, -EPROTO, now);
+}
+
+static void donor_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	donor_heard(donor);
+	leases_donor_heard(&far->leases, index, donors_free_bytes(donor));
+	if (message->type == WIRE_GRANTED && message->granted.bytes < far->leases.config.slab_bytes)
+		donor_broke(far, index, -EPROTO, now);
+	else if (donor->comeback.state == COMEBACK_CLAIMING)
+		claim_answered(far, index, message, now);
+	else
+		lease_answered(far, index, message, now);
+}
+
+static void donor_news(struct far *far, unsigned index, const struct donor_answer *answer, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	switch (answer->news) {
+	case DONOR_NOTHING:
+		return;
+	case DONOR_IS_READY:
+		if (far->open)
+			donor_welcomed(far, index, now);
+		else
+			donor_opened(far, donor);
+		return;
+	case DONOR_IS_LOST:
+		if (far->open)
+			donor_broke(far, index, donor->session.donor.status, now);
+		return;
+	case DONOR_ANSWERED:
+		if (far->open)
+			donor_answered(far, index, &answer->message, now);
+		return;
+	case DONOR_RECALLS:
+		donor_heard(donor);
+		leases_donor_heard(&far->leases, index, donors_free_bytes(donor));
+		if (far->open)
+			donors_recall_message(far, index, &answer->message, now);
+		return;
+	}
+}
+
+/* --- Called by the loop ----------------------------------------------------------------------------------------- */
+
+void donors_event(struct far *far, const struct fabric_event *event, uint64_t now)
+{
+	struct session *session = event->user;
+	struct far_donor *donor = (struct far_donor *)((char *)session - offsetof(struct far_donor, session));
+	struct donor_answer answer;
+
+	session_event(session, event, now, &answer);
+	donor_news(far, (unsigned)(donor - far->donors), &answer, now);
+}
+
+static void report_take(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	uint64_t report = atomic_exchange(&donor->report, 0);
+
+	/* A report from an earlier round has been dealt with already. */
+	if (report && (uint32_t)(report >> 32) == donor->round)
+		donor_broke(far, index, -(int)(uint16_t)report, now);
+	if (donor->waits && donor->comeback.state != COMEBACK_UP)
+		comeback_waits(&donor->comeback, donor->waits);
+}
+
+/* Returns when (by far_now()) the user must be told that the donor is away. Returns UINT64_MAX if the user has been
+   told, the donor is not away, or the reason is not known yet. */
+static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
+{
+	if (donor->told || !comeback_is_waited_for(&donor->comeback) || donor->comeback.unknown)
+		return UINT64_MAX;
+	return patience_at(&far->patience, donor->away_at + DONORS_TELL_NS);
+}
+
+/* Carries out an action that no donor is told of. Returns false if the action is a message to a donor. */
+static bool action_is_ours(struct far *far, const struct leases_action *action)
+{
+	switch (action->kind) {
+	case LEASES_ASK:
+	case LEASES_RELEASE:
+		return false;
+	case LEASES_WAKE:
+		return true;
+	case LEASES_FILL:
+		rebuild_fill(far->rebuild, action->request, action->chunk, action->epoch, action->donor);
+		return true;
+	case LEASES_DRAIN:
+		rebuild_drain(far->rebuild, action->request, action->chunk);
+		return true;
+	case LEASES_LEAVE:
+		donors_tell_leaving(far);
+		rebuild_leave(far->rebuild, action->request, action->chunk, action->epoch);
+		return true;
+	case LEASES_LACKING:
+	case LEASES_WHOLE:
+		donors_tell_replicas(far, action->kind == LEASES_WHOLE);
+		return true;
+	}
+	return true;
+}
+
+static void actions_carry_out(struct far *far, uint64_t now)
+{
+	struct leases_action action;
+	bool wake = false;
+
+	while (leases_next(&far->leases, &action)) {
+		struct far_donor *donor = &far->donors[action.donor];
+		struct wire_message message = {.request = action.request};
+
+		if (action_is_ours(far, &action)) {
+			wake |= action.kind == LEASES_WAKE;
+			continue;
+		}
+		message.type = action.kind == LEASES_ASK ? WIRE_LEASE : WIRE_RELEASE;
+		if (action.kind == LEASES_RELEASE)
+			message.release.slab = action.slab;
+		if (donor->comeback.state == COMEBACK_UP && !session_request(&donor->session, &message, now))
+			donor_broke(far, action.donor, donor->session.donor.status, now);
+	}
+	if (wake)
+		queues_wake(far, false);
+}
+
+void donors_carry_out(struct far *far, uint64_t now)
+{
+	actions_carry_out(far, now);
+	for (unsigned i = 0; i < far->donor_count; i++)
+		far->donors[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
+}
+
+void donors_tick(struct far *far, uint64_t now)
+{
+	struct donor_answer answer;
+
+	if (far->open)
+		donors_recall_tick(far, now);
+
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		struct far_donor *donor = &far->donors[i];
+
+		session_tick(&donor->session, now, &answer);
+		donor_news(far, i, &answer, now);
+		if (!far->open)
+			continue;
+		report_take(far, i, now);
+		donor_do(far, i, comeback_tick(&donor->comeback, now), now);
+		if (now >= tell_due(far, donor))
+			donors_tell_away(far, donor);
+		actions_carry_out(far, now); /* the queue of actions has room for the loss of only one donor */
+	}
+}
+
+uint64_t donors_due(const struct far *far)
+{
+	uint64_t due = far->open ? leases_recalls_due(&far->leases) : UINT64_MAX;
+
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		uint64_t session = session_due(&far->donors[i].session);
+		uint64_t comeback = far->open ? comeback_due(&far->donors[i].comeback) : UINT64_MAX;
+
+		due = session < due ? session : due;
+		due = comeback < due ? comeback : due;
+		if (far->open && tell_due(far, &far->donors[i]) < due)
+			due = tell_due(far, &far->donors[i]);
+	}
+	return due;
+}
+
+void donors_end(struct far *far)
+{
+	for (unsigned i = 0; i < far->donor_count; i++)
+		session_end(&far->donors[i].session);
+}
+
+void donors_leave(struct far *far)
+{
+	for (unsigned i = 0; i < far->donor_count; i++)
+		session_drop(&far->donors[i].session);
+}

@@ -1,0 +1,151 @@
+/* donors_open: reaches the donors of a store that is opened or adopted. See donors.h. */
+#include "client/donor/donors_tell.h"
+#include "client/donor/internal.h"
+#include "common/clock.h"
+#include "common/format.h"
+#include "common/log.h"
+#include "common/random.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+void donors_connect(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->donor_count; i++)
+		donors_session_open(far, &far->donors[i], far->donors[i].uri, far->config.fabric.connect_ms, now);
+}
+
+bool donors_donor_is_ready(const struct far_donor *donor)
+{
+	return donor->session.donor.state == DONOR_READY;
+}
+
+/* Returns true if the ready donors can hold all replicas without the other donors. */
+static bool ready_are_enough(const struct far *far)
+{
+	struct domains domains = {0};
+	unsigned ready = 0;
+
+	for (unsigned i = 0; i < far->donor_count; i++)
+		if (donors_donor_is_ready(&far->donors[i]))
+			domains_name(&domains, ready++, far->donors[i].session.donor.domain);
+	return ready && domains_count(&domains, ready) >= far->config.replicas;
+}
+
+int donors_outcome(const struct far *far)
+{
+	const struct far_donor *failed = NULL;
+	char text[DONOR_EXPLAIN_MAX];
+	bool waits = false;
+
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		const struct far_donor *donor = &far->donors[i];
+		const struct donor *machine = &donor->session.donor;
+
+		/* Checked first: two sessions of one client end each other, which would hide the cause. */
+		if (donors_is_duplicate(far, i))
+			return -EINVAL;
+		waits |= machine->state != DONOR_READY && machine->state != DONOR_LOST;
+		if (machine->state == DONOR_LOST && !failed)
+			failed = donor;
+	}
+	/* If a donor was ready and then broke off, the reason may be a second address for the same donor. Its answer
+	   will tell, so wait for it. */
+	if (waits && (!failed || far->config.go_without || failed->session.donor.incarnation))
+		return 1;
+	if (!failed || (far->config.go_without && comeback_is_out_of_reach(failed->session.donor.status) &&
+			!failed->session.donor.reason && ready_are_enough(far)))
+		return 0;
+	log_error("donor %s %s", failed->uri, donor_explain(&failed->session.donor, text));
+	return failed->session.donor.status;
+}
+
+void donors_opened(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		struct far_donor *donor = &far->donors[i];
+		uint64_t seed;
+
+		if (donors_donor_is_ready(donor)) {
+			donors_tell_domain(far, i);
+			leases_donor_heard(&far->leases, i, donors_free_bytes(donor));
+			continue;
+		}
+		donor->status = donor->session.donor.status;
+		log_warning("donor %s does not answer (%s): going on without it until it does", donor->uri,
+			    format_errno(donor->status));
+		random_secret(&seed, sizeof seed);
+		donor->away_at = clock_now();
+		comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->status, now);
+		donor->told = donor->adopted = true;
+		session_drop(&donor->session);
+		donors_round_end(far,
+				 donor); /* it may have been ready, and have broken off while others were awaited */
+	}
+}
+
+void donors_adopt(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		struct far_donor *donor = &far->donors[i];
+		uint64_t seed;
+
+		random_secret(&seed, sizeof seed);
+		donor->away_at = clock_now();
+		comeback_adopt(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed,
+			       state_header(far->state)->incarnations[i], now);
+		donor->adopted = true;
+		session_drop(&donor->session); /* no session has been started */
+		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));
+	}
+}
+
+/* Returns true if the donor rejects our key or protocol version. All donors share one key, and this program has one
+   version, so the answer counts for all. */
+static bool donor_objects(const struct far_donor *donor)
+{
+	return donor->comeback.end == COMEBACK_REFUSED &&
+	       (donor->comeback.status == -EKEYREJECTED || donor->comeback.status == -EPROTONOSUPPORT);
+}
+
+/* Returns true if this lost donor holds nothing of the store: it restarted, forgot its slabs, or never had any. */
+static bool donor_holds_nothing(const struct far *far, unsigned index)
+{
+	enum comeback_end end = far->donors[index].comeback.end;
+
+	return end == COMEBACK_RESTARTED || end == COMEBACK_FORGOTTEN || !far->leases.donors[index].held;
+}
+
+int donors_adopt_outcome(const struct far *far)
+{
+	bool up = false, waits = false, empty = true;
+	int status = 0;
+
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		const struct far_donor *donor = &far->donors[i];
+
+		if (donor_objects(donor))
+			return donor->comeback.status;
+		up |= donor->comeback.state == COMEBACK_UP;
+		waits |= donor->comeback.state != COMEBACK_LOST;
+		if (donor->comeback.state != COMEBACK_LOST)
+			continue;
+		status = donor->comeback.status;
+		empty &= donor_holds_nothing(far, i);
+	}
+	if (up || waits)
+		return up ? 0 : 1;
+	return far->backup_path && empty ? 0 : status;
+}
+
+void donors_adopted(struct far *far, uint64_t now)
+{
+	far->adopting = false;
+	for (unsigned i = 0; i < far->donor_count; i++)
+		if (far->donors[i].comeback.state == COMEBACK_LOST) {
+			donors_incarnation_keep(far, i, 0);
+			donors_lose_donor(far, i, now);
+		}
+}
