@@ -44,36 +44,6 @@ static void far_deregister(struct store *store, struct store_buffer *buffer)
 
 /* --- Pages ---------------------------------------------------------------------------------------------------- */
 
-void far_forget(struct far *far, uint64_t page, uint64_t count)
-{
-	struct chunk_table *table = &far->table;
-
-	while (count) {
-		uint64_t chunk = page / table->pages;
-		uint64_t rest = table->pages - page % table->pages;
-		uint64_t here = count < rest ? count : rest;
-		uint32_t epoch, live;
-
-		if (!chunk_is_untouched(table, chunk)) {
-			/* Reads the epoch before the pages. If the epoch has ended, the counts it covered are void, and
-			   chunk_drop() drops nothing. A chunk without a slab had no live pages. If live pages are found
-			   there, they were brought back in between, and are counted under the epoch read then. */
-			enum chunk_state before = chunk_state(table, chunk);
-			bool ready = chunk_epoch(table, chunk, &epoch);
-
-			live = (uint32_t)integrity_forget(&far->integrity, page, here);
-			if (far->backup)
-				backup_ring_unmiss_all(&far->backup->ring, page, here);
-			if (live && !ready && (before == CHUNK_NONE || before == CHUNK_WANTED))
-				ready = chunk_epoch(table, chunk, &epoch);
-			if (ready && live && chunk_drop(table, chunk, epoch, live))
-				control_kick(far);
-		}
-		page += here;
-		count -= here;
-	}
-}
-
 static void far_discard(struct store *store, uint64_t page, uint64_t count)
 {
 	struct far *far = (struct far *)store;
@@ -231,6 +201,7 @@ static void far_free(struct far *far)
 	for (unsigned i = 0; i < far->donor_count && far->donors; i++)
 		free(far->donors[i].uri);
 	free(far->donors);
+	mailbox_close(&far->mailbox);
 	pthread_mutex_destroy(&far->attach);
 	pthread_mutex_destroy(&far->lock);
 	/* Leaves no key in freed memory. */
@@ -329,6 +300,7 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 {
 	const struct fabric_config usual = FABRIC_CONFIG_DEFAULT;
 	struct far *far = calloc(1, sizeof *far);
+	int error;
 
 	if (!far)
 		return -ENOMEM;
@@ -346,6 +318,11 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 		far->config.key = far->key;
 	}
 	random_secret(far->id, sizeof far->id);
+	error = mailbox_open(&far->mailbox);
+	if (error < 0) {
+		free(far);
+		return error;
+	}
 	pthread_mutex_init(&far->attach, NULL);
 	pthread_mutex_init(&far->lock, NULL);
 	LIST_INIT(&far->queues);

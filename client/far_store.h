@@ -2,8 +2,8 @@
  * far_store: what the parts of the far store (far.c, control.c, far_queue.c) share. Only for use inside client/.
  *
  * Theory of operation. Queues touch only what is atomic, or fixed once far_open() has returned. A queue needs the
- * control thread when a chunk is wanted or emptied, or a connection has ended. It then leaves a mark and calls
- * control_kick().
+ * control thread when a chunk is wanted or emptied, or a connection has ended. It then leaves a mark in the mailbox
+ * (mailbox.h).
  *
  * Only the control thread decides if a donor can be reached (donors.h). The donor's `round` tells the queues. It is odd
  * while the donor is up, and has a new odd value after each return. A queue's connection belongs to one round and is
@@ -21,10 +21,12 @@
 #include "client/far.h"
 #include "client/lease/leases.h"
 #include "client/lease/warmth.h"
+#include "client/mailbox.h"
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
 #include "client/page/state.h"
 #include "common/auth.h"
+#include "common/clock.h"
 #include "common/patience.h"
 
 #include <pthread.h>
@@ -39,8 +41,6 @@ struct far_donor {
 	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* as last heard; guarded by far->attach */
 	_Atomic int status;                   /* 0 if in use; -errno if lost, until it has come back with nothing */
 	_Atomic uint32_t round;               /* odd while it is up */
-	_Atomic uint64_t report;              /* last report of the queues to the control thread; donors.c */
-	_Atomic uint64_t waits;               /* when the oldest wait of a request began, in this round; 0 for none */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* of this round; guarded by far->attach */
@@ -85,6 +85,8 @@ struct far {
 	pthread_mutex_t attach;   /* guards the donors' session keys, counters, addresses and domains */
 	_Atomic uint32_t changes; /* counts changes of any donor's round or status */
 
+	struct mailbox mailbox; /* for the control thread and the rebuild thread */
+
 	pthread_mutex_t lock; /* guards the list of queues and `closed` */
 	LIST_HEAD(, far_queue) queues;
 	struct far_counters closed; /* counters of queues that were closed */
@@ -104,8 +106,7 @@ struct far {
 	pthread_t thread;
 	sem_t opened; /* posted once open_status is known */
 	int open_status;
-	int wake; /* eventfd */
-	_Atomic bool kicked, stop;
+	_Atomic bool stop;
 	bool open;
 	/* The control thread sets both. If donors want slabs back (`hurry`), copying is not limited. If the deadline is
 	   near (`pressing`), copying does not yield to other threads either. */
@@ -119,7 +120,10 @@ struct far {
 
 /* Returns the control thread's clock in ns. It stands still while that thread gets no processor (patience.h). Any
    thread. */
-uint64_t far_now(const struct far *far);
+static inline uint64_t far_now(const struct far *far)
+{
+	return patience_at(&far->patience, clock_now());
+}
 
 /* Adds to a counter that only the calling thread writes. Other threads may read it. */
 static inline void far_count(_Atomic uint64_t *counter, uint64_t value)
@@ -138,10 +142,5 @@ static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
 
 /* Makes these pages read as zeroes again, and gives back what was held for them. Any thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
-/* Reports that a connection made in @round to this donor has ended, or could not be made. @status is negative. Any
-   thread; donors.c. */
-void far_donor_broke(struct far *far, unsigned donor, uint32_t round, int status);
-/* Notes that a request waits for this donor since @since (of far_now()). Any thread; donors.c. */
-void far_donor_waits(struct far *far, unsigned donor, uint64_t since);
 
 #endif

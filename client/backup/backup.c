@@ -2,7 +2,6 @@
 #include "client/backup/backup.h"
 
 #include "client/io/far_backup.h"
-#include "client/rebuild/rebuild.h"
 #include "common/format.h"
 #include "common/log.h"
 
@@ -95,7 +94,7 @@ static void backup_look_behind(struct backup *backup, uint64_t now)
 
 	if (!backup->ring.missed_count)
 		return;
-	eventfd_write(backup->far->rebuild->wake, 1);
+	mailbox_wake_rebuild(&backup->far->mailbox);
 	if (atomic_load_explicit(&backup->overflown, memory_order_relaxed) &&
 	    log_again(&backup->told_slow, now, TELL_NS)) {
 		atomic_store_explicit(&backup->overflown, false, memory_order_relaxed);
@@ -184,6 +183,12 @@ static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 	return false;
 }
 
+static void io_answer(struct backup_io *io, int status)
+{
+	io->status = status;
+	io->answer(io);
+}
+
 static void read_begin(struct backup *backup, unsigned index, struct backup_io *read)
 {
 	uint32_t there = 0;
@@ -191,7 +196,7 @@ static void read_begin(struct backup *backup, unsigned index, struct backup_io *
 	for (uint32_t i = 0; i < read->count; i++)
 		there |= (uint32_t)ring_read(backup, read->page + i, read->data + (size_t)i * STORE_PAGE) << i;
 	if (there == (uint32_t)((UINT64_C(1) << read->count) - 1)) {
-		far_backup_answer(backup->far, read, 0);
+		io_answer(read, 0);
 		return;
 	}
 	backup->reads[index].read = read;
@@ -228,7 +233,7 @@ static void read_done(struct backup *backup, unsigned index, int64_t result, uin
 		tell_error(backup, "read", result, now);
 	backup->reads[index].read = NULL;
 	backup->reading--;
-	far_backup_answer(backup->far, read, status);
+	io_answer(read, status);
 }
 
 /* --- Writes that no donor has room for ---------------------------------------------------------------------------- */
@@ -272,7 +277,7 @@ static void writes_answer(struct backup *backup)
 
 	while ((io = backup->put.first) && io->until <= taken) {
 		backup->put.first = io->next;
-		far_backup_answer(backup->far, io, io->status);
+		io_answer(io, io->status);
 	}
 }
 

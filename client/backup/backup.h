@@ -42,10 +42,11 @@
 /* Pages in a batch. */
 #define BACKUP_BATCH 1024u
 
-/* A queue's request. The queue owns the memory. The backup uses it until far_backup_answer(), which takes far->lock. */
+/* A queue's request. The queue owns the memory. The backup uses it until it has called @answer. */
 struct backup_io {
 	struct backup_io *next;
-	struct far_queue *queue;
+	void (*answer)(struct backup_io *io); /* the backup's thread calls it once `status` is set */
+	struct far_queue *queue;              /* for @answer */
 	uint64_t page;
 	uint32_t count; /* 1 .. BACKUP_IO_PAGES */
 	uint16_t piece;

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define CONTROL_STACK (256u << 10)
@@ -28,17 +27,6 @@
 /* The pause between two searches for a donor with room for a missing replica. */
 #define CONTROL_PAUSE_MS 1000u
 #define NS_PER_MS UINT64_C(1000000)
-
-uint64_t far_now(const struct far *far)
-{
-	return patience_at(&far->patience, clock_now());
-}
-
-void control_kick(struct far *far)
-{
-	if (!atomic_exchange(&far->kicked, true))
-		eventfd_write(far->wake, 1);
-}
 
 /* --- Opening ------------------------------------------------------------------------------------------------- */
 
@@ -203,7 +191,6 @@ static void control_tell_warmth(struct far *far, uint64_t now)
 static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];
-	eventfd_t value;
 	int timeout_ms = patience_sleep(&far->patience, clock_now(), control_due(far));
 	int count = fabric_wait(far->fabric, events, CONTROL_EVENTS, timeout_ms);
 	bool scan = false;
@@ -216,8 +203,7 @@ static void control_step(struct far *far)
 		rebuild_collect(far, now);
 	for (int i = 0; i < count; i++) {
 		if (events[i].kind == FABRIC_READABLE) {
-			eventfd_read(far->wake, &value);
-			atomic_store(&far->kicked, false);
+			mailbox_control_is_awake(&far->mailbox);
 			scan = true;
 			continue;
 		}
@@ -286,7 +272,7 @@ static int control_open(struct far *far)
 	config.depth = CONTROL_DEPTH;
 	error = fabric_open(&config, &far->fabric);
 	if (error == 0)
-		error = fabric_watch(far->fabric, far->wake, far);
+		error = fabric_watch(far->fabric, far->mailbox.control_wake, far);
 	if (error < 0) {
 		log_error("cannot set up the network: %s", format_errno(error));
 		return error;
@@ -317,30 +303,25 @@ int control_start(struct far *far)
 {
 	int error;
 
-	far->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (far->wake < 0)
-		return -errno;
 	sem_init(&far->opened, 0, 0);
 	error = thread_start(&far->thread, NULL, CONTROL_STACK, control_main, far);
 	if (error < 0)
-		goto close_wake;
+		goto destroy_opened;
 	while (sem_wait(&far->opened) < 0)
 		;
 	error = far->open_status;
 	if (error == 0)
 		return 0;
 	pthread_join(far->thread, NULL);
-close_wake:
+destroy_opened:
 	sem_destroy(&far->opened);
-	close(far->wake);
 	return error;
 }
 
 void control_stop(struct far *far)
 {
 	far->stop = true;
-	control_kick(far);
+	mailbox_wake_control(&far->mailbox);
 	pthread_join(far->thread, NULL);
 	sem_destroy(&far->opened);
-	close(far->wake);
 }

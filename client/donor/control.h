@@ -20,7 +20,5 @@
 int control_start(struct far *far);
 /* Ends the thread, and its sessions: with a goodbye to the donors, unless far->leave. */
 void control_stop(struct far *far);
-/* Wakes the thread to look at what waits for it. Any thread. */
-void control_kick(struct far *far);
 
 #endif

@@ -1,7 +1,6 @@
 /* donors: see donors.h. */
 #include "client/donor/donors.h"
 
-#include "client/donor/control.h"
 #include "client/donor/donors_recall.h"
 #include "client/donor/donors_tell.h"
 #include "client/donor/internal.h"
@@ -32,34 +31,6 @@
    that process. */
 #define DONORS_ADOPT_MS 60000u
 
-/* --- What queues see -------------------------------------------------------------------------------------------- */
-
-/* A report is round << 32 | -status. The numerically greatest report is kept, so a newer round wins over an older
-   one. */
-void far_donor_broke(struct far *far, unsigned donor, uint32_t round, int status)
-{
-	uint64_t report = (uint64_t)round << 32 | (uint16_t)-status;
-	uint64_t before = atomic_load(&far->donors[donor].report);
-
-	assert(status < 0);
-	while (before < report)
-		if (atomic_compare_exchange_weak(&far->donors[donor].report, &before, report))
-			break;
-	control_kick(far);
-}
-
-void far_donor_waits(struct far *far, unsigned donor, uint64_t since)
-{
-	uint64_t before = atomic_load(&far->donors[donor].waits);
-
-	while (!before || since < before) {
-		if (!atomic_compare_exchange_weak(&far->donors[donor].waits, &before, since))
-			continue;
-		control_kick(far);
-		return;
-	}
-}
-
 /* --- Going and coming ------------------------------------------------------------------------------------------- */
 
 static void queues_wake(struct far *far, bool all)
@@ -74,7 +45,7 @@ static void queues_wake(struct far *far, bool all)
 
 void donors_round_end(struct far *far, struct far_donor *donor)
 {
-	donor->waits = 0; /* queues with requests that still wait set it again */
+	mailbox_forget_waits(&far->mailbox, (unsigned)(donor - far->donors));
 	if (donor->round & 1)
 		donor->round++;
 	far->changes++;
@@ -444,16 +415,19 @@ void donors_event(struct far *far, const struct fabric_event *event, uint64_t no
 	donor_news(far, (unsigned)(donor - far->donors), &answer, now);
 }
 
-static void report_take(struct far *far, unsigned index, uint64_t now)
+/* Acts on what queues have reported of the donor. A report from an earlier round has been dealt with already. */
+static void reports_take(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
-	uint64_t report = atomic_exchange(&donor->report, 0);
+	int status = mailbox_take_break(&far->mailbox, index, donor->round);
+	uint64_t since;
 
-	/* A report from an earlier round has been dealt with already. */
-	if (report && (uint32_t)(report >> 32) == donor->round)
-		donor_broke(far, index, -(int)(uint16_t)report, now);
-	if (donor->waits && donor->comeback.state != COMEBACK_UP)
-		comeback_waits(&donor->comeback, donor->waits);
+	if (status < 0)
+		donor_broke(far, index, status, now);
+	/* Read now: the end of a round forgets its waits. */
+	since = mailbox_oldest_wait(&far->mailbox, index);
+	if (since && donor->comeback.state != COMEBACK_UP)
+		comeback_waits(&donor->comeback, since);
 }
 
 /* Returns when (by far_now()) the user must be told that the donor is away. Returns UINT64_MAX if the user has been
@@ -536,7 +510,7 @@ void donors_tick(struct far *far, uint64_t now)
 		donor_news(far, i, &answer, now);
 		if (!far->open)
 			continue;
-		report_take(far, i, now);
+		reports_take(far, i, now);
 		donor_do(far, i, comeback_tick(&donor->comeback, now), now);
 		if (now >= tell_due(far, donor))
 			donors_tell_away(far, donor);

@@ -17,7 +17,7 @@
  *           are served by other replicas or the backup. The donor is tried again from time to time. If it answers, it
  *           is used as a donor that holds nothing.
  *
- * Threads: the control thread, except far_donor_broke() and far_donor_waits() (far_store.h).
+ * Threads: the control thread.
  */
 #ifndef CLIENT_DONORS_H
 #define CLIENT_DONORS_H

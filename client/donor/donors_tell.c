@@ -1,7 +1,6 @@
 /* donors_tell: see donors_tell.h. */
 #include "client/donor/donors_tell.h"
 
-#include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -10,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 /* Least time between two lines about chunks that leave for the backup. */
 #define LEAVING_NS UINT64_C(60000000000)
@@ -167,5 +165,5 @@ void donors_tell_kept(struct far *far, uint64_t before)
 		return;
 	log_warning("%" PRIu64 " pages are on the backup %s alone, and slow, until donors have room for them", kept,
 		    far->backup_path);
-	eventfd_write(far->rebuild->wake, 1);
+	mailbox_wake_rebuild(&far->mailbox);
 }

@@ -2,10 +2,8 @@
 #include "client/io/far_backup.h"
 
 #include "client/backup/backup.h"
-#include "client/donor/control.h"
 #include "client/io/far_published.h"
 #include "client/io/far_sealed.h"
-#include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -59,13 +57,29 @@ bool far_backup_is_left(const struct far_queue *queue, const struct far_request 
 	return queue->far->backup && !request->only && !request->unsaved;
 }
 
+/* The backup's thread calls it. */
+static void answer(struct backup_io *io)
+{
+	struct far_queue *queue = io->queue;
+	struct far *far = queue->far;
+
+	/* The queue may be closed as soon as it has the answer. The lock delays that until the queue has been woken. */
+	pthread_mutex_lock(&far->lock);
+	io->next = atomic_load(&queue->backup_answers);
+	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
+		;
+	eventfd_write(queue->wake, 1);
+	pthread_mutex_unlock(&far->lock);
+}
+
 /* Makes a piece of the request's next pages. Returns what the backup's thread will be asked. */
 static struct backup_io *io_begin(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	uint16_t piece = far_piece_start(queue, index, count, chunk, 0);
 	struct backup_io *io = &queue->backup_ios[piece];
 
-	*io = (struct backup_io){.queue = queue,
+	*io = (struct backup_io){.answer = answer,
+				 .queue = queue,
 				 .page = queue->pieces[piece].page,
 				 .count = count,
 				 .piece = piece,
@@ -143,20 +157,6 @@ enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint
 	return FAR_GOES_ON;
 }
 
-void far_backup_answer(struct far *far, struct backup_io *io, int status)
-{
-	struct far_queue *queue = io->queue;
-
-	io->status = status;
-	/* The queue may be closed as soon as it has the answer. The lock delays that until the queue has been woken. */
-	pthread_mutex_lock(&far->lock);
-	io->next = atomic_load(&queue->backup_answers);
-	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
-		;
-	eventfd_write(queue->wake, 1);
-	pthread_mutex_unlock(&far->lock);
-}
-
 static void complain(struct far *far, uint64_t page)
 {
 	if (log_again(&far->backup_complained, clock_now(), COMPLAIN_NS))
@@ -211,10 +211,10 @@ static void write_commit(struct far_queue *queue, const struct far_piece *piece)
 
 	live = integrity_commit_kept(&far->integrity, piece->page, piece->count);
 	if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 	far_count(&queue->counters.backup_writes, piece->count);
 	/* Wakes the rebuild thread, which brings KEPT pages back. */
-	eventfd_write(far->rebuild->wake, 1);
+	mailbox_wake_rebuild(&far->mailbox);
 }
 
 static void write_end(struct far_queue *queue, const struct backup_io *write)

@@ -17,7 +17,7 @@
  * If a chunk leaves for the backup, the rebuild thread moves the pages that donors hold. Its writes name the backup in
  * place of a donor, and leave checksum and generation as they are.
  *
- * Threads: the queue's. far_backup_answer() is called by the backup's thread.
+ * Threads: the queue's. The backup's thread gives its answers by backup_io.answer.
  */
 #ifndef CLIENT_FAR_BACKUP_H
 #define CLIENT_FAR_BACKUP_H
@@ -51,7 +51,5 @@ bool far_backup_takes_over(const struct far_queue *queue, struct far_request *re
 enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count);
 /* Ends the pieces that the backup has answered. */
 void far_backup_collect(struct far_queue *queue);
-/* Gives the queue its answer: @status is 0 or -EIO. Takes far->lock. */
-void far_backup_answer(struct far *far, struct backup_io *io, int status);
 
 #endif

@@ -1,10 +1,8 @@
 /* far_piece: publishes, begins and ends pieces, and ends requests with them. See far_queue.h. */
 #include "client/backup/backup.h"
-#include "client/donor/control.h"
 #include "client/io/far_hedge.h"
 #include "client/io/far_published.h"
 #include "client/io/far_sealed.h"
-#include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -162,7 +160,7 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 static void piece_drop(struct far *far, const struct far_piece *piece, uint32_t pages)
 {
 	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 }
 
 static int write_commit(struct far_queue *queue, const struct far_piece *piece)
@@ -209,7 +207,7 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
 	if (request->corrupt && !queue->direct)
-		rebuild_repair(queue->far, request->io.page, request->io.count, request->failed);
+		mailbox_put_repair(&queue->far->mailbox, request->io.page, request->io.count, request->failed);
 }
 
 void far_request_single(struct far_request *request)

@@ -138,7 +138,7 @@ static int link_connect(struct far_queue *queue, unsigned index)
 static void link_broke(struct far_queue *queue, unsigned donor, int status)
 {
 	far_link_drop(queue, donor);
-	far_donor_broke(queue->far, donor, queue->links[donor].round, status ? status : -ECONNRESET);
+	mailbox_put_break(&queue->far->mailbox, donor, queue->links[donor].round, status ? status : -ECONNRESET);
 }
 
 /* If the donor's round has changed, ends the connection of the old round. If the new round is up, connects. */

@@ -1,6 +1,5 @@
 #include "client/io/far_request.h"
 
-#include "client/donor/control.h"
 #include "client/io/far_backup.h"
 #include "client/io/far_hedge.h"
 #include "client/io/far_published.h"
@@ -85,7 +84,7 @@ static uint64_t wait_since(const struct far_queue *queue, struct far_request *re
    lost. */
 static enum far_progress link_await(struct far_queue *queue, struct far_request *request, unsigned donor)
 {
-	far_donor_waits(queue->far, donor, wait_since(queue, request, donor));
+	mailbox_put_wait(&queue->far->mailbox, donor, wait_since(queue, request, donor));
 	return FAR_WAITS;
 }
 
@@ -240,7 +239,7 @@ void far_request_hedge(struct far_queue *queue, uint16_t index)
 	    (replica = hedge_replica(queue, piece, &view)) < 0 ||
 	    !far_hedge_begin(queue, index, 1, view.slots[replica].donor)) {
 		if (chunk_drop(&queue->far->table, piece->chunk, view.epoch, 1))
-			control_kick(queue->far);
+			mailbox_wake_control(&queue->far->mailbox);
 		return;
 	}
 	piece->held = true;
@@ -369,7 +368,7 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 			request->asked = 0;
 			return FAR_GOES_ON;
 		case CHUNK_ASKED:
-			control_kick(queue->far);
+			mailbox_wake_control(&queue->far->mailbox);
 			break;
 		case CHUNK_WAIT:
 			break;
@@ -394,7 +393,7 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 		return FAR_GOES_ON;
 	}
 	if (chunk_drop(&far->table, chunk, view->epoch, count))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
 }
 
@@ -412,7 +411,7 @@ static enum far_progress write_await(struct far_queue *queue, struct far_request
 	if (links->others) {
 		atomic_store(&queue->waiting, true);
 		chunk_hinder(&queue->far->table, chunk);
-		control_kick(queue->far);
+		mailbox_wake_control(&queue->far->mailbox);
 		return FAR_WAITS;
 	}
 	return link_await(queue, request, (unsigned)links->away);
@@ -471,11 +470,11 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 	links = write_links(queue, &view);
 	if (links.live && links.away < 0 && links.room) {
 		if (chunk_look_ahead(&far->table, chunk))
-			control_kick(far);
+			mailbox_wake_control(&far->mailbox);
 		return write_publish(queue, index, chunk, count, &view, links.live);
 	}
 	if (chunk_drop(&far->table, chunk, view.epoch, count))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 	if (links.live && links.away >= 0)
 		return write_await(queue, request, chunk, &links);
 	if (links.live) {

@@ -1,7 +1,6 @@
 /* rebuild: see rebuild.h. */
 #include "client/rebuild/rebuild.h"
 
-#include "client/donor/control.h"
 #include "client/io/far_backup.h"
 #include "client/io/far_published.h"
 #include "client/io/far_queue.h"
@@ -10,7 +9,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -134,7 +132,7 @@ static void task_end(struct rebuild *rebuild, bool good)
 	if (task_is_repair(rebuild))
 		return;
 	atomic_store(&rebuild->jobs[rebuild->job].state, good ? REBUILD_DONE : REBUILD_FAILED);
-	control_kick(rebuild->far);
+	mailbox_wake_control(&rebuild->far->mailbox);
 }
 
 /* Returns true if the task is to move a chunk to the backup. */
@@ -151,7 +149,7 @@ static void pages_leave(struct rebuild *rebuild, uint64_t page, uint32_t run)
 	uint32_t kept = integrity_keep(&far->integrity, page, run);
 
 	if (kept && chunk_drop(&far->table, job->chunk, job->epoch, kept))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 }
 
 void rebuild_copied(struct rebuild *rebuild, uint64_t page, uint32_t run)
@@ -195,7 +193,7 @@ static bool page_hold(struct rebuild *rebuild, uint64_t page)
 void rebuild_let_go(struct far *far, uint64_t chunk, uint32_t epoch)
 {
 	if (chunk_drop(&far->table, chunk, epoch, 1))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 }
 
 uint64_t rebuild_pace(const struct rebuild *rebuild, uint64_t due, uint64_t pages, uint64_t now)
@@ -223,6 +221,7 @@ void rebuild_doubt(struct rebuild *rebuild, uint64_t page, uint64_t count, unsig
 static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 {
 	struct far *far = rebuild->far;
+	struct mailbox_repair repair;
 	uint64_t due, scrub_due;
 
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
@@ -237,12 +236,8 @@ static uint64_t phase_idle(struct rebuild *rebuild, uint64_t now)
 		rebuild->phase = REBUILD_SETTLING;
 		return now;
 	}
-	for (unsigned i = 0; i < REBUILD_REPAIRS; i++) {
-		uint64_t word = atomic_exchange(&rebuild->repairs[i], 0);
-
-		if (!word)
-			continue;
-		rebuild_doubt(rebuild, word >> 18, word >> 1 & 0x1ff, word >> 10 & 0x3f, true);
+	if (mailbox_take_repair(&far->mailbox, &repair)) {
+		rebuild_doubt(rebuild, repair.page, repair.count, repair.donor, true);
 		return now;
 	}
 	due = rebuild_backup_idle(rebuild, now);
@@ -453,23 +448,6 @@ uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now)
 
 /* --- Given by others ------------------------------------------------------------------------------------------ */
 
-void rebuild_repair(struct far *far, uint64_t page, uint32_t count, uint64_t donors)
-{
-	struct rebuild *rebuild = far->rebuild;
-
-	for (; donors; donors &= donors - 1) {
-		uint64_t donor = (uint64_t)__builtin_ctzll(donors), word = page << 18 | donor << 10 | count << 1 | 1;
-
-		for (unsigned i = 0; i < REBUILD_REPAIRS; i++) {
-			uint64_t none = 0;
-
-			if (atomic_compare_exchange_strong(&rebuild->repairs[i], &none, word))
-				break;
-		}
-	}
-	eventfd_write(rebuild->wake, 1);
-}
-
 static void job_give(struct rebuild *rebuild, unsigned join, const struct rebuild_job *given)
 {
 	struct rebuild_job *job = &rebuild->jobs[join];
@@ -480,7 +458,7 @@ static void job_give(struct rebuild *rebuild, unsigned join, const struct rebuil
 	job->donor = given->donor;
 	job->drain = given->drain;
 	atomic_store(&job->state, REBUILD_GIVEN);
-	eventfd_write(rebuild->wake, 1);
+	mailbox_wake_rebuild(&rebuild->far->mailbox);
 }
 
 void rebuild_fill(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch, unsigned donor)
@@ -531,11 +509,10 @@ int rebuild_open(struct far *far, struct rebuild **ret_rebuild)
 	rebuild->window = far->donor_count > 1 || far->config.backup ? REBUILD_WINDOW : REBUILD_WINDOW_ALONE;
 	length = rebuild->window * STORE_PAGE;
 	sem_init(&rebuild->opened, 0, 0);
-	rebuild->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rebuild->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (rebuild->bytes == MAP_FAILED)
 		rebuild->bytes = NULL;
-	if (rebuild->wake < 0 || !rebuild->bytes) {
+	if (!rebuild->bytes) {
 		rebuild_close(rebuild);
 		return -ENOMEM;
 	}
@@ -550,8 +527,6 @@ void rebuild_close(struct rebuild *rebuild)
 		return;
 	if (rebuild->bytes)
 		munmap(rebuild->bytes, rebuild->window * STORE_PAGE);
-	if (rebuild->wake >= 0)
-		close(rebuild->wake);
 	sem_destroy(&rebuild->opened);
 	free(rebuild);
 }

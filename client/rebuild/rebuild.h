@@ -36,7 +36,7 @@
  * arrived or a time has come.
  *
  * Threads. The rebuild thread blocks all signals, and allocates only until it is started. The control thread calls
- * rebuild_fill, rebuild_drain, rebuild_leave and rebuild_collect. Any queue's thread may call rebuild_repair.
+ * rebuild_fill, rebuild_drain, rebuild_leave and rebuild_collect.
  */
 #ifndef CLIENT_REBUILD_H
 #define CLIENT_REBUILD_H
@@ -51,7 +51,6 @@
 #define WRITERS_PATIENCE_NS UINT64_C(2000000)
 /* The same wait when slabs will soon be lost. */
 #define WRITERS_PRESSED_NS UINT64_C(100000000)
-#define REBUILD_REPAIRS 64u
 #define REBUILD_WINDOW 64u /* pages */
 /* Pages of one part of a fill. Parts are small so that the donor can serve other requests between them. Several parts
    are under way at once, so that one is read while another is written. Their buffers together are one window's. */
@@ -96,10 +95,8 @@ struct rebuild_part {
 struct rebuild {
 	struct far *far;
 	struct rebuild_job jobs[LEASES_JOINS_MAX];
-	_Atomic uint64_t repairs[REBUILD_REPAIRS]; /* page << 18 | donor << 10 | pages << 1 | 1, or 0 for none */
-	int wake;                                  /* eventfd */
-	uint32_t window;                           /* most pages of a window, and of a request */
-	uint8_t *bytes;                            /* one window's pages */
+	uint32_t window; /* most pages of a window, and of a request */
+	uint8_t *bytes;  /* one window's pages */
 	_Atomic bool stop;
 	bool started;
 	pthread_t thread;
@@ -186,8 +183,5 @@ void rebuild_drain(struct rebuild *rebuild, unsigned join, uint32_t chunk);
 void rebuild_leave(struct rebuild *rebuild, unsigned join, uint32_t chunk, uint32_t epoch);
 /* Reports finished jobs to far->leases. */
 void rebuild_collect(struct far *far, uint64_t now);
-/* Asks for a repair: each donor in @donors (one bit each) may have these pages changed. The request is dropped if too
-   many are pending already. */
-void rebuild_repair(struct far *far, uint64_t page, uint32_t count, uint64_t donors);
 
 #endif

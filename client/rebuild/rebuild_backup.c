@@ -2,7 +2,6 @@
 #include "client/rebuild/rebuild_backup.h"
 
 #include "client/backup/backup.h"
-#include "client/donor/control.h"
 #include "client/rebuild/rebuild.h"
 
 #include <errno.h>
@@ -153,7 +152,7 @@ static bool kept_hold(struct rebuild *rebuild, uint32_t run, uint64_t now)
 	case CHUNK_HELD:
 		break;
 	case CHUNK_ASKED:
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 		state->asked = index + 1;
 		return false;
 	case CHUNK_WAIT:
@@ -208,7 +207,7 @@ static uint64_t kept_end(struct rebuild *rebuild, uint32_t restored, bool passed
 
 	rebuild_window_close(far);
 	if (rest && chunk_drop(&far->table, rebuild->page / far->table.pages, state->epoch, rest))
-		control_kick(far);
+		mailbox_wake_control(&far->mailbox);
 	rebuild->phase = REBUILD_IDLE;
 	if (passed)
 		state->kept = rebuild->page + rebuild->run;

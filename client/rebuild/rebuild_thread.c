@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 
 #define REBUILD_STACK (256u << 10)
@@ -17,16 +16,15 @@
 /* Waits until something has come, or for @ns at most. UINT64_MAX means no limit. */
 static void rebuild_wait(struct rebuild *rebuild, uint64_t ns)
 {
-	struct pollfd fds[] = {{.fd = rebuild->wake, .events = POLLIN},
+	struct pollfd fds[] = {{.fd = rebuild->far->mailbox.rebuild_wake, .events = POLLIN},
 			       {.fd = store_queue_fd(rebuild->queue), .events = POLLIN}};
 	struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
-	eventfd_t value;
 
 	if (store_arm(rebuild->queue) != 0)
 		return;
 	ppoll(fds, 2, ns == UINT64_MAX ? NULL : &timeout, NULL);
 	if (fds[0].revents)
-		eventfd_read(rebuild->wake, &value);
+		mailbox_rebuild_is_awake(&rebuild->far->mailbox);
 }
 
 static void *rebuild_main(void *argument)
@@ -83,7 +81,7 @@ void rebuild_stop(struct far *far)
 	if (!rebuild || !rebuild->started)
 		return;
 	atomic_store(&rebuild->stop, true);
-	eventfd_write(rebuild->wake, 1);
+	mailbox_wake_rebuild(&far->mailbox);
 	pthread_join(rebuild->thread, NULL);
 	rebuild->started = false;
 }

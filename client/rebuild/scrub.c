@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sys/eventfd.h>
 
 #define NS_PER_S UINT64_C(1000000000)
 /* Each kind of line is logged at most once in this time. */
@@ -225,5 +224,5 @@ void scrub_wake(struct far *far)
 	if (!leased)
 		return;
 	atomic_store(&far->rebuild->scrub.dormant, false);
-	eventfd_write(far->rebuild->wake, 1);
+	mailbox_wake_rebuild(&far->mailbox);
 }

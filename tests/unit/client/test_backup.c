@@ -168,7 +168,7 @@ static void world_open_within(uint64_t bytes)
 	far.rebuild = &rebuild;
 	far.backup_path = (char[]){"disk"};
 	pthread_mutex_init(&far.lock, NULL);
-	rebuild.wake = eventfd(0, EFD_NONBLOCK);
+	mailbox_open(&far.mailbox);
 	queue = (struct far_queue){.far = &far, .wake = eventfd(0, EFD_NONBLOCK)};
 	if (ftruncate(log_fd, 0) < 0 || lseek(log_fd, 0, SEEK_SET) < 0 || backup_open(&far, &backup) < 0)
 		exit(EXIT_FAILURE);
@@ -185,7 +185,7 @@ static void world_close(void)
 	backup_close(backup, false);
 	integrity_close(&far.integrity);
 	chunk_table_close(&far.table);
-	close(rebuild.wake);
+	mailbox_close(&far.mailbox);
 	close(queue.wake);
 	ok(!disk.overlaps && !disk.open, "no page was ever written twice at once");
 }
@@ -223,6 +223,11 @@ static void steps(void)
 /* One read, of pages that are kept; its status, or 1: it is not answered yet. */
 static struct backup_io asked;
 
+static void take_answer(struct backup_io *io)
+{
+	atomic_store(&io->queue->backup_answers, io);
+}
+
 static int read_outcome(void)
 {
 	return atomic_exchange(&queue.backup_answers, NULL) == &asked ? asked.status : 1;
@@ -231,7 +236,8 @@ static int read_outcome(void)
 static int read_pages(uint64_t page, uint32_t count)
 {
 	memset(data, 0, sizeof data);
-	asked = (struct backup_io){.queue = &queue, .page = page, .count = count, .data = data, .kept = true};
+	asked = (struct backup_io){
+	    .answer = take_answer, .queue = &queue, .page = page, .count = count, .data = data, .kept = true};
 	backup_ask(backup, &asked);
 	backup_step(backup, now);
 	backup_step(backup, now);
@@ -389,7 +395,8 @@ static void write_begin(uint64_t page, uint32_t count, uint64_t word)
 		page_fill(own + (size_t)i * STORE_PAGE, word + i);
 		integrity_prepare(&far.integrity, page + i, own + (size_t)i * STORE_PAGE);
 	}
-	asked = (struct backup_io){.queue = &queue, .page = page, .count = count, .data = own, .write = true};
+	asked = (struct backup_io){
+	    .answer = take_answer, .queue = &queue, .page = page, .count = count, .data = own, .write = true};
 	backup_ask(backup, &asked);
 }
 

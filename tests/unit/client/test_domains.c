@@ -199,8 +199,8 @@ static uint64_t room(unsigned replicas, unsigned count, const char *const names[
 	struct far_donor_info donors[4] = {0};
 
 	for (unsigned i = 0; i < count; i++) {
-		donors[i] =
-		    (struct far_donor_info){.donated = (free[i] + 100) * MIB, .leased = 100 * MIB, .slab_bytes = 16 * MIB};
+		donors[i] = (struct far_donor_info){
+		    .donated = (free[i] + 100) * MIB, .leased = 100 * MIB, .slab_bytes = 16 * MIB};
 		snprintf(donors[i].domain, sizeof donors[i].domain, "%s", names[i]);
 	}
 	return domains_room(donors, count, replicas) / MIB;

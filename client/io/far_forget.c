@@ -1,0 +1,33 @@
+/* far_forget: gives up pages. See far_store.h. Threads: any. */
+#include "client/backup/backup.h"
+#include "client/far_store.h"
+
+void far_forget(struct far *far, uint64_t page, uint64_t count)
+{
+	struct chunk_table *table = &far->table;
+
+	while (count) {
+		uint64_t chunk = page / table->pages;
+		uint64_t rest = table->pages - page % table->pages;
+		uint64_t here = count < rest ? count : rest;
+		uint32_t epoch, live;
+
+		if (!chunk_is_untouched(table, chunk)) {
+			/* Reads the epoch before the pages. If the epoch has ended, the counts it covered are void, and
+			   chunk_drop() drops nothing. A chunk without a slab had no live pages. If live pages are found
+			   there, they were brought back in between, and are counted under the epoch read then. */
+			enum chunk_state before = chunk_state(table, chunk);
+			bool ready = chunk_epoch(table, chunk, &epoch);
+
+			live = (uint32_t)integrity_forget(&far->integrity, page, here);
+			if (far->backup)
+				backup_ring_unmiss_all(&far->backup->ring, page, here);
+			if (live && !ready && (before == CHUNK_NONE || before == CHUNK_WANTED))
+				ready = chunk_epoch(table, chunk, &epoch);
+			if (ready && live && chunk_drop(table, chunk, epoch, live))
+				mailbox_wake_control(&far->mailbox);
+		}
+		page += here;
+		count -= here;
+	}
+}

@@ -1,0 +1,75 @@
+/*
+ * mailbox: what the data path leaves for the control thread and the rebuild thread.
+ *
+ * Theory of operation. Queues, and the backup's thread, call nothing that belongs to the threads above them. They leave
+ * a mark here and write an eventfd:
+ *
+ *   wake     The control thread must look at the chunks (chunks.h keeps its own marks of which).
+ *   break    A connection to a donor has ended. Marks of one donor are merged: the break of the newest round is kept.
+ *   wait     A request waits for a donor. The oldest wait is kept.
+ *   repair   Some donors may have changed these pages. A repair that finds no room is dropped: the next read of the
+ *            page asks again.
+ *
+ * Each mark is one atomic word. The reader takes a mark by an exchange, so a mark that comes meanwhile is not lost.
+ *
+ * Threads. Any thread leaves marks. Only the control thread takes breaks and waits. Only the rebuild thread takes
+ * repairs.
+ */
+#ifndef CLIENT_MAILBOX_H
+#define CLIENT_MAILBOX_H
+
+#include "client/far.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAILBOX_REPAIRS 64u
+
+struct mailbox {
+	int control_wake, rebuild_wake; /* eventfds */
+	_Atomic bool control_woken;     /* control_wake was written and not read yet */
+	struct {
+		_Atomic uint64_t broke; /* round << 32 | -status, or 0 for none */
+		_Atomic uint64_t waits; /* when the oldest wait began, or 0 for none */
+	} donors[FAR_DONORS_MAX];
+	_Atomic uint64_t repairs[MAILBOX_REPAIRS]; /* mailbox.c has the format; 0 for none */
+};
+
+/* Pages that @donor may have changed. */
+struct mailbox_repair {
+	uint64_t page;
+	uint32_t count;
+	unsigned donor;
+};
+
+/* Returns 0 or -errno. */
+int mailbox_open(struct mailbox *mailbox);
+void mailbox_close(struct mailbox *mailbox);
+
+/* Wakes the control thread to look at what waits for it. */
+void mailbox_wake_control(struct mailbox *mailbox);
+/* Must be called when control_wake is readable, before the control thread looks. */
+void mailbox_control_is_awake(struct mailbox *mailbox);
+void mailbox_wake_rebuild(struct mailbox *mailbox);
+/* Must be called when rebuild_wake is readable, before the rebuild thread looks. */
+void mailbox_rebuild_is_awake(struct mailbox *mailbox);
+
+/* Reports that a connection made in @round to this donor has ended, or could not be made. @status is negative. */
+void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, int status);
+/* Takes the report. Returns its status, or 0 if there is none of @round. */
+int mailbox_take_break(struct mailbox *mailbox, unsigned donor, uint32_t round);
+
+/* Notes that a request waits for this donor since @since (of far_now()). */
+void mailbox_put_wait(struct mailbox *mailbox, unsigned donor, uint64_t since);
+/* Returns when the oldest wait began, or 0 for none. Does not take it. */
+uint64_t mailbox_oldest_wait(const struct mailbox *mailbox, unsigned donor);
+/* Forgets the waits. Requests that still wait note that again. */
+void mailbox_forget_waits(struct mailbox *mailbox, unsigned donor);
+
+/* Asks for a repair: each donor in @donors (one bit each) may have changed these pages. @count is at most 511. */
+void mailbox_put_repair(struct mailbox *mailbox, uint64_t page, uint32_t count, uint64_t donors);
+/* Takes one repair. Returns false if there is none. */
+bool mailbox_take_repair(struct mailbox *mailbox, struct mailbox_repair *ret_repair);
+
+#endif
