@@ -1,14 +1,13 @@
-# donors.sh: donors for a functional test; to be sourced by bash. FARPAGE_MEMSERVER names the program.
+# donors.sh: donors for a functional test. Bash scripts source this file. FARPAGE_MEMSERVER names the program.
 #
-#   donors_start COUNT SIZE [OPTION...]   starts COUNT donors on free ports of FARPAGE_TEST_URI (loopback's, if there is
-#                                         none), each lending SIZE, and waits until all listen; sets
-#                                         DONOR_URIS and DONOR_PIDS (arrays) and DONORS, the options "--donor URI ..."
-#                                         for a client (array)
-#   donor_kill INDEX                      kills one and waits; it is no more in DONOR_URIS, DONOR_PIDS and DONORS
-#   donors_stop                           ends them and waits; done at exit by itself, too
-#   donors_directory                      a directory for the test's files, removed at exit: $DONORS_DIRECTORY
+#   donors_start COUNT SIZE [OPTION...]   starts COUNT donors that lend SIZE each, on free ports of FARPAGE_TEST_URI, or
+#                                         of loopback if that is not set; waits until all listen; sets the arrays
+#                                         DONOR_URIS, DONOR_PIDS, and DONORS, the options "--donor URI ..." for a client
+#   donor_kill INDEX                      kills one donor, waits for its end, and removes it from the three arrays
+#   donors_stop                           ends all donors and waits; also runs at exit
+#   $DONORS_DIRECTORY                     a folder for the test's files, removed at exit
 #
-# A test that traps EXIT itself calls donors_cleanup there.
+# A test with its own EXIT trap calls donors_cleanup there.
 
 DONOR_URIS=()
 DONOR_PIDS=()

@@ -1,22 +1,28 @@
 /*
- * blocks: reads, writes and discards pages of a block device, and checks what it reads.
+ * blocks: reads, writes and discards pages of a block device, and checks the pages that it reads.
  *
  *     blocks DEVICE MIB STEP...   steps: fill           writes every page
- *                                        busy=SECONDS   runs of random pages: read, written, discarded
- *                                        until          the same, until there is a byte (or the end) on standard input
- *                                        discard        every page
- *                                        check          reads every page; where a run fails, each alone
- *                                        wait           nothing, until there is a byte (or the end) on standard input
+ *                                        busy=SECONDS   reads, writes and discards runs of random pages
+ *                                        until          does the same until standard input has a byte or ends
+ *                                        discard        discards every page
+ *                                        check          reads every page; if a run fails, reads each of its pages alone
+ *                                        wait           does nothing until standard input has a byte or ends
  *
- * On its first MIB, all zero when it starts. One line on standard output after each step, by one write(2): the step,
- * and since the start of it "reads R writes W discards D failed F wrong N longest_ms M": runs asked for, those of them
- * that failed, pages that came back wrong, and how long the longest run took. After a check also "zero Z": pages that
- * are rightly zeroes. Status 1 if any page was wrong, 2 for a fault of this program's own; a run that fails is no
- * fault.
+ * The program uses the device's first MIB mebibytes, which must be zero when it starts. After each step it prints one
+ * line by one write(2): the step, and its figures "reads R writes W discards D failed F wrong N longest_ms M zero Z":
  *
- * Theory of operation. Each page's contents follow from its number and its version; versions that are multiples of four
- * are zeroes, which is what a discard leaves. A run that failed may have changed its pages or not: so a page keeps a
- * range of versions it may have, which closes when one is read.
+ *     R, W, D   runs of each kind
+ *     F         runs that failed
+ *     N         pages that were read wrong
+ *     M         duration of the longest run
+ *     Z         pages that were read as zeroes, and should be zeroes
+ *
+ * The exit status is 1 if any page was wrong, and 2 if the program itself failed. A run that fails does not count as a
+ * failure of the program.
+ *
+ * Theory of operation. A page's contents follow from its number and its version. Versions that are multiples of four
+ * are zeroes, because a discard leaves zeroes. A run that failed may have changed its pages or not. Each page therefore
+ * has a range of possible versions. A read narrows that range to one version, unless zeroes fit several versions.
  */
 #include "tests/mix.h"
 
@@ -41,7 +47,7 @@
 
 enum what { READ, WRITE, DISCARD };
 
-static uint32_t oldest[PAGES_MAX], newest[PAGES_MAX]; /* versions a page may have */
+static uint32_t oldest[PAGES_MAX], newest[PAGES_MAX]; /* range of each page's possible versions */
 static uint64_t *buffer;                              /* RUN_MAX pages */
 static size_t pages;
 static int device;
@@ -82,7 +88,7 @@ static void page_check(const uint64_t *words, size_t page)
 	for (uint32_t version = newest[page];; version--) {
 		if (page_is(words, page, version)) {
 			seen.zero += is_zero(version);
-			/* Zeroes may be an older version's as well: then the range stays open. */
+			/* Zeroes may also be from an older version of the range. In that case the range stays open. */
 			if (!is_zero(version) || newest[page] - oldest[page] < 4)
 				oldest[page] = newest[page] = version;
 			return;
@@ -96,7 +102,7 @@ static void page_check(const uint64_t *words, size_t page)
 		oldest[page], newest[page], (unsigned long long)*words);
 }
 
-/* The next version of a page, and its contents if it has any. */
+/* Gives the page its next version. Writes the contents to @words unless @zero. */
 static void page_change(size_t page, bool zero, uint64_t *words)
 {
 	newest[page] = zero ? (newest[page] | 3) + 1 : newest[page] + 1 + is_zero(newest[page] + 1);
@@ -152,7 +158,7 @@ static void step_check(void)
 
 		if (run(READ, page, count))
 			continue;
-		seen.failed--; /* of its pages, those that fail alone count */
+		seen.failed--; /* the pages of the run that fail alone are counted instead */
 		for (size_t i = 0; i < count; i++)
 			run(READ, page + i, 1);
 	}

@@ -1,22 +1,24 @@
-# device.sh: block devices of farpage for a test; to be sourced by bash after tests/func/preload/tap.sh, in the
-# checkout. FARPAGE and FARPAGE_MEMSERVER name the programs, FARPAGE_BLOCKS tests/func/blockdev/blocks.c.
+# device.sh: block devices of farpage for a test. Bash scripts in the checkout source this file after
+# tests/func/preload/tap.sh. FARPAGE and FARPAGE_MEMSERVER name the programs; FARPAGE_BLOCKS names the program built
+# from tests/func/blockdev/blocks.c.
 #
-# It brings donors.sh with it (donors_start), and gives the test a runtime folder of its own ($FARPAGE_RUNTIME), so that
-# several tests can run on one machine at the same time. FARPAGE_TEST_FRONTEND is fuse unless it is set.
+# This file sources donors.sh. Each test gets its own runtime folder, $FARPAGE_RUNTIME, so several tests can run on one
+# machine at the same time. The front end is FUSE unless FARPAGE_TEST_FRONTEND names another.
 #
-#   device_require [PROGRAM...]        skips the test where there can be no device, or one of the programs is missing
-#   device_attach NAME SIZE [OPTION..] attaches it to DONORS; sets DEVICE; complaints are in $OUTPUT, its status is the command's
-#   device_detach NAME                 the same
-#   device_pids [NAME]                 processes of all devices of this test, or of one; the keeper first
-#   device_worker NAME                 the process that serves it
-#   device_worker_new NAME PID         whether another process than that serves it
-#   device_left                        what of devices of this test there is on the machine, one thing a line
-#   donor_leased URI                   bytes lent by a donor
-#   donor_mark                         notes what the first donor has open, and its memory
-#   expect_donor_unchanged             tests that it has no more of either than then
-#   wait_for SECONDS COMMAND...        until the command succeeds; status 1 if it never does
-#   blocks_said STEP FILE PID          whether blocks has told so, or has ended; for wait_for
-#   blocks_of WORD FILE STEP           what blocks said of a step: "failed", "wrong", ... the last time
+#   device_require [PROGRAM...]        skips the test if devices are not possible here or one of the programs is missing
+#   device_attach NAME SIZE [OPTION..] attaches a device to DONORS; sets DEVICE; writes messages to $OUTPUT; returns the
+#                                      command's status
+#   device_detach NAME                 detaches the device; writes messages to $OUTPUT; returns the command's status
+#   device_pids [NAME]                 prints the processes of all devices of this test, or of one; the keeper first
+#   device_worker NAME                 prints the process that serves the device
+#   device_worker_new NAME PID         succeeds if a process other than PID serves the device
+#   device_left                        prints the remains of this test's devices on the machine, one a line
+#   donor_leased URI                   prints the bytes that a donor has leased
+#   donor_mark                         notes the first donor's number of descriptors and its memory
+#   expect_donor_unchanged             checks that the first donor has no more of either
+#   wait_for SECONDS COMMAND...        waits until the command succeeds; returns 1 if it never does
+#   blocks_said STEP FILE PID          succeeds if blocks has printed the step's line, or has ended; for wait_for
+#   blocks_of WORD FILE STEP           prints the last figure that blocks printed for a step: of "failed", "wrong", ...
 # shellcheck shell=bash disable=SC2034
 
 . tests/func/donors.sh
@@ -25,13 +27,14 @@ FRONTEND=${FARPAGE_TEST_FRONTEND:-fuse}
 export FARPAGE_RUNTIME=$DONORS_DIRECTORY/run
 OUTPUT=$DONORS_DIRECTORY/output
 mkdir "$FARPAGE_RUNTIME"
-# What `farpage swap on` raises: on this machine files as /proc/sys/vm has them, in a virtual one the kernel's own.
+# `farpage swap on` raises kernel settings. On this machine it gets copies of the files in /proc/sys/vm. In a virtual
+# machine it raises the kernel's own.
 if [ -z "${VM_NAME:-}" ]; then
 	export FARPAGE_SYSCTL_VM=$DONORS_DIRECTORY
 	echo 1000 >"$FARPAGE_SYSCTL_VM/min_free_kbytes"
 	echo 10 >"$FARPAGE_SYSCTL_VM/watermark_scale_factor"
 fi
-# Daemons outlive the commands that start them: what sanitizers say of them is looked for at the end.
+# Daemons outlive the commands that start them, so sanitizers report to files, and the test checks them at its end.
 for sanitizer in ASAN UBSAN TSAN; do
 	declare -n options=${sanitizer}_OPTIONS
 	export "${sanitizer}_OPTIONS=${options:+$options:}log_path=$DONORS_DIRECTORY/report"
@@ -76,7 +79,7 @@ device_detach() {
 	timeout 20 "$FARPAGE" disk detach "$1" >"$OUTPUT" 2>&1
 }
 
-# By the runtime folder in their environment; a name is in their arguments.
+# The runtime folder in a process's environment tells its test, and --name in its arguments tells its device.
 device_pids() {
 	local pid pids=() parents=() parent
 	while read -r pid; do
@@ -134,15 +137,17 @@ donor_mark() {
 }
 
 expect_donor_unchanged() {
-	# Fewer: the question whether it was idle was still being closed when they were counted.
+	# There may be fewer descriptors: the connection of the last question was still open when donor_mark counted
+	# them.
 	wait_for 5 eval '[ "$(donor_descriptors)" -le "$donor_marked_descriptors" ]'
-	ok $? "the donor has no more descriptors than before" ||
+	ok $? "the donor has no more descriptors than before the cycles" ||
 		note "before: $donor_marked_descriptors, after: $(donor_descriptors)"
 	[ "$(donor_memory)" -le $((donor_marked_memory + 2048)) ]
-	bounded $? "and no more memory" || note "before: $donor_marked_memory KiB, after: $(donor_memory) KiB"
+	bounded $? "the donor has at most 2 MiB more memory than before the cycles" ||
+		note "before: $donor_marked_memory KiB, after: $(donor_memory) KiB"
 }
 
-# Nothing lent by any donor.
+# Succeeds if no donor has leased anything.
 donors_idle() {
 	local uri
 	for uri in "${DONOR_URIS[@]}"; do
@@ -154,14 +159,14 @@ nothing_left() {
 	[ -z "$(device_left)" ]
 }
 
-# Tests of the end: nothing is there, nothing is lent.
+# Checks at the end: no device is left, and no slab is leased.
 expect_nothing_left() {
 	wait_for "${1:-5}" nothing_left
-	expect "no process, mount, device or file is left" "" "$(device_left)"
+	expect "no process, mount, device or file of the test's devices is left" "" "$(device_left)"
 	wait_for "${1:-5}" donors_idle
-	ok $? "no slab is leased" || note "$(tail -n 8 "$DONORS_DIRECTORY"/donor.*.err)"
+	ok $? "no donor has a leased slab" || note "$(tail -n 8 "$DONORS_DIRECTORY"/donor.*.err)"
 	[ -z "${FARPAGE_TEST_SANITIZED:-}" ] ||
-		expect "no sanitizer has complained" "" "$(head -n 40 "$DONORS_DIRECTORY"/report.* 2>/dev/null)"
+		expect "no sanitizer has reported a fault" "" "$(head -n 40 "$DONORS_DIRECTORY"/report.* 2>/dev/null)"
 }
 
 blocks_said() {
@@ -172,7 +177,7 @@ blocks_of() {
 	awk -v word="$1" -v step="$3" '$1 == step { for (i = 2; i < NF; i++) if ($i == word) found = $(i + 1) } END { print found }' "$2"
 }
 
-# bounded STATUS NAME: a test of how much memory there is, of which sanitizers take much for themselves
+# bounded STATUS NAME: a check of used memory. It is skipped with sanitizers, because they use much memory themselves.
 bounded() {
 	if [ -n "${FARPAGE_TEST_SANITIZED:-}" ]; then
 		ok 0 "$2 # SKIP sanitizers take memory, too"
@@ -181,7 +186,7 @@ bounded() {
 	fi
 }
 
-# Whatever a failed test has left, by force.
+# Removes the remains of a failed test by force.
 device_cleanup() {
 	local name pid line
 	for name in "$FARPAGE_RUNTIME"/*/; do

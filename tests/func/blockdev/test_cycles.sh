@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_cycles.sh CYCLES: a device is attached, used, and detached again and again: nothing is left of it on the machine, and
-# nothing at the donor.
+# test_cycles.sh CYCLES: attaches, uses and detaches a device over and over. Nothing of it stays on the machine or at
+# the donor.
 . tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require

@@ -1,7 +1,7 @@
 #!/bin/bash
-# test_death_jobs.sh: a donor dies under fio, another under mkfs and a copy of files: the jobs end, with errors or well, and
-# none hangs; the device goes on, and what is written then is right. On FUSE then the daemon dies under each: the same,
-# but for the device, which is removed.
+# test_death_jobs.sh: kills a donor under fio, and another donor under mkfs and a copy of files. The jobs end, with
+# errors or without, and none hangs. The device goes on, and data that is written later is right. With FUSE the test
+# then kills the daemon under each job. The jobs end as well, and the device is removed.
 . tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require fio mkfs.ext4 fsck.ext4
@@ -23,22 +23,22 @@ device_written() {
 	awk '{ print $5 }' "/sys/block/${DEVICE#/dev/}/stat"
 }
 
-# Waits until so many more writes than it had have gone to the device.
+# writes_wait COUNT: waits until the device has had more than COUNT further writes.
 writes_wait() {
 	wait_for 10 eval "[ \$(device_written) -gt $(($(device_written) + $1)) ]"
 }
 
-# Writes and checks the device until it is stopped; errors are counted, and do not stop it.
+# Starts fio, which writes and checks the device for two seconds. fio counts errors and goes on.
 fio_start() {
 	timeout 40 fio --name=busy --filename="$DEVICE" --size=${mib}M --direct=1 --ioengine=libaio --iodepth=8 --rw=randrw --bs=4k \
 		--verify=xxhash --verify_state_save=0 --verify_backlog=64 --time_based --runtime=2 --continue_on_error=all --thread \
 		>"$DONORS_DIRECTORY/fio" 2>&1 &
 	job=$!
 	writes_wait 200
-	ok $? "fio writes and reads back"
+	ok $? "fio writes to the device more than 200 times"
 }
 
-# A file system made anew and anew, files copied to it, and that read, until something fails.
+# Starts a job that makes a file system and copies files to and on it, over and over, until a step fails.
 files_start() {
 	(
 		while mkfs.ext4 -q -F -E nodiscard "$DEVICE" && mount -o errors=continue "$DEVICE" "$folder"; do
@@ -50,7 +50,7 @@ files_start() {
 	) >"$DONORS_DIRECTORY/files" 2>&1 &
 	job=$!
 	writes_wait 50
-	ok $? "a file system is made and filled"
+	ok $? "mkfs and cp write to the device more than 50 times"
 }
 
 expect_ended() {
@@ -60,52 +60,52 @@ expect_ended() {
 	wait "$job" 2>/dev/null
 }
 
-# Every page is written anew and right, and so are files.
+# Checks that every page can be written and read right, and that files can be kept on the device.
 expect_usable() {
 	blkdiscard -f "$DEVICE" 2>/dev/null && "$FARPAGE_BLOCKS" "$DEVICE" $mib fill check >"$DONORS_DIRECTORY/blocks"
-	expect "$1: all of the device can be written, and is right" "0 0 0" "$? $(blocks_of failed "$DONORS_DIRECTORY/blocks" fill) \
+	expect "$1: every page of the device is written and read right" "0 0 0" "$? $(blocks_of failed "$DONORS_DIRECTORY/blocks" fill) \
 $(blocks_of failed "$DONORS_DIRECTORY/blocks" check)"
 	mkfs.ext4 -q -F -E nodiscard "$DEVICE" && mount "$DEVICE" "$folder" && cp -a "$tree" "$folder/" && umount "$folder" &&
 		fsck.ext4 -fn "$DEVICE" >"$OUTPUT" 2>&1 && mount "$DEVICE" "$folder" &&
 		diff -r --no-dereference "$tree" "$folder/tree" >>"$OUTPUT" 2>&1
-	ok $? "... and files can be kept on it" || note "$(head -5 "$OUTPUT")"
+	ok $? "$1: a file system on the device keeps its files" || note "$(head -5 "$OUTPUT")"
 	umount "$folder"
 }
 
 donors_start 3 $((mib * 3 / 2))M --slab 2M --grace 2
 device_attach jobs ${mib}M
-ok $? "a device over three donors" || note "$(cat "$OUTPUT")"
+ok $? "a device attaches to three donors" || note "$(cat "$OUTPUT")"
 fio_start
 donor_kill 0
-expect_ended "a donor is killed: fio comes to its end"
-expect_usable "after fio"
+expect_ended "fio ends after a donor is killed"
+expect_usable "a donor was killed under fio"
 files_start
 donor_kill 1
 touch "$DONORS_DIRECTORY/enough"
-expect_ended "another is killed: mkfs and cp come to their end"
-expect_usable "after files"
+expect_ended "mkfs and cp end after a second donor is killed"
+expect_usable "a donor was killed under mkfs and cp"
 rm "$DONORS_DIRECTORY/enough"
 
 if [ "$FRONTEND" = fuse ]; then
 	fio_start
 	mapfile -t pids < <(device_pids jobs)
 	kill -KILL "${pids[@]}"
-	expect_ended "the daemon is killed: fio comes to its end"
+	expect_ended "fio ends after the daemon is killed"
 	device_detach jobs
-	ok $? "... and the device is removed" || note "$(cat "$OUTPUT")"
+	ok $? "detach removes the device of the killed daemon" || note "$(cat "$OUTPUT")"
 	wait_for 10 donors_idle
-	ok $? "... what it leased is given back"
+	ok $? "donors get the killed daemon's slabs back"
 	device_attach jobs ${mib}M
-	ok $? "a device of the same name" || note "$(cat "$OUTPUT")"
+	ok $? "a device of the removed device's name attaches" || note "$(cat "$OUTPUT")"
 	files_start
 	mapfile -t pids < <(device_pids jobs)
 	kill -KILL "${pids[@]}"
 	touch "$DONORS_DIRECTORY/enough"
-	expect_ended "the daemon is killed: mkfs and cp come to their end"
+	expect_ended "mkfs and cp end after the daemon is killed"
 	wait_for 10 eval '! grep -q "$folder" /proc/self/mounts || umount "$folder" 2>/dev/null'
-	ok $? "... the file system is unmounted"
+	ok $? "the file system of the killed daemon's device is unmounted"
 fi
 wait_for 10 device_detach jobs
-ok $? "it is detached" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the device at the end" || note "$(cat "$OUTPUT")"
 expect_nothing_left 10
 tap_done

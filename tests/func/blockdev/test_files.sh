@@ -1,12 +1,12 @@
 #!/bin/bash
-# test_files.sh: two devices at once, each with a file system and a tree of files that is the same after it was unmounted,
-# checked, and mounted again. A device in use is not detached.
+# test_files.sh: two devices at once, each with a file system and a tree of files. After unmount, fsck and mount the
+# files are the same. A device in use is not detached.
 . tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require mkfs.ext4 fsck.ext4
 grep -qw ext4 /proc/filesystems || modprobe ext4 2>/dev/null || skip_all "the kernel has no ext4"
 
-# What there is to copy: this checkout's sources, and files with holes and of odd lengths.
+# The tree of files: this checkout's sources, and files with holes and of odd lengths.
 tree=$DONORS_DIRECTORY/tree
 mkdir -p "$tree"
 cp -a blockdev client common docs fabric tests "$tree"
@@ -23,57 +23,57 @@ unmount_all() {
 }
 trap 'unmount_all; device_cleanup' EXIT
 
-# file_system DEVICE FOLDER: made, filled, and away from the page cache
+# file_system DEVICE FOLDER: makes a file system, copies the tree to it, and unmounts it, which empties the page cache
 file_system() {
 	mkdir -p "$2"
 	mkfs.ext4 -q -E nodiscard "$1" && mount -o discard "$1" "$2" && mounted+=("$2") && cp -a "$tree" "$2/" && umount "$2"
 }
 
-# compared DEVICE FOLDER
+# compared DEVICE FOLDER: checks and mounts the file system, and compares its files with the tree
 compared() {
 	fsck.ext4 -fn "$1" >"$OUTPUT" 2>&1 && mount -o discard "$1" "$2" && diff -r --no-dereference "$tree" "$2/tree" >>"$OUTPUT" 2>&1
 }
 
 donors_start 2 192M --slab 16M
 device_attach one 128M
-ok $? "a device" || note "$(cat "$OUTPUT")"
+ok $? "a first device attaches" || note "$(cat "$OUTPUT")"
 one=$DEVICE
 device_attach two 96M
-ok $? "and another at the same time" || note "$(cat "$OUTPUT")"
+ok $? "a second device attaches beside the first" || note "$(cat "$OUTPUT")"
 two=$DEVICE
 [ -n "$two" ] && [ "$one" != "$two" ]
-ok $? "which is another"
+ok $? "the second device has another path"
 timeout 10 "$FARPAGE" disk list >"$OUTPUT"
-ok $? "both are listed"
-expect "... with their paths" "1 1" "$(grep -c "$one\b" "$OUTPUT") $(grep -c "$two\b" "$OUTPUT")"
+ok $? "disk list succeeds with two devices"
+expect "disk list has each device's path once" "1 1" "$(grep -c "$one\b" "$OUTPUT") $(grep -c "$two\b" "$OUTPUT")"
 
 file_system "$one" "$DONORS_DIRECTORY/mnt1" &
 copying=$!
 file_system "$two" "$DONORS_DIRECTORY/mnt2"
-ok $? "a file system with files on each"
+ok $? "the second device takes a file system with files"
 wait $copying
-ok $? "... at the same time"
+ok $? "the first device takes a file system with files at the same time"
 compared "$one" "$DONORS_DIRECTORY/mnt1"
-ok $? "the first's is whole" || note "$(head -5 "$OUTPUT")"
+ok $? "the first device's files are the same after fsck and mount" || note "$(head -5 "$OUTPUT")"
 compared "$two" "$DONORS_DIRECTORY/mnt2"
-ok $? "the second's, too" || note "$(head -5 "$OUTPUT")"
+ok $? "the second device's files are the same after fsck and mount" || note "$(head -5 "$OUTPUT")"
 
 device_detach one
 status=$?
 [ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "a mounted device is not detached"
-expect "... and one line says why" 1 "$(wc -l <"$OUTPUT")"
+ok $? "detach refuses a mounted device"
+expect "detach of a mounted device prints one line" 1 "$(wc -l <"$OUTPUT")"
 note "$(cat "$OUTPUT")"
 rm -r "$DONORS_DIRECTORY/mnt1/tree" && sync
-ok $? "it is used on"
+ok $? "a mounted device can be used after a refused detach"
 
 umount "$DONORS_DIRECTORY/mnt1" && umount "$DONORS_DIRECTORY/mnt2"
-ok $? "both are unmounted"
+ok $? "both file systems can be unmounted"
 device_detach one
-ok $? "and detached: one" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the first device" || note "$(cat "$OUTPUT")"
 "$FARPAGE" disk list >"$OUTPUT"
-expect "... the other stays" "0 1" "$(grep -cw one "$OUTPUT") $(grep -cw two "$OUTPUT")"
+expect "disk list has only the second device" "0 1" "$(grep -cw one "$OUTPUT") $(grep -cw two "$OUTPUT")"
 device_detach two
-ok $? "and the other" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the second device" || note "$(cat "$OUTPUT")"
 expect_nothing_left
 tap_done

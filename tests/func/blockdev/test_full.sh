@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_full.sh: a device larger than what its donors have: refused, or attached with --overcommit, and then a write that
-# finds no room fails, nothing else does, and later ones work when there is room.
+# test_full.sh: a device larger than its donors' room. Attach refuses it, unless --overcommit is given. With
+# --overcommit a write without room fails, all other requests succeed, and later writes succeed when there is room.
 . tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require
@@ -10,32 +10,32 @@ donors_start 1 16M --slab 2M
 device_attach full 32M
 status=$?
 [ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "more than the donors have is refused"
-expect "... in one line" 1 "$(wc -l <"$OUTPUT")"
-matches "... that names the way" --overcommit "$(cat "$OUTPUT")"
-matches "... and what there is" "16M" "$(cat "$OUTPUT")"
-expect "... and nothing is left of it" "" "$(device_left)"
+ok $? "attach refuses a device larger than its donors' room"
+expect "attach prints one line about the lack of room" 1 "$(wc -l <"$OUTPUT")"
+matches "attach names --overcommit when it refuses a device" --overcommit "$(cat "$OUTPUT")"
+matches "attach names the donors' room when it refuses a device" "16M" "$(cat "$OUTPUT")"
+expect "a refused attach leaves nothing" "" "$(device_left)"
 
 device_attach full 32M --overcommit
-ok $? "with --overcommit it is attached" || note "$(cat "$OUTPUT")"
+ok $? "a device larger than its donors' room attaches with --overcommit" || note "$(cat "$OUTPUT")"
 mkfifo "$DONORS_DIRECTORY/go"
 timeout 60 "$FARPAGE_BLOCKS" "$DEVICE" 32 fill check wait discard fill check >"$said" <"$DONORS_DIRECTORY/go" &
 job=$!
 exec 9>"$DONORS_DIRECTORY/go"
 wait_for 30 blocks_said check "$said" $job
 failed=$(blocks_of failed "$said" fill)
-expect "of 32 MiB in runs of 256 KiB, half cannot be written" 64 "$failed"
-expect "what could is right, what could not is as it was" "0 0" "$(blocks_of failed "$said" check) $(blocks_of wrong "$said" check)"
-expect "... that is, zeroes" $((16 << 8)) "$(blocks_of zero "$said" check)"
-expect "the donor is full" $((16 << 20)) "$(donor_leased "${DONOR_URIS[0]}")"
+expect "half of all writes to a device of twice the donor's room fail" 64 "$failed"
+expect "pages are read right, whether their writes succeeded or failed" "0 0" "$(blocks_of failed "$said" check) $(blocks_of wrong "$said" check)"
+expect "pages whose writes failed are read as zeroes" $((16 << 8)) "$(blocks_of zero "$said" check)"
+expect "the donor has leased all its room" $((16 << 20)) "$(donor_leased "${DONOR_URIS[0]}")"
 note "$(cat "$said")"
 
-# Another donor cannot come to a device yet: room is made by giving some back.
+# A device cannot get another donor yet, so a discard makes room.
 exec 9>&-
 wait $job
-expect "no page is wrong" 0 $?
-expect "when all was discarded, as much can be written again" 64 "$(blocks_of failed "$said" fill)"
+expect "blocks reads no wrong page on a full device" 0 $?
+expect "half of all writes fail again after a discard of every page" 64 "$(blocks_of failed "$said" fill)"
 device_detach full
-ok $? "it is detached" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the overcommitted device" || note "$(cat "$OUTPUT")"
 expect_nothing_left
 tap_done

@@ -1,6 +1,6 @@
 /*
- * The keeper and its workers, with a store over a real donor that wants a key, and a front end that only says that it
- * has a device which outlives its daemon: so that this is tested where the kernel has no ublk, too.
+ * The keeper and its workers. The store is over a real donor that wants a key. The front end is a fake that claims to
+ * have a device which outlives its daemon, so this test also runs where the kernel has no ublk.
  */
 #include "blockdev/daemon/control.h"
 #include "blockdev/daemon/keeper.h"
@@ -24,13 +24,13 @@
 #define NUMBER 7
 #define BYTES (4u << 20)
 
-/* What the front end in the worker is to do, and has done. */
+/* Shared with the worker: orders to the front end, and counts of its calls. */
 static struct fake {
-	atomic_bool dies;  /* when there is a device, and it is not ready */
-	atomic_bool fails; /* the same, but it takes the device away */
-	atomic_bool holds; /* it does not leave, as with requests under way */
+	atomic_bool dies;  /* the worker dies when its device exists but is not ready */
+	atomic_bool fails; /* the start fails at the same point, and the front end removes the device */
+	atomic_bool holds; /* the front end does not leave, as with requests in flight */
 	atomic_uint starts, adopts, leaves;
-	atomic_int cleared; /* the number of the device that was */
+	atomic_int cleared; /* number of the device that clear() removed */
 } * fake;
 
 static char base[] = "/tmp/farpage-keeper-XXXXXX", key_path[64];
@@ -50,7 +50,7 @@ static int fake_probe(char ret_why[256])
 	return 0;
 }
 
-/* So that something is leased. */
+/* Writes a page, so that the store leases a slab. */
 static int page_write(struct store *store)
 {
 	static uint8_t page[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
@@ -72,7 +72,7 @@ static int fake_bring_up(struct frontend **ret_frontend)
 
 	if (!front)
 		return -ENOMEM;
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the worker dies with this test, also when the test crashes */
 	front->base.ops = &fake_ops;
 	*ret_frontend = &front->base;
 	return 0;
@@ -161,7 +161,7 @@ int __wrap_frontends_choose(const char *name, const struct frontend_ops **ret_op
 
 /* --- The daemon ------------------------------------------------------------------------------------------------- */
 
-/* With these options; its process. */
+/* Starts a daemon with these options. Returns its process. */
 static pid_t daemon_run(char **argv)
 {
 	struct settings settings;
@@ -203,7 +203,7 @@ static int daemon_remove(void)
 	return status;
 }
 
-/* Whether it ends well. */
+/* Waits for the daemon's end. Returns true if its status is 0. */
 static bool daemon_ends(pid_t pid)
 {
 	int status = -1;
@@ -224,7 +224,7 @@ static bool daemon_answers(void)
 	return false;
 }
 
-/* Soon; and the donor says so: one that says nothing has not given anything back. */
+/* Returns true if the donor soon says that it has @bytes leased. A donor that does not answer does not count. */
 static bool leased_is(uint64_t bytes)
 {
 	struct far_donor_info figures = {0};
@@ -248,24 +248,27 @@ static bool folder_is_there(void)
 
 /* --- Tests ------------------------------------------------------------------------------------------------------ */
 
-static void test_abandoned(void)
+static void an_abandoned_leave_has_another_worker_adopt(void)
 {
 	static char reply[CONTROL_REPLY_MAX];
 	pid_t pid = daemon_attach();
 
-	ok(daemon_answers() && fake->starts == 3, "a device");
+	ok(daemon_answers() && fake->starts == 3, "a daemon with a device answers on its control socket");
 	fake->holds = true;
 	ok(control_ask(NAME, CONTROL_LEAVE, 200, reply) == -ETIMEDOUT && fake->leaves == 1,
-	   "its daemon is told to leave, by somebody who does not wait for that");
+	   "CONTROL_LEAVE times out for a caller that does not wait for the worker");
 	fake->holds = false;
-	ok(daemon_answers() && fake->adopts == 1 && waitpid(pid, NULL, WNOHANG) == 0, "another worker goes on with it");
-	ok(control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && strcmp(reply, "ok") == 0, "who waits is heard");
-	ok(daemon_ends(pid) && !runtime_is_served(NAME) && fake->adopts == 1, "... and the daemon ends");
-	ok(folder_is_there() && leased_is(RIG_SLAB), "the device stays, and what is leased");
+	ok(daemon_answers() && fake->adopts == 1 && waitpid(pid, NULL, WNOHANG) == 0,
+	   "a second worker adopts the device after a leave that nobody waited for");
+	ok(control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && strcmp(reply, "ok") == 0,
+	   "CONTROL_LEAVE answers ok to a caller that waits");
+	ok(daemon_ends(pid) && !runtime_is_served(NAME) && fake->adopts == 1,
+	   "the daemon ends after a leave that was waited for");
+	ok(folder_is_there() && leased_is(RIG_SLAB), "a device that was left keeps its folder and its lease");
 }
 
-/* Whoever starts a daemon that adopts need not live until it has. */
-static void test_adopted(void)
+/* The process that starts an adopting daemon may end before the daemon has adopted the device. */
+static void a_device_is_adopted_without_its_starter(void)
 {
 	static char reply[CONTROL_REPLY_MAX], option[32];
 	char *argv[] = {(char[]){"daemon"},
@@ -285,45 +288,47 @@ static void test_adopted(void)
 	close(ready[1]);
 	ok(daemon_answers() && control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && daemon_ends(pid) &&
 	       folder_is_there(),
-	   "who has it adopted does not wait for that: it is adopted, and not removed");
+	   "a daemon adopts the device although nobody reads its ready descriptor");
 }
 
-static void test_removed(void)
+static void a_device_that_was_left_is_removed(void)
 {
 	fake->cleared = -1;
-	ok(daemon_remove() == 0 && !folder_is_there() && fake->cleared == NUMBER, "a device that was left is removed");
-	ok(leased_is(0), "... and the donor has all of it back, to whom the key was shown");
+	ok(daemon_remove() == 0 && !folder_is_there() && fake->cleared == NUMBER,
+	   "--remove removes a device that was left");
+	ok(leased_is(0), "--remove with the key releases the device's slabs");
 }
 
-/* Its key is gone: the leases end by themselves, later. */
-static void test_removed_keyless(void)
+/* The key file is gone. The leases end later, at the end of their grace time. */
+static void a_device_without_its_key_is_removed(void)
 {
 	pid_t pid = daemon_attach();
 	static char reply[CONTROL_REPLY_MAX];
 	char away[sizeof key_path + 8];
 
 	ok(daemon_answers() && control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && daemon_ends(pid),
-	   "another that was left");
+	   "a second device is left");
 	snprintf(away, sizeof away, "%s.away", key_path);
 	rename(key_path, away);
-	ok(daemon_remove() == 0 && !folder_is_there(), "without its key it is removed, too");
+	ok(daemon_remove() == 0 && !folder_is_there(), "--remove removes a device without its key file");
 	rename(away, key_path);
-	ok(leased_is(RIG_SLAB), "... but the donor does not give anything back for that");
+	ok(leased_is(RIG_SLAB), "--remove without the key releases no slab");
 }
 
-/* A worker that does not get its device ready: the keeper removes what there is of it, and nothing else. */
-static void test_half_made(void)
+/* A worker does not get its device ready. The keeper removes the half-made device, and nothing else. */
+static void a_half_made_device_is_removed(void)
 {
 	fake->cleared = -1;
 	fake->dies = true;
 	ok(!daemon_ends(daemon_attach()) && fake->cleared == NUMBER,
-	   "a worker dies with a device half made: it is removed");
-	ok(!folder_is_there(), "... and nothing is left");
+	   "the keeper removes the half-made device of a worker that died");
+	ok(!folder_is_there(), "no folder is left after a worker died");
 	fake->cleared = -1;
 	fake->dies = false;
 	fake->fails = true;
-	ok(!daemon_ends(daemon_attach()) && fake->cleared == -1, "one that took it away itself: it is not looked for");
-	ok(!folder_is_there(), "... and nothing is left");
+	ok(!daemon_ends(daemon_attach()) && fake->cleared == -1,
+	   "the keeper does not clear a device that its failed worker has removed");
+	ok(!folder_is_there(), "no folder is left after a worker failed");
 	fake->fails = false;
 }
 
@@ -370,11 +375,11 @@ int main(int argc, char **argv)
 	atexit(clean);
 	daemon_program(argv[1]);
 	donor_start();
-	test_half_made();
-	test_abandoned();
-	test_adopted();
-	test_removed();
-	test_removed_keyless();
+	a_half_made_device_is_removed();
+	an_abandoned_leave_has_another_worker_adopt();
+	a_device_is_adopted_without_its_starter();
+	a_device_that_was_left_is_removed();
+	a_device_without_its_key_is_removed();
 	daemon_stop(&rig.donors[0], SIGTERM);
 	return tap_done();
 }

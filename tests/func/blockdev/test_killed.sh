@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_killed.sh: a device of FUSE whose daemon is killed: its requests fail and do not hang, it is listed, and removed on
-# request; after everything was killed, donors too, nothing is left either.
+# test_killed.sh: kills the daemon of a FUSE device. Requests fail and do not hang. The device is still listed, and
+# detach removes it. Detach also works after the daemon and all donors were killed.
 . tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require
@@ -8,8 +8,8 @@ device_require
 
 donors_start 2 64M --slab 4M --grace 2
 device_attach killed 32M
-ok $? "a device" || note "$(cat "$OUTPUT")"
-expect "whose daemon is two processes" 2 "$(device_pids killed | wc -l)"
+ok $? "a FUSE device attaches to two donors" || note "$(cat "$OUTPUT")"
+expect "the device's daemon is two processes" 2 "$(device_pids killed | wc -l)"
 "$FARPAGE_BLOCKS" "$DEVICE" 32 fill busy=20 >"$DONORS_DIRECTORY/blocks" &
 job=$!
 wait_for 10 blocks_said fill "$DONORS_DIRECTORY/blocks" $job
@@ -18,23 +18,23 @@ kill -KILL "${pids[@]}"
 timeout 5 dd if="$DEVICE" of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null
 status=$?
 [ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "after SIGKILL of it, requests fail, and do not hang"
+ok $? "a read of the killed daemon's device fails and does not hang"
 kill -KILL $job
 wait $job 2>/dev/null
 timeout 10 "$FARPAGE" disk list >"$OUTPUT" 2>&1
-ok $? "it is listed"
-matches "... by its name" "\<killed\>" "$(cat "$OUTPUT")"
+ok $? "disk list succeeds after the daemon was killed"
+matches "disk list has the killed daemon's device" "\<killed\>" "$(cat "$OUTPUT")"
 note "$(cat "$OUTPUT")"
 device_attach killed 32M
 status=$?
 [ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "its name is in use still"
-expect "... which one line says" 1 "$(wc -l <"$OUTPUT")"
+ok $? "attach refuses the name of the killed daemon's device"
+expect "attach prints one line about a name in use" 1 "$(wc -l <"$OUTPUT")"
 device_detach killed
-ok $? "it is removed on request" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the killed daemon's device" || note "$(cat "$OUTPUT")"
 expect_nothing_left 10
 device_attach killed 32M
-ok $? "the name is free again" || note "$(cat "$OUTPUT")"
+ok $? "a device of the removed device's name attaches" || note "$(cat "$OUTPUT")"
 
 mapfile -t pids < <(device_pids)
 kill -KILL "${pids[@]}" "${DONOR_PIDS[@]}"
@@ -42,6 +42,6 @@ wait "${DONOR_PIDS[@]}" 2>/dev/null
 DONOR_PIDS=()
 DONOR_URIS=()
 device_detach killed
-ok $? "after everything was killed, donors too, it is removed" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the device after its daemon and all donors were killed" || note "$(cat "$OUTPUT")"
 expect_nothing_left
 tap_done

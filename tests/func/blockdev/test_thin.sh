@@ -1,10 +1,10 @@
 #!/bin/bash
-# test_thin.sh: a device of 1 TiB is there soon, costs nothing until it is written, and its daemon keeps little memory.
+# test_thin.sh: a device of 1 TiB attaches fast, leases nothing before it is written, and its daemon uses little memory.
 . tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require
 
-# KiB that the daemon has in memory: both processes, what they share counted once.
+# Prints the daemon's resident memory in KiB: both processes together, with shared pages counted once.
 daemon_memory() {
 	local pid total=0 part
 	for pid in $(device_pids thin); do
@@ -14,7 +14,7 @@ daemon_memory() {
 	echo $total
 }
 
-# How long it took, ms: $took.
+# Attaches a device and sets took, the time that this took in ms.
 attach_timed() {
 	local before=${EPOCHREALTIME/./} status
 	device_attach "$@"
@@ -24,42 +24,42 @@ attach_timed() {
 }
 
 donors_start 2 96M --slab 16M
-# An emulated processor takes its time for a small device, too.
+# An emulated processor is slow with a small device, too, so its time is added to the limit.
 allowed=2000
 if [ -n "${VM_NAME:-}" ]; then
 	attach_timed small 16M
 	note "a device of 16 MiB takes $took ms"
 	device_detach small
-	ok $? "a small device comes and goes" || note "$(cat "$OUTPUT")"
+	ok $? "a small device attaches and detaches" || note "$(cat "$OUTPUT")"
 	wait_for 10 donors_idle
 	allowed=$((took + 2000))
 fi
 attach_timed thin 1T --overcommit
-ok $? "a device of 1 TiB" || note "$(cat "$OUTPUT")"
+ok $? "a device of 1 TiB attaches with --overcommit" || note "$(cat "$OUTPUT")"
 [ "$took" -lt $allowed ]
-ok $? "in less than two seconds${VM_NAME:+ more}"
+ok $? "a device of 1 TiB attaches in less than two seconds${VM_NAME:+ more than a small one}"
 note "$took ms"
-expect "its size" $((1 << 40)) "$(blockdev --getsize64 "$DEVICE")"
+expect "a device of 1 TiB has its size" $((1 << 40)) "$(blockdev --getsize64 "$DEVICE")"
 donors_idle
-ok $? "the donors lend nothing"
+ok $? "donors lend nothing to a device before it is written"
 memory=$(daemon_memory)
 note "its daemon has $memory KiB"
 [ "$memory" -gt 0 ] && [ "$memory" -le $((64 << 10)) ]
-bounded $? "its daemon has at most 64 MiB"
+bounded $? "the daemon of an unwritten device of 1 TiB uses at most 64 MiB"
 
-# Pages from everywhere: the ends of it, and some in between.
+# Pages at both ends of the device.
 "$FARPAGE_BLOCKS" "$DEVICE" 32 fill check >"$DONORS_DIRECTORY/blocks"
-expect "its beginning is right" "0 0 0" "$? $(blocks_of failed "$DONORS_DIRECTORY/blocks" fill) $(blocks_of failed "$DONORS_DIRECTORY/blocks" check)"
+expect "pages at the beginning of the device are written and read right" "0 0 0" "$? $(blocks_of failed "$DONORS_DIRECTORY/blocks" fill) $(blocks_of failed "$DONORS_DIRECTORY/blocks" check)"
 head -c 1M /dev/urandom >"$DONORS_DIRECTORY/end"
 dd if="$DONORS_DIRECTORY/end" of="$DEVICE" bs=1M seek=$(((1 << 20) - 1)) oflag=direct conv=notrunc 2>/dev/null &&
 	dd if="$DEVICE" bs=1M skip=$(((1 << 20) - 1)) iflag=direct 2>/dev/null | cmp - "$DONORS_DIRECTORY/end"
-ok $? "and its end"
+ok $? "pages at the end of the device are written and read right"
 pages=$((33 << 8))
 memory=$(daemon_memory)
 note "with $pages pages in use its daemon has $memory KiB"
 [ "$memory" -le $(((64 << 10) + pages * 16 / 1024)) ]
-bounded $? "its daemon has at most 64 MiB and 16 bytes a page in use"
+bounded $? "the daemon uses at most 64 MiB and 16 bytes a page in use"
 device_detach thin
-ok $? "it is detached" || note "$(cat "$OUTPUT")"
+ok $? "detach removes the device of 1 TiB" || note "$(cat "$OUTPUT")"
 expect_nothing_left
 tap_done

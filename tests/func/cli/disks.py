@@ -1,4 +1,4 @@
-"""disks: devices of farpage for tests in Python: one runtime folder a test, by FUSE unless FARPAGE_TEST_FRONTEND says."""
+"""disks: devices for tests in Python, by FUSE or FARPAGE_TEST_FRONTEND. Each test has its own runtime folder."""
 import json
 import os
 import subprocess
@@ -14,7 +14,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="farpage-test-"))
 RUNTIME = FOLDER / "run"
 LOG = FOLDER / "log"
 os.environ["FARPAGE_RUNTIME"] = str(RUNTIME)
-# What farpage swap on raises: not this machine's, which is not the test's, but files as /proc/sys/vm has them.
+# farpage swap on raises these settings. The test gives it copies of the files in /proc/sys/vm, not this machine's own.
 SYSCTLS = {"min_free_kbytes": 1000, "watermark_scale_factor": 10}
 os.environ["FARPAGE_SYSCTL_VM"] = str(FOLDER)
 
@@ -35,7 +35,7 @@ def remove_folder():
 
 
 def require():
-    """Ends the test, skipped, where there can be no devices."""
+    """Skips the test if devices are not possible here."""
     why = None
     if os.geteuid() != 0:
         why = "block devices need root"
@@ -51,7 +51,7 @@ def require():
 
 
 def wait(condition, seconds=10):
-    """Until it is true; whether it ever was."""
+    """Waits until the condition is true. Returns false if that takes too long."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -61,7 +61,7 @@ def wait(condition, seconds=10):
 
 
 class Disks:
-    """The command, as this test calls it."""
+    """The farpage command with this test's options."""
 
     def __init__(self, farpage):
         self.farpage = farpage
@@ -76,22 +76,22 @@ class Disks:
         return self.call("disk", "detach", name)
 
     def list(self):
-        """What is known of each, by name."""
+        """Returns the data of each device that disk list knows, by name."""
         return {disk["name"]: disk for disk in json.loads(self.call("disk", "list", "--json").stdout)["disks"]}
 
     def left_over(self):
-        """What there is of this test's devices on the machine."""
+        """Returns the remains of this test's devices on the machine."""
         left = [str(path) for path in RUNTIME.iterdir()] if RUNTIME.exists() else []
         left += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(FOLDER) in line]
         left += [line for line in loops() if str(FOLDER) in line]
         return left + processes()
 
     def nothing_left(self):
-        """Whether that is so soon: processes that have removed all take a moment to end."""
+        """Returns true if no remains are left soon. A process needs a moment to end after it has removed its device."""
         return wait(lambda: self.left_over() == [])
 
     def clean(self):
-        """Whatever a failed test left."""
+        """Removes the remains of a failed test."""
         for name in [path.name for path in RUNTIME.iterdir()] if RUNTIME.exists() else []:
             self.call("swap", "off", name)
             self.detach(name)
@@ -102,7 +102,7 @@ class Disks:
 
 
 def loops():
-    """Files under loop devices, with them."""
+    """Returns the loop devices with their backing files."""
     return [f"{path.parent.parent}: {read(path)}" for path in Path("/sys/block").glob("loop*/loop/backing_file")]
 
 
@@ -114,7 +114,7 @@ def read(path):
 
 
 def processes():
-    """Daemons of this test's devices."""
+    """Returns the daemons of this test's devices."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         command = read(path / "cmdline")
@@ -124,12 +124,12 @@ def processes():
 
 
 def is_alive(pid):
-    """Whether it runs: who has ended and is not waited for does not."""
+    """Returns true if the process runs. A zombie does not run."""
     return read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"])
 
 
 def unshared(script, *words):
-    """A command after @script in a mount namespace of its own."""
+    """Runs @script and then a command in a new mount namespace. Returns the finished command."""
     return subprocess.run(["unshare", "--mount", "sh", "-ec", script + '\nexec "$@"', "sh", *map(str, words)],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
                           check=False)

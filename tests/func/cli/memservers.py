@@ -1,4 +1,4 @@
-"""memservers: donors for tests in Python, as tests/func/donors.sh is for those in bash."""
+"""memservers: donors for tests in Python. tests/func/donors.sh does the same for tests in bash."""
 import json
 import os
 import subprocess
@@ -6,7 +6,7 @@ import time
 
 from tap import run
 
-# Over another fabric than loopback's TCP the same tests run (tests/vm).
+# tests/vm runs the same tests over other fabrics than TCP on loopback.
 LISTEN = (["--listen", os.environ["FARPAGE_TEST_URI"], "--insecure"] if "FARPAGE_TEST_URI" in os.environ else
           ["--listen", "tcp://127.0.0.1:0"])
 
@@ -14,7 +14,7 @@ _started = []
 
 
 def start_donor(memserver, *options):
-    """A donor on a free port; its process and address."""
+    """Starts a donor on a free port. Returns its process and address."""
     process = subprocess.Popen([memserver, *LISTEN, *options], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     _started.append(process)
@@ -25,12 +25,12 @@ def start_donor(memserver, *options):
 
 
 def donor_says(farpage, uri, *options):
-    """What `farpage donors` says of one donor."""
+    """Returns the data that `farpage donors` prints for one donor."""
     return json.loads(run(farpage, "donors", "--json", "--donor", uri, *options).stdout)["donors"][0]
 
 
 def given_back(farpage, uri, *options):
-    """No client is left there. A slab counts as leased until its donor has cleared it, which takes a moment."""
+    """Waits while the donor clears slabs, which count as leased until then. Returns true if no client is left."""
     answer = donor_says(farpage, uri, *options)
     while answer["clients"] == 0 and answer["leased_bytes"]:
         time.sleep(0.01)

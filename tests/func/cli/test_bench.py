@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_bench.py FARPAGE MEMSERVER: farpage bench against real donors on loopback, small and short."""
+"""test_bench.py FARPAGE MEMSERVER: small and short runs of farpage bench against real donors on loopback."""
 import json
 import os
 import pty
@@ -31,7 +31,7 @@ def bench(*options, **more):
 
 
 def refused(name, status, mentioned, result):
-    """One line on standard error that says what is wrong; nothing on standard output."""
+    """The command prints one line on standard error that says what is wrong, and nothing on standard output."""
     ok(result.returncode == status and result.stdout == "" and mentioned in result.stderr
        and result.stderr.startswith("farpage: ") and result.stderr.count("\n") == 1, name, shown(result))
 
@@ -41,75 +41,78 @@ def leased(uri, key):
 
 
 def check_figures(answer, uris, depths, label):
-    """Every point is there, and its figures agree with each other."""
+    """Every point is in the answer, and its figures agree with each other."""
     expected = [(operation, depth) for operation in ("read", "write") for depth in depths]
     ok([donor["donor"] for donor in answer["donors"]] == uris
        and all([(point["operation"], point["depth"]) for point in donor["points"]] == expected
-               for donor in answer["donors"]), f"{label}: each donor, operation and depth", answer)
+               for donor in answer["donors"]), f"{label}: bench measures each donor, operation and depth", answer)
     points = [point for donor in answer["donors"] for point in donor["points"]]
     ok(all(0 < point["p50_ns"] <= point["p99_ns"] <= point["p999_ns"] and point["pages"] > 0 for point in points),
-       f"{label}: latencies in order", points)
+       f"{label}: each point's latencies are in order", points)
     ok(all(point["seconds"] >= 0.05 and point["bytes_per_second"] // 4096 == point["pages_per_second"] and
            abs(point["pages"] / point["seconds"] - point["pages_per_second"]) <= 1 for point in points),
-       f"{label}: rates are pages by time", points)
-    # Little's law: what is in flight is rate times latency. The median may be far below the mean on a busy machine,
-    # but not above it by much, for no more than `depth` can wait at once.
+       f"{label}: each point's rates are pages divided by time", points)
+    # Little's law: the requests in flight are rate times latency. On a busy machine the median may be far below the
+    # mean. The median cannot be much above the mean, because at most `depth` requests wait at once.
     ok(all(point["pages_per_second"] * point["p50_ns"] / 2e9 <= point["depth"] * 1.1 for point in points),
-       f"{label}: no more in flight than asked for", points)
+       f"{label}: each point has no more pages in flight than its depth", points)
 
 
-def test_figures(key, first, second, folder):
+def bench_measures_two_donors(key, first, second, folder):
     picture, figures = Path(folder, "plot.svg"), Path(folder, "figures.json")
     result = bench("--donor", first, "--donor", second, "--key", key, "--depths", "1,4,32", "--plot", picture,
                    "--json", figures)
-    ok(result.returncode == 0 and result.stderr == "", "two donors are measured", shown(result))
+    ok(result.returncode == 0 and result.stderr == "", "bench measures two donors", shown(result))
     answer = json.loads(figures.read_text(encoding="utf-8"))
     check_figures(answer, [first, second], [1, 4, 32], "JSON")
     row = rf"^{re.escape(first)} +{fabric(first)} +(?:read|write) +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\d+ +[\d.]+$"
-    ok(len(re.findall(row, result.stdout, re.M)) == 6, "the table has them, too", shown(result))
-    ok("reads: thousand pages/s" in result.stdout and "writes: thousand pages/s" in result.stdout, "and a plot",
+    ok(len(re.findall(row, result.stdout, re.M)) == 6, "the table has a row for each donor, operation and depth",
        shown(result))
+    ok("reads: thousand pages/s" in result.stdout and "writes: thousand pages/s" in result.stdout,
+       "bench prints plots of reads and writes", shown(result))
     ok(re.search(r"^reads at depth 1: \S+ is [\d.]+ x as fast as \S+ \([\d.]+ us, [\d.]+ us\)$", result.stdout, re.M)
-       and re.search(r"^reads at depth 32: \S+ is [\d.]+ x as fast as", result.stdout, re.M), "and what it means",
-       shown(result))
+       and re.search(r"^reads at depth 32: \S+ is [\d.]+ x as fast as", result.stdout, re.M),
+       "bench compares the two donors at the lowest and the highest depth", shown(result))
     tags = [element.tag.split("}")[1] for element in xml.etree.ElementTree.parse(picture).iter()]
-    # Four panels: rates with a line a donor, latencies with two.
+    # There are four panels. Those of rates have one line for each donor, those of latencies two.
     ok(tags[0] == "svg" and tags.count("polyline") == 2 * (2 + 4), "the picture is SVG with all lines", tags)
     if "skipped" in answer["userfaultfd"]:
-        ok(NO_RIGHT in answer["userfaultfd"]["skipped"] and NO_RIGHT in result.stdout, "why no far faults", answer)
+        ok(NO_RIGHT in answer["userfaultfd"]["skipped"] and NO_RIGHT in result.stdout,
+           "bench tells why it measures no far faults", answer)
     else:
         faults = [donor["far_fault"] for donor in answer["donors"]]
-        ok(all(fault["faults_far"] > fault["faults"] * 0.9 > 0 for fault in faults), "far faults are far", faults)
+        ok(all(fault["faults_far"] > fault["faults"] * 0.9 > 0 for fault in faults),
+           "over nine of ten measured faults are far", faults)
         ok(all(fault["p50_ns"] > answer["userfaultfd"]["p50_ns"] > 0 for fault in faults),
-           "and take longer than userfaultfd alone", answer)
+           "a far fault takes longer than userfaultfd alone", answer)
         ok(len(re.findall(r"^a far fault over .* \(p50\); alone, userfaultfd takes ", result.stdout, re.M)) == 2,
-           "their shares are told", shown(result))
+           "bench prints userfaultfd's share of a far fault for each donor", shown(result))
     ok(given_back(farpage, first, "--key", key) and given_back(farpage, second, "--key", key),
-       "bench gives its leases back when it ends")
+       "bench releases its leases when it ends")
 
 
-def test_no_faults(key, uri):
+def no_faults_leaves_out_faults(key, uri):
     result = bench("--donor", uri, "--key", key, "--depths", "2", "--no-faults", "--json", "-")
     answer = json.loads(result.stdout)
     ok(result.returncode == 0 and answer["userfaultfd"] is None and answer["donors"][0]["far_fault"] is None,
-       "--no-faults measures none; --json - prints nothing but JSON", shown(result))
+       "bench --no-faults measures no faults, and --json - prints only JSON", shown(result))
     check_figures(answer, [uri], [2], "one depth")
 
 
-def test_automatic(key, uri):
+def auto_is_reported_as_its_fabric(key, uri):
     address = uri.replace(fabric(uri), "auto")
     result = bench("--donor", address, "--key", key, "--depths", "1", "--no-faults", "--json", "-")
     answer = json.loads(result.stdout)
-    ok(result.returncode == 0 and answer["donors"][0]["fabric"] == fabric(uri), "auto:// is called by the way taken",
-       shown(result))
+    ok(result.returncode == 0 and answer["donors"][0]["fabric"] == fabric(uri),
+       "bench reports the fabric that an auto:// donor uses", shown(result))
 
 
-def test_no_right(key, uri, folder):
-    """As a user without the right to userfaultfd: everything else is measured, and the reason told."""
+def missing_right_leaves_out_only_faults(key, uri, folder):
+    """A user without the right to userfaultfd gets all other figures, and the reason for the missing ones."""
     if os.getuid() != 0 or Path("/proc/sys/vm/unprivileged_userfaultfd").read_text(encoding="ascii").strip() != "0":
         print("# who is not root, or may use userfaultfd anyhow, cannot be tried without the right to")
         return
-    own_key, own_farpage = Path(folder, "nobody.key"), Path(folder, "farpage") # where nobody may go
+    own_key, own_farpage = Path(folder, "nobody.key"), Path(folder, "farpage") # in a folder that nobody may enter
     shutil.copy(farpage, own_farpage)
     shutil.copy(key, own_key)
     os.chown(own_key, NOBODY, NOBODY)
@@ -118,11 +121,11 @@ def test_no_right(key, uri, folder):
     result = run("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", own_farpage, "bench", "--size",
                  "16M", "--seconds", "0.05", "--donor", uri, "--key", own_key, "--depths", "1")
     ok(result.returncode == 0 and NO_RIGHT in result.stdout and " write     1 " in result.stdout,
-       "without the right to userfaultfd only the faults are left out", shown(result))
+       "bench without the right to userfaultfd leaves out only the faults", shown(result))
 
 
 class Terminal:
-    """A benchmark with a terminal as its standard error, and what was written there so far."""
+    """A benchmark with a terminal as its standard error. text has everything that it wrote there so far."""
 
     def __init__(self, *options):
         self.ours, theirs = pty.openpty()
@@ -132,11 +135,11 @@ class Terminal:
         self.text = ""
 
     def read(self, until=None):
-        """Until the terminal has shown that, or to the end; whether it has."""
+        """Reads until the terminal has shown @until, or to the end. Returns true if the terminal has shown it."""
         while until is None or until not in self.text:
             try:
                 piece = os.read(self.ours, 4096)
-            except OSError: # the other end is closed
+            except OSError: # the benchmark's end of the terminal is closed
                 piece = b""
             if not piece:
                 return False
@@ -144,7 +147,7 @@ class Terminal:
         return True
 
     def end(self):
-        """Its exit status and standard output."""
+        """Waits for the benchmark's end. Returns its exit status and standard output."""
         self.read()
         os.close(self.ours)
         out = self.process.stdout.read()
@@ -152,7 +155,7 @@ class Terminal:
         return self.process.wait(), out
 
 
-def test_interrupt(key, uri, folder):
+def interrupted_bench_shows_its_figures(key, uri, folder):
     picture = Path(folder, "part.svg")
     client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,2,3,4,5,6,7,8",
                       "--seconds", "1", "--json", "-", "--plot", picture)
@@ -161,53 +164,57 @@ def test_interrupt(key, uri, folder):
     client.process.send_signal(signal.SIGINT)
     status, out = client.end()
     answer = json.loads(out)
-    ok(amid and held == 16 << 20 and status == 130, "Ctrl-C ends it with 130", status, out, client.text)
-    ok("\n" not in client.text and client.text.endswith("\r\x1b[K"), "without a word", client.text)
+    ok(amid and held == 16 << 20 and status == 130, "Ctrl-C ends bench with status 130", status, out, client.text)
+    ok("\n" not in client.text and client.text.endswith("\r\x1b[K"), "bench prints no message after Ctrl-C",
+       client.text)
     points = [(point["operation"], point["depth"]) for point in answer["donors"][0]["points"]]
-    ok(answer["interrupted"] and points[:1] == [("read", 1)] and len(points) < 16, "what was measured is shown", out)
-    ok("(interrupted)" in "".join(xml.etree.ElementTree.parse(picture).getroot().itertext()), "and drawn")
-    ok(given_back(farpage, uri, "--key", key), "bench gives its leases back after Ctrl-C")
+    ok(answer["interrupted"] and points[:1] == [("read", 1)] and len(points) < 16,
+       "bench shows the figures that it has after Ctrl-C", out)
+    ok("(interrupted)" in "".join(xml.etree.ElementTree.parse(picture).getroot().itertext()),
+       "bench marks the picture as interrupted after Ctrl-C")
+    ok(given_back(farpage, uri, "--key", key), "bench releases its leases after Ctrl-C")
 
 
-def test_interrupt_faults(key, uri):
+def bench_ends_when_interrupted_amid_far_faults(key, uri):
     client = Terminal("--donor", uri, "--key", key, "--depths", "1", "--seconds", "2")
     if client.read("far faults"):
         client.process.send_signal(signal.SIGTERM)
         status, out = client.end()
-        ok(status == 143 and "write     1" in out, "SIGTERM amid far faults ends it with 143", status, out, client.text)
-        ok(given_back(farpage, uri, "--key", key), "bench gives its leases back after SIGTERM amid far faults")
+        ok(status == 143 and "write     1" in out, "SIGTERM amid far faults ends bench with status 143", status, out,
+           client.text)
+        ok(given_back(farpage, uri, "--key", key), "bench releases its leases after SIGTERM amid far faults")
     else:
-        ok(NO_RIGHT in client.end()[1], "no far faults without the right to userfaultfd")
+        ok(NO_RIGHT in client.end()[1], "bench measures no far faults without the right to userfaultfd")
 
 
-def test_donor_dies(key):
+def bench_ends_when_a_donor_dies(key):
     process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
     client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,8", "--seconds", "1")
     amid = client.read("read, depth 8")
     process.kill()
     status, out = client.end()
-    ok(amid and status == 1 and "read      1" in out, "a donor that dies ends it with 1, and the table so far", status,
-       out, client.text)
-    # The client has said when it could not reach the donor, maybe, and when it gave it up; there is no more to say.
+    ok(amid and status == 1 and "read      1" in out, "bench ends with status 1 and the table so far when a donor dies",
+       status, out, client.text)
+    # The client may log that it cannot reach the donor. It then logs that it gives the donor up, and nothing more.
     lines = re.findall(r"farpage: .*", client.text)
     ok(all(f"farpage: donor {uri} " in line for line in lines) and " is gone " in lines[-1] and len(lines) <= 2,
-       "the reason is told once", client.text)
+       "bench tells once that the donor is gone", client.text)
 
 
-def test_donor_dies_amid_faults(key):
+def bench_ends_when_a_donor_dies_amid_far_faults(key):
     process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
     client = Terminal("--donor", uri, "--key", key, "--depths", "1", "--seconds", "1")
     if client.read("far faults"):
         process.kill()
         status, out = client.end()
         ok(status == 1 and "write     1" in out and f"donor {uri} " in client.text,
-           "a donor that dies amid far faults ends it with 1, and the table so far", status, out, client.text)
+           "bench ends with status 1 and the table so far when a donor dies amid far faults", status, out, client.text)
     else:
-        ok(NO_RIGHT in client.end()[1], "no far faults without the right to userfaultfd")
+        ok(NO_RIGHT in client.end()[1], "bench measures no far faults without the right to userfaultfd")
 
 
-def test_slow(key):
-    """A donor that runs for less than a point's warm-up at a time: each point waits for its first page."""
+def slow_donor_is_measured(key):
+    """The donor runs for less than a point's warm-up at a time. Each point waits for its first page."""
     process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
     over = threading.Event()
 
@@ -224,60 +231,66 @@ def test_slow(key):
     status, out = client.end()
     over.set()
     holder.join()
-    ok(begun and status == 0, "a donor that is slow is measured", status, out, client.text)
-    check_figures(json.loads(out), [uri], [1, 2], "slow")
+    ok(begun and status == 0, "bench measures a slow donor", status, out, client.text)
+    check_figures(json.loads(out), [uri], [1, 2], "slow donor")
 
 
-def test_progress(key, uri):
-    """On a terminal a line tells what is going on, and is gone at the end."""
+def progress_is_shown_on_a_terminal(key, uri):
+    """On a terminal a line shows the progress, and is erased at the end."""
     client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,64", "--seconds", "0.05")
     status, out = client.end()
     ok(status == 0 and "read, depth 1\r" in client.text and "write, depth 64\r" in client.text and "write    64" in out,
-       "progress on a terminal", client.text)
-    ok(client.text.endswith("\r\x1b[K") and "\n" not in client.text, "erased at the end", client.text)
+       "bench shows its progress on a terminal", client.text)
+    ok(client.text.endswith("\r\x1b[K") and "\n" not in client.text, "bench erases the line of progress at the end",
+       client.text)
 
 
-def test_refusals(key, uri, folder):
+def bad_options_are_refused(key, uri, folder):
     donor = ["--donor", uri, "--key", key]
     result = run(farpage, "bench", "--help")
     ok(result.returncode == 0 and result.stderr == "" and all(f"--{option} " in result.stdout for option in (
-        "donor", "key", "size", "seconds", "depths", "no-faults", "plot", "json")), "--help names all options",
+        "donor", "key", "size", "seconds", "depths", "no-faults", "plot", "json")), "bench --help names all options",
        shown(result))
-    refused("no donor", 2, "--donor", run(farpage, "bench"))
-    refused("an argument", 2, '"x"', bench(*donor, "x"))
-    refused("too many donors", 2, "one to 8", bench(*donor * 9))
+    refused("bench refuses to run without a donor", 2, "--donor", run(farpage, "bench"))
+    refused("bench refuses an argument", 2, '"x"', bench(*donor, "x"))
+    refused("bench refuses nine donors", 2, "one to 8", bench(*donor * 9))
     for depths in ("0", "4,2", "1,1", "257", "2x", "-1", ",".join(map(str, range(1, 18)))):
-        refused(f"--depths {depths[:8]}", 2, "--depths takes", bench(*donor, "--depths", depths))
+        refused(f"bench refuses --depths {depths[:8]}", 2, "--depths takes", bench(*donor, "--depths", depths))
     for seconds in ("0", "-1", "nan", "inf", "1s"):
-        refused(f"--seconds '{seconds}'", 2, "--seconds takes", run(farpage, "bench", *donor, "--seconds", seconds))
-    refused("--size too little", 2, "16M", run(farpage, "bench", *donor, "--size", "1M"))
-    refused("a donor with too little free", 1, "has 64M free of the 64M that it lends, and 128M are needed",
+        refused(f"bench refuses --seconds '{seconds}'", 2, "--seconds takes",
+                run(farpage, "bench", *donor, "--seconds", seconds))
+    refused("bench refuses a --size below 16M", 2, "16M", run(farpage, "bench", *donor, "--size", "1M"))
+    refused("bench refuses a donor with too little free memory", 1,
+            "has 64M free of the 64M that it lends, and 128M are needed",
             run(farpage, "bench", *donor, "--size", "113M"))
-    refused("a donor that is none", 1, "bogus", run(farpage, "bench", "--donor", "bogus"))
-    refused("a key that is none", 1, "key file", run(farpage, "bench", "--donor", uri, "--key", "/dev/null/key"))
-    refused("without its key", 1, uri, bench("--donor", uri))
-    refused("a plot that cannot be written", 1, "no/plot.svg", bench(*donor, "--plot", Path(folder, "no", "plot.svg")))
-    refused("figures that cannot be written", 1, "no/f.json", bench(*donor, "--json", Path(folder, "no", "f.json")))
+    refused("bench refuses a donor that is no address", 1, "bogus", run(farpage, "bench", "--donor", "bogus"))
+    refused("bench refuses a missing key file", 1, "key file",
+            run(farpage, "bench", "--donor", uri, "--key", "/dev/null/key"))
+    refused("bench refuses a donor that wants a key when none is given", 1, uri, bench("--donor", uri))
+    refused("bench refuses a --plot file that cannot be written", 1, "no/plot.svg",
+            bench(*donor, "--plot", Path(folder, "no", "plot.svg")))
+    refused("bench refuses a --json file that cannot be written", 1, "no/f.json",
+            bench(*donor, "--json", Path(folder, "no", "f.json")))
     result = bench(*donor, "--no-faults", "--depths", "1", "--plot", "/dev/full")
     ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "/dev/full" in result.stderr,
-       "a full disk is an error", shown(result))
+       "bench fails when the disk under --plot is full", shown(result))
 
 
 def test(folder):
     key = Path(folder, "key")
     run(farpage, "key", key)
     first, second = (start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))[1] for _ in range(2))
-    test_figures(key, first, second, folder)
-    test_no_faults(key, first)
-    test_automatic(key, first)
-    test_no_right(key, first, folder)
-    test_interrupt(key, first, folder)
-    test_interrupt_faults(key, first)
-    test_donor_dies(key)
-    test_donor_dies_amid_faults(key)
-    test_slow(key)
-    test_progress(key, first)
-    test_refusals(key, second, folder)
+    bench_measures_two_donors(key, first, second, folder)
+    no_faults_leaves_out_faults(key, first)
+    auto_is_reported_as_its_fabric(key, first)
+    missing_right_leaves_out_only_faults(key, first, folder)
+    interrupted_bench_shows_its_figures(key, first, folder)
+    bench_ends_when_interrupted_amid_far_faults(key, first)
+    bench_ends_when_a_donor_dies(key)
+    bench_ends_when_a_donor_dies_amid_far_faults(key)
+    slow_donor_is_measured(key)
+    progress_is_shown_on_a_terminal(key, first)
+    bad_options_are_refused(key, second, folder)
 
 
 try:

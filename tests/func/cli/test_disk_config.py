@@ -11,7 +11,7 @@ from disks import FOLDER, FRONTEND, LOG, Disks, require, wait # noqa: E402
 
 farpage, memserver, blockdev, sample_path = sys.argv[1:5]
 sample = Path(sample_path).read_text(encoding="utf-8")
-NOT_SETTINGS = {"adopt", "remove", "ready-fd", "config", "version", "help"} # what to do now, not how the device is
+NOT_SETTINGS = {"adopt", "remove", "ready-fd", "config", "version", "help"} # actions, not settings of the device
 
 require()
 disks = Disks(farpage)
@@ -19,14 +19,14 @@ try:
     shown_help = run(blockdev, "--help")
     options = set(re.findall(r"^  --([a-z-]+)", shown_help.stdout, re.MULTILINE)) - NOT_SETTINGS
     keys = set(re.findall(r"^(?:; )?([a-z-]+) = ", sample, re.MULTILINE))
-    ok(len(options) > 10 and options == keys, "every setting is in the sample, and nothing else", options ^ keys)
+    ok(len(options) > 10 and options == keys, "the sample has exactly the settings of farpage-blockdev", options ^ keys)
 
     backup = FOLDER / "backup"
     donor = start_donor(memserver, "--donate", "64M", "--slab", "16M")[1]
-    for name, old, new in (("as it is, but for the donor and the size", "", ""),
+    for name, old, new in (("unchanged but for donor and size", "", ""),
                            ("with every default written out", r"^; (?=[a-z-]+ = )(?!name|key|log|frontend|backup)", ""),
                            ("with a backup", r"^; backup = .*", f"backup = {backup}"),
-                           ("with what is usually set", r"^; overcommit = no", "overcommit = yes")):
+                           ("with overcommit = yes", r"^; overcommit = no", "overcommit = yes")):
         text = re.sub(r"^size = .*", "size = 32M", sample, flags=re.MULTILINE)
         text = re.sub(r"^donor = .*", f"donor = {donor}", text, flags=re.MULTILINE)
         path = FOLDER / "sample.ini"
@@ -34,7 +34,8 @@ try:
         made = disks.call("disk", "attach", "--config", path, "--name", "sample", "--frontend", FRONTEND, "--log", LOG)
         ok(made.returncode == 0 and disks.list()["sample"]["size"] == 32 << 20, f"the sample is accepted {name}", shown(made))
         gone = disks.detach("sample")
-        ok(gone.returncode == 0 and wait(lambda: not disks.left_over()) and not backup.exists(), "and its device goes again, and a backup", shown(gone), disks.left_over())
+        ok(gone.returncode == 0 and wait(lambda: not disks.left_over()) and not backup.exists(),
+           "disk detach removes the sample's device and its backup", shown(gone), disks.left_over())
 finally:
     disks.clean()
     stop_donors()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_drain.py FARPAGE MEMSERVER: emptying a donor that a program has memory on, and what is said meanwhile."""
+"""test_drain.py FARPAGE MEMSERVER: farpage donors drain and undrain of a donor that a program uses."""
 import json
 import subprocess
 import sys
@@ -35,104 +35,112 @@ def state(donor, key):
     return json.loads(result.stdout)["donors"][0]
 
 
-def test_mistakes(donor, key):
+def bad_drains_are_refused(donor, key):
     def usage(name, *words, says):
         result = run(farpage, "donors", *words)
         ok(result.returncode == 2 and says in result.stderr and result.stderr.count("\n") == 1, name, shown(result))
 
-    usage("no donor", "drain", says="name one")
-    usage("two donors", "drain", donor, "tcp://127.0.0.2", says="too many")
-    usage("a deadline that nothing comes of", "drain", donor, "--deadline", "5", says="--force")
-    usage("undrain takes no --force", "undrain", donor, "--force", says="--force")
+    usage("donors drain is refused without a donor", "drain", says="name one")
+    usage("donors drain is refused with two donors", "drain", donor, "tcp://127.0.0.2", says="too many")
+    usage("donors drain --deadline is refused without --force", "drain", donor, "--deadline", "5", says="--force")
+    usage("donors undrain is refused with --force", "undrain", donor, "--force", says="--force")
     result = run(farpage, "donors", "drain", donor)
-    ok(result.returncode == 1 and "key" in result.stderr, "without the key it is refused", shown(result))
-    ok(state(donor, key)["state"] == "lending", "and nothing has come of any of these")
+    ok(result.returncode == 1 and "key" in result.stderr, "donors drain is refused without the donor's key",
+       shown(result))
+    ok(state(donor, key)["state"] == "lending", "refused drains leave the donor lending")
 
 
-def test_wait(donor, key):
+def drain_waits_for_the_program(donor, key):
     program = start_program(donor, key)
     result = run(farpage, "donors", "drain", donor, "--key", key, "--timeout", "1")
-    ok(result.returncode == 1, "it waits, and is not done while a program has memory there", shown(result))
-    ok("is not empty after 1 s" in result.stderr and "--force" in result.stderr, "says so", shown(result))
-    ok("  client " in result.stdout and "://" in result.stdout, "and who holds what", shown(result))
+    ok(result.returncode == 1, "donors drain fails at its --timeout while a program leases memory", shown(result))
+    ok("is not empty after 1 s" in result.stderr and "--force" in result.stderr,
+       "donors drain tells that the donor is not empty, and names --force", shown(result))
+    ok("  client " in result.stdout and "://" in result.stdout, "donors drain prints the clients that hold slabs",
+       shown(result))
     answer = state(donor, key)
-    ok(answer["state"] == "draining" and answer["free_bytes"] == 0, "it goes on draining, and has nothing free", answer)
+    ok(answer["state"] == "draining" and answer["free_bytes"] == 0,
+       "a donor goes on draining after the --timeout and has no free memory", answer)
     result = run(farpage, "donors", "--donor", donor, "--key", key)
-    ok("  draining" in result.stdout, "also in the table", shown(result))
+    ok("  draining" in result.stdout, "the table of donors shows a draining donor", shown(result))
     result = run(farpage, "donors", "drain", donor, "--key", key, "--timeout", "0", "--json")
     answer = json.loads(result.stdout)
     ok(result.returncode == 1 and not answer["empty"] and answer["state"] == "draining" and
        answer["leased_bytes"] == sum(holder["leased_bytes"] for holder in answer["holders"]) > 0 and
-       not answer["holders"][0]["vanished"], "as JSON", shown(result))
+       not answer["holders"][0]["vanished"], "donors drain --json has the state, the leased bytes and their holders",
+       shown(result))
 
     result = run(farpage, "donors", "undrain", donor, "--key", key)
-    ok(result.returncode == 0 and "lends again: 128M" in result.stdout, "undrained", shown(result))
+    ok(result.returncode == 0 and "lends again: 128M" in result.stdout,
+       "donors undrain succeeds and prints what the donor lends", shown(result))
     answer = state(donor, key)
     ok(answer["state"] == "lending" and answer["leased_bytes"] >= 48 << 20 and answer["free_bytes"] > 0,
-       "it lends again, and the program has what it had", answer)
+       "an undrained donor lends, and the program keeps its memory", answer)
 
     drain = subprocess.Popen([farpage, "donors", "drain", donor, "--key", key], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     first = drain.stdout.readline()
-    ok(" drains: " in first and "of 1 client" in first, "drained again", first)
+    ok(" drains: " in first and "of 1 client" in first, "a second donors drain prints how many clients hold slabs",
+       first)
     output = program.communicate()[0]
-    ok(program.returncode == 0 and output == "right\n", "the program goes on, and ends well", output)
+    ok(program.returncode == 0 and output == "right\n", "a program reads its memory right while its donor drains",
+       output)
     output, errors = drain.communicate(timeout=60)
     ok(drain.returncode == 0 and f"{donor} is empty and lends nothing more: it is safe to power it off" in output,
-       "when it has ended the donor is empty, and may be powered off", output, errors)
+       "donors drain ends when the program does, and allows to power the donor off", output, errors)
     result = run(farpage, "donors", "drain", donor, "--key", key, "--json")
     ok(result.returncode == 0 and json.loads(result.stdout) == {"donor": donor, "state": "draining", "leased_bytes": 0,
                                                                "empty": True, "holders": []},
-       "an empty donor is so at once", shown(result))
+       "donors drain of an empty donor ends at once", shown(result))
     result = run(farpage, "run", "--local", "16M", "--donor", donor, "--key", key, "--", "/usr/bin/python3", "-c",
                  "import os; os.urandom(64 << 20)")
-    ok(result.returncode != 0, "nobody is lent anything there", shown(result))
+    ok(result.returncode != 0, "run fails on a drained donor", shown(result))
     run(farpage, "donors", "undrain", donor, "--key", key)
 
 
-def test_force(donor, key, admin_key):
+def drain_by_force_empties_the_donor(donor, key, admin_key):
     program = start_program(donor, key)
     result = run(farpage, "donors", "drain", donor, "--key", key, "--force", "--deadline", "2")
     ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr and
-       state(donor, key)["state"] == "lending", "a client's key takes nothing by force", shown(result))
+       state(donor, key)["state"] == "lending", "donors drain --force is refused with a client's key", shown(result))
     result = run(farpage, "donors", "drain", donor, "--admin-key", admin_key, "--force", "--deadline", "2")
-    ok(result.returncode == 0 and "safe to power it off" in result.stdout, "by force it is empty by the deadline",
-       shown(result))
-    ok(state(donor, key)["leased_bytes"] == 0, "really")
+    ok(result.returncode == 0 and "safe to power it off" in result.stdout,
+       "donors drain --force empties the donor by its deadline", shown(result))
+    ok(state(donor, key)["leased_bytes"] == 0, "a donor that was drained by force has no leased memory")
     output, errors = program.communicate()
     ok(program.returncode != 0 and "right" not in output and "wrong" not in output,
-       "a program whose only copy that was gets an error where it touches it", output, errors)
+       "a program that lost its only copy fails and reads no wrong bytes", output, errors)
 
 
-def test_admin(donor, key, admin_key):
-    """A donor with an admin key is drained and undrained by its holder only."""
+def only_the_admin_key_drains(donor, key, admin_key):
+    """Only the admin key drains and undrains a donor that has one."""
     for verb in ("drain", "undrain"):
         result = run(farpage, "donors", verb, donor, "--key", key)
         ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr,
-           f"a client may not {verb} a donor that has an admin key", shown(result))
+           f"donors {verb} is refused with a client's key when the donor has an admin key", shown(result))
         result = run(farpage, "donors", verb, donor, "--admin-key", admin_key)
-        ok(result.returncode == 0, f"the admin key may {verb} it", shown(result))
+        ok(result.returncode == 0, f"donors {verb} succeeds with the admin key", shown(result))
 
 
-def test(folder):
+def all_drains(folder):
     key = str(Path(folder, "key"))
     run(farpage, "key", key)
     admin_key = str(Path(folder, "admin-key"))
     run(farpage, "key", admin_key)
     donor = start_donor(memserver, "--donate", "128M", "--slab", str(SLAB), "--key", key)[1]
-    test_mistakes(donor, key)
-    test_wait(donor, key)
+    bad_drains_are_refused(donor, key)
+    drain_waits_for_the_program(donor, key)
     result = run(farpage, "donors", "drain", donor, "--key", key, "--force")
-    ok(result.returncode == 1 and "admin key" in result.stderr, "without an admin key nothing is taken by force",
-       shown(result))
+    ok(result.returncode == 1 and "admin key" in result.stderr,
+       "donors drain --force is refused by a donor without an admin key", shown(result))
     donor = start_donor(memserver, "--donate", "128M", "--slab", str(SLAB), "--key", key, "--admin-key", admin_key)[1]
-    test_admin(donor, key, admin_key)
-    test_force(donor, key, admin_key)
+    only_the_admin_key_drains(donor, key, admin_key)
+    drain_by_force_empties_the_donor(donor, key, admin_key)
 
 
 try:
     with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        test(temporary)
+        all_drains(temporary)
 finally:
     stop_donors()
 done()

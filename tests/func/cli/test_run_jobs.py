@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """
-test_run_jobs.py FARPAGE MEMSERVER: farpage run and its command as one job: what a terminal stops, what somebody stops,
-and what becomes of the command when farpage run is killed.
+test_run_jobs.py FARPAGE MEMSERVER: farpage run and its command as one job: a stop by the terminal, a stop by SIGSTOP,
+and SIGKILL to farpage run.
 """
 import os
 import pty
@@ -17,7 +17,7 @@ from tap import done, ok # noqa: E402
 from memservers import start_donor, stop_donors # noqa: E402
 
 farpage, memserver = sys.argv[1:3]
-# Ends with status 3 when the file is there. No shell: one that is stopped in the middle of a vfork() may stay there.
+# Ends with status 3 when the file exists. A shell would not do: a stop in the middle of its vfork() may never end.
 COMMAND = """
 import os, sys, time
 print(os.getpid(), flush=True)
@@ -29,7 +29,7 @@ CTRL_Z = b"\x1a"
 
 
 def field_of(pid, name):
-    """A line of /proc/PID/status; "" when the process is gone."""
+    """Returns a field of /proc/PID/status, or "" if the process is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -53,7 +53,7 @@ def wait_until(condition):
 
 
 def start(folder, donor):
-    """farpage run, the pid of its command, and the file that ends the command."""
+    """Starts farpage run. Returns its process, its command's pid, and the path of the file that ends the command."""
     go = os.path.join(folder, "go")
     process = subprocess.Popen([farpage, "run", "--local", "16M", "--donor", donor, "--quiet", "--",
                                 sys.executable, "-c", COMMAND, go], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
@@ -62,7 +62,7 @@ def start(folder, donor):
 
 
 def end(process, command):
-    """Ends what a failed test has left."""
+    """Ends the processes of a failed test."""
     for pid in (command, process.pid):
         for number in (signal.SIGKILL, signal.SIGCONT):
             try:
@@ -73,7 +73,7 @@ def end(process, command):
     process.stdout.close()
 
 
-def test_stopped_alone(donor):
+def command_is_stopped_and_continued_alone(donor):
     with tempfile.TemporaryDirectory() as folder:
         process, command, go = start(folder, donor)
         os.kill(command, signal.SIGSTOP)
@@ -86,7 +86,7 @@ def test_stopped_alone(donor):
         end(process, command)
 
 
-def test_terminal(donor):
+def ctrl_z_stops_run_and_its_command(donor):
     with tempfile.TemporaryDirectory() as folder:
         go = os.path.join(folder, "go")
         script = ('set -m; "$0" run --local 16M --donor "$1" --quiet -- python3 -c "$2" "$3"; echo stopped $?; '
@@ -106,23 +106,23 @@ def test_terminal(donor):
         os.waitpid(pid, 0)
         os.close(terminal)
         ok("stopped 14" in said, "Ctrl-Z stops farpage run together with its command")
-        ok("ended 3" in said, "fg continues both")
+        ok("ended 3" in said, "fg continues farpage run and its command")
 
 
-def test_killed(donor):
+def killed_run_ends_its_command(donor):
     with tempfile.TemporaryDirectory() as folder:
         process, command, _ = start(folder, donor)
         process.kill()
         process.wait()
-        ok(wait_until(lambda: state_of(command) in ("", "Z")), "SIGKILL to farpage run is SIGKILL to its command")
+        ok(wait_until(lambda: state_of(command) in ("", "Z")), "SIGKILL to farpage run ends its command")
         end(process, command)
 
 
 try:
     address = start_donor(memserver, "--donate", "64M")[1]
-    test_stopped_alone(address)
-    test_terminal(address)
-    test_killed(address)
+    command_is_stopped_and_continued_alone(address)
+    ctrl_z_stops_run_and_its_command(address)
+    killed_run_ends_its_command(address)
 finally:
     stop_donors()
 done()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """
-test_run_reads.py FARPAGE MEMSERVER: one read(2) into fresh far memory, much larger than the budget. The program sits in
-the kernel all the while; leases, writes and heartbeats must not need it to come out.
+test_run_reads.py FARPAGE MEMSERVER: one read(2) into fresh far memory, much larger than the budget. The program's
+thread is in the kernel all the time. Leases, writes and heartbeats must not need it.
 """
 import hashlib
 import os
@@ -25,7 +25,7 @@ print(hashlib.sha256(memory).hexdigest())
 """
 
 
-def test(folder, donor):
+def large_read_into_far_memory_ends(folder, donor):
     path = os.path.join(folder, "file")
     digest = hashlib.sha256()
     with open(path, "wb") as file:
@@ -43,13 +43,14 @@ def test(folder, donor):
         os.killpg(process.pid, 9)
         out, err = process.communicate()
         err += "timed out\n"
-    ok(process.returncode == 0, "the read ends", err)
-    ok(out.split() == [str(SIZE), digest.hexdigest()], "with all of the file", out, err)
+    ok(process.returncode == 0, "a read(2) much larger than the budget ends", err)
+    ok(out.split() == [str(SIZE), digest.hexdigest()], "a read(2) much larger than the budget returns all of the file",
+       out, err)
 
 
 try:
     with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        test(temporary, start_donor(memserver, "--donate", "256M")[1])
+        large_read_into_far_memory_ends(temporary, start_donor(memserver, "--donate", "256M")[1])
 finally:
     stop_donors()
 done()

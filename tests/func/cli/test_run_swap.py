@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_run_swap.py FARPAGE MEMSERVER: farpage run with the swap engine: any program, one budget, and nothing left behind."""
+"""test_run_swap.py FARPAGE MEMSERVER: any program under the swap engine, in one budget, with nothing left."""
 import json
 import os
 import re
@@ -21,8 +21,8 @@ MIB = 1 << 20
 LOCAL = 24 * MIB
 GROUPS = Path("/sys/fs/cgroup")
 
-# Fills so many MiB with a pattern, and looks at each page; three such processes at once, or one child that goes on.
-# "lock": first locks all the memory that it can get, so that a child finds none, for 200 ms.
+# Fills argv[1] MiB with a pattern, and checks each page. argv[2] "three" does so in three processes at once. "fork" and
+# "leave" go on in a child. "lock" first locks all the memory that the group has for 200 ms, so that a child finds none.
 PROGRAM = """
 #include <signal.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ def swaps():
 
 
 def everything():
-    """What a run makes on this machine, as far as it is there now."""
+    """Returns all that runs have made on this machine and that is still there."""
     return swaps() + groups() + [str(path) for path in Path("/sys/block").glob("ublkb*")] + disks.left_over()
 
 
@@ -135,66 +135,68 @@ def swapped(donor, *command, local=LOCAL, options=(), **more):
     return run(farpage, "run", "--local", str(local), "--donor", donor, *options, "--", *command, **more)
 
 
-def test_static(donor, program):
+def static_program_runs_on_swap(donor, program):
     stats = FOLDER / "stats"
     result = swapped(donor, program, "96", options=("--stats", stats))
-    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a static program is right", shown(result))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n",
+       "a static program reads every page right under the swap engine", shown(result))
     lines = result.stderr.splitlines()
     ok(len(lines) == 2 and "engine swap, because the pager cannot" in lines[0] and "statically linked" in lines[0],
        "one line says why the swap engine was chosen", shown(result))
     ok(re.search(r"^farpage: peak resident \S+ of 24M, far peak \S+, pages in \d+, out \d+,.* wall", lines[-1]),
-       "one line tells what it took", shown(result))
+       "the last line has the run's figures", shown(result))
     figures = json.loads(stats.read_text(encoding="ascii"))
     ok(figures["engine"] == "swap" and 0 < figures["resident_peak_bytes"] <= LOCAL, "a static program stays within its budget", figures)
     ok(figures["far_peak_bytes"] >= 60 * MIB and figures["fetched_pages"] > 10000 and figures["evicted_pages"] > 10000,
-       "most of its memory was far, and came back", figures)
-    ok(figures["processes_killed"] == 0, "no process was killed for want of memory", figures)
+       "most memory of a static program goes far and comes back", figures)
+    ok(figures["processes_killed"] == 0, "no process of a static program is killed for want of memory", figures)
     stats.unlink()
-    ok(nothing_left(), "device, swap space and control group are gone", everything())
-    ok(given_back(farpage, donor), "the donor has all of it back")
+    ok(nothing_left(), "a run leaves no device, swap space or control group", everything())
+    ok(given_back(farpage, donor), "the donor has its memory back after a run")
 
 
-def test_processes(donor, program):
+def processes_share_one_budget(donor, program):
     stats = FOLDER / "stats"
     result = swapped(donor, program, "48", "three", options=("--engine", "swap", "--quiet", "--stats", stats))
     ok(result.returncode == 0 and result.stdout.count("wrong 0\n") == 3 and result.stderr == "",
-       "three processes are right, and --quiet prints nothing", shown(result))
+       "three processes read every page right, and --quiet prints nothing", shown(result))
     figures = json.loads(stats.read_text(encoding="ascii"))
     ok(figures["resident_peak_bytes"] <= LOCAL and figures["far_peak_bytes"] >= 90 * MIB, "three processes share one budget", figures)
     stats.unlink()
     result = swapped(donor, program, "80", "fork", local=2 * LOCAL, options=("--engine", "swap"))
-    ok(result.returncode == 0 and result.stdout == "wrong 0\nwrong 0\n", "a forked child that goes on is right",
-       shown(result))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\nwrong 0\n",
+       "a forked child that goes on reads every page right", shown(result))
     result = swapped(donor, program, "64", "leave", options=("--engine", "swap"))
-    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a child that outlives the command is waited for",
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a run waits for a child that outlives the command",
        shown(result))
     ok("1 process of it lives on, and farpage run with it" in result.stderr, "a line tells of the child that outlives the command", shown(result))
-    ok(nothing_left(), "nothing is left of runs with several processes", everything())
+    ok(nothing_left(), "runs with several processes leave nothing", everything())
 
 
-def test_endings(donor, program):
-    ok(swapped(donor, "/bin/sh", "-c", "exit 7", options=("--engine", "swap")).returncode == 7, "the exit status is the command's")
+def ends_of_the_command_are_passed_on(donor, program):
+    ok(swapped(donor, "/bin/sh", "-c", "exit 7", options=("--engine", "swap")).returncode == 7,
+       "run has the command's exit status")
     ok(swapped(donor, "/bin/sh", "-c", "kill -KILL $$", options=("--engine", "swap")).returncode == -signal.SIGKILL,
-       "the signal that the command died of is told as well")
+       "run ends with the signal that ended its command")
     for number, victim in ((signal.SIGTERM, "farpage run passes SIGTERM on"), (signal.SIGKILL, "farpage run is killed")):
         process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program,
                                     "64", "hold"], stdout=subprocess.PIPE, text=True)
         ok(process.stdout.readline() == "full\n" and set(swaps()) - set(BEFORE),
-           f"{victim}: it has swap space before")
+           f"{victim}: the run has swap space before the signal")
         live = [one for one in json.loads(run(farpage, "status", "--json").stdout)["runs"] if one["pid"] == process.pid]
         ok(live and live[0]["engine"] == "swap" and 0 < live[0]["resident_bytes"] <= LOCAL and live[0]["far_bytes"] >= 40 * MIB,
-           f"{victim}: farpage status shows it", live)
+           f"{victim}: farpage status shows the run before the signal", live)
         process.send_signal(number)
         process.wait()
-        ok(process.returncode == -number, f"{victim}: its end is told", process.returncode)
-        # The guard has the pipe, too.
-        ok(process.stdout.read() == "" and nothing_left(), f"{victim}: nothing is left", everything())
+        ok(process.returncode == -number, f"{victim}: farpage run ends with the signal", process.returncode)
+        # The guard process also has the pipe, so the pipe ends after the guard.
+        ok(process.stdout.read() == "" and nothing_left(), f"{victim}: the run leaves nothing", everything())
         process.stdout.close()
-    ok(given_back(farpage, donor), "the donor has all of it back after both")
+    ok(given_back(farpage, donor), "the donor has its memory back after both signals")
 
 
-def test_rest_is_ended(donor):
-    """Something of the command lives on for ever: a signal ends it."""
+def signal_ends_a_process_that_lives_on(donor):
+    """A process of the command lives on for ever. A signal ends it."""
     process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--engine", "swap", "--",
                                 "/bin/sh", "-c", "sleep 1000 & exit 3"], stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
@@ -202,18 +204,19 @@ def test_rest_is_ended(donor):
     process.wait()
     ok("lives on" in line and process.returncode == 3, "SIGTERM ends a process that outlives the command", line)
     process.stderr.close()
-    ok(nothing_left(), "nothing is left of the process that outlived the command", everything())
+    ok(nothing_left(), "a process that outlived the command leaves nothing", everything())
 
 
-def test_two_at_once(donor, program):
-    """The kernel spreads the pages of both over the swap spaces of both."""
+def two_runs_share_the_machine(donor, program):
+    """The kernel spreads the pages of both runs over both swap spaces."""
     first = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program, "96", "hold"],
                              stdout=subprocess.PIPE, text=True)
     ok(first.stdout.readline() == "full\n", "the first of two runs holds its memory")
     result = swapped(donor, program, "96", options=("--quiet",))
-    ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "", "a second run beside it is right",
-       shown(result))
-    ok(wait(lambda: len(set(swaps()) - set(BEFORE)) == 1), "the second leaves only the first one's swap space", swaps())
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "",
+       "a second run reads every page right beside the first", shown(result))
+    ok(wait(lambda: len(set(swaps()) - set(BEFORE)) == 1), "the second run leaves only the first one's swap space",
+       swaps())
     first.terminate()
     first.wait()
     first.stdout.close()
@@ -224,8 +227,8 @@ def on_device(*command, options=()):
     return [farpage, "run", "--local", str(LOCAL), "--swap", "shared", *options, "--", *command]
 
 
-def test_device_of_swap_on(donor, program):
-    """Runs share a device that was there before them, and leave it there."""
+def runs_share_a_device_of_swap_on(donor, program):
+    """Runs share a device that existed before them, and do not remove it."""
     made = run(farpage, "swap", "on", "--name", "shared", "--size", "256M", "--donor", donor, "--keep-vm-settings", "--priority", "32767")
     if made.returncode:
         raise SystemExit(made.stderr)
@@ -233,31 +236,37 @@ def test_device_of_swap_on(donor, program):
     first = subprocess.Popen(on_device(program, "64", "hold", options=("--quiet",)), stdout=subprocess.PIPE, text=True)
     ok(first.stdout.readline() == "full\n", "a run holds its memory on a device of swap on")
     result = run(*on_device(program, "64"))
-    ok(result.returncode == 0 and result.stdout == "wrong 0\n", "a second one on the same device is right", shown(result))
-    ok(re.search(r"pages in [1-9]\d{3,}, out [1-9]\d{3,}", result.stderr), "the second one was swapped to that device", shown(result))
+    ok(result.returncode == 0 and result.stdout == "wrong 0\n",
+       "a second run on the same device reads every page right", shown(result))
+    ok(re.search(r"pages in [1-9]\d{3,}, out [1-9]\d{3,}", result.stderr), "the second run swaps to that device",
+       shown(result))
     result = run(*on_device(program, "256"))
     ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
-       "one that is larger than the room there is killed, and a line says why", shown(result))
-    ok(set(swaps()) - set(BEFORE) == area, "the device stays", swaps())
+       "a run larger than the device's room is killed, and a line says why", shown(result))
+    ok(set(swaps()) - set(BEFORE) == area, "the device of swap on outlives a run that was killed for want of memory",
+       swaps())
     first.kill()
     first.wait()
     ok(first.stdout.read() == "" and wait(lambda: not groups()) and set(swaps()) - set(BEFORE) == area,
-       "a run that is killed leaves the device, and no group", everything())
+       "a run that is killed leaves the device, and no control group", everything())
     first.stdout.close()
     base = ("--local", str(LOCAL), "--swap", "shared")
-    refused("a device that does not encrypt", 125, "it does not encrypt", *base, "--encrypt")
-    refused("a device with fewer replicas", 125, "fewer replicas", *base, "--replicas", "2")
-    refused("a device with less room", 125, "less room than --far", *base, "--far", "300M")
+    refused("run --encrypt refuses a device that does not encrypt", 125, "it does not encrypt", *base, "--encrypt")
+    refused("run --replicas 2 refuses a device with fewer replicas", 125, "fewer replicas", *base, "--replicas", "2")
+    refused("run --far refuses a device with less room", 125, "less room than --far", *base, "--far", "300M")
     small = subprocess.Popen(on_device(program, "8", "hold"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    ok(small.stdout.readline() == "full\n", "a run that fits into its budget")
+    ok(small.stdout.readline() == "full\n", "a run that fits into its budget starts on the device")
     off = run(farpage, "swap", "off", "shared")
     ok(off.returncode == 0 and not set(swaps()) - set(BEFORE), "swap off removes the device under that run", shown(off))
     ok("swap space no more" in small.stderr.readline(), "a line of the run tells that the device is gone")
     small.terminate()
     _, last = small.communicate()
-    ok("pages in 0, out 0" in last and nothing_left(), "the run ends as ever", last, everything())
-    refused("a device that is not there", 125, "there is no such swap space", "--local", str(LOCAL), "--swap", "shared")
-    refused("a device for the pager", 125, "is for --engine swap", "--local", str(LOCAL), "--swap", "shared", "--engine", "pager")
+    ok("pages in 0, out 0" in last and nothing_left(),
+       "a run without its device ends without swapped pages and leaves nothing", last, everything())
+    refused("run --swap refuses a device that does not exist", 125, "there is no such swap space", "--local",
+            str(LOCAL), "--swap", "shared")
+    refused("run --swap is refused with --engine pager", 125, "is for --engine swap", "--local", str(LOCAL), "--swap",
+            "shared", "--engine", "pager")
 
 
 BELOW = """
@@ -268,35 +277,35 @@ echo $! >"/sys/fs/cgroup/$path/below/cgroup.procs"
 """
 
 
-def test_groups_below(donor):
+def groups_of_the_command_are_removed(donor):
     process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--engine", "swap", "--",
                                 "/bin/sh", "-ec", BELOW], stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
-    ok("1 process of it lives on" in line, "a process in a group that the command has made is waited for", line)
+    ok("1 process of it lives on" in line, "a run waits for a process in a control group that its command made", line)
     process.terminate()
     process.wait()
     rest = process.stderr.read()
     process.stderr.close()
-    ok(process.returncode == 0 and rest.count("\n") == 1 and nothing_left(), "that process is ended, and the groups are removed", rest,
-       everything())
+    ok(process.returncode == 0 and rest.count("\n") == 1 and nothing_left(),
+       "SIGTERM ends a process in the command's own group, and run removes the groups", rest, everything())
 
 
-def test_few_descriptors(donor, program):
+def daemon_has_its_own_descriptor_limit(donor, program):
     few = (20, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     result = swapped(donor, program, "48", options=("--quiet",), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
     ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "" and nothing_left(),
-       "the device's daemon has descriptors enough where the command has few", shown(result))
+       "the device's daemon has enough descriptors although the command has few", shown(result))
 
 
-def test_ignored_children(donor):
-    """Some who start programs ignore SIGCHLD, and programs inherit that."""
+def run_works_where_sigchld_is_ignored(donor):
+    """Some callers ignore SIGCHLD, and programs inherit that."""
     result = swapped(donor, "/bin/true", options=("--engine", "swap", "--quiet"),
                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     ok(result.returncode == 0 and result.stderr == "" and nothing_left(), "a run works where SIGCHLD is ignored", shown(result),
        everything())
 
 
-def test_want_of_memory(program):
+def want_of_memory_is_told(program):
     small = start_donor(memserver, "--donate", "32M", "--slab", "8M")[1]
     stats = FOLDER / "stats"
     result = swapped(small, program, "200", options=("--stats", stats))
@@ -305,21 +314,23 @@ def test_want_of_memory(program):
     ok(json.loads(stats.read_text(encoding="ascii"))["processes_killed"] == 1, "--stats counts the killed process")
     stats.unlink()
     result = swapped(small, program, "200", options=("--strict",))
-    ok(result.returncode == 125, "--strict: the exit status tells of it", shown(result))
+    ok(result.returncode == 125, "--strict gives status 125 when a process was killed for want of memory",
+       shown(result))
     result = swapped(small, "/bin/true", options=("--engine", "swap", "--far", "64M"))
     ok(result.returncode == 125 and result.stderr.count("\n") == 1 and "--far 64M" in result.stderr,
-       "donors that are smaller than --far are refused", shown(result))
-    ok(nothing_left(), "nothing is left of runs that were short of memory", everything())
+       "run --far refuses donors with less room", shown(result))
+    ok(nothing_left(), "runs that were short of memory leave nothing", everything())
 
 
-def test_short_want(donor, program):
-    """Version 1 of control groups: who finds no memory tries again until there is some, and ends if there never is."""
+def short_want_of_memory_is_survived(donor, program):
+    """In control groups of version 1 a program that finds no memory tries again until it gets some."""
     if not (GROUPS / "memory/memory.oom_control").exists():
         return
     result = swapped(donor, program, "48", "lock", options=("--engine", "swap"))
     ok(result.returncode == 0 and "status 0" in result.stdout and "killed" not in result.stderr,
        "a program that finds no memory for a moment goes on", shown(result))
-    ok(re.search(r"^wrong 0$", result.stdout, re.M), "and is right", shown(result))
+    ok(re.search(r"^wrong 0$", result.stdout, re.M),
+       "a program that found no memory for a moment reads every page right", shown(result))
 
 
 def refused(name, status, mentioned, *options, command=("/bin/true",), **more):
@@ -328,24 +339,32 @@ def refused(name, status, mentioned, *options, command=("/bin/true",), **more):
        result.stdout == "", name, shown(result))
 
 
-def test_refusals(donor, program):
+def bad_runs_are_refused(donor, program):
     base = ("--local", str(LOCAL), "--donor", donor)
-    refused("an engine that is none", 125, "give pager, swap, or auto", *base, "--engine", "swop")
-    refused("too little for anything", 125, "the least that works is 4M", "--local", "1M", "--donor", donor, "--engine", "swap")
-    refused("a patience that the device does not take", 125, "--timeout-ms 50", *base, "--engine", "swap", "--timeout-ms", "50")
-    refused("a device of no size", 125, "--far", *base, "--engine", "swap", "--far", "64K")
-    refused("no such program", 127, "no such program", *base, "--engine", "swap", command=("farpage-no-such",))
-    refused("no such file", 127, "/nowhere/program", *base, "--engine", "swap", command=("/nowhere/program",))
-    refused("a text", 126, "neither a program nor a script", *base, "--engine", "swap", command=(FOLDER / "text",))
-    refused("the pager for a static program", 126, "statically linked", *base, "--engine", "pager", command=(program, "1"))
+    refused("run refuses an unknown engine", 125, "give pager, swap, or auto", *base, "--engine", "swop")
+    refused("run --engine swap refuses a budget of 1M", 125, "the least that works is 4M", "--local", "1M", "--donor",
+            donor, "--engine", "swap")
+    refused("run --engine swap refuses --timeout-ms 50", 125, "--timeout-ms 50", *base, "--engine", "swap",
+            "--timeout-ms", "50")
+    refused("run --engine swap refuses --far 64K", 125, "--far", *base, "--engine", "swap", "--far", "64K")
+    refused("run refuses a missing program", 127, "no such program", *base, "--engine", "swap",
+            command=("farpage-no-such",))
+    refused("run refuses a missing file", 127, "/nowhere/program", *base, "--engine", "swap",
+            command=("/nowhere/program",))
+    refused("run refuses a text file that is no script", 126, "neither a program nor a script", *base, "--engine",
+            "swap", command=(FOLDER / "text",))
+    refused("run --engine pager refuses a static program", 126, "statically linked", *base, "--engine", "pager",
+            command=(program, "1"))
     unprivileged = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-    refused("the swap engine without root", 125, "--engine swap needs root", *base, "--engine", "swap", **unprivileged)
-    refused("neither engine", 126, "--engine swap would need root", *base, command=(program, "1"), **unprivileged)
-    ok(nothing_left(), "refusals leave nothing", everything())
+    refused("run --engine swap is refused without root", 125, "--engine swap needs root", *base, "--engine", "swap",
+            **unprivileged)
+    refused("run of a static program is refused without root", 126, "--engine swap would need root", *base,
+            command=(program, "1"), **unprivileged)
+    ok(nothing_left(), "refused runs leave nothing", everything())
 
 
 def lacking():
-    """What the engine needs and is not here. It loads ublk itself."""
+    """Returns what the engine lacks on this machine, or None. The engine itself loads ublk."""
     if os.geteuid() != 0:
         return "swap space needs root"
     if not any((GROUPS / path).exists() for path in ("memory/memory.limit_in_bytes", "cgroup.controllers")):
@@ -368,19 +387,19 @@ def main():
     (FOLDER / "text").write_text("no program\n", encoding="ascii")
     os.chmod(FOLDER / "text", 0o755)
     BEFORE.extend(everything())
-    test_static(donor, program)
-    test_processes(donor, compiled("dynamic"))
-    test_endings(donor, program)
-    test_rest_is_ended(donor)
-    test_two_at_once(donor, program)
-    test_device_of_swap_on(donor, program)
-    test_groups_below(donor)
-    test_few_descriptors(donor, program)
-    test_ignored_children(donor)
-    test_want_of_memory(program)
-    test_short_want(donor, program)
+    static_program_runs_on_swap(donor, program)
+    processes_share_one_budget(donor, compiled("dynamic"))
+    ends_of_the_command_are_passed_on(donor, program)
+    signal_ends_a_process_that_lives_on(donor)
+    two_runs_share_the_machine(donor, program)
+    runs_share_a_device_of_swap_on(donor, program)
+    groups_of_the_command_are_removed(donor)
+    daemon_has_its_own_descriptor_limit(donor, program)
+    run_works_where_sigchld_is_ignored(donor)
+    want_of_memory_is_told(program)
+    short_want_of_memory_is_survived(donor, program)
     os.chmod(FOLDER, 0o755)
-    test_refusals(donor, program)
+    bad_runs_are_refused(donor, program)
     stop_donors()
     if RUNTIME.exists():
         RUNTIME.rmdir()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_install.py BUILD: `meson install` once more keeps what the operator has written into the configuration."""
+"""test_install.py BUILD: a repeated `meson install` keeps the operator's configuration files."""
 import sys
 import tempfile
 from pathlib import Path
@@ -15,11 +15,11 @@ def install(root):
     return run("meson", "install", "-C", build, "--no-rebuild", "--tags", "config", "--destdir", root)
 
 
-def test(root):
+def install_keeps_the_operators_files(root):
     folder = root / "etc/farpage"
     result = install(root)
-    ok(result.returncode == 0 and all((folder / name).read_text() for name in NAMES), "the first time there are samples",
-       shown(result))
+    ok(result.returncode == 0 and all((folder / name).read_text() for name in NAMES),
+       "the first install copies the sample configurations", shown(result))
     samples = {name: (folder / name).read_text() for name in NAMES}
     (folder / "farpage-memserver.ini").write_text("[farpage-memserver]\ndonate = 7G\n")
     (folder / "farpage.ini").unlink()
@@ -27,14 +27,14 @@ def test(root):
     (folder / "farpage-blockdev.ini").symlink_to("elsewhere")
     result = install(root)
     ok(result.returncode == 0 and "donate = 7G" in (folder / "farpage-memserver.ini").read_text(),
-       "the second time the operator's file is kept", shown(result))
-    ok((folder / "farpage-blockdev.ini").is_symlink(), "a link to nowhere is kept")
-    ok((folder / "farpage.ini").read_text() == samples["farpage.ini"], "a file that was removed is there again")
+       "the second install keeps the operator's file", shown(result))
+    ok((folder / "farpage-blockdev.ini").is_symlink(), "the second install keeps a dangling link")
+    ok((folder / "farpage.ini").read_text() == samples["farpage.ini"], "the second install restores a removed file")
     copies = list(root.glob("**/doc/farpage/examples/farpage-memserver.ini"))
     ok(len(copies) == 1 and copies[0].read_text() == samples["farpage-memserver.ini"],
-       "the sample is with the documentation", copies)
+       "install puts the sample among the documentation's examples", copies)
 
 
 with tempfile.TemporaryDirectory(prefix="farpage-install-") as temporary:
-    test(Path(temporary))
+    install_keeps_the_operators_files(Path(temporary))
 done()

@@ -56,7 +56,7 @@ static int message_send(struct client *client, const struct wire_message *messag
 	return fabric_send(client->session, bytes, channel_seal(&client->channel, bytes, wire_encode(message, bytes)));
 }
 
-/* client->heard; a REFUSED for a wrong key is not sealed. */
+/* Decodes the message into client->heard. A REFUSED for a wrong key is not sealed. */
 static int message_open(struct client *client, const struct fabric_event *event)
 {
 	int size;
@@ -69,7 +69,7 @@ static int message_open(struct client *client, const struct fabric_event *event)
 	return client->heard_status;
 }
 
-/* All that can be done in passing: PINGs are answered, notices kept. */
+/* Answers PINGs and keeps notices. Returns true if @event was one of them. */
 static bool message_passes(struct client *client, const struct fabric_event *event)
 {
 	const struct wire_message *message = &client->heard, pong = {.type = WIRE_PONG};
@@ -87,8 +87,8 @@ static bool message_passes(struct client *client, const struct fabric_event *eve
 }
 
 /*
- * Waits for an event of this kind on @conn. PINGs are answered, other events are passed over. -errno: the connection
- * ended first (and *reason, if wanted, says what the donor gave as one); it is freed then.
+ * Waits for an event of @kind on @conn. Answers PINGs and ignores other events. Returns 0, or -errno if the connection
+ * ended first. In that case @conn is freed, and @reason, unless NULL, gets the donor's wire_reason if there was one.
  */
 static int event_wait(struct client *client, struct fabric_conn *conn, enum fabric_event_kind kind,
 		      struct fabric_event *event, unsigned *reason)
@@ -127,7 +127,7 @@ static int message_wait(struct client *client, struct fabric_conn *conn, struct 
 	struct fabric_event event;
 	int status = event_wait(client, conn, FABRIC_MESSAGE, &event, NULL);
 
-	/* message_passes() has opened it. */
+	/* message_passes() has decoded the message into client->heard. */
 	if (status == 0)
 		*message = client->heard;
 	return status < 0 ? status : client->heard_status;
@@ -218,7 +218,7 @@ int client_attach(struct client *client, uint64_t counter)
 	return connect_wait(client, &hello, &client->data);
 }
 
-/* Sends a request and waits for its answer: of @type, or DENIED. */
+/* Sends a request and waits for its answer, which is of @type or a DENIED. */
 static int ask(struct client *client, struct wire_message *message, enum wire_type type)
 {
 	uint32_t request = message->request = ++client->request;
@@ -393,6 +393,6 @@ bool client_wait_end(struct client *client, struct fabric_conn *conn)
 {
 	struct fabric_event event;
 
-	/* a kind that never comes on this connection: until its end */
+	/* An event of this kind never comes on this connection, so this waits for its end. */
 	return event_wait(client, conn, FABRIC_CONNECT_REQUEST, &event, NULL) != -ETIME;
 }

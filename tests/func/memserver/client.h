@@ -1,6 +1,7 @@
 /*
- * client: the least that can talk to a donor, step by step, over fabric.h. Every step waits for its answer; failures
- * of the transport are returned as -errno, a donor's no as a positive wire_reason. One thread.
+ * client: a minimal client of a donor, for tests, over fabric.h. Each call is one step of the protocol and waits for
+ * the donor's answer. Calls return -errno if the transport fails, and a positive wire_reason if the donor refuses. All
+ * calls come from one thread.
  */
 #ifndef TESTS_FUNC_MEMSERVER_CLIENT_H
 #define TESTS_FUNC_MEMSERVER_CLIENT_H
@@ -19,60 +20,60 @@ struct client {
 	char *buffer; /* CLIENT_BUFFER bytes, registered */
 	char uri[64];
 	const uint8_t *key;
-	uint32_t wished_grace_ms, wished_closed_ms; /* the latter 0: the same */
+	uint32_t wished_grace_ms, wished_closed_ms; /* wished_closed_ms 0: as wished_grace_ms */
 	uint8_t id[WIRE_ID_SIZE], session_key[AUTH_KEY_SIZE];
 	struct channel channel;    /* of the session's connection */
-	struct wire_message heard; /* last, */
-	int heard_status;          /* unless it cannot be understood */
+	struct wire_message heard; /* last message */
+	int heard_status;          /* -errno if the last message cannot be decoded */
 	uint64_t counter;
 	uint32_t request;
-	struct fabric_conn *session, *data; /* NULL while there is none */
+	struct fabric_conn *session, *data; /* NULL if not connected */
 	struct wire_message welcome;
-	struct wire_message notices[CLIENT_NOTICES]; /* REVOKE, REVOKED and KEEP, as they came */
+	struct wire_message notices[CLIENT_NOTICES]; /* REVOKE, REVOKED and KEEP, in order of arrival */
 	unsigned notice_count;
-	int session_end; /* status with which the session ended; 0: it has not */
+	int session_end; /* status with which the session ended, or 0 if it has not */
 };
 
-/* @name makes the id. Opens nothing on the network. */
+/* Initializes the client. @name becomes its id. Opens nothing on the network. */
 void client_init(struct client *client, const char *uri, const uint8_t *key, const char *name);
-/* Ends it as a crash would: no goodbye. */
+/* Ends the client without a goodbye, as a crash would. */
 void client_close(struct client *client);
 
-/* The handshake. 0, a wire_reason, or -errno. */
+/* Opens the session connection and does the handshake. Returns 0, a wire_reason, or -errno. */
 int client_come(struct client *client);
-/* A data connection; ends the one before. @counter 0: the next one. */
+/* Opens a data connection and ends the previous one. @counter 0 stands for the next counter. */
 int client_attach(struct client *client, uint64_t counter);
-/* 0 and the grant; or a wire_reason, or -errno. */
+/* Leases a slab. Returns 0 and the grant, a wire_reason, or -errno. */
 int client_lease(struct client *client, struct wire_message *ret_granted);
 int client_release(struct client *client, uint64_t slab);
 int client_status(struct client *client, struct wire_capacity *ret_capacity);
 void client_bye(struct client *client);
-/* Says that it hangs up but lives, and hangs up. */
+/* Tells the donor that the client lives, hangs up, and closes the client. */
 void client_suspend(struct client *client);
 
-/* One operation on the data connection, with the first @length bytes of the buffer. 0 or -errno. */
+/* Does one operation on the data connection, with the first @length bytes of the buffer. Returns 0 or -errno. */
 int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
 int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
 
-/* Sends a DRAIN, and the answer. 0, or -errno. */
+/* Sends a DRAIN and waits for the answer. Returns 0, a wire_reason, or -errno. */
 int client_drain(struct client *client, enum wire_drain what, uint32_t deadline_ms, struct wire_message *ret_draining);
-/* Who holds what, from a place on. */
+/* Asks for the holder at @from in the donor's list. The reply has that holder and the next place. */
 int client_holder(struct client *client, uint32_t from, struct wire_message *ret_holder);
 int client_claim(struct client *client, uint64_t slab, struct wire_message *ret_granted);
 
-/* Waits until so many notices of this type have come in all. */
+/* Waits until @count notices of @type have come since notice_count was zero. Returns false if they have not. */
 bool client_wait_notices(struct client *client, enum wire_type type, unsigned count);
 unsigned client_notices(const struct client *client, enum wire_type type);
-/* Whether the last notice about this slab was of this type. */
+/* Returns true if the last notice about @slab was of @type. */
 bool client_noticed(const struct client *client, enum wire_type type, uint64_t slab);
 
-/* Asks until the donor has @leased bytes leased and @clients clients. */
+/* Asks until the donor has @leased bytes leased and @clients clients. Returns false if that takes too long. */
 bool client_wait_capacity(struct client *client, uint64_t leased, unsigned clients);
-/* Waits until the session or data connection has ended by the donor's doing. */
+/* Waits until the donor has ended @conn, a session or data connection. Returns false if that takes too long. */
 bool client_wait_end(struct client *client, struct fabric_conn *conn);
-/* Sends raw bytes as a message. */
-/* A message without a body, as it would be sent next: returns its size. */
+/* Seals a message without a body as the next message of the session. Returns its size. */
 size_t client_seal(struct client *client, enum wire_type type, uint8_t bytes[WIRE_SEALED_MAX]);
+/* Sends raw bytes as a message. */
 void client_send_raw(struct client *client, struct fabric_conn *conn, const void *bytes, size_t size);
 
 #endif

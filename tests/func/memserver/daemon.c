@@ -52,7 +52,7 @@ void daemon_spawn(struct daemon *daemon, const char *const *arguments)
 	daemon->err = err[0];
 }
 
-/* Appends what there is to read; false at the end of the file. */
+/* Appends what the pipe has to @text. Returns false at the end of the file. */
 static bool pipe_read(int fd, char *text, size_t size)
 {
 	size_t length = strlen(text);
@@ -67,7 +67,10 @@ static bool pipe_read(int fd, char *text, size_t size)
 	return true;
 }
 
-/* Reads until @text is in the log (or, if NULL, a whole line is in the output), both ended, or time is over. */
+/*
+ * Reads until the log has @text, or, if @text is NULL, until the output has a whole line. Returns false if both pipes
+ * end or DAEMON_WAIT_MS pass first.
+ */
 static bool read_until(struct daemon *daemon, const char *text)
 {
 	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
@@ -95,7 +98,7 @@ bool daemon_start_at(struct daemon *daemon, const char *uri, const char *const *
 	int count = 3;
 
 	if (!strncmp(uri, LOOPBACK, strlen(LOOPBACK)))
-		count--; /* everybody may listen there */
+		count--; /* loopback needs no --insecure */
 	for (int i = 0; arguments[i] && i < 28; i++)
 		all[count++] = arguments[i];
 	daemon_spawn(daemon, all);
@@ -129,7 +132,7 @@ int daemon_wait(struct daemon *daemon)
 {
 	int status;
 
-	read_until(daemon, "\x01"); /* never there: until both ends */
+	read_until(daemon, "\x01"); /* The log never has this text, so this reads both pipes to their end. */
 	if (waitpid(daemon->pid, &status, WNOHANG) == 0) {
 		kill(daemon->pid, SIGKILL);
 		waitpid(daemon->pid, &status, 0);

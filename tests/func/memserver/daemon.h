@@ -1,6 +1,6 @@
 /*
- * daemon: a farpage-memserver under test. Its standard output and error are pipes read here; it is killed when the
- * test ends, however that happens. One thread.
+ * daemon: a farpage-memserver under test. The test reads its standard output and error from pipes. The daemon is killed
+ * when the test ends, also when the test crashes. All calls come from one thread.
  */
 #ifndef TESTS_FUNC_MEMSERVER_DAEMON_H
 #define TESTS_FUNC_MEMSERVER_DAEMON_H
@@ -20,24 +20,26 @@ struct daemon {
 	char uri[64];
 };
 
-/* Which program: the test's argv[1]. */
+/* Sets the program to run: the test's argv[1]. */
 void daemon_program(const char *path);
-/* Starts it with these arguments (NULL at the end) and nothing else; does not wait. */
+/* Starts the daemon with exactly these arguments, which end with NULL. Does not wait. */
 void daemon_spawn(struct daemon *daemon, const char *const *arguments);
-/* Starts it on a free port of FARPAGE_TEST_URI (of loopback, if there is none) and waits until it
- * listens; false: it ended, see log. */
+/*
+ * Starts the daemon on a free port of FARPAGE_TEST_URI, or of loopback if that is not set. Waits until the daemon
+ * listens. Returns false if it ended instead; the log says why.
+ */
 bool daemon_start(struct daemon *daemon, const char *const *arguments);
-/* The same at this address, given with its port. */
+/* As daemon_start(), at an address with its port. */
 bool daemon_start_at(struct daemon *daemon, const char *uri, const char *const *arguments);
-/* Waits until its log has @text. */
+/* Waits until the log has @text. */
 bool daemon_log_wait(struct daemon *daemon, const char *text);
-/* Waits for its end; the exit status, or -signal. Everything it wrote is in log and output then. */
+/* Waits for the daemon's end. Returns its exit status, or -signal. log and output then have all that it wrote. */
 int daemon_wait(struct daemon *daemon);
-/* Sends a signal, then waits. */
+/* Sends a signal, then waits as daemon_wait() does. */
 int daemon_stop(struct daemon *daemon, int signal);
-/* How often @word is in @text, of the log or the output. */
+/* Returns how often @word is in @text. */
 unsigned daemon_times(const char *text, const char *word);
-/* Lines in the log. */
+/* Returns the number of lines in the log. */
 unsigned daemon_log_lines(const struct daemon *daemon);
 
 #endif

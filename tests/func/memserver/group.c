@@ -31,7 +31,7 @@ static bool text_write(const char *folder, const char *name, const char *text)
 	return good;
 }
 
-/* The number after @field in a file of the group; without a field, the number that it is. */
+/* Returns the number after @field in a file of the group. If @field is NULL, the file is just a number. */
 static uint64_t number_read(const struct group *group, const char *name, const char *field)
 {
 	unsigned long long number = 0;
@@ -51,7 +51,7 @@ static uint64_t number_read(const struct group *group, const char *name, const c
 	return number;
 }
 
-/* Where this process is now. */
+/* Finds the group that this process is in. Returns false if /proc does not tell. */
 static bool home_find(struct group *group)
 {
 	char line[4096], *name = NULL;
@@ -97,7 +97,7 @@ const char *group_make(struct group *group, const char *name, uint64_t limit)
 
 void group_remove(struct group *group)
 {
-	/* The kernel lets go of those that have ended a little later. */
+	/* Ended processes leave their group a little after their end. */
 	for (int i = 0; i < 500 && rmdir(group->path) < 0 && errno == EBUSY; i++)
 		usleep(10000);
 }
@@ -195,7 +195,7 @@ static void thrasher_be(const struct thrash *thrash)
 	}
 }
 
-/* Not by this process: its pages would stay with the group that it is in. */
+/* Writes the file. A child does this, because the pages are charged to the group of the process that writes. */
 static bool file_make(struct thrash *thrash)
 {
 	static const char page[4096] = {1};

@@ -1,4 +1,4 @@
-/* Draining a donor, on the wire: what clients hear, what the operator is told, and what is taken only by force. */
+/* Draining a donor, on the wire: notices to clients, replies to the operator, and slabs taken by force. */
 #include "common/clock.h"
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
@@ -20,7 +20,7 @@ static void come(struct client *client, const struct daemon *daemon, const char 
 	}
 }
 
-/* All who hold something, as the operator is told. */
+/* Asks for all clients that hold slabs, as the operator does. Returns their number. */
 static unsigned holders(struct client *operator, struct wire_message * replies, unsigned max)
 {
 	unsigned count = 0;
@@ -33,7 +33,7 @@ static unsigned holders(struct client *operator, struct wire_message * replies, 
 	return count;
 }
 
-/* Asks until so many slabs are left. */
+/* Asks until the donor has @slabs leased slabs left. Returns false if that takes too long. */
 static bool wait_slabs(struct client *operator, uint32_t slabs, struct wire_message *draining)
 {
 	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
@@ -44,7 +44,7 @@ static bool wait_slabs(struct client *operator, uint32_t slabs, struct wire_mess
 	return false;
 }
 
-static void test_wait(struct daemon *daemon)
+static void a_drain_waits_for_its_clients(struct daemon *daemon)
 {
 	struct wire_message one, two, other, draining, more, replies[4];
 	struct client client, vanished, operator;
@@ -53,59 +53,63 @@ static void test_wait(struct daemon *daemon)
 	come(&vanished, daemon, "vanished");
 	come(&operator, daemon, "operator");
 	ok(!client_lease(&client, &one) && !client_lease(&client, &two) && !client_lease(&vanished, &other),
-	   "three slabs of two clients");
+	   "two clients lease three slabs");
 	client_close(&vanished);
 	ok(client_drain(&operator, WIRE_DRAIN_ASK, 0, &draining) == 0 && draining.draining.slabs == 3 &&
 	       draining.draining.capacity.state == WIRE_STATE_LENDING,
-	   "asking how far it is drains nothing");
+	   "WIRE_DRAIN_ASK counts the slabs and drains nothing");
 	ok(client_drain(&operator, WIRE_DRAIN_WAIT, 0, &draining) == 0 && draining.draining.slabs == 3 &&
 	       draining.draining.holders == 2 && draining.draining.left_ms == WIRE_NO_DEADLINE &&
 	       draining.draining.capacity.state == WIRE_STATE_DRAINING,
-	   "draining: what there is, and no deadline");
+	   "WIRE_DRAIN_WAIT starts a drain without a deadline and tells slabs and holders");
 	ok(holders(&operator, replies, 4) == 2 && replies[0].holder_reply.slabs == 2 &&
 	       !memcmp(replies[0].holder_reply.name, "clie", 4) && strchr(replies[0].holder_reply.peer, ':'),
-	   "who holds what, from where (%s)", replies[0].holder_reply.peer);
+	   "the holder list has each client's name, slabs and address (%s)", replies[0].holder_reply.peer);
 	ok(client_wait_notices(&client, WIRE_REVOKE, 2) && client.notices[0].revoke.deadline_ms == WIRE_NO_DEADLINE,
-	   "clients are asked for it when it suits them");
-	ok(client_lease(&client, &more) == WIRE_REASON_DRAINING, "nothing more is lent");
-	ok(client_read(&client, one.granted.address, one.granted.rkey, 4096) == 0, "what is leased can be used");
-	ok(client_release(&client, one.granted.slab) == 0, "and released");
-	ok(wait_slabs(&operator, 2, &draining), "which the operator sees");
+	   "a drain without a deadline recalls each slab of the client without a deadline");
+	ok(client_lease(&client, &more) == WIRE_REASON_DRAINING, "a draining donor denies a lease");
+	ok(client_read(&client, one.granted.address, one.granted.rkey, 4096) == 0,
+	   "a client reads a leased slab of a draining donor");
+	ok(client_release(&client, one.granted.slab) == 0, "a client releases a slab to a draining donor");
+	ok(wait_slabs(&operator, 2, &draining), "the operator sees the number of slabs left after the release");
 	ok(client_drain(&operator, WIRE_DRAIN_END, 0, &draining) == 0 &&
 	       draining.draining.capacity.state == WIRE_STATE_LENDING,
-	   "undrained");
+	   "WIRE_DRAIN_END makes the donor lend again");
 	ok(client_wait_notices(&client, WIRE_KEEP, 1) && client_noticed(&client, WIRE_KEEP, two.granted.slab),
-	   "clients may keep what they have");
-	ok(client_lease(&client, &more) == 0, "and get more");
+	   "an undrained donor tells the client to keep its slab");
+	ok(client_lease(&client, &more) == 0, "an undrained donor leases another slab");
 	client_bye(&client);
 	client_wait_end(&client, client.session);
 	client_close(&client);
 	client_close(&operator);
 }
 
-static void test_force(struct daemon *daemon)
+static void a_drain_by_force_takes_slabs_at_its_deadline(struct daemon *daemon)
 {
 	struct wire_message one, draining, granted;
 	struct client client, operator;
 
 	come(&client, daemon, "client");
 	come(&operator, daemon, "operator");
-	ok(!client_lease(&client, &one), "a slab");
+	ok(!client_lease(&client, &one), "a client leases a slab before the drain by force");
 	ok(client_drain(&operator, WIRE_DRAIN_FORCE, 1000, &draining) == 0 && draining.draining.left_ms > 0 &&
 	       draining.draining.left_ms <= 1000,
-	   "drained by force: a deadline");
+	   "WIRE_DRAIN_FORCE tells the time left until its deadline");
 	ok(client_wait_notices(&client, WIRE_REVOKED, 1) && client_noticed(&client, WIRE_REVOKED, one.granted.slab),
-	   "what is not released is taken");
-	ok(client_claim(&client, one.granted.slab, &granted) == WIRE_REASON_TAKEN, "and is not its client's any more");
-	ok(wait_slabs(&operator, 0, &draining) && !draining.draining.holders, "the donor is empty");
-	ok(client_read(&client, one.granted.address, one.granted.rkey, 4096) < 0, "and its key dead");
+	   "a drain by force takes a slab that is not released");
+	ok(client_claim(&client, one.granted.slab, &granted) == WIRE_REASON_TAKEN,
+	   "a client's claim for a taken slab is denied");
+	ok(wait_slabs(&operator, 0, &draining) && !draining.draining.holders,
+	   "the operator sees no slab and no holder after a drain by force");
+	ok(client_read(&client, one.granted.address, one.granted.rkey, 4096) < 0,
+	   "a read with a taken slab's key fails");
 	client_close(&client);
 	client_close(&operator);
 }
 
 static const char *const lends[] = {"--donate", "4M", "--slab", "1M", "--heartbeat", "10000", NULL};
 
-/* What a LEASE is answered with; 0: a slab. */
+/* Returns the status of a new client's LEASE; 0 means that it gets a slab. */
 static int lease_asked(const struct daemon *daemon)
 {
 	struct wire_message granted;
@@ -132,31 +136,33 @@ static bool drain_sent(const struct daemon *daemon, enum wire_drain what)
 	return good;
 }
 
-/* Drained stays drained, however the program ends, and until it is undrained. */
-static void test_again(const char *how, const char *const *arguments, const char *path, enum wire_drain what,
-		       int signal)
+/* A drained donor stays drained until it is undrained, however its process ends. */
+static void a_drained_donor_stays_drained_when_restarted(const char *how, const char *const *arguments,
+							 const char *path, enum wire_drain what, int signal)
 {
 	static struct daemon daemon;
 	int end = signal == SIGKILL ? -SIGKILL : 0;
 
-	if (!ok(daemon_start(&daemon, arguments) && !lease_asked(&daemon), "%s: a donor lends", how))
+	if (!ok(daemon_start(&daemon, arguments) && !lease_asked(&daemon),
+		"drained %s: the donor lends before the drain", how))
 		return;
-	ok(access(path, F_OK) < 0 && drain_sent(&daemon, what) && !access(path, F_OK), "%s: drained, there is a file",
-	   how);
-	ok(daemon_stop(&daemon, signal) == end, "%s: %s", how, strsignal(signal));
-	if (!ok(daemon_start(&daemon, arguments) && strstr(daemon.log, "still drained"), "%s: it is started again",
-		how))
+	ok(access(path, F_OK) < 0 && drain_sent(&daemon, what) && !access(path, F_OK),
+	   "drained %s: the drain makes the drain file", how);
+	ok(daemon_stop(&daemon, signal) == end, "drained %s: the donor ends as expected (%s)", how, strsignal(signal));
+	if (!ok(daemon_start(&daemon, arguments) && strstr(daemon.log, "still drained"),
+		"drained %s: the donor starts again and logs that it is still drained", how))
 		return;
-	ok(lease_asked(&daemon) == WIRE_REASON_DRAINING, "%s: and lends nothing", how);
-	ok(drain_sent(&daemon, WIRE_DRAIN_ASK) && !access(path, F_OK), "%s: asking how far it is ends nothing", how);
+	ok(lease_asked(&daemon) == WIRE_REASON_DRAINING, "drained %s: the restarted donor denies a lease", how);
+	ok(drain_sent(&daemon, WIRE_DRAIN_ASK) && !access(path, F_OK),
+	   "drained %s: WIRE_DRAIN_ASK keeps the drain file", how);
 	ok(drain_sent(&daemon, WIRE_DRAIN_END) && access(path, F_OK) < 0 && !lease_asked(&daemon),
-	   "%s: undrained, it lends, and there is no file", how);
+	   "drained %s: WIRE_DRAIN_END removes the drain file and the donor lends", how);
 	ok(daemon_stop(&daemon, signal) == end && daemon_start(&daemon, arguments) && !lease_asked(&daemon),
-	   "%s: also when it is started once more", how);
+	   "drained %s: the undrained donor lends after another restart", how);
 	daemon_stop(&daemon, SIGTERM);
 }
 
-static void test_drain_file(void)
+static void the_drain_file_keeps_the_drain(void)
 {
 	static struct daemon daemon;
 	char folder[] = "/tmp/farpage-drain-XXXXXX", path[64], folders[96];
@@ -168,21 +174,22 @@ static void test_drain_file(void)
 		exit(EXIT_FAILURE);
 	}
 	snprintf(path, sizeof path, "%s/drained", folder);
-	test_again("a file", arguments, path, WIRE_DRAIN_WAIT, SIGTERM);
-	test_again("by force", arguments, path, WIRE_DRAIN_FORCE, SIGKILL);
+	a_drained_donor_stays_drained_when_restarted("with --drain-file", arguments, path, WIRE_DRAIN_WAIT, SIGTERM);
+	a_drained_donor_stays_drained_when_restarted("by force with --drain-file", arguments, path, WIRE_DRAIN_FORCE,
+						     SIGKILL);
 	snprintf(folders, sizeof folders, "%s:/nowhere", folder);
 	setenv("STATE_DIRECTORY", folders, 1);
-	test_again("a service", lends, path, WIRE_DRAIN_WAIT, SIGTERM);
+	a_drained_donor_stays_drained_when_restarted("as a service", lends, path, WIRE_DRAIN_WAIT, SIGTERM);
 	unsetenv("STATE_DIRECTORY");
-	ok(daemon_start(&daemon, arguments), "a donor");
+	ok(daemon_start(&daemon, arguments), "a donor with a drain file starts");
 	rmdir(folder);
 	ok(drain_sent(&daemon, WIRE_DRAIN_WAIT) && lease_asked(&daemon) == WIRE_REASON_DRAINING,
-	   "without its folder it is drained all the same");
+	   "a donor is drained although the folder of its drain file is gone");
 	ok(daemon_stop(&daemon, SIGTERM) == 0 && strstr(daemon.log, "started again it lends again"),
-	   "and says what is wrong");
+	   "the log says that a donor without its drain file's folder lends again when restarted");
 	ok(daemon_start(&daemon, lends) && drain_sent(&daemon, WIRE_DRAIN_WAIT) && !daemon_stop(&daemon, SIGTERM) &&
 	       daemon_start(&daemon, lends) && !lease_asked(&daemon),
-	   "without a file it is forgotten");
+	   "a donor without --drain-file lends after a restart");
 	daemon_stop(&daemon, SIGTERM);
 }
 
@@ -193,13 +200,15 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
-	/* Heartbeats far apart: one client here is silent while the other waits. */
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "8M", "--slab", "1M", "--heartbeat", "10000")), "a donor"))
+	/* Heartbeats are far apart, because one client is silent while the test waits for the other. */
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "8M", "--slab", "1M", "--heartbeat", "10000")),
+		"a donor starts"))
 		return tap_done();
-	test_wait(&daemon);
-	test_force(&daemon);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
-	ok(strstr(daemon.log, "draining by force") && strstr(daemon.log, "lending again"), "the log tells of it");
-	test_drain_file();
+	a_drain_waits_for_its_clients(&daemon);
+	a_drain_by_force_takes_slabs_at_its_deadline(&daemon);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that was drained ends with 0 after SIGTERM");
+	ok(strstr(daemon.log, "draining by force") && strstr(daemon.log, "lending again"),
+	   "the log has the drain by force and its end");
+	the_drain_file_keeps_the_drain();
 	return tap_done();
 }

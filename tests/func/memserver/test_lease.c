@@ -1,4 +1,4 @@
-/* What a lease is good for, and for whom. */
+/* Leases: their life, their bounds, the quota and the reserve. */
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
 #include "tests/tap.h"
@@ -45,36 +45,39 @@ static bool zeroed(const struct client *client, unsigned length)
 	return true;
 }
 
-static void test_life(struct daemon *daemon)
+static void a_slab_is_leased_used_and_released(struct daemon *daemon)
 {
 	struct wire_message grant, again;
 	struct client client, next;
 
 	come(&client, daemon, "first");
-	ok(client_lease(&client, &grant) == 0 && grant.granted.bytes == SLAB, "a lease");
-	ok(grant.granted.capacity.leased == SLAB && grant.granted.capacity.clients == 1, "counted");
+	ok(client_lease(&client, &grant) == 0 && grant.granted.bytes == SLAB,
+	   "a client leases a slab of the donor's slab size");
+	ok(grant.granted.capacity.leased == SLAB && grant.granted.capacity.clients == 1,
+	   "the grant counts the leased slab and its client");
 	memset(client.buffer, 1, SLAB);
 	ok(client_read(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0 && zeroed(&client, SLAB),
-	   "zeroes at first");
+	   "a new slab reads as zeroes");
 	fill(&client, 5, SLAB);
-	ok(client_write(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0, "written");
+	ok(client_write(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0, "a client writes a whole slab");
 	memset(client.buffer, 1, SLAB);
 	ok(client_read(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0 && filled(&client, 5, SLAB),
-	   "read back");
+	   "a read of the slab returns the written bytes");
 	ok(client_read(&client, grant.granted.address + SLAB - 4096, grant.granted.rkey, 4096) == 0 &&
 	       !memcmp(client.buffer, (char[]){(char)((SLAB - 4096) * 31 + 5)}, 1),
-	   "its last page");
-	ok(client_release(&client, grant.granted.slab) == 0, "released");
-	ok(client_release(&client, grant.granted.slab) == WIRE_REASON_TAKEN, "twice: denied");
-	ok(client_wait_capacity(&client, 0, 1), "all free again");
+	   "a read of the slab's last page returns its bytes");
+	ok(client_release(&client, grant.granted.slab) == 0, "a client releases its slab");
+	ok(client_release(&client, grant.granted.slab) == WIRE_REASON_TAKEN, "a second release of the slab is denied");
+	ok(client_wait_capacity(&client, 0, 1), "the donor has no leased slab after the release");
 
 	come(&next, daemon, "next");
 	ok(client_lease(&next, &again) == 0 &&
 	       client_read(&next, again.granted.address, again.granted.rkey, SLAB) == 0 && zeroed(&next, SLAB),
-	   "the next owner finds zeroes");
-	ok(client_release(&client, again.granted.slab) == WIRE_REASON_MALFORMED, "another's slab: denied");
+	   "the slab's next owner reads zeroes");
+	ok(client_release(&client, again.granted.slab) == WIRE_REASON_MALFORMED,
+	   "a release of another client's slab is denied");
 	ok(client_read(&client, grant.granted.address, grant.granted.rkey, 4096) < 0,
-	   "the released slab's key is dead");
+	   "a read with a released slab's key fails");
 	client_bye(&client);
 	client_bye(&next);
 	client_wait_end(&client, client.session);
@@ -83,8 +86,8 @@ static void test_life(struct daemon *daemon)
 	client_close(&next);
 }
 
-/* Each of these ends the data connection of who tries, and nothing else. */
-static void test_out_of_bounds(struct daemon *daemon)
+/* Each bad access ends the data connection of the client that tries it, and nothing else. */
+static void access_outside_a_lease_is_refused(struct daemon *daemon)
 {
 	struct client owner, thief;
 	struct wire_message theirs, mine;
@@ -94,25 +97,27 @@ static void test_out_of_bounds(struct daemon *daemon)
 	client_lease(&owner, &theirs);
 	client_lease(&thief, &mine);
 	fill(&owner, 9, SLAB);
-	ok(client_write(&owner, theirs.granted.address, theirs.granted.rkey, SLAB) == 0, "somebody's data");
+	ok(client_write(&owner, theirs.granted.address, theirs.granted.rkey, SLAB) == 0,
+	   "the owner of a slab writes it");
 
 	memset(thief.buffer, 0, SLAB);
 	ok(client_read(&thief, theirs.granted.address, theirs.granted.rkey, 4096) < 0 && zeroed(&thief, 4096),
-	   "another client's address and key: refused");
-	ok(client_attach(&thief, 0) == 0, "it may come back");
-	ok(client_write(&thief, theirs.granted.address, theirs.granted.rkey, 4096) < 0, "to write there: refused");
+	   "a read with another client's address and key fails and returns no bytes");
+	ok(client_attach(&thief, 0) == 0, "a client opens a new data connection after a bad read");
+	ok(client_write(&thief, theirs.granted.address, theirs.granted.rkey, 4096) < 0,
+	   "a write with another client's address and key fails");
 	ok(client_attach(&thief, 0) == 0 && client_read(&thief, theirs.granted.address, mine.granted.rkey, 4096) < 0,
-	   "another's address with its own key: refused");
+	   "a read of another client's address with one's own key fails");
 	ok(client_attach(&thief, 0) == 0 &&
 	       client_read(&thief, mine.granted.address + SLAB - 2048, mine.granted.rkey, 4096) < 0,
-	   "beyond the end of its own: refused");
+	   "a read beyond the end of the client's own slab fails");
 	ok(client_attach(&thief, 0) == 0 && client_write(&thief, mine.granted.address - 1, mine.granted.rkey, 4096) < 0,
-	   "before its beginning: refused");
+	   "a write before the beginning of the client's own slab fails");
 	ok(client_attach(&thief, 0) == 0 && client_read(&thief, UINT64_MAX - 100, mine.granted.rkey, 4096) < 0,
-	   "where addresses wrap around: refused");
+	   "a read whose address wraps around fails");
 
 	ok(client_read(&owner, theirs.granted.address, theirs.granted.rkey, SLAB) == 0 && filled(&owner, 9, SLAB),
-	   "the owner's data and connection are as they were");
+	   "bad accesses of another client leave the owner's data and connection intact");
 	client_bye(&owner);
 	client_bye(&thief);
 	client_wait_end(&owner, owner.session);
@@ -121,26 +126,27 @@ static void test_out_of_bounds(struct daemon *daemon)
 	client_close(&thief);
 }
 
-static void test_full(void)
+static void a_client_gets_no_more_than_its_quota(void)
 {
 	static struct daemon daemon;
 	struct wire_message grants[4], more;
 	struct client client;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--quota", "3M")), "a small donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--quota", "3M")),
+		"a donor with four slabs and a quota of three starts"))
 		return;
 	come(&client, &daemon, "greedy");
 	for (int i = 0; i < 3; i++)
-		ok(client_lease(&client, &grants[i]) == 0, "slab %d", i);
+		ok(client_lease(&client, &grants[i]) == 0, "a client leases slab %d of its quota", i);
 	ok(client_lease(&client, &more) == WIRE_REASON_FULL && more.denied.capacity.leased == 3 * SLAB,
-	   "no more than the quota, and told what there is");
+	   "a lease above the quota is denied, and the denial counts the leased slabs");
 	ok(client_release(&client, grants[1].granted.slab) == 0 && client_lease(&client, &grants[1]) == 0,
-	   "one back, one more");
+	   "a client at its quota leases a slab after it releases one");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with a quota ends with 0 after SIGTERM");
 }
 
-static void test_reserve(void)
+static void the_reserve_is_not_lent(void)
 {
 	static struct daemon daemon;
 	struct wire_message grant;
@@ -155,23 +161,24 @@ static void test_reserve(void)
 	}
 	if (file)
 		fclose(file);
-	/* between what is available and what there is, so that it starts but must not give */
+	/* The reserve is between the available and the total memory: the donor starts but must not lend. */
 	if (total - available < 64 << 10) {
-		tap_skip("the reserve is kept", "all of this machine's memory is available");
+		tap_skip("a donor denies a lease that would use its reserve",
+			 "all of this machine's memory is available");
 		return;
 	}
 	snprintf(reserve, sizeof reserve, "%llu", (total - (total - available) / 2) << 10);
 	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--reserve", reserve)),
-		"a cautious donor"))
+		"a donor whose reserve exceeds the available memory starts"))
 		return;
 	come(&client, &daemon, "hopeful");
 	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && grant.denied.capacity.leased == 0,
-	   "the reserve is kept");
-	ok(daemon_log_wait(&daemon, "--reserve"), "and the log says why");
+	   "a donor denies a lease that would use its reserve");
+	ok(daemon_log_wait(&daemon, "--reserve"), "the log blames --reserve for the denied lease");
 	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && client_wait_capacity(&client, 0, 1),
-	   "nothing is stuck");
+	   "the donor answers and has no leased slab after a second denied lease");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with a large reserve ends with 0 after SIGTERM");
 }
 
 int main(int argc, char **argv)
@@ -181,13 +188,13 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "8M", "--slab", "1M")), "a donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "8M", "--slab", "1M")), "a donor starts"))
 		return tap_done();
-	test_life(&daemon);
-	test_out_of_bounds(&daemon);
+	a_slab_is_leased_used_and_released(&daemon);
+	access_outside_a_lease_is_refused(&daemon);
 	ok(daemon_stop(&daemon, SIGTERM) == 0 && strstr(daemon.log, "nothing is leased"),
-	   "nothing is left of any of them");
-	test_full();
-	test_reserve();
+	   "the donor ends with 0 and logs that nothing is leased");
+	a_client_gets_no_more_than_its_quota();
+	the_reserve_is_not_lent();
 	return tap_done();
 }

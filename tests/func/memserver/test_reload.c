@@ -1,4 +1,4 @@
-/* SIGHUP: the donor reads its settings anew, goes on with what makes no sense as it was, and never ends a lease. */
+/* SIGHUP: the donor reads its settings again, keeps its old settings if the new ones are wrong, and ends no lease. */
 #include "common/auth.h"
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
@@ -15,11 +15,12 @@ static void config_write(const char *settings)
 {
 	FILE *file = fopen(path, "w");
 
-	fprintf(file, "[farpage-memserver]\nheartbeat = 10000\nslab = 1M\n%s", settings);
+	fprintf(file, "[farpage-memserver]\nheartbeat = 10000\n%s%s", strstr(settings, "slab") ? "" : "slab = 1M\n",
+		settings);
 	fclose(file);
 }
 
-/* Has the donor read these settings; its log since then. */
+/* Has the donor read @settings, and empties its log first. Returns true if the log then has @says. */
 static bool reload(struct daemon *daemon, const char *settings, const char *says)
 {
 	config_write(settings);
@@ -28,7 +29,7 @@ static bool reload(struct daemon *daemon, const char *settings, const char *says
 	return daemon_log_wait(daemon, "reloaded") && daemon_log_wait(daemon, says);
 }
 
-/* What a new client is told: how long it may be away, ms. */
+/* Returns the grace time that a new client is told, in ms, or 0 if it is refused. */
 static uint32_t grace_told(const struct daemon *daemon)
 {
 	struct client client;
@@ -50,46 +51,51 @@ static uint64_t donated(struct client *client)
 	return capacity.donated >> 20;
 }
 
-static void test_settings(struct daemon *daemon, struct client *client, const struct wire_message *grant)
+static void a_reload_applies_new_settings(struct daemon *daemon, struct client *client,
+					  const struct wire_message *grant)
 {
 	struct wire_message more, denied;
 
 	ok(reload(daemon, "donate = 8M\ngrace = 7\nquota = 2M\nverbose = yes\n", "memserver: reloaded\n"),
-	   "SIGHUP: the settings are read anew, in one line");
+	   "SIGHUP makes the donor read its settings again and log that in one line");
 	ok(client_read(client, grant->granted.address, grant->granted.rkey, 4096) == 0 && client->session,
-	   "the client that is there goes on, with its slab");
-	ok(grace_told(daemon) == 7000, "leases of a new client wait as long as is said now");
-	ok(daemon_log_wait(daemon, " -> established"), "more is logged");
+	   "a client keeps its session and slab across a reload");
+	ok(grace_told(daemon) == 7000, "a new client is told the reloaded grace time");
+	ok(daemon_log_wait(daemon, " -> established"), "a reloaded verbose setting makes the donor log connections");
 	ok(client_lease(client, &more) == 0 && client_lease(client, &denied) == WIRE_REASON_FULL,
-	   "one client gets what it may have now, and no more");
+	   "a client leases up to the reloaded quota, and no more");
 	ok(client_release(client, more.granted.slab) == 0 && reload(daemon, "donate = 3M\n", "memserver: reloaded\n") &&
 	       donated(client) == 3,
-	   "less is lent");
-	ok(reload(daemon, "donate = 6M\n", "memserver: reloaded\n") && donated(client) == 6, "more is lent again");
+	   "a reload with a smaller donate setting lends less");
+	ok(reload(daemon, "donate = 6M\n", "memserver: reloaded\n") && donated(client) == 6,
+	   "a reload with a larger donate setting lends more");
 	ok(reload(daemon, "donate = 64M\nclients = 3\nspin-us = 7\n",
 		  "as before until the next start: donate (more than at the start), clients, spin-us\n") &&
 	       donated(client) == 8,
-	   "one line names what has to wait for the next start");
+	   "a reload logs the settings that wait for the next start in one line");
 }
 
-static void test_mistakes(struct daemon *daemon, struct client *client)
+static void a_bad_reload_changes_nothing(struct daemon *daemon, struct client *client)
 {
-	ok(reload(daemon, "donate = 4M\ngrace = 9\n", "memserver: reloaded\n"), "good settings");
+	ok(reload(daemon, "donate = 4M\ngrace = 9\n", "memserver: reloaded\n"), "a reload takes correct settings");
 	ok(reload(daemon, "donate = lots\ngrace = 5\n", "not reloaded: the settings stay as they were") &&
 	       strstr(daemon->log, "lots"),
-	   "a setting that is no size: the log says what is wrong, and that nothing has changed");
+	   "a reload with a bad size is refused, and the log has the bad value");
 	ok(reload(daemon, "donate = 4M\ncolour = red\n", "not reloaded: ") && strstr(daemon->log, "colour"),
-	   "an unknown setting: nothing has changed");
-	ok(reload(daemon, "donate = 4M\nkey = /no/where\n", "not reloaded: "), "a key that is not there: nothing has");
+	   "a reload with an unknown setting is refused, and the log has its name");
+	ok(reload(daemon, "donate = 4M\nkey = /no/where\n", "not reloaded: "),
+	   "a reload with a missing key file is refused");
 	unlink(path);
 	daemon->log[0] = '\0';
 	kill(daemon->pid, SIGHUP);
-	ok(daemon_log_wait(daemon, "not reloaded: ") && strstr(daemon->log, path), "no file any more: nothing has");
-	ok(grace_told(daemon) == 9000 && donated(client) == 4 && client->session, "all is as it was");
+	ok(daemon_log_wait(daemon, "not reloaded: ") && strstr(daemon->log, path),
+	   "a reload without the configuration file is refused, and the log has its path");
+	ok(grace_told(daemon) == 9000 && donated(client) == 4 && client->session,
+	   "refused reloads leave the settings and the session as they were");
 }
 
-/* Leases taken without a key are anybody's when keys come: their client cannot have had one. */
-static void test_keys_come(void)
+/* A donor that gets its first key lets any client with a key claim leases made before, as no client had a key then. */
+static void a_lease_survives_the_donors_first_key(void)
 {
 	static struct daemon daemon;
 	struct wire_message grant, claimed;
@@ -103,20 +109,33 @@ static void test_keys_come(void)
 	client_init(&client, "", NULL, "client");
 	if (!ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0 &&
 		    daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)),
-		"a donor without a key"))
+		"a donor without a key starts"))
 		return;
 	snprintf(client.uri, sizeof client.uri, "%s", daemon.uri);
-	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0, "a client leases a slab");
-	ok(reload(&daemon, settings, "memserver: reloaded\n"), "the donor is given a key");
-	ok(grace_told(&daemon) == 0, "a client without it is refused");
+	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0, "a client leases a slab without a key");
+	ok(reload(&daemon, settings, "memserver: reloaded\n"), "a reload gives the donor its first key");
+	ok(grace_told(&daemon) == 0, "a donor with its first key refuses a client without it");
 	fabric_disconnect(client.session);
 	client.session = NULL;
 	client.key = key;
 	ok(client_come(&client) == 0 && client_claim(&client, grant.granted.slab, &claimed) == 0,
-	   "the client comes back with the key, to what it had");
+	   "a client claims its keyless lease with the new key");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "the donor ends in order");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that got its first key ends with 0 after SIGTERM");
 	unlink(key_path);
+	unlink(path);
+}
+
+/* The slab stays until the next start. A quota of less than one slab would be no limit at all. */
+static void a_quota_below_the_slab_in_use_is_refused(void)
+{
+	static struct daemon daemon;
+
+	config_write("slab = 4M\ndonate = 8M\nquota = 4M\n");
+	ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)), "a donor starts with slabs of 4M");
+	ok(reload(&daemon, "slab = 1M\ndonate = 8M\nquota = 1M\n", "less than one slab of 4M, the size of now"),
+	   "a reload refuses a quota below one slab of the size in use");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that refused a quota ends with 0 after SIGTERM");
 	unlink(path);
 }
 
@@ -132,15 +151,17 @@ int main(int argc, char **argv)
 	close(fd);
 	daemon_program(argv[1]);
 	config_write("donate = 8M\n");
-	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)), "a donor"))
+	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)),
+		"a donor starts with a configuration file"))
 		return tap_done();
 	client_init(&client, daemon.uri, NULL, "client");
 	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0,
-	   "a client leases a slab");
-	test_settings(&daemon, &client, &grant);
-	test_mistakes(&daemon, &client);
+	   "a client leases a slab before any reload");
+	a_reload_applies_new_settings(&daemon, &client, &grant);
+	a_bad_reload_changes_nothing(&daemon, &client);
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "SIGTERM ends it in order");
-	test_keys_come();
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that was reloaded ends with 0 after SIGTERM");
+	a_lease_survives_the_donors_first_key();
+	a_quota_below_the_slab_in_use_is_refused();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* The daemon as a service: readiness, its end, and that it costs nothing while nobody wants anything. */
+/* The daemon as a service: its readiness, its end, and its cost when idle. */
 #include "common/clock.h"
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
@@ -13,7 +13,7 @@
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define SLAB (1u << 20)
 
-/* What the service manager heard, all datagrams joined; waits until @text is in it. */
+/* Appends the donor's notifications to @all, one a line, until @all has @text. Returns false if one takes too long. */
 static bool heard(int fd, char *all, size_t size, const char *text)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -32,21 +32,21 @@ static bool heard(int fd, char *all, size_t size, const char *text)
 	return true;
 }
 
-/* Loopback is no RDMA device's. */
-static void test_auto(void)
+/* No RDMA device has the loopback address. */
+static void auto_falls_back_to_tcp(void)
 {
 	static struct daemon daemon;
 
 	daemon_spawn(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--listen", "auto://127.0.0.1:0"));
 	ok(daemon_log_wait(&daemon, "over TCP only: no RDMA device at that address"),
-	   "auto:// without a device says that it is TCP only");
-	ok(daemon_log_wait(&daemon, "listening on loopback only"), "and goes on");
+	   "a donor at auto:// without an RDMA device logs that it is TCP only");
+	ok(daemon_log_wait(&daemon, "listening on loopback only"), "a donor at auto:// without an RDMA device listens");
 	ok(daemon_stop(&daemon, SIGTERM) == 0 &&
 	       strstr(daemon.output, "listening on tcp://127.0.0.1:") == strstr(daemon.output, "listening on"),
-	   "over TCP");
+	   "a donor at auto:// without an RDMA device prints only a tcp:// address");
 }
 
-static void test_notify(void)
+static void the_service_manager_is_notified(void)
 {
 	const uint64_t since = clock_now();
 	static struct daemon daemon;
@@ -61,48 +61,52 @@ static void test_notify(void)
 	length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s", name + 1);
 	if (bind(fd, (struct sockaddr *)&address,
 		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length))) {
-		tap_skip("sd_notify", "no abstract socket here");
+		tap_skip("a donor under a service manager notifies it", "no abstract socket here");
 		return;
 	}
 	setenv("NOTIFY_SOCKET", name, 1);
-	/* Heartbeats far apart: while the service manager listens the client here says nothing. */
+	/* Heartbeats are far apart, because the client is silent while the test reads the notifications. */
 	ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--heartbeat", "10000")),
-	   "a donor under a service manager");
+	   "a donor starts under a service manager");
 	unsetenv("NOTIFY_SOCKET");
-	ok(heard(fd, all, sizeof all, "READY=1"), "says when it is ready");
-	ok(heard(fd, all, sizeof all, "STATUS=lending 0 of 4 slabs (0 of 4M) to 0 clients"), "and its state");
+	ok(heard(fd, all, sizeof all, "READY=1"), "the service manager gets READY=1");
+	ok(heard(fd, all, sizeof all, "STATUS=lending 0 of 4 slabs (0 of 4M) to 0 clients"),
+	   "the service manager gets the donor's state");
 	client_init(&client, daemon.uri, NULL, "client");
 	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0 && client_lease(&client, &grant) == 0 &&
 	       client_lease(&client, &grant) == 0,
-	   "a client leases three slabs");
-	ok(heard(fd, all, sizeof all, "STATUS=lending 3 of 4 slabs (3M of 4M) to 1 client\n"), "and how it changes");
+	   "a client leases three slabs of a donor under a service manager");
+	ok(heard(fd, all, sizeof all, "STATUS=lending 3 of 4 slabs (3M of 4M) to 1 client\n"),
+	   "the service manager gets the state with three leased slabs");
 	ok(daemon_times(all, "STATUS=") <= 1 + (clock_now() - since) / UINT64_C(1000000000),
-	   "but not each change: %u times", daemon_times(all, "STATUS="));
+	   "the service manager gets at most one state a second: %u times", daemon_times(all, "STATUS="));
 	kill(daemon.pid, SIGTERM);
-	ok(heard(fd, all, sizeof all, "STOPPING=1"), "and when it stops");
-	ok(daemon_wait(&daemon) == 0, "a clean end");
+	ok(heard(fd, all, sizeof all, "STOPPING=1"), "the service manager gets STOPPING=1 after SIGTERM");
+	ok(daemon_wait(&daemon) == 0, "a donor under a service manager ends with 0 after SIGTERM");
 	client_close(&client);
 	close(fd);
 }
 
-static void test_end(int signal)
+static void a_signal_ends_the_donor_and_its_sessions(int signal)
 {
 	static struct daemon daemon;
 	struct wire_message grant;
 	struct client one, two;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor starts"))
 		return;
 	client_init(&one, daemon.uri, NULL, "one");
 	client_init(&two, daemon.uri, NULL, "two");
 	ok(client_come(&one) == 0 && client_lease(&one, &grant) == 0 && client_lease(&one, &grant) == 0 &&
 	       client_come(&two) == 0 && client_lease(&two, &grant) == 0,
-	   "two clients with leases");
-	ok(daemon_stop(&daemon, signal) == 0, "%s: exit status 0", strsignal(signal));
-	ok(strstr(daemon.log, "3 slabs (3M) are leased by 2 clients"), "it says what was still leased");
+	   "two clients lease three slabs before the donor ends");
+	ok(daemon_stop(&daemon, signal) == 0, "a donor with leases ends with 0 after a signal (%s)", strsignal(signal));
+	ok(strstr(daemon.log, "3 slabs (3M) are leased by 2 clients"),
+	   "a donor that ends logs how many slabs are still leased");
 	ok(strstr(daemon.log, "still leases 2 slabs (2M)") && strstr(daemon.log, "still leases 1 slab (1M)"),
-	   "by whom");
-	ok(client_wait_end(&one, one.session) && client_wait_end(&two, two.session), "the clients see it go");
+	   "a donor that ends logs how many slabs each client still leases");
+	ok(client_wait_end(&one, one.session) && client_wait_end(&two, two.session),
+	   "the sessions of both clients end with the donor");
 	client_close(&one);
 	client_close(&two);
 }
@@ -122,7 +126,7 @@ static unsigned long cpu_ticks(pid_t pid)
 	return user + system;
 }
 
-/* Times its serving thread went to sleep and was woken. */
+/* Returns how often the serving thread has slept and been woken. */
 static unsigned long wakeups(pid_t pid)
 {
 	unsigned long count = 0;
@@ -138,8 +142,10 @@ static unsigned long wakeups(pid_t pid)
 	return count;
 }
 
-/* Watches for two seconds: a measurement, not a wait for something. The processor time is twice that of the better
-   half: time that a hypervisor takes from a running process counts as the process's. */
+/*
+ * Measures the process for two seconds. The processor time is twice that of the better second, because time that a
+ * hypervisor takes from a running process counts as the process's time.
+ */
 static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeups)
 {
 	unsigned long woken = wakeups(pid), least = 1000000;
@@ -156,44 +162,47 @@ static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeup
 	*ret_wakeups = wakeups(pid) - woken;
 }
 
-static void test_idle(void)
+static void an_idle_donor_costs_next_to_nothing(void)
 {
 	static struct daemon daemon;
 	unsigned long ticks, woken;
 	struct wire_message grant;
 	struct client client;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor starts"))
 		return;
 	watch(daemon.pid, &ticks, &woken);
-	ok(ticks <= 1 && woken <= 2, "no client: no CPU (%lu ticks), not woken (%lu)", ticks, woken);
+	ok(ticks <= 1 && woken <= 2, "a donor without clients uses no CPU (%lu ticks) and sleeps (%lu wakeups)", ticks,
+	   woken);
 	client_init(&client, daemon.uri, NULL, "idle");
 	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0,
-	   "a client");
-	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0, "writes a page");
+	   "a client leases a slab and stays idle");
+	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0,
+	   "the client writes a page before it is idle");
 	watch(daemon.pid, &ticks, &woken);
-	ok(ticks <= 2 && woken <= 20, "an idle client: next to no CPU (%lu ticks), heartbeats only (%lu)", ticks,
-	   woken);
+	ok(ticks <= 2 && woken <= 20, "a donor with an idle client uses little CPU (%lu ticks) and few wakeups (%lu)",
+	   ticks, woken);
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with an idle client ends with 0 after SIGTERM");
 	ok(strstr(daemon.log,
 		  getenv("FARPAGE_TEST_URI") ? "no key, and --insecure" : "no key: listening on loopback only"),
-	   "without a key it says where it listens");
+	   "a donor without a key logs where it listens");
 }
 
-static void test_two_addresses(void)
+static void a_donor_listens_at_two_addresses(void)
 {
 	static struct daemon daemon;
 	struct client client;
 
 	if (!ok(daemon_start(&daemon, ARGS("--listen", "tcp://127.0.0.2:0", "--donate", "4M", "--slab", "1M")),
-		"two addresses"))
+		"a donor starts with two addresses"))
 		return;
 	client_init(&client, daemon.uri, NULL, "client");
-	ok(client_come(&client) == 0, "the first one is served");
+	ok(client_come(&client) == 0, "a client opens a session at the first of two addresses");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
-	ok(strstr(daemon.output, "\nfarpage-memserver: listening on tcp://127.0.0.2:"), "a line for each");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with two addresses ends with 0 after SIGTERM");
+	ok(strstr(daemon.output, "\nfarpage-memserver: listening on tcp://127.0.0.2:"),
+	   "the donor prints a line for the second address");
 }
 
 int main(int argc, char **argv)
@@ -201,11 +210,11 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
-	test_notify();
-	test_auto();
-	test_end(SIGTERM);
-	test_end(SIGINT);
-	test_idle();
-	test_two_addresses();
+	the_service_manager_is_notified();
+	auto_falls_back_to_tcp();
+	a_signal_ends_the_donor_and_its_sessions(SIGTERM);
+	a_signal_ends_the_donor_and_its_sessions(SIGINT);
+	an_idle_donor_costs_next_to_nothing();
+	a_donor_listens_at_two_addresses();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Who is let in: keys, replays, versions, garbage; and that a bad client harms nobody else. */
+/* Sessions: keys, replays, versions and garbage. A bad client harms no other client. */
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
 #include "tests/tap.h"
@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #define REBIRTHS 50u
-#define HELLOS 300u /* more than a donor waits for */
+#define HELLOS 300u /* more handshakes than a donor waits for */
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static const uint8_t key_wrong[AUTH_KEY_SIZE] = {1, 2, 3};
 
-static void test_keys(void)
+static void a_session_needs_the_donors_key(void)
 {
 	static struct daemon daemon;
 	char path[] = "/tmp/farpage-session-XXXXXX";
@@ -25,57 +25,59 @@ static void test_keys(void)
 
 	close(fd);
 	unlink(path);
-	if (!ok(auth_key_create(path) == 0 && auth_key_load(path, key) == 0, "a key") ||
-	    !ok(daemon_start(&daemon, ARGS("--donate", "64M", "--key", path, "--domain", "rack1")), "a donor with it"))
+	if (!ok(auth_key_create(path) == 0 && auth_key_load(path, key) == 0, "auth_key_create() makes a key file") ||
+	    !ok(daemon_start(&daemon, ARGS("--donate", "64M", "--key", path, "--domain", "rack1")),
+		"a donor starts with a key"))
 		return;
 	client_init(&client, daemon.uri, key, "good");
-	ok(client_come(&client) == 0, "the key: welcome");
+	ok(client_come(&client) == 0, "a donor welcomes a client with its key");
 	ok(client.welcome.welcome.capacity.donated == 64 << 20 && client.welcome.welcome.capacity.clients == 1 &&
 	       client.welcome.welcome.capacity.slab_bytes == 64 << 20,
-	   "told what there is");
+	   "the welcome has the donor's capacity");
 	ok(client.welcome.welcome.grace_ms == 900000 && client.welcome.welcome.heartbeat_ms == 200,
-	   "and how long it may be away");
-	ok(strcmp(client.welcome.welcome.domain, "rack1") == 0, "and what the donor fails together with");
+	   "the welcome has the grace time and the heartbeat interval");
+	ok(strcmp(client.welcome.welcome.domain, "rack1") == 0, "the welcome has the donor's failure domain");
 	client_close(&client);
 
 	client_init(&client, daemon.uri, key_wrong, "wrong");
-	ok(client_come(&client) == WIRE_REASON_KEY, "another key: refused");
+	ok(client_come(&client) == WIRE_REASON_KEY, "a donor refuses a client with another key");
 	client_close(&client);
 	client_init(&client, daemon.uri, NULL, "none");
-	ok(client_come(&client) == WIRE_REASON_KEY_NEEDED, "no key: refused");
+	ok(client_come(&client) == WIRE_REASON_KEY_NEEDED, "a donor with a key refuses a client without one");
 	client_close(&client);
-	ok(daemon_log_wait(&daemon, "wrong key"), "the log says so");
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_log_wait(&daemon, "wrong key"), "the log says that a client's key was wrong");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with a key ends with 0 after SIGTERM");
 	unlink(path);
 }
 
-static void test_no_key(struct daemon *daemon)
+static void a_donor_without_a_key_refuses_keys(struct daemon *daemon)
 {
 	struct client client;
 
 	client_init(&client, daemon->uri, key_wrong, "keyed");
-	ok(client_come(&client) == WIRE_REASON_KEY_UNKNOWN, "a key where the donor has none: refused");
+	ok(client_come(&client) == WIRE_REASON_KEY_UNKNOWN, "a donor without a key refuses a client with one");
 	client_close(&client);
 }
 
-static void test_attach(struct daemon *daemon)
+static void a_data_connection_needs_a_fresh_proof(struct daemon *daemon)
 {
 	struct client client, other;
 
 	client_init(&client, daemon->uri, NULL, "attach");
-	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "a data connection");
-	ok(client_attach(&client, client.counter) == WIRE_REASON_REPLAY, "the same proof again: refused");
-	ok(client_attach(&client, 0) == 0, "the next one: accepted");
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "a client opens a data connection");
+	ok(client_attach(&client, client.counter) == WIRE_REASON_REPLAY,
+	   "a data connection with a used counter is refused as a replay");
+	ok(client_attach(&client, 0) == 0, "a data connection with the next counter is accepted");
 	client_init(&other, daemon->uri, NULL, "attach");
 	memset(other.session_key, 7, sizeof other.session_key);
-	ok(client_attach(&other, 100) == WIRE_REASON_KEY, "who only knows the id: refused");
+	ok(client_attach(&other, 100) == WIRE_REASON_KEY, "a data connection without the session key is refused");
 	memset(other.id, 9, sizeof other.id);
-	ok(client_attach(&other, 100) == WIRE_REASON_NO_SESSION, "no such session: refused");
+	ok(client_attach(&other, 100) == WIRE_REASON_NO_SESSION, "a data connection for an unknown session is refused");
 	client_close(&other);
 	client_close(&client);
 }
 
-static void test_version(struct daemon *daemon)
+static void another_version_is_refused(struct daemon *daemon)
 {
 	struct wire_hello hello = {.version = WIRE_VERSION + 1, .role = WIRE_SESSION};
 	uint8_t bytes[WIRE_HELLO_SIZE];
@@ -93,7 +95,7 @@ static void test_version(struct daemon *daemon)
 	ok(count == 1 && event.kind == FABRIC_DISCONNECTED && event.status == -ECONNREFUSED &&
 	       !wire_decode_reject(event.data, event.size, &reject) && reject.reason == WIRE_REASON_VERSION &&
 	       reject.detail == WIRE_VERSION,
-	   "another version: refused, and told which one is spoken here");
+	   "a hello of another version is refused, and the refusal has the donor's version");
 	fabric_disconnect(conn);
 	client_close(&client);
 }
@@ -109,7 +111,7 @@ static int plain_connect(const struct daemon *daemon)
 	return fd;
 }
 
-/* Until the other end hangs up; false: it does not. */
+/* Waits until the other end hangs up. Returns false if it does not. */
 static bool hangs_up(int fd)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -121,7 +123,7 @@ static bool hangs_up(int fd)
 	return false;
 }
 
-static void test_garbage(struct daemon *daemon)
+static void garbage_is_hung_up_on(struct daemon *daemon)
 {
 	static const char request[] = "GET / HTTP/1.1\r\nHost: donor\r\nUser-Agent: somebody who is lost\r\n\r\n";
 	unsigned char noise[4096];
@@ -129,30 +131,31 @@ static void test_garbage(struct daemon *daemon)
 	int fd;
 
 	if (strncmp(daemon->uri, "tcp:", 4) != 0) {
-		tap_skip("garbage on a plain socket", "the donor has none");
+		tap_skip("a donor hangs up on garbage", "the donor has none");
 		return;
 	}
 	client_init(&bystander, daemon->uri, NULL, "bystander");
-	ok(client_come(&bystander) == 0, "a client minds its business");
+	ok(client_come(&bystander) == 0, "a client opens a session before garbage comes");
 	fd = plain_connect(daemon);
-	ok(write(fd, request, sizeof request - 1) > 0 && hangs_up(fd), "HTTP: hung up on");
+	ok(write(fd, request, sizeof request - 1) > 0 && hangs_up(fd), "a donor hangs up on an HTTP request");
 	close(fd);
 	for (unsigned round = 0; round < 50; round++) {
 		for (unsigned i = 0; i < sizeof noise; i++)
 			noise[i] = (unsigned char)(i * 2654435761u >> (round % 24));
 		fd = plain_connect(daemon);
-		/* some of these it hangs up on before all is sent */
+		/* The donor hangs up on some of these connections before all is sent. */
 		if (send(fd, noise, sizeof noise, MSG_NOSIGNAL) > 0 && round % 2)
 			hangs_up(fd);
 		close(fd);
 	}
-	ok(true, "noise, fifty times");
-	ok(client_wait_capacity(&bystander, 0, 1) && bystander.session, "the other client never noticed");
+	ok(true, "fifty connections have sent noise");
+	ok(client_wait_capacity(&bystander, 0, 1) && bystander.session,
+	   "garbage on other connections does not disturb a client's session");
 	client_close(&bystander);
 }
 
-/* Many who say nothing, on plain sockets, and many who ask for a session and prove nothing. */
-static void test_crowd(struct daemon *daemon)
+/* Many plain sockets say nothing, and many connections ask for a session and prove nothing. */
+static void a_crowd_does_not_keep_a_client_out(struct daemon *daemon)
 {
 	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
 	uint8_t bytes[WIRE_HELLO_SIZE];
@@ -166,7 +169,7 @@ static void test_crowd(struct daemon *daemon)
 	for (unsigned i = 0; i < 300 && strncmp(daemon->uri, "tcp:", 4) == 0; i++)
 		fds[i] = plain_connect(daemon);
 	client_init(&crowd, daemon->uri, NULL, "crowd");
-	/* One after the other: those that have yet to say hello make room for each other. */
+	/* One after the other, because the donor drops older connections that have not said hello to make room. */
 	for (unsigned i = 0; i < HELLOS; i++) {
 		bool answered = false;
 
@@ -177,8 +180,9 @@ static void test_crowd(struct daemon *daemon)
 		there += answered;
 	}
 	client_init(&client, daemon->uri, NULL, "client");
-	ok(there == HELLOS && client_come(&client) == 0, "a client comes in all the same");
-	ok(daemon_log_wait(daemon, "too many are waiting"), "the log says who did not");
+	ok(there == HELLOS && client_come(&client) == 0,
+	   "a client opens a session although many connections have proved nothing");
+	ok(daemon_log_wait(daemon, "too many are waiting"), "the log says that too many connections are waiting");
 	client_close(&client);
 	client_close(&crowd);
 	for (unsigned i = 0; i < 300; i++)
@@ -186,28 +190,30 @@ static void test_crowd(struct daemon *daemon)
 			close(fds[i]);
 }
 
-static void test_rudeness(struct daemon *daemon)
+static void a_misbehaving_client_loses_its_connection(struct daemon *daemon)
 {
 	struct wire_message message = {.type = WIRE_PING};
 	uint8_t bytes[WIRE_SEALED_MAX];
 	struct client client;
 
 	client_init(&client, daemon->uri, NULL, "rude");
-	ok(client_come(&client) == 0, "a client");
+	ok(client_come(&client) == 0, "a client opens a session before it misbehaves");
 	client_send_raw(&client, client.session, "rubbish", 7);
-	ok(client_wait_end(&client, client.session), "sends what is no message: ended");
-	ok(daemon_log_wait(daemon, "is not what its client said next"), "the log says why");
-	ok(client_come(&client) == 0, "comes again");
+	ok(client_wait_end(&client, client.session), "a donor ends a session that sends no valid message");
+	ok(daemon_log_wait(daemon, "is not what its client said next"),
+	   "the log says that the message is not the client's next one");
+	ok(client_come(&client) == 0, "a client whose session was ended opens a new one");
 	client_send_raw(&client, client.session, bytes, client_seal(&client, WIRE_WELCOME, bytes));
-	ok(client_wait_end(&client, client.session), "sends what is not for a client to send: ended");
-	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0, "comes again, with a data connection");
+	ok(client_wait_end(&client, client.session), "a donor ends a session that sends a donor's message");
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0,
+	   "a client whose session was ended twice opens both connections");
 	client_send_raw(&client, client.data, bytes, wire_encode(&message, bytes));
 	ok(client_wait_end(&client, client.data) && client.session,
-	   "sends a message there: that connection is ended only");
+	   "a message on the data connection ends that connection, not the session");
 	client_close(&client);
 }
 
-/* Somebody on the way to the donor sends, changes, repeats, takes out or swaps what a client says. */
+/* An attacker on the path forges, changes, cuts, repeats, removes or swaps a client's messages. */
 enum tampering { FORGED, CHANGED, CUT, REPEATED, LEFT_OUT, SWAPPED, TAMPERINGS };
 
 static void tamper(struct client *client, enum tampering how)
@@ -230,56 +236,57 @@ static void tamper(struct client *client, enum tampering how)
 		client_send_raw(client, client->session, first, size);
 }
 
-static void test_tampering(struct daemon *daemon)
+static void a_tampered_message_ends_the_connection(struct daemon *daemon)
 {
 	static const char *const names[] = {"forged", "changed", "cut", "repeated", "left out", "swapped"};
 	struct wire_message granted, claimed;
 	struct client client;
 
 	client_init(&client, daemon->uri, NULL, "victim");
-	ok(client_come(&client) == 0 && client_lease(&client, &granted) == 0, "a client with a slab");
+	ok(client_come(&client) == 0 && client_lease(&client, &granted) == 0,
+	   "a client leases a slab before its messages are tampered with");
 	for (enum tampering how = FORGED; how < TAMPERINGS; how++) {
 		tamper(&client, how);
-		ok(client_wait_end(&client, client.session), "a message is %s: its session's connection is ended",
-		   names[how]);
+		ok(client_wait_end(&client, client.session),
+		   "a donor ends the session connection after a message is %s", names[how]);
 		ok(client_come(&client) == 0 && client_claim(&client, granted.granted.slab, &claimed) == 0,
-		   "the client comes back and has its slab");
+		   "a client comes back and claims its slab after a message was tampered with");
 	}
 	client_close(&client);
 }
 
-static void test_too_many(void)
+static void clients_beyond_the_limit_are_refused(void)
 {
 	static struct daemon daemon;
 	struct client one, two;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M", "--clients", "1")), "a donor for one client"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M", "--clients", "1")), "a donor starts with --clients 1"))
 		return;
 	client_init(&one, daemon.uri, NULL, "one");
 	client_init(&two, daemon.uri, NULL, "two");
-	ok(client_come(&one) == 0, "one");
-	ok(client_come(&two) == WIRE_REASON_FULL, "another: refused");
+	ok(client_come(&one) == 0, "the only allowed client opens a session");
+	ok(client_come(&two) == WIRE_REASON_FULL, "a second client of a donor with --clients 1 is refused");
 	client_bye(&one);
-	ok(client_wait_end(&one, one.session), "the first says goodbye");
-	ok(client_come(&two) == 0, "the other may come");
+	ok(client_wait_end(&one, one.session), "a goodbye ends the only allowed client's session");
+	ok(client_come(&two) == 0, "the second client opens a session after the first one's goodbye");
 	client_close(&one);
 	client_close(&two);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with --clients 1 ends with 0 after SIGTERM");
 }
 
-/* A service manager does that. The kernel gives the port of the killed one free some milliseconds after its end. */
+/* A service manager restarts at once. The kernel frees the port some milliseconds after the killed process's end. */
 static void a_killed_donor_is_started_anew_at_once(void)
 {
 	static struct daemon daemon;
 	char uri[sizeof daemon.uri];
 	unsigned started = 0;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M")), "a donor that will be killed"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M")), "a donor starts before it is killed over and over"))
 		return;
 	snprintf(uri, sizeof uri, "%s", daemon.uri);
 	for (unsigned i = 0; i < REBIRTHS && daemon_stop(&daemon, SIGKILL) == -SIGKILL; i++)
 		started += daemon_start_at(&daemon, uri, ARGS("--donate", "64M"));
-	ok(started == REBIRTHS, "%u of %u times it is killed and started anew at the same port", started, REBIRTHS);
+	ok(started == REBIRTHS, "a killed donor starts again at the same port, %u of %u times", started, REBIRTHS);
 	if (started == REBIRTHS)
 		daemon_stop(&daemon, SIGTERM);
 }
@@ -291,18 +298,18 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
-	test_keys();
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M")), "a donor without a key"))
+	a_session_needs_the_donors_key();
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "64M")), "a donor starts without a key"))
 		return tap_done();
-	test_no_key(&daemon);
-	test_attach(&daemon);
-	test_version(&daemon);
-	test_garbage(&daemon);
-	test_crowd(&daemon);
-	test_rudeness(&daemon);
-	test_tampering(&daemon);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end after all of that");
-	test_too_many();
+	a_donor_without_a_key_refuses_keys(&daemon);
+	a_data_connection_needs_a_fresh_proof(&daemon);
+	another_version_is_refused(&daemon);
+	garbage_is_hung_up_on(&daemon);
+	a_crowd_does_not_keep_a_client_out(&daemon);
+	a_misbehaving_client_loses_its_connection(&daemon);
+	a_tampered_message_ends_the_connection(&daemon);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that saw garbage and tampering ends with 0 after SIGTERM");
+	clients_beyond_the_limit_are_refused();
 	a_killed_donor_is_started_anew_at_once();
 	return tap_done();
 }

@@ -1,7 +1,8 @@
 /*
- * A donor whose machine needs its memory: here the machine is a control group. What is short is asked for, what is not
- * released in time is taken, and the reserve is back within the deadline; what is not asked for stays as it is.
- * `test_shrink DAEMON loop N` repeats the case of a client that releases nothing N times and tells how long it took.
+ * A donor whose machine needs its memory. A control group stands for the machine. The donor recalls as many slabs as
+ * are short, and takes recalled slabs that are not released in time. The reserve is back within the deadline. Other
+ * slabs stay as they are. `test_shrink DAEMON loop N` repeats the case of a client that releases nothing N times, and
+ * tells how long the memory took to come back.
  */
 #include "common/clock.h"
 #include "tests/func/memserver/client.h"
@@ -33,7 +34,7 @@ static bool donor_start(unsigned deadline_ms)
 
 	snprintf(deadline, sizeof deadline, "%u", deadline_ms / 1000);
 	group_enter(&group);
-	/* Heartbeats far apart: while a program takes its memory the client here says nothing. */
+	/* Heartbeats are far apart, because the client is silent while a program takes its memory. */
 	good = daemon_start(&donor, ARGS("--donate", "auto", "--slab", "4M", "--reserve", "25%", "--revoke-deadline",
 					 deadline, "--heartbeat", "10000"));
 	group_leave(&group);
@@ -53,7 +54,7 @@ static bool marked(unsigned slab)
 	return true;
 }
 
-/* A client that leases sixteen slabs and writes to each. */
+/* Starts a client that leases sixteen slabs and writes to each. */
 static bool client_start(void)
 {
 	bool good;
@@ -77,7 +78,7 @@ static unsigned asked_for(enum wire_type type)
 	return count;
 }
 
-/* A program takes what leaves @short_by less than the reserve. */
+/* Starts a program that takes memory until @short_by bytes of the reserve are missing. */
 static bool machine_needs(struct hog *hog, uint64_t short_by)
 {
 	uint64_t available = group_available(&group);
@@ -85,7 +86,10 @@ static bool machine_needs(struct hog *hog, uint64_t short_by)
 	return available + short_by > RESERVE && hog_start(hog, &group, available + short_by - RESERVE);
 }
 
-/* Listens to the donor meanwhile. How long it took, in ms; UINT64_MAX: it did not happen. */
+/*
+ * Waits until @bytes are available, and listens to the donor meanwhile. Returns the time in ms, or UINT64_MAX if that
+ * takes too long.
+ */
 static uint64_t wait_available(uint64_t bytes)
 {
 	uint64_t start = clock_now(), end = start + UINT64_C(1000000) * DAEMON_WAIT_MS;
@@ -99,24 +103,25 @@ static uint64_t wait_available(uint64_t bytes)
 	return group_available(&group) >= bytes ? (clock_now() - start) / 1000000 : UINT64_MAX;
 }
 
-/* The client gives back what it is asked for. */
-static void test_released(void)
+/* The client releases the slabs that the donor recalls. */
+static void recalled_slabs_are_released_in_time(void)
 {
 	struct hog hog;
-	const uint64_t stalled = stalled_us(); /* others on this machine may */
+	const uint64_t stalled = stalled_us(); /* other tasks of this machine may stall */
 	unsigned asked, wrong = 0;
 	uint64_t took;
 
-	ok(machine_needs(&hog, 4 * SLAB + SLAB / 2), "the machine is four and a half slabs short");
-	ok(client_wait_notices(&client, WIRE_REVOKE, 5), "five are asked for");
+	ok(machine_needs(&hog, 4 * SLAB + SLAB / 2),
+	   "a program takes memory until the reserve lacks four and a half slabs");
+	ok(client_wait_notices(&client, WIRE_REVOKE, 5), "a donor that lacks four and a half slabs recalls five");
 	for (unsigned i = 0; i < client.notice_count; i++)
 		wrong += client.notices[i].type != WIRE_REVOKE || client.notices[i].revoke.deadline_ms > DEADLINE_MS ||
 			 client.notices[i].revoke.deadline_ms < DEADLINE_MS / 2 ||
 			 client.notices[i].revoke.capacity.state != WIRE_STATE_SHRINKING;
-	ok(!wrong, "with a deadline, and that memory is short");
+	ok(!wrong, "each recall has a deadline and says that the donor is shrinking");
 	asked = asked_for(WIRE_REVOKE);
-	ok(asked == 5 || (asked > 5 && stalled_us() > stalled), "no more than are needed (%u), unless tasks stall",
-	   asked);
+	ok(asked == 5 || (asked > 5 && stalled_us() > stalled),
+	   "the donor recalls no more slabs than it needs (%u), unless tasks stall", asked);
 	for (unsigned i = 0; i < SLABS; i++) {
 		if (!client_noticed(&client, WIRE_REVOKE, grants[i].granted.slab))
 			continue;
@@ -124,10 +129,11 @@ static void test_released(void)
 		wrong += client_release(&client, grants[i].granted.slab) != 0;
 		grants[i].granted.slab = 0;
 	}
-	ok(!wrong, "until the deadline they are the client's, and released like any other");
+	ok(!wrong, "a client reads and releases recalled slabs before their deadline");
 	took = wait_available(RESERVE);
-	ok(took < UINT64_MAX, "the reserve is there again (%llu ms)", (unsigned long long)took);
-	ok(!client_notices(&client, WIRE_REVOKED), "and nothing was taken");
+	ok(took < UINT64_MAX, "the reserve is back after the client's releases (%llu ms)", (unsigned long long)took);
+	ok(!client_notices(&client, WIRE_REVOKED),
+	   "the donor takes no slab from a client that releases the recalled ones");
 	hog_end(&hog);
 }
 
@@ -151,7 +157,7 @@ static void check_taken(unsigned *ret_kept, unsigned *ret_wrong)
 	}
 }
 
-/* What is told to be taken can be read until its key is dead, a moment later. */
+/* A taken slab can still be read until its key is dead, a moment after the notice. */
 static bool dies(const struct wire_message *grant)
 {
 	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
@@ -162,8 +168,8 @@ static bool dies(const struct wire_message *grant)
 	return false;
 }
 
-/* The client does nothing about it. */
-static void test_not_released(void)
+/* The client ignores the recall. */
+static void unreleased_slabs_are_taken_at_the_deadline(void)
 {
 	unsigned kept, wrong, taken = 0;
 	struct wire_message more;
@@ -171,26 +177,32 @@ static void test_not_released(void)
 	uint64_t took;
 
 	client.notice_count = 0;
-	ok(machine_needs(&hog, 3 * SLAB + SLAB / 2), "three and a half slabs short again");
+	ok(machine_needs(&hog, 3 * SLAB + SLAB / 2),
+	   "a program takes memory until the reserve lacks three and a half slabs");
 	took = wait_available(RESERVE);
-	/* The figure is measured apart, with nothing else going on; here it is that it does not wait for the client. */
-	ok(took < 5 * DEADLINE_MS, "the reserve is back (%llu ms)", (unsigned long long)took);
-	ok(client_wait_notices(&client, WIRE_REVOKED, 4), "the client is told what was taken");
+	/*
+	 * The benchmark measures the exact time on an idle machine. This bound shows that the donor does not wait for
+	 * the client.
+	 */
+	ok(took < 5 * DEADLINE_MS, "the reserve is back although the client releases nothing (%llu ms)",
+	   (unsigned long long)took);
+	ok(client_wait_notices(&client, WIRE_REVOKED, 4), "the donor notifies the client of four taken slabs");
 	check_taken(&kept, &wrong);
-	ok(!wrong, "that is not its any more, and the other %u are as they were", kept);
-	ok(client_lease(&client, &more) == WIRE_REASON_FULL, "nothing more is lent");
+	ok(!wrong, "the client cannot claim taken slabs, and reads the other %u slabs unchanged", kept);
+	ok(client_lease(&client, &more) == WIRE_REASON_FULL, "a donor short of memory denies a lease");
 	for (unsigned i = 0; i < SLABS && !taken; i++)
 		if (grants[i].granted.slab && client_noticed(&client, WIRE_REVOKED, grants[i].granted.slab))
 			taken = i + 1;
-	ok(taken && dies(&grants[taken - 1]), "the key to what was taken is dead");
+	ok(taken && dies(&grants[taken - 1]), "a read with a taken slab's key fails in the end");
 	hog_end(&hog);
 }
 
 /*
- * Programs stall for lack of memory, and little more than the reserve is available: some is asked for although none is
- * lacking. How much a machine stalls is its own matter; one that does not for seconds is left alone.
+ * Programs stall for lack of memory while little more than the reserve is available. The donor recalls slabs although
+ * the reserve is intact. If nothing is recalled, and the machine's stalls are shorter than five seconds in all, the
+ * test skips. Returns true if the donor sent a notice.
  */
-static bool test_stalls(void)
+static bool stalls_have_slabs_recalled(void)
 {
 	const uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
 	uint64_t before = stalled_us(), stalled = 0;
@@ -200,14 +212,15 @@ static bool test_stalls(void)
 	const char *why;
 
 	if (strstr(donor.log, "no pressure stall information")) {
-		tap_skip("stalls have memory asked for", "no pressure stall information here");
+		tap_skip("a donor recalls slabs when tasks stall for memory", "no pressure stall information here");
 		return false;
 	}
-	if (!ok(hog_start(&hog, &group, group_available(&group) - RESERVE - 6 * SLAB), "little more than the reserve"))
+	if (!ok(hog_start(&hog, &group, group_available(&group) - RESERVE - 6 * SLAB),
+		"a program takes memory until little more than the reserve is left"))
 		return false;
 	why = thrash_start(&thrash);
 	if (why) {
-		tap_skip("stalls have memory asked for", why);
+		tap_skip("a donor recalls slabs when tasks stall for memory", why);
 		hog_end(&hog);
 		return false;
 	}
@@ -217,25 +230,25 @@ static bool test_stalls(void)
 	thrash_end(&thrash);
 	hog_end(&hog);
 	if (!client.notice_count && stalled < 5000000)
-		tap_skip("stalls have memory asked for", "programs hardly stall here");
+		tap_skip("a donor recalls slabs when tasks stall for memory", "programs hardly stall here");
 	else
-		ok(client_notices(&client, WIRE_REVOKE) > 0, "stalls of %llu ms have memory asked for",
-		   (unsigned long long)stalled / 1000);
+		ok(client_notices(&client, WIRE_REVOKE) > 0,
+		   "a donor recalls slabs when tasks stall for memory (%llu ms)", (unsigned long long)stalled / 1000);
 	return client.notice_count > 0;
 }
 
 static void end(bool told)
 {
 	client_close(&client);
-	ok(daemon_stop(&donor, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&donor, SIGTERM) == 0, "a donor that was short of memory ends with 0 after SIGTERM");
 	ok(!told || (strstr(donor.log, "memory is short") && strstr(donor.log, "to be given back within 4 s")),
-	   "the log tells of it");
+	   "the log says that memory is short and when the slabs are due");
 	if (tap_failed)
 		printf("# %s\n", donor.log);
 }
 
-/* The figure: in how many of @runs the memory was back within the deadline. */
-static void test_loop(unsigned runs)
+/* The benchmark: counts the runs in which the memory is back within the deadline. */
+static void memory_is_back_within_the_deadline(unsigned runs)
 {
 	unsigned in_time = 0, began = 0;
 	uint64_t most = 0, least = UINT64_MAX;
@@ -255,14 +268,14 @@ static void test_loop(unsigned runs)
 		client_close(&client);
 		daemon_stop(&donor, SIGTERM);
 	}
-	ok(began == runs && in_time == runs, "%u of %u in time, %llu to %llu ms", in_time, runs,
-	   (unsigned long long)least, (unsigned long long)most);
+	ok(began == runs && in_time == runs, "memory is back within the deadline in %u of %u runs, %llu to %llu ms",
+	   in_time, runs, (unsigned long long)least, (unsigned long long)most);
 }
 
 static bool start(void)
 {
-	return ok(donor_start(DEADLINE_MS), "a donor that lends all but a quarter of its control group") &&
-	       ok(client_start(), "a client with sixteen slabs");
+	return ok(donor_start(DEADLINE_MS), "a donor starts and lends all but a quarter of its control group") &&
+	       ok(client_start(), "a client leases and writes sixteen slabs");
 }
 
 int main(int argc, char **argv)
@@ -276,15 +289,15 @@ int main(int argc, char **argv)
 	if (why)
 		return tap_skip_all(why);
 	if (argc > 3 && !strcmp(argv[2], "loop")) {
-		test_loop((unsigned)strtoul(argv[3], NULL, 10));
+		memory_is_back_within_the_deadline((unsigned)strtoul(argv[3], NULL, 10));
 	} else {
 		if (start()) {
-			test_released();
-			test_not_released();
+			recalled_slabs_are_released_in_time();
+			unreleased_slabs_are_taken_at_the_deadline();
 			end(true);
 		}
 		if (start()) {
-			end(test_stalls());
+			end(stalls_have_slabs_recalled());
 		}
 	}
 	group_remove(&group);

@@ -1,6 +1,6 @@
 /*
- * Strangers in their thousands: processes without a key that connect as fast as they can, at the lowest priority. A
- * client that is there goes on, another one gets in, and the log stays short.
+ * Thousands of strangers: a process without a key connects as fast as it can, at the lowest priority. A client with a
+ * session goes on, a new client gets in, and the log stays short.
  */
 #include "common/clock.h"
 #include "fabric/tcp/tcp_frame.h"
@@ -23,17 +23,17 @@
 #define KEPT 600 /* connections that a flooder keeps open */
 #define FLOOD 5000
 #define TRIES 30
-/* More lines than that are not written in the minutes that this takes, whatever strangers do. */
+/* The most lines that the donor may log in the minutes that this test takes. */
 #define LINES_MAX 500
 
-static _Atomic unsigned long *flooded; /* connections made, counted by the flooder */
+static _Atomic unsigned long *flooded; /* connections that the flooder has made */
 
 struct flood {
 	const char *what, *from; /* the flooder's address */
 	bool hello, garbage;
 };
 
-/* One connection, which says what this flood says, and is not waited for. */
+/* Starts one connection, and sends what @flood asks for, without waiting. Returns its descriptor, or -1. */
 static int flood_connect(const struct flood *flood, uint16_t port, unsigned long number)
 {
 	static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
@@ -49,7 +49,7 @@ static int flood_connect(const struct flood *flood, uint16_t port, unsigned long
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	inet_pton(AF_INET, flood->from, &from.sin_addr);
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset); /* no port stays behind */
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset); /* close() then frees the port at once */
 	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof from) < 0 ||
 	    (connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS)) {
 		close(fd);
@@ -101,7 +101,7 @@ static void flood_end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* The client uses its page until the flooder has made so many connections; false: it could not. */
+/* The client uses its page until the flooder has made @until connections. Returns false if it could not. */
 static bool carries_on(struct client *client, const struct wire_message *granted, unsigned long until)
 {
 	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
@@ -119,7 +119,7 @@ static bool carries_on(struct client *client, const struct wire_message *granted
 	return *flooded >= until && client->session && !client->session_end;
 }
 
-/* How often a newcomer has to come until it is let in; TRIES: it never is. */
+/* Returns how often a new client is refused before it gets in, or TRIES if it never gets in. */
 static unsigned tries(const struct daemon *daemon, const char *name)
 {
 	unsigned count = 0;
@@ -135,7 +135,7 @@ static unsigned tries(const struct daemon *daemon, const char *name)
 	return count;
 }
 
-static void test_flood(const struct daemon *daemon, const struct flood *flood)
+static void a_flood_keeps_no_client_out(const struct daemon *daemon, const struct flood *flood)
 {
 	struct wire_message granted, claimed;
 	struct client client;
@@ -144,27 +144,27 @@ static void test_flood(const struct daemon *daemon, const struct flood *flood)
 
 	client_init(&client, daemon->uri, NULL, "resident");
 	if (!ok(!client_come(&client) && !client_attach(&client, 0) && !client_lease(&client, &granted),
-		"%s: a client is there", flood->what))
+		"%s: a client leases a slab before the flood", flood->what))
 		return;
 	flooder = flood_begin(flood, daemon->port);
-	ok(carries_on(&client, &granted, FLOOD), "%s: it goes on, and its session never ends", flood->what);
+	ok(carries_on(&client, &granted, FLOOD), "%s: the client goes on and keeps its session", flood->what);
 	before = tries(daemon, "newcomer");
-	ok(before < TRIES, "%s: a newcomer gets in, after %u refusals", flood->what, before);
+	ok(before < TRIES, "%s: a new client gets in, after %u refusals", flood->what, before);
 	if (strcmp(flood->from, "127.0.0.1"))
-		ok(before <= 2, "%s: it is not kept out by the other address", flood->what);
+		ok(before <= 2, "%s: a new client is refused at most twice", flood->what);
 	fabric_disconnect(client.session);
 	client.session = NULL;
 	for (before = 0; client_come(&client) && before < TRIES;)
 		before++;
 	ok(before <= 2 && !client_claim(&client, granted.granted.slab, &claimed),
-	   "%s: a client that is known comes back to its slab, after %u refusals", flood->what, before);
+	   "%s: a known client comes back to its slab, after %u refusals", flood->what, before);
 	flood_end(flooder);
 	client_bye(&client);
 	client_wait_end(&client, client.session);
 	client_close(&client);
 }
 
-/* Connects with a version that nobody speaks, until it is hung up on. */
+/* Connects with an unknown version, and waits until the donor hangs up. */
 static void refused_connect(const struct daemon *daemon)
 {
 	struct wire_hello hello = {.version = WIRE_VERSION + 1, .role = WIRE_SESSION};
@@ -187,18 +187,21 @@ static void refused_connect(const struct daemon *daemon)
 	close(fd);
 }
 
-static void test_count(void)
+static void refused_connections_are_counted_not_listed(void)
 {
 	static struct daemon daemon;
 
-	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--donate", "4M", "--slab", "1M")), "a new donor"))
+	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--donate", "4M", "--slab", "1M")),
+		"a donor starts before 200 refused connections"))
 		return;
 	for (int i = 0; i < 200; i++)
 		refused_connect(&daemon);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "200 are refused, and the donor ends in order");
-	ok(daemon_times(daemon.log, ": refused tcp://") <= 120, "there is not a line about each of them (%u)",
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that refused 200 connections ends with 0 after SIGTERM");
+	ok(daemon_times(daemon.log, ": refused tcp://") <= 120,
+	   "the log has at most 120 lines about 200 refused connections (%u)",
 	   daemon_times(daemon.log, ": refused tcp://"));
-	ok(strstr(daemon.log, "refused 200 connections since the start"), "the log says how many were refused in all");
+	ok(strstr(daemon.log, "refused 200 connections since the start"),
+	   "the log has the total of refused connections");
 }
 
 int main(int argc, char **argv)
@@ -215,17 +218,18 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
 	flooded = mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	/* Heartbeats far apart: the client here says nothing while another one comes. */
+	/* Heartbeats are far apart, because the client is silent while a new client comes. */
 	if (flooded == MAP_FAILED ||
 	    !ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0",
 				ARGS("--donate", "4M", "--slab", "1M", "--heartbeat", "10000")),
-		"a donor"))
+		"a donor starts before the floods"))
 		return tap_done();
 	for (unsigned i = 0; i < sizeof floods / sizeof *floods; i++)
-		test_flood(&daemon, &floods[i]);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "the donor ends in order");
-	ok(daemon_log_lines(&daemon) <= LINES_MAX, "%u lines in its log", daemon_log_lines(&daemon));
-	test_count();
+		a_flood_keeps_no_client_out(&daemon, &floods[i]);
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that was flooded ends with 0 after SIGTERM");
+	ok(daemon_log_lines(&daemon) <= LINES_MAX, "the log of a flooded donor stays short (%u lines)",
+	   daemon_log_lines(&daemon));
+	refused_connections_are_counted_not_listed();
 	munmap((void *)flooded, sizeof *flooded);
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Clients that vanish: their memory waits for the grace time, and no longer; their old connections are dead at once. */
+/* Clients that vanish: the donor keeps their slabs for the grace time, and fences their old connections at once. */
 #include "tests/func/memserver/client.h"
 #include "tests/func/memserver/daemon.h"
 #include "tests/tap.h"
@@ -21,7 +21,7 @@ static void come(struct client *client, const struct daemon *daemon, const char 
 	}
 }
 
-/* A client process with two slabs, which then does nothing. Returns once it has them. */
+/* Starts a client process that leases two slabs and then does nothing. Returns when it has them. */
 static pid_t process_start(const struct daemon *daemon)
 {
 	int ready[2];
@@ -54,129 +54,141 @@ static pid_t process_start(const struct daemon *daemon)
 	return pid;
 }
 
-static void test_killed(void)
+static void a_killed_clients_slabs_wait_for_its_grace_time(void)
 {
 	static struct daemon daemon;
 	struct client watcher;
 	pid_t pid;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "1")), "a donor, 1 s of grace"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "1")),
+		"a donor starts with 1 s of grace"))
 		return;
 	come(&watcher, &daemon, "watcher");
 	pid = process_start(&daemon);
-	ok(pid > 0 && client_wait_capacity(&watcher, 2 * SLAB, 2), "another process leases two slabs");
+	ok(pid > 0 && client_wait_capacity(&watcher, 2 * SLAB, 2),
+	   "a client process leases two slabs before it is killed");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	ok(daemon_log_wait(&daemon, "vanished; its 2 slabs are kept for 1 s"), "it is killed: its slabs wait");
-	ok(client_wait_capacity(&watcher, 0, 1), "then they are free");
+	ok(daemon_log_wait(&daemon, "vanished; its 2 slabs are kept for 1 s"),
+	   "the donor keeps the slabs of a killed client for its grace time");
+	ok(client_wait_capacity(&watcher, 0, 1), "the donor frees the slabs of a killed client after its grace time");
 	ok(strstr(daemon.log, "is gone, and its leases with it") || daemon_log_wait(&daemon, "and its leases with it"),
-	   "the log says so");
+	   "the log says that the killed client and its leases are gone");
 	client_close(&watcher);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor whose client was killed ends with 0 after SIGTERM");
 }
 
-static void test_stopped(void)
+static void a_silent_client_vanishes_after_three_heartbeats(void)
 {
 	static struct daemon daemon;
 	struct client watcher;
 	pid_t pid;
 
 	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "0", "--heartbeat", "200")),
-		"a donor, 0.2 s of heartbeat"))
+		"a donor starts with 0.2 s of heartbeat and no grace"))
 		return;
 	come(&watcher, &daemon, "watcher");
 	pid = process_start(&daemon);
-	ok(pid > 0, "another process leases two slabs and falls silent, its connections standing");
-	ok(client_wait_capacity(&watcher, 0, 1), "after three heartbeats it has vanished");
-	ok(watcher.session, "who answers pings has not");
+	ok(pid > 0, "a client process leases two slabs and falls silent with open connections");
+	ok(client_wait_capacity(&watcher, 0, 1), "the donor frees the slabs of a client that answers no heartbeats");
+	ok(watcher.session, "a client that answers heartbeats keeps its session");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	client_close(&watcher);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor whose client fell silent ends with 0 after SIGTERM");
 }
 
-static void test_return(void)
+static void a_client_returns_to_its_data(void)
 {
 	static struct daemon daemon;
 	struct client client, again;
 	struct wire_message grant;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "60")), "a donor, much grace"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "60")),
+		"a donor starts with 60 s of grace"))
 		return;
 	come(&client, &daemon, "returning");
-	ok(client_lease(&client, &grant) == 0, "a lease");
+	ok(client_lease(&client, &grant) == 0, "a client leases a slab before it vanishes");
 	memset(client.buffer, 0x5a, 4096);
-	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0, "and data");
+	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0,
+	   "the client writes a page before it vanishes");
 	client_close(&client);
-	ok(daemon_log_wait(&daemon, "vanished"), "its client vanishes");
+	ok(daemon_log_wait(&daemon, "vanished"), "the log says that the client has vanished");
 
 	come(&again, &daemon, "returning");
-	ok(daemon_log_wait(&daemon, "has come back"), "and comes back");
+	ok(daemon_log_wait(&daemon, "has come back"), "the log says that the client has come back");
 	ok(client_read(&again, grant.granted.address, grant.granted.rkey, 4096) == 0 && again.buffer[4095] == 0x5a,
-	   "to its data");
-	ok(client_release(&again, grant.granted.slab) == 0, "and gives it back");
+	   "the returned client reads its page");
+	ok(client_release(&again, grant.granted.slab) == 0, "the returned client releases its slab");
 	client_close(&again);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor whose client returned ends with 0 after SIGTERM");
 }
 
-/* Who hangs up without a word may have died, who says SUSPEND has not. */
-static void test_suspend(void)
+/* A client that hangs up without a word may have died. A client that sends SUSPEND lives. */
+static void a_suspended_clients_slabs_wait_longer(void)
 {
 	static struct daemon daemon;
 	struct client dies, lives, again;
 	struct wire_message grant;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "60")), "a donor, much grace"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--grace", "60")),
+		"a donor starts with 60 s of grace"))
 		return;
 	client_init(&dies, daemon.uri, NULL, "dies");
 	client_init(&lives, daemon.uri, NULL, "lives");
 	dies.wished_grace_ms = lives.wished_grace_ms = 50000;
 	dies.wished_closed_ms = lives.wished_closed_ms = 100;
 	ok(!client_come(&dies) && !client_lease(&dies, &grant),
-	   "a client that wishes for 50 s, and 0.1 s once it hangs up");
+	   "a client asks for 50 s of grace, and 0.1 s after it hangs up");
 	client_close(&dies);
-	ok(daemon_log_wait(&daemon, "its 1 slabs are kept for 0.1 s"), "it hangs up: 0.1 s");
-	ok(daemon_log_wait(&daemon, "is gone, and its leases with it"), "then its slab is the donor's");
-	ok(!client_come(&lives) && !client_attach(&lives, 0) && !client_lease(&lives, &grant), "another one");
+	ok(daemon_log_wait(&daemon, "its 1 slabs are kept for 0.1 s"),
+	   "the donor keeps the slab of a client that hangs up for 0.1 s");
+	ok(daemon_log_wait(&daemon, "is gone, and its leases with it"),
+	   "the donor frees the slab of the client that hung up after 0.1 s");
+	ok(!client_come(&lives) && !client_attach(&lives, 0) && !client_lease(&lives, &grant),
+	   "a second client asks for the same grace times");
 	memset(lives.buffer, 0x5a, 4096);
-	ok(client_write(&lives, grant.granted.address, grant.granted.rkey, 4096) == 0, "writes");
+	ok(client_write(&lives, grant.granted.address, grant.granted.rkey, 4096) == 0,
+	   "the second client writes a page before it suspends");
 	client_suspend(&lives);
-	ok(daemon_log_wait(&daemon, "its 1 slabs are kept for 50 s"), "it says that it lives, and hangs up: 50 s");
+	ok(daemon_log_wait(&daemon, "its 1 slabs are kept for 50 s"),
+	   "the donor keeps the slab of a client that suspends for 50 s");
 	come(&again, &daemon, "lives");
 	ok(again.welcome.welcome.slabs == 1 &&
 	       client_read(&again, grant.granted.address, grant.granted.rkey, 4096) == 0 && again.buffer[4095] == 0x5a,
-	   "it comes back to its data");
+	   "the suspended client returns and reads its page");
 	client_bye(&again);
 	client_close(&again);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor whose client suspended ends with 0 after SIGTERM");
 }
 
-/* Invariant 6: nothing gets through an old connection once a new one stands. */
-static void test_fence(void)
+/* Invariant 6: nothing gets through an old connection when a new one is established. */
+static void an_old_connection_is_fenced_by_a_new_one(void)
 {
 	static struct daemon daemon;
 	struct client old, new;
 	struct wire_message grant;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor starts"))
 		return;
 	come(&old, &daemon, "twice");
-	ok(client_lease(&old, &grant) == 0, "a client with a lease");
+	ok(client_lease(&old, &grant) == 0, "a client leases a slab before it connects again");
 	come(&new, &daemon, "twice");
 	ok(client_write(&new, grant.granted.address, grant.granted.rkey, 4096) == 0,
-	   "comes again before its end was noticed");
+	   "a client with the same id writes to the slab while the old one is connected");
 	memset(old.buffer, 0x66, 4096);
-	ok(client_write(&old, grant.granted.address, grant.granted.rkey, 4096) < 0, "its old data connection is dead");
-	ok(!old.session || client_wait_end(&old, old.session), "and its old session connection");
+	ok(client_write(&old, grant.granted.address, grant.granted.rkey, 4096) < 0,
+	   "a write over the old data connection fails");
+	ok(!old.session || client_wait_end(&old, old.session), "the donor ends the old session connection");
 	ok(client_read(&new, grant.granted.address, grant.granted.rkey, 4096) == 0 && !new.buffer[0],
-	   "nothing was written through it");
+	   "the page has no bytes of the old connection's write");
 	client_close(&old);
 	client_close(&new);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that fenced a connection ends with 0 after SIGTERM");
 }
 
-/* Connections that stand, but prove nothing. */
-static void test_handshake_deadline(void)
+/* The connection is established, but the client proves nothing. */
+static void an_unproven_connection_is_ended_in_time(void)
 {
 	static struct daemon daemon;
 	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
@@ -185,15 +197,16 @@ static void test_handshake_deadline(void)
 	struct fabric_conn *conn;
 	struct client client;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor"))
+	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor starts"))
 		return;
 	client_init(&client, daemon.uri, NULL, "shy");
 	fabric_connect(client.fabric, client.domain, daemon.uri, bytes, size, NULL, &conn);
 	client.session = conn;
-	ok(client_wait_end(&client, conn), "who never proves itself is hung up on");
-	ok(daemon_log_wait(&daemon, "not proved itself in time"), "and the log says why");
+	ok(client_wait_end(&client, conn), "the donor hangs up on a client that never proves itself");
+	ok(daemon_log_wait(&daemon, "not proved itself in time"),
+	   "the log says that the client has not proved itself in time");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a clean end");
+	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that hung up on a client ends with 0 after SIGTERM");
 }
 
 int main(int argc, char **argv)
@@ -201,11 +214,11 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return EXIT_FAILURE;
 	daemon_program(argv[1]);
-	test_killed();
-	test_stopped();
-	test_return();
-	test_suspend();
-	test_fence();
-	test_handshake_deadline();
+	a_killed_clients_slabs_wait_for_its_grace_time();
+	a_silent_client_vanishes_after_three_heartbeats();
+	a_client_returns_to_its_data();
+	a_suspended_clients_slabs_wait_longer();
+	an_old_connection_is_fenced_by_a_new_one();
+	an_unproven_connection_is_ended_in_time();
 	return tap_done();
 }

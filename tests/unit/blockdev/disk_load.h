@@ -1,11 +1,17 @@
 /*
- * disk_load: random requests of all kinds, many under way and overlapping, and a judge of what they read.
+ * disk_load: random requests of all kinds, with many in progress that overlap. A judge checks what the reads find.
  *
- * Theory of operation. The region of a load is judged in units (of a sector or a page). Every write fills its units
- * with a number of its own, every zeroing makes them 0. For each unit the load remembers the last requests that changed
- * it, and when each was submitted and done. A read may find the value of one that was submitted before the read was
- * done, unless another one that succeeded was submitted after that one was done, and was itself done before the read
- * was submitted. A unit whose words differ is torn. Requests that failed may have changed their units or not.
+ * Theory of operation. The load judges its region in units of a sector or a page. Every write fills its units with a
+ * number unique to the write. Every zeroing fills them with 0. For each unit the load remembers the last requests that
+ * changed the unit, and when each was submitted and done. These requests are called changes.
+ *
+ * A read may find the value of any change that was submitted before the read was done, unless a later change replaced
+ * it. A later change replaces a value if all of this holds:
+ *  - The later change succeeded.
+ *  - The later change was submitted after the earlier one was done.
+ *  - The later change was done before the read was submitted.
+ *
+ * A unit is torn if its words differ. A failed request may or may not have changed its units.
  */
 #ifndef DISK_LOAD_H
 #define DISK_LOAD_H
@@ -14,37 +20,37 @@
 #include <errno.h>
 
 #define LOAD_DEPTH 48u
-#define LOAD_REMEMBERED 128u /* changes of a unit */
+#define LOAD_REMEMBERED 128u /* changes remembered per unit */
 #define LOAD_NEVER UINT64_MAX
 
 struct load_change {
-	uint64_t value, submitted, done; /* by the load's clock; LOAD_NEVER: not yet */
+	uint64_t value, submitted, done; /* times of the load's clock; LOAD_NEVER if not done yet */
 	bool good;
 };
 
 struct load_slot {
 	struct disk_request request;
 	uint64_t submitted;
-	uint32_t change; /* its number; 0: it changes nothing */
+	uint32_t change; /* index of the change, or 0 if the request changes nothing */
 	bool busy;
 	uint8_t *data;
 };
 
 struct disk_load {
-	/* The test's. */
+	/* Set by the test. */
 	struct disk_queue *queue;
 	uint64_t start, bytes;   /* the region; multiples of @unit */
-	uint32_t unit;           /* what is judged, and what requests are multiples of */
-	uint32_t longest;        /* request, in units */
-	uint32_t requests, seed; /* to do */
+	uint32_t unit;           /* bytes; requests are multiples of this */
+	uint32_t longest;        /* length of the longest request, in units */
+	uint32_t requests, seed; /* number of requests, and seed of the random numbers */
 	uint32_t depth;          /* 1 .. LOAD_DEPTH */
 	bool naps;               /* sleeps when there is nothing to poll */
-	uint32_t sharers;        /* loads with seeds 1 .. sharers have this region; 0: it alone */
-	/* What came of it. */
-	unsigned wrong, torn, failed,
-	    strange; /* requests: that read what they must not; with another status than allowed */
+	uint32_t sharers;        /* loads with seeds 1 .. sharers share this region; 0 if the region is not shared */
+	/* Results. */
+	unsigned wrong, torn, failed, /* reads of a wrong value; reads of a torn unit; failed requests */
+	    strange;                  /* requests with a status that is not allowed */
 	unsigned done, slept;
-	/* Its own. */
+	/* Private. */
 	struct random_state random;
 	struct store *store;
 	struct store_buffer *key;
@@ -57,7 +63,7 @@ struct disk_load {
 	uint64_t clock;
 };
 
-/* @load is as the test wants it. */
+/* Allocates and registers what the load needs. The test has set the first fields of @load. */
 __attribute__((unused)) static void load_prepare(struct disk_load *load, struct store *store)
 {
 	size_t longest = (size_t)load->longest * load->unit, units = load->bytes / load->unit;
@@ -69,7 +75,7 @@ __attribute__((unused)) static void load_prepare(struct disk_load *load, struct 
 	for (unsigned i = 0; i < LOAD_DEPTH; i++)
 		load->slots[i].data = load->data + i * longest;
 	load->changes = calloc(load->requests + 1, sizeof *load->changes);
-	load->changes[0].good = true; /* all zero, since ever */
+	load->changes[0].good = true; /* change 0: every unit is zero from the beginning */
 	load->units = calloc(units, sizeof *load->units);
 	load->unit_counts = calloc(units, sizeof *load->unit_counts);
 	for (size_t i = 0; i < units; i++)
@@ -108,7 +114,7 @@ static bool load_change_stands(const struct disk_load *load, uint64_t unit, cons
 	return true;
 }
 
-/* Whether a read that was submitted at @since may find @value. */
+/* Returns true if a read that was submitted at @since may find @value. */
 static bool load_value_is_right(const struct disk_load *load, uint64_t unit, uint64_t value, uint64_t since)
 {
 	uint32_t count = load->unit_counts[unit] < LOAD_REMEMBERED ? load->unit_counts[unit] : LOAD_REMEMBERED;
@@ -124,7 +130,7 @@ static bool load_value_is_right(const struct disk_load *load, uint64_t unit, uin
 	return false;
 }
 
-/* What of a unit's words is its own, so that no other's may be taken for it. */
+/* Returns a mark unique to the unit. Values are xored with it, so the contents of two units never match. */
 static uint64_t load_mark(const struct disk_load *load, uint64_t unit)
 {
 	return (load->start / load->unit + unit + 1) << 40;
@@ -226,7 +232,7 @@ static void load_done(struct disk_load *load, struct disk_request *request)
 	} else if (request->op == DISK_READ && request->status == 0) {
 		load_judge(load, slot);
 	}
-	/* It is the front end's again, who may do with it what it likes. */
+	/* The request belongs to the front end again, which may overwrite it. */
 	memset(slot->data, 0xdd, request->length);
 	memset(request, 0xdd, sizeof *request);
 }
@@ -243,7 +249,7 @@ static void load_poll(struct disk_load *load)
 	load->slept += disk_over_sleep(load->queue);
 }
 
-/* All of it, on the calling thread, which opened the queue. */
+/* Submits all requests and waits for them. The calling thread must have opened the queue. */
 __attribute__((unused)) static void load_run(struct disk_load *load)
 {
 	uint32_t submitted = 0;

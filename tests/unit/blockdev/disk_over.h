@@ -1,5 +1,5 @@
-/* disk_over: a disk over a strict store over one in memory, or one with faults, and what the disk should hold. For the
-   tests of blockdev/disk.h. */
+/* disk_over: a disk on a strict store on a memory store, with or without faults, and the contents that the disk should
+   have. For the tests of blockdev/disk.h. */
 #ifndef DISK_OVER_H
 #define DISK_OVER_H
 #include "blockdev/disk.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 
 struct disk_over {
-	struct store *memory, *faulty; /* @faulty: NULL without faults */
-	struct store *store;           /* the strict one, which the disk is over */
+	struct store *memory, *faulty; /* @faulty is NULL without faults */
+	struct store *store;           /* the strict store; the disk uses it */
 	struct disk *disk;
 	uint64_t bytes;
-	uint8_t *reference; /* what the disk holds */
+	uint8_t *reference; /* the contents that the disk should have */
 };
 
 __attribute__((unused)) static int disk_over_open(struct disk_over *over, uint64_t bytes,
@@ -44,7 +44,7 @@ __attribute__((unused)) static void disk_over_close(struct disk_over *over)
 	free(over->reference);
 }
 
-/* Sleeps until there may be something to poll, as a front end does. Whether it had to. */
+/* Sleeps until there may be something to poll, as a front end does. Returns false if it did not need to sleep. */
 __attribute__((unused)) static bool disk_over_sleep(struct disk_queue *queue)
 {
 	struct pollfd fds[2];
@@ -58,7 +58,7 @@ __attribute__((unused)) static bool disk_over_sleep(struct disk_queue *queue)
 	return poll(fds, 2, -1) > 0;
 }
 
-/* One request from beginning to end; nothing else is under way on the queue. */
+/* Performs one request and returns its status. No other request may be in progress on the queue. */
 __attribute__((unused)) static int disk_over_do(struct disk_queue *queue, enum disk_op op, uint64_t offset,
 						uint64_t length, void *data, struct store_buffer *buffer)
 {
@@ -71,7 +71,7 @@ __attribute__((unused)) static int disk_over_do(struct disk_queue *queue, enum d
 	return done == &request ? request.status : -1;
 }
 
-/* What a request that succeeded leaves in the reference. @bytes: what was written. */
+/* Changes the reference as a successful request changes the disk. @bytes holds the data of a write. */
 __attribute__((unused)) static void disk_over_apply(struct disk_over *over, enum disk_op op, uint64_t offset,
 						    uint64_t length, const void *bytes)
 {

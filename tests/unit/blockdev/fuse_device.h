@@ -1,5 +1,5 @@
-/* fuse_device: a block device by FUSE over a store, in a folder of its own, and what of it is on the machine. For the
-   tests of blockdev/fuse/fuse.c. */
+/* fuse_device: a FUSE block device on a store, in a folder of its own, and a count of what the device leaves on the
+   machine. For the tests of blockdev/fuse/fuse.c. */
 #ifndef FUSE_DEVICE_H
 #define FUSE_DEVICE_H
 #include "blockdev/frontend.h"
@@ -20,15 +20,16 @@
 
 struct fuse_device {
 	char folder[64], file[128];
-	struct store *memory, *store; /* the same, unless there are faults */
+	struct store *memory, *store; /* the same store if there are no faults */
 	struct disk *disk;
 	struct frontend *frontend;
 	struct frontend_device device;
 };
 
-#define QUEUES_MAX 4u /* that these tests start */
+#define QUEUES_MAX 4u /* most queues that these tests start */
 
-/* A disk keeps the descriptors of its queues for the next ones: has them all made, so that they can be counted. */
+/* Opens and closes QUEUES_MAX queues. A disk keeps the descriptors of closed queues for later queues, so afterwards the
+   number of descriptors is constant. Returns 0 or -errno. */
 __attribute__((unused)) static int fuse_device_settle(struct disk *disk)
 {
 	struct disk_queue *queues[QUEUES_MAX] = {NULL};
@@ -41,7 +42,7 @@ __attribute__((unused)) static int fuse_device_settle(struct disk *disk)
 	return status;
 }
 
-/* A folder, a store and a disk; nothing is started. */
+/* Makes a folder, a store and a disk. Starts no device. */
 __attribute__((unused)) static int fuse_device_open(struct fuse_device *device, uint64_t bytes,
 						    const struct store_faults *faults)
 {
@@ -70,7 +71,7 @@ __attribute__((unused)) static int fuse_device_start(struct fuse_device *device,
 	return status;
 }
 
-/* The folder is empty: false otherwise. */
+/* Closes the disk and the stores, and removes the folder. Returns false if the folder was not empty. */
 __attribute__((unused)) static bool fuse_device_close(struct fuse_device *device)
 {
 	disk_close(device->disk);
@@ -80,13 +81,13 @@ __attribute__((unused)) static bool fuse_device_close(struct fuse_device *device
 	return rmdir(device->folder) == 0;
 }
 
-/* --- What is there ------------------------------------------------------------------------------------------- */
+/* --- Traces on the machine ------------------------------------------------------------------------------------- */
 
 struct traces {
 	unsigned fds, threads, mounts, loops;
 };
 
-/* Of this process, and of @folder. */
+/* Counts the descriptors and threads of this process, and the mounts and loop devices of @folder. */
 __attribute__((unused)) static struct traces count_traces(const char *folder)
 {
 	struct traces traces = {.fds = entries("/proc/self/fd"), .threads = entries("/proc/self/task")};
@@ -110,7 +111,7 @@ __attribute__((unused)) static struct traces count_traces(const char *folder)
 	return traces;
 }
 
-/* Whether there is again what there was @before, within 2 s: a thread that was joined is seen for a moment longer. */
+/* Returns true if the traces equal @before within 2 s. A joined thread stays visible for a moment. */
 __attribute__((unused)) static bool traces_vanish(struct traces before, const char *folder)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

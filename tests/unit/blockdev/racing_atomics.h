@@ -1,7 +1,7 @@
 /*
- * racing_atomics: included before a source that uses C11's atomics, it puts a chance to lose the processor, or some
- * time, before each atomic operation. Races whose window is a few instructions are then met within seconds. Or a test
- * says itself what is to happen there: racing_hook.
+ * racing_atomics: a delay or a yield, at random, before each atomic operation. A test includes this header before a
+ * source that uses C11 atomics. The test then meets races whose window is a few instructions within seconds. If the
+ * test sets racing_hook, the hook is called before each atomic operation instead.
  */
 #ifndef RACING_ATOMICS_H
 #define RACING_ATOMICS_H

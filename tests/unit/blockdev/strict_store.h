@@ -1,9 +1,13 @@
 /*
- * strict_store: a store laid over another one that counts each breach of what store.h asks of its callers: a page that
- * is read, written or discarded while it is being written, written or discarded while it is being read; memory outside
- * the buffer; runs that are empty, too long, or outside the store. It also takes few requests at a time, often none.
+ * strict_store: a wrapper of another store that counts each breach of the caller's duties in store.h:
+ *  - A page is read, written or discarded while it is being written.
+ *  - A page is written or discarded while it is being read.
+ *  - The memory is outside the buffer.
+ *  - A run is empty, too long, or outside the store.
  *
- * Threads: as any store.
+ * The store also takes few requests at a time, and often none.
+ *
+ * Threads: like every store.
  */
 #ifndef STRICT_STORE_H
 #define STRICT_STORE_H
@@ -24,11 +28,11 @@ struct strict_buffer {
 struct strict_store {
 	struct store base;
 	struct store *inner;
-	unsigned depth; /* of a queue, at most STRICT_DEPTH */
+	unsigned depth; /* most requests of a queue, at most STRICT_DEPTH */
 	_Atomic unsigned breaches;
 	_Atomic uint64_t submits, refused;
-	void (*discarding)(void); /* called by discards, if not NULL */
-	_Atomic uint32_t *pages;  /* how many reads are under way, or STRICT_WRITING */
+	void (*discarding)(void); /* called during a discard, if not NULL */
+	_Atomic uint32_t *pages;  /* for each page, the number of reads in flight, or STRICT_WRITING */
 };
 
 struct strict_queue {

@@ -1,5 +1,5 @@
-/* disk: one request at a time. Every operation on every range of sectors within three pages, what is refused, long
-   requests, discards of a whole TiB, figures. */
+/* disk: one request at a time. Every operation on every range of sectors within three pages, invalid requests, long
+   requests, the discard of a whole TiB, and the statistics. */
 #include "tests/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
@@ -18,10 +18,10 @@ static struct random_state random_state;
 
 static void over_open(struct disk_over *over, uint64_t bytes, struct disk_queue **ret_queue)
 {
-	ok(disk_over_open(over, bytes, NULL, 2) == 0, "a disk of %llu bytes", (unsigned long long)bytes);
+	ok(disk_over_open(over, bytes, NULL, 2) == 0, "a disk of %llu bytes opens", (unsigned long long)bytes);
 	store_register(over->store, buffer, sizeof buffer, &buffer_key);
 	store_register(over->store, back, sizeof back, &back_key);
-	ok(disk_queue_open(over->disk, 8, ret_queue) == 0, "with a queue");
+	ok(disk_queue_open(over->disk, 8, ret_queue) == 0, "a queue of the disk opens");
 }
 
 static void over_close(struct disk_over *over, struct disk_queue *queue)
@@ -29,7 +29,7 @@ static void over_close(struct disk_over *over, struct disk_queue *queue)
 	store_deregister(over->store, buffer_key);
 	store_deregister(over->store, back_key);
 	ok(strict_breaches(over->store) == 0 && disk_locks_are_free(over->disk),
-	   "the store was asked for nothing that it forbids; no page is locked");
+	   "the disk breaches no duty of store.h and leaves no page locked");
 	disk_queue_close(queue);
 	disk_over_close(over);
 }
@@ -41,7 +41,8 @@ static bool holds(const struct disk_over *over, struct disk_queue *queue)
 	       !memcmp(back, over->reference, over->bytes);
 }
 
-/* One operation on one range, on pages that were written or not (a bit each), with nothing around it changed. */
+/* Performs one operation on one range. Bit N of @written is 1 if page N was written before. Returns true if the
+   operation does its work and changes nothing around the range. */
 static bool range_is_right(struct disk_over *over, struct disk_queue *queue, enum disk_op op, uint64_t offset,
 			   uint64_t length, unsigned written)
 {
@@ -67,7 +68,7 @@ static bool range_is_right(struct disk_over *over, struct disk_queue *queue, enu
 	return good && !memcmp(buffer, back, length) && holds(over, queue);
 }
 
-static void test_ranges(void)
+static void each_operation_works_on_every_range_of_sectors(void)
 {
 	struct disk_over over;
 	struct disk_queue *queue;
@@ -83,13 +84,13 @@ static void test_ranges(void)
 								 (end - first) * DISK_SECTOR, ranges % 16);
 			}
 		}
-		ok(!wrong && ranges == SECTORS * (SECTORS + 1), "%s: all %u ranges of sectors in 3 pages (%u wrong)",
-		   disk_op_name(op), ranges, wrong);
+		ok(!wrong && ranges == SECTORS * (SECTORS + 1),
+		   "%s works on all %u ranges of sectors in 3 pages (%u wrong)", disk_op_name(op), ranges, wrong);
 	}
 	over_close(&over, queue);
 }
 
-static void test_refused(void)
+static void invalid_requests_are_refused_and_counted(void)
 {
 	static const struct {
 		uint64_t offset, length;
@@ -116,31 +117,31 @@ static void test_refused(void)
 	over_open(&over, BYTES, &queue);
 	disk_over_fill(over.reference, BYTES, &random_state);
 	memcpy(buffer, over.reference, BYTES);
-	ok(disk_over_do(queue, DISK_WRITE, 0, BYTES, buffer, buffer_key) == 0, "the whole disk at once");
+	ok(disk_over_do(queue, DISK_WRITE, 0, BYTES, buffer, buffer_key) == 0, "one write fills the whole disk");
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
 		for (enum disk_op op = DISK_READ; op <= DISK_ZERO; op++)
 			taken += disk_over_do(queue, op, bad[i].offset, bad[i].length, buffer, buffer_key) != -EINVAL;
-	ok(!taken, "outside the disk, empty, not whole sectors: -EINVAL");
-	ok(disk_over_do(queue, DISK_OPS, 0, 512, buffer, buffer_key) == -EINVAL, "no operation: -EINVAL");
-	ok(disk_over_do(queue, DISK_FLUSH, 77, UINT64_MAX, NULL, NULL) == 0,
-	   "flush looks at neither offset nor length");
-	ok(holds(&over, queue), "and nothing has changed");
+	ok(!taken, "a range that is empty, outside the disk or not whole sectors gets -EINVAL");
+	ok(disk_over_do(queue, DISK_OPS, 0, 512, buffer, buffer_key) == -EINVAL, "an unknown operation gets -EINVAL");
+	ok(disk_over_do(queue, DISK_FLUSH, 77, UINT64_MAX, NULL, NULL) == 0, "a flush ignores offset and length");
+	ok(holds(&over, queue), "refused requests leave the disk unchanged");
 	disk_get_stats(over.disk, &stats);
 	ok(stats.requests[DISK_WRITE] == 1 + sizeof bad / sizeof *bad &&
 	       stats.errors[DISK_WRITE] == sizeof bad / sizeof *bad && stats.bytes[DISK_WRITE] == BYTES,
-	   "writes, their errors and bytes are counted");
-	ok(stats.requests[DISK_FLUSH] == 1 && !stats.errors[DISK_FLUSH] && !stats.bytes[DISK_FLUSH], "and the flush");
-	ok(!stats.waited, "nobody waited");
+	   "the statistics count writes, their errors and their bytes");
+	ok(stats.requests[DISK_FLUSH] == 1 && !stats.errors[DISK_FLUSH] && !stats.bytes[DISK_FLUSH],
+	   "the statistics count the flush, without errors or bytes");
+	ok(!stats.waited, "no request of a single queue waits for a page");
 	disk_queue_close(queue);
 	disk_queue_open(over.disk, 1, &queue);
 	disk_over_do(queue, DISK_READ, 0, 512, buffer, buffer_key);
 	disk_get_stats(over.disk, &stats);
 	ok(stats.requests[DISK_WRITE] == 1 + sizeof bad / sizeof *bad && stats.bytes[DISK_READ] == BYTES + 512,
-	   "figures of queues that were closed stay");
+	   "the statistics keep the figures of closed queues");
 	over_close(&over, queue);
 }
 
-static void test_open(void)
+static void a_disk_opens_within_its_store_and_has_64_queues(void)
 {
 	struct disk_queue *queues[80];
 	struct disk_over over;
@@ -149,15 +150,17 @@ static void test_open(void)
 	int error = 0;
 
 	disk_over_open(&over, BYTES, NULL, 1);
-	ok(disk_open(over.store, 0, &disk) == -EINVAL, "no disk without bytes");
-	ok(disk_open(over.store, 512, &disk) == -EINVAL, "nor of parts of pages");
-	ok(disk_open(over.store, BYTES + STORE_PAGE, &disk) == -EINVAL, "nor larger than its store");
-	ok(disk_bytes(over.disk) == BYTES && disk_store(over.disk) == over.store, "what it was opened with");
+	ok(disk_open(over.store, 0, &disk) == -EINVAL, "opening a disk of 0 bytes gives -EINVAL");
+	ok(disk_open(over.store, 512, &disk) == -EINVAL, "opening a disk of a part of a page gives -EINVAL");
+	ok(disk_open(over.store, BYTES + STORE_PAGE, &disk) == -EINVAL,
+	   "opening a disk larger than its store gives -EINVAL");
+	ok(disk_bytes(over.disk) == BYTES && disk_store(over.disk) == over.store,
+	   "a disk returns the size and store that it was opened with");
 	while (count < 80 && (error = disk_queue_open(over.disk, 1, &queues[count])) == 0)
 		count++;
-	ok(count == 64 && error == -EBUSY, "64 queues, then -EBUSY");
+	ok(count == 64 && error == -EBUSY, "a disk opens 64 queues, and the next gets -EBUSY");
 	disk_queue_close(queues[7]);
-	ok(disk_queue_open(over.disk, 1, &queues[7]) == 0, "one closed: there is room for another");
+	ok(disk_queue_open(over.disk, 1, &queues[7]) == 0, "closing one of 64 queues makes room for another");
 	while (count)
 		disk_queue_close(queues[--count]);
 	disk_queue_close(NULL);
@@ -165,8 +168,8 @@ static void test_open(void)
 	disk_over_close(&over);
 }
 
-/* Requests of several runs, with and without edges. */
-static void test_long(void)
+/* Requests of several runs, which begin and end at sectors or at pages. */
+static void requests_of_several_runs_are_right(void)
 {
 	struct disk_over over;
 	struct disk_queue *queue;
@@ -186,12 +189,12 @@ static void test_long(void)
 		wrong += disk_over_do(queue, DISK_READ, offset, length, back, back_key) != 0;
 		wrong += memcmp(back, over.reference + offset, length) != 0;
 	}
-	ok(!wrong, "requests of more than three runs, at odd sectors");
+	ok(!wrong, "reads, writes and zeroings of more than three runs at odd sectors are right");
 	over_close(&over, queue);
 }
 
-/* How many polls a discard of the whole of a TiB takes, and what of other requests meanwhile. */
-static void test_tebibyte(void)
+/* Counts the polls that the discard of a whole TiB takes, and the other requests that are done meanwhile. */
+static void other_requests_proceed_while_a_tebibyte_is_discarded(void)
 {
 	struct disk_request all = {.op = DISK_DISCARD, .length = TIB}, one, *done;
 	struct store *store = NULL;
@@ -200,7 +203,8 @@ static void test_tebibyte(void)
 	unsigned polls = 0, others = 0, wrong = 0, slow = 0;
 	struct store_stats stats;
 
-	ok(store_open_memory(TIB / STORE_PAGE, &store) == 0 && disk_open(store, TIB, &disk) == 0, "a disk of a TiB");
+	ok(store_open_memory(TIB / STORE_PAGE, &store) == 0 && disk_open(store, TIB, &disk) == 0,
+	   "a disk of a TiB opens");
 	store_register(store, buffer, sizeof buffer, &buffer_key);
 	disk_queue_open(disk, 4, &queue);
 	memset(buffer, 1, STORE_PAGE);
@@ -209,7 +213,7 @@ static void test_tebibyte(void)
 				      buffer_key) != 0;
 	disk_submit(queue, &all);
 	for (bool finished = false; !finished; polls++) {
-		/* All the time another request, each time done with the poll after it. */
+		/* Another request is always in progress. Each is done with the poll after its submission. */
 		one = (struct disk_request){.op = polls % 2 ? DISK_READ : DISK_DISCARD,
 					    .offset = (uint64_t)polls * STORE_PAGE,
 					    .length = STORE_PAGE,
@@ -226,11 +230,11 @@ static void test_tebibyte(void)
 			slow += tries > 1;
 		}
 	}
-	ok(!wrong, "64 pages written, then all discarded; there is always more to do");
-	ok(others == polls && !slow, "%u others are done meanwhile", others);
-	ok(polls >= 4096 && polls <= 32768, "in %u polls", polls);
+	ok(!wrong, "a discard of a TiB succeeds, and disk_arm() asks for polls until its end");
+	ok(others == polls && !slow, "all %u other requests are done promptly during a discard of a TiB", others);
+	ok(polls >= 4096 && polls <= 32768, "a discard of a TiB takes 4096 to 32768 polls (%u)", polls);
 	store_stats(store, &stats);
-	ok(stats.pages_live == 0, "nothing is left");
+	ok(stats.pages_live == 0, "a discard of the whole disk releases every page");
 	store_deregister(store, buffer_key);
 	disk_queue_close(queue);
 	disk_close(disk);
@@ -240,10 +244,10 @@ static void test_tebibyte(void)
 int main(void)
 {
 	random_seed(&random_state, 1);
-	test_open();
-	test_ranges();
-	test_refused();
-	test_long();
-	test_tebibyte();
+	a_disk_opens_within_its_store_and_has_64_queues();
+	each_operation_works_on_every_range_of_sectors();
+	invalid_requests_are_refused_and_counted();
+	requests_of_several_runs_are_right();
+	other_requests_proceed_while_a_tebibyte_is_discarded();
 	return tap_done();
 }

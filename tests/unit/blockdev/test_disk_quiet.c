@@ -1,7 +1,7 @@
 /*
- * disk: between the opening and the closing of a queue nothing is allocated, no mutex is taken, no system call is made
- * while nobody waits, and no page is touched for the first time. The linker lays the __wrap functions over the real
- * ones, in the disk and in the stores under it.
+ * disk: what an open queue never does. Its requests allocate nothing, take no mutex, make no system call while no
+ * thread waits, and touch no memory for the first time. The linker replaces the real functions with the __wrap
+ * functions, in the disk and in the stores below it.
  */
 #include "tests/sanitizers.h"
 #include "tests/tap.h"
@@ -17,7 +17,7 @@
 #define DEPTH 32u
 #define ROUNDS 400u
 
-#define SANITIZED (UNDER_ASAN || UNDER_TSAN) /* its own memory faults */
+#define SANITIZED (UNDER_ASAN || UNDER_TSAN) /* the sanitizer's memory causes page faults too */
 
 static unsigned long allocations, mutexes, calls;
 
@@ -72,7 +72,7 @@ int __wrap_eventfd_write(int fd, eventfd_t value)
 	return __real_eventfd_write(fd, value);
 }
 
-/* The memory store gives pages back to the kernel, which would fault when they are written again. */
+/* The memory store gives pages back to the kernel. Writing them again would cause page faults, so this zeroes them. */
 int __wrap_madvise(void *memory, size_t length, int advice)
 {
 	if (advice != MADV_DONTNEED)
@@ -134,28 +134,28 @@ int main(void)
 	store_open_memory(PAGES, &store);
 	store_register(store, memory, BYTES, &key);
 	disk_open(store, BYTES, &disk);
-	/* What this costs once is not the queue's: the code itself, the memory store's pages. */
+	/* A first queue takes the costs that occur once: the faults of the code and of the memory store's pages. */
 	disk_queue_open(disk, DEPTH, &warm);
 	disk_over_do(warm, DISK_WRITE, 0, BYTES, memory, key);
 	for (unsigned i = 0; i < 20; i++)
 		round_of(warm, &random);
 	before = allocations;
 	disk_queue_open(disk, DEPTH, &queue);
-	ok(allocations > before && mutexes > 0, "opening a queue allocates: it is noticed");
+	ok(allocations > before && mutexes > 0, "the wrappers see that opening a queue allocates and locks");
 	allocations = mutexes = calls = 0;
 	faulted = faults();
 	for (unsigned i = 0; i < ROUNDS; i++)
 		round_of(queue, &random);
 	faulted = faults() - faulted;
-	ok(!allocations, "%u requests: nothing was allocated", ROUNDS * DEPTH);
-	ok(!mutexes, "no mutex was taken");
-	ok(!calls, "no descriptor was written or read (%lu)", calls);
+	ok(!allocations, "%u requests allocate nothing", ROUNDS * DEPTH);
+	ok(!mutexes, "requests take no mutex");
+	ok(!calls, "requests read and write no eventfd (%lu calls)", calls);
 	if (SANITIZED)
-		tap_skip("no page fault", "sanitizers fault by themselves");
+		tap_skip("requests cause no page fault", "sanitizers cause page faults of their own");
 	else
-		ok(!faulted, "no page fault (%ld)", faulted);
+		ok(!faulted, "requests cause no page fault (%ld)", faulted);
 	disk_get_stats(disk, &stats);
-	ok(stats.waited > 0 && !stats.errors[DISK_WRITE], "while %llu waited for pages",
+	ok(stats.waited > 0 && !stats.errors[DISK_WRITE], "requests that wait for pages (%llu) succeed",
 	   (unsigned long long)stats.waited);
 	disk_queue_close(queue);
 	disk_queue_close(warm);

@@ -1,4 +1,4 @@
-/* disk: the loads of test_disk_threads.c, with races wherever there can be one. */
+/* disk: the loads of test_disk_threads.c, with a random delay before each atomic operation. */
 #include "tests/unit/blockdev/racing_atomics.h"
 
 #include "blockdev/page_locks.c"

@@ -1,4 +1,4 @@
-/* disk: many requests under way on one queue, overlapping, with and without faults of the store. */
+/* disk: many overlapping requests in progress on one queue, with and without faults of the store. */
 #include "tests/tap.h"
 #include "tests/unit/blockdev/disk_load.h"
 
@@ -16,7 +16,7 @@ static const struct store_faults late = {.seed = 3, .delay = 20000, .delay_polls
 static const struct store_faults bad = {
     .seed = 4, .read_error = 2000, .write_error = 2000, .corrupt = 2000, .delay = 20000, .delay_polls = 5};
 
-static void run(const struct mix *mix)
+static void one_queue_reads_what_it_wrote(const struct mix *mix)
 {
 	struct disk_over over;
 	struct disk_load load = {
@@ -36,20 +36,21 @@ static void run(const struct mix *mix)
 	disk_queue_open(over.disk, mix->depth, &load.queue);
 	load_prepare(&load, over.store);
 	load_run(&load);
-	ok(!load.wrong && !load.torn, "%s: what is read was written (%u wrong, %u torn)", mix->name, load.wrong,
+	ok(!load.wrong && !load.torn, "%s: reads find what was written (%u wrong, %u torn)", mix->name, load.wrong,
 	   load.torn);
-	ok(strict_breaches(over.store) == 0, "%s: the store was asked for nothing that it forbids", mix->name);
-	ok(!load.strange && (load.failed > 0) == (mix->faults.read_error > 0), "%s: %u of %u failed", mix->name,
-	   load.failed, load.done);
+	ok(strict_breaches(over.store) == 0, "%s: the disk breaches no duty of store.h", mix->name);
+	ok(!load.strange && (load.failed > 0) == (mix->faults.read_error > 0),
+	   "%s: requests fail only with faults of the store (%u of %u)", mix->name, load.failed, load.done);
 	disk_get_stats(over.disk, &stats);
 	for (unsigned op = 0; op < DISK_OPS; op++) {
 		requests += stats.requests[op];
 		errors += stats.errors[op];
 	}
-	ok(requests == load.done && errors == load.failed, "%s: all is counted; %llu waited for a page", mix->name,
+	ok(requests == load.done && errors == load.failed,
+	   "%s: the statistics count all requests and errors (%llu waited)", mix->name,
 	   (unsigned long long)stats.waited);
 	ok(!disk_queue_busy(load.queue) && disk_arm(load.queue) == 0 && disk_locks_are_free(over.disk),
-	   "%s: nothing is left, no page is locked", mix->name);
+	   "%s: the idle queue has no requests and no locked pages", mix->name);
 	disk_queue_close(load.queue);
 	load_finish(&load);
 	disk_over_close(&over);
@@ -69,6 +70,6 @@ int main(void)
 	};
 
 	for (unsigned i = 0; i < sizeof mixes / sizeof *mixes; i++)
-		run(&mixes[i]);
+		one_queue_reads_what_it_wrote(&mixes[i]);
 	return tap_done();
 }

@@ -1,11 +1,11 @@
-/* disk: queues of several threads, on regions that meet within pages, and on the same pages. */
+/* disk: queues of several threads, on regions that meet within pages, and on shared pages. */
 #include "tests/tap.h"
 #include "tests/unit/blockdev/disk_load.h"
 
 #include <pthread.h>
 
 #define THREADS 3u
-/* No whole pages: two threads' requests meet in one page wherever two regions do. */
+/* Not a multiple of a page, so requests of two threads meet in one page wherever two regions meet. */
 #define REGION (9u * STORE_PAGE + 3 * DISK_SECTOR)
 #define SHARED (8u * STORE_PAGE)
 
@@ -51,7 +51,7 @@ static void start(struct worker *worker, const struct mix *mix, struct disk_over
 	load_prepare(&worker->load, over->store);
 }
 
-static void run(const struct mix *mix)
+static void threads_read_what_some_thread_wrote(const struct mix *mix)
 {
 	static struct worker workers[THREADS];
 	unsigned wrong = 0, torn = 0, strange = 0, failed = 0, slept = 0, left = 0;
@@ -77,12 +77,13 @@ static void run(const struct mix *mix)
 	disk_get_stats(over.disk, &stats);
 	for (unsigned op = 0; op < DISK_OPS; op++)
 		requests += stats.requests[op];
-	ok(!wrong && !torn, "%s: what is read was written (%u wrong, %u torn); slept %u times", mix->name, wrong, torn,
+	ok(!wrong && !torn, "%s: reads find what was written (%u wrong, %u torn, %u sleeps)", mix->name, wrong, torn,
 	   slept);
-	ok(strict_breaches(over.store) == 0, "%s: the store was asked for nothing that it forbids", mix->name);
-	ok(!strange && (failed > 0) == (mix->faults.read_error > 0), "%s: %u failed", mix->name, failed);
+	ok(strict_breaches(over.store) == 0, "%s: the disk breaches no duty of store.h", mix->name);
+	ok(!strange && (failed > 0) == (mix->faults.read_error > 0),
+	   "%s: requests fail only with faults of the store (%u)", mix->name, failed);
 	ok(!left && requests == THREADS * mix->requests && disk_locks_are_free(over.disk),
-	   "%s: each was answered; nothing is left, no page is locked", mix->name);
+	   "%s: each request is answered, and no page stays locked", mix->name);
 	disk_over_close(&over);
 }
 
@@ -102,6 +103,6 @@ int main(void)
 	};
 
 	for (unsigned i = 0; i < sizeof mixes / sizeof *mixes; i++)
-		run(&mixes[i]);
+		threads_read_what_some_thread_wrote(&mixes[i]);
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* disk: who waits for whom, who is woken, and what is sent at once. */
+/* disk: which requests wait for which, when they wake up, and which are sent together. */
 #include "tests/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
@@ -12,7 +12,7 @@ static _Alignas(STORE_PAGE) uint8_t buffer[BATCH][STORE_PAGE];
 static struct store_buffer *key;
 static struct disk_over over;
 
-/* Everything is answered @polls polls late. */
+/* Opens a disk on a store that answers every request @polls polls late. */
 static void open_late(unsigned polls)
 {
 	const struct store_faults faults = {.seed = 1, .delay = polls ? 65535 : 0, .delay_polls = polls};
@@ -21,9 +21,10 @@ static void open_late(unsigned polls)
 	store_register(over.store, buffer, sizeof buffer, &key);
 }
 
-static void close_all(void)
+static void all_queues_close_without_a_breach(void)
 {
-	ok(strict_breaches(over.store) == 0 && disk_locks_are_free(over.disk), "and no breach, no page locked");
+	ok(strict_breaches(over.store) == 0 && disk_locks_are_free(over.disk),
+	   "closed queues breach no duty of store.h and leave no page locked");
 	store_deregister(over.store, key);
 	disk_over_close(&over);
 }
@@ -44,7 +45,7 @@ static bool readable(const struct disk_queue *queue, unsigned which)
 	return poll(&fd, 1, 0) == 1;
 }
 
-static void test_woken(void)
+static void a_request_waits_for_a_locked_page_and_is_woken(void)
 {
 	struct disk_queue *one, *two;
 	struct disk_request held, waits, other, *done = NULL;
@@ -59,28 +60,30 @@ static void test_woken(void)
 	other = at(DISK_READ, 1000, 2);
 	memset(buffer[0], 7, STORE_PAGE);
 	disk_submit(one, &held);
-	ok(disk_poll(one, &done, 1) == 0, "a write is under way");
+	ok(disk_poll(one, &done, 1) == 0, "a write is in progress on the first queue");
 	disk_submit(two, &waits);
-	ok(disk_arm(two) == 1, "a request that was not looked at: poll");
-	ok(disk_poll(two, &done, 1) == 0 && disk_arm(two) == 0, "another queue's read of its page has to wait");
-	ok(!readable(two, 0) && !readable(two, 1), "and sleeps");
+	ok(disk_arm(two) == 1, "disk_arm() asks for a poll if a request is submitted and not started");
+	ok(disk_poll(two, &done, 1) == 0 && disk_arm(two) == 0, "a read of a page that another queue writes waits");
+	ok(!readable(two, 0) && !readable(two, 1), "a queue with a waiting request sleeps: no descriptor is readable");
 	disk_submit(two, &other);
 	while (!disk_poll(two, &done, 1))
 		polls++;
-	ok(done == &other && !done->status && polls < 8, "a read of another page does not");
-	ok(disk_arm(two) == 0 && !readable(two, 1), "it sleeps again");
+	ok(done == &other && !done->status && polls < 8, "a read of another page overtakes a waiting read");
+	ok(disk_arm(two) == 0 && !readable(two, 1), "a queue sleeps again after a poll that left its waiting request");
 	while (!disk_poll(one, &done, 1))
 		polls++;
-	ok(done == &held && readable(two, 1) && !readable(one, 1), "the write is done, and wakes who waits");
+	ok(done == &held && readable(two, 1) && !readable(one, 1),
+	   "the end of a write wakes the queue that waits, and no other");
 	while (!disk_poll(two, &done, 1))
 		polls++;
-	ok(done == &waits && !done->status && buffer[1][77] == 7, "which reads what was written");
-	ok(disk_arm(two) == 0 && !readable(two, 1), "nothing is left in the descriptor");
+	ok(done == &waits && !done->status && buffer[1][77] == 7,
+	   "a read that waited for a write finds what was written");
+	ok(disk_arm(two) == 0 && !readable(two, 1), "a poll resets the descriptor that woke the queue");
 	disk_get_stats(over.disk, &stats);
-	ok(stats.waited == 1, "one has waited");
+	ok(stats.waited == 1, "the statistics count one request that waited");
 	disk_queue_close(one);
 	disk_queue_close(two);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
 static struct disk_queue *interrupter;
@@ -96,8 +99,8 @@ static void interrupt(void)
 	((struct strict_store *)over.store)->discarding = NULL;
 }
 
-/* Another queue wants a page while it is being discarded. */
-static void test_woken_by_discard(enum disk_op op)
+/* Another queue submits a request for a page while that page is being discarded. */
+static void a_request_waits_for_a_discard_and_is_woken(enum disk_op op)
 {
 	struct disk_request discard, *done = NULL;
 	struct disk_queue *queue;
@@ -111,18 +114,18 @@ static void test_woken_by_discard(enum disk_op op)
 	discard.length = 9 * STORE_PAGE;
 	disk_submit(queue, &discard);
 	ok(disk_poll(queue, &done, 1) == 1 && done == &discard && interrupted,
-	   "%s of a page that is being discarded: it sleeps", disk_op_name(op));
-	ok(readable(interrupter, 1), "and is woken");
+	   "a %s of a page that is being discarded sleeps", disk_op_name(op));
+	ok(readable(interrupter, 1), "the end of a discard wakes the queue that waits");
 	while (!disk_poll(interrupter, &done, 1))
 		disk_over_sleep(interrupter);
-	ok(done == &interruption && !done->status, "and done");
+	ok(done == &interruption && !done->status, "a request that waited for a discard succeeds");
 	disk_queue_close(interrupter);
 	disk_queue_close(queue);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
-/* There is always a read of the page under way; a write of it gets its turn. */
-static void test_not_overtaken(enum disk_op op)
+/* A read of the page is always in progress. A write of the page gets its turn nevertheless. */
+static void a_change_of_a_busy_page_gets_its_turn(enum disk_op op)
 {
 	struct disk_request reads[4], write, *done;
 	struct disk_queue *queue;
@@ -146,15 +149,16 @@ static void test_not_overtaken(enum disk_op op)
 		if (!finished)
 			disk_submit(queue, done);
 	}
-	ok(finished && polls < 40, "%s: a page that is read all the time: its turn came after %u polls, %u reads",
+	ok(finished && polls < 40,
+	   "a %s of a page that is read all the time gets its turn within 40 polls (%u polls, %u reads)",
 	   disk_op_name(op), polls, others);
 	while (disk_queue_busy(queue))
 		disk_poll(queue, &done, 1);
 	disk_queue_close(queue);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
-static void test_together(void)
+static void one_poll_sends_all_submitted_requests(void)
 {
 	const struct strict_store *strict;
 	struct disk_request requests[BATCH], flush = {.op = DISK_FLUSH}, *done[BATCH + 1];
@@ -170,27 +174,28 @@ static void test_together(void)
 		requests[i] = at(i % 2 ? DISK_WRITE : DISK_READ, i * 3, i);
 		disk_submit(queue, &requests[i]);
 	}
-	ok(strict->submits == submits && disk_queue_busy(queue) == BATCH, "%u requests are submitted: not sent yet",
-	   BATCH);
+	ok(strict->submits == submits && disk_queue_busy(queue) == BATCH,
+	   "%u submitted requests are not sent before the next poll", BATCH);
 	disk_submit(queue, &flush);
 	ok(disk_poll(queue, done, BATCH + 1) == 1 && done[0] == &flush && !flush.status,
-	   "a flush does not wait for writes that are under way");
-	ok(strict->submits == submits + 1, "all were sent with one call");
+	   "a flush does not wait for writes in progress");
+	ok(strict->submits == submits + 1, "one poll sends all submitted requests with one store_submit()");
 	for (unsigned polls = 0; polls < 8; polls++)
 		ordered &= disk_poll(queue, done, 0) == 0;
-	ok(ordered && disk_queue_busy(queue) == BATCH && disk_arm(queue) == 1, "done and not asked for: poll");
+	ok(ordered && disk_queue_busy(queue) == BATCH && disk_arm(queue) == 1,
+	   "disk_arm() asks for a poll while finished requests are not returned");
 	for (unsigned i = 0; i < BATCH; i += 8) {
 		ordered &= disk_poll(queue, done, 8) == 8;
 		for (unsigned j = 0; j < 8; j++)
 			ordered &= done[j] == &requests[i + j] && !done[j]->status;
 	}
-	ok(ordered && !disk_queue_busy(queue) && disk_arm(queue) == 0, "given back eight at a time, in order");
+	ok(ordered && !disk_queue_busy(queue) && disk_arm(queue) == 0, "polls for 8 requests return all in order");
 	disk_queue_close(queue);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
-/* More at once than the queue has pages of its own for their ends, and than the store takes. */
-static void test_many_edges(void)
+/* More requests at once than the queue has pages for their ends, and more than the store takes. */
+static void more_edges_than_edge_pages_are_written(void)
 {
 	struct disk_request requests[BATCH], *done[BATCH];
 	struct disk_queue *queue;
@@ -208,7 +213,7 @@ static void test_many_edges(void)
 	}
 	for (; count < BATCH && polls < 1000; polls++)
 		count += disk_poll(queue, done + count, BATCH - count);
-	ok(count == BATCH, "%u requests with two ends each: done in %u polls", BATCH, polls);
+	ok(count == BATCH, "%u requests that begin and end within pages are done (%u polls)", BATCH, polls);
 	for (unsigned i = 0; i < BATCH; i++) {
 		good &= !requests[i].status;
 		good &= disk_over_do(queue, DISK_READ, i * 20 * STORE_PAGE, STORE_PAGE, buffer[0], key) == 0;
@@ -216,13 +221,13 @@ static void test_many_edges(void)
 		good &= disk_over_do(queue, DISK_READ, (i * 20 + 1) * STORE_PAGE, STORE_PAGE, buffer[0], key) == 0;
 		good &= buffer[0][DISK_SECTOR - 1] == i + 1 && buffer[0][DISK_SECTOR] == 0;
 	}
-	ok(good, "and each wrote its sectors");
+	ok(good, "requests that begin and end within pages write exactly their sectors");
 	disk_queue_close(queue);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
-/* What cannot be read cannot be changed in part, and stays. */
-static void test_failed_edge(void)
+/* A page that cannot be read cannot be changed in part. It stays unchanged. */
+static void an_unreadable_page_is_not_changed_in_part(void)
 {
 	const struct store_faults faults = {.seed = 1, .read_error = 65535};
 	struct disk_queue *queue;
@@ -234,25 +239,28 @@ static void test_failed_edge(void)
 	disk_queue_open(over.disk, 2, &queue);
 	memset(buffer[0], 1, sizeof buffer[0]);
 	memset(buffer[1], 2, sizeof buffer[1]);
-	ok(disk_over_do(queue, DISK_WRITE, 0, STORE_PAGE, buffer[0], key) == 0, "a whole page is written unread");
+	ok(disk_over_do(queue, DISK_WRITE, 0, STORE_PAGE, buffer[0], key) == 0,
+	   "a write of a whole page succeeds although reads fail");
 	other += disk_over_do(queue, DISK_WRITE, 512, 512, buffer[1], key) != -EIO;
 	other += disk_over_do(queue, DISK_ZERO, 512, 512, NULL, NULL) != -EIO;
 	other += disk_over_do(queue, DISK_WRITE, 512, STORE_PAGE, buffer[1], key) != -EIO;
 	other += disk_over_do(queue, DISK_READ, 512, 512, buffer[1], key) != -EIO;
 	other += disk_over_do(queue, DISK_READ, 0, STORE_PAGE, buffer[1], key) != -EIO;
-	ok(!other, "parts of it are not, where it cannot be read: -EIO");
-	ok(store_same(over.store, 0, buffer[0]), "it stays what it was");
-	ok(disk_over_do(queue, DISK_ZERO, 0, STORE_PAGE, NULL, NULL) == 0, "a whole page is zeroed all the same");
+	ok(!other, "writes and zeroings of parts of an unreadable page get -EIO");
+	ok(store_same(over.store, 0, buffer[0]), "an unreadable page stays unchanged after partial writes");
+	ok(disk_over_do(queue, DISK_ZERO, 0, STORE_PAGE, NULL, NULL) == 0,
+	   "a zeroing of a whole unreadable page succeeds");
 	memset(buffer[0], 0, sizeof buffer[0]);
-	ok(store_same(over.store, 0, buffer[0]), "and is zero");
+	ok(store_same(over.store, 0, buffer[0]), "a zeroed page is zero in the store");
 	disk_get_stats(over.disk, &stats);
-	ok(stats.errors[DISK_WRITE] == 2 && stats.errors[DISK_ZERO] == 1 && stats.errors[DISK_READ] == 2, "counted");
+	ok(stats.errors[DISK_WRITE] == 2 && stats.errors[DISK_ZERO] == 1 && stats.errors[DISK_READ] == 2,
+	   "the statistics count the failed requests of each operation");
 	disk_queue_close(queue);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
-/* A request of which a run has failed is over when the others under way are: it does not wait for more. */
-static void test_failed_waiting(void)
+/* A request with a failed run is done when its other runs in progress are done. It does not wait for locked pages. */
+static void a_failed_request_waits_for_no_more_pages(void)
 {
 	const struct store_faults faults = {.seed = 1, .read_error = 65535, .delay = 65535, .delay_polls = 5};
 	struct disk_request held = {.op = DISK_WRITE}, waits, *done = NULL;
@@ -272,27 +280,29 @@ static void test_failed_waiting(void)
 	disk_submit(two, &waits);
 	while (!disk_poll(two, &done, 1) && polls < 100)
 		polls++;
-	ok(done == &waits && waits.status == -EIO && polls > 0, "a part has failed: it no longer waits for a page");
+	ok(done == &waits && waits.status == -EIO && polls > 0,
+	   "a request with a failed run no longer waits for a locked page");
 	while (!disk_poll(one, &done, 1))
 		polls++;
-	ok(done == &held && !held.status && !readable(two, 1), "nor does anybody, when that is unlocked");
+	ok(done == &held && !held.status && !readable(two, 1),
+	   "unlocking a page wakes no queue after its waiting request failed");
 	disk_queue_close(one);
 	disk_queue_close(two);
-	close_all();
+	all_queues_close_without_a_breach();
 }
 
 int main(void)
 {
-	test_woken();
-	test_woken_by_discard(DISK_READ);
-	test_woken_by_discard(DISK_WRITE);
-	test_woken_by_discard(DISK_DISCARD);
-	test_not_overtaken(DISK_WRITE);
-	test_not_overtaken(DISK_DISCARD);
-	test_not_overtaken(DISK_ZERO);
-	test_together();
-	test_many_edges();
-	test_failed_edge();
-	test_failed_waiting();
+	a_request_waits_for_a_locked_page_and_is_woken();
+	a_request_waits_for_a_discard_and_is_woken(DISK_READ);
+	a_request_waits_for_a_discard_and_is_woken(DISK_WRITE);
+	a_request_waits_for_a_discard_and_is_woken(DISK_DISCARD);
+	a_change_of_a_busy_page_gets_its_turn(DISK_WRITE);
+	a_change_of_a_busy_page_gets_its_turn(DISK_DISCARD);
+	a_change_of_a_busy_page_gets_its_turn(DISK_ZERO);
+	one_poll_sends_all_submitted_requests();
+	more_edges_than_edge_pages_are_written();
+	an_unreadable_page_is_not_changed_in_part();
+	a_failed_request_waits_for_no_more_pages();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/frontends: which front end is taken where, with probes that say what the test wants. */
+/* Unit tests of blockdev/frontends: the choice of a front end. The probes return what the test wants. */
 #include "blockdev/frontends.h"
 #include "common/log.h"
 #include "tests/tap.h"
@@ -26,7 +26,7 @@ static int probe_fuse(char ret_why[256])
 const struct frontend_ops frontend_ublk = {.name = "ublk", .adopts = true, .probe = probe_ublk};
 const struct frontend_ops frontend_fuse = {.name = "fuse", .probe = probe_fuse};
 
-/* The one that is taken; @ret_line: what was logged. */
+/* Returns the front end that is chosen, or NULL. @ret_line gets the logged line, or "". */
 static const struct frontend_ops *choose(const char *name, int *ret_status, char note[FRONTENDS_NOTE_MAX],
 					 char ret_line[512])
 {
@@ -46,11 +46,12 @@ static const struct frontend_ops *choose(const char *name, int *ret_status, char
 	return ops;
 }
 
-static void test_flight(void)
+static void the_data_in_progress_follows_queues_and_depth(void)
 {
 	ok(frontends_flight_kib(&frontend_ublk, 0, 0) == 16384 && frontends_flight_kib(&frontend_fuse, 0, 0) == 8192,
-	   "what a device may have under way");
-	ok(frontends_flight_kib(&frontend_ublk, 2, 16) == 2 * 16 * 128, "with queues and depth as asked for");
+	   "ublk has at most 16 MiB in progress by default, FUSE 8 MiB");
+	ok(frontends_flight_kib(&frontend_ublk, 2, 16) == 2 * 16 * 128,
+	   "queues and depth set the data in progress to 128 KiB a request");
 }
 
 int main(void)
@@ -59,19 +60,22 @@ int main(void)
 	int status;
 
 	ok(choose("auto", &status, note, line) == &frontend_ublk && status == 0 && !*note && !*line,
-	   "auto: ublk, and nothing to be said about it");
-	ok(choose("fuse", &status, note, line) == &frontend_fuse && status == 0 && !*note && !*line, "as told");
+	   "\"auto\" chooses ublk without a note if the machine has it");
+	ok(choose("fuse", &status, note, line) == &frontend_fuse && status == 0 && !*note && !*line,
+	   "\"fuse\" chooses FUSE although the machine has ublk");
 	ublk_status = -ENOENT;
 	ok(choose("auto", &status, note, line) == &frontend_fuse && status == 0 && strstr(note, "no ublk_drv"),
-	   "auto without ublk: FUSE, and why");
+	   "\"auto\" chooses FUSE without ublk, and the note says why");
 	ok(!choose("ublk", &status, note, line) && status == -ENOENT && !strcmp(line, "farpage: no ublk_drv\n"),
-	   "ublk, and there is none: the probe's line");
+	   "\"ublk\" without ublk fails with the probe's error and line");
 	fuse_status = -ENODEV;
 	ok(!choose("auto", &status, note, line) && status == -ENODEV && strstr(line, "no ublk_drv") &&
 	       strstr(line, "no /dev/fuse"),
-	   "neither: both reasons in one line");
-	ok(!choose("nbd", &status, note, line) && status == -EINVAL && strstr(line, "nbd"), "no such front end");
-	ok(!frontends_find("auto") && frontends_find("fuse") == &frontend_fuse, "found by name");
-	test_flight();
+	   "\"auto\" without any front end fails and logs both reasons in one line");
+	ok(!choose("nbd", &status, note, line) && status == -EINVAL && strstr(line, "nbd"),
+	   "an unknown front end gives -EINVAL and a line with its name");
+	ok(!frontends_find("auto") && frontends_find("fuse") == &frontend_fuse,
+	   "frontends_find() finds a front end by its name, but not \"auto\"");
+	the_data_in_progress_follows_queues_and_depth();
 	return tap_done();
 }

@@ -1,5 +1,5 @@
-/* test_fuse: a block device by FUSE: its shape, what is read is what was written, by several threads and through the
-   file itself, errors of the store, and its removal. */
+/* test_fuse: a FUSE block device: its size and blocks, its contents with several threads and through the file itself,
+   errors of the store, and removal. */
 #include "common/random.h"
 #include "tests/tap.h"
 #include "tests/unit/blockdev/fuse_device.h"
@@ -20,7 +20,7 @@
 #define BYTES (64u << 20)
 #define WRITERS 3u
 #define STEPS 250u
-#define LONGEST (256u << 10) /* more than one request of the kernel's */
+#define LONGEST (256u << 10) /* longer than one request of the kernel */
 
 static uint8_t *page_memory(size_t length)
 {
@@ -38,7 +38,7 @@ static int open_device(const struct fuse_device *device, int flags)
 
 /* --- The shape ----------------------------------------------------------------------------------------------- */
 
-static void test_shape(void)
+static void a_device_has_the_size_of_its_disk_and_direct_io(void)
 {
 	struct fuse_device device;
 	uint64_t bytes = 0;
@@ -46,24 +46,26 @@ static void test_shape(void)
 	char text[32] = "";
 	unsigned number = UINT32_MAX;
 
-	ok(fuse_device_open(&device, BYTES, NULL) == 0 && fuse_device_start(&device, 0, 0) == 0, "a device is started");
+	ok(fuse_device_open(&device, BYTES, NULL) == 0 && fuse_device_start(&device, 0, 0) == 0,
+	   "a FUSE device starts");
 	ok(sscanf(device.device.path, "/dev/loop%u", &number) == 1 && (int32_t)number == device.device.number,
-	   "and says which it is");
+	   "a FUSE device reports its path and number");
 	fd = open_device(&device, O_DIRECT);
-	ok(fd >= 0 && ioctl(fd, BLKGETSIZE64, &bytes) == 0 && bytes == BYTES, "of the size of the disk");
-	ok(ioctl(fd, BLKSSZGET, &block) == 0 && block == 4096, "in blocks of a page");
+	ok(fd >= 0 && ioctl(fd, BLKGETSIZE64, &bytes) == 0 && bytes == BYTES,
+	   "the block device has the size of the disk");
+	ok(ioctl(fd, BLKSSZGET, &block) == 0 && block == 4096, "the block device has blocks of one page");
 	close(fd);
 	snprintf(text, sizeof text, "/sys/block/loop%u/loop/dio", number);
 	fd = open(text, O_RDONLY);
-	ok(fd >= 0 && read(fd, text, sizeof text) > 0 && text[0] == '1', "with direct I/O");
+	ok(fd >= 0 && read(fd, text, sizeof text) > 0 && text[0] == '1', "the loop device uses direct I/O");
 	close(fd);
-	ok(frontend_fuse.remove(device.frontend) == 0, "it is removed");
-	ok(fuse_device_close(&device), "and leaves nothing in its folder");
+	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device that nobody uses is removed");
+	ok(fuse_device_close(&device), "a removed FUSE device leaves nothing in its folder");
 }
 
 /* --- Contents ------------------------------------------------------------------------------------------------ */
 
-/* A thread's own part of the disk, and what should be in it. */
+/* A thread's part of the disk, and the results of its check. */
 struct writer {
 	const char *path;
 	uint64_t seed, begin, length;
@@ -101,7 +103,7 @@ static void *write_and_check(void *argument)
 			good = pwrite(fd, data, length, (off_t)range[0]) == (ssize_t)length;
 			memcpy(reference + at, data, length);
 		} else if (kind == 4) {
-			/* A block device knows the first, a file the second; both make zeroes here. */
+			/* A block device supports the first call, a file the second. Both write zeroes here. */
 			good = ioctl(fd, BLKDISCARD, range) == 0 ||
 			       fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)range[0], length) == 0;
 			memset(reference + at, 0, length);
@@ -122,7 +124,7 @@ static void *write_and_check(void *argument)
 	return NULL;
 }
 
-/* Threads, each in a part of its own, on @path. */
+/* Runs the threads on @path, each in its own part, and checks their results. @what names the subject of the text. */
 static void check_contents(const char *path, uint32_t unit, const char *what)
 {
 	struct writer writers[WRITERS];
@@ -141,11 +143,11 @@ static void check_contents(const char *path, uint32_t unit, const char *what)
 		wrong += writers[i].wrong;
 		failed += writers[i].failed;
 	}
-	ok(wrong == 0 && failed == 0, "%s: %u reads of other contents than written, %u requests failed", what, wrong,
+	ok(wrong == 0 && failed == 0, "%s hold what was written (%u wrong reads, %u failed requests)", what, wrong,
 	   failed);
 }
 
-/* Pages of the file in the kernel's cache; -1: this kernel does not tell (before 6.5). */
+/* Returns the number of pages of the file in the kernel's cache, or -1 on kernels before 6.5, which lack the call. */
 static int64_t cached_pages(const char *path)
 {
 	struct {
@@ -161,7 +163,8 @@ static int64_t cached_pages(const char *path)
 	return status == 0 ? (int64_t)counts.cached : -1;
 }
 
-static void test_contents(unsigned queues, unsigned spin_us, const struct store_faults *faults)
+static void a_device_and_its_file_hold_what_was_written(unsigned queues, unsigned spin_us,
+							const struct store_faults *faults)
 {
 	struct fuse_device device;
 	struct store_stats stats;
@@ -170,26 +173,28 @@ static void test_contents(unsigned queues, unsigned spin_us, const struct store_
 	int fd;
 
 	if (!ok(fuse_device_open(&device, BYTES, faults) == 0 && fuse_device_start(&device, queues, spin_us) == 0,
-		"a device of %u queues that poll for %u us%s", queues, spin_us, faults ? ", answers come late" : ""))
+		"a FUSE device starts with %u queues that poll for %u us%s", queues, spin_us,
+		faults ? ", on a store with late answers" : ""))
 		return;
 	check_contents(device.device.path, STORE_PAGE, "pages of the block device");
 	fd = open_device(&device, O_DIRECT);
-	ok(ioctl(fd, BLKDISCARD, all) == 0, "all of it is discarded");
+	ok(ioctl(fd, BLKDISCARD, all) == 0, "a discard of the whole block device succeeds");
 	close(fd);
 	store_stats(device.store, &stats);
-	ok(stats.pages_live == 0, "and is held no more");
-	check_contents(device.file, DISK_SECTOR, "sectors of the file under it");
+	ok(stats.pages_live == 0, "a discard of the whole block device releases every page");
+	check_contents(device.file, DISK_SECTOR, "sectors of the file under the block device");
 	cached = cached_pages(device.file);
 	if (cached < 0)
-		tap_skip("the kernel caches nothing of the file", "no cachestat() before Linux 6.5");
+		tap_skip("the kernel caches no page of the FUSE file", "no cachestat() before Linux 6.5");
 	else
-		ok(cached == 0, "the kernel caches %d pages of the file", (int)cached);
-	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device), "it is removed");
+		ok(cached == 0, "the kernel caches no page of the FUSE file (%d)", (int)cached);
+	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device),
+	   "a FUSE device is removed after its contents were checked");
 }
 
 /* --- The file itself ----------------------------------------------------------------------------------------- */
 
-static void test_file(void)
+static void the_file_has_a_fixed_size_and_takes_whole_sectors(void)
 {
 	struct fuse_device device;
 	struct stat stat;
@@ -198,40 +203,43 @@ static void test_file(void)
 	int fd;
 
 	fuse_device_open(&device, BYTES, NULL);
-	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a device, to open its file"))
+	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a FUSE device for the tests of its file starts"))
 		return;
 	fd = open(device.file, O_RDWR | O_CLOEXEC);
 	ok(fd >= 0 && fstat(fd, &stat) == 0 && stat.st_size == BYTES && (stat.st_mode & 07777) == 0600,
-	   "the file has the disk's size and is root's");
+	   "the FUSE file has the disk's size and mode 0600");
 	memset(data, 7, 2 * STORE_PAGE);
 	ok(pwrite(fd, data, 1024, 512) == 1024 && pread(fd, data, STORE_PAGE, 0) == STORE_PAGE && data[511] == 0 &&
 	       data[512] == 7 && data[1535] == 7 && data[1536] == 0,
-	   "sectors are written");
-	ok(pread(fd, data, 100, 0) == -1 && errno == EINVAL, "a part of a sector is not read");
-	ok(pwrite(fd, data, 512, 1) == -1 && errno == EINVAL, "nor written");
-	ok(pread(fd, data, 2 * STORE_PAGE, BYTES - STORE_PAGE) == STORE_PAGE, "a read ends at the end");
-	ok(pread(fd, data, STORE_PAGE, BYTES) == 0, "there is nothing behind it");
-	ok(pwrite(fd, data, 2 * STORE_PAGE, BYTES - STORE_PAGE) == -1 && errno == ENOSPC, "nor room");
-	ok(fallocate(fd, 0, 0, STORE_PAGE) == -1 && errno == EOPNOTSUPP, "it cannot be allocated ahead");
-	ok(ftruncate(fd, STORE_PAGE) == -1 && errno == EPERM, "nor cut");
+	   "a write of two sectors changes exactly these sectors");
+	ok(pread(fd, data, 100, 0) == -1 && errno == EINVAL, "a read of a part of a sector gets EINVAL");
+	ok(pwrite(fd, data, 512, 1) == -1 && errno == EINVAL, "a write that does not begin at a sector gets EINVAL");
+	ok(pread(fd, data, 2 * STORE_PAGE, BYTES - STORE_PAGE) == STORE_PAGE,
+	   "a read beyond the end of the file stops at the end");
+	ok(pread(fd, data, STORE_PAGE, BYTES) == 0, "a read at the end of the file returns 0 bytes");
+	ok(pwrite(fd, data, 2 * STORE_PAGE, BYTES - STORE_PAGE) == -1 && errno == ENOSPC,
+	   "a write beyond the end of the file gets ENOSPC");
+	ok(fallocate(fd, 0, 0, STORE_PAGE) == -1 && errno == EOPNOTSUPP,
+	   "allocating space in the file gets EOPNOTSUPP");
+	ok(ftruncate(fd, STORE_PAGE) == -1 && errno == EPERM, "truncating the file gets EPERM");
 	close(fd);
-	ok(open(device.file, O_RDWR | O_TRUNC) == -1 && errno == EPERM, "nor emptied");
+	ok(open(device.file, O_RDWR | O_TRUNC) == -1 && errno == EPERM, "opening the file with O_TRUNC gets EPERM");
 	snprintf(other, sizeof other, "%s/fuse/other", device.folder);
-	ok(open(other, O_RDWR | O_CREAT, 0600) == -1, "there is room for no other file");
+	ok(open(other, O_RDWR | O_CREAT, 0600) == -1, "creating a second file in the folder fails");
 	snprintf(other, sizeof other, "%s/fuse", device.folder);
-	ok(entries(other) == 1, "the folder lists it");
+	ok(entries(other) == 1, "the folder lists exactly one file");
 	fd = open(device.file, O_RDWR | O_CLOEXEC);
-	ok(frontend_fuse.remove(device.frontend) == 0, "the device is removed with its file open");
-	ok(pread(fd, data, STORE_PAGE, 0) == -1, "which is dead then");
+	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device is removed while its file is open");
+	ok(pread(fd, data, STORE_PAGE, 0) == -1, "a read of the open file fails after the removal");
 	close(fd);
-	ok(fuse_device_close(&device), "nothing is left");
+	ok(fuse_device_close(&device), "a FUSE device removed with its file open leaves nothing in its folder");
 	free(data);
 }
 
 /* --- Requests ------------------------------------------------------------------------------------------------ */
 
 static const struct store_ops *real_ops;
-static _Atomic unsigned crooked; /* pages that are not where they can be written from without a copy */
+static _Atomic unsigned crooked; /* runs whose memory is not page-aligned, so that the kernel must copy it */
 
 static int submit_straight(struct store_queue *queue, const struct store_io *ios, unsigned count)
 {
@@ -240,7 +248,7 @@ static int submit_straight(struct store_queue *queue, const struct store_io *ios
 	return real_ops->submit(queue, ios, count);
 }
 
-/* One write and one read of @length; how many requests of the disk they are. */
+/* Performs one write and one read of @length. Returns how many requests of the disk they cause, or 0 on an error. */
 static unsigned requests_of(const struct fuse_device *device, size_t length)
 {
 	struct disk_stats before, after;
@@ -261,7 +269,7 @@ static unsigned requests_of(const struct fuse_device *device, size_t length)
 		    : 0;
 }
 
-static void test_requests(void)
+static void long_requests_are_split_but_not_copied(void)
 {
 	struct frontend_config config = {.name = NAME, .request_bytes = 1u << 20, .queues = 1, .depth = 8};
 	struct fuse_device device;
@@ -272,24 +280,25 @@ static void test_requests(void)
 	ops = *real_ops;
 	ops.submit = submit_straight;
 	device.memory->ops = &ops;
-	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a device, for long requests"))
+	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a FUSE device for the tests of long requests starts"))
 		return;
-	ok(requests_of(&device, 128u << 10) == 2, "128 KiB are one request");
-	ok(requests_of(&device, 1u << 20) == 16, "more are several");
-	ok(frontend_fuse.remove(device.frontend) == 0, "it is removed");
+	ok(requests_of(&device, 128u << 10) == 2, "128 KiB are one request by default");
+	ok(requests_of(&device, 1u << 20) == 16, "1 MiB is eight requests by default");
+	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device with default requests is removed");
 	config.folder = device.folder;
-	ok(frontend_fuse.start(&config, device.disk, &device.frontend) == 0, "a device for requests of a mebibyte");
-	ok(requests_of(&device, 1u << 20) == 2, "which is one");
-	ok(crooked == 0, "pages go from and to the request's own memory, and lie as the kernel's do");
-	ok(frontend_fuse.remove(device.frontend) == 0, "it is removed");
+	ok(frontend_fuse.start(&config, device.disk, &device.frontend) == 0,
+	   "a FUSE device for requests of 1 MiB starts");
+	ok(requests_of(&device, 1u << 20) == 2, "1 MiB is one request if requests may have 1 MiB");
+	ok(crooked == 0, "the store gets page-aligned memory, so no request is copied");
+	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device with requests of 1 MiB is removed");
 	device.memory->ops = real_ops;
 	fuse_device_close(&device);
 }
 
 /* --- News of the store --------------------------------------------------------------------------------------- */
 
-static int news_fd;           /* what the store says is its descriptor */
-static _Atomic unsigned news; /* that were taken */
+static int news_fd;           /* an eventfd in place of the store's descriptor */
+static _Atomic unsigned news; /* events that were taken */
 
 static int tell_news_fd(const struct store_queue *queue)
 {
@@ -305,7 +314,7 @@ static int take_news(struct store_queue *queue, struct store_done *dones, unsign
 	return real_ops->poll(queue, dones, max);
 }
 
-/* Within 5 s. */
+/* Returns true if @count events are taken within 5 s. */
 static bool news_are_taken(unsigned count)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -315,7 +324,7 @@ static bool news_are_taken(unsigned count)
 	return news >= count;
 }
 
-static void test_news(void)
+static void an_idle_queue_polls_its_store(void)
 {
 	struct fuse_device device;
 	struct store_ops ops;
@@ -327,14 +336,14 @@ static void test_news(void)
 	ops.queue_fd = tell_news_fd;
 	ops.poll = take_news;
 	device.memory->ops = &ops;
-	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a device whose store has news now and then"))
+	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a FUSE device on a store that signals events starts"))
 		return;
 	for (unsigned i = 1; i <= 3; i++) {
 		eventfd_write(news_fd, 1);
-		ok(news_are_taken(i), "a queue without requests takes them");
+		ok(news_are_taken(i), "a queue without requests polls its store when the store signals an event");
 		requests_of(&device, STORE_PAGE);
 	}
-	ok(frontend_fuse.remove(device.frontend) == 0, "it is removed");
+	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device is removed after events of its store");
 	device.memory->ops = real_ops;
 	fuse_device_close(&device);
 	close(news_fd);
@@ -353,28 +362,31 @@ static bool device_works(const struct fuse_device *device)
 	return good;
 }
 
-static void test_in_use(void)
+static void a_device_in_use_is_not_removed(void)
 {
 	struct fuse_device device;
 	int fd;
 
 	fuse_device_open(&device, BYTES, NULL);
-	if (!ok(fuse_device_start(&device, 2, 0) == 0, "a device, to be used"))
+	if (!ok(fuse_device_start(&device, 2, 0) == 0, "a FUSE device for the tests of removal starts"))
 		return;
 	fd = open_device(&device, O_EXCL);
-	ok(frontend_fuse.remove(device.frontend) == -EBUSY, "it is not removed while somebody has it for himself");
+	ok(frontend_fuse.remove(device.frontend) == -EBUSY,
+	   "a removal gets -EBUSY while a process has the device open exclusively");
 	close(fd);
-	ok(device_works(&device), "and works on");
+	ok(device_works(&device), "a device still works after a removal was refused for an exclusive opener");
 	fd = open_device(&device, 0);
-	ok(frontend_fuse.remove(device.frontend) == -EBUSY, "nor while somebody has it open");
+	ok(frontend_fuse.remove(device.frontend) == -EBUSY,
+	   "a removal gets -EBUSY while a process has the device open");
 	close(fd);
-	ok(device_works(&device), "and works on when he has closed it");
-	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device), "then it is");
+	ok(device_works(&device), "a device still works when the opener that blocked a removal has closed it");
+	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device),
+	   "a FUSE device is removed when nobody has it open any more");
 }
 
 /* --- Errors -------------------------------------------------------------------------------------------------- */
 
-static void test_errors(void)
+static void errors_of_the_store_become_eio(void)
 {
 	const struct store_faults faults = {.seed = 4, .read_error = 16384, .write_error = 16384, .corrupt = 4096};
 	struct fuse_device device;
@@ -383,8 +395,9 @@ static void test_errors(void)
 	int fd;
 
 	fuse_device_open(&device, BYTES, &faults);
-	/* The kernel reads a new device's first page: that may fail, and is no matter. */
-	if (!ok(fuse_device_start(&device, 1, 0) == 0, "a device whose store fails every fourth request"))
+	/* The kernel reads the first page of a new device. A failure of that read does no harm. */
+	if (!ok(fuse_device_start(&device, 1, 0) == 0,
+		"a FUSE device on a store that fails every fourth request starts"))
 		return;
 	fd = open_device(&device, O_DIRECT);
 	memset(data, 1, STORE_PAGE);
@@ -397,9 +410,10 @@ static void test_errors(void)
 		other += size != STORE_PAGE && (size != -1 || errno != EIO);
 	}
 	close(fd);
-	ok(good > 200 && failed > 50 && other == 0, "%u requests succeed, %u fail with EIO, %u otherwise", good, failed,
-	   other);
-	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device), "it is removed");
+	ok(good > 200 && failed > 50 && other == 0, "requests succeed (%u) or fail with EIO (%u), never otherwise (%u)",
+	   good, failed, other);
+	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device),
+	   "a FUSE device is removed after errors of its store");
 	free(data);
 }
 
@@ -407,7 +421,7 @@ static void test_errors(void)
 
 #define KILLED 20u
 
-/* A process that reads the file as fast as it can, and is killed once it has begun. */
+/* Starts a process that reads the file as fast as it can, and kills it after it has begun. */
 static bool reader_is_killed(const struct fuse_device *device, void *data)
 {
 	int pipes[2], status = 0;
@@ -433,20 +447,21 @@ static bool reader_is_killed(const struct fuse_device *device, void *data)
 	return waitpid(child, &status, 0) == child && good && WIFSIGNALED(status);
 }
 
-static void test_killed(const struct store_faults *late)
+static void a_device_survives_killed_readers(const struct store_faults *late)
 {
 	struct fuse_device device;
 	uint8_t *data = page_memory(STORE_PAGE);
 	unsigned failed = 0;
 
 	fuse_device_open(&device, BYTES, late);
-	if (!ok(fuse_device_start(&device, 2, 0) == 0, "a device whose answers come late"))
+	if (!ok(fuse_device_start(&device, 2, 0) == 0, "a FUSE device on a store with late answers starts"))
 		return;
 	for (unsigned i = 0; i < KILLED; i++)
 		failed += !reader_is_killed(&device, data);
-	ok(failed == 0, "%u programs are killed while they read it", KILLED);
-	ok(device_works(&device), "it works on");
-	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device), "and is removed");
+	ok(failed == 0, "%u programs that read the FUSE file die when they are killed", KILLED);
+	ok(device_works(&device), "a FUSE device works after readers of its file were killed");
+	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device),
+	   "a FUSE device is removed after readers of its file were killed");
 	free(data);
 }
 
@@ -457,15 +472,15 @@ int main(void)
 
 	if (frontend_fuse.probe(why) < 0)
 		return tap_skip_all(why);
-	test_shape();
-	test_contents(1, 0, NULL);
-	test_contents(2, 50, &late);
-	test_contents(2, 0, &late);
-	test_file();
-	test_requests();
-	test_news();
-	test_in_use();
-	test_errors();
-	test_killed(&late);
+	a_device_has_the_size_of_its_disk_and_direct_io();
+	a_device_and_its_file_hold_what_was_written(1, 0, NULL);
+	a_device_and_its_file_hold_what_was_written(2, 50, &late);
+	a_device_and_its_file_hold_what_was_written(2, 0, &late);
+	the_file_has_a_fixed_size_and_takes_whole_sectors();
+	long_requests_are_split_but_not_copied();
+	an_idle_queue_polls_its_store();
+	a_device_in_use_is_not_removed();
+	errors_of_the_store_become_eio();
+	a_device_survives_killed_readers(&late);
 	return tap_done();
 }

@@ -1,5 +1,5 @@
-/* test_fuse_ends: a device by FUSE leaves nothing: not when a step of its start fails, not after many, not after its
-   daemon was killed and it was cleared away. */
+/* test_fuse_ends: a FUSE device leaves nothing behind: when a step of its start fails, after many starts, and when the
+   device is cleared away after its daemon was killed. */
 #include "tests/tap.h"
 #include "tests/unit/blockdev/fuse_device.h"
 
@@ -16,9 +16,10 @@
 #define BYTES (16u << 20)
 #define CYCLES 20u
 
-/* --- Machines without ---------------------------------------------------------------------------------------- */
+/* --- Machines without FUSE ----------------------------------------------------------------------------------- */
 
-/* A process of nobody's, with a /dev of its own in which only @device is; what it is told. */
+/* Probes in a child with its own /dev, which contains only @device (NULL for none). Without @root the child is nobody.
+   Returns true if the probe returns @expected with @advice in its line. */
 static bool is_told(int expected, const char *device, bool root, const char *advice)
 {
 	char why[256] = "";
@@ -35,16 +36,17 @@ static bool is_told(int expected, const char *device, bool root, const char *adv
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void test_probe(void)
+static void the_probe_says_what_is_missing(void)
 {
-	ok(is_told(-EPERM, NULL, false, "sudo"), "nobody is told to be root");
-	ok(is_told(-ENODEV, NULL, true, "modprobe fuse"), "without /dev/fuse one is told what to load");
-	ok(is_told(-ENODEV, "/dev/fuse", true, "modprobe loop"), "and without loop devices");
+	ok(is_told(-EPERM, NULL, false, "sudo"), "the probe tells a user without rights to use sudo");
+	ok(is_told(-ENODEV, NULL, true, "modprobe fuse"), "the probe advises \"modprobe fuse\" without /dev/fuse");
+	ok(is_told(-ENODEV, "/dev/fuse", true, "modprobe loop"),
+	   "the probe advises \"modprobe loop\" without loop devices");
 }
 
 /* --- A dead daemon ------------------------------------------------------------------------------------------- */
 
-/* Serves a device in a process of its own, which tells its number. */
+/* Serves a device in a child and waits for its number. Returns the child or -1. */
 static pid_t serve(struct fuse_device *device, int32_t *ret_number)
 {
 	int pipes[2];
@@ -67,7 +69,7 @@ static pid_t serve(struct fuse_device *device, int32_t *ret_number)
 	return child;
 }
 
-static void test_dead(void)
+static void a_dead_daemons_device_is_cleared_away(void)
 {
 	struct fuse_device device;
 	struct traces traces;
@@ -78,25 +80,27 @@ static void test_dead(void)
 
 	fuse_device_open(&device, BYTES, NULL);
 	daemon = serve(&device, &number);
-	if (!ok(daemon > 0 && number >= 0, "a device of another process"))
+	if (!ok(daemon > 0 && number >= 0, "a FUSE device of another process starts"))
 		return;
 	loop_path(number, path);
 	kill(daemon, SIGKILL);
 	waitpid(daemon, NULL, 0);
 	fd = open(path, O_RDONLY | O_DIRECT | O_EXCL | O_CLOEXEC);
-	ok(pread(fd, data, sizeof data, 0) == -1, "gives errors when that was killed");
-	ok(frontend_fuse.clear(number) == -EBUSY, "is not cleared away while somebody has it");
+	ok(pread(fd, data, sizeof data, 0) == -1, "a read of a FUSE device fails after its daemon was killed");
+	ok(frontend_fuse.clear(number) == -EBUSY,
+	   "clearing a dead daemon's device gets -EBUSY while a process has it open");
 	close(fd);
-	ok(frontend_fuse.clear(number) == 0, "and is when he has closed it");
+	ok(frontend_fuse.clear(number) == 0, "a dead daemon's device is cleared away when nobody has it open");
 	traces = count_traces(device.folder);
-	ok(traces.mounts == 0 && traces.loops == 0, "without a trace");
-	ok(frontend_fuse.clear(number) == -ENOENT, "once");
-	ok(fuse_device_close(&device), "and without a folder");
+	ok(traces.mounts == 0 && traces.loops == 0,
+	   "a device that was cleared away leaves no mount and no loop device");
+	ok(frontend_fuse.clear(number) == -ENOENT, "clearing a device away a second time gets -ENOENT");
+	ok(fuse_device_close(&device), "a device that was cleared away leaves nothing in its folder");
 }
 
 /* --- Copies of the mount ------------------------------------------------------------------------------------- */
 
-/* A process in a mount namespace of its own, where a copy of each mount stays. */
+/* Starts a child in its own mount namespace, where a copy of each mount stays. Returns the child or -1. */
 static pid_t keep_mounts(void)
 {
 	int pipes[2];
@@ -120,7 +124,7 @@ static pid_t keep_mounts(void)
 	return ready ? child : -1;
 }
 
-static void test_namespaces(void)
+static void a_device_in_another_mount_namespace_is_removed(void)
 {
 	struct fuse_device device;
 	struct traces before;
@@ -128,16 +132,18 @@ static void test_namespaces(void)
 
 	fuse_device_open(&device, BYTES, NULL);
 	before = count_traces(device.folder);
-	ok(fuse_device_start(&device, 2, 0) == 0, "a device");
+	ok(fuse_device_start(&device, 2, 0) == 0, "a FUSE device for the test of mount namespaces starts");
 	keeper = keep_mounts();
-	ok(keeper > 0, "whose mount somebody else has a copy of");
-	ok(frontend_fuse.remove(device.frontend) == 0, "is removed all the same");
-	ok(traces_vanish(before, device.folder), "and leaves nothing here");
+	ok(keeper > 0, "another process copies the device's mount to its own namespace");
+	ok(frontend_fuse.remove(device.frontend) == 0,
+	   "a FUSE device is removed although another namespace has a copy of its mount");
+	ok(traces_vanish(before, device.folder),
+	   "a FUSE device whose mount was copied leaves no trace in this namespace");
 	if (keeper > 0) {
 		kill(keeper, SIGKILL);
 		waitpid(keeper, NULL, 0);
 	}
-	ok(fuse_device_close(&device), "nor a folder");
+	ok(fuse_device_close(&device), "a FUSE device whose mount was copied leaves nothing in its folder");
 }
 
 /* --- Failing steps ------------------------------------------------------------------------------------------- */
@@ -150,11 +156,11 @@ static bool start_fails(struct fuse_device *device, int error, const char *what)
 
 	if (status == 0)
 		frontend_fuse.remove(device->frontend);
-	return ok(good, "%s: no device, and no trace (%s)", what, strerror(-status));
+	return ok(good, "a start fails without a trace if %s (%s)", what, strerror(-status));
 }
 
-/* Descriptors run out at each step in turn. */
-static void test_descriptors(void)
+/* Lets each step of a start in turn run out of descriptors. */
+static void a_start_without_descriptors_leaves_no_trace(void)
 {
 	struct fuse_device device;
 	struct rlimit before, limit;
@@ -165,7 +171,7 @@ static void test_descriptors(void)
 	fuse_device_open(&device, BYTES, NULL);
 	traces = count_traces(device.folder);
 	getrlimit(RLIMIT_NOFILE, &before);
-	/* Those of entries() and of opendir() for it are more than there will be. */
+	/* traces.fds includes the descriptor of the counted folder. The first limit is below the real number. */
 	from = traces.fds - 3;
 	for (unsigned room = 0; room < 64 && status < 0; room++) {
 		limit = (struct rlimit){.rlim_cur = from + room, .rlim_max = before.rlim_max};
@@ -175,11 +181,12 @@ static void test_descriptors(void)
 		failed += status < 0;
 		traced += status < 0 && !traces_vanish(traces, device.folder);
 	}
-	ok(status == 0 && failed > 8, "of the first %u descriptors each is one that a start needs", failed);
-	ok(traced == 0, "%u of the starts without it left a trace", traced);
+	ok(status == 0 && failed > 8, "a start fails with too few descriptors (%u failures) and succeeds with enough",
+	   failed);
+	ok(traced == 0, "a start that runs out of descriptors leaves no trace (%u did)", traced);
 	if (status == 0)
 		frontend_fuse.remove(device.frontend);
-	ok(traces_vanish(traces, device.folder), "the one that had enough left none either");
+	ok(traces_vanish(traces, device.folder), "a device that started with just enough descriptors leaves no trace");
 	fuse_device_close(&device);
 }
 
@@ -200,7 +207,7 @@ static int refuse_memory(struct store *store, void *base, size_t length, struct 
 	return -EPERM;
 }
 
-static void test_steps(void)
+static void a_failed_step_of_a_start_leaves_no_trace(void)
 {
 	struct fuse_device device;
 	struct store_ops ops;
@@ -211,29 +218,29 @@ static void test_steps(void)
 	ops = *real_ops;
 	device.memory->ops = &ops;
 	ops.queue_open = open_some_queues;
-	start_fails(&device, -ECONNREFUSED, "the store gives the first queue nothing");
+	start_fails(&device, -ECONNREFUSED, "the store refuses the first queue");
 	opened_queues = 0;
 	good_queues = 1;
-	start_fails(&device, -ECONNREFUSED, "the store gives the second queue nothing");
+	start_fails(&device, -ECONNREFUSED, "the store refuses the second queue");
 	ops = *real_ops;
 	ops.register_buffer = refuse_memory;
-	start_fails(&device, -EPERM, "the store takes no memory");
+	start_fails(&device, -EPERM, "the store registers no memory");
 	device.memory->ops = real_ops;
 	snprintf(path, sizeof path, "%s/fuse", device.folder);
 	mkdir(path, 0700);
-	start_fails(&device, -EEXIST, "the folder is there already");
+	start_fails(&device, -EEXIST, "the folder for the mount already exists");
 	rmdir(path);
 	rmdir(device.folder);
-	start_fails(&device, -ENOENT, "there is no folder for it");
+	start_fails(&device, -ENOENT, "the device's folder does not exist");
 	mkdir(device.folder, 0700);
 	ok(fuse_device_start(&device, 2, 0) == 0 && frontend_fuse.remove(device.frontend) == 0,
-	   "when nothing fails there is one");
+	   "a device starts and is removed after its starts failed at each step");
 	fuse_device_close(&device);
 }
 
 /* --- Many ---------------------------------------------------------------------------------------------------- */
 
-static void test_cycles(void)
+static void many_devices_leave_no_trace(void)
 {
 	struct fuse_device device, other;
 	struct traces before, among;
@@ -248,9 +255,9 @@ static void test_cycles(void)
 		failed += among.mounts != 1 || among.loops != 1;
 		failed += frontend_fuse.remove(device.frontend) != 0 || frontend_fuse.remove(other.frontend) != 0;
 	}
-	ok(failed == 0, "two devices at a time, %u times", CYCLES);
-	ok(traces_vanish(before, device.folder), "nothing has grown");
-	ok(fuse_device_close(&device) && fuse_device_close(&other), "and nothing is left");
+	ok(failed == 0, "two FUSE devices at a time start and are removed %u times", CYCLES);
+	ok(traces_vanish(before, device.folder), "many FUSE devices leave no descriptor, thread, mount or loop device");
+	ok(fuse_device_close(&device) && fuse_device_close(&other), "many FUSE devices leave nothing in their folders");
 }
 
 static void *do_nothing(void *argument)
@@ -265,15 +272,15 @@ int main(void)
 
 	if (frontend_fuse.probe(why) < 0)
 		return tap_skip_all(why);
-	/* These fork, and there are no threads yet. */
-	test_probe();
-	test_dead();
-	/* With the first thread a sanitizer starts one of its own, which stays. */
+	/* These two fork, so they run before there are threads. */
+	the_probe_says_what_is_missing();
+	a_dead_daemons_device_is_cleared_away();
+	/* A sanitizer starts a thread of its own with the first thread, and that thread stays. */
 	pthread_create(&first, NULL, do_nothing, NULL);
 	pthread_join(first, NULL);
-	test_descriptors();
-	test_steps();
-	test_cycles();
-	test_namespaces();
+	a_start_without_descriptors_leaves_no_trace();
+	a_failed_step_of_a_start_leaves_no_trace();
+	many_devices_leave_no_trace();
+	a_device_in_another_mount_namespace_is_removed();
 	return tap_done();
 }

@@ -1,5 +1,5 @@
-/* test_fuse_programs: other people's programs on a block device by FUSE: fio checks what it wrote, ext4 is made,
-   filled, checked and compared, and a device that is mounted is not removed. */
+/* test_fuse_programs: other programs on a FUSE block device. fio checks what it wrote. An ext4 is made, filled, checked
+   and compared. A mounted device is not removed. */
 #include "tests/tap.h"
 #include "tests/unit/blockdev/fuse_device.h"
 
@@ -10,7 +10,7 @@
 
 static struct fuse_device device;
 
-/* A shell's verdict; its output goes to a file that is shown when it is bad. */
+/* Runs @commands in a shell and prints their output if they fail. Returns true if they succeed. */
 static bool shell(const char *commands)
 {
 	char line[2048], path[] = "/tmp/farpage-shell-XXXXXX";
@@ -40,10 +40,10 @@ static bool has(const char *program)
 	return shell(line);
 }
 
-static void test_fio(void)
+static void fio_finds_what_it_wrote(void)
 {
 	if (!has("fio")) {
-		tap_skip("fio finds what it wrote", "no fio here");
+		tap_skip("fio finds what it wrote at random, in blocks of several sizes", "fio is not installed");
 		return;
 	}
 	ok(shell("fio --name=random --filename=$DEVICE --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite "
@@ -54,25 +54,25 @@ static void test_fio(void)
 	ok(shell("fio --name=trims --filename=$DEVICE --direct=1 --ioengine=libaio --iodepth=16 --rw=randtrimwrite "
 		 "--bs=16k --offset=32M --size=16M --verify=crc32c --verify_fatal=1 --verify_state_save=0 "
 		 "--output-format=terse"),
-	   "and with trims in between");
+	   "fio finds what it wrote between trims");
 }
 
-static void test_files(void)
+static void ext4_holds_its_files(void)
 {
 	if (!has("mkfs.ext4") || !has("fsck.ext4")) {
-		tap_skip("ext4", "no e2fsprogs here");
+		tap_skip("mkfs.ext4 makes a file system on a FUSE device", "e2fsprogs is not installed");
 		return;
 	}
-	ok(shell("mkfs.ext4 -q $DEVICE"), "ext4 is made");
+	ok(shell("mkfs.ext4 -q $DEVICE"), "mkfs.ext4 makes a file system on a FUSE device");
 	ok(shell("mkdir $FOLDER/mount && mount -t ext4 -o discard $DEVICE $FOLDER/mount && "
 		 "cp -a /usr/include/linux $FOLDER/mount/ && rm -r $FOLDER/mount/linux/netfilter && sync"),
-	   "and filled");
-	ok(frontend_fuse.remove(device.frontend) == -EBUSY, "while it is mounted the device is not removed");
-	ok(shell("umount $FOLDER/mount && fsck.ext4 -f -n $DEVICE"), "it is found clean");
+	   "an ext4 on a FUSE device takes files and removals");
+	ok(frontend_fuse.remove(device.frontend) == -EBUSY, "the removal of a mounted FUSE device gets -EBUSY");
+	ok(shell("umount $FOLDER/mount && fsck.ext4 -f -n $DEVICE"), "fsck finds the ext4 on a FUSE device clean");
 	ok(shell("mount -t ext4 -o ro $DEVICE $FOLDER/mount && "
 		 "diff -r -x netfilter /usr/include/linux $FOLDER/mount/linux; status=$?; "
 		 "umount $FOLDER/mount && rmdir $FOLDER/mount && exit $status"),
-	   "and holds the same files");
+	   "an ext4 on a FUSE device holds the files copied to it");
 }
 
 int main(void)
@@ -81,10 +81,12 @@ int main(void)
 
 	if (frontend_fuse.probe(why) < 0)
 		return tap_skip_all(why);
-	if (!ok(fuse_device_open(&device, BYTES, NULL) == 0 && fuse_device_start(&device, 2, 0) == 0, "a device"))
+	if (!ok(fuse_device_open(&device, BYTES, NULL) == 0 && fuse_device_start(&device, 2, 0) == 0,
+		"a FUSE device for other programs starts"))
 		return tap_done();
-	test_fio();
-	test_files();
-	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device), "it is removed");
+	fio_finds_what_it_wrote();
+	ext4_holds_its_files();
+	ok(frontend_fuse.remove(device.frontend) == 0 && fuse_device_close(&device),
+	   "a FUSE device is removed after other programs used it");
 	return tap_done();
 }

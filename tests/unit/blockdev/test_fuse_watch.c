@@ -1,4 +1,4 @@
-/* test_fuse_watch: a thread that sleeps in a read is called when its store has news, and only then. */
+/* test_fuse_watch: the watch calls a thread that sleeps in a read only when the thread's store has an event. */
 #include "blockdev/fuse/fuse_watch.h"
 #include "tests/tap.h"
 
@@ -11,11 +11,11 @@
 
 #define QUEUES 2u
 
-/* A thread that does what a queue does. */
+/* A thread that behaves like a queue. */
 struct sleeper {
 	struct fuse_watched watched;
 	struct fuse_watch *watch;
-	_Atomic unsigned requests, armings, news; /* news: of its store, taken */
+	_Atomic unsigned requests, armings, news; /* news: events of the store that were taken */
 	_Atomic bool stop;
 	pthread_t thread;
 	sem_t runs;
@@ -53,14 +53,14 @@ static void *sleep_and_wake(void *argument)
 			continue;
 		}
 		fcntl(watched->waiting_fd, F_SETFL, 0);
-		/* A call may come twice: its signal after the read has met what it was sent for. */
+		/* A call may interrupt twice: its signal may arrive after the read already returned EAGAIN. */
 		if (eventfd_read(watched->store_fd, &value) == 0)
 			sleeper->news++;
 	}
 	return NULL;
 }
 
-/* True within 5 s. */
+/* Returns true if the counter reaches @value within 5 s. */
 static bool reaches(const _Atomic unsigned *counter, unsigned value)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -98,32 +98,34 @@ int main(void)
 	struct fuse_watch watch;
 	unsigned armings;
 
-	ok(fuse_watch_open(&watch) == 0, "a watch is opened");
+	ok(fuse_watch_open(&watch) == 0, "a watch opens");
 	for (unsigned i = 0; i < QUEUES; i++) {
 		start(&sleepers[i], &watch);
 		watched[i] = &sleepers[i].watched;
 	}
-	ok(fuse_watch_start(&watch, watched, QUEUES) == 0, "and started");
+	ok(fuse_watch_start(&watch, watched, QUEUES) == 0, "a watch of two queues starts");
 	ok(reaches(&sleepers[0].armings, 1) && reaches(&sleepers[1].armings, 1),
-	   "who is idle is called, to arm its store");
+	   "the watch calls each idle queue, and the queue arms its store");
 	for (unsigned i = 1; i < 4; i++) {
 		armings = sleepers[0].armings;
 		eventfd_write(watched[0]->store_fd, 1);
-		ok(reaches(&sleepers[0].news, i), "its store has news: it is called");
-		ok(reaches(&sleepers[0].armings, armings + 1), "and arms it again");
+		ok(reaches(&sleepers[0].news, i), "the watch calls an armed queue whose store has an event");
+		ok(reaches(&sleepers[0].armings, armings + 1),
+		   "a queue that took its store's event is called again to arm the store");
 	}
 	armings = sleepers[0].armings;
 	eventfd_write(watched[0]->waiting_fd, 1);
-	ok(reaches(&sleepers[0].requests, 1), "a request wakes it too");
-	ok(reaches(&sleepers[0].armings, armings + 1), "after which it is called again, to arm its store");
+	ok(reaches(&sleepers[0].requests, 1), "a request wakes an armed queue");
+	ok(reaches(&sleepers[0].armings, armings + 1),
+	   "a queue that served a request is called again to arm its store");
 	eventfd_write(watched[0]->store_fd, 1);
-	ok(reaches(&sleepers[0].news, 4), "and called when that has news");
-	ok(sleepers[1].news == 0 && sleepers[1].requests == 0, "nothing was made up for the other one");
+	ok(reaches(&sleepers[0].news, 4), "the watch calls a queue for its store's event after a request");
+	ok(sleepers[1].news == 0 && sleepers[1].requests == 0, "the other queue gets neither events nor requests");
 	fuse_watch_stop(&watch);
 	for (unsigned i = 0; i < QUEUES; i++)
 		end(&sleepers[i]);
 	fuse_watch_close(&watch);
 	fuse_watch_close(&watch);
-	ok(!watch.open, "it is closed");
+	ok(!watch.open, "a watch that is closed twice is closed");
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/group, with a folder of files in place of the kernel's. */
+/* Unit tests of blockdev/group, with a folder of files in place of the kernel's control groups. */
 #include "blockdev/host/group.h"
 #include "common/log.h"
 #include "tests/tap.h"
@@ -51,33 +51,34 @@ int main(void)
 	if (!mkdtemp(folder))
 		return EXIT_FAILURE;
 	setenv("FARPAGE_CGROUP", folder, 1);
-	ok(!group_possible() && group_enter("swap") == -ENOTSUP, "no cgroup v2: no group");
+	ok(!group_possible() && group_enter("swap") == -ENOTSUP, "entering a group without cgroup v2 gets -ENOTSUP");
 	put("cgroup.controllers", "cpu io\n");
-	ok(!group_possible(), "one without a memory controller");
+	ok(!group_possible(), "no group is possible without the memory controller");
 	put("cgroup.controllers", "cpu memory io\n");
-	ok(group_possible(), "one with it");
+	ok(group_possible(), "a group is possible with cgroup v2 and its memory controller");
 	put("cgroup.subtree_control", "");
 	put("cgroup.procs", "");
 	ok(group_enter("swap") == -ENOENT && has("cgroup.subtree_control", "+memory"),
-	   "which the root is asked to pass on");
+	   "entering a group asks the root to delegate the memory controller");
 	snprintf(path, sizeof path, "%s/farpage-swap", folder);
-	ok(access(path, F_OK) < 0 && has("cgroup.procs", ""), "and does not: nothing is left, nobody has moved");
+	ok(access(path, F_OK) < 0 && has("cgroup.procs", ""),
+	   "a group without the memory controller is removed, and the process does not move");
 	mkdir(path, 0755);
 	put("farpage-swap/memory.min", "0");
 	put("farpage-swap/cgroup.procs", "");
 	put("cgroup.subtree_control", "");
 	ok(group_enter("swap") == 0 && has("farpage-swap/memory.min", "max") && has("farpage-swap/cgroup.procs", "0") &&
 	       has("cgroup.subtree_control", ""),
-	   "and does: all of its memory protected, this process in it");
+	   "entering a group protects all of its memory and moves the process there");
 	drop("farpage-swap/memory.min");
 	drop("farpage-swap/cgroup.procs");
 	group_leave("swap");
-	ok(access(path, F_OK) < 0, "removed");
+	ok(access(path, F_OK) < 0, "leaving a group removes it");
 	group_leave("swap");
-	ok(has("cgroup.procs", ""), "which does nothing where there is none");
+	ok(has("cgroup.procs", ""), "leaving a group that does not exist moves no process");
 	drop("cgroup.controllers");
 	drop("cgroup.subtree_control");
 	drop("cgroup.procs");
-	ok(rmdir(folder) == 0, "all is gone");
+	ok(rmdir(folder) == 0, "the test leaves no file in its folder");
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/health: what a device is said to be, and when that is told. */
+/* Unit tests of blockdev/health: the state of a device, and when the log tells it. */
 #include "blockdev/daemon/health.h"
 #include "common/log.h"
 #include "tests/tap.h"
@@ -14,19 +14,20 @@ static void judge(struct health_sight sight, enum health expected, const char *w
 	char text[HEALTH_WHY_MAX];
 	enum health health = health_judge(&sight, text);
 
-	ok(health == expected && !strcmp(text, why), "%s: %s, \"%s\"", what, health_name(health), text);
+	ok(health == expected && !strcmp(text, why), "a device with %s is %s (\"%s\")", what, health_name(health),
+	   text);
 }
 
-static void test_judge(void)
+static void donors_and_pages_decide_the_state(void)
 {
 	judge((struct health_sight){.donors = 2}, HEALTH_SERVING, "", "two donors that answer");
-	judge((struct health_sight){0}, HEALTH_SERVING, "", "a device without donors");
+	judge((struct health_sight){0}, HEALTH_SERVING, "", "no donors");
 	judge((struct health_sight){.donors = 2, .away = 1}, HEALTH_DEGRADED,
-	      "1 of 2 donors is out of reach, and waited for", "a donor that is waited for");
+	      "1 of 2 donors is out of reach, and waited for", "one of two donors away");
 	judge((struct health_sight){.donors = 1, .away = 1}, HEALTH_DEGRADED,
-	      "1 of 1 donors is out of reach, and waited for", "the only donor, which is waited for");
+	      "1 of 1 donors is out of reach, and waited for", "its only donor away");
 	judge((struct health_sight){.donors = 3, .lost = 2, .missing = 7}, HEALTH_DEGRADED, "2 of 3 donors are lost",
-	      "two donors of three lost");
+	      "two of three donors lost");
 	judge((struct health_sight){.donors = 2, .lost = 2}, HEALTH_FAILED, "2 of 2 donors are lost",
 	      "all donors lost");
 	judge((struct health_sight){.donors = 2, .lost = 2, .backup = true}, HEALTH_DEGRADED, "2 of 2 donors are lost",
@@ -37,7 +38,7 @@ static void test_judge(void)
 	      "slabs that lack a replica");
 }
 
-/* The lines of the log so far. */
+/* Returns the lines logged so far. */
 static const char *lines(int log)
 {
 	static char text[4096];
@@ -47,7 +48,7 @@ static const char *lines(int log)
 	return text;
 }
 
-static void test_tell(int log)
+static void a_state_that_lasts_is_logged_once(int log)
 {
 	struct health_told told = {0};
 
@@ -56,13 +57,13 @@ static void test_tell(int log)
 	health_tell(&told, "/dev/x", HEALTH_SERVING, "", 10 * SECOND);
 	health_tell(&told, "/dev/x", HEALTH_DEGRADED, "why", 11 * SECOND);
 	health_tell(&told, "/dev/x", HEALTH_DEGRADED, "why", 12 * SECOND);
-	ok(!*lines(log), "a state of less than two seconds is not told");
+	ok(!*lines(log), "a state that lasts less than two seconds is not logged");
 	health_tell(&told, "/dev/x", HEALTH_DEGRADED, "why", 13 * SECOND);
 	health_tell(&told, "/dev/x", HEALTH_DEGRADED, "why", 20 * SECOND);
-	ok(!strcmp(lines(log), "farpage: /dev/x is degraded: why\n"), "a state that lasts is told once");
+	ok(!strcmp(lines(log), "farpage: /dev/x is degraded: why\n"), "a state that lasts is logged once");
 	health_tell(&told, "/dev/x", HEALTH_SERVING, "", 21 * SECOND);
 	health_tell(&told, "/dev/x", HEALTH_SERVING, "", 24 * SECOND);
-	ok(strstr(lines(log), "/dev/x is whole again\n"), "the end of it is told");
+	ok(strstr(lines(log), "/dev/x is whole again\n"), "the end of a logged state is logged");
 }
 
 int main(void)
@@ -70,8 +71,8 @@ int main(void)
 	int log = memfd_create("log", MFD_CLOEXEC);
 
 	log_set_fd(log);
-	test_judge();
-	test_tell(log);
+	donors_and_pages_decide_the_state();
+	a_state_that_lasts_is_logged_once(log);
 	log_set_fd(STDERR_FILENO);
 	return tap_done();
 }

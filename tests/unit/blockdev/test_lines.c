@@ -1,4 +1,4 @@
-/* test_lines: files line by line. */
+/* test_lines: reading files line by line. */
 #include "blockdev/daemon/lines.h"
 #include "tests/tap.h"
 
@@ -24,24 +24,24 @@ static bool next_is(struct lines *lines, const char *expected)
 	return lines_next(lines, line) && strcmp(line, expected) == 0;
 }
 
-static void test_few(void)
+static void a_short_file_is_read_to_its_end(void)
 {
 	static const char text[] = "one\n\nthree";
 	char line[LINES_MAX] = "before";
 	struct lines lines;
 
 	open_with(&lines, text, sizeof text - 1);
-	ok(next_is(&lines, "one"), "a line");
-	ok(next_is(&lines, ""), "an empty one");
-	ok(next_is(&lines, "three"), "one without an end");
-	ok(!lines_next(&lines, line) && !*line, "and none after it");
-	ok(!lines_next(&lines, line), "however often it is asked for");
+	ok(next_is(&lines, "one"), "a line is read without its line break");
+	ok(next_is(&lines, ""), "an empty line is read as an empty line");
+	ok(next_is(&lines, "three"), "a last line without a line break is read");
+	ok(!lines_next(&lines, line) && !*line, "no line is read at the end of the file, and the text is empty");
+	ok(!lines_next(&lines, line), "no line is read at the end of the file the second time either");
 	lines_close(&lines);
-	ok(!lines_next(&lines, line), "a closed file has none");
+	ok(!lines_next(&lines, line), "a closed file has no lines");
 }
 
-/* More than is read at a time, and longer than is kept. */
-static void test_many(void)
+/* More text than one read(2) takes, and a line longer than LINES_MAX. */
+static void long_files_and_long_lines_are_read(void)
 {
 	enum { COUNT = 500, LONG = 5000 };
 	char *text = malloc(COUNT * 16 + LONG + 16), expected[LINES_MAX], line[LINES_MAX];
@@ -58,12 +58,12 @@ static void test_many(void)
 		snprintf(expected, sizeof expected, "line %u", i);
 		good &= next_is(&lines, expected);
 	}
-	ok(good, "lines over the edges of what is read at a time");
+	ok(good, "lines that lie across two reads of the file are whole");
 	memset(expected, 'x', LINES_MAX - 1);
 	expected[LINES_MAX - 1] = '\0';
-	ok(next_is(&lines, expected), "a long one is cut off");
-	ok(next_is(&lines, "last"), "and the next begins where it should");
-	ok(!lines_next(&lines, line), "an end of line at the end begins no other");
+	ok(next_is(&lines, expected), "a line longer than LINES_MAX is cut off");
+	ok(next_is(&lines, "last"), "the line after a cut line is whole");
+	ok(!lines_next(&lines, line), "a line break at the end of the file begins no further line");
 	lines_close(&lines);
 	free(text);
 }
@@ -73,9 +73,10 @@ int main(void)
 	struct lines lines;
 	char line[LINES_MAX];
 
-	test_few();
-	test_many();
-	ok(lines_open(&lines, "/proc/nothing") < 0 && !lines_next(&lines, line), "no file, no lines");
+	a_short_file_is_read_to_its_end();
+	long_files_and_long_lines_are_read();
+	ok(lines_open(&lines, "/proc/nothing") < 0 && !lines_next(&lines, line),
+	   "a file that cannot be opened has no lines");
 	lines_close(&lines);
 	return tap_done();
 }

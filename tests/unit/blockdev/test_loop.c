@@ -1,4 +1,5 @@
-/* test_loop: loop devices over a file: made, told apart, kept while in use, unmade, by several at the same time. */
+/* test_loop: loop devices on a file: they are attached, told apart, kept while in use, and detached, also by several
+   threads at once. */
 #include "blockdev/fuse/loop.h"
 #include "tests/tap.h"
 
@@ -42,33 +43,37 @@ static bool ends_when_closed(int32_t number)
 	return good && info.lo_flags & LO_FLAGS_AUTOCLEAR;
 }
 
-static void test_use(const char *path)
+static void a_loop_device_in_use_is_not_detached(const char *path)
 {
 	char backing[PATH_MAX] = "", again[PATH_MAX] = "", short_path[4];
 	int32_t number = -1, second = -1;
 	int fd;
 
 	ok(attach(&number, backing) == 0, "a file gets a loop device");
-	ok(strcmp(strrchr(backing, '/'), strrchr(path, '/')) == 0, "which is over that file");
-	ok(loop_backing(number, again, sizeof again) == 0 && strcmp(backing, again) == 0, "as can be asked again");
-	ok(loop_backing(number, short_path, sizeof short_path) == -ENAMETOOLONG, "given room for the answer");
-	ok(attach(&second, again) == 0 && second != number, "and another");
-	ok(loop_detach(second, "/elsewhere") == -ENOENT, "a device over something else is left alone");
-	ok(loop_detach(second, again) == 0, "the second is unmade");
+	ok(strcmp(strrchr(backing, '/'), strrchr(path, '/')) == 0, "attaching returns the path of the file");
+	ok(loop_backing(number, again, sizeof again) == 0 && strcmp(backing, again) == 0,
+	   "loop_backing() returns the path that attaching returned");
+	ok(loop_backing(number, short_path, sizeof short_path) == -ENAMETOOLONG,
+	   "loop_backing() gets -ENAMETOOLONG if the path does not fit");
+	ok(attach(&second, again) == 0 && second != number, "a file gets a second loop device with another number");
+	ok(loop_detach(second, "/elsewhere") == -ENOENT, "detaching gets -ENOENT if the device is on another file");
+	ok(loop_detach(second, again) == 0, "the second loop device of a file is detached");
 	ok(loop_detach(second, again) == -ENOENT && loop_backing(second, again, sizeof again) == -ENOENT,
-	   "and is over nothing then");
+	   "a detached loop device is on no file");
 	fd = open_number(number, O_EXCL);
-	ok(loop_detach(number, backing) == -EBUSY, "the first is kept by who has it for himself");
+	ok(loop_detach(number, backing) == -EBUSY,
+	   "detaching gets -EBUSY while a process has the device open exclusively");
 	close(fd);
 	fd = open_number(number, 0);
-	ok(loop_detach(number, backing) == -EBUSY, "and by who has it open");
-	ok(!ends_when_closed(number), "also when he closes it");
+	ok(loop_detach(number, backing) == -EBUSY, "detaching gets -EBUSY while a process has the device open");
+	ok(!ends_when_closed(number), "a refused detach does not make the device end when it is closed");
 	close(fd);
-	ok(loop_backing(number, again, sizeof again) == 0, "so it is still there");
-	ok(loop_detach(number, backing) == 0, "until it is unmade");
+	ok(loop_backing(number, again, sizeof again) == 0,
+	   "a loop device outlives a refused detach and its last opener");
+	ok(loop_detach(number, backing) == 0, "a loop device is detached when nobody has it open");
 }
 
-/* In a process with an empty /dev of its own. */
+/* Detaches in a child that has its own, empty /dev. */
 static bool detaches_without_file(int32_t number, const char *backing)
 {
 	pid_t child = fork();
@@ -83,14 +88,15 @@ static bool detaches_without_file(int32_t number, const char *backing)
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void test_vanished(void)
+static void a_loop_device_without_its_file_is_detached(void)
 {
 	char backing[PATH_MAX] = "";
 	int32_t number = -1;
 
-	ok(attach(&number, backing) == 0, "another device");
-	ok(detaches_without_file(number, backing), "is unmade where its file in /dev has vanished");
-	ok(loop_backing(number, backing, sizeof backing) == -ENOENT, "really");
+	ok(attach(&number, backing) == 0, "a loop device for the test without device files attaches");
+	ok(detaches_without_file(number, backing), "a loop device is detached although its file in /dev has vanished");
+	ok(loop_backing(number, backing, sizeof backing) == -ENOENT,
+	   "a loop device detached without its file in /dev is on no file");
 }
 
 static void *race(void *argument)
@@ -104,7 +110,7 @@ static void *race(void *argument)
 	return NULL;
 }
 
-static void test_races(void)
+static void threads_attach_and_detach_at_once(void)
 {
 	pthread_t threads[RACERS];
 	unsigned failed[RACERS] = {0}, sum = 0;
@@ -115,7 +121,7 @@ static void test_races(void)
 		pthread_join(threads[i], NULL);
 		sum += failed[i];
 	}
-	ok(sum == 0, "of %u devices made and unmade at the same time %u failed", RACERS * TURNS, sum);
+	ok(sum == 0, "%u loop devices are attached and detached by several threads (%u failed)", RACERS * TURNS, sum);
 }
 
 int main(void)
@@ -136,12 +142,12 @@ int main(void)
 		unlink(path);
 		return tap_skip_all("the file system of /tmp has no direct I/O");
 	}
-	ok(error == 0 && loop_detach(number, backing) == 0, "a device is made and unmade");
-	test_use(path);
-	test_vanished(); /* forks: there are no threads yet */
-	test_races();
+	ok(error == 0 && loop_detach(number, backing) == 0, "a loop device is attached and detached");
+	a_loop_device_in_use_is_not_detached(path);
+	a_loop_device_without_its_file_is_detached(); /* forks, so it runs before there are threads */
+	threads_attach_and_detach_at_once();
 	error = loop_attach(STDIN_FILENO, "nothing", 4096, &number, backing, sizeof backing);
-	ok(error < 0, "what is no file gets no device");
+	ok(error < 0, "standard input gets no loop device");
 	close(file);
 	unlink(path);
 	return tap_done();

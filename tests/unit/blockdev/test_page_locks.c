@@ -1,9 +1,9 @@
-/* page_locks: what excludes what, who is woken, and threads that sleep on each other's pages until all is done. */
+/* page_locks: which locks exclude each other, which queues are woken, and threads that sleep until others unlock. */
 #include "common/random.h"
 #include "tests/tap.h"
 #include "tests/unit/blockdev/racing_atomics.h"
 
-/* With the racing atomics. */
+/* Included here, so that it uses the racing atomics. */
 #include "blockdev/page_locks.c"
 
 #include <errno.h>
@@ -18,93 +18,103 @@ static bool readable(const struct page_locks *locks, unsigned slot)
 	return poll(&fd, 1, 0) == 1;
 }
 
-static void test_runs(struct page_locks *locks)
+static void runs_exclude_each_other(struct page_locks *locks)
 {
 	bool good = true;
 
-	ok(page_locks_try(locks, 0, 10, 5, false) && page_locks_try(locks, 0, 12, 1, false), "readers share");
-	ok(!page_locks_try(locks, 0, 8, 3, true), "a writer does not, at one end of its run");
-	ok(page_locks_try(locks, 0, 8, 2, true), "and left no lock on what it tried first");
-	ok(!page_locks_try(locks, 0, 14, 2, true) && page_locks_try(locks, 0, 15, 1, true), "nor at the other end");
+	ok(page_locks_try(locks, 0, 10, 5, false) && page_locks_try(locks, 0, 12, 1, false),
+	   "two readers lock the same page");
+	ok(!page_locks_try(locks, 0, 8, 3, true), "a run with a read page at its end is not locked exclusively");
+	ok(page_locks_try(locks, 0, 8, 2, true), "a run that was not locked leaves its other pages free");
+	ok(!page_locks_try(locks, 0, 14, 2, true) && page_locks_try(locks, 0, 15, 1, true),
+	   "a run with a read page at its beginning is not locked exclusively");
 	page_locks_unlock(locks, 10, 5, false);
-	ok(!page_locks_try(locks, 0, 12, 1, true) && page_locks_try(locks, 0, 13, 1, true), "one reader has gone");
+	ok(!page_locks_try(locks, 0, 12, 1, true) && page_locks_try(locks, 0, 13, 1, true),
+	   "a page with one of two readers left is not locked exclusively, its free neighbour is");
 	page_locks_unlock(locks, 12, 1, false);
-	ok(page_locks_try(locks, 0, 12, 1, true), "both have");
-	ok(!page_locks_try(locks, 0, 12, 1, false) && !page_locks_try(locks, 0, 12, 1, true), "a writer is alone");
+	ok(page_locks_try(locks, 0, 12, 1, true), "a page whose readers have all gone is locked exclusively");
+	ok(!page_locks_try(locks, 0, 12, 1, false) && !page_locks_try(locks, 0, 12, 1, true),
+	   "an exclusively locked page is locked by nobody else");
 	page_locks_unlock(locks, 8, 2, true);
 	page_locks_unlock(locks, 12, 2, true);
 	page_locks_unlock(locks, 15, 1, true);
-	ok(page_locks_are_free(locks), "all are free again");
-	/* Where runs go over an end of the table, over the first TiBs of a disk. */
+	ok(page_locks_are_free(locks), "all pages are free after each run is unlocked");
+	/* Runs that cross an end of the table, over the first TiBs of a disk. */
 	for (uint64_t end = PAGE_LOCKS; end < UINT64_C(1) << 30; end += 7ul * PAGE_LOCKS) {
 		for (uint64_t page = end - 2; page > end - STORE_RUN_MAX - 2; page -= 125) {
 			good &= page_locks_try(locks, 0, page, STORE_RUN_MAX, true);
 			page_locks_unlock(locks, page, STORE_RUN_MAX, true);
 		}
 	}
-	ok(good && page_locks_are_free(locks), "no run meets itself");
+	ok(good && page_locks_are_free(locks), "no two pages of a run share a word");
 	for (uint64_t place = 0; place < 64; place++)
 		good &= page_locks_try(locks, 0, 1000 + place * PAGE_LOCKS, STORE_RUN_MAX, true);
-	ok(good, "nor do runs at the same place of 64 times 256 MiB meet");
+	ok(good, "runs at the same place of 64 parts of 256 MiB share no word");
 	for (uint64_t place = 0; place < 64; place++)
 		page_locks_unlock(locks, 1000 + place * PAGE_LOCKS, STORE_RUN_MAX, true);
 }
 
-static void test_spans(struct page_locks *locks)
+static void a_discard_excludes_the_locks_of_its_group(struct page_locks *locks)
 {
 	const uint64_t base = 7 * (uint64_t)PAGE_LOCKS_SPAN;
 
-	ok(page_locks_try(locks, 0, base + 100, 1, false), "a page is being read");
-	ok(page_locks_span(locks, 0, base, PAGE_LOCKS_SPAN) == 100, "a discard has those before it");
+	ok(page_locks_try(locks, 0, base + 100, 1, false), "a reader locks a page that a discard is to reach");
+	ok(page_locks_span(locks, 0, base, PAGE_LOCKS_SPAN) == 100, "a discard gets the pages before a locked page");
 	ok(!page_locks_try(locks, 0, base + 50, 1, false) && !page_locks_try(locks, 0, base + 50, 1, true),
-	   "which nobody locks");
-	ok(!page_locks_try(locks, 0, base - 255, 256, false), "nor a run that begins before them");
-	ok(!page_locks_try(locks, 0, base + PAGE_LOCKS_SPAN - 1, 256, true), "nor one that ends behind");
+	   "a page that is being discarded is locked by nobody");
+	ok(!page_locks_try(locks, 0, base - 255, 256, false),
+	   "a run that begins before a discard and ends in it is not locked");
+	ok(!page_locks_try(locks, 0, base + PAGE_LOCKS_SPAN - 1, 256, true),
+	   "a run that begins in a discarded group and ends behind it is not locked");
 	ok(page_locks_try(locks, 0, base - 256, 256, true) &&
 	       page_locks_try(locks, 0, base + PAGE_LOCKS_SPAN, 256, true),
-	   "the neighbours are free");
-	ok(page_locks_span(locks, 1, base + 2 * PAGE_LOCKS_SPAN, 5) == 0, "another discard has to wait");
+	   "runs next to a discarded group are locked");
+	ok(page_locks_span(locks, 1, base + 2 * PAGE_LOCKS_SPAN, 5) == 0,
+	   "a second discard gets no pages during the first");
 	page_locks_span_end(locks);
-	ok(page_locks_span(locks, 1, base + 3 * PAGE_LOCKS_SPAN, 5) == 5, "until the first is over");
+	ok(page_locks_span(locks, 1, base + 3 * PAGE_LOCKS_SPAN, 5) == 5,
+	   "a second discard gets its pages after the first");
 	page_locks_span_end(locks);
-	ok(page_locks_span(locks, 0, base + 100, 2) == 0, "a page that is being read is not discarded");
-	ok(page_locks_span(locks, 0, base - 1, 1) == 0, "nor one that is being written");
-	ok(page_locks_try(locks, 0, base + 50, 1, true), "nothing is left of that");
+	ok(page_locks_span(locks, 0, base + 100, 2) == 0, "a discard that begins at a read page gets no pages");
+	ok(page_locks_span(locks, 0, base - 1, 1) == 0, "a discard of a page that is being written gets no pages");
+	ok(page_locks_try(locks, 0, base + 50, 1, true), "a page is locked again after its discard has ended");
 	page_locks_unlock(locks, base + 50, 1, true);
 	page_locks_unlock(locks, base + 100, 1, false);
 	page_locks_unlock(locks, base - 256, 256, true);
 	page_locks_unlock(locks, base + PAGE_LOCKS_SPAN, 256, true);
-	ok(page_locks_are_free(locks), "all are free again");
+	ok(page_locks_are_free(locks), "all pages are free after discards and runs have ended");
 }
 
-static void test_waking(struct page_locks *locks)
+static void a_waiting_queue_is_woken_once(struct page_locks *locks)
 {
 	unsigned one = 0, two = 0;
 
-	ok(page_locks_join(locks, &one) == 0 && page_locks_join(locks, &two) == 0 && one != two, "two join");
+	ok(page_locks_join(locks, &one) == 0 && page_locks_join(locks, &two) == 0 && one != two,
+	   "two queues join with different slots");
 	page_locks_try(locks, one, 5, 1, true);
 	page_locks_unlock(locks, 5, 1, true);
 	page_locks_wake(locks, one);
-	ok(!readable(locks, two), "who does not wait is not woken");
+	ok(!readable(locks, two), "a queue that does not wait is not woken");
 	page_locks_arm(locks, two);
 	page_locks_wake(locks, two);
-	ok(!readable(locks, two), "nobody wakes himself");
+	ok(!readable(locks, two), "a queue does not wake itself");
 	page_locks_arm(locks, one);
 	page_locks_wake(locks, two);
 	page_locks_wake(locks, two);
-	ok(readable(locks, one) && !readable(locks, two), "who waits is woken by another");
+	ok(readable(locks, one) && !readable(locks, two), "a queue that waits is woken by another queue");
 	page_locks_arm(locks, one);
-	ok(readable(locks, one), "and not put to sleep again before he looked");
+	ok(readable(locks, one), "arming again keeps the descriptor of a woken queue readable");
 	page_locks_disarm(locks, one);
 	page_locks_wake(locks, two);
-	ok(!readable(locks, one), "awake, and told once");
+	ok(!readable(locks, one), "a queue that disarmed itself is not woken again");
 	page_locks_disarm(locks, two);
 	page_locks_wake(locks, one);
-	ok(!readable(locks, two), "the other was never told");
+	ok(!readable(locks, two), "a queue that disarmed itself before any unlock is not woken");
 	page_locks_arm(locks, one);
 	page_locks_wake(locks, two);
 	page_locks_leave(locks, one);
-	ok(page_locks_join(locks, &one) == 0 && !readable(locks, one), "who joins later is not told old news");
+	ok(page_locks_join(locks, &one) == 0 && !readable(locks, one),
+	   "a queue that takes a used slot does not see the old wake-up");
 	page_locks_leave(locks, one);
 	page_locks_leave(locks, two);
 }
@@ -152,7 +162,8 @@ static void interrupt(void)
 	racing_hook = interrupt;
 }
 
-/* Queue 0 wants pages 5 and 6. Meanwhile queue 2 takes one of them, and queue 1 wants the other. Whether 1 is told. */
+/* Queue 0 wants pages 5 and 6. Meanwhile queue 2 takes one of them, and queue 1 wants the other. Returns true if
+   queue 1 is woken in case it has to wait, and no word stays locked. */
 static bool scene_is_right(enum kind kind)
 {
 	bool has, good;
@@ -173,7 +184,7 @@ static bool scene_is_right(enum kind kind)
 	return good && !scene.locks->words[word_of(5)] && !scene.locks->words[word_of(6)];
 }
 
-static void test_interrupted(struct page_locks *locks)
+static void no_wake_up_is_lost_at_any_step(struct page_locks *locks)
 {
 	unsigned slot, wrong = 0, waited = 0;
 
@@ -191,8 +202,9 @@ static void test_interrupted(struct page_locks *locks)
 			}
 		}
 	}
-	ok(!wrong, "interrupted at each step: who had to wait (%u times) is told (%u wrong)", waited, wrong);
-	ok(page_locks_are_free(locks), "all are free again");
+	ok(!wrong, "a queue that waits while another is interrupted at any step (%u times) is woken (%u wrong)", waited,
+	   wrong);
+	ok(page_locks_are_free(locks), "all pages are free after interruptions at each step");
 	for (slot = 0; slot < 3; slot++)
 		page_locks_leave(locks, slot);
 }
@@ -210,7 +222,7 @@ struct worker {
 	unsigned number, wrong, slept;
 };
 
-static unsigned contents[PAGES]; /* not atomic: the locks have to do */
+static unsigned contents[PAGES]; /* not atomic; the locks protect it */
 
 static uint32_t attempt(const struct worker *worker, unsigned slot, uint64_t page, uint32_t count, unsigned kind)
 {
@@ -240,7 +252,7 @@ static uint32_t lock_or_sleep(struct worker *worker, unsigned slot, uint64_t pag
 
 static void use_pages(struct worker *worker, struct random_state *random, unsigned slot)
 {
-	unsigned kind = (unsigned)random_below(random, 4); /* 0: discard, 1: write, else: read */
+	unsigned kind = (unsigned)random_below(random, 4); /* 0 to discard, 1 to write, otherwise to read */
 	uint64_t page = random_below(random, PAGES);
 	uint32_t count = 1 + (uint32_t)random_below(random, PAGES - page), got;
 
@@ -266,14 +278,14 @@ static void *work(void *argument)
 
 	random_seed(&random, worker->number);
 	page_locks_join(worker->locks, &slot);
-	pthread_barrier_wait(worker->all_there); /* or one may be done before the next has begun */
+	pthread_barrier_wait(worker->all_there); /* so that no thread is done before the last has begun */
 	for (unsigned i = 0; i < ROUNDS; i++)
 		use_pages(worker, &random, slot);
 	page_locks_leave(worker->locks, slot);
 	return NULL;
 }
 
-static void test_threads(struct page_locks *locks)
+static void threads_share_pages_and_wake_each_other(struct page_locks *locks)
 {
 	struct worker workers[THREADS] = {0};
 	unsigned wrong = 0, slept = 0;
@@ -292,21 +304,22 @@ static void test_threads(struct page_locks *locks)
 		slept += workers[i].slept;
 	}
 	pthread_barrier_destroy(&all_there);
-	ok(!wrong, "%u threads, each %u times some of %u pages: nobody is disturbed", THREADS, ROUNDS, PAGES);
-	ok(slept > 0, "who slept (%u times) was woken", slept);
-	ok(page_locks_are_free(locks), "all are free again");
+	ok(!wrong, "%u threads that each lock some pages %u times (of %u) do not disturb each other", THREADS, ROUNDS,
+	   PAGES);
+	ok(slept > 0, "threads that sleep (%u times) are woken", slept);
+	ok(page_locks_are_free(locks), "all pages are free after the threads have ended");
 }
 
 int main(void)
 {
 	struct page_locks *locks;
 
-	ok(page_locks_open(&locks) == 0 && page_locks_are_free(locks), "open");
-	test_runs(locks);
-	test_spans(locks);
-	test_waking(locks);
-	test_interrupted(locks);
-	test_threads(locks);
+	ok(page_locks_open(&locks) == 0 && page_locks_are_free(locks), "a table of locks opens with all pages free");
+	runs_exclude_each_other(locks);
+	a_discard_excludes_the_locks_of_its_group(locks);
+	a_waiting_queue_is_woken_once(locks);
+	no_wake_up_is_lost_at_any_step(locks);
+	threads_share_pages_and_wake_each_other(locks);
 	page_locks_close(locks);
 	page_locks_close(NULL);
 	return tap_done();

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/relief: when the reserve is given up, and when not. */
+/* Unit tests of blockdev/relief: when the reserve is lowered, and when it is not. */
 #include "blockdev/host/relief.h"
 #include "tests/tap.h"
 
@@ -10,7 +10,7 @@
 
 static char base[] = "/tmp/farpage-relief-XXXXXX";
 
-/* min_free_kbytes is there, and `watermarks` in the folder of the device "swap". */
+/* Writes a file below `base`: min_free_kbytes, or `watermarks` in the folder of the device "swap". */
 static void file_write(const char *file, const char *text)
 {
 	char path[128];
@@ -36,7 +36,8 @@ static unsigned min_free(void)
 	return value;
 }
 
-/* What a worker that begins makes of the value; its first look sees an answer. */
+/* Starts a worker's relief while min_free_kbytes has @value. Its first look sees an answer. Returns the value after
+   that look. */
 static unsigned begun(const char *path, const char *value, unsigned *ret_step)
 {
 	struct relief relief;
@@ -50,7 +51,7 @@ static unsigned begun(const char *path, const char *value, unsigned *ret_step)
 	return min_free();
 }
 
-/* Some block device of this machine; false: it has none. */
+/* Writes the path of any block device. Returns false if the machine has none. */
 static bool device_find(char path[64])
 {
 	DIR *blocks = opendir("/sys/block");
@@ -66,13 +67,13 @@ static bool device_find(char path[64])
 	return found;
 }
 
-static void test_begins(void)
+static void a_new_worker_finds_the_step_of_the_last(void)
 {
 	char path[64], folder[128];
 	unsigned step;
 
 	if (!device_find(path)) {
-		ok(true, "a worker goes on where the one before it was # SKIP no block device");
+		ok(true, "a new worker finds the step of the last worker # SKIP no block device");
 		return;
 	}
 	if (!mkdtemp(base))
@@ -82,14 +83,18 @@ static void test_begins(void)
 	snprintf(folder, sizeof folder, "%s/swap", base);
 	mkdir(folder, 0700);
 	file_write("swap/watermarks", RECORD);
-	ok(begun(path, "33000", &step) == 33000 && step == 0, "a worker begins, and nothing was lowered");
-	ok(begun(path, "27000", &step) == 33000 && step == 3, "it was, by three steps: an answer raises it again");
-	ok(begun(path, "17000", &step) == 33000 && step == RELIEF_MOST, "by all of them: the same");
-	ok(begun(path, "15000", &step) == 15000 && step == 0, "lower than a worker goes: it was somebody else");
-	ok(begun(path, "26999", &step) == 26999 && step == 0, "between two steps: the same");
+	ok(begun(path, "33000", &step) == 33000 && step == 0, "a new worker leaves an unlowered reserve unchanged");
+	ok(begun(path, "27000", &step) == 33000 && step == 3,
+	   "an answer restores a reserve that the last worker lowered by three steps");
+	ok(begun(path, "17000", &step) == 33000 && step == RELIEF_MOST,
+	   "an answer restores a reserve that the last worker lowered to half");
+	ok(begun(path, "15000", &step) == 15000 && step == 0,
+	   "a value lower than any step belongs to somebody else and stays");
+	ok(begun(path, "26999", &step) == 26999 && step == 0,
+	   "a value between two steps belongs to somebody else and stays");
 	snprintf(folder, sizeof folder, "rm -r %s", base);
 	if (system(folder) != 0)
-		ok(false, "%s", folder);
+		ok(false, "the command succeeds: %s", folder);
 }
 
 int main(void)
@@ -100,22 +105,24 @@ int main(void)
 
 	for (unsigned i = 1; i <= RELIEF_MOST; i++) {
 		step = relief_step(step, &sight);
-		ok(step == i, "look %u without an answer, and no memory: another step", i);
+		ok(step == i, "look %u without an answer and without free memory takes another step", i);
 	}
-	ok(relief_step(step, &sight) == RELIEF_MOST && step < WATERMARKS_STEPS, "no further than to half");
+	ok(relief_step(step, &sight) == RELIEF_MOST && step < WATERMARKS_STEPS,
+	   "relief lowers the reserve at most to half");
 	sight.answered = 1;
-	ok(relief_step(step, &sight) == 0, "an answer: as before");
+	ok(relief_step(step, &sight) == 0, "an answer restores the reserve");
 	sight.answered = 0;
 	sight.free_kib = 2 * 35520 + 1;
 	ok(relief_step(0, &sight) == 0 && relief_step(3, &sight) == 3,
-	   "a donor that is slow, and memory enough: no step");
+	   "a slow donor causes no step while memory is free");
 	sight.free_kib = 35000;
 	sight.inflight = 0;
-	ok(relief_step(0, &sight) == 0 && relief_step(3, &sight) == 0, "nothing was asked for: none, and as before");
+	ok(relief_step(0, &sight) == 0 && relief_step(3, &sight) == 0,
+	   "a device without requests takes no step and restores the reserve");
 	setenv("FARPAGE_RUNTIME", "/nowhere", 1);
 	relief_open(&relief, "swap", "/dev/ublkb0");
 	relief_tick(&relief, UINT64_C(1) << 40, 1);
-	ok(relief.step == 0, "a device without a record has nothing to give");
-	test_begins();
+	ok(relief.step == 0, "a device without a record lowers nothing");
+	a_new_worker_finds_the_step_of_the_last();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/safety: what is set is asked of the kernel, in a process of its own. */
+/* Unit tests of blockdev/safety: the steps that safety_steps() reports, compared with what the kernel says. */
 #include "blockdev/host/safety.h"
 #include "common/log.h"
 #include "tests/sanitizers.h"
@@ -16,7 +16,7 @@
 
 #define FRESH_BYTES ((size_t)4 << 20)
 
-/* "VmLck:  1234 kB" of /proc/self/status; -1: no such line. */
+/* Returns the number of a line such as "VmLck:  1234 kB" of /proc/self/status, or -1 without such a line. */
 static long status_of(const char *name)
 {
 	FILE *file = fopen("/proc/self/status", "r");
@@ -66,7 +66,7 @@ static void *use_stack(void *argument)
 	long before;
 
 	pthread_barrier_wait(barrier);
-	pthread_barrier_wait(barrier); /* settled */
+	pthread_barrier_wait(barrier); /* until safety_settle() has run */
 	before = faults();
 	for (size_t i = 0; i < sizeof below; i += 1024)
 		below[i] = 1;
@@ -74,27 +74,28 @@ static void *use_stack(void *argument)
 	return &counted;
 }
 
-/* Sanitizers have no use for locked memory: mlockall(2) does nothing under them. */
+/* Returns true under a sanitizer, where mlockall(2) does nothing. */
 static bool is_sanitized(void)
 {
 	return UNDER_ASAN || UNDER_TSAN;
 }
 
-static void test_steps(void)
+static void the_steps_are_what_the_kernel_says(void)
 {
 	unsigned steps;
 
 	safety_start(false);
 	steps = safety_steps();
-	ok(!(steps & 1u << SAFETY_TOUCHED), "nothing is settled yet");
+	ok(!(steps & 1u << SAFETY_TOUCHED), "safety_start() does not report that memory is touched");
 	if (is_sanitized())
-		tap_skip("memory is locked", "sanitizers make mlockall(2) do nothing");
+		tap_skip("memory is locked if safety_steps() says so", "sanitizers make mlockall(2) do nothing");
 	else
 		ok((steps & 1u << SAFETY_LOCKED ? status_of("VmLck:") > 1000 : status_of("VmLck:") >= 0),
-		   "memory is locked, or it says that it is not");
+		   "memory is locked if safety_steps() says so");
 	ok((prctl(58 /* PR_GET_IO_FLUSHER */, 0, 0, 0, 0) == 1) == !!(steps & 1u << SAFETY_IO_FLUSHER),
-	   "the I/O flusher is what it says");
-	ok((oom_score() == -1000) == !!(steps & 1u << SAFETY_OOM_EXEMPT), "so is the OOM score");
+	   "the process is an I/O flusher exactly if safety_steps() says so");
+	ok((oom_score() == -1000) == !!(steps & 1u << SAFETY_OOM_EXEMPT),
+	   "the OOM score is -1000 exactly if safety_steps() says so");
 }
 
 static void *policy_of(void *argument)
@@ -103,8 +104,8 @@ static void *policy_of(void *argument)
 	return (void *)(intptr_t)sched_getscheduler(0);
 }
 
-/* In a child, whose end it is. */
-static void test_realtime(void)
+/* Runs in a child, because a real-time policy stays. */
+static void a_real_time_policy_is_inherited(void)
 {
 	pid_t child = fork();
 	int status = 1;
@@ -124,13 +125,14 @@ static void test_realtime(void)
 			  : 1);
 	}
 	waitpid(child, &status, 0);
-	ok(status == 0, "in real time, threads that are started later as well, or it says that it is not");
-	ok(safety_wants(SAFETY_LOCKED) && !safety_wants(SAFETY_REALTIME), "not asked for");
+	ok(status == 0, "the process and its later threads are real-time exactly if safety_steps() says so");
+	ok(safety_wants(SAFETY_LOCKED) && !safety_wants(SAFETY_REALTIME),
+	   "safety_wants() is false only for a real-time policy that was not asked for");
 	ok(safety_spin_us(50, false) == 50 && safety_spin_us(50, true) == (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 50 : 0),
-	   "polling, but not where nobody else could run meanwhile");
+	   "a real-time daemon on a single processor does not poll");
 }
 
-static void test_settle(void)
+static void settled_memory_does_not_fault(void)
 {
 	pthread_barrier_t barrier;
 	pthread_t threads[2];
@@ -142,24 +144,24 @@ static void test_settle(void)
 	pthread_barrier_wait(&barrier);
 	fresh = mmap(NULL, FRESH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	safety_settle();
-	ok(safety_steps() & 1u << SAFETY_TOUCHED, "settled");
+	ok(safety_steps() & 1u << SAFETY_TOUCHED, "safety_settle() reports that memory is touched");
 	if (!is_sanitized()) {
 		long before = faults();
 
 		memset(fresh, 1, FRESH_BYTES);
-		ok(faults() == before, "a small mapping is there already");
+		ok(faults() == before, "a 4 MiB mapping made before safety_settle() does not fault afterwards");
 	}
 	munmap(fresh, FRESH_BYTES);
 	pthread_barrier_wait(&barrier);
 	pthread_join(threads[1], NULL);
 	pthread_join(threads[0], &counted);
 	if (!is_sanitized())
-		ok(*(long *)counted == 0, "a thread's stack does not fault");
+		ok(*(long *)counted == 0, "a thread's stack does not fault after safety_settle()");
 	pthread_barrier_destroy(&barrier);
 }
 
-/* Lines go to a pipe that nobody reads: they are lost, and nobody waits. */
-static void test_log(void)
+/* Logs to a pipe that nobody reads. The lines are lost. This test would hang if a line waited for its reader. */
+static void a_log_that_nobody_reads_does_not_block(void)
 {
 	int saved = dup(STDERR_FILENO), pipes[2];
 
@@ -170,7 +172,7 @@ static void test_log(void)
 	for (unsigned i = 0; i < 10000; i++)
 		log_error("line %u", i);
 	dup2(saved, STDERR_FILENO);
-	ok(true, "a log that nobody reads stops nobody");
+	ok(true, "log lines that nobody reads do not block the process");
 	close(saved);
 	close(pipes[0]);
 	close(pipes[1]);
@@ -178,10 +180,10 @@ static void test_log(void)
 
 int main(void)
 {
-	ok(!strcmp(safety_step_name(SAFETY_LOCKED), "locked"), "steps have names");
-	test_steps();
-	test_realtime();
-	test_settle();
-	test_log();
+	ok(!strcmp(safety_step_name(SAFETY_LOCKED), "locked"), "the name of the first step is \"locked\"");
+	the_steps_are_what_the_kernel_says();
+	a_real_time_policy_is_inherited();
+	settled_memory_does_not_fault();
+	a_log_that_nobody_reads_does_not_block();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/service and blockdev/control: a service in a thread of its own, asked over its socket. */
+/* Unit tests of blockdev/service and blockdev/control: a service in a thread of its own, called over its socket. */
 #include "blockdev/daemon/control.h"
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/daemon/service.h"
@@ -21,8 +21,8 @@ struct fake {
 	struct service service;
 	atomic_bool busy;
 	atomic_uint detaches, leaves;
-	atomic_bool slow;       /* to leave takes until this is over */
-	atomic_bool interrupts; /* who asks for the status is interrupted while it waits for it */
+	atomic_bool slow;       /* leaving takes until this is false */
+	atomic_bool interrupts; /* a signal interrupts the asker while it waits for the status */
 	pthread_t thread, asker;
 	enum service_end end;
 	int log[2], keeper[2];
@@ -138,8 +138,8 @@ static int connect_to(void)
 	return fd;
 }
 
-/* Peers that say nothing, nonsense, or go away. */
-static void test_bad_peers(char reply[CONTROL_REPLY_MAX])
+/* Callers that send nothing, send nonsense, or close their connection. */
+static void bad_callers_delay_nobody(char reply[CONTROL_REPLY_MAX])
 {
 	char text[256];
 	int silent = connect_to(), odd = connect_to();
@@ -149,56 +149,61 @@ static void test_bad_peers(char reply[CONTROL_REPLY_MAX])
 	send(odd, "destroy everything", 18, 0);
 	got = recv(odd, text, sizeof text - 1, 0);
 	text[got > 0 ? got : 0] = 0;
-	ok(!strncmp(text, "error: ", 7), "a word that is none is answered");
+	ok(!strncmp(text, "error: ", 7), "an unknown request gets an answer that begins with \"error: \"");
 	close(odd);
-	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0, "one that says nothing keeps nobody waiting");
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0, "a silent connection does not delay another caller");
 	close(silent);
 }
 
-static void test_service(void)
+static void a_service_answers_until_it_detaches_or_leaves(void)
 {
 	static char reply[CONTROL_REPLY_MAX];
 	struct fake fake;
 	char line[256];
 
 	fake_start(&fake);
-	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12 && !strcmp(reply, "{\"status\":1}"), "status");
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12 && !strcmp(reply, "{\"status\":1}"),
+	   "a status request gets the status as answer");
 	fake.asker = pthread_self();
 	fake.interrupts = true;
-	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12, "an interruption is not the end of it");
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) == 12,
+	   "a caller that signals interrupt still gets the whole status");
 	fake.interrupts = false;
-	test_bad_peers(reply);
+	bad_callers_delay_nobody(reply);
 	fake.busy = true;
 	ok(control_ask("fake", CONTROL_DETACH, 10000, reply) > 0 && !strcmp(reply, "error: it is busy"),
-	   "detach is refused, with the reason");
-	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "error: it cannot"), "so is leave");
+	   "a refused detach gets the reason as answer");
+	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "error: it cannot"),
+	   "a refused leave gets the reason as answer");
 	for (unsigned i = 0; i < 2; i++) {
 		kill(getpid(), SIGTERM);
 		log_wait(&fake, line);
-		ok(strstr(line, "it is busy") && fake.detaches == 2 + i, "SIGTERM number %u is refused and told",
+		ok(strstr(line, "it is busy") && fake.detaches == 2 + i, "refused SIGTERM number %u logs the reason",
 		   i + 1);
 	}
 	close(fake.keeper[0]);
 	log_wait(&fake, line);
-	ok(strstr(line, "adopt"), "the keeper's end is noticed");
-	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0, "the service goes on");
+	ok(strstr(line, "adopt"), "the end of the keeper is logged");
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0, "the service answers after its keeper has ended");
 	fake.busy = false;
-	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "ok"), "leave");
+	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "ok"),
+	   "a leave gets \"ok\" as answer");
 	fake_stop(&fake);
-	ok(fake.end == SERVICE_LEFT && fake.leaves == 2, "it has left");
-	ok(control_ask("fake", CONTROL_STATUS, 1000, reply) == -ECONNREFUSED, "then there is nobody");
+	ok(fake.end == SERVICE_LEFT && fake.leaves == 2, "the service ends as left after an accepted leave");
+	ok(control_ask("fake", CONTROL_STATUS, 1000, reply) == -ECONNREFUSED,
+	   "a request to an ended service gets -ECONNREFUSED");
 
 	fake_start(&fake);
 	kill(getpid(), SIGHUP);
-	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0 && !fake.detaches, "SIGHUP does not end it");
+	ok(control_ask("fake", CONTROL_STATUS, 10000, reply) > 0 && !fake.detaches, "SIGHUP does not end the service");
 	kill(getpid(), SIGTERM);
 	close(fake.keeper[0]);
 	fake_stop(&fake);
-	ok(fake.end == SERVICE_DETACHED && fake.detaches == 1, "SIGTERM detaches");
+	ok(fake.end == SERVICE_DETACHED && fake.detaches == 1, "SIGTERM ends the service as detached");
 }
 
-/* Somebody who tells it to leave, and does not wait for that. */
-static void test_given_up(void)
+/* A caller that tells the service to leave and does not wait for the answer. */
+static void a_leave_needs_a_caller_that_waits(void)
 {
 	static char reply[CONTROL_REPLY_MAX];
 	struct fake fake;
@@ -208,23 +213,25 @@ static void test_given_up(void)
 	fake_start(&fake);
 	fake.slow = true;
 	ok(control_ask("fake", CONTROL_LEAVE, 50, reply) == -ETIMEDOUT && fake.leaves == 1,
-	   "leaving takes longer than who asked for it waits");
+	   "a caller stops waiting for a slow leave at its timeout");
 	asker = connect_to();
 	send(asker, "leave", 5, 0);
 	fake.slow = false;
 	fake_stop(&fake);
 	close(asker);
-	ok(fake.end == SERVICE_ABANDONED, "it has left, and knows that nobody goes on");
+	ok(fake.end == SERVICE_ABANDONED, "the service ends as abandoned if its caller gave up during the leave");
 
 	fake_start(&fake);
 	asker = connect_to();
 	send(asker, "leave", 5, 0);
 	close(asker);
 	log_wait(&fake, line);
-	ok(strstr(line, "given up") && fake.leaves == 0, "who has given up before it was heard does not end it");
-	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "ok"), "who waits does");
+	ok(strstr(line, "given up") && fake.leaves == 0,
+	   "a leave whose caller gave up before it was read does not end the service");
+	ok(control_ask("fake", CONTROL_LEAVE, 10000, reply) > 0 && !strcmp(reply, "ok"),
+	   "a leave whose caller waits gets \"ok\" as answer");
 	fake_stop(&fake);
-	ok(fake.end == SERVICE_LEFT && fake.leaves == 1, "and then it has left");
+	ok(fake.end == SERVICE_LEFT && fake.leaves == 1, "the service leaves once although an earlier caller gave up");
 	close(fake.keeper[0]);
 }
 
@@ -237,8 +244,8 @@ int main(void)
 	setenv("FARPAGE_RUNTIME", base, 1);
 	snprintf(path, sizeof path, "%s/fake", base);
 	mkdir(path, 0700);
-	test_service();
-	test_given_up();
+	a_service_answers_until_it_detaches_or_leaves();
+	a_leave_needs_a_caller_that_waits();
 	snprintf(path, sizeof path, "%s/fake/control", base);
 	unlink(path);
 	snprintf(path, sizeof path, "%s/fake", base);

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/status: what is said is JSON, whatever the names are, and has the figures. */
+/* Unit tests of blockdev/status: the status is JSON whatever the name is, and contains the figures. */
 #include "blockdev/daemon/status.h"
 #include "tests/tap.h"
 
@@ -22,7 +22,7 @@ static const char *text(struct json_object *object, const char *key)
 	return json_object_object_get_ex(object, key, &value) ? json_object_get_string(value) : "";
 }
 
-/* One page written, and a request that cannot be. */
+/* Writes one page, and submits a read outside the disk. */
 static void use_disk(struct disk *disk)
 {
 	static _Alignas(STORE_PAGE) unsigned char page[STORE_PAGE] = {1};
@@ -61,26 +61,33 @@ int main(void)
 	status.device = (struct frontend_device){.path = "/dev/ublkb5", .number = 5};
 	status_write(&status, reply, sizeof reply);
 	object = json_tokener_parse(reply);
-	ok(object != NULL, "it is JSON");
-	ok(!strchr(reply, '\n'), "in one line");
-	ok(!strcmp(text(object, "name"), "abc"), "odd characters of a name are left out");
+	ok(object != NULL, "the status is JSON");
+	ok(!strchr(reply, '\n'), "the status is one line");
+	ok(!strcmp(text(object, "name"), "abc"), "the status leaves out quotes, backslashes and line breaks of a name");
 	ok(number(object, "size") == PAGES * STORE_PAGE && !strcmp(text(object, "device"), "/dev/ublkb5") &&
 	       number(object, "number") == 5 && !strcmp(text(object, "frontend"), "ublk"),
-	   "the device");
-	ok(number(object, "uptime_s") == 7 && number(object, "restarts") == 3, "how long, and how often anew");
-	ok(number(object, "pages_live") == 1 && number(object, "bytes_used") == STORE_PAGE, "what is used");
-	ok(number(object, "pages_scrubbed") == 0 && number(object, "checksum_errors") == 0, "what was found of it");
-	ok(json_object_object_get_ex(object, "requests", &part) && number(part, "write") == 1, "requests");
+	   "the status has the device's size, path, number and front end");
+	ok(number(object, "uptime_s") == 7 && number(object, "restarts") == 3,
+	   "the status has the uptime and the restarts");
+	ok(number(object, "pages_live") == 1 && number(object, "bytes_used") == STORE_PAGE,
+	   "the status counts the page that was written as used");
+	ok(number(object, "pages_scrubbed") == 0 && number(object, "checksum_errors") == 0,
+	   "the status has the counts of scrubbed pages and checksum errors");
+	ok(json_object_object_get_ex(object, "requests", &part) && number(part, "write") == 1,
+	   "the status counts the write request");
 	ok(json_object_object_get_ex(object, "errors", &part) && number(part, "read") == 1 &&
 	       number(part, "write") == 0,
-	   "errors");
-	ok(json_object_object_get_ex(object, "safety", &part) && json_object_object_length(part) == 4, "safety steps");
+	   "the status counts the failed read and no failed write");
+	ok(json_object_object_get_ex(object, "safety", &part) && json_object_object_length(part) == 4,
+	   "the status has the four safety steps of a device that is no swap space");
 	ok(json_object_object_get_ex(object, "adoptable", &part) && !json_object_get_boolean(part),
-	   "own memory cannot be adopted");
-	ok(json_object_object_get_ex(object, "donors", &part) && json_object_array_length(part) == 0, "no donors");
+	   "the status says that a device in memory cannot be adopted");
+	ok(json_object_object_get_ex(object, "donors", &part) && json_object_array_length(part) == 0,
+	   "the status lists no donors for a device in memory");
 	memset(cut, 'x', sizeof cut);
 	status_write(&status, cut, sizeof cut - 1);
-	ok(strlen(cut) < sizeof cut - 1 && cut[sizeof cut - 1] == 'x', "what does not fit is cut off in bounds");
+	ok(strlen(cut) < sizeof cut - 1 && cut[sizeof cut - 1] == 'x',
+	   "a status that does not fit is cut off within its bounds");
 	json_object_put(object);
 	disk_close(disk);
 	store_close(store);

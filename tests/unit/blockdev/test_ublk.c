@@ -1,6 +1,6 @@
 /*
- * The ublk front end where there is no ublk: refused, in one line with the next step, and nothing is left. What it does
- * where there is: tests/vm/test_ublk.sh.
+ * The ublk front end on a machine without ublk. Each operation is refused in one line with the next step, and leaves
+ * nothing. tests/vm/test_ublk.sh tests the front end on a machine with ublk.
  */
 #include "blockdev/frontend.h"
 #include "blockdev/ublk/ublk_control.h"
@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* What was logged since the last time, and how many lines. */
+/* Reads what was logged since the last call into `logged`. Returns the number of lines. */
 static char logged[1024];
 static unsigned logged_lines(int log)
 {
@@ -53,15 +53,17 @@ int main(void)
 	fds = entries("/proc/self/fd");
 
 	status = frontend_ublk.probe(why);
-	ok(status == -ENOENT && strstr(why, "modprobe ublk_drv"), "probe: %s", why);
-	ok(!strchr(why, '\n') && logged_lines(log[0]) == 0, "... in one line, and logs nothing");
+	ok(status == -ENOENT && strstr(why, "modprobe ublk_drv"), "the probe says what is missing: %s", why);
+	ok(!strchr(why, '\n') && logged_lines(log[0]) == 0, "the probe gives its reason in one line and logs nothing");
 	status = frontend_ublk.start(&config, disk, &frontend);
-	ok(status == -ENOENT && one_line(log[0], "modprobe ublk_drv"), "start: refused in one line");
+	ok(status == -ENOENT && one_line(log[0], "modprobe ublk_drv"),
+	   "a start without ublk is refused with one logged line");
 	status = frontend_ublk.adopt(&config, disk, &frontend);
-	ok(status == -ENOENT && one_line(log[0], "modprobe ublk_drv"), "adopt: refused in one line");
-	ok(frontend_ublk.clear(0) == -ENOENT, "clear: there is nothing to remove");
-	ok(!frontend && entries("/proc/self/fd") == fds, "nothing is left of all that");
-	ok(frontend_ublk.adopts && strcmp(frontend_ublk.name, "ublk") == 0, "its devices outlive their daemon");
+	ok(status == -ENOENT && one_line(log[0], "modprobe ublk_drv"),
+	   "an adoption without ublk is refused with one logged line");
+	ok(frontend_ublk.clear(0) == -ENOENT, "clearing a device without ublk gets -ENOENT");
+	ok(!frontend && entries("/proc/self/fd") == fds, "refused operations leave no front end and no descriptor");
+	ok(frontend_ublk.adopts && strcmp(frontend_ublk.name, "ublk") == 0, "ublk devices outlive their daemon");
 
 	disk_close(disk);
 	store_close(store);

@@ -1,4 +1,4 @@
-/* Unit tests of blockdev/ublk_device: who has a disk open, by files in a /dev of the test's own. */
+/* Unit tests of blockdev/ublk_device: opening a disk exclusively, with files in the test's own /dev. */
 #include "blockdev/ublk/ublk_device.h"
 #include "common/clock.h"
 #include "tests/tap.h"
@@ -15,7 +15,7 @@
 
 #define OPEN_NS UINT64_C(200000000)
 
-/* A child that has the disk open for that long; it has when this returns. */
+/* Starts a child that keeps the disk open for @ns. The disk is open on return. Returns the child. */
 static pid_t child_opens(const char *path, uint64_t ns)
 {
 	const struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
@@ -50,19 +50,20 @@ int main(void)
 	    mount("test", "/dev", "tmpfs", 0, NULL) < 0)
 		return tap_skip_all("a /dev of its own needs root");
 	ublk_device_path(3, path, sizeof path);
-	ok(ublk_device_hold(3, &fd) == -ENOENT && fd == -1, "a disk that is not there is not held");
+	ok(ublk_device_hold(3, &fd) == -ENOENT && fd == -1, "holding a missing disk gets -ENOENT");
 	close(open(path, O_WRONLY | O_CREAT, 0600));
-	ok(ublk_device_hold(3, &fd) == 0 && fd >= 0, "one that nobody has open is");
+	ok(ublk_device_hold(3, &fd) == 0 && fd >= 0, "a disk that nobody has open is held");
 	close(fd);
 	begun = clock_now();
 	child = child_opens(path, OPEN_NS);
-	ok(ublk_device_hold(3, &fd) == 0, "who only looks at it is waited for");
-	ok(clock_now() - begun >= OPEN_NS, "... until he has closed it");
+	ok(ublk_device_hold(3, &fd) == 0, "a disk that another process has open for a moment is held");
+	ok(clock_now() - begun >= OPEN_NS, "holding a disk waits until another process has closed it");
 	close(fd);
 	waitpid(child, NULL, 0);
 	child = child_opens(path, UINT64_C(60000000000));
 	fd = -1;
-	ok(ublk_device_hold(3, &fd) == -EBUSY && fd == -1, "who keeps it open keeps it");
+	ok(ublk_device_hold(3, &fd) == -EBUSY && fd == -1,
+	   "holding a disk that another process keeps open gets -EBUSY");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	return tap_done();

@@ -1,4 +1,4 @@
-/* ublk_request: the kernel's requests as the disk's, and what is not one of those that were offered. */
+/* ublk_request: conversion of the kernel's requests, and operations that the device does not offer. */
 #include "blockdev/ublk/ublk_request.h"
 #include "tests/tap.h"
 
@@ -26,7 +26,7 @@ static struct ublk_descriptor describe(uint32_t operation, uint64_t offset, uint
 					.address = 0x1000};
 }
 
-static void test_operations(void)
+static void each_operation_is_converted(void)
 {
 	for (unsigned i = 0; i < sizeof operations / sizeof operations[0]; i++) {
 		struct ublk_descriptor descriptor = describe(operations[i].operation, (1ull << 42) - ROOM, ROOM);
@@ -35,30 +35,31 @@ static void test_operations(void)
 
 		ok(ublk_request_read(&descriptor, ROOM, &request) == 0 && request.op == operations[i].op &&
 		       request.offset == (1ull << 42) - ROOM && request.length == ROOM,
-		   "%s: at the end of 4 TiB", name);
+		   "%s requests at the end of 4 TiB are converted", name);
 		ok(ublk_request_result(&request) == (operations[i].has_data ? (int32_t)ROOM : 0),
-		   "%s: done, the kernel is told the bytes of data", name);
+		   "%s requests that succeed return their bytes of data to the kernel", name);
 		request.status = -ENOSPC;
-		ok(ublk_request_result(&request) == -ENOSPC, "%s: failed, the kernel is told why", name);
+		ok(ublk_request_result(&request) == -ENOSPC, "%s requests that fail return their error to the kernel",
+		   name);
 		descriptor = describe(operations[i].operation, 0, ROOM + DISK_SECTOR);
 		ok(ublk_request_read(&descriptor, ROOM, &request) == (operations[i].has_data ? -EINVAL : 0),
-		   "%s: longer than a tag's data", name);
+		   "%s requests longer than a tag's room are refused only if they have data", name);
 	}
 }
 
-static void test_flush(void)
+static void a_flush_has_no_place(void)
 {
-	/* What a flush says of sectors means nothing. */
+	/* The sectors of a flush have no meaning. */
 	struct ublk_descriptor descriptor = describe(UBLK_FLUSH, 1ull << 50, 1u << 30);
 	struct disk_request request = {.offset = 1, .length = 1};
 
 	ok(ublk_request_read(&descriptor, ROOM, &request) == 0 && request.op == DISK_FLUSH && !request.offset &&
 	       !request.length,
-	   "flush: no place");
-	ok(ublk_request_result(&request) == 0, "flush: done");
+	   "a flush is converted without offset and length");
+	ok(ublk_request_result(&request) == 0, "a flush that succeeds returns 0 to the kernel");
 }
 
-static void test_unknown(void)
+static void unknown_operations_are_refused(void)
 {
 	static const uint32_t unknown[] = {4, 6, 10, 13, 15, 18, 255};
 
@@ -67,14 +68,14 @@ static void test_unknown(void)
 		struct disk_request request = {.op = DISK_OPS};
 
 		ok(ublk_request_read(&descriptor, ROOM, &request) == -EOPNOTSUPP && request.op == DISK_OPS,
-		   "operation %u was never offered", unknown[i]);
+		   "operation %u, which the device does not offer, gets -EOPNOTSUPP", unknown[i]);
 	}
 }
 
 int main(void)
 {
-	test_operations();
-	test_flush();
-	test_unknown();
+	each_operation_is_converted();
+	a_flush_has_no_place();
+	unknown_operations_are_refused();
 	return tap_done();
 }

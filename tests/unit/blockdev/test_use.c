@@ -1,5 +1,4 @@
-/* Unit tests of blockdev/use: of what this machine has mounted and swaps to; the rest is checked from outside, in func.
- */
+/* Unit tests of blockdev/use with the devices that this machine has mounted. The tests in tests/func check the rest. */
 #include "blockdev/host/use.h"
 #include "tests/tap.h"
 
@@ -8,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A device that is mounted here, with a file of its own, by the kernel's list; false: none. */
+/* Writes the path of a mounted device whose file exists. Returns false if there is none. */
 static bool mounted_find(char ret_path[128])
 {
 	FILE *file = fopen("/proc/self/mounts", "r");
@@ -23,7 +22,8 @@ static bool mounted_find(char ret_path[128])
 	return found;
 }
 
-/* A file serves as well as a device: a child opens it, or only names it. */
+/* Lets a child open @path with @flags, which use_find_opener() then looks for. A file serves in place of a device.
+   Returns true if the child is found. */
 static bool child_opens(const char *path, int flags, char text[USE_TEXT_MAX])
 {
 	int ready[2], end[2];
@@ -47,21 +47,22 @@ static bool child_opens(const char *path, int flags, char text[USE_TEXT_MAX])
 	return waitpid(child, NULL, 0) == child && found;
 }
 
-static void test_opener(void)
+static void another_process_with_the_device_open_is_found(void)
 {
 	char path[] = "/tmp/farpage-use-XXXXXX", text[USE_TEXT_MAX] = "";
 	int fd = mkstemp(path);
 
-	ok(fd >= 0 && !use_find_opener(path, text), "what this process has open is its own affair");
+	ok(fd >= 0 && !use_find_opener(path, text), "a device that only this process has open has no opener");
 	close(fd);
-	ok(child_opens(path, O_RDONLY, text) && !strncmp(text, "open in process ", 16), "another has it open");
-	ok(!child_opens(path, O_PATH, text), "or only names it");
-	ok(!use_find_opener(path, text), "nobody has it open any more");
+	ok(child_opens(path, O_RDONLY, text) && !strncmp(text, "open in process ", 16),
+	   "another process that has the device open is found");
+	ok(!child_opens(path, O_PATH, text), "another process that opened the device with O_PATH is not found");
+	ok(!use_find_opener(path, text), "a process that has ended is not found as an opener");
 	unlink(path);
 }
 
-/* A file serves here, too. */
-static void test_loop(void)
+/* A file serves in place of a device here, too. */
+static void a_loop_device_on_the_device_is_found(void)
 {
 	char path[] = "/tmp/farpage-use-XXXXXX", text[USE_TEXT_MAX] = "", command[128], device[64] = "";
 	int fd = mkstemp(path);
@@ -73,13 +74,13 @@ static void test_loop(void)
 	snprintf(command, sizeof command, "losetup --find --show %s 2>/dev/null", path);
 	setup = popen(command, "r");
 	if (!setup || !fgets(device, sizeof device, setup) || pclose(setup) != 0) {
-		tap_skip("a loop device", "none can be made here");
+		tap_skip("a loop device on the device is found", "no loop device can be made here");
 	} else {
 		device[strcspn(device, "\n")] = '\0';
-		ok(use_find_opener(path, text) && !strncmp(text, "used by loop", 12), "a loop device is over it: %s",
-		   text);
+		ok(use_find_opener(path, text) && !strncmp(text, "used by loop", 12),
+		   "a loop device on the device is found: %s", text);
 		snprintf(command, sizeof command, "losetup --detach %s", device);
-		ok(system(command) == 0 && !use_find_opener(path, text), "and is gone");
+		ok(system(command) == 0 && !use_find_opener(path, text), "a detached loop device is not found");
 	}
 	unlink(path);
 }
@@ -89,20 +90,20 @@ int main(void)
 	char text[USE_TEXT_MAX], path[128];
 	int watch;
 
-	ok(!use_find("/dev/nothing", text), "a device that is not there is not used");
-	ok(!use_find("/etc/passwd", text), "nor is a file");
-	ok(!use_find("/dev/null", text), "nor a character device");
-	ok(use_watch("/dev/nothing") < 0, "what is not there cannot be watched");
-	ok(!use_is_taken(-1), "nor taken");
+	ok(!use_find("/dev/nothing", text), "a missing device is not in use");
+	ok(!use_find("/etc/passwd", text), "a file is not in use as a device");
+	ok(!use_find("/dev/null", text), "a character device is not in use");
+	ok(use_watch("/dev/nothing") < 0, "watching a missing device fails");
+	ok(!use_is_taken(-1), "a watch of -1 is not in exclusive use");
 	watch = use_watch("/dev/null");
-	ok(watch >= 0 && !use_is_taken(watch), "what can be opened is not taken");
+	ok(watch >= 0 && !use_is_taken(watch), "a device that can be opened is not in exclusive use");
 	close(watch);
-	test_opener();
-	test_loop();
+	another_process_with_the_device_open_is_found();
+	a_loop_device_on_the_device_is_found();
 	if (!mounted_find(path)) {
-		tap_skip("a mount", "no block device is mounted here");
+		tap_skip("a mounted device is in use", "no block device is mounted here");
 		return tap_done();
 	}
-	ok(use_find(path, text) && !strncmp(text, "mounted on /", 12), "%s is mounted", path);
+	ok(use_find(path, text) && !strncmp(text, "mounted on /", 12), "the mounted device %s is in use", path);
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* bench_fixture: results of a benchmark with figures that are easy to reckon with, and text caught in memory. */
+/* bench_fixture: results of a benchmark with figures that are easy to compute with, and text captured in memory. */
 #ifndef TESTS_UNIT_CLI_BENCH_FIXTURE_H
 #define TESTS_UNIT_CLI_BENCH_FIXTURE_H
 #include "cli/bench/bench_results.h"
@@ -9,16 +9,20 @@
 #define TCP "tcp://10.0.0.7"
 #define RDMA "rdma://10.0.0.7"
 
-/* @rate: pages a second. p99 is the double of p50, p99.9 four times. */
+/* Returns a point of @rate pages per second. p99 is twice p50, and p99.9 is four times p50. */
 static inline struct bench_point fixture_point(unsigned rate, uint64_t p50)
 {
 	return (struct bench_point){
 	    .measured = true, .seconds = 2, .latency = {.count = 2ull * rate, p50, 2 * p50, 4 * p50}};
 }
 
-/* Two donors at depths 1, 8, 32: tcp 10 us and 100,000 pages/s at depth 1, rdma four times as good; at depth 32 tcp
-   400,000 and rdma 600,000; writes were interrupted at rdma's depth 8. A far fault: 20 us over tcp, 9 over rdma, and
-   7 for userfaultfd alone. */
+/*
+ * Fills @results with two donors at depths 1, 8 and 32:
+ *  - At depth 1, tcp has 10 us and 100,000 pages/s. rdma has a quarter of the latency and four times the rate.
+ *  - At depth 32, tcp has 400,000 and rdma 600,000 pages/s.
+ *  - Writes over rdma were interrupted at depth 8.
+ *  - A far fault takes 20 us over tcp, 9 us over rdma, and 7 us for userfaultfd alone.
+ */
 static inline void fixture_fill(struct bench_results *results)
 {
 	*results = (struct bench_results){.bytes = 256u << 20,
@@ -43,7 +47,7 @@ static inline void fixture_fill(struct bench_results *results)
 	rdma->points[BENCH_READ][2] = fixture_point(600000, 53000);
 }
 
-/* All that was written to @file, which is closed; to be freed. */
+/* Returns all that was written to @file, and closes @file. The caller frees the text. */
 static inline char *fixture_read(FILE *file)
 {
 	long size = ftell(file);
@@ -56,7 +60,7 @@ static inline char *fixture_read(FILE *file)
 	return text;
 }
 
-/* What @print writes to `out`. */
+/* Runs @print and returns what it writes to `out`. The caller frees the text. */
 #define CAUGHT(print)                                                                                                  \
 	({                                                                                                             \
 		FILE *out = tmpfile();                                                                                 \
@@ -64,7 +68,7 @@ static inline char *fixture_read(FILE *file)
 		fixture_read(out);                                                                                     \
 	})
 
-/* How often @part is in @text. */
+/* Returns how often @part occurs in @text. */
 static inline unsigned fixture_count(const char *text, const char *part)
 {
 	unsigned count = 0;

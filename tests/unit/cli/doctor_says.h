@@ -1,4 +1,4 @@
-/* doctor_says: one test of what a judging function says of a host that is made up. */
+/* doctor_says: a check of a judging function's verdict on an invented host. */
 #ifndef TESTS_UNIT_CLI_DOCTOR_SAYS_H
 #define TESTS_UNIT_CLI_DOCTOR_SAYS_H
 
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Everybody who is told of something wrong is told what to do, unless @mend is "". */
+/* Checks a verdict. @found and @mend must occur in its texts. If @mend is "", the verdict must have no remedy. @name is
+   the text of the check. */
 __attribute__((unused)) static void says(struct doctor_verdict verdict, enum doctor_status status, const char *found,
 					 const char *mend, const char *name)
 {

@@ -1,4 +1,4 @@
-/* bench_json: all figures, under the names of farpage(1). */
+/* bench_json: all figures, with the names of farpage(1). */
 #include "bench_fixture.h"
 #include "cli/bench/bench_json.h"
 #include "tests/tap.h"
@@ -35,26 +35,26 @@ int main(void)
 	fixture_fill(&results);
 	struct json_object *root = parsed(&results);
 	ok(root && number(root, "bytes") == 256u << 20 && !json_object_get_boolean(get(root, "interrupted")),
-	   "the run");
+	   "the JSON has the bytes of the run and says that it was not interrupted");
 	ok(number(get(root, "userfaultfd"), "p50_ns") == 7000 && number(get(root, "userfaultfd"), "faults") == 1000,
-	   "the floor");
+	   "the JSON has the median and count of userfaultfd alone");
 	struct json_object *donors = get(root, "donors"), *tcp = json_object_array_get_idx(donors, 0);
 	ok(json_object_array_length(donors) == 2 && strcmp(json_object_get_string(get(tcp, "donor")), TCP) == 0 &&
 	       strcmp(json_object_get_string(get(tcp, "fabric")), "tcp") == 0,
-	   "donors");
+	   "the JSON has both donors with address and fabric");
 	ok(json_object_array_length(get(tcp, "points")) == 6 &&
 	       json_object_array_length(get(json_object_array_get_idx(donors, 1), "points")) == 4,
-	   "the points that were measured");
+	   "the JSON has exactly the points that were measured");
 	struct json_object *point = json_object_array_get_idx(get(tcp, "points"), 5);
 	ok(strcmp(json_object_get_string(get(point, "operation")), "write") == 0 && number(point, "depth") == 32 &&
 	       number(point, "pages") == 800000 && number(point, "p50_ns") == 80000 &&
 	       number(point, "p99_ns") == 160000 && number(point, "p999_ns") == 320000 &&
 	       number(point, "pages_per_second") == 400000 && number(point, "bytes_per_second") == 1638400000 &&
 	       json_object_get_double(get(point, "seconds")) == 2,
-	   "a point");
+	   "a point has operation, depth, pages, seconds, percentiles and rates");
 	struct json_object *fault = get(tcp, "far_fault");
 	ok(number(fault, "faults") == 500 && number(fault, "faults_far") == 499 && number(fault, "p999_ns") == 40000,
-	   "a far fault");
+	   "a far fault has its count, its far count and p99.9");
 	json_object_put(root);
 
 	results.donors[0].fault = (struct bench_fault){.skipped = "why"};
@@ -63,9 +63,10 @@ int main(void)
 	root = parsed(&results);
 	donors = get(root, "donors");
 	fault = get(json_object_array_get_idx(donors, 0), "far_fault");
-	ok(fault && strcmp(json_object_get_string(get(fault, "skipped")), "why") == 0, "faults that were skipped");
-	ok(!get(json_object_array_get_idx(donors, 1), "far_fault"), "faults that were not reached are null");
-	ok(json_object_get_boolean(get(root, "interrupted")), "an interrupted run says so");
+	ok(fault && strcmp(json_object_get_string(get(fault, "skipped")), "why") == 0,
+	   "far faults that were skipped have the reason");
+	ok(!get(json_object_array_get_idx(donors, 1), "far_fault"), "far faults that were not reached are null");
+	ok(json_object_get_boolean(get(root, "interrupted")), "the JSON of an interrupted run says so");
 	json_object_put(root);
 	return tap_done();
 }

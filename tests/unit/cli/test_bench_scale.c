@@ -1,30 +1,32 @@
-/* bench_scale: axes hold every value, end at round numbers, and go both ways. */
+/* bench_scale: axes contain every value, end at round numbers, and convert in both directions. */
 #include "bench_fixture.h"
 #include "cli/bench/bench_scale.h"
 #include "common/random.h"
 #include "tests/tap.h"
 #include <math.h>
 
-static void test_known(void)
+static void axes_of_known_values_end_at_round_numbers(void)
 {
 	struct bench_results results;
 	struct bench_scale scale;
 
 	fixture_fill(&results);
 	scale = bench_scale_rates(&results, BENCH_READ);
-	ok(scale.low == 0 && scale.high == 800 && !scale.logarithmic, "rates up to 600 thousand: an axis to 800");
+	ok(scale.low == 0 && scale.high == 800 && !scale.logarithmic,
+	   "rates up to 600 thousand have an axis up to 800");
 	scale = bench_scale_latencies(&results, BENCH_READ);
-	ok(scale.low == 2 && scale.high == 512 && scale.logarithmic, "2.5 to 160 us: 2 to 512, eight powers of two");
-	ok(fabs(bench_scale_place(&scale, 32) - 0.5) < 1e-9, "32 is in the middle of it");
-	ok(fabs(bench_scale_value(&scale, 0.25) - 8) < 1e-9, "and 8 a fourth of the way");
+	ok(scale.low == 2 && scale.high == 512 && scale.logarithmic,
+	   "latencies of 2.5 to 160 us have a logarithmic axis from 2 to 512");
+	ok(fabs(bench_scale_place(&scale, 32) - 0.5) < 1e-9, "32 us lies in the middle of an axis from 2 to 512");
+	ok(fabs(bench_scale_value(&scale, 0.25) - 8) < 1e-9, "a quarter of an axis from 2 to 512 is 8");
 	memset(results.donors, 0, sizeof results.donors);
 	scale = bench_scale_rates(&results, BENCH_READ);
-	ok(scale.low == 0 && scale.high == 1, "nothing measured: 0 to 1");
+	ok(scale.low == 0 && scale.high == 1, "rates without measured points have an axis from 0 to 1");
 	scale = bench_scale_latencies(&results, BENCH_READ);
-	ok(scale.low > 0 && scale.high > scale.low, "nothing measured: some logarithmic axis");
+	ok(scale.low > 0 && scale.high > scale.low, "latencies without measured points have an axis above 0");
 }
 
-static void test_any(void)
+static void axes_contain_any_value(void)
 {
 	struct random_state chance;
 	unsigned outside = 0, astray = 0;
@@ -53,13 +55,13 @@ static void test_any(void)
 			}
 		}
 	}
-	ok(outside == 0, "no value is outside its axis (%u)", outside);
-	ok(astray == 0, "a value's place leads back to it (%u)", astray);
+	ok(outside == 0, "no random value lies outside its axis (%u)", outside);
+	ok(astray == 0, "the place of each random value converts back to the value (%u do not)", astray);
 }
 
 int main(void)
 {
-	test_known();
-	test_any();
+	axes_of_known_values_end_at_round_numbers();
+	axes_contain_any_value();
 	return tap_done();
 }

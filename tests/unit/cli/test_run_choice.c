@@ -1,4 +1,4 @@
-/* Unit tests of cli/run_choice: which engine farpage run takes, and what it says. */
+/* Unit tests of cli/run_choice: which engine farpage run chooses, and the line that explains the choice. */
 #include "cli/run/run_choice.h"
 #include "tests/tap.h"
 
@@ -21,27 +21,28 @@ static void auto_takes_the_pager_where_it_can(void)
 {
 	ok(choose("auto", "/usr/bin/sort", NULL, NULL) == RUN_ENGINE_PAGER && says("engine pager") &&
 	       says("--engine swap"),
-	   "both can: the pager, and swap is mentioned");
+	   "\"auto\" takes the pager if both engines can, and mentions swap");
 	ok(choose("auto", "/usr/bin/sort", NULL, "root: use sudo") == RUN_ENGINE_PAGER &&
 	       says("swap would need root: use sudo"),
-	   "swap lacks something: the pager, and what swap would need");
+	   "\"auto\" takes the pager if swap cannot, and says what swap would need");
 }
 
 static void auto_takes_swap_for_what_the_pager_cannot_carry(void)
 {
 	ok(choose("auto", "/bin/busybox", "/bin/busybox: it is static", NULL) == RUN_ENGINE_SWAP &&
 	       says("because the pager cannot: /bin/busybox: it is static"),
-	   "the pager lacks something: swap, and why");
+	   "\"auto\" takes swap if the pager cannot, and says why");
 	ok(choose("auto", "/usr/bin/redis-server", NULL, NULL) == RUN_ENGINE_SWAP && says("children of redis-server"),
-	   "a server that forks: swap, and why");
-	ok(choose("auto", "gunicorn", NULL, NULL) == RUN_ENGINE_SWAP, "so is one that is named without a path");
+	   "\"auto\" takes swap for a server that forks, and says why");
+	ok(choose("auto", "gunicorn", NULL, NULL) == RUN_ENGINE_SWAP,
+	   "\"auto\" takes swap for a server that is named without a path");
 	ok(choose("auto", "/usr/bin/php-fpm8.2", NULL, NULL) == RUN_ENGINE_SWAP,
-	   "so is one with a version in its name");
+	   "\"auto\" takes swap for a server with a version in its name");
 	ok(choose("auto", "/srv/redis-server/sort", NULL, NULL) == RUN_ENGINE_PAGER,
-	   "the folder's name does not count");
+	   "\"auto\" takes the pager although the folder has a server's name");
 	ok(choose("auto", "/usr/bin/redis-server", NULL, "root: use sudo") == RUN_ENGINE_PAGER && says("half") &&
 	       says("root: use sudo"),
-	   "a server that forks, without swap: the pager, and a warning");
+	   "\"auto\" takes the pager with a warning for a server that forks if swap cannot");
 }
 
 static bool redis_takes_the_pager(char *const arguments[])
@@ -55,44 +56,49 @@ static void redis_that_never_saves_takes_the_pager(void)
 	char program[] = "redis-server", save[] = "--save", nothing[] = "", hourly[] = "3600 1";
 	char append[] = "--appendonly", yes[] = "yes", no[] = "no";
 
-	ok(redis_takes_the_pager((char *[]){program, save, nothing, NULL}), "--save '': no child, so the pager");
+	ok(redis_takes_the_pager((char *[]){program, save, nothing, NULL}),
+	   "Redis with --save '' never forks and takes the pager");
 	ok(redis_takes_the_pager((char *[]){program, save, nothing, append, no, NULL}),
-	   "--save '' --appendonly no: no child, so the pager");
-	ok(!redis_takes_the_pager((char *[]){program, NULL}), "no --save: Redis saves by default, so swap");
-	ok(!redis_takes_the_pager((char *[]){program, save, NULL}), "--save without a value: swap");
+	   "Redis with --save '' --appendonly no never forks and takes the pager");
+	ok(!redis_takes_the_pager((char *[]){program, NULL}),
+	   "Redis without --save saves by default and does not take the pager");
+	ok(!redis_takes_the_pager((char *[]){program, save, NULL}),
+	   "Redis with --save and no value does not take the pager");
 	ok(!redis_takes_the_pager((char *[]){program, save, nothing, save, hourly, NULL}),
-	   "--save '' and a later --save: swap");
+	   "Redis with --save '' and a later --save does not take the pager");
 	ok(!redis_takes_the_pager((char *[]){program, save, nothing, append, yes, NULL}),
-	   "--save '' but --appendonly yes: the log is rewritten by a child, so swap");
+	   "Redis with --save '' --appendonly yes forks to rewrite its log and takes no pager");
 }
 
-static void nothing_is_left_to_take(void)
+static void no_engine_is_taken_if_neither_can(void)
 {
 	ok(choose("auto", "/bin/busybox", "/bin/busybox: it is static", "root: use sudo") == RUN_ENGINE_NONE &&
 	       says("/bin/busybox: it is static") && says("swap would need root: use sudo"),
-	   "neither can: both reasons");
+	   "\"auto\" takes no engine if neither can, and gives both reasons");
 }
 
 static void a_named_engine_is_taken_or_refused(void)
 {
 	ok(choose("pager", "/usr/bin/redis-server", NULL, NULL) == RUN_ENGINE_PAGER && !*line,
-	   "the pager by name, without a word");
-	ok(choose("swap", "/usr/bin/sort", NULL, NULL) == RUN_ENGINE_SWAP && !*line, "swap by name, without a word");
+	   "\"pager\" takes the pager without a line");
+	ok(choose("swap", "/usr/bin/sort", NULL, NULL) == RUN_ENGINE_SWAP && !*line,
+	   "\"swap\" takes swap without a line");
 	ok(choose("swap", "/bin/busybox", "/bin/busybox: it is static", NULL) == RUN_ENGINE_SWAP,
-	   "what the pager lacks is not swap's concern");
+	   "\"swap\" takes swap although the pager cannot");
 	ok(choose("pager", "/bin/busybox", "/bin/busybox: it is static", NULL) == RUN_ENGINE_NONE &&
 	       !strcmp(line, "/bin/busybox: it is static"),
-	   "the pager by name, which cannot: the reason");
+	   "\"pager\" takes no engine if the pager cannot, and gives the reason");
 	ok(choose("swap", "/usr/bin/sort", NULL, "root: use sudo") == RUN_ENGINE_NONE &&
 	       !strcmp(line, "/usr/bin/sort: --engine swap needs root: use sudo"),
-	   "swap by name, which cannot: the reason");
+	   "\"swap\" takes no engine if swap cannot, and gives the reason");
 }
 
-static void names(void)
+static void names_of_engines_are_exact(void)
 {
 	ok(run_choice_is_name("auto") && run_choice_is_name("pager") && run_choice_is_name("swap"),
-	   "the names there are");
-	ok(!run_choice_is_name("") && !run_choice_is_name("page") && !run_choice_is_name("Swap"), "and no others");
+	   "\"auto\", \"pager\" and \"swap\" are names of engines");
+	ok(!run_choice_is_name("") && !run_choice_is_name("page") && !run_choice_is_name("Swap"),
+	   "an empty name, \"page\" and \"Swap\" are no names of engines");
 }
 
 int main(void)
@@ -100,8 +106,8 @@ int main(void)
 	auto_takes_the_pager_where_it_can();
 	auto_takes_swap_for_what_the_pager_cannot_carry();
 	redis_that_never_saves_takes_the_pager();
-	nothing_is_left_to_take();
+	no_engine_is_taken_if_neither_can();
 	a_named_engine_is_taken_or_refused();
-	names();
+	names_of_engines_are_exact();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* survival: what `farpage swap on` says is what the table in docs/faults.md (the first argument) says. */
+/* survival: the sentences of `farpage swap on` equal the table in docs/faults.md, whose path is the first argument. */
 #include "cli/survival.h"
 #include "client/far.h"
 #include "tests/tap.h"
@@ -22,7 +22,8 @@ int main(int argc, char **argv)
 
 			snprintf(row, sizeof row, "\n| %u | %s | %s | %s |\n", copies, backup ? "yes" : "no",
 				 survival.survives, survival.costs);
-			ok(strstr(text, row), "%u copies, %s backup: the table says the same", copies,
+			ok(strstr(text, row),
+			   "the row of faults.md for %u copies and %s backup equals the output of farpage", copies,
 			   backup ? "a" : "no");
 		}
 	}

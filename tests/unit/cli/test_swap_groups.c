@@ -1,4 +1,4 @@
-/* Unit tests of cli/swap_groups: control groups of both versions, as files in a folder. */
+/* Unit tests of cli/swap_groups: control groups of both versions, made of files in a folder. */
 #include "cli/swap/swap_groups.h"
 #include "tests/tap.h"
 
@@ -24,7 +24,7 @@ static void put(const char *group, const char *name, const char *text)
 		abort(); /* a full disk */
 }
 
-/* Of version 2: all in MiB; @limit NULL: none. */
+/* Makes a group of version 2. @limit is the text of memory.max, or NULL for no limit. The other sizes are in MiB. */
 static void group(const char *name, const char *limit, unsigned current, unsigned swap, unsigned files)
 {
 	char text[256];
@@ -45,30 +45,33 @@ int main(void)
 
 	if (!mkdtemp(root))
 		abort();
-	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "no group, nothing to say");
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a folder without groups has no group that overflows");
 	group("free", NULL, 900, 900, 0);
-	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group without a limit takes everything");
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group without a limit does not overflow");
 	group("wide", "104857600\n", 40, 60, 0);
-	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "100M take 40M and 60M");
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found),
+	   "a group of 100M takes back 60M of swap beside 40M in memory");
 	group("files", "104857600\n", 90, 60, 50);
-	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "file pages make room");
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group's file pages make room for its swap");
 	group("slowed", NULL, 16, 28, 0);
 	put("slowed", "memory.high", "33554432\n");
-	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group that is only slowed down takes everything");
+	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group with only memory.high does not overflow");
 	group("full", "33554432\n", 16, 28, 0);
 	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/full") && found.limit == 32 * MIB &&
 	       found.needed == 44 * MIB && found.swapped == 28 * MIB,
-	   "32M do not take 16M and 28M");
-	ok(!swap_groups_overflow(root, 16 * MIB, &found), "but 16M more they do, if no more is on the device");
+	   "a group of 32M overflows with 28M of swap beside 16M in memory");
+	ok(!swap_groups_overflow(root, 16 * MIB, &found),
+	   "a group does not overflow if the device holds only as much as fits");
 	group("full/inner", NULL, 1, 1, 0);
 	group("worse", "1048576\n", 1, 28, 0);
-	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/worse"), "the worst of two is named");
+	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/worse"),
+	   "the group that overflows most is named");
 	put("one", "memory.limit_in_bytes", "1048576\n");
 	put("one", "memory.usage_in_bytes", "1048576\n");
 	put("one", "memory.stat", "swap 5\ntotal_swap 104857600\ntotal_inactive_file 0\n");
 	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/one") && found.swapped == 100 * MIB,
-	   "a group of version 1");
+	   "a group of version 1 overflows by its own figures");
 	snprintf(command, sizeof command, "rm -r %s", root);
-	ok(system(command) == 0, "the folder is removed");
+	ok(system(command) == 0, "the test's folder is removed");
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* A pager over the store in memory, for tests: no donors, no network; everything else is real. */
+/* pager_over: a pager over a memory store, for tests. There are no donors and no network. Everything else is real. */
 #ifndef TESTS_PAGER_OVER_H
 #define TESTS_PAGER_OVER_H
 
@@ -31,8 +31,8 @@ __attribute__((unused)) static int over_open(struct over *over, size_t local, si
 		over->store = over->inner;
 	if (result == 0)
 		result = window_reserve(&over->window, window);
-	over->window.mediated = true; /* the tests change protections while nobody else touches those pages */
-	/* As a kernel without UFFDIO_MOVE, where nothing leaves otherwise. */
+	over->window.mediated = true; /* the tests change protections while no other thread touches those pages */
+	/* FARPAGE_NO_MOVE stands for a kernel without UFFDIO_MOVE, where pages leave only with unsafe_dio. */
 	bool copies = getenv("FARPAGE_NO_MOVE");
 	struct farpage_options options = {.local = local, .timeout_ms = 1000, .unsafe_dio = copies};
 	if (result == 0)

@@ -1,4 +1,4 @@
-/* Forked children: what each of them is told to be far, and what becomes of contents that were kept for them only. */
+/* Forked children: which pages are far for each of them, and when contents kept only for them are given back. */
 #include "pager/children.h"
 #include "tests/tap.h"
 #include "tests/unit/pager/pager_over.h"
@@ -16,7 +16,7 @@
 
 /* --- The snapshot ------------------------------------------------------------------------------------------------ */
 
-/* What a child forked now lacks, for each state: with the mark of an earlier child and without. */
+/* For each state of a page, whether a child forked now lacks the page. The mark of an earlier child changes nothing. */
 static const struct {
 	enum page_state state;
 	bool far;
@@ -48,7 +48,7 @@ static void snapshot_holds_what_is_far(void)
 		   "a page that is %s is %s for a child", name, lacks[i].far ? "far" : "not far");
 		ok(children_want(&children, child, 2 * i + 1) == lacks[i].far &&
 		       (pages_load(&core.pages, 2 * i + 1) & PAGE_SNAPSHOT),
-		   "a page that is %s is %s for a later child, and stays kept for the earlier one", name,
+		   "a page that is %s is %s for a later child, and stays kept for the earlier child", name,
 		   lacks[i].far ? "far" : "not far");
 	}
 	close(children.epoll);
@@ -68,11 +68,12 @@ static void *fork_once(void *unused)
 	return NULL;
 }
 
-/* Poisoned too early the page would not be, and its reader would wait for ever. */
+/* A page that is poisoned before the fork is read is not poisoned in the child. The child's reader would wait for
+   ever. */
 static void denial_waits_until_a_fork_is_read(void)
 {
 	if (!CAN_FORK) {
-		tap_skip("a denial while the child forks", CANNOT_FORK);
+		tap_skip("a page is not denied before the child's fork is read", CANNOT_FORK);
 		return;
 	}
 	void *base = mmap(NULL, 2 * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -85,7 +86,7 @@ static void denial_waits_until_a_fork_is_read(void)
 	if (uffd_open(base, STORE_PAGE, (char *)base + STORE_PAGE, STORE_PAGE, &core.uffd))
 		abort();
 	if (!core.uffd.can_poison || !core.uffd.sees_forks) {
-		tap_skip("a denial while the child forks", "this kernel cannot poison pages");
+		tap_skip("a page is not denied before the child's fork is read", "this kernel cannot poison pages");
 		return;
 	}
 	struct child child = {.uffd = core.uffd.fd, .denied = true};
@@ -96,7 +97,7 @@ static void denial_waits_until_a_fork_is_read(void)
 	bool read = uffd_read(core.uffd.fd, &message, 1) == 1 && message.kind == UFFD_FORKED;
 	int result;
 	while ((result = children_deny(&children, &child, 0, "")) == -EAGAIN)
-		sched_yield(); /* the fork is about to return */
+		sched_yield(); /* until the fork returns */
 	ok(read && result == 0, "the page is denied after the child's fork is read");
 	close(message.child);
 	pthread_join(thread, NULL);
@@ -106,18 +107,19 @@ static void denial_waits_until_a_fork_is_read(void)
 
 /* --- A sweep in the middle of a discard -------------------------------------------------------------------------- */
 
-/* Pages of one range: kept for the child only; discarded by us while the child is forgotten; not kept at all. */
+/* Pages of one range. KEPT is kept only for the child. HELD is discarded while the child is being forgotten. PLAIN is
+   not kept at all. */
 enum { KEPT, HELD, PLAIN, RANGE };
 
 static struct {
 	const struct store_ops *inner;
 	atomic_bool armed;
-	_Atomic int swept; /* whether the sweep has passed the page KEPT */
+	_Atomic int swept; /* 1 after the sweep has passed the page KEPT */
 	int child_lives;   /* closing it ends the child */
 	pid_t child;
 } hooks;
 
-/* Called for KEPT by the sweep, and for PLAIN in the middle of the discard of HELD and PLAIN. */
+/* The sweep calls this for KEPT. The discard of HELD and PLAIN calls it for PLAIN, in its middle. */
 static void discard_between(struct store *store, uint64_t page, uint64_t count)
 {
 	hooks.inner->discard(store, page, count);
@@ -156,10 +158,10 @@ static pid_t fork_until_closed(int *ret_fd)
 	return child;
 }
 
-static void contents_kept_for_nobody_are_given_back(void)
+static void contents_kept_for_an_ended_child_are_given_back(void)
 {
 	if (!CAN_FORK) {
-		tap_skip("a sweep in the middle of a discard", CANNOT_FORK);
+		tap_skip("a page that a child may ask for stays on the donors", CANNOT_FORK);
 		return;
 	}
 	struct over over;
@@ -173,16 +175,16 @@ static void contents_kept_for_nobody_are_given_back(void)
 	char *memory = over_map(&over, RANGE * STORE_PAGE);
 	page_out(&over, memory, 0, RANGE, 1);
 	hooks.child = fork_until_closed(&hooks.child_lives);
-	page_out(&over, memory, PLAIN, 1, 2); /* the child has the old contents, so the page is kept for it no longer */
+	page_out(&over, memory, PLAIN, 1, 2); /* the child has the old contents, so the page is no longer kept for it */
 	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_DISCARD);
 	store_stats(over.inner, &stats);
-	ok(stats.pages_live == RANGE, "what a child may ask for stays on the donors (%llu pages)",
+	ok(stats.pages_live == RANGE, "pages that a child may ask for stay on the donors (%llu pages)",
 	   (unsigned long long)stats.pages_live);
 	atomic_store(&hooks.armed, true);
 	farpage_advise(over.farpage, memory + HELD * STORE_PAGE, 2 * STORE_PAGE, FARPAGE_DISCARD);
 	store_stats(over.inner, &stats);
 	ok(stats.pages_live == 0,
-	   "nothing stays there when the child has ended in the middle of a discard (%llu pages)",
+	   "no page stays on the donors if the child ends in the middle of a discard (%llu pages)",
 	   (unsigned long long)stats.pages_live);
 	over.inner->ops = hooks.inner;
 	over_close(&over);
@@ -192,6 +194,6 @@ int main(void)
 {
 	snapshot_holds_what_is_far();
 	denial_waits_until_a_fork_is_read();
-	contents_kept_for_nobody_are_given_back();
+	contents_kept_for_an_ended_child_are_given_back();
 	return tap_done();
 }

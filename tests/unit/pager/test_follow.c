@@ -1,4 +1,4 @@
-/* Where the pager's threads run: on the processors of the program, and on no other. */
+/* follow: the processors on which the pager's threads run. They are those of the program, and no others. */
 #include "pager/follow.h"
 #include "tests/tap.h"
 #include <sched.h>
@@ -18,7 +18,7 @@ static bool runs_on(const cpu_set_t *wanted)
 	return !sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, wanted);
 }
 
-/* The first two processors that this process may use. */
+/* Finds the processors that this process may use, and the first two of them. Returns false if there is only one. */
 static bool find_two(cpu_set_t *ret_all, int ret_cpus[2])
 {
 	int found = 0;
@@ -30,14 +30,14 @@ static bool find_two(cpu_set_t *ret_all, int ret_cpus[2])
 	return found == 2;
 }
 
-/* What the evictor does when a program with one thread makes a second one. */
+/* Does what the evictor does when a program with one thread creates a second one. */
 static void becomes_one_of_several(struct follow *follow, int *cpu)
 {
 	atomic_store(&follow->alone, -1);
 	follow_alone(follow, cpu);
 }
 
-static void check_given(int first)
+static void the_evictor_keeps_to_the_programs_processors(int first)
 {
 	struct follow follow;
 	const cpu_set_t given = only(first);
@@ -47,11 +47,10 @@ static void check_given(int first)
 	follow_alone(&follow, &cpu);
 	ok(runs_on(&given), "the evictor runs where the program's only thread runs");
 	becomes_one_of_several(&follow, &cpu);
-	ok(runs_on(&given),
-	   "the evictor of a program with several threads keeps to the processors that the program was given");
+	ok(runs_on(&given), "the evictor of a program with several threads runs on the program's processors");
 }
 
-static void check_placed_by_others(int first)
+static void the_evictor_stays_where_others_have_placed_it(int first)
 {
 	struct follow follow;
 	cpu_set_t all;
@@ -63,17 +62,17 @@ static void check_placed_by_others(int first)
 	sched_setaffinity(0, sizeof all, &all);
 	sched_getaffinity(0, sizeof all, &all);
 	becomes_one_of_several(&follow, &cpu);
-	ok(runs_on(&all), "the evictor stays where somebody else has placed it meanwhile");
+	ok(runs_on(&all), "the evictor stays on the processors that somebody else has set meanwhile");
 }
 
-/* Begins anew on one processor, as taskset would have it begin. */
+/* Executes itself again on one processor, as taskset would. */
 int main(int argc, char **argv)
 {
 	cpu_set_t all;
 	int cpus[2];
 	if (argc > 1) {
-		check_given(atoi(argv[1]));
-		check_placed_by_others(atoi(argv[1]));
+		the_evictor_keeps_to_the_programs_processors(atoi(argv[1]));
+		the_evictor_stays_where_others_have_placed_it(atoi(argv[1]));
 		return tap_done();
 	}
 	if (!find_two(&all, cpus))

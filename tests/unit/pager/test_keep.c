@@ -1,4 +1,4 @@
-/* Pages that must not leave. */
+/* keep: pages that must not leave local memory. */
 #include "pager/pager.h"
 #include "tests/tap.h"
 #include "tests/unit/pager/pager_over.h"
@@ -22,16 +22,17 @@ static void kept_page_stays_until_discarded(void)
 	char *memory = over_map(&over, 4 * STORE_PAGE);
 	memset(memory, 7, 4 * STORE_PAGE);
 	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_PAGEOUT);
-	ok(pager_keep(over.farpage, memory) == 0 && is_here(memory), "a far page that is to be kept is brought in");
-	ok(pager_keep(over.farpage, memory + STORE_PAGE + 1) == 0, "a page that is here can be kept");
+	ok(pager_keep(over.farpage, memory) == 0 && is_here(memory), "keeping a far page brings the page in");
+	ok(pager_keep(over.farpage, memory + STORE_PAGE + 1) == 0, "keeping a resident page succeeds");
 	farpage_advise(over.farpage, memory, 4 * STORE_PAGE, FARPAGE_PAGEOUT);
-	ok(is_here(memory) && is_here(memory + STORE_PAGE), "kept pages stay");
-	ok(!is_here(memory + 2 * STORE_PAGE) && !is_here(memory + 3 * STORE_PAGE), "pages beside them leave");
-	ok(memory[0] == 7 && memory[STORE_PAGE] == 7, "kept pages have their contents");
+	ok(is_here(memory) && is_here(memory + STORE_PAGE), "kept pages stay resident when their range is sent out");
+	ok(!is_here(memory + 2 * STORE_PAGE) && !is_here(memory + 3 * STORE_PAGE),
+	   "pages beside kept pages leave when their range is sent out");
+	ok(memory[0] == 7 && memory[STORE_PAGE] == 7, "kept pages keep their contents");
 	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_DISCARD);
 	memset(memory, 8, STORE_PAGE);
 	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_PAGEOUT);
-	ok(!is_here(memory) && memory[0] == 8, "a page that was discarded is not kept any more");
+	ok(!is_here(memory) && memory[0] == 8, "a discarded page is not kept any more, so the page leaves");
 	over_close(&over);
 }
 
@@ -51,10 +52,10 @@ static void budget_is_not_all_kept(void)
 	size_t here = 0;
 	for (size_t page = 0; page < kept; page++)
 		here += is_here(memory + page * STORE_PAGE);
-	ok(here == kept, "memory beyond the budget can be used beside kept pages");
+	ok(here == kept, "kept pages stay resident while memory beyond the budget is used");
 	farpage_advise(over.farpage, memory, kept * STORE_PAGE, FARPAGE_DISCARD);
-	ok(pager_keep(over.farpage, memory) == 0, "discarded pages make room for others");
-	ok(pager_keep(over.farpage, memory + 5 * LOCAL) == -EFAULT, "memory that nobody has cannot be kept");
+	ok(pager_keep(over.farpage, memory) == 0, "discarding kept pages makes room to keep others");
+	ok(pager_keep(over.farpage, memory + 5 * LOCAL) == -EFAULT, "keeping memory that is not mapped gets -EFAULT");
 	over_close(&over);
 }
 

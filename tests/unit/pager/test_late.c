@@ -1,4 +1,5 @@
-/* A handler with nothing in flight still polls its store while that is not quiet: for answers nobody waits for. */
+/* late: a handler with nothing in flight still polls its store while the store's queue is not quiet. Answers that no
+   request waits for are still to come. */
 #include "pager_over.h"
 #include "tests/tap.h"
 #include <semaphore.h>
@@ -8,18 +9,18 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-#define WAIT_S 30 /* so long, and it does not come */
+#define WAIT_S 30 /* a semaphore that is not posted for so long counts as never posted */
 
 /*
- * A store over another one. Of the next read that is polled for, something else is still to come: until it is polled
- * for its queue is not quiet.
+ * A wrapper of another store. After the next read that is polled, one more answer is still to come. Until that answer
+ * is polled, the queue is not quiet.
  */
 enum late_state { QUIET, AWAITED, LATE, ARMED, NEWS };
 
 struct late_store {
 	struct store base;
 	struct store *inner;
-	_Atomic int state; /* the handler's queue's; an evictor does not read */
+	_Atomic int state; /* of the handler's queue; an evictor does not read */
 	_Atomic bool at_once;
 	sem_t armed, polled;
 	int fd;
@@ -92,7 +93,7 @@ static int late_poll(struct store_queue *queue, struct store_done *dones, unsign
 	return count;
 }
 
-/* Only the queue's own thread makes completions of the inner store, so nobody sleeps on its descriptor. */
+/* Only the queue's own thread makes completions of the inner store, so no thread sleeps on the inner descriptor. */
 static int late_queue_fd(const struct store_queue *queue)
 {
 	return ((const struct late_queue *)queue)->fd;
@@ -165,7 +166,7 @@ static bool comes(sem_t *semaphore)
 	return sem_timedwait(semaphore, &until) == 0;
 }
 
-/* All is sent out, and comes back; of one read something is late. */
+/* Sends all pages out and brings them back. One read has a late answer. */
 static void pages_come_back(struct over *over, struct late_store *late, volatile char *memory)
 {
 	farpage_advise(over->farpage, (char *)(uintptr_t)memory, MIB, FARPAGE_PAGEOUT);
@@ -189,7 +190,8 @@ int main(void)
 	late.base = (struct store){.ops = &late_ops, .pages = over.inner->pages};
 	over.store = &late.base;
 	window_reserve(&over.window, 16 * MIB);
-	ok(pager_open_store(&options, over.store, &over.window, NULL, &over.farpage) == 0, "a pager opens");
+	ok(pager_open_store(&options, over.store, &over.window, NULL, &over.farpage) == 0,
+	   "a pager opens over a store with late answers");
 	memory = over_map(&over, MIB);
 	for (size_t i = 0; i < MIB; i += STORE_PAGE)
 		memory[i] = 1;
@@ -198,12 +200,13 @@ int main(void)
 	if (ok(comes(&late.armed), "a handler without reads in flight arms a store that is not quiet")) {
 		atomic_store(&late.state, NEWS);
 		eventfd_write(late.fd, 1);
-		ok(comes(&late.polled), "and polls it when it is told to");
+		ok(comes(&late.polled),
+		   "a handler without reads in flight polls its store when the descriptor is readable");
 	}
 	atomic_store(&late.at_once, true);
 	pages_come_back(&over, &late, memory);
-	ok(comes(&late.armed), "again");
-	ok(comes(&late.polled), "it polls at once where arming says so");
+	ok(comes(&late.armed), "a handler arms its store again after another late answer");
+	ok(comes(&late.polled), "a handler polls its store at once if arming asks for a poll");
 	over_close(&over);
 	sem_destroy(&late.armed);
 	sem_destroy(&late.polled);

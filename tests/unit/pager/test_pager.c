@@ -1,4 +1,4 @@
-/* The pager as a program sees it: memory that is four times the budget keeps its contents. */
+/* pager: memory of four times the budget keeps its contents, as the program sees it. */
 #include "common/random.h"
 #include "pager_over.h"
 #include "tests/tap.h"
@@ -59,10 +59,10 @@ static uint64_t resident_pages(const char *memory, size_t length)
 	return count;
 }
 
-static void test_contents(void)
+static void memory_beyond_the_budget_keeps_its_contents(void)
 {
 	struct over over;
-	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens"))
+	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens over a memory store"))
 		return;
 	char *memory = over_map(&over, BYTES);
 	bool zero = true;
@@ -71,8 +71,9 @@ static void test_contents(void)
 	ok(zero, "fresh memory reads as zeroes");
 	for (uint64_t page = 0; page < PAGES; page++)
 		fill(memory, page, 0);
-	ok(resident_pages(memory, BYTES) * STORE_PAGE < LOCAL, "no more than the budget is resident");
-	ok(all_hold(memory, PAGES, 0), "sequential reading finds what was written");
+	ok(resident_pages(memory, BYTES) * STORE_PAGE < LOCAL,
+	   "fewer bytes than the budget are resident after memory of four times the budget is written");
+	ok(all_hold(memory, PAGES, 0), "sequential reads find what was written");
 
 	static uint64_t version[PAGES];
 	struct random_state random;
@@ -84,35 +85,36 @@ static void test_contents(void)
 		if (random_below(&random, 3) == 0)
 			fill(memory, page, ++version[page]);
 	}
-	ok(good, "random reading and writing finds the latest version of each page");
+	ok(good, "random reads and writes find the latest version of each page");
 	struct farpage_stats stats;
 	farpage_get_stats(over.farpage, &stats);
-	ok(stats.resident_peak_bytes <= LOCAL, "the budget was kept at all times (%llu of %llu)",
+	ok(stats.resident_peak_bytes <= LOCAL, "resident memory never exceeds the budget (%llu of %llu)",
 	   (unsigned long long)stats.resident_peak_bytes, (unsigned long long)LOCAL);
-	ok(stats.faults_far > 1000 && stats.evicted_pages > PAGES, "pages went and came");
-	ok(stats.evicted_clean_pages > 0, "pages that did not change left without a write");
+	ok(stats.faults_far > 1000 && stats.evicted_pages > PAGES, "the statistics count far faults and evicted pages");
+	ok(stats.evicted_clean_pages > 0, "pages that did not change leave without a write");
 
-	ok(farpage_advise(over.farpage, memory, BYTES, FARPAGE_PAGEOUT) == 0, "all can be sent out");
-	ok(resident_pages(memory, BYTES) == 0, "then nothing is resident");
+	ok(farpage_advise(over.farpage, memory, BYTES, FARPAGE_PAGEOUT) == 0, "a page-out of all memory succeeds");
+	ok(resident_pages(memory, BYTES) == 0, "no page is resident after all memory was sent out");
 	good = true;
 	for (uint64_t page = 0; page < PAGES && good; page++)
 		good = holds(memory, page, version[page]);
-	ok(good, "and comes back as it was");
+	ok(good, "memory that was sent out comes back unchanged");
 
-	ok(farpage_advise(over.farpage, memory + 4 * MIB, 8 * MIB, FARPAGE_DISCARD) == 0, "a range can be discarded");
+	ok(farpage_advise(over.farpage, memory + 4 * MIB, 8 * MIB, FARPAGE_DISCARD) == 0,
+	   "a discard of a range succeeds");
 	good = true;
 	for (uint64_t page = 0; page < PAGES; page++) {
 		bool inside = page >= 4 * MIB / STORE_PAGE && page < 12 * MIB / STORE_PAGE;
 		good &= inside ? memory[page * STORE_PAGE] == 0 : holds(memory, page, version[page]);
 	}
-	ok(good, "what was discarded reads as zeroes, the rest as before");
-	ok(farpage_unmap(over.farpage, memory, BYTES) == 0, "memory can be unmapped");
+	ok(good, "a discarded range reads as zeroes, and the rest is unchanged");
+	ok(farpage_unmap(over.farpage, memory, BYTES) == 0, "unmapping all memory succeeds");
 	farpage_get_stats(over.farpage, &stats);
-	ok(stats.far_bytes == 0, "then nothing of it is left on the donors");
+	ok(stats.far_bytes == 0, "unmapped memory leaves no page on the donors");
 	over_close(&over);
 }
 
-static void test_system_calls(void)
+static void system_calls_read_and_write_far_memory(void)
 {
 	struct over over;
 	over_open(&over, LOCAL, 64 * MIB, NULL);
@@ -134,7 +136,7 @@ struct worker {
 	bool good;
 };
 
-/* Threads share the range, but each writes only pages of its own. */
+/* The threads share the range, but each thread writes only its own pages. */
 static void *work(void *argument)
 {
 	struct worker *worker = argument;
@@ -152,7 +154,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static void test_threads(void)
+static void threads_find_what_they_wrote(void)
 {
 	struct over over;
 	over_open(&over, LOCAL, 64 * MIB, NULL);
@@ -163,7 +165,7 @@ static void test_threads(void)
 		workers[i] = (struct worker){.memory = memory, .seed = i};
 		pthread_create(&threads[i], NULL, work, &workers[i]);
 	}
-	/* Meanwhile: throw pages away and send them out in another range. */
+	/* Meanwhile, discard and send out pages in another range. */
 	char *other = over_map(&over, 4 * MIB);
 	bool good = true;
 	for (unsigned round = 0; round < 20; round++) {
@@ -178,12 +180,12 @@ static void test_threads(void)
 		pthread_join(threads[i], NULL);
 		good &= workers[i].good;
 	}
-	ok(good, "four threads and a fifth that discards each find their own");
+	ok(good, "four threads and a fifth that discards each find what they wrote");
 	over_close(&over);
 }
 
-/* Every @step-th page is there before the pager: fewer than its budget, or more. */
-static void test_adopted(uint64_t step)
+/* Opens a pager over memory in which every @step-th page is already in use: less than the budget, or more. */
+static void memory_in_use_is_adopted_within_the_budget(uint64_t step)
 {
 	struct store *store;
 	struct window window;
@@ -196,9 +198,10 @@ static void test_adopted(uint64_t step)
 	for (uint64_t page = 0; page < PAGES; page += step)
 		fill(memory, page, 3);
 	struct farpage_options options = {.local = LOCAL, .unsafe_dio = getenv("FARPAGE_NO_MOVE")};
-	ok(pager_open_store(&options, store, &window, NULL, &farpage) == 0, "a pager opens over memory in use, 1/%u",
-	   (unsigned)step);
-	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "within its budget");
+	ok(pager_open_store(&options, store, &window, NULL, &farpage) == 0,
+	   "a pager opens over memory of which 1/%u is in use", (unsigned)step);
+	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL,
+	   "a pager that opens over memory in use evicts down to its budget");
 	for (uint64_t page = 1; page < PAGES; page += 2)
 		fill(memory, page, 4);
 	bool good = true;
@@ -206,14 +209,14 @@ static void test_adopted(uint64_t step)
 		good &= page % 2      ? holds(memory, page, 4)
 			: page % step ? memory[page * STORE_PAGE] == 0
 				      : holds(memory, page, 3);
-	ok(good, "and keeps its contents");
-	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "and its budget");
+	ok(good, "memory in use keeps its contents under a new pager");
+	ok(resident_pages(memory, BYTES) * STORE_PAGE <= LOCAL, "a pager over memory that was in use keeps its budget");
 	farpage_close(farpage);
 	window_release(&window);
 	store_close(store);
 }
 
-/* The child counts the wrong pages and exits with 0 only if there is none. */
+/* Returns the number of pages that do not hold @version. A child counts them and exits with 0 only if there is none. */
 static int count_wrong(const char *memory, uint64_t pages, uint64_t version)
 {
 	int wrong = 0;
@@ -229,14 +232,14 @@ static int wait_for(pid_t child)
 	return status;
 }
 
-static void test_fork(void)
+static void children_see_memory_as_it_was(void)
 {
 	if (!CAN_FORK) {
-		tap_skip("forked children", CANNOT_FORK);
+		tap_skip("a forked child sees its memory as it was", CANNOT_FORK);
 		return;
 	}
 	struct over over;
-	const uint64_t few = 192; /* 768 KiB: within a child's share */
+	const uint64_t few = 192; /* 768 KiB, which is less than a child's share */
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
 	for (uint64_t page = 0; page < PAGES; page++)
@@ -253,7 +256,7 @@ static void test_fork(void)
 		int wrong = count_wrong(memory, few, 1);
 		_exit(wrong > 98 ? 98 : wrong);
 	}
-	/* The parent changes it, twice, and sends it out, so that what the donors have changes too. */
+	/* The parent changes the pages twice and sends them out, so that the donors' contents change, too. */
 	for (uint64_t version = 2; version < 4; version++)
 		for (uint64_t page = 0; page < few; page++)
 			fill(memory, page, version);
@@ -263,19 +266,19 @@ static void test_fork(void)
 	int status = wait_for(child);
 	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a forked child sees its memory as it was (status %d)",
 	   status);
-	ok(all_hold(memory, few, 3), "and the parent sees its own");
+	ok(all_hold(memory, few, 3), "a parent sees what it wrote after the fork");
 	for (uint64_t page = few; page < PAGES; page++)
 		fill(memory, page, 3);
 
 	child = fork();
 	if (child == 0) {
 		signal(SIGBUS, SIG_DFL);                      /* a sanitizer would catch it */
-		_exit(count_wrong(memory, PAGES, 3) ? 1 : 0); /* all of it: more than its share */
+		_exit(count_wrong(memory, PAGES, 3) ? 1 : 0); /* all pages, which is more than the child's share */
 	}
 	status = wait_for(child);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS,
-	   "a child that needs too much is stopped, not misled (status %d)", status);
-	ok(all_hold(memory, PAGES, 3), "and the parent goes on");
+	   "a child that reads more than its share gets SIGBUS, not wrong contents (status %d)", status);
+	ok(all_hold(memory, PAGES, 3), "a parent keeps its contents after its child got SIGBUS");
 
 	child = fork();
 	if (child == 0) {
@@ -286,7 +289,7 @@ static void test_fork(void)
 		_exit(WIFEXITED(status) && WEXITSTATUS(status) == 0 && count_wrong(memory, few, 3) == 0 ? 0 : 1);
 	}
 	status = wait_for(child);
-	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "so do grandchildren");
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child and a grandchild see their memory as it was");
 
 	bool good = true;
 	for (unsigned i = 0; i < 50; i++) {
@@ -296,7 +299,7 @@ static void test_fork(void)
 		fill(memory, i * 100, 3);
 		good &= wait_for(child) == 0;
 	}
-	ok(good && all_hold(memory, PAGES, 3), "fifty short-lived children do no harm");
+	ok(good && all_hold(memory, PAGES, 3), "fifty short-lived children leave the parent's contents unchanged");
 	farpage_unmap(over.farpage, memory, BYTES);
 	over_close(&over);
 	close(go[0]);
@@ -314,7 +317,7 @@ static void caught_sigbus(int signal, siginfo_t *info, void *context)
 	siglongjmp(on_sigbus, 1);
 }
 
-static void test_lost(void)
+static void lost_pages_raise_sigbus(void)
 {
 	struct over over;
 	const struct store_faults faults = {.seed = 5, .read_error = 3000};
@@ -333,15 +336,15 @@ static void test_lost(void)
 		}
 		good &= holds(memory, page, 1);
 	}
-	ok(lost > 10 && lost < PAGES / 2, "pages that cannot be had raise SIGBUS (%u)", lost);
-	ok(good, "all others are right");
+	ok(lost > 10 && lost < PAGES / 2, "pages that the store cannot read raise SIGBUS (%u)", lost);
+	ok(good, "pages that the store can read hold what was written");
 	farpage_advise(over.farpage, memory, BYTES, FARPAGE_DISCARD);
-	ok(memory[0] == 0 && memory[BYTES - 1] == 0, "a lost page can be used again after a discard");
+	ok(memory[0] == 0 && memory[BYTES - 1] == 0, "lost pages read as zeroes after a discard");
 	sigaction(SIGBUS, &before, NULL);
 	over_close(&over);
 }
 
-static void test_protections(void)
+static void protected_pages_leave_and_keep_their_contents(void)
 {
 	struct over over;
 	over_open(&over, LOCAL, 64 * MIB, NULL);
@@ -357,7 +360,7 @@ static void test_protections(void)
 	mprotect(memory + 2 * MIB, 2 * MIB, PROT_READ | PROT_WRITE);
 	ok(all_hold(memory, PAGES, 1), "read-only, inaccessible and executable pages keep their contents");
 	farpage_advise(over.farpage, memory, BYTES, FARPAGE_PAGEOUT);
-	ok(resident_pages(memory, 6 * MIB) == 0, "and can leave like any other");
+	ok(resident_pages(memory, 6 * MIB) == 0, "read-only, inaccessible and executable pages leave like others");
 	over_close(&over);
 }
 
@@ -368,13 +371,13 @@ int main(void)
 	if (result == -EPERM || result == -ENOSYS)
 		return tap_skip_all("no right to userfaultfd");
 	over_close(&over);
-	test_contents();
-	test_system_calls();
-	test_threads();
-	test_adopted(16);
-	test_adopted(1);
-	test_protections();
-	test_fork();
-	test_lost();
+	memory_beyond_the_budget_keeps_its_contents();
+	system_calls_read_and_write_far_memory();
+	threads_find_what_they_wrote();
+	memory_in_use_is_adopted_within_the_budget(16);
+	memory_in_use_is_adopted_within_the_budget(1);
+	protected_pages_leave_and_keep_their_contents();
+	children_see_memory_as_it_was();
+	lost_pages_raise_sigbus();
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * Memory that a device holds. io_uring's registered buffers pin their pages, as O_DIRECT and RDMA do: what is read into
- * such a buffer goes to the frames that were there when it was registered, so these must not be exchanged.
+ * pinned: memory that a device holds. io_uring's registered buffers pin their pages, as O_DIRECT and RDMA do. A read
+ * into such a buffer writes the frames that were there at registration, so these frames must not be exchanged.
  */
 #include "pager_over.h"
 #include "tests/tap.h"
@@ -22,7 +22,7 @@ struct device {
 	size_t length;
 };
 
-/* A file whose page i is full of bytes 0x80 | i, and @buffer pinned for reading it. */
+/* Makes a file whose page i is full of bytes 0x80 | i, and pins @buffer for reading it. Returns false on an error. */
 static bool device_open(struct device *device, char *buffer, size_t length)
 {
 	char page[STORE_PAGE];
@@ -55,7 +55,7 @@ static bool device_read(struct device *device)
 	return whole;
 }
 
-/* Pages of the buffer that do not have what the device read into them. */
+/* Returns the number of pages of the buffer that do not hold what the device read into them. */
 static unsigned device_wrong(const struct device *device)
 {
 	unsigned count = 0;
@@ -80,11 +80,11 @@ static struct farpage_stats stats_of(const struct over *over)
 	return stats;
 }
 
-/* Whoever prepares the buffer's surroundings: before it is registered, and after. */
+/* The protections around the buffer before registration, and of the buffer afterwards. */
 struct surroundings {
 	const char *name;
 	int behind; /* protection of the page behind the buffer */
-	int inside; /* of the buffer itself, once it is pinned */
+	int inside; /* protection of the buffer after it is pinned */
 };
 
 static const struct surroundings surroundings[] = {
@@ -95,7 +95,7 @@ static const struct surroundings surroundings[] = {
     {"that its program made executable", PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE | PROT_EXEC},
 };
 
-static void test_pages_stay(const struct surroundings *around)
+static void a_pinned_buffer_holds_what_a_device_reads(const struct surroundings *around)
 {
 	const size_t length = MIB;
 	struct over over;
@@ -103,22 +103,22 @@ static void test_pages_stay(const struct surroundings *around)
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for a pinned buffer %s", around->name))
 		return;
 	char *memory = over_map(&over, length + MIB), *other = over_map(&over, 4 * LOCAL);
-	char *buffer = memory + 3 * STORE_PAGE; /* so that a batch of pages that leave goes across its end */
+	char *buffer = memory + 3 * STORE_PAGE; /* so that a batch of leaving pages crosses the buffer's end */
 	touch(memory, length + MIB);
 	mprotect(buffer + length, STORE_PAGE, around->behind);
-	if (!ok(device_open(&device, buffer, length), "a buffer %s is pinned", around->name))
+	if (!ok(device_open(&device, buffer, length), "io_uring pins a buffer %s", around->name))
 		return;
 	mprotect(buffer, length, around->inside);
 	touch(other, 4 * LOCAL);
 	farpage_advise(over.farpage, memory, length + MIB, FARPAGE_PAGEOUT);
 	ok(device_read(&device), "a device reads into a pinned buffer %s", around->name);
 	unsigned wrong = device_wrong(&device);
-	ok(wrong == 0, "what a device reads into a pinned buffer %s is there (%u pages wrong)", around->name, wrong);
+	ok(wrong == 0, "a pinned buffer %s holds what a device read (%u pages wrong)", around->name, wrong);
 	device_close(&device);
 	over_close(&over);
 }
 
-static void test_more_than_the_budget(void)
+static void more_pinned_memory_than_the_budget_is_held(void)
 {
 	const size_t length = LOCAL + 4 * MIB;
 	struct over over;
@@ -126,29 +126,30 @@ static void test_more_than_the_budget(void)
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for more pinned memory than its budget"))
 		return;
 	char *buffer = over_map(&over, length), *other = over_map(&over, 2 * LOCAL);
-	ok(device_open(&device, buffer, length), "more memory is pinned than the budget holds");
+	ok(device_open(&device, buffer, length), "io_uring pins more memory than the budget");
 	touch(other, 2 * LOCAL);
-	ok(true, "a program with more pinned memory than its budget goes on");
+	ok(true, "a program with more pinned memory than its budget continues");
 	struct farpage_stats stats = stats_of(&over);
-	ok(stats.held_bytes > 0, "memory beyond the budget is told as held (%llu bytes)",
+	ok(stats.held_bytes > 0, "the statistics count pinned memory beyond the budget as held (%llu bytes)",
 	   (unsigned long long)stats.held_bytes);
-	ok(device_read(&device) && device_wrong(&device) == 0, "what a device reads beyond the budget is there");
+	ok(device_read(&device) && device_wrong(&device) == 0,
+	   "pinned memory larger than the budget holds what a device read");
 	device_close(&device);
 
-	/* The kernel lets go of a ring's buffers some time after the ring is closed. */
+	/* The kernel releases a ring's buffers some time after the ring is closed. */
 	do
 		touch(other, 2 * LOCAL);
 	while ((stats = stats_of(&over)).held_bytes);
-	ok(true, "memory that is pinned no more is held no more");
+	ok(true, "memory that is not pinned any more is not held any more");
 	touch(other, 2 * LOCAL);
 	stats = stats_of(&over);
-	ok(stats.resident_bytes <= LOCAL, "the budget holds again when nothing is pinned (%llu bytes resident)",
+	ok(stats.resident_bytes <= LOCAL, "resident memory returns to the budget when no page is pinned (%llu bytes)",
 	   (unsigned long long)stats.resident_bytes);
 	over_close(&over);
 }
 
-/* Pages filled ahead of those touched in order end where the program's memory ends. */
-static void test_fill_ahead(void)
+/* Pages touched in order make the pager fill pages ahead. Filling ahead stops where the program's memory ends. */
+static void filling_ahead_stops_at_the_programs_memory(void)
 {
 	struct over over;
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for memory that is touched in order"))
@@ -161,7 +162,7 @@ static void test_fill_ahead(void)
 	mincore(memory + MIB, sizeof present * STORE_PAGE, present);
 	for (unsigned i = 0; i < sizeof present; i++)
 		beyond += present[i] & 1;
-	ok(beyond == 0, "no page is filled behind the end of what is mapped (%u were)", beyond);
+	ok(beyond == 0, "no page is filled behind the end of the mapped memory (%u were)", beyond);
 
 	mprotect(memory + MIB / 2, STORE_PAGE, PROT_NONE);
 	farpage_advise(over.farpage, memory, MIB, FARPAGE_DISCARD);
@@ -187,7 +188,7 @@ struct writer {
 	_Atomic unsigned tries, written;
 };
 
-/* Writes to memory that it may not write to, for as long as it leaves and comes back. */
+/* Tries to write to read-only memory while the memory leaves and comes back. */
 static void *write_there(void *argument)
 {
 	struct writer *writer = argument;
@@ -201,8 +202,8 @@ static void *write_there(void *argument)
 	return NULL;
 }
 
-/* To take read-only pages farpage makes their mapping writable for a moment. The program must not notice. */
-static void test_read_only_stays_read_only(void)
+/* To take read-only pages away, farpage makes their mapping writable for a moment. The program must not notice. */
+static void read_only_memory_stays_read_only(void)
 {
 	struct over over;
 	struct sigaction action = {.sa_handler = refused, .sa_flags = SA_NODEFER}, before;
@@ -236,9 +237,9 @@ static void test_read_only_stays_read_only(void)
 int main(void)
 {
 	for (unsigned i = 0; i < sizeof surroundings / sizeof surroundings[0]; i++)
-		test_pages_stay(&surroundings[i]);
-	test_more_than_the_budget();
-	test_fill_ahead();
-	test_read_only_stays_read_only();
+		a_pinned_buffer_holds_what_a_device_reads(&surroundings[i]);
+	more_pinned_memory_than_the_budget_is_held();
+	filling_ahead_stops_at_the_programs_memory();
+	read_only_memory_stays_read_only();
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * A kernel that moves pages and does not count them: from 6.18 on Linux says EEXIST, or a smaller number, when it had
- * to try one of them again (pager/take.c). Here ioctl(2) says so of every other move.
+ * uncounted: a kernel that moves pages without counting them. From 6.18 on, Linux reports EEXIST or a smaller number if
+ * it had to try a page again (pager/take.c). Here ioctl(2) reports that for every other move.
  */
 #include "pager/uffd.h"
 #include "pager_over.h"
@@ -23,7 +23,7 @@ struct move {
 
 static _Atomic unsigned moves, denied, shortened;
 
-/* The kernel counts the first @counted bytes of @move only. */
+/* Reports that only the first @counted bytes of @move were moved. Returns -1 with errno set. */
 static int misreport(struct move *move, uint64_t counted)
 {
 	move->move = counted ? (int64_t)counted : -EEXIST;
@@ -79,17 +79,18 @@ int main(void)
 		return tap_skip_all("no right to userfaultfd");
 	if (!uffd_can_move())
 		return tap_skip_all("this kernel has no UFFDIO_MOVE");
-	if (ok(result == 0, "a pager opens")) {
+	if (ok(result == 0, "a pager opens over a kernel that counts no moves")) {
 		uint64_t *words = (uint64_t *)(void *)over_map(&over, pages * STORE_PAGE);
 		for (uint64_t round = 1; round <= ROUNDS; round++) {
 			fill(words, pages, round);
 			bad += wrong(words, pages, round);
 		}
 		farpage_get_stats(over.farpage, &stats);
-		ok(denied > 10 && shortened > 10, "the kernel has moved pages and not counted them (%u, %u times)",
-		   denied, shortened);
-		ok(!bad, "every page has the contents last written (%zu have not)", bad);
-		ok(stats.dropped_pages == 0, "no page was dropped (%llu)", (unsigned long long)stats.dropped_pages);
+		ok(denied > 10 && shortened > 10, "many moves are reported as failed (%u) or as too short (%u)", denied,
+		   shortened);
+		ok(!bad, "every page holds its last contents although moves are not counted (%zu do not)", bad);
+		ok(stats.dropped_pages == 0, "no page is dropped although moves are not counted (%llu)",
+		   (unsigned long long)stats.dropped_pages);
 	}
 	over_close(&over);
 	return tap_done();

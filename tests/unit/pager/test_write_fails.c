@@ -1,5 +1,5 @@
-/* Writes that fail: after the page has come back, where a forked child still gets what was being written; and because
-   the donors are full, while this process stands still. */
+/* write_fails: writes that fail. One fails after its page has come back. A forked child still sees the contents that
+   were being written. Others fail because the donors are full, while this process pauses. */
 #include "pager_over.h"
 #include "tests/tap.h"
 #include <errno.h>
@@ -12,19 +12,19 @@
 #define MIB ((size_t)1 << 20)
 #define TIMEOUT_MS 1000u
 
-/* A store over another one that takes one write, keeps it, and fails it when it is told to. */
+/* A wrapper of another store. It takes one write, keeps it, and fails it when the test says so. */
 struct failing_store {
 	struct store base;
 	struct store *inner;
 	_Atomic bool takes, has, fails;
-	_Atomic unsigned full; /* so many writes more fail for want of room, and the last of them after a pause */
+	_Atomic unsigned full; /* number of further writes that fail with -ENOSPC, the last one after a pause */
 	_Atomic uint64_t cookie;
 };
 
 struct failing_queue {
 	struct store_queue base;
 	struct store_queue *inner;
-	bool holds; /* the write that is kept came by this queue */
+	bool holds; /* the kept write came through this queue */
 };
 
 static struct failing_store *store_of(const struct store *store)
@@ -126,7 +126,7 @@ static bool failing_same(const struct store *store, uint64_t page, const void *d
 static void failing_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	store_stats(store_of(store)->inner, ret_stats);
-	ret_stats->bytes_available += MIB; /* there is a donor, so writes are tried again */
+	ret_stats->bytes_available += MIB; /* a donor has room, so the pager tries writes again */
 }
 
 static void failing_close(struct store *store)
@@ -162,7 +162,7 @@ static void *send_out(void *argument)
 	return NULL;
 }
 
-/* The child says what it finds in @memory once it is told to look. */
+/* Forks a child that waits for a byte on @ret_go and then exits with the first byte of @memory. Returns the child. */
 static pid_t fork_reader(const volatile char *memory, int *ret_go)
 {
 	int pipe_ends[2];
@@ -177,10 +177,10 @@ static pid_t fork_reader(const volatile char *memory, int *ret_go)
 	return child;
 }
 
-static void test_child(struct over *over, struct failing_store *store)
+static void a_child_sees_the_contents_of_a_failed_write(struct over *over, struct failing_store *store)
 {
 	if (!CAN_FORK) {
-		tap_skip("a child that is forked during a write", CANNOT_FORK);
+		tap_skip("a child that was forked during a write ends", CANNOT_FORK);
 		return;
 	}
 	pthread_t thread;
@@ -195,17 +195,17 @@ static void test_child(struct over *over, struct failing_store *store)
 	while (!atomic_load(&store->has))
 		sched_yield();
 	pid_t child = fork_reader(memory, &go);
-	*memory = 3; /* it comes back from the buffer that its write is under way from */
+	*memory = 3; /* the page comes back from the buffer whose write is in flight */
 	atomic_store(&store->fails, true);
 	pthread_join(thread, NULL);
 	ok(write(go, "", 1) == 1 && waitpid(child, &status, 0) == child, "a child that was forked during a write ends");
 	ok(WIFEXITED(status) && WEXITSTATUS(status) == 2,
-	   "a child forked during a write that then fails sees what was being written (status %x)", (unsigned)status);
-	ok(*memory == 3, "its parent sees what it wrote since");
+	   "a child forked during a write that fails sees the written contents (status %x)", (unsigned)status);
+	ok(*memory == 3, "a parent sees what it wrote after a fork during a write that fails");
 	close(go);
 }
 
-static void test_pause(struct over *over, struct failing_store *store)
+static void a_pause_between_refused_writes_is_survived(struct over *over, struct failing_store *store)
 {
 	char *memory = over_map(over, STORE_PAGE);
 	struct sender sender = {over->farpage, memory};
@@ -213,7 +213,7 @@ static void test_pause(struct over *over, struct failing_store *store)
 	atomic_store(&store->full, 2);
 	send_out(&sender);
 	ok(atomic_load(&store->full) == 0 && *(volatile char *)memory == 1,
-	   "a pause between two writes that full donors refuse ends no program");
+	   "a program survives a pause between two writes that full donors refuse");
 }
 
 int main(void)
@@ -231,8 +231,8 @@ int main(void)
 	if (result == -EPERM || result == -ENOSYS)
 		return tap_skip_all("no right to userfaultfd");
 	if (ok(result == 0, "a pager opens over a store that fails writes")) {
-		test_child(&over, &store);
-		test_pause(&over, &store);
+		a_child_sees_the_contents_of_a_failed_write(&over, &store);
+		a_pause_between_refused_writes_is_survived(&over, &store);
 	}
 	over_close(&over);
 	return tap_done();

@@ -1,4 +1,4 @@
-/* near_heap: blocks are apart, aligned, zeroed where asked, and used again; threads may share it. */
+/* near_heap: blocks do not overlap. They are aligned, zeroed on request, and used again. Threads share the heap. */
 #include "pager/preload/near_heap.h"
 #include "tests/mix.h"
 #include "tests/tap.h"
@@ -28,9 +28,10 @@ static void blocks_are_aligned_and_known(void)
 		memset(block, 1, near_heap_usable(block));
 		near_heap_free(block);
 	}
-	ok(right, "blocks are aligned as asked, and the heap's");
+	ok(right, "blocks have the requested alignment and belong to the heap");
 	int local;
-	ok(!near_heap_contains(&local) && !near_heap_contains(NULL), "other memory is not the heap's");
+	ok(!near_heap_contains(&local) && !near_heap_contains(NULL),
+	   "a local variable and NULL do not belong to the heap");
 }
 
 static void freed_blocks_are_used_again(void)
@@ -55,7 +56,7 @@ static void blocks_grow_with_their_contents(void)
 		block = near_heap_resize(block, size);
 	ok(!strcmp(block, "contents"), "a block that grows keeps its contents");
 	char *before = block;
-	ok(near_heap_resize(block, 10) == before, "one that shrinks stays");
+	ok(near_heap_resize(block, 10) == before, "a block that shrinks stays at its address");
 	near_heap_free(block);
 	near_heap_free(NULL);
 }
@@ -63,9 +64,9 @@ static void blocks_grow_with_their_contents(void)
 static void too_much_is_refused(void)
 {
 	errno = 0;
-	ok(!near_heap_allocate(SIZE_MAX, 0) && errno == ENOMEM, "more than there can be is refused");
-	ok(!near_heap_allocate((size_t)1 << 40, 0), "more than is reserved is refused");
-	ok(!near_heap_zeroed(SIZE_MAX / 2, 3), "a product that is too large is refused");
+	ok(!near_heap_allocate(SIZE_MAX, 0) && errno == ENOMEM, "allocating SIZE_MAX bytes fails with ENOMEM");
+	ok(!near_heap_allocate((size_t)1 << 40, 0), "allocating more than the reservation fails");
+	ok(!near_heap_zeroed(SIZE_MAX / 2, 3), "a zeroed allocation whose product overflows fails");
 }
 
 static void *churn(void *argument)
@@ -88,7 +89,7 @@ static void *churn(void *argument)
 	return (void *)bad;
 }
 
-static void threads_share_it(void)
+static void threads_share_the_heap(void)
 {
 	pthread_t threads[THREADS];
 	size_t bad = 0;
@@ -100,7 +101,7 @@ static void threads_share_it(void)
 		pthread_join(threads[i], &result);
 		bad += (size_t)result;
 	}
-	ok(bad == 0, "blocks of several threads are apart (%zu are not)", bad);
+	ok(bad == 0, "blocks of several threads do not overlap (%zu do)", bad);
 }
 
 int main(void)
@@ -111,6 +112,6 @@ int main(void)
 	freed_blocks_are_used_again();
 	blocks_grow_with_their_contents();
 	too_much_is_refused();
-	threads_share_it();
+	threads_share_the_heap();
 	return tap_done();
 }

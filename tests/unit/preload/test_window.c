@@ -1,4 +1,4 @@
-/* window: random histories against a model with one byte a page, and threads that must never share a page. */
+/* window: random histories compared with a model of one byte per page, and threads that must never share a page. */
 #include "common/random.h"
 #include "pager/window.h"
 #include "tests/tap.h"
@@ -11,7 +11,7 @@
 
 static struct window window;
 static bool model[PAGES];
-static int sink; /* writing into it tells whether memory can be read */
+static int sink; /* a write(2) into it succeeds only if the memory can be read */
 
 static char *at(uint64_t page)
 {
@@ -31,7 +31,7 @@ static bool model_all(uint64_t page, uint64_t count, bool value)
 	return true;
 }
 
-/* The lowest aligned free run, by trying all. */
+/* Returns the first page of the lowest aligned free run by trying all, or PAGES if there is none. */
 static uint64_t model_first_fit(uint64_t count, uint64_t alignment)
 {
 	for (uint64_t page = 0; page + count <= PAGES; page++)
@@ -93,7 +93,7 @@ static bool counts_agree(void)
 	return window.allocated == allocated;
 }
 
-static void test_against_model(uint64_t seed)
+static void a_history_agrees_with_the_model(uint64_t seed)
 {
 	static bool (*const steps[])(struct random_state *) = {
 	    step_allocate, step_allocate, step_allocate_at, step_take, step_free, step_free, step_free, step_check};
@@ -101,57 +101,66 @@ static void test_against_model(uint64_t seed)
 	unsigned i = 0;
 	random_seed(&random, seed);
 	memset(model, 0, sizeof model);
-	ok(!window_reserve(&window, PAGES * WINDOW_PAGE), "reserve");
+	ok(!window_reserve(&window, PAGES * WINDOW_PAGE), "a window of 4096 pages is reserved");
 	while (i < STEPS && steps[random_below(&random, sizeof steps / sizeof *steps)](&random))
 		i++;
-	ok(i == STEPS, "seed %llu: %u steps agree with the model", (unsigned long long)seed, i);
-	ok(counts_agree(), "the number of allocated pages agrees");
+	ok(i == STEPS, "a history with seed %llu agrees with the model for all its steps (%u)",
+	   (unsigned long long)seed, i);
+	ok(counts_agree(), "the window counts as many allocated pages as the model");
 	window_release(&window);
 }
 
-static void test_edges(void)
+static void sizes_and_addresses_are_checked(void)
 {
 	void *address;
-	ok(window_reserve(&window, 0) == -EINVAL, "nothing cannot be reserved");
-	ok(window_reserve(&window, SIZE_MAX / 2) == -ENOMEM, "too much cannot be reserved");
-	ok(!window_reserve(&window, 10 * WINDOW_PAGE - 1) && window.length == 10 * WINDOW_PAGE, "rounded up to pages");
-	ok(window_allocate(&window, 11 * WINDOW_PAGE, WINDOW_PAGE, &address) == -ENOMEM, "more than there is");
-	ok(window_allocate(&window, SIZE_MAX, WINDOW_PAGE, &address) == -ENOMEM, "far more than there is");
-	ok(window_allocate(&window, 0, WINDOW_PAGE, &address) == -EINVAL, "nothing");
-	ok(window_allocate(&window, 1, 3, &address) == -EINVAL, "an alignment that is none");
-	ok(!window_allocate(&window, 10 * WINDOW_PAGE, 1, &address) && address == window.base, "all of it");
-	ok(window_allocate(&window, 1, 1, &address) == -ENOMEM, "no more");
-	ok(window_allocate_at(&window, window.base + window.length, 1) == -EINVAL, "behind the end");
-	ok(window_allocate_at(&window, window.base + 1, 1) == -EINVAL, "within a page");
-	ok(window_allocate_at(&window, window.base, SIZE_MAX) == -EINVAL, "across the end");
+	ok(window_reserve(&window, 0) == -EINVAL, "reserving 0 bytes gets -EINVAL");
+	ok(window_reserve(&window, SIZE_MAX / 2) == -ENOMEM, "reserving more than the address space gets -ENOMEM");
+	ok(!window_reserve(&window, 10 * WINDOW_PAGE - 1) && window.length == 10 * WINDOW_PAGE,
+	   "a reservation is rounded up to whole pages");
+	ok(window_allocate(&window, 11 * WINDOW_PAGE, WINDOW_PAGE, &address) == -ENOMEM,
+	   "allocating one page more than the window gets -ENOMEM");
+	ok(window_allocate(&window, SIZE_MAX, WINDOW_PAGE, &address) == -ENOMEM,
+	   "allocating SIZE_MAX bytes gets -ENOMEM");
+	ok(window_allocate(&window, 0, WINDOW_PAGE, &address) == -EINVAL, "allocating 0 bytes gets -EINVAL");
+	ok(window_allocate(&window, 1, 3, &address) == -EINVAL, "an alignment that is no power of two gets -EINVAL");
+	ok(!window_allocate(&window, 10 * WINDOW_PAGE, 1, &address) && address == window.base,
+	   "the whole window is allocated at once");
+	ok(window_allocate(&window, 1, 1, &address) == -ENOMEM, "a full window gets -ENOMEM");
+	ok(window_allocate_at(&window, window.base + window.length, 1) == -EINVAL,
+	   "allocating behind the end of the window gets -EINVAL");
+	ok(window_allocate_at(&window, window.base + 1, 1) == -EINVAL,
+	   "allocating at an address within a page gets -EINVAL");
+	ok(window_allocate_at(&window, window.base, SIZE_MAX) == -EINVAL,
+	   "allocating across the end of the window gets -EINVAL");
 	ok(!window_contains(&window, window.base - 1) && window_contains(&window, window.base) &&
 	       !window_contains(&window, window.base + window.length),
-	   "what the window contains");
+	   "a window contains its first byte, but not the bytes before and behind it");
 	window_release(&window);
 	window_release(&window);
-	ok(!window.base, "released twice without harm");
+	ok(!window.base, "a window that is released twice is released");
 }
 
-static void test_adopt(void)
+static void a_mapping_is_adopted_and_kept(void)
 {
 	char *memory = mmap(NULL, 8 * WINDOW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *address;
 	memory[5 * WINDOW_PAGE] = 'x';
-	ok(window_adopt(&window, memory + 1, WINDOW_PAGE) == -EINVAL, "adopt: whole pages only");
-	ok(!window_adopt(&window, memory, 8 * WINDOW_PAGE), "adopt");
-	ok(window_allocated(&window, memory, 8 * WINDOW_PAGE), "all of it is taken");
+	ok(window_adopt(&window, memory + 1, WINDOW_PAGE) == -EINVAL,
+	   "adopting memory that does not begin at a page gets -EINVAL");
+	ok(!window_adopt(&window, memory, 8 * WINDOW_PAGE), "a mapping is adopted as a window");
+	ok(window_allocated(&window, memory, 8 * WINDOW_PAGE), "an adopted window is wholly allocated");
 	window_free(&window, memory + 2 * WINDOW_PAGE, WINDOW_PAGE);
 	ok(!window_allocate(&window, 1, 1, &address) && address == memory + 2 * WINDOW_PAGE,
-	   "what is freed comes back");
+	   "a page freed in an adopted window is allocated again");
 	window_release(&window);
-	ok(memory[5 * WINDOW_PAGE] == 'x', "contents and mapping stay after the release");
+	ok(memory[5 * WINDOW_PAGE] == 'x', "the mapping and its contents outlive the release of an adopted window");
 	munmap(memory, 8 * WINDOW_PAGE);
 }
 
 #define THREADS 4
 #define OWNED 32
 
-/* Every page carries its owner's mark; a page handed to two at once shows. */
+/* Each page carries the mark of its owner, so a page that is given to two threads at once is noticed. */
 static void *contend(void *argument)
 {
 	struct random_state random;
@@ -180,11 +189,11 @@ static void *contend(void *argument)
 	return (void *)wrong;
 }
 
-static void test_threads(void)
+static void threads_never_share_a_page(void)
 {
 	pthread_t threads[THREADS];
 	uintptr_t wrong = 0;
-	ok(!window_reserve(&window, 512 * WINDOW_PAGE), "reserve");
+	ok(!window_reserve(&window, 512 * WINDOW_PAGE), "a window of 512 pages is reserved");
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, contend, (void *)(i + 1));
 	for (unsigned i = 0; i < THREADS; i++) {
@@ -192,19 +201,19 @@ static void test_threads(void)
 		pthread_join(threads[i], &result);
 		wrong += (uintptr_t)result;
 	}
-	ok(!wrong, "no page had two owners");
-	ok(!window.allocated && window.next == 0, "all of it is free again");
+	ok(!wrong, "no page has two owners at a time");
+	ok(!window.allocated && window.next == 0, "a window is wholly free after its threads freed all");
 	window_release(&window);
 }
 
 int main(void)
 {
 	sink = memfd_create("sink", 0);
-	test_edges();
-	test_adopt();
+	sizes_and_addresses_are_checked();
+	a_mapping_is_adopted_and_kept();
 	for (uint64_t seed = 1; seed <= 4; seed++)
-		test_against_model(seed);
-	test_threads();
+		a_history_agrees_with_the_model(seed);
+	threads_never_share_a_page();
 	close(sink);
 	return tap_done();
 }
