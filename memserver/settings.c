@@ -518,6 +518,14 @@ int settings_reload(struct settings *settings, struct keyring *ret_before)
 		log_error("others can reach this donor, and there is no key any more; give --key FILE, or --insecure");
 		status = -EINVAL;
 	}
+	/* The slab stays as it is, whatever the files say now. */
+	if (status == 0 && next.quota && next.quota < settings->slab) {
+		char quota[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
+
+		log_error("--quota %s: less than one slab of %s, the size of now; give at least that",
+			  size_format(next.quota, quota), size_format(settings->slab, slab));
+		status = -EINVAL;
+	}
 	if (status < 0) {
 		log_error("not reloaded: the settings stay as they were");
 	} else {

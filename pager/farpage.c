@@ -334,7 +334,7 @@ static int open_store(const struct farpage_options *options, uint64_t window_byt
 		config.pages = (window_bytes ? window_bytes : 4 * (free + options->local)) / STORE_PAGE;
 		result = far_open(&config, ret_store);
 	}
-	memset(key, 0, sizeof key);
+	explicit_bzero(key, sizeof key);
 	return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include "client/donor/session.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -82,13 +83,17 @@ int operate_open(const struct far_config *config, const char *uri, struct operat
 	struct operate *operate = calloc(1, sizeof *operate);
 	int status;
 
-	if (!operate)
+	if (!operate) {
+		log_error("cannot reach %s: %s", uri, format_errno(-ENOMEM));
 		return -ENOMEM;
+	}
 	operate->uri = uri;
 	status = fabric_open(&config->fabric, &operate->fabric);
 	if (!status)
 		status = fabric_domain_open(&operate->domain);
-	if (!status)
+	if (status < 0)
+		log_error("cannot set up the network: %s", format_errno(status));
+	else
 		status = connect_wait(operate, config);
 	if (status < 0) {
 		operate_close(operate);

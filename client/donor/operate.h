@@ -15,8 +15,7 @@
 
 struct operate;
 
-/* Connects within fabric.connect_ms. @uri outlives the session. Returns 0 or -errno. Errors of the session are logged
-   as by far_open(). Errors of the local fabric are not logged. */
+/* Connects within fabric.connect_ms. @uri outlives the session. Returns 0 or -errno. All errors are logged. */
 int operate_open(const struct far_config *config, const char *uri, struct operate **ret_operate);
 /* Says goodbye and frees the session. Takes NULL. */
 void operate_close(struct operate *operate);

@@ -147,7 +147,7 @@ static void take(struct settings *settings, const char *entry)
 /* Reads the initial environment, as the kernel keeps it. An entry longer than the buffer is not farpage's. */
 static void read_proc(struct settings *settings)
 {
-	char buffer[4096];
+	char buffer[SETTINGS_TEXT_MAX];
 	size_t used = 0;
 	bool skipping = false;
 	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
