@@ -1,4 +1,6 @@
-/* auth: proofs depend on everything they should, each has its own meaning; key files are made and read safely. */
+/*
+ * auth: each proof depends on everything it should, and the kinds of proof differ. Key files are made and read safely.
+ */
 #include "common/auth.h"
 #include "common/random.h"
 #include "tests/tap.h"
@@ -22,33 +24,34 @@ static void file_write(const char *name, const char *text, mode_t mode)
 
 #define HEX "00112233445566778899aabbccddeeffFFEEDDCCBBAA99887766554433221100"
 
-static void test_key_create(void)
+static void key_files_are_made_private_and_never_overwritten(void)
 {
 	uint8_t key[AUTH_KEY_SIZE], second[AUTH_KEY_SIZE];
 	struct stat stat_before, stat_after;
 	mode_t umask_before = umask(0777);
-	ok(auth_key_create(path) == 0, "a key is made");
+	ok(auth_key_create(path) == 0, "a key file is made");
 	umask(umask_before);
 	stat(path, &stat_before);
-	ok((stat_before.st_mode & 07777) == 0600, "mode 0600 whatever the umask");
-	ok(stat_before.st_size == 65, "64 digits and a newline");
-	ok(auth_key_load(path, key) == 0, "it is read back");
-	ok(auth_key_create(path) == -EEXIST, "a key that is there is not overwritten");
+	ok((stat_before.st_mode & 07777) == 0600, "a new key file has mode 0600 whatever the umask");
+	ok(stat_before.st_size == 65, "a new key file has the size of 64 digits and a newline");
+	ok(auth_key_load(path, key) == 0, "a new key file can be loaded");
+	ok(auth_key_create(path) == -EEXIST, "making an existing key file returns -EEXIST");
 	stat(path, &stat_after);
 	ok(auth_key_load(path, second) == 0 && !memcmp(key, second, sizeof key) &&
 	       stat_after.st_ino == stat_before.st_ino,
-	   "and left alone");
+	   "an existing key file is left unchanged");
 	unlink(path);
 	ok(auth_key_create(path) == 0 && !auth_key_load(path, second) && memcmp(key, second, sizeof key),
-	   "another key is different");
+	   "two keys that are made differ");
 	unlink(path);
-	ok(!symlink(other, path), "a link in the place");
-	ok(auth_key_create(path) == -EEXIST && access(other, F_OK) < 0, "no symbolic link is followed");
+	ok(!symlink(other, path), "a symbolic link is put in place of the key file");
+	ok(auth_key_create(path) == -EEXIST && access(other, F_OK) < 0, "making a key file follows no symbolic link");
 	unlink(path);
-	ok(auth_key_create("/nonexistent-directory/key") == -ENOENT, "no such directory");
+	ok(auth_key_create("/nonexistent-directory/key") == -ENOENT,
+	   "making a key file in a missing directory returns -ENOENT");
 }
 
-static void test_key_load(void)
+static void only_valid_private_key_files_are_loaded(void)
 {
 	uint8_t key[AUTH_KEY_SIZE], expected[AUTH_KEY_SIZE];
 	static const char *const not_keys[] = {"",
@@ -63,27 +66,30 @@ static void test_key_load(void)
 					       "0000000000000000000000000000000000000000000000000000000000000000\n"};
 	sodium_hex2bin(expected, sizeof expected, HEX, 64, NULL, NULL, NULL);
 	file_write(path, HEX "\n", 0600);
-	ok(auth_key_load(path, key) == 0 && !memcmp(key, expected, sizeof key), "digits of either case");
+	ok(auth_key_load(path, key) == 0 && !memcmp(key, expected, sizeof key),
+	   "a key file with digits of either case is loaded");
 	file_write(path, HEX, 0400);
-	ok(auth_key_load(path, key) == 0, "without a newline, read-only");
+	ok(auth_key_load(path, key) == 0, "a read-only key file without a newline is loaded");
 	for (unsigned i = 0; i < sizeof not_keys / sizeof *not_keys; i++) {
 		file_write(path, not_keys[i], 0600);
 		memset(key, 0x5a, sizeof key);
-		ok(auth_key_load(path, key) == -EINVAL && key[0] == 0x5a && key[31] == 0x5a, "text %u is no key", i);
+		ok(auth_key_load(path, key) == -EINVAL && key[0] == 0x5a && key[31] == 0x5a,
+		   "malformed key %u is refused, and no key is written", i);
 	}
 	static const mode_t open_modes[] = {0640, 0604, 0660, 0606, 0610, 0601, 0644};
 	for (unsigned i = 0; i < sizeof open_modes / sizeof *open_modes; i++) {
 		file_write(path, HEX "\n", open_modes[i]);
-		ok(auth_key_load(path, key) == -EPERM, "mode %o is refused", open_modes[i]);
+		ok(auth_key_load(path, key) == -EPERM, "a key file of mode %o is refused", open_modes[i]);
 	}
 	unlink(path);
-	ok(auth_key_load(path, key) == -ENOENT, "no file");
-	ok(auth_key_load(directory, key) == -EINVAL, "a directory is no key");
-	ok(!mkfifo(path, 0600) && auth_key_load(path, key) == -EINVAL, "a FIFO is no key, and not waited for");
+	ok(auth_key_load(path, key) == -ENOENT, "loading a missing key file returns -ENOENT");
+	ok(auth_key_load(directory, key) == -EINVAL, "a directory is refused as a key file");
+	ok(!mkfifo(path, 0600) && auth_key_load(path, key) == -EINVAL,
+	   "a FIFO is refused as a key file without waiting");
 	unlink(path);
 }
 
-static void test_macs_differ(void)
+static void proofs_depend_on_each_bit_of_key_and_session(void)
 {
 	struct auth_session session;
 	uint8_t key[AUTH_KEY_SIZE], macs[3][WIRE_MAC_SIZE], again[WIRE_MAC_SIZE], none[WIRE_MAC_SIZE];
@@ -94,14 +100,14 @@ static void test_macs_differ(void)
 	auth_donor_mac(key, &session, macs[1]);
 	auth_session_key(key, &session, macs[2]);
 	auth_client_mac(key, &session, again);
-	ok(auth_mac_equal(macs[0], again, WIRE_MAC_SIZE), "the same is the same");
+	ok(auth_mac_equal(macs[0], again, WIRE_MAC_SIZE), "the same key and session give the same client's proof");
 	ok(!auth_mac_equal(macs[0], macs[1], WIRE_MAC_SIZE) && !auth_mac_equal(macs[0], macs[2], WIRE_MAC_SIZE) &&
 	       !auth_mac_equal(macs[1], macs[2], WIRE_MAC_SIZE),
-	   "client's proof, donor's proof and session key differ");
+	   "the client's proof, the donor's proof and the session key differ");
 	auth_client_mac(NULL, &session, none);
 	auth_client_mac(zero_key, &session, again);
 	ok(auth_mac_equal(none, again, WIRE_MAC_SIZE) && !auth_mac_equal(none, macs[0], WIRE_MAC_SIZE),
-	   "no key is the all-zero key, and not this one");
+	   "a proof without a key is the proof with the all-zero key");
 	unsigned same = 0;
 	for (unsigned bit = 0; bit < 8 * sizeof session; bit++) {
 		struct auth_session changed = session;
@@ -109,7 +115,7 @@ static void test_macs_differ(void)
 		auth_client_mac(key, &changed, again);
 		same += auth_mac_equal(again, macs[0], WIRE_MAC_SIZE);
 	}
-	ok(same == 0, "each bit of id and nonces counts");
+	ok(same == 0, "each bit of the client id and the nonces changes the client's proof");
 	for (unsigned bit = 0; bit < 8 * sizeof key; bit++) {
 		uint8_t changed[AUTH_KEY_SIZE];
 		memcpy(changed, key, sizeof key);
@@ -117,10 +123,10 @@ static void test_macs_differ(void)
 		auth_client_mac(changed, &session, again);
 		same += auth_mac_equal(again, macs[0], WIRE_MAC_SIZE);
 	}
-	ok(same == 0, "each bit of the key counts");
+	ok(same == 0, "each bit of the key changes the client's proof");
 }
 
-static void test_attach(void)
+static void attach_proofs_depend_on_counter_and_id(void)
 {
 	uint8_t key[AUTH_KEY_SIZE], id[WIRE_ID_SIZE], mac[WIRE_ATTACH_MAC_SIZE], again[WIRE_ATTACH_MAC_SIZE];
 	unsigned same = 0;
@@ -128,30 +134,30 @@ static void test_attach(void)
 	random_secret(id, sizeof id);
 	auth_attach_mac(key, id, 1, mac);
 	auth_attach_mac(key, id, 1, again);
-	ok(auth_mac_equal(mac, again, sizeof mac), "the same is the same");
+	ok(auth_mac_equal(mac, again, sizeof mac), "the same key, id and counter give the same attach proof");
 	for (unsigned bit = 0; bit < 64; bit++) {
 		auth_attach_mac(key, id, 1 ^ 1ull << bit, again);
 		same += auth_mac_equal(mac, again, sizeof mac);
 	}
-	ok(same == 0, "each bit of the counter counts");
+	ok(same == 0, "each bit of the counter changes the attach proof");
 	id[0] ^= 1;
 	auth_attach_mac(key, id, 1, again);
-	ok(!auth_mac_equal(mac, again, sizeof mac), "the id counts");
+	ok(!auth_mac_equal(mac, again, sizeof mac), "the client id changes the attach proof");
 }
 
-static void test_equal(void)
+static void auth_mac_equal_compares_each_bit(void)
 {
 	uint8_t a[32] = {0}, b[32] = {0};
 	unsigned wrong = 0;
-	ok(auth_mac_equal(a, b, 32), "equal");
+	ok(auth_mac_equal(a, b, 32), "auth_mac_equal() returns true for equal bytes");
 	for (unsigned bit = 0; bit < 256; bit++) {
 		b[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		wrong += auth_mac_equal(a, b, 32);
 		b[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	ok(wrong == 0, "one bit off is not equal");
+	ok(wrong == 0, "auth_mac_equal() returns false if any bit differs");
 	b[31] = 1;
-	ok(auth_mac_equal(a, b, 31), "only the size asked for is compared");
+	ok(auth_mac_equal(a, b, 31), "auth_mac_equal() compares only the given number of bytes");
 }
 
 static void *mac_many(void *argument)
@@ -164,8 +170,8 @@ static void *mac_many(void *argument)
 	return NULL;
 }
 
-/* First in the program: the library is then not initialised yet. */
-static void test_threads(void)
+/* Runs first in the program, because libsodium must not be initialised yet. */
+static void first_proofs_of_several_threads_agree(void)
 {
 	pthread_t threads[4];
 	uint8_t macs[4][WIRE_MAC_SIZE];
@@ -178,21 +184,21 @@ static void test_threads(void)
 		pthread_join(threads[i], NULL);
 		same = same && !memcmp(macs[i], macs[0], WIRE_MAC_SIZE);
 	}
-	ok(same, "four threads at once agree");
+	ok(same, "four threads that make their first proofs at once agree");
 }
 
 int main(void)
 {
-	test_threads();
+	first_proofs_of_several_threads_agree();
 	if (!mkdtemp(directory))
 		return tap_skip_all("no temporary directory");
 	snprintf(path, sizeof path, "%s/key", directory);
 	snprintf(other, sizeof other, "%s/other", directory);
-	test_key_create();
-	test_key_load();
-	test_macs_differ();
-	test_attach();
-	test_equal();
+	key_files_are_made_private_and_never_overwritten();
+	only_valid_private_key_files_are_loaded();
+	proofs_depend_on_each_bit_of_key_and_session();
+	attach_proofs_depend_on_counter_and_id();
+	auth_mac_equal_compares_each_bit();
 	rmdir(directory);
 	return tap_done();
 }

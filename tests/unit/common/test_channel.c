@@ -1,4 +1,4 @@
-/* channel: only what the other side said next is taken. */
+/* channel: a side accepts only the next message of the other side. */
 #include "common/channel.h"
 #include "tests/tap.h"
 
@@ -20,7 +20,7 @@ static size_t say(struct channel *channel, const char *text, uint8_t bytes[WIRE_
 	return channel_seal(channel, bytes, strlen(text));
 }
 
-static void test_talk(void)
+static void each_side_opens_what_the_other_seals(void)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
 	unsigned right = 0;
@@ -32,14 +32,14 @@ static void test_talk(void)
 		right += size == 5 + WIRE_SEAL_SIZE && channel_open(&donor, bytes, size) == 5;
 		right += channel_open(&client, bytes, say(&donor, "granted", bytes)) == 7;
 	}
-	ok(right == 200, "each side takes what the other says");
+	ok(right == 200, "each side opens what the other seals, 100 messages each way");
 	memset(bytes, 7, sizeof bytes);
 	ok(channel_open(&donor, bytes, channel_seal(&client, bytes, WIRE_MESSAGE_MAX)) == WIRE_MESSAGE_MAX,
-	   "also the longest");
-	ok(channel_open(&donor, bytes, channel_seal(&client, bytes, 0)) == 0, "and the shortest");
+	   "the longest message is opened");
+	ok(channel_open(&donor, bytes, channel_seal(&client, bytes, 0)) == 0, "an empty message is opened");
 }
 
-/* Whether the donor refuses it, and still takes what comes next. */
+/* Returns true if the donor refuses the message and still accepts the next one. */
 static bool refused(const uint8_t *bytes, size_t size)
 {
 	uint8_t next[WIRE_SEALED_MAX];
@@ -51,7 +51,7 @@ static bool refused(const uint8_t *bytes, size_t size)
 	return good;
 }
 
-static void test_tampering(void)
+static void changed_missing_and_repeated_messages_are_refused(void)
 {
 	uint8_t bytes[WIRE_SEALED_MAX], changed[WIRE_SEALED_MAX], later[WIRE_SEALED_MAX];
 	size_t size, more;
@@ -65,24 +65,24 @@ static void test_tampering(void)
 		changed[i / 8] ^= (uint8_t)(1 << i % 8);
 		wrong += !refused(changed, size);
 	}
-	ok(!wrong, "a message with any bit changed is refused, and changes nothing");
+	ok(!wrong, "a message with any bit flipped is refused, and the next one is opened");
 	for (size_t i = 0; i < size; i++)
 		wrong += !refused(bytes, i);
 	memcpy(changed, bytes, size);
 	changed[size] = 0;
-	ok(!wrong && refused(changed, size + 1), "one that is cut, or longer");
+	ok(!wrong && refused(changed, size + 1), "a message that is cut or extended is refused");
 	client.said++;
 	more = say(&client, "bye", later);
 	client.said -= 2;
-	ok(refused(later, more), "one before which another is left out");
+	ok(refused(later, more), "a message whose predecessor was left out is refused");
 	client.said++;
-	ok(channel_open(&donor, bytes, size) == 7, "that one is taken");
-	ok(refused(bytes, size), "but not twice");
+	ok(channel_open(&donor, bytes, size) == 7, "the predecessor of a refused message is opened");
+	ok(refused(bytes, size), "a message is refused the second time");
 	client.said++;
-	ok(channel_open(&donor, later, more) == 3, "then the other");
+	ok(channel_open(&donor, later, more) == 3, "a message that came too early is opened after its predecessor");
 }
 
-static void test_others(void)
+static void messages_of_strangers_and_own_messages_are_refused(void)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
 	struct channel stranger;
@@ -90,21 +90,23 @@ static void test_others(void)
 
 	begin();
 	channel_begin(&stranger, other_key, true);
-	ok(channel_open(&donor, bytes, say(&stranger, "bye", bytes)) == -EBADMSG, "a stranger's is refused");
+	ok(channel_open(&donor, bytes, say(&stranger, "bye", bytes)) == -EBADMSG,
+	   "a message under another key is refused");
 	size = say(&client, "ping", bytes);
-	ok(channel_open(&client, bytes, size) == -EBADMSG, "and what is sent back to who said it");
-	ok(channel_open(&donor, bytes, size) == 4, "the other side takes it");
+	ok(channel_open(&client, bytes, size) == -EBADMSG, "a message that is sent back to its sender is refused");
+	ok(channel_open(&donor, bytes, size) == 4, "a message that its sender refused is opened by the other side");
 	ok(channel_open(&donor, bytes, 0) == -EBADMSG && channel_open(&donor, bytes, sizeof bytes + 1) == -EBADMSG,
-	   "nothing, or too much, is refused");
+	   "a message of 0 bytes or beyond the largest size is refused");
 	stranger.begun = false;
 	size = say(&stranger, "hello", bytes);
-	ok(size == 5 && channel_open(&stranger, bytes, size) == 5, "before there is a key all is as it is");
+	ok(size == 5 && channel_open(&stranger, bytes, size) == 5,
+	   "messages pass unchanged before the channel has a key");
 }
 
 int main(void)
 {
-	test_talk();
-	test_tampering();
-	test_others();
+	each_side_opens_what_the_other_seals();
+	changed_missing_and_repeated_messages_are_refused();
+	messages_of_strangers_and_own_messages_are_refused();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* clock: it never goes back, and passes as fast as the system's monotonic clock. */
+/* clock: clock_now() never goes back, and shows the system's monotonic clock. */
 #include "common/clock.h"
 #include "tests/tap.h"
 #include <time.h>
@@ -20,9 +20,9 @@ int main(void)
 		moved = moved || now > first;
 		last = now;
 	}
-	ok(forward, "it never goes back");
-	ok(moved, "it moves");
+	ok(forward, "the clock never goes back");
+	ok(moved, "the clock moves");
 	uint64_t before = system_now(), now = clock_now(), after = system_now();
-	ok(before <= now && now <= after, "nanoseconds of the monotonic clock");
+	ok(before <= now && now <= after, "the clock shows the nanoseconds of CLOCK_MONOTONIC");
 	return tap_done();
 }

@@ -1,11 +1,11 @@
-/* crowd: who makes room among strangers; and that a client gets in however fast others come. */
+/* crowd: chooses which stranger makes room, so that a client gets in however fast strangers come. */
 #include "common/crowd.h"
 #include "common/random.h"
 #include "tests/tap.h"
 
 #define FLOODER UINT64_C(0x0a000001)
 #define CLIENT UINT64_C(0x0a000002)
-#define MS 1000u /* times are in us */
+#define MS 1000u /* in us, as are all times here */
 #define FLOOD_PERIOD (1000000u / 7000u)
 
 static struct random_state chance;
@@ -16,7 +16,7 @@ static void crowd_fill(struct crowd_one *ones, uint32_t count, uint64_t origin, 
 		ones[i] = (struct crowd_one){origin, known};
 }
 
-static void test_share(void)
+static void the_address_with_the_most_strangers_makes_room(void)
 {
 	struct crowd_one ones[CROWD_MAX], newcomer = {CLIENT, false};
 	bool fair = true, own = true;
@@ -26,18 +26,18 @@ static void test_share(void)
 		ones[i * 50].origin = 100 + i;
 	for (int i = 0; i < 2000; i++)
 		fair &= ones[crowd_victim(ones, CROWD_MAX, &newcomer, random_next(&chance))].origin == FLOODER;
-	ok(fair, "a newcomer takes a place of the address that has the most");
+	ok(fair, "a newcomer takes a place of the address with the most strangers");
 	newcomer.origin = FLOODER;
 	for (int i = 0; i < 2000; i++)
 		own &= ones[crowd_victim(ones, CROWD_MAX, &newcomer, random_next(&chance))].origin == FLOODER;
-	ok(own, "one more of that address takes a place of its own");
+	ok(own, "a newcomer from the address with the most strangers takes a place of that address");
 	ones[0] = ones[1] = (struct crowd_one){CLIENT, false};
 	ones[2] = (struct crowd_one){FLOODER, false};
 	newcomer.origin = CLIENT;
-	ok(crowd_victim(ones, 3, &newcomer, 7) < 2, "the newcomer counts for its address");
+	ok(crowd_victim(ones, 3, &newcomer, 7) < 2, "a newcomer counts among the strangers of its address");
 }
 
-static void test_chance(void)
+static void strangers_of_one_address_are_equally_likely_to_go(void)
 {
 	struct crowd_one ones[16], newcomer = {FLOODER, false};
 	unsigned victims[16] = {0}, least = UINT32_MAX;
@@ -47,10 +47,11 @@ static void test_chance(void)
 		victims[crowd_victim(ones, 16, &newcomer, random_next(&chance))]++;
 	for (int i = 0; i < 16; i++)
 		least = victims[i] < least ? victims[i] : least;
-	ok(least > 700, "of one address all are as likely to go (the least likely: %u of 16000 times)", least);
+	ok(least > 700, "strangers of one address are equally likely to go (the least likely: %u of 16000 times)",
+	   least);
 }
 
-static void test_known(void)
+static void known_clients_make_no_room_for_strangers(void)
 {
 	struct crowd_one ones[16], stranger = {CLIENT, false}, known = {FLOODER, true};
 	bool good = true;
@@ -64,16 +65,17 @@ static void test_known(void)
 	ok(good, "a known client never makes room while there is a stranger");
 	ones[15].known = true;
 	ok(crowd_victim(ones, 16, &stranger, 1) == CROWD_NEWCOMER, "a stranger finds no room among known clients");
-	ok(crowd_victim(ones, 16, &known, 1) < 15, "a known client finds some, of the address that has the most");
+	ok(crowd_victim(ones, 16, &known, 1) < 15,
+	   "a known client takes a place of the address with the most known clients");
 	ones[0] = (struct crowd_one){1, false};
-	ok(crowd_victim(ones, 1, &stranger, 0) == 0, "one place is taken over");
+	ok(crowd_victim(ones, 1, &stranger, 0) == 0, "a stranger takes the place of the only stranger");
 }
 
 /* A table of strangers under a flood, and a client that needs some time to prove itself. */
 struct flood {
 	struct crowd_one ones[CROWD_MAX];
 	uint32_t count, places;
-	uint32_t client; /* its place; CROWD_NEWCOMER: it has none */
+	uint32_t client; /* the client's place, or CROWD_NEWCOMER for none */
 };
 
 static void flood_arrive(struct flood *flood, struct crowd_one one, bool is_client)
@@ -93,7 +95,7 @@ static void flood_arrive(struct flood *flood, struct crowd_one one, bool is_clie
 		flood->client = place;
 }
 
-/* Returns how often the client had to come until it had its place for @answer us. */
+/* Returns how many times the client had to come until it kept its place for @answer us. */
 static unsigned flood_tries(struct crowd_one client, unsigned answer)
 {
 	static struct flood flood;
@@ -111,7 +113,7 @@ static unsigned flood_tries(struct crowd_one client, unsigned answer)
 	return tries;
 }
 
-static void test_flood(void)
+static void clients_get_in_under_a_flood_of_hellos(void)
 {
 	unsigned other = 0, known = 0, same = 0, quick = 0;
 
@@ -121,20 +123,21 @@ static void test_flood(void)
 		same += flood_tries((struct crowd_one){FLOODER, false}, 20 * MS) <= 8;
 		quick += flood_tries((struct crowd_one){FLOODER, false}, 2 * MS) <= 2;
 	}
-	ok(other == 100, "7,000 hellos a second from elsewhere: each of 100 clients gets in at once (%u)", other);
-	ok(known == 100, "7,000 a second from its own address: each of 100 known clients gets in at once (%u)", known);
+	ok(other == 100, "a client gets in at once under 7,000 hellos a second from elsewhere (%u of 100)", other);
+	ok(known == 100, "a known client gets in at once under 7,000 hellos a second from its address (%u of 100)",
+	   known);
 	ok(same >= 95,
-	   "7,000 a second from its own address: a client that takes 20 ms is in within 8 tries (%u of 100)", same);
+	   "a client of 20 ms gets in within 8 tries under 7,000 hellos a second from its address (%u of 100)", same);
 	ok(quick >= 95,
-	   "7,000 a second from its own address: a client that takes 2 ms is in within 2 tries (%u of 100)", quick);
+	   "a client of 2 ms gets in within 2 tries under 7,000 hellos a second from its address (%u of 100)", quick);
 }
 
 int main(void)
 {
 	random_seed(&chance, 2026);
-	test_share();
-	test_chance();
-	test_known();
-	test_flood();
+	the_address_with_the_most_strangers_makes_room();
+	strangers_of_one_address_are_equally_likely_to_go();
+	known_clients_make_no_room_for_strangers();
+	clients_get_in_under_a_flood_of_hellos();
 	return tap_done();
 }

@@ -1,4 +1,6 @@
-/* histogram: quantiles are those of the sorted values within a bucket's width; another thread may read meanwhile. */
+/*
+ * histogram: a quantile is that of the sorted values, within the width of a bucket. Another thread may read meanwhile.
+ */
 #include "common/histogram.h"
 #include "common/random.h"
 #include "tests/tap.h"
@@ -11,22 +13,22 @@ static bool is_near(uint64_t got, uint64_t expected)
 	return apart <= expected / 32;
 }
 
-static void test_small(void)
+static void few_values_give_exact_quantiles(void)
 {
 	static struct histogram histogram;
-	ok(histogram_quantile(&histogram, 500) == 0, "nothing recorded: 0");
+	ok(histogram_quantile(&histogram, 500) == 0, "the median of an empty histogram is 0");
 	histogram_record(&histogram, 7);
-	ok(histogram.count == 1, "one is counted");
+	ok(histogram.count == 1, "a recorded value is counted");
 	ok(histogram_quantile(&histogram, 0) == 7 && histogram_quantile(&histogram, 500) == 7 &&
 	       histogram_quantile(&histogram, 1000) == 7,
-	   "one value is every quantile");
+	   "a single value is every quantile");
 	histogram_record(&histogram, 9);
-	ok(histogram_quantile(&histogram, 500) == 7, "the median of two is the first");
-	ok(histogram_quantile(&histogram, 990) == 9, "p99 of two is the second");
-	ok(histogram_sum(&histogram) == 16, "the sum is that of all");
+	ok(histogram_quantile(&histogram, 500) == 7, "the median of two values is the smaller");
+	ok(histogram_quantile(&histogram, 990) == 9, "the 99th percentile of two values is the larger");
+	ok(histogram_sum(&histogram) == 16, "the sum of a histogram is the sum of all values");
 }
 
-static void test_every_magnitude(void)
+static void values_of_every_magnitude_are_kept_within_3_percent(void)
 {
 	unsigned bad = 0;
 	for (uint64_t ns = 1; ns < 1ull << 36; ns += ns / 97 + 1) {
@@ -35,13 +37,13 @@ static void test_every_magnitude(void)
 		histogram_record(&histogram, ns);
 		bad += !is_near(histogram_quantile(&histogram, 500), ns);
 	}
-	ok(bad == 0, "any value from 1 ns to 68 s is told within 3 %%");
+	ok(bad == 0, "any value from 1 ns to 68 s is kept within 3 %%");
 	static struct histogram histogram;
 	histogram_record(&histogram, UINT64_MAX);
 	histogram_record(&histogram, 1ull << 36);
 	ok(histogram.count == 2 && histogram_quantile(&histogram, 500) == histogram_quantile(&histogram, 1000) &&
 	       histogram_quantile(&histogram, 500) > 67000000000u,
-	   "what is longer counts as the longest");
+	   "a value above 68 s counts as the largest value");
 }
 
 static int number_compare(const void *a, const void *b)
@@ -52,7 +54,7 @@ static int number_compare(const void *a, const void *b)
 
 #define VALUES 10000u
 
-static void test_quantiles(void)
+static void quantiles_are_those_of_the_sorted_values(void)
 {
 	static struct histogram histogram, half;
 	static uint64_t values[VALUES];
@@ -65,11 +67,13 @@ static void test_quantiles(void)
 	}
 	histogram_add(&histogram, &half);
 	qsort(values, VALUES, sizeof *values, number_compare);
-	ok(histogram.count == VALUES, "the sum of two counts both");
+	ok(histogram.count == VALUES, "a histogram added to another one counts the values of both");
 	for (unsigned i = 0; i < sizeof quantiles / sizeof *quantiles; i++) {
 		uint64_t expected = values[(VALUES * quantiles[i] + 999) / 1000 - 1];
 		uint64_t got = histogram_quantile(&histogram, quantiles[i]);
-		ok(is_near(got, expected), "%u per mille: %" PRIu64 " for %" PRIu64, quantiles[i], got, expected);
+		ok(is_near(got, expected),
+		   "the quantile of %u per mille is near that of the sorted values (%" PRIu64 ", %" PRIu64 ")",
+		   quantiles[i], got, expected);
 	}
 }
 
@@ -82,12 +86,12 @@ static void *record_many(void *argument)
 	return NULL;
 }
 
-static void test_reader(void)
+static void a_reader_may_run_beside_a_recorder(void)
 {
 	static struct histogram histogram, sum;
 	pthread_t thread;
 	unsigned bad = 0;
-	if (!ok(!pthread_create(&thread, NULL, record_many, &histogram), "a recorder runs"))
+	if (!ok(!pthread_create(&thread, NULL, record_many, &histogram), "a recording thread starts"))
 		return;
 	for (unsigned i = 0; i < 200; i++) {
 		uint64_t median = histogram_quantile(&histogram, 500);
@@ -95,15 +99,15 @@ static void test_reader(void)
 	}
 	pthread_join(thread, NULL);
 	histogram_add(&sum, &histogram);
-	ok(bad == 0, "a reader meanwhile sees only what may be");
-	ok(sum.count == RECORDS, "nothing is lost");
+	ok(bad == 0, "a reader sees only possible medians while another thread records");
+	ok(sum.count == RECORDS, "no value is lost while another thread reads");
 }
 
 int main(void)
 {
-	test_small();
-	test_every_magnitude();
-	test_quantiles();
-	test_reader();
+	few_values_give_exact_quantiles();
+	values_of_every_magnitude_are_kept_within_3_percent();
+	quantiles_are_those_of_the_sorted_values();
+	a_reader_may_run_beside_a_recorder();
 	return tap_done();
 }

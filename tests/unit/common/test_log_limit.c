@@ -1,4 +1,4 @@
-/* log_limit: how many lines others can cause, and that none is forgotten. */
+/* log_limit: bounds the lines that others can cause, and counts each line that is left out. */
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "tests/tap.h"
@@ -31,24 +31,25 @@ int main(void)
 	log_setup("test", LOG_LEVEL_INFO);
 	log_set_fd(ends[1]);
 
-	ok(log_limit_due(&limit) == UINT64_MAX, "nothing happened: nothing is due");
+	ok(log_limit_due(&limit) == UINT64_MAX, "a new limit has no line due");
 	for (int i = 0; i < 112822; i++)
 		said += log_limit_take(&limit, now + (uint64_t)i * 50000);
-	ok(said == LOG_LIMIT_LINES, "of 112,822 lines in six seconds %u are said", said);
-	ok(log_limit_due(&limit) == now + LOG_LIMIT_NS, "how many more there were is due a minute after the first");
+	ok(said == LOG_LIMIT_LINES, "a limit lets %u of 112,822 lines in six seconds pass", said);
+	ok(log_limit_due(&limit) == now + LOG_LIMIT_NS,
+	   "the line about left-out lines is due a minute after the first line");
 	log_limit_tell(&limit, now + 59 * SECOND);
-	ok(!*take(), "before the minute is over nothing is told");
+	ok(!*take(), "the line about left-out lines is not written before the minute is over");
 	now += LOG_LIMIT_NS;
 	log_limit_tell(&limit, now);
 	ok(!strcmp(take(), "test: and 112762 more visits in the last minute, each not told of\n"),
-	   "then one line says how many more there were");
-	ok(log_limit_due(&limit) == UINT64_MAX, "once told, nothing is due");
-	ok(log_limit_take(&limit, now), "the next minute has lines of its own");
+	   "one line says after the minute how many lines were left out");
+	ok(log_limit_due(&limit) == UINT64_MAX, "a limit that has written its line has no line due");
+	ok(log_limit_take(&limit, now), "a line in the next minute passes again");
 	for (unsigned i = 0; i < LOG_LIMIT_LINES + 4; i++)
 		log_limit_take(&limit, now);
-	ok(log_limit_take(&limit, now + LOG_LIMIT_NS), "a line after the minute is said");
+	ok(log_limit_take(&limit, now + LOG_LIMIT_NS), "a line after a minute with too many lines passes");
 	ok(!strcmp(take(), "test: and 5 more visits in the last minute, each not told of\n"),
-	   "a line after the minute tells of the others first");
-	ok(limit.more_in_all == 112762 + 5, "all that were not said are counted");
+	   "the first line after the minute follows the line about left-out lines");
+	ok(limit.more_in_all == 112762 + 5, "a limit counts all lines that were left out");
 	return tap_done();
 }

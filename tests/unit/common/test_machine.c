@@ -1,4 +1,4 @@
-/* machine: what the kernel says of memory, and what control groups leave of it. */
+/* machine: reads how much memory the kernel has available, and what control groups leave of it. */
 #include "common/machine.h"
 #include "tests/tap.h"
 
@@ -12,7 +12,7 @@
 
 static char root[] = "/tmp/farpage-machine-XXXXXX";
 
-/* Writes @text to @path below the test's folder, making the folders on its way. */
+/* Writes @text to @path below the test's folder. Makes the folders on the path. */
 static void put(const char *path, const char *text)
 {
 	char full[PATH_MAX];
@@ -45,71 +45,73 @@ static bool reads(uint64_t total, uint64_t available)
 	return false;
 }
 
-static void test_parse(void)
+static void meminfo_is_parsed_whole_or_not_at_all(void)
 {
 	struct machine_memory memory = {.total = 1};
 
 	ok(machine_memory_parse("MemTotal:       2048 kB\nMemFree: 1 kB\nMemAvailable:    1024 kB\n", &memory) == 0 &&
 	       memory.total == 2 << 20 && memory.available == 1 << 20,
-	   "both fields");
+	   "both fields of meminfo are parsed");
 	memory.total = 1;
 	ok(machine_memory_parse("MemTotal:       2048 kB\n", &memory) == -EPROTO && memory.total == 1,
-	   "one field missing: an error, and nothing written");
-	ok(machine_memory_parse("XMemTotal: 1 kB\nMemAvailable: 1 kB\n", &memory) == -EPROTO, "another field's name");
-	ok(machine_memory_parse("MemTotal: lots\nMemAvailable: 1 kB\n", &memory) == -EPROTO, "not a number");
+	   "a missing field of meminfo is an error, and the result is not written");
+	ok(machine_memory_parse("XMemTotal: 1 kB\nMemAvailable: 1 kB\n", &memory) == -EPROTO,
+	   "the field XMemTotal of meminfo is not taken for MemTotal");
+	ok(machine_memory_parse("MemTotal: lots\nMemAvailable: 1 kB\n", &memory) == -EPROTO,
+	   "a field of meminfo that is no number is an error");
 	ok(machine_memory_parse("MemTotal: 99999999999999999999 kB\nMemAvailable: 1 kB\n", &memory) == -EPROTO,
-	   "too large a number");
-	ok(machine_memory_parse("", &memory) == -EPROTO, "nothing at all");
+	   "a number of meminfo beyond 64 bits is an error");
+	ok(machine_memory_parse("", &memory) == -EPROTO, "an empty meminfo is an error");
 	ok(machine_memory_read(&memory) == 0 && memory.total > memory.available && memory.available > 0,
-	   "this machine");
+	   "the memory of this machine can be read");
 }
 
-static void test_groups(void)
+static void control_groups_limit_the_memory(void)
 {
 	put("proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 819200 kB\n");
-	ok(reads(1024, 800), "no control groups");
+	ok(reads(1024, 800), "a machine without control groups has all its memory");
 
 	put("proc/self/cgroup", "0::/system/donor\n");
-	ok(reads(1024, 800), "a group that says nothing");
+	ok(reads(1024, 800), "a control group without files limits nothing");
 	put("group/system/donor/memory.max", "max\n");
 	put("group/system/donor/memory.current", "104857600\n");
-	ok(reads(1024, 800), "a group without a limit");
+	ok(reads(1024, 800), "a control group with memory.max \"max\" limits nothing");
 	put("group/system/donor/memory.max", "536870912\n");
-	ok(reads(512, 412), "a limit of 512M, 100M used");
+	ok(reads(512, 412), "a limit of 512M with 100M used leaves 412M");
 	put("group/system/donor/memory.stat", "anon 5\nfile 7\nactive_inactive_file 3\ninactive_file 20971520\n");
-	ok(reads(512, 432), "20M of that are cache");
+	ok(reads(512, 432), "20M of inactive page cache in a control group count as available");
 	put("group/system/memory.max", "268435456\n");
 	put("group/system/memory.current", "314572800\n");
-	ok(reads(256, 0), "the group above is over its own limit");
+	ok(reads(256, 0), "a parent group above its own limit leaves nothing");
 	put("group/system/memory.max", "1073741823\n");
 	put("group/system/memory.current", "1063256063\n");
-	ok(reads(512, 10), "the group above has a higher limit, and less left");
+	ok(reads(512, 10), "a parent group with a higher limit but less left bounds what is available");
 	put("group/system/memory.max", "99999999999999\n");
-	ok(reads(512, 432), "a limit above what the machine has");
+	ok(reads(512, 432), "a parent group's limit above the machine's memory limits nothing");
 
 	put("group/system/donor/memory.high", "max\n");
-	ok(reads(512, 432), "nothing slows it down");
+	ok(reads(512, 432), "a control group with memory.high \"max\" limits nothing");
 	put("group/system/donor/memory.high", "402653184\n");
-	ok(reads(384, 304), "slowed down above 384M");
+	ok(reads(384, 304), "a memory.high of 384M limits the memory to 384M");
 	put("group/system/donor/memory.max", "max\n");
-	ok(reads(384, 304), "and not limited otherwise");
+	ok(reads(384, 304), "a memory.high of 384M limits the memory without a memory.max, too");
 	put("group/system/donor/memory.high", "52428800\n");
-	ok(reads(50, 0), "slowed down already");
+	ok(reads(50, 0), "a control group above its memory.high leaves nothing");
 	put("group/system/donor/memory.high", "402653184\n");
 	put("group/system/donor/memory.max", "134217728\n");
-	ok(reads(128, 48), "the limit is the lower one");
+	ok(reads(128, 48), "the lower one of memory.max and memory.high is the limit");
 
 	put("proc/self/cgroup", "3:cpu,cpuacct:/x\n4:memory:/job\n0::/nowhere\n");
 	put("group/memory/job/memory.limit_in_bytes", "134217728\n");
 	put("group/memory/job/memory.usage_in_bytes", "33554432\n");
 	put("group/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 1048576\n");
-	ok(reads(128, 97), "a group of version 1");
+	ok(reads(128, 97), "a control group of version 1 limits the memory");
 	put("group/memory/memory.limit_in_bytes", "9223372036854771712\n");
 	put("group/memory/memory.usage_in_bytes", "33554432\n");
-	ok(reads(128, 97), "whose root has no limit");
+	ok(reads(128, 97), "the root group of version 1 limits nothing");
 
 	put("proc/self/cgroup", "nonsense\n:\n::\n0::\n");
-	ok(reads(1024, 800), "nonsense does no harm");
+	ok(reads(1024, 800), "a malformed /proc/self/cgroup limits nothing");
 }
 
 static int entry_remove(const char *path, const struct stat *stat, int kind, struct FTW *where)
@@ -122,8 +124,8 @@ int main(void)
 {
 	if (!mkdtemp(root))
 		return EXIT_FAILURE;
-	test_parse();
-	test_groups();
+	meminfo_is_parsed_whole_or_not_at_all();
+	control_groups_limit_the_memory();
 	nftw(root, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_done();
 }

@@ -1,11 +1,11 @@
-/* size: what people write is read, what is no size is refused, what is written can be read back. */
+/* size: reads sizes as people write them, refuses other texts, and writes sizes that can be read back. */
 #include "common/random.h"
 #include "common/size.h"
 #include "tests/tap.h"
 #include <errno.h>
 #include <inttypes.h>
 
-static void test_parse(void)
+static void sizes_are_read_as_people_write_them(void)
 {
 	static const struct {
 		const char *text;
@@ -32,12 +32,12 @@ static void test_parse(void)
 	for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
 		uint64_t bytes = 1;
 		int error = size_parse(good[i].text, &bytes);
-		ok(!error && bytes == good[i].bytes, "'%s' is %" PRIu64 " (read: %d, %" PRIu64 ")", good[i].text,
-		   good[i].bytes, error, bytes);
+		ok(!error && bytes == good[i].bytes, "'%s' reads as %" PRIu64 " bytes (status %d, %" PRIu64 " bytes)",
+		   good[i].text, good[i].bytes, error, bytes);
 	}
 }
 
-static void test_refuse(void)
+static void other_texts_are_refused_as_sizes(void)
 {
 	static const char *const not_sizes[] = {"",     " ",     "M",    "-1",     "+1",  " 1",
 						"1 ",   "12Q",   "1.5",  "1.",     "1.M", ".5M",
@@ -47,15 +47,16 @@ static void test_refuse(void)
 						"18014398509481984K"};
 	for (unsigned i = 0; i < sizeof not_sizes / sizeof *not_sizes; i++) {
 		uint64_t bytes = 77;
-		ok(size_parse(not_sizes[i], &bytes) == -EINVAL && bytes == 77, "text %u is not a size", i);
+		ok(size_parse(not_sizes[i], &bytes) == -EINVAL && bytes == 77, "malformed size %u is refused", i);
 	}
 	for (unsigned i = 0; i < sizeof too_large / sizeof *too_large; i++) {
 		uint64_t bytes = 77;
-		ok(size_parse(too_large[i], &bytes) == -ERANGE && bytes == 77, "'%s' does not fit", too_large[i]);
+		ok(size_parse(too_large[i], &bytes) == -ERANGE && bytes == 77,
+		   "the size '%s' is refused as too large for 64 bits", too_large[i]);
 	}
 }
 
-static void test_format(void)
+static void sizes_are_written_in_the_largest_unit(void)
 {
 	static const struct {
 		uint64_t bytes;
@@ -78,12 +79,12 @@ static void test_format(void)
 	};
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[SIZE_TEXT_MAX];
-		ok(!strcmp(size_format(cases[i].bytes, text), cases[i].text), "%" PRIu64 " is written %s (got %s)",
-		   cases[i].bytes, cases[i].text, text);
+		ok(!strcmp(size_format(cases[i].bytes, text), cases[i].text),
+		   "%" PRIu64 " bytes are written as %s (got %s)", cases[i].bytes, cases[i].text, text);
 	}
 }
 
-static void test_read_back(void)
+static void written_sizes_can_be_read_back(void)
 {
 	struct random_state random;
 	unsigned bad = 0;
@@ -96,16 +97,16 @@ static void test_read_back(void)
 			continue;
 		}
 		uint64_t apart = bytes > back ? bytes - back : back - bytes;
-		bad += apart > bytes / 20; /* a tenth of a unit, at the least one unit */
+		bad += apart > bytes / 20; /* rounding to a tenth of a unit; the size is at least one unit */
 	}
-	ok(bad == 0, "what is written reads back, within a tenth of its unit");
+	ok(bad == 0, "a written size reads back within a tenth of its unit");
 }
 
 int main(void)
 {
-	test_parse();
-	test_refuse();
-	test_format();
-	test_read_back();
+	sizes_are_read_as_people_write_them();
+	other_texts_are_refused_as_sizes();
+	sizes_are_written_in_the_largest_unit();
+	written_sizes_can_be_read_back();
 	return tap_done();
 }

@@ -37,7 +37,7 @@ static bool started(const char *name, struct seen *seen)
 
 	sem_init(&seen->look, 0, 0);
 	status = thread_start(&thread, name, 256u << 10, look, seen);
-	sem_post(&seen->look); /* it has its name by now */
+	sem_post(&seen->look); /* the thread has its name by now */
 	if (status == 0)
 		pthread_join(thread, NULL);
 	sem_destroy(&seen->look);
@@ -52,12 +52,14 @@ int main(void)
 	sigset_t mask;
 
 	pthread_getname_np(pthread_self(), own, sizeof own);
-	ok(started("farpage-test", &named) && !strcmp(named.name, "farpage-test"), "it has the name given");
-	ok(named.blocked, "and every signal blocked");
-	ok(named.stack_bytes == 256u << 10, "and a stack of that size");
-	ok(started(NULL, &unnamed) && !strcmp(unnamed.name, own), "without one it has its creator's");
+	ok(started("farpage-test", &named) && !strcmp(named.name, "farpage-test"),
+	   "a thread has the name that it was started with");
+	ok(named.blocked, "a started thread has its signals blocked");
+	ok(named.stack_bytes == 256u << 10, "a started thread has a stack of the size asked for");
+	ok(started(NULL, &unnamed) && !strcmp(unnamed.name, own), "a thread started without a name has its creator's");
 	pthread_sigmask(SIG_SETMASK, NULL, &mask);
-	ok(sigismember(&mask, SIGTERM) == 0, "whose signals are as before");
-	ok(thread_start(&thread, NULL, 1, look, &named) == -EINVAL, "no stack is too small to tell");
+	ok(sigismember(&mask, SIGTERM) == 0, "the creator of a thread keeps its own signal mask");
+	ok(thread_start(&thread, NULL, 1, look, &named) == -EINVAL,
+	   "a stack that is too small is refused with -EINVAL");
 	return tap_done();
 }

@@ -1,9 +1,9 @@
-/* uri: addresses as people write them are taken apart, everything else is refused and writes nothing. */
+/* uri: splits addresses as people write them. Refuses all other texts, and writes nothing for those. */
 #include "common/uri.h"
 #include "tests/tap.h"
 #include <errno.h>
 
-static void test_parse(void)
+static void addresses_are_split_into_scheme_host_and_port(void)
 {
 	static const struct {
 		const char *text, *scheme, *host;
@@ -25,11 +25,11 @@ static void test_parse(void)
 		int error = uri_parse(good[i].text, 99, &uri);
 		ok(!error && !strcmp(uri.scheme, good[i].scheme) && !strcmp(uri.host, good[i].host) &&
 		       uri.port == good[i].port,
-		   "%s", good[i].text);
+		   "'%s' is split into scheme, host and port", good[i].text);
 	}
 }
 
-static void test_refuse(void)
+static void malformed_addresses_are_refused(void)
 {
 	static const char *const bad[] = {
 	    "",
@@ -68,11 +68,12 @@ static void test_refuse(void)
 	};
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct uri uri = {.port = 7};
-		ok(uri_parse(bad[i], 99, &uri) == -EINVAL && uri.port == 7 && !uri.host[0], "'%s' is refused", bad[i]);
+		ok(uri_parse(bad[i], 99, &uri) == -EINVAL && uri.port == 7 && !uri.host[0],
+		   "the address '%s' is refused", bad[i]);
 	}
 }
 
-static void test_format(void)
+static void addresses_are_written_as_they_were_read(void)
 {
 	static const char *const texts[] = {"tcp://10.0.0.7:7470", "rdma://[fe80::1%eth0]:0", "auto://donor:65535"};
 
@@ -80,27 +81,27 @@ static void test_format(void)
 		char text[URI_TEXT_MAX];
 		struct uri uri;
 
-		ok(uri_parse(texts[i], 1, &uri) == 0, "'%s' is parsed", texts[i]);
+		ok(uri_parse(texts[i], 1, &uri) == 0, "the address '%s' is parsed", texts[i]);
 		uri_format(&uri, text);
-		ok(strcmp(text, texts[i]) == 0, "and written the same: '%s'", text);
+		ok(strcmp(text, texts[i]) == 0, "a parsed address is written as it was read: '%s'", text);
 	}
 }
 
-static void test_long_host(void)
+static void hosts_are_bounded(void)
 {
 	char text[URI_HOST_MAX + 16] = "tcp://";
 	struct uri uri;
 	memset(text + 6, 'a', URI_HOST_MAX - 1);
-	ok(!uri_parse(text, 1, &uri) && strlen(uri.host) == URI_HOST_MAX - 1, "the longest host");
+	ok(!uri_parse(text, 1, &uri) && strlen(uri.host) == URI_HOST_MAX - 1, "the longest host is accepted");
 	text[6 + URI_HOST_MAX - 1] = 'a';
-	ok(uri_parse(text, 1, &uri) == -EINVAL, "a host one longer is refused");
+	ok(uri_parse(text, 1, &uri) == -EINVAL, "a host one byte longer than the longest is refused");
 }
 
 int main(void)
 {
-	test_parse();
-	test_refuse();
-	test_long_host();
-	test_format();
+	addresses_are_split_into_scheme_host_and_port();
+	malformed_addresses_are_refused();
+	hosts_are_bounded();
+	addresses_are_written_as_they_were_read();
 	return tap_done();
 }

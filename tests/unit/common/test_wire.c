@@ -1,4 +1,4 @@
-/* wire: every message comes back as it was sent, and every byte that is not as it must be is refused. */
+/* wire: every message decodes to what was sent, and every wrong byte is refused. */
 #include "common/random.h"
 #include "farpage/fabric.h"
 #include "farpage/wire.h"
@@ -6,10 +6,10 @@
 #include <assert.h>
 #include <errno.h>
 
-static_assert(WIRE_HELLO_SIZE == FABRIC_PRIVATE_MAX, "a hello fills what a connect carries");
-static_assert(WIRE_REJECT_SIZE <= FABRIC_PRIVATE_MAX, "a reject fits");
+static_assert(WIRE_HELLO_SIZE == FABRIC_PRIVATE_MAX, "a hello fills the private data of a connect");
+static_assert(WIRE_REJECT_SIZE <= FABRIC_PRIVATE_MAX, "a reject fits into private data");
 static_assert(WIRE_SEALED_MAX == FABRIC_MESSAGE_MAX && WIRE_MESSAGE_MAX + WIRE_SEAL_SIZE == WIRE_SEALED_MAX,
-	      "a message is a message");
+	      "a sealed message fills a message of the fabric");
 
 static struct random_state randomness;
 
@@ -31,7 +31,7 @@ static struct wire_capacity random_capacity(void)
 	};
 }
 
-/* Those of draining and revoking. */
+/* Fills the fields of the messages about draining and revoking. */
 static void random_revocation(struct wire_message *message)
 {
 	switch (message->type) {
@@ -77,7 +77,7 @@ static void random_revocation(struct wire_message *message)
 	}
 }
 
-/* A good message of @type with random contents. */
+/* Returns a valid message of @type with random contents. */
 static struct wire_message random_message(unsigned type)
 {
 	struct wire_message message;
@@ -139,7 +139,7 @@ static struct wire_message random_message(unsigned type)
 	return message;
 }
 
-/* Is @object left as memset(0x5a) made it? */
+/* Returns true if every byte of @object is still 0x5a. */
 static bool is_untouched(const void *object, size_t size)
 {
 	const uint8_t *bytes = object;
@@ -157,7 +157,7 @@ static bool refuses(const uint8_t *bytes, size_t size)
 	return wire_decode(bytes, size, &message) == -EPROTO && is_untouched(&message, sizeof message);
 }
 
-static void test_round_trip(void)
+static void messages_decode_to_what_was_sent(void)
 {
 	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++) {
 		unsigned bad = 0;
@@ -168,11 +168,11 @@ static void test_round_trip(void)
 			bad +=
 			    size > sizeof bytes || wire_decode(bytes, size, &came) || memcmp(&came, &sent, sizeof sent);
 		}
-		ok(bad == 0, "%s: comes back as it was sent", wire_type_name(type));
+		ok(bad == 0, "the message '%s' decodes to what was sent", wire_type_name(type));
 	}
 }
 
-static void test_sizes(void)
+static void messages_of_another_size_are_refused(void)
 {
 	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++) {
 		struct wire_message message = random_message(type);
@@ -181,18 +181,18 @@ static void test_sizes(void)
 		unsigned accepted = 0;
 		for (size_t size = 0; size <= sizeof bytes; size++)
 			accepted += size != right && !refuses(bytes, size);
-		/* Nor when the header claims the wrong size along with it. */
+		/* A wrong size is refused even if the header claims the same size. */
 		for (size_t size = 8; size <= WIRE_MESSAGE_MAX; size++) {
 			bytes[2] = (uint8_t)size;
 			bytes[3] = (uint8_t)(size >> 8);
 			accepted += size != right && (!refuses(bytes, size) || !refuses(bytes, right));
 		}
-		ok(accepted == 0, "%s: any other size is refused", wire_type_name(type));
+		ok(accepted == 0, "the message '%s' is refused at any other size", wire_type_name(type));
 	}
 }
 
-/* What is accepted means something: encoded again it gives the same bytes. So no reserved byte goes unseen. */
-static void test_flipped_bits(void)
+/* An accepted message encodes to the same bytes again. So no flipped reserved bit goes unnoticed. */
+static void flipped_bits_are_refused_or_decoded(void)
 {
 	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++) {
 		struct wire_message message = random_message(type), came;
@@ -207,11 +207,11 @@ static void test_flipped_bits(void)
 				lost += !refuses(bytes, size);
 			bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		}
-		ok(lost == 0, "%s: every flipped bit is refused or seen", wire_type_name(type));
+		ok(lost == 0, "every flipped bit of the message '%s' is refused or decoded", wire_type_name(type));
 	}
 }
 
-/* Places of reserved bytes, written down here a second time on purpose. */
+/* The places of reserved bytes. They are written down here a second time on purpose. */
 static const struct {
 	uint8_t type, first, count;
 } reserved[] = {
@@ -220,7 +220,7 @@ static const struct {
     {WIRE_HOLDER, 8 + 4, 4},     {WIRE_HOLDER_REPLY, 8 + 9, 3},
 };
 
-static void test_reserved(void)
+static void reserved_bytes_must_be_zero(void)
 {
 	for (unsigned i = 0; i < sizeof reserved / sizeof *reserved; i++) {
 		struct wire_message message = random_message(reserved[i].type);
@@ -232,38 +232,42 @@ static void test_reserved(void)
 			accepted += !refuses(bytes, size);
 			bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		}
-		ok(accepted == 0, "%s: reserved bytes at %u", wire_type_name(reserved[i].type), reserved[i].first);
+		ok(accepted == 0, "the message '%s' is refused with a bit set in its reserved bytes at %u",
+		   wire_type_name(reserved[i].type), reserved[i].first);
 	}
 }
 
-/* Encodes @message, nonsense or not (the encoder does not look), and says whether the decoder refuses it. */
+/*
+ * Encodes @message, which may be invalid, because the encoder does not check it. Returns true if the decoder refuses
+ * the bytes.
+ */
 static bool is_refused(const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_MESSAGE_MAX];
 	return refuses(bytes, wire_encode(message, bytes));
 }
 
-static void test_capacity(void)
+static void impossible_capacities_are_refused(void)
 {
 	static const struct {
 		struct wire_capacity capacity;
 		bool good;
 		const char *why;
 	} cases[] = {
-	    {{0, 0, 0, 0, 0}, true, "all zero"},
-	    {{100, 0, 4096, 1, WIRE_STATE_DRAINING}, true, "draining"},
-	    {{100, 0, 4096, 1, WIRE_STATE_COUNT}, false, "a state that does not exist"},
+	    {{0, 0, 0, 0, 0}, true, "all fields zero"},
+	    {{100, 0, 4096, 1, WIRE_STATE_DRAINING}, true, "state draining"},
+	    {{100, 0, 4096, 1, WIRE_STATE_COUNT}, false, "an unknown state"},
 	    {{0, 0, 0, 0, WIRE_STATE_DRAINING}, false, "a state, but no slab size"},
-	    {{100, 100, 4096, 1, 0}, true, "all leased"},
-	    {{0, 0, 64 << 20, 0, 0}, true, "nothing donated"},
-	    {{UINT64_MAX, UINT64_MAX, 1ull << 63, UINT32_MAX, 0}, true, "the largest"},
+	    {{100, 100, 4096, 1, 0}, true, "all memory leased"},
+	    {{0, 0, 64 << 20, 0, 0}, true, "no memory donated"},
+	    {{UINT64_MAX, UINT64_MAX, 1ull << 63, UINT32_MAX, 0}, true, "the largest values"},
 	    {{100, 101, 4096, 1, 0}, false, "more leased than donated"},
-	    {{100, 0, 0, 0, 0}, false, "donated, but no slab size"},
+	    {{100, 0, 0, 0, 0}, false, "donated memory, but no slab size"},
 	    {{0, 0, 0, 1, 0}, false, "clients, but no slab size"},
 	    {{100, 0, 2048, 0, 0}, false, "a slab below a page"},
 	    {{100, 0, 1, 0, 0}, false, "a slab of one byte"},
-	    {{100, 0, 3 * 4096, 0, 0}, false, "three pages"},
-	    {{100, 0, 4097, 0, 0}, false, "not whole pages"},
+	    {{100, 0, 3 * 4096, 0, 0}, false, "a slab of three pages"},
+	    {{100, 0, 4097, 0, 0}, false, "a slab of 4097 bytes"},
 	};
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct wire_message messages[] = {
@@ -279,15 +283,15 @@ static void test_capacity(void)
 		unsigned wrong = 0;
 		for (unsigned j = 0; j < sizeof messages / sizeof *messages; j++)
 			wrong += is_refused(&messages[j]) == cases[i].good;
-		ok(wrong == 0, "capacity: %s is %s", cases[i].why, cases[i].good ? "accepted" : "refused");
+		ok(wrong == 0, "a capacity with %s is %s", cases[i].why, cases[i].good ? "accepted" : "refused");
 	}
 }
 
-static void test_domain(void)
+static void only_valid_failure_domains_are_accepted(void)
 {
 	static const struct {
 		const char *name;
-		bool good; /* as a name; "" also means that there is none */
+		bool good; /* as a name; in a message, "" means that there is none */
 	} names[] = {
 	    {"rack1", true},   {"r", true},     {"DE.fra_2-rack.7", true}, {"0123456789012345678901234567890", true},
 	    {"", false},       {" ", false},    {"rack 1", false},         {"rack\"1", false},
@@ -301,17 +305,19 @@ static void test_domain(void)
 		memcpy(message.welcome.domain, names[i].name, strlen(names[i].name));
 		ok(wire_failure_domain_is_valid(names[i].name) == names[i].good &&
 		       is_refused(&message) == (*names[i].name && !names[i].good),
-		   "domain: %u of %zu bytes is %s", i, strlen(names[i].name), names[i].good ? "a name" : "no name");
+		   "the failure domain %u of %zu bytes is %s", i, strlen(names[i].name),
+		   names[i].good ? "a valid name" : "no valid name");
 	}
-	ok(!wire_failure_domain_is_valid("01234567890123456789012345678901"), "domain: 32 bytes are too many");
+	ok(!wire_failure_domain_is_valid("01234567890123456789012345678901"),
+	   "a failure domain of 32 bytes is no valid name");
 	memset(message.welcome.domain, 'x', WIRE_FAILURE_DOMAIN_SIZE);
-	ok(is_refused(&message), "welcome: a domain without an end");
+	ok(is_refused(&message), "a welcome with an unterminated failure domain is refused");
 	memcpy(message.welcome.domain, "rack1\0x", 8);
 	memset(message.welcome.domain + 8, 0, WIRE_FAILURE_DOMAIN_SIZE - 8);
-	ok(is_refused(&message), "welcome: more after the domain's end");
+	ok(is_refused(&message), "a welcome with bytes behind the end of its failure domain is refused");
 }
 
-static void test_fields(void)
+static void impossible_fields_are_refused(void)
 {
 	static const struct {
 		uint64_t address, bytes;
@@ -330,35 +336,36 @@ static void test_fields(void)
 		struct wire_message message = {.type = WIRE_GRANTED};
 		message.granted.address = grants[i].address;
 		message.granted.bytes = grants[i].bytes;
-		ok(is_refused(&message) != grants[i].good, "granted: %llx bytes at %llx",
-		   (unsigned long long)grants[i].bytes, (unsigned long long)grants[i].address);
+		ok(is_refused(&message) != grants[i].good, "a grant of 0x%llx bytes at 0x%llx is %s",
+		   (unsigned long long)grants[i].bytes, (unsigned long long)grants[i].address,
+		   grants[i].good ? "accepted" : "refused");
 	}
 	struct wire_message message = {.type = WIRE_REFUSED, .refused.reason = WIRE_REASON_COUNT};
-	ok(is_refused(&message), "refused: a reason that does not exist");
+	ok(is_refused(&message), "the message 'refused' with an unknown reason does not decode");
 	message = (struct wire_message){.type = WIRE_DENIED, .denied.reason = UINT16_MAX};
-	ok(is_refused(&message), "denied: a reason that does not exist");
+	ok(is_refused(&message), "the message 'denied' with an unknown reason does not decode");
 	message = (struct wire_message){.type = WIRE_CHALLENGE, .challenge.needs_key = 2};
-	ok(is_refused(&message), "challenge: neither needed nor not");
+	ok(is_refused(&message), "a challenge with needs_key 2 is refused");
 	message = (struct wire_message){.type = WIRE_PROOF, .proof.has_key = 255};
-	ok(is_refused(&message), "proof: neither a key nor none");
+	ok(is_refused(&message), "a proof with has_key 255 is refused");
 	message = (struct wire_message){.type = WIRE_DRAIN, .drain.what = WIRE_DRAIN_COUNT};
-	ok(is_refused(&message), "drain: nothing that can be done");
+	ok(is_refused(&message), "a drain with an unknown order is refused");
 	message = (struct wire_message){.type = WIRE_HOLDER_REPLY};
 	memset(message.holder_reply.peer, 'x', WIRE_ADDRESS_SIZE);
-	ok(is_refused(&message), "holder reply: a text without an end");
+	ok(is_refused(&message), "a holder reply with an unterminated address is refused");
 	message.holder_reply.peer[WIRE_ADDRESS_SIZE - 1] = '\0';
-	ok(!is_refused(&message), "the longest text");
+	ok(!is_refused(&message), "a holder reply with the longest address is accepted");
 	message.holder_reply.peer[3] = '\033';
-	ok(is_refused(&message), "a text that is no text");
+	ok(is_refused(&message), "a holder reply with a control character in its address is refused");
 	message.holder_reply.peer[3] = '\0';
-	ok(is_refused(&message), "a text after the text");
-	test_domain();
+	ok(is_refused(&message), "a holder reply with bytes behind the end of its address is refused");
+	only_valid_failure_domains_are_accepted();
 	unsigned accepted = 0;
 	for (unsigned type = 0; type <= UINT16_MAX; type++) {
 		uint8_t bytes[8] = {(uint8_t)type, (uint8_t)(type >> 8), 8};
 		accepted += (type == 0 || type >= WIRE_TYPE_COUNT) && !refuses(bytes, sizeof bytes);
 	}
-	ok(accepted == 0, "no other type is accepted");
+	ok(accepted == 0, "a message of an unknown type is refused");
 }
 
 static struct wire_hello random_hello(unsigned role)
@@ -384,7 +391,7 @@ static bool hello_refused(const uint8_t *bytes, size_t size)
 	return wire_decode_hello(bytes, size, &hello) == -EPROTO && is_untouched(&hello, sizeof hello);
 }
 
-static void test_hello(unsigned role)
+static void a_hello_decodes_only_as_it_was_sent(unsigned role)
 {
 	struct wire_hello sent = random_hello(role), came;
 	uint8_t bytes[WIRE_HELLO_SIZE + 1] = {0}, again[WIRE_HELLO_SIZE];
@@ -393,27 +400,27 @@ static void test_hello(unsigned role)
 	ok(size == WIRE_HELLO_SIZE && !wire_decode_hello(bytes, size, &came) && came.version == sent.version &&
 	       came.role == sent.role && came.counter == sent.counter && !memcmp(came.id, sent.id, sizeof sent.id) &&
 	       !memcmp(came.nonce, sent.nonce, sizeof sent.nonce) && !memcmp(came.mac, sent.mac, sizeof sent.mac),
-	   "role %u: comes back as it was sent", role);
+	   "a hello of role %u decodes to what was sent", role);
 	unsigned wrong = 0;
 	for (size_t other = 0; other <= sizeof bytes; other++)
 		wrong += other != size && !hello_refused(bytes, other);
-	ok(wrong == 0, "role %u: any other size is refused", role);
+	ok(wrong == 0, "a hello of role %u is refused at any other size", role);
 	for (unsigned bit = 0; bit < 8 * size; bit++) {
 		unsigned at = bit / 8, padding_at = role == WIRE_SESSION ? 40 : 48;
 		bytes[at] ^= (uint8_t)(1 << bit % 8);
 		int error = wire_decode_hello(bytes, size, &came);
-		if (at == 4 || at == 5) /* the version */
+		if (at == 4 || at == 5) /* version */
 			wrong += error != -EPROTONOSUPPORT;
-		else if (at < 8 || at >= padding_at) /* magic, reserved, and the role: one flip gives no other role */
+		else if (at < 8 || at >= padding_at) /* magic, reserved bytes, role: one flip gives no other role */
 			wrong += error != -EPROTO;
 		else
 			wrong += error || wire_encode_hello(&came, again) != size || memcmp(bytes, again, size);
 		bytes[at] ^= (uint8_t)(1 << bit % 8);
 	}
-	ok(wrong == 0, "role %u: every flipped bit is refused or seen", role);
+	ok(wrong == 0, "every flipped bit of a hello of role %u is refused or decoded", role);
 }
 
-static void test_hello_version(void)
+static void a_hello_of_another_version_is_told_apart(void)
 {
 	struct wire_hello hello = random_hello(WIRE_SESSION), came;
 	uint8_t bytes[WIRE_HELLO_SIZE];
@@ -421,18 +428,19 @@ static void test_hello_version(void)
 	wire_encode_hello(&hello, bytes);
 	memset(&came, 0x5a, sizeof came);
 	ok(wire_decode_hello(bytes, sizeof bytes, &came) == -EPROTONOSUPPORT && came.version == WIRE_VERSION + 1,
-	   "another version is told apart, and which");
+	   "a hello of another version is refused, and its version is returned");
 	came.version = 0x5a5a;
-	ok(is_untouched(&came, sizeof came), "and nothing else is written");
+	ok(is_untouched(&came, sizeof came), "a hello of another version writes only its version");
 	memset(bytes + 8, 0xff, sizeof bytes - 8);
-	ok(wire_decode_hello(bytes, 20, &came) == -EPROTONOSUPPORT, "whatever else that version says");
+	ok(wire_decode_hello(bytes, 20, &came) == -EPROTONOSUPPORT,
+	   "a hello of another version is told apart whatever its size and contents");
 	bytes[0] ^= 1;
-	ok(hello_refused(bytes, sizeof bytes), "but not without the magic");
+	ok(hello_refused(bytes, sizeof bytes), "a hello of another version without the magic is refused");
 	ok(hello_refused((const uint8_t *)"GET / HTTP/1.1\r\nHost: donor.example.org\r\nAccept: */*\r\n\r\n", 56),
-	   "a web browser is not a client");
+	   "an HTTP request is refused as a hello");
 }
 
-static void test_reject(void)
+static void a_reject_decodes_only_with_a_known_reason(void)
 {
 	unsigned wrong = 0;
 	for (unsigned reason = 0; reason <= UINT16_MAX; reason++) {
@@ -445,7 +453,7 @@ static void test_reject(void)
 		else
 			wrong += error != -EPROTO || came.reason != 9999;
 	}
-	ok(wrong == 0, "reject: every reason there is, no other");
+	ok(wrong == 0, "a reject decodes with every known reason and with no other");
 	struct wire_reject reject = {WIRE_REASON_VERSION, 2};
 	uint8_t bytes[WIRE_REJECT_SIZE + 1] = {0};
 	wire_encode_reject(&reject, bytes);
@@ -456,11 +464,11 @@ static void test_reject(void)
 		wrong += wire_decode_reject(bytes, WIRE_REJECT_SIZE, &reject) != -EPROTO;
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	ok(wrong == 0, "reject: any other size or magic is refused");
+	ok(wrong == 0, "a reject of any other size or magic is refused");
 }
 
-/* The layout is a promise to other versions and machines: bytes written down once, not computed. */
-static void test_golden(void)
+/* The layout is a promise to other versions and machines. So the expected bytes are written down, not computed. */
+static void the_wire_format_is_fixed(void)
 {
 	static const uint8_t released[] = {
 	    9,    0,    48,   0,    0x44, 0x33, 0x22, 0x11, /* type, size, request */
@@ -477,45 +485,45 @@ static void test_golden(void)
 	};
 	uint8_t bytes[WIRE_MESSAGE_MAX];
 	ok(wire_encode(&message, bytes) == sizeof released && !memcmp(bytes, released, sizeof released),
-	   "little-endian, in this order");
+	   "the message 'released' is little-endian in a fixed order");
 	static const uint8_t reject[] = {'F', 'P', 'G', '1', 1, 0, 2, 0};
 	ok(wire_encode_reject(&(struct wire_reject){WIRE_REASON_VERSION, 2}, bytes) == sizeof reject &&
 	       !memcmp(bytes, reject, sizeof reject),
-	   "a reject begins with FPG1");
+	   "a reject has a fixed layout that begins with FPG1");
 }
 
-static void test_names(void)
+static void reasons_and_types_have_names(void)
 {
 	bool named = true;
 	for (unsigned reason = 0; reason < WIRE_REASON_COUNT; reason++)
 		named = named && wire_reason_name(reason) && strcmp(wire_reason_name(reason), "unknown reason");
 	ok(named, "every reason has a name");
-	ok(!strcmp(wire_reason_name(WIRE_REASON_KEY), "wrong key"), "wrong key");
+	ok(!strcmp(wire_reason_name(WIRE_REASON_KEY), "wrong key"), "WIRE_REASON_KEY is named \"wrong key\"");
 	ok(!strcmp(wire_reason_name(WIRE_REASON_COUNT), "unknown reason") &&
 	       !strcmp(wire_reason_name(UINT32_MAX), "unknown reason"),
-	   "no other has");
+	   "an unknown reason is named \"unknown reason\"");
 	named = true;
 	for (unsigned type = 1; type < WIRE_TYPE_COUNT; type++)
 		named = named && wire_type_name(type) && strcmp(wire_type_name(type), "unknown message");
-	ok(named, "every type has a name");
+	ok(named, "every message type has a name");
 	ok(!strcmp(wire_type_name(0), "unknown message") && !strcmp(wire_type_name(WIRE_TYPE_COUNT), "unknown message"),
-	   "no other has");
+	   "an unknown message type is named \"unknown message\"");
 }
 
 int main(void)
 {
 	random_seed(&randomness, 20);
-	test_round_trip();
-	test_sizes();
-	test_flipped_bits();
-	test_reserved();
-	test_capacity();
-	test_fields();
-	test_hello(WIRE_SESSION);
-	test_hello(WIRE_ATTACH);
-	test_hello_version();
-	test_reject();
-	test_golden();
-	test_names();
+	messages_decode_to_what_was_sent();
+	messages_of_another_size_are_refused();
+	flipped_bits_are_refused_or_decoded();
+	reserved_bytes_must_be_zero();
+	impossible_capacities_are_refused();
+	impossible_fields_are_refused();
+	a_hello_decodes_only_as_it_was_sent(WIRE_SESSION);
+	a_hello_decodes_only_as_it_was_sent(WIRE_ATTACH);
+	a_hello_of_another_version_is_told_apart();
+	a_reject_decodes_only_with_a_known_reason();
+	the_wire_format_is_fixed();
+	reasons_and_types_have_names();
 	return tap_done();
 }

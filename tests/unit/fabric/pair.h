@@ -1,6 +1,6 @@
 /*
- * pair: a client and a donor over loopback in one thread, for the fabric's tests. Each side's events are kept in the
- * order they came, data and all; pump_until() polls both sides until a condition holds or five seconds are over.
+ * pair: a client and a donor over loopback in one thread, for the fabric's tests. Each side keeps its events with their
+ * data, in the order they came. pump_until() polls both sides until a condition holds, for at most five seconds.
  */
 #ifndef TESTS_FABRIC_PAIR_H
 #define TESTS_FABRIC_PAIR_H
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define PAIR_MEMORY (8u << 20)
-#define PAIR_EVENTS (1u << 17) /* only touched as they come */
+#define PAIR_EVENTS (1u << 17) /* memory that is touched only as events come */
 
 struct seen {
 	enum fabric_event_kind kind;
@@ -40,8 +40,8 @@ struct side {
 	struct fabric_region *region;
 	struct fabric_conn *conn;
 	struct fabric_listener *listener;
-	bool manual;  /* connect requests are left to the test */
-	unsigned max; /* events taken in one poll; 0: 64 */
+	bool manual;  /* the test answers connect requests */
+	unsigned max; /* events taken in one poll, or 0 for 64 */
 	struct seen *seen;
 	unsigned count;
 };
@@ -95,7 +95,7 @@ __attribute__((unused)) static void side_note(struct side *side, const struct fa
 __attribute__((unused)) static void side_poll(struct side *side)
 {
 	unsigned max = side->max ? side->max : 64;
-	struct fabric_event *events = calloc(max, sizeof *events); /* exact, for the sanitizers */
+	struct fabric_event *events = calloc(max, sizeof *events); /* of the exact size, for the sanitizers */
 	int count = fabric_poll(side->fabric, events, max);
 
 	for (int i = 0; i < count; i++)
@@ -105,7 +105,7 @@ __attribute__((unused)) static void side_poll(struct side *side)
 		sched_yield(); /* soft-RoCE's own threads may be waiting for this CPU */
 }
 
-/* How many events of this kind came. */
+/* Returns how many events of this kind came. */
 __attribute__((unused)) static unsigned side_count(const struct side *side, enum fabric_event_kind kind)
 {
 	unsigned count = 0;
@@ -115,7 +115,7 @@ __attribute__((unused)) static unsigned side_count(const struct side *side, enum
 	return count;
 }
 
-/* The @index-th event of this kind, from 0; NULL when there is none. */
+/* Returns event number @index of this kind, counted from 0, or NULL if there is none. */
 __attribute__((unused)) static const struct seen *side_seen(const struct side *side, enum fabric_event_kind kind,
 							    unsigned index)
 {
@@ -125,7 +125,7 @@ __attribute__((unused)) static const struct seen *side_seen(const struct side *s
 	return NULL;
 }
 
-/* The status of the FABRIC_DISCONNECTED; 0: there was none. */
+/* Returns the status of FABRIC_DISCONNECTED, or 0 if there was none. */
 __attribute__((unused)) static int side_ended(const struct side *side)
 {
 	const struct seen *seen = side_seen(side, FABRIC_DISCONNECTED, 0);
@@ -143,7 +143,7 @@ __attribute__((unused)) static int side_ended(const struct side *side)
 		(condition);                                                                                           \
 	})
 
-/* Polls both sides for a while in which nothing is to happen. */
+/* Polls both sides for @ms, in which the test expects no event. */
 __attribute__((unused)) static void pump_for(struct pair *pair, unsigned ms)
 {
 	uint64_t deadline = clock_now() + ms * 1000000ull;
@@ -154,7 +154,10 @@ __attribute__((unused)) static void pump_for(struct pair *pair, unsigned ms)
 	}
 }
 
-/* Both sides open, the donor listening at @host over the fabric @scheme, the client's @prefix (fault+) before it. */
+/*
+ * Opens both sides. The donor listens at @host over the fabric @scheme. The client's address begins with @prefix, such
+ * as "fault+".
+ */
 __attribute__((unused)) static void pair_open_over(struct pair *pair, const struct fabric_config *config,
 						   const char *prefix, const char *scheme, const char *host)
 {
@@ -171,7 +174,7 @@ __attribute__((unused)) static void pair_open_over(struct pair *pair, const stru
 		 fabric_listener_port(pair->donor.listener));
 }
 
-/* FARPAGE_TEST_FABRIC="rdma 10.77.0.1" has the tests that take any fabric run over that one; otherwise tcp. */
+/* Opens a pair over the fabric in FARPAGE_TEST_FABRIC, such as "rdma 10.77.0.1". The default is tcp. */
 __attribute__((unused)) static void pair_open_prefix(struct pair *pair, const struct fabric_config *config,
 						     const char *prefix)
 {
@@ -183,7 +186,10 @@ __attribute__((unused)) static void pair_open_prefix(struct pair *pair, const st
 	pair_open_over(pair, config, prefix, scheme, host);
 }
 
-/* Whether the donor's program serves: then tests can hold it back, or play it over a plain socket. */
+/*
+ * Returns true over TCP, where the donor's program serves. Tests may then delay the donor, or replace it by a plain
+ * socket.
+ */
 __attribute__((unused)) static bool pair_is_tcp(void)
 {
 	return !getenv("FARPAGE_TEST_FABRIC");
@@ -194,7 +200,7 @@ __attribute__((unused)) static void pair_open(struct pair *pair, const struct fa
 	pair_open_prefix(pair, config, "");
 }
 
-/* Connects; both sides are established when it returns true. */
+/* Connects. Returns true when both sides are established. */
 __attribute__((unused)) static bool pair_connect(struct pair *pair)
 {
 	if (fabric_connect(pair->client.fabric, pair->client.domain, pair->uri, NULL, 0, &pair->client,
@@ -210,7 +216,7 @@ __attribute__((unused)) static void pair_close(struct pair *pair)
 	side_close(&pair->donor);
 }
 
-/* An operation on the same offset of both memories. */
+/* Returns an operation at the same offset of both memories. */
 __attribute__((unused)) static struct fabric_op pair_op(const struct pair *pair, enum fabric_op_kind kind,
 							size_t offset, uint32_t length, uint64_t cookie)
 {
@@ -233,7 +239,7 @@ __attribute__((unused)) static void fill(uint8_t *bytes, size_t size, uint64_t s
 	}
 }
 
-/* A plain blocking socket connected to the donor's port. */
+/* Returns a plain blocking socket that is connected to the donor's port. */
 __attribute__((unused)) static int raw_connect(const struct pair *pair)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -246,7 +252,7 @@ __attribute__((unused)) static int raw_connect(const struct pair *pair)
 	return fd;
 }
 
-/* Whether the peer of a raw socket has closed it (all it sent before is skipped). */
+/* Returns true if the peer of a raw socket has closed it. Skips all data sent before. */
 __attribute__((unused)) static bool raw_closed(int fd)
 {
 	char bytes[256];

@@ -1,5 +1,7 @@
-/* address: names are looked up once, and waited for the first time only; all addresses of one are tried. The resolver
-   is ours. */
+/*
+ * address: each name is looked up once, and waited for only the first time. All addresses of a name are tried. The test
+ * has its own resolver.
+ */
 #include "fabric/address.h"
 #include "tests/unit/fabric/pair.h"
 
@@ -27,7 +29,7 @@ static struct addrinfo *found_make(uint32_t host, const char *service)
 	return found;
 }
 
-/* In libc's place. */
+/* Replaces libc's function. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret_found)
 {
 	if (hints->ai_flags & AI_NUMERICHOST && strcmp(host, "127.0.0.1") != 0)
@@ -70,7 +72,7 @@ static int resolve(const char *host, uint16_t port, uint64_t *ret_ms)
 	return count;
 }
 
-/* Takes no connection, and does not say so: its queue is full. */
+/* Listens with a full queue. So a connect gets neither an answer nor a refusal. */
 static int mute_listen(uint16_t port, int ret_clients[4])
 {
 	struct sockaddr_in address = {
@@ -87,8 +89,8 @@ static int mute_listen(uint16_t port, int ret_clients[4])
 	return fd;
 }
 
-/* A name with two addresses, the first of which is silent. */
-static void test_rails(void)
+/* A name has two addresses, and the first one is silent. */
+static void a_second_address_is_tried_when_the_first_is_silent(void)
 {
 	int mute, clients[4];
 	struct pair pair;
@@ -114,29 +116,30 @@ int main(void)
 	uint64_t ms;
 	int count;
 
-	ok(resolve("127.0.0.1", 7470, &ms) == 1 && !asked, "an address needs no resolver");
+	ok(resolve("127.0.0.1", 7470, &ms) == 1 && !asked, "a numeric address needs no resolver");
 	answers = finds = true;
 	ok(resolve("donor1", 7470, &ms) == 1 && asked == 1, "a name is looked up");
 	answers = false;
-	ok(resolve("donor1", 7471, &ms) == 1 && asked == 1, "once, whatever the resolver does then, for any port");
+	ok(resolve("donor1", 7471, &ms) == 1 && asked == 1,
+	   "a name that was found is not looked up again, for any port");
 	count = resolve("donor2", 7470, &ms);
-	ok(count == -ETIMEDOUT && asked == 2, "one that is not answered is given up after a while (%llu ms)",
+	ok(count == -ETIMEDOUT && asked == 2, "a lookup that is not answered is given up with -ETIMEDOUT (%llu ms)",
 	   (unsigned long long)ms);
 	count = resolve("donor2", 7470, &ms);
-	ok(count == -ETIMEDOUT && asked == 2 && ms < 2500, "and not waited for again");
+	ok(count == -ETIMEDOUT && asked == 2 && ms < 2500, "a lookup that is not answered is not waited for again");
 	finds = false;
 	answers = true;
 	for (unsigned i = 0; i < 1000 && count == -ETIMEDOUT; i++) {
 		usleep(10000);
 		count = resolve("donor2", 7470, &ms);
 	}
-	ok(count == -ENOENT, "that there is no such name is told");
+	ok(count == -ENOENT, "a name that does not exist is refused with -ENOENT");
 	finds = true;
 	for (unsigned i = 0; i < 1000 && count != 1; i++) {
 		usleep(10000);
 		count = resolve("donor2", 7470, &ms);
 	}
-	ok(count == 1 && asked > 2, "and it is asked for again, until there is");
-	test_rails();
+	ok(count == 1 && asked > 2, "a name that did not exist is looked up again until it is found");
+	a_second_address_is_tried_when_the_first_is_silent();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Regions and their keys. */
+/* domain: regions and their keys. */
 #include "fabric/domain.h"
 #include "tests/tap.h"
 #include <errno.h>
@@ -18,38 +18,49 @@ static enum domain_refusal pin(struct fabric_domain *domain, uint32_t rkey, uint
 	return refusal;
 }
 
-static void test_ranges(void)
+static void a_key_grants_its_range_and_rights_only(void)
 {
 	struct fabric_domain *domain;
 	struct fabric_region *region, *top;
 	uint32_t rkey;
 
 	fabric_domain_open(&domain);
-	ok(fabric_register(domain, (void *)BASE, 0, 0, &region) == -EINVAL, "nothing cannot be registered");
-	ok(fabric_register(domain, (void *)(UINTPTR_MAX - 10), 100, 0, &region) == -EINVAL, "nor what wraps around");
+	ok(fabric_register(domain, (void *)BASE, 0, 0, &region) == -EINVAL, "an empty range cannot be registered");
+	ok(fabric_register(domain, (void *)(UINTPTR_MAX - 10), 100, 0, &region) == -EINVAL,
+	   "a range that wraps around cannot be registered");
 	ok(fabric_register(domain, (void *)BASE, LENGTH, FABRIC_REMOTE_READ, &region) == 0, "a range is registered");
 	rkey = region->rkey;
-	ok(pin(domain, rkey, BASE, LENGTH, FABRIC_REMOTE_READ) == DOMAIN_GRANTED, "all of it");
-	ok(pin(domain, rkey, BASE + LENGTH - 1, 1, FABRIC_REMOTE_READ) == DOMAIN_GRANTED, "its last byte");
-	ok(pin(domain, rkey, BASE - 1, 1, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE, "not the byte before");
-	ok(pin(domain, rkey, BASE + LENGTH, 1, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE, "not the byte behind");
-	ok(pin(domain, rkey, BASE + 1, LENGTH, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE, "not across its end");
-	ok(pin(domain, rkey, BASE + 1, UINT64_MAX, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE, "not a length that wraps");
-	ok(pin(domain, rkey, UINT64_MAX, 2, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE, "not an address that wraps");
-	ok(pin(domain, rkey, BASE, 1, FABRIC_REMOTE_WRITE) == DOMAIN_NO_WRITE, "not to write");
+	ok(pin(domain, rkey, BASE, LENGTH, FABRIC_REMOTE_READ) == DOMAIN_GRANTED, "a key grants all of its range");
+	ok(pin(domain, rkey, BASE + LENGTH - 1, 1, FABRIC_REMOTE_READ) == DOMAIN_GRANTED,
+	   "a key grants the last byte of its range");
+	ok(pin(domain, rkey, BASE - 1, 1, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE,
+	   "a key does not grant the byte before its range");
+	ok(pin(domain, rkey, BASE + LENGTH, 1, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE,
+	   "a key does not grant the byte behind its range");
+	ok(pin(domain, rkey, BASE + 1, LENGTH, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE,
+	   "a key does not grant a range across the end of its own");
+	ok(pin(domain, rkey, BASE + 1, UINT64_MAX, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE,
+	   "a key does not grant a length that wraps around");
+	ok(pin(domain, rkey, UINT64_MAX, 2, FABRIC_REMOTE_READ) == DOMAIN_OUTSIDE,
+	   "a key does not grant an address that wraps around");
+	ok(pin(domain, rkey, BASE, 1, FABRIC_REMOTE_WRITE) == DOMAIN_NO_WRITE,
+	   "a key without the right to write grants no write");
 	fabric_register(domain, (void *)(UINTPTR_MAX - LENGTH), LENGTH, FABRIC_REMOTE_WRITE, &top);
 	ok(pin(domain, top->rkey, UINT64_MAX - LENGTH, LENGTH, FABRIC_REMOTE_WRITE) == DOMAIN_GRANTED,
-	   "the top of the address space");
-	ok(pin(domain, top->rkey, UINT64_MAX - LENGTH, 1, FABRIC_REMOTE_READ) == DOMAIN_NO_READ, "not to read");
-	ok(pin(domain, rkey ^ 0x80000000, BASE, 1, FABRIC_REMOTE_READ) == DOMAIN_RKEY_UNKNOWN, "not by another key");
-	ok(pin(domain, 0, BASE, 1, FABRIC_REMOTE_READ) == DOMAIN_RKEY_UNKNOWN, "not by key 0");
+	   "a key grants a range at the top of the address space");
+	ok(pin(domain, top->rkey, UINT64_MAX - LENGTH, 1, FABRIC_REMOTE_READ) == DOMAIN_NO_READ,
+	   "a key without the right to read grants no read");
+	ok(pin(domain, rkey ^ 0x80000000, BASE, 1, FABRIC_REMOTE_READ) == DOMAIN_RKEY_UNKNOWN,
+	   "an unknown key grants nothing");
+	ok(pin(domain, 0, BASE, 1, FABRIC_REMOTE_READ) == DOMAIN_RKEY_UNKNOWN, "key 0 grants nothing");
 	fabric_deregister(region);
-	ok(pin(domain, rkey, BASE, 1, FABRIC_REMOTE_READ) == DOMAIN_RKEY_UNKNOWN, "not once it is deregistered");
+	ok(pin(domain, rkey, BASE, 1, FABRIC_REMOTE_READ) == DOMAIN_RKEY_UNKNOWN,
+	   "the key of a deregistered region grants nothing");
 	fabric_deregister(top);
 	fabric_domain_close(domain);
 }
 
-static void test_keys(void)
+static void keys_of_a_place_differ_from_one_to_the_next(void)
 {
 	struct fabric_domain *domain;
 	struct fabric_region *region;
@@ -68,7 +79,7 @@ static void test_keys(void)
 	fabric_domain_close(domain);
 }
 
-static void test_full(void)
+static void the_regions_of_a_domain_are_bounded(void)
 {
 	static struct fabric_region *regions[DOMAIN_REGIONS_MAX];
 	struct fabric_domain *domain;
@@ -79,9 +90,10 @@ static void test_full(void)
 	while (count < DOMAIN_REGIONS_MAX && fabric_register(domain, (void *)BASE, 1, 0, &regions[count]) == 0)
 		count++;
 	ok(count == DOMAIN_REGIONS_MAX && fabric_register(domain, (void *)BASE, 1, 0, &region) == -ENOSPC,
-	   "a domain takes %u regions, no more", count);
+	   "a domain takes %u regions and no more", count);
 	fabric_deregister(regions[77]);
-	ok(fabric_register(domain, (void *)BASE, 1, 0, &regions[77]) == 0, "and one again for each that goes");
+	ok(fabric_register(domain, (void *)BASE, 1, 0, &regions[77]) == 0,
+	   "a full domain takes a region once another one is deregistered");
 	while (count)
 		fabric_deregister(regions[--count]);
 	fabric_domain_close(domain);
@@ -89,8 +101,8 @@ static void test_full(void)
 
 int main(void)
 {
-	test_ranges();
-	test_keys();
-	test_full();
+	a_key_grants_its_range_and_rights_only();
+	keys_of_a_place_differ_from_one_to_the_next();
+	the_regions_of_a_domain_are_bounded();
 	return tap_done();
 }

@@ -1,11 +1,14 @@
-/* How connections end: deaths, disconnects, time-outs. Everything in flight is answered once, then the end is told. */
+/*
+ * fabric: how connections end (deaths, disconnects, time-outs). Each operation in flight is answered once, and then the
+ * end is reported.
+ */
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-/* All of cookies 0 .. count - 1 answered exactly once, in order, and FABRIC_DISCONNECTED last. */
+/* Returns true if cookies 0 .. @count - 1 were answered once each, in order, and FABRIC_DISCONNECTED came last. */
 static bool answered_once(const struct side *side, unsigned count)
 {
 	unsigned done = 0;
@@ -19,7 +22,7 @@ static bool answered_once(const struct side *side, unsigned count)
 	return done == count && side_count(side, FABRIC_DISCONNECTED) == 1;
 }
 
-static void test_peer_disconnects(unsigned max)
+static void a_disconnect_by_the_peer_answers_all_in_flight_once(unsigned max)
 {
 	struct pair pair;
 	struct fabric_op ops[200];
@@ -37,20 +40,20 @@ static void test_peer_disconnects(unsigned max)
 	}
 	fabric_disconnect(pair.donor.conn);
 	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -ECONNRESET,
-	   "the peer disconnects");
-	ok(answered_once(&pair.client, 200), "each of 200 in flight is answered once, %u event%s a poll", max,
-	   max == 1 ? "" : "s");
+	   "a disconnect by the peer ends the connection with -ECONNRESET");
+	ok(answered_once(&pair.client, 200), "each of 200 operations in flight is answered once at %u event%s a poll",
+	   max, max == 1 ? "" : "s");
 	for (unsigned i = 0; i < 200; i++)
 		lost += side_seen(&pair.client, FABRIC_DONE, i)->status == -ECONNRESET;
-	ok(lost > 0, "%u of them lost", lost);
+	ok(lost > 0, "a disconnect by the peer loses operations in flight (%u of 200)", lost);
 	pump_for(&pair, 10);
 	ok(side_count(&pair.client, FABRIC_DISCONNECTED) == 1 && side_count(&pair.donor, FABRIC_DISCONNECTED) == 0,
-	   "the end is told once, and not to who made it");
+	   "the end is reported once, and only to the side that did not disconnect");
 	pair_close(&pair);
 }
 
-/* Who asks ends the connection: no event of it follows. */
-static void test_own_disconnect(void)
+/* The side that asks ends the connection. No event of this connection follows. */
+static void no_event_follows_ones_own_disconnect(void)
 {
 	struct pair pair;
 	struct fabric_op ops[100];
@@ -66,15 +69,15 @@ static void test_own_disconnect(void)
 	count = pair.client.count;
 	memset(pair.client.memory, 7, 4096);
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ECONNRESET,
-	   "the donor learns of it");
+	   "the donor learns of the client's disconnect");
 	pump_for(&pair, 10);
 	ok(pair.client.count == count, "no event follows one's own disconnect");
-	ok(pair.client.memory[0] == 7 && pair.client.memory[4095] == 7, "and no byte");
+	ok(pair.client.memory[0] == 7 && pair.client.memory[4095] == 7, "no byte arrives after one's own disconnect");
 	pair_close(&pair);
 }
 
-/* Messages taken before fabric_disconnect() arrive, also when there is unread input. */
-static void test_last_words(void)
+/* Messages that were taken before fabric_disconnect() arrive, even if there is unread input. */
+static void messages_sent_before_a_disconnect_arrive(void)
 {
 	struct pair pair;
 	struct fabric_op ops[64];
@@ -92,8 +95,8 @@ static void test_last_words(void)
 	pair_close(&pair);
 }
 
-/* The data of an event is good until the next poll, also when its connection was ended in between. */
-static void test_data_outlives(void)
+/* The data of an event is valid until the next poll, even if its connection is ended in between. */
+static void the_data_of_an_event_outlives_its_connection(void)
 {
 	struct fabric_event event;
 	struct pair pair;
@@ -109,8 +112,8 @@ static void test_data_outlives(void)
 	pair_close(&pair);
 }
 
-/* A donor process that is killed. */
-static void test_killed(void)
+/* A donor's connection is ended while a fork of the donor still has it. */
+static void a_disconnect_holds_for_a_fork_too(void)
 {
 	struct pair pair;
 	struct fabric_op ops[100];
@@ -121,24 +124,24 @@ static void test_killed(void)
 	pair_connect(&pair);
 	child = fork();
 	if (child == 0) {
-		/* The donor lives on here only: it serves a little and then hangs. */
+		/* Only this process still serves the donor's side, until it is killed. */
 		for (;;)
 			side_poll(&pair.donor);
 	}
 	for (unsigned i = 0; i < 100; i++)
 		ops[i] = pair_op(&pair, FABRIC_READ, 0, FABRIC_OP_MAX, i);
-	fabric_disconnect(pair.donor.conn); /* shuts the socket for the child too */
+	fabric_disconnect(pair.donor.conn); /* shuts down the socket for the child, too */
 	fabric_post(pair.client.conn, ops, 100);
 	while (!side_ended(&pair.client) && got++ < 1000000)
 		side_poll(&pair.client);
 	ok(side_ended(&pair.client) == -ECONNRESET && answered_once(&pair.client, 100),
-	   "a connection ended in one process is ended for its fork too");
+	   "a connection that is ended in one process is ended for its fork, too");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	pair_close(&pair);
 }
 
-/* A raw peer of an established connection, for bad ends. */
+/* Returns a raw socket that is the peer of an established connection. */
 static int raw_establish(struct pair *pair)
 {
 	struct tcp_greeting greeting = tcp_greeting_swap(
@@ -151,7 +154,7 @@ static int raw_establish(struct pair *pair)
 	return fd;
 }
 
-static void test_end_in_frame(void)
+static void a_stream_that_ends_inside_a_frame_is_reset(void)
 {
 	struct tcp_frame frame;
 	struct fabric_remote remote;
@@ -161,10 +164,10 @@ static void test_end_in_frame(void)
 
 	pair_open(&pair, NULL);
 	fd = raw_establish(&pair);
-	ok(write(fd, "\1\0", 2) == 2, "two bytes of a header");
+	ok(write(fd, "\1\0", 2) == 2, "a peer sends two bytes of a header");
 	close(fd);
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ECONNRESET,
-	   "and the end of the stream: reset");
+	   "the end of the stream inside a header ends the connection with -ECONNRESET");
 	fabric_disconnect(pair.donor.conn);
 
 	pair.donor.count = 0;
@@ -173,14 +176,15 @@ static void test_end_in_frame(void)
 	frame = tcp_frame_swap(
 	    (struct tcp_frame){.type = TCP_WRITE, .length = 4096, .rkey = remote.rkey, .address = remote.address});
 	ok(write(fd, &frame, sizeof frame) == sizeof frame && write(fd, "abc", 3) == 3,
-	   "a write with three bytes of its data");
+	   "a peer sends a write with three bytes of its data");
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 	close(fd);
-	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ECONNRESET, "and a reset: reset");
+	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ECONNRESET,
+	   "a reset inside the data of a write ends the connection with -ECONNRESET");
 	pair_close(&pair);
 }
 
-static void test_io_timeout(void)
+static void a_donor_that_hangs_times_out(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct fabric_event events[16];
@@ -195,20 +199,21 @@ static void test_io_timeout(void)
 		ops[i] = pair_op(&pair, FABRIC_READ, 0, 4096, i);
 	fabric_post(pair.client.conn, ops, 10);
 	begin = clock_now();
-	while (!side_ended(&pair.client)) { /* only the client runs, asleep */
+	while (!side_ended(&pair.client)) { /* only the client runs, and it sleeps */
 		int count = fabric_wait(pair.client.fabric, events, 16, 5000);
 
 		for (int i = 0; i < count; i++)
 			side_note(&pair.client, &events[i]);
 	}
 	ok(side_ended(&pair.client) == -ETIMEDOUT && answered_once(&pair.client, 10),
-	   "a donor that hangs: time out, all answered once");
-	ok(clock_now() - begin >= 100000000 && clock_now() - begin < 2000000000, "at io_ms");
+	   "a donor that hangs ends the connection with -ETIMEDOUT and each operation answered once");
+	ok(clock_now() - begin >= 100000000 && clock_now() - begin < 2000000000,
+	   "a donor that hangs ends the connection after io_ms");
 	pair_close(&pair);
 }
 
-/* fabric_close() with everything open, in every state. */
-static void test_close(void)
+/* Calls fabric_close() while everything is open, in every state. */
+static void fabric_close_closes_in_any_state(void)
 {
 	struct pair pair;
 	struct fabric_conn *conn;
@@ -229,23 +234,23 @@ static void test_close(void)
 	fabric_deregister(NULL);
 	fabric_listener_close(NULL);
 	fabric_domain_close(NULL);
-	ok(true, "everything is closed in any state");
+	ok(true, "fabric_close() closes connections in any state");
 }
 
 int main(void)
 {
 	if (!getenv("TAP_LOG"))
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	test_peer_disconnects(64);
-	test_peer_disconnects(1);
-	test_own_disconnect();
-	test_last_words();
-	test_data_outlives();
-	if (pair_is_tcp()) { /* they play the donor, or hold its program back */
-		test_killed();
-		test_end_in_frame();
-		test_io_timeout();
+	a_disconnect_by_the_peer_answers_all_in_flight_once(64);
+	a_disconnect_by_the_peer_answers_all_in_flight_once(1);
+	no_event_follows_ones_own_disconnect();
+	messages_sent_before_a_disconnect_arrive();
+	the_data_of_an_event_outlives_its_connection();
+	if (pair_is_tcp()) { /* these tests play the donor, or delay its program */
+		a_disconnect_holds_for_a_fork_too();
+		a_stream_that_ends_inside_a_frame_is_reset();
+		a_donor_that_hangs_times_out();
 	}
-	test_close();
+	fabric_close_closes_in_any_state();
 	return tap_done();
 }

@@ -1,36 +1,37 @@
-/* Reads, writes and messages between two good sides. */
+/* fabric: reads, writes and messages between two good sides. */
 #include "tests/unit/fabric/pair.h"
 
-static void test_read_write(void)
+static void reads_and_writes_reach_the_donors_memory(void)
 {
 	struct pair pair;
 	struct fabric_op op;
 
 	pair_open(&pair, NULL);
-	ok(pair_connect(&pair), "both sides are established");
-	ok(strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0, "the peer is named as it was given");
+	ok(pair_connect(&pair), "a connection is established on both sides");
+	ok(strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0,
+	   "the peer's name is the address that the client connected to");
 	ok(fabric_conn_user(pair.client.conn) == &pair.client && fabric_conn_user(pair.donor.conn) == &pair.donor,
-	   "each side has its user pointer");
+	   "each side's connection has its user pointer");
 
 	fill(pair.client.memory, 4096, 1);
 	op = pair_op(&pair, FABRIC_WRITE, 0, 4096, 77);
-	ok(fabric_post(pair.client.conn, &op, 1) == 1, "a write is taken");
-	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "and answered");
+	ok(fabric_post(pair.client.conn, &op, 1) == 1, "an idle connection takes a write");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "a write is answered");
 	ok(side_seen(&pair.client, FABRIC_DONE, 0)->cookie == 77 &&
 	       side_seen(&pair.client, FABRIC_DONE, 0)->status == 0,
-	   "with its cookie and success");
-	ok(memcmp(pair.client.memory, pair.donor.memory, 4096) == 0, "the bytes are in the donor's memory");
+	   "the answer to a write has its cookie and status 0");
+	ok(memcmp(pair.client.memory, pair.donor.memory, 4096) == 0, "the bytes of a write are in the donor's memory");
 
 	fill(pair.donor.memory + 8192, 4096, 2);
 	op = pair_op(&pair, FABRIC_READ, 8192, 4096, 78);
 	fabric_post(pair.client.conn, &op, 1);
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 2), "a read is answered");
-	ok(memcmp(pair.client.memory + 8192, pair.donor.memory + 8192, 4096) == 0, "with the donor's bytes");
-	ok(side_count(&pair.donor, FABRIC_DONE) == 0, "the donor's program took no part");
+	ok(memcmp(pair.client.memory + 8192, pair.donor.memory + 8192, 4096) == 0, "a read returns the donor's bytes");
+	ok(side_count(&pair.donor, FABRIC_DONE) == 0, "the donor's program gets no answer to the client's operations");
 	pair_close(&pair);
 }
 
-static void test_sizes(void)
+static void operations_of_each_size_come_back_the_same(void)
 {
 	static const uint32_t sizes[] = {1, 23, 24, 25, 4095, 65536, 262143, 262144, 300001, FABRIC_OP_MAX};
 	struct pair pair;
@@ -41,7 +42,7 @@ static void test_sizes(void)
 	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		struct fabric_op write = pair_op(&pair, FABRIC_WRITE, 100, sizes[i], 0), read = write;
 
-		/* Out to the donor and back to another place, one right behind the other. */
+		/* Writes to the donor, then reads back to another place. */
 		fill(pair.client.memory + 100, sizes[i], sizes[i]);
 		fabric_post(pair.client.conn, &write, 1);
 		good = good && pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 2 * i + 1);
@@ -51,11 +52,11 @@ static void test_sizes(void)
 		good = good && pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 2 * i + 2);
 		good = good && memcmp(write.local, read.local, sizes[i]) == 0;
 	}
-	ok(good, "1 byte to 1 MiB, at odd addresses, go there and come back the same");
+	ok(good, "1 byte to 1 MiB at odd addresses come back as they were written");
 	pair_close(&pair);
 }
 
-static void test_depth(unsigned max)
+static void a_connection_takes_operations_up_to_its_depth(unsigned max)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct pair pair;
@@ -73,27 +74,28 @@ static void test_depth(unsigned max)
 	for (unsigned i = 2; i < 100; i += 3)
 		fill(ops[i].local, ops[i].length, i);
 	ok(fabric_room(pair.client.conn) == 64, "an idle connection has room for its depth");
-	ok(fabric_post(pair.client.conn, ops, 100) == 64, "no more than the depth is taken");
-	ok(fabric_room(pair.client.conn) == 0 && fabric_post(pair.client.conn, ops, 1) == 0, "a full one takes none");
+	ok(fabric_post(pair.client.conn, ops, 100) == 64, "a connection takes no more operations than its depth");
+	ok(fabric_room(pair.client.conn) == 0 && fabric_post(pair.client.conn, ops, 1) == 0,
+	   "a full connection takes no operation");
 	posted = 64;
 	ok(pump_until(&pair, ({
 		   if (posted < 100)
 			   posted += (unsigned)fabric_post(pair.client.conn, ops + posted, 100 - posted);
 		   side_count(&pair.client, FABRIC_DONE) == 100;
 	   })),
-	   "all are answered, %u event%s a poll", max, max == 1 ? "" : "s");
+	   "all 100 operations are answered at %u event%s a poll", max, max == 1 ? "" : "s");
 	for (unsigned i = 0; i < 100; i++) {
 		const struct seen *seen = side_seen(&pair.client, FABRIC_DONE, i);
 
 		order = order && seen && seen->cookie == i && seen->status == 0;
 		same = same && memcmp(ops[i].local, pair.donor.memory + i * 65536, ops[i].length) == 0;
 	}
-	ok(order, "in the order they were posted");
-	ok(same, "and each with its own bytes");
+	ok(order, "operations are answered in the order they were posted");
+	ok(same, "each of 100 operations moves its own bytes");
 	pair_close(&pair);
 }
 
-static void test_messages(void)
+static void messages_arrive_in_order_and_whole(void)
 {
 	struct pair pair;
 	struct fabric_op op;
@@ -122,7 +124,7 @@ static void test_messages(void)
 		side_count(&pair.donor, FABRIC_MESSAGE) == 500 && side_count(&pair.client, FABRIC_MESSAGE) == 500 &&
 		    side_count(&pair.client, FABRIC_DONE) == 500;
 	}));
-	ok(arrived, "500 messages each way between 500 operations all arrive (%u, %u, %u)",
+	ok(arrived, "500 messages each way between 500 operations arrive (%u, %u, %u)",
 	   side_count(&pair.donor, FABRIC_MESSAGE), side_count(&pair.client, FABRIC_MESSAGE),
 	   side_count(&pair.client, FABRIC_DONE));
 	for (unsigned i = 0; i < 500; i++) {
@@ -136,17 +138,18 @@ static void test_messages(void)
 		good =
 		    good && here->size == FABRIC_MESSAGE_MAX - i % 200 && memcmp(here->data, message, here->size) == 0;
 	}
-	ok(good, "in order, whole and unchanged");
+	ok(good, "messages arrive in order, whole and unchanged");
 	for (sent = 0; sent < 100000 && fabric_send(pair.client.conn, message, sizeof message) == 0; sent++)
 		;
 	ok(sent < 100000 && fabric_send(pair.client.conn, message, 1) == -ENOBUFS,
-	   "messages to a side that does not read are bounded (%u went)", sent);
-	ok(pump_until(&pair, side_count(&pair.donor, FABRIC_MESSAGE) == 500 + sent), "and arrive once it reads");
+	   "messages to a side that does not read are bounded (%u were taken)", sent);
+	ok(pump_until(&pair, side_count(&pair.donor, FABRIC_MESSAGE) == 500 + sent),
+	   "messages to a side that did not read arrive once it reads");
 	pair_close(&pair);
 }
 
-/* Both ask, both serve, on one connection, far more than the socket holds. */
-static void test_both_ways(void)
+/* Both sides ask and serve on one connection, for far more than the socket holds. */
+static void both_sides_may_read_at_once(void)
 {
 	struct pair pair;
 	struct fabric_region *region;
@@ -172,14 +175,15 @@ static void test_both_ways(void)
 			   theirs += (unsigned)fabric_post(pair.donor.conn, &other, 1);
 		   side_count(&pair.client, FABRIC_DONE) == count &&side_count(&pair.donor, FABRIC_DONE) == count;
 	   })),
-	   "%u MiB each way at once: neither waits for the other", count);
-	ok(memcmp(pair.client.memory, pair.donor.memory, FABRIC_OP_MAX) == 0, "with the right bytes");
+	   "%u MiB of reads each way at once do not wait for each other", count);
+	ok(memcmp(pair.client.memory, pair.donor.memory, FABRIC_OP_MAX) == 0,
+	   "reads each way at once return the right bytes");
 	fabric_deregister(region);
 	pair_close(&pair);
 }
 
-/* A side that asks much and reads nothing. */
-static void test_slow_reader(void)
+/* One side asks for much and reads nothing. */
+static void a_side_that_reads_late_gets_everything(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct pair pair;
@@ -188,31 +192,33 @@ static void test_slow_reader(void)
 	bool same = true;
 
 	config.depth = 256;
-	config.io_ms = 30000; /* a slow machine may take longer than usual for what comes before it reads */
+	config.io_ms = 30000; /* a slow machine may take longer than usual until the client reads */
 	pair_open(&pair, &config);
 	pair_connect(&pair);
 	fill(pair.donor.memory, PAIR_MEMORY, 5);
 	for (unsigned i = 0; i < count; i++)
 		ops[i] = pair_op(&pair, FABRIC_READ, i % 8 << 20, FABRIC_OP_MAX, i);
-	ok(fabric_post(pair.client.conn, ops, count) == (int)count, "%u MiB are asked for", count);
+	ok(fabric_post(pair.client.conn, ops, count) == (int)count, "%u MiB of reads are taken at once", count);
 	for (unsigned i = 0; i < 1000; i++)
-		side_poll(&pair.donor); /* as much as goes without the client reading */
-	ok(fabric_send(pair.donor.conn, "x", 1) == 0, "the donor still takes messages for it");
-	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == count), "all come once it reads");
+		side_poll(&pair.donor); /* sends as much as it can while the client does not read */
+	ok(fabric_send(pair.donor.conn, "x", 1) == 0, "a message to a side that does not read is taken");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == count),
+	   "all reads of a side that did not read are answered once it reads");
 	for (unsigned i = 0; i < 8; i++)
 		same = same && memcmp(ops[i].local, pair.donor.memory + (i << 20), FABRIC_OP_MAX) == 0;
-	ok(same && side_count(&pair.client, FABRIC_MESSAGE) == 1, "unchanged, and the message too");
+	ok(same && side_count(&pair.client, FABRIC_MESSAGE) == 1,
+	   "a side that did not read gets all bytes unchanged, and the message");
 	pair_close(&pair);
 }
 
 int main(void)
 {
-	test_read_write();
-	test_sizes();
-	test_depth(64);
-	test_depth(1);
-	test_messages();
-	test_both_ways();
-	test_slow_reader();
+	reads_and_writes_reach_the_donors_memory();
+	operations_of_each_size_come_back_the_same();
+	a_connection_takes_operations_up_to_its_depth(64);
+	a_connection_takes_operations_up_to_its_depth(1);
+	messages_arrive_in_order_and_whole();
+	both_sides_may_read_at_once();
+	a_side_that_reads_late_gets_everything();
 	return tap_done();
 }

@@ -1,8 +1,10 @@
-/* What the donor refuses: wrong keys, addresses, lengths and rights. Each ends that connection, and no other. */
+/*
+ * fabric: the donor refuses wrong keys, addresses, lengths and rights. Each refusal ends its connection and no other.
+ */
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
 
-/* Posts a good read, the bad operation, and a good read; checks what becomes of each, and of another connection. */
+/* Posts a good read, the bad operation and a good read. Checks the answer to each, and that a new connection works. */
 static void check(const char *name, struct pair *pair, struct fabric_op bad)
 {
 	struct fabric_op ops[3] = {pair_op(pair, FABRIC_READ, 0, 64, 1), bad, pair_op(pair, FABRIC_READ, 0, 64, 3)};
@@ -13,20 +15,20 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	ops[1].cookie = 2;
 	ok(fabric_post(pair->client.conn, ops, 3) == 3 &&
 	       pump_until(pair, side_ended(&pair->client) && side_ended(&pair->donor)),
-	   "%s: the connection ends on both sides", name);
-	/* Not every device tells the side that refused. */
+	   "%s ends the connection on both sides", name);
+	/* Not every RDMA device tells the side that refused. */
 	ok(side_ended(&pair->client) == -EACCES &&
 	       (side_ended(&pair->donor) == -EPROTO || (!pair_is_tcp() && side_ended(&pair->donor) == -ECONNRESET)),
-	   "%s: each knows why", name);
-	ok(side_count(&pair->client, FABRIC_DONE) == 3, "%s: everything in flight is answered once", name);
+	   "%s is known to both sides as the reason", name);
+	ok(side_count(&pair->client, FABRIC_DONE) == 3, "%s leaves each operation in flight answered once", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 0);
-	ok(seen && seen->cookie == 1 && seen->status == 0, "%s: what was asked before is granted", name);
+	ok(seen && seen->cookie == 1 && seen->status == 0, "%s leaves the read before it granted", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 1);
-	ok(seen && seen->cookie == 2 && seen->status == -EACCES, "%s: it is refused", name);
+	ok(seen && seen->cookie == 2 && seen->status == -EACCES, "%s is refused with -EACCES", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 2);
-	ok(seen && seen->cookie == 3 && seen->status == -ECONNRESET, "%s: what was asked behind it is lost", name);
+	ok(seen && seen->cookie == 3 && seen->status == -ECONNRESET, "%s loses the read behind it", name);
 	ok(fabric_post(pair->client.conn, ops, 1) == -ENOTCONN && fabric_send(pair->client.conn, "x", 1) == -ENOTCONN,
-	   "%s: nothing more can be asked", name);
+	   "%s leaves a connection that takes nothing more", name);
 	fabric_disconnect(pair->client.conn);
 	fabric_disconnect(pair->donor.conn);
 
@@ -34,14 +36,15 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	fabric_connect(pair->client.fabric, pair->client.domain, pair->uri, NULL, 0, NULL, &other);
 	pair->client.conn = other;
 	ok(pump_until(pair, pair->client.count > before && pair->client.seen[before].kind == FABRIC_ESTABLISHED),
-	   "%s: a new connection works", name);
+	   "%s does not harm a new connection", name);
 }
 
-/* What a case makes besides, given back at its end. */
+/* A case may make these. They are closed at its end. */
 static struct fabric_region *spare;
 static struct fabric_domain *foreign;
 
-static void test_one(const char *name, void (*spoil)(struct pair *pair, struct fabric_op *op))
+static void a_refused_operation_ends_only_its_connection(const char *name,
+							 void (*spoil)(struct pair *pair, struct fabric_op *op))
 {
 	struct pair pair;
 	struct fabric_op op;
@@ -66,7 +69,7 @@ static void test_one(const char *name, void (*spoil)(struct pair *pair, struct f
 	fabric_post(bystander, &op, 1);
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE)) &&
 	       side_seen(&pair.client, FABRIC_DONE, 0)->status == 0,
-	   "%s: the connection beside it works on", name);
+	   "%s does not harm a connection beside its own", name);
 	fabric_deregister(spare);
 	fabric_domain_close(foreign);
 	spare = NULL;
@@ -114,7 +117,7 @@ static void spoil_wrap(struct pair *pair, struct fabric_op *op)
 	op->remote.address = UINT64_MAX - 100;
 }
 
-/* The domain's own, but registered without the right. */
+/* The region belongs to the domain, but lacks the right. */
 static void spoil_no_read(struct pair *pair, struct fabric_op *op)
 {
 	fabric_register(pair->donor.domain, pair->donor.memory, 8192, FABRIC_REMOTE_WRITE, &spare);
@@ -135,7 +138,7 @@ static void spoil_stale(struct pair *pair, struct fabric_op *op)
 	fabric_register(pair->donor.domain, pair->donor.memory, 8192, FABRIC_REMOTE_READ, &again);
 	op->remote = fabric_export(again, pair->donor.conn);
 	fabric_deregister(again);
-	/* Its place in the table is taken again. */
+	/* The new region takes the place of the old one in the table. */
 	fabric_register(pair->donor.domain, pair->donor.memory, 8192, FABRIC_REMOTE_READ, &spare);
 }
 
@@ -146,8 +149,8 @@ static void spoil_domain(struct pair *pair, struct fabric_op *op)
 	op->remote = fabric_export(spare, pair->donor.conn);
 }
 
-/* A refused write leaves no byte behind, also where a part of its range would have been good. */
-static void test_nothing_written(void)
+/* A refused write changes no byte, even if a part of its range is good. */
+static void a_refused_write_changes_no_byte(void)
 {
 	struct pair pair;
 	struct fabric_op op;
@@ -162,12 +165,12 @@ static void test_nothing_written(void)
 	ok(pump_until(&pair, side_ended(&pair.client)), "a write one byte past the end is refused");
 	for (unsigned i = 0; i < PAIR_MEMORY; i++)
 		untouched = untouched && pair.donor.memory[i] == 0;
-	ok(untouched, "and writes nothing");
+	ok(untouched, "a refused write changes no byte");
 	pair_close(&pair);
 }
 
-/* Deregistered while it is being read and the answers wait in a full socket; the memory goes away at once. */
-static void test_deregistered_under_way(void)
+/* A region is deregistered while it is read and the answers wait in a full socket. Its memory goes away at once. */
+static void deregistering_a_region_ends_its_readers(void)
 {
 	struct pair pair;
 	struct fabric_op ops[64];
@@ -188,10 +191,11 @@ static void test_deregistered_under_way(void)
 	fabric_deregister(region);
 	munmap(memory, FABRIC_OP_MAX);
 	ok(pump_until(&pair, side_ended(&pair.client) && side_ended(&pair.donor)),
-	   "deregistering what is being read ends the connection");
+	   "deregistering a region that is being read ends the connection");
 	for (unsigned i = 0; i < side_count(&pair.client, FABRIC_DONE); i++)
 		good += side_seen(&pair.client, FABRIC_DONE, i)->status == 0;
-	ok(side_count(&pair.client, FABRIC_DONE) == 64 && good < 64, "all are answered, %u of 64 with data", good);
+	ok(side_count(&pair.client, FABRIC_DONE) == 64 && good < 64,
+	   "all reads of a deregistered region are answered (%u of 64 with data)", good);
 	pair_close(&pair);
 }
 
@@ -201,24 +205,24 @@ int main(void)
 		const char *name;
 		void (*spoil)(struct pair *pair, struct fabric_op *op);
 	} cases[] = {
-	    {"unknown rkey", spoil_rkey},
-	    {"rkey of no region", spoil_rkey_index},
-	    {"rkey 0", spoil_rkey_zero},
-	    {"address below the range", spoil_below},
-	    {"range past the end", spoil_beyond},
-	    {"write past the end", spoil_beyond_write},
-	    {"address and length that wrap around", spoil_wrap},
-	    {"read without the right", spoil_no_read},
-	    {"write without the right", spoil_no_write},
-	    {"rkey of a deregistered region", spoil_stale},
-	    {"rkey of another domain", spoil_domain},
+	    {"an unknown rkey", spoil_rkey},
+	    {"an rkey of no region", spoil_rkey_index},
+	    {"an rkey of 0", spoil_rkey_zero},
+	    {"an address below the range", spoil_below},
+	    {"a range past the end", spoil_beyond},
+	    {"a write past the end", spoil_beyond_write},
+	    {"a range that wraps around", spoil_wrap},
+	    {"a read without the right", spoil_no_read},
+	    {"a write without the right", spoil_no_write},
+	    {"an rkey of a deregistered region", spoil_stale},
+	    {"an rkey of another domain", spoil_domain},
 	};
 
 	if (!getenv("TAP_LOG"))
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-		test_one(cases[i].name, cases[i].spoil);
-	test_nothing_written();
-	test_deregistered_under_way();
+		a_refused_operation_ends_only_its_connection(cases[i].name, cases[i].spoil);
+	a_refused_write_changes_no_byte();
+	deregistering_a_region_ends_its_readers();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Connecting, listening, and peers that speak badly, slowly or not at all. */
+/* fabric: connects and listens, and meets peers that speak badly, slowly or not at all. */
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
@@ -10,7 +10,7 @@ static struct tcp_greeting greeting_good(void)
 	    (struct tcp_greeting){.magic = TCP_MAGIC, .version = TCP_VERSION, .kind = TCP_CONNECT, .depth = 16});
 }
 
-static void test_private_data(void)
+static void private_data_goes_with_requests_and_rejects(void)
 {
 	struct pair pair;
 	uint8_t hello[FABRIC_PRIVATE_MAX];
@@ -25,15 +25,17 @@ static void test_private_data(void)
 	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, hello, sizeof hello, NULL, &pair.client.conn);
 	ok(pump_until(&pair, side_count(&pair.donor, FABRIC_CONNECT_REQUEST)), "a connect request arrives");
 	seen = side_seen(&pair.donor, FABRIC_CONNECT_REQUEST, 0);
-	ok(seen->size == sizeof hello && memcmp(seen->data, hello, sizeof hello) == 0, "with its private data");
-	ok(side_count(&pair.client, FABRIC_ESTABLISHED) == 0, "nothing is established before it is accepted");
+	ok(seen->size == sizeof hello && memcmp(seen->data, hello, sizeof hello) == 0,
+	   "a connect request carries its private data");
+	ok(side_count(&pair.client, FABRIC_ESTABLISHED) == 0, "a connection is not established before it is accepted");
 	fabric_reject(pair.donor.conn, "full", 5);
 	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -ECONNREFUSED,
-	   "a rejected connection was refused");
+	   "a rejected connection ends with -ECONNREFUSED");
 	seen = side_seen(&pair.client, FABRIC_DISCONNECTED, 0);
-	ok(seen->size == 5 && strcmp((const char *)seen->data, "full") == 0, "with the reject's private data");
+	ok(seen->size == 5 && strcmp((const char *)seen->data, "full") == 0,
+	   "a rejected connection gets the reject's private data");
 	ok(side_count(&pair.client, FABRIC_ESTABLISHED) == 0 && side_count(&pair.donor, FABRIC_DISCONNECTED) == 0,
-	   "and no other event");
+	   "a rejected connection has no other event on either side");
 	pair_close(&pair);
 }
 
@@ -47,7 +49,7 @@ static int connect_status(struct pair *pair, const char *uri)
 	return side_ended(&pair->client);
 }
 
-static void test_addresses(void)
+static void unusable_addresses_are_refused(void)
 {
 	struct pair pair;
 	struct fabric_listener *listener;
@@ -57,20 +59,21 @@ static void test_addresses(void)
 	pair_open(&pair, NULL);
 	ok(fabric_listen(pair.donor.fabric, pair.uri, &listener) == -EADDRINUSE, "a port in use cannot be listened on");
 	ok(fabric_listen(pair.donor.fabric, "tcp://192.0.2.1:0", &listener) == -EADDRNOTAVAIL,
-	   "nor somebody else's address");
-	ok(fabric_listen(pair.donor.fabric, "pigeon://127.0.0.1:0", &listener) == -EINVAL, "nor an unknown scheme");
+	   "another host's address cannot be listened on");
+	ok(fabric_listen(pair.donor.fabric, "pigeon://127.0.0.1:0", &listener) == -EINVAL,
+	   "an unknown scheme cannot be listened on");
 	ok(fabric_connect(pair.client.fabric, pair.client.domain, "tcp://[::1", NULL, 0, NULL, &conn) == -EINVAL,
 	   "a malformed address cannot be connected to");
 	ok(fabric_connect(pair.client.fabric, pair.client.domain, "tcp://no-such-host.invalid", NULL, 0, NULL, &conn) ==
 	       -ENOENT,
-	   "nor a name that does not resolve");
+	   "a name that does not resolve cannot be connected to");
 	strcpy(uri, pair.uri);
 	fabric_listener_close(pair.donor.listener);
-	ok(connect_status(&pair, uri) == -ECONNREFUSED, "where nobody listens, the connection is refused");
+	ok(connect_status(&pair, uri) == -ECONNREFUSED, "a connect to a port that nobody listens on is refused");
 	pair_close(&pair);
 }
 
-static void test_ipv6(void)
+static void ipv6_peers_connect(void)
 {
 	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	struct pair pair;
@@ -80,18 +83,18 @@ static void test_ipv6(void)
 	if (fd >= 0)
 		close(fd);
 	if (!has) {
-		tap_skip("IPv6", "no ::1 here");
+		tap_skip("a connection over IPv6 is established", "no ::1 here");
 		return;
 	}
 	pair_open_over(&pair, NULL, "", "tcp", "[::1]");
-	ok(pair_connect(&pair), "IPv6 works: %s", pair.uri);
+	ok(pair_connect(&pair), "a connection over IPv6 is established: %s", pair.uri);
 	ok(strncmp(fabric_conn_peer(pair.donor.conn), "tcp://[::1]:", 12) == 0 &&
 	       strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0,
-	   "and is named with brackets: %s", fabric_conn_peer(pair.donor.conn));
+	   "a peer over IPv6 is named with brackets: %s", fabric_conn_peer(pair.donor.conn));
 	pair_close(&pair);
 }
 
-static void test_silent_listener(void)
+static void bad_listeners_end_the_connect_with_a_reason(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -109,15 +112,15 @@ static void test_silent_listener(void)
 	pair_open(&pair, &config);
 	begin = clock_now();
 	ok(connect_status(&pair, uri) == -ETIMEDOUT && clock_now() - begin >= 100000000,
-	   "a listener that never answers: time out");
+	   "a listener that never answers ends the connect with -ETIMEDOUT");
 
 	pair.client.count = 0;
 	fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.client.conn);
-	close(accept(listener, NULL, NULL)); /* the one that timed out */
+	close(accept(listener, NULL, NULL)); /* the connection that timed out */
 	fd = accept(listener, NULL, NULL);
 	ok(write(fd, "HTTP/1.1 400 Bad Request\r\n", 26) == 26 && pump_until(&pair, side_ended(&pair.client)) &&
 	       side_ended(&pair.client) == -EPROTO,
-	   "one that speaks something else: a protocol error");
+	   "a listener that speaks something else ends the connect with -EPROTO");
 	fabric_disconnect(pair.client.conn);
 	close(fd);
 
@@ -126,7 +129,7 @@ static void test_silent_listener(void)
 	fd = accept(listener, NULL, NULL);
 	close(fd);
 	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -ECONNRESET,
-	   "one that hangs up: reset");
+	   "a listener that hangs up ends the connect with -ECONNRESET");
 	fabric_disconnect(pair.client.conn);
 
 	pair.client.count = 0;
@@ -138,51 +141,52 @@ static void test_silent_listener(void)
 		greeting.version ^= 0x100;
 		ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
 		       pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -EPROTONOSUPPORT,
-		   "one of another version: said as such");
+		   "a listener of another version ends the connect with -EPROTONOSUPPORT");
 	}
 	close(fd);
 	close(listener);
 	pair_close(&pair);
 }
 
-/* What a raw peer says first; the donor must close it, and go on with others. */
-static void test_bad_greeting(const char *name, const void *bytes, size_t size)
+/* Sends a raw peer's first bytes. The donor must close that connection and go on with others. */
+static void check_greeting(const char *name, const void *bytes, size_t size)
 {
 	struct pair pair;
 	int fd;
 
 	pair_open(&pair, NULL);
 	fd = raw_connect(&pair);
-	ok(write(fd, bytes, size) == (ssize_t)size && pump_until(&pair, raw_closed(fd)), "%s: closed", name);
-	ok(pair.donor.count == 0, "%s: no event", name);
-	ok(pair_connect(&pair), "%s: others can connect", name);
+	ok(write(fd, bytes, size) == (ssize_t)size && pump_until(&pair, raw_closed(fd)), "%s closes the connection",
+	   name);
+	ok(pair.donor.count == 0, "%s causes no event", name);
+	ok(pair_connect(&pair), "%s keeps no other peer from connecting", name);
 	close(fd);
 	pair_close(&pair);
 }
 
-static void test_bad_greetings(void)
+static void bad_greetings_close_the_connection(void)
 {
 	struct tcp_greeting greeting = greeting_good();
 
-	test_bad_greeting("garbage", "GET / HTTP/1.1\r\nHost: donor\r\n\r\n", 31);
-	test_bad_greeting("one wrong byte", "x", 1);
+	check_greeting("an HTTP request", "GET / HTTP/1.1\r\nHost: donor\r\n\r\n", 31);
+	check_greeting("one wrong byte", "x", 1);
 	greeting.kind = TCP_ACCEPT;
-	test_bad_greeting("an accept out of the blue", &greeting, sizeof greeting);
+	check_greeting("an accept instead of a greeting", &greeting, sizeof greeting);
 	greeting = greeting_good();
 	greeting.private_size = FABRIC_PRIVATE_MAX + 1;
-	test_bad_greeting("too much private data", &greeting, sizeof greeting);
+	check_greeting("a greeting with too much private data", &greeting, sizeof greeting);
 	greeting = greeting_good();
 	greeting.depth = 0;
-	test_bad_greeting("depth 0", &greeting, sizeof greeting);
+	check_greeting("a greeting of depth 0", &greeting, sizeof greeting);
 	greeting = greeting_good();
 	greeting.depth = 0xffff;
-	test_bad_greeting("depth beyond the most", &greeting, sizeof greeting);
+	check_greeting("a greeting of too large a depth", &greeting, sizeof greeting);
 	greeting = greeting_good();
 	greeting.version ^= 0x100;
-	test_bad_greeting("another version", &greeting, sizeof greeting);
+	check_greeting("a greeting of another version", &greeting, sizeof greeting);
 }
 
-static void test_silent_peer(void)
+static void silent_peers_are_dropped_at_connect_ms(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct tcp_greeting greeting = greeting_good();
@@ -193,16 +197,17 @@ static void test_silent_peer(void)
 	pair_open(&pair, &config);
 	silent = raw_connect(&pair);
 	slow = raw_connect(&pair);
-	ok(write(slow, &greeting, 10) == 10 && pair_connect(&pair), "others connect past a silent and a slow peer");
-	ok(pump_until(&pair, raw_closed(silent) && raw_closed(slow)), "which are dropped at connect_ms");
-	ok(side_count(&pair.donor, FABRIC_CONNECT_REQUEST) == 1, "and were never events");
+	ok(write(slow, &greeting, 10) == 10 && pair_connect(&pair), "a client connects past a silent and a slow peer");
+	ok(pump_until(&pair, raw_closed(silent) && raw_closed(slow)),
+	   "a silent and a slow peer are dropped at connect_ms");
+	ok(side_count(&pair.donor, FABRIC_CONNECT_REQUEST) == 1, "a silent and a slow peer cause no connect request");
 	close(silent);
 	close(slow);
 	pair_close(&pair);
 }
 
-/* A good conversation, one byte at a time. */
-static void test_byte_by_byte(void)
+/* A good conversation arrives one byte at a time. */
+static void frames_may_come_byte_by_byte(void)
 {
 	struct pair pair;
 	struct tcp_greeting greeting = greeting_good(), answer;
@@ -230,10 +235,11 @@ static void test_byte_by_byte(void)
 		alone = alone && write(fd, (char *)&greeting + i, 1) == 1;
 		side_poll(&pair.donor);
 	}
-	ok(alone && pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)), "a greeting byte by byte");
+	ok(alone && pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
+	   "a greeting byte by byte establishes a connection");
 	ok(recv(fd, &answer, sizeof answer, MSG_WAITALL) == sizeof answer &&
 	       tcp_greeting_swap(answer).kind == TCP_ACCEPT,
-	   "is accepted");
+	   "a greeting byte by byte is answered with an accept");
 	remote = fabric_export(pair.donor.region, pair.donor.conn);
 	requests.write = tcp_frame_swap((struct tcp_frame){
 	    .type = TCP_WRITE, .length = 5, .sequence = 0, .rkey = remote.rkey, .address = remote.address});
@@ -256,17 +262,17 @@ static void test_byte_by_byte(void)
 	answers.written = tcp_frame_swap(answers.written);
 	answers.read = tcp_frame_swap(answers.read);
 	ok(answers.written.type == TCP_DONE && answers.written.sequence == 0 && answers.written.length == 0,
-	   "the write is answered");
+	   "a write byte by byte is answered");
 	ok(answers.read.type == TCP_DONE && answers.read.sequence == 1 && answers.read.length == 5 &&
 	       memcmp(answers.data, "hello", 5) == 0,
-	   "the read sees it");
-	ok(memcmp(side_seen(&pair.donor, FABRIC_MESSAGE, 0)->data, "hey", 3) == 0, "the message is whole");
+	   "a read byte by byte returns what the write has written");
+	ok(memcmp(side_seen(&pair.donor, FABRIC_MESSAGE, 0)->data, "hey", 3) == 0, "a message byte by byte is whole");
 	close(fd);
 	pair_close(&pair);
 }
 
-/* An established raw peer that breaks the rules. */
-static void test_bad_frame(const char *name, struct tcp_frame frame)
+/* Sends @frame, which breaks the rules, as an established raw peer. */
+static void check_frame(const char *name, struct tcp_frame frame)
 {
 	struct pair pair;
 	struct tcp_greeting greeting = greeting_good();
@@ -277,7 +283,7 @@ static void test_bad_frame(const char *name, struct tcp_frame frame)
 	fd = raw_connect(&pair);
 	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
 	       pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
-	   "%s: established", name);
+	   "a peer that sends %s is established before", name);
 	remote = fabric_export(pair.donor.region, pair.donor.conn);
 	if (frame.type == TCP_READ || frame.type == TCP_WRITE) {
 		frame.rkey = remote.rkey;
@@ -286,29 +292,29 @@ static void test_bad_frame(const char *name, struct tcp_frame frame)
 	frame = tcp_frame_swap(frame);
 	ok(write(fd, &frame, sizeof frame) == sizeof frame && pump_until(&pair, side_ended(&pair.donor)) &&
 	       side_ended(&pair.donor) == -EPROTO,
-	   "%s: ended, it broke the rules", name);
-	ok(pump_until(&pair, raw_closed(fd)), "%s: and closed", name);
+	   "%s ends the connection with -EPROTO", name);
+	ok(pump_until(&pair, raw_closed(fd)), "%s closes the peer's socket", name);
 	close(fd);
 	pair_close(&pair);
 }
 
-static void test_bad_frames(void)
+static void bad_frames_end_the_connection(void)
 {
-	test_bad_frame("unknown type", (struct tcp_frame){.type = 9, .length = 1});
-	test_bad_frame("type 0", (struct tcp_frame){0});
-	test_bad_frame("a read of nothing", (struct tcp_frame){.type = TCP_READ});
-	test_bad_frame("a read of too much", (struct tcp_frame){.type = TCP_READ, .length = FABRIC_OP_MAX + 1});
-	test_bad_frame("a read out of order", (struct tcp_frame){.type = TCP_READ, .length = 1, .sequence = 5});
-	test_bad_frame("a request with a status",
-		       (struct tcp_frame){.type = TCP_READ, .length = 1, .status = TCP_REFUSED});
-	test_bad_frame("a reserved field", (struct tcp_frame){.type = TCP_READ, .length = 1, .zero = 1});
-	test_bad_frame("an answer to nothing", (struct tcp_frame){.type = TCP_DONE});
-	test_bad_frame("an overlong message",
-		       (struct tcp_frame){.type = TCP_MESSAGE, .length = FABRIC_MESSAGE_MAX + 1});
+	check_frame("a frame of unknown type", (struct tcp_frame){.type = 9, .length = 1});
+	check_frame("a frame of type 0", (struct tcp_frame){0});
+	check_frame("a read of nothing", (struct tcp_frame){.type = TCP_READ});
+	check_frame("a read of too much", (struct tcp_frame){.type = TCP_READ, .length = FABRIC_OP_MAX + 1});
+	check_frame("a read out of order", (struct tcp_frame){.type = TCP_READ, .length = 1, .sequence = 5});
+	check_frame("a request with a status",
+		    (struct tcp_frame){.type = TCP_READ, .length = 1, .status = TCP_REFUSED});
+	check_frame("a request with a reserved field set",
+		    (struct tcp_frame){.type = TCP_READ, .length = 1, .zero = 1});
+	check_frame("an answer to no request", (struct tcp_frame){.type = TCP_DONE});
+	check_frame("an overlong message", (struct tcp_frame){.type = TCP_MESSAGE, .length = FABRIC_MESSAGE_MAX + 1});
 }
 
-/* A peer that is slow to answer, but does: what waits behind is late by what is before it, which ends nothing. */
-static void test_slow_answers(void)
+/* A peer answers slowly. The requests behind are late because of those before, which must not end the connection. */
+static void slow_answers_end_no_connection(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct tcp_greeting greeting = greeting_good();
@@ -321,7 +327,7 @@ static void test_slow_answers(void)
 	fd = raw_connect(&pair);
 	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
 	       pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
-	   "a peer that is slow");
+	   "a peer that answers slowly is established");
 	for (unsigned i = 0; i < 3; i++)
 		ops[i] = (struct fabric_op){.kind = FABRIC_READ,
 					    .length = 1,
@@ -339,17 +345,17 @@ static void test_slow_answers(void)
 		pump_for(&pair, 1500);
 		ok(write(fd, &answer, sizeof answer) == sizeof answer &&
 		       pump_until(&pair, side_count(&pair.donor, FABRIC_DONE) == i + 1),
-		   "answers request %u", i);
+		   "a slow peer's answer to request %u arrives", i);
 	}
-	ok(!side_ended(&pair.donor), "the third is older than io_ms, and is waited for");
+	ok(!side_ended(&pair.donor), "a request that is older than io_ms is waited for behind slow answers");
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ETIMEDOUT,
-	   "but no longer than that after the second");
+	   "a request without an answer ends the connection with -ETIMEDOUT after slow answers");
 	close(fd);
 	pair_close(&pair);
 }
 
-/* More requests than the depth of one's greeting: what the donor must remember is bounded. */
-static void test_depth_exceeded(void)
+/* A peer sends more requests than the depth of its greeting. What the donor must remember is bounded. */
+static void requests_beyond_the_depth_end_the_connection(void)
 {
 	struct pair pair;
 	struct tcp_greeting greeting = greeting_good();
@@ -362,7 +368,7 @@ static void test_depth_exceeded(void)
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	ok(write(fd, &greeting, sizeof greeting) == sizeof greeting &&
 	       pump_until(&pair, side_count(&pair.donor, FABRIC_ESTABLISHED)),
-	   "a peer of depth 16");
+	   "a peer of depth 16 is established");
 	remote = fabric_export(pair.donor.region, pair.donor.conn);
 	frame.rkey = remote.rkey;
 	frame.address = remote.address;
@@ -373,12 +379,12 @@ static void test_depth_exceeded(void)
 			break;
 	}
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -EPROTO,
-	   "that asks 64 times and reads nothing is ended");
+	   "a peer of depth 16 that asks 64 times and reads nothing is ended with -EPROTO");
 	close(fd);
 	pair_close(&pair);
 }
 
-/* Connects the client to a raw socket that plays the donor, and returns that. */
+/* Connects the client to a raw socket that plays the donor. Returns the socket. */
 static int raw_donor(struct pair *pair)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -400,8 +406,8 @@ static int raw_donor(struct pair *pair)
 	return fd;
 }
 
-/* Answers to many reads with messages between them, in pieces of any size. */
-static void test_answers_in_pieces(unsigned seed, unsigned max)
+/* Answers to many reads, with messages between them, arrive in pieces of any size. */
+static void answers_may_come_in_pieces(unsigned seed, unsigned max)
 {
 	static const uint32_t sizes[] = {4096, 1, 300000, 4096, 4096, 20000, 4096, 8, 4096, 100000};
 	enum { COUNT = 10 };
@@ -456,14 +462,14 @@ static void test_answers_in_pieces(unsigned seed, unsigned max)
 		       memcmp(ops[i].local, expected + (i << 19), sizes[i]) == 0;
 	for (unsigned i = 0; i < messages; i++)
 		same = same && memcmp(side_seen(&pair.client, FABRIC_MESSAGE, i)->data, "hello", 5) == 0;
-	ok(same && !side_ended(&pair.client), "answers in pieces, %u messages between, %u events a poll, seed %u",
-	   messages, max, seed);
+	ok(same && !side_ended(&pair.client),
+	   "answers in pieces arrive whole (%u messages between, %u events a poll, seed %u)", messages, max, seed);
 	close(fd);
 	pair_close(&pair);
 }
 
-/* A donor that reads nothing and answers all the same. */
-static void test_early_answer(void)
+/* The donor reads nothing, and answers all the same. */
+static void an_answer_to_an_unsent_write_ends_the_connection(void)
 {
 	struct tcp_frame frame;
 	struct fabric_op ops[64];
@@ -482,17 +488,17 @@ static void test_early_answer(void)
 			abort();
 	}
 	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -EPROTO,
-	   "a write answered before it was sent breaks the rules");
+	   "a write that is answered before it was sent ends the connection with -EPROTO");
 	for (unsigned i = 0; i < 64; i++)
 		granted += side_seen(&pair.client, FABRIC_DONE, i)->status == 0;
-	ok(granted < 64 && side_count(&pair.client, FABRIC_DONE) == 64, "only what had left is taken as done (%u)",
-	   granted);
+	ok(granted < 64 && side_count(&pair.client, FABRIC_DONE) == 64,
+	   "only writes that were sent are taken as done (%u of 64)", granted);
 	close(fd);
 	pair_close(&pair);
 }
 
-/* No descriptor left to accept with: the connection waits, and nothing burns. */
-static void test_descriptors(void)
+/* No descriptor is left to accept with. The connection waits until there is one. */
+static void connections_wait_for_free_descriptors(void)
 {
 	struct pair pair;
 	struct rlimit limit, small;
@@ -511,12 +517,12 @@ static void test_descriptors(void)
 		close(hoard[--held]);
 	setrlimit(RLIMIT_NOFILE, &limit);
 	close(fd);
-	ok(pair_connect(&pair), "after running out of descriptors connections are accepted again");
+	ok(pair_connect(&pair), "a connection is accepted after descriptors had run out");
 	pair_close(&pair);
 }
 
-/* A requester that gives up before it is accepted. */
-static void test_gone_before_accept(void)
+/* A client gives up before it is accepted. */
+static void a_client_may_be_gone_before_it_is_accepted(void)
 {
 	struct pair pair;
 	int accepted;
@@ -530,7 +536,7 @@ static void test_gone_before_accept(void)
 	accepted = fabric_accept(pair.donor.conn, pair.donor.domain, NULL);
 	ended = accepted == 0 && pump_until(&pair, side_ended(&pair.donor));
 	fabric_disconnect(pair.donor.conn);
-	ok(ended || accepted < 0, "accepting one that is gone ends at once: %s, %s", strerror(-accepted),
+	ok(ended || accepted < 0, "accepting a client that is gone fails or ends at once: %s, %s", strerror(-accepted),
 	   strerror(-side_ended(&pair.donor)));
 
 	pair.donor.count = 0;
@@ -539,7 +545,7 @@ static void test_gone_before_accept(void)
 	fabric_listener_close(pair.donor.listener);
 	ok(fabric_accept(pair.donor.conn, pair.donor.domain, NULL) == 0 &&
 	       pump_until(&pair, side_count(&pair.client, FABRIC_ESTABLISHED)),
-	   "a request outlives its listener");
+	   "a connect request outlives its listener");
 	pair_close(&pair);
 }
 
@@ -547,24 +553,24 @@ int main(void)
 {
 	if (!getenv("TAP_LOG"))
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	test_private_data();
-	test_addresses();
-	if (!pair_is_tcp()) { /* the rest plays one of the sides over a plain socket */
-		test_gone_before_accept();
+	private_data_goes_with_requests_and_rejects();
+	unusable_addresses_are_refused();
+	if (!pair_is_tcp()) { /* the other tests play one of the sides over a plain socket */
+		a_client_may_be_gone_before_it_is_accepted();
 		return tap_done();
 	}
-	test_ipv6();
-	test_silent_listener();
-	test_bad_greetings();
-	test_silent_peer();
-	test_byte_by_byte();
-	test_bad_frames();
-	test_depth_exceeded();
-	test_slow_answers();
+	ipv6_peers_connect();
+	bad_listeners_end_the_connect_with_a_reason();
+	bad_greetings_close_the_connection();
+	silent_peers_are_dropped_at_connect_ms();
+	frames_may_come_byte_by_byte();
+	bad_frames_end_the_connection();
+	requests_beyond_the_depth_end_the_connection();
+	slow_answers_end_no_connection();
 	for (unsigned seed = 0; seed < 30; seed++)
-		test_answers_in_pieces(seed, seed % 3 == 0 ? 1 : seed % 3 == 1 ? 2 : 64);
-	test_early_answer();
-	test_descriptors();
-	test_gone_before_accept();
+		answers_may_come_in_pieces(seed, seed % 3 == 0 ? 1 : seed % 3 == 1 ? 2 : 64);
+	an_answer_to_an_unsent_write_ends_the_connection();
+	connections_wait_for_free_descriptors();
+	a_client_may_be_gone_before_it_is_accepted();
 	return tap_done();
 }

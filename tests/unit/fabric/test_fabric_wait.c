@@ -1,4 +1,4 @@
-/* fabric_wait(), fabric_arm() and watches: waking up, timing out, and using no CPU when there is nothing to do. */
+/* fabric: fabric_wait(), fabric_arm() and watches wake up, time out, and use no CPU when there is nothing to do. */
 #include "tests/unit/fabric/pair.h"
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@ static uint64_t thread_cpu_ns(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static void test_timeout(void)
+static void a_wait_times_out(void)
 {
 	struct fabric_event event;
 	struct pair pair;
@@ -23,14 +23,14 @@ static void test_timeout(void)
 	pair_open(&pair, NULL);
 	begin = clock_now();
 	ok(fabric_wait(pair.client.fabric, &event, 1, 50) == 0 && clock_now() - begin >= 50000000,
-	   "a wait for nothing times out");
+	   "a wait without events times out");
 	begin = clock_now();
 	ok(fabric_wait(pair.client.fabric, &event, 1, 0) == 0 && clock_now() - begin < 50000000,
-	   "a wait of 0 ms only looks");
+	   "a wait of 0 ms returns at once");
 	pair_close(&pair);
 }
 
-static void test_watch(void)
+static void watched_descriptors_are_reported_while_readable(void)
 {
 	struct fabric_event event;
 	struct pair pair;
@@ -40,23 +40,26 @@ static void test_watch(void)
 	pair_open(&pair, NULL);
 	ok(fabric_watch(pair.client.fabric, fd, &user) == 0 && fabric_watch(pair.client.fabric, other, NULL) == 0,
 	   "two descriptors are watched");
-	ok(fabric_wait(pair.client.fabric, &event, 1, 10) == 0, "nothing while they cannot be read");
+	ok(fabric_wait(pair.client.fabric, &event, 1, 10) == 0,
+	   "a watched descriptor that cannot be read is not reported");
 	ok(write(fd, &value, sizeof value) == sizeof value && fabric_wait(pair.client.fabric, &event, 1, 5000) == 1 &&
 	       event.kind == FABRIC_READABLE && event.user == &user && event.conn == NULL,
-	   "one can be read: told, with its user");
-	ok(fabric_wait(pair.client.fabric, &event, 1, 5000) == 1 && event.user == &user, "told again while it can");
+	   "a watched descriptor that can be read is reported with its user pointer");
+	ok(fabric_wait(pair.client.fabric, &event, 1, 5000) == 1 && event.user == &user,
+	   "a watched descriptor is reported again while it can be read");
 	ok(read(fd, &value, sizeof value) == sizeof value && fabric_wait(pair.client.fabric, &event, 1, 10) == 0,
-	   "no longer when it was read");
-	ok(write(fd, &value, sizeof value) == sizeof value, "readable again");
+	   "a watched descriptor is not reported after it was read");
+	ok(write(fd, &value, sizeof value) == sizeof value, "a watched descriptor can be read again");
 	fabric_unwatch(pair.client.fabric, fd);
-	ok(fabric_wait(pair.client.fabric, &event, 1, 10) == 0, "not told once it is not watched");
+	ok(fabric_wait(pair.client.fabric, &event, 1, 10) == 0,
+	   "a descriptor that is not watched any more is not reported");
 	close(fd);
 	close(other);
 	pair_close(&pair);
 }
 
-/* One event is taken at a time, and there is always another message. */
-static void test_watch_flooded(void)
+/* The test takes one event at a time, and there is always another message. */
+static void a_watch_is_reported_amid_a_flood(void)
 {
 	struct fabric_event event;
 	struct pair pair;
@@ -67,7 +70,7 @@ static void test_watch_flooded(void)
 	pair_open(&pair, NULL);
 	pair_connect(&pair);
 	fabric_watch(pair.donor.fabric, fd, NULL);
-	ok(write(fd, &value, sizeof value) == sizeof value, "a descriptor can be read");
+	ok(write(fd, &value, sizeof value) == sizeof value, "a watched descriptor can be read");
 	for (unsigned i = 0; i < 2000; i++) {
 		while (fabric_send(pair.client.conn, &value, sizeof value) == 0)
 			;
@@ -77,14 +80,17 @@ static void test_watch_flooded(void)
 		messages += event.kind == FABRIC_MESSAGE;
 		readable += event.kind == FABRIC_READABLE;
 	}
-	ok(messages > 500 && readable > 10, "which is told amid a flood of messages (%u times, and %u of them)",
-	   readable, messages);
+	ok(messages > 500 && readable > 10,
+	   "a watched descriptor is reported amid a flood of messages (%u times, %u messages)", readable, messages);
 	fabric_unwatch(pair.donor.fabric, fd);
 	close(fd);
 	pair_close(&pair);
 }
 
-/* Sleeping elsewhere, on fabric_fd(). False: nothing came, and it did not become readable in time. */
+/*
+ * Sleeps on fabric_fd() instead of in fabric_wait(). Returns false if no event came and the descriptor did not become
+ * readable in time.
+ */
 static bool arm_and_sleep(struct side *side, int timeout_ms)
 {
 	struct pollfd poller = {.fd = fabric_fd(side->fabric), .events = POLLIN};
@@ -101,8 +107,8 @@ static bool arm_and_sleep(struct side *side, int timeout_ms)
 	return true;
 }
 
-/* The donor does not serve what is asked until the client has overslept its deadline. */
-static void test_late(void)
+/* The donor does not serve a request until the client has overslept its deadline. */
+static void a_thread_that_wakes_late_ends_no_connection(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct fabric_op op;
@@ -110,7 +116,7 @@ static void test_late(void)
 
 	config.io_ms = 100;
 	pair_open(&pair, &config);
-	if (!pair_is_tcp()) { /* where a device serves there is nobody to be late */
+	if (!pair_is_tcp()) { /* a device that serves is never late */
 		pair_close(&pair);
 		return;
 	}
@@ -119,11 +125,11 @@ static void test_late(void)
 	fabric_post(pair.client.conn, &op, 1);
 	side_poll(&pair.client);
 	fabric_arm(pair.client.fabric);
-	poll(NULL, 0, 1000); /* as if it had no processor */
+	poll(NULL, 0, 1000); /* as if the thread had no processor */
 	side_poll(&pair.client);
-	side_poll(&pair.client); /* tells what the first has found */
+	side_poll(&pair.client); /* reports what the first poll has found */
 	ok(!side_ended(&pair.client), "a thread that wakes late ends no connection at once");
-	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "the answer comes then");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "an answer comes after a thread woke late");
 	fabric_post(pair.client.conn, &op, 1);
 	while (!side_ended(&pair.client) && arm_and_sleep(&pair.client, 5000))
 		;
@@ -131,7 +137,7 @@ static void test_late(void)
 	pair_close(&pair);
 }
 
-static void test_arm(void)
+static void an_armed_fabrics_descriptor_becomes_readable(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct pair pair;
@@ -142,19 +148,21 @@ static void test_arm(void)
 	pair_connect(&pair);
 	ok(!arm_and_sleep(&pair.client, 20), "an idle fabric's descriptor is not readable");
 	fabric_send(pair.donor.conn, "x", 1);
-	ok(arm_and_sleep(&pair.client, 5000), "it is when a message comes");
-	ok(pump_until(&pair, side_count(&pair.client, FABRIC_MESSAGE) == 1), "which is there");
-	ok(!arm_and_sleep(&pair.client, 20), "and no longer when it was taken");
+	ok(arm_and_sleep(&pair.client, 5000), "a fabric's descriptor becomes readable when a message comes");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_MESSAGE) == 1),
+	   "a message that made the descriptor readable is there");
+	ok(!arm_and_sleep(&pair.client, 20), "a fabric's descriptor is not readable after the message was taken");
 	op = pair_op(&pair, FABRIC_READ, 0, 4096, 1);
 	fabric_post(pair.client.conn, &op, 1);
 	while (arm_and_sleep(&pair.donor, 20))
-		; /* serves */
-	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "a donor that sleeps so serves");
-	if (pair_is_tcp()) { /* no program of a donor is needed where a device serves */
+		; /* serves the read */
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1),
+	   "a donor that sleeps on its descriptor serves a read");
+	if (pair_is_tcp()) { /* a device serves without the donor's program */
 		fabric_post(pair.client.conn, &op, 1);
 		while (!side_ended(&pair.client) && arm_and_sleep(&pair.client, 5000))
 			;
-		ok(side_ended(&pair.client) == -ETIMEDOUT, "and it becomes readable at a deadline");
+		ok(side_ended(&pair.client) == -ETIMEDOUT, "a fabric's descriptor becomes readable at a deadline");
 	}
 	pair_close(&pair);
 }
@@ -178,7 +186,7 @@ static void *donor_run(void *argument)
 	return NULL;
 }
 
-/* What another thread has used; while it serves it need not come back from fabric_wait(). */
+/* Returns the CPU time of another thread. A thread that serves need not return from fabric_wait(). */
 static uint64_t other_cpu_ns(pthread_t thread)
 {
 	struct timespec used;
@@ -203,8 +211,8 @@ static bool client_wait(struct side *client, enum fabric_event_kind kind, unsign
 	return side_count(client, kind) >= count;
 }
 
-/* Both sides in fabric_wait() in threads of their own; then both idle for half a second. */
-static void test_idle(unsigned spin_us)
+/* Both sides run fabric_wait() in threads of their own. Then both are idle for half a second. */
+static void an_idle_fabric_uses_no_cpu(unsigned spin_us)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct donor_thread donor = {0};
@@ -219,7 +227,8 @@ static void test_idle(unsigned spin_us)
 	donor.side = &pair.donor;
 	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
 	pthread_create(&thread, NULL, donor_run, &donor);
-	ok(client_wait(&pair.client, FABRIC_ESTABLISHED, 1), "spin %u us: two waiting threads connect", spin_us);
+	ok(client_wait(&pair.client, FABRIC_ESTABLISHED, 1), "two threads in fabric_wait() connect (spin %u us)",
+	   spin_us);
 	for (unsigned i = 0; i < 1000; i++) {
 		struct fabric_op op = {.kind = i % 2 ? FABRIC_WRITE : FABRIC_READ,
 				       .length = 4096,
@@ -231,20 +240,21 @@ static void test_idle(unsigned spin_us)
 		good =
 		    good && fabric_post(pair.client.conn, &op, 1) == 1 && client_wait(&pair.client, FABRIC_DONE, i + 1);
 	}
-	ok(good, "spin %u us: 1000 operations, one after the other", spin_us);
+	ok(good, "1000 operations are answered one after the other (spin %u us)", spin_us);
 	donor_before = other_cpu_ns(thread);
 	client_before = thread_cpu_ns();
 	fabric_wait(pair.client.fabric, &event, 1, 500);
-	ok(thread_cpu_ns() - client_before < 25000000, "spin %u us: an idle client uses no CPU (%.1f ms of 500)",
+	ok(thread_cpu_ns() - client_before < 25000000, "an idle client at spin %u us uses no CPU (%.1f ms of 500)",
 	   spin_us, (double)(thread_cpu_ns() - client_before) / 1e6);
 	donor_used = other_cpu_ns(thread) - donor_before;
-	ok(donor_used < 25000000, "spin %u us: nor does an idle donor (%.1f ms)", spin_us, (double)donor_used / 1e6);
+	ok(donor_used < 25000000, "an idle donor at spin %u us uses no CPU (%.1f ms)", spin_us,
+	   (double)donor_used / 1e6);
 	atomic_store(&donor.stop, true);
 	pthread_join(thread, NULL);
 	pair_close(&pair);
 }
 
-/* A region that comes and goes in another thread while it is asked for. */
+/* Registers and deregisters a region in another thread, while requests come for its place in the table. */
 static void *register_run(void *argument)
 {
 	struct donor_thread *donor = argument;
@@ -262,7 +272,7 @@ static void *register_run(void *argument)
 	return NULL;
 }
 
-static void test_register_elsewhere(void)
+static void another_thread_may_register_meanwhile(void)
 {
 	struct donor_thread donor = {0};
 	struct pair pair;
@@ -292,7 +302,7 @@ static void test_register_elsewhere(void)
 		fabric_disconnect(pair.client.conn);
 	}
 	ok(granted == 100 && refused == 100,
-	   "regions come and go in another thread: %u granted, %u refused, the last: %s", granted, refused,
+	   "reads are answered while another thread registers: %u granted, %u refused, the last: %s", granted, refused,
 	   strerror(-last));
 	atomic_store(&donor.stop, true);
 	pthread_join(threads[0], NULL);
@@ -302,15 +312,15 @@ static void test_register_elsewhere(void)
 
 int main(void)
 {
-	test_timeout();
-	test_watch();
-	test_watch_flooded();
-	test_arm();
-	test_late();
-	test_idle(50);
-	test_idle(0);
+	a_wait_times_out();
+	watched_descriptors_are_reported_while_readable();
+	a_watch_is_reported_amid_a_flood();
+	an_armed_fabrics_descriptor_becomes_readable();
+	a_thread_that_wakes_late_ends_no_connection();
+	an_idle_fabric_uses_no_cpu(50);
+	an_idle_fabric_uses_no_cpu(0);
 	if (!getenv("TAP_LOG"))
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	test_register_elsewhere();
+	another_thread_may_register_meanwhile();
 	return tap_done();
 }

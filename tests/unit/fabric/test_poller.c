@@ -1,4 +1,4 @@
-/* Both pollers: armed sources are told of once; removed ones never; waits end. */
+/* poller: each implementation reports an armed source once and a removed source never, and ends its waits. */
 #include "common/clock.h"
 #include "fabric/poller.h"
 #include "tests/tap.h"
@@ -60,7 +60,7 @@ static void *arm_elsewhere(void *argument)
 	return NULL;
 }
 
-static void test(const struct poller_operations *operations)
+static void armed_sources_are_reported_once(const struct poller_operations *operations)
 {
 	enum { MANY = 100 };
 	struct watched a, b, many[MANY];
@@ -72,56 +72,60 @@ static void test(const struct poller_operations *operations)
 	unsigned told = 0;
 
 	if (operations->open(&poller) < 0) {
-		tap_skip(operations->name, "not to be had here");
+		tap_skip(operations->name, "not available here");
 		return;
 	}
 	watched_open(&a, poller);
 	watched_open(&b, poller);
 	put(&a);
-	ok(poller_wait(poller, 0) == 0 && a.told == 0, "%s: what is not armed is not told of", operations->name);
+	ok(poller_wait(poller, 0) == 0 && a.told == 0, "%s: a source that is not armed is not reported",
+	   operations->name);
 	poller_arm(poller, &a.source, POLLER_IN);
 	poller_arm(poller, &b.source, POLLER_IN);
 	ok(poller_wait(poller, -1) == 1 && a.told == 1 && b.told == 0 && a.events == POLLER_IN,
-	   "%s: what is ready when armed is told of", operations->name);
-	ok(poller_wait(poller, 0) == 0 && a.told == 1, "%s: once", operations->name);
+	   "%s: a source that is ready when armed is reported", operations->name);
+	ok(poller_wait(poller, 0) == 0 && a.told == 1, "%s: an armed source is reported once", operations->name);
 	put(&b);
-	ok(poller_wait(poller, 1000000000) == 1 && b.told == 1, "%s: what becomes ready is told of", operations->name);
+	ok(poller_wait(poller, 1000000000) == 1 && b.told == 1, "%s: an armed source that becomes ready is reported",
+	   operations->name);
 	poller_arm(poller, &a.source, POLLER_IN);
-	ok(poller_wait(poller, 1000000000) == 1 && a.told == 2, "%s: armed again, told again", operations->name);
+	ok(poller_wait(poller, 1000000000) == 1 && a.told == 2, "%s: a source that is armed again is reported again",
+	   operations->name);
 
 	eventfd_read(a.source.fd, &(eventfd_t){0});
 	eventfd_read(b.source.fd, &(eventfd_t){0});
 	poller_arm(poller, &a.source, POLLER_IN);
 	begin = clock_now();
-	ok(poller_wait(poller, 20000000) == 0 && clock_now() - begin >= 20000000, "%s: a wait times out",
-	   operations->name);
+	ok(poller_wait(poller, 20000000) == 0 && clock_now() - begin >= 20000000,
+	   "%s: a wait without ready sources times out", operations->name);
 	poller_arm(poller, &a.source, POLLER_IN | POLLER_OUT);
-	ok(poller_wait(poller, 1000000000) == 1 && a.events & POLLER_OUT, "%s: armed for more than before",
-	   operations->name);
+	ok(poller_wait(poller, 1000000000) == 1 && a.events & POLLER_OUT,
+	   "%s: a source that is armed for more events reports the new ones", operations->name);
 
 	sleeper = (struct pollfd){.fd = poller_fd(poller), .events = POLLIN};
 	poller_arm(poller, &b.source, POLLER_IN);
-	ok(poller_wait(poller, 0) == 0 && poll(&sleeper, 1, 10) == 0, "%s: its descriptor is not readable",
-	   operations->name);
+	ok(poller_wait(poller, 0) == 0 && poll(&sleeper, 1, 10) == 0,
+	   "%s: the poller's descriptor is not readable while no source is ready", operations->name);
 	put(&b);
-	ok(poll(&sleeper, 1, 5000) == 1 && poller_wait(poller, 0) == 1, "%s: until there is something",
-	   operations->name);
+	ok(poll(&sleeper, 1, 5000) == 1 && poller_wait(poller, 0) == 1,
+	   "%s: the poller's descriptor is readable once a source is ready", operations->name);
 
 	poller_arm(poller, &b.source, POLLER_IN);
 	watched_close(&b, poller);
 	watched_open(&b, poller);
 	b.told = 0;
 	ok(poller_wait(poller, 10000000) == 0 && b.told == 0,
-	   "%s: what was removed is never told of, nor who takes its place", operations->name);
+	   "%s: neither a removed source nor its successor is reported", operations->name);
 
 	other = (struct other_thread){poller, &b};
 	pthread_create(&thread, NULL, arm_elsewhere, &other);
 	pthread_join(thread, NULL);
-	while (poller_wait(poller, 10000000) > 0) /* it may have been told of the thread's end */
+	while (poller_wait(poller, 10000000) > 0) /* the end of the thread may have been reported */
 		poller_arm(poller, &b.source, POLLER_IN);
 	b.told = 0;
 	put(&b);
-	ok(poller_wait(poller, 1000000000) == 1 && b.told == 1, "%s: armed in a thread that is gone", operations->name);
+	ok(poller_wait(poller, 1000000000) == 1 && b.told == 1,
+	   "%s: a source that was armed in a thread that has ended is reported", operations->name);
 
 	for (unsigned i = 0; i < MANY; i++) {
 		watched_open(&many[i], poller);
@@ -134,13 +138,13 @@ static void test(const struct poller_operations *operations)
 		told += many[i].told == 1;
 		watched_close(&many[i], poller);
 	}
-	ok(told == MANY, "%s: of many each once", operations->name);
+	ok(told == MANY, "%s: each of 100 ready sources is reported once", operations->name);
 	watched_close(&a, poller);
 	watched_close(&b, poller);
 	poller_close(poller);
 }
 
-/* Makes io_uring_setup (and with @all io_uring_enter) fail, for good. */
+/* Makes io_uring_setup() fail for good, and with @all io_uring_enter(), too. */
 static void forbid_uring(bool all)
 {
 	struct sock_filter filter[] = {
@@ -185,8 +189,8 @@ static int child_revoked(void)
 	return !good;
 }
 
-/* In a child, for a filter cannot be taken off again. */
-static void test_forbidden(const char *name, int (*run)(void))
+/* Runs @run in a child process, because a filter cannot be taken off again. */
+static void check_in_child(const char *name, int (*run)(void))
 {
 	int status = 0;
 	pid_t child = fork();
@@ -204,12 +208,13 @@ int main(void)
 {
 	struct poller *poller;
 
-	test(&poller_epoll_operations);
-	test(&poller_ring_operations);
-	test_forbidden("where io_uring is forbidden, epoll is taken", child_without);
-	test_forbidden("where it is forbidden later, all sources are told of", child_revoked);
+	armed_sources_are_reported_once(&poller_epoll_operations);
+	armed_sources_are_reported_once(&poller_ring_operations);
+	check_in_child("a poller is epoll where io_uring is forbidden", child_without);
+	check_in_child("a poller reports its sources where io_uring is forbidden later", child_revoked);
 	setenv("FARPAGE_POLLER", "epoll", 1);
-	ok(poller_open(&poller) == 0 && strcmp(poller_name(poller), "epoll") == 0, "epoll on request");
+	ok(poller_open(&poller) == 0 && strcmp(poller_name(poller), "epoll") == 0,
+	   "a poller is epoll if FARPAGE_POLLER says so");
 	poller_close(poller);
 	return tap_done();
 }

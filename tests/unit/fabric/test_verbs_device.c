@@ -1,6 +1,7 @@
 /*
- * What a device refuses and limits, and what the kernel keeps: the fence, stale keys, small limits, too little memory
- * to lock, addresses that nobody has, removal; nothing of any of it is left in `rdma resource`.
+ * verbs: what a device refuses and limits, and what the kernel keeps. The tests cover the fence, stale keys, small
+ * limits, too little memory to lock, addresses that nobody has, and removal. Afterwards nothing is left in `rdma
+ * resource`.
  */
 #include "tests/unit/fabric/verbs_peer.h"
 #include <linux/capability.h>
@@ -12,10 +13,10 @@
 #define PAGES 64u
 
 static bool iwarp;
-static const char *device; /* of FARPAGE_TEST_FABRIC's address */
+static const char *device; /* of the address in FARPAGE_TEST_FABRIC */
 static char host[48];
 
-/* What the kernel has for this process of @kind ("qp", "cq", "mr", "pd", "cm_id"). */
+/* Returns how many resources of @kind ("qp", "cq", "mr", "pd", "cm_id") the kernel has for this process. */
 static unsigned resources(const char *kind)
 {
 	char command[96], line[16] = "";
@@ -54,7 +55,7 @@ static void events_forget(struct pair *pair)
 	pair->client.count = pair->donor.count = 0;
 }
 
-/* Why @side's connection ended; 0: it did not. */
+/* Waits for the end of @side's connection. Returns its status, or 0 if there was no end. */
 static int end_await(struct pair *pair, const struct side *side)
 {
 	return pump_until(pair, side_ended(side));
@@ -81,7 +82,7 @@ static void writes_post(struct pair *pair, enum fabric_op_kind kind)
 		abort();
 }
 
-/* @memory stays as it is from here on, whatever the pair still does. */
+/* Returns true if @memory does not change from here on, whatever the pair still does. */
 static bool stays(struct pair *pair, const uint8_t *memory)
 {
 	uint8_t *copy = malloc(PAIR_MEMORY);
@@ -94,37 +95,37 @@ static bool stays(struct pair *pair, const uint8_t *memory)
 	return same;
 }
 
-static void test_fence(void)
+static void a_disconnect_fences_the_memory(void)
 {
 	struct pair pair;
 
 	pair_open(&pair, NULL);
 	fill(pair.client.memory, PAIR_MEMORY, 1);
-	ok(pair_connect(&pair), "writes under way");
+	ok(pair_connect(&pair), "a connection for writes is established");
 	writes_post(&pair, FABRIC_WRITE);
 	fabric_disconnect(pair.donor.conn);
-	ok(stays(&pair, pair.donor.memory), "nothing is written once the donor has disconnected");
+	ok(stays(&pair, pair.donor.memory), "no write changes the donor's memory after the donor has disconnected");
 	ok(side_ended(&pair.client) == -ECONNRESET && side_count(&pair.client, FABRIC_DONE) == PAGES,
-	   "and each write is answered");
+	   "each write is answered after the donor has disconnected");
 	fabric_disconnect(pair.client.conn);
 	events_forget(&pair);
 	memset(pair.donor.memory, 7, PAIR_MEMORY);
-	ok(pair_connect(&pair), "again");
+	ok(pair_connect(&pair), "a second connection for writes is established");
 	writes_post(&pair, FABRIC_WRITE);
 	fabric_disconnect(pair.client.conn);
 	ok(pump_until(&pair, side_ended(&pair.donor)) && stays(&pair, pair.donor.memory),
-	   "nor once the client has, and the donor has heard of it");
+	   "no write changes the donor's memory after it heard of the client's disconnect");
 	fabric_disconnect(pair.donor.conn);
 	events_forget(&pair);
-	ok(pair_connect(&pair), "reads under way");
+	ok(pair_connect(&pair), "a connection for reads is established");
 	writes_post(&pair, FABRIC_READ);
 	fabric_disconnect(pair.client.conn);
-	ok(stays(&pair, pair.client.memory), "nothing arrives once the client has disconnected");
+	ok(stays(&pair, pair.client.memory), "no read changes the client's memory after the client has disconnected");
 	pair_close(&pair);
 }
 
-/* A slab is taken away while it is written. */
-static void test_deregister(void)
+/* A slab is deregistered while it is written. */
+static void a_deregistered_region_is_not_written_any_more(void)
 {
 	struct fabric_conn *bystander;
 	struct pair pair;
@@ -138,15 +139,15 @@ static void test_deregister(void)
 		   0 &&
 	       pump_until(&pair, side_count(&pair.client, FABRIC_ESTABLISHED) == 2 &&
 				     side_count(&pair.donor, FABRIC_ESTABLISHED) == 2),
-	   "two connections");
+	   "two connections are established");
 	writes_post(&pair, FABRIC_WRITE);
 	fabric_deregister(pair.donor.region);
 	pair.donor.region = NULL;
-	ok(stays(&pair, pair.donor.memory), "nothing is written once its registration is gone");
-	/* siw forgets a request that fails at the other side: what came of it is the end of the stream. */
+	ok(stays(&pair, pair.donor.memory), "no write changes memory whose registration is gone");
+	/* siw forgets a request that fails at the other side. So the writer sees only the end of the stream. */
 	ok(side_ended(&pair.client) == (iwarp ? -ECONNRESET : -EACCES) &&
 	       side_count(&pair.client, FABRIC_DONE) == PAGES,
-	   "the writer is told: %s", strerror(-side_ended(&pair.client)));
+	   "the writer to a deregistered region is told of the end: %s", strerror(-side_ended(&pair.client)));
 	if (fabric_register(pair.donor.domain, pair.donor.memory, PAIR_MEMORY, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
 			    &pair.donor.region) < 0)
 		abort();
@@ -156,13 +157,13 @@ static void test_deregister(void)
 	ok(fabric_post(bystander, &op, 1) == 1 &&
 	       pump_until(&pair, pair.client.seen[pair.client.count - 1].cookie == 1000) &&
 	       pair.client.seen[pair.client.count - 1].status == 0 && pair.donor.memory[4095] == 9,
-	   "the other connection goes on");
+	   "another connection goes on after a refused write");
 	pair_close(&pair);
 }
 
 /* --- Limits ------------------------------------------------------------------------------------------------ */
 
-static void test_depth(void)
+static void the_limits_of_a_device_bound_the_depth(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct verbs_device *limits;
@@ -172,33 +173,37 @@ static void test_depth(void)
 
 	config.depth = 100;
 	pair_open(&pair, &config);
-	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 100, "as deep as asked for");
+	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 100, "a connection is as deep as asked for");
 	limits = verbs_conn_of(pair.client.conn)->channel->device;
 	work_requests = limits->work_requests;
 	completions = limits->completions;
 	pair_disconnect(&pair);
 	limits->work_requests = VERBS_SENDS + 10;
-	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 10, "less where a queue takes less");
+	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 10,
+	   "a connection is less deep where a queue takes less");
 	for (unsigned i = 0; i < 100; i++)
 		ops[i] = pair_op(&pair, FABRIC_READ, 0, 4096, i);
-	ok(fabric_post(pair.client.conn, ops, 100) == 10 && fabric_room(pair.client.conn) == 0, "no more are taken");
-	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 10), "and all of them answered");
+	ok(fabric_post(pair.client.conn, ops, 100) == 10 && fabric_room(pair.client.conn) == 0,
+	   "a less deep connection takes no more operations than its depth");
+	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 10),
+	   "a less deep connection answers all operations that it took");
 	pair_disconnect(&pair);
 	limits->work_requests = work_requests;
 	limits->completions = VERBS_SENDS + VERBS_RECEIVES + 5;
-	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 5, "less where a completion queue takes less");
+	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 5,
+	   "a connection is less deep where a completion queue takes less");
 	pair_disconnect(&pair);
 	limits->completions = VERBS_RECEIVES;
 	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, &pair.client, &pair.client.conn);
 	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -EOPNOTSUPP,
-	   "a device that takes too little is not used");
+	   "a device that takes too little is refused with -EOPNOTSUPP");
 	limits->completions = completions;
 	pair_close(&pair);
 }
 
 /* --- Nobody there ------------------------------------------------------------------------------------------ */
 
-static void test_unreachable(void)
+static void unreachable_addresses_end_the_connect(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
 	struct counts before;
@@ -211,7 +216,7 @@ static void test_unreachable(void)
 	pair_open(&pair, &config);
 	pair_connect(&pair);
 	before = counts_now();
-	/* A neighbour that nobody is: what is sent to it is lost. */
+	/* A neighbour that does not exist. Packets to it are lost. */
 	if (system("ip neighbour replace 10.77.0.99 lladdr 02:00:00:00:00:99 dev far0 nud permanent") != 0)
 		abort();
 	events_forget(&pair);
@@ -220,22 +225,23 @@ static void test_unreachable(void)
 		       &pair.donor.conn);
 	status = end_await(&pair, &pair.client);
 	ok(status == -ETIMEDOUT && clock_now() - begin >= 290000000 && clock_now() - begin < 1000000000,
-	   "a CM that never answers: %s after %.0f ms", strerror(-status), (double)(clock_now() - begin) / 1e6);
+	   "a connect to a host that never answers times out: %s after %.0f ms", strerror(-status),
+	   (double)(clock_now() - begin) / 1e6);
 	fabric_disconnect(pair.donor.conn);
-	ok(counts_same(before), "nothing is left of it");
+	ok(counts_same(before), "a connect that timed out leaves no resource");
 	events_forget(&pair);
 	snprintf(uri, sizeof uri, "rdma://%s:1", host);
 	fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.donor.conn);
 	status = end_await(&pair, &pair.client);
-	ok(status == -ECONNREFUSED, "a port that nobody listens on: %s", strerror(-status));
+	ok(status == -ECONNREFUSED, "a connect to a port that nobody listens on is refused: %s", strerror(-status));
 	fabric_disconnect(pair.donor.conn);
-	ok(counts_same(before), "nothing is left of it");
+	ok(counts_same(before), "a connect that was refused leaves no resource");
 	pair_close(&pair);
 }
 
 /* --- Nothing left ------------------------------------------------------------------------------------------ */
 
-static void test_cycles(void)
+static void ended_connections_leave_no_resource(void)
 {
 	struct counts before;
 	struct pair pair;
@@ -261,8 +267,8 @@ static void test_cycles(void)
 		fabric_disconnect(i % 2 ? pair.donor.conn : pair.client.conn);
 		events_forget(&pair);
 	}
-	ok(good, "100 connections, ended by either side (%u)", cycle);
-	ok(counts_same(before), "leave nothing");
+	ok(good, "100 connections are established and ended by either side (%u)", cycle);
+	ok(counts_same(before), "100 ended connections leave no resource");
 	pair.donor.manual = true;
 	for (unsigned i = 0; i < 50 && good; i++) {
 		fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
@@ -272,8 +278,8 @@ static void test_cycles(void)
 		fabric_disconnect(pair.client.conn);
 		events_forget(&pair);
 	}
-	ok(good, "50 that are rejected");
-	ok(counts_same(before), "leave nothing");
+	ok(good, "50 connections are rejected");
+	ok(counts_same(before), "50 rejected connections leave no resource");
 	for (unsigned i = 0; i < 20; i++) {
 		fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn);
 		pump_for(&pair, i);
@@ -284,10 +290,10 @@ static void test_cycles(void)
 				fabric_reject(pair.donor.seen[j].conn, NULL, 0);
 		events_forget(&pair);
 	}
-	ok(counts_same(before), "20 given up half way leave nothing");
+	ok(counts_same(before), "20 connects given up half way leave no resource");
 	pair_close(&pair);
 	ok(resources("qp") + resources("cq") + resources("mr") + resources("cm_id") == 0,
-	   "and nothing at all is left in the end");
+	   "a closed pair leaves no resource");
 }
 
 /* --- Locked memory ----------------------------------------------------------------------------------------- */
@@ -304,8 +310,8 @@ static void lock_privilege_drop(void)
 		abort();
 }
 
-/* A limit in the middle of what is to be registered. */
-static void test_memlock(void)
+/* Sets a limit on locked memory that is reached while regions are registered. */
+static void the_limit_on_locked_memory_is_respected(void)
 {
 	struct rlimit before, limit = {.rlim_cur = PAIR_MEMORY * 3 / 2, .rlim_max = RLIM_INFINITY};
 	struct fabric_region *regions[100] = {NULL};
@@ -316,7 +322,7 @@ static void test_memlock(void)
 	int status = 0;
 
 	pair_open(&pair, NULL);
-	ok(pair_connect(&pair), "a connection with memory registered");
+	ok(pair_connect(&pair), "a connection with registered memory is established");
 	counts = counts_now();
 	getrlimit(RLIMIT_MEMLOCK, &before);
 	limit.rlim_cur = 2 * PAIR_MEMORY + PAIR_MEMORY / 2;
@@ -328,20 +334,20 @@ static void test_memlock(void)
 			break;
 		made++;
 	}
-	ok(made > 0 && made < 100 && status == -EPERM, "the limit on locked memory is reached after %u: %s", made,
-	   strerror(-status));
+	ok(made > 0 && made < 100 && status == -EPERM, "the limit on locked memory is reached after %u regions: %s",
+	   made, strerror(-status));
 	for (unsigned i = 0; i < made; i++)
 		fabric_deregister(regions[i]);
-	ok(counts_same(counts), "nothing is left of it");
-	/* A connection whose own buffers cannot be registered. */
+	ok(counts_same(counts), "regions at the limit on locked memory leave no resource");
+	/* The connection's own buffers cannot be registered. */
 	limit.rlim_cur = 65536;
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 	events_forget(&pair);
 	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.donor.conn);
 	status = end_await(&pair, &pair.client);
-	ok(status == -EPERM, "a connection without memory for its messages: %s", strerror(-status));
+	ok(status == -EPERM, "a connection without lockable memory for its messages ends: %s", strerror(-status));
 	fabric_disconnect(pair.donor.conn);
-	ok(counts_same(counts), "nothing is left of it");
+	ok(counts_same(counts), "a connection without lockable memory leaves no resource");
 	setrlimit(RLIMIT_MEMLOCK, &before);
 	pair_close(&pair);
 	munmap(memory, PAIR_MEMORY);
@@ -360,13 +366,13 @@ static pid_t shell(const char *command)
 	return pid;
 }
 
-/* @status is -1 until it has ended. */
+/* Returns true if the shell has ended. *status must be -1 before. */
 static bool shell_ended(pid_t pid, int *status)
 {
 	return *status != -1 || waitpid(pid, status, WNOHANG) == pid;
 }
 
-/* A fabric of the same process and device whose thread sleeps and has nothing there but a channel. */
+/* A fabric of the same process on the same device. Its thread sleeps, and it has only a channel there. */
 struct idler {
 	struct pair pair;
 	pthread_t thread;
@@ -383,7 +389,7 @@ static void *idler_run(void *argument)
 	return NULL;
 }
 
-static void test_removal(void)
+static void a_device_may_be_removed_and_added_again(void)
 {
 	struct idler idler = {.stop = false};
 	char remove[96], add[128];
@@ -394,45 +400,46 @@ static void test_removal(void)
 	snprintf(remove, sizeof remove, "exec rdma link delete %s", device);
 	snprintf(add, sizeof add, "exec rdma link add %s type %s netdev far0", device, iwarp ? "siw" : "rxe");
 	pair_open(&idler.pair, NULL);
-	ok(pair_connect(&idler.pair), "another fabric that had a connection");
+	ok(pair_connect(&idler.pair), "another fabric has a connection over the device");
 	pair_disconnect(&idler.pair);
 	pthread_create(&idler.thread, NULL, idler_run, &idler);
 	pair_open(&pair, NULL);
 	fill(pair.client.memory, PAIR_MEMORY, 5);
-	ok(pair_connect(&pair), "writes under way");
+	ok(pair_connect(&pair), "a connection for writes is established before the removal");
 	writes_post(&pair, FABRIC_WRITE);
 	removal = shell(remove);
 	ok(pump_until(&pair, side_ended(&pair.client) && side_ended(&pair.donor)),
-	   "the device is removed: both ends end");
-	/* The first of the two may tell the second before the device does. */
-	ok((side_ended(&pair.client) == -ENODEV || side_ended(&pair.donor) == -ENODEV), "%s, %s",
+	   "the removal of a device ends the connection on both sides");
+	/* One side may tell the other side of the end before the device does. */
+	ok((side_ended(&pair.client) == -ENODEV || side_ended(&pair.donor) == -ENODEV),
+	   "the removal of a device is told as -ENODEV to one side at least: %s, %s",
 	   strerror(-side_ended(&pair.client)), strerror(-side_ended(&pair.donor)));
-	ok(side_count(&pair.client, FABRIC_DONE) == PAGES, "each write is answered");
+	ok(side_count(&pair.client, FABRIC_DONE) == PAGES, "each write is answered when its device is removed");
 	pump_for(&idler.pair, 0);
 	ok(pump_until(&pair, ({
 		   side_poll(&idler.pair.donor);
 		   shell_ended(removal, &status);
 	   })) &&
 	       status == 0,
-	   "the removal is not held up (status %d)", status);
+	   "the removal of a device is not held up (status %d)", status);
 	fabric_disconnect(pair.client.conn);
 	fabric_disconnect(pair.donor.conn);
 	events_forget(&pair);
 	if (fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, NULL, &pair.client.conn) < 0)
 		abort();
 	ended = end_await(&pair, &pair.client);
-	ok(ended < 0, "meanwhile nobody can be reached: %s", strerror(-ended));
+	ok(ended < 0, "a connect over a removed device fails: %s", strerror(-ended));
 	fabric_disconnect(pair.client.conn);
 	events_forget(&pair);
 	removal = shell(add);
 	status = -1;
-	ok(pump_until(&pair, shell_ended(removal, &status)) && status == 0, "a device of the same name");
+	ok(pump_until(&pair, shell_ended(removal, &status)) && status == 0, "a device of the same name is added");
 	pump_for(&pair, 1000);
-	ok(pair_connect(&pair), "is listened on again, at the same port");
+	ok(pair_connect(&pair), "a device that was added again is listened on at the same port");
 	writes_post(&pair, FABRIC_WRITE);
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == PAGES) &&
 	       memcmp(pair.client.memory, pair.donor.memory, PAGES * 65536) == 0,
-	   "and used");
+	   "a device that was added again carries writes");
 	pair_close(&pair);
 	idler.stop = true;
 	pthread_join(idler.thread, NULL);
@@ -446,7 +453,8 @@ int main(void)
 	if (pair_is_tcp())
 		return tap_skip_all("FARPAGE_TEST_FABRIC names no RDMA address");
 	sscanf(getenv("FARPAGE_TEST_FABRIC"), "%*s %47s", host);
-	lock_privilege_drop(); /* now: rdma_cm and uverbs take no commands from who has changed since opening them */
+	/* Now, because rdma_cm and uverbs take no commands from a process that changed since opening them. */
+	lock_privilege_drop();
 	pair_open(&pair, NULL);
 	if (!pair_connect(&pair))
 		abort();
@@ -455,12 +463,12 @@ int main(void)
 	pair_close(&pair);
 	if (!getenv("TAP_LOG"))
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	test_fence();
-	test_deregister();
-	test_depth();
-	test_unreachable();
-	test_cycles();
-	test_removal();
-	test_memlock();
+	a_disconnect_fences_the_memory();
+	a_deregistered_region_is_not_written_any_more();
+	the_limits_of_a_device_bound_the_depth();
+	unreachable_addresses_end_the_connect();
+	ended_connections_leave_no_resource();
+	a_device_may_be_removed_and_added_again();
+	the_limit_on_locked_memory_is_respected();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* Peers of the verbs backend that break the rules, speak something else, or do not speak: what each becomes. */
+/* verbs: what becomes of peers that break the rules, speak something else, or do not speak. */
 #include "tests/unit/fabric/verbs_peer.h"
 
 static struct fabric_config quick(void)
@@ -9,7 +9,7 @@ static struct fabric_config quick(void)
 	return config;
 }
 
-/* --- That connect ------------------------------------------------------------------------------------------ */
+/* --- Peers that connect ----------------------------------------------------------------------------------- */
 
 static void closed(struct peer *peer, struct pair *pair)
 {
@@ -17,8 +17,11 @@ static void closed(struct peer *peer, struct pair *pair)
 	pair_close(pair);
 }
 
-/* Where a listener has just been closed, siw sometimes loses the next one: it drops a reference too many, of which the
-   kernel mostly warns (siw_destroy_listen, siw_cep_put). Then another one is made: no test is about that. */
+/*
+ * Opens a pair and a peer that is connected to it. Where a listener has just been closed, siw sometimes loses the next
+ * one. It drops a reference too many, and the kernel mostly warns of that (siw_destroy_listen, siw_cep_put). Then this
+ * makes another listener, because no test is about that.
+ */
 static bool opened(struct peer *peer, struct pair *pair, const struct fabric_config *config)
 {
 	for (unsigned attempt = 1;; attempt++) {
@@ -40,64 +43,71 @@ static bool established(struct peer *peer, struct pair *pair)
 	       pump_until(pair, side_count(&pair->donor, FABRIC_ESTABLISHED));
 }
 
-/* The donor ends the connection with @status and gives nothing of it. */
+/* Checks that the donor ends the connection with @status and takes nothing from it as a message. */
 static void check_ended(const char *name, struct peer *peer, struct pair *pair, int status)
 {
 	int ended = pump_until(pair, side_ended(&pair->donor));
 
-	ok(ended == status && side_count(&pair->donor, FABRIC_DISCONNECTED) == 1, "%s: %s", name, strerror(-ended));
-	ok(side_count(&pair->donor, FABRIC_MESSAGE) == 0, "%s: nothing of it is taken for a message", name);
+	ok(ended == status && side_count(&pair->donor, FABRIC_DISCONNECTED) == 1, "%s ends the connection: %s", name,
+	   strerror(-ended));
+	ok(side_count(&pair->donor, FABRIC_MESSAGE) == 0, "%s is not taken for a message", name);
 	closed(peer, pair);
 }
 
-static void test_silent(void)
+static void a_peer_that_says_nothing_is_dropped(void)
 {
 	struct fabric_config config = quick();
 	struct peer peer;
 	struct pair pair;
 	uint64_t begin;
 
-	ok(opened(&peer, &pair, &config), "a peer connects and says nothing");
+	ok(opened(&peer, &pair, &config), "a peer that says nothing connects");
 	begin = clock_now();
-	ok(pump_until(&pair, side_ended(&pair.donor)) && clock_now() - begin >= 300000000, "until connect_ms is over");
-	ok(side_count(&pair.donor, FABRIC_ESTABLISHED) == 0, "it was never established");
-	check_ended("without an opening", &peer, &pair, -ETIMEDOUT);
+	ok(pump_until(&pair, side_ended(&pair.donor)) && clock_now() - begin >= 300000000,
+	   "a peer that says nothing is dropped after connect_ms");
+	ok(side_count(&pair.donor, FABRIC_ESTABLISHED) == 0, "a peer that says nothing is never established");
+	check_ended("a missing opening", &peer, &pair, -ETIMEDOUT);
 }
 
-static void test_openings(void)
+static void bad_openings_end_the_connection(void)
 {
 	struct peer peer;
 	struct pair pair;
 
-	ok(opened(&peer, &pair, NULL) && peer_send_opening(&peer, VERBS_VERSION + 1), "an opening of another version");
-	check_ended("another version", &peer, &pair, -EPROTO);
-	ok(opened(&peer, &pair, NULL) && peer_send(&peer, VERBS_MESSAGE_USER, 0, "hello", 5), "no opening");
-	check_ended("no opening", &peer, &pair, -EPROTO);
-	ok(opened(&peer, &pair, NULL) && peer_post(&peer, IBV_WR_SEND, 2, (struct fabric_remote){0}), "two bytes");
-	check_ended("two bytes", &peer, &pair, -EPROTO);
+	ok(opened(&peer, &pair, NULL) && peer_send_opening(&peer, VERBS_VERSION + 1),
+	   "a peer sends an opening of another version");
+	check_ended("an opening of another version", &peer, &pair, -EPROTO);
+	ok(opened(&peer, &pair, NULL) && peer_send(&peer, VERBS_MESSAGE_USER, 0, "hello", 5),
+	   "a peer sends a message instead of an opening");
+	check_ended("a message instead of an opening", &peer, &pair, -EPROTO);
+	ok(opened(&peer, &pair, NULL) && peer_post(&peer, IBV_WR_SEND, 2, (struct fabric_remote){0}),
+	   "a peer sends two bytes instead of an opening");
+	check_ended("two bytes instead of an opening", &peer, &pair, -EPROTO);
 }
 
-static void test_garbage(void)
+static void malformed_messages_end_the_connection(void)
 {
 	static const uint8_t kinds[] = {0, VERBS_MESSAGE_OPEN, VERBS_MESSAGE_USER, VERBS_MESSAGE_CREDIT, 200};
 	struct peer peer;
 	struct pair pair;
 
 	for (unsigned i = 0; i < sizeof kinds; i++) {
-		/* A message of the user has bytes, one of credits none. */
+		/* A message of the user must have bytes, and a message of credits must have none. These break that. */
 		size_t size = kinds[i] == VERBS_MESSAGE_USER ? 0 : 8;
 		char name[48];
 
 		snprintf(name, sizeof name, "a message of kind %u with %zu bytes", kinds[i], size);
-		ok(established(&peer, &pair) && peer_send(&peer, kinds[i], 0, "garbage!", size), "%s", name);
+		ok(established(&peer, &pair) && peer_send(&peer, kinds[i], 0, "garbage!", size), "a peer sends %s",
+		   name);
 		check_ended(name, &peer, &pair, -EPROTO);
 	}
-	ok(established(&peer, &pair) && peer_send(&peer, VERBS_MESSAGE_CREDIT, 1, NULL, 0), "credits nobody gave");
-	check_ended("credits nobody gave", &peer, &pair, -EPROTO);
+	ok(established(&peer, &pair) && peer_send(&peer, VERBS_MESSAGE_CREDIT, 1, NULL, 0),
+	   "a peer sends credits that nobody gave");
+	check_ended("a message of credits that nobody gave", &peer, &pair, -EPROTO);
 }
 
-/* RDMA Write with Immediate completes a receive whose buffer nobody has written. */
-static void test_immediate(void)
+/* RDMA Write with Immediate completes a receive without writing its buffer. */
+static void a_write_with_immediate_data_is_no_message(void)
 {
 	struct peer peer;
 	struct pair pair;
@@ -108,19 +118,21 @@ static void test_immediate(void)
 		return;
 	}
 	if (peer_is_iwarp(pair.donor.conn)) {
-		tap_skip("writes with immediate", "iWARP has none");
+		tap_skip("a write with immediate data is not taken for a message", "iWARP has none");
 		closed(&peer, &pair);
 		return;
 	}
 	fill(pair.donor.memory, PEER_MEMORY, 3);
 	ok(peer_post(&peer, IBV_WR_RDMA_WRITE_WITH_IMM, 40000, fabric_export(pair.donor.region, pair.donor.conn)),
-	   "a write that tells of itself");
-	check_ended("a write that tells of itself", &peer, &pair, -EPROTO);
+	   "a peer sends a write with immediate data");
+	check_ended("a write with immediate data", &peer, &pair, -EPROTO);
 }
 
-/* More than the donor has buffers for, while its program does not run: InfiniBand waits for it, iWARP cuts the stream.
+/*
+ * A peer sends more than the donor has buffers for, while the donor's program does not run. InfiniBand waits for the
+ * program. iWARP cuts the stream.
  */
-static void test_flood(void)
+static void a_flood_of_messages_is_held_back(void)
 {
 	const unsigned count = 2 * VERBS_RECEIVES;
 	struct peer peer;
@@ -128,7 +140,7 @@ static void test_flood(void)
 	uint64_t until;
 	bool iwarp;
 
-	ok(established(&peer, &pair), "a peer floods the donor");
+	ok(established(&peer, &pair), "a peer that floods the donor is established");
 	iwarp = peer_is_iwarp(pair.donor.conn);
 	for (unsigned i = 0; i < count; i++)
 		peer_send(&peer, VERBS_MESSAGE_USER, 0, "flood", 5);
@@ -137,26 +149,28 @@ static void test_flood(void)
 		peer_poll(&peer);
 		sched_yield();
 	}
-	ok(peer.sent < count || iwarp, "its device takes no more than there is room for (%u)", peer.sent);
+	ok(peer.sent < count || iwarp, "the device of a flooding peer sends no more than there is room for (%u)",
+	   peer.sent);
 	pump_until(&pair, side_ended(&pair.donor) || side_count(&pair.donor, FABRIC_MESSAGE) == count);
 	ok(iwarp ? side_ended(&pair.donor) == -ECONNRESET : side_count(&pair.donor, FABRIC_MESSAGE) == count,
-	   "what comes is given (%u messages)", side_count(&pair.donor, FABRIC_MESSAGE));
-	ok(pair_connect(&pair), "and the donor takes others");
+	   "a flooded donor gets all messages that come (%u)", side_count(&pair.donor, FABRIC_MESSAGE));
+	ok(pair_connect(&pair), "a flooded donor takes other connections");
 	closed(&peer, &pair);
 }
 
-/* --- That are connected to --------------------------------------------------------------------------------- */
+/* --- Peers that are connected to --------------------------------------------------------------------------- */
 
-/* The client's connection ends with @status. */
+/* Checks that the client's connection ends with @status and is never established. */
 static void check_not_taken(const char *name, struct peer *peer, struct pair *pair, int status)
 {
 	int ended = pump_until(pair, side_ended(&pair->client));
 
-	ok(ended == status && side_count(&pair->client, FABRIC_ESTABLISHED) == 0, "%s: %s", name, strerror(-ended));
+	ok(ended == status && side_count(&pair->client, FABRIC_ESTABLISHED) == 0, "%s ends the connect: %s", name,
+	   strerror(-ended));
 	closed(peer, pair);
 }
 
-static void test_answers(void)
+static void bad_answers_end_the_connect(void)
 {
 	struct verbs_answer answer = peer_answer(VERBS_VERSION + 1);
 	struct fabric_config config = quick();
@@ -166,35 +180,36 @@ static void test_answers(void)
 	pair_open(&pair, NULL);
 	peer_open(&peer);
 	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, &answer, sizeof answer),
-	   "accepted by another version");
-	check_not_taken("another version", &peer, &pair, -EPROTONOSUPPORT);
+	   "a peer of another version accepts");
+	check_not_taken("an accept of another version", &peer, &pair, -EPROTONOSUPPORT);
 
 	pair_open(&pair, NULL);
 	peer_open(&peer);
-	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, "hello", 5), "accepted by something else");
-	check_not_taken("something else", &peer, &pair, -EPROTO);
+	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, "hello", 5),
+	   "a peer that speaks something else accepts");
+	check_not_taken("an accept that speaks something else", &peer, &pair, -EPROTO);
 
 	pair_open(&pair, NULL);
 	peer_open(&peer);
 	ok(peer_listen(&peer, &pair) && rdma_reject(peer.id, &answer, sizeof answer) == 0,
-	   "rejected by another version");
-	check_not_taken("another version rejects", &peer, &pair, -EPROTONOSUPPORT);
+	   "a peer of another version rejects");
+	check_not_taken("a reject of another version", &peer, &pair, -EPROTONOSUPPORT);
 
 	answer = peer_answer(VERBS_VERSION);
 	answer.private_size = FABRIC_PRIVATE_MAX + 1;
 	pair_open(&pair, NULL);
 	peer_open(&peer);
 	ok(peer_listen(&peer, &pair) && rdma_reject(peer.id, &answer, sizeof answer) == 0,
-	   "rejected with more private data than there is");
-	check_not_taken("too much private data", &peer, &pair, -ECONNREFUSED);
+	   "a peer rejects with more private data than there is");
+	check_not_taken("a reject with too much private data", &peer, &pair, -ECONNREFUSED);
 
 	pair_open(&pair, &config);
 	peer_open(&peer);
-	ok(peer_listen(&peer, &pair), "a peer that never answers");
-	check_not_taken("never", &peer, &pair, -ETIMEDOUT);
+	ok(peer_listen(&peer, &pair), "a peer that never answers gets a connect request");
+	check_not_taken("a peer that never answers", &peer, &pair, -ETIMEDOUT);
 }
 
-/* All of cookies 0 .. @count - 1 are answered once, in order, then comes the end with @status. */
+/* Checks that cookies 0 .. @count - 1 are answered once each, in order, and that the end with @status comes last. */
 static void check_answers(const char *name, struct pair *pair, unsigned count, int status)
 {
 	unsigned done = 0;
@@ -208,8 +223,9 @@ static void check_answers(const char *name, struct pair *pair, unsigned count, i
 		if (seen->kind == FABRIC_DISCONNECTED)
 			good &= i == pair->client.count - 1;
 	}
-	ok(good && done == count, "%s: each of %u is answered once, then the end is told (%u)", name, count, done);
-	ok(side_ended(&pair->client) == status, "%s: %s", name, strerror(-side_ended(&pair->client)));
+	ok(good && done == count, "%s: each of %u operations is answered once before the end (%u)", name, count, done);
+	ok(side_ended(&pair->client) == status, "%s ends the connection: %s", name,
+	   strerror(-side_ended(&pair->client)));
 }
 
 static bool accepted(struct peer *peer, struct pair *pair)
@@ -237,53 +253,55 @@ static void reads_post(struct peer *peer, struct pair *pair, unsigned count, uin
 	}
 }
 
-/* Its queue pair is in error: it answers nothing any more. */
-static void test_mute(void)
+/* The peer's queue pair is in error, so the peer answers nothing any more. */
+static void a_failed_queue_pair_of_the_peer_ends_the_connection(void)
 {
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct peer peer;
 	struct pair pair;
 	bool iwarp;
 
-	ok(accepted(&peer, &pair), "a peer whose queue pair fails");
+	ok(accepted(&peer, &pair), "a peer whose queue pair will fail is established");
 	iwarp = peer_is_iwarp(pair.client.conn);
 	ibv_modify_qp(peer.id->qp, &error, IBV_QP_STATE);
 	reads_post(&peer, &pair, 100, peer.mr->rkey);
 	/* iWARP cuts the stream. */
-	check_answers("the peer's queue pair in error", &pair, 100, iwarp ? -ECONNRESET : -ETIMEDOUT);
+	check_answers("a failed queue pair of the peer", &pair, 100, iwarp ? -ECONNRESET : -ETIMEDOUT);
 	closed(&peer, &pair);
 }
 
-static void test_own_error(void)
+static void a_failed_own_queue_pair_ends_the_connection(void)
 {
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct peer peer;
 	struct pair pair;
 
-	ok(accepted(&peer, &pair), "one's own queue pair fails");
+	ok(accepted(&peer, &pair), "a connection whose own queue pair will fail is established");
 	reads_post(&peer, &pair, 100, peer.mr->rkey);
 	ibv_modify_qp(verbs_conn_of(pair.client.conn)->qp, &error, IBV_QP_STATE);
-	check_answers("one's own queue pair in error", &pair, 100, -ECONNRESET);
+	check_answers("a failed queue pair of one's own", &pair, 100, -ECONNRESET);
 	closed(&peer, &pair);
 }
 
-/* A request that is refused while many are under way: it alone has the reason. */
-static void test_refused(void)
+/* A request is refused while many are under way. */
+static void a_refused_operation_ends_the_connection(void)
 {
 	struct peer peer;
 	struct pair pair;
 	bool iwarp;
 
-	ok(accepted(&peer, &pair), "a peer that refuses");
+	ok(accepted(&peer, &pair), "a peer that will refuse is established");
 	iwarp = peer_is_iwarp(pair.client.conn);
 	reads_post(&peer, &pair, 100, peer.mr->rkey + 1);
-	check_answers("refused", &pair, 100, iwarp ? -ECONNRESET : -EACCES);
+	check_answers("a refused operation", &pair, 100, iwarp ? -ECONNRESET : -EACCES);
 	closed(&peer, &pair);
 }
 
-/* Many that are gone without a word, and silent for longer than last messages are waited for: they are not waited for
-   then, one after the other, 100 ms each, by the thread that serves the others. */
-static void test_gone(void)
+/*
+ * Many peers are gone without a word. They are silent for longer than a disconnect waits for last messages. So the
+ * thread that serves others must not wait 100 ms for each of them.
+ */
+static void silent_peers_are_disconnected_at_once(void)
 {
 	enum { PEERS = 10 };
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
@@ -298,7 +316,7 @@ static void test_gone(void)
 		ibv_modify_qp(peers[i].id->qp, &error, IBV_QP_STATE);
 		fabric_send(pairs[i].donor.conn, "gone", 4);
 	}
-	/* What has been done until now is heard of, as by a donor that polls. */
+	/* Polls as a donor does, so that the fabric knows of all that was done until now. */
 	for (unsigned i = 0; i < PEERS; i++)
 		pump_for(&pairs[i], 5);
 	nanosleep(&pause, NULL);
@@ -307,8 +325,8 @@ static void test_gone(void)
 		fabric_disconnect(pairs[i].donor.conn);
 		pairs[i].donor.conn = NULL;
 	}
-	ok(good && clock_now() - begin < PEERS * UINT64_C(90000000), "%u silent peers are left at once (%.1f ms)",
-	   PEERS, (double)(clock_now() - begin) / 1e6);
+	ok(good && clock_now() - begin < PEERS * UINT64_C(90000000),
+	   "%u silent peers are disconnected at once (%.1f ms)", PEERS, (double)(clock_now() - begin) / 1e6);
 	for (unsigned i = 0; i < PEERS; i++)
 		closed(&peers[i], &pairs[i]);
 }
@@ -319,15 +337,15 @@ int main(void)
 		return tap_skip_all("FARPAGE_TEST_FABRIC names no RDMA address");
 	if (!getenv("TAP_LOG"))
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	test_silent();
-	test_openings();
-	test_garbage();
-	test_immediate();
-	test_flood();
-	test_answers();
-	test_mute();
-	test_own_error();
-	test_refused();
-	test_gone();
+	a_peer_that_says_nothing_is_dropped();
+	bad_openings_end_the_connection();
+	malformed_messages_end_the_connection();
+	a_write_with_immediate_data_is_no_message();
+	a_flood_of_messages_is_held_back();
+	bad_answers_end_the_connect();
+	a_failed_queue_pair_of_the_peer_ends_the_connection();
+	a_failed_own_queue_pair_ends_the_connection();
+	a_refused_operation_ends_the_connection();
+	silent_peers_are_disconnected_at_once();
 	return tap_done();
 }

@@ -1,11 +1,11 @@
 /*
- * Connections of one process at random over an RDMA device: reads, writes, messages, ends from either side and new
- * beginnings, while another thread registers and deregisters. Checked against what each page must hold.
+ * verbs: random connections of one process over an RDMA device. They read, write, send messages, end from either side
+ * and begin again, while another thread registers and deregisters. The test knows what each page must hold.
  *
  *     test_verbs_random [SEED [SECONDS]]
  *
- * A page has at most one operation under way. What a write that was not answered well left is either what was there
- * before or what was written; until a read tells which it is, the page is only read.
+ * A page has at most one operation under way. A write without a good answer leaves either the old bytes or the new
+ * ones. Until a read tells which of both, the page is only read.
  */
 #include "tests/unit/fabric/pair.h"
 #include <pthread.h>
@@ -16,8 +16,8 @@
 #define WORDS (PAGE / sizeof(uint64_t))
 
 struct page {
-	uint64_t stamp, other; /* what its words are: the one, or one of both */
-	uint64_t writing;      /* being written; 0: being read, or nothing */
+	uint64_t stamp, other; /* each word is one of these */
+	uint64_t writing;      /* the stamp being written, or 0 for none */
 	bool busy;
 	uint64_t cookie;
 };
@@ -26,7 +26,7 @@ struct link {
 	struct fabric_conn *client, *donor;
 	bool client_up, donor_up, ended;
 	struct page pages[PAGES];
-	unsigned sent[2], received[2]; /* messages of client and donor */
+	unsigned sent[2], received[2]; /* messages, by sender: client, donor */
 };
 
 static struct pair pair;
@@ -68,14 +68,17 @@ static void page_check(struct link *link, unsigned number)
 		complain("a page is wrong", link, number);
 		return;
 	}
-	/* Of a page that fits one packet all or nothing was written; of others it stays open. */
+	/*
+	 * A page that fits one packet was written whole or not at all. Other pages may hold both stamps until they are
+	 * written again.
+	 */
 	for (unsigned i = 1; i < WORDS; i++)
 		if (words[i] != words[0])
 			return;
 	page->stamp = page->other = words[0];
 }
 
-/* --- Doing -------------------------------------------------------------------------------------------------- */
+/* --- Actions ------------------------------------------------------------------------------------------------ */
 
 static void post(struct link *link)
 {
@@ -114,7 +117,7 @@ static void talk(struct link *link, unsigned side)
 		link->sent[side]++;
 }
 
-/* Nothing under way will be answered any more. */
+/* Forgets the operations under way, because they will not be answered any more. */
 static void pages_forget(struct link *link)
 {
 	for (unsigned i = 0; i < PAGES; i++) {
@@ -145,7 +148,7 @@ static void begin(struct link *link)
 {
 	uint8_t number = (uint8_t)(link - links);
 
-	/* The fence: the old end goes before the new one comes. */
+	/* Fence: the donor's old connection ends before the new one comes. */
 	if (link->donor)
 		donor_drop(link);
 	memset(link->sent, 0, sizeof link->sent);
@@ -176,7 +179,7 @@ static void act(struct link *link)
 		talk(link, 1);
 }
 
-/* --- Hearing ------------------------------------------------------------------------------------------------ */
+/* --- Events ------------------------------------------------------------------------------------------------- */
 
 static void done(struct link *link, const struct fabric_event *event)
 {
@@ -245,7 +248,7 @@ static void request(const struct fabric_event *event)
 
 	memcpy(&number, event->data, 1);
 	link = &links[number % LINKS];
-	/* Of a connection that was given up meanwhile there may be another by now: the newest is the last to come. */
+	/* The client may have given up a connection and begun another one. The newest request is the last to come. */
 	if (link->donor)
 		donor_drop(link);
 	link->donor = event->conn;
@@ -273,7 +276,10 @@ static void donor_event(const struct fabric_event *event)
 		donor_drop(link);
 }
 
-/* One event at a time: what was ended by one has no more of them. */
+/*
+ * Takes one event at a time, because a connection that is ended by an event has no more events. Returns true if there
+ * was an event.
+ */
 static bool listen_to(struct fabric *fabric, void (*hear)(const struct fabric_event *))
 {
 	struct fabric_event event;
@@ -345,9 +351,10 @@ int main(int argc, char **argv)
 	}
 	stop = true;
 	pthread_join(thread, NULL);
-	ok(wrong == 0, "%u answers (%u of them lost), %u messages, %u connections, %u registrations: %u wrong", answers,
-	   lost, messages, connects, registered, wrong);
-	ok(answers - lost > 100 && messages > 10 && connects > LINKS && registered > 10, "there was something to see");
+	ok(wrong == 0, "random traffic has no fault (%u answers, %u lost, %u messages, %u connects, %u regions, %u)",
+	   answers, lost, messages, connects, registered, wrong);
+	ok(answers - lost > 100 && messages > 10 && connects > LINKS && registered > 10,
+	   "random traffic has enough answers, messages, connections and registrations");
 	pair_close(&pair);
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * verbs_peer: a peer of the verbs backend made of librdmacm and libibverbs alone, to do what the backend would not. It
- * lives in the test's thread; what it waits for is waited for by pumping the pair.
+ * verbs_peer: a peer of the verbs backend, made of librdmacm and libibverbs alone. So it can do what the backend would
+ * not do. It lives in the test's thread, and pumps the pair while it waits.
  */
 #ifndef TESTS_FABRIC_VERBS_PEER_H
 #define TESTS_FABRIC_VERBS_PEER_H
@@ -20,11 +20,11 @@ struct peer {
 	struct ibv_mr *mr;
 	uint8_t *memory;
 	enum ibv_wc_status status; /* of the last completion */
-	unsigned sent, received;   /* successful */
-	bool unheard;              /* peer_connect(): its own driver knows of no such listener (iWARP) */
+	unsigned sent, received;   /* successful completions */
+	bool unheard;              /* peer_connect(): the peer's own driver knows of no such listener (iWARP) */
 };
 
-/* FARPAGE_TEST_FABRIC's address, with @port. */
+/* Returns the address in FARPAGE_TEST_FABRIC, with @port. */
 __attribute__((unused)) static struct sockaddr_in peer_address(uint16_t port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -51,7 +51,10 @@ __attribute__((unused)) static void peer_open(struct peer *peer)
 		abort();
 }
 
-/* The next event of the CM; @ret_id: the id it made, or is of. False: none came, or another. */
+/*
+ * Waits for the next event of the connection manager. *ret_id is the id that the event made, or belongs to. Returns
+ * false if no event came, or one of another kind.
+ */
 __attribute__((unused)) static bool peer_event(struct peer *peer, struct pair *pair, enum rdma_cm_event_type kind,
 					       struct rdma_cm_id **ret_id)
 {
@@ -69,7 +72,7 @@ __attribute__((unused)) static bool peer_event(struct peer *peer, struct pair *p
 	return right;
 }
 
-/* Once it has an id with a device. */
+/* Makes the queue pair and posts receives. The peer must have an id with a device. */
 __attribute__((unused)) static bool peer_equip(struct peer *peer)
 {
 	struct ibv_qp_init_attr attributes = {
@@ -95,7 +98,10 @@ __attribute__((unused)) static bool peer_equip(struct peer *peer)
 	return true;
 }
 
-/* As rdma_connect(3). iWARP's connects over TCP: that may be refused before anybody has heard of it. */
+/*
+ * Calls rdma_connect(3). On iWARP it connects over TCP, which may be refused before the donor's listener hears
+ * of it.
+ */
 __attribute__((unused)) static bool peer_call(struct peer *peer, struct rdma_conn_param *param)
 {
 	if (rdma_connect(peer->id, param) == 0)
@@ -105,7 +111,10 @@ __attribute__((unused)) static bool peer_call(struct peer *peer, struct rdma_con
 	return false;
 }
 
-/* To the donor. It is asked for one read at a time, and sends again @rnr times for want of a buffer. */
+/*
+ * Connects to the donor, with one read at a time each way. The peer's device sends again @rnr times when the donor has
+ * no buffer.
+ */
 __attribute__((unused)) static bool peer_connect(struct peer *peer, struct pair *pair, uint8_t rnr)
 {
 	struct sockaddr_in address = peer_address(fabric_listener_port(pair->donor.listener));
@@ -119,7 +128,7 @@ __attribute__((unused)) static bool peer_connect(struct peer *peer, struct pair 
 	       peer_call(peer, &param) && peer_event(peer, pair, RDMA_CM_EVENT_ESTABLISHED, NULL);
 }
 
-/* Has the client of @pair connect to this peer; its request is here when this returns true. */
+/* Lets the client of @pair connect to this peer. Returns true when the connect request is here. */
 __attribute__((unused)) static bool peer_listen(struct peer *peer, struct pair *pair)
 {
 	struct sockaddr_in address = peer_address(0);
@@ -166,7 +175,7 @@ __attribute__((unused)) static void peer_poll(struct peer *peer)
 	}
 }
 
-/* Posts one request of @size bytes from the start of its memory. */
+/* Posts one request of @size bytes from the start of the peer's memory. */
 __attribute__((unused)) static bool peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t size,
 					      struct fabric_remote remote)
 {
@@ -181,7 +190,7 @@ __attribute__((unused)) static bool peer_post(struct peer *peer, enum ibv_wr_opc
 	return ibv_post_send(peer->id->qp, &wr, &bad) == 0;
 }
 
-/* Sends a message as the backend's. */
+/* Sends a message in the backend's format. */
 __attribute__((unused)) static bool peer_send(struct peer *peer, uint8_t kind, uint16_t credits, const void *data,
 					      size_t size)
 {

@@ -1,6 +1,6 @@
 /*
- * conversation: see conversation.h. The functions of fabric.h, slab.h and clock.h are defined here in place of the
- * real ones; what they are asked to do is checked against what a fabric may be asked to.
+ * conversation: see conversation.h. This file defines the functions of fabric.h, slab.h and clock.h in place of the
+ * real ones. They check that the donor may call them so.
  */
 #include "tests/unit/memserver/conversation.h"
 
@@ -37,9 +37,9 @@ struct fabric_conn {
 	int client;
 	bool is_session, established;
 	struct channel channel;   /* the client's end */
-	struct wire_message last; /* what the donor said last */
+	struct wire_message last; /* the donor's last message */
 	bool said;
-	bool gap; /* it could not be sent something */
+	bool gap; /* a message was lost, so all later sends fail */
 };
 struct fabric {
 	int unused;
@@ -67,11 +67,11 @@ static struct world {
 	struct fabric_region *over[SLABS]; /* the region registered over a slab's memory */
 	struct slab_answer answers[SLABS];
 	unsigned answer_count;
-	bool fail_next; /* the next thing that can fail does */
+	bool fail_next; /* the next operation that can fail does */
 	const char *wrong;
 	struct conversation_counts *counts;
-	bool pressed; /* before the next event, which the fabric has told by then, memory is needed for: */
-	uint32_t target;
+	bool pressed;    /* memory becomes short just before the next event is handled */
+	uint32_t target; /* slabs that may be lent then */
 } w;
 
 static void expect(bool good, const char *what)
@@ -120,8 +120,8 @@ void fabric_domain_close(struct fabric_domain *domain)
 {
 	if (!domain)
 		return;
-	expect(!domain->regions, "a domain closed with regions in it");
-	expect(!domain->conns, "a domain closed with connections in it");
+	expect(!domain->regions, "a domain is closed while regions are in it");
+	expect(!domain->conns, "a domain is closed while connections are in it");
 	w.domains--;
 	free(domain);
 }
@@ -136,8 +136,9 @@ int fabric_register(struct fabric_domain *domain, void *base, size_t length, uns
 {
 	if (fails())
 		return -ENOSPC;
-	expect(length == SLAB_BYTES && access == (FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE), "registered otherwise");
-	expect(!w.over[slab_at(base)], "memory registered twice");
+	expect(length == SLAB_BYTES && access == (FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE),
+	       "a slab is registered with another size or other rights");
+	expect(!w.over[slab_at(base)], "a slab is registered twice");
 	*ret_region = calloc(1, sizeof **ret_region);
 	(*ret_region)->domain = domain;
 	(*ret_region)->base = base;
@@ -152,7 +153,7 @@ void fabric_deregister(struct fabric_region *region)
 	if (!region)
 		return;
 	if (!w.over[slab_at(region->base)]) {
-		expect(false, "deregistered twice");
+		expect(false, "a slab is deregistered twice");
 		return;
 	}
 	w.over[slab_at(region->base)] = NULL;
@@ -163,7 +164,8 @@ void fabric_deregister(struct fabric_region *region)
 
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
 {
-	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "exported to a connection that is none");
+	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST,
+	       "a slab is exported to a connection that was not accepted");
 	if (fails()) {
 		w.counts->unreachable++;
 		return (struct fabric_remote){0};
@@ -173,7 +175,7 @@ struct fabric_remote fabric_export(const struct fabric_region *region, const str
 
 int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user)
 {
-	expect(conn->state == CONN_REQUESTED, "accepted what did not ask");
+	expect(conn->state == CONN_REQUESTED, "a connection that did not ask is accepted");
 	if (fails()) {
 		conn->state = CONN_LOST;
 		return -ENOMEM;
@@ -183,7 +185,7 @@ int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *
 	conn->user = user;
 	domain->conns++;
 	if (conn->is_session)
-		expect(!domain->regions, "a session connection in a domain with regions");
+		expect(!domain->regions, "a session connection is accepted in a domain with regions");
 	return 0;
 }
 
@@ -191,8 +193,9 @@ void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t pr
 {
 	struct wire_reject reject;
 
-	expect(conn->state == CONN_REQUESTED, "rejected what did not ask");
-	expect(!wire_decode_reject(private_data, private_size, &reject) && reject.reason, "rejected without a reason");
+	expect(conn->state == CONN_REQUESTED, "a connection that did not ask is rejected");
+	expect(!wire_decode_reject(private_data, private_size, &reject) && reject.reason,
+	       "a connection is rejected without a reason");
 	conn->state = CONN_UNUSED;
 	w.counts->refused++;
 }
@@ -201,7 +204,8 @@ void fabric_disconnect(struct fabric_conn *conn)
 {
 	if (!conn)
 		return;
-	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "ended what has no beginning, or twice");
+	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST,
+	       "a connection is ended twice, or before it began");
 	if (conn->domain)
 		conn->domain->conns--;
 	memset(conn, 0, sizeof *conn);
@@ -210,28 +214,28 @@ void fabric_disconnect(struct fabric_conn *conn)
 
 const char *fabric_conn_peer(const struct fabric_conn *conn)
 {
-	expect(conn->state != CONN_UNUSED, "asked who a connection is that has ended");
+	expect(conn->state != CONN_UNUSED, "the peer of an ended connection is asked for");
 	return "sim://client";
 }
 
 uint64_t fabric_conn_origin(const struct fabric_conn *conn)
 {
-	expect(conn->state != CONN_UNUSED, "asked where a connection comes from that has ended");
+	expect(conn->state != CONN_UNUSED, "the origin of an ended connection is asked for");
 	return (uint64_t)conn->client;
 }
 
-/* The memory that a grant names is registered for the one who gets it. */
+/* Checks that the memory of a grant is registered for the client that gets it. */
 static void granted(struct fabric_conn *conn, const struct wire_message *message)
 {
 	struct client *client = &w.clients[conn->client];
 	int slab = slab_at((void *)(uintptr_t)message->granted.address);
 
-	expect(slab >= 0 && slab < SLABS && w.over[slab], "granted what is not registered");
+	expect(slab >= 0 && slab < SLABS && w.over[slab], "a slab is granted that is not registered");
 	for (int i = 0; i < CONNS && !w.wrong; i++) {
 		const struct fabric_conn *other = &w.conns[i];
 
 		if (other->state == CONN_ACCEPTED && !other->is_session && other->domain == w.over[slab]->domain)
-			expect(other->client == conn->client, "granted in the domain of another client");
+			expect(other->client == conn->client, "a slab is granted in the domain of another client");
 	}
 	client->names[client->name_count++ % 8] = message->granted.slab;
 	w.counts->grants++;
@@ -242,8 +246,8 @@ int fabric_send(struct fabric_conn *conn, const void *bytes, size_t size)
 	struct wire_message message;
 	int length;
 
-	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "sent to a connection that has ended");
-	expect(conn->established, "sent before the connection was established");
+	expect(conn->state == CONN_ACCEPTED || conn->state == CONN_LOST, "a message is sent to an ended connection");
+	expect(conn->established, "a message is sent before its connection is established");
 	if (conn->state == CONN_LOST)
 		return -ENOTCONN;
 	conn->gap = conn->gap || fails();
@@ -252,7 +256,7 @@ int fabric_send(struct fabric_conn *conn, const void *bytes, size_t size)
 	if (wire_decode(bytes, size, &message) || (message.type != WIRE_CHALLENGE && message.type != WIRE_REFUSED)) {
 		length = channel_open(&conn->channel, bytes, size);
 		expect(conn->channel.begun && length > 0 && !wire_decode(bytes, (size_t)length, &message),
-		       "the donor sent what cannot be understood, or is not sealed");
+		       "the donor sends a message that does not decode or is not sealed");
 	}
 	if (w.wrong)
 		return 0;
@@ -287,8 +291,8 @@ void slab_close(struct slab_worker *worker)
 void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain)
 {
 	(void)worker;
-	expect(!w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "memory ordered for a slab that has some");
-	expect(domain, "memory ordered for nobody");
+	expect(!w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "memory is ordered for a slab that has some");
+	expect(domain, "memory is ordered without a domain");
 	w.orders[slab] = domain;
 	w.preparing[slab] = true;
 }
@@ -296,14 +300,14 @@ void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domai
 void slab_clear(struct slab_worker *worker, uint32_t slab)
 {
 	(void)worker;
-	expect(w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "a slab cleared that has no memory");
+	expect(w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "a slab without memory is cleared");
 	w.clearing[slab] = true;
 }
 
 void slab_abandon(struct slab_worker *worker, uint32_t slab)
 {
 	(void)worker;
-	/* Those with an even number have been begun. */
+	/* An order for a slab with an even number counts as begun, so it is finished. */
 	w.abandoned[slab] |= w.preparing[slab] && slab % 2;
 }
 
@@ -366,13 +370,13 @@ static void event(struct donor *donor, struct fabric_conn *conn, enum fabric_eve
 	if (w.pressed) {
 		w.pressed = false;
 		donor_target(donor, w.now, w.target, true);
-		expect(conn->state == state && conn->user == e.user, "a connection ended before its event was handled");
+		expect(conn->state == state && conn->user == e.user, "a connection ends before its event is handled");
 	}
 	if (!w.wrong)
 		peer_event(donor, &e);
 }
 
-/* A connect request, honest or not. */
+/* Sends a connect request, honest or not. */
 static void client_connect(struct donor *donor, struct reader *reader)
 {
 	struct wire_hello hello = {.version = WIRE_VERSION};
@@ -397,7 +401,7 @@ static void client_connect(struct donor *donor, struct reader *reader)
 		bytes[take(reader) % sizeof bytes] ^= take(reader);
 	*conn = (struct fabric_conn){.state = CONN_REQUESTED, .client = who, .is_session = hello.role == WIRE_SESSION};
 	event(donor, conn, FABRIC_CONNECT_REQUEST, bytes, sizeof bytes);
-	expect(conn->state != CONN_REQUESTED, "a request that was not answered");
+	expect(conn->state != CONN_REQUESTED, "a connect request is not answered");
 	if (conn->state != CONN_ACCEPTED)
 		return;
 	w.counts->attached += !conn->is_session;
@@ -412,7 +416,7 @@ static struct fabric_conn *conn_pick(struct reader *reader)
 	return conn->state == CONN_ACCEPTED ? conn : NULL;
 }
 
-/* Answers the challenge, if that is what was said last. */
+/* Makes a proof. Answers the challenge if that was the donor's last message. */
 static void proof_make(struct fabric_conn *conn, struct wire_message *message)
 {
 	struct client *client = &w.clients[conn->client];
@@ -431,7 +435,7 @@ static void proof_make(struct fabric_conn *conn, struct wire_message *message)
 	client->counter = 0;
 }
 
-/* What a well-behaved client would say next on this connection; nothing on a data connection. */
+/* Returns what a well-behaved client would send next on this connection, or WIRE_TYPE_COUNT on a data connection. */
 static enum wire_type civil(const struct fabric_conn *conn, uint8_t dice)
 {
 	static const enum wire_type types[16] = {
@@ -443,7 +447,7 @@ static enum wire_type civil(const struct fabric_conn *conn, uint8_t dice)
 	return conn->said && conn->last.type == WIRE_CHALLENGE ? WIRE_PROOF : types[dice % 16];
 }
 
-/* A slab that the client was granted, now or once. */
+/* Returns the name of a slab that the client was granted, now or once. Without one, returns any number. */
 static uint64_t name_pick(const struct client *client, struct reader *reader)
 {
 	unsigned count = client->name_count < 8 ? client->name_count : 8;
@@ -482,7 +486,7 @@ static void client_say(struct donor *donor, struct reader *reader)
 	event(donor, conn, FABRIC_MESSAGE, bytes, size);
 }
 
-/* Drains, or ends that, or asks who holds what, on a session that is there. */
+/* Drains, ends a drain, or asks which clients hold slabs, over a session that exists. */
 static void operator_say(struct donor *donor, struct reader *reader)
 {
 	struct fabric_conn *conn = conn_pick(reader);
@@ -509,10 +513,10 @@ static void client_lose(struct donor *donor, struct reader *reader)
 		return;
 	conn->state = CONN_LOST;
 	event(donor, conn, FABRIC_DISCONNECTED, NULL, 0);
-	expect(conn->state == CONN_UNUSED, "a lost connection that is not let go of");
+	expect(conn->state == CONN_UNUSED, "a lost connection is not ended");
 }
 
-/* Every data connection is in the domain of its client's session, and counted there. */
+/* Checks that each data connection is in the domain of its client's session and is counted there. */
 static void check(const struct donor *donor)
 {
 	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
@@ -526,9 +530,9 @@ static void check(const struct donor *donor)
 			    conn->domain != donor->sessions[i].domain)
 				continue;
 			conns++;
-			expect(session->id[0] == conn->client + 1, "a connection in another client's domain");
+			expect(session->id[0] == conn->client + 1, "a data connection is in another client's domain");
 		}
-		expect(conns == session->conns, "data connections miscounted");
+		expect(conns == session->conns, "the data connections of a session are miscounted");
 	}
 }
 
@@ -570,7 +574,7 @@ static void step(struct donor *donor, struct reader *reader)
 	if (w.now >= donor_deadline(donor))
 		donor_tick(donor, w.now);
 	donor_end_deaf(donor);
-	expect(donor_deadline(donor) > w.now, "a deadline that is never done with");
+	expect(donor_deadline(donor) > w.now, "a deadline that has passed stays pending");
 	check(donor);
 }
 
@@ -593,14 +597,14 @@ const char *conversation_run(const uint8_t *bytes, size_t size, struct conversat
 	w.counts = counts;
 	w.now = 1000 * MS;
 	if (donor_open(&config, &donor) < 0)
-		return "no donor";
+		return "the donor cannot be opened";
 	while (reader.left && !w.wrong)
 		step(donor, &reader);
 	w.fail_next = false;
 	donor_leave(donor);
 	donor_close(donor);
 	for (int i = 0; i < CONNS; i++)
-		expect(w.conns[i].state == CONN_UNUSED, "a connection is left");
-	expect(!w.domains && !w.regions, "a domain or a region is left");
+		expect(w.conns[i].state == CONN_UNUSED, "a connection is left at the end");
+	expect(!w.domains && !w.regions, "a domain or a region is left at the end");
 	return w.wrong;
 }

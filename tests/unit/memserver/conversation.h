@@ -1,7 +1,7 @@
 /*
- * conversation: a donor (donor.c, peer.c and all they decide with) among clients that do whatever the given bytes say,
- * good and bad, over a fabric, a slab worker and a clock that are simulated in this process. The bytes are the whole
- * history, so any of them can be replayed, and a fuzzer can look for worse.
+ * conversation: runs a donor (donor.c, peer.c and the modules they use) against good and bad clients. The given bytes
+ * decide what the clients do. The fabric, the slab worker and the clock are simulated in this process. The bytes are
+ * the whole history. So any history can be replayed, and a fuzzer can look for worse ones.
  */
 #ifndef TESTS_UNIT_MEMSERVER_CONVERSATION_H
 #define TESTS_UNIT_MEMSERVER_CONVERSATION_H
@@ -9,14 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Events of all histories so far. They show that the histories reach each kind. */
 struct conversation_counts {
-	unsigned sessions, attached, grants, returned, refused, ended, revokes, takens, drains,
-	    unreachable; /* to see that histories go somewhere */
+	unsigned sessions, attached, grants, returned, refused, ended, revokes, takens, drains, unreachable;
 };
 
 /*
- * The caller decides where the log goes. NULL when everything held that must: what was granted belongs to who asked,
- * domains keep clients apart, nothing is used after its end or left over. Otherwise what did not.
+ * Runs one history. The caller decides where the log goes. Returns NULL if every rule held, and otherwise what went
+ * wrong. The rules: a granted slab belongs to the client that asked, domains keep clients apart, and no object is
+ * used after its end or left over.
  */
 const char *conversation_run(const uint8_t *bytes, size_t size, struct conversation_counts *counts);
 

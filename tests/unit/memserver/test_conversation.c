@@ -1,5 +1,5 @@
 /*
- * donor and peer: thousands of seeded conversations with clients good and bad; see conversation.h.
+ * donor and peer: thousands of seeded conversations with good and bad clients (see conversation.h).
  * `test_conversation SEED` replays one.
  */
 #include "common/log.h"
@@ -33,15 +33,14 @@ int main(int argc, char **argv)
 		if (wrong)
 			break;
 	}
-	ok(!wrong, "%llu conversations", (unsigned long long)(last - first + 1));
+	ok(!wrong, "%llu random conversations with a donor break no rule", (unsigned long long)(last - first + 1));
 	if (wrong)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	ok(argc > 1 || (counts.sessions > 1000 && counts.attached > 1000 && counts.grants > 1000 &&
 			counts.returned > 100 && counts.refused > 1000 && counts.ended > 1000 && counts.revokes > 100 &&
 			counts.takens > 50 && counts.drains > 500 && counts.unreachable > 20),
-	   "that went somewhere: %u sessions, %u attached, %u grants, %u returned, %u refused, %u ended, %u revokes, "
-	   "%u taken, %u drains, %u out of reach",
-	   counts.sessions, counts.attached, counts.grants, counts.returned, counts.refused, counts.ended,
-	   counts.revokes, counts.takens, counts.drains, counts.unreachable);
+	   "the conversations reach every kind of event often (%u %u %u %u %u %u %u %u %u %u)", counts.sessions,
+	   counts.attached, counts.grants, counts.returned, counts.refused, counts.ended, counts.revokes, counts.takens,
+	   counts.drains, counts.unreachable);
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* handshake: who is let in, and who is told what. */
+/* handshake: decides which clients are let in, and what each is told. */
 #include "memserver/handshake.h"
 #include "tests/tap.h"
 
@@ -18,7 +18,10 @@ static struct wire_hello hello_make(void)
 	return hello;
 }
 
-/* The whole exchange, between a client and a donor with these keys (NULL: none). */
+/*
+ * Performs the whole exchange between a client and a donor with these keys (NULL for none). Returns 0 or the reason of
+ * the refusal.
+ */
 static unsigned exchange(struct handshake *handshake, const uint8_t *client_key, const struct keyring *donor_keys,
 			 struct wire_message *answer)
 {
@@ -38,7 +41,7 @@ static unsigned exchange(struct handshake *handshake, const uint8_t *client_key,
 	return handshake_prove(handshake, donor_keys, &proof, answer);
 }
 
-static void test_keys(void)
+static void only_a_client_with_the_donors_key_is_welcome(void)
 {
 	struct handshake handshake;
 	struct wire_message answer;
@@ -46,22 +49,22 @@ static void test_keys(void)
 
 	ok(exchange(&handshake, key_one, &ring_one, &answer) == 0 && answer.type == WIRE_WELCOME &&
 	       handshake.state == HANDSHAKE_PROVED,
-	   "the same key: welcome");
+	   "a client with the donor's key is welcome");
 	auth_donor_mac(key_one, &handshake.auth, mac);
-	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves itself too");
-	ok(handshake.wished_grace_ms == 1234, "the grace wished for is kept");
+	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves its own key to a welcome client");
+	ok(handshake.wished_grace_ms == 1234, "the grace time that a client wishes is kept");
 	ok(exchange(&handshake, NULL, NULL, &answer) == 0 && answer.type == WIRE_WELCOME,
-	   "no key on both sides: welcome");
+	   "a client without a key is welcome at a donor without one");
 	ok(exchange(&handshake, key_two, &ring_one, &answer) == WIRE_REASON_KEY && answer.type == WIRE_REFUSED &&
 	       answer.refused.reason == WIRE_REASON_KEY && handshake.state == HANDSHAKE_REFUSED,
-	   "another key: refused");
+	   "a client with another key is refused");
 	ok(exchange(&handshake, NULL, &ring_one, &answer) == WIRE_REASON_KEY_NEEDED,
-	   "no key where one is needed: refused");
+	   "a client without a key is refused where one is needed");
 	ok(exchange(&handshake, key_one, NULL, &answer) == WIRE_REASON_KEY_UNKNOWN,
-	   "a key where none is known: refused");
+	   "a client with a key is refused where no key is known");
 }
 
-static void test_names(void)
+static void a_key_tells_name_and_rights_of_its_client(void)
 {
 	static const uint8_t key_admin[AUTH_KEY_SIZE] = {3}, key_other[AUTH_KEY_SIZE] = {4};
 	struct handshake handshake;
@@ -70,18 +73,19 @@ static void test_names(void)
 
 	ok(exchange(&handshake, key_one, &ring_one, &answer) == 0 && strcmp(handshake.name, "one") == 0 &&
 	       handshake.quota == 77 && !handshake.admin,
-	   "whose key it was, and what that name may lease, is known");
+	   "a proved key gives the client the key's name and quota");
 	ok(exchange(&handshake, key_two, &ring_all, &answer) == 0 && strcmp(handshake.name, "two") == 0,
-	   "of several keys any is good");
+	   "a client may prove any of the donor's keys");
 	auth_donor_mac(key_two, &handshake.auth, mac);
-	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves the client's own key, not another");
-	ok(exchange(&handshake, key_admin, &ring_all, &answer) == 0 && handshake.admin, "the admin key makes an admin");
+	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves the same key as the client");
+	ok(exchange(&handshake, key_admin, &ring_all, &answer) == 0 && handshake.admin,
+	   "the admin key makes its client an admin");
 	ok(exchange(&handshake, key_other, &ring_all, &answer) == WIRE_REASON_KEY && !handshake.admin &&
 	       !*handshake.name,
-	   "a key that is none of them is refused");
+	   "a key that is none of the donor's keys is refused");
 }
 
-static void test_order(void)
+static void messages_out_of_order_are_refused(void)
 {
 	static const uint8_t nonce[WIRE_NONCE_SIZE] = {0xcc};
 	struct wire_hello hello = hello_make();
@@ -90,21 +94,23 @@ static void test_order(void)
 
 	handshake_begin(&handshake, &hello, nonce);
 	ok(handshake_prove(&handshake, NULL, &message, &answer) == WIRE_REASON_MALFORMED && answer.request == 3,
-	   "anything but a proof: refused");
+	   "a message other than a proof is refused as malformed");
 	exchange(&handshake, key_two, &ring_one, &answer);
 	message = (struct wire_message){.type = WIRE_PROOF};
 	auth_client_mac(key_one, &handshake.auth, message.proof.mac);
 	message.proof.has_key = 1;
-	ok(handshake_prove(&handshake, &ring_one, &message, &answer) == WIRE_REASON_MALFORMED, "no second try");
+	ok(handshake_prove(&handshake, &ring_one, &message, &answer) == WIRE_REASON_MALFORMED,
+	   "a second proof is refused as malformed");
 
 	handshake_begin(&handshake, &hello, nonce);
 	handshake_challenge(&handshake, &ring_one, &answer);
-	ok(answer.type == WIRE_CHALLENGE && answer.challenge.needs_key, "a donor with a key says so");
+	ok(answer.type == WIRE_CHALLENGE && answer.challenge.needs_key,
+	   "the challenge of a donor with a key asks for one");
 	handshake_challenge(&handshake, NULL, &answer);
-	ok(!answer.challenge.needs_key, "and one without does not");
+	ok(!answer.challenge.needs_key, "the challenge of a donor without a key asks for none");
 }
 
-static void test_old_proof(void)
+static void a_proof_is_worth_nothing_under_another_nonce(void)
 {
 	static const uint8_t nonce[WIRE_NONCE_SIZE] = {0xdd};
 	struct wire_hello hello = hello_make();
@@ -116,50 +122,52 @@ static void test_old_proof(void)
 	proof.proof.has_key = 1;
 	handshake_begin(&handshake, &hello, nonce);
 	ok(handshake_prove(&handshake, &ring_one, &proof, &answer) == WIRE_REASON_KEY,
-	   "a proof heard before is worth nothing under another nonce");
+	   "a proof for an earlier nonce is refused under another nonce");
 }
 
-static void test_attach(void)
+static void only_the_session_key_proves_an_attach(void)
 {
 	struct wire_hello hello = hello_make();
 
 	hello.role = WIRE_ATTACH;
 	hello.counter = 5;
 	auth_attach_mac(key_one, hello.id, 5, hello.mac);
-	ok(handshake_attach_proved(key_one, &hello), "the holder of the session key");
-	ok(!handshake_attach_proved(key_two, &hello), "another session's key");
+	ok(handshake_attach_proved(key_one, &hello), "an attach proved with the session key is accepted");
+	ok(!handshake_attach_proved(key_two, &hello), "an attach proved with another session's key is refused");
 	hello.counter = 6;
-	ok(!handshake_attach_proved(key_one, &hello), "another counter");
+	ok(!handshake_attach_proved(key_one, &hello), "an attach with another counter than the proved one is refused");
 	hello.counter = 5;
 	hello.id[0] ^= 1;
-	ok(!handshake_attach_proved(key_one, &hello), "another client");
+	ok(!handshake_attach_proved(key_one, &hello),
+	   "an attach with another client id than the proved one is refused");
 }
 
-static void test_hello(void)
+static void only_a_valid_hello_begins_a_handshake(void)
 {
 	struct wire_hello hello = hello_make(), out;
 	uint8_t bytes[WIRE_HELLO_SIZE];
 	struct wire_reject reject;
 	size_t size = wire_encode_hello(&hello, bytes);
 
-	ok(handshake_hello(bytes, size, &out, &reject) == 0 && out.role == WIRE_SESSION, "a good hello");
-	ok(handshake_hello(bytes, size - 1, &out, &reject) == WIRE_REASON_MALFORMED, "a short one");
+	ok(handshake_hello(bytes, size, &out, &reject) == 0 && out.role == WIRE_SESSION, "a valid hello is accepted");
+	ok(handshake_hello(bytes, size - 1, &out, &reject) == WIRE_REASON_MALFORMED,
+	   "a hello that is too short is refused as malformed");
 	ok(handshake_hello("GET / HTTP/1.1", 14, &out, &reject) == WIRE_REASON_MALFORMED &&
 	       reject.reason == WIRE_REASON_MALFORMED,
-	   "something else");
+	   "an HTTP request is refused as malformed");
 	hello.version = WIRE_VERSION + 1;
 	wire_encode_hello(&hello, bytes);
 	ok(handshake_hello(bytes, size, &out, &reject) == WIRE_REASON_VERSION && reject.detail == WIRE_VERSION,
-	   "another version: told which one is spoken here");
+	   "a hello of another version is refused with the donor's version");
 }
 
 int main(void)
 {
-	test_keys();
-	test_names();
-	test_order();
-	test_old_proof();
-	test_attach();
-	test_hello();
+	only_a_client_with_the_donors_key_is_welcome();
+	a_key_tells_name_and_rights_of_its_client();
+	messages_out_of_order_are_refused();
+	a_proof_is_worth_nothing_under_another_nonce();
+	only_the_session_key_proves_an_attach();
+	only_a_valid_hello_begins_a_handshake();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* lease: every event in every state that matters, each in its own test. */
+/* lease: each event in each state that matters has a test of its own. */
 #include "memserver/lease.h"
 #include "tests/tap.h"
 
@@ -27,7 +27,7 @@ static struct lease_book *book_open(void)
 	return book;
 }
 
-/* One client per letter. */
+/* Begins a session. Each letter is a client. */
 static unsigned begin(struct lease_book *book, uint64_t now, char client, uint64_t grace, uint32_t *ret_session)
 {
 	uint8_t id[WIRE_ID_SIZE], key[AUTH_KEY_SIZE];
@@ -46,7 +46,7 @@ static uint32_t come(struct lease_book *book, uint64_t now, char client)
 	return session;
 }
 
-/* Takes the next answer and whether it is of this kind. */
+/* Takes the next action. Returns true if it is of this kind. */
 static bool next_is(struct lease_book *book, enum lease_action_kind kind, struct lease_action *action)
 {
 	return lease_next(book, action) && action->kind == kind;
@@ -67,7 +67,7 @@ static void drain(struct lease_book *book)
 		;
 }
 
-/* Leases a slab, all the way. */
+/* Leases a slab, from the request to the grant. */
 static struct lease_action lease(struct lease_book *book, uint32_t session, uint32_t request)
 {
 	struct lease_action action;
@@ -97,8 +97,8 @@ static uint32_t clients(const struct lease_book *book)
 	return capacity.clients;
 }
 
-/* A slab that is ready, and cannot be put within its client's reach. */
-static void test_refuse(void)
+/* A slab is ready, but its client cannot reach it. */
+static void a_slab_out_of_reach_is_cleared_and_denied(void)
 {
 	struct lease_action grant, action;
 	struct lease_book *book = book_open();
@@ -109,62 +109,66 @@ static void test_refuse(void)
 	lease_refuse(book, grant.slab);
 	good = next_is(book, LEASE_CLEAR, &action) && action.slab == grant.slab;
 	good = good && next_is(book, LEASE_DENY, &action) && action.request == 7 && action.reason == WIRE_REASON_FULL;
-	ok(good && quiet(book), "refused: cleared, and denied as if there was no room");
-	ok(!book->sessions[session].slabs && lease_in_use(book) == 1, "refused: not its client's any more");
+	ok(good && quiet(book), "a slab out of its client's reach is cleared, and the LEASE is denied as full");
+	ok(!book->sessions[session].slabs && lease_in_use(book) == 1,
+	   "a slab out of its client's reach does not count as its client's");
 	lease_claim(book, session, 8, grant.name);
-	ok(next_is(book, LEASE_DENY, &action), "refused: nor can it be claimed");
+	ok(next_is(book, LEASE_DENY, &action), "a slab out of its client's reach cannot be claimed");
 	lease_cleared(book, grant.slab);
-	ok(quiet(book) && !lease_in_use(book), "refused: free again, and nobody is told");
+	ok(quiet(book) && !lease_in_use(book),
+	   "a slab out of its client's reach is free once it is cleared, without a message");
 	lease_close(book);
 }
 
-static void test_limits(void)
+static void impossible_limits_are_refused(void)
 {
 	struct lease_limits bad = limits;
 	struct lease_book *book = NULL;
 
 	bad.slabs = 0;
-	ok(lease_open(&bad, &book) == -EINVAL, "no slabs: refused");
+	ok(lease_open(&bad, &book) == -EINVAL, "limits without slabs are refused");
 	bad.slabs = LEASE_SLABS_MAX + 1;
-	ok(lease_open(&bad, &book) == -EINVAL, "too many slabs: refused");
+	ok(lease_open(&bad, &book) == -EINVAL, "limits of too many slabs are refused");
 	bad = limits;
 	bad.sessions = LEASE_SESSIONS_MAX + 1;
-	ok(lease_open(&bad, &book) == -EINVAL, "too many sessions: refused");
+	ok(lease_open(&bad, &book) == -EINVAL, "limits of too many sessions are refused");
 	bad = limits;
 	bad.heartbeat_ns = 0;
-	ok(lease_open(&bad, &book) == -EINVAL && !book, "no heartbeat: refused");
+	ok(lease_open(&bad, &book) == -EINVAL && !book, "limits without a heartbeat are refused");
 	lease_close(NULL);
 	for (int state = 0; state < LEASE_SLAB_STATES; state++)
 		ok(strlen(lease_slab_state_name(state)) > 1, "slab state %d has a name", state);
-	ok(!strcmp(lease_session_state_name(LEASE_SESSION_GRACE), "grace"), "session states have names");
+	ok(!strcmp(lease_session_state_name(LEASE_SESSION_GRACE), "grace"), "LEASE_SESSION_GRACE is named \"grace\"");
 }
 
-static void test_life_of_a_lease(void)
+static void a_lease_is_prepared_granted_cleared_and_returned(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	struct lease_action action;
 	uint64_t name;
 
-	ok(quiet(book), "a new session causes nothing");
+	ok(quiet(book), "a new session causes no action");
 	lease_request(book, a, 7);
-	ok(next_is(book, LEASE_PREPARE, &action) && action.session == a && quiet(book), "a request causes preparing");
+	ok(next_is(book, LEASE_PREPARE, &action) && action.session == a && quiet(book),
+	   "a LEASE causes a slab to be prepared");
 	ok(leased(book) == 1, "a slab being prepared is not free");
 	lease_prepared(book, action.slab, LEASE_READY);
-	ok(next_is(book, LEASE_GRANT, &action) && action.request == 7 && action.session == a, "then a grant");
+	ok(next_is(book, LEASE_GRANT, &action) && action.request == 7 && action.session == a,
+	   "a slab that is prepared is granted to the client that asked");
 	name = action.name;
 	lease_release(book, a, 8, name);
-	ok(next_is(book, LEASE_CLEAR, &action) && quiet(book), "a release causes clearing, and no answer yet");
+	ok(next_is(book, LEASE_CLEAR, &action) && quiet(book), "a RELEASE causes clearing, and no answer yet");
 	ok(leased(book) == 1, "a slab being cleared is not free");
 	lease_cleared(book, action.slab);
 	ok(next_is(book, LEASE_RETURNED, &action) && action.request == 8 && action.name == name && action.session == a,
-	   "then the answer");
-	ok(leased(book) == 0, "and the slab is free");
+	   "a slab that is cleared causes the answer to its RELEASE");
+	ok(leased(book) == 0, "a slab that is cleared is free");
 	ok(lease(book, a, 9).name != name, "the next lease of the same slab has another name");
 	lease_close(book);
 }
 
-static void test_no_memory(void)
+static void a_lease_without_memory_is_denied(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
@@ -173,15 +177,16 @@ static void test_no_memory(void)
 	lease_request(book, a, 1);
 	next_is(book, LEASE_PREPARE, &action);
 	lease_prepared(book, action.slab, LEASE_NO_MEMORY);
-	ok(next_is(book, LEASE_DENY, &action) && action.request == 1 && action.reason == WIRE_REASON_FULL, "denied");
-	ok(quiet(book) && leased(book) == 0, "nothing is leased");
+	ok(next_is(book, LEASE_DENY, &action) && action.request == 1 && action.reason == WIRE_REASON_FULL,
+	   "a LEASE is denied as full if there is no memory");
+	ok(quiet(book) && leased(book) == 0, "a LEASE without memory leaves no slab leased");
 	for (unsigned i = 0; i < 3; i++)
 		lease(book, a, 2 + i);
-	ok(leased(book) == 3, "the denied one does not count for the client");
+	ok(leased(book) == 3, "a LEASE without memory does not count for the client's quota");
 	lease_close(book);
 }
 
-static void test_full(void)
+static void leases_beyond_quota_or_donor_are_denied(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a'), b = come(book, 0, 'b');
@@ -191,16 +196,16 @@ static void test_full(void)
 		lease(book, a, i);
 	lease_request(book, a, 10);
 	ok(next_is(book, LEASE_DENY, &action) && action.request == 10 && action.reason == WIRE_REASON_FULL,
-	   "one client gets no more than its quota");
+	   "a client gets no more slabs than its quota");
 	lease(book, b, 1);
 	lease_request(book, b, 11);
 	ok(next_is(book, LEASE_DENY, &action) && action.reason == WIRE_REASON_FULL && action.session == b,
-	   "a full donor denies");
-	ok(leased(book) == SLABS, "everything is leased");
+	   "a full donor denies a LEASE");
+	ok(leased(book) == SLABS, "a full donor has all slabs leased");
 	lease_close(book);
 }
 
-static void test_wrong_release(void)
+static void a_wrong_release_is_denied(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a'), b = come(book, 0, 'b');
@@ -208,75 +213,84 @@ static void test_wrong_release(void)
 
 	lease_release(book, b, 2, mine.name);
 	ok(next_is(book, LEASE_DENY, &action) && action.session == b && action.request == 2 && quiet(book),
-	   "another client's slab: denied");
+	   "a RELEASE of another client's slab is denied");
 	lease_release(book, a, 3, mine.name ^ (UINT64_C(1) << 40));
-	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "an old name of the slab: denied");
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book),
+	   "a RELEASE by another lease's name of the slab is denied");
 	lease_release(book, a, 4, UINT64_MAX);
-	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "no slab at all: denied");
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a RELEASE of a slab that does not exist is denied");
 	lease_release(book, a, 4, lease_slab_name(book, (mine.slab + 1) % SLABS));
-	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a free slab: denied");
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a RELEASE of a free slab is denied");
 	lease_release(book, a, 5, mine.name);
-	ok(next_is(book, LEASE_CLEAR, &action), "its own: taken");
+	ok(next_is(book, LEASE_CLEAR, &action), "a RELEASE of the client's own slab is carried out");
 	lease_release(book, a, 6, mine.name);
-	ok(next_is(book, LEASE_DENY, &action) && action.request == 6, "twice, while it is cleared: denied");
+	ok(next_is(book, LEASE_DENY, &action) && action.request == 6,
+	   "a second RELEASE is denied while the slab is cleared");
 	lease_cleared(book, mine.slab);
-	ok(next_is(book, LEASE_RETURNED, &action) && action.request == 5, "the first one is answered");
+	ok(next_is(book, LEASE_RETURNED, &action) && action.request == 5,
+	   "the first RELEASE is answered after a second one was denied");
 	lease_release(book, a, 7, mine.name);
-	ok(next_is(book, LEASE_DENY, &action) && action.request == 7, "twice, afterwards: denied");
-	ok(leased(book) == 0, "and counted once");
+	ok(next_is(book, LEASE_DENY, &action) && action.request == 7,
+	   "a second RELEASE is denied after the slab is cleared");
+	ok(leased(book) == 0, "a slab that was released twice is counted once");
 
 	lease_request(book, a, 8);
 	next_is(book, LEASE_PREPARE, &action);
 	lease_release(book, a, 9, lease_slab_name(book, action.slab));
-	ok(next_is(book, LEASE_DENY, &action) && action.request == 9, "a slab not granted yet: denied");
+	ok(next_is(book, LEASE_DENY, &action) && action.request == 9,
+	   "a RELEASE of a slab that is not granted yet is denied");
 	lease_close(book);
 }
 
-static void test_vanish_and_expire(void)
+static void leases_of_a_vanished_client_end_after_its_grace_time(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	struct lease_action one = lease(book, a, 1), action;
 
 	lease_session_vanished(book, SECOND, a);
-	ok(next_is(book, LEASE_FENCE, &action) && action.session == a && quiet(book), "its connections are fenced");
-	ok(leased(book) == 1 && clients(book) == 1, "its lease waits");
-	ok(lease_deadline(book) <= 6 * SECOND, "a deadline stands");
+	ok(next_is(book, LEASE_FENCE, &action) && action.session == a && quiet(book),
+	   "the connections of a vanished client are fenced");
+	ok(leased(book) == 1 && clients(book) == 1, "the lease of a vanished client waits");
+	ok(lease_deadline(book) <= 6 * SECOND, "a vanished client sets a deadline");
 	lease_expire(book, 6 * SECOND - 1);
-	ok(quiet(book) && lease_deadline(book) == 6 * SECOND, "until the grace time it wished is over");
+	ok(quiet(book) && lease_deadline(book) == 6 * SECOND,
+	   "the lease of a vanished client waits until its grace time is over");
 	lease_expire(book, 6 * SECOND);
-	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab, "then the slab is cleared");
+	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab,
+	   "the slab of a vanished client is cleared after its grace time");
 	ok(next_is(book, LEASE_FORGET, &action) && action.session == a && quiet(book),
-	   "before the session is forgotten");
-	ok(clients(book) == 0 && leased(book) == 1, "the memory is not free before it is cleared");
+	   "the session of a vanished client is forgotten after its slab's CLEAR");
+	ok(clients(book) == 0 && leased(book) == 1, "the slab of a forgotten session is not free before it is cleared");
 	lease_cleared(book, one.slab);
-	ok(quiet(book) && leased(book) == 0, "nobody is told");
-	ok(lease_deadline(book) == UINT64_MAX, "nothing to wait for");
+	ok(quiet(book) && leased(book) == 0,
+	   "the slab of a forgotten session is free once it is cleared, without a message");
+	ok(lease_deadline(book) == UINT64_MAX, "a book without sessions has no deadline");
 	lease_close(book);
 }
 
-static void test_grace_bounds(void)
+static void grace_times_are_bounded(void)
 {
 	struct lease_book *book = book_open();
 	struct lease_action action;
 	uint32_t a, b, c;
 
 	begin(book, 0, 'a', 100 * SECOND, &a);
-	ok(book->sessions[a].grace_ns == 10 * SECOND, "no more grace than the donor gives");
+	ok(book->sessions[a].grace_ns == 10 * SECOND, "a client gets no more grace time than the donor allows");
 	begin(book, 0, 'b', 0, &b);
 	lease(book, b, 1);
 	lease_session_vanished(book, 0, b);
 	ok(next_is(book, LEASE_FENCE, &action) && next_is(book, LEASE_CLEAR, &action) &&
 	       next_is(book, LEASE_FORGET, &action),
-	   "without grace the leases end at once");
+	   "the leases of a vanished client without grace time end at once");
 	c = come(book, 0, 'c');
 	lease_session_vanished(book, 0, c);
 	ok(next_is(book, LEASE_FENCE, &action) && next_is(book, LEASE_FORGET, &action),
-	   "a session without leases does not linger");
+	   "the session of a vanished client without leases ends at once");
 	lease_close(book);
 }
 
-static void test_vanish_while_preparing(void)
+static void a_slab_prepared_for_a_vanished_client_is_cleared(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
@@ -286,13 +300,13 @@ static void test_vanish_while_preparing(void)
 	next_is(book, LEASE_PREPARE, &prepare);
 	lease_session_vanished(book, 0, a);
 	ok(next_is(book, LEASE_FENCE, &action) && next_is(book, LEASE_FORGET, &action) && quiet(book),
-	   "nothing granted: the session ends");
-	ok(leased(book) == 1, "the slab is still being prepared");
+	   "the session of a vanished client without a grant ends at once");
+	ok(leased(book) == 1, "the slab in preparation for a vanished client is not free");
 	lease_prepared(book, prepare.slab, LEASE_READY);
 	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == prepare.slab && quiet(book),
-	   "then cleared, not granted");
+	   "the slab prepared for a vanished client is cleared, not granted");
 	lease_cleared(book, prepare.slab);
-	ok(leased(book) == 0 && quiet(book), "and free");
+	ok(leased(book) == 0 && quiet(book), "the slab prepared for a vanished client is free once it is cleared");
 
 	a = come(book, 0, 'a');
 	lease_request(book, a, 2);
@@ -300,11 +314,11 @@ static void test_vanish_while_preparing(void)
 	lease_session_bye(book, a);
 	drain(book);
 	lease_prepared(book, prepare.slab, LEASE_NO_MEMORY);
-	ok(quiet(book) && leased(book) == 0, "no memory and no client: free, and nobody is told");
+	ok(quiet(book) && leased(book) == 0, "a slab without memory and without a client is free, without a message");
 	lease_close(book);
 }
 
-static void test_vanish_while_clearing(void)
+static void a_new_client_hears_nothing_of_an_old_slab(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a'), again;
@@ -315,13 +329,13 @@ static void test_vanish_while_clearing(void)
 	lease_session_vanished(book, 0, a);
 	drain(book);
 	again = come(book, 0, 'b');
-	ok(again == a, "the next client has the same place in the book");
+	ok(again == a, "a new client gets the place of a vanished one in the book");
 	lease_cleared(book, one.slab);
-	ok(quiet(book), "and does not hear of a slab it never had");
+	ok(quiet(book), "a new client does not hear of a slab that it never had");
 	lease_close(book);
 }
 
-static void test_return_within_grace(void)
+static void a_client_that_returns_in_time_keeps_its_leases(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
@@ -331,109 +345,116 @@ static void test_return_within_grace(void)
 	next_is(book, LEASE_PREPARE, &prepare);
 	lease_session_vanished(book, SECOND, a);
 	drain(book);
-	ok(come(book, 3 * SECOND, 'a') == a && quiet(book) && clients(book) == 1, "the same client, the same session");
+	ok(come(book, 3 * SECOND, 'a') == a && quiet(book) && clients(book) == 1,
+	   "a client that returns within its grace time gets its session back");
 	lease_expire(book, 6 * SECOND);
 	drain(book);
 	ok(book->sessions[a].state == LEASE_SESSION_ACTIVE && book->slabs[one.slab].state == LEASE_SLAB_LEASED,
-	   "the old grace time is void");
+	   "the grace time of a client is void after its return");
 	lease_prepared(book, prepare.slab, LEASE_READY);
 	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == prepare.slab,
-	   "what it asked for before is not granted: it does not know of that any more");
+	   "a slab that a client asked for before it vanished is not granted");
 	lease_release(book, a, 3, one.name);
-	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab, "it may release what it held");
+	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab,
+	   "a returned client may release the slab that it held");
 	lease_close(book);
 }
 
-static void test_return_before_the_end_is_noticed(void)
+static void a_client_may_return_before_its_end_is_noticed(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	struct lease_action one = lease(book, a, 1), action;
 
-	ok(lease_attach(book, a, 5) == 0 && lease_attach(book, a, 6) == 0, "two data connections");
-	ok(come(book, SECOND, 'a') == a, "the same client comes again");
-	ok(next_is(book, LEASE_FENCE, &action) && action.session == a && quiet(book), "its old connections are fenced");
-	ok(book->slabs[one.slab].state == LEASE_SLAB_LEASED && clients(book) == 1, "its lease stands");
+	ok(lease_attach(book, a, 5) == 0 && lease_attach(book, a, 6) == 0, "a session takes two data connections");
+	ok(come(book, SECOND, 'a') == a, "a client that returns before its end is noticed gets its session back");
+	ok(next_is(book, LEASE_FENCE, &action) && action.session == a && quiet(book),
+	   "the old connections of a returned client are fenced");
+	ok(book->slabs[one.slab].state == LEASE_SLAB_LEASED && clients(book) == 1,
+	   "the lease of a returned client stands");
 	ok(lease_attach(book, a, 1) == 0 && lease_attach(book, a, 2) == 0,
-	   "counters begin anew with the new session key, and no connection of before is counted");
+	   "a returned client begins with new counters and no data connections");
 	lease_close(book);
 }
 
-/* What a client that came back does not know of, it will never give back. */
-static void test_claims(void)
+/* A returning client never releases slabs that it does not know of. So the book clears what it does not claim. */
+static void slabs_that_are_not_claimed_are_cleared(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	struct lease_action one = lease(book, a, 1), two = lease(book, a, 2), action;
 
 	lease_claimed(book, a);
-	ok(quiet(book), "what was granted in this session needs no claim");
+	ok(quiet(book), "a slab granted in this session needs no claim");
 	lease_session_vanished(book, 0, a);
 	come(book, SECOND, 'a');
 	next_is(book, LEASE_FENCE, &action);
-	ok(quiet(book) && book->sessions[a].slabs == 2, "a client comes back to two slabs");
+	ok(quiet(book) && book->sessions[a].slabs == 2, "a returning client still has its two slabs");
 	lease_claim(book, a, 7, two.name);
 	ok(next_is(book, LEASE_CONFIRM, &action) && action.session == a && action.slab == two.slab &&
 	       action.name == two.name && action.request == 7 && quiet(book),
-	   "one it claims: confirmed");
+	   "a claim of the client's slab is confirmed");
 	lease_claim(book, a, 8, one.name ^ UINT64_C(1) << 32);
-	ok(next_is(book, LEASE_DENY, &action) && action.request == 8 && quiet(book), "not under a name of before");
+	ok(next_is(book, LEASE_DENY, &action) && action.request == 8 && quiet(book),
+	   "a claim by another lease's name of the slab is denied");
 	lease_claim(book, a, 8, UINT64_MAX);
-	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "nor one that never was");
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a claim of a slab that does not exist is denied");
 	lease_claimed(book, a);
 	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == one.slab && quiet(book) &&
 	       book->sessions[a].slabs == 1,
-	   "the other is cleared when it says that this was all");
+	   "a slab that is not claimed is cleared at CLAIMED");
 	lease_session_wish_closed(book, a, SECOND);
 	lease_session_closed(book, 10 * SECOND, a);
 	next_is(book, LEASE_FENCE, &action);
 	ok(quiet(book) && lease_deadline(book) <= 11 * SECOND,
-	   "closed by the client, its leases wait for what it wished");
+	   "leases wait the wished time after the client closed its session");
 	come(book, 10 * SECOND, 'a');
 	lease_claim(book, a, 9, one.name);
-	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "then it is too late to claim it");
+	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a claim of a slab that is being cleared is denied");
 	lease_cleared(book, one.slab);
-	ok(quiet(book), "and nobody waits for an answer");
+	ok(quiet(book), "a slab that was not claimed is cleared without an answer");
 	lease_close(book);
 }
 
-static void test_attach(void)
+static void each_counter_of_a_data_connection_is_good_once(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	uint8_t id[WIRE_ID_SIZE];
 
 	memset(id, 'a', sizeof id);
-	ok(lease_session_find(book, id) == a, "found by its id");
-	ok(lease_attach(book, a, 0) == WIRE_REASON_REPLAY, "counter 0 is none");
-	ok(lease_attach(book, a, 3) == 0, "first");
-	ok(lease_attach(book, a, 3) == WIRE_REASON_REPLAY, "the same counter again");
-	ok(lease_attach(book, a, 2) == 0, "one that comes a little late");
-	ok(lease_attach(book, a, 2) == WIRE_REASON_REPLAY, "but not twice");
+	ok(lease_session_find(book, id) == a, "a session is found by its client id");
+	ok(lease_attach(book, a, 0) == WIRE_REASON_REPLAY, "counter 0 is refused as a replay");
+	ok(lease_attach(book, a, 3) == 0, "a first data connection is let in");
+	ok(lease_attach(book, a, 3) == WIRE_REASON_REPLAY, "a counter that was used is refused as a replay");
+	ok(lease_attach(book, a, 2) == 0, "a counter that comes a little late is let in");
+	ok(lease_attach(book, a, 2) == WIRE_REASON_REPLAY, "a counter that came late is refused the second time");
 	lease_detach(book, a);
-	ok(lease_attach(book, a, 4) == 0, "second");
-	ok(lease_attach(book, a, 5) == WIRE_REASON_FULL, "no third");
+	ok(lease_attach(book, a, 4) == 0, "a data connection is let in after another one ended");
+	ok(lease_attach(book, a, 5) == WIRE_REASON_FULL, "a data connection beyond the limit is refused as full");
 	lease_detach(book, a);
-	ok(lease_attach(book, a, 5) == WIRE_REASON_REPLAY, "a refused counter is used up");
-	ok(lease_attach(book, a, 6) == 0, "one ended, one may come");
+	ok(lease_attach(book, a, 5) == WIRE_REASON_REPLAY, "a counter that was refused as full is used up");
+	ok(lease_attach(book, a, 6) == 0, "a new counter is let in once a full session has lost a connection");
 	lease_detach(book, a);
-	ok(lease_attach(book, a, 6 + LEASE_COUNTERS) == 0, "a counter far ahead");
+	ok(lease_attach(book, a, 6 + LEASE_COUNTERS) == 0, "a counter far ahead is let in");
 	lease_detach(book, a);
-	ok(lease_attach(book, a, 6) == WIRE_REASON_REPLAY, "then what is too far behind to tell is refused");
-	ok(lease_attach(book, a, 7) == 0, "and what is not, is taken");
+	ok(lease_attach(book, a, 6) == WIRE_REASON_REPLAY, "a counter behind the replay window is refused as a replay");
+	ok(lease_attach(book, a, 7) == 0, "the last counter inside the replay window is let in");
 	lease_detach(book, a);
-	ok(lease_attach(book, a, 7) == WIRE_REASON_REPLAY, "once");
+	ok(lease_attach(book, a, 7) == WIRE_REASON_REPLAY,
+	   "the last counter inside the replay window is refused the second time");
 	lease(book, a, 1);
 	lease_session_vanished(book, 0, a);
-	ok(lease_session_find(book, id) == LEASE_NO_SESSION, "not found while it has vanished");
-	ok(lease_attach(book, a, 9) == WIRE_REASON_NO_SESSION, "no data connection into a vanished session");
-	ok(lease_attach(book, LEASE_NO_SESSION, 9) == WIRE_REASON_NO_SESSION, "nor into none");
+	ok(lease_session_find(book, id) == LEASE_NO_SESSION, "a session is not found while its client has vanished");
+	ok(lease_attach(book, a, 9) == WIRE_REASON_NO_SESSION, "a data connection into a vanished session is refused");
+	ok(lease_attach(book, LEASE_NO_SESSION, 9) == WIRE_REASON_NO_SESSION,
+	   "a data connection into no session is refused");
 	memset(id, 'z', sizeof id);
-	ok(lease_session_find(book, id) == LEASE_NO_SESSION, "an unknown id is not found");
+	ok(lease_session_find(book, id) == LEASE_NO_SESSION, "an unknown client id finds no session");
 	lease_close(book);
 }
 
-static void test_sessions_full(void)
+static void sessions_are_limited(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a'), session;
@@ -441,59 +462,65 @@ static void test_sessions_full(void)
 
 	come(book, 0, 'b');
 	come(book, 0, 'c');
-	ok(begin(book, 0, 'd', 0, &session) == WIRE_REASON_FULL, "too many clients");
-	ok(begin(book, 0, 'b', 0, &session) == 0, "but one of them may come again");
+	ok(begin(book, 0, 'd', 0, &session) == WIRE_REASON_FULL,
+	   "a client beyond the limit of sessions is refused as full");
+	ok(begin(book, 0, 'b', 0, &session) == 0, "a client with a session may return while sessions are full");
 	drain(book);
 	lease_session_bye(book, a);
-	ok(next_is(book, LEASE_FENCE, &action) && next_is(book, LEASE_FORGET, &action), "one says goodbye");
-	ok(begin(book, 0, 'd', 0, &session) == 0 && session == a, "and another may come");
+	ok(next_is(book, LEASE_FENCE, &action) && next_is(book, LEASE_FORGET, &action),
+	   "BYE ends a session without leases at once");
+	ok(begin(book, 0, 'd', 0, &session) == 0 && session == a, "a new client is let in after another one said BYE");
 	lease_close(book);
 }
 
-static void test_bye(void)
+static void bye_ends_a_session_at_once(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	struct lease_action action, one = lease(book, a, 1), two = lease(book, a, 2);
 
 	lease_session_bye(book, a);
-	ok(next_is(book, LEASE_FENCE, &action), "fenced first");
-	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_CLEAR, &action), "then every slab cleared");
-	ok(next_is(book, LEASE_FORGET, &action) && quiet(book), "then forgotten");
+	ok(next_is(book, LEASE_FENCE, &action), "BYE fences the session first");
+	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_CLEAR, &action),
+	   "BYE clears every slab of the session");
+	ok(next_is(book, LEASE_FORGET, &action) && quiet(book), "BYE forgets the session last");
 	lease_cleared(book, one.slab);
 	lease_cleared(book, two.slab);
-	ok(leased(book) == 0 && clients(book) == 0 && quiet(book), "all free");
+	ok(leased(book) == 0 && clients(book) == 0 && quiet(book),
+	   "all slabs of a session that said BYE are free once they are cleared");
 	lease_close(book);
 }
 
-static void test_heartbeat(void)
+static void a_silent_client_is_pinged_then_fenced(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a');
 	struct lease_action action;
 
 	lease(book, a, 1);
-	ok(lease_deadline(book) == 2 * SECOND, "a client: a heartbeat to keep");
+	ok(lease_deadline(book) == 2 * SECOND, "a session sets a deadline after one heartbeat");
 	lease_expire(book, 2 * SECOND);
-	ok(next_is(book, LEASE_PING, &action) && action.session == a && quiet(book), "silent for one: ping");
+	ok(next_is(book, LEASE_PING, &action) && action.session == a && quiet(book),
+	   "a donor that was silent for a heartbeat sends a PING");
 	lease_session_said(book, 3 * SECOND, a);
 	lease_expire(book, 4 * SECOND);
-	ok(quiet(book), "something was said meanwhile: no ping");
+	ok(quiet(book), "a donor that said something meanwhile sends no PING");
 	lease_session_heard(book, 5 * SECOND, a);
 	lease_expire(book, 6 * SECOND);
-	ok(next_is(book, LEASE_PING, &action) && quiet(book), "it was heard: it lives");
+	ok(next_is(book, LEASE_PING, &action) && quiet(book), "a client that was heard stays, and gets the next PING");
 	lease_expire(book, 13 * SECOND - 1);
 	ok(next_is(book, LEASE_PING, &action) && quiet(book) && lease_deadline(book) <= 13 * SECOND,
-	   "it may miss three");
+	   "a client that misses three heartbeats stays");
 	lease_expire(book, 13 * SECOND);
-	ok(next_is(book, LEASE_FENCE, &action) && quiet(book), "not four: fenced");
-	ok(book->sessions[a].state == LEASE_SESSION_GRACE, "and its lease waits");
+	ok(next_is(book, LEASE_FENCE, &action) && quiet(book), "a client that misses four heartbeats is fenced");
+	ok(book->sessions[a].state == LEASE_SESSION_GRACE, "the lease of a silent client waits for its grace time");
 	lease_expire(book, 18 * SECOND);
-	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_FORGET, &action) && quiet(book), "and ends");
+	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_FORGET, &action) && quiet(book),
+	   "the lease of a silent client ends after its grace time");
 	lease_close(book);
 }
 
-static void test_leave(void)
+static void a_leaving_donor_ends_all_leases(void)
 {
 	struct lease_book *book = book_open();
 	uint32_t a = come(book, 0, 'a'), b = come(book, 0, 'b'), session;
@@ -510,15 +537,17 @@ static void test_leave(void)
 		clears += action.kind == LEASE_CLEAR;
 		forgets += action.kind == LEASE_FORGET;
 	}
-	ok(fences == 1 && clears == 2 && forgets == 2, "everybody's leases end, connected or vanished");
-	ok(begin(book, 0, 'c', 0, &session) == WIRE_REASON_LEAVING, "nobody new is let in");
-	ok(lease_attach(book, a, 99) == WIRE_REASON_LEAVING, "no data connection either");
+	ok(fences == 1 && clears == 2 && forgets == 2,
+	   "a leaving donor ends the leases of connected and vanished clients");
+	ok(begin(book, 0, 'c', 0, &session) == WIRE_REASON_LEAVING, "a leaving donor refuses new sessions");
+	ok(lease_attach(book, a, 99) == WIRE_REASON_LEAVING, "a leaving donor refuses data connections");
 	lease_prepared(book, prepare.slab, LEASE_READY);
-	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == prepare.slab, "what was being prepared is cleared");
+	ok(next_is(book, LEASE_CLEAR, &action) && action.slab == prepare.slab,
+	   "a leaving donor clears a slab that was being prepared");
 	lease_cleared(book, one.slab);
 	lease_cleared(book, two.slab);
 	lease_cleared(book, prepare.slab);
-	ok(leased(book) == 0 && clients(book) == 0 && quiet(book), "nothing is left");
+	ok(leased(book) == 0 && clients(book) == 0 && quiet(book), "a leaving donor has no lease and no client left");
 	lease_close(book);
 }
 
@@ -533,7 +562,7 @@ static bool lease_taken(struct lease_book *book, uint32_t session, uint32_t requ
 	return prepares;
 }
 
-static void test_owners(void)
+static void the_sessions_of_an_owner_share_its_quota(void)
 {
 	struct lease_book *book = book_open();
 	uint8_t id[WIRE_ID_SIZE];
@@ -545,40 +574,42 @@ static void test_owners(void)
 	lease_session_own(book, a, "alice", 2);
 	lease_session_own(book, b, "alice", 2);
 	lease_session_own(book, c, "bob", 0);
-	ok(lease_taken(book, a, 1) && lease_taken(book, b, 2), "an owner's sessions lease what all of them may have");
-	ok(!lease_taken(book, a, 3) && !lease_taken(book, b, 4), "neither gets more");
-	ok(lease_taken(book, c, 5), "another owner does");
+	ok(lease_taken(book, a, 1) && lease_taken(book, b, 2),
+	   "the sessions of an owner together lease up to its quota");
+	ok(!lease_taken(book, a, 3) && !lease_taken(book, b, 4), "the sessions of an owner get no more than its quota");
+	ok(lease_taken(book, c, 5), "another owner gets a slab while the first is at its quota");
 	lease_session_own(book, a, "alice", 3);
-	ok(lease_taken(book, a, 6), "an owner that may have more gets it");
+	ok(lease_taken(book, a, 6), "an owner whose quota grows gets more slabs");
 	memset(id, 'a', sizeof id);
 	ok(lease_session_may_begin(book, id, "alice") && !lease_session_may_begin(book, id, "bob") &&
 	       !lease_session_may_begin(book, id, ""),
-	   "a session is gone on with by its owner only");
+	   "a session may be begun again by its owner only");
 	memset(id, 'd', sizeof id);
-	ok(lease_session_may_begin(book, id, "bob") && !lease_session_is_known(book, id), "one not there is anybody's");
+	ok(lease_session_may_begin(book, id, "bob") && !lease_session_is_known(book, id),
+	   "a session that does not exist may be begun by any owner");
 	lease_close(book);
 }
 
 int main(void)
 {
-	test_owners();
-	test_limits();
-	test_life_of_a_lease();
-	test_no_memory();
-	test_refuse();
-	test_full();
-	test_wrong_release();
-	test_vanish_and_expire();
-	test_grace_bounds();
-	test_vanish_while_preparing();
-	test_vanish_while_clearing();
-	test_return_within_grace();
-	test_return_before_the_end_is_noticed();
-	test_claims();
-	test_attach();
-	test_sessions_full();
-	test_bye();
-	test_heartbeat();
-	test_leave();
+	the_sessions_of_an_owner_share_its_quota();
+	impossible_limits_are_refused();
+	a_lease_is_prepared_granted_cleared_and_returned();
+	a_lease_without_memory_is_denied();
+	a_slab_out_of_reach_is_cleared_and_denied();
+	leases_beyond_quota_or_donor_are_denied();
+	a_wrong_release_is_denied();
+	leases_of_a_vanished_client_end_after_its_grace_time();
+	grace_times_are_bounded();
+	a_slab_prepared_for_a_vanished_client_is_cleared();
+	a_new_client_hears_nothing_of_an_old_slab();
+	a_client_that_returns_in_time_keeps_its_leases();
+	a_client_may_return_before_its_end_is_noticed();
+	slabs_that_are_not_claimed_are_cleared();
+	each_counter_of_a_data_connection_is_good_once();
+	sessions_are_limited();
+	bye_ends_a_session_at_once();
+	a_silent_client_is_pinged_then_fenced();
+	a_leaving_donor_ends_all_leases();
 	return tap_done();
 }

@@ -1,6 +1,7 @@
 /*
- * lease: thousands of seeded histories of clients that come, lease, release, lie, vanish and return, and of a machine
- * that needs its memory, against a model of who may hold what and for how long. A failing history prints its seed;
+ * lease: thousands of seeded histories. Clients come, lease, release, lie, vanish and return, and the machine needs its
+ * memory. A model of which client may hold which slab, and for how long, checks the book. A failing history prints its
+ * seed.
  * `test_lease_random SEED` replays it.
  */
 #include "common/random.h"
@@ -16,35 +17,35 @@
 #define GRACE 4000
 #define REVOKE 3000
 
-/* What the world outside the book knows. */
+/* The model: what the world outside the book knows. */
 struct world {
 	struct random_state random;
 	struct lease_book *book;
 	uint64_t now;
-	uint32_t session[CLIENTS];      /* LEASE_NO_SESSION: not connected */
-	uint32_t client[SESSIONS];      /* by session: whose it is */
+	uint32_t session[CLIENTS];      /* by client; LEASE_NO_SESSION while not connected */
+	uint32_t client[SESSIONS];      /* by session: its client */
 	bool exists[SESSIONS];          /* by session */
 	unsigned conns[SESSIONS];       /* by session: data connections that really exist */
 	uint64_t vanished_at[SESSIONS]; /* by session */
-	int owner[SLABS];               /* client whose data is in the slab's registered memory; -1: not registered */
-	bool ordered[SLABS];            /* an order is out with the worker */
+	int owner[SLABS];               /* client that the slab's memory is registered for, or -1 for none */
+	bool ordered[SLABS];            /* the worker has an order for the slab */
 	bool clearing[SLABS];
-	bool abandoned[SLABS];      /* nobody wants what is being prepared */
-	bool memory[SLABS];         /* the slab has some */
-	bool revoked[SLABS];        /* as its client was told last */
-	uint64_t until[SLABS];      /* revoked: its client's deadline */
-	unsigned notices[SESSIONS]; /* since the client was heard */
-	uint32_t target;            /* slabs that may be in use, */
-	uint64_t target_at;         /* and how long ago it was more */
+	bool abandoned[SLABS];      /* the memory in preparation is not needed any more */
+	bool memory[SLABS];         /* the slab has memory */
+	bool revoked[SLABS];        /* what the slab's client was last told */
+	uint64_t until[SLABS];      /* revoked: the client's deadline */
+	unsigned notices[SESSIONS]; /* by session: notices since the client was last heard */
+	uint32_t target;            /* slabs that may be in use */
+	uint64_t target_at;         /* when the target last fell */
 	bool draining;
-	uint64_t empty_at; /* draining by force: nothing is leased any more by then */
+	uint64_t empty_at; /* forced drain: nothing may be leased from then on */
 	unsigned taken, kept;
-	int releasing;               /* the client whose RELEASE is being handled; -1: none */
-	uint64_t names[CLIENTS][64]; /* names granted, current or not */
+	int releasing;               /* client whose RELEASE is being handled, or -1 for none */
+	uint64_t names[CLIENTS][64]; /* granted names, valid or not */
 	unsigned name_count[CLIENTS];
 	unsigned answered;
 	bool confirmed;
-	bool used[SESSIONS][100]; /* counters of data connections, by session */
+	bool used[SESSIONS][100]; /* by session: counters of data connections that were let in */
 	const char *wrong;
 };
 
@@ -56,22 +57,22 @@ static void expect(struct world *w, bool good, const char *what)
 
 static int client_of(struct world *w, uint32_t session)
 {
-	expect(w, w->exists[session], "an answer for a session that is over");
+	expect(w, w->exists[session], "an action names a session that has ended");
 	return (int)w->client[session];
 }
 
 static void prepare_take(struct world *w, const struct lease_action *a)
 {
-	expect(w, !w->ordered[a->slab] && w->owner[a->slab] == -1, "preparing a slab that is in use");
-	expect(w, !w->memory[a->slab], "preparing a slab whose memory was not cleared");
+	expect(w, !w->ordered[a->slab] && w->owner[a->slab] == -1, "a slab in use is prepared");
+	expect(w, !w->memory[a->slab], "a slab whose memory was not cleared is prepared");
 	w->ordered[a->slab] = true;
 	w->abandoned[a->slab] = false;
 }
 
 static void abandon_take(struct world *w, const struct lease_action *a)
 {
-	expect(w, w->ordered[a->slab] && !w->clearing[a->slab], "a slab abandoned that is not being prepared");
-	expect(w, !w->abandoned[a->slab], "a slab abandoned twice");
+	expect(w, w->ordered[a->slab] && !w->clearing[a->slab], "a slab that is not in preparation is abandoned");
+	expect(w, !w->abandoned[a->slab], "a slab is abandoned twice");
 	w->abandoned[a->slab] = true;
 }
 
@@ -79,9 +80,9 @@ static void grant_take(struct world *w, const struct lease_action *a)
 {
 	int client = client_of(w, a->session);
 
-	expect(w, w->session[client] == a->session, "a grant for a client that is not connected");
-	expect(w, w->owner[a->slab] == client, "a grant of a slab registered for another client");
-	expect(w, !w->abandoned[a->slab], "a grant of what was abandoned");
+	expect(w, w->session[client] == a->session, "a client that is not connected gets a grant");
+	expect(w, w->owner[a->slab] == client, "a client gets a grant of a slab registered for another one");
+	expect(w, !w->abandoned[a->slab], "a client gets a grant of an abandoned slab");
 	w->confirmed |= a->kind == LEASE_CONFIRM;
 	w->revoked[a->slab] = false;
 	if (a->kind == LEASE_CONFIRM)
@@ -91,9 +92,9 @@ static void grant_take(struct world *w, const struct lease_action *a)
 	for (int i = 0; i < SLABS; i++)
 		stay += w->book->slabs[i].state == LEASE_SLAB_LEASED ||
 			(w->book->slabs[i].state == LEASE_SLAB_PREPARING && !w->book->slabs[i].unwanted);
-	expect(w, stay <= w->target && !w->draining, "a grant of what is to be taken back");
+	expect(w, stay <= w->target && !w->draining, "a client gets a grant of a slab that is to be recalled");
 	if (!random_below(&w->random, 20)) {
-		lease_refuse(w->book, a->slab); /* out of its client's reach */
+		lease_refuse(w->book, a->slab); /* the slab is out of its client's reach */
 		return;
 	}
 	w->names[client][w->name_count[client]++ % 64] = a->name;
@@ -102,9 +103,10 @@ static void grant_take(struct world *w, const struct lease_action *a)
 
 static void clear_take(struct world *w, const struct lease_action *a)
 {
-	expect(w, !w->ordered[a->slab], "clearing a slab that is with the worker");
-	expect(w, w->memory[a->slab], "clearing a slab without memory");
-	expect(w, w->releasing < 0 || w->owner[a->slab] == w->releasing, "one client's slab released by another");
+	expect(w, !w->ordered[a->slab], "a slab is cleared while the worker has an order for it");
+	expect(w, w->memory[a->slab], "a slab without memory is cleared");
+	expect(w, w->releasing < 0 || w->owner[a->slab] == w->releasing,
+	       "a client's slab is released by another client");
 	w->ordered[a->slab] = w->clearing[a->slab] = true;
 	w->owner[a->slab] = -1;
 }
@@ -121,12 +123,12 @@ static void notice_take(struct world *w, const struct lease_action *a)
 	int client = client_of(w, a->session);
 	bool taken = a->kind == LEASE_TAKEN;
 
-	expect(w, w->session[client] == a->session, "a notice for nobody");
-	expect(w, ++w->notices[a->session] <= LEASE_NOTICES, "more notices than a connection may take");
-	expect(w, taken || w->owner[a->slab] == client, "a notice about another's slab");
-	expect(w, !taken || w->until[a->slab] < w->now, "taken before the deadline");
+	expect(w, w->session[client] == a->session, "a client that is not connected gets a notice");
+	expect(w, ++w->notices[a->session] <= LEASE_NOTICES, "a client gets more notices than a connection may take");
+	expect(w, taken || w->owner[a->slab] == client, "a client gets a notice about another client's slab");
+	expect(w, !taken || w->until[a->slab] < w->now, "a slab is taken before its client's deadline");
 	expect(w, !taken || w->clearing[a->slab] || !w->memory[a->slab] || w->owner[a->slab] == client,
-	       "taken from nobody");
+	       "a slab is taken from a client that does not have it");
 	w->revoked[a->slab] = a->kind == LEASE_REVOKE;
 	w->until[a->slab] = a->until;
 	w->taken += taken;
@@ -138,8 +140,8 @@ static void forget_take(struct world *w, const struct lease_action *a)
 	int client = client_of(w, a->session);
 
 	for (int i = 0; i < SLABS; i++)
-		expect(w, w->owner[i] != client, "a session forgotten while a slab of it is registered");
-	expect(w, !w->conns[a->session], "a session forgotten with connections");
+		expect(w, w->owner[i] != client, "a session is forgotten while a slab is registered for it");
+	expect(w, !w->conns[a->session], "a session is forgotten while it has data connections");
 	w->exists[a->session] = false;
 }
 
@@ -161,14 +163,16 @@ static void settle(struct world *w)
 			break;
 		case LEASE_DENY:
 		case LEASE_RETURNED:
-			expect(w, w->session[client_of(w, a.session)] == a.session, "an answer nobody hears");
+			expect(w, w->session[client_of(w, a.session)] == a.session,
+			       "a client that is not connected gets an answer");
 			w->answered++;
 			break;
 		case LEASE_CLEAR:
 			clear_take(w, &a);
 			break;
 		case LEASE_PING:
-			expect(w, w->session[client_of(w, a.session)] == a.session, "a ping for nobody");
+			expect(w, w->session[client_of(w, a.session)] == a.session,
+			       "a client that is not connected gets a PING");
 			break;
 		case LEASE_REVOKE:
 		case LEASE_KEEP:
@@ -204,7 +208,10 @@ static void worker_step(struct world *w, uint32_t slab)
 	lease_prepared(w->book, slab, chance == 0 ? LEASE_NO_MEMORY : LEASE_READY);
 }
 
-/* A client that came claims what it was ever granted, or forgets some of it; then nothing else is its own. */
+/*
+ * A client that came claims each slab it was ever granted, or forgets some. Afterwards only the confirmed slabs are its
+ * own.
+ */
 static void client_claim(struct world *w, unsigned client)
 {
 	uint32_t session = w->session[client];
@@ -225,7 +232,8 @@ static void client_claim(struct world *w, unsigned client)
 	lease_claimed(w->book, session);
 	settle(w);
 	for (uint32_t i = 0; i < SLABS; i++)
-		expect(w, kept[i] == (w->owner[i] == (int)client), "a slab kept that was not claimed, or the reverse");
+		expect(w, kept[i] == (w->owner[i] == (int)client),
+		       "a returned client keeps other slabs than those confirmed");
 }
 
 static void client_come(struct world *w, unsigned client)
@@ -237,7 +245,7 @@ static void client_come(struct world *w, unsigned client)
 		return;
 	settle(w);
 	if (w->exists[session])
-		expect(w, w->client[session] == client, "one client's session given to another");
+		expect(w, w->client[session] == client, "a client gets the session of another one");
 	w->exists[session] = true;
 	w->client[session] = client;
 	w->session[client] = session;
@@ -248,7 +256,7 @@ static void client_come(struct world *w, unsigned client)
 
 static void client_release(struct world *w, unsigned client)
 {
-	/* its own names, old and new, and other clients' */
+	/* one of its own names, valid or not, or another client's */
 	unsigned of = random_below(&w->random, 4) ? client : (unsigned)random_below(&w->random, CLIENTS);
 	unsigned count = w->name_count[of] < 64 ? w->name_count[of] : 64;
 	uint64_t name = count ? w->names[of][random_below(&w->random, count)] : random_next(&w->random);
@@ -278,7 +286,8 @@ static void client_step(struct world *w, unsigned client)
 		uint64_t counter = random_below(&w->random, 100);
 
 		if (!lease_attach(w->book, session, counter)) {
-			expect(w, counter && !w->used[session][counter], "a counter taken twice");
+			expect(w, counter && !w->used[session][counter],
+			       "a counter of a data connection is let in twice");
 			w->used[session][counter] = true;
 			w->conns[session]++;
 		}
@@ -292,7 +301,7 @@ static void client_step(struct world *w, unsigned client)
 	settle(w);
 }
 
-/* The machine can spare so much; or its operator wants it empty. */
+/* Changes how many slabs the machine can spare, or starts or ends a drain. */
 static void machine_step(struct world *w)
 {
 	uint64_t dice = random_below(&w->random, 8), within = random_below(&w->random, 2 * REVOKE);
@@ -319,7 +328,7 @@ static void machine_step(struct world *w)
 	settle(w);
 }
 
-/* What must hold between any two events. */
+/* Checks what must hold between any two events. */
 static void check(struct world *w)
 {
 	struct wire_capacity capacity;
@@ -333,36 +342,40 @@ static void check(struct world *w)
 		const bool leased = slab->state == LEASE_SLAB_LEASED || slab->state == LEASE_SLAB_REVOKING;
 
 		held += w->owner[i] >= 0;
-		expect(w, leased == (w->owner[i] >= 0), "leased and registered differ");
+		expect(w, leased == (w->owner[i] >= 0),
+		       "a slab is leased but not registered, or registered but not leased");
 		if (leased)
 			expect(w, w->owner[i] == client_of(w, slab->session),
-			       "a slab leased to another than it is for");
+			       "a slab is leased to another client than it is registered for");
 		if (leased && w->book->sessions[slab->session].state == LEASE_SESSION_ACTIVE && !slab->untold)
-			expect(w, w->revoked[i] == (slab->state == LEASE_SLAB_REVOKING), "its client does not know");
+			expect(w, w->revoked[i] == (slab->state == LEASE_SLAB_REVOKING),
+			       "a client does not know whether its slab is recalled");
 		expect(w,
 		       w->ordered[i] == (slab->state == LEASE_SLAB_PREPARING ||
 					 (slab->state == LEASE_SLAB_CLEARING && !slab->cleared)),
-		       "the worker has another idea of a slab");
+		       "a slab is with the worker in the book but not in the model, or the reverse");
 	}
 	for (int i = 0; i < SESSIONS; i++) {
 		const struct lease_session *session = &w->book->sessions[i];
 
 		sessions += w->exists[i];
-		expect(w, w->exists[i] == (session->state != LEASE_SESSION_FREE), "a session lost or found");
+		expect(w, w->exists[i] == (session->state != LEASE_SESSION_FREE),
+		       "a session exists in the book but not in the model, or the reverse");
 		if (session->state == LEASE_SESSION_ACTIVE) {
-			expect(w, session->conns == w->conns[i], "connections miscounted");
-			expect(w, w->session[w->client[i]] == (uint32_t)i, "an active session without its client");
+			expect(w, session->conns == w->conns[i], "the data connections of a session are miscounted");
+			expect(w, w->session[w->client[i]] == (uint32_t)i, "an active session has lost its client");
 		}
 		if (session->state == LEASE_SESSION_GRACE)
-			expect(w, w->now <= w->vanished_at[i] + GRACE + HEARTBEAT, "a lease outlived its grace");
+			expect(w, w->now <= w->vanished_at[i] + GRACE + HEARTBEAT, "a session outlives its grace time");
 	}
-	expect(w, held <= w->target || w->now < w->target_at + REVOKE, "more in use than may be, past the deadline");
-	expect(w, !held || w->now < w->empty_at, "drained by force, and not empty");
-	expect(w, capacity.donated >= capacity.leased, "more in use than there is");
+	expect(w, held <= w->target || w->now < w->target_at + REVOKE,
+	       "more slabs than the target are in use past the deadline");
+	expect(w, !held || w->now < w->empty_at, "a slab is in use past the deadline of a forced drain");
+	expect(w, capacity.donated >= capacity.leased, "more memory is leased than donated");
 	expect(w, capacity.donated == capacity.leased || (!w->draining && capacity.donated == w->target),
-	       "room for what would be denied");
+	       "clients are told of room that would be denied");
 	expect(w, capacity.leased == busy && capacity.clients == sessions, "the capacity is miscounted");
-	expect(w, !sessions || lease_deadline(w->book) != UINT64_MAX, "sessions, and no deadline");
+	expect(w, !sessions || lease_deadline(w->book) != UINT64_MAX, "a book with sessions has no deadline");
 }
 
 static const char *history(uint64_t seed, unsigned *taken, unsigned *kept)
@@ -379,7 +392,7 @@ static const char *history(uint64_t seed, unsigned *taken, unsigned *kept)
 
 	random_seed(&w.random, seed);
 	if (lease_open(&limits, &w.book) < 0)
-		return "no book";
+		return "the book cannot be opened";
 	for (int i = 0; i < CLIENTS; i++)
 		w.session[i] = LEASE_NO_SESSION;
 	for (int i = 0; i < SLABS; i++)
@@ -406,7 +419,7 @@ static const char *history(uint64_t seed, unsigned *taken, unsigned *kept)
 			worker_step(&w, i);
 			settle(&w);
 		}
-	expect(&w, w.book->free_count == SLABS && !w.book->session_count, "something is left at the end");
+	expect(&w, w.book->free_count == SLABS && !w.book->session_count, "a slab or a session is left at the end");
 	lease_close(w.book);
 	*taken += w.taken;
 	*kept += w.kept;
@@ -425,8 +438,10 @@ int main(int argc, char **argv)
 		if (wrong)
 			break;
 	}
-	ok(!wrong, "%llu histories of %d steps", (unsigned long long)(last - first + 1), STEPS);
-	ok(argc > 1 || (taken > 500 && kept > 100), "%u slabs were taken, %u revoked and kept", taken, kept);
+	ok(!wrong, "%llu random histories of %d steps agree with the model", (unsigned long long)(last - first + 1),
+	   STEPS);
+	ok(argc > 1 || (taken > 500 && kept > 100),
+	   "random histories take many slabs (%u) and let many recalled ones stay (%u)", taken, kept);
 	if (wrong)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	return tap_done();

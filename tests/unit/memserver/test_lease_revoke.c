@@ -1,4 +1,4 @@
-/* lease: taking slabs back, each rule in its own test. */
+/* lease: takes slabs back. Each rule has a test of its own. */
 #include "memserver/lease.h"
 #include "tests/tap.h"
 
@@ -16,7 +16,7 @@ static const struct lease_limits limits = {
     .revoke_ns = 10 * SECOND,
 };
 
-/* What came of an event. */
+/* The actions that followed an event. */
 struct outcome {
 	unsigned count, revokes, keeps, takens, clears, pings, returned, denied, grants, prepares, abandons;
 	struct lease_action first, last;
@@ -52,7 +52,7 @@ static void book_open(void)
 		abort();
 }
 
-/* One client per letter. */
+/* Begins a session. Each letter is a client. */
 static uint32_t come(uint64_t now, char client)
 {
 	uint8_t id[WIRE_ID_SIZE] = {(uint8_t)client}, key[AUTH_KEY_SIZE] = {(uint8_t)client};
@@ -64,7 +64,7 @@ static uint32_t come(uint64_t now, char client)
 	return session;
 }
 
-/* Leases a slab; its name. */
+/* Leases a slab. Returns its name. */
 static uint64_t lease(uint32_t session)
 {
 	struct outcome o;
@@ -106,7 +106,7 @@ static struct outcome drain(uint64_t now, enum wire_drain what, uint64_t within)
 	return settle();
 }
 
-static void test_release_in_time(void)
+static void a_recalled_slab_may_be_released_in_time(void)
 {
 	struct outcome o;
 	uint64_t name;
@@ -116,32 +116,34 @@ static void test_release_in_time(void)
 	a = come(0, 'a');
 	name = lease(a);
 	o = target(SECOND, SLABS);
-	ok(!o.count && capacity().donated == SLABS * MIB, "no less may be lent: nothing happens");
-	ok(capacity().state == WIRE_STATE_SHRINKING, "but clients hear that memory is short");
+	ok(!o.count && capacity().donated == SLABS * MIB, "a target of all slabs recalls none");
+	ok(capacity().state == WIRE_STATE_SHRINKING, "a target under pressure shows clients the state shrinking");
 	o = target(SECOND, 0);
 	ok(o.count == 1 && o.first.kind == LEASE_REVOKE && o.first.session == a && o.first.name == name &&
 	       o.first.until == 9 * SECOND,
-	   "nothing may be lent: a revoke, four fifths of ten seconds");
-	ok(capacity().donated == MIB && capacity().leased == MIB, "what is told shrinks to what is leased");
-	ok(lease_deadline(book) <= 10 * SECOND, "a deadline");
-	ok(!target(2 * SECOND, 0).count, "the same again: said once");
+	   "a target of 0 recalls the slab, with the client's deadline at 8/10 of the time");
+	ok(capacity().donated == MIB && capacity().leased == MIB,
+	   "the donated memory that clients are told of shrinks to what is leased");
+	ok(lease_deadline(book) <= 10 * SECOND, "a recall sets a deadline");
+	ok(!target(2 * SECOND, 0).count, "a recall is told once");
 	lease_request(book, a, 2);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_FULL, "no more is granted");
-	ok(!expire(10 * SECOND - 1).clears, "not taken before");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_FULL, "a LEASE is denied as full after a target of 0");
+	ok(!expire(10 * SECOND - 1).clears, "a recalled slab is not taken before 9/10 of the time");
 	lease_release(book, a, 3, name);
 	o = settle();
-	ok(o.clears == 1, "a release in time is one like any other");
+	ok(o.clears == 1, "a recalled slab that is released in time is cleared");
 	lease_cleared(book, o.last.slab);
 	o = settle();
-	ok(o.returned == 1 && o.last.request == 3 && !capacity().leased && !capacity().donated, "and answered");
-	ok(!expire(20 * SECOND).clears, "nothing is left to take");
+	ok(o.returned == 1 && o.last.request == 3 && !capacity().leased && !capacity().donated,
+	   "the RELEASE of a recalled slab is answered");
+	ok(!expire(20 * SECOND).clears, "a recalled slab that was released is not taken later");
 	target(20 * SECOND, 1);
-	ok(lease(a) != 0, "one may be lent again, and is");
+	ok(lease(a) != 0, "a slab is leased again after the target has risen");
 	lease_close(book);
 }
 
-static void test_taken(void)
+static void a_recalled_slab_is_taken_at_its_deadline(void)
 {
 	struct outcome o;
 	uint64_t name;
@@ -153,27 +155,28 @@ static void test_taken(void)
 	target(0, 0);
 	o = expire(9 * SECOND);
 	ok(o.count == 2 && o.first.kind == LEASE_TAKEN && o.first.name == name && o.last.kind == LEASE_CLEAR,
-	   "taken after nine tenths, and the client told first");
+	   "a recalled slab is taken after 9/10 of the time, and its client is told first");
 	lease_release(book, a, 3, name);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "a release that comes too late is denied");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "a RELEASE of a taken slab is denied");
 	lease_claim(book, a, 4, name);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "so is a claim");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "a claim of a taken slab is denied");
 	lease_claim(book, a, 4, name + (UINT64_C(1) << 32));
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_MALFORMED, "other than of a name there never was");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_MALFORMED,
+	   "a claim of a name that never existed is denied as malformed");
 	lease_cleared(book, (uint32_t)name);
-	ok(!settle().count && !capacity().leased, "back, and no answer to nothing");
+	ok(!settle().count && !capacity().leased, "a taken slab is free once it is cleared, without an answer");
 	target(10 * SECOND, 1);
-	ok(lease(a) != name, "lent again under another name");
+	ok(lease(a) != name, "a taken slab is leased again under another name");
 	lease_claim(book, a, 4, name);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "the old name stays dead");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "a claim of a taken slab by its old name stays denied");
 	lease_close(book);
 }
 
-static void test_comes_back(void)
+static void a_returning_client_learns_of_recalls(void)
 {
 	struct outcome o;
 	uint64_t one, two;
@@ -185,42 +188,43 @@ static void test_comes_back(void)
 	two = lease(a);
 	lease_session_vanished(book, SECOND, a);
 	settle();
-	ok(!target(SECOND, 1).count, "a client that vanished is not told");
+	ok(!target(SECOND, 1).count, "a vanished client is not told of a recall");
 	a = come(5 * SECOND, 'a');
 	lease_claim(book, a, 1, one);
 	o = settle();
 	ok(o.first.kind == LEASE_CONFIRM && o.last.kind == LEASE_REVOKE && o.last.until == 9 * SECOND,
-	   "when it comes back its claim is confirmed, and the revoke said");
+	   "a returned client's claim is confirmed, and it is told of the recall");
 	lease_claim(book, a, 2, two);
 	o = settle();
-	ok(o.count == 1 && o.first.kind == LEASE_CONFIRM, "of a slab that may stay only confirmed");
+	ok(o.count == 1 && o.first.kind == LEASE_CONFIRM, "a claim of a slab that may stay is only confirmed");
 	lease_claimed(book, a);
-	ok(!settle().count, "both are its own still");
+	ok(!settle().count, "claimed slabs stay leased at CLAIMED, recalled or not");
 	lease_session_vanished(book, 6 * SECOND, a);
 	settle();
 	o = expire(10 * SECOND);
 	ok(o.count == 1 && o.first.kind == LEASE_CLEAR && o.first.slab == (uint32_t)one,
-	   "past the deadline it is taken, also while its client is away");
+	   "a recalled slab is taken at its deadline even while its client is away");
 	lease_cleared(book, (uint32_t)one);
 	a = come(11 * SECOND, 'a');
 	lease_claim(book, a, 1, one);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "then its claim is denied");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "a claim of a slab that was taken meanwhile is denied");
 	lease_claim(book, a, 2, two);
-	ok(settle().first.kind == LEASE_CONFIRM, "and the other confirmed");
+	ok(settle().first.kind == LEASE_CONFIRM, "a claim of a slab that was not taken is confirmed");
 	target(12 * SECOND, 0);
 	lease_session_vanished(book, 13 * SECOND, a);
 	settle();
 	a = come(14 * SECOND, 'a');
 	o = expire(22 * SECOND);
-	ok(o.clears == 1 && !o.takens, "taken before its client, which is back, has claimed it: it is not told");
+	ok(o.clears == 1 && !o.takens, "a slab taken before its returned client claims it causes no notice");
 	lease_claim(book, a, 1, two);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN, "but by the answer to its claim");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_TAKEN,
+	   "a returned client learns of a taken slab by the answer to its claim");
 	lease_close(book);
 }
 
-static void test_which(void)
+static void slabs_are_recalled_in_the_order_of_their_cost(void)
 {
 	uint64_t names[5];
 	struct outcome o;
@@ -237,35 +241,40 @@ static void test_which(void)
 	names[4] = settle().last.slab;
 	lease_warm(book, a, names[1], 100);
 	lease_warm(book, a, names[3], 1);
-	lease_warm(book, b, names[2], 1000); /* not its own */
+	lease_warm(book, b, names[2], 1000); /* not b's own slab */
 	lease_session_vanished(book, 0, b);
 	settle();
 	o = target(SECOND, 4);
-	ok(o.count == 1 && o.last.kind == LEASE_ABANDON && o.last.slab == names[4], "first what is being prepared,");
-	ok(!target(SECOND, 4).count, "which is said once,");
+	ok(o.count == 1 && o.last.kind == LEASE_ABANDON && o.last.slab == names[4],
+	   "a slab in preparation is given up first");
+	ok(!target(SECOND, 4).count, "a slab in preparation is given up only once");
 	lease_prepared(book, (uint32_t)names[4], LEASE_READY);
 	o = settle();
-	ok(o.denied == 1 && o.clears == 1 && !o.grants, "and denied, and cleared where it was there already;");
+	ok(o.denied == 1 && o.clears == 1 && !o.grants,
+	   "a slab that was given up is denied, and cleared if it is ready");
 	lease_cleared(book, (uint32_t)names[4]);
 	o = target(SECOND, 3);
-	ok(o.revokes == 1 && o.last.name == names[2], "then the least warm that is leased;");
+	ok(o.revokes == 1 && o.last.name == names[2], "the least warm of the leased slabs is recalled first");
 	o = target(SECOND, 2);
-	ok(o.revokes == 1 && o.last.name == names[3], "then the next;");
+	ok(o.revokes == 1 && o.last.name == names[3], "the next least warm slab is recalled next");
 	o = target(SECOND, 1);
-	ok(o.revokes == 1 && o.last.name == names[1], "however warm,");
+	ok(o.revokes == 1 && o.last.name == names[1],
+	   "the warmest slab of an active client is recalled after its colder ones");
 	target(SECOND, 0);
-	ok(book->slabs[(uint32_t)names[0]].state == LEASE_SLAB_REVOKING, "before those that nobody is there to move");
+	ok(book->slabs[(uint32_t)names[0]].state == LEASE_SLAB_REVOKING,
+	   "the slab of a vanished client is recalled last");
 	lease_close(book);
 
 	book_open();
 	a = come(0, 'a');
 	names[0] = lease(a);
 	names[1] = lease(a);
-	ok(target(SECOND, 1).last.name == names[0], "of two as warm the one leased for longer");
+	ok(target(SECOND, 1).last.name == names[0],
+	   "the slab leased for longer is recalled first of two equally warm ones");
 	lease_close(book);
 }
 
-static void test_notices(void)
+static void a_client_gets_few_notices_between_its_answers(void)
 {
 	uint64_t names[SLABS];
 	struct outcome o;
@@ -277,27 +286,30 @@ static void test_notices(void)
 		names[i] = lease(a);
 	o = target(0, 0);
 	ok(o.revokes == LEASE_NOTICES && o.pings == 1 && o.last.kind == LEASE_PING,
-	   "a client is told of so many slabs, and asked for a word");
-	ok(!target(0, 0).count, "not of more before it answers");
+	   "a client gets LEASE_NOTICES notices, and then a PING");
+	ok(!target(0, 0).count, "a client gets no more notices before it answers");
 	lease_session_heard(book, SECOND, a);
-	ok(settle().revokes == LEASE_NOTICES, "then of as many");
+	ok(settle().revokes == LEASE_NOTICES, "a client that answers gets LEASE_NOTICES more notices");
 	lease_session_heard(book, SECOND, a);
 	o = settle();
-	ok(o.revokes == SLABS - 2 * LEASE_NOTICES && !o.pings, "and of the rest");
+	ok(o.revokes == SLABS - 2 * LEASE_NOTICES && !o.pings,
+	   "a client that answers again gets the rest of the notices");
 	lease_session_heard(book, SECOND, a);
-	ok(!settle().count, "once each");
+	ok(!settle().count, "a client gets each notice once");
 	o = expire(9 * SECOND);
-	ok(o.clears == SLABS && o.takens == LEASE_NOTICES, "taken are all at once, told of so many");
+	ok(o.clears == SLABS && o.takens == LEASE_NOTICES,
+	   "all recalled slabs are taken at once, and LEASE_NOTICES of them are told");
 	for (unsigned i = 0; i < SLABS; i++)
 		lease_cleared(book, (uint32_t)names[i]);
-	ok(!settle().count && lease_in_use(book) == SLABS - LEASE_NOTICES, "the others wait until their client knows");
+	ok(!settle().count && lease_in_use(book) == SLABS - LEASE_NOTICES,
+	   "a taken slab stays in use until its client is told");
 	lease_session_heard(book, 9 * SECOND, a);
 	lease_session_vanished(book, 9 * SECOND, a);
 	o = settle();
-	ok(o.takens == LEASE_NOTICES && !lease_in_use(book), "or is gone");
+	ok(o.takens == LEASE_NOTICES && !lease_in_use(book), "a taken slab is free once its client has vanished");
 	lease_close(book);
 
-	/* As with its last words: it is heard, and so told of more, and has ended before that is said. */
+	/* The client's last message lets the book send more notices. The session has ended before they are sent. */
 	book_open();
 	a = come(0, 'a');
 	for (unsigned i = 0; i < SLABS; i++)
@@ -308,11 +320,11 @@ static void test_notices(void)
 	lease_session_said(book, SECOND, a);
 	o = settle();
 	ok(o.revokes == LEASE_NOTICES && o.clears == SLABS && o.last.kind == LEASE_FORGET,
-	   "or says goodbye with notices on their way");
+	   "BYE with notices on their way clears all slabs and ends the session");
 	lease_close(book);
 }
 
-static void test_drain(void)
+static void a_drain_recalls_all_slabs(void)
 {
 	struct lease_draining draining;
 	struct outcome o;
@@ -325,34 +337,39 @@ static void test_drain(void)
 	one = lease(a);
 	lease(a);
 	o = drain(0, WIRE_DRAIN_WAIT, 0);
-	ok(o.revokes == 2 && o.last.until == LEASE_NEVER, "drained: all is revoked, without a deadline");
-	ok(capacity().state == WIRE_STATE_DRAINING && capacity().donated == 2 * MIB, "and nothing more is there");
+	ok(o.revokes == 2 && o.last.until == LEASE_NEVER, "a drain recalls all slabs without a deadline");
+	ok(capacity().state == WIRE_STATE_DRAINING && capacity().donated == 2 * MIB,
+	   "a draining donor tells clients of no free memory");
 	lease_request(book, a, 2);
 	o = settle();
-	ok(o.denied == 1 && o.last.reason == WIRE_REASON_DRAINING, "nothing is granted, and why");
+	ok(o.denied == 1 && o.last.reason == WIRE_REASON_DRAINING, "a LEASE is denied as draining during a drain");
 	lease_drain_status(book, &draining);
-	ok(draining.slabs == 2 && draining.holders == 1 && draining.until == LEASE_NEVER, "two slabs of one client");
-	ok(!expire(99 * SECOND / 2).clears, "nothing is taken, however long");
+	ok(draining.slabs == 2 && draining.holders == 1 && draining.until == LEASE_NEVER,
+	   "the status of a drain shows the slabs and clients that are left");
+	ok(!expire(99 * SECOND / 2).clears, "a drain without a deadline takes no slab");
 	lease_release(book, a, 3, one);
 	lease_cleared(book, settle().last.slab);
 	o = drain(50 * SECOND, WIRE_DRAIN_FORCE, 20 * SECOND);
-	ok(o.revokes == 1 && o.last.until == 66 * SECOND, "by force: with a deadline");
+	ok(o.revokes == 1 && o.last.until == 66 * SECOND,
+	   "a forced drain recalls slabs with a deadline at 8/10 of its time");
 	lease_drain_status(book, &draining);
-	ok(draining.slabs == 1 && draining.until == 68 * SECOND, "when it is empty is known");
+	ok(draining.slabs == 1 && draining.until == 68 * SECOND,
+	   "the status of a forced drain shows when the last slab is taken");
 	o = drain(51 * SECOND, WIRE_DRAIN_FORCE, 40 * SECOND);
 	lease_drain_status(book, &draining);
-	ok(!o.revokes && draining.until == 68 * SECOND, "a later deadline does not put it off");
+	ok(!o.revokes && draining.until == 68 * SECOND,
+	   "a forced drain with a later deadline does not put off the earlier one");
 	o = drain(52 * SECOND, WIRE_DRAIN_WAIT, 0);
-	ok(o.revokes == 1 && o.last.until == LEASE_NEVER, "waiting again lifts it");
+	ok(o.revokes == 1 && o.last.until == LEASE_NEVER, "a drain that waits lifts the deadline of a forced drain");
 	o = drain(53 * SECOND, WIRE_DRAIN_END, 0);
 	ok(o.keeps == 1 && capacity().donated == SLABS * MIB && capacity().state == WIRE_STATE_LENDING,
-	   "the end: what is left may stay");
-	ok(lease(a) != 0, "and more is lent");
+	   "the end of a drain lets clients keep the slabs that are left");
+	ok(lease(a) != 0, "a slab is leased again after the end of a drain");
 	drain(54 * SECOND, WIRE_DRAIN_FORCE, 10 * SECOND);
 	lease_session_heard(book, 60 * SECOND, a);
 	lease_session_heard(book, 60 * SECOND, operator);
 	o = expire(63 * SECOND);
-	ok(o.takens == 2 && o.clears == 2, "by force: taken");
+	ok(o.takens == 2 && o.clears == 2, "a forced drain takes slabs at its deadline");
 	lease_close(book);
 
 	book_open();
@@ -361,18 +378,18 @@ static void test_drain(void)
 	lease_request(book, a, 2);
 	settle();
 	o = drain(0, WIRE_DRAIN_WAIT, 0);
-	ok(o.count == 2 && o.abandons == 2, "what is being prepared is abandoned");
-	ok(!drain(0, WIRE_DRAIN_FORCE, SECOND).count, "once");
+	ok(o.count == 2 && o.abandons == 2, "a drain abandons the slabs in preparation");
+	ok(!drain(0, WIRE_DRAIN_FORCE, SECOND).count, "a drain abandons a slab in preparation only once");
 	lease_prepared(book, 0, LEASE_NO_MEMORY);
 	lease_prepared(book, 1, LEASE_NO_MEMORY);
 	o = settle();
 	ok(o.count == 2 && o.denied == 2 && o.last.reason == WIRE_REASON_DRAINING && !lease_in_use(book),
-	   "and denied, with nothing to be cleared");
+	   "an abandoned slab without memory is denied and not cleared");
 	lease_close(book);
 }
 
-/* The machine's need and the operator's wish do not know of each other. */
-static void test_both(void)
+/* Recalls for the machine's memory and recalls for a drain are independent of each other. */
+static void recalls_for_memory_and_for_a_drain_are_independent(void)
 {
 	struct outcome o;
 	uint32_t a;
@@ -383,26 +400,29 @@ static void test_both(void)
 	lease(a);
 	target(0, 1);
 	o = drain(SECOND, WIRE_DRAIN_WAIT, 0);
-	ok(o.revokes == 1 && o.last.until == LEASE_NEVER, "a drain leaves the deadline of what memory is short for");
+	ok(o.revokes == 1 && o.last.until == LEASE_NEVER,
+	   "a drain leaves the deadline of a slab that is recalled for memory");
 	o = drain(2 * SECOND, WIRE_DRAIN_END, 0);
-	ok(o.keeps == 1, "and so does its end");
-	ok(expire(9 * SECOND).clears == 1, "that one is taken");
+	ok(o.keeps == 1, "the end of a drain leaves a slab recalled that memory is short for");
+	ok(expire(9 * SECOND).clears == 1, "a slab recalled for memory is taken after a drain has ended");
 	drain(10 * SECOND, WIRE_DRAIN_WAIT, 0);
 	o = target(10 * SECOND, 0);
-	ok(o.revokes == 1 && o.last.until == 18 * SECOND, "memory gets short while draining: there is a deadline");
+	ok(o.revokes == 1 && o.last.until == 18 * SECOND,
+	   "a slab gets a deadline when memory becomes short during a drain");
 	o = drain(11 * SECOND, WIRE_DRAIN_END, 0);
-	ok(!o.keeps && expire(19 * SECOND).clears == 1, "that holds when the drain ends");
+	ok(!o.keeps && expire(19 * SECOND).clears == 1,
+	   "a deadline for lack of memory holds after the drain has ended");
 	lease_close(book);
 }
 
 int main(void)
 {
-	test_release_in_time();
-	test_taken();
-	test_comes_back();
-	test_which();
-	test_notices();
-	test_drain();
-	test_both();
+	a_recalled_slab_may_be_released_in_time();
+	a_recalled_slab_is_taken_at_its_deadline();
+	a_returning_client_learns_of_recalls();
+	slabs_are_recalled_in_the_order_of_their_cost();
+	a_client_gets_few_notices_between_its_answers();
+	a_drain_recalls_all_slabs();
+	recalls_for_memory_and_for_a_drain_are_independent();
 	return tap_done();
 }

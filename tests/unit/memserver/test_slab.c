@@ -1,4 +1,4 @@
-/* slab: memory comes zeroed and populated, goes back to the kernel, and is not had at the machine's expense. */
+/* slab: memory is zeroed and populated, and goes back to the kernel. The machine keeps its reserve. */
 #include "memserver/slab.h"
 #include "tests/tap.h"
 
@@ -13,7 +13,7 @@
 #define BYTES ((size_t)4 << 20)
 #define PAGE 4096u
 
-static struct fabric_domain *domain; /* of the one owner there is */
+static struct fabric_domain *domain; /* of the only owner */
 
 static struct slab_worker *worker_open(struct slab_config config)
 {
@@ -57,34 +57,35 @@ static bool is_populated(void *memory)
 	return true;
 }
 
-static void test_life(void)
+static void memory_is_zero_populated_and_given_back(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){0});
 	struct slab_answer answer;
 	unsigned char present;
 	char *memory;
 
-	ok(!slab_answer(worker, &answer), "no answer before an order");
+	ok(!slab_answer(worker, &answer), "a worker has no answer before an order");
 	slab_prepare(worker, 1, domain);
 	answer = answer_wait(worker);
 	memory = answer.memory;
-	ok(answer.kind == SLAB_PREPARE && answer.slab == 1 && !answer.status && memory, "memory is had");
-	ok((uintptr_t)memory % (2 << 20) == 0, "aligned to huge pages");
-	ok(is_populated(memory), "every page is there already");
-	ok(answer.region, "and registered");
-	ok(is_zero(memory), "and zero");
+	ok(answer.kind == SLAB_PREPARE && answer.slab == 1 && !answer.status && memory,
+	   "a slab that is prepared has memory");
+	ok((uintptr_t)memory % (2 << 20) == 0, "the memory of a slab is aligned to huge pages");
+	ok(is_populated(memory), "the memory of a slab is populated");
+	ok(answer.region, "the memory of a slab is registered");
+	ok(is_zero(memory), "the memory of a slab is zero");
 	memset(memory, 0x5a, BYTES);
 	slab_clear(worker, 1);
 	answer = answer_wait(worker);
-	ok(answer.kind == SLAB_CLEAR && answer.slab == 1 && !answer.memory, "and goes");
-	ok(mincore(memory, PAGE, &present) < 0 && errno == ENOMEM, "it is unmapped");
+	ok(answer.kind == SLAB_CLEAR && answer.slab == 1 && !answer.memory, "a slab that is cleared has no memory");
+	ok(mincore(memory, PAGE, &present) < 0 && errno == ENOMEM, "the memory of a cleared slab is unmapped");
 	slab_prepare(worker, 1, domain);
 	answer = answer_wait(worker);
-	ok(answer.memory && is_zero(answer.memory), "the next owner finds zeroes");
+	ok(answer.memory && is_zero(answer.memory), "the memory of a slab is zero for its next owner");
 	slab_close(worker);
 }
 
-static void test_many(void)
+static void orders_are_answered_in_the_order_given(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){0});
 	struct slab_answer answers[3];
@@ -94,30 +95,32 @@ static void test_many(void)
 		slab_prepare(worker, i, domain);
 	for (uint32_t i = 0; i < 3; i++)
 		answers[i] = answer_wait(worker);
-	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[2].slab == 2, "answered in the order asked");
-	ok(answers[0].memory != answers[1].memory && answers[1].memory != answers[2].memory, "each its own memory");
-	ok(poll(&fd, 1, 0) == 0, "nothing more to read");
+	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[2].slab == 2,
+	   "orders are answered in the order given");
+	ok(answers[0].memory != answers[1].memory && answers[1].memory != answers[2].memory,
+	   "each slab has memory of its own");
+	ok(poll(&fd, 1, 0) == 0, "the worker's descriptor is not readable once all answers are taken");
 	for (uint32_t i = 0; i < 3; i++)
 		slab_clear(worker, i);
 	slab_close(worker);
-	ok(true, "closing with orders out is no trouble");
+	ok(true, "a worker closes while orders are pending");
 	slab_close(NULL);
 }
 
-static void test_reserve(void)
+static void memory_below_the_reserve_is_refused(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){.reserve = UINT64_MAX / 2});
 	struct slab_answer answer;
 
 	slab_prepare(worker, 0, domain);
 	answer = answer_wait(worker);
-	ok(answer.status == -ENOMEM && !answer.memory, "not below the reserve");
+	ok(answer.status == -ENOMEM && !answer.memory, "memory below the reserve is refused with -ENOMEM");
 	slab_prepare(worker, 0, domain);
-	ok(answer_wait(worker).status == -ENOMEM, "asked again: the same");
+	ok(answer_wait(worker).status == -ENOMEM, "memory below the reserve is refused again");
 	slab_close(worker);
 }
 
-static void test_lock(void)
+static void memory_may_be_locked(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){.lock = true});
 	struct slab_answer answer;
@@ -125,9 +128,9 @@ static void test_lock(void)
 	slab_prepare(worker, 0, domain);
 	answer = answer_wait(worker);
 	if (answer.status == -EPERM || answer.status == -ENOMEM)
-		tap_skip("locked memory", "no right to lock 4 MiB here");
+		tap_skip("a slab may have locked memory", "no right to lock 4 MiB here");
 	else
-		ok(!answer.status && is_zero(answer.memory), "locked memory");
+		ok(!answer.status && is_zero(answer.memory), "a slab may have locked memory");
 	slab_close(worker);
 }
 
@@ -135,9 +138,9 @@ static void test_lock(void)
 
 static sem_t began, may_go_on;
 static _Atomic bool held;
-static _Atomic int hugetlb_flags; /* of the last mapping of hugetlb pages that was asked for */
+static _Atomic int hugetlb_flags; /* of the last request for hugetlb pages */
 
-/* The worker gets its memory here; with 64-bit offsets mmap() is this one. */
+/* Replaces mmap(), which is mmap64() with 64-bit offsets. The worker gets its memory from it. */
 void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
@@ -151,7 +154,7 @@ void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int
 	return __real_mmap64(address, length, protection, flags, fd, offset);
 }
 
-static void test_huge(void)
+static void huge_slabs_ask_for_pages_of_2_mib(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){.huge = true});
 	struct slab_answer answer;
@@ -159,17 +162,20 @@ static void test_huge(void)
 
 	slab_prepare(worker, 0, domain);
 	answer = answer_wait(worker);
-	ok(!answer.status && answer.memory && is_zero(answer.memory), "hugetlb or not, memory is had");
-	ok(hugetlb_flags >> MAP_HUGE_SHIFT == 21, "asked for in pages of 2M, whatever the kernel's default is");
+	ok(!answer.status && answer.memory && is_zero(answer.memory),
+	   "a slab of huge pages has zero memory, with or without hugetlb pages");
+	ok(hugetlb_flags >> MAP_HUGE_SHIFT == 21,
+	   "hugetlb pages of 2M are asked for, whatever the kernel's default is");
 	slab_clear(worker, 0);
 	answer_wait(worker);
-	ok(mincore(answer.memory, PAGE, &present) < 0 && errno == ENOMEM, "and goes");
+	ok(mincore(answer.memory, PAGE, &present) < 0 && errno == ENOMEM,
+	   "the memory of a cleared slab of huge pages is unmapped");
 	slab_close(worker);
 }
 
-/* --- Orders that nobody wants any more -------------------------------------------------------------------- */
+/* --- Abandoned orders ------------------------------------------------------------------------------------- */
 
-/* The worker is in the midst of slab 0 until what is ordered next has been, and sem_post(&may_go_on). */
+/* Stops the worker inside its work on slab 0, until sem_post(&may_go_on). The caller gives more orders before. */
 static void worker_hold(struct slab_worker *worker)
 {
 	held = true;
@@ -177,12 +183,12 @@ static void worker_hold(struct slab_worker *worker)
 	sem_wait(&began);
 }
 
-static void test_abandon(void)
+static void abandoned_orders_are_not_begun(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){0});
 	struct slab_answer answers[3];
 
-	slab_abandon(worker, 1); /* before the order: not that one */
+	slab_abandon(worker, 1); /* has no effect on the order, which comes later */
 	worker_hold(worker);
 	slab_prepare(worker, 1, domain);
 	slab_prepare(worker, 2, domain);
@@ -191,19 +197,19 @@ static void test_abandon(void)
 	sem_post(&may_go_on);
 	for (unsigned i = 0; i < 3; i++)
 		answers[i] = answer_wait(worker);
-	ok(!answers[0].status && answers[0].slab == 0, "abandoned: what was begun is finished");
+	ok(!answers[0].status && answers[0].slab == 0, "an abandoned order that has begun is finished");
 	ok(answers[1].status == -ECANCELED && answers[1].slab == 1 && !answers[1].memory && !answers[1].region,
-	   "abandoned: what was not begun is not");
-	ok(!answers[2].status && answers[2].slab == 2, "abandoned: what somebody waits for comes");
+	   "an abandoned order that has not begun is answered with -ECANCELED");
+	ok(!answers[2].status && answers[2].slab == 2, "an order behind an abandoned one is carried out");
 	slab_prepare(worker, 1, domain);
-	ok(!answer_wait(worker).status, "abandoned: the next order of that slab is carried out");
+	ok(!answer_wait(worker).status, "the next order for a slab is carried out after an abandoned one");
 	slab_clear(worker, 0);
 	slab_abandon(worker, 0);
-	ok(!answer_wait(worker).status, "abandoned: what is to be cleared is cleared");
+	ok(!answer_wait(worker).status, "an order to clear a slab cannot be abandoned");
 	slab_close(worker);
 }
 
-static void test_order(void)
+static void clearing_goes_before_preparing(void)
 {
 	struct slab_worker *worker = worker_open((struct slab_config){0});
 	struct slab_answer answers[3];
@@ -217,8 +223,9 @@ static void test_order(void)
 	for (unsigned i = 0; i < 3; i++)
 		answers[i] = answer_wait(worker);
 	ok(answers[0].slab == 0 && answers[1].slab == 1 && answers[1].kind == SLAB_CLEAR,
-	   "order: what is to be cleared does not wait for what is to be prepared");
-	ok(answers[2].slab == 2 && !answers[2].status && answers[2].memory, "order: which comes next");
+	   "an order to clear goes before an earlier order to prepare");
+	ok(answers[2].slab == 2 && !answers[2].status && answers[2].memory,
+	   "an order to prepare is carried out after an order to clear");
 	slab_close(worker);
 }
 
@@ -226,15 +233,15 @@ int main(void)
 {
 	if (fabric_domain_open(&domain) < 0)
 		abort();
-	test_life();
-	test_many();
-	test_reserve();
-	test_huge();
-	test_lock();
+	memory_is_zero_populated_and_given_back();
+	orders_are_answered_in_the_order_given();
+	memory_below_the_reserve_is_refused();
+	huge_slabs_ask_for_pages_of_2_mib();
+	memory_may_be_locked();
 	sem_init(&began, 0, 0);
 	sem_init(&may_go_on, 0, 0);
-	test_abandon();
-	test_order();
+	abandoned_orders_are_not_begun();
+	clearing_goes_before_preparing();
 	sem_destroy(&began);
 	sem_destroy(&may_go_on);
 	fabric_domain_close(domain); /* asserts that no region is left in it */

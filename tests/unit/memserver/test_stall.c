@@ -1,4 +1,4 @@
-/* stall: one source of stalls is as good as two, and which one is missing is said. */
+/* stall: one source of stalls suffices, and a missing source is logged. */
 #include "common/log.h"
 #include "memserver/stall.h"
 #include "tests/tap.h"
@@ -9,10 +9,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static int machine_error, group_error; /* why the source cannot be opened; 0: it can */
+static int machine_error, group_error; /* errno of opening the source, or 0 if it can be opened */
 static int log_read;
 
-/* Triggers are set here; with 64-bit offsets open() is this one. In place of a source there is one that is silent. */
+/*
+ * Replaces open() in stall.c, which is open64() with 64-bit offsets and opens the triggers. A source that can be opened
+ * is /dev/null here, which never reports a stall.
+ */
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...)
@@ -30,7 +33,7 @@ int __wrap_open64(const char *path, int flags, ...)
 	return errno ? -1 : __real_open64("/dev/null", flags);
 }
 
-/* Of control groups of version 2; without, the group's source is never opened. */
+/* Returns true if control groups of version 2 are in use. Without them, the group's source is never opened. */
 static bool has_group(void)
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
@@ -44,7 +47,7 @@ static bool has_group(void)
 	return found;
 }
 
-/* Opens and closes it with these errors; what was logged. */
+/* Opens the sources with these errors, and closes them. Returns what was logged. */
 static const char *log_of(int machine, int group, int *ret_status)
 {
 	static char text[1024];
@@ -60,18 +63,18 @@ static const char *log_of(int machine, int group, int *ret_status)
 	return text;
 }
 
-static void test_both(void)
+static void a_missing_source_is_logged_with_the_reason(void)
 {
 	int status;
 	const char *text = log_of(0, 0, &status);
 
-	ok(!status && !*text, "both: nothing to say");
+	ok(!status && !*text, "two working sources log nothing");
 	text = log_of(EPERM, 0, &status);
 	ok(!status && strstr(text, "/proc/pressure/memory") && strstr(text, strerror(EPERM)) &&
 	       !strstr(text, "control group"),
-	   "not the machine's: said, and why");
+	   "a missing source of the machine is logged with the reason");
 	text = log_of(0, EROFS, &status);
-	ok(!status && strstr(text, strerror(EROFS)), "not the group's: why, whatever is at the other place for groups");
+	ok(!status && strstr(text, strerror(EROFS)), "a missing source of the control group is logged with the reason");
 }
 
 int main(void)
@@ -85,12 +88,13 @@ int main(void)
 	log_set_fd(pipe_fds[1]);
 	log_setup("test", LOG_LEVEL_INFO);
 	text = log_of(0, ENOENT, &status);
-	ok(!status && strstr(text, "control group") && !strstr(text, "/proc/pressure"), "not the group's: said");
+	ok(!status && strstr(text, "control group") && !strstr(text, "/proc/pressure"),
+	   "a missing source of the control group is logged, and no other");
 	text = log_of(EPERM, EROFS, &status);
-	ok(status == -EPERM && !*text, "neither: an error, and it is the caller's to say so");
+	ok(status == -EPERM && !*text, "two missing sources return the machine's error and log nothing");
 	if (has_group())
-		test_both();
+		a_missing_source_is_logged_with_the_reason();
 	else
-		tap_skip("a group's own stalls", "no control groups of version 2 here");
+		tap_skip("a missing source is logged with the reason", "no control groups of version 2 here");
 	return tap_done();
 }
