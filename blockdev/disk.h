@@ -112,10 +112,10 @@ struct disk_stats {
 	uint64_t bytes[DISK_OPS];
 	uint64_t waited; /* requests that found a page locked */
 };
-/* Any thread may call it. */
+/* Writes the totals. Any thread may call it. */
 void disk_get_stats(const struct disk *disk, struct disk_stats *ret_stats);
 
-/* Writes the totals. Any thread may call it. */
+/* For tests: returns true if no page is locked. */
 bool disk_locks_are_free(const struct disk *disk);
 
 #endif

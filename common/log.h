@@ -27,7 +27,7 @@ void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Rate-limits a line that could otherwise come with every page. If @pause_ns have passed since *@last, sets *@last to
-   @now and returns true. Of several concurrent threads, only one gets true. *@last is 0 initially. Setting it to 0 lets
+   @now and returns true. If several threads call it at once, only one gets true. *@last is 0 initially. Setting it to 0 lets
    the next line through at once. @now is clock_now(). */
 bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns);
 

@@ -33,7 +33,7 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
-/* After this many polls without room left in the caller's array, every connection has had its turn. */
+/* After so many polls without room left in the caller's array, every connection has had its turn. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
 /* fabric_wait() spins if something moved shortly before the call: within this many spin times, or within RECENT_NS. */

@@ -193,9 +193,8 @@ bool lease_next(struct lease_book *book, struct lease_action *ret_action);
 unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE],
 			     const uint8_t key[AUTH_KEY_SIZE], uint64_t wished_grace_ns, uint32_t *ret_session);
 /*
- * Begins a session for a client that proved itself. A session of the same id keeps its leases, and its old connections
- * are fenced. The caller takes all actions before it ties the new connection to *ret_session. Returns 0, or the
- * wire_reason of the refusal (WIRE_REASON_FULL, WIRE_REASON_LEAVING).
+ * Returns true if a client with the key named @owner ("" for no key) may begin a session of this id. A session that
+ * began with another key may not be taken over. A session that began without a key may be taken over by any client.
  */
 bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE], const char *owner);
 /*
@@ -204,13 +203,13 @@ bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIR
  */
 void lease_session_own(struct lease_book *book, uint32_t session, const char *owner, uint32_t owner_slabs);
 /*
- * Sets how long the leases wait after the client's end closes the session connection: at most the grace time. Call it
- * after lease_session_begin(). Without it, the grace time applies.
+ * Sets how long the leases wait after the client's end closes the session connection. The grace time is the upper
+ * bound, and also the default. Call it after lease_session_begin().
  */
 void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns);
 /*
- * Sets how long the leases wait after the client's end closes the session connection. The grace time is the upper
- * bound, and also the default. Call it after lease_session_begin().
+ * Reports that the client's end closed the session connection. The leases wait as long as lease_session_wish_closed()
+ * has set.
  */
 void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t session);
 /* Reports that the session connection ended in any other way. */

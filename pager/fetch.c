@@ -64,7 +64,7 @@ static void not_placed(struct core *core, uint64_t page, uint32_t count, const s
 	core_release(core, count);
 }
 
-/* Handles a page that is present where one was to be placed. */
+/* Handles a page that is already present at its place. */
 static void already_there(struct core *core, uint64_t page, const struct origin *origin)
 {
 	if (origin->from != PAGE_FILLING)

@@ -93,9 +93,9 @@ void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
 		follow->cpu = cpu;
 }
 
-void follow_alone(const struct follow *follow, int *cpu)
+void follow_alone(const struct follow *follow, bool allowed, int *cpu)
 {
-	int wanted = atomic_load(&follow->alone);
+	int wanted = allowed ? atomic_load(&follow->alone) : -1;
 	if (wanted == *cpu)
 		return;
 	if (wanted >= 0)

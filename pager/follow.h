@@ -28,7 +28,7 @@ struct follow {
 void follow_init(struct follow *follow);
 /* Moves the calling thread to the processor of @thread, which faulted at @now, if that processor has changed. */
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
-/* Moves the calling thread, the evictor, to the processor where it belongs now. @cpu is where it was put last, -1 at
-   first. */
-void follow_alone(const struct follow *follow, int *cpu);
+/* Moves the calling thread, the evictor, to the processor where it belongs now. @allowed is false if it must not share
+   the program's processor. @cpu is where it was put last, -1 at first. */
+void follow_alone(const struct follow *follow, bool allowed, int *cpu);
 #endif

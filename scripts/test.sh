@@ -1,5 +1,7 @@
 #!/bin/bash
 # ./dev test [--no-vm] [--long] [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
+# Without --long the tests of meson's suite "long" are left out, unless they are named.
+# Once a minute a line says what runs, for how long already, and about how long is left.
 # The last line is "N passed, N failed, N skipped"; the status is that of the failures.
 set -uo pipefail
 . scripts/packages.sh
@@ -29,8 +31,37 @@ need=(test)
 [ "$machines" != wanted ] || need+=(vm)
 packages_need "${need[@]}" || exit 1
 
+# Minutes that all tests take on two processors with everything installed; none is known for a selection.
+usual=
+if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
+	usual=USUAL_ALL
+	[ "$machines" = wanted ] || usual=USUAL_NO_VM
+	[ -z "$long" ] || usual=USUAL_LONG
+fi
+all=(--no-suite long)
+[ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
+
 results=$(mktemp -d)
-trap 'rm -rf "$results"' EXIT
+trap 'kill "$teller" 2>/dev/null; rm -rf "$results"' EXIT
+
+# Tells once a minute how far the tests are. The file "now" has the tree that is being tested.
+tell() {
+	local minutes=0 now done left
+	while sleep 60; do
+		minutes=$((minutes + 1))
+		now=$(cat "$results/now" 2>/dev/null)
+		done=$(grep -oE '^ *[0-9]+/[0-9]+' "$results/$now.broken" 2>/dev/null | tail -n 1 | tr -d ' ')
+		left=
+		if [ "$usual" ] && [ "$minutes" -lt "$usual" ]; then
+			left=", about $((usual - minutes)) min left"
+		elif [ "$usual" ]; then
+			left=", longer than usual ($usual min)"
+		fi
+		echo "== $minutes min: ${now:-virtual machines}${done:+, $done tests}$left"
+	done
+}
+tell &
+teller=$!
 
 # The sanitizers of older compilers cannot place their shadow memory under strong address randomisation.
 steady=()
@@ -46,6 +77,7 @@ run() {
 	local -a setup test
 	read -ra setup <<<"$3"
 	read -ra test <<<"$4"
+	echo "$tree" >"$results/now"
 	echo "== $tree ($compiler${setup[*]:+ ${setup[*]}})"
 	if ! { tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree"; } >"$results/$tree.broken" 2>&1; then
 		return # count_tap.py reports it
@@ -54,7 +86,7 @@ run() {
 	tree_bin "$tree"
 	local -a before=()
 	[ "$tree" = build ] || before=("${steady[@]}")
-	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
+	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
 		tee "$results/$tree.broken" | grep -v -e '^ninja: ' -e '^Full log written' -e '^$' -e '^>>> '
 	# Only a selection may leave a tree without tests; anything else without results is a failure.
 	if [ -f "$tree"/meson-logs/testlog.json ]; then

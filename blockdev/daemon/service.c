@@ -75,7 +75,7 @@ static void signal_take(struct loop *loop)
 		log_warning("going on in spite of signal %u: %s", info.ssi_signo, reply + strlen("error: "));
 }
 
-/* Handles a connection. Returns false if it is to be closed. */
+/* Handles a connection. Returns false if the caller must close it. */
 static bool connection_take(struct loop *loop, int connection)
 {
 	/* Too large for the stack. Only the main thread uses it. */

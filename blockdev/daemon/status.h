@@ -22,7 +22,7 @@ struct status {
 	unsigned restarts; /* workers that died */
 };
 
-/* Writes a string. What does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */
+/* Writes a string. Text that does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */
 void status_write(const struct status *status, char *ret_text, size_t size);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * fuse: the front end for kernels without ublk (frontend.h): a file of FUSE, and a loop device on it.
+ * fuse: the front end for kernels without ublk (frontend.h): a FUSE file, and a loop device over it.
  *
- * Theory of operation. The file system, of one file (fuse_file.h), is mounted at FOLDER/fuse and served by queues
- * (fuse_queue.h); the loop driver is given that file, opened for direct I/O, so that only the requests of the block
- * device cross, and nothing is cached twice. What a device is over is written nowhere but in the kernel: a loop
- * device's backing file tells the folder, which is how the remains of a dead daemon are found (clear).
+ * Theory of operation. A file system with one file (fuse_file.h) is mounted at FOLDER/fuse. Queues (fuse_queue.h) serve
+ * it. The loop driver gets that file, opened for direct I/O. So only the block device's requests reach the daemon, and
+ * nothing is cached twice. Only the kernel records which file a loop device is over. fuse_clear() gets from it the
+ * folder that a dead daemon has left.
  *
- * A step that fails undoes those before it, in reverse: loop device, mount, threads, memory, folder. Aborting the
- * connection (umount2 with MNT_FORCE) is what ends the threads whoever still has the file open.
+ * fuse_remove() detaches the loop device first. Then front_close() unmounts, joins the threads, and frees the memory
+ * and the folder. It does the same after a failed start, for the steps already taken. Unmounting with MNT_FORCE aborts
+ * the connection, which ends the queues' threads even if another process has the file open.
  *
- * Threads: the main thread's, as frontend.h says.
+ * Threads. All functions run in the daemon's main thread (frontend.h).
  */
 #include "blockdev/frontend.h"
 
@@ -33,10 +34,11 @@
 
 #define FUSE_TYPE "fuse.farpage"
 #define FUSE_QUEUES_MAX FUSE_WATCH_MAX
-#define FUSE_QUEUES 4u    /* unless asked for others; at most, and a processor each */
-#define FUSE_REQUESTS 64u /* unless asked for others; all queues together */
+#define FUSE_QUEUES 4u    /* maximum of the default, which is half the number of processors */
+#define FUSE_REQUESTS 64u /* default for all queues together */
 #define FUSE_REQUEST_BYTES (128u << 10)
-#define FUSE_INIT_MAX 16384u /* the kernel's first message is far shorter, but reads must offer this much */
+/* The kernel's first message is far shorter, but the kernel refuses reads of less than 8 KiB. */
+#define FUSE_INIT_MAX 16384u
 
 struct fuse_front {
 	struct frontend base;
@@ -44,7 +46,7 @@ struct fuse_front {
 	char name[NAME_MAX + 1];
 	char mountpoint[PATH_MAX], backing[PATH_MAX];
 	bool has_folder, is_mounted;
-	int32_t number; /* of the loop device */
+	int32_t number; /* number of the loop device */
 	unsigned queue_count;
 	struct fuse_queue queues[FUSE_QUEUES_MAX];
 	struct fuse_watch watch;
@@ -82,7 +84,10 @@ static int fuse_probe(char ret_why[256])
 
 /* --- The file system ----------------------------------------------------------------------------------------- */
 
-/* Makes the folder and mounts on it. @device: an open /dev/fuse, which becomes the first of the connection. */
+/*
+ * Makes the folder and mounts the file system on it. @device is an open /dev/fuse, which becomes the connection's first
+ * descriptor. Returns 0, or -errno after logging the reason.
+ */
 static int front_mount(struct fuse_front *front, int device)
 {
 	char options[128];
@@ -108,7 +113,10 @@ static int front_mount(struct fuse_front *front, int device)
 	return 0;
 }
 
-/* The kernel's first message says what it can, and each queue's session has to hear it. */
+/*
+ * Reads the kernel's first message, which names its capabilities, and passes it to the session of each queue. Returns
+ * 0, or -errno after logging the reason.
+ */
 static int front_connect(struct fuse_front *front, int device)
 {
 	char message[FUSE_INIT_MAX];
@@ -178,14 +186,16 @@ static int front_attach(struct fuse_front *front)
 	return status;
 }
 
-/* --- The end ------------------------------------------------------------------------------------------------- */
+/* --- Removing ------------------------------------------------------------------------------------------------ */
 
-/* @front has no loop device. */
+/* Ends everything but the loop device, and frees @front. The loop device was detached, or was never made. */
 static void front_close(struct fuse_front *front)
 {
 	fuse_watch_stop(&front->watch);
-	/* Aborts the connection too: threads end, and who still has the file itself open gets errors, also where
-	   another mount namespace has a copy of the mount. */
+	/*
+	 * MNT_FORCE aborts the connection. So the threads end, and processes that have the file open get errors. This
+	 * also holds if another mount namespace has a copy of the mount.
+	 */
 	if (front->is_mounted && umount2(front->mountpoint, MNT_FORCE | MNT_DETACH) < 0)
 		log_error("cannot unmount %s: %s", front->mountpoint, strerror(errno));
 	for (unsigned i = 0; i < front->queue_count; i++)
@@ -203,13 +213,13 @@ static int fuse_remove(struct frontend *frontend)
 	struct fuse_front *front = (struct fuse_front *)frontend;
 	int status = loop_detach(front->number, front->backing);
 
-	if (status < 0 && status != -ENOENT) /* somebody else detached it */
+	if (status < 0 && status != -ENOENT) /* -ENOENT: somebody else detached it */
 		return status;
 	front_close(front);
 	return 0;
 }
 
-/* --- The beginning ------------------------------------------------------------------------------------------- */
+/* --- Starting ------------------------------------------------------------------------------------------------ */
 
 static int front_bring_up(struct fuse_front *front, const struct frontend_config *config)
 {
@@ -225,7 +235,7 @@ static int front_bring_up(struct fuse_front *front, const struct frontend_config
 		status = front_mount(front, device);
 	if (status == 0)
 		status = front_connect(front, device);
-	close(device); /* the queues have their own */
+	close(device); /* the queues have descriptors of their own */
 	if (status == 0)
 		status = front_serve(front);
 	if (status == 0)
@@ -252,7 +262,7 @@ static int fuse_start(const struct frontend_config *config, struct disk *disk, s
 		status = -ENAMETOOLONG;
 	}
 	if (status < 0) {
-		front_close(front); /* the loop device is the last step: there is none */
+		front_close(front); /* attaching the loop device is the last step, so there is none */
 		return status;
 	}
 	log_info("%s is /dev/loop%d, by FUSE and a loop device", front->name, (int)front->number);
@@ -278,15 +288,15 @@ static void fuse_device(const struct frontend *frontend, struct frontend_device 
 	ret_device->number = front->number;
 }
 
-/* A daemon's threads end with it: there is nothing to leave behind that could be adopted. */
+/* Does nothing. A FUSE device ends with its daemon, so no daemon could adopt it. */
 static void fuse_leave(struct frontend *frontend)
 {
 	(void)frontend;
 }
 
-/* --- What a dead daemon left --------------------------------------------------------------------------------- */
+/* --- Remains of a dead daemon -------------------------------------------------------------------------------- */
 
-/* Whether one of our file systems is mounted at @folder. */
+/* Returns true if a file system of farpage is mounted at @folder. */
 static bool fuse_is_mounted(const char *folder)
 {
 	char text[2 * PATH_MAX];

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define FILE_INODE 2u       /* the root directory is FUSE_ROOT_ID, 1 */
-#define FOREVER_SECONDS 1e9 /* nothing here ever changes */
+#define FOREVER_SECONDS 1e9 /* how long the kernel may cache names and attributes, which never change */
 #define SPLICING (FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE)
 
 static const struct fuse_file *file_of(fuse_req_t request)
@@ -29,7 +29,7 @@ static bool is_sectors(uint64_t offset, uint64_t length)
 	return (offset | length) % DISK_SECTOR == 0;
 }
 
-/* --- What there is ------------------------------------------------------------------------------------------- */
+/* --- Attributes and names ------------------------------------------------------------------------------------ */
 
 static void file_init(void *userdata, struct fuse_conn_info *connection)
 {
@@ -40,7 +40,10 @@ static void file_init(void *userdata, struct fuse_conn_info *connection)
 	connection->max_readahead = 0;
 	connection->max_background = file->depth;
 	connection->congestion_threshold = file->depth;
-	/* Splicing allocates pipes; a truncating open would have the kernel think that the file is empty. */
+	/*
+	 * Splicing allocates pipes. With FUSE_CAP_ATOMIC_O_TRUNC, the kernel would believe that an open with O_TRUNC
+	 * has emptied the file.
+	 */
 	connection->want &= ~(unsigned)(SPLICING | FUSE_CAP_ATOMIC_O_TRUNC);
 }
 
@@ -116,7 +119,7 @@ static void file_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_inf
 	fuse_reply_open(request, info);
 }
 
-/* The loop driver takes the block size for the granularity of discards. */
+/* The loop driver uses the block size as the granularity of discards. */
 static void file_statfs(fuse_req_t request, fuse_ino_t inode)
 {
 	struct statvfs statfs = {
@@ -131,7 +134,7 @@ static void file_statfs(fuse_req_t request, fuse_ino_t inode)
 	fuse_reply_statfs(request, &statfs);
 }
 
-/* --- What is done with it ------------------------------------------------------------------------------------ */
+/* --- Reading and writing ------------------------------------------------------------------------------------- */
 
 static void file_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *info)
 {
@@ -164,7 +167,7 @@ static void file_write(fuse_req_t request, fuse_ino_t inode, const char *data, s
 	else if (size == 0)
 		fuse_reply_write(request, 0);
 	else
-		/* It is in the slot's own memory, which libfuse gives us as constant. */
+		/* @data points into the slot's memory. The sum drops the const that libfuse adds. */
 		fuse_queue_submit(queue, request, DISK_WRITE, begin, size,
 				  queue->current->data + (data - (const char *)queue->current->data));
 }
@@ -214,7 +217,7 @@ void fuse_file_answer(struct fuse_slot *slot)
 
 /* --- The session --------------------------------------------------------------------------------------------- */
 
-/* What is missing here libfuse answers with ENOSYS, and the kernel does not ask for it again. */
+/* libfuse answers ENOSYS to operations that are missing here, and the kernel then stops sending them. */
 static const struct fuse_lowlevel_ops file_ops = {
     .init = file_init,
     .lookup = file_lookup,

@@ -1,12 +1,15 @@
 /*
- * fuse_file: the file system of one file that a disk is, as libfuse's low-level operations.
+ * fuse_file: presents a disk as a file system with one file, through libfuse's low-level operations.
  *
- * Theory of operation. A directory, and in it one file of the disk's size, readable and writable by root, always opened
- * for direct I/O: the kernel's page cache never holds any of it. Offsets and lengths are whole sectors, as of a file
- * opened with O_DIRECT; others are EINVAL. The file cannot be made longer, shorter or renamed. Punching holes and
- * zeroing ranges is what the loop driver does for discards and write-zeroes; both make zeroes and give memory back.
+ * Theory of operation. The root directory contains one file of the disk's size. Root can read and write it. It is
+ * always opened for direct I/O, so the kernel's page cache never holds any of it. As with O_DIRECT, offsets and lengths
+ * must be whole sectors; otherwise the answer is EINVAL. The file cannot be truncated, extended or renamed.
  *
- * Threads. The queue's that the session belongs to (its userdata).
+ * The loop driver punches holes to discard, and punches holes or zeroes ranges for write-zeroes. Both release the
+ * memory of whole pages, which then read as zeroes. The loop device has blocks of a page, so it sends whole pages only.
+ *
+ * Threads. An operation runs in the thread of the queue that is its session's userdata. Only `init` runs in the main
+ * thread, from fuse_queue_connect().
  */
 #ifndef BLOCKDEV_FUSE_FILE_H
 #define BLOCKDEV_FUSE_FILE_H
@@ -22,13 +25,13 @@ struct fuse_slot;
 struct fuse_file {
 	struct disk *disk;
 	const char *name;
-	uint32_t request_bytes; /* of the longest read or write */
-	unsigned depth;         /* requests that are served at a time, by all queues */
+	uint32_t request_bytes; /* length of the longest read or write */
+	unsigned depth;         /* maximum of requests in progress, over all queues */
 };
 
-/* A session that answers for @queue. NULL: no memory. */
+/* Makes a session that serves @queue. Returns NULL if memory is short. */
 struct fuse_session *fuse_file_session(struct fuse_queue *queue);
-/* Answers the request in @slot, which the disk is done with. */
+/* Answers the request in @slot, which the disk has finished. */
 void fuse_file_answer(struct fuse_slot *slot);
 
 #endif

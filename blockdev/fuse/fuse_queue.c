@@ -25,10 +25,10 @@
 
 #define HEADER_BYTES (sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in))
 #define BATCH 16u       /* requests read or answered in a row */
-#define POLLS_A_LOOK 4u /* polls of the disk between two looks at the kernel's requests */
+#define POLLS_A_LOOK 4u /* the kernel's requests are read once in this many polls of the disk */
 #define STACK_BYTES (256u << 10)
-#define TOUCHED_BYTES (64u << 10) /* of the stack, before serving */
-#define REPLY_BYTES 256u          /* at least what libfuse allocates for a request */
+#define TOUCHED_BYTES (64u << 10) /* part of the stack that is touched before serving */
+#define REPLY_BYTES 256u          /* no less than libfuse allocates for a request */
 
 _Static_assert(HEADER_BYTES == 80, "what lies before the data of a WRITE");
 
@@ -71,11 +71,11 @@ static ssize_t io_write(int fd, struct iovec *parts, int count, void *userdata)
 	}
 	written = writev(queue->reply_fd, parts, count);
 	if (written < 0 && errno == ENODEV)
-		errno = ENOENT; /* unmounted meanwhile: libfuse is to say nothing */
+		errno = ENOENT; /* unmounted meanwhile; libfuse does not log ENOENT */
 	return written;
 }
 
-/* libfuse wants one; fuse_queue reads by itself. */
+/* libfuse requires this function but never calls it here, because receive() reads. */
 static ssize_t io_read(int fd, void *data, size_t size, void *userdata)
 {
 	(void)userdata;
@@ -84,7 +84,10 @@ static ssize_t io_read(int fd, void *data, size_t size, void *userdata)
 
 static const struct fuse_custom_io session_io = {.writev = io_write, .read = io_read};
 
-/* Has libfuse decode the @size bytes of a message in @slot, which it calls the operations of fuse_file.c for. */
+/*
+ * Lets libfuse decode the message of @size bytes in @slot. libfuse calls an operation of fuse_file.c. If that answers
+ * without submitting the slot, the slot is free again.
+ */
 static void decode(struct fuse_queue *queue, struct fuse_slot *slot, size_t size)
 {
 	struct fuse_buf message = {.mem = slot->data - HEADER_BYTES, .size = size};
@@ -96,7 +99,7 @@ static void decode(struct fuse_queue *queue, struct fuse_slot *slot, size_t size
 		slot_give(queue, slot);
 }
 
-/* The kernel is told not to ask again for what we never do: to break off a request. */
+/* Answers ENOSYS, so that the kernel sends no more interrupts. Requests are never broken off. */
 static void refuse_interrupt(int fd, const struct fuse_in_header *header)
 {
 	const struct fuse_out_header answer = {.len = sizeof answer, .error = -ENOSYS, .unique = header->unique};
@@ -105,7 +108,7 @@ static void refuse_interrupt(int fd, const struct fuse_in_header *header)
 		log_debug("fuse: answering an interrupt: %s", strerror(errno));
 }
 
-/* Reads one request from @fd and gives it to the disk, or answers it. False: there was none. */
+/* Reads one request from @fd and submits or answers it. Returns false if there was none. */
 static bool receive(struct fuse_queue *queue, int fd)
 {
 	struct fuse_slot *slot = slot_take(queue);
@@ -120,7 +123,7 @@ static bool receive(struct fuse_queue *queue, int fd)
 	if (size >= (ssize_t)sizeof *header) {
 		refuse_interrupt(fd, header);
 	} else if (size >= 0 || (errno != EAGAIN && errno != EINTR && errno != ENOENT)) {
-		if (size >= 0 || (errno != ENODEV && errno != ECONNABORTED)) /* unmounted, aborted */
+		if (size >= 0 || (errno != ENODEV && errno != ECONNABORTED)) /* expected: unmounted, aborted */
 			log_error("fuse: reading requests: %s", size < 0 ? strerror(errno) : "too short");
 		queue->ended = true;
 	}
@@ -130,7 +133,7 @@ static bool receive(struct fuse_queue *queue, int fd)
 
 /* --- Serving ------------------------------------------------------------------------------------------------- */
 
-/* Takes what the kernel has, without waiting. */
+/* Takes up to BATCH requests from the kernel, without waiting. Returns their number. */
 static unsigned take_requests(struct fuse_queue *queue)
 {
 	unsigned count = 0;
@@ -140,7 +143,7 @@ static unsigned take_requests(struct fuse_queue *queue)
 	return count;
 }
 
-/* Answers what the disk is done with. */
+/* Answers up to BATCH requests that the disk has finished. Returns their number. */
 static unsigned give_answers(struct fuse_queue *queue)
 {
 	struct disk_request *done[BATCH];
@@ -173,7 +176,7 @@ static void sleep_for_news(struct fuse_queue *queue)
 	queue->slept = true;
 }
 
-/* Nothing happened while requests are under way: polls on for a while, then sleeps. */
+/* Called after polls without result while requests are in progress. Lets polling go on for spin.ns, then sleeps. */
 static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 {
 	uint64_t now;
@@ -184,12 +187,12 @@ static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 	if (!queue->waits_since)
 		queue->waits_since = now;
 	if (now - queue->waits_since < queue->spin.ns)
-		sched_yield(); /* a donor, or who asks us, may need this processor */
+		sched_yield(); /* a donor on this machine, or the requesting program, may need this processor */
 	else
 		sleep_for_news(queue);
 }
 
-/* An answer came: had it been polled for for longer, would that have paid? */
+/* Ends the wait after an answer. If the thread has slept, spin learns how long the answer took. */
 static void learn(struct fuse_queue *queue)
 {
 	if (queue->waits_since && queue->slept)
@@ -198,7 +201,7 @@ static void learn(struct fuse_queue *queue)
 	queue->slept = false;
 }
 
-/* The watch wants to hear of the store while this queue sleeps. False: the store has something to say now. */
+/* Answers a call of the watch: arms the disk. Returns false if the disk must be polled at once instead. */
 static bool arm(struct fuse_queue *queue)
 {
 	atomic_store(&queue->watched.called, false);
@@ -206,7 +209,10 @@ static bool arm(struct fuse_queue *queue)
 	return queue->armed;
 }
 
-/* Nothing is under way: sleeps until the kernel has a request, and takes it; or until the watch calls. */
+/*
+ * Sleeps until the kernel has a request, and takes it. No request may be in progress. Returns the number taken: 0 after
+ * a call of the watch, or if the disk must be polled first.
+ */
 static unsigned wait_for_request(struct fuse_queue *queue)
 {
 	struct fuse_watched *watched = &queue->watched;
@@ -224,7 +230,7 @@ static unsigned wait_for_request(struct fuse_queue *queue)
 		fuse_watch_wake(queue->watch);
 	queue->armed = false;
 	if (!taken)
-		fcntl(queue->waiting_fd, F_SETFL, 0); /* it was called */
+		fcntl(queue->waiting_fd, F_SETFL, 0); /* a call of the watch has made it non-blocking */
 	return taken;
 }
 
@@ -247,7 +253,7 @@ static void serve(struct fuse_queue *queue)
 
 /* --- The thread ---------------------------------------------------------------------------------------------- */
 
-/* Has the stack, and what malloc will be asked for, in memory. */
+/* Touches the stack and the memory that malloc will give out, so that serving takes no new page. */
 static void __attribute__((noinline)) touch(struct fuse_queue *queue)
 {
 	volatile char stack[TOUCHED_BYTES];
@@ -293,7 +299,7 @@ static void *run(void *argument)
 	if (prepared)
 		serve(queue);
 	while (sem_wait(&queue->dismissed) < 0)
-		; /* the watch called */
+		; /* interrupted by a call of the watch */
 	disk_queue_close(queue->disk);
 	return NULL;
 }
@@ -310,7 +316,7 @@ int fuse_queue_start(struct fuse_queue *queue, const char *name, struct fuse_wat
 		return status;
 	queue->running = true;
 	while (sem_wait(&queue->prepared) < 0)
-		; /* a signal of the main thread's */
+		; /* interrupted by a signal to the main thread */
 	return queue->status;
 }
 
@@ -333,7 +339,7 @@ static int allocate(struct fuse_queue *queue)
 	queue->free = calloc(queue->depth, sizeof *queue->free);
 	if (!queue->slots || !queue->free)
 		return -ENOMEM;
-	/* The headers of a slot lie at the end of a page of their own. */
+	/* Each slot has an additional page in front. The headers lie at that page's end. */
 	queue->slot_bytes = STORE_PAGE + queue->request_bytes;
 	arena = mmap(NULL, queue->depth * queue->slot_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -401,8 +407,8 @@ int fuse_queue_connect(struct fuse_queue *queue, int device, const void *init, s
 		fuse_session_destroy(session);
 		return -ENOMEM;
 	}
-	queue->session = session; /* closes the descriptor from here on */
-	/* Each session wants the kernel's greeting, the kernel one answer, where it said it. */
+	queue->session = session; /* from here on the session closes queue->fd */
+	/* Every session needs the kernel's first message. The kernel expects one answer, on the descriptor it came from. */
 	slot = slot_take(queue);
 	slot->fd = device;
 	memcpy(slot->data - HEADER_BYTES, init, size);

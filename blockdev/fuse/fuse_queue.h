@@ -1,25 +1,30 @@
 /*
  * fuse_queue: a thread that serves requests of the FUSE file from a disk.
  *
- * Theory of operation. Each queue has descriptors of the FUSE connection of its own (FUSE_DEV_IOC_CLONE: an answer must
- * go to the descriptor that its request came from), a libfuse session of its own over them, which decodes requests and
- * encodes answers (fuse_file.h), and a disk queue. A request is read into a slot of registered memory, which lies so
- * that what follows the headers of a WRITE begins a page; the store takes it from there, and puts there what a READ
- * answers with, so the only copies are those that the kernel makes to and from the descriptor.
+ * Theory of operation. Each queue has its own
+ * - two descriptors of the FUSE connection, because an answer must go to the descriptor that its request came from
+ *   (FUSE_DEV_IOC_CLONE);
+ * - libfuse session, which decodes requests and encodes answers (fuse_file.h);
+ * - disk queue.
  *
- * Waiting. With nothing under way only the kernel can bring news, so the thread sleeps in a read of its blocking
- * descriptor: no system calls beyond the two that a request needs, and one sleeper woken for each request. With
- * requests under way it reads the other, non-blocking descriptor and polls the disk in turn, for as long as spin.h
- * finds worth it, then sleeps on both in poll(2). What was read is submitted together.
+ * A request is read into a slot of registered memory. The slot is placed so that the data after a WRITE's headers
+ * begins a page. The store reads a WRITE's data from there and puts a READ's data there. So the kernel makes the only
+ * copies, to and from the descriptor.
  *
- * Memory. Nothing here allocates after the start. libfuse takes 128 bytes with calloc() for each request and frees them
- * with the answer; before it serves the thread has malloc take as many as can be needed, after which malloc asks the
- * kernel for nothing. Beside what the store does, a request is two system calls: read and writev.
+ * Waiting. While no request is in progress, only the kernel can have work. The thread then sleeps in a read of its
+ * blocking descriptor. This needs no system calls beyond the two of a request, and each request wakes one thread. While
+ * requests are in progress, the thread takes turns reading the non-blocking descriptor and polling the disk. spin.h
+ * says how long. Then it sleeps in poll(2) on that descriptor and the disk's. Requests read in one turn are submitted
+ * together. If the store has news while the thread sleeps in the read, fuse_watch wakes it.
  *
- * The end. When the file system is unmounted, or its connection aborted, reading fails with ENODEV; the thread waits
- * for what is under way, and ends.
+ * Memory. Nothing here allocates after the start. libfuse allocates 128 bytes with calloc() for each request and frees
+ * them with the answer. Before it serves, the thread allocates and frees as many blocks as it can ever need. After that
+ * malloc asks the kernel for nothing. Apart from the store's work, a request is two system calls: read and writev.
  *
- * Threads. Open, connect, start, join, close: the main thread's; the rest is the queue's own thread's.
+ * The end. After the file system is unmounted or its connection is aborted, reading fails with ENODEV or ECONNABORTED.
+ * The thread waits for the requests in progress, and ends when fuse_queue_join() is called.
+ *
+ * Threads. The main thread opens, connects, starts, joins and closes. Everything else belongs to the queue's thread.
  */
 #ifndef BLOCKDEV_FUSE_QUEUE_H
 #define BLOCKDEV_FUSE_QUEUE_H
@@ -40,56 +45,65 @@ struct fuse_file;
 struct fuse_session;
 struct fuse_req;
 
-/* Where one request is. */
+/* Memory for one request. */
 struct fuse_slot {
-	struct disk_request request; /* first, so that it is the slot's address */
-	struct fuse_req *reply;      /* libfuse's; NULL: not given to the disk */
-	uint8_t *data;               /* a page boundary; the headers end there */
-	int fd;                      /* where it came from */
+	struct disk_request request; /* first, so a request's address is its slot's */
+	struct fuse_req *reply;      /* libfuse's request, or NULL if the disk has none */
+	uint8_t *data;               /* page-aligned; the headers end here */
+	int fd;                      /* descriptor that the request came from */
 };
 
 struct fuse_queue {
 	struct fuse_file *file;
 	unsigned index, depth;
 	uint32_t request_bytes;
-	int fd, waiting_fd; /* non-blocking, of the session; blocking */
+	int fd, waiting_fd; /* fd: non-blocking, the session's; waiting_fd: blocking */
 	struct fuse_session *session;
-	bool muted;     /* answers go nowhere */
-	int reply_fd;   /* where the answer that is being given goes */
+	bool muted;     /* answers are dropped */
+	int reply_fd;   /* descriptor for the answer that is being given */
 	uint8_t *arena; /* depth * slot_bytes */
 	size_t slot_bytes;
 	struct store_buffer *buffer;
 	struct disk_queue *disk;
 	struct fuse_watch *watch;
 	struct fuse_watched watched;
-	bool armed;                        /* the disk was, and nothing has happened since */
-	struct fuse_slot *slots, *current; /* current: what libfuse is decoding */
+	bool armed;                        /* the disk is armed, and nothing has happened since */
+	struct fuse_slot *slots, *current; /* current: the slot that libfuse is decoding */
 	unsigned free_count;
 	uint16_t *free;
 	struct spin spin;
-	uint64_t waits_since; /* ns: since when nothing has happened while requests are under way; 0: something has */
-	bool slept;           /* since then */
-	bool ended;           /* no more requests will come */
+	uint64_t waits_since; /* ns; when the present wait for requests in progress began, or 0 for none */
+	bool slept;           /* since waits_since */
+	bool ended;           /* the kernel sends no more requests */
 	bool running;
 	pthread_t thread;
-	sem_t prepared;
-	sem_t dismissed; /* nobody else uses its descriptors any more */
-	int status;      /* of the preparation */
+	sem_t prepared;  /* the thread has set status */
+	sem_t dismissed; /* no other thread uses this queue's descriptors any more */
+	int status;      /* 0, or -errno of the preparation */
 };
 
-/* Memory of the queue, registered with the disk's store. @file outlives it. -ENOMEM; the store's. */
+/*
+ * Allocates the queue's memory and registers it with the disk's store. @file must outlive the queue. Returns 0, -ENOMEM
+ * or an error of the store. After an error, the caller must still call fuse_queue_close().
+ */
 int fuse_queue_open(struct fuse_queue *queue, struct fuse_file *file, unsigned index, unsigned depth, unsigned spin_us);
-/* Descriptors of the connection that @device is one of; @init: the first message of the kernel, @size bytes, which is
-   answered by the queue of index 0. */
+/*
+ * Opens the queue's session, and its descriptors of the connection that @device belongs to. @init is the kernel's first
+ * message, of @size bytes. Only the queue with index 0 answers it. Returns 0, -ENOMEM, -EPROTO if libfuse cannot use
+ * this kernel, or another -errno.
+ */
 int fuse_queue_connect(struct fuse_queue *queue, int device, const void *init, size_t size);
-/* Returns when the thread serves; @watch is open, and is to be told of queue->watched. -ENOMEM, the store's. */
+/*
+ * Starts the thread and returns when it serves. @watch is open. The caller passes queue->watched to it. Returns 0,
+ * -ENOMEM, an error of the store, or another -errno.
+ */
 int fuse_queue_start(struct fuse_queue *queue, const char *name, struct fuse_watch *watch);
-/* The connection has been ended. */
+/* Waits for the end of the thread, if it runs. The connection has ended, and the watch has stopped. */
 void fuse_queue_join(struct fuse_queue *queue);
-/* Takes queues of which any part is open, or none (all bytes zero). */
+/* Closes all parts of the queue that are open. Accepts a queue that was never opened (all bytes zero). */
 void fuse_queue_close(struct fuse_queue *queue);
 
-/* For fuse_file.c: submits the slot that is being decoded; @reply is answered when it is done. */
+/* For fuse_file.c: submits the slot that is being decoded. @reply is answered when the disk has finished it. */
 void fuse_queue_submit(struct fuse_queue *queue, struct fuse_req *reply, enum disk_op op, uint64_t offset,
 		       uint64_t length, void *data);
 

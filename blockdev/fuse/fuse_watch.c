@@ -26,7 +26,7 @@ static void call(struct fuse_watched *queue)
 	pthread_kill(queue->thread, FUSE_WATCH_SIGNAL);
 }
 
-/* Once: an event, and the queue is listened to no more until it is armed again. */
+/* Listens to the queue's store until its first event (EPOLLONESHOT). */
 static void listen_to(struct fuse_watch *watch, unsigned index)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = index};
@@ -35,7 +35,7 @@ static void listen_to(struct fuse_watch *watch, unsigned index)
 	    epoll_ctl(watch->epoll, EPOLL_CTL_MOD, watch->queues[index]->store_fd, &event) == 0;
 }
 
-/* Whether there is nothing to do until an event. */
+/* Looks at all queues, and calls or listens as needed. Returns true if there is nothing to do until an event. */
 static bool look(struct fuse_watch *watch)
 {
 	bool quiet = true;
@@ -46,7 +46,7 @@ static bool look(struct fuse_watch *watch)
 		unsigned rounds = atomic_load(&queue->rounds);
 
 		if (atomic_load(&queue->called))
-			quiet = false; /* its thread has not answered yet, and what it was called for is still there */
+			quiet = false; /* its thread has not answered yet, and the reason of the call remains */
 		else if (state == FUSE_WATCH_ARMED && !queue->is_listened)
 			listen_to(watch, i);
 		else if (state == FUSE_WATCH_IDLE && rounds == queue->seen)

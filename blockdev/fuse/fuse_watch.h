@@ -1,20 +1,24 @@
 /*
- * fuse_watch: wakes a queue that sleeps in a read of its FUSE descriptor when its store has something to say.
+ * fuse_watch: wakes a queue that sleeps in a read of its FUSE descriptor when its store has news.
  *
- * Theory of operation. A read of /dev/fuse is the cheapest way to wait for a request: 4 KiB at depth 1 with the store
- * in local memory took 9.4 us, and 12.9 with the store armed and an epoll_wait() over both before each read. But a
- * store may have news without a request: a donor went, or is back. So one thread looks at the queues every WATCH_MS. A
- * queue that has been idle since its last look is called: then it polls its store, arms it, and sleeps again, ARMED;
- * from then on the watch sleeps on the stores' descriptors, and calls a queue whose store has news. A queue that gets a
- * request while it is armed tells the watch to go on looking. So while there are requests a look every WATCH_MS is all
- * that this costs, and when there are none nothing runs.
+ * Theory of operation. A read of /dev/fuse is the cheapest way to wait for a request. With the store in local memory,
+ * 4 KiB at depth 1 took 9.4 us. With an armed store and an epoll_wait() over both before each read it took 12.9 us.
  *
- * Calling: the queue's descriptor is made non-blocking, then its thread gets a signal. Whichever of the two the read
- * meets ends it: the signal, if it sleeps; EAGAIN, if it was only about to. The queue makes the descriptor blocking
- * again. Nothing else that the queue's thread does can sleep, and so be interrupted, but poll(2). Nobody is called
- * twice before it has answered: signals of this kind queue up, and a thread that takes them does nothing else.
+ * But a store may have news without a request: a donor went away or came back. So one thread, the watch, looks at the
+ * queues every WATCH_MS:
+ * - It calls a queue that has been idle since the last look. The queue polls its store, arms it, and sleeps again in
+ *   state ARMED.
+ * - It then listens to the store of that queue, and calls the queue when the store has news.
+ * - A queue that gets a request while ARMED wakes the watch, which then resumes its looks.
  *
- * Threads. The watch is the main thread's; fuse_watch_wake() is any's. What is shared is atomic.
+ * So with requests the cost is one look every WATCH_MS. Without requests nothing runs.
+ *
+ * Calling. The watch makes the queue's descriptor non-blocking, then sends its thread a signal. If the thread sleeps in
+ * the read, the signal ends the read. If it was about to read, the read fails with EAGAIN. The queue makes the
+ * descriptor blocking again. The only other call of that thread that a signal can interrupt is poll(2). The watch does
+ * not call a queue again before it has answered. Real-time signals queue up, and could keep the thread busy.
+ *
+ * Threads. The watch belongs to the main thread. Any thread may call fuse_watch_wake(). Shared fields are atomic.
  */
 #ifndef BLOCKDEV_FUSE_WATCH_H
 #define BLOCKDEV_FUSE_WATCH_H
@@ -25,24 +29,24 @@
 #include <stdbool.h>
 
 #define FUSE_WATCH_MAX 16u
-#define FUSE_WATCH_SIGNAL (SIGRTMIN + 4) /* does nothing; only the threads of queues take it */
+#define FUSE_WATCH_SIGNAL (SIGRTMIN + 4) /* its handler does nothing; only the queues' threads unblock it */
 
 enum fuse_watch_state {
 	FUSE_WATCH_BUSY,
-	FUSE_WATCH_IDLE, /* reads, or is about to, or has just read */
-	FUSE_WATCH_ARMED /* the same, and its store was armed */
+	FUSE_WATCH_IDLE, /* the thread reads, is about to read, or has just read */
+	FUSE_WATCH_ARMED /* the same, and the store is armed */
 };
 
-/* What the watch knows of a queue. */
+/* The part of a queue that the watch uses. */
 struct fuse_watched {
 	_Atomic enum fuse_watch_state state;
-	_Atomic unsigned rounds; /* how often it has been idle */
-	_Atomic bool called;     /* until it answers, by taking this back */
+	_Atomic unsigned rounds; /* number of times that the queue was idle */
+	_Atomic bool called;     /* set by a call, cleared by the answer */
 	int store_fd, waiting_fd;
 	pthread_t thread;
-	/* The watch's own. */
-	unsigned seen;    /* rounds, at its last look */
-	bool is_listened; /* to its store */
+	/* Used by the watch's thread only. */
+	unsigned seen;    /* rounds at the last look */
+	bool is_listened; /* the watch listens to the store */
 };
 
 struct fuse_watch {
@@ -54,15 +58,18 @@ struct fuse_watch {
 	pthread_t thread;
 };
 
-/* -errno, and nothing is open. */
+/* Opens the watch without its thread. Returns 0, or -errno, and then nothing is open. */
 int fuse_watch_open(struct fuse_watch *watch);
-/* The descriptors and threads of @queues, which run, are known. */
+/*
+ * Starts the thread. The threads of @queues run and have set their descriptors. At most FUSE_WATCH_MAX queues. Returns
+ * 0 or -errno.
+ */
 int fuse_watch_start(struct fuse_watch *watch, struct fuse_watched *const queues[], unsigned count);
-/* The threads of the queues are not joined yet; nobody will be called any more. */
+/* Ends the thread, if it runs. No queue is called afterwards. Must be called before the queues' threads are joined. */
 void fuse_watch_stop(struct fuse_watch *watch);
-/* Takes a watch that was never opened (all bytes zero). The threads of the queues have ended. */
+/* The threads of the queues have ended. Accepts a watch that was never opened (all bytes zero). */
 void fuse_watch_close(struct fuse_watch *watch);
-/* A queue that was armed has a request. */
+/* Reports that an ARMED queue has a request. */
 void fuse_watch_wake(struct fuse_watch *watch);
 
 #endif

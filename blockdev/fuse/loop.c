@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOP_RACES_MAX 64           /* how often others may be quicker to take a free number */
-#define LOOP_LINGER_NS 1000000000ul /* who only looks at a device (udev does) has closed it by then */
+#define LOOP_RACES_MAX 64           /* attempts to take a free number before others do */
+#define LOOP_LINGER_NS 1000000000ul /* programs that only look at a device, such as udev, have closed it by then */
 #define LOOP_LOOK_NS 1000000
 
 void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX])
@@ -27,7 +27,10 @@ void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX])
 	snprintf(ret_path, LOOP_PATH_MAX, "/dev/loop%d", (int)number);
 }
 
-/* Makes the device's file, which has vanished, or which nobody makes in this /dev. */
+/*
+ * Makes the device's file in /dev, if it has vanished or nothing creates such files in this /dev. Returns 0, -ENODEV if
+ * there is no such device, or another -errno.
+ */
 static int loop_make_file(int32_t number, const char *path)
 {
 	char of_kernel[64];
@@ -80,7 +83,7 @@ int loop_backing(int32_t number, char *ret_path, size_t size)
 
 /* --- Attaching ----------------------------------------------------------------------------------------------- */
 
-/* Whether the device @number, open as @device, does direct I/O. */
+/* Returns true if the device, open as @device, does direct I/O. */
 static bool loop_is_direct(int device)
 {
 	struct loop_info64 info;
@@ -88,7 +91,10 @@ static bool loop_is_direct(int device)
 	return ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_flags & LO_FLAGS_DIRECT_IO;
 }
 
-/* -EBUSY: somebody was quicker. */
+/*
+ * Sets up the device @number over @file. Returns 0, -EBUSY if another process took the number first, or another -errno
+ * after logging the reason.
+ */
 static int loop_configure(int32_t number, int file, const char *name, uint32_t block_bytes, char *ret_backing,
 			  size_t size)
 {
@@ -97,7 +103,7 @@ static int loop_configure(int32_t number, int file, const char *name, uint32_t b
 	int device = loop_open(number, O_RDWR), status = 0;
 
 	if (device == -ENXIO)
-		return -EBUSY; /* somebody was quicker, and already gives it back */
+		return -EBUSY; /* another process took the number and is already giving it back */
 	if (device < 0) {
 		log_error("cannot open /dev/loop%d: %s; is /dev a devtmpfs, and are you root?", (int)number,
 			  strerror(-device));
@@ -167,7 +173,10 @@ static bool loop_is_over(int32_t number, const char *backing)
 	return loop_backing(number, path, sizeof path) == 0 && strcmp(path, backing) == 0;
 }
 
-/* Somebody has it open, who therefore keeps it: nothing is to happen when he closes it. */
+/*
+ * Withdraws the request to end a device that another process has open, so that closing it does not end it. Returns
+ * -EBUSY if the device stays, 0 if it has ended meanwhile, or another -errno.
+ */
 static int loop_keep(int32_t number)
 {
 	struct loop_info64 info;
@@ -179,7 +188,7 @@ static int loop_keep(int32_t number)
 		info.lo_flags &= ~(uint32_t)LO_FLAGS_AUTOCLEAR;
 		ioctl(device, LOOP_SET_STATUS64, &info);
 	} else if (errno == ENXIO) {
-		status = 0; /* closed meanwhile: it is gone after all */
+		status = 0; /* closed meanwhile, so the device has ended */
 	}
 	close(device);
 	return status;
@@ -196,7 +205,7 @@ int loop_detach(int32_t number, const char *backing)
 	device = loop_open(number, O_RDONLY | O_EXCL);
 	if (device < 0)
 		return device == -ENXIO ? -ENOENT : device;
-	if (!loop_is_over(number, backing)) /* by now */
+	if (!loop_is_over(number, backing)) /* changed since the first check */
 		status = -ENOENT;
 	else if (ioctl(device, LOOP_CLR_FD) < 0)
 		status = errno == ENXIO ? -ENOENT : -errno;

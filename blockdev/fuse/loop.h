@@ -1,18 +1,18 @@
 /*
  * loop: a loop device over a file, with direct I/O.
  *
- * Theory of operation. LOOP_CTL_GET_FREE names a number that is free now, LOOP_CONFIGURE takes it in one step; whoever
- * loses the race for one asks for the next. The device is only kept when the kernel really does direct I/O on the file:
- * otherwise its page cache would hold a second copy of everything. What a device is over is told by sysfs, by name,
- * which works also when the file's server is dead.
+ * Theory of operation. LOOP_CTL_GET_FREE names a number that is free now. LOOP_CONFIGURE takes the number in one step.
+ * If another process was faster, loop_attach() asks for the next number. It keeps the device only if the kernel really
+ * does direct I/O on the file. Otherwise the page cache would hold a second copy of everything. sysfs names the backing
+ * file, even if the file's server is dead.
  *
- * A loop device ends when its last user closes it. So detaching takes it exclusively (which a mounted file system, swap
- * or anybody else who claimed it forbids), asks for the end, and looks whether it came; while somebody has it open, the
- * wish is taken back.
+ * The kernel ends a loop device when its last user closes it. So loop_detach() opens it exclusively, which fails if it
+ * is claimed, for example by swap or a mounted file system. It then asks for the end, and waits a moment for it. If
+ * another process still has the device open, loop_detach() withdraws the request.
  *
- * A device's file in /dev may vanish while the device lives on; it is made anew when it is needed.
+ * A device's file in /dev may vanish while the device lives on. It is made again when needed.
  *
- * Threads: any; nothing is kept.
+ * Threads. Any thread may call these functions. They keep no state.
  */
 #ifndef BLOCKDEV_LOOP_H
 #define BLOCKDEV_LOOP_H
@@ -20,16 +20,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOOP_PATH_MAX 32 /* of "/dev/loop0" */
+#define LOOP_PATH_MAX 32 /* size of a string such as "/dev/loop0" */
 
 void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX]);
 
-/* The path of the file that a device is over. -ENOENT: over none. -ENAMETOOLONG. */
+/* Writes the path of the device's backing file. Returns 0, -ENOENT if it has none, or -ENAMETOOLONG. */
 int loop_backing(int32_t number, char *ret_path, size_t size);
-/* Makes a device over @file, an open file that the caller may close afterwards, of blocks of @block_bytes; gives
-   loop_backing() too. @name is what losetup shows. Logs one line. -errno; -EOPNOTSUPP: a kernel that cannot. */
+/*
+ * Makes a device with blocks of @block_bytes over @file, an open file, which the caller may close afterwards. Writes
+ * the device's number, and its backing path as loop_backing() does. losetup shows @name. Returns 0, or -errno after
+ * logging the reason. -EOPNOTSUPP means that the kernel cannot do it.
+ */
 int loop_attach(int file, const char *name, uint32_t block_bytes, int32_t *ret_number, char *ret_backing, size_t size);
-/* -EBUSY: in use, and nothing has changed; -ENOENT: it is not over @backing, which loop_backing() told. */
+/*
+ * Ends the device if its backing path is still @backing. Waits up to a second for others to close it. Returns 0, -EBUSY
+ * if it is in use and therefore stays, -ENOENT if it is not over @backing, or another -errno.
+ */
 int loop_detach(int32_t number, const char *backing);
 
 #endif

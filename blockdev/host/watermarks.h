@@ -6,11 +6,9 @@
  * socket buffers and requests. Two kernel settings keep memory for this:
  *
  * - vm.min_free_kbytes is a reserve that a task that can wait may not use. The network's interrupts and soft-RoCE's
- *   work
- *   may use the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
+ *   work may use the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
  * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes up and how far it goes
- *   on.
- *   Programs can take that memory while the first pages are still on their way.
+ *   on. Programs can take that memory while the first pages are still on their way.
  *
  * Both are raised before there is a device, never lowered, and restored when it goes. watermarks_needed() computes the
  * values and explains them.

@@ -4,7 +4,7 @@
 #include "cli/bench/bench_results.h"
 #include <stdbool.h>
 
-/* What a panel of a plot shows over the depth. */
+/* The quantity that a panel of a plot shows over the depth. */
 enum bench_metric { BENCH_RATE, BENCH_P50, BENCH_P99 };
 
 /* Returns thousand pages per second (BENCH_RATE) or us (BENCH_P50, BENCH_P99), or 0 if the point was not measured. */

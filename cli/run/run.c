@@ -118,7 +118,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	return -EINVAL;
 }
 
-/* What the user is told about the budget before the command starts. */
+/* The line about the budget that the user reads before the command starts. */
 struct budget_note {
 	bool chosen;      /* --local was not given, so the budget is half of the available memory */
 	uint64_t machine; /* bytes of this machine's memory if the budget is larger, otherwise 0 */

@@ -26,7 +26,7 @@ struct run_choice {
 	const char *wanted;     /* "auto", "pager" or "swap" */
 	const char *path;       /* of the program */
 	char *const *arguments; /* of the program: argv, NULL at its end; NULL for none */
-	/* What the engine lacks to run the program, or NULL if it lacks nothing. */
+	/* The thing that each engine lacks to run the program, or NULL if it lacks nothing. */
 	const char *pager_lacks, *swap_lacks;
 };
 

@@ -19,7 +19,7 @@
 #define TABLE_MAX ((size_t)64 << 20) /* bytes of symbols or of their names; larger tables are not searched */
 #define HEAD_BYTES 256               /* the kernel reads no more of a #! line */
 
-/* What the program's file says about itself. */
+/* Facts from the program's file. */
 struct elf_program {
 	ElfW(Ehdr) header;
 	char loader[PATH_MAX]; /* PT_INTERP; empty if statically linked */

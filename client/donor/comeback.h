@@ -17,7 +17,7 @@
  * A refusal of a try is final if it lasts until patience is over. A donor that this process has not met yet is lost at
  * its first refusal. So is any donor whose welcome shows that it is of no use (-EINVAL).
  *
- * What the donor held is still there if its program was not started again (the incarnation is the same) and it still
+ * The donor still has our pages if its program was not started again (the incarnation is the same) and it still
  * holds slabs for us. The client then claims the slabs that it knows of, which tells which of them the donor has taken.
  *
  * Patience counts from when the donor went out of reach. It counts from an earlier time if a request has waited since
@@ -48,7 +48,7 @@
 enum comeback_state { COMEBACK_UP, COMEBACK_AWAY, COMEBACK_TRYING, COMEBACK_CLAIMING, COMEBACK_LOST };
 const char *comeback_state_name(enum comeback_state state);
 
-/* What the caller has to do. */
+/* The next step of the caller. */
 enum comeback_step {
 	COMEBACK_NOTHING,
 	COMEBACK_LEAVE,  /* the donor went AWAY: end its connections; requests wait */

@@ -59,7 +59,7 @@ static uint64_t slot_mean(const struct far_queue *queue, const struct chunk_view
 	return latency->count ? latency->mean : UNKNOWN_NS;
 }
 
-/* Returns the replica, other than @not_slot, whose turn it is to be tried. */
+/* Returns the replica, other than @not_slot, that is tried next. */
 static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
 {
 	unsigned others = slots & ~(1u << not_slot);

@@ -1,6 +1,6 @@
 /*
- * replay: the main() of a fuzz target where libFuzzer is not to be had or not wanted: runs the target on every file
- * named, and on every beginning of it. A target that finds something wrong aborts.
+ * replay: the main() of a fuzz target without libFuzzer. Runs the target on every file that is named, and on every
+ * prefix of the file. A target that finds a fault aborts.
  */
 #include "tests/tap.h"
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input is given in a block of its exact size, so that a sanitizer or valgrind sees a read beyond it. */
+/* Copies the input to a block of its exact size, so that a sanitizer or valgrind sees a read beyond it. */
 static void run(const uint8_t *data, size_t size)
 {
 	uint8_t *exact = malloc(size ? size : 1);

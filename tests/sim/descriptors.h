@@ -1,8 +1,8 @@
 /*
- * descriptors: what tasks sleep on: eventfds, and the descriptors of simulated fabrics.
+ * descriptors: the descriptors that tasks sleep on: eventfds, and those of simulated fabrics.
  *
- * Theory of operation. Each is a real eventfd, so that its number is nobody else's, that is never written to or read:
- * whether it can be read is kept here.
+ * Theory of operation. Each descriptor is a real eventfd, so that its number is unique in the process. The simulator
+ * never writes to it or reads from it, but keeps its state here.
  *
  * Threads: one.
  */
@@ -11,18 +11,21 @@
 
 #include "tests/sim/task.h"
 
-/* A new one. @readable: whether it can be read, asked with @what; NULL: an eventfd's way. */
+/*
+ * Makes a descriptor with the eventfd counter @value. @readable(@what) returns true if it can be read. With NULL the
+ * counter decides, as for an eventfd. Returns the descriptor, or -1.
+ */
 int descriptor_open(uint64_t value, bool (*readable)(const void *what), const void *what);
-/* Not closed by its owner. */
+/* Closes the descriptor. */
 void descriptor_close(int fd);
 bool descriptor_is_readable(int fd);
-/* @call is made with @what when it becomes readable; NULL: no more. */
+/* Makes the call @call(@what) when the descriptor becomes readable. NULL ends that. */
 void descriptor_watch(int fd, void (*call)(void *what), void *what);
-/* It may be readable now: who sleeps on it looks. */
+/* Tells the sleeper and the watcher of the descriptor if it is readable now. */
 void descriptor_changed(int fd);
-/* How many there are. */
+/* Returns the number of open descriptors. */
 unsigned descriptors_open(void);
-/* What a failed history has left. */
+/* Closes the descriptors that a failed history has left. */
 void descriptors_forget(void);
 
 #endif

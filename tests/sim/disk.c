@@ -17,8 +17,8 @@ static uint8_t contents[DISKS][DISK_PAGES * STORE_PAGE];
 
 struct disk_op {
 	uint64_t cookie, page, token;
-	uint8_t *bytes; /* a write's, copied */
-	void *into;     /* a read's */
+	uint8_t *bytes; /* a copy of the pages of a write; otherwise NULL */
+	void *into;     /* the buffer of a read; otherwise NULL */
 	uint32_t pages;
 	bool active, done;
 	int64_t result;
@@ -88,7 +88,7 @@ int backup_disk_fd(const struct backup_disk *disk)
 	return disk->fd;
 }
 
-/* @torn: its process was killed meanwhile. */
+/* Carries the operation out. @torn: its process was killed meanwhile. */
 static void op_apply(struct backup_disk *disk, struct disk_op *op, bool torn)
 {
 	uint8_t *at = disk->contents + op->page * STORE_PAGE;

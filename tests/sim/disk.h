@@ -1,9 +1,10 @@
 /*
- * disk: the disks of simulated programs' backups, in place of client/backup/backup_disk.c.
+ * disk: the disks for backups of simulated programs, in place of client/backup/backup_disk.c.
  *
- * Theory of operation. A disk is known by its path, and keeps what is on it from process to process. An operation takes
- * its time; now and then one takes long, or a write is refused. What is under way when its process is killed has been
- * written, or not, or half a page of it. What is read is what is there when the read ends.
+ * Theory of operation. The path of a disk identifies it. A disk keeps its contents from process to process. An
+ * operation takes time, now and then a long time, and now and then the disk refuses a write. When a process is killed,
+ * each page that it was writing has been written whole, by half, or not at all. A read returns the contents at the end
+ * of the read.
  *
  * Threads: one.
  */
@@ -14,9 +15,9 @@
 
 #define DISKS 2u
 
-/* Of the disk of program @index, which is empty from now on: another history begins. */
+/* Empties the disk of program @index for a new history. Returns its path. */
 const char *disk_path(unsigned index);
-/* How many writes disks have refused. */
+/* Returns the number of writes that disks have refused. */
 uint64_t disk_refusals(void);
 
 #endif

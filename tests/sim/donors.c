@@ -13,7 +13,7 @@ void donors_open(struct donor_host *donor, unsigned host, const struct donor_con
 	snprintf(donor->uri, sizeof donor->uri, "tcp://%u:7470", host);
 }
 
-/* What server_run() does around the loop. */
+/* Does what server_run() does around the loop. */
 static void *donor_main(void *argument)
 {
 	struct donor_host *host = argument;

@@ -1,8 +1,8 @@
 /*
  * donors: farpage-memserver in a simulated process.
  *
- * Theory of operation. The real one (memserver/server.c's loop, donor.c, peer.c, lease.c, handshake.c, slab.c with its
- * worker) but for its command line and signals. A donor that is started again has nothing of what it had.
+ * Theory of operation. This is the real memserver (server.c's loop, donor.c, peer.c, lease.c, handshake.c, slab.c with
+ * its worker), without command line and signals. A donor that is started again has lost all it had.
  *
  * Threads: one.
  */
@@ -18,29 +18,29 @@ struct donor_host {
 	unsigned host;
 	char uri[64];
 	struct donor_config config;
-	struct process *process; /* the one that runs, or that was killed last */
-	struct server *server;   /* of it; NULL until it is open */
+	struct process *process; /* the running process, or the last that was killed */
+	struct server *server;   /* of the process */
 	unsigned starts;
 	bool down;  /* no process runs */
 	bool ready; /* it listens */
 };
 
-/* The donor on this host, not started. */
+/* Sets up the donor of a host. Does not start it. */
 void donors_open(struct donor_host *donor, unsigned host, const struct donor_config *config);
 void donor_start(struct donor_host *donor);
-/* The process is killed; @machine: with its machine, of which nobody hears. */
+/* Kills the process. With @machine its machine dies, too, so that no peer hears of it. */
 void donor_crash(struct donor_host *donor, bool machine);
-/* It is told to stop (SIGTERM), and does in its own time. */
+/* Tells the donor to stop, as SIGTERM does. The donor ends some time later. */
 void donor_stop(struct donor_host *donor);
 
-/* Its machine wants something else of it (machines.h). */
+/* Tells the donor that the wants of its machine have changed (machines.h). */
 void donor_hint(const struct donor_host *donor);
 
-/* It runs, nothing is leased there and nobody has a session. */
+/* Returns true if the donor runs and has no leases, sessions or regions. */
 bool donor_is_empty(const struct donor_host *donor);
-/* Says of one that is not what it still has: world_fail(). */
+/* Fails the history with the remains of the donor if it is not empty. */
 void donor_check_empty(const struct donor_host *donor);
-/* Slabs that are not free. */
+/* Returns the number of slabs that are not free. */
 unsigned donor_slabs_used(const struct donor_host *donor);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * fabric: include/farpage/fabric.h over simulated wires (net.h).
  *
- * Keys and addresses are counted by each process from one on: a donor that starts anew hands out the same ones again,
- * as devices may. Memory that peers may reach has to be all zero when it is registered (invariant 4).
+ * Each process counts keys and addresses from 1 on. So a donor that starts anew hands out the same ones again, as
+ * devices may. Memory that peers may reach must be all zero when it is registered (invariant 4).
  *
- * Threads: one; each fabric is its task's.
+ * Threads: one. A fabric belongs to the task that opened it.
  */
 #include "tests/sim/net.h"
 
@@ -24,7 +24,7 @@ static bool fabric_has_news(const struct fabric *fabric)
 	return any;
 }
 
-/* Only who has armed it is promised anything. */
+/* Only an armed fabric has a readable descriptor. */
 static bool fabric_is_readable(const void *what)
 {
 	const struct fabric *fabric = what;
@@ -183,7 +183,7 @@ void fabric_listener_close(struct fabric_listener *listener)
 		listener->closed = true;
 }
 
-/* "tcp://0:7470" is on host 0. */
+/* Returns the host of an address: "tcp://0:7470" is on host 0. */
 static unsigned uri_host(const char *uri)
 {
 	unsigned host = MACHINES_MAX;
@@ -234,7 +234,7 @@ int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *
 	conn->domain = domain;
 	conn->user = user;
 	if (conn->state != CONN_REQUESTED)
-		return 0; /* it has ended, and says so */
+		return 0; /* the connection has ended; its event is under way */
 	conn->state = CONN_ACCEPTED;
 	conn->deadline = world_now() + conn->fabric->config.connect_ms * MS;
 	net_send(conn, PACKET_ACCEPT, NULL, 0, NULL);

@@ -1,11 +1,11 @@
-/* faults: what goes wrong in a history, and when; see history.h. */
+/* faults: the faults of a history and their times; see history.h. */
 #include "tests/sim/history.h"
 
 #include "tests/sim/net.h"
 
 #include <string.h>
 
-/* A donor that was away in a gentle history is left alone for so long after. */
+/* A gentle history leaves a donor alone for so long after an outage. */
 #define REST_NS (3 * SECOND / 2)
 #define RESTART_NS (2 * SECOND)
 static uint64_t happened;
@@ -25,22 +25,22 @@ static struct program *program_pick(struct history *history)
 	return &history->programs[world_below(history->program_count)];
 }
 
-/* Whether the donor may be away for @duration now. */
+/* Returns true if the donor may be away now. May change the @duration. */
 static bool donor_may_go(struct history *history, const struct donor_host *donor, uint64_t *duration)
 {
 	unsigned index = (unsigned)(donor - history->donors);
 
 	if (donor->down)
 		return false;
-	/* One that may be lost, while no other may, is away until it is, or comes back just before. */
+	/* A donor that may be lost is sometimes away for so long that clients lose it, or just not. */
 	if (history->victims >> index & 1 && world_chance(2))
 		*duration = history->timeout_ns / 2 + world_below(2 * history->timeout_ns);
 	if (history->loses || history->victims >> index & 1)
 		return true;
-	/* Where some are lost nobody else may blink: what is written then is only on the others. */
+	/* If some donors may be lost, no other donor may be away, because it may have the only copy of new pages. */
 	if (history->victims)
 		return false;
-	/* What is away for half of the time a client waits is back before that is over. */
+	/* A donor that is away for half of a client's timeout is back in time. */
 	if (*duration > history->timeout_ns / 2)
 		*duration = history->timeout_ns / 2;
 	if (world_now() < history->rests_until[index])
@@ -56,7 +56,7 @@ static bool donor_may_die(const struct history *history, const struct donor_host
 
 static uint64_t outage(const struct history *history)
 {
-	/* Most are short. */
+	/* Most outages are short. */
 	return world_chance(3) ? world_below(history->outage_ns) : world_below(history->outage_ns / 4 + 1);
 }
 
@@ -69,8 +69,10 @@ static void fault_reset(struct history *history)
 	struct wire *wire = net_pick(donor->host, program->host);
 	uint64_t nothing = 0;
 
-	/* A donor takes a reset for the end of the client's process, and keeps its slabs for two seconds. A client that
-	   stands still does not come back in that time (docs/faults.md). */
+	/*
+	 * A donor takes a reset for the end of the client's process, and keeps its slabs for two seconds. A client that
+	 * is stopped does not come back in that time (docs/faults.md).
+	 */
 	if (program->process->stalled_until > world_now() && !history->loses)
 		return;
 	if (wire && donor_may_go(history, donor, &nothing)) {
@@ -135,7 +137,7 @@ static void donor_restart(void *what, uint64_t token)
 {
 	struct donor_host *donor = what;
 
-	/* Not before the one that was told to stop has. */
+	/* A donor that was told to stop must end first. */
 	if (!donor->process->dead && donor->process->tasks)
 		world_at(world_now() + 10 * MS, donor_restart, donor, token);
 	else if (donor->down)
@@ -183,9 +185,9 @@ static void memory_back(void *what, uint64_t token)
 }
 
 /*
- * Whether the machine's donor may grant nothing for a while. A chunk that is made while a donor is missing begins with
- * the replicas it can get (leases.h). Where several donors may go and none of the others had memory, those could be
- * one, on a donor that goes next.
+ * Returns true if the donor of the machine may grant no slabs for a while. A chunk that is made while a donor is
+ * missing starts with as many replicas as it can get (leases.h). If several donors may be lost and no other had memory,
+ * it could get a single replica, on the donor that is lost next.
  */
 static bool donor_may_grant_nothing(const struct history *history, unsigned host)
 {
@@ -215,7 +217,7 @@ static void spares_all(void *what, uint64_t token)
 	donor_hint(donor);
 }
 
-/* It takes back what is not moved in time. */
+/* The donor takes slabs back that clients do not release by the deadline. */
 static void fault_revoke(struct history *history)
 {
 	struct donor_host *donor = donor_pick(history);
@@ -239,7 +241,7 @@ static void fault_drain(struct history *history)
 	world_at(world_now() + 2 * outage(history), spares_all, donor, 0);
 }
 
-/* Later than another one, yet in time. */
+/* The donor answers later than others, but in time. */
 static void fault_slow(struct history *history)
 {
 	struct machine *machine = machine_at(donor_pick(history)->host);
@@ -257,7 +259,7 @@ static void fault_pause(struct history *history)
 
 	if (program->phase != PROGRAM_WORKS)
 		return;
-	/* A client that stands still finds its donors away. */
+	/* For a client that is stopped, all donors are away. */
 	for (unsigned i = 0; i < history->donor_count; i++)
 		if (!donor_may_go(history, &history->donors[i], &duration) && !history->loses)
 			return;
@@ -266,8 +268,8 @@ static void fault_pause(struct history *history)
 }
 
 /*
- * What was away before it fell asleep is not away for any longer by that, and nothing is lost: a client does not count
- * the time, nor does a donor that stood still as well, and one that did not keeps a silent client's slabs for much
+ * A sleep must not make an outage before it longer, and must not lose pages. A client does not count the time it
+ * sleeps, nor does a donor that sleeps, too. A donor that does not sleep keeps the slabs of a silent client for much
  * longer.
  */
 static void fall_asleep(void *what, uint64_t token)
@@ -279,10 +281,10 @@ static void fall_asleep(void *what, uint64_t token)
 	(void)token;
 	if (history->over)
 		return;
-	/* See fault_reset(). */
+	/* As in fault_reset(). */
 	if (history->reset_at && world_now() < history->reset_at + SECOND && !history->loses)
 		return;
-	/* One that opens its store has donors that answer. */
+	/* A program that opens its store needs donors that answer. */
 	for (unsigned i = 0; i < history->program_count; i++)
 		if (history->programs[i].phase != PROGRAM_WORKS)
 			return;
@@ -301,7 +303,7 @@ static void fall_asleep(void *what, uint64_t token)
 			process_stall(history->donors[i].process, duration);
 }
 
-/* Mostly while a donor is away, and has been missed. */
+/* Mostly makes the sleep begin while a donor is away and has been missed. */
 static void fault_sleep(struct history *history)
 {
 	const struct donor_host *donor = donor_pick(history);
@@ -324,7 +326,7 @@ static void program_restart(void *what, uint64_t token)
 
 	if (program->phase == PROGRAM_DOWN)
 		program_start(program, token);
-	else if (program->phase != PROGRAM_OPENS) /* it hands over, and is not done yet */
+	else if (program->phase != PROGRAM_OPENS) /* the process that hands over has not ended yet */
 		world_at(world_now() + 10 * MS, program_restart, program, token);
 }
 
@@ -332,7 +334,7 @@ static void fault_kill(struct history *history)
 {
 	struct program *program = program_pick(history);
 
-	/* Its successor finds donors away, too, and does not sleep as long as they. */
+	/* The next process would find donors away, because it does not sleep as long as they do. */
 	if (program->phase != PROGRAM_WORKS || history->victims || world_now() < history->asleep_until)
 		return;
 	program_kill(program);
@@ -401,5 +403,5 @@ void faults_mend(struct history *history)
 		machine_at(i)->slow_until = 0;
 	}
 	task_set_habits(&(struct task_habits){.soon_ns = history->habits.soon_ns});
-	/* Donors and programs that are down come back by themselves; what is stalled or cut, too. */
+	/* Donors and programs that are down come back by themselves. Stalls and cuts of wires end by themselves. */
 }

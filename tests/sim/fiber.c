@@ -1,5 +1,5 @@
 /* fiber: see fiber.h. */
-#undef _FORTIFY_SOURCE /* it takes a jump to another stack for an error */
+#undef _FORTIFY_SOURCE /* fortified longjmp takes a jump to another stack for an error */
 #include "tests/sim/fiber.h"
 
 #include "tests/sanitizers.h"
@@ -13,27 +13,27 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* As large as the control thread's (client/donor/control.h). */
+/* As large as the stack of the control thread (client/donor/control.h). */
 #define STACK_BYTES ((size_t)256 << 10)
 
 struct fiber {
-	ucontext_t first; /* its first run begins there */
-	jmp_buf left;     /* and every other one here */
+	ucontext_t first; /* where the first run begins */
+	jmp_buf left;     /* where every other run begins */
 	bool begun;
 	void *stack;
 	void (*run)(void *);
 	void *argument;
 	bool over;
-	void *fake; /* AddressSanitizer's, while it is left */
+	void *fake; /* AddressSanitizer's fake stack, while the fiber is left */
 	struct fiber *next;
 };
 
 static struct {
 	jmp_buf left;
 	struct fiber *inside;
-	struct fiber *idle; /* ended, with their stacks */
+	struct fiber *idle; /* fibers that have ended, with their stacks */
 	void *fake;
-	const void *stack; /* of the outside */
+	const void *stack; /* the stack outside of all fibers */
 	size_t stack_bytes;
 } outside;
 

@@ -1,8 +1,8 @@
 /*
- * fiber: a call stack that can be left in the middle and entered again, so that code written for threads runs in one.
+ * fiber: a call stack that can be left in the middle and entered again. So code written for threads runs in one thread.
  *
- * Theory of operation. ucontext's stacks; those of fibers that have ended are kept for the next ones. AddressSanitizer
- * is told of every switch, or it would take the other stack for an overflow of this one.
+ * Theory of operation. A fiber has a stack of ucontext. Stacks of fibers that have ended are kept for new fibers. Every
+ * switch is reported to AddressSanitizer, which would otherwise take the other stack for an overflow of this one.
  *
  * Threads: one.
  */
@@ -13,14 +13,14 @@
 
 struct fiber;
 
-/* Ends the program when there is no memory, as all of the simulator does. */
+/* Makes a fiber. Ends the program if there is no memory, as every function of the simulator does. */
 struct fiber *fiber_create(void (*run)(void *), void *argument);
-/* From outside of any fiber: runs it until it leaves, or has ended. */
+/* Runs the fiber until it leaves or ends. Called outside of all fibers. */
 void fiber_enter(struct fiber *fiber);
-/* From inside: back to who entered. */
+/* Leaves the running fiber, back to the caller of fiber_enter(). */
 void fiber_leave(void);
 bool fiber_is_over(const struct fiber *fiber);
-/* Of one that has ended; or that never will, whose stack is then lost. */
+/* Frees a fiber that has ended. The stack of a fiber that has not ended is lost. */
 void fiber_free(struct fiber *fiber);
 
 #endif

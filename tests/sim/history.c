@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define PAGE ((uint64_t)4096)
-/* How often programs are looked after. */
+/* Interval of the checks of programs. */
 #define LOOK_NS (50 * MS)
-#define SCRUB_RATE (UINT64_C(1) << 36) /* a pass takes 16 ms at least */
+#define SCRUB_RATE (UINT64_C(1) << 36) /* a pass of the scrub takes at least 16 ms */
 
 /* --- The world of a seed ---------------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static void draw_habits(struct history *history)
 
 static void draw_faults(struct history *history)
 {
-	/* Kinds that cost pages, or may. */
+	/* Faults that may lose or damage pages. */
 	static const bool hard[FAULTS] = {[FAULT_CORRUPT] = true};
 
 	for (unsigned kind = 0; kind < FAULTS_DRAWN; kind++)
@@ -66,7 +66,7 @@ unsigned history_mates(const struct history *history, unsigned donor)
 	return mates;
 }
 
-/* Donors that take back what they lend. With a deadline that may cost pages. */
+/* Draws donors that take slabs back. With a deadline this may lose pages. */
 static void draw_shrinking(struct history *history)
 {
 	struct random_state dice;
@@ -79,8 +79,11 @@ static void draw_shrinking(struct history *history)
 	history->revoke_ns = (50 + random_below(&dice, 1500)) * MS;
 }
 
-/* Pauses that are nobody's fault. Where donors may be lost it would be by chance whether one costs pages. Half of the
-   histories with a backup stay as they are: what goes wrong there is rare enough (planted/leave_unsettled). */
+/*
+ * Draws sleeps of processes. There are none where donors may be lost, because a sleep could then lose pages or not by
+ * chance. There are none in half of the histories with a backup, which would otherwise find planted/leave_unsettled
+ * even more rarely.
+ */
 static void draw_sleep(struct history *history)
 {
 	struct random_state dice;
@@ -90,7 +93,7 @@ static void draw_sleep(struct history *history)
 		history->every_ns[FAULT_SLEEP] = (500 + random_below(&dice, 2000)) * MS;
 }
 
-/* As many domains as replicas at least. With dice of its own: histories without them are what they were. */
+/* Draws at least as many failure domains as replicas. Has its own generator, so that other histories stay the same. */
 static void draw_domains(struct history *history)
 {
 	static const char *const names[DONORS_MAX] = {"rack0", "rack1", "rack2", "rack3", NULL};
@@ -102,7 +105,7 @@ static void draw_domains(struct history *history)
 		return;
 	history->placed = true;
 	count = history->replicas + (unsigned)random_below(&dice, history->donor_count - history->replicas);
-	/* One each; the others wherever. */
+	/* Each domain gets a donor. Other donors get random domains. */
 	for (unsigned i = 0; i < history->donor_count; i++)
 		history->domains[i] = names[i < count ? i : random_below(&dice, count)];
 	for (unsigned i = history->donor_count - 1; i; i--) {
@@ -112,7 +115,7 @@ static void draw_domains(struct history *history)
 		history->domains[i] = history->domains[j];
 		history->domains[j] = name;
 	}
-	/* Who may die may with all that fails with it. */
+	/* If a donor may be lost, all donors of its domain may. */
 	for (unsigned i = 0; i < history->donor_count; i++)
 		if (victims >> i & 1)
 			history->victims |= history_mates(history, i);
@@ -120,7 +123,9 @@ static void draw_domains(struct history *history)
 
 static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned chunks)
 {
-	/* All that the programs can ask for, also started anew again and again within the grace time; or hardly enough.
+	/*
+	 * Donors have slabs for all that programs can ask for, even if these start anew many times in the grace time.
+	 * Tight donors have hardly enough.
 	 */
 	bool tight = history->loses && world_chance(4);
 	unsigned slabs = history->program_count * 6 * chunks + 16;
@@ -171,12 +176,12 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 						    .io_ms = (unsigned)between(200, 500)}};
 	if (history->loses)
 		config.excuses = (struct program_excuses){.lost = true, .full = true, .late = true};
-	/* Not drawn: the other histories stay as they are. */
+	/* The seed decides these options without the generator, so that other histories stay the same. */
 	config.far.backup = history->seed % 5 == 2 ? disk_path(index) : NULL;
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
 	config.far.encrypt = history->seed % 4 == 1;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
-	/* With fewer donors than replicas nothing new can be written. */
+	/* No new chunk can be written while there are fewer donors than replicas. */
 	config.excuses.late |= history->victims != 0;
 	config.excuses.full |= history->victims || history->every_ns[FAULT_MEMORY] || history->every_ns[FAULT_DRAIN];
 	config.bound_ns = 3 * history->timeout_ns + 4 * SECOND;
@@ -223,10 +228,10 @@ static void programs_look(struct history *history)
 
 		program_check(program);
 		program_check_apart(program, history->domains);
-		/* Its store could not be opened, or adopted. */
+		/* A program that is down with an open_status could not open or adopt its store. */
 		if (program->phase != PROGRAM_DOWN || !program->open_status || program->process->tasks)
 			continue;
-		/* A new store needs all donors there are, one that is adopted some. */
+		/* A new store needs all donors. A store that is adopted needs some. */
 		if (program->starts == 1 || (!history->loses && program->config.keeps_state))
 			world_fail("%s: cannot open its store: %s", program->process->name,
 				   strerror(-program->open_status));
@@ -235,7 +240,7 @@ static void programs_look(struct history *history)
 	}
 }
 
-/* Until @done, or @within is over: false. */
+/* Runs the history until @done is true. Returns false if it is not within @within. */
 static bool run_until(struct history *history, uint64_t within, bool (*done)(const struct history *))
 {
 	uint64_t until = world_now() + within;
@@ -305,7 +310,7 @@ static void history_close(struct history *history)
 		program_end(&history->programs[i], world_chance(2) ? PROGRAM_CLOSE : PROGRAM_EMPTY);
 	if (!run_until(history, patience, all_closed) && !world_wrong())
 		world_fail("a program does not end");
-	/* What a client never came back for waits for its grace time. */
+	/* Slabs whose client never came back are free after the grace time. */
 	run_until(history, 80 * SECOND, all_given_back);
 	for (unsigned i = 0; i < history->donor_count; i++)
 		donor_check_empty(&history->donors[i]);

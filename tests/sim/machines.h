@@ -1,5 +1,5 @@
 /*
- * machines: what the simulated machines are like just now: whether they run, and how the ways between them are.
+ * machines: the present state of the simulated machines and of the network between them.
  *
  * Threads: one.
  */
@@ -12,28 +12,28 @@
 #define MACHINES_MAX 12u
 
 struct machine {
-	bool off;                         /* nothing that is sent to it arrives, nothing answers */
-	bool short_of_memory;             /* no slab can be had */
-	uint64_t prepare_ns;              /* making a slab ready takes up to so long */
-	uint64_t cut_until[MACHINES_MAX]; /* what it sends there waits until then */
-	uint64_t slow_ns, slow_until;     /* until then, what it sends takes so much longer */
-	bool device;                      /* requests for pages are a device's to serve, not the process's */
-	/* What the donor there is told by shrink.c, and has been. */
+	bool off;                         /* the machine is off: no packet to it arrives */
+	bool short_of_memory;             /* there is no memory for a slab */
+	uint64_t prepare_ns;              /* longest time to make a slab ready */
+	uint64_t cut_until[MACHINES_MAX]; /* packets to that machine wait until then */
+	uint64_t slow_ns, slow_until;     /* until then each packet takes so much longer */
+	bool device;                      /* a device serves requests for pages, also while the process is stopped */
+	/* What shrink.c is to tell the donor, and what it has told it. */
 	struct {
-		uint32_t slabs;        /* that can be spared */
-		enum wire_drain drain; /* what an operator wants */
+		uint32_t slabs;        /* that the donor may lend */
+		enum wire_drain drain; /* the wish of the operator */
 	} wants, told;
 };
 
 struct machine *machine_at(unsigned host);
-/* All are well. */
+/* Resets all machines to a state without faults. */
 void machines_open(void);
 
-/* It needs none of its memory, and nobody drains the donor there. */
+/* Lets the donor there lend all slabs, and ends a drain. */
 void machine_spares_all(unsigned host);
 bool machine_is_short(unsigned host);
 uint64_t machine_prepare_ns(unsigned host);
-/* Nothing passes from the one to the other for so long. */
+/* Holds all packets from one machine to the other for @duration. */
 void machine_cut(unsigned from, unsigned to, uint64_t duration);
 
 #endif

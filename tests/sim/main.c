@@ -1,9 +1,9 @@
 /*
- * sim: histories of farpage in a simulated world, each from a seed.
+ * sim: runs histories of farpage in a simulated world, each from a seed.
  *
- *     sim [--seeds N] [--from S]   runs N histories from seed S on (1); ends at the first that goes wrong: status 1
- *     sim --replay S               runs one and tells every event
- *     sim --hash S                 runs one and prints the hash of its events
+ *     sim [--seeds N] [--from S]   runs N histories (100) from seed S (1) on; ends at the first failure with status 1
+ *     sim --replay S               runs the history of a seed and prints every event
+ *     sim --hash S                 runs the history of a seed and prints the hash of its events
  *
  * Standard output is TAP.
  */
@@ -19,7 +19,7 @@
 static volatile sig_atomic_t running;
 static char running_text[32];
 
-/* An assertion of the code's own, or worse. */
+/* Reports the seed when an assertion or a fault of memory ends the simulator. */
 static void died(int signal_number)
 {
 	static const char before[] = "not ok 1 - seed ",

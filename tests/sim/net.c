@@ -10,7 +10,7 @@
 
 struct net net;
 
-/* Pages on the way, by how many: used again. */
+/* Free memory for pages on the way, by number of pages. */
 static struct spare {
 	struct spare *next;
 } * spares[CLASSES];
@@ -44,7 +44,7 @@ static void pages_put(struct operation *operation)
 	spares[class] = spare;
 }
 
-/* --- What an end is told ---------------------------------------------------------------------------------------- */
+/* --- Events of an end -------------------------------------------------------------------------------------------- */
 
 void net_notify(struct fabric *fabric)
 {
@@ -93,7 +93,7 @@ void net_depart(struct fabric_conn *conn)
 		if (leaves)
 			memcpy(operation->pages, operation->op.local, operation->op.length);
 		else
-			operation->op.length = 0; /* never sent, nor what is behind it */
+			operation->op.length = 0; /* never sent, nor any operation behind it */
 	}
 }
 
@@ -122,7 +122,7 @@ static void pipe_run(void *what, uint64_t token);
 
 static void pipe_run_at(struct wire *wire, unsigned side, uint64_t at)
 {
-	/* The token tells the side. */
+	/* The lowest bit of the token is the side. */
 	wire->pipes[side].token += 2;
 	world_at(at, pipe_run, wire, wire->pipes[side].token | side);
 }
@@ -209,14 +209,14 @@ static struct fabric_region *region_find(const struct fabric_conn *conn, const s
 	return NULL;
 }
 
-/* A read's pages are taken. */
+/* Takes the pages of a read. */
 static void pages_take(void *what, uint64_t token)
 {
 	struct operation *operation = what;
 	struct fabric_region *region = (struct fabric_region *)(uintptr_t)token;
 
 	if (region->dead)
-		operation->pages = NULL; /* too late: there is no answer */
+		operation->pages = NULL; /* too late: the read has no answer */
 	else
 		memcpy(operation->pages, region->base + (uint32_t)operation->op.remote.address, operation->op.length);
 }
@@ -370,7 +370,7 @@ static void packet_arrive(struct wire *wire, unsigned side, struct packet *packe
 		net_answer(wire, 1 - side, PACKET_END);
 }
 
-/* Until when the packet has to wait where it is. */
+/* Returns the time until which the packet must wait in the pipe. */
 static uint64_t packet_held(const struct wire *wire, unsigned side, const struct packet *packet)
 {
 	const struct fabric_conn *conn = wire->ends[1 - side];
@@ -409,7 +409,7 @@ static void pipe_run(void *what, uint64_t token)
 
 /* --- Time ------------------------------------------------------------------------------------------------------- */
 
-/* When the end has waited for too long; UINT64_MAX: it waits for nothing. */
+/* Returns the time of the timeout of the end, or UINT64_MAX if it does not wait. */
 static uint64_t conn_due(const struct fabric_conn *conn)
 {
 	if (!net_end_lives(conn))

@@ -1,17 +1,17 @@
 /*
- * net: wires between simulated machines, and what can become of what is on them.
+ * net: wires between simulated machines, and the faults of wires.
  *
- * Theory of operation. A connection is a wire with two ends (struct fabric_conn) and a pipe in each direction. What is
- * sent waits in the pipe for its time to arrive and arrives in order, as on a reliable connection; different wires know
- * nothing of each other. A pipe that is cut holds what is in it until it is whole again: late packets arrive late, also
- * when their sender has ended the connection meanwhile, as long as the other end has not.
+ * Theory of operation. A connection is a wire with two ends (struct fabric_conn) and a pipe in each direction. A packet
+ * waits in the pipe for its time to arrive. Packets of a pipe arrive in order, as on a reliable connection. Different
+ * wires are independent. A pipe that is cut holds its packets until the cut is over. So packets may arrive late, even
+ * after their sender has ended the connection, as long as the other end has not.
  *
- * The pages of a write leave local memory at some time before they arrive, at the latest when the connection ends here.
- * A read takes the pages when its request arrives or a little later, and puts them into local memory before its answer.
- * A connection that breaks leaves each operation carried out or not, in order; the first that is not may be carried out
- * in part; and the memory that a read was to fill has anything in it.
+ * The pages of a write leave local memory before they arrive, at the latest when the connection ends here. A read takes
+ * the pages when its request arrives or a little later. It puts them into local memory before its completion. When a
+ * connection breaks, a number of operations has been carried out in order. The next may be carried out in part, the
+ * others are not. The memory that a read was to fill then has arbitrary contents.
  *
- * fabric.c makes include/farpage/fabric.h of it. Threads: one.
+ * fabric.c implements include/farpage/fabric.h on net. Threads: one.
  */
 #ifndef SIM_NET_H
 #define SIM_NET_H
@@ -22,28 +22,28 @@
 
 #define NET_URI_MAX 64u
 #define NET_WATCHES 4u
-/* Messages that have not arrived. */
+/* Most messages of a pipe that have not arrived. */
 #define NET_MESSAGES_MAX 32u
 
-/* How long things take in this history, and what becomes of them. */
+/* Delays and losses of this history. */
 struct net_habits {
-	uint64_t least_ns, most_ns; /* on the way */
-	unsigned linger_in;         /* once in so many, what was sent is lost when its sender ends the connection */
-	unsigned silent_in;         /* likewise, that the sender has ended it is never heard */
-	bool takes;                 /* donors take memory back at a deadline: who comes later is refused */
+	uint64_t least_ns, most_ns; /* time on the way */
+	unsigned linger_in;         /* one in so many ends of a connection loses packets sent before; 0: none */
+	unsigned silent_in;         /* one in so many ends never reaches the other end; 0: none */
+	bool takes;                 /* donors take memory back at a deadline, so requests may be refused */
 };
 
 struct operation {
 	struct fabric_op op;
 	uint64_t posted;
-	uint8_t *pages; /* on the way; NULL: still, or again, in memory */
+	uint8_t *pages; /* pages on the way, or NULL while they are in local memory */
 };
 
 enum packet_kind {
 	PACKET_CONNECT,
 	PACKET_ACCEPT,
 	PACKET_REJECT,
-	PACKET_READY, /* of the connecting side, so that the other knows it is established */
+	PACKET_READY, /* from the connecting side: the connection is established */
 	PACKET_MESSAGE,
 	PACKET_OPERATION,
 	PACKET_ANSWER,
@@ -57,7 +57,7 @@ struct packet {
 	size_t size;
 	uint8_t *data;
 	struct operation *operation;
-	bool torn; /* the connection breaks while it arrives */
+	bool torn; /* the connection breaks while the packet arrives */
 	struct packet *next;
 };
 
@@ -66,15 +66,15 @@ struct pipe {
 	uint64_t last_at, token;
 	uint64_t cut_until;
 	unsigned messages;
-	bool ended; /* nothing is sent after */
+	bool ended; /* no more packets enter the pipe */
 };
 
 struct wire {
 	unsigned number;
 	char uri[NET_URI_MAX];
 	unsigned hosts[2];
-	struct fabric_conn *ends[2]; /* the connecting, the accepting one */
-	struct pipe pipes[2];        /* by who sends */
+	struct fabric_conn *ends[2]; /* the connecting end, the accepting end */
+	struct pipe pipes[2];        /* indexed by the side that sends */
 	struct wire *next;
 };
 
@@ -90,11 +90,11 @@ struct fabric_conn {
 	void *user;
 	struct operation *operations[FABRIC_DEPTH_MAX]; /* a ring */
 	unsigned head, tail;
-	uint64_t deadline; /* of the connect */
-	bool timed;        /* a look at the time is in the calendar */
+	uint64_t deadline; /* of the connect, on the clock of the world */
+	bool timed;        /* conn_look() is in the calendar */
 };
 
-/* Something a fabric has to tell. */
+/* An event that fabric_poll() has still to return. */
 struct happening {
 	struct fabric_event event;
 	struct happening *next;
@@ -105,7 +105,7 @@ struct fabric {
 	struct fabric_config config;
 	int fd;
 	bool closed, interrupted, armed;
-	uint64_t until, alarm_at; /* armed until then; when a look at the time is in the calendar */
+	uint64_t until, alarm_at; /* end of the arming; time of the alarm in the calendar, or UINT64_MAX */
 	struct task *waiter;
 	struct {
 		int fd;
@@ -139,7 +139,7 @@ struct fabric_listener {
 	struct fabric_listener *next;
 };
 
-/* All there is in this history. */
+/* The network of this history. */
 struct net {
 	struct net_habits habits;
 	struct wire *wires;
@@ -152,41 +152,47 @@ extern struct net net;
 
 void net_open(const struct net_habits *habits);
 
-/* --- Of fabric.c and net_faults.c
- * ------------------------------------------------------------------------------------------------ */
+/* --- For fabric.c and net_faults.c ------------------------------------------------------------------------------- */
 
 void net_send(struct fabric_conn *conn, enum packet_kind kind, const void *data, size_t size,
 	      struct operation *operation);
-/* The end is told what is left to tell. @first: of the oldest operation in flight. */
+/* Breaks an end: completes its operations with errors, the oldest with @first, then reports the end with @status. */
 void net_break(struct fabric_conn *conn, int first, int status, const void *data, size_t size);
-/* What of its operations has not left memory yet leaves now, or never. */
+/* Lets the pages of writes that are still in local memory leave it now, or never. */
 void net_depart(struct fabric_conn *conn);
-/* Its end is on the way. */
+/* Sends the end of the connection. Packets sent before may be lost. */
 void net_end(struct fabric_conn *conn);
+/* Enters the next timeout of the end into the calendar. */
 void net_watch_time(struct fabric_conn *conn);
+/* Queues an event of the connection. */
 void net_tell(struct fabric_conn *conn, const struct fabric_event *event);
+/* Removes the queued events of the connection. */
 void net_untell(struct fabric_conn *conn);
+/* Wakes the tasks that wait for an event of the fabric. */
 void net_notify(struct fabric *fabric);
-/* It is there and has not ended. Takes NULL. */
+/* Returns true if there is such an end and it has not ended. Takes NULL. */
 bool net_end_lives(const struct fabric_conn *conn);
-/* What one side has sent is lost from some packet on; @torn: that one may arrive in part. */
+/*
+ * Loses the packets that one side has sent, from a random packet on. With @torn a request for pages there arrives in
+ * part.
+ */
 void net_lose(struct wire *wire, unsigned side, bool torn);
-/* An answer from a machine on which nobody is concerned. */
+/* Sends a packet from a machine on which no process has the connection. */
 void net_answer(struct wire *wire, unsigned side, enum packet_kind kind);
 
 /* --- Faults ----------------------------------------------------------------------------------------------------- */
 
-/* A wire between two machines that is in use at both ends, by chance; NULL: there is none. */
+/* Returns a random wire between two machines whose ends both live, or NULL. */
 struct wire *net_pick(unsigned one, unsigned other);
-/* It breaks. */
+/* Breaks the wire. */
 void net_reset(struct wire *wire);
-/* @side: whose sending. */
+/* Holds the packets that @side sends, for @duration. */
 void net_cut(struct wire *wire, unsigned side, uint64_t duration);
-/* The process is killed; its peers hear of it, or (@silent) do not. */
+/* Kills the process. Its peers hear of it unless @silent. */
 void net_kill(struct process *process, bool silent);
-/* Some bytes of what it lends change. False: it lends nothing. */
+/* Flips a bit of the memory that the process lends. Returns false if it lends none. */
 bool net_corrupt(struct process *process);
-/* Its tasks that wait in fabric_wait() are told to look (-EINTR). */
+/* Interrupts the tasks of the process that wait in fabric_wait() (-EINTR). */
 void net_interrupt(struct process *process);
 
 #endif

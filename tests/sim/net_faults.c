@@ -1,4 +1,4 @@
-/* net_faults: what can be done to wires, and to processes as the net sees them; see net.h. */
+/* net_faults: faults of wires, and of processes as the network sees them; see net.h. */
 #include "tests/sim/net.h"
 
 #include <errno.h>

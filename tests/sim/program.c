@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A store gives slabs back half a second after their last page; over a slow wire and a busy processor later. */
+/* A store gives a slab back half a second after its last page, later on a slow wire or a busy processor. */
 #define EMPTIES_NS (20 * SECOND)
 
 static int state_new(void)
@@ -97,7 +97,7 @@ static void process_work(struct program *program, struct process *process)
 		pthread_join((pthread_t)threads[i], NULL);
 }
 
-/* Where nothing is damaged, and no write failed or was cut off, nothing looks so to anybody. */
+/* Fails the history if the store found bad checksums although no page may be damaged. */
 static void damage_check(const struct program *program, const struct process *process)
 {
 	struct store_stats stats;
@@ -110,7 +110,7 @@ static void damage_check(const struct program *program, const struct process *pr
 			   (unsigned long long)stats.checksum_errors);
 }
 
-/* Also that of a process which was killed meanwhile: then it touches nothing of the program's any more. */
+/* The main thread of a process. Once its process is killed, it does not touch the program any more. */
 static void *program_main(void *argument)
 {
 	struct program *program = argument;
@@ -182,7 +182,7 @@ void program_start(struct program *program, bool anew)
 	task_create(program->process, "main", program_main, program);
 }
 
-/* The file as it is now. */
+/* Returns a copy of the file. */
 static int state_copy(int fd)
 {
 	int copy = state_new();
@@ -201,7 +201,7 @@ void program_kill(struct program *program)
 	if (program->state_fd >= 0) {
 		int copy = state_copy(program->state_fd);
 
-		/* The one that is open stays so, in the process that was killed. */
+		/* The killed process still has the old file open. */
 		close(program->state_fd);
 		program->state_fd = copy;
 	}
@@ -219,7 +219,7 @@ void program_end(struct program *program, enum program_end end)
 		program->phase = PROGRAM_DRAINS;
 }
 
-/* What is on the disk now. */
+/* Notes which pages are on the disk now. */
 static void saved_note(const struct program *program)
 {
 	const struct far *far = (const struct far *)program->store;
@@ -228,7 +228,9 @@ static void saved_note(const struct program *program)
 		return;
 	for (uint64_t i = 0; i < program->reference.pages; i++) {
 		struct reference_page *page = &program->reference.page[i];
-		/* One that is there alone may have been on its way to it when a process before was killed, and be lost.
+		/*
+		 * A page that only the disk has may be lost: it may have been on the way there when a process was
+		 * killed.
 		 */
 		bool live = integrity_kind(&far->integrity, i) == INTEGRITY_IS_LIVE;
 
@@ -279,8 +281,10 @@ static bool chunk_is_apart(const struct chunk_table *table, uint64_t index, cons
 	return true;
 }
 
-/* One on a slab that is wanted back may be on a mate of what takes its place, until it goes; or until another takes its
-   place, if it is not wanted back any more. */
+/*
+ * A replica that a donor recalls may be in the same domain as its replacement until it goes. If the donor ends the
+ * recall, both may stay there until another replacement is made.
+ */
 static void chunk_check_apart(struct program *program, const struct far *far, uint64_t index,
 			      const char *const domains[])
 {

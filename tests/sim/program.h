@@ -1,12 +1,12 @@
 /*
- * program: a simulated process that uses far memory, and what it expects of it.
+ * program: a simulated process that uses far memory and checks it.
  *
- * Theory of operation. The real store (client/far.h), with its control thread and a queue for each worker. Workers
- * write, read and discard runs of pages within the contract of store.h, and hold every answer against the reference.
- * A worker polls, or sleeps on its queue's descriptor for as long as nothing comes: an answer that does not wake it
- * shows as one that is late.
+ * Theory of operation. A program has the real store (client/far.h), with its control thread and a queue for each
+ * worker. Workers write, read and discard runs of pages within the contract of store.h. They compare every answer with
+ * the reference. A worker polls, or sleeps on the descriptor of its queue until an answer comes. So an answer that does
+ * not wake the worker is found as a late one.
  *
- * With a state file the process may be killed at any moment, or leave; the next one adopts what is in the file then.
+ * With a state file the process may be killed at any moment, or leave. The next process adopts the store from the file.
  *
  * Threads: one; see task.h.
  */
@@ -22,7 +22,7 @@
 #define PROGRAM_RUN_MAX 8u
 #define PROGRAM_CHUNKS_MAX 16u
 
-/* Which errors this history excuses, whatever the page. */
+/* The errors that this history excuses for any page. */
 struct program_excuses {
 	bool lost;    /* -EIO */
 	bool damaged; /* -EBADMSG */
@@ -34,19 +34,19 @@ struct program_config {
 	struct far_config far;
 	uint64_t chunk_pages;
 	unsigned workers, depth, run;
-	uint64_t think_ns; /* between two looks */
-	unsigned writes;   /* of ten requests */
+	uint64_t think_ns; /* longest pause between two polls */
+	unsigned writes;   /* of ten requests on average */
 	bool keeps_state;
 	struct program_excuses excuses;
-	uint64_t bound_ns; /* within which each request is answered */
+	uint64_t bound_ns; /* longest time to answer a request */
 };
 
 struct program_slot {
 	struct store_io io;
 	bool active;
-	uint64_t since, stalled; /* task time; how long the process had been stalled then */
-	uint64_t lost;           /* how many pages the store had lost then */
-	uint64_t refusals;       /* and disks had refused */
+	uint64_t since, stalled; /* task time of the submission; `stalled` of the process then */
+	uint64_t lost;           /* pages that the store had lost then */
+	uint64_t refusals;       /* writes that disks had refused then */
 };
 
 struct worker {
@@ -58,16 +58,16 @@ struct worker {
 	uint8_t *data;
 	struct program_slot slots[PROGRAM_DEPTH_MAX];
 	unsigned active;
-	uint64_t discard_page; /* being discarded */
+	uint64_t discard_page; /* of the discard under way, if discard_count */
 	uint32_t discard_count;
 };
 
 enum program_phase {
 	PROGRAM_DOWN,    /* no process */
 	PROGRAM_OPENS,   /* far_open() */
-	PROGRAM_WORKS,   /* */
-	PROGRAM_DRAINS,  /* starts no more requests; with none left it goes on as `then` says */
-	PROGRAM_EMPTIES, /* waits until its donors have everything back */
+	PROGRAM_WORKS,   /* its workers make requests */
+	PROGRAM_DRAINS,  /* makes no more requests; goes on as `then` says when all are answered */
+	PROGRAM_EMPTIES, /* waits until its donors have all slabs back */
 	PROGRAM_CLOSES,
 };
 enum program_end { PROGRAM_CLOSE, PROGRAM_EMPTY, PROGRAM_LEAVE };
@@ -78,32 +78,34 @@ struct program {
 	unsigned host, starts;
 	enum program_phase phase;
 	enum program_end then;
-	struct process *process; /* the last */
+	struct process *process; /* the last process */
 	struct store *store;
 	int state_fd;
 	int open_status;
 	struct reference reference;
 	struct worker *workers[PROGRAM_WORKERS_MAX];
-	bool repeat;                      /* the next process repeats what was under way */
-	bool excused[PROGRAM_CHUNKS_MAX]; /* for having replicas that fail together: one was to go, or too many */
-	/* Counted. */
+	bool repeat;                      /* the next process repeats the requests that were under way */
+	bool excused[PROGRAM_CHUNKS_MAX]; /* chunks that may have two replicas in a domain, because one is to go */
+	/* Counters. */
 	uint64_t good, failed, discards, adoptions, hedges;
 };
 
 void program_open(struct program *program, unsigned index, unsigned host, const struct program_config *config);
-/* A new process: of the first store, of the one that was left, or, if @anew, of a new one. */
+/* Starts a process with the first store or the one that was left; with @anew, with a new store. */
 void program_start(struct program *program, bool anew);
 void program_kill(struct program *program);
-/* It is to end. */
+/* Tells the program to end. */
 void program_end(struct program *program, enum program_end end);
-/* Whether a request is late: world_fail(). */
+/* Fails the history if a request is late. */
 void program_check(const struct program *program);
-/* Whether two replicas of a chunk are on donors of one of these @domains (NULL: one of its own), and neither is to go:
-   world_fail(). */
+/*
+ * Fails the history if two replicas of a chunk are on donors of the same domain, unless one of them is to go. @domains
+ * are those of the donors. NULL is a domain of its own.
+ */
 void program_check_apart(struct program *program, const char *const domains[]);
-/* Whether no chunk has one too many (any more). */
+/* Returns true if no chunk has a surplus replica. */
 bool program_is_settled(const struct program *program);
-/* Its process has ended and left nothing. */
+/* Closes a program whose process has ended. */
 void program_close(struct program *program);
 
 #endif

@@ -15,7 +15,7 @@ void reference_open(struct reference *reference, unsigned store, uint64_t pages)
 	reference->page = world_memory(pages * sizeof *reference->page);
 }
 
-/* A page is these words, each so much more than the one before. Zeroes are version 0. */
+/* Each word of a page is STEP more than the word before. In version 0 all words are zero. */
 #define STEP UINT64_C(0x100000000000000b)
 
 static uint64_t word_first(const struct reference *reference, uint64_t page, uint32_t version)
@@ -23,7 +23,10 @@ static uint64_t word_first(const struct reference *reference, uint64_t page, uin
 	return (uint64_t)(reference->store + 1) << 56 | page << 32 | version;
 }
 
-/* Four at a time: words that wait for one another take as long again. Most of a history's time is bytes of pages. */
+/*
+ * Makes four independent words at a time. A chain of dependent words takes twice as long. Most of the time of a history
+ * goes into the bytes of pages.
+ */
 static void words_fill(uint64_t *words, uint64_t word, uint64_t step)
 {
 	for (unsigned i = 0; i < WORDS; i += 4, word += 4 * step) {
@@ -67,7 +70,9 @@ void reference_doubt(struct reference *reference, uint64_t page, uint32_t versio
 {
 	struct reference_page *p = &reference->page[page];
 
-	/* A page has one writer at a time: every version since the last that was completed is one that failed. */
+	/*
+	 * A page has one writer at a time, so every version since the last completed write is of a write that failed.
+	 */
 	p->torn = true;
 	p->zeroes |= !version;
 }

@@ -1,10 +1,10 @@
 /*
- * reference: what each page of a store may read as: the array that a simulated store is held against.
+ * reference: the contents that each page of a simulated store may have.
  *
- * Theory of operation. What is written to a page is made from its number, its store's and a version, counted for each
- * page from 1 on; version 0 is a page of zeroes. A page has the version of its last completed write; one whose write
- * failed, or was cut off, is also what it was before, until it is written again: then, and only then, it may also turn
- * out to be damaged (-EBADMSG).
+ * Theory of operation. The contents of a page depend on its number, the number of its store and a version. Versions
+ * count from 1 for each page. Version 0 is a page of zeroes. A page has the version of its last completed write. A page
+ * is torn after a write that failed or was cut off, until its next completed write. A torn page may have the version
+ * before, or that of any write since. Only a torn page may be found damaged (-EBADMSG).
  *
  * Threads: one.
  */
@@ -15,13 +15,13 @@
 #include <stdint.h>
 
 struct reference_page {
-	uint32_t written; /* the last version made */
+	uint32_t written; /* the last version that a write used */
 	uint32_t version; /* of the last completed write */
-	uint32_t first;   /* if it is torn, it may also be this or any later one */
-	bool zeroes;      /* or zeroes */
+	uint32_t first;   /* a torn page may also have this version or any later one */
+	bool zeroes;      /* a torn page may also be zeroes */
 	bool torn;        /* a write since then was cut off, or failed */
-	bool saved;       /* and all of it is on the disk of a backup as well */
-	bool writing;     /* it is being written or discarded */
+	bool saved;       /* its contents are also on the disk of a backup */
+	bool writing;     /* a write or discard is under way */
 	uint8_t readers;
 	uint32_t under_way; /* the version being written */
 	uint16_t generation;
@@ -33,19 +33,19 @@ struct reference {
 	struct reference_page *page;
 };
 
-/* All zero. */
+/* Sets up @pages pages of zeroes. */
 void reference_open(struct reference *reference, unsigned store, uint64_t pages);
-/* The page's contents of this version. */
+/* Writes the contents of this version of the page to @data. */
 void reference_fill(const struct reference *reference, uint64_t page, uint32_t version, void *data);
-/* Of a page about to be written: the next version, now and then zeroes. */
+/* Returns the version for the next write of the page; now and then 0. */
 uint32_t reference_next(struct reference *reference, uint64_t page);
-/* It is this now, for certain. */
+/* Notes that the page has exactly this version. */
 void reference_settle(struct reference *reference, uint64_t page, uint32_t version);
-/* It may be this from now on, too. */
+/* Notes that the page may also have this version. */
 void reference_doubt(struct reference *reference, uint64_t page, uint32_t version);
-/* Whether @data may be the page's contents. */
+/* Returns true if the page may have the contents @data. */
 bool reference_allows(const struct reference *reference, uint64_t page, const void *data);
-/* What @data is: "zeroes", "page 3 version 7 of store 1"; for people. */
+/* Describes @data in @text: "zeroes" or "page 3 version 7 of store 1". Returns @text. */
 const char *reference_name(const void *data, char text[96]);
 
 #endif

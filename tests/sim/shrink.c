@@ -1,8 +1,8 @@
 /*
  * shrink: donors whose machines want memory back, or whose operators drain them, in place of memserver/shrink.c.
  *
- * Both are what machines.h says; the donor is told in its own thread, whenever it has woken. A drained donor that is
- * started again is drained from the beginning, as with a drain file.
+ * The wants come from machines.h. The donor gets them in its own thread whenever it wakes. A drained donor that is
+ * started again is drained from its start on, as with a drain file.
  */
 #include "memserver/shrink.h"
 
@@ -20,7 +20,7 @@ void shrink_open(struct shrink *shrink, const struct pressure_config *config, st
 
 void shrink_reload(struct shrink *shrink, uint32_t slabs, uint64_t reserve)
 {
-	(void)shrink, (void)slabs, (void)reserve; /* nobody sends SIGHUP here */
+	(void)shrink, (void)slabs, (void)reserve; /* no SIGHUP in the simulator */
 }
 
 void shrink_close(struct shrink *shrink)

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A killed process that has waited so often does not end. */
+/* A killed process that has waited so many times fails the history, because it does not end. */
 #define YIELDS_MAX 200000u
-/* Who looks at the clock without ever sleeping has time pass by that; for so long it may. */
+/* Reading the clock takes LOOK_NS, so that time passes for a task that spins. A task that spins for too long fails. */
 #define LOOK_NS UINT64_C(200)
 #define LOOKS_FREE 64u
 #define LOOKS_MAX 500000u
@@ -21,10 +21,10 @@ struct task {
 	void *(*run)(void *);
 	void *argument;
 	const void *blocked_on;
-	uint64_t wake_at, token; /* of the one call that counts */
+	uint64_t wake_at, token; /* of the only call in the calendar that is not outdated */
 	bool over;
-	unsigned looks;    /* at the clock, since it last slept */
-	struct task *next; /* of all */
+	unsigned looks;    /* reads of the clock since the task last slept */
+	struct task *next; /* in the list of all tasks */
 };
 
 static struct {
@@ -70,7 +70,7 @@ static void task_run(void *what, uint64_t token)
 	task->over = true;
 	task->process->tasks--;
 	fiber_free(task->fiber);
-	task_wake_all(task); /* who joins it */
+	task_wake_all(task); /* tasks that join it */
 }
 
 static void task_main(void *argument)
@@ -119,7 +119,7 @@ uint64_t task_now(void)
 	return world_now() + (tasks.running ? tasks.running->process->ahead : 0);
 }
 
-/* Waiting costs a killed process nothing but its own time. */
+/* A killed process waits only in its own time. */
 static void block_dead(struct task *task, uint64_t until)
 {
 	struct process *process = task->process;

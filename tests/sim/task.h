@@ -1,15 +1,16 @@
 /*
  * task: simulated processes and their threads.
  *
- * Theory of operation. A task is a thread of a process: a fiber that runs until it blocks, and is entered again by the
- * calendar: when it is woken, or its time has come. Between being woken and running passes the time that a scheduler
- * takes, mostly little, now and then long. A process can be stalled (none of its tasks runs: SIGSTOP) and killed.
+ * Theory of operation. A task is a thread of a process. It is a fiber that runs until it blocks. The calendar enters it
+ * again when another task wakes it or its time has come. A task that is woken runs after the delay of a scheduler,
+ * mostly a short one, now and then a long one. A process can be stalled, so that none of its tasks runs (SIGSTOP), and
+ * killed.
  *
- * A process that is killed has ended for the world at that moment: nothing it does is seen by anybody (net.h). Its
- * tasks go on in a time of their own that runs as fast as they wait, only so that they give back what they have; so
- * what a process leaves undone shows, and yet nothing leaks.
+ * For the rest of the world a killed process ends at once: no other process sees what it does then (net.h). Its tasks
+ * go on in a time of their own, which jumps over their waits, until they have released all resources. So resources that
+ * a process does not release are found, and the simulator leaks none.
  *
- * Threads: one. Everything written for threads (pthread_*, sem_*, poll, sched_yield, eventfds) is told of in threads.c.
+ * Threads: one. threads.c simulates the calls of threads (pthread_*, sem_*, poll, sched_yield, eventfds).
  */
 #ifndef SIM_TASK_H
 #define SIM_TASK_H
@@ -23,20 +24,22 @@ struct process {
 	char name[16];
 	unsigned host;          /* the machine it runs on */
 	bool dead;              /* killed */
-	uint64_t ahead;         /* once killed: how far its own time has run ahead */
-	uint64_t stalled_until; /* no task of it runs before */
-	uint64_t stalled;       /* for how long it was, altogether */
-	unsigned tasks;         /* that have not ended */
-	unsigned yields;        /* since it was killed */
-	struct process *next;   /* of all */
-	/* What it has of the fabric; net.h. */
+	uint64_t ahead;         /* how far the time of a killed process has run ahead */
+	uint64_t stalled_until; /* no task of the process runs before */
+	uint64_t stalled;       /* total time it was stalled */
+	unsigned tasks;         /* tasks that have not ended */
+	unsigned yields;        /* waits since it was killed */
+	struct process *next;   /* in the list of all processes */
+	/* Its objects of the fabric, see net.h. */
 	unsigned fabrics, domains, regions, conns;
 	uint32_t keys;
 	struct fabric_region *region_list;
 };
 
-/* How this history's scheduler behaves: a task that was woken runs within `soon_ns`, and once in `late_in` times within
-   `late_ns`; once in `pause_in` times a task is interrupted where it calls out. */
+/*
+ * The scheduler of this history. A task that is woken runs within `soon_ns`. One in `late_in` wakes takes up to
+ * `late_ns` more. One in `pause_in` calls of task_pause() interrupts the task.
+ */
 struct task_habits {
 	uint64_t soon_ns, late_ns;
 	unsigned late_in, pause_in;
@@ -44,35 +47,35 @@ struct task_habits {
 void task_set_habits(const struct task_habits *habits);
 
 struct process *process_create(const char *name, unsigned host);
-/* The last one created; its `next` the one before. */
+/* Returns the process that was created last. Its `next` is the one before. */
 struct process *process_last(void);
-/* Of one that should have ended: false and world_fail() if it has not, or has left something. */
+/* Checks that a process has ended and released all resources. If not, fails the history and returns false. */
 bool process_check_gone(const struct process *process);
 void process_stall(struct process *process, uint64_t duration);
-/* None of its tasks is running now, unless the caller is one. */
+/* Kills the process. No task of it may be running, except the caller. */
 void process_kill(struct process *process);
 
 struct task *task_create(struct process *process, const char *name, void *(*run)(void *), void *argument);
-/* The one that is running; NULL: none. */
+/* Returns the running task, or NULL. */
 struct task *task_self(void);
 struct process *task_process(void);
 bool task_is_over(const struct task *task);
 
-/* ns, of the running task's process. */
+/* Returns the time of the running task's process, in ns. */
 uint64_t task_now(void);
-/* Blocks the running task until it is woken, or task_now() is @until; UINT64_MAX: never by time. May end early. */
+/* Blocks the running task until it is woken or task_now() reaches @until (UINT64_MAX: never). May return early. */
 void task_block(uint64_t until);
-/* The running task looks at the clock: which takes it a moment, and is no way to wait (world_fail()). */
+/* The running task reads the clock. This takes a moment. A task that only reads the clock to wait fails the history. */
 void task_look(void);
-/* It runs again soon. Takes NULL. */
+/* Wakes the task, which runs again soon. Takes NULL. */
 void task_wake(struct task *task);
-/* The running task may be interrupted here for a moment. */
+/* May interrupt the running task for a moment. */
 void task_pause(void);
-/* Blocks until task_wake_all() on the same @what, or early. */
+/* Blocks until task_wake_all() on the same @what. May return early. */
 void task_block_on(const void *what);
 void task_wake_all(const void *what);
 
-/* Ends what a failed history has left. */
+/* Ends the tasks that a failed history has left. */
 void tasks_forget(void);
 
 #endif

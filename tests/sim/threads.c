@@ -1,8 +1,9 @@
 /*
- * threads: the calls by which code sleeps, wakes and asks for time and chance, in a simulated world.
+ * threads: simulates the calls by which code sleeps, wakes, reads the clock and gets random numbers.
  *
- * Theory of operation. The linker puts these in place of libc's and farpage's own (--wrap, see meson.build): the real
- * sources of client/ and memserver/ are linked unchanged. Outside of a task each does what it always does.
+ * Theory of operation. The linker replaces functions of libc and farpage by these (--wrap, see meson.build). The real
+ * sources of client/ and memserver/ are linked unchanged. Outside of a task each function does the same as the
+ * original.
  *
  * Threads: one.
  */
@@ -56,7 +57,7 @@ int __wrap_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attribute
 	return 0;
 }
 
-/* Masks are the whole simulator's. */
+/* Ignores signal masks, because all tasks share the simulator's thread. */
 int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before);
 int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before)
 {
@@ -91,7 +92,7 @@ int __wrap_pthread_setname_np(pthread_t thread, const char *name)
 	return 0;
 }
 
-/* Who holds it may have been interrupted. */
+/* The task that holds the mutex may have been interrupted, so this waits. */
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -156,7 +157,7 @@ int __wrap_sem_post(sem_t *semaphore)
 	return status;
 }
 
-/* The slab worker yields between the pieces of memory it makes ready: this is how long they take. */
+/* The slab worker yields between the pieces of memory that it makes ready. This takes the time of one piece. */
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
@@ -287,7 +288,7 @@ int __wrap_eventfd_read(int fd, eventfd_t *ret_value)
 	return 0;
 }
 
-/* Until @until at most; the tasks' own poll(2). */
+/* Does what poll(2) does, for tasks. Waits until @until at most. */
 static int descriptors_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 {
 	for (;;) {

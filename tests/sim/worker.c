@@ -18,7 +18,7 @@ static bool slot_writes(const struct program_slot *slot)
 
 /* --- Starting --------------------------------------------------------------------------------------------------- */
 
-/* Whether a request may begin on these pages; store.h's contract. */
+/* Returns true if a request may begin on these pages by the contract of store.h. */
 static bool pages_are_free(const struct program *program, uint64_t page, uint32_t count, bool write)
 {
 	for (uint64_t i = page; i < page + count; i++)
@@ -88,7 +88,7 @@ static void slot_submit(struct worker *worker, unsigned index)
 		   (unsigned long long)slot->io.page, (unsigned long long)slot->io.page + slot->io.count - 1);
 	if (store_submit(worker->queue, &slot->io, 1) == 1 || worker->process->dead)
 		return;
-	/* It is full just now: as if it had not been tried. */
+	/* The queue is full. Undoes the request. */
 	pages_give(worker->program, slot);
 	slot->active = false;
 	worker->active--;
@@ -105,7 +105,7 @@ static void run_choose(const struct program *program, uint64_t *ret_page, uint32
 		*ret_count = (uint32_t)(pages - *ret_page);
 }
 
-/* Some pages, or a chunk's. Interrupted, it may have discarded some. */
+/* Discards some pages, or a chunk. If the process is killed meanwhile, some of them may be discarded. */
 static void pages_discard(struct worker *worker)
 {
 	struct program *program = worker->program;
@@ -134,7 +134,7 @@ static void pages_discard(struct worker *worker)
 		   (unsigned long long)page + count - 1);
 	store_discard(worker->store, page, count);
 	if (process->dead)
-		return; /* inherited */
+		return; /* worker_inherit() settles the pages */
 	worker->discard_count = 0;
 	for (uint64_t i = page; i < page + count; i++) {
 		reference->page[i].writing = false;
@@ -143,7 +143,7 @@ static void pages_discard(struct worker *worker)
 	program->discards++;
 }
 
-/* What store_same() takes for the page's contents has to be that. */
+/* Checks that store_same() accepts only contents that the page may have. */
 static void page_compare(const struct program *program)
 {
 	static _Alignas(8) uint8_t data[STORE_PAGE];
@@ -190,7 +190,7 @@ static bool slot_is_torn(const struct program *program, const struct program_slo
 	return false;
 }
 
-/* Whether all of it is on a backup, where nothing that happens to donors can lose it. */
+/* Returns true for a read whose pages are all on a backup, so that no fault of a donor can lose them. */
 static bool slot_is_saved(const struct program *program, const struct program_slot *slot)
 {
 	for (uint64_t i = slot->io.page; i < slot->io.page + slot->io.count; i++)
@@ -205,12 +205,12 @@ static bool slot_is_excused(const struct program *program, const struct program_
 
 	if (slot_is_saved(program, slot))
 		return false;
-	/* A write goes to the backup when no donor takes it: only the disk can fail it. */
+	/* A write that no donor takes goes to the backup, so only the disk can fail it. */
 	if (program->config.far.backup && slot_writes(slot))
 		return status == -EIO && slot->refusals != disk_refusals();
 	switch (status) {
 	case -EIO:
-		/* One whose write the disk has refused is found lost when it is read. */
+		/* A page whose write the disk has refused is lost. Its next read finds that out. */
 		return excuses->lost || (program->config.far.backup && slot_is_torn(program, slot));
 	case -EBADMSG:
 		return !slot_writes(slot) && (excuses->damaged || slot_is_torn(program, slot) ||
@@ -253,7 +253,7 @@ static void write_settle(const struct worker *worker, const struct program_slot 
 			continue;
 		}
 		reference_settle(reference, i, page->under_way);
-		/* One that was lost meanwhile begins anew. */
+		/* The generations of a page begin anew if it was lost meanwhile. */
 		if (page->under_way && page->generation != INTEGRITY_NONE &&
 		    page->generation == far->integrity.generations[i] && slot->lost == far->lost_pages)
 			world_fail("%s: page %llu is written twice as generation %u", worker->process->name,
@@ -288,7 +288,7 @@ static void slot_end(struct worker *worker, const struct store_done *done)
 	worker->active--;
 }
 
-/* What came back from a donor changed was a page that may have been. */
+/* Checks that pages may be damaged in this history, after a read found a bad checksum. */
 static void damage_check(const struct worker *worker)
 {
 	bool excused = worker->program->config.excuses.damaged;
@@ -299,7 +299,7 @@ static void damage_check(const struct worker *worker)
 		world_fail("%s: a replica has other bytes than were written to it", worker->process->name);
 }
 
-/* False: the process is dead. */
+/* Ends answered requests. Returns false if the process is dead. */
 static bool requests_end(struct worker *worker)
 {
 	const struct far_queue *queue = (const struct far_queue *)worker->queue;
@@ -339,7 +339,7 @@ void worker_inherit(struct worker *worker, const struct worker *before, struct p
 	}
 }
 
-/* What the process before had under way. */
+/* Submits the requests again that the process before had under way. */
 static void requests_repeat(struct worker *worker)
 {
 	struct program *program = worker->program;
@@ -352,7 +352,7 @@ static void requests_repeat(struct worker *worker)
 	}
 }
 
-/* Until there may be something to do. */
+/* Sleeps until there may be work. */
 static void worker_sleep(const struct worker *worker)
 {
 	struct pollfd fd = {.fd = store_queue_fd(worker->queue), .events = POLLIN};

@@ -9,7 +9,9 @@
 #include "tests/sim/program.h"
 
 void *worker_main(void *argument);
-/* Of the process before, which was killed: what it had under way is in doubt, and to be repeated if the program does.
+/*
+ * Takes over from @before, a worker of a process that was killed. The contents of its writes under way are in doubt.
+ * The worker repeats these requests if the program repeats.
  */
 void worker_inherit(struct worker *worker, const struct worker *before, struct program *program);
 

@@ -27,9 +27,9 @@ struct arena {
 static struct {
 	uint64_t now, number;
 	struct random_state random;
-	struct entry *entries; /* a heap: the earliest first */
+	struct entry *entries; /* a heap, the earliest entry first */
 	size_t count, room;
-	struct arena *arenas, *spares; /* for the next history */
+	struct arena *arenas, *spares; /* `spares` are for the next history */
 	enum world_telling telling;
 	uint64_t hash;
 	char wrong[256];

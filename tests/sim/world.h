@@ -1,14 +1,14 @@
 /*
- * world: the clock, the calendar and the dice of a simulated history.
+ * world: the clock, the calendar and the random generator of a simulated history.
  *
- * Theory of operation. One seed, one history: everything that happens is a call in a calendar, made when its time has
- * come, in the order of time and, at one time, in the order they were entered. What is left to chance is drawn from one
- * generator. Nothing else decides anything: no thread, no clock, no address. Each event is told (world_tell): printed
- * when somebody watches, and added to a hash, by which two runs of a seed are the same or are not; or, when there are
- * a million histories to get through, not even put into words.
+ * Theory of operation. One seed gives one history. Everything that happens is a call from a calendar. Calls come in
+ * order of time. Calls at the same time come in the order in which they were entered. All random decisions come from
+ * one generator. No thread, clock or address decides anything. world_tell() adds each event to a hash, which shows if
+ * two runs of a seed are the same. It also prints the events of a watched history. A silent history does not even
+ * format them, because there may be a million histories to run.
  *
- * What a history makes of itself (wires, packets, tasks) lies in an arena that goes with it, so that an entry of the
- * calendar never finds freed memory, and an old connection's address is never a new one's.
+ * An arena holds all objects of a history (wires, packets, tasks) until its end. So an entry of the calendar never
+ * finds freed memory, and a new connection never has the address of an old one.
  *
  * Threads: one.
  */
@@ -23,36 +23,39 @@
 #define MS UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
-/* What becomes of events: nothing; the hash; and they go to standard output. */
+/* Events are ignored, hashed, or hashed and printed to standard output. */
 enum world_telling { WORLD_SILENT, WORLD_HASHED, WORLD_WATCHED };
 
-/* Begins a history; ends what is left of one. */
+/* Begins a history. Ends the one before. */
 void world_open(uint64_t seed, enum world_telling telling);
 void world_close(void);
 
-/* ns since whenever. */
+/* Returns the time in ns since an arbitrary start. */
 uint64_t world_now(void);
-/* Enters a call. @token comes back, by which the callee knows a call that it does not want any more. */
+/* Enters the call @call(@what, @token) for the time @at. By its token the callee can recognize an outdated call. */
 void world_at(uint64_t at, void (*call)(void *, uint64_t), void *what, uint64_t token);
-/* Makes the next call; false: there is none before @until, which is now; or the history is over. */
+/*
+ * Makes the next call. Returns false if there is no call until @until, which becomes the present time, or if the
+ * history has failed.
+ */
 bool world_step(uint64_t until);
 
-/* Uniform in 0 .. @below - 1. */
+/* Returns a random number from 0 to @below - 1. */
 uint64_t world_below(uint64_t below);
-/* True once in @one_in times; never: 0. */
+/* Returns true once in @one_in times; never for 0. */
 bool world_chance(uint64_t one_in);
 void world_bytes(void *bytes, size_t size);
 
-/* Zeroed memory that lasts as long as the history. */
+/* Returns zeroed memory that lasts until the end of the history. */
 void *world_memory(size_t size);
 
-/* Something that must not be: the first is what is wrong with this history, which is over. */
+/* Fails the history, which ends it. Keeps the text of the first failure. */
 void world_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* NULL: nothing. */
+/* Returns the failure of the history, or NULL. */
 const char *world_wrong(void);
 
 void world_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Of all that was told, unless WORLD_SILENT. */
+/* Returns the hash of all events, except with WORLD_SILENT. */
 uint64_t world_hash(void);
 
 #endif

@@ -1,20 +1,21 @@
-# guest.sh: for commands that run in a virtual machine (vm.py, pair.py); to be sourced by bash. `. tests/vm/guest.sh`
+# guest.sh: helpers for commands that run in a virtual machine (vm.py, pair.py). Bash sources it: `. tests/vm/guest.sh`
 #
-#   rxe_up             soft-RoCE (RoCE v2) device rxe0 in one machine, on a dummy interface far0 with RXE_ADDRESSES
-#   siw_up             the same as iWARP: device siw0 (vm.py --siw)
-#   rails_up           in a pair: this machine's address on each rail, 10.77.RAIL.1 or .2 and fd77:RAIL::1 or ::2 (the
-#                      donor is 1, the client 2), and the same of the other in PEER, PEER6, PEER_RAIL1, PEER6_RAIL1
-#   rails_rxe          in a pair, after rails_up: rxe0 on rail 0, rxe1 on rail 1
-#   rails_siw          the same as iWARP: siw0, siw1
-#   machine VERB NAME  in a pair: kill, stop, continue or start the machine donor or client; returns when it is done
+#   rxe_up             makes the soft-RoCE (RoCE v2) device rxe0 on a dummy interface far0 with RXE_ADDRESSES
+#   siw_up             makes the soft iWARP device siw0 on the same interface (needs vm.py --siw)
+#   rails_up           in a pair: gives this machine addresses on each rail, 10.77.RAIL.1 or .2 and fd77:RAIL::1 or ::2.
+#                      The donor is 1, the client 2. PEER, PEER6, PEER_RAIL1 and PEER6_RAIL1 are the other's addresses.
+#   rails_rxe          in a pair, after rails_up: makes rxe0 on rail 0 and rxe1 on rail 1
+#   rails_siw          in a pair, after rails_up: makes siw0 on rail 0 and siw1 on rail 1
+#   machine VERB NAME  in a pair: kills, stops, continues or starts the machine donor or client; waits for the result
 #   rail NUMBER STATE  in a pair: takes a rail up or down, for both machines
-#   share_tell NAME [WORD...]   in a pair: leaves word for the other machine; share_wait NAME [SECONDS] waits for it and
-#                      prints it (words outlive the machines; VM_BOOT counts the lives of this one)
-#   rdma_listens PORT  whether a program listens there by rdma_cm, whose ports are not among the sockets; for wait_for
-#   wait_for SECONDS COMMAND...   until the command succeeds; status 1 if it never does
-#   huge_pages COUNT   2 MiB pages in the machine's pool
+#   share_tell NAME [WORD...]     in a pair: leaves a message for the other machine. Messages outlive the machines;
+#                      VM_BOOT counts the lives of this machine.
+#   share_wait NAME [SECONDS]     in a pair: waits for the other machine's message and prints it
+#   rdma_listens PORT  succeeds if a program listens there by rdma_cm, which has no sockets; for wait_for
+#   wait_for SECONDS COMMAND...   waits until the command succeeds; returns 1 if it never does
+#   huge_pages COUNT   puts COUNT pages of 2 MiB into the machine's pool
 #
-# All of them end the command with a line on standard error if they cannot do it: a guest is disposable.
+# A helper that fails ends the command with a line on standard error. A guest is disposable.
 # shellcheck shell=bash
 
 RXE_ADDRESSES=(10.77.0.1/24 10.77.0.2/24 10.77.0.3/24 10.77.0.4/24 fd77::1/64)
@@ -33,7 +34,7 @@ wait_for() {
 	done
 }
 
-# A GID table entry that is all zeroes is not in use.
+# gid_is_set DEVICE INDEX: succeeds if the entry of the GID table is in use, so not all zeroes.
 gid_is_set() {
 	local gid
 	read -r gid <"/sys/class/infiniband/$1/ports/1/gids/$2" && [ -n "${gid//[0:]/}" ]
@@ -42,7 +43,7 @@ gid_is_set() {
 interface_up() {
 	local interface=$1 address
 	shift
-	# Duplicate address detection would hold IPv6 addresses back for a second.
+	# Duplicate address detection would delay IPv6 addresses by a second.
 	sysctl -qw "net.ipv6.conf.$interface.accept_dad=0"
 	ip link set "$interface" mtu 9000 || guest_fail "no interface $interface"
 	for address; do
@@ -58,7 +59,7 @@ far_interface() {
 	interface_up far0 "${RXE_ADDRESSES[@]}"
 }
 
-# rdma_device TYPE NAME INTERFACE, with a GID for each address when it returns. (iWARP has but one.)
+# rdma_device TYPE NAME INTERFACE: makes a device and waits until it has a GID for each address. iWARP has only one GID.
 rdma_device() {
 	local addresses
 	rdma link add "$2" type "$1" netdev "$3" || guest_fail "cannot make $2 on $3"
@@ -66,8 +67,8 @@ rdma_device() {
 	[ "$1" = siw ] || wait_for 10 gid_is_set "$2" $((addresses - 1)) || guest_fail "$2 has not got $addresses GIDs"
 }
 
-# The kernel says LISTEN just before a request would find the listener; until then it is rejected. So the call that
-# listens has to have returned: no thread of the program runs, or waits in it.
+# The kernel shows LISTEN slightly before a connection request can find the listener, and rejects requests in between.
+# So this also waits until the listening call has returned: no thread of the program runs or waits in that call.
 rdma_listens() {
 	local pid
 	pid=$(rdma resource show cm_id | sed -n "s/.* state LISTEN .* pid \([0-9]*\) .*:$1 .*/\1/p" | head -n 1)
@@ -108,7 +109,7 @@ rails_up() {
 	done
 	PEER=10.77.0.$other PEER6=fd77:0::$other
 	PEER_RAIL1=10.77.1.$other PEER6_RAIL1=fd77:1::$other
-	# Addresses of one rail are not answered for on the other, nor is a dead rail's traffic taken over.
+	# A rail must not answer ARP for addresses of the other rail, nor carry the traffic of a dead rail.
 	sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
 }
 
@@ -128,7 +129,7 @@ rails_siw() {
 	done
 }
 
-# One request of the rig at a time; its answer is a line.
+# rig_request WORD...: sends a request to the rig, one at a time. The answer is a line.
 rig_request() {
 	local answer
 	{

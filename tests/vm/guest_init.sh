@@ -1,6 +1,6 @@
 #!/bin/bash
-# A machine's init: sets up what programs expect of a running system, runs the command, tells its status, powers off.
-# The root is the overlay that initrd_init.sh made; /vm is the run's directory (rig.py writes environment and command).
+# A machine's init: sets up what programs expect of a running system, runs the command, reports its status, powers off.
+# The root is the overlay that initrd_init.sh made. /vm holds guest_init.sh, environment and command, all from rig.py.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8
 . /vm/environment
 
@@ -26,19 +26,20 @@ ip link set lo up
 ulimit -l unlimited
 ulimit -c 0
 
-# The ports by the names that rig.py gave them.
+# Links the ports by the names that rig.py gave them.
 mkdir -p /dev/virtio-ports
 for port in /sys/class/virtio-ports/*; do
 	ln -s "../${port##*/}" "/dev/virtio-ports/$(cat "$port/name")"
 done
 echo up >/dev/virtio-ports/control
 
-# Shortly before the rig ends a command that takes too long: where each of its processes stands.
+# Prints the kernel stack of each process, 15 s before the rig ends a command that takes too long.
 tell_stacks() {
 	local process task
 	sleep $((VM_TIMEOUT - 15))
 	for process in /proc/[0-9]*; do
-		# Threads of the kernel have the parent 2. The command line is not read: a process that hangs may hold its lock.
+		# Skips kernel threads, whose parent is 2. Does not read command lines: a process that hangs may hold
+		# that lock.
 		[ "${process#/proc/}" = 2 ] || grep -q "^PPid:[[:space:]]*2$" "$process/status" && continue
 		echo "process ${process#/proc/}: $(cat "$process/comm")"
 		for task in "$process"/task/*; do
@@ -47,7 +48,7 @@ tell_stacks() {
 	done
 	dmesg | tail -n 20
 } 2>&1
-exec 3>/dev/virtio-ports/err # which can be opened only once
+exec 3>/dev/virtio-ports/err # a port can be opened only once
 [ "$VM_TIMEOUT" -lt 20 ] || tell_stacks >&3 &
 
 cd "$VM_DIRECTORY" || exit

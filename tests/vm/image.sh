@@ -1,19 +1,20 @@
 #!/bin/bash
-# image.sh [siw]: makes what guests boot from, unless it is there already, and prints its directory:
+# image.sh [siw]: makes the image that guests boot from, unless there is one already, and prints its directory:
 #
 #   vmlinuz, initrd, kernel    Debian's stock kernel, a busybox initrd (initrd_init.sh), the kernel's version
-#   modules/VERSION/           its modules, uncompressed: an emulated processor takes long to unpack them
-#   siw/siw.ko                 (asked for with "siw") the iWARP driver that Debian leaves out, built from Debian's source
-#   accel-*                    vm.py's: whether KVM boots this kernel on this machine
+#   modules/VERSION/           the kernel's modules, uncompressed, because an emulated processor unpacks them slowly
+#   siw/siw.ko                 (only with "siw") the iWARP driver that Debian leaves out, built from Debian's source
+#   accel-*                    written by rig.py: says if KVM boots this kernel on this machine
 #
-# Packages come through this machine's own apt configuration and are unpacked here, never installed. The directory is
-# named for the kernel's version and for the scripts that made it, appears complete or not at all (rename), and is made
-# once however many ask at the same time (flock). With an image made before, apt's lists need not be there.
-# FARPAGE_VM_CACHE overrides the place: /var/cache/farpage/vm for root, ${XDG_CACHE_HOME:-~/.cache}/farpage/vm for others.
+# Packages come through this machine's own apt configuration. They are unpacked here, never installed. The name of the
+# directory has the kernel's version and a hash of the scripts. The directory appears complete (rename) and is made
+# once, also for several callers at the same time (flock). An image made before can be used without apt's lists.
+# FARPAGE_VM_CACHE overrides the place: /var/cache/farpage/vm for root, ${XDG_CACHE_HOME:-~/.cache}/farpage/vm for
+# others.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 series=6.12
-PATH=$PATH:/usr/sbin:/sbin # depmod and modprobe, for everybody
+PATH=$PATH:/usr/sbin:/sbin # users without rights find depmod and modprobe, too
 
 if [ -n "${FARPAGE_VM_CACHE:-}" ]; then
 	cache=$FARPAGE_VM_CACHE
@@ -28,13 +29,13 @@ fail() {
 	exit 1
 }
 
-# The package that the metapackage stands for today; empty when apt does not know.
+# Prints the package that the metapackage depends on today, or nothing if apt does not know.
 kernel_package() {
 	apt-cache depends "linux-image-$series-amd64" 2>/dev/null |
 		sed -n 's/^ *|*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -1 || true
 }
 
-# fetch PACKAGE[=VERSION]...: into $work/deb
+# fetch PACKAGE[=VERSION]...: downloads packages into $work/deb.
 fetch() {
 	echo "vm: fetching $*" >&2
 	mkdir -p "$work/deb"
@@ -42,7 +43,7 @@ fetch() {
 		fail "apt-get could not fetch $*; is the network up, and does apt-get update succeed?"
 }
 
-# publish DIRECTORY NAME
+# publish DIRECTORY NAME: moves a complete directory to the cache.
 publish() {
 	chmod 755 "$1"
 	rm -rf "${cache:?}/$2"
@@ -59,7 +60,7 @@ make_image() {
 	echo "$version" >"$new/kernel"
 	cp "$work/kernel/boot/vmlinuz-$version" "$new/vmlinuz"
 	mv "$work/kernel/lib/modules/$version" "$modules"
-	# Drivers of hardware that no guest has.
+	# No guest has hardware for these drivers.
 	rm -rf "$modules"/kernel/{sound,drivers/{gpu,media,hid,iio,staging,usb,scsi,net/{ethernet,wireless,usb}}}
 	find "$modules" -name '*.ko.xz' -print0 | xargs -0 -P "$(nproc)" -n 64 xz -d
 	mkdir -p "$work/root/lib"
@@ -69,7 +70,7 @@ make_image() {
 	publish "$new" "$name"
 }
 
-# What it takes to mount this machine's / in the guest, in the order of loading.
+# Makes an initrd with the modules that mount this machine's / in the guest, and the order of loading them.
 make_initrd() {
 	local new=$1 version=$2 root=$work/initrd file
 	mkdir -p "$root"/{bin,dev,proc,sys,modules,host,overlay,new}
@@ -85,7 +86,7 @@ make_initrd() {
 	(cd "$root" && find . | cpio --quiet -o -H newc -R 0:0 | gzip -1) >"$new/initrd"
 }
 
-# Side by side the packages find each other, but for one absolute path.
+# The packages find each other side by side, except by one absolute path, which sed changes.
 make_siw() {
 	local image=$1 version source flavour common kbuild headers
 	version=$(cat "$image/kernel")
@@ -117,7 +118,7 @@ case $(uname -m) in x86_64) ;; *) fail "guests are made for x86_64 machines only
 mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ] || fail "cannot write to $cache"
 exec 9>"$cache/lock"
 flock 9
-# Works that were killed; nobody else is here.
+# Removes the remains of runs that were killed. The lock excludes other runs.
 rm -rf "$cache"/work.*
 
 recipe=$(cat "$here"/image.sh "$here"/initrd_init.sh "$(command -v busybox)" | sha256sum | cut -c1-12)
@@ -144,6 +145,6 @@ if [ -z "$name" ] || ! [ -d "$cache/$name" ] || { [ "${1:-}" = siw ] && ! [ -d "
 	[ "${1:-}" != siw ] || [ -d "$cache/$name/siw" ] || make_siw "$cache/$name"
 fi
 touch "$cache/$name"
-# Images of other kernels and other recipes that nobody has used for a week.
+# Removes images of other kernels and other scripts that have not been used for a week.
 find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +7 -exec rm -rf {} +
 echo "$cache/$name"

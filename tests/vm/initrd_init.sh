@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# The initrd's /init: the guest's / becomes the other machine's / (9p, read-only) with a tmpfs over it; then guest_init.sh.
+# The initrd's /init. Mounts the host's / (9p, read-only) with a tmpfs over it as the guest's /. Then runs
+# guest_init.sh.
 b=/bin/busybox
 fail() {
 	echo "farpage-vm: $*"

@@ -1,4 +1,4 @@
-/* page_words: contents of a page of which every word belongs to one seed alone. */
+/* page_words: contents of a page. Each word depends on the seed of the page and on the position of the word. */
 #ifndef TESTS_VM_PAGE_WORDS_H
 #define TESTS_VM_PAGE_WORDS_H
 

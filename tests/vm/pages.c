@@ -1,18 +1,22 @@
 /*
- * pages: a job that checks every page it touches, and tells how long it was kept waiting.
+ * pages: a job that checks every page it touches, and reports its longest stall.
  *
- *     pages MIB STEP...     steps: busy=SECONDS   random pages: each is checked, and a third of them written anew
- *                                  wait           nothing, until there is a byte (or the end) on standard input
- *                                  until          the same, until there is a byte (or the end) on standard input
- *                                  stall          tells the longest stall since the last step of this name
- *                                  check          every page, in order
+ *     pages MIB STEP...     steps: busy=SECONDS   checks random pages, and writes a third of them anew
+ *                                  wait           waits for a byte, or the end, of standard input
+ *                                  until          as busy, until there is a byte, or the end, of standard input
+ *                                  stall          reports the longest stall since the last step stall
+ *                                  check          checks all pages in order
  *
- * First all pages are written. Lines on standard output, each by one write(2): "filled", the name of each step that is
- * over, and at last "passes P wrong W longest_stall_ms M at T": a stall is the time that one page took, T the time of
- * day (seconds) when the longest began; the step stall says "stall_ms M at T", busy "passed N" pages. Status 1 if any
- * page was wrong.
+ * First the job writes all pages. Its lines on standard output, each by one write(2):
+ *     "filled"                                      all pages are written
+ *     the name of a step                            the step is over
+ *     "passed N"                                    the step busy touched N pages
+ *     "stall_ms M at T"                             the answer to the step stall
+ *     "passes P wrong W longest_stall_ms M at T"    the last line
+ * A stall is the time that one page took. T is the time of day, in seconds, when the longest stall began. The exit
+ * status is 1 if any page was wrong.
  *
- * Which version of a page is the right one is kept in static memory, which is never far.
+ * Static memory, which is never far, holds the version of each page.
  */
 #include "tests/mix.h"
 #include "tests/vm/page_words.h"
@@ -48,7 +52,7 @@ static uint64_t now(clockid_t clock)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Every word of it belongs to this page and this version alone. */
+/* Writes words that depend on the page and its new version. */
 static void page_write(size_t page)
 {
 	page_words_fill(memory + page * PAGE_WORDS, mix((uint64_t)page << 32 | ++versions[page]));

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""pair.py [OPTION...] DONOR-COMMANDS CLIENT-COMMANDS: two virtual machines, joined by two rails. See rig.py for how."""
+"""pair.py [OPTION...] DONOR-COMMANDS CLIENT-COMMANDS: runs commands in two virtual machines (rig.py)."""
 import argparse
 import sys
 

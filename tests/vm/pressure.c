@@ -1,21 +1,26 @@
 /*
- * pressure: a job larger than its machine, which checks every page it touches; and what became of the machine
- * meanwhile.
+ * pressure: a job larger than its machine, which checks every page it touches, and a watcher that reports the state of
+ * the machine.
  *
- *     pressure MIB SECONDS [THREADS]
+ *     pressure MIB SECONDS [CHECK-SECONDS [THREADS]]
  *
- * Fills MIB of memory, then THREADS (2) touch pages at random for SECONDS from the start on, each page checked and a
- * third of them written anew, and at last each page is checked once. Every ten seconds, and at the end, a line on
- * standard output: "second S touched N wrong W stall_ms M free_kib F psi P": N since the last line, M the longest that
- * one page took since then, F the least memory that was free, P the greatest share of the time (percent, over a second)
- * in which all had to wait for memory. At the end "total ..." of all of it, the stall with the second it began, and
- * "filled N checked N wrong W". Status 1 if any page was wrong.
+ * THREADS (2) threads fill MIB of memory, then touch random pages until SECONDS after the start. They check each page
+ * and write a third of them anew. At last they check each page once, for at most CHECK-SECONDS (0: without a limit).
  *
- * Which version of a page is the right one is a byte in locked memory. The watcher is a process of its own, all of it
- * locked, and makes no call that takes memory from anybody: so its lines come while the machine is stuck, and when
- * nothing was touched for STUCK_SECONDS it has the kernel tell (SysRq) who waits, and for what.
+ * The watcher prints a line every ten seconds, and at the end:
+ *     "second S touched N wrong W stall_ms M at T free_kib F psi P"
+ *         S  seconds since the start             N  pages touched since the last line
+ *         W  wrong pages since the start         M  longest time that one page took since the last line
+ *         T  second when that stall began        F  least free memory since the last line
+ *         P  greatest share of a second, in percent, in which all tasks waited for memory
+ *     "total ..."                        the same for the whole run
+ * The last line is "filled N checked N wrong W". The exit status is 1 if any page was wrong.
  *
- * Threads: each has pages of its own, those that are its number modulo THREADS.
+ * A byte in locked memory holds the version of each page. The watcher is a process of its own. All of its memory is
+ * locked, and its calls need no memory, so it prints its lines also while the machine is stuck. If no page was touched
+ * for STUCK_SECONDS, it asks the kernel (SysRq) to log which tasks wait, and for what.
+ *
+ * Thread number I has the pages I, I + THREADS, I + 2 THREADS and so on.
  */
 #include "tests/mix.h"
 #include "tests/vm/page_words.h"
@@ -38,17 +43,17 @@
 
 #define PAGE 4096u
 #define THREADS_MAX 16u
-#define STEP_NS 100000000u /* between two looks of the watcher */
+#define STEP_NS 100000000u /* between two samples of the watcher */
 #define TELL_NS UINT64_C(10000000000)
 #define STUCK_SECONDS 15u
 
 struct stall {
-	uint64_t took, at; /* ns; at: since the start */
+	uint64_t took, at; /* ns; `at` counts from the start of the job */
 };
 
 struct worker {
 	_Atomic uint64_t touched, wrong;
-	_Atomic uint64_t since; /* when it began with its page; 0: with none */
+	_Atomic uint64_t since; /* clock when the thread began with its page, or 0 between pages */
 	_Atomic uint64_t longest, longest_at;
 	uint64_t filled, checked; /* pages */
 	uint64_t chance;
@@ -67,7 +72,7 @@ static struct shared *shared;
 static unsigned threads = 2;
 static uint64_t check_ns;
 static uint64_t *memory;
-static uint8_t *versions; /* 0: not written yet */
+static uint8_t *versions; /* of each page; 0 before it is first written */
 static size_t pages;
 
 static uint64_t now(void)
@@ -90,7 +95,7 @@ static void *map(size_t length, int flags)
 
 /* --- Pages --------------------------------------------------------------------------------------------------- */
 
-/* Every word of it belongs to this page and this version alone. */
+/* Writes words that depend on the page and its new version. */
 static void page_write(size_t page)
 {
 	page_words_fill(memory + page * PAGE_WORDS, mix((uint64_t)page << 8 | ++versions[page]));
@@ -173,7 +178,7 @@ static void look(struct sight *sight, int meminfo)
 		sight->wrong += worker->wrong;
 		if (longest > sight->stall.took)
 			sight->stall = (struct stall){longest, worker->longest_at};
-		if (since && at > since && at - since > sight->stall.took) /* it is not over */
+		if (since && at > since && at - since > sight->stall.took) /* this stall is not over */
 			sight->stall = (struct stall){at - since, since - shared->start};
 	}
 }
@@ -186,7 +191,7 @@ static void tell(const char *what, uint64_t second, const struct sight *sight, u
 		sight->psi);
 }
 
-/* What the kernel knows of those who wait, and of its memory; for its console and dmesg. */
+/* Makes the kernel log the tasks that wait, and the state of its memory, to its console and dmesg. */
 static void kernel_tell(void)
 {
 	int fd = open("/proc/sysrq-trigger", O_WRONLY | O_CLOEXEC);

@@ -1,20 +1,20 @@
-"""rig: virtual machines for tests. Used by vm.py (one machine) and pair.py (two on a wire).
+"""rig: virtual machines for tests. vm.py uses one machine, pair.py two that are joined by rails.
 
-A machine is QEMU with Debian's stock kernel (image.sh) whose root is this machine's own /, read-only with a tmpfs over
-it, so that what was built here runs there unchanged and nothing it does stays. KVM is used where a short trial shows that
-it really boots this kernel (some hosts have a /dev/kvm that hangs), else QEMU's own emulation (TCG).
+A machine is QEMU with Debian's stock kernel (image.sh). Its root is the host's own /, read-only with a tmpfs over it. So
+programs built here run there unchanged, and none of their changes stay. The rig uses KVM if a short trial boots this
+kernel, because some hosts have a /dev/kvm that hangs. Otherwise it uses QEMU's own emulation (TCG).
 
-Theory of operation. Everything between a machine and the rig goes through file descriptors that QEMU inherits: its two
-outputs (virtio-serial ports "out" and "err", each a pipe), its requests ("control", a socket), QEMU's monitor (a socket).
-guest_init.sh says "up" on the control port, runs the command, says "exit STATUS" and powers off. A machine that ends
-without having said so has died. What a command asks of the rig (the functions of guest.sh: kill, stop, continue or start
-a machine, take a rail down) is a line on the control port too, answered by "ok" or "error: why".
+Theory of operation. A machine and the rig talk through sockets that QEMU inherits: the machine's two outputs and its
+requests (virtio-serial ports "out", "err" and "control"), and QEMU's monitor. guest_init.sh writes "up" to the control
+port, runs the command, writes "exit STATUS UPTIME" and powers off. A machine that ends without this line has died. A
+command's requests to the rig (guest.sh: kill, stop, continue or start a machine, take a rail up or down) are lines on the
+control port. The rig answers "ok" or "error: CAUSE".
 
-Two machines are joined by rails: each a pair of datagram sockets in the run's directory. That directory is removed by a
-process that waits for the end of a pipe, and QEMU is killed by the kernel when the rig ends (PR_SET_PDEATHSIG); so
-nothing is left whatever ends the rig, SIGKILL included.
+A rail is a pair of datagram sockets in the directory of the run. A process that waits for the end of a pipe removes this
+directory. The kernel kills QEMU when the rig ends (PR_SET_PDEATHSIG). So no file and no machine is left whatever ends the
+rig, SIGKILL included.
 
-One thread; asyncio.
+The rig has one thread, with asyncio.
 """
 import asyncio
 import collections
@@ -36,12 +36,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-BOOT_LIMIT = 120  # seconds; four are usual under emulation
-TRIAL_LIMIT = 10  # for KVM, which takes one
+BOOT_LIMIT = 120  # seconds; a boot usually takes four under emulation
+TRIAL_LIMIT = 10  # seconds for a boot by KVM, which takes one
 STATUS_TIMEOUT = 124
 STATUS_DIED = 125
 CONSOLE_TAIL = 60  # lines
-CLOCK_SLACK = 2  # seconds that a machine's clock may be ahead of ours
+CLOCK_SLACK = 2  # seconds that a machine's clock may be ahead of the rig's
 CLOCK_AHEAD = "clock is ahead"
 KERNEL_COMPLAINTS = re.compile(r"BUG:|WARNING:|Oops|Kernel panic|rcu.*stall|hung_task|soft lockup|Out of memory")
 
@@ -49,7 +49,7 @@ libc = ctypes.CDLL(None)
 
 
 class Failure(Exception):
-    """Ends the rig with one line and a status."""
+    """An error that ends the rig with one line and a status."""
 
     def __init__(self, message, status=STATUS_DIED):
         super().__init__(message)
@@ -61,7 +61,7 @@ def say(text):
 
 
 def die_with_rig(number=signal.SIGKILL):
-    """To be run in a new child: @number is sent to it when the rig's process ends."""
+    """Returns a preexec_fn. The kernel sends @number to the child when the rig's process ends."""
     parent = os.getpid()
 
     def prepare():
@@ -73,7 +73,7 @@ def die_with_rig(number=signal.SIGKILL):
 
 
 def tsc_khz():
-    """How fast this machine's time stamp counter counts; an emulated machine's is this one. 0: not known."""
+    """Returns the rate of this host's time stamp counter, which emulated machines have, too; 0 if it is not known."""
     if platform.machine() != "x86_64":
         return 0
     code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -93,7 +93,7 @@ def tsc_khz():
 
 
 class Directory:
-    """The run's own directory; it goes when the rig goes."""
+    """The directory of the run, which is removed when the rig ends."""
 
     def __enter__(self):
         self.path = Path(tempfile.mkdtemp(prefix="farpage-vm."))
@@ -107,25 +107,25 @@ class Directory:
 
 
 class Machine:
-    """One machine, which can be started more than once. Its command runs anew in each life."""
+    """A machine, which can be started more than once. Its command runs anew in each life."""
 
     def __init__(self, rig, name, command, rails=(), memory=None):
         self.rig, self.name, self.rails, self.memory = rig, name, rails, memory or rig.options.memory
         self.directory = rig.directory / name
         self.console = self.directory / "console"
         self.boots = 0
-        self.process = None  # QEMU, while there is one
-        self.asked = False  # its end was asked for
+        self.process = None  # QEMU, while it runs
+        self.asked = False  # a request asked for its end
         self.overdue = self.stopped = False
-        self.status = None  # of the command, once it said so
-        self.ended = asyncio.Event()  # this life is over
+        self.status = None  # of the command, once the machine has reported it
+        self.ended = asyncio.Event()  # set when this life is over
         self.command = command
         (self.directory / "vm").mkdir(parents=True)
         shutil.copy(HERE / "guest_init.sh", self.directory / "vm")
         (self.directory / "vm" / "command").write_text(command + "\n", encoding="utf-8")
 
     def write_environment(self):
-        """What guest_init.sh reads: VM_*, and the FARPAGE_* of this process."""
+        """Writes the variables that guest_init.sh reads: VM_*, and FARPAGE_* of this process."""
         variables = {name: value for name, value in os.environ.items()
                      if name.startswith("FARPAGE_") and not name.startswith("FARPAGE_VM_")}
         variables |= self.rig.options.variables
@@ -164,7 +164,7 @@ class Machine:
         return words if self.rails else words + ["-nic", "none"]
 
     async def start(self):
-        """Switches it on; returns when QEMU runs."""
+        """Switches the machine on. Returns when QEMU runs."""
         self.boots += 1
         self.asked = self.overdue = self.stopped = False
         self.status = None
@@ -192,7 +192,7 @@ class Machine:
         await self.set_links()
 
     async def set_links(self):
-        """Lets its network cards know the state of the rails. One that is stopped learns it when it goes on."""
+        """Sets the links of the network cards to the state of the rails. A stopped machine gets them when it goes on."""
         if not self.process or self.stopped:
             return
         for rail in self.rails:
@@ -209,7 +209,7 @@ class Machine:
             self.process.send_signal(number)
 
     async def watch(self, relays):
-        """Ends this life when QEMU ends and all that it wrote is passed on."""
+        """Ends this life when QEMU has ended and all of its output is passed on."""
         await self.process.wait()
         self.boot_timer.cancel()
         await asyncio.gather(*relays)
@@ -221,7 +221,7 @@ class Machine:
         self.rig.machine_ended(self)
 
     async def relay(self, port, output):
-        """Passes on what the machine writes; line by line if it gets a prefix."""
+        """Passes on the output of the machine, line by line if it gets a prefix."""
         reader, writer = await asyncio.open_connection(sock=port, limit=1 << 20)
         stream, prefix = output
         try:
@@ -232,13 +232,13 @@ class Machine:
                 stream.write(prefix + chunk)
                 stream.flush()
         except BrokenPipeError:
-            pass  # nobody listens; the command goes on
+            pass  # no process reads the output any more; the command goes on
         except ConnectionError:
-            pass  # killed in the middle of a write
+            pass  # the machine was killed during a write
         writer.close()
 
     async def serve(self, control):
-        """The control port: one request a line."""
+        """Carries out the requests on the control port, one a line."""
         reader, writer = await asyncio.open_connection(sock=control, limit=1 << 16)
         try:
             while line := await reader.readline():
@@ -262,14 +262,14 @@ class Machine:
             writer.close()
 
     def console_clock(self):
-        """Its clock when its kernel last wrote to the console in this life, s."""
+        """Returns the machine's uptime, in seconds, when its kernel last wrote to the console in this life, or 0."""
         with open(self.console, "rb") as console:
             console.seek(self.console_start)
             clocks = re.findall(rb"^\[ *([0-9]+\.[0-9]+)\] ", console.read(), re.MULTILINE)
         return float(clocks[-1]) if clocks else 0
 
     def check_clock(self, uptime):
-        """No machine can have run for longer than it has been there: its emulator's clock has run away (held())."""
+        """Reports a machine whose uptime is more than the time since its start: the emulator's clock is wrong."""
         here = time.monotonic() - self.started
         if uptime > here + CLOCK_SLACK and not self.rig.quiet:
             say(f"{self.name}'s {CLOCK_AHEAD}: {uptime:.1f} s since it began, and {here:.1f} s here")
@@ -279,7 +279,7 @@ class Machine:
         self.signal(signal.SIGKILL)
 
     def explain(self):
-        """Why it died: the last lines of its console, and QEMU's own."""
+        """Prints why the machine died: the last lines of its console, and of QEMU."""
         for name in ("console", "qemu"):
             path = self.directory / name
             if path.exists() and (text := path.read_text(errors="replace").rstrip()):
@@ -287,7 +287,7 @@ class Machine:
                     print(f"vm: {name}| {line}", file=sys.stderr, flush=True)
 
     def complaints(self):
-        """What its kernel complained of, BUG to OOM."""
+        """Prints the complaints of the machine's kernel (KERNEL_COMPLAINTS)."""
         if self.console.exists():
             for line in self.console.read_text(errors="replace").splitlines():
                 if KERNEL_COMPLAINTS.search(line):
@@ -295,7 +295,7 @@ class Machine:
 
 
 async def first_of(*events):
-    """Until one of them is set."""
+    """Waits until one of the events is set."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -305,7 +305,7 @@ async def first_of(*events):
 
 
 class Monitor:
-    """QEMU's monitor protocol, the little that is needed of it."""
+    """The part of QEMU's monitor protocol that the rig needs."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -316,7 +316,7 @@ class Monitor:
         async with self.lock:
             if not self.reader:
                 self.reader, self.writer = await asyncio.open_connection(sock=self.connection)
-                await self.reader.readline()  # its greeting
+                await self.reader.readline()  # skips the greeting
                 await self.call("qmp_capabilities")
             await self.call(execute, **arguments)
 
@@ -338,7 +338,7 @@ class Monitor:
 
 
 class Rail:
-    """A wire between two machines: at each end a network card, by the kernel's name eth@number."""
+    """A wire between two machines. At each end is a network card that the kernel calls eth@number."""
 
     def __init__(self, directory, number, ends):
         self.directory, self.number, self.ends = directory, number, ends
@@ -360,22 +360,24 @@ class Rail:
 
 
 class Rig:
-    """The machines of one run, and what may be asked of it from inside them."""
+    """The machines of one run, and the requests that they can make."""
 
     def __init__(self, options, image, accel, directory):
         self.options, self.image, self.accel, self.directory = options, image, accel, directory
-        # On a busy machine the kernel in an emulated one measures its time stamp counter wrongly, by 16 times once, and
-        # its clock runs that much too fast. So it is told.
+        # On a busy host the kernel in an emulated machine measures its time stamp counter wrongly, once by a factor of
+        # 16. Its clock then runs too fast by this factor. So the kernel gets the rate as an argument.
         khz = tsc_khz() if accel == "tcg" else 0
         self.clock = [f"tsc_early_khz={khz}"] if khz else []
         self.machines = {}
         self.rails = []
         self.share = None
         self.quiet = False
-        self.died = asyncio.Event()  # another machine than the last, unasked
+        self.died = asyncio.Event()  # set when a machine other than the last ends unasked
 
     def outputs(self, machine):
-        """Where its two outputs go: the last machine's are the rig's own; others' are prefixed, to standard error."""
+        """Returns the targets of the two outputs, with their prefixes.
+
+        The outputs of the last machine are those of the rig. Outputs of other machines go to standard error, prefixed."""
         out, err = sys.stdout.buffer, sys.stderr.buffer
         if self.quiet:
             return ((NOWHERE, b""), (NOWHERE, b""))
@@ -385,7 +387,7 @@ class Rig:
         return ((err, prefix), (err, prefix))
 
     def add(self, name, command, memory=None):
-        """@memory: MiB, if not what the options say."""
+        """Adds a machine. @memory is in MiB, by default as the options say."""
         self.machines[name] = Machine(self, name, command, self.rails, memory)
 
     def add_rails(self, count, ends):
@@ -404,7 +406,7 @@ class Rig:
             say(f"{machine.name}'s command ended with status {machine.status}")
 
     async def request(self, verb, *words):
-        """One request from a machine; returns when it is done."""
+        """Carries out a request of a machine. Returns when it is done."""
         if verb == "rail":
             number, state = words
             if state not in ("up", "down") or not number.isdigit() or int(number) >= len(self.rails):
@@ -435,8 +437,9 @@ class Rig:
             raise Failure(f"unknown request {verb}")
 
     async def run(self):
-        """Starts all machines and waits for the last one's command, which may take several of its lives. Its status; or, when
-        another machine dies unasked, that one's."""
+        """Starts all machines and waits for the command of the last one, which may take several lives.
+
+        Returns the status of that command, or STATUS_DIED if another machine dies unasked."""
         for machine in self.machines.values():
             await machine.start()
         machine = list(self.machines.values())[-1]
@@ -450,7 +453,7 @@ class Rig:
                         return machine.status
                     if not machine.asked:
                         break
-                    while machine.ended.is_set():  # killed; until somebody starts it again
+                    while machine.ended.is_set():  # killed; another machine may start it again
                         await asyncio.sleep(0.1)
         except TimeoutError:
             return self.lost(machine, f"not done after {self.options.timeout} s", STATUS_TIMEOUT)
@@ -496,7 +499,7 @@ async def make_image(siw):
 
 
 async def choose_accel(image):
-    """KVM if it boots this image here. What a trial gave is kept with the image, for this host's kernel."""
+    """Returns "kvm" if KVM boots this image here, otherwise "tcg". Keeps the result for this host's kernel in the image."""
     forced = os.environ.get("FARPAGE_VM_ACCEL")
     if forced in ("kvm", "tcg"):
         return forced
@@ -549,19 +552,21 @@ async def run_rig(arguments, build):
 
 
 def emulator_failed(console):
-    """Whether a machine died of what no processor does: bits set in EFLAGS that there are not, or a breakpoint that its
-    kernel did not write. QEMU 7.2's TCG has done both now and then; nothing that runs in the machine can."""
+    """Returns true if a machine died of an error that no processor makes.
+
+    Such an error is a bit in EFLAGS that does not exist, or a breakpoint that the kernel did not write. QEMU 7.2's TCG
+    makes both now and then. No program in the machine can cause them."""
     flags = re.findall(r"console\| .*EFLAGS: ([0-9a-f]{8})", console)
     return "Oops: int3" in console or any(int(value, 16) >> 22 for value in flags)
 
 
 def clock_failed(errors):
-    """Whether a machine's clock ran ahead of ours: all its time limits were too short then."""
+    """Returns true if a machine's clock ran ahead of the rig's, so that all its time limits were too short."""
     return re.search(rf"^vm: .*{CLOCK_AHEAD}:", errors, re.MULTILINE) is not None
 
 
 def held(words):
-    """Runs this again without --hold and shows its output when it has ended; once more if the emulator has failed."""
+    """Runs the same command without --hold, once more if the emulator has failed. Shows the output at the end."""
     for attempt in (1, 2):
         process = subprocess.Popen([sys.executable, "-B", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, errors="replace",
@@ -577,7 +582,7 @@ def held(words):
 
 
 def main(arguments, build):
-    """Runs a rig whose machines @build(rig) adds; the status of the last one's command."""
+    """Runs a rig, to which @build(rig) adds the machines. Returns the status of the last machine's command."""
     if arguments.hold:
         at = sys.argv.index("--hold")
         return held(sys.argv[:at] + sys.argv[at + 1:])

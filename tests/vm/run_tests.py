@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""run_tests.py BUILD PATTERN...: runs functional tests of a build tree, one after the other, and passes their TAP on as one.
+"""run_tests.py BUILD PATTERN...: runs functional tests of a build tree one after the other, and joins their TAP.
 
-For a virtual machine: it takes the tests' commands from what meson left in the tree and needs nothing else of meson.
-PATTERNs are shell patterns of meson's names of tests; each must find one. Each test may take TIMES its time: here
-an emulated processor runs it.
+It runs in a virtual machine. The commands of the tests come from files that meson left in the tree. Meson itself is not
+needed. PATTERNs are shell patterns for meson's names of tests. Each pattern must match a test. A test may take TIMES its
+timeout, because an emulated processor runs it.
 """
 import fnmatch
 import json
@@ -35,13 +35,13 @@ def choose(tests, patterns):
         found = [test for test in tests if fnmatch.fnmatch(test["name"], pattern) and
                  any(suite.endswith(":func") for suite in test["suite"])]
         if not found:
-            report(False, f"there is a test {pattern}")
+            report(False, f"pattern {pattern} matches a functional test")
         chosen += [test for test in found if test not in chosen]
     return chosen
 
 
 def run(test, build):
-    """One program; what it must have done besides: kept to its plan, ended with 0 if all is well, and in time."""
+    """Runs one test. Also checks that it keeps to its plan, ends in time, and ends with status 0 if no check failed."""
     name = test["name"]
     seen = bad = 0
     planned = None
@@ -72,9 +72,9 @@ def run(test, build):
     status = process.wait()
     timer.cancel()
     if overdue.is_set():
-        report(False, f"{name}: in time")
+        report(False, f"{name} ends in time")
     elif planned != seen or (status and not bad):
-        report(False, f"{name}: came to its end (status {status}, {seen} tests, planned {planned})")
+        report(False, f"{name} runs its planned checks and ends well (status {status}, {seen} of {planned})")
 
 
 def main():

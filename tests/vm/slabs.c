@@ -1,10 +1,12 @@
 /*
- * slabs: a client that looks at what it is given. slabs URI KEY-FILE NAME COUNT|watch [stay]
+ * slabs: a client that checks if the slabs it gets are zero. slabs URI KEY-FILE NAME COUNT|watch [stay]
  *
- * Leases COUNT slabs (0: all there are), reads each of their pages, and fills those. One line on standard output:
- * "leased N used U", where U is the number of pages that were not all zero. Then it says goodbye; with "stay" it stays
- * until it is killed. With "watch" it leases nothing and asks the donor every 20 ms until nothing is leased: "kept K
- * free F", microseconds of the day: when it asked for the last time that some was, and when it had heard that none is.
+ * Leases COUNT slabs (0: all that the donor has), reads all their pages, then fills them. Prints "leased N used U": U
+ * pages were not all zero. Then says goodbye, or with "stay" stays until it is killed.
+ *
+ * With "watch" it leases no slab. It asks the donor every 20 ms until no slab is leased, and prints "kept K free F" in
+ * microseconds of the day. K is the time of the last question that found a leased slab. F is the time of the answer
+ * that no slab is leased.
  */
 #include "tests/func/memserver/client.h"
 
@@ -22,7 +24,7 @@ static bool page_used(const char *page)
 	return page[0] || memcmp(page, page + 1, PAGE - 1) != 0;
 }
 
-/* A client has to say something now and then, lest it is taken for dead. */
+/* Sends a message, because a donor takes a silent client for dead. Returns 0, a reason, or -errno. */
 static int sign_of_life(struct client *client)
 {
 	struct wire_capacity capacity;
@@ -30,7 +32,7 @@ static int sign_of_life(struct client *client)
 	return client_status(client, &capacity);
 }
 
-/* Its pages that are not zero, and fills them all; negative: -errno. */
+/* Fills the slab. Returns the number of its pages that were not zero before, or -errno. */
 static long slab_use(struct client *client, const struct wire_message *grant)
 {
 	long used = 0;

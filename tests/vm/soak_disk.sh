@@ -1,10 +1,11 @@
 #!/bin/bash
-# soak_disk.sh KILLS: in one machine, a ublk device with --replicas 2 on four donors over tcp://, of which processes are killed
-# at random: its worker, keeper and worker (then the device is adopted), a donor, or a donor and the worker. A killed donor
-# starts anew and empty, at once or after some seconds. Before each kill every slab has two replicas.
-# Meanwhile fio writes and verifies a part of the device, and blocks reads, writes, discards and checks another; a third
-# part is written once and read at the end. No byte is wrong, no request fails.
-# ./dev bench soak disk does it two hundred times.
+# soak_disk.sh KILLS: in one machine, kills processes of a ublk device with --replicas 2 on four donors over tcp:// at
+# random. A kill hits the worker, keeper and worker (then the device is adopted), a donor, or a donor and the worker. A
+# killed donor starts anew and empty, at once or after some seconds. Before each kill every slab has two replicas.
+#
+# The device has three parts. In the meantime fio writes and verifies one, and blocks reads, writes, discards and checks
+# another. The third part is written once and read at the end. No byte is wrong, no request fails.
+# ./dev bench soak disk kills two hundred times.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 export FARPAGE_TEST_FRONTEND=ublk
@@ -15,15 +16,15 @@ kills=$1
 log=/run/device.log
 said=/run/blocks
 declare -A counts=([worker]=0 [keeper]=0 [donor]=0 [both]=0)
-# The parts of the device, MiB: blocks has the first.
+# The parts of the device, in MiB and in this order.
 BLOCKS=8 FIO=8 COLD=8
-# Others use this emulated machine's processors, too: no donor that lives is to be given up because of that.
+# Other load uses the processors of this emulated machine, too. The device must not give up a donor for that.
 PATIENCE_MS=100000
 GRACE=110
 
 # --- Donors, numbers 1 to 4 -----------------------------------------------------------------------------------------
 
-# donor_start NUMBER: also one that has ended, with the same address.
+# donor_start NUMBER: starts a donor, also one that has ended. Its address is always the same.
 donor_start() {
 	: >"/run/donor$1"
 	"$FARPAGE_MEMSERVER" --listen "${DONOR_URIS[$1]}" --insecure --slab 1M --donate 48M --reserve 16M --grace "$GRACE" \
@@ -32,7 +33,7 @@ donor_start() {
 	wait_for 30 grep -q listening "/run/donor$1" || guest_fail "no donor $1: $(tail -n 1 "/run/donor$1.err")"
 }
 
-# One that would be missed: the device has something there.
+# Draws a donor that holds slabs of the device. Sets dead to its number.
 donor_draw() {
 	local first=$((RANDOM % 4)) i
 	device_look
@@ -49,18 +50,18 @@ donor_dies() {
 
 # --- The device -----------------------------------------------------------------------------------------------------
 
-# Sets status. Not too often: to start a program takes an emulated processor long.
+# Sets status to the output of disk list. Sleeps first, because an emulated processor starts programs slowly.
 device_look() {
 	sleep 0.2
 	status=$(timeout 20 "$FARPAGE" disk list --json 2>&1)
 }
 
-# device_is WORD VALUE: what the last look has found
+# device_is WORD VALUE: succeeds if the last output has that value.
 device_is() {
 	[[ $status =~ \"$1\":\ *$2[^0-9] ]]
 }
 
-# A number of the last look.
+# device_number WORD: prints a number of the last output.
 device_number() {
 	[[ $status =~ \"$1\":\ *([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
 }
@@ -70,13 +71,14 @@ device_whole() {
 	device_is slabs_lacking 0
 }
 
-# Another worker than this one.
+# device_served_anew PID: succeeds if a worker other than PID serves the device.
 device_served_anew() {
 	device_look
 	device_is pid '[0-9]+' && ! device_is pid "$1"
 }
 
-# The device has come to the donor since that was started, so it knows that it has nothing there; and all is whole.
+# Succeeds if the device has connected to the new donor, so it knows that it has no slab there, and each slab has its
+# replicas.
 device_rebuilt() {
 	grep -q " has come" "/run/donor$dead.err" && device_whole
 }
@@ -91,13 +93,13 @@ device_written() {
 
 # --- The load -------------------------------------------------------------------------------------------------------
 
-# fio_part OFFSET SIZE OPTION...: fio on a part of the device, MiB.
+# fio_part OFFSET SIZE OPTION...: runs fio on a part of the device, in MiB.
 fio_part() {
 	fio --name=part --filename="$DEVICE" --direct=1 --ioengine=libaio --offset="$1M" --size="$2M" --verify=crc32c \
 		--verify_fatal=1 --verify_state_save=0 "${@:3}"
 }
 
-# Each round writes every block, with other contents, and verifies it soon after and again at the end.
+# Each round writes every block with new contents. It verifies a block soon after the write, and again at the end.
 fio_rounds() {
 	local round=0
 	until [ -e /run/enough ]; do
@@ -107,7 +109,7 @@ fio_rounds() {
 	done
 }
 
-# With a fifth of a processor: the others' work takes more of an emulated one.
+# Starts the load with a fifth of a processor, because donors and device need more of an emulated one.
 load_start() {
 	mkdir /sys/fs/cgroup/load
 	echo "20000 100000" >/sys/fs/cgroup/load/cpu.max
@@ -142,7 +144,7 @@ keeper_dies() {
 	timeout 300 "$FARPAGE" disk adopt disk >"$OUTPUT" 2>&1 || note "$(cat "$OUTPUT")"
 }
 
-# kill_one KIND
+# kill_one KIND: kills, and waits until each slab has two replicas again.
 kill_one() {
 	case $1 in
 	worker) worker_dies ;;
@@ -151,7 +153,7 @@ kill_one() {
 		donor_draw
 		donor_dies
 		[ "$1" != both ] || worker_dies
-		sleep $((RANDOM % 2 * (RANDOM % 10))) # every other one starts anew at once
+		sleep $((RANDOM % 2 * (RANDOM % 10))) # half of the donors start anew at once
 		donor_start "$dead"
 		wait_for 300 device_rebuilt || return 1
 		;;
@@ -159,11 +161,11 @@ kill_one() {
 	wait_for 300 device_whole
 }
 
-# Status 1 if it is no use to go on.
+# kill_next NUMBER: draws a kind of kill and carries it out. Returns 1 if the test cannot go on.
 kill_next() {
 	local kinds=(worker keeper donor both) kind begin
 	kind=${kinds[RANDOM % 4]}
-	# A keeper gives up a worker that dies six times in a row: another keeper counts anew.
+	# A keeper gives up if its worker dies six times in a row. A new keeper counts anew.
 	[ $row -lt 4 ] || kind=keeper
 	case $kind in
 	worker | both) row=$((row + 1)) ;;
@@ -183,33 +185,34 @@ kill_next() {
 donors_make tcp://127.0.0.
 DEVICE=$(timeout 300 "$FARPAGE" disk attach --name disk --size $((BLOCKS + FIO + COLD))M --frontend ublk "${DONORS[@]}" \
 	--replicas 2 --log $log --timeout-ms $PATIENCE_MS 2>"$OUTPUT")
-ok $? "a device with two replicas" || { note "$(cat "$OUTPUT")" && tap_done; }
+ok $? "disk attach attaches a device with two replicas" || { note "$(cat "$OUTPUT")" && tap_done; }
 echo 0 >/run/rounds
 fio_part $((BLOCKS + FIO)) $COLD --rw=write --bs=64k --do_verify=0 >/run/cold 2>&1
-ok $? "a part is written once" || note "$(cat /run/cold)"
+ok $? "fio writes the third part of the device once" || note "$(cat /run/cold)"
 load_start
 longest=0 done=0 row=0
 while [ $done -lt "$kills" ] && kill_next $((done + 1)); do
 	done=$((done + 1))
 done
-expect "$kills kills, each slab has two replicas again after each" "$kills" $done
+expect "each slab has two replicas again after each of $kills kills" "$kills" $done
 [ $done = "$kills" ] || note "$(tail -n 40 $log)"
 note "the load ends, at $SECONDS s"
 touch /run/enough
-echo >&9 # donors that were started anew hold the pipe open, too
+echo >&9 # ends the step until; closing the pipe would not, because new donors hold it open, too
 wait $fio
-ok $? "fio has verified all that it wrote" || note "$(cat /run/fio)"
+ok $? "fio verifies all that it wrote" || note "$(cat /run/fio)"
 wait $blocks
-expect "blocks has found no page wrong" 0 $?
-expect "no request failed" "0 0" "$(blocks_of failed $said until) $(blocks_of failed $said check)"
+expect "blocks finds no page wrong" 0 $?
+expect "no request of blocks fails" "0 0" "$(blocks_of failed $said until) $(blocks_of failed $said check)"
 fio_part $((BLOCKS + FIO)) $COLD --rw=read --bs=64k >/run/cold 2>&1
-ok $? "the part that was written once is right" || note "$(cat /run/cold)"
-expect "the kernel has not complained" "" "$(dmesg | grep -E 'WARNING|BUG|Oops|hung|I/O error' | head -5)"
-expect "no page was lost" 0 "$(device_look && device_number pages_lost)"
+ok $? "fio verifies the part that was written once" || note "$(cat /run/cold)"
+expect "the kernel log has no warning, hang or I/O error" \
+	"" "$(dmesg | grep -E 'WARNING|BUG|Oops|hung|I/O error' | head -5)"
+expect "the device reports no lost page" 0 "$(device_look && device_number pages_lost)"
 note "kills: worker ${counts[worker]}, keeper and worker ${counts[keeper]}, donor ${counts[donor]}, donor and worker ${counts[both]}"
 note "longest until all was whole: $longest s; $(cat /run/rounds) rounds of fio, $SECONDS s"
 note "$(cat $said)"
 device_detach disk
-ok $? "the device is removed" || note "$(cat "$OUTPUT")"
+ok $? "disk detach removes the device" || note "$(cat "$OUTPUT")"
 expect_nothing_left 15
 tap_done

@@ -1,23 +1,25 @@
-# swap.sh: swap on far memory in a virtual machine; to be sourced after guest.sh, tap.sh and tests/func/blockdev/device.sh.
-# FARPAGE_PAGES names pages.c's program, which writes and checks its own memory.
+# swap.sh: swap on far memory in a virtual machine. Scripts source it after guest.sh, tap.sh and
+# tests/func/blockdev/device.sh. FARPAGE_PAGES names the program of pages.c, which writes and checks its own memory.
 #
-#   swap_on NAME SIZE [OPTION...]    on DONORS; sets DEVICE; complaints are in $OUTPUT; status: the command's
-#   swap_off NAME
-#   job_start MIB LOCAL STEP...      pages MIB STEP... in a control group with LOCAL MiB; returns when all is written. JOB is
-#                                    its process, what it says is in $JOB_SAID, its standard input descriptor 9
-#   job_limit LOCAL                  another limit from now on
-#   job_next STEP [SECONDS]          ends a step that waits for a byte, and waits until it said so
-#   job_end                          the end of its input; waits for it; returns its status
-#   job_stall                        ms: after the step "stall", the last it told
-#   job_turnover PAGES               whether so many pages came from swap space since job_mark
-#   job_mark
-#   daemon_kill PID...               SIGKILL, and they are gone when it returns
+#   swap_on NAME SIZE [OPTION...]    makes swap space on DONORS; sets DEVICE; leaves messages in $OUTPUT; returns the
+#                                    command's status
+#   swap_off NAME                    switches swap space off; leaves messages in $OUTPUT; returns the command's status
+#   job_start MIB LOCAL STEP...      starts pages MIB STEP... in a control group with LOCAL MiB; returns when it has written
+#                                    all pages. JOB is its process, $JOB_SAID its output, descriptor 9 its standard input
+#   job_limit LOCAL                  gives the control group another limit
+#   job_next STEP [SECONDS]          ends a step that waits for a byte, and waits for its line
+#   job_end                          ends the job's input, waits for the job, returns its status
+#   job_stall                        prints the last stall, in ms, that a step "stall" has reported
+#   job_mark                         notes the number of pages that came from swap space
+#   job_turnover PAGES               succeeds if so many pages have come from swap space since job_mark
+#   job_works PAGES                  waits until so many pages have come from swap space
+#   daemon_kill PID...               kills the processes with SIGKILL; returns when they have ended
 # shellcheck shell=bash disable=SC2034,SC2154
 
 JOB_SAID=/run/job/out
 job_group=/sys/fs/cgroup/job
 
-# donors_make PREFIX: donors 1 to 4, each at PREFIX and its number, started by the test's own donor_start.
+# donors_make PREFIX: starts donors 1 to 4 by the test's own donor_start. A donor's address is PREFIX and its number.
 donors_make() {
 	local number
 	for number in 1 2 3 4; do
@@ -45,7 +47,7 @@ swap_off() {
 	timeout 90 "$FARPAGE" swap off "$1" >"$OUTPUT" 2>&1
 }
 
-# Alone, memory.max kills while pages are on their way out.
+# Without memory.high, memory.max would kill the job while its pages are on their way out.
 job_limit() {
 	echo "$(($1 + 16))M" >"$job_group/memory.max"
 	echo "${1}M" >"$job_group/memory.high"
@@ -55,7 +57,7 @@ job_start() {
 	local mib=$1 local=$2
 	shift 2
 	mkdir -p "$job_group" /run/job
-	# What it says is not to be swapped out, for donors are lost here: a tmpfs gave I/O errors instead of it.
+	# A ramfs, so that the job's output is not swapped out. A tmpfs reported I/O errors when donors were lost.
 	mountpoint -q /run/job || mount -t ramfs ramfs /run/job
 	job_limit "$local"
 	rm -f /run/job/in
@@ -68,7 +70,7 @@ job_start() {
 	wait_for 60 job_said filled
 }
 
-# Or has ended.
+# job_said TEXT: succeeds if the job has printed a line that begins with TEXT, or has ended.
 job_said() {
 	grep -q "^$1" "$JOB_SAID" || ! kill -0 "$JOB" 2>/dev/null
 }
@@ -84,7 +86,7 @@ job_next() {
 	wait_for "${2:-30}" job_told "$1" $((before + 1))
 }
 
-# job_told STEP TIMES; or it has ended
+# job_told STEP TIMES: succeeds if the job has ended the step so many times, or has ended itself.
 job_told() {
 	[ "$(job_count "$1")" -ge "$2" ] || ! kill -0 "$JOB" 2>/dev/null
 }
@@ -106,7 +108,7 @@ job_turnover() {
 	[ "$(awk '$1 == "pswpin" { print $2 }' /proc/vmstat)" -ge $((job_marked + $1)) ]
 }
 
-# Pages come in and go out again for a while.
+# Waits until the job has swapped so many pages in.
 job_works() {
 	job_mark
 	wait_for 60 job_turnover "$1"
@@ -115,7 +117,7 @@ job_works() {
 processes_ended() {
 	local pid
 	for pid; do
-		# A zombie is one whose parent has not looked yet.
+		# A zombie has ended, although its parent has not yet waited for it.
 		[ ! -e "/proc/$pid" ] || grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2>/dev/null || return 1
 	done
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_bond.sh FARPAGE MEMSERVER: in one machine, a donor on soft-RoCE over a bond that fails over to its other interface,
-# and has that one's hardware address from then on.
+# test_bond.sh FARPAGE MEMSERVER: in one machine, a donor listens on soft-RoCE over a bond. The bond fails over to its
+# other interface, and takes the hardware address of that interface.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 farpage=$1
@@ -33,12 +33,12 @@ ok $? "a donor on a bond answers over RDMA" || note "$(cat /run/figures $log)"
 before=$(bond address)
 [ "$(bond bonding/active_slave)" = one ] && other=two || other=one
 echo "$other" >/sys/class/net/bond0/bonding/active_slave
-expect "the bond fails over" "$other" "$(bond bonding/active_slave)"
+expect "the bond fails over to its other interface" "$other" "$(bond bonding/active_slave)"
 [ "$(bond address)" != "$before" ]
-ok $? "and has another hardware address"
+ok $? "the bond takes another hardware address when it fails over"
 answers
-ok $? "the donor answers" || note "$(cat /run/figures $log)"
+ok $? "the donor answers over RDMA after the failover" || note "$(cat /run/figures $log)"
 answers
-ok $? "and goes on to" || note "$(cat /run/figures $log)"
-expect "no device was removed" 0 "$(grep -c 'was removed' $log)"
+ok $? "the donor answers a second time after the failover" || note "$(cat /run/figures $log)"
+expect "the donor reports no removed RDMA device" 0 "$(grep -c 'was removed' $log)"
 tap_done

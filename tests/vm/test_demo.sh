@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_demo.sh BIN: in one machine, what the demo does there: a program in a control group swaps to donors, by ublk over
-# soft-RoCE, and has the same answer.
+# test_demo.sh BIN: in one machine, the part of the demo that needs one. A program in a control group swaps to donors,
+# by ublk over soft-RoCE, and prints the same answer as without.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 rxe_up
@@ -11,9 +11,9 @@ for file in blockdev/*.c client/*.c fabric/*.c; do
 done >"$text"
 counters=$(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/programs/swapped.py "$1" "$text" ublk "virtual machine" \
 	rdma://10.77.0.1:0 64M 2>/run/complaints)
-ok $? "a program swaps to donors" || note "$(cat /run/complaints)"
-matches "with the same answer" '"same": true' "$counters"
-matches "pages went" '"pages_out": [1-9]' "$counters"
-expect "no swap space is left" "" "$(tail -n +2 /proc/swaps)"
-expect "no control group is left" "" "$(find /sys/fs/cgroup -name 'farpage*')"
+ok $? "the demo runs a program that swaps to donors" || note "$(cat /run/complaints)"
+matches "the program prints the same answer with swap on donors" '"same": true' "$counters"
+matches "the program swaps pages out to donors" '"pages_out": [1-9]' "$counters"
+expect "no swap space is left after the demo" "" "$(tail -n +2 /proc/swaps)"
+expect "no control group is left after the demo" "" "$(find /sys/fs/cgroup -name 'farpage*')"
 tap_done

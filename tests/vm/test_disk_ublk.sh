@@ -1,5 +1,6 @@
 #!/bin/bash
-# test_disk_ublk.sh BUILD PATTERN...: in one machine, the functional tests of block devices again: ublk, donors over rdma://.
+# test_disk_ublk.sh BUILD PATTERN...: in one machine, runs functional tests of block devices with ublk and rdma://
+# donors.
 . tests/vm/guest.sh
 rxe_up
 modprobe -a ublk_drv ext4 || guest_fail "the kernel has no ublk"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Two machines: a donor, and jobs on a client machine.
+# Two machines: one runs donors, the other runs jobs.
 #
 #   pair.py 'bash tests/vm/test_machines.sh FABRIC PART...' and the same again      FABRIC: rdma, siw (iWARP) or tcp
 #
-# The donor machine runs two donors, one on each rail, in each of its lives. The client machine prints the TAP: part
-# after part, each a function part_PART of a file test_machines_FILE.sh, where FILE is PART's first word. FARPAGE_EXE, FARPAGE_MEMSERVER, FARPAGE_PRELOAD_LIBRARY, FARPAGE_PAGES,
-# FARPAGE_SLABS name the programs.
+# The donor machine runs two donors, one on each rail, in each of its lives. The client machine runs the parts and
+# prints the TAP. A part is a function part_PART of test_machines_FILE.sh, where FILE is the first word of PART.
+# FARPAGE_EXE, FARPAGE_MEMSERVER, FARPAGE_PRELOAD_LIBRARY, FARPAGE_PAGES and FARPAGE_SLABS name the programs.
 # shellcheck disable=SC2034 # used by the parts
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
@@ -14,7 +14,7 @@ KEY=(--key /share/key)
 fabric=$1
 scheme=${fabric/siw/rdma}
 
-# pause SECONDS: without a process, and to the millisecond.
+# pause SECONDS: sleeps without a new process, exact to a millisecond.
 pause() {
 	read -rt "$1" <>/run/pause
 }
@@ -23,8 +23,8 @@ now_us() {
 	echo "${EPOCHREALTIME/./}"
 }
 
-# order WORD...: machine and rail of guest.sh, but without a process, so that BEFORE and AFTER, in microseconds, enclose
-# closely when it was carried out.
+# order WORD...: sends a request as machine and rail of guest.sh do, but without a new process. BEFORE and AFTER are the
+# times in microseconds just before and after the rig carries it out.
 order() {
 	local answer
 	BEFORE=${EPOCHREALTIME/./}
@@ -45,15 +45,15 @@ network_up() {
 
 # --- On the donor machine -------------------------------------------------------------------------------------------
 
-# donor_start RAIL OPTION...
+# donor_start RAIL OPTION...: starts a donor and waits until it listens.
 donor_start() {
 	"$FARPAGE_MEMSERVER" --listen "$scheme://10.77.$1.1" --donate 192M "${KEY[@]}" "${@:2}" >"/run/donor$1" 2> >(tee "/run/donor$1.err" >&2) &
 	DONOR_PIDS[$1]=$!
 	wait_for 20 grep -q listening "/run/donor$1" || guest_fail "no donor on rail $1"
 }
 
-# How often the donor on rail 0 has been woken, and the microseconds of processor time that it has used: the latter as the
-# scheduler counts it, which takes the kernel's work for soft-RoCE for that of whom it interrupts.
+# Prints how often the donor on rail 0 has been woken, and the microseconds of processor time that it has used. The
+# scheduler counts the kernel's work for soft-RoCE as time of the thread that it interrupts.
 donor_work() {
 	local task name count used wakes=0 total=0
 	for task in "/proc/${DONOR_PIDS[0]}"/task/*; do
@@ -66,12 +66,12 @@ donor_work() {
 	echo "$wakes $total"
 }
 
-# The slabs that it has lent and taken back so far.
+# Prints how many times the donor on rail 0 has lent a slab or taken one back.
 donor_leases() {
 	grep -c -e "leases slab" -e "gave slab" /run/donor0.err
 }
 
-# Answers the client's questions, each one of the functions above, until the machine is switched off.
+# Answers the client's questions until the machine is switched off. A question is the name of a function.
 donor_serve() {
 	local question=1 answer
 	while true; do
@@ -92,18 +92,18 @@ donor_machine() {
 
 # --- On the client machine ------------------------------------------------------------------------------------------
 
-LIFE=1 # the donor machine's
+LIFE=1 # number of the donor machine's present life
 QUESTION=0
 declare -A JOB_PIDS
 
-# donor_ask FUNCTION: on the donor machine; its output in ANSWER.
+# donor_ask FUNCTION: runs the function on the donor machine. Leaves its output in ANSWER.
 donor_ask() {
 	QUESTION=$((QUESTION + 1))
 	share_tell "question$LIFE.$QUESTION" "$1"
 	ANSWER=$(share_wait "answer$LIFE.$QUESTION" 40)
 }
 
-# The donor machine, which was killed, starts; donors_wait: it is there again.
+# donors_start_again starts the donor machine, which was killed. donors_wait waits until its donors answer.
 donors_start_again() {
 	LIFE=$((LIFE + 1)) QUESTION=0
 	order start donor
@@ -111,7 +111,7 @@ donors_start_again() {
 
 donors_wait() {
 	share_wait "ready$LIFE" 100 >/dev/null
-	# Programs come over from the host when they are first run: here, and not where time counts.
+	# The first run of a program fetches it from the host. That must not happen later, in measured time.
 	{ wait_for 20 nothing_leased 0 && wait_for 20 nothing_leased 1; } || guest_fail "the donors do not answer"
 }
 
@@ -122,8 +122,9 @@ stamped() {
 	done
 }
 
-# job NAME RAILS OPTION... -- COMMAND...: in the background, 8 MiB local, its lines in /run/NAME.out and .err, those
-# of .err with the time before them; RAILS as in 0 or 01. Its input is held open: job_go NAME gives it a byte.
+# job NAME RAILS OPTION... -- COMMAND...: starts a job with 8 MiB of local memory in the background. RAILS is 0, 1 or
+# 01. The job's lines go to /run/NAME.out and /run/NAME.err, in the latter with the time before each line. Its standard
+# input stays open. job_go NAME writes a byte there.
 job() {
 	local name=$1 rails=$2 donors=() rail
 	shift 2
@@ -132,7 +133,7 @@ job() {
 	done
 	rm -f "/run/$name".*
 	mkfifo "/run/$name.in"
-	# In a shell of its own, which keeps to itself that a signal has killed it; the status tells.
+	# A shell of its own prints no message if a signal kills the job.
 	(
 		"$FARPAGE_EXE" run --local 8M --quiet "${KEY[@]}" "${donors[@]}" "$@" <>"/run/$name.in" >"/run/$name.out" \
 			2> >(stamped >"/run/$name.err")
@@ -149,7 +150,7 @@ job_over() {
 	! kill -0 "${JOB_PIDS[$1]}" 2>/dev/null
 }
 
-# job_end NAME SECONDS: waits for it, at most so long; its status in STATUS.
+# job_end NAME SECONDS: waits at most SECONDS for the end of the job. Leaves its exit status in STATUS.
 job_end() {
 	wait_for "$2" job_over "$1" || {
 		STATUS="it does not end"
@@ -160,7 +161,7 @@ job_end() {
 	STATUS=$?
 }
 
-# Whether the job NAME has said so: on standard output, on standard error.
+# job_did NAME LINE, job_told NAME PATTERN: succeed if the job has printed it to standard output or standard error.
 job_did() {
 	grep -qxs -- "$2" "/run/$1.out"
 }
@@ -169,19 +170,20 @@ job_told() {
 	grep -qs -- "$2" "/run/$1.err"
 }
 
-# job_lines NAME PATTERN: how many lines on standard error.
+# job_lines NAME PATTERN: prints the number of lines on standard error that match.
 job_lines() {
 	grep -c -- "$2" "/run/$1.err"
 }
 
-# job_time NAME PATTERN [SINCE]: when, in microseconds, the first such line was said, from SINCE on.
+# job_time NAME PATTERN [SINCE]: prints the time, in microseconds, of the first line on standard error that matches,
+# from SINCE on.
 job_time() {
 	awk -v pattern="$2" -v since="${3:-0}" '$1 >= since && $0 ~ pattern { print $1; exit }' "/run/$1.err"
 }
 
 job_wait() {
 	wait_for "$3" job_did "$1" "$2" || {
-		ok 1 "the job $1 comes to '$2'"
+		ok 1 "the job $1 prints '$2' in time"
 		job_show "$1"
 		tap_done
 	}
@@ -191,7 +193,7 @@ job_show() {
 	note "$1: $(cat "/run/$1.out" "/run/$1.err" 2>&1)"
 }
 
-# Tests that the job NAME has ended well and has read no wrong byte.
+# job_fine NAME SECONDS TEXT: checks that the job ends with status 0 and has read no wrong byte.
 job_fine() {
 	job_end "$1" "$2"
 	expect "$3" "0 1" "$STATUS $(grep -c '^passes .* wrong 0 ' "/run/$1.out")"
@@ -199,16 +201,16 @@ job_fine() {
 	[ "$STATUS" = 0 ] || job_show "$1"
 }
 
-# Tests that the job NAME has died of SIGBUS, with one line on why, that matches.
+# job_lost NAME SECONDS TEXT PATTERN: checks that the job dies of SIGBUS, with one line that matches.
 job_lost() {
 	job_end "$1" "$2"
-	expect "$3: SIGBUS" 135 "$STATUS"
+	expect "$3: the job dies of SIGBUS" 135 "$STATUS"
 	expect "$3: one line says why" 1 "$(job_lines "$1" "$4")"
-	expect "$3: nothing wrong was read" 0 "$(grep -c "is wrong" "/run/$1.out")"
+	expect "$3: the job reads no wrong page" 0 "$(grep -c "is wrong" "/run/$1.out")"
 	[ "$STATUS $(job_lines "$1" "$4")" = "135 1" ] || job_show "$1"
 }
 
-# Bytes leased from the donor on rail $1.
+# leased RAIL: prints the bytes leased from the donor on the rail.
 leased() {
 	"$FARPAGE_EXE" donors --json "${KEY[@]}" --donor "$scheme://10.77.$1.1" | sed -n 's/.*"leased_bytes":\([0-9]*\).*/\1/p'
 }

@@ -1,5 +1,5 @@
-# The client machine dies: the donor gives what it leased to others, after the grace time and not before, and zeroed.
-# Has to be the only part. What was seen on the donor machine is told by the client's second life.
+# The client machine dies. The donor keeps the dead client's slabs for the grace time, then lends them to others,
+# zeroed. This must be the only part of a run. The client machine reports in its second life what the donor machine saw.
 # shellcheck shell=bash disable=SC2154
 
 SLABS_URI=$scheme://10.77.0.1:7480
@@ -7,7 +7,7 @@ SLABS_LENT=8
 SLABS_LEASED=4
 SLABS_GRACE=3 # seconds
 
-# Runs on the donor machine, as do the next two.
+# Runs on the donor machine, as client_dies does.
 donor_lends() {
 	"$FARPAGE_MEMSERVER" --listen "$SLABS_URI" --donate 64M --slab 8M --grace $SLABS_GRACE "${KEY[@]}" >/run/lends &
 	wait_for 20 grep -q listening /run/lends && echo lends
@@ -23,8 +23,12 @@ nothing_lent() {
 	[ "$(slabs_leased)" = 0 ]
 }
 
-# One line: leased while the client lived, and right after its death; what another client got meanwhile; when the dead
-# one's were seen to be free (microseconds), and for how long after its death they were still seen leased.
+# Prints one line:
+#   the number of slabs leased while the client lived
+#   the number of slabs leased right after its death
+#   the line of another client that leases a slab after the death
+#   microseconds from the death until the dead client's slabs were seen free
+#   microseconds from the death until they were last seen leased
 client_dies() {
 	local lived killed died other kept free
 	lived=$(slabs_leased)
@@ -49,18 +53,19 @@ client_first_life() {
 
 client_second_life() {
 	local lived died other free kept
-	expect "the first client leases half, all zero" "leased $SLABS_LEASED used 0" "$(cat /share/leased)"
+	expect "the first client leases half of the slabs, all zero" \
+		"leased $SLABS_LEASED used 0" "$(cat /share/leased)"
 	read -r lived died other free kept < <(share_wait "answer1.2" 20 | sed 's/leased 1 used /leased,1,used,/')
-	expect "its slabs are leased while it lives" $SLABS_LEASED "$lived"
-	expect "and when it has just died" $SLABS_LEASED "$died"
-	expect "another client can lease meanwhile, and finds zeroes" "leased,1,used,0" "$other"
+	expect "the slabs of the first client are leased while it lives" $SLABS_LEASED "$lived"
+	expect "the slabs of the first client are still leased just after its death" $SLABS_LEASED "$died"
+	expect "another client leases a zeroed slab during the grace time" "leased,1,used,0" "$other"
 	[ "$kept" -ge $((SLABS_GRACE * 1000000)) ] && [ "$free" -le $((SLABS_GRACE * 1000000 + 3000000)) ]
-	ok $? "they are kept for the grace time, and not for much longer"
+	ok $? "the donor keeps the slabs for the grace time and frees them within 3 s after it"
 	note "still leased after $(ms "$kept"), free after $(ms "$free")"
-	expect "the next client gets all of them, zeroed" "leased $SLABS_LENT used 0" \
+	expect "the next client leases all slabs, zeroed" "leased $SLABS_LENT used 0" \
 		"$("$FARPAGE_SLABS" "$SLABS_URI" /share/key next 0)"
 	wait_for 5 nothing_lent
-	ok $? "and gives them back"
+	ok $? "the next client gives all slabs back"
 }
 
 part_client() {

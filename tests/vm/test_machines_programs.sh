@@ -1,8 +1,9 @@
-# Real programs with a quarter of their memory local: the same bytes, and what they leave behind. Over RDMA the donor's
-# process has no part in the paging.
+# Real programs with a quarter of their memory local print the same bytes and give all slabs back. Over RDMA the donor's
+# process does no work for the paging.
 # shellcheck shell=bash disable=SC2153,SC2154
 
-# Peak of a program's memory in MiB, when it ran with all it wants; its output in /run/NAME.local.
+# program_local NAME COMMAND...: runs a program with all memory local, its output to /run/NAME.local. Prints its peak
+# memory in MiB.
 program_local() {
 	/usr/bin/python3 - "$@" <<-'END'
 		import resource, subprocess, sys
@@ -12,7 +13,8 @@ program_local() {
 	END
 }
 
-# Sort's: lines of 16000 random characters. sqlite3's: rows that fill a page, each found by its number from a smaller table.
+# Makes the inputs. For sort: lines of 16000 random characters. For sqlite3: rows that fill a page, which a smaller
+# table finds by their number.
 programs_inputs() {
 	/usr/bin/python3 - <<-'END'
 		import base64, random
@@ -33,7 +35,7 @@ programs_inputs() {
 	END
 }
 
-# program NAME COMMAND...
+# program NAME COMMAND...: checks that the program prints the same with a quarter of its memory local.
 program() {
 	local name=$1 peak budget started=$SECONDS
 	shift
@@ -41,9 +43,10 @@ program() {
 	budget=$((peak / 4 < 8 ? 8 : peak / 4))
 	"$FARPAGE_EXE" run --local "${budget}M" "${KEY[@]}" --donor "$scheme://10.77.0.1" --donor "$scheme://10.77.1.1" -- \
 		"$@" <"/run/$name.input" >"/run/$name.out" 2>"/run/$name.err"
-	expect "$name with $budget of ${peak} MiB local: status" 0 $?
-	expect "$name: the same output" "$(sha256sum <"/run/$name.local")" "$(sha256sum <"/run/$name.out")"
-	matches "$name: some of it was far" "fetched [1-9][0-9]{2,} pages" "$(cat "/run/$name.err")"
+	expect "$name exits with status 0 with $budget of ${peak} MiB local" 0 $?
+	expect "$name prints the same bytes with far memory as without" \
+		"$(sha256sum <"/run/$name.local")" "$(sha256sum <"/run/$name.out")"
+	matches "$name fetches at least 100 pages from donors" "fetched [1-9][0-9]{2,} pages" "$(cat "/run/$name.err")"
 	note "$(cat "/run/$name.err")"
 	note "both runs took $((SECONDS - started)) s"
 }
@@ -52,7 +55,8 @@ pages_busy_twice() {
 	[ "$(grep -c ^busy /run/pages.out)" = 2 ]
 }
 
-# work_of COMMAND...: what the donor's process does meanwhile: WAKES, CPU_US, in MS milliseconds.
+# work_of COMMAND...: runs the command. Leaves the work of the donor's process meanwhile in WAKES and CPU_US, and the
+# time in MS.
 work_of() {
 	local wakes cpu since
 	donor_ask donor_work
@@ -70,8 +74,8 @@ pages_busy() {
 	wait_for 10 pages_busy_twice
 }
 
-# The donor's process while a job fetches and evicts, against what it does while the job does nothing. Slabs, which are its
-# work, are leased before. A page is far every other time.
+# Compares the work of the donor's process while a job fetches and evicts pages with its work while the job is idle. The
+# job leases its slabs before, because leases are work of the process. Every second page that the job touches is far.
 donor_idle() {
 	local idle idle_ms beats leases passed
 	job pages 0 -- "$FARPAGE_PAGES" 16 busy=3 wait busy=3 wait
@@ -88,15 +92,15 @@ donor_idle() {
 	donor_ask donor_leases
 	job_go pages
 	[ $((WAKES - beats)) -le $((passed / 50)) ]
-	ok $? "the donor's process does not wake for the client's pages"
+	ok $? "the donor's process does not wake for pages that a client reads and writes"
 	note "$passed pages: woken $WAKES times, $CPU_US us, in $MS ms; none: $idle; $((ANSWER - leases)) slabs lent or back"
-	job_fine pages 10 "meanwhile: every byte is right"
+	job_fine pages 10 "a job reads every byte right without work of the donor's process"
 }
 
 programs_given_back() {
 	local before=$SECONDS
 	wait_for 15 nothing_leased 0 && wait_for 15 nothing_leased 1
-	ok $? "what they leased is given back"
+	ok $? "both donors have all slabs back within 30 s of the programs' end"
 	note "after $((SECONDS - before)) s"
 }
 

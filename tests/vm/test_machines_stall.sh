@@ -1,12 +1,12 @@
-# The donor machine stalls: for half a second, which nobody is to notice, and for eight, which costs time only.
+# The donor machine stalls. The clients must not notice half a second. Eight seconds cost them only time.
 # shellcheck shell=bash disable=SC2153,SC2154
 
 AWAY='does not answer'
-# What counts as half a second: no longer than this from the order to stop it until it runs again. An emulating host may
-# take its time over it; then it was another stall than was asked for, and it says nothing.
+# The longest stall that counts as half a second, from the order to stop the machine until it runs again. A host that
+# emulates may take longer. Such a stall is not the one that was asked for, so it is not checked.
 SHORT_US=600000
 
-# stall SECONDS: the machine is stopped for at least so long; STALLED: at most for so many microseconds.
+# stall SECONDS: stops the machine for at least SECONDS. It is stopped for at most STALLED microseconds.
 stall() {
 	local begin stopped
 	order stop donor
@@ -41,13 +41,13 @@ part_stall_short() {
 		counted=$((counted + 1))
 		pause 0.5
 		for name in busy idle; do
-			expect "a stall of half a second is not noticed, client $name" "" "$(cat /run/$name.err)"
+			expect "client $name does not notice a stall of half a second" "" "$(cat /run/$name.err)"
 		done
 	done
-	expect "the machine was stalled for half a second, three times" 3 $counted
+	expect "the donor machine stalls for half a second three times" 3 $counted
 	job_go idle
 	for name in busy idle; do
-		job_fine $name 30 "stalls of half a second, client $name: every byte is right"
+		job_fine $name 30 "client $name reads every byte right over stalls of half a second"
 	done
 }
 
@@ -58,8 +58,8 @@ part_stall_long() {
 	wait_for 8 both_again
 	job_go idle
 	for name in busy idle; do
-		job_fine $name 30 "a stall of eight seconds, client $name: every byte is right"
-		expect "it was told of, and of its end, client $name" "1 1" \
+		job_fine $name 30 "client $name reads every byte right over a stall of eight seconds"
+		expect "client $name reports a stall of eight seconds in one line, its end in another" "1 1" \
 			"$(job_lines $name "$AWAY") $(job_lines $name "answers again")"
 		note "$(cat /run/$name.err)"
 	done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Two machines: test_pair.sh donor on one, test_pair.sh client on the other, which prints the TAP.
+# Two machines on two rails. "test_pair.sh donor" runs on one, "test_pair.sh client" on the other, which prints the TAP.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 
@@ -22,7 +22,7 @@ no() {
 	! "$@"
 }
 
-# by_rdma ADDRESS [PORT]
+# by_rdma ADDRESS [PORT]: succeeds if the donor answers five RDMA pings.
 by_rdma() {
 	timeout 20 rping -c -a "$1" -p "${2:-7174}" -C 5 -V >/run/rping 2>&1
 }
@@ -33,45 +33,45 @@ carriers() {
 
 rails_up
 rails_rxe
-expect "the donor is there" "life 1" "$(share_wait ready1)"
+expect "the donor machine is up, in its first life" "life 1" "$(share_wait ready1)"
 for address in "$PEER" "$PEER_RAIL1" "$PEER6" "$PEER6_RAIL1"; do
 	pings "$address"
-	ok $? "the donor answers at $address"
+	ok $? "the donor answers pings at $address"
 done
 by_rdma "$PEER"
-ok $? "RDMA over rail 0"
+ok $? "the donor answers over RDMA on rail 0"
 by_rdma "$PEER_RAIL1"
-ok $? "RDMA over rail 1"
+ok $? "the donor answers over RDMA on rail 1"
 by_rdma "$PEER6_RAIL1" 7175
-ok $? "RDMA over rail 1, IPv6"
+ok $? "the donor answers over RDMA on rail 1 with IPv6"
 
 rail 0 down
-expect "a rail down has no carrier, the other has" "0 1" "$(carriers)"
+expect "rail 0 down has no carrier, rail 1 has one" "0 1" "$(carriers)"
 no pings "$PEER"
-ok $? "nothing comes through it"
+ok $? "the donor does not answer over rail 0 when it is down"
 pings "$PEER_RAIL1" && by_rdma "$PEER_RAIL1"
-ok $? "the other works"
+ok $? "the donor answers over rail 1 when rail 0 is down"
 rail 0 up
 wait_for 5 pings "$PEER" && by_rdma "$PEER"
-ok $? "and it works when it is up again"
+ok $? "the donor answers over rail 0 when it is up again"
 
 machine stop donor
 no pings "$PEER"
 ok $? "a stopped machine does not answer"
 machine continue donor
 wait_for 5 pings "$PEER" && by_rdma "$PEER"
-ok $? "one that goes on does"
+ok $? "a stopped machine answers again when it is continued"
 
 rail 1 down
 machine kill donor
 no pings "$PEER"
 ok $? "a killed machine does not answer"
 machine start donor
-expect "it lives again" "life 2" "$(share_wait ready2)"
+expect "a killed machine starts in its second life" "life 2" "$(share_wait ready2)"
 pings "$PEER" && by_rdma "$PEER"
-ok $? "and answers"
+ok $? "a machine in its second life answers over rail 0"
 no pings "$PEER_RAIL1"
-ok $? "but not over a rail that was taken down meanwhile"
+ok $? "a machine in its second life does not answer over a rail that is down"
 (machine start donor) 2>/run/complaint
-matches "what is not possible is told" "donor runs" "$(cat /run/complaint)"
+matches "machine start of a running machine names the cause" "donor runs" "$(cat /run/complaint)"
 tap_done

@@ -1,36 +1,36 @@
 #!/bin/bash
-# test_replicas.sh: in one machine, swap space on four donors (rdma://) with --replicas 2, under a job that checks each of
-# its pages, while one process after the other fails: a donor stalls, dies, another dies, one dies with the device's daemon,
-# one needs its memory, one is drained. The job goes on, no page is wrong or lost, and nothing hangs; how long the job was
-# kept waiting is told, not tested: it is as much a matter of who else uses the processors.
+# test_replicas.sh: in one machine, a job checks each of its pages on swap space with --replicas 2 on four donors
+# (rdma://). Meanwhile processes fail one after the other: a donor stalls, a donor dies, another dies, one dies with the
+# daemon of the device, one needs its memory, one is drained. The job goes on, no page is wrong or lost, and nothing
+# hangs. Stalls of the job are printed, not checked, because other load of the processors decides them, too.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 export FARPAGE_TEST_FRONTEND=ublk
 . tests/func/blockdev/device.sh
 . tests/vm/swap.sh
 swap_modules ublk_drv
-# Read page by page, so that what comes from swap is what was asked for.
+# Without readahead, so that only pages that are asked for come from swap.
 sysctl -qw vm.page-cluster=0
 log=/run/device.log
 phases=0
-# Others use this emulated machine's processors, too: no donor is to be given up because of that.
+# Other load uses the processors of this emulated machine, too. The device must not give up a donor for that.
 PATIENCE_MS=100000
 GRACE=110
 
 # --- Donors, numbers 1 to 4 -----------------------------------------------------------------------------------------
 
-# Donor 1 is in a control group, which is all the machine it knows: memory_needed takes memory there.
+# Donor 1 runs in a control group, and takes its limit for the memory of the machine. memory_needed takes memory there.
 small_group=/sys/fs/cgroup/small
 small_mib=192
 
 groups_make() {
 	mkdir $small_group
 	echo ${small_mib}M >$small_group/memory.max
-	# The only swap space is on the donors themselves.
+	# The only swap space lies on the donors themselves, so donor 1 must not use it.
 	echo 0 >$small_group/memory.swap.max
 }
 
-# donor_start NUMBER: also one that has ended, with the same address.
+# donor_start NUMBER: starts a donor, also one that has ended. Its address is always the same.
 donor_start() {
 	local number=$1 options=(--listen "${DONOR_URIS[$1]}" --insecure --slab 1M --heartbeat 500 --grace "$GRACE")
 	options+=(--donate 96M --reserve 16M)
@@ -44,7 +44,7 @@ donor_start() {
 	wait_for 20 grep -q listening "/run/donor$number" || guest_fail "no donor $number: $(tail -n 1 "/run/donor$number.err")"
 }
 
-# It is dead when this returns. Not while another one has the only copy of something.
+# donor_dies NUMBER: kills the donor, once each page has another copy. Returns when the donor is dead.
 donor_dies() {
 	wait_for 60 device_whole || note "lacking: $(device_counts slabs_lacking)"
 	log_mark
@@ -53,7 +53,7 @@ donor_dies() {
 	wait "${DONOR_PIDS[$1]}" 2>/dev/null
 }
 
-# What the device has there, in KiB.
+# leased_kib NUMBER: prints how much the device leases from the donor, in KiB.
 leased_kib() {
 	local bytes
 	bytes=$(timeout 10 "$FARPAGE" disk list --json | tr -d ' \n' | grep -o "\"${DONOR_URIS[$1]}\"[^}]*" |
@@ -61,7 +61,7 @@ leased_kib() {
 	echo $((${bytes:-0} >> 10))
 }
 
-# Of the donors with these numbers the one that lends most.
+# fullest NUMBER...: prints the number of the donor that lends most.
 fullest() {
 	local number
 	for number; do
@@ -87,29 +87,29 @@ device_whole() {
 	[ "$(device_counts slabs_lacking)" = 0 ]
 }
 
-# The dead donor was missed, and what it held was copied to others. A line tells of the first after two seconds, which may
-# be later than the second.
+# Succeeds if the log says that the dead donor was missed and that its pages were copied to other donors. The line about
+# the former comes after two seconds, so it may come later than the line about the latter.
 device_rebuilt() {
 	log_since | awk -v uri="${DONOR_URIS[$dead]}" 'index($0, uri) { missed = 1 } / lack a replica / { done = 0 }
 		/rebuild: done/ { done = 1 } END { exit !(missed && done) }' && device_whole
 }
 
-# Once it has ended there is nothing to wait for.
+# Ends the test if the job has ended.
 job_runs() {
 	kill -0 "$JOB" 2>/dev/null && return
-	ok 1 "the job runs"
+	ok 1 "the job still runs"
 	note "$(cat "$JOB_SAID" $log)"
 	tap_done
 }
 
-# phase_over NAME: the job goes on, with no page wrong; tells its longest stall.
+# phase_over NAME: checks that the job goes on with no page wrong or lost. Prints its longest stall.
 phase_over() {
 	job_runs
 	job_works 150
-	ok $? "$1: pages come and go"
+	ok $? "$1: the job swaps pages in"
 	job_next until 60
 	wait_for 60 job_told stall $((++phases))
-	expect "... no page is wrong or lost" "0 0" "$(grep -c wrong "$JOB_SAID") $(device_counts pages_lost)"
+	expect "$1: no page is wrong or lost" "0 0" "$(grep -c wrong "$JOB_SAID") $(device_counts pages_lost)"
 	note "$1: longest stall $(job_stall) ms, at $SECONDS s"
 	note "$(log_since)"
 	log_mark
@@ -118,25 +118,26 @@ phase_over() {
 rebuilt_after() {
 	job_runs
 	wait_for 60 device_rebuilt
-	ok $? "$1: what it held is copied to others" || note "lacking: $(device_counts slabs_lacking)"
+	ok $? "$1: the pages of the dead donor are copied to other donors" \
+		|| note "lacking: $(device_counts slabs_lacking)"
 }
 
 # --- Faults of processes --------------------------------------------------------------------------------------------
 
-# lasting SECONDS: the fault that has just begun, through which the job goes on.
+# lasting SECONDS: waits, then succeeds if the job goes on through the fault that has just begun.
 lasting() {
 	sleep "$1"
-	# The job was behind a request to that donor at most, which others have answered by now.
+	# The job waited at most for a request to that donor, which other donors have answered by now.
 	job_works 50
 }
 
 donor_stalls() {
 	kill -STOP "${DONOR_PIDS[$1]}"
 	lasting 5
-	ok $? "donor stalled for 5 s: pages come meanwhile"
+	ok $? "donor stalled for 5 s: the job swaps pages in meanwhile"
 	kill -CONT "${DONOR_PIDS[$1]}"
 	wait_for 60 device_whole
-	ok $? "... and each has its replicas again"
+	ok $? "donor stalled for 5 s: each slab has its replicas again"
 	phase_over "donor stalled for 5 s"
 }
 
@@ -165,7 +166,7 @@ daemon_dies_too() {
 	donor_dies "$donor"
 	daemon_kill "$worker"
 	wait_for 30 device_worker_new swap "$worker"
-	ok $? "donor and the device's daemon killed: another daemon is started"
+	ok $? "donor and daemon killed: the keeper starts another worker"
 	rebuilt_after "donor and daemon killed"
 	phase_over "donor and daemon killed"
 	donor_start "$donor"
@@ -175,7 +176,7 @@ lends_less() {
 	[ "$(leased_kib 1)" -lt "$1" ]
 }
 
-# A program takes what leaves donor 1 half of its reserve.
+# A program takes memory until donor 1 has half of its reserve left.
 memory_needed() {
 	local before
 	before=$(leased_kib 1)
@@ -183,11 +184,11 @@ memory_needed() {
 	mount -t tmpfs tmpfs /run/need
 	bash -c 'echo $$ >'$small_group'/cgroup.procs; head -c "$1" /dev/zero >/run/need/it' need \
 		$((small_mib * 1048576 - 16 * 1048576 - $(cat $small_group/memory.current)))
-	# Under so much load it may have been missed for a moment, and have nothing any more.
+	# Under so much load the device may have missed the donor for a moment, and have no slab there any more.
 	[ "$before" = 0 ] || wait_for 60 lends_less "$before"
-	ok $? "donor needs its memory: it gets some back"
+	ok $? "donor needs its memory: the device gives slabs back to it"
 	wait_for 60 device_whole
-	ok $? "... and what was there is on others"
+	ok $? "donor needs its memory: each slab has its replicas again"
 	note "lent $before KiB, then $(leased_kib 1) KiB"
 	phase_over "donor needs its memory"
 	umount /run/need
@@ -195,7 +196,7 @@ memory_needed() {
 
 donor_drained() {
 	timeout 90 "$FARPAGE" donors drain "${DONOR_URIS[$1]}" --timeout 80 >"$OUTPUT" 2>&1
-	expect "donor drained under load" 0 $?
+	expect "farpage donors drain succeeds under load" 0 $?
 	note "$(cat "$OUTPUT")"
 	donor_dies "$1"
 	phase_over "donor drained and powered off"
@@ -208,10 +209,10 @@ rxe_up
 groups_make
 donors_make rdma://10.77.0.
 swap_on swap 32M --replicas "${REPLICAS:-2}" --log $log --timeout-ms $PATIENCE_MS
-ok $? "swap space with two replicas" || note "$(cat "$OUTPUT")"
+ok $? "swap on makes swap space with two replicas" || note "$(cat "$OUTPUT")"
 log_mark
 job_start 12 5 until stall until stall until stall until stall until stall until stall check
-ok $? "a job with less than half of its memory here"
+ok $? "a job with less than half of its memory local fills its memory"
 job_works 150
 for number in 1 2 3 4; do
 	note "donor $number lends $(leased_kib $number) KiB"
@@ -225,10 +226,10 @@ exec 9>&-
 wait_for 120 processes_ended "$JOB" || note "$(cat "$JOB_SAID" "/proc/$JOB/stack"; log_since)"
 kill -KILL "$JOB" 2>/dev/null
 job_end
-expect "the job ends, and every page was right" 0 $?
+expect "the job ends with every page right" 0 $?
 note "$(tail -n 1 "$JOB_SAID")"
 swap_off swap
-ok $? "swap off" || note "$(cat "$OUTPUT")"
+ok $? "swap off succeeds after all faults" || note "$(cat "$OUTPUT")"
 expect_nothing_left 15
 note "$SECONDS s"
 tap_done

@@ -1,8 +1,8 @@
 #!/bin/bash
-# test_replicas_links.sh: in one machine, a program with far memory (farpage run) on three donors (tcp://), each behind a
-# link of its own, with --replicas 2, which checks each of its pages while one link after the other is down for three
-# seconds, both ways or one, and while a donor stalls. The program goes on, no page is wrong, and nothing hangs; how long
-# it was kept waiting is told, not tested: it is as much a matter of who else uses the processors.
+# test_replicas_links.sh: in one machine, a program checks each of its pages under farpage run --replicas 2. Each of
+# three donors (tcp://) is behind a link of its own. One link after the other is down for some seconds, in both
+# directions or in one, and a donor stalls. The program goes on, no page is wrong, and nothing hangs. Stalls of the
+# program are printed, not checked, because other load of the processors decides them, too.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 . tests/func/donors.sh
@@ -11,7 +11,7 @@ said=/run/said
 memserver=$FARPAGE_MEMSERVER
 phases=0
 
-# A donor is 10.78.NUMBER.2 in a network of its own, this end of its link 10.78.NUMBER.1.
+# link_make NUMBER: makes a network namespace for the donor, 10.78.NUMBER.2, and a link to it from 10.78.NUMBER.1.
 link_make() {
 	ip netns add "donor$1"
 	ip link add "link$1" type veth peer name eth0 netns "donor$1"
@@ -21,7 +21,7 @@ link_make() {
 	ip -n "donor$1" link set eth0 up
 }
 
-# For donors_start, which runs it in a process of its own.
+# The program that donors_start starts as the donor. It has a process of its own, so it can exec.
 donor_behind_link() {
 	exec ip netns exec "donor$number" "$memserver" "$@"
 }
@@ -34,7 +34,7 @@ link_up() {
 	ip link set "link$1" up
 }
 
-# One way only: packets go to an Ethernet address that nobody has.
+# In one direction, packets go to an Ethernet address that no interface has.
 requests_lost() {
 	ip neighbour replace "10.78.$1.2" lladdr 02:00:00:00:00:99 nud permanent dev "link$1"
 }
@@ -71,7 +71,7 @@ program_faulted() {
 	program_ended || [ "$(program_faults)" -ge $((program_marked + $1)) ]
 }
 
-# So many pages come.
+# program_works COUNT: waits until the program has taken COUNT page faults.
 program_works() {
 	program_marked=$(program_faults)
 	wait_for 60 program_faulted "$1"
@@ -81,33 +81,33 @@ said_lines() {
 	grep -c "$1" $said
 }
 
-# And what was written meanwhile is on two donors again: the next fault hits one of them.
+# Succeeds if the donor answers again and each page has two replicas again. The next fault hits one of these.
 answers_again() {
 	tail -n +$((said_marked + 1)) $said | grep -q "${DONOR_URIS[$1 - 1]} .*answers again" &&
 		[ "$(said_lines "lack a replica")" = "$(said_lines "rebuild: done")" ]
 }
 
-# fault NAME BEGIN END NUMBER SECONDS
+# fault NAME BEGIN END NUMBER SECONDS: checks that the program goes on through a fault of the donor.
 fault() {
 	said_marked=$(wc -l <$said)
 	"$2" "$4"
 	sleep "$5"
 	program_works 100
-	ok $? "$1 for $5 s: pages come meanwhile"
+	ok $? "$1 for $5 s: the program fetches pages meanwhile"
 	"$3" "$4"
 	wait_for 60 answers_again "$4"
-	ok $? "... the donor answers again, and no page lacks a replica" || note "$(cat $said)"
+	ok $? "$1 for $5 s: the donor answers again, and no page lacks a replica" || note "$(cat $said)"
 	program_works 100
-	ok $? "... pages come"
+	ok $? "$1 for $5 s: the program fetches pages afterwards"
 	wait_for 60 answers_again "$4"
 	job_next until 60
 	wait_for 60 job_told stall $((++phases))
 	if program_ended; then
-		ok 1 "... the program runs"
+		ok 1 "$1 for $5 s: the program still runs"
 		note "$(cat "$JOB_SAID" $said)"
 		tap_done
 	fi
-	expect "... no page is wrong" 0 "$(grep -c wrong "$JOB_SAID")"
+	expect "$1 for $5 s: no page is wrong" 0 "$(grep -c wrong "$JOB_SAID")"
 	note "$1: longest stall $(job_stall) ms, at $SECONDS s"
 	note "$(tail -n +$((said_marked + 1)) $said)"
 }
@@ -125,13 +125,13 @@ JOB=$!
 exec 9<>/run/job/in
 wait_for 60 job_said filled
 program=$(pgrep -x vm_pages)
-ok $? "a program with less than half of its memory here" || note "$(cat $said)"
+ok $? "a program with less than half of its memory local fills its memory" || note "$(cat $said)"
 fault "link down" link_down link_up 1 4
 fault "requests lost" requests_lost requests_come 2 4
 fault "answers lost" answers_lost answers_come 3 4
 fault "donor stalled" donor_stops donor_continues 1 5
 job_end
-expect "it ends, and every page was right" 0 $?
+expect "the program ends with every page right" 0 $?
 note "$(tail -n 1 "$JOB_SAID")"
 note "$SECONDS s"
 tap_done

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The rig itself: statuses, machines that die or take too long, and what is left when it is killed."""
+"""Tests of the rig: statuses, machines that die or take too long, and remains of a rig that is killed."""
 import os
 import signal
 import subprocess
@@ -24,7 +24,7 @@ def start(*words, program="vm.py", **options):
 
 
 def run(*words, **options):
-    """Once more if the emulator has failed, by the same signs as for --hold."""
+    """Runs a rig, once more if the emulator has failed by the signs that --hold knows."""
     for _ in range(2):
         process = start(*words, **options)
         process.stdout, process.stderr, _ = *process.communicate(timeout=120), None
@@ -34,7 +34,7 @@ def run(*words, **options):
 
 
 def rig_processes():
-    """Those of QEMU that serve a machine of this test."""
+    """Returns the processes of QEMU that run a machine of this test."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -50,21 +50,21 @@ def leaves_nothing(what):
     end = time.monotonic() + 5
     while (rig_processes() or list(temporary.iterdir())) and time.monotonic() < end:
         time.sleep(0.05)
-    ok(not rig_processes(), f"{what}: no machine is left", rig_processes())
-    ok(not list(temporary.iterdir()), f"{what}: no file is left", list(temporary.iterdir()))
+    ok(not rig_processes(), f"{what}: the rig leaves no machine", rig_processes())
+    ok(not list(temporary.iterdir()), f"{what}: the rig leaves no file", list(temporary.iterdir()))
 
 
-def test_passes_through():
-    run("true")  # an image, and a trial of KVM, unless there was one: that is told
+def command_status_and_output_pass_through():
+    run("true")  # makes an image and tries KVM, if that has not been done; both print lines
     result = run("echo out; echo err >&2; exit 7")
-    ok(result.returncode == 7, "the status is the command's", shown(result))
-    ok(result.stdout == "out\n", "its output is standard output", shown(result))
-    ok(result.stderr == "err\n", "its errors are standard error", shown(result))
-    leaves_nothing("a command that ended")
+    ok(result.returncode == 7, "vm.py exits with the status of the command", shown(result))
+    ok(result.stdout == "out\n", "vm.py passes the standard output of the command on", shown(result))
+    ok(result.stderr == "err\n", "vm.py passes the standard error of the command on", shown(result))
+    leaves_nothing("a command ends")
 
 
-def test_without_network():
-    """apt neither knows anything nor fetches anything, as on a machine without lists and network."""
+def cached_image_needs_no_network():
+    """apt fails, as on a machine without lists and network."""
     tools = temporary / "tools"
     tools.mkdir()
     for name in ("apt-get", "apt-cache"):
@@ -72,64 +72,76 @@ def test_without_network():
         (tools / name).chmod(0o755)
     apart = {**environment, "PATH": f"{tools}:{os.environ['PATH']}"}
     result = run("true", env=apart)
-    ok(result.returncode == 0 and not (tools / "called").exists(), "a cached image needs no network", shown(result))
+    ok(result.returncode == 0 and not (tools / "called").exists(),
+       "a machine boots from a cached image without network", shown(result))
     result = run("true", env={**apart, "FARPAGE_VM_CACHE": str(temporary / "cache")})
     left = [path.name for path in (temporary / "cache").iterdir() if path.name != "lock"]
-    ok(result.returncode == 125 and not left, "without any image: a failure, and nothing half made", shown(result), left)
-    ok("apt knows no linux-image" in result.stderr, "which says why", shown(result))
+    ok(result.returncode == 125 and not left,
+       "vm.py without image and network exits with status 125 and leaves no partial image", shown(result), left)
+    ok("apt knows no linux-image" in result.stderr, "vm.py without image and network says why it fails", shown(result))
     for path in (tools / "apt-get", tools / "apt-cache", tools / "called", temporary / "cache" / "lock"):
         path.unlink(missing_ok=True)
     tools.rmdir()
     (temporary / "cache").rmdir()
 
 
-def test_deaths():
+def deaths_and_time_limits_are_reported():
     result = run("echo before; echo c >/proc/sysrq-trigger; sleep 60")
-    ok(result.returncode == 125 and "died" in result.stderr, "a panic is told as death", shown(result))
-    ok("sysrq triggered crash" in result.stderr, "with the end of the console", shown(result))
-    ok(result.stdout == "before\n", "and what came before it", shown(result))
+    ok(result.returncode == 125 and "died" in result.stderr,
+       "vm.py exits with status 125 when the machine panics, and says that it died", shown(result))
+    ok("sysrq triggered crash" in result.stderr,
+       "vm.py shows the end of the console when the machine panics", shown(result))
+    ok(result.stdout == "before\n", "vm.py passes the output before a panic on", shown(result))
     result = run("-t", "1", "sleep 100")
-    ok(result.returncode == 124 and "not done after 1" in result.stderr, "so is a time limit", shown(result))
+    ok(result.returncode == 124 and "not done after 1" in result.stderr,
+       "vm.py exits with status 124 at its time limit, and says so", shown(result))
     result = run("-t", "20", "sleep 100")
-    ok(": sleep" in result.stderr and "hrtimer_nanosleep" in result.stderr, "and where its processes stood", shown(result))
-    leaves_nothing("a machine that died")
+    ok(": sleep" in result.stderr and "hrtimer_nanosleep" in result.stderr,
+       "vm.py shows the kernel stacks of processes at its time limit", shown(result))
+    leaves_nothing("a machine dies")
     begun = time.monotonic()
     result = run("-t", "100", "echo c >/proc/sysrq-trigger; sleep 200", "sleep 200", program="pair.py")
     ok(result.returncode == 125 and time.monotonic() - begun < 100 and "donor died" in result.stderr,
-       "the other one of two panics: nobody waits for the time limit", shown(result))
-    leaves_nothing("two, one of which died")
+       "pair.py exits with status 125 before its time limit when the donor machine panics", shown(result))
+    leaves_nothing("one of two machines dies")
 
 
-def test_emulator():
+def failures_of_the_emulator_are_recognized():
     flags = "vm: console| [   16.473792] RSP: 0018:ffa00000000ebc40 EFLAGS: {}\n"
-    ok(not rig.emulator_failed(flags.format("00010246")), "a machine that dies with flags that there are has died by itself")
-    ok(rig.emulator_failed(flags.format("0677c202")), "one with flags that there are not is the emulator's fault")
-    ok(rig.emulator_failed("vm: console| [    1.5] Oops: int3: 0000 [#1]\n"), "so is a breakpoint of nobody's")
+    ok(not rig.emulator_failed(flags.format("00010246")), "a panic with valid EFLAGS is not the emulator's fault")
+    ok(rig.emulator_failed(flags.format("0677c202")),
+       "a panic with bits in EFLAGS that do not exist is the emulator's fault")
+    ok(rig.emulator_failed("vm: console| [    1.5] Oops: int3: 0000 [#1]\n"),
+       "a panic at an unknown breakpoint is the emulator's fault")
     result = run("-k", "tsc_early_khz=100000", "sleep 5; exit 3")
-    ok(result.returncode == 3 and rig.clock_failed(result.stderr), "a clock that runs away is told", shown(result))
+    ok(result.returncode == 3 and rig.clock_failed(result.stderr),
+       "the rig reports a machine's clock that runs ahead", shown(result))
     result = run("-k", "tsc_early_khz=100000", "echo out")
-    ok(result.returncode == 0 and result.stdout == "out\n", "but a machine that does well has done well", shown(result))
+    ok(result.returncode == 0 and result.stdout == "out\n",
+       "a command that ends well has status 0 although the clock runs ahead", shown(result))
     result = run("--hold", "echo out; echo err >&2; exit 3")
-    ok(result.returncode == 3 and result.stdout == "out\n" and "err" in result.stderr, "--hold passes all on", shown(result))
-    ok(not rig.clock_failed(result.stderr), "its clock is ours", shown(result))
+    ok(result.returncode == 3 and result.stdout == "out\n" and "err" in result.stderr,
+       "vm.py --hold passes status, output and errors on", shown(result))
+    ok(not rig.clock_failed(result.stderr),
+       "the rig reports no clock that runs ahead in an ordinary machine", shown(result))
 
 
-def test_interrupted():
-    # Whoever starts this test in the background has it ignore SIGINT, and what it starts would, too.
+def signals_end_the_rig():
+    # A test started in the background ignores SIGINT, and so would its children. This restores the default.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, group, status in ((signal.SIGINT, True, 130), (signal.SIGTERM, False, 143), (signal.SIGKILL, False, -9)):
         process = start("echo up; sleep 1000", start_new_session=True)
         came_up = process.stdout.readline() == "up\n" and len(rig_processes()) == 1
         (os.killpg if group else os.kill)(process.pid, number)
         process.communicate(timeout=30)
-        ok(came_up and process.returncode == status, f"{number.name} ends the rig", process.returncode)
+        ok(came_up and process.returncode == status, f"{number.name} ends the rig with its status", process.returncode)
         leaves_nothing(number.name)
 
 
-test_passes_through()
-test_without_network()
-test_deaths()
-test_emulator()
-test_interrupted()
+command_status_and_output_pass_through()
+cached_image_needs_no_network()
+deaths_and_time_limits_are_reported()
+failures_of_the_emulator_are_recognized()
+signals_end_the_rig()
 scratch.cleanup()
 done()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# test_swap_cycles.sh CYCLES: in one machine, swap space of ublk, over rdma://, switched on and off.
+# test_swap_cycles.sh CYCLES: in one machine, switches swap space of ublk over rdma:// on and off.
 . tests/vm/guest.sh
 rxe_up
 modprobe ublk_drv || guest_fail "the kernel has no ublk"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# test_swap_safety.sh: in one machine, a daemon that serves swap space (ublk, rdma://): while pages come and go no thread of
-# it takes a page fault, maps memory, writes a line, or enters the kernel for anything but its queues; it is locked in
-# memory, spared by the OOM killer, and its memory is bounded.
+# test_swap_safety.sh: in one machine, a daemon serves swap space (ublk, rdma://). While pages come and go, no thread of
+# the daemon takes a page fault, maps memory or writes a line. Its threads enter the kernel only for their queues. The
+# daemon is locked in memory, the OOM killer spares it, and its memory is bounded.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 export FARPAGE_TEST_URI=rdma://10.77.0.1:0 FARPAGE_TEST_FRONTEND=ublk
@@ -9,7 +9,7 @@ export FARPAGE_TEST_URI=rdma://10.77.0.1:0 FARPAGE_TEST_FRONTEND=ublk
 . tests/vm/swap.sh
 tracing=/sys/kernel/debug/tracing
 
-# Of each thread of the daemon: "minor major comm".
+# Prints the name and the numbers of minor and major faults of each thread of the daemon.
 thread_faults() {
 	local pid
 	for pid in $(device_pids swap); do
@@ -25,20 +25,20 @@ thread_ids() {
 	done
 }
 
-# Calls that wait for queues, and move what is in them: read, write, poll, ioctl (of ublk and verbs), sched_yield, sendto,
-# recvfrom, sendmsg, recvmsg, clock_gettime, epoll_wait, ppoll, epoll_pwait, timerfd_settime, io_uring_enter; and pread64, by
-# which the main thread looks after a second without an answer whether that is for lack of memory (relief.h).
+# System calls that wait for queues and move their contents: read, write, poll, ioctl (of ublk and verbs), sched_yield,
+# sendto, recvfrom, sendmsg, recvmsg, clock_gettime, epoll_wait, ppoll, epoll_pwait, timerfd_settime, io_uring_enter.
+# After a second without an answer the main thread also calls pread64, to see if memory is short (relief.h).
 allowed=(0 1 7 16 17 24 44 45 46 47 228 232 271 281 286 426)
 
-# Enabling an event rewrites code of the running kernel, which emulated processors do not bear while they are busy: so
-# that is done first of all, and later on there are only filters.
+# Enabling an event rewrites code of the running kernel. Emulated processors fail at that while they are busy. So the
+# events are enabled first. Later only filters change.
 events=(raw_syscalls/sys_enter syscalls/sys_enter_write exceptions/page_fault_user)
 echo 0 >$tracing/tracing_on
 for event in "${events[@]}"; do
 	echo 1 >"$tracing/events/$event/enable"
 done
 
-# trace_start TASK...
+# trace_start TASK...: traces calls that are not allowed, writes to descriptors 0 to 2, and page faults.
 trace_start() {
 	local number pid others='' tasks=''
 	for number in "${allowed[@]}"; do
@@ -58,7 +58,7 @@ trace_stop() {
 	echo 0 >$tracing/tracing_on
 }
 
-# What was traced, without the head.
+# Prints the trace without its head.
 traced() {
 	grep -v '^#' $tracing/trace
 }
@@ -68,30 +68,30 @@ swap_modules ublk_drv
 sysctl -qw vm.page-cluster=0
 donors_start 2 160M --slab 16M
 swap_on swap 192M
-ok $? "swap space on far memory" || note "$(cat "$OUTPUT")"
+ok $? "swap on makes swap space of ublk over rdma://" || note "$(cat "$OUTPUT")"
 job_start 40 16 until check
-ok $? "a job"
+ok $? "a job with less than half of its memory local fills its memory"
 job_works 500
-ok $? "... whose pages come and go"
+ok $? "the job swaps pages in before the trace"
 thread_faults >/run/before
 # shellcheck disable=SC2046 # a list of numbers
 trace_start $(thread_ids)
 job_works 2000
-ok $? "... for a while"
+ok $? "the job swaps pages in during the trace"
 trace_stop
 thread_faults >/run/after
-expect "no thread of the daemon took a fault, and none came or went" "$(cat /run/before)" "$(cat /run/after)"
+expect "no thread of the daemon takes a page fault, starts or ends" "$(cat /run/before)" "$(cat /run/after)"
 note "$(cat /run/after)"
-expect "by the kernel's trace, too" 0 "$(traced | grep -c page_fault)"
-expect "no memory was mapped, no line written; calls for nothing but queues" "" \
+expect "the kernel's trace has no page fault of the daemon" 0 "$(traced | grep -c page_fault)"
+expect "the daemon makes only system calls that serve its queues" "" \
 	"$(traced | grep -v page_fault | sed 's/^ *\(.*\)-[0-9]* .*: \(sys_enter.*\)/\1 \2/' | sort | uniq -c | head -20)"
 
-# Can these means see anything?
+# Shows that the trace works.
 trace_start $$
 : "$(cat /dev/null)"
 trace_stop
 [ "$(traced | grep -c page_fault)" -gt 0 ] && [ "$(traced | grep -c sys_enter)" -gt 0 ]
-ok $? "(this shell's own calls and faults are seen by the same means)"
+ok $? "the same trace sees calls and faults of this shell"
 
 pages=$(awk -v device="$DEVICE" '$1 == device { print $4 / 4 }' /proc/swaps)
 memory=0
@@ -99,24 +99,25 @@ for pid in $(device_pids swap); do
 	part=$(sed -n 's/^Pss:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$pid/smaps_rollup")
 	note "$(tr '\0' ' ' <"/proc/$pid/cmdline"): $(grep -E '^Vm(RSS|Lck|Size)' "/proc/$pid/status" | tr -s ' \t\n' ' '), Pss $part kB"
 	memory=$((memory + part))
-	expect "spared by the OOM killer" -1000 "$(cat "/proc/$pid/oom_score_adj")"
+	expect "the OOM killer spares process $pid of the daemon" -1000 "$(cat "/proc/$pid/oom_score_adj")"
 	[ "$(sed -n 's/^VmLck:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")" -gt 0 ]
-	ok $? "locked in memory"
-	expect "nothing of it is swapped out" 0 "$(sed -n 's/^VmSwap:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")"
+	ok $? "process $pid of the daemon has locked memory"
+	expect "process $pid of the daemon has no memory swapped out" 0 \
+		"$(sed -n 's/^VmSwap:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")"
 done
 [ $memory -gt 0 ] && [ $memory -le $(((64 << 10) + pages * 16 / 1024)) ]
-ok $? "its memory ($memory KiB) is at most 64 MiB and 16 bytes for each of $pages pages"
-# PF_MEMALLOC_NOIO and PF_LOCAL_THROTTLE: what PR_SET_IO_FLUSHER sets.
+ok $? "the daemon has at most 64 MiB + 16 bytes for each of $pages pages ($memory KiB)"
+# PR_SET_IO_FLUSHER sets PF_MEMALLOC_NOIO and PF_LOCAL_THROTTLE.
 for stat in /proc/"$(device_worker swap)"/task/*/stat; do
 	flags=$(sed 's/^.*) //' "$stat" | awk '{ print $7 }')
 	[ $((flags & 0x180000)) -eq $((0x180000)) ]
-	ok $? "thread $(sed 's/^[0-9]* (\(.*\)) .*/\1/' "$stat"): reclaim does not wait for its own device"
+	ok $? "reclaim in thread $(sed 's/^[0-9]* (\(.*\)) .*/\1/' "$stat") does not wait for the device"
 done
 job_next until
 job_end
-expect "no page of the job was wrong" 0 $?
+expect "the job ends with no page wrong" 0 $?
 swap_off swap
-ok $? "swap off" || note "$(cat "$OUTPUT")"
+ok $? "swap off succeeds" || note "$(cat "$OUTPUT")"
 expect_nothing_left
 
 tap_done

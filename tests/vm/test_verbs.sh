@@ -1,5 +1,5 @@
 #!/bin/bash
-# test_verbs.sh rxe|siw PROGRAM...: in one machine, the fabric's unit tests over an RDMA device; their TAP as one.
+# test_verbs.sh rxe|siw PROGRAM...: in one machine, runs unit tests of the fabric over an RDMA device. Joins their TAP.
 . tests/vm/guest.sh
 "$1_up"
 export FARPAGE_TEST_FABRIC="rdma 10.77.0.1"
@@ -24,7 +24,7 @@ for program in "${@:2}"; do
 		*) echo "# ${line#\# }" ;;
 		esac
 	done < <(timeout 100 "$program" 2>&1)
-	[ "$plan" = $seen ] || report "not ok" "$name: came to its end ($seen of ${plan:-?})"
+	[ "$plan" = $seen ] || report "not ok" "$name runs all its planned tests ($seen of ${plan:-?})"
 done
 echo "1..$count"
 exit $failed

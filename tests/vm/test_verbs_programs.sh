@@ -1,21 +1,21 @@
 #!/bin/bash
-# test_verbs_programs.sh FARPAGE MEMSERVER PAGES PRELOAD: in one machine, what the programs do where RDMA is not to be had,
-# where they have no rights to it, and when it goes away; and what is left of them.
+# test_verbs_programs.sh FARPAGE MEMSERVER PAGES PRELOAD: in one machine, runs the programs without RDMA, without rights
+# to RDMA, and while the RDMA device is removed. Checks that no RDMA resources are left of them.
 . tests/vm/guest.sh
 . tests/func/preload/tap.sh
 farpage=$1 memserver=$2 pages=$3 preload=$4
 user=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
 
-# refused NAME PATTERN COMMAND...: it ends with an error, soon, and says why in one line.
+# refused NAME PATTERN COMMAND...: checks that the command soon ends with an error and one line that says why.
 refused() {
 	local name=$1 pattern=$2 status
 	shift 2
 	timeout 20 "$@" >/run/output 2>&1
 	status=$?
 	[ $status -ne 0 ] && [ $status -ne 124 ]
-	ok $? "$name: status $status"
-	matches "... and why" "$pattern" "$(cat /run/output)"
-	expect "... in one line" 1 "$(wc -l </run/output)"
+	ok $? "$name ends with an error within 20 s (status $status)"
+	matches "$name says why it ends" "$pattern" "$(cat /run/output)"
+	expect "$name prints one line" 1 "$(wc -l </run/output)"
 }
 
 donor_refused() {
@@ -26,7 +26,7 @@ client_refused() {
 	refused "a client $1" "$2" "${@:3}" "$farpage" run --local 16M --donor rdma://10.77.0.1 -- true
 }
 
-# Of this kernel's, what belongs to programs.
+# kept TYPE: prints the number of RDMA resources of the type that belong to programs.
 kept() {
 	rdma resource show "$1" 2>/dev/null | grep -c ' pid '
 }
@@ -41,7 +41,7 @@ donor_start() {
 	wait_for 10 rdma_listens 7470
 }
 
-# The job fills its memory, then waits for a byte.
+# Starts a job. Returns when it has filled its memory and waits for a byte.
 job_start() {
 	rm -f /run/go
 	mkfifo /run/go
@@ -56,7 +56,7 @@ client_refused "without a device" "no RDMA device"
 modprobe rdma_rxe
 far_interface
 rdma_device rxe rxe0 far0
-# The RDMA netlink would load it when asked.
+# The RDMA netlink would load the module on request.
 echo "install rdma_ucm /bin/false" >/etc/modprobe.d/no-rdma_ucm.conf
 donor_refused "without the connection manager" "RDMA"
 client_refused "without the connection manager" "rdma_ucm|RDMA"
@@ -74,23 +74,23 @@ client_refused "without rights to the device" "[Pp]ermission|RDMA device" "${use
 chmod 666 /dev/infiniband/uverbs0
 
 job_start
-ok $? "a job with far memory over rdma://"
+ok $? "a job with far memory over rdma:// fills its memory"
 kill -KILL "$(pgrep -x "${pages##*/}")"
 wait $job
 wait_for 10 eval '[ "$(kept qp)" -eq 0 ]'
-ok $? "the queue pairs of a job that was killed are gone"
+ok $? "a job that is killed leaves no queue pairs"
 job_start
 kill -TERM "$(pgrep -x "${pages##*/}")"
 wait $job
 wait_for 10 eval '[ "$(kept qp)" -eq 0 ]'
-ok $? "those of a job that was ended are gone"
+ok $? "a job that is ended by SIGTERM leaves no queue pairs"
 job_start
 kill -KILL $donor
 wait $donor
 exec 9>&-
 wait $job
 wait_for 10 nothing_kept
-ok $? "a donor killed with leases: nothing is kept"
+ok $? "a donor that is killed with leases, and its job, leave no RDMA resources"
 
 donor_start
 job_start
@@ -99,9 +99,9 @@ wait $donor
 exec 9>&-
 wait $job
 wait_for 10 nothing_kept
-ok $? "a donor ended with leases: nothing is kept"
+ok $? "a donor that is ended with leases, and its job, leave no RDMA resources"
 
-# Without `farpage run` beside it, which reached for the donor before and has the device open until it ends.
+# This job has no `farpage run` beside it, which would keep the device open until it ends.
 donor_start
 rm -f /run/go
 mkfifo /run/go
@@ -116,24 +116,26 @@ gone() {
 	! kill -0 $removal 2>/dev/null
 }
 wait_for 20 gone
-ok $? "the device of a donor and its client can be removed"
+ok $? "the RDMA device of a donor and its client is removed within 20 s"
 kill -0 $donor
-ok $? "the donor lives"
-expect "and says so" 1 "$(grep -c 'rxe0: the RDMA device was removed' /run/donor)"
-expect "as does the client" 1 "$(grep -c 'rxe0: the RDMA device was removed' /run/job)"
+ok $? "the donor still runs without its RDMA device"
+expect "the donor reports the removed RDMA device in one line" 1 \
+	"$(grep -c 'rxe0: the RDMA device was removed' /run/donor)"
+expect "the client reports the removed RDMA device in one line" 1 \
+	"$(grep -c 'rxe0: the RDMA device was removed' /run/job)"
 exec 9>&-
 wait $job
 status=$?
 [ $status -eq 135 ]
-ok $? "its job gets SIGBUS for what was there (status $status)"
+ok $? "the job dies of SIGBUS when its RDMA device is removed (status $status)"
 rdma_device rxe rxe0 far0
 wait_for 10 rdma_listens 7470
-ok $? "a new device is listened on"
+ok $? "the donor listens on a new RDMA device within 10 s"
 timeout 20 "$farpage" donors --donor rdma://10.77.0.1 >/run/output 2>&1
-ok $? "and the donor is reached by it"
+ok $? "farpage donors reaches the donor over the new RDMA device"
 note "$(cat /run/donor /run/job /run/output)"
 kill -TERM $donor
 wait $donor
 wait_for 10 nothing_kept
-ok $? "and it leaves nothing"
+ok $? "the donor leaves no RDMA resources when it ends"
 tap_done

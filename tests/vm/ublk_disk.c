@@ -1,15 +1,15 @@
 /*
- * ublk_disk: ublk devices for tests, over pages in a file, which outlive their server.
+ * ublk_disk: serves ublk devices for tests. A file holds the pages, which outlive the server of the device.
  *
  *   ublk_disk start SIZE FILE [us]         makes a device, prints its path, serves it
- *   ublk_disk adopt NUMBER SIZE FILE [us]  goes on with one whose server has ended, prints its path, serves it
- *   ublk_disk clear NUMBER                 removes one whose server has ended
- *   ublk_disk cycles COUNT                 adds and removes devices, each written to and read, and looks for leaks
- *   ublk_disk upgrades SIZE FILE COUNT     serves a device, leaving and adopting it COUNT times; prints its path first
+ *   ublk_disk adopt NUMBER SIZE FILE [us]  adopts a device whose server has ended, prints its path, serves it
+ *   ublk_disk clear NUMBER                 removes a device whose server has ended
+ *   ublk_disk cycles COUNT                 makes and removes devices, writes to and reads from each, reports leaks
+ *   ublk_disk upgrades SIZE FILE COUNT     makes a device, prints its path, serves it, leaves and adopts it COUNT times
  *
- * FILE - is the store in memory. SIGTERM removes the device, or says "busy" and goes on serving; SIGUSR1 leaves it.
- * Each request of a page run takes `us` microseconds (0: done at once). UBLK_SPIN_US, UBLK_QUEUES, UBLK_DEPTH and
- * UBLK_FOLDER are frontend_config's.
+ * With FILE "-" memory holds the pages. SIGTERM removes the device; if it is in use, the server prints "busy" and goes
+ * on. SIGUSR1 makes the server leave the device. A request for a run of pages takes `us` microseconds (default 0).
+ * UBLK_SPIN_US, UBLK_QUEUES, UBLK_DEPTH and UBLK_FOLDER set fields of frontend_config.
  */
 #include "blockdev/frontend.h"
 #include "common/clock.h"
@@ -40,7 +40,7 @@ struct file_store {
 struct file_queue {
 	struct store_queue base;
 	int timer;
-	unsigned head, tail; /* of `pending`, which is in the order of time */
+	unsigned head, tail; /* of `pending`, which is in order of `due` */
 	struct {
 		struct store_io io;
 		uint64_t due;
@@ -115,7 +115,7 @@ static int file_poll(struct store_queue *base, struct store_done *dones, unsigne
 		dones[count++] = (struct store_done){.cookie = io->cookie};
 	}
 	if (((struct file_store *)base->store)->delay_ns && read(queue->timer, &expirations, sizeof expirations) < 0)
-		return (int)count; /* EAGAIN: it was not set, or has not expired */
+		return (int)count; /* EAGAIN: the timer is not set, or has not expired */
 	return (int)count;
 }
 
@@ -372,7 +372,7 @@ static int run_cycles(unsigned count)
 	check("disk", disk_open(store, 1024ull * STORE_PAGE, &disk));
 	for (unsigned i = 0; i < count; i++) {
 		cycle(disk, i);
-		/* The first ones warm the allocator up. */
+		/* The first cycles warm the allocator up. */
 		if (i == 4) {
 			fds = entries("/proc/self/fd");
 			memory = memory_kib();

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""vm.py [OPTION...] COMMANDS: runs shell commands as root in a fresh virtual machine. See rig.py for how."""
+"""vm.py [OPTION...] COMMANDS: runs shell commands as root in a fresh virtual machine (rig.py)."""
 import argparse
 import os
 import sys

@@ -1,12 +1,12 @@
 /*
- * ram_fuse: the smallest FUSE file in RAM: the peer that the FUSE front end is measured against.
+ * ram_fuse: the smallest FUSE file in memory. The benchmark compares the FUSE front end with it.
  *
- * One file of direct I/O in one directory, over an array in memory, by low-level libfuse3 in its most ordinary way: a
- * thread in fuse_session_loop(), each request carried out and answered when it comes.
+ * It serves one file with direct I/O in one directory, over an array in memory. It uses the low-level API of libfuse3
+ * in the usual way: one thread in fuse_session_loop() carries out and answers each request when it comes.
  *
  *     ram_fuse MOUNTPOINT BYTES
  *
- * Serves until it is unmounted. The file is MOUNTPOINT/file.
+ * Serves MOUNTPOINT/file until it is unmounted.
  */
 #define FUSE_USE_VERSION 314
 #include <errno.h>

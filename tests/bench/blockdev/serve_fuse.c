@@ -1,10 +1,10 @@
 /*
- * serve_fuse: the FUSE front end over the store in local memory, for the benchmark and for looking at it by hand.
+ * serve_fuse: the FUSE front end over the store in local memory, for the benchmark and for tests by hand.
  *
  *     serve_fuse FOLDER BYTES [SPIN_US [QUEUES [DEPTH [REQUEST_BYTES]]]]
  *
- * Prints the paths of the block device and of the file under it, serves until its standard input ends, and removes
- * them.
+ * Prints the paths of the block device and of the file under it. Serves until its standard input ends, then removes
+ * both.
  */
 #include "blockdev/frontend.h"
 

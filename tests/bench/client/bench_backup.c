@@ -1,10 +1,10 @@
 /*
- * bench_backup: what a backup on a local disk costs while donors live: a random 4 KiB read, alone and while pages are
- * written out as a pager does (one for each that is read), and how many such pairs there are in a second.
+ * bench_backup: the cost of a backup on a local disk while all donors live. Measures random 4 KiB reads, alone and with
+ * a write of a page for each read, as a pager does. Measures the rate of such pairs.
  *
- * One store without a backup and one with, each over a real donor of its own, are used in alternating blocks, so that
- * whatever else the machine does meets both alike. Only the ratios mean anything. A pause after each block, in which
- * nobody is asked anything, is the work of a job between its faults.
+ * One store has a backup, the other has none. Each has a real donor of its own. Blocks of requests alternate between
+ * them, so that other load of the machine affects both in the same way. Only ratios are meaningful. A pause after each
+ * block stands for the work of a job between its faults.
  *
  *     bench_backup MEMSERVER [READS [PATH [PAUSE-US]]]
  */
@@ -48,7 +48,7 @@ static void side_open(struct side *side, const char *backup)
 		rig_sleep_ms(1);
 }
 
-/* Writes that are under way stay so when the read is there, as with a pager's. */
+/* A block does not wait for writes under way when its read is done, like a pager. */
 static void block_run(struct side *side, enum work work)
 {
 	struct rig *rig = &side->rig;
@@ -63,7 +63,7 @@ static void block_run(struct side *side, enum work work)
 		uint64_t at = clock_now();
 		bool reads = i < BLOCK;
 
-		/* Halves, so that no page is read while it is written. */
+		/* Reads and writes use different halves, so that no page is read while it is written. */
 		read.page = random_below(&chance, PAGES / 2);
 		write.page = PAGES / 2 + (uint64_t)i * 59 % (PAGES / 2);
 		write.data = rig->bytes + (1 + i % 256) * (size_t)STORE_PAGE;
@@ -96,7 +96,7 @@ static int compare(const void *a, const void *b)
 	return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : *(const uint64_t *)a > *(const uint64_t *)b;
 }
 
-/* Of the block in the middle: others are where the machine did something else. */
+/* Returns the rate of the median block. Other load disturbs the extreme blocks. */
 static double rate(struct side *side, enum work work)
 {
 	unsigned middle = side->blocks[work] / 2;

@@ -1,11 +1,13 @@
 /*
- * bench_move: a donor wants back what it lends: how fast a GiB is moved to another donor, against the fabric's own
- * sequential bandwidth, and what that does to the reads of the program whose memory it is.
+ * bench_move: the speed of moving a GiB from a donor that is drained to another donor, compared with the sequential
+ * bandwidth of the fabric, and the effect of the move on reads of the program.
  *
- * Two donors, of which one has it all. A round: the fabric alone reads and writes 256 KiB pieces, several in flight, on
- * one connection to that donor; then one thread reads random pages, one at a time; then the donor is drained while that
- * goes on, until it lends nothing. Its program and that of the other one are processes of this machine, so all of them
- * share its processors. In the next round it is the other one that has it all.
+ * One of two donors has all pages. A round has three steps:
+ *   1. the fabric alone reads and writes 256 KiB pieces, several in flight, on one connection to this donor
+ *   2. one thread reads random pages, one at a time
+ *   3. these reads go on while the donor is drained, until it lends nothing
+ * Donors are processes of this machine, so all processes share its processors. In the next round the other donor has
+ * all pages.
  *
  *     bench_move MEMSERVER [ROUNDS [MIB]]
  */
@@ -28,7 +30,7 @@
 #define PIECE (256u << 10)
 #define PIECES 8u /* in flight */
 #define CALM_READS 30000u
-#define DEADLINE_MS 10000u /* the default */
+#define DEADLINE_MS 10000u /* the default deadline of a drain */
 
 static struct rig rig;
 static uint64_t pages;
@@ -52,7 +54,7 @@ static void donors_start(uint64_t bytes)
 					 .timeout_ms = 10000};
 }
 
-/* A session of its own each time: nobody keeps it alive in between. */
+/* Opens a session for each order, because this program does not keep an idle session alive. */
 static void donor_order(unsigned donor, enum wire_drain what, struct operate **ret_operate)
 {
 	struct wire_message order = {.type = WIRE_DRAIN}, answer;
@@ -66,7 +68,7 @@ static void donor_order(unsigned donor, enum wire_drain what, struct operate **r
 
 /* --- The fabric alone ------------------------------------------------------------------------------------------- */
 
-/* Where it is that the donor has the piece. */
+/* Returns the address of the piece on the donor. */
 static struct fabric_remote piece_at(uint64_t piece, unsigned donor)
 {
 	const struct far *far = (struct far *)rig.store;
@@ -82,7 +84,7 @@ static struct fabric_remote piece_at(uint64_t piece, unsigned donor)
 	return (struct fabric_remote){0};
 }
 
-/* Bytes a second with PIECES in flight, to or from all that is there. It does not matter what is written. */
+/* Reads or writes all pieces with PIECES in flight. Returns bytes a second. The bytes written do not matter. */
 static double sequential(enum fabric_op_kind kind, unsigned donor)
 {
 	struct far_queue *queue = (struct far_queue *)rig.queue;
@@ -113,12 +115,12 @@ static struct demand {
 	struct store_buffer *buffer;
 	uint8_t *page;
 	struct samples samples;
-	unsigned reads; /* to be done; or until: */
+	unsigned reads; /* to do, or 0 to read until `stop` */
 	_Atomic bool stop;
 	struct random_state chance;
 } demand;
 
-/* Waits as the pager does: polls for a while that is learnt, then sleeps. */
+/* Waits as the pager does: polls for an adapted time, then sleeps. */
 static void demand_wait(struct spin *spin, struct store_done *done)
 {
 	uint64_t begun = clock_now();
@@ -169,7 +171,7 @@ static void fill(void)
 	}
 }
 
-/* Seconds until it lends nothing. */
+/* Drains the donor. Returns the seconds until it lends nothing. */
 static double drain(unsigned donor)
 {
 	struct wire_message ask = {.type = WIRE_DRAIN}, answer;
@@ -194,7 +196,7 @@ static struct rounds read_rate, write_rate, move_rate, share, calm_p50, calm_p99
 
 static void round_run(unsigned donor)
 {
-	/* The queue was idle: if its connection has ended meanwhile it gets another one. */
+	/* The queue was idle, and its connection may have ended. This read makes a new connection. */
 	const bool there = rig_read(&rig, 0, 1, rig.bytes) == 0;
 	double reads = sequential(FABRIC_READ, donor), writes = sequential(FABRIC_WRITE, donor), seconds;
 	double bytes = (double)(pages * STORE_PAGE), calm;

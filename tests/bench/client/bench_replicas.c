@@ -1,12 +1,11 @@
 /*
- * bench_replicas: what a second replica costs the store when all is well: a random 4 KiB read, which has the queue's
- * own buffer and the copy from it, the estimates, and a look at the other donor now and then; and writes, which go out
- * twice.
+ * bench_replicas: the cost of a second replica for the store without faults. A random 4 KiB read then goes through the
+ * queue's own buffer, maintains estimates, and now and then reads from the other donor. A write goes out twice.
  *
- * One store with one replica and one with two, each over two real donors of its own, are used in alternating blocks, so
- * that whatever else the machine does meets both alike. Only the ratio means anything. Writes are of single random
- * pages, WRITTEN in flight, and nothing else is done: client and donors share the machine's processors, which is what
- * limits them. What a program's faults and its eviction make of both is tests/bench/pager/bench_replicas.c's.
+ * One store has one replica, the other has two. Each has two real donors of its own. Blocks of requests alternate
+ * between them, so that other load of the machine affects both in the same way. Only the ratio is meaningful. Writes
+ * are of single random pages, WRITTEN in flight, without reads. Client and donors share the machine's processors, which
+ * limit them. tests/bench/pager/bench_replicas.c measures the effect on faults and eviction of a program.
  *
  *     bench_replicas MEMSERVER [READS]
  */
@@ -30,7 +29,7 @@ static struct random_state chance;
 static struct side {
 	struct rig rig;
 	struct samples reads;
-	uint64_t writing; /* ns, of this round */
+	uint64_t writing; /* ns in this round */
 	struct rounds p50, p99, rate;
 } sides[2];
 
@@ -63,7 +62,7 @@ static void block_read(struct side *side)
 	}
 }
 
-/* What is written is what was there: page by page in a row that begins by chance, so that none is in flight twice. */
+/* Writes single pages in an order that starts at a random page and has no page in flight twice. */
 static void block_write(struct side *side)
 {
 	struct rig *rig = &side->rig;
@@ -78,7 +77,7 @@ static void block_write(struct side *side)
 		int count;
 
 		while (submitted < WRITES && submitted - done < WRITTEN) {
-			/* 7919 has no divisor in common with PAGES. */
+			/* 7919 and PAGES have no common divisor. */
 			struct store_io io = {.op = STORE_WRITE,
 					      .count = 1,
 					      .page = (first + submitted * UINT64_C(7919)) % PAGES,
@@ -155,7 +154,7 @@ int main(int argc, char **argv)
 			p50[i] = samples_quantile(&sides[i].reads, 500);
 		rounds_add(&ratio_reads, p50[1] / p50[0]);
 	}
-	/* Last: they leave other bytes behind. */
+	/* Writes come last, because they change the pages. */
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		round_writes();
 		rounds_add(&ratio_writes, (double)sides[0].writing / (double)sides[1].writing);

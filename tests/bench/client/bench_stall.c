@@ -1,10 +1,10 @@
 /*
- * bench_stall: for how long requests stall when a donor goes, with two replicas on three donors.
+ * bench_stall: the longest stall of requests when a donor goes, with two replicas on three donors.
  *
- * Reads and writes of random pages, 32 at once, each checked; after a while one donor is killed (its connections end at
- * once), or stopped: nothing is heard of it, and an operation that takes longer than io_ms is what shows it. The figure
- * is the longest of all requests; the target is what detection takes, as configured, and 200 ms. Each round has donors
- * of its own.
+ * 32 reads and writes of random pages are under way, and each is checked. After a while one donor is killed or stopped.
+ * The connections of a killed donor end at once. A stopped donor shows only by an operation that takes longer than
+ * io_ms. The figure is the longest of all requests. The target is the configured time of detection plus 200 ms. Each
+ * round has donors of its own.
  *
  *     bench_stall MEMSERVER [ROUNDS]
  */
@@ -22,7 +22,7 @@
 
 static struct traffic traffic;
 
-/* A donor goes while requests go on. */
+/* The signal that a donor gets while requests go on. */
 struct blow {
 	pid_t pid;
 	int signal;
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 
 	must(argc > 1 && rounds, "usage: bench_stall MEMSERVER [ROUNDS]");
 	daemon_program(argv[1]);
-	log_keep(); /* what donors do is meant */
+	log_keep(); /* keeps the log of lost donors, which are intended, from the output */
 	for (unsigned i = 0; i < rounds; i++) {
 		struct rounds again = {0};
 

@@ -1,9 +1,10 @@
 /*
- * bench_store: what the store adds to the fabric for a random 4 KiB read of one donor.
+ * bench_store: the time that the store adds to the fabric for a random 4 KiB read of one donor.
  *
- * The donor is a real farpage-memserver on CPU 1, the client on CPU 0, both spin. Rows of one run: the fabric alone
- * (the queue's own connection, the same pages), the store over it, and the checksum by itself. Reads are timed one by
- * one in alternating blocks, so that whatever else the machine does meets both alike. Only ratios mean anything.
+ * The donor is a real farpage-memserver on CPU 1. The client is on CPU 0. Both spin. The rows of a run are the fabric
+ * alone (on the queue's own connection, with the same pages), the store over it, and the checksum alone. Reads are
+ * timed one by one. Blocks of reads alternate, so that other load of the machine affects both in the same way. Only
+ * ratios are meaningful.
  *
  *     bench_store MEMSERVER [READS]
  */
@@ -25,7 +26,7 @@
 static struct rig rig;
 static struct random_state chance;
 
-/* Latencies, ns: all of them, for a histogram's buckets are wider than what is looked for here. */
+/* All latencies in ns. The buckets of a histogram would be wider than the differences to measure. */
 #define SAMPLES_MAX (1u << 20)
 struct samples {
 	unsigned count;
@@ -46,7 +47,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* In us, of sorted samples. */
+/* Returns a quantile of sorted samples in us. */
 static double quantile(const struct samples *samples, unsigned per_mille)
 {
 	return samples->ns[(uint64_t)(samples->count - 1) * per_mille / 1000] / 1000.0;
@@ -120,7 +121,7 @@ static uint64_t checksum_mean(void)
 	return (clock_now() - start) / 100000;
 }
 
-/* Pages a second with DEPTH reads in flight. */
+/* Returns pages a second with DEPTH reads in flight. */
 static double store_rate(unsigned reads)
 {
 	struct store_io ios[DEPTH];

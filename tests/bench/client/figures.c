@@ -96,7 +96,7 @@ void figure_at_least(const char *name, const char *unit, const struct rounds *ro
 	tell(name, unit, rounds, text);
 }
 
-/* Ticks of all processors, not idle. */
+/* Returns the busy ticks of all processors. */
 static uint64_t ticks_busy(void)
 {
 	unsigned long long user = 0, nice = 0, system = 0, idle, wait, irq = 0, soft = 0;
@@ -110,7 +110,7 @@ static uint64_t ticks_busy(void)
 	return user + nice + system + irq + soft;
 }
 
-/* Of one process. */
+/* Returns the ticks that a process has used. */
 static uint64_t ticks_of(pid_t pid)
 {
 	unsigned long long user = 0, system = 0;

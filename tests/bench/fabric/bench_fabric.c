@@ -1,10 +1,11 @@
 /*
- * bench_fabric: what a 4 KiB read over the tcp fabric costs, beside the bare sockets it is made of.
+ * bench_fabric: the cost of a 4 KiB read over the tcp fabric, compared with bare sockets.
  *
- * Each row is one run with donors in forked processes pinned on CPU 1 and the client pinned on CPU 0; the floor is
- * plain send() and recv() of as many bytes, both ends spinning, in the same run. Only ratios of one run mean anything.
+ * Each row is one run with donors in forked processes pinned on CPU 1 and the client pinned on CPU 0. The floor is
+ * plain send() and recv() of as many bytes with both ends spinning, in the same run. Only ratios of one run are
+ * meaningful.
  *
- *     bench_fabric [MILLISECONDS [TEXT]]    each row for that long; only rows whose name contains TEXT, and the floor
+ *     bench_fabric [MILLISECONDS [TEXT]]    runs the floor, and rows with TEXT in the name, for MILLISECONDS each
  */
 #include "common/clock.h"
 #include "farpage/fabric.h"
@@ -30,7 +31,7 @@
 #define DEPTH_MAX 64u
 #define SAMPLES_MAX (1u << 20)
 
-/* Latencies of one row, ns. */
+/* Latencies of one row in ns. */
 struct samples {
 	unsigned count;
 	uint32_t ns[SAMPLES_MAX];
@@ -43,8 +44,8 @@ static void sample(uint64_t ns)
 		samples.ns[samples.count++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-static unsigned milliseconds = 1000; /* of each row */
-static const char *only = "";        /* rows whose name has this in it */
+static unsigned milliseconds = 1000; /* duration of each row */
+static const char *only = "";        /* runs only rows with this text in the name */
 
 #define must(condition)                                                                                                \
 	do {                                                                                                           \
@@ -270,7 +271,7 @@ static struct fabric_op op_random(const struct client *client, const struct dono
 	return op;
 }
 
-/* One operation at a time, on the donors in turn. */
+/* Runs one operation at a time, on the donors in turn. */
 static void latency_run(struct client *client, enum fabric_op_kind kind)
 {
 	uint64_t now = clock_now(), end = now + milliseconds * 1000000ull;
@@ -289,7 +290,7 @@ static void latency_run(struct client *client, enum fabric_op_kind kind)
 	}
 }
 
-/* Used by this process, user and system. */
+/* Returns the processor time that this process has used, user and system. */
 static double cpu_us(void)
 {
 	struct rusage usage;
@@ -299,7 +300,7 @@ static double cpu_us(void)
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* @depth at a time; answered ones are replaced by one post. Operations per second. */
+/* Keeps @depth operations in flight. One post replaces all answered ones. Returns operations a second. */
 static double throughput_run(struct client *client, enum fabric_op_kind kind, unsigned depth, double *ret_cpu_us)
 {
 	struct fabric_event events[DEPTH_MAX];
@@ -374,7 +375,7 @@ static void latency_row(const char *name, enum fabric_op_kind kind, unsigned don
 	latency_print(name);
 }
 
-/* Beside a program that computes all the time on @hog_cpu. */
+/* Measures a row beside a program that computes all the time on @hog_cpu. */
 static void crowded_row(const char *name, int hog_cpu)
 {
 	pid_t hog;

@@ -1,9 +1,9 @@
 /*
- * bench_checksum: what the checksum of a page costs, of a far fault.
+ * bench_checksum: the share of a page's checksum in the time of a far fault.
  *
- * A round: random far faults through libfarpage over tcp, one thread, room for all pages; then integrity_check(), which
- * each fetched page goes through, by itself: of pages that are in the processor's nearest cache, as one is that was
- * just received by this processor; and of pages that come from memory, which is the worst it can be.
+ * A round measures random far faults through libfarpage over tcp, with one thread and room for all pages. Then it
+ * measures integrity_check() alone, which checks each fetched page. It does so for pages in the nearest cache, like a
+ * page that this processor has just received, and for pages from memory, which is the worst case.
  *
  *     bench_checksum MEMSERVER [ROUNDS]
  */
@@ -56,7 +56,7 @@ static double fault_us(const char *uri)
 	return samples_quantile(&faults, 500);
 }
 
-/* Of one check, the mean, of @count different pages in turn. */
+/* Returns the mean time of a check in us, with @count different pages in turn. */
 static double check_us(struct integrity *integrity, unsigned count)
 {
 	uint64_t begun = clock_now(), good = 0;

@@ -1,16 +1,16 @@
 /*
- * What a far fault costs, against the bare parts it is made of, all in one run:
+ * bench_far: the cost of a far fault, compared with its bare parts in the same run:
  *
  *   floor     a userfaultfd fault resolved by UFFDIO_COPY from a handler that blocks on the faulting thread's
- *             processor, and a 4 KiB round trip over TCP on loopback with both ends spinning on processors of their own
- *   fault     a random far fault through libfarpage over tcp, one thread, room for all pages
- *   random    256 MiB touched at random with 64 MiB local: reads, then writes
- *   scan      the 256 MiB read from one end to the other
+ *             processor, and a 4 KiB round trip over TCP on loopback with both ends spinning on their own processors
+ *   fault     a random far fault through libfarpage over tcp, with one thread and room for all pages
+ *   random    random reads, then random writes, of 256 MiB with 64 MiB local
+ *   scan      a read of the 256 MiB from one end to the other
  *
  * Usage: bench_far DONOR-URI... (donors with 256 MiB free together).
  *        bench_far --faults DONOR-URI...   only the userfaultfd part of the floor and the far fault, as "name value"
  *                                          lines: resolve_us, fault_us, fault_p99_us
- *        bench_far --encrypt DONOR-URI...  the far fault with pages as they are and with pages encrypted, in turn
+ *        bench_far --encrypt DONOR-URI...  the far fault with plain and encrypted pages, in turn
  */
 #include "common/clock.h"
 #include "common/random.h"
@@ -87,7 +87,7 @@ static void *resolve(void *argument)
 		    .dst = message.arg.pagefault.address & ~(PAGE - 1), .src = (uintptr_t)floor_page, .len = PAGE};
 		ioctl(floor_uffd, UFFDIO_COPY, &copy);
 		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
-			break; /* the last one */
+			break; /* the last fault is a write */
 	}
 	return NULL;
 }
@@ -232,7 +232,7 @@ static struct quantiles far_fault(char **donors, unsigned count)
 struct rates {
 	double reads, writes, scan; /* faults a second, faults a second, pages a second */
 	struct quantiles read, write;
-	double resident_peak; /* of the budget */
+	double resident_peak; /* as a share of the budget */
 };
 
 static double touch(struct farpage *farpage, volatile char *memory, bool write, struct quantiles *ret_quantiles)
@@ -297,7 +297,7 @@ static double median(double *values)
 	return median_of(values, ROUNDS);
 }
 
-/* Evicting seals pages as well, and tells by sealing whether they are what the donors have. */
+/* Measures rates, because eviction also seals pages. Sealing shows if the donors already have the contents. */
 static void compare_encrypted_rates(char **donors, unsigned count)
 {
 	double reads[2][ROUNDS], writes[2][ROUNDS];
@@ -320,7 +320,7 @@ static void compare_encrypted_rates(char **donors, unsigned count)
 		       median(reads[j]), median(writes[j]));
 }
 
-/* What --encrypt costs: the rounds take turns, for the machine is not as fast at all times. */
+/* Measures the cost of --encrypt. Rounds alternate, because the speed of the machine varies. */
 static void compare_encrypted(char **donors, unsigned count)
 {
 	double p50[2][ENCRYPT_ROUNDS], p99[2][ENCRYPT_ROUNDS], ratios[ENCRYPT_ROUNDS];
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct quantiles fault = bare_fault(), trip = bare_round_trip();
 		struct quantiles far = far_fault(argv + 1, (unsigned)argc - 1);
-		sched_setaffinity(0, sizeof all, &all); /* the rest as a program runs that pins nothing */
+		sched_setaffinity(0, sizeof all, &all); /* the other figures are of a program without pinned threads */
 		struct rates rates = quarter(argv + 1, (unsigned)argc - 1);
 		fault50[i] = fault.p50, fault99[i] = fault.p99, trip50[i] = trip.p50, far50[i] = far.p50,
 		far99[i] = far.p99;

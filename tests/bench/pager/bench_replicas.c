@@ -1,9 +1,9 @@
 /*
- * bench_replicas: what a second replica costs a program in far memory when all is well: its faults, and eviction.
+ * bench_replicas: the cost of a second replica for faults and eviction of a program, without faults of donors.
  *
- * A round, for one replica and for two, on the same two donors: 128 MiB are written and sent out (FARPAGE_PAGEOUT): the
- * time until all have left is eviction's, and nothing else goes on; then they are touched at random, one by one, with
- * room for all. Program and donors share the machine's processors.
+ * A round runs with one replica and with two, on the same two donors. It writes 128 MiB and sends them out
+ * (FARPAGE_PAGEOUT). The time until all pages have left is the time of eviction, without other work. Then it touches
+ * the pages in random order, one by one, with room for all. Program and donors share the machine's processors.
  *
  *     bench_replicas MEMSERVER [ROUNDS]
  */
@@ -20,13 +20,13 @@
 #define MIB ((size_t)1 << 20)
 #define FAR (128 * MIB)
 #define FAULTS 20000u
-#define SENT 3u /* times, of which the quickest counts: the first has slabs leased */
+#define SENT 3u /* times; the quickest counts, because the first also leases slabs */
 
 static struct daemon donors[2];
 static struct samples faults;
 static struct rounds p50[2], p99[2], rate[2];
 
-/* Every page gets other bytes. */
+/* Gives every page new contents. */
 static void dirty(uint64_t *words, uint64_t version)
 {
 	for (size_t i = 0; i < FAR / sizeof *words; i += 8)

@@ -1,11 +1,13 @@
 /*
- * bench_verbs: one-sided page reads and writes over a fabric, for a machine with an RDMA device; rdma.py runs it.
+ * bench_verbs: one-sided page reads and writes over the fabric, for a machine with an RDMA device. rdma.py runs it.
  *
  *     bench_verbs URI SECONDS READS     a donor at URI (rdma://10.77.0.1:0) in a forked process, a client in this one
  *
- * Prints one figure a line, "name value": read_us, read_p99_us, write_us, write_p99_us (one at a time),
- * read32_pages_s, write32_pages_s (32 in flight), each for SECONDS; then READS reads and as many writes, 32 at a time,
- * and donor_cpu_ms, what they cost the donor's process, and idle_cpu_ms, what it used in the same time without them.
+ * Prints one figure a line, "name value":
+ *     read_us, read_p99_us, write_us, write_p99_us    latency with one operation at a time, for SECONDS each
+ *     read32_pages_s, write32_pages_s                 rate with 32 in flight, for SECONDS each
+ *     donor_cpu_ms    processor time of the donor's process for READS reads and as many writes, 32 in flight
+ *     idle_cpu_ms     processor time of the donor's process in the same time without requests
  */
 #include "common/clock.h"
 #include "farpage/fabric.h"
@@ -113,7 +115,7 @@ static struct fabric_op client_op(struct client *client, enum fabric_op_kind kin
 	return op;
 }
 
-/* One at a time, for so long or so many; latencies go to the samples. */
+/* Runs one operation at a time for @seconds, or until the samples are full. Keeps the latencies. */
 static void client_latency(struct client *client, enum fabric_op_kind kind, double seconds)
 {
 	uint64_t until = clock_now() + (uint64_t)(seconds * 1e9), begin;
@@ -130,7 +132,7 @@ static void client_latency(struct client *client, enum fabric_op_kind kind, doub
 	}
 }
 
-/* DEPTH in flight until @seconds are over or @most are done; returns pages a second. */
+/* Keeps DEPTH operations in flight until @seconds are over or @most are done. Returns pages a second. */
 static double client_throughput(struct client *client, enum fabric_op_kind kind, double seconds, unsigned most)
 {
 	uint64_t begin = clock_now(), until = begin + (uint64_t)(seconds * 1e9);
@@ -177,7 +179,7 @@ static void latency_print(struct client *client, const char *name)
 	       client->samples[client->count - client->count / 100 - 1] / 1e3);
 }
 
-/* utime + stime of a process, ms: proc(5). */
+/* Returns utime + stime of a process in ms, see proc(5). */
 static double cpu_ms(pid_t pid)
 {
 	unsigned long user, system;

@@ -1,13 +1,15 @@
 /*
- * touch: a program that needs more memory than it may have: random accesses to pages, three in ten of them writes, each
- * page checked. The same program runs under `farpage run` and on swap. All threads use all pages: one that had its own
- * could get them all into memory and run at full speed while the others wait.
+ * touch: a program that needs more memory than it may have. It accesses random pages and checks each page. Three in ten
+ * accesses are writes. The same program runs under `farpage run` and on swap. All threads use all pages. A thread with
+ * its own pages could get all of them into memory and run at full speed while the others wait.
  *
  *     touch MIB SECONDS THREADS
  *
- * Prints one figure a line, "name value": accesses_s; p50_us and p99_us of an access; faults_s, fault_p50_us and
- * fault_p99_us, of those accesses in which the kernel counted a major fault: the page came from a device (for
- * userfaultfd it counts none); and wrong, pages that were.
+ * Prints one figure a line, "name value":
+ *     accesses_s, p50_us, p99_us              rate and latency of accesses
+ *     faults_s, fault_p50_us, fault_p99_us    the same for accesses with a major fault: a page from a device. The
+ *                                             kernel counts no major faults for userfaultfd.
+ *     wrong                                   number of wrong pages
  */
 #include "common/clock.h"
 #include "common/histogram.h"
@@ -24,7 +26,7 @@
 
 #define PAGE ((size_t)4096)
 #define WORDS (PAGE / 8)
-#define WORDS_CHECKED 8 /* every so many: one a cache line */
+#define WORDS_CHECKED 8 /* interval of the words that are checked: one a cache line */
 #define THREADS_MAX 16u
 
 static char *memory;
@@ -43,8 +45,10 @@ static _Atomic uint64_t *page_words(size_t page)
 	return (_Atomic uint64_t *)(memory + page * PAGE);
 }
 
-/* The words follow from the page's number and how often it was written, so that no page looks like another. Every other
-   word is small, so that they compress to about a half, as programs' memory does (zram). */
+/*
+ * The words depend on the number and the version of the page, so that no two pages are the same. Every second word is
+ * small. So pages compress to about half their size, like memory of programs (zram).
+ */
 static uint64_t page_word(size_t page, uint64_t version, size_t i)
 {
 	uint64_t word = ((page + 1) * 0x9e3779b97f4a7c15u + version + i) * 0x2545f4914f6cdd1du;
@@ -61,7 +65,7 @@ static void page_fill(size_t page, uint64_t version)
 	atomic_store_explicit(&words[0], version, memory_order_release);
 }
 
-/* The first word is the version; odd while a thread writes, others then wait. */
+/* Returns the version, which is the first word. It is odd while a thread writes. Then this waits. */
 static uint64_t page_version(size_t page)
 {
 	uint64_t version;
@@ -78,7 +82,7 @@ static void page_write(size_t page)
 	do
 		version = page_version(page);
 	while (!atomic_compare_exchange_strong(&page_words(page)[0], &version, version + 1));
-	atomic_thread_fence(memory_order_release); /* nobody sees the new words under the old version */
+	atomic_thread_fence(memory_order_release); /* no thread may see new words under the old version */
 	page_fill(page, version + 2);
 }
 

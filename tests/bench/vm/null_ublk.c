@@ -1,7 +1,8 @@
 /*
- * null_ublk SIZE: the smallest ublk server: answers every request at once and touches no data. What it costs is what
- * ublk costs. One queue for each processor, up to 4, of 64 tags; requests up to 128 KiB; a thread for each queue that
- * sleeps in its ring. Prints the path of the device, serves it until SIGTERM or SIGINT, removes it.
+ * null_ublk SIZE: the smallest ublk server. It answers every request at once and touches no data. So its cost is the
+ * cost of ublk. It has a queue of 64 tags for each processor, up to 4 queues. Each queue has a thread that sleeps in
+ * its ring. Requests have up to 128 KiB. It prints the path of the device, serves it until SIGTERM or SIGINT, and
+ * removes it.
  */
 #include "blockdev/ublk/ublk_control.h"
 #include "blockdev/ublk/ublk_device.h"
@@ -22,7 +23,7 @@
 #define QUEUES_MAX 4
 #define DEPTH 64
 #define REQUEST_BYTES (128u << 10)
-#define DESCRIPTORS_BYTES 4096 /* of DEPTH, in whole pages */
+#define DESCRIPTORS_BYTES 4096 /* size of DEPTH descriptors, in whole pages */
 #define PAGE_SHIFT 12
 #define SECTOR 512
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define PIECE ((size_t)RIG_SLAB)
-/* What is longer is a sanitizer's own, and mostly not there. */
+/* Larger mappings belong to a sanitizer and are mostly not present. */
 #define MAPPING_MAX (UINT64_C(1) << 30)
 
 static int memory_open(const struct daemon *donor)
@@ -31,7 +31,7 @@ bool donor_memory_opens(const struct daemon *donor)
 	return fd >= 0;
 }
 
-/* Calls @visit with what it has in memory, a piece at a time. */
+/* Calls @visit for the donor's memory, a piece at a time. */
 static void memory_visit(const struct daemon *donor,
 			 void (*visit)(void *context, uint64_t address, const uint8_t *bytes, size_t length),
 			 void *context)
@@ -100,7 +100,7 @@ struct seeking {
 	uint64_t address;
 };
 
-/* Slabs are aligned to their length, which is that of a piece. */
+/* Slabs are aligned to their length, which is the length of a piece. */
 static void visit_seek(void *context, uint64_t address, const uint8_t *bytes, size_t length)
 {
 	struct seeking *seeking = context;

@@ -1,7 +1,7 @@
 /*
- * donor_memory: what a donor that is running has in its memory, looked at and changed behind its back.
+ * donor_memory: the memory of a running donor, read and changed without its knowledge.
  *
- * Threads: the caller's. Needs to be its parent, or root.
+ * Threads: the calling thread. The process must be the donor's parent, or root.
  */
 #ifndef TESTS_FUNC_CLIENT_DONOR_MEMORY_H
 #define TESTS_FUNC_CLIENT_DONOR_MEMORY_H
@@ -9,13 +9,15 @@
 #include "farpage/store.h"
 #include "tests/func/memserver/daemon.h"
 
-/* Whether this process may. */
+/* Returns true if this process may open the donor's memory. */
 bool donor_memory_opens(const struct daemon *donor);
-/* How often @bytes are anywhere in its memory. */
+/* Returns how often @bytes occur in the donor's memory. */
 uint64_t donor_memory_count(const struct daemon *donor, const void *bytes, size_t length);
-/* Finds its one slab, of RIG_SLAB bytes, whose first @pages pages are not all zero, while all others are. */
+/*
+ * Finds the donor's only slab of RIG_SLAB bytes whose first @pages pages are not all zero, while all other pages are.
+ */
 bool donor_memory_slab(const struct daemon *donor, unsigned pages, uint64_t *ret_address);
-/* Reads or writes one page. Bails out when it cannot. */
+/* Read or write one page. Bail out on errors. */
 void donor_memory_get(const struct daemon *donor, uint64_t address, void *page);
 void donor_memory_put(const struct daemon *donor, uint64_t address, const void *page);
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* In small pieces, so that a cut finds something half way. */
+/* Small pieces, so that a cut interrupts a message. */
 #define PIECE 3000
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -56,7 +56,7 @@ static void pair_open(struct proxy *proxy)
 	pair_close(pair);
 }
 
-/* The store has hung up, in good order: the donor is to hear that, after all that was said before. */
+/* The store has hung up in good order. The donor must see that after all earlier bytes. */
 static void pair_hang_up(int pair[2])
 {
 	shutdown(pair[1], SHUT_WR);
@@ -64,7 +64,7 @@ static void pair_hang_up(int pair[2])
 	pair[0] = -1;
 }
 
-/* Moves a piece from one socket of a pair to the other; ends both where it cannot. */
+/* Moves a piece from one socket of a pair to the other. Closes both on errors. */
 static void pair_move(struct proxy *proxy, int pair[2], unsigned from)
 {
 	char bytes[PIECE];
@@ -105,7 +105,7 @@ static void killed_step(struct proxy *proxy)
 		pair[0] = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
 		proxy->resets -= pair[0] >= 0;
 	}
-	/* Before the last of them hears of it: whoever comes next is to find it closed. */
+	/* Close the listener before the last connection is reset, so that the next connection finds it closed. */
 	if (!proxy->resets)
 		listener_close(proxy);
 	pair_close(pair);
@@ -117,7 +117,7 @@ static void proxy_step(struct proxy *proxy)
 
 	for (unsigned i = 0; i < 2 * PROXY_PAIRS; i++)
 		fds[1 + i] = (struct pollfd){.fd = proxy->pairs[i / 2][i % 2], .events = POLLIN};
-	/* Dead, it does not even accept: who connects waits for the listener's kernel alone. */
+	/* A dead proxy does not even accept. A new connection then waits in the kernel's listen queue. */
 	if (poll(fds, proxy->dead ? 0 : 1 + 2 * PROXY_PAIRS, 1) < 0)
 		return;
 	if (proxy->cuts_made != proxy->cuts) {

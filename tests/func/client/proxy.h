@@ -1,7 +1,7 @@
 /*
- * proxy: a TCP wire between a store and a donor that can be cut, go dead without a word, and lose what the donor says.
+ * proxy: a TCP wire between a store and a donor that can be cut, go dead without a word, and lose the donor's messages.
  *
- * Threads: its own carries the bytes; the functions are for one other.
+ * Threads: a thread of the proxy carries the bytes. The functions are for one other thread.
  */
 #ifndef TESTS_FUNC_CLIENT_PROXY_H
 #define TESTS_FUNC_CLIENT_PROXY_H
@@ -14,30 +14,34 @@
 #define PROXY_PAIRS 16
 
 struct proxy {
-	uint16_t port;   /* of this machine: connect here */
-	uint16_t target; /* the donor's */
+	uint16_t port;   /* of this machine, for the store to connect to */
+	uint16_t target; /* the donor's port */
 	int listener;
-	int pairs[PROXY_PAIRS][2]; /* sockets, -1: none */
+	int pairs[PROXY_PAIRS][2]; /* sockets, or -1 for none */
 	pthread_t thread;
-	_Atomic unsigned cuts; /* asked for */
+	_Atomic unsigned cuts; /* cuts requested */
 	unsigned cuts_made;
 	_Atomic bool dead, mute, killed, stop;
-	unsigned resets;        /* left, once killed */
-	_Atomic uint64_t bytes; /* carried */
+	unsigned resets;        /* left once killed */
+	_Atomic uint64_t bytes; /* bytes carried */
 };
 
-/* Bails out when it cannot. */
+/* Starts the proxy. Bails out on errors. */
 void proxy_start(struct proxy *proxy, uint16_t target);
 void proxy_stop(struct proxy *proxy);
 /* Resets every connection. */
 void proxy_cut(struct proxy *proxy);
-/* From now on nothing is carried any more, either way, and nobody is told; or again. */
+/* Stops (@dead) or resumes carrying bytes, in both directions. Neither side is told. */
 void proxy_die(struct proxy *proxy, bool dead);
-/* The donor has been killed, and the kernel is still closing its sockets: everything is reset, also the next @resets
-   that connect; from then on they are refused. For good. */
+/*
+ * Acts as a donor that was killed while the kernel still closes its sockets. Resets every connection and the next
+ * @resets new ones. Later connections are refused. Cannot be undone.
+ */
 void proxy_kill(struct proxy *proxy, unsigned resets);
-/* From now on nothing of the donor arrives, and so nobody can connect; what the store says arrives, also that it has
-   hung up. Or again as it was: what was lost is not made up for. */
+/*
+ * Drops (@mute) or carries the donor's bytes, so that no connection can be set up while mute. The store's bytes still
+ * arrive, also the end of its connections. Dropped bytes are not sent later.
+ */
 void proxy_mute(struct proxy *proxy, bool mute);
 
 #endif

@@ -54,7 +54,7 @@ void rig_state(struct rig *rig)
 		bail_out("no state file");
 	snprintf(rig->state_path, sizeof rig->state_path, "/proc/self/fd/%d", rig->state_fd);
 	rig->config.state_file = rig->state_path;
-	rig->config.grace_ms = 0; /* as long as is usual */
+	rig->config.grace_ms = 0; /* the default */
 }
 
 static struct stat state_stat(const struct rig *rig)
@@ -94,7 +94,7 @@ int rig_try(struct rig *rig, const char *scheme)
 	return status;
 }
 
-/* What became of the donors, and what they said. */
+/* Prints the end and the log of each donor. */
 static void donors_tell(struct rig *rig)
 {
 	for (unsigned i = 0; i < rig->donor_count; i++) {
@@ -242,7 +242,7 @@ bool rig_donor_again(struct rig *rig, unsigned index, const char *const *argumen
 	char uri[sizeof rig->donors[index].uri];
 
 	memcpy(uri, rig->donors[index].uri, sizeof uri);
-	/* The kernel takes a moment to take a killed process's sockets away. */
+	/* The kernel takes a moment to remove the sockets of a killed process. */
 	for (unsigned i = 0; i < 100; i++) {
 		if (daemon_start_at(&rig->donors[index], uri, arguments))
 			return true;

@@ -1,4 +1,4 @@
-/* Stores that are left to another process: it goes on with what there was, or says why it cannot. */
+/* Stores that are left to another process: it goes on with all pages, or logs why it cannot. */
 #include "common/auth.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
@@ -22,7 +22,7 @@ static void open_donors(struct rig *rig)
 
 static struct traffic traffic;
 
-static void test_left(void)
+static void left_store_is_adopted_with_all_pages(void)
 {
 	struct store_stats stats;
 	struct rig rig;
@@ -35,20 +35,23 @@ static void test_left(void)
 		rig_open(&rig, "tcp");
 		traffic_run(&traffic, 30);
 	}
-	ok(!traffic.failed && !traffic.wrong, "left and adopted four times: %u requests are right", traffic.done);
-	ok(!traffic_check(&traffic), "so are all pages");
+	ok(!traffic.failed && !traffic.wrong, "a store left and adopted four times carries out %u requests right",
+	   traffic.done);
+	ok(!traffic_check(&traffic), "all pages are right after four adoptions");
 	store_stats(rig.store, &stats);
-	ok(stats.pages_live == TRAFFIC_PAGES && !stats.lost_pages && !stats.checksum_errors, "and the figures");
-	/* Without a size given it is the one it has. */
+	ok(stats.pages_live == TRAFFIC_PAGES && !stats.lost_pages && !stats.checksum_errors,
+	   "an adopted store counts all pages live and none lost");
+	/* Without a size the store keeps its own. */
 	rig_shut(&rig, true);
 	rig.config.pages = 0;
 	rig_open(&rig, "tcp");
-	ok(rig.store->pages == TRAFFIC_PAGES && !traffic_check(&traffic), "its size need not be said");
+	ok(rig.store->pages == TRAFFIC_PAGES && !traffic_check(&traffic),
+	   "a store adopted without a size keeps its size");
 	rig_close(&rig);
 }
 
-/* What cannot be adopted so stays for who can. */
-static void test_refused(void)
+/* A store whose adoption is refused stays intact. */
+static void refused_adoption_costs_no_page(void)
 {
 	static const uint8_t key[AUTH_KEY_SIZE] = {1};
 	const char *swapped[2];
@@ -65,39 +68,39 @@ static void test_refused(void)
 	swapped[1] = rig.uris[0];
 	config.donors = swapped;
 	ok(far_open(&config, &other) == -EBUSY && log_count("\n") == 1 && log_count("in use by another process"),
-	   "a store that is in use is not adopted: one line");
+	   "adoption of a store in use is refused in one line");
 	rig_shut(&rig, true);
 	log_begin();
 	ok(far_open(&config, &other) == -EINVAL && log_count("\n") == 1 && log_count("in the same order"),
-	   "other donors: one line");
+	   "adoption with other donors is refused in one line");
 	rig.config.pages++;
 	log_begin();
 	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("\n") == 1 && log_count("give that size"),
-	   "another size: one line");
+	   "adoption with another size is refused in one line");
 	rig.config.pages--;
 	rig.config.replicas = 2;
 	log_begin();
 	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("\n") == 1 && log_count("not of 2"),
-	   "another number of replicas: one line");
+	   "adoption with another number of replicas is refused in one line");
 	rig.config.replicas = 1;
 	rig.config.key = key;
-	ok(rig_try(&rig, "tcp") == -EKEYREJECTED, "a key that the donors do not take");
+	ok(rig_try(&rig, "tcp") == -EKEYREJECTED, "adoption with a key that the donors do not accept is refused");
 	log_show();
 	rig.config.key = NULL;
 	rig_open(&rig, "tcp");
-	ok(!traffic_check(&traffic), "none of that has cost a page");
+	ok(!traffic_check(&traffic), "all pages are right after refused adoptions");
 	rig_shut(&rig, true);
 	if (pwrite(rig.state_fd, "x", 1, 9000) != 1)
 		ok(false, "the state file can be damaged");
 	log_begin();
 	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("\n") == 1 && log_count("damaged"),
-	   "a damaged header: one line");
+	   "adoption from a damaged header is refused in one line");
 	rig_close(&rig);
 }
 
 /* --- Donors that went meanwhile --------------------------------------------------------------------------------- */
 
-/* Pages that can be read are right, @ret_failed are lost. */
+/* Reads every page. Returns true if all readable pages are right. @ret_failed is the number of lost pages. */
 static bool pages_read(struct rig *rig, unsigned *ret_failed)
 {
 	unsigned wrong = 0;
@@ -112,8 +115,8 @@ static bool pages_read(struct rig *rig, unsigned *ret_failed)
 	return !wrong;
 }
 
-/* The first of two donors is killed before the store is adopted, and perhaps started anew. */
-static void test_donor_gone(bool again)
+/* The first of two donors is killed before the adoption, and started again if @again. */
+static void adoption_without_a_donor_loses_only_its_pages(bool again)
 {
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	const char *name = again ? "restarted" : "dead";
@@ -136,35 +139,37 @@ static void test_donor_gone(bool again)
 	rig_open(&rig, "tcp");
 	right = pages_read(&rig, &failed);
 	ok(right && failed == figures[0].leased_here / STORE_PAGE,
-	   "%s: a donor that is: what it held is lost, %u pages, and nothing else", name, failed);
+	   "%s donor: the adopted store loses its %u pages and no other", name, failed);
 	store_stats(rig.store, &stats);
-	ok(stats.lost_pages == failed && !stats.checksum_errors, "%s: the figures say so", name);
-	ok(log_count(again ? "has restarted: what it held is lost" : "is gone") == 1, "%s: and one line why", name);
+	ok(stats.lost_pages == failed && !stats.checksum_errors, "%s donor: the lost pages are counted", name);
+	ok(log_count(again ? "has restarted: what it held is lost" : "is gone") == 1,
+	   "%s donor: one line gives the reason of the loss", name);
 	log_show();
 	rig_shut(&rig, true);
 	rig_open(&rig, "tcp");
 	right = pages_read(&rig, &traffic.failed);
-	ok(right && traffic.failed == failed, "%s: the next process finds them lost, and no more", name);
+	ok(right && traffic.failed == failed, "%s donor: the next process finds the same pages lost", name);
 	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++) {
 		rig_fill(rig.bytes, page, page);
 		traffic.versions[page] = page;
 		right &= rig_write(&rig, page, 1, rig.bytes) == 0;
 	}
 	right &= pages_read(&rig, &failed);
-	ok(right && !failed, "%s: and can write all of them again", name);
+	ok(right && !failed, "%s donor: all pages can be written again", name);
 	if (again) {
-		ok(rig_figures(&rig, 0).leased, "%s: also on the donor that has", name);
+		ok(rig_figures(&rig, 0).leased, "%s donor: the donor is used again", name);
 		rig_shut(&rig, true);
 		rig_open(&rig, "tcp");
-		ok(pages_read(&rig, &failed) && !failed, "%s: which is adopted like the other", name);
+		ok(pages_read(&rig, &failed) && !failed, "%s donor: the next process adopts all pages", name);
 	}
 	if (!again)
-		ok(rig_figures(&rig, 1).leased == TRAFFIC_PAGES * STORE_PAGE, "%s: on the other donor", name);
+		ok(rig_figures(&rig, 1).leased == TRAFFIC_PAGES * STORE_PAGE,
+		   "%s donor: all pages are on the other donor", name);
 	rig_close(&rig);
 }
 
-/* Nothing is given up because all is out of reach for a while. */
-static void test_all_away(void)
+/* No page is given up because all donors are out of reach for a while. */
+static void store_without_reachable_donors_is_not_adopted(void)
 {
 	struct rig rig;
 
@@ -175,45 +180,45 @@ static void test_all_away(void)
 	rig_shut(&rig, true);
 	for (unsigned i = 0; i < 2; i++)
 		kill(rig.donors[i].pid, SIGSTOP);
-	ok(rig_try(&rig, "tcp") == -ETIMEDOUT, "no donor answers: not adopted");
+	ok(rig_try(&rig, "tcp") == -ETIMEDOUT, "a store whose donors all stay silent is not adopted");
 	log_show();
 	for (unsigned i = 0; i < 2; i++)
 		kill(rig.donors[i].pid, SIGCONT);
 	rig_open(&rig, "tcp");
-	ok(!traffic_check(&traffic), "they do: nothing is lost");
+	ok(!traffic_check(&traffic), "all pages are right once the donors answer again");
 	rig_close(&rig);
 }
 
-/* A donor that keeps pages for less than it is asked to. */
-static void test_grace(void)
+/* A donor that keeps pages for a shorter time than it is asked to. */
+static void short_grace_of_a_donor_is_reported(void)
 {
 	const char *arguments[] = {"--donate", "4M", "--slab", "1M", "--reserve", "1M", "--grace", "7", NULL};
 	struct rig rig;
 
 	rig_donors(&rig, 0, NULL);
-	if (!ok(daemon_start(&rig.donors[0], arguments), "a donor with little patience"))
+	if (!ok(daemon_start(&rig.donors[0], arguments), "a donor with a short grace starts"))
 		return;
 	rig.donor_count = rig.config.donor_count = 1;
 	rig_state(&rig);
 	log_begin();
 	rig_open(&rig, "tcp");
 	ok(log_count("\n") == 1 && log_count("keeps pages for 7 s when this process has ended, instead of 60 s"),
-	   "it is told of");
+	   "a donor's short grace is reported in one line");
 	rig_shut(&rig, true);
 	log_begin();
 	rig_open(&rig, "tcp");
-	ok(log_count("\n") == 1, "to the next process, too");
+	ok(log_count("\n") == 1, "a donor's short grace is reported to the next process, too");
 	rig_shut(&rig, false);
 	rig.config.grace_ms = 7000;
 	log_begin();
 	rig_open(&rig, "tcp");
-	ok(!log_count("\n"), "unless that is what is wished for");
+	ok(!log_count("\n"), "a donor's grace equal to the wished one is not reported");
 	rig_close(&rig);
 }
 
 /* --- Large ------------------------------------------------------------------------------------------------------ */
 
-static void test_large(void)
+static void large_store_opens_and_is_adopted_fast(void)
 {
 	const char *arguments[] = {"--donate", "32M", "--slab", "16M", "--reserve", "1M", NULL};
 	uint64_t pages = UINT64_C(1) << 28, since, opened, adopted, before;
@@ -222,7 +227,7 @@ static void test_large(void)
 	bool good;
 
 	rig_donors(&rig, 0, NULL);
-	if (!ok(daemon_start(&rig.donors[0], arguments), "a donor with larger slabs"))
+	if (!ok(daemon_start(&rig.donors[0], arguments), "a donor with larger slabs starts"))
 		return;
 	rig.donor_count = rig.config.donor_count = 1;
 	rig_state(&rig);
@@ -231,9 +236,9 @@ static void test_large(void)
 	rig_open(&rig, "tcp");
 	opened = clock_now() - since;
 	ok(opened < 2000 * MS && rig_state_bytes(&rig) < 13 << 20,
-	   "1 TiB opens in %llu ms, and its state takes %llu KiB", (unsigned long long)(opened / MS),
+	   "a store of 1 TiB opens in %llu ms, and its state file takes %llu KiB", (unsigned long long)(opened / MS),
 	   (unsigned long long)(rig_state_bytes(&rig) >> 10));
-	ok(rig_figures(&rig, 0).leased == 0, "it costs the donor nothing");
+	ok(rig_figures(&rig, 0).leased == 0, "an unwritten store of 1 TiB leases no slab");
 	rig_fill(rig.bytes, pages - 1, 1);
 	good = rig_write(&rig, pages - 1, 1, rig.bytes) == 0;
 	before = rig_state_bytes(&rig);
@@ -243,7 +248,7 @@ static void test_large(void)
 		store_discard(rig.store, page, 1);
 	}
 	ok(good && before < 13 << 20 && rig_state_bytes(&rig) == before,
-	   "with a page written it takes %llu KiB, whatever is read and discarded besides",
+	   "a store of 1 TiB with one page takes %llu KiB of state, whatever is read and discarded",
 	   (unsigned long long)(before >> 10));
 	rig_shut(&rig, true);
 	since = clock_now();
@@ -252,7 +257,7 @@ static void test_large(void)
 	good = rig_read(&rig, pages - 1, 1, rig.bytes) == 0 && rig_is(rig.bytes, pages - 1, 1);
 	store_stats(rig.store, &stats);
 	ok(good && adopted < 2000 * MS && rig_state_bytes(&rig) == before && stats.pages_live == 1,
-	   "it is adopted in %llu ms", (unsigned long long)(adopted / MS));
+	   "a store of 1 TiB is adopted in %llu ms", (unsigned long long)(adopted / MS));
 	rig_close(&rig);
 }
 
@@ -260,12 +265,12 @@ int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
-	test_left();
-	test_refused();
-	test_donor_gone(false);
-	test_donor_gone(true);
-	test_all_away();
-	test_grace();
-	test_large();
+	left_store_is_adopted_with_all_pages();
+	refused_adoption_costs_no_page();
+	adoption_without_a_donor_loses_only_its_pages(false);
+	adoption_without_a_donor_loses_only_its_pages(true);
+	store_without_reachable_donors_is_not_adopted();
+	short_grace_of_a_donor_is_reported();
+	large_store_opens_and_is_adopted_fast();
 	return tap_done();
 }

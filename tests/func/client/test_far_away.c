@@ -1,7 +1,7 @@
 /*
- * A donor that is out of reach for a while: half a second goes unnoticed, two seconds cost two seconds, and more are
- * told of; one that has been started anew is lost, and so at once is one that has stopped running. And a client that
- * was away itself, or together with its donor.
+ * A donor out of reach for a while. Half a second goes unnoticed, two seconds delay requests by two seconds, and longer
+ * times are reported. A restarted donor is lost, and a donor whose program has ended is lost at once. Also a client
+ * that was away itself, alone or together with its donor.
  */
 #include "common/clock.h"
 #include "common/log.h"
@@ -33,7 +33,7 @@ static void open_two(struct rig *rig)
 struct stall {
 	pid_t pid;
 	unsigned after_ms, ms;
-	uint64_t took; /* ns that it was stopped, at most */
+	uint64_t took; /* ns that the donor was stopped, at most */
 };
 
 static void *stall_main(void *argument)
@@ -50,7 +50,7 @@ static void *stall_main(void *argument)
 	return NULL;
 }
 
-/* Donor 0 is stopped for @ms in the midst of requests, or (@idle) of none. Returns for how long it was. */
+/* Stops donor 0 for @ms amid requests, or without any if @idle. Returns how long the donor was stopped. */
 static uint64_t stall_run(struct rig *rig, unsigned ms, bool idle)
 {
 	struct stall stall = {.pid = rig->donors[0].pid, .after_ms = 200, .ms = ms};
@@ -65,8 +65,8 @@ static uint64_t stall_run(struct rig *rig, unsigned ms, bool idle)
 	return stall.took;
 }
 
-/* A machine with too little CPU for its tests may stop a donor for longer than it was asked to: then once more. */
-static void test_short(void)
+/* A busy machine may stop the donor for longer than asked. Then the test tries again. */
+static void half_a_second_of_stall_goes_unnoticed(void)
 {
 	struct rig rig;
 	bool fair = false;
@@ -80,15 +80,15 @@ static void test_short(void)
 			log_show();
 			fair = stall_run(&rig, 500, idle) < 520 * MS;
 		}
-		ok(fair && !log_count("donor"), "500 ms, %s: nobody notices", idle ? "idle" : "busy");
+		ok(fair && !log_count("donor"), "stall of 500 ms, %s: no line reports it", idle ? "idle" : "busy");
 		log_show();
 	}
-	ok(!traffic.failed && !traffic.wrong, "500 ms: of %u requests all are right", traffic.done);
-	ok(!traffic_check(&traffic), "500 ms: all pages are");
+	ok(!traffic.failed && !traffic.wrong, "stall of 500 ms: all of %u requests are right", traffic.done);
+	ok(!traffic_check(&traffic), "stall of 500 ms: all pages are right");
 	rig_close(&rig);
 }
 
-static void test_long(void)
+static void long_stall_delays_requests_and_is_reported(void)
 {
 	struct rig rig;
 
@@ -96,21 +96,22 @@ static void test_long(void)
 	traffic_begin(&traffic, &rig, 2);
 	log_begin();
 	stall_run(&rig, 2000, false);
-	ok(!traffic.failed && !traffic.wrong, "2 s: of %u requests all are right", traffic.done);
-	ok(traffic.slowest > 1000 * MS && traffic.slowest < 5000 * MS, "2 s: some of them late: %llu ms",
-	   (unsigned long long)(traffic.slowest / MS));
-	ok(!log_count("\n"), "2 s: no line is worth it");
+	ok(!traffic.failed && !traffic.wrong, "stall of 2 s: all of %u requests are right", traffic.done);
+	ok(traffic.slowest > 1000 * MS && traffic.slowest < 5000 * MS,
+	   "stall of 2 s: the slowest request takes %llu ms", (unsigned long long)(traffic.slowest / MS));
+	ok(!log_count("\n"), "stall of 2 s: no line reports it");
 	log_show();
 	stall_run(&rig, 3500, true);
-	ok(log_count(SILENT) == 1 && log_count(AGAIN) == 1, "3.5 s, idle: two lines tell of it");
+	ok(log_count(SILENT) == 1 && log_count(AGAIN) == 1,
+	   "stall of 3.5 s, idle: one line reports the silence and one the return");
 	ok(log_count("trying to reach it again for 600 s") == 1,
-	   "3.5 s: with one copy the donor is waited for ten minutes");
+	   "stall of 3.5 s: a donor with the only copy is waited for ten minutes");
 	log_show();
-	ok(!traffic_check(&traffic), "3.5 s: all pages are right");
+	ok(!traffic_check(&traffic), "stall of 3.5 s: all pages are right");
 	traffic_run(&traffic, 200);
-	ok(!traffic.failed && !traffic.wrong, "2 s: and life goes on");
+	ok(!traffic.failed && !traffic.wrong, "stall of 3.5 s: later requests are right");
 	store_discard(rig.store, 0, rig.store->pages);
-	ok(rig_wait_leased(&rig, 0), "2 s: all memory comes back");
+	ok(rig_wait_leased(&rig, 0), "stall of 3.5 s: all memory is released after a discard");
 	rig_close(&rig);
 }
 
@@ -125,7 +126,7 @@ static unsigned pages_failed(struct rig *rig)
 	return failed;
 }
 
-/* What is lost is told before it is counted. */
+/* A loss is reported before its pages are counted. */
 static struct store_stats stats_of_lost(const struct rig *rig)
 {
 	struct store_stats stats;
@@ -139,7 +140,7 @@ static struct store_stats stats_of_lost(const struct rig *rig)
 	return stats;
 }
 
-static void test_killed(void)
+static void killed_donor_is_lost_within_a_second(void)
 {
 	uint64_t killed_at, told_at = 0;
 	struct store_stats stats;
@@ -152,18 +153,19 @@ static void test_killed(void)
 	killed_at = clock_now();
 	daemon_stop(&rig.donors[0], SIGKILL);
 	told = log_wait("is gone", 1, &told_at);
-	ok(told && told_at - killed_at < 1000 * MS, "killed: lost after %llu ms",
+	ok(told && told_at - killed_at < 1000 * MS, "killed: the donor is lost after %llu ms",
 	   (unsigned long long)((told_at - killed_at) / MS));
-	/* Or a second one, where the kernel takes so long to close its sockets that its resets are worth one. */
-	ok(log_count("\n") == 1 || told_at - killed_at > TELL_MS * MS, "killed: one line says so");
+	/* A second line is allowed if the kernel takes long to close the sockets and resets are reported. */
+	ok(log_count("\n") == 1 || told_at - killed_at > TELL_MS * MS, "killed: one line reports the loss");
 	log_show();
 	stats = stats_of_lost(&rig);
-	ok(stats.lost_pages && pages_failed(&rig) == stats.lost_pages, "killed: %llu pages with it",
+	ok(stats.lost_pages && pages_failed(&rig) == stats.lost_pages,
+	   "killed: the store counts %llu lost pages, and reading them fails with -EIO",
 	   (unsigned long long)stats.lost_pages);
 	rig_close(&rig);
 }
 
-static void test_restarted(void)
+static void restarted_donor_is_lost(void)
 {
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct store_stats stats;
@@ -173,23 +175,25 @@ static void test_restarted(void)
 	open_two(&rig);
 	traffic_begin(&traffic, &rig, 4);
 	log_begin();
-	/* First silent, so that it is waited for, as while a machine starts up. */
+	/* Silent first, so that the donor is waited for, as while a machine starts up. */
 	kill(rig.donors[0].pid, SIGSTOP);
-	ok(log_wait(SILENT, 1, &ignored), "restarted: silent at first");
+	ok(log_wait(SILENT, 1, &ignored), "restarted: the silent donor is reported");
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(rig_donor_again(&rig, 0, arguments), "restarted: then there again");
-	ok(log_wait("has restarted: what it held is lost", 1, &ignored), "restarted: it holds nothing for us");
+	ok(rig_donor_again(&rig, 0, arguments), "restarted: the killed donor starts again");
+	ok(log_wait("has restarted: what it held is lost", 1, &ignored),
+	   "restarted: the donor is reported as restarted and lost");
 	log_show();
 	stats = stats_of_lost(&rig);
-	ok(stats.lost_pages && pages_failed(&rig) == stats.lost_pages, "restarted: %llu pages are lost",
+	ok(stats.lost_pages && pages_failed(&rig) == stats.lost_pages,
+	   "restarted: the store counts %llu lost pages, and reading them fails with -EIO",
 	   (unsigned long long)stats.lost_pages);
-	ok(!stats.checksum_errors, "restarted: and nothing was read of the new one");
+	ok(!stats.checksum_errors, "restarted: no page is read from the new donor");
 	rig_close(&rig);
 }
 
 /* --- The client ------------------------------------------------------------------------------------------------- */
 
-/* Writes, stops itself, and looks when it is continued. */
+/* Writes, stops itself, and checks its pages when it is continued. */
 static int client_main(struct rig *rig)
 {
 	rig_open(rig, "tcp");
@@ -199,7 +203,7 @@ static int client_main(struct rig *rig)
 	return traffic.failed || traffic.wrong || traffic_check(&traffic);
 }
 
-static void test_client_stopped(void)
+static void stopped_client_keeps_its_slabs(void)
 {
 	struct rig rig;
 	int status;
@@ -212,20 +216,22 @@ static void test_client_stopped(void)
 	if (!pid)
 		_exit(client_main(&rig));
 	ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "a client is stopped");
-	ok(daemon_log_wait(&rig.donors[0], "slabs are kept for 601 s"), "its donor keeps its slabs for ten minutes");
+	ok(daemon_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
+	   "the donor of a stopped client keeps its slabs for ten minutes");
 	kill(pid, SIGCONT);
 	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	   "it is continued, and goes on with what it had");
-	ok(daemon_log_wait(&rig.donors[0], "has come back"), "having come back");
+	   "a continued client still has every page");
+	ok(daemon_log_wait(&rig.donors[0], "has come back"),
+	   "the donor reports that the continued client has come back");
 	rig_close(&rig);
 }
 
-/* Writes, stops its donor, and itself once it has missed it. */
+/* Writes, stops its donor, and stops itself once it misses the donor. */
 static int client_missing_main(struct rig *rig)
 {
 	uint64_t ignored;
 
-	log_setup("farpage", LOG_LEVEL_INFO); /* the line that comes at once */
+	log_setup("farpage", LOG_LEVEL_INFO); /* for the line that is logged at once */
 	rig_open(rig, "tcp");
 	traffic_begin(&traffic, rig, 6);
 	log_begin();
@@ -238,8 +244,8 @@ static int client_missing_main(struct rig *rig)
 	return traffic.failed || traffic.wrong || traffic_check(&traffic);
 }
 
-/* As when the machine that both are on is paused: longer than the client waits, but not in its own time. */
-static void test_both_stopped(void)
+/* As when the machine of both is paused: longer than the client waits, but not in the client's own time. */
+static void client_stopped_with_its_donor_keeps_its_pages(void)
 {
 	struct rig rig;
 	int status;
@@ -251,12 +257,12 @@ static void test_both_stopped(void)
 	pid = fork();
 	if (!pid)
 		_exit(client_missing_main(&rig));
-	ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "a client is stopped that misses its donor");
+	ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "a client that misses its donor is stopped");
 	rig_sleep_ms(2 * BOTH_MS);
 	kill(pid, SIGCONT);
 	kill(rig.donors[0].pid, SIGCONT);
 	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	   "continued after twice the time that it waits, it still has every page");
+	   "a client continued after twice its timeout still has every page");
 	rig_close(&rig);
 }
 
@@ -264,11 +270,11 @@ int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
-	test_client_stopped(); /* first: they fork */
-	test_both_stopped();
-	test_short();
-	test_long();
-	test_killed();
-	test_restarted();
+	stopped_client_keeps_its_slabs(); /* first, because they fork */
+	client_stopped_with_its_donor_keeps_its_pages();
+	half_a_second_of_stall_goes_unnoticed();
+	long_stall_delays_requests_and_is_reported();
+	killed_donor_is_lost_within_a_second();
+	restarted_donor_is_lost();
 	return tap_done();
 }

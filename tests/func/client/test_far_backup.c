@@ -1,7 +1,7 @@
 /*
- * A store with a backup on the local disk, on real donors: whoever dies, what was on the disk is read right, and comes
- * back to donors when there are some; what no donor has room for is written there; what the disk has wrong is an error;
- * and nothing is left of it.
+ * A store on real donors with a backup on the local disk. Whichever donor dies, pages on the disk are read right and
+ * return to donors when there are some. Pages without room on donors are written to the disk. A wrong page on the disk
+ * is an error. No file is left at the end.
  */
 #include "client/donor/operate.h"
 #include "common/clock.h"
@@ -27,7 +27,7 @@
 static struct traffic traffic;
 static char directory[] = "/tmp/farpage-backup-XXXXXX", path[64];
 
-/* Until *@figure, of rig_stats(), is @wanted: whether it is, in time. */
+/* Waits until @figure of rig_stats() is @wanted. Returns false if that takes too long. */
 #define becomes(rig, figure, wanted) rig_figure_is(rig, offsetof(struct store_stats, figure), wanted, wanted)
 
 static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
@@ -39,7 +39,7 @@ static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
 	log_begin();
 }
 
-/* The first @count, which were killed, are started again, with nothing. */
+/* Starts the first @count donors again, without slabs. */
 static void donors_again(struct rig *rig, unsigned count)
 {
 	static const char *const arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
@@ -54,8 +54,8 @@ static bool is_gone(void)
 	return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-/* All donors of every page are killed; then they come back with nothing. */
-static void test_killed(unsigned donors, unsigned replicas)
+/* Kills all donors of every page. Then they return without slabs. */
+static void kept_pages_return_to_donors_that_return(unsigned donors, unsigned replicas)
 {
 	struct store_stats stats;
 	struct rig rig;
@@ -64,51 +64,55 @@ static void test_killed(unsigned donors, unsigned replicas)
 	ok(is_gone(), "%u donors, %u replicas: the backup has no name", donors, replicas);
 	traffic_begin(&traffic, &rig, 7);
 	traffic_run(&traffic, 300);
-	ok(becomes(&rig, backup_behind, 0) && becomes(&rig, backup_pages, TRAFFIC_PAGES), "all pages are on it");
+	ok(becomes(&rig, backup_behind, 0) && becomes(&rig, backup_pages, TRAFFIC_PAGES),
+	   "all pages are on the backup");
 	for (unsigned i = 0; i < donors; i++)
 		daemon_stop(&rig.donors[i], SIGKILL);
-	ok(!traffic_check(&traffic), "all donors are killed: every page is right");
-	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES), "all are on the backup alone");
+	ok(!traffic_check(&traffic), "every page is right once all donors are killed");
+	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES), "all pages are on the backup alone once all donors are killed");
 	stats = rig_stats(&rig);
-	ok(!stats.lost_pages && stats.backup_reads >= TRAFFIC_PAGES && log_count(KEPT), "none is lost, which is told");
+	ok(!stats.lost_pages && stats.backup_reads >= TRAFFIC_PAGES && log_count(KEPT),
+	   "no page is lost when all donors are killed, and a line reports the kept pages");
 	donors_again(&rig, donors);
 	ok(becomes(&rig, kept_pages, 0) && rig_stats(&rig).returned_pages == TRAFFIC_PAGES &&
 	       becomes(&rig, pages_live, TRAFFIC_PAGES),
-	   "the donors are back, and so are the pages");
+	   "all pages return to donors that were started again");
 	traffic_run(&traffic, 300);
 	stats = rig_stats(&rig);
 	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.checksum_errors &&
 	       rig_stats(&rig).backup_reads == stats.backup_reads,
-	   "which are read there, and right");
+	   "returned pages are read from donors, and right");
 	becomes(&rig, backup_behind, 0);
 	for (unsigned i = 0; i < donors && replicas == 2; i++)
 		daemon_stop(&rig.donors[i], SIGKILL);
 	if (replicas == 2)
-		ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && !traffic_check(&traffic), "and once more");
+		ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && !traffic_check(&traffic),
+		   "every page is right once all donors are killed a second time");
 	log_show();
 	rig_close(&rig);
 }
 
-/* The donors die while pages are read and written. */
-static void test_amid(void)
+/* A donor dies while pages are read and written. */
+static void donor_killed_amid_requests_loses_no_page(void)
 {
 	struct rig rig;
 
 	open_backed(&rig, 2, 1);
 	traffic_begin(&traffic, &rig, 8);
-	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup");
+	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup before one of two donors is killed");
 	daemon_stop(&rig.donors[0], SIGKILL);
 	traffic_run(&traffic, 1500);
 	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed,
-	   "one of two donors is killed amid %u requests: all are right", traffic.done);
-	ok(becomes(&rig, kept_pages, 0) && !rig_stats(&rig).lost_pages, "what it held is brought to the other one");
-	ok(!traffic_check(&traffic), "and is right");
+	   "all requests and pages are right while one of two donors is killed (%u requests)", traffic.done);
+	ok(becomes(&rig, kept_pages, 0) && !rig_stats(&rig).lost_pages,
+	   "the pages of a killed donor are brought to the other donor");
+	ok(!traffic_check(&traffic), "every page is right on the remaining donor");
 	log_show();
 	rig_close(&rig);
 }
 
-/* All donors are killed, and the store goes on: pages that were far, and such as never were. */
-static void test_alone(unsigned donors, unsigned replicas)
+/* All donors are killed and the store goes on, with pages that were far and new ones. */
+static void store_goes_on_without_donors(unsigned donors, unsigned replicas)
 {
 	struct store_stats stats;
 	struct rig rig;
@@ -121,27 +125,27 @@ static void test_alone(unsigned donors, unsigned replicas)
 	traffic_run(&traffic, 1500);
 	stats = rig_stats(&rig);
 	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && stats.backup_writes && !stats.lost_pages,
-	   "all are killed amid %u requests: every one is carried out", traffic.done);
-	ok(log_count("written to the backup") == 1, "which is told once");
+	   "all of %u requests are carried out while all donors are killed", traffic.done);
+	ok(log_count("written to the backup") == 1, "writes to the backup alone are reported once");
 	rig_fill(rig.bytes, TRAFFIC_PAGES, 1);
 	ok(rig_write(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 && rig_read(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 &&
 	       rig_is(rig.bytes, TRAFFIC_PAGES, 1) && rig_stats(&rig).kept_pages == TRAFFIC_PAGES + 1,
-	   "a page that was never far is read as it was written");
+	   "a page first written without donors is read back");
 	donors_again(&rig, donors);
 	traffic_run(&traffic, 500);
 	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, pages_live, TRAFFIC_PAGES + 1) && !traffic_check(&traffic) &&
 	       !traffic.wrong && !traffic.failed,
-	   "the donors are back, and so are all pages, amid traffic");
+	   "all pages return to restarted donors amid requests");
 	stats = rig_stats(&rig);
 	traffic_run(&traffic, 300);
 	ok(rig_stats(&rig).backup_writes == stats.backup_writes && !traffic.failed,
-	   "from then on pages are written to them");
+	   "writes go to donors again after all pages have returned");
 	log_show();
 	rig_close(&rig);
 }
 
-/* Donors have room for half of what is written. */
-static void test_crowded(void)
+/* Donors have room for half of the written pages. */
+static void pages_without_room_live_on_the_backup(void)
 {
 	struct rig rig;
 
@@ -153,9 +157,10 @@ static void test_crowded(void)
 	traffic_run(&traffic, 500);
 	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && rig_stats(&rig).backup_writes &&
 	       rig_stats(&rig).kept_pages >= TRAFFIC_PAGES / 2,
-	   "donors have room for half of the pages: the others are on the backup alone, and all are right");
+	   "pages that find no room on donors are on the backup alone, and all pages are right");
 	store_discard(rig.store, 0, TRAFFIC_PAGES);
-	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, bytes_leased, 0), "discarded they are nowhere");
+	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, bytes_leased, 0),
+	   "discarded pages are neither on the backup nor on donors");
 	log_show();
 	rig_close(&rig);
 }
@@ -173,8 +178,8 @@ static void change_byte(uint64_t page)
 	close(fd);
 }
 
-/* What is on the disk is not what was written. */
-static void test_stale(void)
+/* The disk does not hold what was written. */
+static void wrong_page_on_the_backup_is_an_error(void)
 {
 	struct rig rig;
 	struct stat status;
@@ -186,27 +191,30 @@ static void test_stale(void)
 	log_begin();
 	for (uint64_t page = 0; page < 8; page++)
 		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
-	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "pages are on the backup");
-	ok(stat(path, &status) == 0 && (status.st_mode & 0777) == 0600, "which is a file of the owner's alone");
+	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	   "written pages are on the named backup");
+	ok(stat(path, &status) == 0 && (status.st_mode & 0777) == 0600, "a named backup is a file of mode 0600");
 	change_byte(3);
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(rig_read(&rig, 2, 1, rig.bytes) == 0 && rig_is(rig.bytes, 2, 1), "the donor is killed: a page is right");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "one that is wrong on the disk is an error");
+	ok(rig_read(&rig, 2, 1, rig.bytes) == 0 && rig_is(rig.bytes, 2, 1),
+	   "a page is read right from the backup once its donor is killed");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "a page that is wrong on the disk fails with -EBADMSG");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EIO && rig_stats(&rig).lost_pages == 1 &&
 	       log_count("does not have page 3") == 1,
-	   "it is lost, which is told");
+	   "a page that is wrong on the disk is lost, and a line reports it");
 	ok(rig_read(&rig, 4, 4, rig.bytes) == 0 && rig_is(rig.bytes, 4, 1) && rig_is(rig.bytes + 3 * STORE_PAGE, 7, 1),
-	   "and the others are right");
+	   "pages beside one that is wrong on the disk are right");
 	store_discard(rig.store, 5, 1);
-	ok(rig_read(&rig, 5, 1, rig.bytes) == 0 && rig_is_zero(rig.bytes), "one that is discarded is zero");
+	ok(rig_read(&rig, 5, 1, rig.bytes) == 0 && rig_is_zero(rig.bytes),
+	   "a kept page that is discarded reads as zero");
 	log_show();
 	rig_shut(&rig, false);
-	ok(is_gone(), "nothing is left of the file");
+	ok(is_gone(), "a backup closed for good leaves no file");
 	rig_close(&rig);
 }
 
-/* The disk refuses what is past its end, here the limit on the size of files. */
-static void test_refuses(void)
+/* The disk refuses writes past its end, here the limit on the size of files. */
+static void pages_that_the_disk_refused_are_errors(void)
 {
 	struct rlimit limit, none;
 	struct rig rig;
@@ -214,33 +222,36 @@ static void test_refuses(void)
 	open_backed(&rig, 1, 1);
 	for (uint64_t page = 0; page < 8; page++)
 		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
-	ok(rig_write(&rig, 0, 4, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "pages are on the backup");
+	ok(rig_write(&rig, 0, 4, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	   "pages are on the backup before the disk refuses writes");
 	getrlimit(RLIMIT_FSIZE, &none);
 	limit = none;
 	limit.rlim_cur = 4 * STORE_PAGE;
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	ok(rig_write(&rig, 4, 4, rig.bytes + 4 * STORE_PAGE) == 0 && becomes(&rig, backup_behind, 4),
-	   "it refuses others");
+	   "pages that the disk refuses are written to their donor and are missed");
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(becomes(&rig, kept_pages, 8), "the donor is killed");
-	rig_sleep_ms(2500); /* two rounds of who looks for what the disk has missed */
+	ok(becomes(&rig, kept_pages, 8), "all pages are kept once the donor is killed, also missed ones");
+	rig_sleep_ms(2500); /* two rounds of the search for pages that the disk has missed */
 	ok(store_same(rig.store, 3, rig.bytes + 3 * STORE_PAGE) && rig_stats(&rig).backup_behind == 4,
-	   "who has a page that is on the disk in memory need not write it");
-	ok(!store_same(rig.store, 6, rig.bytes + 6 * STORE_PAGE), "but one that is not");
+	   "store_same() recognises a kept page that is on the disk");
+	ok(!store_same(rig.store, 6, rig.bytes + 6 * STORE_PAGE),
+	   "store_same() does not recognise a page that the disk has missed");
 	setrlimit(RLIMIT_FSIZE, &none);
 	ok(rig_write(&rig, 6, 1, rig.bytes + 6 * STORE_PAGE) == 0 && rig_read(&rig, 6, 1, rig.bytes) == 0 &&
 	       rig_is(rig.bytes, 6, 1),
-	   "written again, it is there");
-	ok(store_same(rig.store, 6, rig.bytes) && becomes(&rig, backup_behind, 3), "and need not be once more");
-	ok(rig_read(&rig, 7, 1, rig.bytes) == -EBADMSG, "what nobody had, nobody has");
-	ok(becomes(&rig, backup_behind, 2), "that is waited for no more");
+	   "a missed page is read back after it was written again");
+	ok(store_same(rig.store, 6, rig.bytes) && becomes(&rig, backup_behind, 3),
+	   "store_same() recognises a missed page that was written again");
+	ok(rig_read(&rig, 7, 1, rig.bytes) == -EBADMSG, "a page that neither disk nor donor has fails with -EBADMSG");
+	ok(becomes(&rig, backup_behind, 2), "a lost page no longer counts as missed");
 	log_show();
 	rig_close(&rig);
 }
 
-/* A donor has it wrong, and there is no other. */
-static void test_mended(void)
+/* The only donor has a wrong bit. */
+static void wrong_page_on_its_donor_is_mended_from_the_backup(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
@@ -252,17 +263,19 @@ static void test_mended(void)
 	log_begin();
 	rig_fill(rig.bytes, 3, 1);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
-	   "a page has a wrong bit on its donor");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "it is read from the backup, and right");
-	ok(becomes(&rig, repaired_pages, 1) && rig_stats(&rig).backup_reads == 1, "and mended on the donor");
+	   "a page with a wrong bit on its donor is written");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
+	   "a page with a wrong bit on its donor is read right from the backup");
+	ok(becomes(&rig, repaired_pages, 1) && rig_stats(&rig).backup_reads == 1,
+	   "a page with a wrong bit on its donor is mended from the backup");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1) && rig_stats(&rig).backup_reads == 1,
-	   "where it is read from then on");
+	   "a mended page is read from its donor again");
 	log_show();
 	rig_close(&rig);
 }
 
-/* A donor does not answer, and may come back. */
-static void test_away(void)
+/* The donor does not answer, and may come back. */
+static void silent_donors_page_is_read_from_the_backup(void)
 {
 	uint64_t begun;
 	struct rig rig;
@@ -273,18 +286,20 @@ static void test_away(void)
 	rig.config.backup = path;
 	rig_open(&rig, "tcp");
 	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "a page is on the backup");
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	   "a page of a donor that falls silent later is on the backup");
 	kill(rig.donors[0].pid, SIGSTOP);
 	begun = clock_now();
 	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1) && clock_now() - begun < 30000 * MS,
-	   "the donor is silent: it is read there, and its loss not waited for");
+	   "a page of a silent donor is read from the backup without waiting for the donor's loss");
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(!rig_stats(&rig).kept_pages && !rig_stats(&rig).lost_pages, "nothing is believed lost");
+	ok(!rig_stats(&rig).kept_pages && !rig_stats(&rig).lost_pages,
+	   "a silent donor's pages are neither kept nor lost");
 	rig_close(&rig);
 }
 
-/* A process that is killed; the donor of half of its pages dies before the next one comes. */
-static void test_adopted(void)
+/* The process is killed, and the donor of half of its pages dies before the next process starts. */
+static void killed_process_leaves_its_backup_to_the_next(void)
 {
 	struct rig rig;
 	int status;
@@ -306,35 +321,35 @@ static void test_adopted(void)
 		raise(SIGKILL);
 	}
 	ok(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "a process writes pages and is killed");
-	ok(!is_gone(), "its backup is there");
+	ok(!is_gone(), "the backup of a killed process still has its name");
 	daemon_stop(&rig.donors[1], SIGKILL);
 	log_begin();
 	rig.config.backup = NULL;
 	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("give the same backup") == 1,
-	   "one of its donors is killed: it is not adopted without the backup");
+	   "a store with pages on a backup is not adopted without the backup");
 	rig.config.backup = path;
 	rig_open(&rig, "tcp");
 	unsigned wrong = 0;
 	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
-	ok(!wrong && !rig_stats(&rig).lost_pages, "it is adopted with it, and every page is right");
+	ok(!wrong && !rig_stats(&rig).lost_pages, "every page of a store adopted with its backup is right");
 	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, backup_behind, 0),
-	   "they come to the donor that is left, and the backup has them all");
+	   "kept pages move to the remaining donor, and the backup has all pages");
 	rig_shut(&rig, true);
-	ok(!is_gone(), "it is left to another process");
+	ok(!is_gone(), "a backup left to another process keeps its name");
 	rig_open(&rig, "tcp");
 	wrong = 0;
 	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
-	ok(!wrong && !rig_stats(&rig).lost_pages, "and adopted, and every page is right once more");
+	ok(!wrong && !rig_stats(&rig).lost_pages, "every page is right after a second adoption");
 	log_show();
 	rig_shut(&rig, false);
-	ok(is_gone(), "and nothing is left");
+	ok(is_gone(), "a backup closed for good after adoptions leaves no file");
 	rig_close(&rig);
 }
 
-/* The process goes after all its donors; the next one finds none, or such as have nothing. */
-static void test_adopted_alone(void)
+/* The process ends before all its donors. The next process finds no donor, or donors without slabs. */
+static void store_is_adopted_from_the_backup_alone(void)
 {
 	unsigned wrong = 0;
 	struct rig rig;
@@ -346,30 +361,32 @@ static void test_adopted_alone(void)
 	rig_open(&rig, "tcp");
 	for (uint64_t page = 0; page < 8; page++)
 		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
-	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "pages are on the backup");
+	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	   "pages are on the backup before the process ends");
 	rig_shut(&rig, true);
 	daemon_stop(&rig.donors[0], SIGKILL);
 	log_begin();
 	ok(rig_try(&rig, "tcp") < 0 && log_count("cannot be adopted"),
-	   "the process ends, then its only donor: it is not believed dead");
+	   "a store whose only donor does not answer is not adopted");
 	donors_again(&rig, 1);
 	rig_open(&rig, "tcp");
 	for (uint64_t page = 0; page < 8; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
 	ok(!wrong && !rig_stats(&rig).lost_pages && becomes(&rig, kept_pages, 0),
-	   "it says that it has nothing: the store is adopted from the backup");
+	   "a store whose restarted donor has no slab is adopted from the backup, and its pages return");
 	becomes(&rig, backup_behind, 0);
 	daemon_stop(&rig.donors[0], SIGKILL);
 	rig_fill(rig.bytes, 0, 2);
-	ok(becomes(&rig, kept_pages, 8) && rig_write(&rig, 0, 1, rig.bytes) == 0, "it is killed, and a page written");
+	ok(becomes(&rig, kept_pages, 8) && rig_write(&rig, 0, 1, rig.bytes) == 0,
+	   "a page is written while no donor is left");
 	rig_shut(&rig, true);
 	rig_open(&rig, "tcp");
 	for (uint64_t page = 0; page < 8; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, page ? 1 : 2);
-	ok(!wrong && !rig_stats(&rig).lost_pages, "the next process needs no donor, for nothing was on any");
+	ok(!wrong && !rig_stats(&rig).lost_pages, "a store without pages on donors is adopted without any donor");
 	rig_fill(rig.bytes, 3, 3);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 3),
-	   "and writes, too");
+	   "a page is written after an adoption without donors");
 	log_show();
 	rig_shut(&rig, false);
 	rig_close(&rig);
@@ -400,52 +417,53 @@ static bool drain(const struct rig *rig, enum wire_drain what)
 	return good;
 }
 
-/* The only donor needs its memory, and there is no other one. */
-static void test_taken(void)
+/* The only donor takes its memory back. */
+static void taken_memory_leaves_pages_on_the_backup(void)
 {
 	struct rig rig;
 
 	open_backed(&rig, 1, 1);
 	traffic_begin(&traffic, &rig, 11);
-	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup");
+	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup before the only donor takes its memory");
 	ok(drain(&rig, WIRE_DRAIN_FORCE) && becomes(&rig, kept_pages, TRAFFIC_PAGES),
-	   "the only donor takes its memory back: all are on the backup alone");
-	ok(!traffic_check(&traffic) && !rig_stats(&rig).lost_pages, "and right, and none is lost");
+	   "a donor that takes its memory back leaves all pages on the backup alone");
+	ok(!traffic_check(&traffic) && !rig_stats(&rig).lost_pages,
+	   "every page is right after its donor took its memory, and none is lost");
 	ok(drain(&rig, WIRE_DRAIN_END) && becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
-	   "it lends again, and they are there again");
+	   "all pages return to a donor that lends again after taking its memory");
 	log_show();
 	rig_close(&rig);
 }
 
-/* Likewise, and it waits for as long as that takes; nobody notices. */
-static void test_drained(void)
+/* The only donor is drained without a deadline, and requests go on. */
+static void drained_donor_leaves_pages_on_the_backup(void)
 {
 	struct store_stats stats;
 	struct rig rig;
 
 	open_backed(&rig, 1, 1);
 	traffic_begin(&traffic, &rig, 12);
-	ok(drain(&rig, WIRE_DRAIN_WAIT), "the only donor is drained, without a deadline");
+	ok(drain(&rig, WIRE_DRAIN_WAIT), "the only donor accepts a drain without a deadline");
 	traffic_run(&traffic, 1500);
 	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && becomes(&rig, bytes_leased, 0),
-	   "amid %u requests all pages go to the backup, and it has its memory back", traffic.done);
+	   "all pages go to the backup amid %u requests, and the drained donor has its memory", traffic.done);
 	traffic_run(&traffic, 300);
 	stats = rig_stats(&rig);
 	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.lost_pages && !stats.checksum_errors,
-	   "every request was carried out, and right");
-	ok(log_count("no other donor has room") == 1, "which is told once");
+	   "every request during the drain is carried out, and every page is right");
+	ok(log_count("no other donor has room") == 1, "a drain without room on other donors is reported once");
 	ok(drain(&rig, WIRE_DRAIN_END) && becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
-	   "it lends again, and they are there again");
+	   "all pages return to a donor that lends again after a drain");
 	stats = rig_stats(&rig);
 	traffic_run(&traffic, 300);
 	ok(!traffic.wrong && !traffic.failed && rig_stats(&rig).backup_writes == stats.backup_writes,
-	   "where they are written from then on");
+	   "writes go to the donor again after the drain has ended");
 	log_show();
 	rig_close(&rig);
 }
 
-/* What cannot be a backup. */
-static void test_refused(void)
+/* Paths that cannot be a backup. */
+static void unusable_backups_are_refused(void)
 {
 	struct rig rig, other;
 	char missing[96];
@@ -454,29 +472,29 @@ static void test_refused(void)
 	rig_donors(&rig, 1, "32M");
 	rig_state(&rig);
 	snprintf(missing, sizeof missing, "%s/no/such", directory);
-	ok(try_with(&rig, missing) == -ENOENT, "a folder that is not there is refused");
-	ok(try_with(&rig, directory) == -EINVAL, "and a folder");
-	ok(try_with(&rig, "/dev/null") == -EINVAL, "and a device that is none of blocks");
+	ok(try_with(&rig, missing) == -ENOENT, "a backup in a missing folder is refused with -ENOENT");
+	ok(try_with(&rig, directory) == -EINVAL, "a folder is refused as a backup");
+	ok(try_with(&rig, "/dev/null") == -EINVAL, "a character device is refused as a backup");
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ok(fd >= 0 && write(fd, "thesis", 6) == 6 && try_with(&rig, path) == -EEXIST && pread(fd, missing, 6, 0) == 6 &&
 	       !memcmp(missing, "thesis", 6),
-	   "and a file that is something else, which stays as it is");
-	ok(ftruncate(fd, 0) == 0 && try_with(&rig, path) == 0, "one that is empty is used");
+	   "a file of other contents is refused as a backup and left unchanged");
+	ok(ftruncate(fd, 0) == 0 && try_with(&rig, path) == 0, "an empty file is accepted as a backup");
 	close(fd);
 	rig.config.backup = path;
 	rig_open(&rig, "tcp");
 	other = rig;
 	rig_state(&other);
-	ok(try_with(&other, path) == -EBUSY && !is_gone(), "and one that another store has");
+	ok(try_with(&other, path) == -EBUSY && !is_gone(), "a backup in use by another store is refused with -EBUSY");
 	other.config.state_file = NULL;
-	ok(try_with(&other, path) == 0 && !is_gone(), "but for one that nobody goes on with, which has no name");
+	ok(try_with(&other, path) == 0 && !is_gone(), "a store without a state file opens beside the named backup");
 	close(other.state_fd);
 	rig_close(&rig);
-	ok(is_gone(), "nothing is left");
+	ok(is_gone(), "no backup file is left after refusals and use");
 }
 
-/* Who was killed has its file for a while longer, here in the hands of a child of its own. */
-static void test_held(void)
+/* A killed process keeps its file open for a while, here through a child. */
+static void adoption_waits_for_a_locked_backup(void)
 {
 	struct rig rig;
 	pid_t child;
@@ -487,7 +505,8 @@ static void test_held(void)
 	rig.config.backup = path;
 	rig_open(&rig, "tcp");
 	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0), "a page is on the backup");
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	   "a page is on the backup before the store is left");
 	rig_shut(&rig, true);
 	log_begin();
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -502,13 +521,14 @@ static void test_held(void)
 	waitpid(child, NULL, WUNTRACED);
 	kill(child, SIGCONT);
 	rig_open(&rig, "tcp");
-	ok(waitpid(child, NULL, WNOHANG) == child, "who adopts a store waits until its backup is free");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "and it is right");
+	ok(waitpid(child, NULL, WNOHANG) == child, "adoption waits until the backup is unlocked");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
+	   "a page is read right after adoption waited for the backup");
 	rig_shut(&rig, true);
 	rig.config.state_file = NULL;
-	ok(try_with(&rig, path) == 0 && !is_gone(), "another store may have one without a name beside it");
+	ok(try_with(&rig, path) == 0 && !is_gone(), "a store without a state file opens beside a left backup");
 	rig_state(&rig);
-	ok(try_with(&rig, path) == -EEXIST, "but does not get what can yet be adopted");
+	ok(try_with(&rig, path) == -EEXIST, "a backup that can still be adopted is refused for another store");
 	unlink(path);
 	log_show();
 	rig_close(&rig);
@@ -521,22 +541,22 @@ int main(int argc, char **argv)
 	if (!mkdtemp(directory))
 		return tap_skip_all("no folder for a backup");
 	snprintf(path, sizeof path, "%s/backup", directory);
-	test_adopted(); /* first, for it forks */
-	test_killed(1, 1);
-	test_killed(2, 2);
-	test_amid();
-	test_alone(1, 1);
-	test_alone(2, 2);
-	test_crowded();
-	test_stale();
-	test_refuses();
-	test_mended();
-	test_away();
-	test_taken();
-	test_drained();
-	test_adopted_alone();
-	test_refused();
-	test_held();
-	ok(rmdir(directory) == 0, "the folder is empty");
+	killed_process_leaves_its_backup_to_the_next(); /* first, because it forks */
+	kept_pages_return_to_donors_that_return(1, 1);
+	kept_pages_return_to_donors_that_return(2, 2);
+	donor_killed_amid_requests_loses_no_page();
+	store_goes_on_without_donors(1, 1);
+	store_goes_on_without_donors(2, 2);
+	pages_without_room_live_on_the_backup();
+	wrong_page_on_the_backup_is_an_error();
+	pages_that_the_disk_refused_are_errors();
+	wrong_page_on_its_donor_is_mended_from_the_backup();
+	silent_donors_page_is_read_from_the_backup();
+	taken_memory_leaves_pages_on_the_backup();
+	drained_donor_leaves_pages_on_the_backup();
+	store_is_adopted_from_the_backup_alone();
+	unusable_backups_are_refused();
+	adoption_waits_for_a_locked_backup();
+	ok(rmdir(directory) == 0, "the folder of the backups is empty at the end");
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* A fabric that flips bits, loses operations and breaks off: an error, in time, and never wrong bytes. */
+/* A fabric that flips bits, loses operations and breaks off: requests fail in time, and never return wrong bytes. */
 #include "common/clock.h"
 #include "common/random.h"
 #include "farpage/fabric_faults.h"
@@ -9,7 +9,7 @@
 
 #define PAGES (4 * RIG_SLAB_PAGES)
 
-static void test_read_flips(void)
+static void flipped_bit_of_a_read_is_an_error(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 2}; /* the first operation is the write */
 	struct store_stats stats;
@@ -19,15 +19,17 @@ static void test_read_flips(void)
 	rig.config.fabric.faults = &faults;
 	rig_open(&rig, "fault+tcp");
 	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "a page is written");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "a bit that flips on its way back is noticed");
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "a page is written before a read flips a bit");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "a read with a flipped bit fails with -EBADMSG");
 	store_stats(rig.store, &stats);
-	ok(stats.checksum_errors == 1 && !stats.lost_pages, "and counted");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "the next time it comes back whole");
+	ok(stats.checksum_errors == 1 && !stats.lost_pages,
+	   "a flipped bit counts as a checksum error, and no page is lost");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
+	   "a second read of the page returns its contents");
 	rig_close(&rig);
 }
 
-static void test_write_flips(void)
+static void flipped_bit_of_a_write_is_an_error(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
@@ -37,12 +39,13 @@ static void test_write_flips(void)
 	rig_open(&rig, "fault+tcp");
 	for (unsigned i = 0; i < 8; i++)
 		rig_fill(rig.bytes + i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 0, 8, rig.bytes) == 0, "a run is written");
-	ok(rig_read(&rig, 0, 8, rig.bytes) == -EBADMSG, "a bit that flipped on its way out is noticed");
+	ok(rig_write(&rig, 0, 8, rig.bytes) == 0, "a run is written with a bit flipped on its way");
+	ok(rig_read(&rig, 0, 8, rig.bytes) == -EBADMSG,
+	   "a read of a run with a bit flipped by its write fails with -EBADMSG");
 	rig_close(&rig);
 }
 
-static void test_other_replica(void)
+static void good_replica_is_read_instead_of_a_bad_one(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 3}; /* two writes, then a read */
 	struct rig rig;
@@ -52,13 +55,14 @@ static void test_other_replica(void)
 	rig.config.replicas = 2;
 	rig_open(&rig, "fault+tcp");
 	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "a page is written twice");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "one copy is bad, so the other is read");
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "a page is written to two donors");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
+	   "a page is read right although a bit of one operation flips");
 	rig_close(&rig);
 }
 
-/* No donor has both pages of a read as they were written, but each page is on one of them. */
-static void test_each_replica(void)
+/* Neither donor has both pages right, but each page is right on one of them. */
+static void read_combines_pages_of_both_replicas(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
@@ -69,24 +73,25 @@ static void test_each_replica(void)
 	rig_open(&rig, "fault+tcp");
 	for (unsigned i = 0; i < 4; i++)
 		rig_fill(rig.bytes + i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 1, 1, rig.bytes + STORE_PAGE) == 0, "a page is written twice, one copy is bad");
+	ok(rig_write(&rig, 1, 1, rig.bytes + STORE_PAGE) == 0, "a page is written with its first replica bad");
 	faults.corrupt_at = 4;
-	ok(rig_write(&rig, 2, 1, rig.bytes + 2 * STORE_PAGE) == 0, "the next one's other copy is bad");
+	ok(rig_write(&rig, 2, 1, rig.bytes + 2 * STORE_PAGE) == 0,
+	   "the next page is written with its other replica bad");
 	ok(rig_write(&rig, 0, 1, rig.bytes) == 0 && rig_write(&rig, 3, 1, rig.bytes + 3 * STORE_PAGE) == 0,
-	   "two around them are written");
+	   "the pages around two bad ones are written");
 	memset(rig.bytes, 0xee, 4 * STORE_PAGE);
-	ok(rig_read(&rig, 0, 4, rig.bytes) == 0, "all four are read at once");
+	ok(rig_read(&rig, 0, 4, rig.bytes) == 0, "a read of four pages succeeds although each donor has a bad one");
 	for (unsigned i = 0; i < 4; i++)
-		ok(rig_is(rig.bytes + i * STORE_PAGE, i, 1), "page %u is right", i);
-	ok(rig_stats(&rig).checksum_errors >= 2, "both bad copies were seen");
+		ok(rig_is(rig.bytes + i * STORE_PAGE, i, 1), "page %u of the combined read is right", i);
+	ok(rig_stats(&rig).checksum_errors >= 2, "both bad replicas are counted as checksum errors");
 	for (unsigned i = 0; i < 100 && rig_stats(&rig).repaired_pages < 2; i++)
 		rig_sleep_ms(100);
-	ok(rig_stats(&rig).repaired_pages == 2, "and are mended");
+	ok(rig_stats(&rig).repaired_pages == 2, "both bad replicas are repaired");
 	rig_close(&rig);
 }
 
-/* Thousands of requests with bad luck: what is answered well is right. */
-static void test_chances(const char *name, struct fabric_faults faults, bool flips)
+/* Thousands of requests with random faults: each successful read must be right. */
+static void random_faults_never_give_wrong_bytes(const char *name, struct fabric_faults faults, bool flips)
 {
 	struct random_state random;
 	static uint64_t versions[PAGES];
@@ -119,10 +124,12 @@ static void test_chances(const char *name, struct fabric_faults faults, bool fli
 		slowest = time > slowest ? time : slowest;
 	}
 	ok(!wrong, "%s: no read that succeeds is wrong", name);
-	/* Connections that break, and operations that are never answered, cost time. */
-	ok(flips ? failed > 0 && failed < 1000 : !failed, "%s: %u of 3000 fail", name, failed);
-	ok(flips || faults.seen.dropped || faults.seen.disconnected, "%s: connections broke", name);
-	ok(slowest < 2000000000, "%s: none takes much longer than the timeout: %llu ms", name,
+	/* Broken connections and unanswered operations cost time. */
+	ok(flips ? failed > 0 && failed < 1000 : !failed, "%s: %u of 3000 requests fail, as many as expected", name,
+	   failed);
+	ok(flips || faults.seen.dropped || faults.seen.disconnected,
+	   "%s: connections break where the faults ask for it", name);
+	ok(slowest < 2000000000, "%s: no request takes 2 s, and the slowest takes %llu ms", name,
 	   (unsigned long long)slowest / 1000000);
 	rig_close(&rig);
 }
@@ -130,14 +137,15 @@ static void test_chances(const char *name, struct fabric_faults faults, bool fli
 int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
-	test_read_flips();
-	test_write_flips();
-	test_each_replica();
-	test_other_replica();
-	test_chances("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, true);
-	test_chances("drops", (struct fabric_faults){.seed = 5, .drop_chance = 2000}, false);
-	test_chances("breaks", (struct fabric_faults){.seed = 3, .disconnect_chance = 2000}, false);
-	test_chances(
+	flipped_bit_of_a_read_is_an_error();
+	flipped_bit_of_a_write_is_an_error();
+	read_combines_pages_of_both_replicas();
+	good_replica_is_read_instead_of_a_bad_one();
+	random_faults_never_give_wrong_bytes("flips", (struct fabric_faults){.seed = 1, .corrupt_chance = 20000}, true);
+	random_faults_never_give_wrong_bytes("drops", (struct fabric_faults){.seed = 5, .drop_chance = 2000}, false);
+	random_faults_never_give_wrong_bytes("breaks", (struct fabric_faults){.seed = 3, .disconnect_chance = 2000},
+					     false);
+	random_faults_never_give_wrong_bytes(
 	    "late and breaks",
 	    (struct fabric_faults){
 		.seed = 4, .disconnect_at = 1000, .delay_chance = 100000, .delay_min_us = 10, .delay_max_us = 1000},

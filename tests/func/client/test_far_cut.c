@@ -1,7 +1,7 @@
 /*
- * A wire that is cut in the midst of traffic, again and again, one that goes dead without a word, and one that loses
- * what the donor says: what is needed is there afterwards, and the death of a machine is noticed within a second. And
- * one at whose other end a process dies.
+ * A wire that is cut amid requests again and again, one that goes dead without a word, and one that loses the donor's
+ * messages. All pages are there afterwards, and a dead machine is noticed within a second. Also a wire at whose other
+ * end a process dies.
  */
 #include "client/far_store.h"
 #include "common/clock.h"
@@ -20,7 +20,7 @@
 
 static struct traffic traffic;
 
-/* Donors behind wires; the store sees only those. @timeout_ms 0: the default. */
+/* Starts donors behind wires. The store sees only the wires. @timeout_ms is 0 for the default. */
 static void open_wired(struct rig *rig, struct proxy *proxies, unsigned count, unsigned replicas, unsigned timeout_ms)
 {
 	rig_donors(rig, count, "32M");
@@ -41,7 +41,7 @@ static void *cut_main(void *argument)
 
 	random_seed(&random, 7);
 	for (unsigned i = 0; i < CUTS; i++) {
-		/* Sometimes before it has come back from the last one. */
+		/* Some cuts come before the store is back from the last one. */
 		rig_sleep_ms(10 + (unsigned)random_below(&random, 300));
 		proxy_cut(argument);
 	}
@@ -55,7 +55,7 @@ static void close_wired(struct rig *rig, struct proxy *proxies, unsigned count)
 		proxy_stop(&proxies[i]);
 }
 
-static void test_cut(unsigned replicas)
+static void cut_wires_cost_no_page(unsigned replicas)
 {
 	struct proxy proxies[2];
 	struct store_stats stats;
@@ -68,27 +68,28 @@ static void test_cut(unsigned replicas)
 	pthread_create(&thread, NULL, cut_main, &proxies[0]);
 	traffic_run(&traffic, 4000);
 	pthread_join(thread, NULL);
-	ok(!traffic.failed && !traffic.wrong, "cut, replicas %u: of %u requests all are right", replicas, traffic.done);
-	ok(traffic.slowest < 3000 * MS, "cut, replicas %u: the slowest took %llu ms", replicas,
+	ok(!traffic.failed && !traffic.wrong, "cut, replicas %u: all of %u requests are right", replicas, traffic.done);
+	ok(traffic.slowest < 3000 * MS, "cut, replicas %u: the slowest request takes %llu ms", replicas,
 	   (unsigned long long)(traffic.slowest / MS));
-	ok(!log_count("lost"), "cut, replicas %u: nothing is lost", replicas);
+	ok(!log_count("lost"), "cut, replicas %u: no donor is lost", replicas);
 	log_show();
 	ok(!traffic_check(&traffic), "cut, replicas %u: all pages are right", replicas);
 	store_stats(rig.store, &stats);
-	ok(!stats.lost_pages && !stats.checksum_errors, "cut, replicas %u: no checksum was wrong", replicas);
+	ok(!stats.lost_pages && !stats.checksum_errors, "cut, replicas %u: no page is lost and no checksum is wrong",
+	   replicas);
 	store_discard(rig.store, 0, rig.store->pages);
-	ok(rig_wait_leased(&rig, 0), "cut, replicas %u: all memory comes back", replicas);
+	ok(rig_wait_leased(&rig, 0), "cut, replicas %u: all memory is released after a discard", replicas);
 	close_wired(&rig, proxies, 2);
 }
 
-/* For how long the store's control thread had no processor, altogether. */
+/* Returns how long the store's control thread had no processor, in total. */
 static uint64_t time_lost(const struct rig *rig)
 {
 	return ((const struct far *)rig->store)->patience.lost;
 }
 
-/* As when a machine loses its power, or a cable is pulled. */
-static void test_dead(bool busy)
+/* The wire goes dead as when a machine loses its power, or a cable is pulled. */
+static void dead_wire_is_noticed_within_a_second(bool busy)
 {
 	const char *name = busy ? "busy" : "idle";
 	uint64_t died_at, lost, took, told_at = 0;
@@ -97,7 +98,7 @@ static void test_dead(bool busy)
 	struct rig rig;
 	bool told;
 
-	log_setup("farpage", LOG_LEVEL_INFO); /* the line that comes at once */
+	log_setup("farpage", LOG_LEVEL_INFO); /* for the line that is logged at once */
 	open_wired(&rig, proxies, 2, 1, 0);
 	traffic_begin(&traffic, &rig, 9);
 	log_begin();
@@ -116,7 +117,7 @@ static void test_dead(bool busy)
 	}
 	told = log_wait("does not answer (no answer in time)", 1, &told_at);
 	took = told_at - died_at - (time_lost(&rig) - lost);
-	ok(told && took < 1000 * MS, "dead, %s: noticed after %llu ms of the store's own time", name,
+	ok(told && took < 1000 * MS, "dead, %s: the loss is noticed after %llu ms of the store's own time", name,
 	   (unsigned long long)(took / MS));
 	rig_sleep_ms(500);
 	proxy_die(&proxies[0], false);
@@ -126,16 +127,16 @@ static void test_dead(bool busy)
 		for (int i = 0, count = rig_wait(rig.queue, dones, TRAFFIC_DEPTH); i < count; i++, left--)
 			failed += dones[i].status != 0;
 	}
-	ok(!failed, "dead, %s: once it is back, all that was asked for comes", name);
-	ok(log_wait("answers again", 1, &told_at), "dead, %s: and back", name);
+	ok(!failed, "dead, %s: all requests are answered once the wire works again", name);
+	ok(log_wait("answers again", 1, &told_at), "dead, %s: the donor is reported as answering again", name);
 	log_show();
 	ok(!traffic_check(&traffic), "dead, %s: all pages are right", name);
 	close_wired(&rig, proxies, 2);
 	log_setup("farpage", LOG_LEVEL_WARNING);
 }
 
-/* The donor hears that the store hangs up, and waits for it as long as the store tries to come back. */
-static void test_mute(bool busy)
+/* The donor learns that the store hangs up, and waits as long as the store tries to come back. */
+static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 {
 	const char *name = busy ? "busy" : "idle";
 	struct store_stats stats;
@@ -159,14 +160,14 @@ static void test_mute(bool busy)
 		store_submit(rig.queue, &io, 1);
 	}
 	ok(daemon_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
-	   "mute, %s: the donor knows that the client lives", name);
-	rig_sleep_ms(MUTE_MS); /* longer than for one that may be dead */
+	   "mute, %s: the donor knows that the client lives, and keeps its slabs", name);
+	rig_sleep_ms(MUTE_MS); /* longer than for a client that may be dead */
 	proxy_mute(&proxies[0], false);
 	for (unsigned left = busy ? 2 : 0; left; left--)
 		failed |= rig_wait(rig.queue, &done, 1) != 1 || done.status;
-	ok(!failed, "mute, %s: what was asked for comes", name);
-	ok(log_wait("answers again", 1, &told_at), "mute, %s: it answers again", name);
-	ok(!log_count("lost"), "mute, %s: nothing is lost", name);
+	ok(!failed, "mute, %s: all requests are answered once the donor is heard again", name);
+	ok(log_wait("answers again", 1, &told_at), "mute, %s: the donor is reported as answering again", name);
+	ok(!log_count("lost"), "mute, %s: no donor is lost", name);
 	log_show();
 	ok(!traffic_check(&traffic), "mute, %s: all pages are right", name);
 	store_stats(rig.store, &stats);
@@ -174,8 +175,8 @@ static void test_mute(bool busy)
 	close_wired(&rig, proxies, 2);
 }
 
-/* A store is not told of each socket of a process that dies: one line, once it is refused. */
-static void test_killed(void)
+/* The store does not report each reset of a dying process. One line comes once connections are refused. */
+static void killed_donors_resets_are_reported_in_one_line(void)
 {
 	uint64_t killed_at, told_at = 0;
 	struct proxy proxies[2];
@@ -190,8 +191,9 @@ static void test_killed(void)
 	proxy_kill(&proxies[0], 1);
 	told = log_wait("is gone (connection refused)", 1, &told_at);
 	lines = log_count("\n");
-	ok(told, "killed: lost after %llu ms", (unsigned long long)((told_at - killed_at) / MS));
-	ok(lines == 1 || told_at - killed_at > TELL_MS * MS, "killed: its last reset is not worth a line");
+	ok(told, "killed: the donor is lost after %llu ms", (unsigned long long)((told_at - killed_at) / MS));
+	ok(lines == 1 || told_at - killed_at > TELL_MS * MS,
+	   "killed: the reset before the refusal gets no line of its own");
 	log_show();
 	close_wired(&rig, proxies, 2);
 
@@ -199,7 +201,7 @@ static void test_killed(void)
 	traffic_begin(&traffic, &rig, 14);
 	log_begin();
 	proxy_kill(&proxies[0], 4000);
-	ok(log_wait("does not answer (connection reset)", 1, &told_at), "resets that last: one line says so");
+	ok(log_wait("does not answer (connection reset)", 1, &told_at), "killed: resets that last are reported");
 	log_show();
 	close_wired(&rig, proxies, 2);
 }
@@ -214,12 +216,12 @@ int main(int argc, char **argv)
 	}
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
-	test_cut(1);
-	test_cut(2);
-	test_dead(false);
-	test_dead(true);
-	test_mute(false);
-	test_mute(true);
-	test_killed();
+	cut_wires_cost_no_page(1);
+	cut_wires_cost_no_page(2);
+	dead_wire_is_noticed_within_a_second(false);
+	dead_wire_is_noticed_within_a_second(true);
+	mute_donor_keeps_its_slabs_and_answers_again(false);
+	mute_donor_keeps_its_slabs_and_answers_again(true);
+	killed_donors_resets_are_reported_in_one_line();
 	return tap_done();
 }

@@ -1,5 +1,4 @@
-/* Donors that die or stall: every request is answered once and in time, the others' pages stay, life goes on elsewhere.
- */
+/* Donors that die or stall. Every request is answered once and in time, and pages on other donors stay usable. */
 #include "common/clock.h"
 #include "common/random.h"
 #include "tests/func/client/rig.h"
@@ -23,7 +22,7 @@ static bool write_all(struct rig *rig, uint64_t version)
 	return good;
 }
 
-/* Reads every page: how many are right, how many fail with one of the errors of a dead donor; the rest are wrong. */
+/* Reads every page. Counts the right pages and those that fail with -EIO. All other pages are wrong. */
 static void read_all(struct rig *rig, uint64_t version, unsigned *ret_right, unsigned *ret_failed)
 {
 	*ret_right = *ret_failed = 0;
@@ -36,8 +35,8 @@ static void read_all(struct rig *rig, uint64_t version, unsigned *ret_right, uns
 }
 
 /*
- * Keeps DEPTH requests going while @signal hits donor @victim; returns whether each was answered exactly once within
- * the timeout. Reads and writes write what is there already, so versions stay.
+ * Keeps DEPTH requests going while @signal hits donor @victim. Returns true if each request is answered exactly once
+ * within the timeout. Writes repeat the present contents, so versions stay.
  */
 static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_errors)
 {
@@ -50,7 +49,7 @@ static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_er
 	while (done < 4096) {
 		struct store_done dones[DEPTH];
 
-		/* One that waits for the victim keeps its page, and its buffer, until it is answered. */
+		/* A request that waits for the victim keeps its page and its buffer until it is answered. */
 		while (oldest < submitted && answered[oldest])
 			oldest++;
 		for (; submitted < 4096 && submitted - done < DEPTH && submitted - oldest < 1024; submitted++) {
@@ -84,7 +83,7 @@ static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_er
 	return once && slowest < 2 * RIG_TIMEOUT_MS * UINT64_C(1000000);
 }
 
-static void test_one_dies(int signal, const char *name)
+static void one_dead_donor_loses_only_its_pages(int signal, const char *name)
 {
 	unsigned right, failed, errors, victim = 0;
 	struct far_donor_info donors[3];
@@ -93,32 +92,34 @@ static void test_one_dies(int signal, const char *name)
 
 	rig_donors(&rig, 3, "32M");
 	rig_open(&rig, "tcp");
-	ok(write_all(&rig, 1), "%s: pages are written", name);
+	ok(write_all(&rig, 1), "%s: all pages are written", name);
 	far_donors(rig.store, donors, 3);
-	/* Placement is by chance: whoever holds something will do. */
+	/* Placement is random. Any donor with a slab can be the victim. */
 	while (victim < 2 && !donors[victim].leased_here)
 		victim++;
-	ok(donors[victim].leased_here > 0, "%s: some of them to the one that is to die", name);
-	ok(storm(&rig, victim, signal, &errors), "%s: every request in flight is answered once, in time", name);
-	ok(errors > 0, "%s: some fail", name);
+	ok(donors[victim].leased_here > 0, "%s: the donor that is to die has some of the pages", name);
+	ok(storm(&rig, victim, signal, &errors), "%s: every request in flight is answered once and in time", name);
+	ok(errors > 0, "%s: some requests fail", name);
 	read_all(&rig, 1, &right, &failed);
-	ok(right + failed == PAGES && failed < PAGES, "%s: no page is wrong: %u right, %u failed", name, right, failed);
+	ok(right + failed == PAGES && failed < PAGES, "%s: no page reads wrong: %u are right, %u fail", name, right,
+	   failed);
 	store_stats(rig.store, &stats);
 	far_donors(rig.store, donors, 3);
 	for (unsigned i = 0; i < 3; i++)
 		ok((donors[i].status < 0) == (i == victim), "%s: only the dead donor is known as dead", name);
-	ok(stats.lost_pages > 0 && !stats.checksum_errors, "%s: lost pages are counted", name);
-	ok(write_all(&rig, 2), "%s: all pages can be written anew", name);
+	ok(stats.lost_pages > 0 && !stats.checksum_errors, "%s: lost pages are counted, and no checksum is wrong",
+	   name);
+	ok(write_all(&rig, 2), "%s: all pages can be written again", name);
 	read_all(&rig, 2, &right, &failed);
-	ok(right == PAGES, "%s: and are there", name);
+	ok(right == PAGES, "%s: all pages written again are read back", name);
 	if (signal == SIGSTOP)
 		kill(rig.donors[victim].pid, SIGKILL);
 	daemon_wait(&rig.donors[victim]);
-	ok(rig_wait_leased(&rig, 8 * RIG_SLAB), "%s: on the others", name);
+	ok(rig_wait_leased(&rig, 8 * RIG_SLAB), "%s: the other donors have lent all slabs", name);
 	rig_close(&rig);
 }
 
-static void test_all_die(void)
+static void all_donors_dead_fail_reads_in_time(void)
 {
 	unsigned right, failed;
 	struct rig rig;
@@ -129,17 +130,17 @@ static void test_all_die(void)
 	daemon_stop(&rig.donors[0], SIGKILL);
 	daemon_stop(&rig.donors[1], SIGKILL);
 	read_all(&rig, 1, &right, &failed);
-	ok(failed == PAGES, "all die: every read fails");
+	ok(failed == PAGES, "all die: every read fails with -EIO");
 	rig_fill(rig.bytes, 0, 2);
-	ok(rig_write(&rig, 0, 1, rig.bytes) == -ENOSPC, "all die: a write says that there is no room");
-	ok(rig_read(&rig, PAGES, 1, rig.bytes) == 0, "all die: a page never written is still zero");
+	ok(rig_write(&rig, 0, 1, rig.bytes) == -ENOSPC, "all die: a write fails with -ENOSPC");
+	ok(rig_read(&rig, PAGES, 1, rig.bytes) == 0, "all die: a page never written is read without an error");
 	store_discard(rig.store, 0, PAGES);
 	read_all(&rig, 1, &right, &failed);
-	ok(!failed && rig_is_zero(rig.bytes), "all die: after a discard all are zero");
+	ok(!failed && rig_is_zero(rig.bytes), "all die: every page reads as zero after a discard");
 	rig_close(&rig);
 }
 
-static void test_replica(void)
+static void second_replica_hides_a_dead_donor(void)
 {
 	unsigned right, failed, errors;
 	struct store_stats stats;
@@ -149,12 +150,12 @@ static void test_replica(void)
 	rig.config.replicas = 2;
 	rig_open(&rig, "tcp");
 	ok(write_all(&rig, 1), "two replicas: pages are written");
-	ok(rig_wait_leased(&rig, 2 * 8 * RIG_SLAB), "two replicas: two slabs a chunk");
-	ok(storm(&rig, 0, SIGKILL, &errors) && !errors, "two replicas: a donor dies and no request fails");
+	ok(rig_wait_leased(&rig, 2 * 8 * RIG_SLAB), "two replicas: each chunk leases two slabs");
+	ok(storm(&rig, 0, SIGKILL, &errors) && !errors, "two replicas: no request fails when a donor dies");
 	read_all(&rig, 1, &right, &failed);
-	ok(right == PAGES, "two replicas: every page is there");
+	ok(right == PAGES, "two replicas: every page is read right from the other donor");
 	store_stats(rig.store, &stats);
-	ok(!stats.lost_pages, "two replicas: none is lost");
+	ok(!stats.lost_pages, "two replicas: no page is lost");
 	daemon_wait(&rig.donors[0]);
 	rig_close(&rig);
 }
@@ -162,13 +163,13 @@ static void test_replica(void)
 int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
-	test_one_dies(SIGKILL, "killed");
-	/* Over RDMA the memory of a stopped process goes on being served: there is no loss to count. */
+	one_dead_donor_loses_only_its_pages(SIGKILL, "killed");
+	/* Over RDMA the memory of a stopped process is still served, so there is no loss to count. */
 	if (getenv("FARPAGE_TEST_URI"))
-		tap_skip("stopped", "the device serves without the process");
+		tap_skip("a stopped donor loses only its pages", "the device serves without the process");
 	else
-		test_one_dies(SIGSTOP, "stopped");
-	test_all_die();
-	test_replica();
+		one_dead_donor_loses_only_its_pages(SIGSTOP, "stopped");
+	all_donors_dead_fail_reads_in_time();
+	second_replica_hides_a_dead_donor();
 	return tap_done();
 }

@@ -1,7 +1,6 @@
 /*
- * Two replicas on real donors that name their failure domains: two racks of two donors. A whole rack is killed while
- * requests go on, and no page is lost; what it had is not made anew in the other rack, but in its own when that is
- * back.
+ * Two replicas on real donors in two racks of two donors. A whole rack is killed while requests go on, and no page is
+ * lost. The replicas of the killed rack are rebuilt only in that rack, once it is back.
  */
 #include "common/clock.h"
 #include "tests/func/client/traffic.h"
@@ -25,7 +24,7 @@ static void check(struct rig *rig, const char *name)
 	unsigned wrong = traffic_check(&traffic);
 
 	ok(!traffic.failed && !traffic.wrong && !wrong && !rig_stats(rig).lost_pages,
-	   "%s: %u requests, all are right, and no page is lost", name, traffic.done);
+	   "%s: %u requests and all pages are right, and no page is lost", name, traffic.done);
 }
 
 static void open_rig(struct rig *rig, uint64_t seed)
@@ -41,7 +40,7 @@ static void open_rig(struct rig *rig, uint64_t seed)
 	traffic_begin(&traffic, rig, seed);
 }
 
-/* Slabs in a rack, asked of its donors. */
+/* Returns the slabs that the donors of a rack have lent. */
 static uint64_t slabs_in(const struct rig *rig, unsigned rack)
 {
 	uint64_t bytes = 0;
@@ -52,7 +51,7 @@ static uint64_t slabs_in(const struct rig *rig, unsigned rack)
 	return bytes / RIG_SLAB;
 }
 
-/* Requests until each slab has a replica in each rack, and nothing else is leased. */
+/* Sends requests until each slab has a replica in each rack and no other slab is leased. */
 static bool run_until_spread(struct rig *rig)
 {
 	uint64_t end = clock_now() + 60000 * MS;
@@ -70,7 +69,7 @@ static void rack_kill(struct rig *rig, unsigned rack)
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
 		kill(rig->donors[i].pid, SIGKILL);
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
-		daemon_stop(&rig->donors[i], SIGKILL); /* its end is noted */
+		daemon_stop(&rig->donors[i], SIGKILL); /* waits for its end */
 }
 
 static bool donor_again(struct rig *rig, unsigned index, const char *domain)
@@ -80,7 +79,7 @@ static bool donor_again(struct rig *rig, unsigned index, const char *domain)
 	return rig_donor_again(rig, index, arguments);
 }
 
-/* Requests until this was told for the @nth time. */
+/* Sends requests until @text was logged @nth times. */
 static bool run_until(const char *text, unsigned nth)
 {
 	uint64_t end = clock_now() + 60000 * MS;
@@ -90,7 +89,7 @@ static bool run_until(const char *text, unsigned nth)
 	return log_count(text) >= nth;
 }
 
-static void test_rack(void)
+static void killed_rack_loses_no_page_and_is_rebuilt_in_place(void)
 {
 	struct far_donor_info donors[4];
 	struct rig rig;
@@ -99,27 +98,27 @@ static void test_rack(void)
 	far_donors(rig.store, donors, 4);
 	ok(strcmp(donors[1].domain, "rack1") == 0 && strcmp(donors[2].domain, "rack2") == 0 &&
 	       strcmp(rig_figures(&rig, 3).domain, "rack2") == 0,
-	   "donors say where they are");
+	   "a donor reports its failure domain");
 	ok(run_until_spread(&rig), "each slab has a replica in each rack");
 	traffic_run(&traffic, 200);
 	rack_kill(&rig, 0);
 	traffic_run(&traffic, 300);
 	check(&rig, "a rack is killed");
-	ok(run_until("what it held is lost", 2), "both of its donors are given up");
-	traffic_run(&traffic, 1500); /* longer than the pause between two looks for a donor with room */
+	ok(run_until("what it held is lost", 2), "both donors of a killed rack are given up");
+	traffic_run(&traffic, 1500); /* longer than the pause between two searches for a donor with room */
 	ok(rig_stats(&rig).slabs_lacking == SLABS && slabs_in(&rig, 1) == SLABS,
-	   "what it had is not made anew in the other rack");
+	   "the replicas of a killed rack are not rebuilt in the other rack");
 	ok(donor_again(&rig, 0, "rack2") && donor_again(&rig, 1, "rack2") &&
 	       run_until("2 replicas cannot be kept in 1 failure domain:", 1) &&
 	       log_count("is in failure domain 'rack2' now, not 'rack1'") == 2,
-	   "nor on donors that come back in that one, of which a line is told");
+	   "replicas are not rebuilt on donors that return in the other rack, and a line says so");
 	traffic_run(&traffic, 1500);
 	ok(rig_stats(&rig).slabs_lacking == SLABS && !rig_figures(&rig, 0).leased && !rig_figures(&rig, 1).leased,
-	   "they get nothing");
+	   "donors that return in the other rack are lent no slab");
 	daemon_stop(&rig.donors[1], SIGKILL);
 	ok(donor_again(&rig, 1, "rack1") && run_until(DONE, 1) && !rig_stats(&rig).slabs_lacking,
-	   "but on one that is back where it was");
-	ok(rig_figures(&rig, 1).leased == SLABS * RIG_SLAB, "all of it");
+	   "replicas are rebuilt on a donor that returns in the killed rack");
+	ok(rig_figures(&rig, 1).leased == SLABS * RIG_SLAB, "the returned donor gets all replicas of the killed rack");
 	check(&rig, "a rack is back");
 	daemon_stop(&rig.donors[0], SIGKILL);
 	rack_kill(&rig, 1);
@@ -129,21 +128,21 @@ static void test_rack(void)
 	rig_close(&rig);
 }
 
-static void test_adopted(void)
+static void adopted_store_keeps_replicas_in_both_racks(void)
 {
 	struct rig rig;
 
 	open_rig(&rig, 2);
 	rig_shut(&rig, true);
 	rig_open(&rig, "tcp");
-	/* A slab's worth anew, at a time when not all donors need have been reached again. */
+	/* Writes a slab again at a time when some donors may not be reached yet. */
 	store_discard(rig.store, 0, RIG_SLAB_PAGES);
 	for (uint32_t page = 0; page < RIG_SLAB_PAGES; page++) {
 		traffic.versions[page] = ++traffic.version;
 		rig_fill(rig.bytes, page, traffic.version);
 		traffic.failed += rig_write(&rig, page, 1, rig.bytes) != 0;
 	}
-	ok(run_until_spread(&rig), "adopted: each slab has a replica in each rack");
+	ok(run_until_spread(&rig), "each slab of an adopted store has a replica in each rack");
 	rack_kill(&rig, 1);
 	traffic_run(&traffic, 300);
 	check(&rig, "adopted, and a rack is killed");
@@ -151,7 +150,7 @@ static void test_adopted(void)
 	rig_close(&rig);
 }
 
-static void test_too_few(void)
+static void one_domain_is_refused_for_two_replicas(void)
 {
 	static const char *const names[] = {"rack1", "rack1", "rack1"};
 	struct rig rig;
@@ -161,13 +160,13 @@ static void test_too_few(void)
 	log_begin();
 	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("2 replicas cannot be kept in 1 failure domain (") == 1 &&
 	       log_count("--domain") == 1,
-	   "three donors in one domain cannot keep two replicas: one line says so");
+	   "three donors in one domain are refused for two replicas, and one line says so");
 	log_show();
 	rig_close(&rig);
 }
 
-/* What two racks of unequal room can take is what the smaller one has. */
-static void test_room(void)
+/* The room of two unequal racks is that of the smaller one. */
+static void room_is_that_of_the_smaller_rack(void)
 {
 	static const char *const names[] = {"rack1", "rack1", "rack2"};
 	struct rig rig;
@@ -176,13 +175,13 @@ static void test_room(void)
 	rig.config.replicas = 2;
 	rig_open(&rig, "tcp");
 	ok(rig_stats(&rig).bytes_available == 8 * RIG_SLAB && rig.store->pages == 4 * 4 * RIG_SLAB_PAGES,
-	   "of 12 slabs in two racks 8 can be leased for two replicas, and the store is four times what fits");
+	   "two replicas get 8 of 12 slabs in two unequal racks, and the store is four times that size");
 	rig_fill(rig.bytes, 0, 1);
 	ok(rig_write(&rig, 0, 1, rig.bytes) == 0 && rig_stats(&rig).bytes_available == 6 * RIG_SLAB,
-	   "with a chunk written two less");
+	   "a written chunk takes two slabs from the room");
 	daemon_stop(&rig.donors[2], SIGKILL);
 	ok(log_wait("what it held is lost", 1, &(uint64_t){0}) && rig_stats(&rig).bytes_available == 7 * RIG_SLAB,
-	   "with the smaller one lost, what the other one has: chunks begin with a single replica");
+	   "with the smaller rack lost, the room is what the other rack has for a single replica");
 	log_show();
 	rig_close(&rig);
 }
@@ -193,10 +192,10 @@ int main(int argc, char **argv)
 		return 2;
 	daemon_program(argv[1]);
 	log_keep();
-	test_rack();
-	test_adopted();
-	test_too_few();
+	killed_rack_loses_no_page_and_is_rebuilt_in_place();
+	adopted_store_keeps_replicas_in_both_racks();
+	one_domain_is_refused_for_two_replicas();
 	log_begin();
-	test_room();
+	room_is_that_of_the_smaller_rack();
 	return tap_done();
 }

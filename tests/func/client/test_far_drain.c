@@ -1,6 +1,6 @@
 /*
- * A donor that is drained: what it has is moved however slowly replicas are to be made anew, all that is written
- * meanwhile arrives, too, and once it is over the rate is what it was.
+ * A drained donor's pages are moved however slow the rebuild rate is. All writes meanwhile arrive, too. After the drain
+ * the rebuild keeps to its rate again.
  */
 #include "client/donor/operate.h"
 #include "client/far_store.h"
@@ -11,12 +11,12 @@
 #include <signal.h>
 
 #define PAGES (8 * RIG_SLAB_PAGES)
-#define RATE (UINT64_C(64) << 10) /* with which it would take two minutes */
+#define RATE (UINT64_C(64) << 10) /* a rate that would take two minutes */
 
 static struct rig rig;
 static unsigned version;
 
-/* Everything once. */
+/* Writes every page once. */
 static bool write_all(void)
 {
 	bool good = true;
@@ -38,7 +38,7 @@ static bool read_all(void)
 	return good;
 }
 
-/* False: the donor does not take it. */
+/* Returns false if the donor does not accept the drain. */
 static bool order(struct operate *operate, enum wire_drain what, unsigned *ret_slabs)
 {
 	struct wire_message question = {.type = WIRE_DRAIN}, answer;
@@ -73,14 +73,15 @@ int main(int argc, char **argv)
 	rig.config.rebuild_rate = RATE;
 	rig_open(&rig, "tcp");
 	far = (struct far *)rig.store;
-	ok(write_all(), "two donors have what is written");
-	ok(drain(0), "one is drained while it is written, and holds nothing in a while");
-	ok(read_all() && rig_stats(&rig).lost_pages == 0, "nothing is lost, all is as it was written last");
+	ok(write_all(), "two donors have all written pages");
+	ok(drain(0), "a donor drained amid writes holds no slab in the end");
+	ok(read_all() && rig_stats(&rig).lost_pages == 0,
+	   "every page is as it was written last after the drain, and none is lost");
 	for (unsigned i = 0; i < 1000 && far->hurry; i++)
 		rig_sleep_ms(10);
-	ok(!far->hurry, "what is copied from now on is copied at its rate");
+	ok(!far->hurry, "the rebuild keeps to its rate again after the drain");
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(read_all(), "the donor is not needed any more");
+	ok(read_all(), "all pages are read once the drained donor is killed");
 	rig_close(&rig);
 	return tap_done();
 }

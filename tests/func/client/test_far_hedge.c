@@ -1,9 +1,9 @@
 /*
- * Two replicas, one of which is slow to answer reads: they go to the other one; one that is overdue is asked for there,
- * too; and what the slow one sends at last goes nowhere.
+ * Two replicas, one on a donor that is slow to answer reads. Reads go to the other donor. A read that is overdue is
+ * sent to the other donor, too, and the late answer changes no memory.
  *
- * Between client and fabric are hooks: a read of the slow donor is carried out at once, but to memory aside. Its pages
- * go to where they were asked for when it is due, and then the answer is told, as a slow RDMA device would.
+ * Hooks lie between client and fabric. A read of the slow donor is carried out at once, but into other memory. When it
+ * is due its pages are copied to their target and its end is reported, as a slow RDMA device would do.
  */
 #include "client/io/far_hedge.h"
 #include "common/clock.h"
@@ -39,16 +39,16 @@ struct aside {
 	uint64_t cookie, due;
 };
 
-static _Thread_local bool hooked; /* the thread whose reads these are */
+static _Thread_local bool hooked; /* set in the thread whose reads are hooked */
 static struct {
 	unsigned slow, wrong; /* donors, or NOBODY */
-	uint64_t late_ns;     /* UINT64_MAX: until they are let go */
+	uint64_t late_ns;     /* UINT64_MAX to hold reads back until let_go() */
 	bool go;
 	unsigned reads[RIG_DONORS_MAX], last;
 	uint8_t *bytes;
 	struct store_buffer *buffer;
 	struct aside asides[ASIDE];
-	void *locals[1024]; /* of the reads of `wrong`, by cookie */
+	void *locals[1024]; /* targets of the reads of `wrong`, by cookie */
 } hook = {.slow = NOBODY, .wrong = NOBODY};
 
 static unsigned donor_of(const struct fabric_conn *conn)
@@ -97,7 +97,7 @@ int __wrap_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, un
 	return __real_fabric_post(conn, mine, count);
 }
 
-/* False: it is not told yet. */
+/* Returns false if the event is not reported yet. */
 static bool event_pass(struct fabric_event *event)
 {
 	struct aside *aside;
@@ -144,7 +144,7 @@ int __wrap_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsig
 	return kept;
 }
 
-/* What it has not answered it never does. */
+/* Drops the reads that were not answered before the connection ended. */
 void __wrap_fabric_disconnect(struct fabric_conn *conn)
 {
 	for (unsigned i = 0; i < ASIDE && hooked; i++)
@@ -162,7 +162,7 @@ static unsigned held(void)
 	return count;
 }
 
-/* Tells what was held back. */
+/* Reports the reads that were held back. */
 static void let_go(struct rig *rig)
 {
 	struct store_done done;
@@ -171,7 +171,7 @@ static void let_go(struct rig *rig)
 	hook.go = true;
 	while (held()) {
 		if (store_poll(rig->queue, &done, 1))
-			abort(); /* nothing was asked */
+			abort(); /* no request is open */
 		sched_yield();
 	}
 	hook.go = false;
@@ -182,7 +182,7 @@ static void let_go(struct rig *rig)
 static uint64_t turn;
 static unsigned wrong;
 
-/* Reads the next page, awake. Returns its time. */
+/* Reads the next page without sleeping. Returns the time taken. */
 static uint64_t read_next(struct rig *rig)
 {
 	struct store_io io = {
@@ -221,13 +221,13 @@ static struct store_stats stats_of(const struct rig *rig)
 	return stats;
 }
 
-/* Of the one chunk, as it counts them. */
+/* Returns the pages held in the only chunk. */
 static uint64_t pages_held(const struct rig *rig)
 {
 	return chunk_pages_held(&((const struct far *)rig->store)->table, 0);
 }
 
-/* Whether its pages are all it counts; a moment later, if one is just being mended. */
+/* Returns true if exactly the written pages are held, waiting a moment for a repair. */
 static bool pages_are_all(const struct rig *rig)
 {
 	uint64_t begun = clock_now();
@@ -243,7 +243,7 @@ static void open_rig(struct rig *rig)
 
 	rig_donors(rig, 2, "16M");
 	rig->config.replicas = 2;
-	/* Nothing but a hedge ends a wait: no deadline of the fabric wakes anybody in time. */
+	/* Only a hedge ends a wait, because no deadline of the fabric comes in time. */
 	rig->config.fabric.io_ms = 100000;
 	rig->config.timeout_ms = 200000;
 	rig_open(rig, "tcp");
@@ -256,7 +256,7 @@ static void open_rig(struct rig *rig)
 	hooked = true;
 }
 
-/* Until one donor answers many in a row: which. */
+/* Reads until one donor has answered many reads in a row. Returns that donor. */
 static unsigned usual_donor(struct rig *rig)
 {
 	unsigned row = 0, donor = NOBODY;
@@ -271,27 +271,29 @@ static unsigned usual_donor(struct rig *rig)
 
 /* --- The tests -------------------------------------------------------------------------------------------------- */
 
-static void test_slow(struct rig *rig)
+static void reads_avoid_a_slow_donor_until_it_is_fast(struct rig *rig)
 {
 	unsigned slow = usual_donor(rig), before;
 	uint64_t median;
 
-	ok(slow != NOBODY && !wrong, "reads go to one of two donors");
+	ok(slow != NOBODY && !wrong, "most reads go to one of two donors");
 	hook.slow = slow;
 	hook.late_ns = LATE_NS;
 	median_of(rig, 100);
 	before = hook.reads[slow];
 	median = median_of(rig, 512);
-	ok(median < LATE_NS / 2 && !wrong, "it answers 20 ms late: half of the reads take less than %llu us",
+	ok(median < LATE_NS / 2 && !wrong,
+	   "half of the reads take less than %llu us although one donor answers 20 ms late",
 	   (unsigned long long)(median / 1000));
-	ok(hook.reads[slow] > before, "it is still looked at now and then: %u of 512", hook.reads[slow] - before);
+	ok(hook.reads[slow] > before, "a slow donor still gets a read now and then: %u of 512",
+	   hook.reads[slow] - before);
 	let_go(rig);
 	for (unsigned i = 0; i < 200000 && hook.reads[slow] - before < 400; i++)
 		read_next(rig);
-	ok(hook.reads[slow] - before >= 400 && !wrong, "it does so no more, and is used again");
+	ok(hook.reads[slow] - before >= 400 && !wrong, "a donor that is fast again is used again");
 }
 
-/* Reads until the next one may be hedged. */
+/* Reads until the next read may be hedged. */
 static void earn(struct rig *rig)
 {
 	const struct far_hedge *hedge = &((const struct far_queue *)rig->queue)->hedge;
@@ -303,7 +305,7 @@ static void earn(struct rig *rig)
 	hook.slow = slow;
 }
 
-/* Reads a page asleep: nobody looks when nothing wakes it. */
+/* Reads a page asleep. Only the queue's descriptor wakes the reader. */
 static bool read_asleep(struct rig *rig, uint64_t page, uint8_t *data)
 {
 	struct store_io io = {.op = STORE_READ, .count = 1, .page = page, .data = data, .buffer = rig->buffer};
@@ -318,7 +320,7 @@ static bool read_asleep(struct rig *rig, uint64_t page, uint8_t *data)
 	return done.status == 0 && rig_is(data, page, 1);
 }
 
-/* Reads sleeping until one is held back, in the second half of the buffer. */
+/* Reads asleep until one read is held back. Its pages go to the second half of the buffer. */
 static bool read_held(struct rig *rig, uint64_t *ret_page)
 {
 	unsigned before = held();
@@ -335,7 +337,7 @@ static bool read_held(struct rig *rig, uint64_t *ret_page)
 	return good && held() > before;
 }
 
-static void test_stalled(struct rig *rig)
+static void hedge_answers_a_stalled_read(struct rig *rig)
 {
 	uint8_t *data = rig->bytes + RUN_MAX * STORE_PAGE;
 	struct store_stats before;
@@ -344,27 +346,30 @@ static void test_stalled(struct rig *rig)
 	hook.slow = usual_donor(rig);
 	hook.late_ns = UINT64_MAX;
 	before = stats_of(rig);
-	ok(read_held(rig, &page), "a read that its donor does not answer is answered by the other");
-	ok(stats_of(rig).hedges > before.hedges && stats_of(rig).hedges_won > before.hedges_won, "and counted");
+	ok(read_held(rig, &page), "a read that its donor does not answer is answered by the other donor");
+	ok(stats_of(rig).hedges > before.hedges && stats_of(rig).hedges_won > before.hedges_won,
+	   "a hedged read counts as hedged and as won");
 	memset(data, 0xa5, STORE_PAGE);
-	ok(!store_quiet(rig->queue), "a late answer is still to come");
+	ok(!store_quiet(rig->queue), "a queue with a late answer to come is not quiet");
 	let_go(rig);
-	ok(store_quiet(rig->queue) && pages_are_all(rig), "it has, and its slab is used no more than before");
+	ok(store_quiet(rig->queue) && pages_are_all(rig),
+	   "a queue is quiet after the late answer, and its pages are no longer held");
 	for (unsigned i = 0; i < STORE_PAGE; i++)
 		bad += data[i] != 0xa5;
-	ok(!bad, "the late answer does not change what is there by then: %llu bytes", (unsigned long long)bad);
+	ok(!bad, "a late answer does not change the caller's buffer: %llu bytes differ", (unsigned long long)bad);
 
 	hook.slow = usual_donor(rig);
-	ok(read_held(rig, &page), "another one");
+	ok(read_held(rig, &page), "another read is answered by a hedge");
 	rig_fill(data, page, 2);
-	ok(rig_write(rig, page, 1, data) == 0, "its page is written meanwhile");
+	ok(rig_write(rig, page, 1, data) == 0, "a page with a late answer to come is written");
 	let_go(rig);
-	ok(rig_read(rig, page, 1, data) == 0 && rig_is(data, page, 2), "and the late answer is not taken for it");
+	ok(rig_read(rig, page, 1, data) == 0 && rig_is(data, page, 2),
+	   "a late answer does not replace a page written meanwhile");
 	rig_fill(data, page, 1);
-	ok(rig_write(rig, page, 1, data) == 0, "it is written back");
+	ok(rig_write(rig, page, 1, data) == 0, "a page is written back to its first contents");
 }
 
-static void test_wrong(struct rig *rig)
+static void wrong_hedge_is_not_believed(struct rig *rig)
 {
 	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
 	struct store_stats before = {0};
@@ -372,7 +377,10 @@ static void test_wrong(struct rig *rig)
 	int got = 0;
 
 	hook.slow = usual_donor(rig);
-	/* One that the other was asked for at once is found wrong, and then asked for here: it is held back as well. */
+	/*
+	 * A read that went to the other donor at first is found wrong and then sent to the slow one. Such a read is
+	 * held back as well.
+	 */
 	for (unsigned i = 0; i < 1000 && !got; i++) {
 		hook.wrong = NOBODY;
 		earn(rig);
@@ -393,34 +401,39 @@ static void test_wrong(struct rig *rig)
 			hook.go = false;
 		}
 	}
-	ok(stats_of(rig).hedges == before.hedges + 1, "a hedge is answered first, but wrong");
+	ok(stats_of(rig).hedges == before.hedges + 1, "a wrong answer to one hedge is found by its checksum");
 	for (unsigned i = 0; i < 100; i++)
 		got = got && !store_poll(rig->queue, &done, 1);
-	ok(got && held() && !rig_is(rig->bytes, io.page, 1), "it is not believed");
+	ok(got && held() && !rig_is(rig->bytes, io.page, 1), "a read whose hedge is wrong is not answered by it");
 	hook.go = true;
 	while (!store_poll(rig->queue, &done, 1))
 		sched_yield();
 	hook.go = false;
-	ok(done.status == 0 && rig_is(rig->bytes, io.page, 1), "the slow one's pages are taken, when they come");
+	ok(done.status == 0 && rig_is(rig->bytes, io.page, 1),
+	   "a read whose hedge was wrong gets its pages from the slow donor");
 	hook.wrong = NOBODY;
 	let_go(rig);
 }
 
-/* Its queue is closed before the late answer has come. */
-static void test_closed(struct rig *rig)
+/* The queue is closed before the late answer has come. */
+static void closing_the_queue_ends_late_answers(struct rig *rig)
 {
 	uint64_t page;
 
 	hook.slow = usual_donor(rig);
 	ok(read_held(rig, &page) && !store_quiet(rig->queue) && pages_held(rig) > PAGES,
-	   "a late answer keeps its slab");
+	   "a late answer holds its slab");
 	store_queue_close(rig->queue);
-	ok(pages_are_all(rig) && !held(), "until its queue is closed");
-	ok(store_queue_open(rig->store, &rig->queue) == 0, "another queue is opened");
+	ok(pages_are_all(rig) && !held(), "closing the queue ends its late answers and frees their slab");
+	ok(store_queue_open(rig->store, &rig->queue) == 0,
+	   "another queue opens after one was closed with a late answer");
 	hook.slow = NOBODY;
 }
 
-/* Submits @count reads at once and takes what is answered within @ns. Returns how many are not. */
+/*
+ * Submits @count reads at once and takes the answers that come within @ns. Returns the number of reads without an
+ * answer.
+ */
 static unsigned read_many(struct rig *rig, unsigned count, uint64_t ns)
 {
 	uint64_t begun = clock_now();
@@ -446,8 +459,8 @@ static unsigned read_many(struct rig *rig, unsigned count, uint64_t ns)
 	return count;
 }
 
-/* Again and again many at once that are overdue. */
-static void test_few(struct rig *rig)
+/* Many reads at once are overdue, again and again. */
+static void few_reads_are_hedged(struct rig *rig)
 {
 	unsigned donor = usual_donor(rig), left;
 	struct store_stats before = stats_of(rig), after;
@@ -469,16 +482,16 @@ static void test_few(struct rig *rig)
 	}
 	after = stats_of(rig);
 	ok(after.hedges - before.hedges <= 8 + 1 + (after.reads - before.reads) / 32,
-	   "few reads are asked for twice: %llu of %llu", (unsigned long long)(after.hedges - before.hedges),
+	   "at most one read in 32 is hedged: %llu of %llu", (unsigned long long)(after.hedges - before.hedges),
 	   (unsigned long long)(after.reads - before.reads));
 
 	hook.slow = usual_donor(rig);
-	ok(read_held(rig, &page), "one more is late");
+	ok(read_held(rig, &page), "a read of the donor that is to die is answered by a hedge");
 	/* What is held back ends with the connection. */
 	daemon_stop(&rig->donors[hook.slow], SIGKILL);
 	for (unsigned i = 0; i < 2000; i++)
 		read_next(rig);
-	ok(!wrong, "its donor dies: all pages are read");
+	ok(!wrong, "all pages are read once the donor of a late answer dies");
 }
 
 int main(int argc, char **argv)
@@ -487,12 +500,12 @@ int main(int argc, char **argv)
 
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	open_rig(&rig);
-	ok(!wrong, "two donors have all pages");
-	test_slow(&rig);
-	test_stalled(&rig);
-	test_wrong(&rig);
-	test_closed(&rig);
-	test_few(&rig);
+	ok(!wrong, "all pages are written to two donors");
+	reads_avoid_a_slow_donor_until_it_is_fast(&rig);
+	hedge_answers_a_stalled_read(&rig);
+	wrong_hedge_is_not_believed(&rig);
+	closing_the_queue_ends_late_answers(&rig);
+	few_reads_are_hedged(&rig);
 	store_deregister(rig.store, hook.buffer);
 	rig_close(&rig);
 	return tap_done();

@@ -1,9 +1,9 @@
 /*
- * A process that is killed amid writes, again and again, and the next one that adopts its store: every page whose write
- * was complete is as it was left. The second argument is the number of replicas.
+ * Processes that are killed amid writes, one after the other. The next process adopts the store, and every page whose
+ * write was complete is as it was left. The second argument is the number of replicas.
  *
- * The processes are children of this one, which opens the store only after all of them: what has an RDMA device open
- * cannot fork and go on.
+ * The processes are children of this one. The test opens the store itself only after all of them, because a process
+ * with an open RDMA device cannot fork and go on.
  */
 #include "common/random.h"
 #include "tests/func/client/rig.h"
@@ -21,8 +21,7 @@
 #define DEPTH 24u
 #define KILLS 14u
 
-/* What one process after the other does to the pages; in memory that they share. A version that ends in 7 is a discard.
- */
+/* What each process does to the pages, in memory that all share. A version that ends in 7 is a discard. */
 static struct journal {
 	_Atomic uint32_t begun[PAGES], done[PAGES];
 	_Atomic unsigned adopted, checked, uncertain, wrong, mended;
@@ -45,7 +44,7 @@ static void page_fill(uint64_t *words, uint64_t page, uint32_t version)
 		words[i] = page << 48 | (uint64_t)version << 16 | (i & 0xffff);
 }
 
-/* Whether @words are what one of the versions first .. last left. */
+/* Returns true if @words are what one of the versions @first to @last left. */
 static bool page_is_one_of(const uint64_t *words, uint64_t page, uint32_t first, uint32_t last)
 {
 	uint32_t version = (uint32_t)(words[0] >> 16);
@@ -61,7 +60,7 @@ static bool page_is_one_of(const uint64_t *words, uint64_t page, uint32_t first,
 	return version >= first && version <= last && !version_is_zero(version);
 }
 
-/* The page's next version, complete when this returns. */
+/* Writes the page's next version and waits until it is complete. */
 static void page_mend(struct rig *rig, uint64_t page)
 {
 	uint32_t version = journal->begun[page] + 1;
@@ -78,7 +77,7 @@ static void page_mend(struct rig *rig, uint64_t page)
 	journal->mended++;
 }
 
-/* Every page whose last write was complete is as it was left; the others are old, new, or do not match. */
+/* A page whose last write was complete must be as it was left. Other pages are old, new, or do not match. */
 static void pages_check(struct rig *rig)
 {
 	for (uint64_t page = 0; page < PAGES; page++) {
@@ -150,7 +149,7 @@ static void slots_end(struct rig *rig)
 	}
 }
 
-/* A whole chunk, so that slabs come and go. */
+/* Discards a whole chunk, so that slabs come and go. */
 static void chunk_discard(struct rig *rig, uint64_t first)
 {
 	while (slots_active())
@@ -188,7 +187,7 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&pause, NULL);
 }
 
-/* Runs a process of the store until it is killed, somewhere. */
+/* Runs a process of the store and kills it at a random moment. */
 static void process_kill(struct rig *rig, uint64_t seed, struct random_state *random)
 {
 	bool early = random_below(random, 3) == 0;
@@ -207,7 +206,7 @@ static void process_kill(struct rig *rig, uint64_t seed, struct random_state *ra
 	waitpid(pid, NULL, 0);
 }
 
-static void test_killed(unsigned replicas)
+static void killed_processes_leave_every_complete_write(unsigned replicas)
 {
 	struct random_state random;
 	struct store_stats stats;
@@ -224,19 +223,20 @@ static void test_killed(unsigned replicas)
 		process_kill(&rig, i, &random);
 	rig_open(&rig, "tcp");
 	pages_check(&rig);
-	ok(journal->checked > PAGES && !journal->wrong, "%u processes: %u pages are as they were left",
-	   journal->adopted + 1, journal->checked);
+	ok(journal->checked > PAGES && !journal->wrong,
+	   "after kills, %u processes have adopted the store, and %u pages are as they were left", journal->adopted + 1,
+	   journal->checked);
 	ok(journal->uncertain && journal->mended,
-	   "%u were being written: old, new or unmatched, and can be written again", journal->uncertain);
+	   "%u interrupted pages are old, new or unmatched, and can be written again", journal->uncertain);
 	pages_check(&rig);
 	store_stats(rig.store, &stats);
-	ok(!journal->wrong && !stats.lost_pages, "then all are right, and none is lost");
-	ok(rig_wait_leased(&rig, stats.bytes_leased), "no donor keeps a slab that nobody knows of");
+	ok(!journal->wrong && !stats.lost_pages, "all pages are right after the repair, and none is lost");
+	ok(rig_wait_leased(&rig, stats.bytes_leased), "no donor keeps a slab that the store does not know");
 	rig_rest(&rig);
 	store_discard(rig.store, 0, PAGES);
-	ok(rig_wait_leased(&rig, 0), "what is discarded comes back, the counts are right");
+	ok(rig_wait_leased(&rig, 0), "discarding the whole store releases all slabs");
 	rig_shut(&rig, false);
-	ok(rig_state_length(&rig) == 0, "closed for good, the state file is empty");
+	ok(rig_state_length(&rig) == 0, "the state file of a store closed for good is empty");
 	munmap(journal, sizeof *journal);
 	rig_close(&rig);
 }
@@ -244,6 +244,6 @@ static void test_killed(unsigned replicas)
 int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
-	test_killed(argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 1);
+	killed_processes_leave_every_complete_write(argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 1);
 	return tap_done();
 }

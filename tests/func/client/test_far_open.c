@@ -1,4 +1,4 @@
-/* Opening: what is wrong is said in one line that names the donor and the next step, in time. */
+/* Opening a store: each error is logged in time, in one line that names the donor and the next step. */
 #include "client/donor/donor.h"
 #include "common/auth.h"
 #include "common/clock.h"
@@ -27,7 +27,7 @@ static void log_begin(void)
 	lseek(log_file, 0, SEEK_SET);
 }
 
-/* What was logged since. */
+/* Returns what was logged since log_begin(). */
 static const char *log_look(void)
 {
 	ssize_t length = pread(log_file, log_text, sizeof log_text - 1, 0);
@@ -36,7 +36,7 @@ static const char *log_look(void)
 	return log_text;
 }
 
-/* Whether that is one line with both texts in it. */
+/* Returns true if the log is one line that contains both texts. */
 static bool log_says(const char *a, const char *b)
 {
 	const char *end = strchr(log_look(), '\n');
@@ -45,7 +45,10 @@ static bool log_says(const char *a, const char *b)
 	return end && !end[1] && strstr(log_text, a) && strstr(log_text, b);
 }
 
-/* far_open with these donors; true when it fails so, within the deadline, logging the donor and @hint. */
+/*
+ * Opens a store with these donors. Returns true if that fails with @error before the deadline, logging the donor and
+ * @hint.
+ */
 static bool open_fails(const char *const *uris, unsigned count, const uint8_t *key, int error, const char *hint)
 {
 	struct far_config config = {.donors = uris, .donor_count = count, .key = key, .replicas = 1};
@@ -78,35 +81,41 @@ static bool query_fails(const char *uri, const uint8_t *key, int error, const ch
 	return log_says(uri, hint) && status == error;
 }
 
-static void test_nobody(const struct rig *rig)
+static void unreachable_donors_are_named(const struct rig *rig)
 {
 	const char *uris[] = {rig->donors[0].uri, "tcp://127.0.0.1:1"};
 	char localhost[64];
 
-	ok(open_fails(uris, 2, NULL, -ECONNREFUSED, "farpage-memserver running"), "nobody listens at the second");
-	ok(query_fails(uris[1], NULL, -ECONNREFUSED, "farpage-memserver running"), "a query says so too");
+	ok(open_fails(uris, 2, NULL, -ECONNREFUSED, "farpage-memserver running"),
+	   "opening fails with -ECONNREFUSED if no program listens at the second donor");
+	ok(query_fails(uris[1], NULL, -ECONNREFUSED, "farpage-memserver running"),
+	   "a query fails with -ECONNREFUSED if no program listens at the donor");
 	uris[1] = "tcp://no-such-host.invalid";
-	ok(open_fails(uris, 2, NULL, -ENOENT, "check the name"), "a name that does not resolve");
+	ok(open_fails(uris, 2, NULL, -ENOENT, "check the name"),
+	   "opening fails with -ENOENT if a donor's name does not resolve");
 	uris[1] = "nonsense";
-	ok(open_fails(uris, 2, NULL, -EINVAL, "tcp://HOST:PORT"), "no address at all");
+	ok(open_fails(uris, 2, NULL, -EINVAL, "tcp://HOST:PORT"),
+	   "opening fails with -EINVAL if a donor's address is malformed");
 	uris[1] = uris[0];
-	ok(open_fails(uris, 2, NULL, -EINVAL, "twice"), "one named twice");
+	ok(open_fails(uris, 2, NULL, -EINVAL, "twice"), "opening fails with -EINVAL if a donor is named twice");
 	snprintf(localhost, sizeof localhost, "tcp://localhost:%u", rig->donors[0].port);
 	uris[1] = localhost;
-	ok(open_fails(uris, 2, NULL, -EINVAL, "are the same donor"), "one named twice, by two names");
-	ok(open_fails(uris, 0, NULL, -EINVAL, "--donor"), "none");
+	ok(open_fails(uris, 2, NULL, -EINVAL, "are the same donor"),
+	   "opening fails with -EINVAL if a donor is named twice under two names");
+	ok(open_fails(uris, 0, NULL, -EINVAL, "--donor"), "opening fails with -EINVAL without donors");
 }
 
-static void test_silent(struct rig *rig)
+static void silent_donor_times_out(struct rig *rig)
 {
 	const char *uris[] = {rig->donors[0].uri};
 
 	kill(rig->donors[0].pid, SIGSTOP);
-	ok(open_fails(uris, 1, NULL, -ETIMEDOUT, "in time"), "one that accepts and says nothing");
+	ok(open_fails(uris, 1, NULL, -ETIMEDOUT, "in time"),
+	   "opening fails with -ETIMEDOUT if a donor accepts and stays silent");
 	kill(rig->donors[0].pid, SIGCONT);
 }
 
-static void test_key(const struct rig *rig, const char *key_path)
+static void wrong_use_of_a_key_is_explained(const struct rig *rig, const char *key_path)
 {
 	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL};
 	uint8_t key[AUTH_KEY_SIZE], wrong[AUTH_KEY_SIZE] = {1};
@@ -116,22 +125,25 @@ static void test_key(const struct rig *rig, const char *key_path)
 	struct far_config config = {.key = key};
 
 	unlink(key_path);
-	ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0, "a key is made");
-	ok(daemon_start(&locked, arguments), "a donor with it is started");
+	ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0, "a key file is made and loaded");
+	ok(daemon_start(&locked, arguments), "a donor with a key starts");
 	uris[0] = locked.uri;
-	ok(open_fails(uris, 1, wrong, -EKEYREJECTED, "check --key"), "a wrong key");
-	ok(open_fails(uris, 1, NULL, -EKEYREJECTED, "with --key"), "no key where one is needed");
+	ok(open_fails(uris, 1, wrong, -EKEYREJECTED, "check --key"),
+	   "opening fails with -EKEYREJECTED with a wrong key");
+	ok(open_fails(uris, 1, NULL, -EKEYREJECTED, "with --key"),
+	   "opening fails with -EKEYREJECTED without a key where one is needed");
 	config.fabric = FABRIC_CONFIG_DEFAULT;
 	ok(far_query(&config, locked.uri, &figures) == 0 && figures.donated == 16 << 20 && !figures.leased &&
 	       figures.slab_bytes == 1 << 20,
-	   "the right key opens");
+	   "a query with the right key returns the donor's figures");
 	uris[0] = rig->donors[0].uri;
-	ok(open_fails(uris, 1, key, -EKEYREJECTED, "leave --key out"), "a key where none is needed");
+	ok(open_fails(uris, 1, key, -EKEYREJECTED, "leave --key out"),
+	   "opening fails with -EKEYREJECTED with a key where none is needed");
 	daemon_stop(&locked, SIGTERM);
 	unlink(key_path);
 }
 
-/* A listener that is no donor: answers whatever comes with this text. */
+/* A listener that is no donor and answers any request with this text. */
 struct impostor {
 	int fd;
 	char uri[64];
@@ -148,7 +160,7 @@ static void *impostor_main(void *argument)
 
 	if (fd >= 0 && recv(fd, bytes, sizeof bytes, 0) > 0)
 		send(fd, impostor->answer, impostor->size, MSG_NOSIGNAL);
-	/* Until the client goes. */
+	/* Waits until the client hangs up. */
 	while (fd >= 0 && recv(fd, bytes, sizeof bytes, 0) > 0)
 		;
 	close(fd);
@@ -175,7 +187,7 @@ static void impostor_end(struct impostor *impostor)
 	close(impostor->fd);
 }
 
-static void test_impostor(void)
+static void other_service_is_refused(void)
 {
 	static const char http[] = "HTTP/1.1 400 Bad Request\r\nServer: something else entirely\r\n\r\n";
 	struct impostor impostor;
@@ -183,11 +195,12 @@ static void test_impostor(void)
 
 	impostor_start(&impostor, http, sizeof http - 1);
 	uris[0] = impostor.uri;
-	ok(open_fails(uris, 1, NULL, -EPROTO, "not a farpage donor"), "something else listens there");
+	ok(open_fails(uris, 1, NULL, -EPROTO, "not a farpage donor"),
+	   "opening fails with -EPROTO if another service listens at the address");
 	impostor_end(&impostor);
 }
 
-/* A donor of another version: rejects as wire.h says. */
+/* A donor of another version, which rejects as wire.h says. */
 static void *rejecter_main(void *argument)
 {
 	struct fabric_listener *listener;
@@ -220,7 +233,7 @@ static void *rejecter_main(void *argument)
 	return NULL;
 }
 
-static void test_version(void)
+static void donor_of_another_version_is_refused(void)
 {
 	struct impostor impostor = {0};
 	const char *uris[1];
@@ -229,12 +242,13 @@ static void test_version(void)
 	while (!__atomic_load_n(&impostor.size, __ATOMIC_ACQUIRE))
 		sched_yield();
 	uris[0] = impostor.uri;
-	ok(open_fails(uris, 1, NULL, -EPROTONOSUPPORT, "version 9"), "a donor of another version");
+	ok(open_fails(uris, 1, NULL, -EPROTONOSUPPORT, "version 9"),
+	   "opening fails with -EPROTONOSUPPORT if the donor has another version");
 	__atomic_store_n(&impostor.answer, "", __ATOMIC_RELEASE);
 	pthread_join(impostor.thread, NULL);
 }
 
-static void test_slabs_differ(const struct rig *rig)
+static void donors_of_different_slab_sizes_are_refused(const struct rig *rig)
 {
 	const char *arguments[] = {"--donate", "16M", "--slab", "2M", "--reserve", "1M", NULL};
 	const char *uris[2] = {rig->donors[0].uri};
@@ -242,11 +256,12 @@ static void test_slabs_differ(const struct rig *rig)
 
 	daemon_start(&other, arguments);
 	uris[1] = other.uri;
-	ok(open_fails(uris, 2, NULL, -EINVAL, "same --slab"), "donors whose slabs differ");
+	ok(open_fails(uris, 2, NULL, -EINVAL, "same --slab"),
+	   "opening fails with -EINVAL if donors' slab sizes differ");
 	daemon_stop(&other, SIGTERM);
 }
 
-/* Waits until this is what a store of at most three donors says of one. */
+/* Waits until the status of donor @index in a store of at most three donors is @status. */
 static bool donor_becomes(const struct store *store, unsigned index, int status)
 {
 	uint64_t start = clock_now();
@@ -269,8 +284,8 @@ static void *killer_main(void *argument)
 	return NULL;
 }
 
-/* A donor has welcomed us, and dies while another one, which is silent, is waited for. */
-static void test_breaks_off(void)
+/* A donor has welcomed the client, and dies while the client waits for another donor, which is silent. */
+static void donor_that_dies_during_opening_is_left_out(void)
 {
 	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct impostor mute;
@@ -288,19 +303,20 @@ static void test_breaks_off(void)
 	pthread_create(&killer, NULL, killer_main, &rig.donors[1]);
 	status = rig_try(&rig, "tcp");
 	pthread_join(killer, NULL);
-	ok(status == 0, "a donor that dies while another is waited for is gone without, too");
+	ok(status == 0, "a store opens without a donor that dies while another one is waited for");
 	if (status < 0)
 		return;
-	ok(donor_becomes(rig.store, 1, -ECONNRESET), "and known to be");
-	ok(rig_donor_again(&rig, 1, arguments) && donor_becomes(rig.store, 1, 0), "until it is there again");
+	ok(donor_becomes(rig.store, 1, -ECONNRESET), "a donor that died during the opening is known as lost");
+	ok(rig_donor_again(&rig, 1, arguments) && donor_becomes(rig.store, 1, 0),
+	   "a donor that died during the opening is used once it starts again");
 	store_close(rig.store);
 	rig.store = NULL;
 	impostor_end(&mute);
 	rig_close(&rig);
 }
 
-/* One donor by two addresses, the second of which cannot be reached at first. */
-static void test_same_later(struct rig *rig)
+/* One donor under two addresses, the second of which cannot be reached at first. */
+static void donor_under_two_addresses_is_noticed_later(struct rig *rig)
 {
 	struct rig other = *rig;
 	struct proxy proxy;
@@ -314,14 +330,16 @@ static void test_same_later(struct rig *rig)
 	rig_open(&other, "tcp");
 	for (unsigned i = 0; i < 4; i++)
 		rig_fill(other.bytes + i * STORE_PAGE, i * RIG_SLAB_PAGES, 1);
-	ok(rig_write(&other, 0, 1, other.bytes) == 0, "a donor, and one that does not answer yet");
+	ok(rig_write(&other, 0, 1, other.bytes) == 0, "a store writes while its second donor does not answer yet");
 	log_begin();
 	proxy_die(&proxy, false);
 	for (unsigned i = 0; i < 1000 && !strstr(log_look(), "are the same donor: name it once"); i++)
 		rig_sleep_ms(10);
-	ok(strstr(log_look(), "are the same donor: name it once"), "which turns out to be the same one");
-	ok(rig_read(&other, 0, 1, other.bytes) == 0 && rig_is(other.bytes, 0, 1), "nothing is lost by that");
-	ok(rig_write(&other, RIG_SLAB_PAGES, 1, other.bytes) == 0, "and it serves on");
+	ok(strstr(log_look(), "are the same donor: name it once"),
+	   "a second address of the same donor is reported once it answers");
+	ok(rig_read(&other, 0, 1, other.bytes) == 0 && rig_is(other.bytes, 0, 1),
+	   "a page is read right after the second address was reported");
+	ok(rig_write(&other, RIG_SLAB_PAGES, 1, other.bytes) == 0, "a store with a doubled donor still leases slabs");
 	rig_shut(&other, false);
 	proxy_stop(&proxy);
 }
@@ -336,15 +354,15 @@ int main(int argc, char **argv)
 	log_set_fd(log_file);
 	close(mkstemp(key_path));
 	rig_donors(&rig, 1, "16M");
-	test_nobody(&rig);
-	test_silent(&rig);
-	test_key(&rig, key_path);
-	test_impostor();
-	test_version();
-	test_slabs_differ(&rig);
-	test_breaks_off();
-	test_same_later(&rig);
-	ok(rig_wait_leased(&rig, 0), "nothing is left leased");
+	unreachable_donors_are_named(&rig);
+	silent_donor_times_out(&rig);
+	wrong_use_of_a_key_is_explained(&rig, key_path);
+	other_service_is_refused();
+	donor_of_another_version_is_refused();
+	donors_of_different_slab_sizes_are_refused(&rig);
+	donor_that_dies_during_opening_is_left_out();
+	donor_under_two_addresses_is_noticed_later(&rig);
+	ok(rig_wait_leased(&rig, 0), "no slab is leased after all stores are closed");
 	rig_close(&rig);
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * Random runs of reads, writes and discards by two threads with a queue each, many at once, against a reference:
- * every read gives what its pages' last writes left.
+ * Random reads, writes and discards by two threads with a queue each, many at once, against a reference. Every read
+ * returns what the last writes of its pages left.
  */
 #include "common/random.h"
 #include "tests/func/client/rig.h"
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #define THREADS 2u
-#define PAGES 4096u /* of each thread: eight slabs, the border in the middle of one */
+#define PAGES 4096u /* of each thread: eight slabs, with the border in the middle of one */
 #define DEPTH 24u
 #define RUN 24u
 #define REQUESTS 20000u
@@ -20,11 +20,11 @@ struct worker {
 	struct store_queue *queue;
 	uint64_t seed, first;
 	pthread_t thread;
-	uint32_t versions[PAGES]; /* 0: zero */
+	uint32_t versions[PAGES]; /* 0 for a page of zeroes */
 	bool busy[PAGES];
 	struct {
 		struct store_io io;
-		uint32_t versions[RUN]; /* of a write: what it makes them */
+		uint32_t versions[RUN]; /* of a write: the new versions */
 		bool active;
 	} slots[DEPTH];
 	unsigned active;
@@ -134,7 +134,7 @@ static uint64_t live_pages(const struct worker *workers)
 	return live;
 }
 
-static void test_random(unsigned replicas)
+static void random_requests_match_a_reference(unsigned replicas)
 {
 	static struct worker workers[THREADS];
 	struct store_stats stats;
@@ -143,7 +143,7 @@ static void test_random(unsigned replicas)
 	memset(workers, 0, sizeof workers);
 	rig_donors(&rig, 3, "48M");
 	rig.config.replicas = replicas;
-	rig.config.fabric.depth = 16; /* less than what is asked for at once */
+	rig.config.fabric.depth = 16; /* fewer than are requested at once */
 	rig_open(&rig, "tcp");
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].rig = &rig;
@@ -154,18 +154,18 @@ static void test_random(unsigned replicas)
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
-		ok(!workers[i].failed, "replicas %u, thread %u: nothing failed", replicas, i);
-		ok(!workers[i].wrong, "replicas %u, thread %u: every read was right", replicas, i);
+		ok(!workers[i].failed, "replicas %u, thread %u: no request fails", replicas, i);
+		ok(!workers[i].wrong, "replicas %u, thread %u: every read returns the last writes", replicas, i);
 	}
 	store_stats(rig.store, &stats);
 	ok(stats.pages_live == live_pages(workers), "the store counts %llu live pages, as the reference does",
 	   (unsigned long long)stats.pages_live);
 	ok(rig_wait_leased(&rig, 2 * PAGES / RIG_SLAB_PAGES * RIG_SLAB * (uint64_t)replicas),
-	   "each chunk has its slabs");
+	   "each chunk leases a slab for each replica");
 	for (unsigned i = 0; i < 3; i++)
-		ok(rig_figures(&rig, i).leased >= 2 * RIG_SLAB, "donor %u has its share", i);
+		ok(rig_figures(&rig, i).leased >= 2 * RIG_SLAB, "donor %u has at least two slabs lent", i);
 	store_discard(rig.store, 0, rig.store->pages);
-	ok(rig_wait_leased(&rig, 0), "all comes back");
+	ok(rig_wait_leased(&rig, 0), "discarding the whole store releases all slabs");
 	for (unsigned i = 0; i < THREADS; i++)
 		store_queue_close(workers[i].queue);
 	rig_close(&rig);
@@ -174,7 +174,7 @@ static void test_random(unsigned replicas)
 int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
-	test_random(1);
-	test_random(2);
+	random_requests_match_a_reference(1);
+	random_requests_match_a_reference(2);
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * Two replicas, real donors, and requests all the while: donors are killed, stopped and started again, and no page is
- * lost, no read wrong, and nobody waits for a donor that is away.
+ * Two replicas on real donors, and requests all the while. Donors are killed, stopped and started again. No page is
+ * lost, no read is wrong, and no request waits for a donor that is away.
  */
 #include "common/clock.h"
 #include "farpage/fabric_faults.h"
@@ -15,9 +15,8 @@
 #define BEGUN "lack a replica"
 #define DONE "rebuild: done"
 /*
- * A donor that stops is noticed within 0.8 s. What waits for it is to go on within 0.2 s more; here that is told, and
- * only what a machine that has no time for its tests does not undo is checked: it is not the timeout that is waited
- * for.
+ * A donor that stops is noticed within 0.8 s. Requests that wait for it should go on within 0.2 s more. The test prints
+ * that time, and checks only that requests do not wait for the timeout, because the machine may be busy.
  */
 #define TIMEOUT_MS 10000u
 #define STALL_MS 6000u
@@ -43,12 +42,12 @@ static void check(struct rig *rig, const char *name)
 	unsigned wrong = traffic_check(&traffic);
 
 	stats = rig_stats(rig);
-	ok(!traffic.failed && !traffic.wrong && !wrong, "%s: %u requests, all are right, and so are all pages", name,
+	ok(!traffic.failed && !traffic.wrong && !wrong, "%s: all of %u requests and all pages are right", name,
 	   traffic.done);
-	ok(!stats.lost_pages && !stats.checksum_errors, "%s: nothing is lost, and no stale page was read", name);
+	ok(!stats.lost_pages && !stats.checksum_errors, "%s: no page is lost, and no stale page is read", name);
 }
 
-/* A donor is sent a signal while requests go on. */
+/* A signal sent to a donor while requests go on. */
 struct blow {
 	pid_t pid;
 	int signal;
@@ -74,10 +73,10 @@ static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
 	traffic_run(&traffic, ms);
 	pthread_join(thread, NULL);
 	if (signal == SIGKILL)
-		daemon_stop(&rig->donors[donor], SIGKILL); /* its end is noted */
+		daemon_stop(&rig->donors[donor], SIGKILL); /* waits for its end */
 }
 
-/* Requests until no slab lacks a replica any more, and that was told for the @nth time. */
+/* Sends requests until no slab lacks a replica and the end of the rebuild was logged @nth times. */
 static bool run_until_done(unsigned nth)
 {
 	uint64_t end = clock_now() + 40000 * MS;
@@ -92,13 +91,13 @@ static bool run_until_done(unsigned nth)
 
 static void say_stall(const char *name)
 {
-	ok(traffic.slowest < STALL_MS * MS, "%s: the slowest request took %llu ms", name,
+	ok(traffic.slowest < STALL_MS * MS, "%s: the slowest request takes %llu ms", name,
 	   (unsigned long long)(traffic.slowest / MS));
 }
 
 /* --- Killed ----------------------------------------------------------------------------------------------------- */
 
-static void test_killed(void)
+static void killed_donors_replicas_are_rebuilt(void)
 {
 	struct store_stats stats;
 	struct rig rig;
@@ -106,24 +105,25 @@ static void test_killed(void)
 	open_rig(&rig, 3, 1);
 	run_with(&rig, 0, SIGKILL, 600);
 	say_stall("one of three is killed");
-	ok(run_until_done(1), "the other two get what it had");
+	ok(run_until_done(1), "the replicas of a killed donor are rebuilt on the other two");
 	stats = rig_stats(&rig);
 	ok(log_count(BEGUN) && stats.rebuilt_pages && !stats.slabs_lacking,
-	   "a line tells that it begins, one that it is done: %llu pages", (unsigned long long)stats.rebuilt_pages);
+	   "lines report begin and end of the rebuild, which copies %llu pages",
+	   (unsigned long long)stats.rebuilt_pages);
 	check(&rig, "one of three is killed");
 	run_with(&rig, 1, SIGKILL, 600);
 	say_stall("another one is killed");
 	check(&rig, "another one is killed");
-	ok(rig_stats(&rig).slabs_lacking, "now there is no place for a second replica");
+	ok(rig_stats(&rig).slabs_lacking, "slabs lack a replica when only one donor is left");
 	store_discard(rig.store, 0, rig.store->pages);
-	ok(rig_wait_leased(&rig, 0), "all memory comes back");
+	ok(rig_wait_leased(&rig, 0), "all memory is released after a discard with one donor left");
 	log_show();
 	rig_close(&rig);
 }
 
 /* --- Stopped ---------------------------------------------------------------------------------------------------- */
 
-static void test_stopped(void)
+static void stopped_donors_replicas_are_rebuilt(void)
 {
 	struct rig rig;
 
@@ -131,19 +131,19 @@ static void test_stopped(void)
 	run_with(&rig, 0, SIGSTOP, 2500);
 	say_stall("one of three is stopped");
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(run_until_done(1), "what was written meanwhile has two replicas again");
-	traffic_run(&traffic, 1500); /* it is back, and what it had then is not read */
+	ok(run_until_done(1), "pages written while a donor was stopped get two replicas again");
+	traffic_run(&traffic, 1500); /* the donor is back, and its old pages must not be read */
 	check(&rig, "one of three is stopped");
 	daemon_stop(&rig.donors[2], SIGKILL);
 	traffic_run(&traffic, 300);
-	check(&rig, "then another one is killed");
+	check(&rig, "one of three was stopped and another one is killed");
 	store_discard(rig.store, 0, rig.store->pages);
-	ok(rig_wait_leased(&rig, 0), "all memory comes back");
+	ok(rig_wait_leased(&rig, 0), "all memory is released after a discard with one donor killed");
 	log_show();
 	rig_close(&rig);
 }
 
-static void test_stopped_for_too_long(void)
+static void donor_stopped_too_long_is_used_again_without_slabs(void)
 {
 	uint64_t ignored;
 	struct rig rig;
@@ -158,12 +158,13 @@ static void test_stopped_for_too_long(void)
 	while (!log_count("what it held is lost"))
 		traffic_run(&traffic, 50);
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(run_until_done(1), "stopped for longer than the timeout: what it had is made anew");
-	ok(log_wait("it is used again", 1, &ignored), "and it is used again, as one that holds nothing");
+	ok(run_until_done(1), "the replicas of a donor stopped for longer than the timeout are rebuilt");
+	ok(log_wait("it is used again", 1, &ignored),
+	   "a donor stopped for longer than the timeout is used again, without slabs");
 	traffic_run(&traffic, 300);
 	check(&rig, "stopped for longer than the timeout");
 	daemon_stop(&rig.donors[1], SIGKILL);
-	ok(run_until_done(2), "another one is killed: what that had is made anew");
+	ok(run_until_done(2), "the replicas of a second lost donor are rebuilt");
 	check(&rig, "another one is killed");
 	log_show();
 	rig_close(&rig);
@@ -171,7 +172,7 @@ static void test_stopped_for_too_long(void)
 
 /* --- Two only --------------------------------------------------------------------------------------------------- */
 
-static void test_two(void)
+static void returning_donor_of_two_is_filled_again(void)
 {
 	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct rig rig;
@@ -180,13 +181,13 @@ static void test_two(void)
 	open_rig(&rig, 2, 4);
 	run_with(&rig, 0, SIGSTOP, 2000);
 	say_stall("one of two is stopped");
-	ok(rig_stats(&rig).slabs_lacking, "there is no place for a second replica");
+	ok(rig_stats(&rig).slabs_lacking, "slabs lack a replica while one of two donors is stopped");
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(run_until_done(1), "until it is back");
+	ok(run_until_done(1), "slabs get their second replica back when the stopped donor returns");
 	check(&rig, "one of two is stopped");
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(log_wait("what it held is lost", 1, &ignored), "then it is killed");
-	/* New slabs, too, are had while there is only one donor. */
+	ok(log_wait("what it held is lost", 1, &ignored), "a killed donor of two is reported as lost");
+	/* New slabs are leased, too, while there is only one donor. */
 	store_discard(rig.store, 0, RIG_SLAB_PAGES);
 	for (uint32_t page = 0; page < RIG_SLAB_PAGES; page++) {
 		traffic.versions[page] = ++traffic.version;
@@ -195,7 +196,8 @@ static void test_two(void)
 	}
 	traffic_run(&traffic, 200);
 	check(&rig, "one of two is killed");
-	ok(rig_donor_again(&rig, 0, arguments) && run_until_done(2), "and started again: it gets everything");
+	ok(rig_donor_again(&rig, 0, arguments) && run_until_done(2),
+	   "a killed donor of two that starts again gets all replicas");
 	daemon_stop(&rig.donors[1], SIGKILL);
 	traffic_run(&traffic, 300);
 	check(&rig, "the other one is killed");
@@ -205,7 +207,7 @@ static void test_two(void)
 
 /* --- Several queues --------------------------------------------------------------------------------------------- */
 
-/* One that writes and reads pages of its own, through a queue of its own. */
+/* A thread that writes and reads its own pages through its own queue. */
 struct writer {
 	struct rig *rig;
 	unsigned index;
@@ -240,8 +242,8 @@ static void *writer_main(void *argument)
 	return NULL;
 }
 
-/* Slots come and go, and windows open and close, under the writes of several threads. */
-static void test_queues(void)
+/* Slots come and go, and rebuild windows open and close, under the writes of several threads. */
+static void writes_of_several_queues_survive_rebuilds(void)
 {
 	struct writer writers[WRITERS];
 	pthread_t threads[WRITERS];
@@ -259,7 +261,7 @@ static void test_queues(void)
 		run_until_done(i + 1);
 	}
 	daemon_stop(&rig.donors[2], SIGKILL);
-	ok(run_until_done(3), "three queues: replicas are made anew three times");
+	ok(run_until_done(3), "three queues: replicas are rebuilt three times");
 	for (unsigned i = 0; i < WRITERS; i++) {
 		writers[i].stop = true;
 		pthread_join(threads[i], NULL);
@@ -275,8 +277,8 @@ static void test_queues(void)
 
 #define MIDWAY_RATE (UINT64_C(4) << 20)
 
-/* Three replicas on four donors: one is killed, and another one while the first one's are made anew, slowly. */
-static void test_midway(void)
+/* Three replicas on four donors. One donor is killed, and another one during the slow rebuild. */
+static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 {
 	struct store_stats stats;
 	uint64_t begun = 0, pages;
@@ -290,37 +292,38 @@ static void test_midway(void)
 	log_begin();
 	traffic_begin(&traffic, &rig, 6);
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(log_wait(BEGUN, 1, &begun), "three replicas: one donor is killed");
+	ok(log_wait(BEGUN, 1, &begun), "three replicas: the rebuild begins once one donor is killed");
 	while (!(pages = rig_stats(&rig).rebuilt_pages))
 		traffic_run(&traffic, 20);
 	begun = clock_now();
 	traffic_run(&traffic, 300);
 	stats = rig_stats(&rig);
-	/* But for a window before and one behind. */
+	/* One window before and one behind are allowed. */
 	ok(stats.rebuilt_pages <= pages + 128 + MIDWAY_RATE * ((clock_now() - begun) / MS) / 1000 / STORE_PAGE,
-	   "what it had is made anew, no faster than it may: %llu pages, and %llu slabs to go",
+	   "the rebuild keeps to its rate: %llu pages copied, %llu slabs to go",
 	   (unsigned long long)stats.rebuilt_pages, (unsigned long long)stats.slabs_lacking);
 	daemon_stop(&rig.donors[1], SIGKILL);
 	traffic_run(&traffic, 1500);
-	check(&rig, "another one is killed meanwhile");
-	/* Then each slab is on the two that are left. */
+	check(&rig, "another one is killed during the rebuild");
+	/* In the end each slab lies on the two donors that are left. */
 	begun = clock_now();
 	while (rig_stats(&rig).slabs_lacking > TRAFFIC_PAGES / RIG_SLAB_PAGES && clock_now() - begun < 40000 * MS)
 		rig_sleep_ms(20);
-	ok(rig_stats(&rig).slabs_lacking == TRAFFIC_PAGES / RIG_SLAB_PAGES, "what was begun is begun anew elsewhere");
+	ok(rig_stats(&rig).slabs_lacking == TRAFFIC_PAGES / RIG_SLAB_PAGES,
+	   "a rebuild interrupted by a second loss is started again elsewhere");
 	daemon_stop(&rig.donors[2], SIGKILL);
 	traffic_run(&traffic, 300);
-	check(&rig, "and all but the last");
+	check(&rig, "all donors but one are killed");
 	store_discard(rig.store, 0, rig.store->pages);
-	ok(rig_wait_leased(&rig, 0), "all memory comes back");
+	ok(rig_wait_leased(&rig, 0), "all memory is released after a discard with three of four donors killed");
 	log_show();
 	rig_close(&rig);
 }
 
 /* --- Corruption ------------------------------------------------------------------------------------------------- */
 
-/* Which donor is read first is by chance: it is to be the one that has it wrong. */
-static void test_repair(void)
+/* The store chooses the first donor at random. The test repeats until it is the one with the wrong bit. */
+static void wrong_replica_is_repaired(void)
 {
 	struct fabric_faults faults = {0};
 	struct store_stats stats = {0};
@@ -339,12 +342,13 @@ static void test_repair(void)
 		good = good && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1);
 		stats = rig_stats(&rig);
 	}
-	ok(good && stats.checksum_errors == 1, "a page that one donor has with a wrong bit is read from the other");
+	ok(good && stats.checksum_errors == 1, "a page with a wrong bit on one donor is read from the other");
 	for (unsigned i = 0; i < 1000 && !rig_stats(&rig).repaired_pages; i++)
 		rig_sleep_ms(10);
-	ok(rig_stats(&rig).repaired_pages == 1, "and written to the first anew");
+	ok(rig_stats(&rig).repaired_pages == 1, "a page with a wrong bit on one donor is repaired");
 	daemon_stop(&rig.donors[1], SIGKILL);
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "which has it right then");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
+	   "a repaired page is read right once the other donor is killed");
 	log_show();
 	rig_close(&rig);
 }
@@ -353,12 +357,12 @@ int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
-	test_killed();
-	test_stopped();
-	test_stopped_for_too_long();
-	test_two();
-	test_queues();
-	test_midway();
-	test_repair();
+	killed_donors_replicas_are_rebuilt();
+	stopped_donors_replicas_are_rebuilt();
+	donor_stopped_too_long_is_used_again_without_slabs();
+	returning_donor_of_two_is_filled_again();
+	writes_of_several_queues_survive_rebuilds();
+	rebuild_survives_a_second_loss_and_keeps_its_rate();
+	wrong_replica_is_repaired();
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * Pages that nobody reads, on real donors, and a client that looks at them now and then: a bit that is wrong is found
- * and mended while another donor has it right, and told when none has. Requests meanwhile notice nothing.
+ * Pages at rest on real donors, and a client that scrubs them. A wrong bit is found, and mended while another donor has
+ * the page right. Otherwise it is reported. Requests meanwhile notice no change.
  */
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
@@ -21,10 +21,10 @@
 
 static struct traffic traffic;
 
-/* Until *@figure, of rig_stats(), is @least at least: whether it is, in time. */
+/* Waits until @figure of rig_stats() is at least @least. Returns false if that takes too long. */
 #define reaches(rig, figure, least) rig_figure_is(rig, offsetof(struct store_stats, figure), least, UINT64_MAX)
 
-/* A bit of what the first operation writes is flipped; nothing is read. */
+/* Opens a store and writes a page. A bit of the first operation is flipped. The page is not read. */
 static void open_flipped(struct rig *rig, struct fabric_faults *faults, unsigned donors, uint64_t rate)
 {
 	rig_donors(rig, donors, "16M");
@@ -34,10 +34,11 @@ static void open_flipped(struct rig *rig, struct fabric_faults *faults, unsigned
 	rig_open(rig, "fault+tcp");
 	log_begin();
 	rig_fill(rig->bytes, 3, 1);
-	ok(rig_write(rig, 3, 1, rig->bytes) == 0, "%u replicas: a page is written, with a wrong bit in one", donors);
+	ok(rig_write(rig, 3, 1, rig->bytes) == 0, "%u replicas: a page is written, with a wrong bit in one replica",
+	   donors);
 }
 
-static void test_mended(void)
+static void wrong_replica_is_mended_before_anybody_reads_it(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 1};
 	struct store_stats stats;
@@ -45,41 +46,45 @@ static void test_mended(void)
 	struct rig rig;
 
 	open_flipped(&rig, &faults, 2, FAST);
-	ok(reaches(&rig, repaired_pages, 1), "it is written anew, and nobody has read it");
-	ok(rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1, "it is counted, and told in one line");
+	ok(reaches(&rig, repaired_pages, 1), "a wrong replica that was never read is repaired");
+	ok(rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1,
+	   "a wrong replica counts as one checksum error and is reported in one line");
 	passes = reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 5);
 	stats = rig_stats(&rig);
 	ok(passes && stats.checksum_errors == 1 && stats.repaired_pages == 1 && !log_count(SPOILT),
-	   "then both have it right");
-	ok(!stats.reads && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1), "and it reads so");
+	   "a repaired page is found right by the scrubs that follow");
+	ok(!stats.reads && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
+	   "a repaired page reads right, and no read came before");
 	log_show();
 	rig_close(&rig);
 }
 
-static void test_told(void)
+static void wrong_only_copy_is_reported_once(void)
 {
 	struct fabric_faults faults = {.corrupt_at = 1};
 	uint64_t errors, told;
 	struct rig rig;
 
 	open_flipped(&rig, &faults, 1, FAST);
-	ok(log_wait(SPOILT, 1, &told) && log_count(CHANGED) >= 1, "one copy: that no donor has it right is told");
-	ok(rig_stats(&rig).checksum_errors && !rig_stats(&rig).repaired_pages, "and counted, and nothing is mended");
-	/* Another page is found right three times: of as many passes the last two have begun after that. */
+	ok(log_wait(SPOILT, 1, &told) && log_count(CHANGED) >= 1, "a page that is wrong in its only copy is reported");
+	ok(rig_stats(&rig).checksum_errors && !rig_stats(&rig).repaired_pages,
+	   "a page that is wrong in its only copy counts as an error and is not repaired");
+	/* Another page is found right three times, so the last two of these passes began after its write. */
 	rig_fill(rig.bytes, 5, 1);
 	ok(rig_write(&rig, 5, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3) &&
 	       rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1 && log_count(SPOILT) == 1,
-	   "once, however often it is found so");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "reading it is an error");
+	   "a page found wrong again and again is counted and reported once");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG,
+	   "reading a page that is wrong in its only copy fails with -EBADMSG");
 	rig_fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 2),
-	   "until it is written again");
-	/* Two pages each: of two passes the second has begun after that. */
+	   "a page that was wrong is right once it is written again");
+	/* Each pass reads two pages, so the second of two passes began after the write. */
 	reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
 	errors = rig_stats(&rig).checksum_errors;
 	ok(reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4) &&
 	       rig_stats(&rig).checksum_errors == errors,
-	   "then it is found right");
+	   "a page written again is found right by the scrubs that follow");
 	log_show();
 	rig_close(&rig);
 }
@@ -96,29 +101,30 @@ static bool is_dormant(const struct rig *rig)
 	return true;
 }
 
-/* Nothing to do, then something, then nothing; and not at all. */
-static void test_sleeps(void)
+/* No page, then one, then none. Then no scrub at all. */
+static void scrub_sleeps_without_pages(void)
 {
 	struct rig rig;
 
 	rig_donors(&rig, 1, "16M");
 	rig.config.scrub_rate = FAST;
 	rig_open(&rig, "tcp");
-	ok(is_dormant(&rig), "an empty store's scrub sleeps");
+	ok(is_dormant(&rig), "the scrub of an empty store sleeps");
 	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3), "until a page is written");
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3),
+	   "the scrub wakes up when a page is written");
 	store_discard(rig.store, 0, rig.store->pages);
 	ok(rig_wait_leased(&rig, 0) && is_dormant(&rig),
-	   "and again when it is discarded, and all memory is given back");
+	   "the scrub sleeps again after a discard, and all memory is released");
 	rig_shut(&rig, false);
 	rig.config.scrub_rate = 0;
 	rig_open(&rig, "tcp");
-	ok(!((struct far *)rig.store)->rebuild, "a rate of 0 and one donor: there is no such thread");
+	ok(!((struct far *)rig.store)->rebuild, "a store of one donor with a scrub rate of 0 has no rebuild thread");
 	rig_close(&rig);
 }
 
-/* With one donor the thread only looks, a little at a time. */
-static void test_memory(void)
+/* With one donor the thread only checks pages, a few at a time. */
+static void scrub_of_one_donor_takes_little_memory(void)
 {
 	struct store_queue *queue;
 	uint64_t with, without, queued;
@@ -137,13 +143,13 @@ static void test_memory(void)
 	queued = rig_stats(&rig).memory - without;
 	store_queue_close(queue);
 	ok(with > without && with - without < queued + (64u << 10),
-	   "one donor: it takes %llu KiB, of which a queue is %llu", (unsigned long long)((with - without) >> 10),
-	   (unsigned long long)(queued >> 10));
+	   "the scrub of one donor takes %llu KiB, of which a queue takes %llu KiB",
+	   (unsigned long long)((with - without) >> 10), (unsigned long long)(queued >> 10));
 	rig_close(&rig);
 }
 
-/* What is written, read and discarded meanwhile looks wrong to nobody; and donors go away. */
-static void test_busy(void)
+/* Writes, reads and discards during the scrub must not look wrong, also while donors go away. */
+static void scrub_reports_no_error_amid_requests(void)
 {
 	struct store_stats stats;
 	uint64_t before;
@@ -158,19 +164,19 @@ static void test_busy(void)
 	traffic_begin(&traffic, &rig, 7);
 	before = rig_stats(&rig).scrubbed_pages;
 	traffic_run(&traffic, 1500);
-	ok(reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are looked at while others are written");
+	ok(reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are scrubbed while others are written");
 	daemon_stop(&rig.donors[0], SIGKILL);
 	traffic_run(&traffic, 1500);
 	ok(!traffic_check(&traffic) && !traffic.failed && !traffic.wrong,
-	   "one donor is killed: %u requests, all are right, and so are all pages", traffic.done);
+	   "all of %u requests and all pages are right when a donor is killed during the scrub", traffic.done);
 	stats = rig_stats(&rig);
 	ok(!stats.lost_pages && !stats.checksum_errors && !stats.repaired_pages && !log_count(CHANGED) &&
 	       !log_count("as it was written"),
-	   "and none of them looked wrong");
+	   "no page looks wrong to the scrub amid requests");
 	before = clock_now();
 	log_show();
 	rig_shut(&rig, false);
-	ok(clock_now() - before < 20000 * MS, "the store closes while it goes on");
+	ok(clock_now() - before < 20000 * MS, "the store closes within 20 s during a scrub");
 	rig_close(&rig);
 }
 
@@ -178,10 +184,10 @@ int main(int argc, char **argv)
 {
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
-	test_mended();
-	test_told();
-	test_sleeps();
-	test_memory();
-	test_busy();
+	wrong_replica_is_mended_before_anybody_reads_it();
+	wrong_only_copy_is_reported_once();
+	scrub_sleeps_without_pages();
+	scrub_of_one_donor_takes_little_memory();
+	scrub_reports_no_error_amid_requests();
 	return tap_done();
 }

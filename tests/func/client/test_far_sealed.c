@@ -1,6 +1,6 @@
 /*
- * Sealed pages against donors that are curious, or worse: a donor's memory has nothing of what was written in it, and
- * whatever is changed there is an error, or is mended from another one.
+ * Sealed pages against donors that are curious or malicious. A donor's memory shows no contents. A change there is an
+ * error, or is mended from another donor.
  */
 #include "common/clock.h"
 #include "tests/func/client/donor_memory.h"
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGES 48u /* the first of a slab */
+#define PAGES 48u /* the first pages of a slab */
 #define PATIENCE_NS (UINT64_C(20) * 1000000000)
 
 static const char words[] = "what nobody else is to read; ";
 
-/* A page that is easily found; of another page, or version, the last bytes differ. */
+/* Fills a page with words that are easily found. The last bytes depend on page and version. */
 static void fill(uint8_t *data, uint64_t page, unsigned version)
 {
 	for (unsigned i = 0; i < STORE_PAGE; i++)
@@ -48,7 +48,7 @@ static void open_written(struct rig *rig, unsigned donors, bool encrypt)
 	ok(rig_write(rig, 0, PAGES, rig->bytes) == 0, "%u pages are written%s", PAGES, encrypt ? ", sealed" : "");
 }
 
-/* How many of the pages cannot be read, or are wrong. */
+/* Returns the number of pages that cannot be read or are wrong. */
 static unsigned pages_bad(struct rig *rig)
 {
 	unsigned bad = 0;
@@ -58,8 +58,8 @@ static unsigned pages_bad(struct rig *rig)
 	return bad;
 }
 
-/* Without sealing the words are found, so that not to find them means something. */
-static void test_curious(bool encrypt)
+/* The unsealed run proves that the search would find the words. */
+static void donor_memory_shows_only_unsealed_pages(bool encrypt)
 {
 	struct rig rig;
 	uint64_t found;
@@ -68,14 +68,15 @@ static void test_curious(bool encrypt)
 	open_written(&rig, 1, encrypt);
 	for (unsigned i = 0; i < PAGES; i++)
 		intact += is(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
-	ok(intact == PAGES, "the caller's buffer is as it was");
-	ok(rig_stats(&rig).encrypted == encrypt, "the store says so");
+	ok(intact == PAGES, "a write leaves the caller's buffer unchanged");
+	ok(rig_stats(&rig).encrypted == encrypt, "the store's figures say whether it is encrypted");
 	found = donor_memory_count(&rig.donors[0], words, sizeof words - 1);
 	if (encrypt)
-		ok(!found, "nothing of it is in the donor's memory");
+		ok(!found, "a donor's memory has no part of a sealed page");
 	else
-		ok(found >= PAGES * 100, "all of it is in the donor's memory (%llu)", (unsigned long long)found);
-	ok(pages_bad(&rig) == 0, "it is read as it was written");
+		ok(found >= PAGES * 100, "a donor's memory has the contents of unsealed pages (%llu times)",
+		   (unsigned long long)found);
+	ok(pages_bad(&rig) == 0, "all pages are read back as they were written");
 	rig_close(&rig);
 }
 
@@ -84,7 +85,7 @@ static uint64_t page_at(uint64_t slab, unsigned page)
 	return slab + page * STORE_PAGE;
 }
 
-static void test_malicious(void)
+static void changed_pages_are_errors(void)
 {
 	uint64_t slab;
 	uint8_t one[STORE_PAGE], other[STORE_PAGE], noise[STORE_PAGE];
@@ -100,35 +101,36 @@ static void test_malicious(void)
 	donor_memory_put(&rig.donors[0], page_at(slab, 3), noise);
 	memset(rig.bytes, 1, STORE_PAGE);
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG && rig_is_zero(rig.bytes),
-	   "a page that it has changed is an error, and nothing of it is left");
-	ok(rig_read(&rig, 0, 8, rig.bytes) == -EBADMSG, "a run with that page, too");
+	   "a sealed page changed by its donor fails with -EBADMSG, and the output is cleared");
+	ok(rig_read(&rig, 0, 8, rig.bytes) == -EBADMSG, "a run with a changed page fails with -EBADMSG");
 
 	donor_memory_put(&rig.donors[0], page_at(slab, 3), other);
 	donor_memory_put(&rig.donors[0], page_at(slab, 7), one);
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG && rig_read(&rig, 7, 1, rig.bytes) == -EBADMSG,
-	   "pages that it has swapped are errors");
+	   "sealed pages swapped by their donor fail with -EBADMSG");
 
 	donor_memory_put(&rig.donors[0], page_at(slab, 3), one);
 	donor_memory_put(&rig.donors[0], page_at(slab, 7), other);
-	ok(pages_bad(&rig) == 0, "as they were, all are read");
+	ok(pages_bad(&rig) == 0, "all pages are read once the donor has restored them");
 
 	fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2),
-	   "one is written anew");
+	   "a sealed page is overwritten and read back");
 	donor_memory_get(&rig.donors[0], page_at(slab, 3), noise);
 	donor_memory_put(&rig.donors[0], page_at(slab, 3), one);
-	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "what it had before, brought back, is an error");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG,
+	   "older sealed bytes brought back by the donor fail with -EBADMSG");
 	donor_memory_put(&rig.donors[0], page_at(slab, 3), noise);
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2), "what was written last is not");
+	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2), "the last sealed bytes of a page are read");
 
 	fill(rig.bytes, 3, 2);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "the same is written once more");
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "the same contents are written again");
 	donor_memory_get(&rig.donors[0], page_at(slab, 3), one);
-	ok(memcmp(one, noise, 64), "it looks different there");
+	ok(memcmp(one, noise, 64), "the same contents sealed again look different at the donor");
 	rig_close(&rig);
 }
 
-static void test_mended(void)
+static void changed_replica_is_mended_from_the_other(void)
 {
 	uint64_t slabs[2], end = clock_now() + PATIENCE_NS;
 	uint8_t whole[STORE_PAGE], now[STORE_PAGE], noise[STORE_PAGE];
@@ -140,16 +142,17 @@ static void test_mended(void)
 	   "two donors have %u pages each", PAGES);
 	donor_memory_get(&rig.donors[0], page_at(slabs[0], 9), whole);
 	donor_memory_get(&rig.donors[1], page_at(slabs[1], 9), now);
-	ok(!memcmp(whole, now, STORE_PAGE), "both replicas are the same, sealed once");
+	ok(!memcmp(whole, now, STORE_PAGE), "both replicas have the same sealed bytes");
 	memset(noise, 0x5a, STORE_PAGE);
 	donor_memory_put(&rig.donors[0], page_at(slabs[0], 9), noise);
-	/* Which of them is read is not the test's to say: one of many reads goes to the other one. */
+	/* The store chooses the replica that it reads. After many reads the changed one is read, too. */
 	while (!rig_stats(&rig).repaired_pages && clock_now() < end)
 		good &= rig_read(&rig, 9, 1, rig.bytes) == 0 && is(rig.bytes, 9, 1);
-	ok(good, "with one of them changed the page is read from the other");
+	ok(good, "a page with one changed replica is read right from the other");
 	donor_memory_get(&rig.donors[0], page_at(slabs[0], 9), now);
-	ok(rig_stats(&rig).repaired_pages && !memcmp(whole, now, STORE_PAGE), "and mended, with what was sealed then");
-	ok(pages_bad(&rig) == 0, "all are read");
+	ok(rig_stats(&rig).repaired_pages && !memcmp(whole, now, STORE_PAGE),
+	   "a changed replica is mended with the bytes sealed at its write");
+	ok(pages_bad(&rig) == 0, "all pages are read after the repair");
 	rig_close(&rig);
 }
 
@@ -167,7 +170,7 @@ static bool wait_rebuilt(struct rig *rig)
 	return false;
 }
 
-/* The donor that has no page yet. */
+/* Returns the donor that has no page yet. */
 static unsigned donor_without(const struct rig *rig)
 {
 	uint64_t slab;
@@ -178,7 +181,7 @@ static unsigned donor_without(const struct rig *rig)
 	return 0;
 }
 
-static void test_rebuilt(void)
+static void rebuilt_replica_is_sealed_as_before(void)
 {
 	uint64_t slab;
 	uint8_t sealed[STORE_PAGE], now[STORE_PAGE];
@@ -192,18 +195,18 @@ static void test_rebuilt(void)
 	ok(donor_memory_slab(&rig.donors[first], PAGES, &slab), "one donor has all pages");
 	donor_memory_get(&rig.donors[first], page_at(slab, 20), sealed);
 	daemon_stop(&rig.donors[first], SIGKILL);
-	ok(wait_rebuilt(&rig), "it dies, and the replica is made anew");
-	ok(donor_memory_slab(&rig.donors[spare], PAGES, &slab), "on the third");
+	ok(wait_rebuilt(&rig), "the replica of a killed donor is rebuilt");
+	ok(donor_memory_slab(&rig.donors[spare], PAGES, &slab), "the rebuilt replica is on the third donor");
 	donor_memory_get(&rig.donors[spare], page_at(slab, 20), now);
-	ok(!memcmp(sealed, now, STORE_PAGE), "as it was sealed, with no number used again");
+	ok(!memcmp(sealed, now, STORE_PAGE), "the rebuilt replica has the same sealed bytes as the lost one");
 	daemon_stop(&rig.donors[second], SIGKILL);
-	ok(pages_bad(&rig) == 0, "the other one dies, too, and all pages are read");
+	ok(pages_bad(&rig) == 0, "all pages are read from the rebuilt replica once the other donor is killed");
 	rig_close(&rig);
 }
 
 /* --- Whole stores ------------------------------------------------------------------------------------------------- */
 
-static void test_adopted(void)
+static void sealed_store_is_adopted_only_with_encryption(void)
 {
 	struct rig rig;
 
@@ -213,21 +216,21 @@ static void test_adopted(void)
 	rig_open(&rig, "tcp");
 	for (unsigned i = 0; i < PAGES; i++)
 		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a store with a state file is written");
+	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a sealed store with a state file is written");
 	rig_shut(&rig, true);
 	rig.config.encrypt = false;
-	ok(rig_try(&rig, "tcp") == -EINVAL, "it is not adopted as one that is not sealed");
+	ok(rig_try(&rig, "tcp") == -EINVAL, "a sealed store is not adopted without encryption");
 	rig.config.encrypt = true;
 	rig_open(&rig, "tcp");
-	ok(pages_bad(&rig) == 0, "adopted as what it is, it has its pages");
+	ok(pages_bad(&rig) == 0, "a sealed store adopted with encryption has all its pages");
 	fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2),
-	   "and takes others");
+	   "a page is written again and read back after the adoption");
 	rig_close(&rig);
 }
 
-/* A copy on the local disk is what the donor has. */
-static void test_backup(void)
+/* The backup on the local disk holds the same bytes as the donor. */
+static void backup_holds_sealed_pages(void)
 {
 	char directory[] = "/tmp/farpage-sealed-XXXXXX", path[64];
 	uint64_t slab, end = clock_now() + PATIENCE_NS;
@@ -241,11 +244,11 @@ static void test_backup(void)
 	rig_donors(&rig, 1, "16M");
 	rig.config.encrypt = true;
 	rig.config.backup = path;
-	rig_state(&rig); /* it has a name then */
+	rig_state(&rig); /* gives the backup a name */
 	rig_open(&rig, "tcp");
 	for (unsigned i = 0; i < PAGES; i++)
 		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a store with a backup is written");
+	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a sealed store with a backup is written");
 	while (rig_stats(&rig).backup_behind && clock_now() < end)
 		rig_sleep_ms(5);
 	if (!donor_memory_slab(&rig.donors[0], PAGES, &slab))
@@ -253,16 +256,16 @@ static void test_backup(void)
 	donor_memory_get(&rig.donors[0], page_at(slab, 5), there);
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	ok(pread(file, here, STORE_PAGE, 5 * STORE_PAGE) == (ssize_t)STORE_PAGE && !memcmp(here, there, STORE_PAGE),
-	   "its pages are there as they were sent");
+	   "the backup has the same sealed bytes as the donor");
 	close(file);
 	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(pages_bad(&rig) == 0, "the only donor dies, and all pages are read from there");
+	ok(pages_bad(&rig) == 0, "all pages are read from the backup once the only donor is killed");
 	rig_close(&rig);
 	rmdir(directory);
 }
 
-/* More at once than fits the queue's buffer. */
-static void test_full_buffer(void)
+/* More requests at once than the queue's buffer can hold. */
+static void requests_beyond_the_sealing_buffer_are_carried_out(void)
 {
 	const unsigned runs = RIG_BUFFER_PAGES / STORE_RUN_MAX;
 	unsigned bad = 0;
@@ -299,22 +302,23 @@ static void test_full_buffer(void)
 		if (!round)
 			memset(rig.bytes, 0, (size_t)RIG_BUFFER_PAGES * STORE_PAGE);
 	}
-	ok(!bad, "and all is as it was written");
+	ok(!bad, "all pages of the long requests are read as they were written");
 	rig_close(&rig);
 }
 
-static void test_same(void)
+static void sealed_pages_are_recognised(void)
 {
 	struct rig rig;
 	uint8_t data[STORE_PAGE] __attribute__((aligned(8)));
 
 	open_written(&rig, 1, true);
 	fill(data, 5, 1);
-	ok(store_same(rig.store, 5, data), "what was written is known again");
+	ok(store_same(rig.store, 5, data), "store_same() recognises the contents of a sealed page");
 	data[17] ^= 1;
-	ok(!store_same(rig.store, 5, data), "with another bit it is not");
+	ok(!store_same(rig.store, 5, data), "store_same() rejects contents with one bit changed");
 	memset(data, 0, STORE_PAGE);
-	ok(store_same(rig.store, PAGES + 1, data) && !store_same(rig.store, 5, data), "nor are zeroes, but elsewhere");
+	ok(store_same(rig.store, PAGES + 1, data) && !store_same(rig.store, 5, data),
+	   "store_same() finds zeroes in an unwritten page, and not in a written one");
 	rig_close(&rig);
 }
 
@@ -330,14 +334,14 @@ int main(int argc, char **argv)
 	rig_close(&rig);
 	if (!allowed)
 		return tap_skip_all("another process's memory cannot be opened here");
-	test_curious(false);
-	test_curious(true);
-	test_malicious();
-	test_mended();
-	test_rebuilt();
-	test_adopted();
-	test_backup();
-	test_full_buffer();
-	test_same();
+	donor_memory_shows_only_unsealed_pages(false);
+	donor_memory_shows_only_unsealed_pages(true);
+	changed_pages_are_errors();
+	changed_replica_is_mended_from_the_other();
+	rebuilt_replica_is_sealed_as_before();
+	sealed_store_is_adopted_only_with_encryption();
+	backup_holds_sealed_pages();
+	requests_beyond_the_sealing_buffer_are_carried_out();
+	sealed_pages_are_recognised();
 	return tap_done();
 }

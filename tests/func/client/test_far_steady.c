@@ -1,10 +1,10 @@
 /*
- * A store with a state file, at work: no thread of it allocates, and the one that carries out I/O takes no page fault:
- * not for pages that are written for the first time, not for leases that come and go. The control thread takes those,
- * ahead of need, of what is kept of a chunk's pages, and no other.
+ * A store with a state file, at work. None of its threads allocates memory, and the thread that does I/O takes no page
+ * fault, neither for pages written for the first time nor for leases that come and go. The control thread takes page
+ * faults ahead of need, only for the checksums of a chunk's pages.
  *
- * Allocations are counted by the linker's --wrap, page faults by the kernel (not under sanitizers, which take their
- * own).
+ * Allocations are counted through the linker's --wrap, page faults by the kernel. Under sanitizers page faults are not
+ * counted, because a sanitizer takes its own.
  */
 #include "tests/func/client/rig.h"
 #include "tests/sanitizers.h"
@@ -78,7 +78,7 @@ int __wrap_munmap(void *address, size_t length)
 	return __real_munmap(address, length);
 }
 
-/* @who: RUSAGE_SELF, with all its threads, or RUSAGE_THREAD. */
+/* @who is RUSAGE_SELF for all threads, or RUSAGE_THREAD. */
 static long faults_now(int who)
 {
 	struct rusage usage;
@@ -87,7 +87,7 @@ static long faults_now(int who)
 	return usage.ru_minflt + usage.ru_majflt;
 }
 
-/* Writes, reads and discards these chunks; what is read of them before is zero. */
+/* Writes, reads and discards these chunks. A page must read as zero before its first write. */
 static bool chunks_use(struct rig *rig, uint64_t first, uint64_t count)
 {
 	bool good = true;
@@ -107,7 +107,7 @@ static bool chunks_use(struct rig *rig, uint64_t first, uint64_t count)
 	return good;
 }
 
-/* Until so much is leased, asleep between looks. */
+/* Waits asleep until @bytes are leased. */
 static bool leased_wait(struct rig *rig, uint64_t bytes)
 {
 	struct timespec pause = {.tv_nsec = 10000000};
@@ -122,8 +122,10 @@ static bool leased_wait(struct rig *rig, uint64_t bytes)
 	return false;
 }
 
-/* What a segment of a program or library holds is there from now on: code that runs late, as heartbeats do on a machine
-   with much to do, takes no page fault of its own. */
+/*
+ * Populates the segments of a program or library, so that code that runs late, such as heartbeats on a busy machine,
+ * takes no page fault.
+ */
 static int segments_populate(struct dl_phdr_info *info, size_t size, void *data)
 {
 	uintptr_t page = (uintptr_t)getpagesize() - 1;
@@ -155,10 +157,10 @@ int main(int argc, char **argv)
 	rig.config.pages = CHUNKS * RIG_SLAB_PAGES;
 	rig_open(&rig, "tcp");
 	memset(rig.bytes, 1, RIG_BUFFER_PAGES * STORE_PAGE);
-	/* What runs for the first time brings in its code: slabs are leased, and given back. */
+	/* The first run brings in the code: slabs are leased and released. */
 	good = chunks_use(&rig, 0, 4) && leased_wait(&rig, 2 * RIG_SLAB);
 	dl_iterate_phdr(segments_populate, NULL);
-	/* The stack of the counting, too: it may begin on a page of its own. */
+	/* The stack of the counting may begin on a new page, too. */
 	faults_now(RUSAGE_SELF);
 	counted = allocations;
 	kept = (long)rig_state_bytes(&rig);
@@ -171,13 +173,15 @@ int main(int argc, char **argv)
 	counted = allocations - counted;
 	store_stats(rig.store, &stats);
 	ok(good && stats.pages_live == CHUNKS / 2 * RIG_SLAB_PAGES,
-	   "%u chunks are written for the first time, half given back", CHUNKS - 4);
-	ok(!counted, "nothing is allocated or given back meanwhile: %u", counted);
+	   "%u chunks are written for the first time, and half of them are discarded", CHUNKS - 4);
+	ok(!counted, "no thread of the store allocates or frees memory during I/O: %u times", counted);
 	if (SANITIZED) {
-		tap_skip("page faults", "a sanitizer's own would be counted");
+		tap_skip("the threads of a store take no page fault beyond new state",
+			 "a sanitizer's own would be counted");
 	} else {
-		ok(!own, "the thread that reads and writes takes no page fault: %ld", own);
-		ok(kept && all <= kept, "the others %ld, for %ld pages more of the state file", all, kept);
+		ok(!own, "the thread that does I/O takes no page fault: %ld", own);
+		ok(kept && all <= kept,
+		   "the other threads take %ld page faults, at most one for each of %ld new pages of state", all, kept);
 	}
 	rig_close(&rig);
 	return tap_done();

@@ -1,7 +1,7 @@
 /*
- * traffic: random reads and writes on a store, many at once, each checked, and what the store logs meanwhile.
+ * traffic: random reads and writes on a store, many at once, each checked, and the log of the store meanwhile.
  *
- * Threads: the one that calls; the log may be written by any.
+ * Threads: the calling thread. Any thread may write the log.
  */
 #ifndef TESTS_FUNC_CLIENT_TRAFFIC_H
 #define TESTS_FUNC_CLIENT_TRAFFIC_H
@@ -11,7 +11,7 @@
 
 #define TRAFFIC_PAGES (8u * RIG_SLAB_PAGES)
 #define TRAFFIC_DEPTH 32u
-/* A donor that resets connections is told of after this. */
+/* A donor that resets connections is reported after this time. */
 #define TELL_MS 2000u
 
 struct traffic {
@@ -28,25 +28,28 @@ struct traffic {
 	uint32_t version;
 	unsigned active;
 	unsigned done, failed, wrong; /* so far */
-	uint64_t slowest;             /* ns, of those done */
+	uint64_t slowest;             /* ns, the slowest of those done */
 };
 
-/* All pages are written once; bails out when that fails. */
+/* Writes all pages once. Bails out when that fails. */
 void traffic_begin(struct traffic *traffic, struct rig *rig, uint64_t seed);
-/* Requests for @ms, and until all are answered. */
+/* Sends requests for @ms, then waits until all are answered. */
 void traffic_run(struct traffic *traffic, unsigned ms);
-/* Reads every page: how many are not what was written last. */
+/* Reads every page. Returns the number of pages that are not as last written. */
 unsigned traffic_check(struct traffic *traffic);
 
-/* The log is kept instead of shown. Before any store is open. */
+/* Keeps the log instead of showing it. Call before any store is open. */
 void log_keep(void);
-/* Forgets what was kept. */
+/* Forgets the kept log. */
 void log_begin(void);
-/* Lines with @text that are kept. */
+/* Returns the number of kept lines with @text. */
 unsigned log_count(const char *text);
-/* Waits until there are @count; false after some seconds. @ret_ns: when they were there, of clock_now(). */
+/*
+ * Waits until there are @count such lines. Returns false after some seconds. @ret_ns is the clock_now() time of
+ * success.
+ */
 bool log_wait(const char *text, unsigned count, uint64_t *ret_ns);
-/* Shows what was kept, as comments, and forgets it. */
+/* Shows the kept log as comments, and forgets it. */
 void log_show(void);
 
 #endif

@@ -1,4 +1,6 @@
-/* A library that is opened with RTLD_DEEPBIND: what libc has allocated for it, and for the program, it frees itself. */
+/*
+ * A library that the program opens with RTLD_DEEPBIND. It frees blocks that libc allocated for it or for the program.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,10 @@
 #!/bin/bash
-# run_victim.sh MODE VICTIM: runs a program that checks itself (victim.h) and prints its TAP, with some of ours.
-#   plain    without farpage: what the victim asks for is what Linux does
-#   waiting  with its memory in the window, and no pager yet
-#   far      under farpage run, with a quarter of its memory here and the rest on two donors
-#   sealed   the same, encrypted
-# Of the environment: SIZE_MB (64) is the memory of the victim, LOCAL (16M) what it may have here, DONOR_COUNT (2).
+# run_victim.sh MODE VICTIM: runs a program that checks itself (victim.h). Prints the program's TAP, then its own.
+#   plain    without farpage: shows that Linux itself does what the program expects
+#   waiting  with the program's memory in the pager window, but no pager yet
+#   far      under farpage run: a quarter of the program's memory is resident, the rest is on two donors
+#   sealed   as far, with encrypted pages
+# Environment, with defaults: SIZE_MB (64), the program's memory; LOCAL (16M), its budget; DONOR_COUNT (2).
 here=$(dirname "$0")
 . "$here/tap.sh"
 mode=$1 victim=$2
@@ -32,19 +32,19 @@ status=$?
 grep -v '^1\.\.' "$DONORS_DIRECTORY/tap"
 TAP_COUNT=$(grep -Ec '^(not )?ok ' "$DONORS_DIRECTORY/tap")
 grep -q '^1\.\.' "$DONORS_DIRECTORY/tap"
-ok $? "the victim came to its end"
-expect "and found nothing wrong" 0 $status
+ok $? "the program prints its TAP plan at its end"
+expect "the program exits with status 0" 0 $status
 [ "$(stat_of "$stats" processes)" -ge 1 ] && [ "$(stat_of "$stats" fetched_pages)" -gt 1000 ]
-ok $? "its memory was far"
+ok $? "the program fetches more than 1000 pages from donors"
 [ "$(stat_of "$stats" resident_peak_bytes)" -le $((${local%M} << 20)) ]
-ok $? "and kept to its budget"
+ok $? "the program's resident memory stays within --local"
 dropped=$(stat_of "$stats" dropped_pages)
 [ "$(basename "$victim")" = victim_dropped ] && [ "$dropped" -gt 0 ] || [ "$dropped" -eq 0 ]
-ok $? "pages are counted as dropped where the victim drops them ($dropped)"
+ok $? "dropped_pages counts pages only for a program that drops some ($dropped)"
 note "resident peak $(stat_of "$stats" resident_peak_bytes), fetched $(stat_of "$stats" fetched_pages) pages"
-expect "no page was lost" 0 "$(stat_of "$stats" lost_pages)"
+expect "no page is lost" 0 "$(stat_of "$stats" lost_pages)"
 for pid in "${DONOR_PIDS[@]}"; do
 	kill -0 "$pid" 2>/dev/null
-	ok $? "donor $pid lives"
+	ok $? "donor $pid still runs"
 done
 tap_done

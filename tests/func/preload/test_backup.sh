@@ -1,6 +1,6 @@
 #!/bin/bash
-# The only donor of half of a job's pages dies, then all donors of another one: with a backup they read their pages from
-# the local disk, write them there, and nothing is left of that.
+# One of two donors of a job dies. Then both donors of another job die. With --backup each job reads its pages from the
+# local disk. A job without donors also writes them there. No backup file is left on the disk afterwards.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -9,37 +9,39 @@ victim=$(realpath "$1")
 donors_start 2 256M --slab 8M
 directory=$DONORS_DIRECTORY
 mkfifo "$directory/go"
-exec 3<>"$directory/go" # or writing to it would wait for a job that has ended
+exec 3<>"$directory/go" # open for reading, too: otherwise a write would block once the job has ended
 mkdir "$directory/disk"
 
 "$FARPAGE" run --local 11M --backup "$directory/disk/backup" "${DONORS[@]}" -- true 2>"$directory/err"
-expect "a budget that has no room for it is refused" 125 $?
-matches "in one line" "with --backup is 12M" "$(cat "$directory/err")"
+expect "run refuses --backup with a budget that has no room for it" 125 $?
+matches "the refusal of a small budget names the least for --backup" "with --backup is 12M" "$(cat "$directory/err")"
 "$FARPAGE" run --local 32M --backup "$directory/none/backup" "${DONORS[@]}" -- "$victim" "$directory/go" \
 	>/dev/null 2>"$directory/err"
-matches "a folder that is not there is named" "cannot make the backup $directory/none/backup: No such file" \
+matches "an error line names a backup folder that does not exist" \
+	"cannot make the backup $directory/none/backup: No such file" \
 	"$(cat "$directory/err")"
-# refused WHAT TEXT OPTION...: a command that would leave something behind is not even begun.
+# refused WHAT TEXT OPTION...: checks that farpage run refuses the options. Its command would leave a file behind.
 refused() {
 	local what=$1 text=$2
 	shift 2
 	"$FARPAGE" run --local 32M "$@" -- touch "$directory/begun" 2>"$directory/err"
-	expect "$what is refused" 125 $?
-	matches "in one line" "^farpage: $text" "$(cat "$directory/err")"
-	expect "and no more" 1 "$(wc -l <"$directory/err")"
+	expect "$what is refused with status 125" 125 $?
+	matches "$what is refused with its cause" "^farpage: $text" "$(cat "$directory/err")"
+	expect "$what is refused in one line" 1 "$(wc -l <"$directory/err")"
 	[ ! -e "$directory/begun" ]
-	ok $? "before the command begins"
+	ok $? "$what is refused before the command starts"
 }
-refused "a folder" "the backup $directory is neither" --backup "$directory" "${DONORS[@]}"
-refused "a missing folder" "cannot make the backup" --backup "$directory/none/backup" "${DONORS[@]}"
-refused "a donor that is named twice" "donor .* is named twice" "${DONORS[@]}" "${DONORS[@]}"
-refused "statistics that cannot be written" "cannot write --stats" --stats "$directory/none/stats" "${DONORS[@]}"
+refused "a backup path that is a folder" "the backup $directory is neither" --backup "$directory" "${DONORS[@]}"
+refused "a backup in a missing folder" "cannot make the backup" --backup "$directory/none/backup" "${DONORS[@]}"
+refused "a donor named twice" "donor .* is named twice" "${DONORS[@]}" "${DONORS[@]}"
+refused "a --stats file that cannot be written" "cannot write --stats" --stats "$directory/none/stats" "${DONORS[@]}"
 
-# job_bereaved WHAT PID...: a job, whose donors of these ids are killed when its pages are on the backup, ends well all the same.
+# job_bereaved WHAT PID...: checks that a job ends well although the donors with these process ids are killed. They are
+# killed once all far pages are on the backup.
 job_bereaved() {
 	local what=$1 pid
 	shift
-	: >"$directory/out" # of the job before
+	: >"$directory/out" # empties the output of the job before
 	(cd "$directory/disk" && exec "$FARPAGE" run --local 12M --backup backup "${DONORS[@]}" --timeout-ms 3000 --quiet \
 		--stats "$directory/stats" -- "$victim" "$directory/go") >"$directory/out" 2>"$directory/err" &
 	pid=$!
@@ -47,13 +49,13 @@ job_bereaved() {
 	kill -KILL "$@"
 	echo go >&3
 	wait $pid
-	expect "$what: the job ends well" 0 $?
+	expect "$what: the job exits with status 0" 0 $?
 	note "$(cat "$directory/err")"
-	expect "and found every byte" "0 pages are wrong" "$(grep wrong "$directory/out")"
-	expect "no page was lost" 0 "$(stat_of "$directory/stats" lost_pages)"
+	expect "$what: the job reads every page as it was written" "0 pages are wrong" "$(grep wrong "$directory/out")"
+	expect "$what: no page is lost" 0 "$(stat_of "$directory/stats" lost_pages)"
 	[ "$(stat_of "$directory/stats" backup_reads)" -gt 0 ]
-	ok $? "they came from the backup"
-	expect "of which nothing is left" "" "$(ls "$directory/disk")"
+	ok $? "$what: the job reads pages from the backup"
+	expect "$what: no file is left in the folder of the backup" "" "$(ls "$directory/disk")"
 }
 
 job_bereaved "a donor is killed" "${DONOR_PIDS[0]}"
@@ -61,6 +63,7 @@ donors_stop
 donors_start 2 256M --slab 8M
 job_bereaved "all donors are killed" "${DONOR_PIDS[@]}"
 [ "$(stat_of "$directory/stats" backup_writes)" -gt 0 ]
-ok $? "where it has written its pages from then on"
-matches "which is told" "written to the backup .* alone" "$(cat "$directory/err")"
+ok $? "all donors are killed: the job writes its pages to the backup"
+matches "all donors are killed: a line says that pages go to the backup alone" \
+	"written to the backup .* alone" "$(cat "$directory/err")"
 tap_done

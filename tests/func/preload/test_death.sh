@@ -1,5 +1,6 @@
 #!/bin/bash
-# A donor that dies under a job: the job gets SIGBUS, one line names the donor, and nobody hangs or reads wrong data.
+# A donor dies while a job uses its memory. The job dies of SIGBUS, and one line names the donor. The job neither hangs
+# nor reads wrong data.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -19,14 +20,14 @@ echo go >"$directory/go"
 wait $pid
 status=$?
 elapsed=$((($(date +%s%N) - started) / 1000000))
-expect "the job dies of SIGBUS" $((128 + 7)) $status
-expect "one line says that the donor is gone" 1 "$(grep -c 'is gone' "$directory/err")"
+expect "a job that reads a page of a dead donor dies of SIGBUS" $((128 + 7)) $status
+expect "one line says that a donor is gone" 1 "$(grep -c 'is gone' "$directory/err")"
 note "$(cat "$directory/err")"
-matches "which names the donor" "donor ${DONOR_URIS[0]} is gone" "$(cat "$directory/err")"
+matches "the line about the dead donor has its address" "donor ${DONOR_URIS[0]} is gone" "$(cat "$directory/err")"
 [ $elapsed -lt 5000 ]
-ok $? "within the timeout"
+ok $? "the job dies within 5 s, for a timeout of 3 s"
 note "after $elapsed ms"
-expect "no wrong data was read" "" "$(grep wrong "$directory/out")"
+expect "the job reads no wrong page before it dies" "" "$(grep wrong "$directory/out")"
 kill -0 "${DONOR_PIDS[1]}"
-ok $? "the other donor lives"
+ok $? "the other donor still runs"
 tap_done

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A forked child whose parent, and the pager in it, is gone: it lives while it needs nothing far, and never reads zeroes.
+# The parent of a forked child ends, and with it the pager. The child lives on until it needs a far page. It never reads
+# zeroes in place of far memory.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -9,17 +10,21 @@ donors_start 2 512M --slab 8M
 directory=$DONORS_DIRECTORY
 export SIZE_MB=48
 
-# The pipe that takes the output is open until the child has ended, too.
+# Waits for the child, too, because the child holds the pipe to cat open.
 orphan() {
 	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$@" 2>"$directory/err" | cat
 }
 for round in 1 2 3; do
-	expect "round $round: a child that needs nothing far lives on" alive "$(orphan plain)"
-	expect "round $round: and nothing is said about it" "" "$(cat "$directory/err")"
-	expect "round $round: one that does is stopped" "" "$(orphan far)"
-	matches "round $round: with one line that says why" "could have brought it, has ended: it is stopped" "$(cat "$directory/err")"
-	expect "round $round: one that has closed all it did not open lives on, too" alive "$(orphan plain closed)"
-	expect "round $round: or is stopped" "" "$(orphan far closed)"
-	matches "round $round: with the same line" "could have brought it, has ended: it is stopped" "$(cat "$directory/err")"
+	expect "round $round: an orphan that needs no far page lives on" alive "$(orphan plain)"
+	expect "round $round: farpage prints nothing about an orphan that needs no far page" \
+		"" "$(cat "$directory/err")"
+	expect "round $round: an orphan that reads far memory is stopped" "" "$(orphan far)"
+	matches "round $round: a line says why the orphan is stopped" \
+		"could have brought it, has ended: it is stopped" "$(cat "$directory/err")"
+	expect "round $round: an orphan that closed all other descriptors lives on" alive "$(orphan plain closed)"
+	expect "round $round: an orphan without other descriptors is stopped when it reads far memory" \
+		"" "$(orphan far closed)"
+	matches "round $round: a line says why the orphan without other descriptors is stopped" \
+		"could have brought it, has ended: it is stopped" "$(cat "$directory/err")"
 done
 tap_done

@@ -1,19 +1,19 @@
 #!/bin/bash
-# A job and its only donor, of which one stands still for a while: the job goes on with all that it had. A job that waits
-# for its donor ends when it is told to.
+# A job, or its only donor, is stopped for a while. Afterwards the job goes on with all of its memory. A signal ends a
+# job that waits for its donor.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
 . "$here/../donors.sh"
-set -m # each job has a process group, as from a shell, and hears SIGINT
+set -m # each job has its own process group, as in an interactive shell, and does not ignore SIGINT
 victim=$1
-# What a job that is killed has told its donor to keep stays there: room for all of them.
+# The donor keeps the slabs of killed jobs, so it needs room for all jobs.
 donors_start 1 512M --slab 8M --heartbeat 50
 directory=$DONORS_DIRECTORY
 mkfifo "$directory/go"
 
 job_start() {
-	: >"$directory/out" # what the one before said must not be taken for this one's
+	: >"$directory/out" # empties the output of the job before
 	: >"$directory/err"
 	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet "$@" -- "$victim" "$directory/go" >"$directory/out" 2>"$directory/err" &
 	pid=$!
@@ -23,7 +23,7 @@ job_start() {
 	done
 }
 
-# Until the log of the job, or else the donor's, has the line.
+# await_line PATTERN FILE: waits until FILE, the job's or the donor's log, has the line. Fails if the job ends.
 await_line() {
 	until grep -q "$1" "$directory/$2"; do
 		kill -0 $pid 2>/dev/null || return 1
@@ -34,15 +34,16 @@ await_line() {
 job_end_well() {
 	local name=$1
 	wait $pid
-	expect "$name: the job ends well" 0 $?
-	expect "$name: all of its memory was there" "all of it was there" "$(tail -n 1 "$directory/out")"
+	expect "$name: the job exits with status 0" 0 $?
+	expect "$name: the job reads all of its memory as it was written" \
+		"all of it was there" "$(tail -n 1 "$directory/out")"
 	note "$(cat "$directory/err")"
 }
 
 job_start
 kill -STOP -- -$pid
 await_line "vanished; its .* slabs are kept for 601 s" donor.0.err
-ok $? "job stopped: its donor keeps its slabs"
+ok $? "job stopped: the donor keeps the job's slabs for 601 s"
 kill -CONT -- -$pid
 echo go >"$directory/go"
 job_end_well "job stopped"
@@ -51,7 +52,7 @@ job_start
 kill -STOP "${DONOR_PIDS[0]}"
 echo go >"$directory/go"
 await_line "does not answer .*: trying to reach it again for 600 s" err
-ok $? "donor stopped: a line says that the job waits for it"
+ok $? "donor stopped: a line says that the job waits for its donor"
 kill -CONT "${DONOR_PIDS[0]}"
 job_end_well "donor stopped"
 
@@ -59,11 +60,12 @@ job_start --verbose
 kill -STOP "${DONOR_PIDS[0]}"
 echo go >"$directory/go"
 await_line "does not answer" err
-ok $? "--verbose: a silence is told"
-expect "--verbose: it is told before there is something to wait for" 0 "$(grep -c "trying to reach" "$directory/err")"
+ok $? "--verbose: a line says that the donor does not answer"
+expect "--verbose: the silence is reported before the job tries to reach its donor again" 0 \
+	"$(grep -c "trying to reach" "$directory/err")"
 kill -CONT "${DONOR_PIDS[0]}"
 await_line "answers again" err
-ok $? "--verbose: so is its end"
+ok $? "--verbose: a line says that the donor answers again"
 job_end_well "--verbose"
 
 for signal in TERM INT; do
@@ -74,7 +76,7 @@ for signal in TERM INT; do
 	kill -$signal -- -$pid
 	wait $pid 2>/dev/null
 	status=$?
-	expect "SIG$signal: a job that waits for its donor dies of it" $((128 + $(kill -l $signal))) $status
+	expect "a job that waits for its donor dies of SIG$signal" $((128 + $(kill -l $signal))) $status
 	kill -CONT "${DONOR_PIDS[0]}"
 done
 tap_done

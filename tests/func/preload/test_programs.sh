@@ -1,5 +1,5 @@
 #!/bin/bash
-# Unmodified programs give the same bytes with a quarter of their memory here: sqlite3, sort, Python, perl, bash.
+# Unmodified programs print the same bytes with a quarter of their memory local: sqlite3, sort, Python, perl, bash.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -7,17 +7,18 @@ require_userfaultfd
 donors_start 2 512M --slab 8M
 directory=$DONORS_DIRECTORY
 
-# same NAME LOCAL COMMAND...: standard input is $directory/input
+# same NAME LOCAL COMMAND...: checks that the command prints the same with and without far memory. Standard input is
+# $directory/input.
 same() {
 	local name=$1 budget=$2 plain far stats=$DONORS_DIRECTORY/stats
 	shift 2
 	plain=$("$@" <"$directory/input" | md5sum)
 	far=$("$FARPAGE" run --local "$budget" "${DONORS[@]}" --quiet --stats "$stats" -- "$@" <"$directory/input" | md5sum)
-	expect "$name: the same answer" "$plain" "$far"
+	expect "$name prints the same bytes with far memory as without" "$plain" "$far"
 	[ "$(stat_of "$stats" far_peak_bytes)" -gt 0 ]
-	ok $? "$name: with far memory"
+	ok $? "$name has far memory"
 	[ "$(stat_of "$stats" resident_peak_bytes)" -le $((${budget%M} << 20)) ]
-	ok $? "$name: within its budget"
+	ok $? "$name keeps its resident memory within --local"
 	note "resident peak $(stat_of "$stats" resident_peak_bytes), far $(stat_of "$stats" far_peak_bytes)"
 }
 

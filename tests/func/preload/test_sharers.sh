@@ -1,6 +1,6 @@
 #!/bin/bash
-# A process that shares the memory of one that has ended, its pager with it: it lives while it needs nothing far. It neither
-# hangs nor reads zeroes.
+# A process shares the memory of its maker. The maker ends, and with it the pager. The process lives on until it needs a
+# far page. It neither hangs nor reads zeroes.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -11,7 +11,7 @@ directory=$DONORS_DIRECTORY
 export SIZE_MB=48
 why="shares the memory of process [0-9]+, which was partly far and has ended: it is stopped"
 
-# The pipe that takes the output is open until all processes have ended.
+# Waits for all processes, because each holds the pipe to cat open.
 sharer() {
 	{
 		"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$@" 2>"$directory/err"
@@ -19,14 +19,17 @@ sharer() {
 	} | cat
 }
 for way in vfork clone; do
-	expect "$way: a process that needs nothing far lives on" alive "$(sharer $way plain)"
-	expect "$way: nothing is said about a process that needs nothing far" "" "$(grep farpage: "$directory/err")"
-	expect "$way: the maker's end is the status of farpage run" 137 "$(cat "$directory/status")"
-	expect "$way: a process that needs far memory is stopped" "" "$(sharer $way far)"
-	matches "$way: one line says why it is stopped" "$why" "$(cat "$directory/err")"
+	expect "$way: a process that needs no far page outlives its maker" alive "$(sharer $way plain)"
+	expect "$way: farpage prints nothing about a process that needs no far page" \
+		"" "$(grep farpage: "$directory/err")"
+	expect "$way: farpage run exits with 128 + 9 after SIGKILL ends the maker" 137 "$(cat "$directory/status")"
+	expect "$way: a process that needs a far page is stopped when its maker has ended" "" "$(sharer $way far)"
+	matches "$way: a line says why the process is stopped" "$why" "$(cat "$directory/err")"
 done
-expect "the child of such a process is stopped" "" "$(sharer clone fork)"
-matches "one line says why the child is stopped" "$why" "$(cat "$directory/err")"
-expect "a process whose maker executes another program lives on" alive "$(sharer clone plain exec)"
-expect "a process whose maker executes another program is stopped when it needs far memory" "" "$(sharer clone far exec)"
+expect "clone: a child of the process is stopped when it needs a far page" "" "$(sharer clone fork)"
+matches "clone: a line says why the child of the process is stopped" "$why" "$(cat "$directory/err")"
+expect "clone: a process that needs no far page lives on when its maker executes a program" \
+	alive "$(sharer clone plain exec)"
+expect "clone: a process that needs a far page is stopped when its maker has executed a program" \
+	"" "$(sharer clone far exec)"
 tap_done

@@ -1,6 +1,6 @@
 #!/bin/bash
-# SIGTERM ends a program at any time: also while its pager starts, and waits for a donor that does not answer.
-# The victims have the C library's malloc, and one of their own that maps memory under its lock.
+# SIGTERM ends a program also while its pager starts and waits for a donor that does not answer.
+# test_start.sh HEAP ARENA: HEAP uses the C library's malloc. ARENA has its own malloc, which maps memory under a lock.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -8,7 +8,7 @@ require_userfaultfd
 donors_start 1 64M --slab 8M
 kill -STOP "${DONOR_PIDS[0]}"
 
-# ended NAME VICTIM
+# ended NAME VICTIM: checks that SIGTERM ends the program while its pager starts.
 ended() {
 	local name=$1 pid status
 	FARPAGE_LOCAL=16M FARPAGE_DONORS=${DONOR_URIS[0]} FARPAGE_TIMEOUT_MS=60000 \
@@ -21,9 +21,9 @@ ended() {
 	kill -TERM "$pid"
 	wait "$pid"
 	status=$?
-	expect "$name: SIGTERM ends it while its pager starts" 143 $status
+	expect "SIGTERM ends a program with $name while its pager starts" 143 $status
 }
 ended "the C library's malloc" "$1"
-ended "a malloc of its own" "$2"
+ended "its own malloc" "$2"
 kill -CONT "${DONOR_PIDS[0]}"
 tap_done

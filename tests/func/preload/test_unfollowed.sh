@@ -1,5 +1,6 @@
 #!/bin/bash
-# Forks where farpage may not follow them (no CAP_SYS_PTRACE): a child executes another program, or is stopped with a line.
+# farpage may not follow forks without CAP_SYS_PTRACE. A child may execute another program. A child that touches far
+# memory is stopped, and a line says so.
 here=$(dirname "$0")
 . "$here/tap.sh"
 require_userfaultfd
@@ -8,7 +9,8 @@ require_userfaultfd
 donors_start 1 256M --slab 8M
 stats=$DONORS_DIRECTORY/stats
 
-# unfollowed PROGRAM OPTION...: Python, without the right; its standard output in $out, and error in $err
+# unfollowed PROGRAM OPTION...: runs Python without CAP_SYS_PTRACE. Leaves its standard output in $out, its
+# standard error in $err, the exit status in $status.
 unfollowed() {
 	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$FARPAGE" run --engine pager --local 16M "${DONORS[@]}" --stats "$stats" "${@:2}" \
 		-- /usr/bin/python3 -c "import os, sys
@@ -19,8 +21,8 @@ $1" >"$DONORS_DIRECTORY/out" 2>"$DONORS_DIRECTORY/err"
 }
 
 unfollowed "import subprocess; print(subprocess.run(['echo', 'ran'], stdout=-1).stdout, memory[-1])"
-expect "a child that executes another program" "0 b'ran\\n' 120" "$status $out"
-expect "nothing is said of it" 1 "$(grep -c . <<<"$err")"
+expect "an unfollowed child executes another program" "0 b'ran\\n' 120" "$status $out"
+expect "farpage prints only the summary if the unfollowed child executes another program" 1 "$(grep -c . <<<"$err")"
 child="
 child = os.fork()
 if not child:
@@ -28,11 +30,12 @@ if not child:
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), memory[-1])"
 unfollowed "$child"
-expect "a child that goes on is stopped by SIGSEGV" "0 -11 120" "$status $out"
-matches "and one line says so" "was forked from one with far memory .* root only: it is stopped" "$err"
-expect "once" 1 "$(grep -c "was forked" <<<"$err")"
-expect "it is counted" 1 "$(stat_of "$stats" children_stopped)"
-matches "and in the last line" "1 forked child stopped" "$(tail -n 1 <<<"$err")"
+expect "SIGSEGV stops an unfollowed child that reads far memory" "0 -11 120" "$status $out"
+matches "a line says that the unfollowed child is stopped" \
+	"was forked from one with far memory .* root only: it is stopped" "$err"
+expect "the line about the unfollowed child appears once" 1 "$(grep -c "was forked" <<<"$err")"
+expect "--stats counts the stopped child" 1 "$(stat_of "$stats" children_stopped)"
+matches "the summary counts the stopped child" "1 forked child stopped" "$(tail -n 1 <<<"$err")"
 unfollowed "$child" --strict
-expect "--strict: the exit status tells of it" 125 "$status"
+expect "farpage run --strict exits with status 125 if a child was stopped" 125 "$status"
 tap_done

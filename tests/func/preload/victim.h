@@ -1,7 +1,7 @@
 /*
- * victim: what the programs of these tests share. They are ordinary programs that check themselves and print TAP; each
- * must pass on a plain kernel too, which is how we know that what they ask for is what Linux does. SIZE_MB in the
- * environment says how much memory to use.
+ * victim: helpers of the victim programs. A victim is an ordinary program that checks itself and prints TAP. Each
+ * victim must also pass without farpage: this shows that Linux itself does what the victim expects. SIZE_MB in the
+ * environment says how much memory a victim uses.
  */
 #ifndef TESTS_FUNC_PRELOAD_VICTIM_H
 #define TESTS_FUNC_PRELOAD_VICTIM_H
@@ -17,14 +17,14 @@
 #define PAGE ((size_t)4096)
 #define MB ((size_t)1 << 20)
 
-/* Bytes to use: SIZE_MB, or 64 MiB. */
+/* Returns the number of bytes to use: SIZE_MB, or 64 MiB by default. */
 static inline size_t victim_size(void)
 {
 	const char *text = getenv("SIZE_MB");
 	return (text ? (size_t)atol(text) : 64) * MB;
 }
 
-/* Every page differs from every other and from those of other seeds, in its first and last words. */
+/* Writes the first and last word of each page. The words are different for each page and each @seed. */
 static inline void fill(void *memory, size_t length, uint64_t seed)
 {
 	for (size_t at = 0; at < length; at += PAGE) {
@@ -34,7 +34,10 @@ static inline void fill(void *memory, size_t length, uint64_t seed)
 	}
 }
 
-/* Pages that are not as fill() left them, were it done with @memory at @offset. */
+/*
+ * Counts the pages that differ from what fill() writes. @memory lies @offset bytes behind the start of the range that
+ * fill() was called with.
+ */
 static inline size_t wrong(const void *memory, size_t length, uint64_t seed, size_t offset)
 {
 	size_t count = 0;
@@ -45,6 +48,7 @@ static inline size_t wrong(const void *memory, size_t length, uint64_t seed, siz
 	return count;
 }
 
+/* Counts the words that are not zero. */
 static inline size_t not_zero(const void *memory, size_t length)
 {
 	const uint64_t *words = memory;
@@ -54,6 +58,7 @@ static inline size_t not_zero(const void *memory, size_t length)
 	return count;
 }
 
+/* Maps @length bytes of anonymous memory. Ends the test if that fails. */
 static inline char *map_memory(size_t length)
 {
 	char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +69,7 @@ static inline char *map_memory(size_t length)
 	return memory;
 }
 
-/* Whether @address can be read; asks the kernel, so that the answer is no signal. */
+/* Returns true if @address can be read. Asks the kernel with write(2), which reports EFAULT instead of a signal. */
 static inline bool readable(const void *address)
 {
 	int fds[2];

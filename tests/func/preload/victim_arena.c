@@ -1,5 +1,7 @@
-/* A program with a malloc of its own, which maps its arenas under its lock, as tcmalloc and jemalloc do: from there the
-   pager is started, and its own threads must not need that malloc. Forks and threads included. */
+/*
+ * A program with its own malloc, which maps its arenas under a lock, as tcmalloc and jemalloc do. The pager starts
+ * inside such a call, so farpage's threads must not need that malloc. The program also makes threads and forks.
+ */
 #include "tests/func/preload/victim.h"
 
 #include <pthread.h>
@@ -8,9 +10,9 @@
 
 #define ARENA (2 * MB)
 #define THREADS 4
-#define BLOCK 4000u /* each on a page of its own, about */
+#define BLOCK 4000u /* bytes; nearly a page */
 
-/* Libraries use it, too. */
+/* Libraries use this malloc, too. */
 #pragma GCC visibility push(default)
 
 static _Atomic bool locked;
@@ -23,7 +25,7 @@ static void lock(void)
 		sched_yield();
 }
 
-/* The size stands in front; what is freed is not used again. */
+/* The word before a block holds the length of the block. Freed blocks are not used again. */
 void *malloc(size_t length)
 {
 	size_t bytes = (length + 31) / 16 * 16;
@@ -48,7 +50,7 @@ void *malloc(size_t length)
 
 void *calloc(size_t count, size_t length)
 {
-	return malloc(count * length); /* a mapping reads as zeroes */
+	return malloc(count * length); /* a new mapping reads as zeroes */
 }
 
 void *realloc(void *block, size_t length)
@@ -87,7 +89,7 @@ static struct share *blocks_make(uint64_t seed, size_t count)
 	return share;
 }
 
-/* Of the first @count blocks. */
+/* Counts the wrong blocks among the first @first blocks. */
 static size_t blocks_wrong(const struct share *share, size_t first)
 {
 	size_t count = 0;
@@ -102,15 +104,15 @@ static void *use(void *argument)
 	return blocks_make((uintptr_t)argument * 1000003, victim_size() / THREADS / BLOCK);
 }
 
-/* Forked before the pager is there: the child has to start one of its own. */
-static void child_uses_memory(void)
+/* The fork comes before the pager starts, so the child must start its own pager. */
+static void child_forked_before_pager_uses_memory(void)
 {
 	int status = -1;
 	pid_t child = fork();
 	if (child == 0)
 		_exit(blocks_wrong(blocks_make(11, victim_size() / 2 / BLOCK), SIZE_MAX) ? 1 : 0);
 	waitpid(child, &status, 0);
-	ok(child > 0 && status == 0, "a child forked before it needs much has its memory (status %#x)",
+	ok(child > 0 && status == 0, "a child forked before the pager starts can fill memory (status %#x)",
 	   (unsigned)status);
 }
 
@@ -120,19 +122,20 @@ int main(void)
 	struct share *shares[THREADS];
 	size_t bad = 0;
 	int status = -1;
-	alarm(100); /* it hung */
-	child_uses_memory();
+	alarm(100); /* ends a test that hangs */
+	child_forked_before_pager_uses_memory();
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, use, (void *)i);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], (void **)&shares[i]);
 	for (unsigned i = 0; i < THREADS; i++)
 		bad += blocks_wrong(shares[i], SIZE_MAX);
-	ok(bad == 0, "blocks of a malloc of its own are right (%zu wrong)", bad);
+	ok(bad == 0, "blocks of the program's own malloc keep their contents (%zu wrong)", bad);
 	pid_t child = fork();
 	if (child == 0)
 		_exit(blocks_wrong(shares[0], 500) || blocks_wrong(blocks_make(12, 100), SIZE_MAX) ? 1 : 0);
 	waitpid(child, &status, 0);
-	ok(child > 0 && status == 0, "a child of it has them, too (status %#x)", (unsigned)status);
+	ok(child > 0 && status == 0, "a forked child has its parent's blocks and allocates more (status %#x)",
+	   (unsigned)status);
 	return tap_done();
 }

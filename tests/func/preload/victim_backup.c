@@ -1,11 +1,14 @@
-/* Fills memory, waits until what of it is far is on the backup, says so, waits to be told that donors are dead, reads
-   all of it, and fills and reads it once more. */
+/*
+ * victim_backup FIFO: fills memory, waits until all far pages are on the backup, and prints "ready". Waits for a byte
+ * from FIFO, which means that donors are dead. Then reads all memory, fills it again, reads it again and prints how
+ * many pages are wrong.
+ */
 #include "pager/counters.h"
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 
-/* What is counted of this process; NULL: it has no far memory. */
+/* Returns the counters of this process, or NULL if it has no far memory. */
 static const volatile struct pager_counters *own_counters(void)
 {
 	const char *path = getenv("FARPAGE_REPORT");
@@ -20,7 +23,8 @@ static const volatile struct pager_counters *own_counters(void)
 static size_t check(char *memory, size_t size, unsigned seed)
 {
 	size_t bad = 0;
-	__asm__ volatile("" ::: "memory"); /* it is read each time, though nobody writes */
+	/* Makes the compiler read the memory in each call, although nothing writes to it in between. */
+	__asm__ volatile("" ::: "memory");
 	for (size_t at = 0; at < size; at += PAGE)
 		bad += wrong(memory + at, PAGE, seed, at) != 0;
 	return bad;
@@ -36,7 +40,7 @@ int main(int argc, char **argv)
 	counters = own_counters();
 	if (!counters || !counters->far_pages)
 		return 2;
-	/* Going through it has the figures brought up to date; what was read alone is not written again. */
+	/* Page faults make farpage update its counters. Pages that were only read are not written again. */
 	do
 		bad += check(memory, size, 1);
 	while (counters->backup_behind);

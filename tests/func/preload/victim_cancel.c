@@ -1,5 +1,7 @@
-/* Threads whose cancellation is pending call what is no cancellation point: memory calls and fork. The calls return,
-   and the rest of the program goes on. */
+/*
+ * Threads with a pending cancellation call functions that are no cancellation points: memory calls and fork. The calls
+ * return, and the rest of the program goes on.
+ */
 #include "tests/func/preload/victim.h"
 
 #include <pthread.h>
@@ -62,7 +64,7 @@ static void *cancelled_thread(void *call)
 	return NULL;
 }
 
-/* Keeps the rest going out and coming in. */
+/* Fills most of the memory again and again, so that pages go out and come in all the time. */
 static void *press(void *unused)
 {
 	(void)unused;
@@ -71,7 +73,7 @@ static void *press(void *unused)
 	return NULL;
 }
 
-static void calls_return(const char *name, void (*call)(void))
+static void call_returns_before_cancellation(const char *name, void (*call)(void))
 {
 	unsigned returns = 0, cancels = 0, right = 0;
 	for (unsigned i = 0; i < TRIES; i++) {
@@ -86,24 +88,24 @@ static void calls_return(const char *name, void (*call)(void))
 	}
 	ok(returns == TRIES && right == TRIES, "%s returns with a cancellation pending (%u of %u)", name, returns,
 	   TRIES);
-	ok(cancels == TRIES, "the cancellation comes after %s (%u of %u)", name, cancels, TRIES);
+	ok(cancels == TRIES, "the cancellation takes effect after %s (%u of %u)", name, cancels, TRIES);
 }
 
 int main(void)
 {
 	pthread_t presser;
-	alarm(100); /* it hung */
+	alarm(100); /* ends a test that hangs */
 	size = victim_size();
 	memory = map_memory(size);
 	fill(memory, SHARE, 1);
 	pthread_create(&presser, NULL, press, NULL);
-	calls_return("madvise(MADV_PAGEOUT)", pageout);
-	calls_return("madvise(MADV_DONTNEED) and munmap", discard);
-	calls_return("mremap", move);
-	calls_return("fork", fork_once);
+	call_returns_before_cancellation("madvise(MADV_PAGEOUT)", pageout);
+	call_returns_before_cancellation("madvise(MADV_DONTNEED) and munmap", discard);
+	call_returns_before_cancellation("mremap", move);
+	call_returns_before_cancellation("fork", fork_once);
 	stop = true;
 	pthread_join(presser, NULL);
-	ok(true, "other threads go on");
-	ok(wrong(memory, SHARE, 1, 0) == 0, "pages that were sent out are right");
+	ok(true, "a thread that uses memory all the time is joined");
+	ok(wrong(memory, SHARE, 1, 0) == 0, "pages that madvise(MADV_PAGEOUT) sent out keep their contents");
 	return tap_done();
 }

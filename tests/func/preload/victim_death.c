@@ -1,4 +1,6 @@
-/* Fills memory, says so, waits to be told that a donor is dead, and reads all of it: dies of SIGBUS, or says "wrong".
+/*
+ * victim_death FIFO: fills memory, prints "ready", waits for a byte from FIFO, and reads all memory twice. Dies of
+ * SIGBUS at a page that a dead donor had. Prints a line for each wrong page.
  */
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>

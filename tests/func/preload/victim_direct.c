@@ -1,7 +1,6 @@
 /*
- * Direct I/O into memory that is far: O_DIRECT reads by several threads, into buffers with a guard page behind them,
- * while the rest of the program drives pages out. The device writes to the frames it was given, so these must not
- * leave.
+ * Direct I/O into far memory. Several threads read with O_DIRECT into buffers with a guard page behind them, while the
+ * main thread drives pages out. The device writes into the frames that it was given, so these pages must not leave.
  */
 #include "victim.h"
 #include <fcntl.h>
@@ -69,8 +68,8 @@ int main(void)
 	stop = true;
 	for (unsigned i = 0; i < READERS; i++)
 		pthread_join(readers[i], NULL);
-	ok(failed == 0, "direct reads succeed (%lu of %lu failed)", failed, reads);
-	ok(wrong_pages == 0, "what direct reads brought is there (%lu pages wrong after %lu reads)", wrong_pages,
+	ok(failed == 0, "O_DIRECT reads into far memory succeed (%lu of %lu failed)", failed, reads);
+	ok(wrong_pages == 0, "memory holds what O_DIRECT reads brought (%lu pages wrong after %lu reads)", wrong_pages,
 	   reads);
 	return tap_done();
 }

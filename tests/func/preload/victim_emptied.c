@@ -1,7 +1,7 @@
 /*
- * Forks of a process that empties memory: a child never sees what its parent had thrown away before the fork. An
- * earlier child lives, so what the parent threw away is still kept for that child. Threads of the parent touch the
- * emptied pages and empty them again all the time, so that forks fall in the middle of it.
+ * A process empties memory and forks. A child never sees contents that its parent discarded before the fork. An earlier
+ * child is alive, so the discarded contents are still kept for that child. Threads of the parent touch the emptied
+ * pages and empty them again all the time, so that forks happen between the two.
  */
 #include "tests/func/preload/victim.h"
 #include <pthread.h>
@@ -10,8 +10,8 @@
 #include <sys/prctl.h>
 
 enum { THREADS = 4, FORKS = 200, FORKS_AFTER_EXIT = 10 };
-#define SHARE ((size_t)512 * 1024) /* of each thread, bytes */
-#define STRIDE 37u                 /* pages between two touches: no order to read ahead in */
+#define SHARE ((size_t)512 * 1024) /* bytes per thread */
+#define STRIDE 37u                 /* pages between two touches; leaves no order to read ahead in */
 
 static char *memory;
 static atomic_bool stop;
@@ -39,7 +39,7 @@ static pid_t fork_earlier_child(void)
 	return child;
 }
 
-/* Children that saw what was thrown away. */
+/* Forks @forks children. Counts those that saw memory which is not zero. */
 static unsigned count_wrong_children(unsigned forks)
 {
 	unsigned count = 0;
@@ -68,18 +68,19 @@ int main(void)
 	for (size_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, touch, memory + i * SHARE);
 	unsigned bad = count_wrong_children(FORKS);
-	ok(!bad, "children do not see what was thrown away before the fork (%u of %u did)", bad, FORKS);
+	ok(!bad, "no child sees what its parent discarded before the fork (%u of %u do)", bad, FORKS);
 	kill(earlier, SIGKILL);
 	waitpid(earlier, NULL, 0);
 	bad = count_wrong_children(FORKS_AFTER_EXIT);
-	ok(!bad, "children do not see it when the earlier child is gone (%u of %u did)", bad, FORKS_AFTER_EXIT);
+	ok(!bad, "no child sees discarded memory after an earlier child has ended (%u of %u do)", bad,
+	   FORKS_AFTER_EXIT);
 	stop = true;
 	for (size_t i = 0; i < THREADS; i++) {
 		void *result;
 		pthread_join(threads[i], &result);
 		seen += (size_t)result;
 	}
-	ok(!seen, "the parent itself reads zeroes (%zu times it did not)", seen);
-	ok(!wrong(filler, size, 2, 0), "other memory is what it was");
+	ok(!seen, "the parent reads zeroes from discarded memory (%zu reads do not)", seen);
+	ok(!wrong(filler, size, 2, 0), "memory that was not discarded keeps its contents");
 	return tap_done();
 }

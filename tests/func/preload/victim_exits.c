@@ -1,6 +1,6 @@
 /*
- * Threads that end: the kernel itself then writes to the thread's memory, and takes no fault for it. Robust mutexes
- * whose owner ends, made before there is any far memory and later; threads that bring stacks of their own.
+ * Threads that end. The kernel then writes to the thread's memory, and does not handle a fault there. Covers robust
+ * mutexes whose owner ends, made before and after the pager starts, and threads with stacks of the program's own.
  */
 #include "tests/func/preload/victim.h"
 #include <pthread.h>
@@ -26,7 +26,7 @@ static pthread_mutex_t *make_mutex(void)
 	return mutex;
 }
 
-/* Sends whatever may leave away. */
+/* Drives out all pages that may leave. */
 static void send_away(void)
 {
 	for (unsigned i = 0; i < 3; i++)
@@ -53,7 +53,7 @@ static void *wait_for_owner(void *mutex)
 	return (void *)(intptr_t)error;
 }
 
-/* Those that did not tell of their owner's end. */
+/* Counts the mutexes from index @from on that do not report the end of their owner within 2 s. */
 static unsigned count_silent(pthread_mutex_t **mutexes, unsigned from)
 {
 	unsigned silent = 0;
@@ -66,7 +66,7 @@ static unsigned count_silent(pthread_mutex_t **mutexes, unsigned from)
 	return silent;
 }
 
-static void test_robust_mutexes(void)
+static void robust_mutexes_report_the_end_of_their_owner(void)
 {
 	pthread_t owner, waiter;
 	void *answer;
@@ -82,15 +82,17 @@ static void test_robust_mutexes(void)
 	sem_post(&unneeded);
 	pthread_join(owner, NULL);
 	unsigned silent = count_silent(early, 0);
-	ok(!silent, "robust mutexes made early tell of their owner's end (%u of %u do not)", silent, MUTEXES);
+	ok(!silent, "robust mutexes made before the pager starts report their owner's end (%u of %u do not)", silent,
+	   MUTEXES);
 	silent = count_silent(late, 1);
-	ok(!silent, "robust mutexes made late tell of their owner's end (%u of %u do not)", silent, MUTEXES - 1);
+	ok(!silent, "robust mutexes made after the pager has started report their owner's end (%u of %u do not)",
+	   silent, MUTEXES - 1);
 	if (silent) {
-		ok(false, "a thread that waits for such a mutex gets it");
+		ok(false, "a thread that waits for a robust mutex gets it when the owner ends");
 		return;
 	}
 	pthread_join(waiter, &answer);
-	ok((intptr_t)answer == EOWNERDEAD, "a thread that waits for such a mutex gets it");
+	ok((intptr_t)answer == EOWNERDEAD, "a thread that waits for a robust mutex gets it when the owner ends");
 }
 
 static void *live_on(void *ret_self)
@@ -101,7 +103,7 @@ static void *live_on(void *ret_self)
 	return NULL;
 }
 
-static void test_own_stack(void)
+static void thread_with_stack_in_far_memory_is_joined(void)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -113,12 +115,12 @@ static void test_own_stack(void)
 	pthread_attr_destroy(&attributes);
 	sem_wait(&locked);
 	send_away();
-	/* What the kernel clears at the thread's end, for pthread_join(), is some hundred bytes behind `self`. */
+	/* At the thread's end the kernel clears a word for pthread_join(), some hundred bytes behind `self`. */
 	char *page = (char *)((uintptr_t)(self + 720) & ~(PAGE - 1));
 	ok(self > stack && self < stack + STACK && mincore(page, PAGE, &here) == 0 && here & 1,
-	   "a thread's own books stay here when its stack is in far memory");
+	   "the page with a thread's exit word stays resident when its stack is in far memory");
 	sem_post(&unneeded);
-	ok(pthread_join(thread, NULL) == 0, "a thread with such a stack is joined");
+	ok(pthread_join(thread, NULL) == 0, "a thread with its stack in far memory is joined");
 	munmap(stack, STACK);
 }
 
@@ -128,7 +130,7 @@ int main(void)
 		early[i] = make_mutex();
 	size = victim_size();
 	filler = map_memory(size);
-	test_robust_mutexes();
-	test_own_stack();
+	robust_mutexes_report_the_end_of_their_owner();
+	thread_with_stack_in_far_memory_is_joined();
 	return tap_done();
 }

@@ -1,16 +1,16 @@
 /*
- * Forks: a child sees memory as it was at the fork, whatever its parent, or itself, does to it later. How much of far
- * memory a child may bring in is bounded: CHILD_MB says how much these children dare to use.
+ * Forks. A child sees memory as it was at the fork, whatever its parent or the child does later. farpage bounds how
+ * much far memory a child may bring in. CHILD_MB says how much memory the children of this test use.
  */
 #include "tests/func/preload/victim.h"
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 
-static size_t size, reach; /* bytes: all memory, and what children and their parent touch after a fork */
+static size_t size, reach; /* bytes of all memory, and bytes that a process touches after a fork */
 static char *memory;
 
-/* A child that hangs would hang the test: it gets its own deadline. */
+/* Forks a child with a deadline of its own, because a child that hangs would hang the test. */
 static pid_t fork_child(void)
 {
 	fflush(stdout);
@@ -22,6 +22,7 @@ static pid_t fork_child(void)
 	return child;
 }
 
+/* Returns the exit status of @child, 1000 + the number of the signal that ended it, or -1. */
 static int wait_for(pid_t child)
 {
 	int status;
@@ -30,7 +31,10 @@ static int wait_for(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* A page every so often, so that a child that reads `reach` bytes sees some of all. */
+/*
+ * Counts the wrong pages among some pages at equal distances, so that a child sees parts of all memory. The pages that
+ * it reads have `reach` / @less bytes in all.
+ */
 static size_t wrong_far_apart(uint64_t seed, unsigned less)
 {
 	size_t step = size / reach * less * PAGE, count = 0;
@@ -44,7 +48,7 @@ static void fill_at(size_t at, size_t length, uint64_t seed)
 	fill(memory + at, length, seed + at);
 }
 
-static void test_snapshot(void)
+static void child_sees_memory_of_the_fork(void)
 {
 	int go[2];
 	char byte;
@@ -61,20 +65,22 @@ static void test_snapshot(void)
 	fill_at(0, part, 2);
 	munmap(memory + size / 2, part);
 	madvise(memory + size / 4, part, MADV_DONTNEED);
-	ok(write(go[1], "x", 1) == 1, "the parent has changed its memory");
-	ok(wait_for(child) == 0, "the child sees its snapshot all the same");
-	ok(!wrong(memory, part, 2, 0) && !wrong(memory + part, part, 1, part), "the parent sees its own");
-	ok(!not_zero(memory + size / 4, part), "what the parent discarded is empty");
+	ok(write(go[1], "x", 1) == 1, "the parent tells the child that the memory has changed");
+	ok(wait_for(child) == 0, "a child sees memory as it was at the fork, after the parent has changed it");
+	ok(!wrong(memory, part, 2, 0) && !wrong(memory + part, part, 1, part),
+	   "the parent sees the pages that it wrote after the fork");
+	ok(!not_zero(memory + size / 4, part), "memory that the parent discarded after the fork is zero in the parent");
 	close(go[0]);
 	close(go[1]);
 	munmap(memory, size);
 	memory = map_memory(size);
 }
 
-/* The parent throws memory away as soon as fork() has returned. The more there is, the longer a snapshot takes. */
-static void test_discard_at_once(void)
+/* The parent discards memory as soon as fork() has returned. A snapshot of more memory takes longer. */
+static void child_has_memory_discarded_just_after_the_fork(void)
 {
-	const size_t spread = 256 * MB; /* its books take a part of the budget, and so of the child's share */
+	const size_t spread =
+	    256 * MB; /* farpage's records of it take part of the budget, and so of the child's share */
 	char *sparse = map_memory(spread);
 	unsigned failed = 0;
 	sparse[spread - 1] = 1;
@@ -94,13 +100,15 @@ static void test_discard_at_once(void)
 		close(go[1]);
 		failed += wait_for(child) != 0;
 	}
-	ok(!failed, "a child has what its parent discards just after the fork (%u of 12 did not)", failed);
+	ok(!failed, "a child has memory that its parent discards just after the fork (%u of 12 do not)", failed);
 	munmap(sparse, spread);
 }
 
-/* Forks while an earlier child is being answered, and what it still wants is about to be overwritten: more than there
-   is room for, so that one may be denied. None may read something else, and nobody may wait for ever. */
-static void test_fork_while_read(void)
+/*
+ * The parent forks while farpage serves an earlier child, and overwrites pages that this child has still to read. There
+ * may be no room for all these pages, so a child may die of SIGBUS. No child may read wrong contents or wait for ever.
+ */
+static void forks_while_an_earlier_child_reads(void)
 {
 	enum { ROUNDS = 6, MORE = 6 };
 	size_t part = size / 4 / MORE / PAGE * PAGE;
@@ -122,9 +130,11 @@ static void test_fork_while_read(void)
 			failed += status && status != 1000 + SIGBUS;
 		}
 	}
-	ok(!failed, "forks while an earlier child reads, and its parent writes (%u failed)", failed);
+	ok(!failed, "children forked while an earlier child reads see their snapshot or get SIGBUS (%u do not)",
+	   failed);
 }
 
+/* Returns 0, or the number of the step that failed. */
 static int child_changes(void)
 {
 	size_t part = reach / 8;
@@ -157,25 +167,25 @@ static int child_changes(void)
 	return 0;
 }
 
-static void test_child_changes(void)
+static void child_changes_its_memory_alone(void)
 {
 	fill(memory, size, 3);
 	pid_t child = fork_child();
 	if (child == 0)
 		_exit(child_changes());
 	int status = wait_for(child);
-	ok(status == 0, "a child discards, unmaps, maps, moves and allocates (%d)", status);
-	ok(!wrong(memory, size, 3, 0), "its parent notices nothing");
+	ok(status == 0, "a child discards, unmaps, maps, moves and allocates memory (%d)", status);
+	ok(!wrong(memory, size, 3, 0), "memory that a child changes stays as it was in the parent");
 }
 
-static void test_heap(void)
+static void child_and_parent_use_the_heap_after_fork(void)
 {
 	enum { BLOCKS = 1000 };
 	static char *blocks[BLOCKS];
 	size_t each = reach / 2 / BLOCKS / 8 * 8;
 	for (unsigned i = 0; i < BLOCKS; i++)
 		blocks[i] = memset(malloc(each), (int)i, each);
-	fill(memory, size, 4); /* sends the blocks away */
+	fill(memory, size, 4); /* drives the blocks out */
 	pid_t child = fork_child();
 	if (child == 0) {
 		for (unsigned i = 0; i < BLOCKS; i++) {
@@ -193,16 +203,16 @@ static void test_heap(void)
 	for (unsigned i = 0; i < BLOCKS; i += 2)
 		memset(blocks[i], 77, each);
 	int status = wait_for(child);
-	ok(status == 0, "a child goes on with the heap it had (%d)", status);
+	ok(status == 0, "a child reads, frees and allocates blocks of the heap it had at the fork (%d)", status);
 	size_t bad = 0;
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		bad += blocks[i][each / 2] != (i % 2 ? (char)i : 77);
 		free(blocks[i]);
 	}
-	ok(!bad, "so does its parent");
+	ok(!bad, "the parent's heap blocks keep their contents while a child uses its own");
 }
 
-static void test_generations(void)
+static void grandchild_sees_memory_of_its_fork(void)
 {
 	size_t part = reach / 4;
 	fill(memory, size, 4);
@@ -218,16 +228,16 @@ static void test_generations(void)
 		_exit(wrong(memory, part, 6, 0) || wrong(memory + size / 4, part, 4, size / 4) ? 2 : 0);
 	}
 	int status = wait_for(child);
-	ok(status == 0, "a child of a child sees its parent's memory at the fork (%d)", status);
-	ok(!wrong(memory, size, 4, 0), "and the first parent its own");
+	ok(status == 0, "a grandchild sees its parent's memory as it was at the fork (%d)", status);
+	ok(!wrong(memory, size, 4, 0), "memory that a child and a grandchild change stays as it was in the parent");
 }
 
-static void test_storm(void)
+static void concurrent_children_have_their_own_snapshots(void)
 {
 	enum { CHILDREN = 24 };
 	pid_t children[CHILDREN];
 	unsigned failed = 0;
-	/* CHILDREN parts all over; every child is forked after one more of them changed, and looks at all. */
+	/* Memory has CHILDREN parts. Each child is forked after one more part has changed, and reads all parts. */
 	size_t stride = size / CHILDREN / PAGE * PAGE, part = reach / CHILDREN / CHILDREN / PAGE * PAGE;
 	fill(memory, size, 10);
 	for (unsigned i = 0; i < CHILDREN; i++) {
@@ -242,10 +252,10 @@ static void test_storm(void)
 	}
 	for (unsigned i = 0; i < CHILDREN; i++)
 		failed += wait_for(children[i]) != 0;
-	ok(!failed, "many children at once, each with a snapshot of its own (%u failed)", failed);
+	ok(!failed, "each of 24 concurrent children sees memory as at its own fork (%u do not)", failed);
 }
 
-static void test_exec(void)
+static void children_execute_programs(void)
 {
 	char *const argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"exit $((3 + 4))"}, NULL};
 	pid_t child;
@@ -259,21 +269,22 @@ static void test_exec(void)
 		}
 		failed += wait_for(child) != 7;
 	}
-	ok(!failed, "fork and exec");
+	ok(!failed, "a forked child executes a program, 20 times");
 	for (unsigned i = 0; i < 20; i++) {
 		if (posix_spawn(&child, "/bin/sh", NULL, NULL, argv, environ))
 			failed++;
 		else
 			failed += wait_for(child) != 7;
 	}
-	ok(!failed, "posix_spawn");
-	ok(WEXITSTATUS(system("echo far | grep -q far")) == 0, "system with a pipeline");
+	ok(!failed, "posix_spawn executes a program, 20 times");
+	ok(WEXITSTATUS(system("echo far | grep -q far")) == 0, "system() runs a pipeline");
 	FILE *pipe_in = popen("seq 1000 | sort -n | tail -1", "r");
 	char line[16] = "";
-	ok(pipe_in && fgets(line, sizeof line, pipe_in) && !strcmp(line, "1000\n"), "popen");
+	ok(pipe_in && fgets(line, sizeof line, pipe_in) && !strcmp(line, "1000\n"),
+	   "popen() reads the output of a pipeline");
 	if (pipe_in)
 		pclose(pipe_in);
-	ok(!wrong(memory, size, 12, 0), "memory is what it was");
+	ok(!wrong(memory, size, 12, 0), "memory keeps its contents after children executed programs");
 }
 
 int main(void)
@@ -282,14 +293,14 @@ int main(void)
 	size = victim_size() / MB / 8 * 8 * MB;
 	reach = child_mb ? (size_t)atol(child_mb) * MB : size;
 	memory = map_memory(size);
-	test_snapshot();
-	test_discard_at_once();
-	test_fork_while_read();
-	test_child_changes();
-	test_heap();
-	test_generations();
-	test_storm();
-	test_exec();
+	child_sees_memory_of_the_fork();
+	child_has_memory_discarded_just_after_the_fork();
+	forks_while_an_earlier_child_reads();
+	child_changes_its_memory_alone();
+	child_and_parent_use_the_heap_after_fork();
+	grandchild_sees_memory_of_its_fork();
+	concurrent_children_have_their_own_snapshots();
+	children_execute_programs();
 	munmap(memory, size);
 	return tap_done();
 }

@@ -1,9 +1,9 @@
 /*
- * Every page of a large mapping, checked and rewritten as a whole, again and again. The generation of each page is kept
- * twice: in a mapping between guard pages, which goes far like everything else, and in shared memory, which stays here.
- * So a page of an older generation is told from one that was mixed up, and a lost generation from a lost page.
+ * Writers check and rewrite whole pages of a large mapping again and again. Two arrays hold the generation of each
+ * page. One is a mapping between guard pages, which goes far. The other is shared memory, which stays local. So a
+ * failure shows whether a page is old, whether it is mixed up, or whether only its generation was lost.
  *
- * VICTIM_SECONDS says how long (5), THREADS how many writers (1), SIZE_MB how much memory.
+ * Environment, with defaults: VICTIM_SECONDS (5), THREADS (1), the number of writers, SIZE_MB (64).
  */
 #include "victim.h"
 #include <pthread.h>
@@ -58,7 +58,7 @@ static void check_page(size_t page)
 		       generation, good, WORDS, (unsigned long long)words[0], (unsigned long long)seed);
 }
 
-/* Each writer has the pages whose number it divides by the writers with its own number left over. */
+/* A writer has the pages `first`, `first` + `step`, and so on. `step` is the number of writers. */
 struct writer {
 	pthread_t thread;
 	size_t first, step;
@@ -86,7 +86,7 @@ static void *write_on(void *argument)
 	return NULL;
 }
 
-/* A mapping with a page on each side that may only be read, so that runs of pages cross the edge of a mapping. */
+/* Maps memory with a read-only page on each side, so that runs of pages cross the edge of a mapping. */
 static void *map_guarded(size_t length)
 {
 	char *room = map_memory(length + 2 * PAGE);
@@ -115,7 +115,8 @@ int main(void)
 	for (unsigned i = 0; i < count; i++)
 		pthread_join(writers[i].thread, NULL);
 	printf("# %lu pages were looked at\n", accesses);
-	ok(wrong_pages == 0, "every page has the contents last written (%lu have not)", wrong_pages);
-	ok(wrong_generations == 0, "every generation is the one last written (%lu are not)", wrong_generations);
+	ok(wrong_pages == 0, "every page has the contents last written (%lu do not)", wrong_pages);
+	ok(wrong_generations == 0, "every far generation number is the one last written (%lu are not)",
+	   wrong_generations);
 	return tap_done();
 }

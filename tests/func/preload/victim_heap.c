@@ -1,4 +1,4 @@
-/* Heap: the malloc family, with blocks of all sizes living far from each other and from here. */
+/* The malloc family, with blocks of all sizes. Most of the heap is far. */
 #include "tests/func/preload/victim.h"
 #include <malloc.h>
 #include <stdalign.h>
@@ -12,7 +12,7 @@ static uint8_t byte_of(size_t block, size_t at)
 	return (uint8_t)(mix(block) >> (at % 8 * 8)) ^ (uint8_t)(at >> 12);
 }
 
-/* A byte every 61, and the last. */
+/* Writes every 61st byte of a block, and the last. */
 static void mark(uint8_t *bytes, size_t block, size_t length)
 {
 	for (size_t at = 0; at < length; at += 61)
@@ -20,6 +20,7 @@ static void mark(uint8_t *bytes, size_t block, size_t length)
 	bytes[length - 1] = byte_of(block, length - 1);
 }
 
+/* Returns true if the bytes are as mark() wrote them. Does not look at the last byte unless @with_last. */
 static bool marked(const uint8_t *bytes, size_t block, size_t length, bool with_last)
 {
 	for (size_t at = 0; at < length; at += 61)
@@ -28,7 +29,7 @@ static bool marked(const uint8_t *bytes, size_t block, size_t length, bool with_
 	return !with_last || bytes[length - 1] == byte_of(block, length - 1);
 }
 
-/* Small, middling and large ones, with `size` bytes in all on average. */
+/* Returns a small, medium or large length. BLOCKS of them have about `size` bytes in all. */
 static size_t random_length(uint64_t *state)
 {
 	uint64_t random = mix(++*state), kind = random % 100, mean = size / BLOCKS;
@@ -40,7 +41,7 @@ static size_t random_length(uint64_t *state)
 	return 1 + random % (mean * 20);
 }
 
-static void test_random(void)
+static void blocks_of_all_sizes_keep_their_contents(void)
 {
 	static uint8_t *blocks[BLOCKS];
 	static size_t lengths[BLOCKS];
@@ -73,12 +74,12 @@ static void test_random(void)
 		mark(blocks[i], i, length);
 	}
 	ok(!bad, "blocks keep their contents over malloc, realloc and free");
-	ok(!unclean, "calloc gives zeroes, also where something was");
+	ok(!unclean, "calloc gives zeroes, also in memory that was used before");
 	for (unsigned i = 0; i < BLOCKS; i++)
 		free(blocks[i]);
 }
 
-static void test_growing(void)
+static void realloc_grows_and_shrinks_a_block(void)
 {
 	size_t length = PAGE;
 	char *block = malloc(length);
@@ -91,13 +92,13 @@ static void test_growing(void)
 		fill(block, longer, 1);
 		length = longer;
 	}
-	ok(!bad, "a block that doubles until it is larger than local memory");
+	ok(!bad, "a block that realloc doubles beyond local memory keeps its contents");
 	block = realloc(block, size / 2);
-	ok(!wrong(block, size / 2, 1, 0), "and halves");
-	ok(realloc(block, 0) == NULL, "realloc to nothing frees");
+	ok(!wrong(block, size / 2, 1, 0), "a block that realloc shrinks keeps its contents");
+	ok(realloc(block, 0) == NULL, "realloc to 0 bytes returns NULL");
 }
 
-static void test_alignment(void)
+static void blocks_are_aligned_as_asked(void)
 {
 	size_t bad = 0;
 	volatile size_t odd = 100;
@@ -117,18 +118,19 @@ static void test_alignment(void)
 			free(block);
 		}
 	}
-	ok(!bad, "posix_memalign and aligned_alloc, up to 64 MiB");
+	ok(!bad, "posix_memalign and aligned_alloc align blocks to up to 64 MiB");
 	block = NULL;
 	ok(posix_memalign(&block, 24, 8) == EINVAL && posix_memalign(&block, 4, 8) == EINVAL && !block,
-	   "posix_memalign refuses what is no alignment");
+	   "posix_memalign refuses alignments of 24 and 4 with EINVAL");
 	block = memalign(odd, 100);
-	ok(block && (uintptr_t)block % 128 == 0, "memalign rounds up");
+	ok(block && (uintptr_t)block % 128 == 0, "memalign rounds an alignment of 100 up to 128");
 	free(block);
 	block = valloc(10);
-	ok(block && (uintptr_t)block % PAGE == 0, "valloc");
+	ok(block && (uintptr_t)block % PAGE == 0, "valloc aligns a block to a page");
 	free(block);
 	block = pvalloc(10);
-	ok(block && (uintptr_t)block % PAGE == 0 && malloc_usable_size(block) >= PAGE, "pvalloc");
+	ok(block && (uintptr_t)block % PAGE == 0 && malloc_usable_size(block) >= PAGE,
+	   "pvalloc aligns a block to a page and gives a whole page");
 	free(block);
 	for (unsigned i = 1; i < 200; i++) {
 		block = malloc(i);
@@ -136,41 +138,41 @@ static void test_alignment(void)
 		bad += malloc_usable_size(block) < i;
 		free(block);
 	}
-	ok(!bad, "malloc aligns for any type, and gives no less than asked for");
+	ok(!bad, "malloc aligns blocks for any type and gives no less than asked for");
 }
 
-static void test_refusals(void)
+static void impossible_sizes_are_refused(void)
 {
 	volatile size_t huge = SIZE_MAX / 2;
 	errno = 0;
-	ok(!malloc(huge) && errno == ENOMEM, "malloc of too much");
+	ok(!malloc(huge) && errno == ENOMEM, "malloc of too much fails with ENOMEM");
 	errno = 0;
-	ok(!calloc(huge, 4) && errno == ENOMEM, "calloc that overflows");
-	char *volatile block = malloc(100); /* volatile: the compiler believes a refused block to be gone */
+	ok(!calloc(huge, 4) && errno == ENOMEM, "calloc of a size that overflows fails with ENOMEM");
+	char *volatile block = malloc(100); /* volatile: the compiler takes a block as freed even if realloc fails */
 	errno = 0;
-	ok(!reallocarray(block, huge, 4) && errno == ENOMEM, "reallocarray that overflows");
-	ok(!realloc(block, huge), "realloc of too much leaves the block");
+	ok(!reallocarray(block, huge, 4) && errno == ENOMEM, "reallocarray of a size that overflows fails with ENOMEM");
+	ok(!realloc(block, huge), "realloc of too much returns NULL");
 	memset(block, 1, 100);
 	free(block);
 	errno = 77;
 	free(malloc(size));
 	free(NULL);
-	ok(errno == 77, "errno is left alone");
-	ok(malloc_usable_size(NULL) == 0, "nothing has no size");
+	ok(errno == 77, "free leaves errno alone");
+	ok(malloc_usable_size(NULL) == 0, "malloc_usable_size of NULL is 0");
 	block = malloc(0);
-	ok(block != NULL, "malloc of nothing gives something");
+	ok(block != NULL, "malloc of 0 bytes returns a block");
 	free(block);
 	block = strdup("from libc");
-	ok(!strcmp(block, "from libc"), "strdup");
+	ok(!strcmp(block, "from libc"), "strdup in the C library returns a copy of the text");
 	free(block);
 }
 
 int main(void)
 {
 	size = victim_size();
-	test_random();
-	test_growing();
-	test_alignment();
-	test_refusals();
+	blocks_of_all_sizes_keep_their_contents();
+	realloc_grows_and_shrinks_a_block();
+	blocks_are_aligned_as_asked();
+	impossible_sizes_are_refused();
 	return tap_done();
 }

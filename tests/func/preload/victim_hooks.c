@@ -1,5 +1,7 @@
-/* A program whose printf has conversions of its own, as libquadmath registers them, and which has set a locale: what
-   the C library keeps of both lies in the program's heap, and goes far. No thread of farpage's may need it. */
+/*
+ * A program that has registered its own printf conversions, as libquadmath does, and has set a locale. The C library
+ * keeps the tables for both in the program's heap, so they go far. No thread of farpage may need them.
+ */
 #include "tests/func/preload/victim.h"
 
 #include <locale.h>
@@ -36,7 +38,7 @@ static void wide_take(void *memory_of_one, va_list *list)
 static const char *mega_text(unsigned bytes)
 {
 	static char text[32];
-	static const char *volatile format = "%Y"; /* not the compiler's business */
+	static const char *volatile format = "%Y"; /* volatile: hides the format from the compiler */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	snprintf(text, sizeof text, format, bytes);
@@ -44,7 +46,7 @@ static const char *mega_text(unsigned bytes)
 	return text;
 }
 
-/* Several threads in turn take every page of their own, so that the rest of the process goes far. */
+/* Each thread fills its own share several times, so that the rest of the process goes far. */
 static void *use(void *argument)
 {
 	size_t share = size / THREADS / PAGE * PAGE, bad = 0;
@@ -60,13 +62,13 @@ int main(void)
 {
 	pthread_t threads[THREADS];
 	size_t bad = 0;
-	alarm(100); /* it hung */
+	alarm(100); /* ends a test that hangs */
 	size = victim_size();
 	ok(register_printf_specifier('Y', mega_print, mega_arguments) == 0 && register_printf_modifier(L"Q") >= 0 &&
 	       register_printf_type(wide_take) >= 0,
-	   "the program has conversions of its own");
-	ok(setlocale(LC_ALL, "C.UTF-8") != NULL, "it has set a locale");
-	ok(!strcmp(mega_text(5 << 20), "5M"), "its conversion works before");
+	   "the program registers its own printf conversions");
+	ok(setlocale(LC_ALL, "C.UTF-8") != NULL, "the program sets a locale");
+	ok(!strcmp(mega_text(5 << 20), "5M"), "the program's printf conversion works before memory is far");
 	memory = malloc(size);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, use, (void *)i);
@@ -75,8 +77,8 @@ int main(void)
 		pthread_join(threads[i], &result);
 		bad += (size_t)result;
 	}
-	ok(bad == 0, "no page is wrong (%zu)", bad);
-	ok(!strcmp(mega_text(7 << 20), "7M"), "its conversion works after");
+	ok(bad == 0, "every page has the contents last written (%zu do not)", bad);
+	ok(!strcmp(mega_text(7 << 20), "7M"), "the program's printf conversion works after its tables went far");
 	free(memory);
 	return tap_done();
 }

@@ -1,5 +1,5 @@
 /*
- * A process whose memory another one reads: debuggers and tools get what is there, or an error, never anything else.
+ * Another process reads the memory of this process, as debuggers do. It gets the right contents or an error.
  */
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>
@@ -42,7 +42,10 @@ static struct seen inspect(pid_t process, const char *memory, size_t size,
 	return seen;
 }
 
-/* A process without far memory. It is told where to look, and tells what it has seen. */
+/*
+ * The main loop of a process without far memory. Reads addresses from @questions, and writes what it has seen to
+ * @answers.
+ */
 static void inspector(int questions, int answers, pid_t process, size_t size)
 {
 	char *memory;
@@ -71,11 +74,11 @@ int main(void)
 	fill(memory, size, 1);
 	ok(write(questions[1], &memory, sizeof memory) == (ssize_t)sizeof memory &&
 	       read(answers[0], seen, sizeof seen) == (ssize_t)sizeof seen,
-	   "another process reads all memory");
+	   "another process tries to read every page");
 	printf("# /proc/PID/mem: %zu pages right, %zu refused\n", seen[0].right, seen[0].refused);
-	ok(!seen[0].wrong, "/proc/PID/mem has nothing wrong (%zu pages)", seen[0].wrong);
-	ok(seen[0].right > 0, "/proc/PID/mem has what is here");
-	ok(seen[1].right == size / PAGE, "process_vm_readv() has all (%zu wrong, %zu refused)", seen[1].wrong,
+	ok(!seen[0].wrong, "a read of /proc/PID/mem never gives wrong contents (%zu pages wrong)", seen[0].wrong);
+	ok(seen[0].right > 0, "a read of /proc/PID/mem gives the contents of resident pages");
+	ok(seen[1].right == size / PAGE, "process_vm_readv() reads every page (%zu wrong, %zu refused)", seen[1].wrong,
 	   seen[1].refused);
 	close(questions[1]);
 	wait(NULL);

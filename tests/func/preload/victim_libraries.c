@@ -1,4 +1,4 @@
-/* Opens a library with RTLD_DEEPBIND, as PHP does its extensions, and passes blocks of memory to and fro. */
+/* Opens a library with RTLD_DEEPBIND, as PHP opens its extensions. Program and library free blocks of each other. */
 #include "tests/func/preload/victim.h"
 
 #include <dlfcn.h>
@@ -12,18 +12,18 @@ int main(void)
 	void (*give_back)(char *);
 	char *copies[COPIES];
 	unsigned wrong_copies = 0;
-	/* Most of the heap is far by then. */
+	/* Drives most of the heap out. */
 	size_t size = victim_size();
 	char *much = malloc(size);
 	fill(much, size, 7);
-	/* It is searched for where this program says, which is not where farpage's own library is. */
+	/* dlopen must search the program's DT_RUNPATH. farpage's own library lies elsewhere. */
 	void *library = dlopen("opened_library.so", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-	ok(library, "a library in the program's own DT_RUNPATH is found: %s", library ? "yes" : dlerror());
+	ok(library, "dlopen finds a library in the program's own DT_RUNPATH: %s", library ? "yes" : dlerror());
 	if (!library)
 		return tap_done();
 	copy = (char *(*)(const char *))dlsym(library, "library_copy");
 	give_back = (void (*)(char *))dlsym(library, "library_free");
-	if (!ok(copy && give_back, "its functions are found"))
+	if (!ok(copy && give_back, "dlsym finds the functions of the library"))
 		return tap_done();
 	for (unsigned i = 0; i < COPIES; i++)
 		copies[i] = copy("what the library has copied");
@@ -35,9 +35,9 @@ int main(void)
 			free(copies[i]);
 		give_back(malloc(100));
 	}
-	ok(!wrong_copies, "blocks of the library's and the program's are right, and freed by the other");
-	ok(wrong(much, size, 7, 0) == 0, "the program's memory is right");
+	ok(!wrong_copies, "program and library free each other's blocks, which keep their contents");
+	ok(wrong(much, size, 7, 0) == 0, "the program's heap block keeps its contents");
 	free(much);
-	ok(dlclose(library) == 0, "the library is closed");
+	ok(dlclose(library) == 0, "dlclose closes the library");
 	return tap_done();
 }

@@ -1,8 +1,10 @@
-/* A program that brings its own malloc, as some databases and browsers do, and needs much memory unless told "small".
+/*
+ * victim_malloc ["small"]: a program that brings its own malloc, as some databases and browsers do. It maps much memory
+ * unless it is told "small".
  */
 #include "tests/func/preload/victim.h"
 
-/* Libraries use it, too. */
+/* Libraries use this malloc, too. */
 #pragma GCC visibility push(default)
 
 void *malloc(size_t length)

@@ -1,7 +1,8 @@
 /*
- * Its child goes on when it has ended itself, and the pager with it. "plain": touches nothing that is far, and says
- * "alive"; "far": reads far memory: whatever it gets must not be wrong. With a second word, it first closes all that it
- * did not open.
+ * victim_orphan "plain"|"far" ["closed"]: forks a child and ends, and with it the pager. The child goes on.
+ *   plain   the child needs no far page, and prints "alive"
+ *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
+ *   closed  the child first closes all descriptors that it did not open
  */
 #include "tests/func/preload/victim.h"
 
@@ -37,7 +38,7 @@ int main(int argc, char **argv)
 		close(parent[1]);
 		if (argc > 2)
 			close_others(parent[0]);
-		if (read(parent[0], &byte, 1) != 0) /* until it has ended */
+		if (read(parent[0], &byte, 1) != 0) /* waits until the parent has ended */
 			return 1;
 		_exit(child_main(memory, size, argv[1]));
 	default:

@@ -1,6 +1,6 @@
 /*
- * Buffers registered with io_uring: the kernel holds their frames for good and reads into them, so they must not leave,
- * whatever lies behind them. One has more of its own mapping behind it, one a mapping of another protection.
+ * Buffers registered with io_uring. The kernel holds the frames of these buffers and reads into them, so these pages
+ * must not leave. One buffer has more of its own mapping behind it, the other a mapping of another protection.
  */
 #include "victim.h"
 #include <fcntl.h>
@@ -50,18 +50,19 @@ int main(void)
 	fill(memory, size, 2);
 	memset(buffers, 1, 4 * BUFFER);
 	mprotect(buffers + 3 * BUFFER, BUFFER, PROT_READ);
-	ok(io_uring_register_buffers(&ring, registered, 2) == 0, "buffers are registered");
+	ok(io_uring_register_buffers(&ring, registered, 2) == 0, "io_uring registers two buffers");
 	for (uint64_t seed = 3; seed < 6; seed++)
 		fill(memory, size, seed);
 	for (unsigned i = 0; i < 2; i++) {
 		const char *where = i ? "at the edge of its mapping" : "within its mapping";
 		char *buffer = registered[i].iov_base;
-		ok(read_registered(&ring, file, buffer, i) == (int)BUFFER, "a buffer %s is read into", where);
+		ok(read_registered(&ring, file, buffer, i) == (int)BUFFER,
+		   "a read into a registered buffer %s succeeds", where);
 		fill(memory, size, 6 + i);
-		ok(wrong(buffer, BUFFER, 1, 0) == 0, "what was read into a buffer %s is there (%zu pages wrong)", where,
-		   wrong(buffer, BUFFER, 1, 0));
+		ok(wrong(buffer, BUFFER, 1, 0) == 0, "a registered buffer %s holds the data read (%zu pages wrong)",
+		   where, wrong(buffer, BUFFER, 1, 0));
 	}
-	ok(wrong(memory, size, 7, 0) == 0, "and so is the rest of the memory");
+	ok(wrong(memory, size, 7, 0) == 0, "memory outside the registered buffers keeps its contents");
 	io_uring_queue_exit(&ring);
 	return tap_done();
 }

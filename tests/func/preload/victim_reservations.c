@@ -1,11 +1,11 @@
-/* Reservations: memory mapped without access and opened piece by piece, as Java, Go, V8 and allocators do. */
+/* Reservations: memory that is mapped without access and opened piece by piece, as by Java, Go, V8 and allocators. */
 #include "tests/func/preload/victim.h"
 #include <sys/wait.h>
 
 #define RESERVED ((size_t)8 << 30)
-#define CHOICES 200 /* more than the library denies before it lets the kernel choose */
+#define CHOICES 200 /* farpage returns other addresses fewer times before it lets the kernel choose */
 
-static size_t size; /* bytes; several times what may stay local */
+static size_t size; /* bytes; several times the budget */
 
 static char *reserve(void *choice, size_t length)
 {
@@ -17,66 +17,67 @@ static bool open_fixed(char *start, size_t length)
 	return mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == start;
 }
 
-/* As jemalloc and the JVM. */
-static void test_protections(void)
+/* As jemalloc and the JVM do. */
+static void mprotect_opens_and_closes_reserved_memory(void)
 {
 	char *memory = reserve(NULL, RESERVED);
 	ok(memory != MAP_FAILED && !readable(memory) && !readable(memory + RESERVED - 1),
-	   "reserved memory has no access");
+	   "reserved memory cannot be read");
 	ok(!mprotect(memory + MB, size, PROT_READ | PROT_WRITE) && !not_zero(memory + MB, MB),
-	   "opened by mprotect: zeroes");
+	   "reserved memory opened by mprotect reads as zeroes");
 	fill(memory + MB, size, 1);
-	ok(!wrong(memory + MB, size, 1, 0), "all pages hold what was written");
-	ok(!readable(memory) && !readable(memory + MB + size), "what is beside them is closed");
-	ok(!mprotect(memory + MB, size, PROT_NONE) && !readable(memory + MB), "closed again");
+	ok(!wrong(memory + MB, size, 1, 0), "memory opened by mprotect holds the contents written");
+	ok(!readable(memory) && !readable(memory + MB + size), "memory around the opened part cannot be read");
+	ok(!mprotect(memory + MB, size, PROT_NONE) && !readable(memory + MB), "mprotect closes opened memory");
 	ok(!mprotect(memory + MB, size, PROT_READ | PROT_WRITE) && !wrong(memory + MB, size, 1, 0),
-	   "contents outlast that");
+	   "memory closed and opened again keeps its contents");
 	ok(!mprotect(memory + MB, size, PROT_NONE) && !madvise(memory + MB, size, MADV_DONTNEED) &&
 	       !mprotect(memory + MB, size, PROT_READ | PROT_WRITE) && !not_zero(memory + MB, size),
-	   "given back while closed: zeroes");
+	   "memory discarded while it is closed reads as zeroes when it is opened");
 	for (size_t at = 0; at < size; at += MB / 4)
 		if (mprotect(memory + size + 2 * MB + at, MB / 4, PROT_READ | PROT_WRITE))
 			break;
 	fill(memory + size + 2 * MB, size, 2);
-	ok(!wrong(memory + size + 2 * MB, size, 2, 0), "opened piece by piece");
-	ok(!munmap(memory, RESERVED) && !readable(memory + MB), "unmapped");
+	ok(!wrong(memory + size + 2 * MB, size, 2, 0), "memory opened in pieces of 256 KiB holds the contents written");
+	ok(!munmap(memory, RESERVED) && !readable(memory + MB), "munmap unmaps the whole reservation");
 }
 
-/* As Go and V8. */
-static void test_fixed(void)
+/* As Go and V8 do. */
+static void fixed_mappings_open_and_close_reserved_memory(void)
 {
 	char *memory = reserve(NULL, RESERVED);
-	ok(open_fixed(memory, size) && !not_zero(memory, MB), "opened by MAP_FIXED: zeroes");
+	ok(open_fixed(memory, size) && !not_zero(memory, MB), "reserved memory opened by MAP_FIXED reads as zeroes");
 	fill(memory, size, 3);
-	ok(!wrong(memory, size, 3, 0), "all pages hold what was written");
+	ok(!wrong(memory, size, 3, 0), "memory opened by MAP_FIXED holds the contents written");
 	ok(mmap(memory + size / 2, size / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
 		0) == memory + size / 2 &&
 	       !readable(memory + size / 2),
-	   "a half is given back by MAP_FIXED");
+	   "MAP_FIXED with PROT_NONE closes half of the opened memory");
 	ok(open_fixed(memory + size / 2, size / 2) && !not_zero(memory + size / 2, size / 2) &&
 	       !wrong(memory, size / 2, 3, 0),
-	   "it reads as zeroes, the other half is there");
-	ok(!munmap(memory + size, RESERVED - size) && !wrong(memory, size / 2, 3, 0), "the rest of it is unmapped");
-	ok(!munmap(memory, size), "and all");
+	   "the half opened again reads as zeroes, the other half keeps its contents");
+	ok(!munmap(memory + size, RESERVED - size) && !wrong(memory, size / 2, 3, 0),
+	   "munmap of the unopened part leaves the opened part as it was");
+	ok(!munmap(memory, size), "munmap unmaps the opened part");
 }
 
-/* An aligned piece is cut out, as by V8 and mimalloc. */
-static void test_cut(void)
+/* Cuts out an aligned piece, as V8 and mimalloc do. */
+static void aligned_piece_of_a_reservation_is_usable(void)
 {
 	const size_t piece = (size_t)1 << 30;
 	char *memory = reserve(NULL, 2 * piece);
 	char *low = (char *)(((uintptr_t)memory + piece - 1) / piece * piece);
 	ok((low == memory || !munmap(memory, (size_t)(low - memory))) &&
 	       !munmap(low + piece, (size_t)(memory + piece - low)),
-	   "cut out");
-	ok(!mprotect(low, size, PROT_READ | PROT_WRITE), "and opened");
+	   "munmap cuts an aligned piece out of a reservation");
+	ok(!mprotect(low, size, PROT_READ | PROT_WRITE), "mprotect opens the aligned piece");
 	fill(low, size, 4);
-	ok(!wrong(low, size, 4, 0), "all pages hold what was written");
+	ok(!wrong(low, size, 4, 0), "the aligned piece holds the contents written");
 	munmap(low, piece);
 }
 
-/* What was unopened when it was unmapped is empty when somebody has it next. */
-static void test_unopened(void)
+/* Addresses that were unmapped without ever being opened read as zeroes when they are mapped again. */
+static void unopened_memory_is_empty_when_mapped_again(void)
 {
 	char *memory = reserve(NULL, RESERVED);
 	mprotect(memory, size, PROT_READ | PROT_WRITE);
@@ -85,28 +86,28 @@ static void test_unopened(void)
 	memory = reserve(NULL, RESERVED);
 	munmap(memory, RESERVED);
 	memory = map_memory(size);
-	ok(!not_zero(memory, size), "memory after two reservations reads as zeroes");
+	ok(!not_zero(memory, size), "memory mapped after two unmapped reservations reads as zeroes");
 	munmap(memory, size);
 	munmap(reserve(NULL, size), size);
-	memory = map_memory(size); /* in the reservation's place */
+	memory = map_memory(size); /* at the addresses of the reservation */
 	fill(memory, size, 8);
 	munmap(memory, size);
 	memory = map_memory(size);
-	ok(!not_zero(memory, size), "memory that took a reservation's place is emptied when it is unmapped");
+	ok(!not_zero(memory, size), "memory in an old reservation's place is empty when it is mapped anew");
 	munmap(memory, size);
 }
 
-static void test_choice(void)
+static void insisting_program_gets_its_address(void)
 {
 	char *choice = (char *)((uintptr_t)42 << 40), *memory;
 	unsigned tries = 0;
 	while ((memory = reserve(choice, MB)) != choice && tries++ < CHOICES)
 		munmap(memory, MB);
-	ok(memory == choice, "who must have an address gets it, after %u tries", tries);
+	ok(memory == choice, "mmap gives the address that a program insists on, after %u tries", tries);
 	munmap(memory, MB);
 }
 
-static void test_fork(void)
+static void child_opens_more_of_a_reservation(void)
 {
 	char *memory = reserve(NULL, RESERVED);
 	int status = -1;
@@ -119,20 +120,20 @@ static void test_fork(void)
 		fill(memory + MB, MB, 7);
 		_exit(right && !wrong(memory + MB, MB, 7, 0) ? 0 : 1);
 	}
-	ok(waitpid(child, &status, 0) == child && status == 0, "a forked child has it, and opens more (status %x)",
-	   (unsigned)status);
-	ok(!readable(memory + MB) && !wrong(memory, MB, 6, 0), "which its parent has not");
+	ok(waitpid(child, &status, 0) == child && status == 0,
+	   "a forked child has the reservation and opens more of it (status %x)", (unsigned)status);
+	ok(!readable(memory + MB) && !wrong(memory, MB, 6, 0), "memory that a child opens stays closed in its parent");
 	munmap(memory, RESERVED);
 }
 
 int main(void)
 {
 	size = victim_size();
-	test_protections();
-	test_fixed();
-	test_cut();
-	test_unopened();
-	test_choice();
-	test_fork();
+	mprotect_opens_and_closes_reserved_memory();
+	fixed_mappings_open_and_close_reserved_memory();
+	aligned_piece_of_a_reservation_is_usable();
+	unopened_memory_is_empty_when_mapped_again();
+	insisting_program_gets_its_address();
+	child_opens_more_of_a_reservation();
 	return tap_done();
 }

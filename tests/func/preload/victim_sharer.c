@@ -1,8 +1,9 @@
 /*
- * A process that lives in the memory of its maker, which is killed: by vfork() ("vfork") or clone(CLONE_VM) ("clone").
- * "plain": needs nothing far, and says "alive"; "far": reads far memory: whatever it gets must not be wrong; "fork":
- * forks a child by a system call, which reads far memory. With "exec" as the third word the maker executes another
- * program instead of being killed.
+ * victim_sharer "vfork"|"clone" "plain"|"far"|"fork" ["exec"]: makes a process that shares its memory, by vfork() or
+ * clone(CLONE_VM). Then the maker is killed, or executes another program ("exec"). The process goes on.
+ *   plain  needs no far page, and prints "alive"
+ *   far    reads far memory, and prints "wrong" if contents are wrong, or else "right"
+ *   fork   forks a child by a bare system call. The child reads far memory and prints as above.
  */
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>
@@ -30,7 +31,7 @@ static int share(void *kill_maker)
 		syscall(SYS_kill, *(pid_t *)kill_maker, SIGKILL);
 	close(maker_lives[1]);
 	while (read(maker_lives[0], &byte, 1) < 0 && errno == EINTR)
-		; /* until the maker has ended */
+		; /* waits until the maker has ended */
 	if (!strcmp(what, "plain"))
 		say("alive\n");
 	if (!strcmp(what, "fork") && syscall(SYS_fork) != 0)

@@ -1,4 +1,4 @@
-/* System calls: the kernel reads and writes far memory on the program's behalf. */
+/* The kernel reads and writes far memory in system calls of the program. */
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -13,13 +13,13 @@
 static size_t size;
 static char *memory, *other;
 
-/* Pushes all of @memory out of local memory, by using as much elsewhere. */
+/* Drives all of `memory` out by filling `other`, which is as large. */
 static void push_out(void)
 {
 	fill(other, size, 99);
 }
 
-static void test_files(void)
+static void file_calls_use_far_memory(void)
 {
 	int fd = memfd_create("file", 0);
 	size_t done = 0;
@@ -31,7 +31,7 @@ static void test_files(void)
 			break;
 		done += (size_t)got;
 	}
-	ok(done == size, "write(2) from far memory");
+	ok(done == size, "write(2) writes all of far memory to a file");
 	fill(memory, size, 2);
 	push_out();
 	for (done = 0; done < size;) {
@@ -40,7 +40,7 @@ static void test_files(void)
 			break;
 		done += (size_t)got;
 	}
-	ok(done == size && !wrong(memory, size, 1, 0), "read(2) into far memory");
+	ok(done == size && !wrong(memory, size, 1, 0), "pread(2) into far memory brings the contents of a file");
 	munmap(memory, size);
 	memory = map_memory(size);
 	done = 0;
@@ -50,11 +50,11 @@ static void test_files(void)
 			break;
 		done += (size_t)got;
 	}
-	ok(done == size && !wrong(memory, size, 1, 0), "read(2) into memory never touched");
+	ok(done == size && !wrong(memory, size, 1, 0), "pread(2) into untouched memory brings the contents of a file");
 	close(fd);
 }
 
-static void test_vectors(void)
+static void vector_calls_use_far_memory(void)
 {
 	enum { PARTS = 16 };
 	struct iovec parts[PARTS];
@@ -64,16 +64,16 @@ static void test_vectors(void)
 	push_out();
 	for (unsigned i = 0; i < PARTS; i++)
 		parts[i] = (struct iovec){memory + i * (size / PARTS), each};
-	ok(writev(fd, parts, PARTS) == (ssize_t)MB, "writev");
+	ok(writev(fd, parts, PARTS) == (ssize_t)MB, "writev(2) writes parts of far memory");
 	push_out();
 	size_t bad = 0;
 	for (unsigned i = 0; i < PARTS; i++)
 		memset(parts[i].iov_base, 0, each);
 	push_out();
-	ok(preadv(fd, parts, PARTS, 0) == (ssize_t)MB, "preadv");
+	ok(preadv(fd, parts, PARTS, 0) == (ssize_t)MB, "preadv(2) reads into parts of far memory");
 	for (unsigned i = 0; i < PARTS; i++)
 		bad += wrong(parts[i].iov_base, each, 3, i * (size / PARTS));
-	ok(!bad, "all parts are right");
+	ok(!bad, "all parts that preadv(2) read hold the contents of the file");
 	close(fd);
 }
 
@@ -96,7 +96,7 @@ static void *send_all(void *argument)
 	return NULL;
 }
 
-static void test_stream(const char *name, int from, int to)
+static void stream_carries_far_memory(const char *name, int from, int to)
 {
 	struct sending sending = {from, size};
 	pthread_t thread;
@@ -108,19 +108,19 @@ static void test_stream(const char *name, int from, int to)
 		done += (size_t)got;
 	pthread_join(thread, NULL);
 	close(to);
-	ok(done == size && !wrong(other, size, 4, 0), "%s, from far memory into far memory", name);
+	ok(done == size && !wrong(other, size, 4, 0), "%s carries far memory into far memory", name);
 }
 
-static void test_streams(void)
+static void pipe_and_socket_carry_far_memory(void)
 {
 	int fds[2];
 	if (!pipe(fds))
-		test_stream("a pipe", fds[1], fds[0]);
+		stream_carries_far_memory("a pipe", fds[1], fds[0]);
 	if (!socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
-		test_stream("a socket", fds[1], fds[0]);
+		stream_carries_far_memory("a socket", fds[1], fds[0]);
 }
 
-static void test_arguments(void)
+static void arguments_of_calls_are_in_far_memory(void)
 {
 	char *path = memory + size / 2;
 	struct stat *status = (struct stat *)(memory + size / 4);
@@ -128,22 +128,23 @@ static void test_arguments(void)
 	fill(memory, size, 5);
 	strcpy(path, "/proc/self/exe");
 	push_out();
-	ok(!stat(path, status) && S_ISREG(status->st_mode), "a path and a result in far memory");
+	ok(!stat(path, status) && S_ISREG(status->st_mode),
+	   "stat(2) takes a path from far memory and puts its result there");
 	struct pollfd *polls = (struct pollfd *)(memory + size / 8);
 	int fds[2];
 	if (pipe(fds))
 		return;
 	*polls = (struct pollfd){.fd = fds[1], .events = POLLOUT};
 	push_out();
-	ok(poll(polls, 1, 1000) == 1 && polls->revents == POLLOUT, "poll(2) on far memory");
+	ok(poll(polls, 1, 1000) == 1 && polls->revents == POLLOUT, "poll(2) reads and writes its array in far memory");
 	close(fds[0]);
 	close(fds[1]);
 	uint32_t *word = (uint32_t *)(memory + size / 3 / 8 * 8);
 	*word = 5;
 	push_out();
 	ok(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 6, NULL, NULL, 0) == -1 && errno == EAGAIN,
-	   "futex(2) on far memory");
-	ok(write(-1, memory, 1) == -1 && errno == EBADF, "errors are the usual ones");
+	   "futex(2) reads its word in far memory");
+	ok(write(-1, memory, 1) == -1 && errno == EBADF, "write(2) of far memory to a bad descriptor fails with EBADF");
 }
 
 static void on_signal(int number)
@@ -152,7 +153,7 @@ static void on_signal(int number)
 	memory[size / 5] = 'x';
 }
 
-static void test_signals(void)
+static void signal_handler_runs_on_a_far_stack(void)
 {
 	stack_t stack = {.ss_sp = memory, .ss_size = 64 << 10}, none = {.ss_flags = SS_DISABLE};
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
@@ -160,11 +161,11 @@ static void test_signals(void)
 	sigaction(SIGUSR1, &action, NULL);
 	push_out();
 	raise(SIGUSR1);
-	ok(memory[size / 5] == 'x', "a signal handler with its stack in far memory");
+	ok(memory[size / 5] == 'x', "a signal handler runs with its stack in far memory");
 	sigaltstack(&none, NULL);
 }
 
-static void test_stdio(void)
+static void stdio_works_with_far_memory(void)
 {
 	FILE *file = tmpfile();
 	char *line = NULL;
@@ -180,7 +181,7 @@ static void test_stdio(void)
 		snprintf(expected, sizeof expected, "line %u\n", i);
 		bad += getline(&line, &room, file) < 0 || strcmp(line, expected) != 0;
 	}
-	ok(!bad, "stdio");
+	ok(!bad, "getline reads the lines that fprintf wrote");
 	free(line);
 	fclose(file);
 }
@@ -190,11 +191,11 @@ int main(void)
 	size = victim_size() / 2 / MB / 8 * 8 * MB;
 	memory = map_memory(size);
 	other = map_memory(size);
-	test_files();
-	test_vectors();
-	test_streams();
-	test_arguments();
-	test_signals();
-	test_stdio();
+	file_calls_use_far_memory();
+	vector_calls_use_far_memory();
+	pipe_and_socket_carry_far_memory();
+	arguments_of_calls_are_in_far_memory();
+	signal_handler_runs_on_a_far_stack();
+	stdio_works_with_far_memory();
 	return tap_done();
 }

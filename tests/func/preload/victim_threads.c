@@ -1,4 +1,4 @@
-/* Threads: all of them fault, allocate, map, discard and fork at once; every page is checked by its owner. */
+/* Threads that fault, allocate, map and discard at once, also while the process forks. Each checks its own pages. */
 #include "tests/func/preload/victim.h"
 #include <pthread.h>
 
@@ -41,7 +41,7 @@ static void slot_make(struct slot *slot, uint64_t random)
 
 static void slot_change(struct slot *slot, uint64_t random)
 {
-	/* In proportion: a child must not be handed more than its share, however long it takes. */
+	/* Grows in proportion to `size`: a child must not need more than its share, however long it runs. */
 	size_t most = size / THREADS / SLOTS * 4 / PAGE;
 	size_t longer = slot->length + (random % (most < 64 ? most : 64) + 1) * PAGE;
 	if (!slot->mapped)
@@ -129,13 +129,14 @@ int main(void)
 	char *memory = map_memory(2 * MB);
 	fill(memory, 2 * MB, 1);
 	start_workers(victim_size());
-	ok(!join_workers(), "%d threads, %d steps each: all contents right", THREADS, STEPS);
-	ok(!wrong(memory, 2 * MB, 1, 0), "memory that nobody touched is what it was");
-	/* A child may have half of the budget (docs/architecture.md, Children), some 5 MB here: less than that is far.
+	ok(!join_workers(), "blocks of %d threads keep their contents in %d random steps each", THREADS, STEPS);
+	ok(!wrong(memory, 2 * MB, 1, 0), "memory that no thread touched keeps its contents");
+	/*
+	 * A child may have half of the budget (docs/architecture.md, Children), about 5 MB here. Less than that is far.
 	 */
 	start_workers(MB);
-	ok(!forks(memory, 2 * MB), "children of a process whose other threads are busy");
-	ok(!join_workers(), "and the threads notice nothing");
+	ok(!forks(memory, 2 * MB), "10 children forked while threads use memory see memory as at their fork");
+	ok(!join_workers(), "blocks of threads keep their contents while the process forks");
 	for (unsigned i = 0; i < 500; i++) {
 		pthread_t thread;
 		void *result = NULL;
@@ -143,6 +144,6 @@ int main(void)
 			bad++;
 		bad += result != memory + i;
 	}
-	ok(!bad, "threads come and go");
+	ok(!bad, "each of 500 threads returns its result");
 	return tap_done();
 }

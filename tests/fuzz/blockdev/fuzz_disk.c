@@ -1,11 +1,15 @@
 /*
- * Fuzzes the disk with requests of all kinds, right and wrong, several under way at a time: each is answered once, with
- * -EINVAL if and only if it should be; what is read is what was written; the store is asked for nothing that it
- * forbids.
+ * Fuzzes the disk with valid and invalid requests of all kinds, several at a time. The disk answers each request once,
+ * with -EINVAL only for invalid requests. Reads return the bytes that were written. The disk never breaks the contract
+ * of the store.
  *
- * The input is a byte that says how late the store's answers are, then requests of six bytes: the operation and what to
- * do then, the offset and length in sectors, two bytes each, and what to fill with. A request whose sectors another one
- * that is under way changes is submitted when that one is done, so what the disk holds is known at any time.
+ * Input: a byte for the delay of the store's answers, then requests of six bytes:
+ *     1 byte   the operation, and STEP_ flags
+ *     2 bytes  the offset in sectors
+ *     2 bytes  the length in sectors
+ *     1 byte   the byte to write
+ * A request waits for requests under way whose sectors it changes or that change its sectors. So the contents of the
+ * disk are known at any time.
  */
 #include "tests/unit/blockdev/disk_over.h"
 
@@ -15,9 +19,9 @@
 #define BYTES ((uint64_t)PAGES * STORE_PAGE)
 #define DEPTH 8u
 #define STEP 6u
-#define STEP_POLL 0x08u /* and poll once */
-#define STEP_ODD 0x10u  /* an offset that is not of whole sectors */
-#define STEP_HUGE 0x20u /* a length near the end of numbers */
+#define STEP_POLL 0x08u /* poll once after the request */
+#define STEP_ODD 0x10u  /* the offset is not a multiple of a sector */
+#define STEP_HUGE 0x20u /* the length is near UINT64_MAX */
 
 struct slot {
 	struct disk_request request;

@@ -1,10 +1,10 @@
 /*
- * Fuzzes the client's end of a session: whatever a donor sends, and in whatever order things happen, the machine moves
- * forward only, says that it is lost once, and then is silent.
+ * Fuzzes the client's end of a session with any messages and events in any order. The state machine moves only forward.
+ * It reports once that the donor is lost, and then sends nothing more.
  *
- * The input is a list of steps: a byte that says which, a byte of length, and so many bytes. A donor that knows the
- * key cannot be guessed, so its challenge and welcome are steps of their own, and what it says may be sealed as if it
- * did.
+ * Input: a list of steps. A step is a byte for its kind, a byte for its length, and its bytes. The input cannot guess
+ * the messages of a donor that knows the key. So its challenge and its welcome are steps of their own, and another step
+ * seals bytes with the session key.
  */
 #include "client/donor/donor.h"
 
@@ -35,7 +35,7 @@ static void must(int good)
 		abort();
 }
 
-/* The donor's end. */
+/* The donor's end of the channel. */
 static struct channel channel;
 
 static void receive(struct donor *donor, const uint8_t *data, size_t size, uint64_t now, struct donor_answer *answer)

@@ -1,10 +1,10 @@
 /*
- * Fuzzes what a client makes of leases: whatever its donors grant, deny, want back, take or claim to have, and whenever
- * they come and go, its map of slabs stays one that another process could adopt: no slab is named twice, a chunk in use
- * has a slab, and has counted what is live in it.
+ * Fuzzes the client's leases with any grants, denials, recalls, revokes and claims, and donors that come and go at any
+ * time. Another process could adopt the client's map of slabs at any time. The map names no slab twice. A chunk in use
+ * has a slab, and counts at least the live pages in it.
  *
- * The input is a byte for the world and then steps of four: which, of whom, and two that say more. Queues, the rebuild
- * thread and time are steps, too; these keep to their contracts, donors to nothing.
+ * Input: a byte for the world, then steps of four bytes: the kind, the donor or page, and two more. Queues, the rebuild
+ * thread and the clock are steps, too. They keep to their contracts. Donors keep to none.
  */
 #include "client/donor/claims.h"
 #include "tests/unit/client/leases_world.h"
@@ -45,11 +45,11 @@ static unsigned donors;
 static struct {
 	enum donor_is is;
 	struct claims claims;
-	uint32_t asked[ASKED]; /* the last requests it was sent */
+	uint32_t asked[ASKED]; /* the last requests that the donor got */
 	unsigned asks;
 } donor[DONORS];
 static struct {
-	enum leases_action_kind kind; /* LEASES_FILL, _DRAIN or _LEAVE; LEASES_WAKE: nothing */
+	enum leases_action_kind kind; /* LEASES_FILL, _DRAIN or _LEAVE; LEASES_WAKE for no job */
 	uint32_t chunk, epoch;
 } job[LEASES_JOINS_MAX];
 
@@ -61,9 +61,9 @@ static void must(int good)
 		abort();
 }
 
-/* --- What the caller does --------------------------------------------------------------------------------------- */
+/* --- Work of the caller ----------------------------------------------------------------------------------------- */
 
-/* It has broken the protocol, or its session has ended: as peers.c does. */
+/* Handles a donor that has broken the protocol, or whose session has ended, as the client does. */
 static void broke(unsigned index)
 {
 	enum donor_is was = donor[index].is;
@@ -177,7 +177,7 @@ static void granted(unsigned index, uint8_t which, uint8_t slab)
 		broke(index);
 }
 
-/* An answer to a claim: it is there, it is not, or it was taken. */
+/* Takes an answer to a claim: confirmed, or denied. The donor may also be lost. */
 static void claimed(unsigned index, uint8_t what, uint8_t which)
 {
 	uint32_t request = which;
@@ -196,7 +196,7 @@ static void claimed(unsigned index, uint8_t what, uint8_t which)
 		}
 		leases_taken(&world.leases, index, slab, now);
 	} else {
-		/* As it was, or another's. */
+		/* The slab that the client had, or another. */
 		struct chunk_slot slots[FAR_SLOTS_MAX];
 
 		slab = which;
@@ -212,7 +212,7 @@ static void claimed(unsigned index, uint8_t what, uint8_t which)
 	claim_on(index);
 }
 
-/* The rebuild thread is done with a job. */
+/* The rebuild thread has ended a job. */
 static void copied(unsigned index, bool good)
 {
 	enum leases_action_kind kind = job[index].kind;
@@ -319,7 +319,7 @@ static void step(const uint8_t bytes[4])
 	actions_take();
 }
 
-/* --- What must be ----------------------------------------------------------------------------------------------- */
+/* --- Invariants ------------------------------------------------------------------------------------------------- */
 
 static void check(void)
 {

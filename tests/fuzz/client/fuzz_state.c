@@ -1,9 +1,9 @@
 /*
- * Fuzzes the validator of state files: a good file with some bytes changed is refused, or what a store does with it
- * does no harm.
+ * Fuzzes the validator of state files. It refuses a good file with some bytes changed, or a store can use the file
+ * without harm.
  *
- * The input: a byte that says whether the header's checksum is made to fit, then changes: three bytes of offset and the
- * new byte.
+ * Input: a byte whose lowest bit makes the checksum of the header fit, then changes of four bytes: three bytes of
+ * offset and the new byte.
  */
 #include "client/page/state.h"
 #include "common/log.h"
@@ -20,7 +20,7 @@
 #include <xxhash.h>
 
 static const char *const uris[TABLES_DONORS] = {"tcp://a:1", "tcp://b:1", "tcp://c:1"};
-/* The size is whatever the file says. */
+/* The file gives the size. */
 static const struct far_config config = {.donors = uris, .donor_count = TABLES_DONORS, .replicas = 2};
 static const uint8_t id[WIRE_ID_SIZE];
 static const uint64_t contents[STORE_PAGE / sizeof(uint64_t)] = {1};
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!state_is_new(state) && state_adopt(state, &config) == 0 && state_recover(state, &lost) == 0) {
 		state_tables(state, &table, &integrity);
 		must(table.replicas == 2 && integrity.pages > 0);
-		/* The rest knows chunks of one size. */
+		/* tables_use() knows only chunks of one size. */
 		if (table.pages == TABLES_CHUNK_PAGES)
 			tables_use(&table, &integrity, contents);
 	}

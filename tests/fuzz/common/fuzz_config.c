@@ -1,4 +1,4 @@
-/* Any text as a configuration file: values stay within their bounds, and a refusal is exactly one line. */
+/* Fuzzes the reader of configuration files. Values stay within their bounds. A refusal logs exactly one line. */
 #include "common/config.h"
 #include "common/log.h"
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was logged, and how many lines that was; the log is empty afterwards. */
+/* Returns the number of lines in the log, and empties the log. */
 static unsigned take_lines(int fd)
 {
 	static char text[1 << 16];

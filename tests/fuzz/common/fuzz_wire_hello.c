@@ -1,4 +1,7 @@
-/* Any bytes as a hello: what is accepted means exactly these bytes; another version writes nothing but itself. */
+/*
+ * Fuzzes the decoder of hellos. An accepted hello encodes to the same bytes. A hello of another version only sets the
+ * version.
+ */
 #include "farpage/wire.h"
 #include <errno.h>
 #include <stdlib.h>

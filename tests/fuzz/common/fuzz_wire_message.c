@@ -1,4 +1,4 @@
-/* Any bytes as a message: what is accepted means exactly these bytes, and keeps the promises made to its users. */
+/* Fuzzes the decoder of messages. An accepted message encodes to the same bytes, and its values are within bounds. */
 #include "farpage/wire.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Any bytes as a reject: what is accepted means exactly these bytes. */
+/* Fuzzes the decoder of rejects. An accepted reject encodes to the same bytes. */
 #include "farpage/wire.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
- * Any bytes from a peer of a tcp connection. The first byte chooses what they meet:
- *     0  a listener: they are the greeting and what follows
- *     1  an established connection, as frames
- *     2  the same; where a frame names rkey 1, rkey and address are made good ones, its address an offset
- *     3  a connection that asked: they are answers to four operations
- * Whatever comes, nothing outside the registered memory changes, each operation is answered once and in order, and
- * the end is told last and once.
+ * Fuzzes the tcp fabric with any bytes from the peer of a connection. The first byte chooses their receiver:
+ *     0  a listener: the bytes are a greeting and more
+ *     1  an established connection: the bytes are frames
+ *     2  the same, but frames that name rkey 1 get the right rkey, and their address is an offset in the memory
+ *     3  a connection with four operations under way: the bytes are answers
+ * Memory outside the registered regions never changes. Each operation is answered once and in order. The end of the
+ * connection is reported once, as the last event.
  */
 #include "common/log.h"
 #include "fabric/tcp/tcp_frame.h"
@@ -94,7 +94,7 @@ static void take(const struct fabric_event *event)
 	}
 }
 
-/* What was written to a loopback socket is there at once: polling until nothing moves takes all of it. */
+/* Bytes written to a loopback socket arrive at once. So polling until nothing comes takes all of them. */
 static void settle(void)
 {
 	for (unsigned quiet = 0; quiet < 4; quiet++) {
@@ -114,7 +114,7 @@ static void put(int fd, const void *bytes, size_t size)
 		ssize_t some = send(fd, (const char *)bytes + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (some < 0 && errno != EAGAIN)
-			return; /* closed on us */
+			return; /* the fabric has closed the connection */
 		if (some > 0)
 			sent += (size_t)some;
 		settle();
@@ -160,7 +160,7 @@ static int connect_asking(void)
 	return fd;
 }
 
-/* Frames that name rkey 1 name the registered memory. */
+/* Makes frames that name rkey 1 name the registered memory. */
 static void make_good(uint8_t *bytes, size_t size)
 {
 	struct fabric_remote remote = fabric_export(region, conn);

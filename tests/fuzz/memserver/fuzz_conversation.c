@@ -1,4 +1,4 @@
-/* Any conversation with a donor: it never breaks a rule of its own, and never uses what has ended. */
+/* Fuzzes conversations with a donor. The donor never breaks a rule of its own, and never uses freed objects. */
 #include "common/log.h"
 #include "tests/unit/memserver/conversation.h"
 

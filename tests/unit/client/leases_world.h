@@ -1,5 +1,5 @@
 /*
- * leases_world: a planner with its tables, for tests that are donors, queues and clock themselves.
+ * leases_world: a planner with its tables, for tests that play the donors, queues and clock themselves.
  *
  * Threads: none.
  */
@@ -20,10 +20,10 @@ struct world {
 	struct leases leases;
 };
 
-/* @chunks chunks, all NONE; nothing is heard of any donor yet. */
+/* Opens @chunks chunks, all NONE. No donor is heard yet. */
 void world_open(struct world *world, uint64_t chunks, unsigned donors, unsigned replicas, uint64_t seed);
 void world_close(struct world *world);
-/* The next action that is not a wake-up; false: none. */
+/* Returns the next action that is not a wake-up, or false if there is none. */
 bool world_next(struct world *world, struct leases_action *ret_action);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * backup: what goes to the disk, in which order, and what is read back, with a disk that does what the test says: it
- * takes its time, is full, or completes in any order. Also what never may be: two writes of a page at once, a write
- * that is answered before the disk has it, or memory without bound.
+ * backup: what goes to the disk, in which order, and what is read back. The disk of the test is slow, full, or
+ * completes in any order. Two writes of a page at once, a write answered before the disk has it, and memory without
+ * bound must never happen.
  */
 #include "client/backup/backup.h"
 #include "client/io/far_backup.h"
@@ -24,18 +24,18 @@ struct op {
 	uint64_t cookie, page;
 	struct iovec pieces[DISK_PIECES];
 	unsigned count;
-	void *into; /* a read's */
+	void *into; /* set for a read */
 	uint32_t pages;
 	bool active;
 };
 
 static struct backup_disk {
-	uint64_t first[PAGES]; /* word of each page */
+	uint64_t first[PAGES]; /* the first word of each page */
 	struct op ops[DISK_DEPTH];
 	unsigned active, active_most, writes, reads, overlaps;
-	bool held;        /* nothing is completed */
-	bool held_writes; /* but reads */
-	int error;        /* of writes */
+	bool held;        /* no operation completes */
+	bool held_writes; /* only reads complete */
+	int error;        /* of writes, or 0 */
 	bool open;
 } disk;
 
@@ -131,7 +131,7 @@ static int64_t op_end(struct op *op)
 	return (int64_t)op->count * STORE_PAGE;
 }
 
-/* The last first. */
+/* Completes the newest operations first. */
 unsigned backup_disk_reap(struct backup_disk *from, struct backup_disk_done *dones, unsigned max)
 {
 	unsigned count = 0;
@@ -156,7 +156,7 @@ static uint64_t now = 1000 * MS;
 static _Alignas(64) uint8_t data[64 * STORE_PAGE];
 static int log_fd;
 
-/* @bytes: for copies on their way. */
+/* @bytes limits the copies on their way. */
 static void world_open_within(uint64_t bytes)
 {
 	memset(&far, 0, sizeof far);
@@ -187,7 +187,7 @@ static void world_close(void)
 	chunk_table_close(&far.table);
 	mailbox_close(&far.mailbox);
 	close(queue.wake);
-	ok(!disk.overlaps && !disk.open, "no page was ever written twice at once");
+	ok(!disk.overlaps && !disk.open, "no page is ever written twice at once, and the disk is closed");
 }
 
 static unsigned told(const char *text)
@@ -202,7 +202,7 @@ static unsigned told(const char *text)
 	return count;
 }
 
-/* A write of the page that is complete. */
+/* Writes and commits the page, and hands a copy to the backup. */
 static bool put(uint64_t page, uint64_t word)
 {
 	page_fill(data, word);
@@ -211,7 +211,7 @@ static bool put(uint64_t page, uint64_t word)
 	return backup_put(backup, page, 1, data);
 }
 
-/* Until it has nothing to do that time would not bring; then past its pauses. */
+/* Steps until only waiting is left, and past the pauses. */
 static void steps(void)
 {
 	for (unsigned i = 0; i < 100; i++) {
@@ -220,7 +220,7 @@ static void steps(void)
 	}
 }
 
-/* One read, of pages that are kept; its status, or 1: it is not answered yet. */
+/* Reads kept pages. Returns the status, or 1 if there is no answer yet. */
 static struct backup_io asked;
 
 static void take_answer(struct backup_io *io)
@@ -251,25 +251,26 @@ static uint64_t word_of(unsigned page)
 
 /* --- The tests ---------------------------------------------------------------------------------------------------- */
 
-static void test_order(void)
+static void batches_keep_the_order_of_writes(void)
 {
 	world_open();
 	for (unsigned i = 0; i < 8; i++)
 		put(7 - i, 100 + i);
 	put(3, 200);
 	steps();
-	ok(disk.writes == 1 && disk.first[0] == 107 && disk.first[7] == 100, "neighbours are written together");
-	ok(disk.first[3] == 200, "of a page that is there twice the newer");
+	ok(disk.writes == 1 && disk.first[0] == 107 && disk.first[7] == 100, "neighbouring pages are written together");
+	ok(disk.first[3] == 200, "the newer of two copies of a page is written");
 	disk.held = true;
 	put(5, 300);
 	steps();
 	put(5, 301);
 	put(6, 302);
 	steps();
-	ok(disk.active == 1 && backup_behind(backup) == 3, "a batch waits for the one before");
+	ok(disk.active == 1 && backup_behind(backup) == 3, "a batch with a page under way waits for the batch before");
 	disk.held = false;
 	steps();
-	ok(disk.first[5] == 301 && disk.first[6] == 302 && !backup_behind(backup), "then it is written");
+	ok(disk.first[5] == 301 && disk.first[6] == 302 && !backup_behind(backup),
+	   "a waiting batch is written after the batch before");
 	for (unsigned i = 0; i < 1500; i++)
 		put(i * 5 + 1, 1000 + i);
 	steps();
@@ -277,11 +278,11 @@ static void test_order(void)
 	for (unsigned i = 0; i < 1500; i++)
 		wrong += disk.first[i * 5 + 1] != 1000 + i;
 	ok(!wrong && disk.active_most <= DISK_DEPTH && !backup_behind(backup),
-	   "pages that are no neighbours all get there, %u at a time", disk.active_most);
+	   "scattered pages all reach the disk, at most %u at a time", disk.active_most);
 	world_close();
 }
 
-static void test_reads(void)
+static void reads_combine_the_disk_and_copies_under_way(void)
 {
 	world_open();
 	put(10, 1);
@@ -294,19 +295,20 @@ static void test_reads(void)
 	put(11, 4);
 	put(12, 5);
 	ok(read_pages(11, 2) == 0 && word_of(0) == 4 && word_of(1) == 5 && disk.reads == 1,
-	   "those on their way to it without it");
+	   "pages on their way to the disk are read without the disk");
 	disk.held = false;
 	disk.held_writes = true;
 	ok(read_pages(10, 3) == 0 && word_of(0) == 1 && word_of(1) == 4 && word_of(2) == 5 && disk.reads == 2,
-	   "and both at once, while they are written");
+	   "a read combines pages of the disk with pages being written");
 	disk.held_writes = false;
 	steps();
-	ok(read_pages(10, 3) == 0 && word_of(1) == 4 && word_of(2) == 5, "afterwards likewise");
+	ok(read_pages(10, 3) == 0 && word_of(1) == 4 && word_of(2) == 5,
+	   "a read after the writes returns the last contents");
 	world_close();
 }
 
-/* @room: pages that @bytes are. */
-static void test_full(uint64_t bytes, unsigned room)
+/* @room is the number of pages in @bytes. */
+static void copies_without_room_are_missed_and_made_later(uint64_t bytes, unsigned room)
 {
 	unsigned refused = 0, wrong = 0;
 	uint64_t memory;
@@ -320,19 +322,20 @@ static void test_full(uint64_t bytes, unsigned room)
 			backup_step(backup, now += MS);
 	}
 	ok(refused == 2 * room && backup_behind(backup) == 3 * room && backup_memory(backup) == memory,
-	   "a disk that does not write: as many pages as have room wait, the others are missed, at once");
+	   "a stalled disk makes pages wait up to the room, and misses the others at once");
 	disk.held = false;
 	steps();
-	ok(told("does not keep up") == 1 && backup_behind(backup) == 2 * room, "which is told once");
+	ok(told("does not keep up") == 1 && backup_behind(backup) == 2 * room,
+	   "a disk that does not keep up is reported once");
 	for (unsigned i = 0; i < room; i++)
 		wrong += disk.first[i] != 500 + i;
 	for (unsigned i = room; i < 3 * room; i++)
 		wrong += disk.first[i] != 0 || !backup_ring_is_missed(&backup->ring, i);
 	ok(!wrong && backup_ring_next_missed(&backup->ring, 0) == room,
-	   "what had room is on the disk, and what had not known");
+	   "pages that had room are on the disk, and all others are known as missed");
 	put(room, 9);
 	ok(!backup_ring_is_missed(&backup->ring, room),
-	   "one that is written again and has room is not missed any more");
+	   "a missed page that is written again and finds room is no longer missed");
 	for (unsigned i = room + 1; i < 3 * room; i++) {
 		backup_ring_unmiss_all(&backup->ring, i, 1);
 		page_fill(data, 500 + i);
@@ -343,12 +346,12 @@ static void test_full(uint64_t bytes, unsigned room)
 	steps();
 	ok(!wrong && !backup_behind(backup) && disk.first[3 * room - 1] == 500 + 3 * room - 1 &&
 	       told("has caught up") == 1,
-	   "read back from donors they get there, and that is told");
+	   "missed pages that are copied again reach the disk, and catching up is reported");
 	world_close();
 }
 
-/* What was read back late. */
-static void test_late(void)
+/* Pages that are read back late. */
+static void late_copy_never_replaces_a_newer_one(void)
 {
 	world_open();
 	put(20, 1);
@@ -357,17 +360,17 @@ static void test_late(void)
 	page_fill(data, 1);
 	backup_put_again(backup, 20, data);
 	steps();
-	ok(disk.first[20] == 2, "a copy of an older write does not replace a newer");
+	ok(disk.first[20] == 2, "a late copy of an older write does not replace a newer one");
 	page_fill(data, 1);
 	backup_put_again(backup, 20, data);
 	put(20, 3);
-	ok(read_pages(20, 1) == 0 && word_of(0) == 3, "nor is it read");
+	ok(read_pages(20, 1) == 0 && word_of(0) == 3, "a late copy of an older write is not read");
 	steps();
-	ok(disk.first[20] == 3, "whatever their order");
+	ok(disk.first[20] == 3, "a late copy does not replace a newer one, whatever their order");
 	world_close();
 }
 
-static void test_error(void)
+static void disk_error_makes_pages_missed_until_it_passes(void)
 {
 	world_open();
 	disk.error = ENOSPC;
@@ -376,13 +379,14 @@ static void test_error(void)
 	steps();
 	ok(backup_behind(backup) == 2 && backup_ring_is_missed(&backup->ring, 30) &&
 	       backup_ring_is_missed(&backup->ring, 40) && told("No space left") == 1,
-	   "what a full disk refuses is missed, and told once");
-	ok(backup->bad_until > now - 200 * MS, "and it is left alone for a while");
+	   "pages that a full disk refuses are missed, and the error is reported once");
+	ok(backup->bad_until > now - 200 * MS, "a disk that refused a write is left alone for a while");
 	disk.error = 0;
 	put(30, 1);
 	put(40, 2);
 	steps();
-	ok(!backup_behind(backup) && disk.first[40] == 2 && told("has caught up") == 1, "until there is room");
+	ok(!backup_behind(backup) && disk.first[40] == 2 && told("has caught up") == 1,
+	   "missed pages are written once the disk has room");
 	world_close();
 }
 
@@ -400,7 +404,7 @@ static void write_begin(uint64_t page, uint32_t count, uint64_t word)
 	backup_ask(backup, &asked);
 }
 
-static void test_writes(void)
+static void store_write_waits_for_its_page_and_the_disk(void)
 {
 	world_open();
 	put(60, 1);
@@ -413,21 +417,22 @@ static void test_writes(void)
 	backup_put_again(backup, 61, data);
 	put(70, 2);
 	steps();
-	ok(read_outcome() == 1 && backup_behind(backup) == 7, "a write waits for what is under way");
+	ok(read_outcome() == 1 && backup_behind(backup) == 7, "a store write waits for copies of its pages under way");
 	disk.held = false;
 	backup_step(backup, now);
-	ok(read_outcome() == 1 && disk.first[60] == 1, "is not answered before its turn");
+	ok(read_outcome() == 1 && disk.first[60] == 1,
+	   "a store write is not answered before its own batch is on the disk");
 	backup_step(backup, now);
 	ok(read_outcome() == 0 && disk.first[60] == 10 && disk.first[61] == 11 && disk.first[62] == 12,
-	   "and answered when the disk has it, not what was there before, or was read back late");
+	   "a store write is answered when the disk has its pages, not older or late copies");
 	write_begin(65, 1, 20);
 	backup_step(backup, now);
 	backup_step(backup, now);
-	ok(read_outcome() == 0 && disk.first[65] == 20, "the next one waits for no pause");
+	ok(read_outcome() == 0 && disk.first[65] == 20, "a second store write waits for no pause");
 	world_close();
 }
 
-static void test_writes_full(void)
+static void store_write_is_split_when_room_is_short(void)
 {
 	world_open_within(4096);
 	disk.held = true;
@@ -436,11 +441,12 @@ static void test_writes_full(void)
 	backup_step(backup, now);
 	write_begin(60, 4, 10);
 	steps();
-	ok(read_outcome() == 1 && backup_behind(backup) == RING_PAGES_MIN, "a write finds room for a part of it");
+	ok(read_outcome() == 1 && backup_behind(backup) == RING_PAGES_MIN,
+	   "a store write that finds little room begins with a part");
 	disk.held = false;
 	steps();
 	ok(read_outcome() == 0 && disk.first[60] == 10 && disk.first[63] == 13 && !backup_behind(backup),
-	   "it is answered when the disk has all of it");
+	   "a store write is answered when the disk has all of its parts");
 	disk.held = true;
 	for (unsigned i = 0; i < RING_PAGES_MIN - 2; i++)
 		put(2000 + i, 1);
@@ -453,16 +459,16 @@ static void test_writes_full(void)
 	disk.error = 0;
 	steps();
 	ok(read_outcome() == 0 && disk.first[80] == 10 && disk.first[83] == 13,
-	   "what the disk refused of a batch before is none of its");
+	   "an error of an earlier batch does not fail a store write");
 	disk.error = ENOSPC;
 	write_begin(90, 2, 10);
 	steps();
-	ok(read_outcome() == -EIO, "one that the disk refuses fails");
+	ok(read_outcome() == -EIO, "a store write that the disk refuses fails with -EIO");
 	world_close();
 }
 
-/* Left to another process all that was written is on the disk; closed for good nobody needs it. */
-static void test_end(void)
+/* A backup that is left has all writes on disk. A backup closed for good is not needed. */
+static void only_a_backup_that_is_left_writes_everything(void)
 {
 	for (unsigned leave = 0; leave < 2; leave++) {
 		world_open();
@@ -472,7 +478,8 @@ static void test_end(void)
 		for (unsigned i = 0; i < 100 && !backup_is_over(backup); i++)
 			backup_step(backup, now += MS);
 		ok(backup_is_over(backup) && disk.first[50] == (leave ? 7 : 0), "%s",
-		   leave ? "left to another process it has all" : "closed it waits for nothing");
+		   leave ? "a backup left to another process writes all copies first"
+			 : "a backup closed for good writes no more copies");
 		world_close();
 	}
 }
@@ -481,15 +488,15 @@ int main(void)
 {
 	log_fd = memfd_create("log", MFD_CLOEXEC);
 	log_set_fd(log_fd);
-	test_order();
-	test_reads();
-	test_full(0, RING_PAGES_MAX);
-	test_full(5 << 20, 1024);
-	test_full(4096, RING_PAGES_MIN);
-	test_late();
-	test_error();
-	test_writes();
-	test_writes_full();
-	test_end();
+	batches_keep_the_order_of_writes();
+	reads_combine_the_disk_and_copies_under_way();
+	copies_without_room_are_missed_and_made_later(0, RING_PAGES_MAX);
+	copies_without_room_are_missed_and_made_later(5 << 20, 1024);
+	copies_without_room_are_missed_and_made_later(4096, RING_PAGES_MIN);
+	late_copy_never_replaces_a_newer_one();
+	disk_error_makes_pages_missed_until_it_passes();
+	store_write_waits_for_its_page_and_the_disk();
+	store_write_is_split_when_room_is_short();
+	only_a_backup_that_is_left_writes_everything();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* chunks: each way through the states, who is counted under which epoch, and threads that race for it. */
+/* chunks: each transition between states, pages counted under each epoch, and threads that race for a chunk. */
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
 #include "common/random.h"
@@ -22,33 +22,42 @@ static bool attended(struct chunk_table *table, uint64_t index)
 	return set;
 }
 
-static void test_first_write(struct chunk_table *table)
+static void first_write_asks_for_a_slab_and_last_drop_frees_it(struct chunk_table *table)
 {
 	struct chunk_view view;
 
-	ok(chunk_is_untouched(table, 70) && chunk_state(table, 70) == CHUNK_NONE, "a chunk begins with nothing");
-	ok(!chunk_view(table, 70, &view), "there is nothing to read");
+	ok(chunk_is_untouched(table, 70) && chunk_state(table, 70) == CHUNK_NONE,
+	   "a new chunk is untouched and has no state");
+	ok(!chunk_view(table, 70, &view), "a new chunk has no slots to read");
 	ok(chunk_hold(table, 70, 2, &view) == CHUNK_ASKED && chunk_state(table, 70) == CHUNK_WANTED &&
 	       attended(table, 70),
-	   "the first write asks for a slab");
-	ok(chunk_hold(table, 70, 2, &view) == CHUNK_WAIT && !attended(table, 70), "the second waits");
+	   "the first write to a chunk asks for a slab");
+	ok(chunk_hold(table, 70, 2, &view) == CHUNK_WAIT && !attended(table, 70),
+	   "a second write to a chunk waits for the slab already asked for");
 	chunk_publish(table, 70, slots_a);
-	ok(chunk_hold(table, 70, 2, &view) == CHUNK_HELD && chunk_pages_held(table, 70) == 2, "then it is held");
+	ok(chunk_hold(table, 70, 2, &view) == CHUNK_HELD && chunk_pages_held(table, 70) == 2,
+	   "a published chunk can be held, and its held pages are counted");
 	ok(view.slots[0].address == 0x1000 && view.slots[0].rkey == 1 && view.slots[0].donor == 3 &&
 	       view.slots[1].address == 0x2000 && view.slots[1].donor == 4,
-	   "with its slots");
-	ok(!chunk_is_untouched(table, 70) && chunk_is_current(table, 70, view.epoch), "in the epoch that is");
-	ok(!chunk_drop(table, 70, view.epoch, 1) && !attended(table, 70), "one of two dropped: nothing to do");
-	ok(chunk_drop(table, 70, view.epoch, 1) && attended(table, 70), "the last: the control thread must know");
-	ok(chunk_hold(table, 70, 1, &view) == CHUNK_HELD, "it can be held again meanwhile");
+	   "a held chunk's view has the published slots");
+	ok(!chunk_is_untouched(table, 70) && chunk_is_current(table, 70, view.epoch),
+	   "a held chunk is in its current epoch");
+	ok(!chunk_drop(table, 70, view.epoch, 1) && !attended(table, 70),
+	   "dropping one of two held pages does not call the control thread");
+	ok(chunk_drop(table, 70, view.epoch, 1) && attended(table, 70),
+	   "dropping the last held page calls the control thread");
+	ok(chunk_hold(table, 70, 1, &view) == CHUNK_HELD,
+	   "an emptied chunk can be held again before its slab is taken");
 	struct chunk_slot slots[FAR_SLOTS_MAX];
-	ok(!chunk_take_idle(table, 70, slots), "then it is not idle");
+	ok(!chunk_take_idle(table, 70, slots), "a chunk that is held again is not taken as idle");
 	chunk_drop(table, 70, view.epoch, 1);
-	ok(chunk_take_idle(table, 70, slots) && slots[0].slab == 11 && slots[1].slab == 12, "but now it is");
-	ok(chunk_state(table, 70) == CHUNK_NONE && !chunk_is_current(table, 70, view.epoch), "and nothing any more");
+	ok(chunk_take_idle(table, 70, slots) && slots[0].slab == 11 && slots[1].slab == 12,
+	   "an idle chunk is taken with its slots");
+	ok(chunk_state(table, 70) == CHUNK_NONE && !chunk_is_current(table, 70, view.epoch),
+	   "a chunk that was taken as idle has no state, and its epoch is over");
 }
 
-static void test_denied(struct chunk_table *table)
+static void denied_chunk_can_be_asked_for_again(struct chunk_table *table)
 {
 	uint32_t before = table->chunks[5].denials;
 	struct chunk_view view;
@@ -57,16 +66,17 @@ static void test_denied(struct chunk_table *table)
 	chunk_deny(table, 5, -ENOSPC);
 	ok(chunk_state(table, 5) == CHUNK_NONE && table->chunks[5].denials == before + 1 &&
 	       table->chunks[5].denial == -ENOSPC,
-	   "a denial is told");
-	ok(!chunk_is_untouched(table, 5), "what is kept of its pages is there from then on");
-	ok(chunk_hold(table, 5, 1, &view) == CHUNK_ASKED, "it can be asked for again");
+	   "a denied chunk counts the denial and keeps its reason");
+	ok(!chunk_is_untouched(table, 5), "a chunk denied for lack of room no longer counts as untouched");
+	ok(chunk_hold(table, 5, 1, &view) == CHUNK_ASKED, "a denied chunk can be asked for again");
 	chunk_deny(table, 5, -ENOSPC);
 	chunk_hold(table, 6, 1, &view);
 	chunk_deny(table, 6, -ENOMEM);
-	ok(chunk_state(table, 6) == CHUNK_NONE && chunk_is_untouched(table, 6), "or is not, for lack of memory");
+	ok(chunk_state(table, 6) == CHUNK_NONE && chunk_is_untouched(table, 6),
+	   "a chunk denied for lack of memory still counts as untouched");
 }
 
-static void test_lost(struct chunk_table *table)
+static void lost_chunk_ends_its_epoch(struct chunk_table *table)
 {
 	struct chunk_view view, later;
 	uint32_t epoch;
@@ -76,48 +86,50 @@ static void test_lost(struct chunk_table *table)
 	chunk_hold(table, 6, 3, &view);
 	chunk_lose(table, 6);
 	ok(!chunk_view(table, 6, &later) && !chunk_epoch(table, 6, &epoch), "a chunk being lost cannot be read");
-	ok(chunk_hold(table, 6, 1, &later) == CHUNK_WAIT, "nor written");
-	ok(!chunk_is_current(table, 6, view.epoch), "its epoch is over");
+	ok(chunk_hold(table, 6, 1, &later) == CHUNK_WAIT, "a write to a chunk being lost waits");
+	ok(!chunk_is_current(table, 6, view.epoch), "a chunk being lost has ended its epoch");
 	chunk_lost(table, 6);
-	ok(chunk_hold(table, 6, 1, &later) == CHUNK_ASKED, "lost, it can be written again");
+	ok(chunk_hold(table, 6, 1, &later) == CHUNK_ASKED, "a lost chunk can be asked for again by a write");
 	chunk_publish(table, 6, slots_a);
 	chunk_hold(table, 6, 1, &later);
 	ok(!chunk_drop(table, 6, view.epoch, 3) && chunk_pages_held(table, 6) == 1,
-	   "what was held under the old epoch counts no more");
+	   "a drop under an old epoch does not change the pages held in the new one");
 }
 
-static void test_ahead(struct chunk_table *table)
+static void half_full_chunk_asks_for_the_next_one(struct chunk_table *table)
 {
 	struct chunk_view view;
 
 	chunk_hold(table, 20, 1, &view);
 	chunk_publish(table, 20, slots_a);
 	chunk_hold(table, 20, 7, &view);
-	ok(!chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_NONE, "less than half full: no look ahead");
+	ok(!chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_NONE,
+	   "a chunk that is less than half full does not ask for the next one");
 	chunk_hold(table, 20, 1, &view);
 	attended(table, 21);
 	ok(chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_WANTED && table->chunks[21].ahead &&
 	       attended(table, 21),
-	   "half full: the next is asked for");
+	   "a chunk that is half full asks for the next one ahead of need");
 	chunk_deny(table, 21, -ENOSPC);
-	ok(!chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_NONE, "but only once");
-	ok(chunk_hold(table, 21, 1, &view) == CHUNK_ASKED && !table->chunks[21].ahead, "a write asks for itself");
+	ok(!chunk_look_ahead(table, 20) && chunk_state(table, 21) == CHUNK_NONE, "a chunk looks ahead only once");
+	ok(chunk_hold(table, 21, 1, &view) == CHUNK_ASKED && !table->chunks[21].ahead,
+	   "a write to a chunk whose look-ahead was denied asks for a slab itself");
 	chunk_deny(table, 21, -ENOSPC);
 	chunk_hold(table, CHUNKS - 1, 1, &view);
 	chunk_publish(table, CHUNKS - 1, slots_a);
 	chunk_hold(table, CHUNKS - 1, 16, &view);
-	ok(!chunk_look_ahead(table, CHUNKS - 1), "after the last there is none");
+	ok(!chunk_look_ahead(table, CHUNKS - 1), "the last chunk has no next chunk to ask for");
 }
 
-static void test_epochs(struct chunk_table *table)
+static void epochs_wrap_without_looking_untouched(struct chunk_table *table)
 {
 	struct chunk_view view;
 
-	/* The last epoch before they come round. */
+	/* The last epoch before epochs wrap around. */
 	table->chunks[8].word = ~((UINT64_C(1) << 34) - 1);
 	chunk_hold(table, 8, 1, &view);
 	chunk_publish(table, 8, slots_a);
-	ok(!chunk_is_untouched(table, 8), "epochs come round without looking like the beginning");
+	ok(!chunk_is_untouched(table, 8), "a chunk whose epoch wraps around does not look untouched");
 }
 
 /* --- Racing ------------------------------------------------------------------------------------------------- */
@@ -130,7 +142,7 @@ struct race {
 	_Atomic unsigned torn, held;
 };
 
-/* Slots whose parts can be told to belong together. */
+/* Fills @slots with values that all derive from @n, so that a torn view shows. */
 static void race_slots(struct chunk_slot slots[], uint64_t n)
 {
 	for (unsigned i = 0; i < FAR_REPLICAS_MAX; i++)
@@ -166,7 +178,7 @@ static void *race_queue(void *argument)
 	return NULL;
 }
 
-static void test_race(void)
+static void racing_queues_never_see_a_torn_view(void)
 {
 	struct race race = {.stop = false};
 	struct random_state random;
@@ -202,9 +214,10 @@ static void test_race(void)
 	race.stop = true;
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	ok(!race.torn && !wrong, "no view is torn in %u held ones", race.held);
+	ok(!race.torn && !wrong, "no view of the chunk is torn in %u holds that race with the control thread",
+	   race.held);
 	ok(chunk_state(&race.table, 0) != CHUNK_READY || chunk_pages_held(&race.table, 0) == 0,
-	   "in the end nothing is held");
+	   "after the race no page is held in the READY chunk");
 	chunk_table_close(&race.table);
 }
 
@@ -218,10 +231,10 @@ struct deaths {
 	struct integrity integrity;
 	_Atomic bool stop;
 	_Atomic unsigned committed, late;
-	_Atomic uint64_t turn; /* which of the pages: each has one writer */
+	_Atomic uint64_t turn; /* the next page to hand out; each page has one writer */
 };
 
-/* What client/io/far_request.c does about a completed write. */
+/* Completes writes as client/io/far_request.c does. */
 static void *deaths_write(void *argument)
 {
 	static const uint8_t data[4096] = {1};
@@ -248,7 +261,7 @@ static void *deaths_write(void *argument)
 	return NULL;
 }
 
-static void test_deaths(void)
+static void writes_completing_during_a_loss_leave_no_live_page(void)
 {
 	struct deaths deaths = {.stop = false};
 	pthread_t threads[2];
@@ -263,7 +276,7 @@ static void test_deaths(void)
 
 		if (chunk_state(&deaths.table, 0) == CHUNK_WANTED)
 			chunk_publish(&deaths.table, 0, slots_a);
-		/* Only one that someone has got at. */
+		/* Lose the chunk only when a writer holds a page of it. */
 		if (!chunk_epoch(&deaths.table, 0, &epoch) || !chunk_pages_held(&deaths.table, 0))
 			continue;
 		chunk_lose(&deaths.table, 0);
@@ -277,8 +290,8 @@ static void test_deaths(void)
 	if (chunk_state(&deaths.table, 0) == CHUNK_READY)
 		chunk_lose(&deaths.table, 0), integrity_lose(&deaths.integrity, 0, DEATH_PAGES);
 	for (uint64_t page = 0; page < DEATH_PAGES; page++)
-		ok(integrity_kind(&deaths.integrity, page) != INTEGRITY_IS_LIVE, "page %u is not thought to be there",
-		   (unsigned)page);
+		ok(integrity_kind(&deaths.integrity, page) != INTEGRITY_IS_LIVE,
+		   "page %u is not live after its chunk was lost under racing writes", (unsigned)page);
 	printf("# %u deaths took pages, %u writes completed, %u too late\n", lost, deaths.committed, deaths.late);
 	chunk_table_close(&deaths.table);
 	integrity_close(&deaths.integrity);
@@ -288,17 +301,19 @@ int main(void)
 {
 	struct chunk_table table;
 
-	ok(chunk_table_open(&table, (CHUNKS - 1) * 16 + 1, 16, 2) == 0 && table.count == CHUNKS, "open");
-	test_first_write(&table);
-	test_denied(&table);
-	test_lost(&table);
-	test_ahead(&table);
-	test_epochs(&table);
+	ok(chunk_table_open(&table, (CHUNKS - 1) * 16 + 1, 16, 2) == 0 && table.count == CHUNKS,
+	   "a chunk table opens with as many chunks as its pages need");
+	first_write_asks_for_a_slab_and_last_drop_frees_it(&table);
+	denied_chunk_can_be_asked_for_again(&table);
+	lost_chunk_ends_its_epoch(&table);
+	half_full_chunk_asks_for_the_next_one(&table);
+	epochs_wrap_without_looking_untouched(&table);
 	chunk_table_close(&table);
 	chunk_table_close(&table);
-	ok(chunk_table_open(&table, UINT64_MAX / 2, 1, 1) == -EINVAL, "too many chunks are refused");
-	ok(!strcmp(chunk_state_name(CHUNK_LOSING), "losing"), "states have names");
-	test_race();
-	test_deaths();
+	ok(chunk_table_open(&table, UINT64_MAX / 2, 1, 1) == -EINVAL,
+	   "a table of too many chunks is refused with -EINVAL");
+	ok(!strcmp(chunk_state_name(CHUNK_LOSING), "losing"), "chunk_state_name() names the state LOSING");
+	racing_queues_never_see_a_torn_view();
+	writes_completing_during_a_loss_leave_no_live_page();
 	return tap_done();
 }

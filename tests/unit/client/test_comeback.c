@@ -39,27 +39,31 @@ static struct comeback trying(int status)
 	return comeback;
 }
 
-static void test_return(void)
+static void returned_donor_is_claimed_from(void)
 {
 	struct comeback comeback = up();
 
 	ok(comeback.state == COMEBACK_UP && comeback_due(&comeback) == UINT64_MAX &&
 	       comeback_tick(&comeback, 1000 * PATIENCE) == COMEBACK_NOTHING,
-	   "up, it wants nothing");
+	   "a donor that is up needs no action");
 	ok(comeback_broke(&comeback, -ETIMEDOUT, false, 10) == COMEBACK_LEAVE && comeback.state == COMEBACK_AWAY,
-	   "silent: away");
-	ok(comeback_broke(&comeback, -ECONNRESET, false, 11) == COMEBACK_NOTHING, "which it is but once");
-	ok(comeback_due(&comeback) > 10 && comeback_due(&comeback) <= 10 + COMEBACK_PAUSE_MIN_NS, "for a moment");
+	   "a donor whose connection breaks is away");
+	ok(comeback_broke(&comeback, -ECONNRESET, false, 11) == COMEBACK_NOTHING,
+	   "a second break of a donor that is away changes no state");
+	ok(comeback_due(&comeback) > 10 && comeback_due(&comeback) <= 10 + COMEBACK_PAUSE_MIN_NS,
+	   "a donor that is away is tried after at most the first pause");
 	ok(comeback_tick(&comeback, comeback_due(&comeback) - 1) == COMEBACK_NOTHING &&
 	       comeback_tick(&comeback, comeback_due(&comeback)) == COMEBACK_TRY,
-	   "then it is tried");
-	ok(comeback_welcomed(&comeback, 77, 3, 2) == COMEBACK_CLAIM, "welcomed: its slabs are claimed");
-	ok(comeback_claimed(&comeback) == COMEBACK_RETURN && comeback.state == COMEBACK_UP, "and it is back");
+	   "a donor that is away is tried exactly when its pause is over");
+	ok(comeback_welcomed(&comeback, 77, 3, 2) == COMEBACK_CLAIM, "a welcomed donor with slabs is claimed from");
+	ok(comeback_claimed(&comeback) == COMEBACK_RETURN && comeback.state == COMEBACK_UP,
+	   "a donor whose claims are confirmed is up");
 	comeback = trying(-ETIMEDOUT);
-	ok(comeback_welcomed(&comeback, 77, 0, 0) == COMEBACK_RETURN, "with nothing to claim, at once");
+	ok(comeback_welcomed(&comeback, 77, 0, 0) == COMEBACK_RETURN,
+	   "a donor without slabs to claim is up once welcomed");
 	comeback = trying(-ETIMEDOUT);
 	ok(comeback_welcomed(&comeback, 78, 0, 0) == COMEBACK_RETURN && comeback.incarnation == 78,
-	   "so also another start of its program: nothing was there to lose");
+	   "a restarted donor without slabs to lose is up once welcomed");
 }
 
 static bool lost(const struct comeback *comeback, enum comeback_step step, enum comeback_end end)
@@ -68,7 +72,7 @@ static bool lost(const struct comeback *comeback, enum comeback_step step, enum 
 	       comeback->status < 0 && comeback_due(comeback) == UINT64_MAX;
 }
 
-static void test_losses(void)
+static void final_failures_lose_the_donor(void)
 {
 	static const int final[] = {-EACCES, -EPROTO, -EPROTONOSUPPORT, -EKEYREJECTED, -EINVAL};
 	static const int passing[] = {-ETIMEDOUT, -ECONNRESET, -EPIPE,  -EHOSTUNREACH, -ENETUNREACH, -ECONNREFUSED,
@@ -77,68 +81,75 @@ static void test_losses(void)
 
 	for (unsigned i = 0; i < sizeof final / sizeof *final; i++) {
 		comeback = up();
-		ok(comeback_broke(&comeback, final[i], false, 0) == COMEBACK_LEAVE, "up: %s may pass",
-		   strerror(-final[i]));
+		ok(comeback_broke(&comeback, final[i], false, 0) == COMEBACK_LEAVE,
+		   "a donor that is up may come back after: %s", strerror(-final[i]));
 		comeback = trying(-ETIMEDOUT);
 		comeback.met = false;
 		ok(lost(&comeback, comeback_broke(&comeback, final[i], false, 0), COMEBACK_REFUSED),
-		   "trying one for the first time: %s is for good", strerror(-final[i]));
+		   "a donor tried for the first time is lost after: %s", strerror(-final[i]));
 		comeback = trying(-ETIMEDOUT);
 		if (final[i] == -EINVAL) {
 			ok(lost(&comeback, comeback_broke(&comeback, final[i], false, 0), COMEBACK_REFUSED),
-			   "one that has changed says so itself");
+			   "a donor that was met before is lost after -EINVAL");
 			continue;
 		}
 		ok(comeback_broke(&comeback, final[i], i % 2, 0) == COMEBACK_PAUSE &&
 		       comeback_due(&comeback) < PATIENCE,
-		   "one that knew us: it is tried again after %s", strerror(-final[i]));
+		   "a donor that was met before is tried again after: %s", strerror(-final[i]));
 		ok(comeback_tick(&comeback, comeback_due(&comeback)) == COMEBACK_TRY &&
 		       comeback_broke(&comeback, -ETIMEDOUT, false, 1) == COMEBACK_PAUSE &&
 		       lost(&comeback, comeback_tick(&comeback, PATIENCE), COMEBACK_TOO_LATE) &&
 		       comeback.status == final[i],
-		   "until patience is over");
+		   "a donor tried again is lost with its first failure when the patience is over");
 	}
 	for (unsigned i = 0; i < sizeof passing / sizeof *passing; i++) {
 		comeback = up();
-		ok(comeback_broke(&comeback, passing[i], false, 0) == COMEBACK_LEAVE, "up: %s may pass",
-		   strerror(-passing[i]));
+		ok(comeback_broke(&comeback, passing[i], false, 0) == COMEBACK_LEAVE,
+		   "a donor that is up may come back after a break: %s", strerror(-passing[i]));
 		comeback = trying(-ETIMEDOUT);
-		ok(comeback_broke(&comeback, passing[i], false, 0) == COMEBACK_PAUSE, "silent before: %s may pass",
-		   strerror(-passing[i]));
+		ok(comeback_broke(&comeback, passing[i], false, 0) == COMEBACK_PAUSE,
+		   "a silent donor may come back after a failed try: %s", strerror(-passing[i]));
 	}
 	comeback = up();
-	ok(lost(&comeback, comeback_broke(&comeback, -ETIMEDOUT, true, 0), COMEBACK_REFUSED), "unless it is final");
+	ok(lost(&comeback, comeback_broke(&comeback, -ETIMEDOUT, true, 0), COMEBACK_REFUSED),
+	   "a donor that breaks with a final reason is lost");
 	comeback = trying(-ECONNRESET);
 	ok(lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, 0), COMEBACK_REFUSED),
-	   "reset, then refused: no program there, lost at once");
+	   "a donor that resets and then refuses connections is lost at once");
 	comeback = trying(-EACCES);
 	ok(lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, 0), COMEBACK_REFUSED),
-	   "a request refused, then the connection: likewise");
+	   "a donor that refuses a request and then connections is lost at once");
 	comeback = trying(-ECONNRESET);
-	ok(comeback_broke(&comeback, -ECONNRESET, false, 0) == COMEBACK_PAUSE, "reset, then reset: may pass");
+	ok(comeback_broke(&comeback, -ECONNRESET, false, 0) == COMEBACK_PAUSE,
+	   "a donor that resets twice may come back");
 	comeback = trying(-ETIMEDOUT);
-	ok(lost(&comeback, comeback_welcomed(&comeback, 78, 5, 2), COMEBACK_RESTARTED), "another start: lost");
+	ok(lost(&comeback, comeback_welcomed(&comeback, 78, 5, 2), COMEBACK_RESTARTED),
+	   "a restarted donor that had slabs is lost as restarted");
 	comeback = trying(-ETIMEDOUT);
-	ok(lost(&comeback, comeback_welcomed(&comeback, 77, 0, 2), COMEBACK_FORGOTTEN), "no slabs left: lost");
+	ok(lost(&comeback, comeback_welcomed(&comeback, 77, 0, 2), COMEBACK_FORGOTTEN),
+	   "a donor that returns without any of its slabs is lost as forgotten");
 	comeback = trying(-ETIMEDOUT);
-	ok(comeback_welcomed(&comeback, 77, 1, 2) == COMEBACK_CLAIM, "too few slabs: which, the claims tell");
+	ok(comeback_welcomed(&comeback, 77, 1, 2) == COMEBACK_CLAIM,
+	   "a donor that returns with too few slabs is claimed from");
 	comeback = trying(-ETIMEDOUT);
 	comeback_welcomed(&comeback, 77, 2, 2);
-	ok(lost(&comeback, comeback_denied(&comeback), COMEBACK_FORGOTTEN), "the wrong ones: lost");
+	ok(lost(&comeback, comeback_denied(&comeback), COMEBACK_FORGOTTEN),
+	   "a donor that denies a claim is lost as forgotten");
 	comeback = up();
 	comeback_broke(&comeback, -ETIMEDOUT, false, 3000 * MS);
 	comeback_waits(&comeback, 2000 * MS);
 	comeback_waits(&comeback, 2500 * MS);
-	ok(comeback_tick(&comeback, 2000 * MS + PATIENCE - 1) == COMEBACK_TRY, "a request that waited before");
+	ok(comeback_tick(&comeback, 2000 * MS + PATIENCE - 1) == COMEBACK_TRY,
+	   "a donor is tried until the oldest request's patience is over");
 	ok(comeback_due(&comeback) == 2000 * MS + PATIENCE &&
 	       lost(&comeback, comeback_tick(&comeback, 2000 * MS + PATIENCE), COMEBACK_TOO_LATE),
-	   "has waited for long enough: lost");
+	   "a donor is lost when the oldest request has waited for the patience");
 	ok(comeback_broke(&comeback, -EACCES, true, 0) == COMEBACK_NOTHING &&
 	       comeback_tick(&comeback, UINT64_MAX) == COMEBACK_NOTHING,
-	   "once");
+	   "a lost donor needs no further action");
 }
 
-static void test_backoff(void)
+static void pauses_between_tries_double(void)
 {
 	struct comeback comeback = away(-ETIMEDOUT);
 	uint64_t now = 0, most = COMEBACK_PAUSE_MIN_NS;
@@ -156,19 +167,19 @@ static void test_backoff(void)
 			most = most * 2 < COMEBACK_PAUSE_MAX_NS ? most * 2 : COMEBACK_PAUSE_MAX_NS;
 		}
 	}
-	ok(good, "pauses double, each shortened by chance to no less than half");
+	ok(good, "pauses double up to a limit, each shortened at random to no less than half");
 	ok(now == PATIENCE && comeback.end == COMEBACK_TOO_LATE && comeback.status == -ETIMEDOUT,
-	   "until the patience is over; lost for how it went away");
-	ok(tries >= 7 && tries <= 15, "%u tries", tries);
+	   "a donor out of patience is lost with the status of its first break");
+	ok(tries >= 7 && tries <= 15, "a donor is tried 7 to 15 times within the patience (%u)", tries);
 	comeback = trying(-ETIMEDOUT);
 	ok(comeback_due(&comeback) == PATIENCE &&
 	       lost(&comeback, comeback_tick(&comeback, PATIENCE), COMEBACK_TOO_LATE),
-	   "a try that takes too long does not make it longer");
+	   "a try that takes too long does not extend the patience");
 }
 
 /* --- Histories -------------------------------------------------------------------------------------------------- */
 
-/* The donor and its machine. */
+/* the donor and its machine */
 enum host { HOST_RUNS, HOST_STALLS, HOST_DOWN, HOST_NO_PROGRAM };
 
 struct world {
@@ -176,10 +187,10 @@ struct world {
 	struct comeback comeback;
 	uint64_t now;
 	enum host host;
-	uint64_t incarnation; /* of the program now */
+	uint64_t incarnation; /* of the running program */
 	bool connected;       /* the client's connections stand */
 	bool holds;           /* the program has what the client wrote */
-	uint64_t try_ends;    /* when a try that gets no answer is given up */
+	uint64_t try_ends;    /* time at which an unanswered try is given up */
 	struct {
 		uint64_t since;
 		bool answered;
@@ -240,7 +251,7 @@ static void step(struct world *w, enum comeback_step what)
 	}
 }
 
-/* The far side answers a try, or does not. */
+/* Lets the far side answer a try, or stay silent. */
 static void host_answer(struct world *w)
 {
 	static const int odd[] = {-ECONNRESET, -EPIPE, -EBUSY, -EHOSTUNREACH};
@@ -289,7 +300,7 @@ static void requests_step(struct world *w)
 			answer(w, i, true);
 		}
 	}
-	/* What stands and says nothing is noticed. */
+	/* A connection without answers is noticed. */
 	if (w->connected && (w->host != HOST_RUNS || !w->holds) && random_below(&w->random, 4) == 0)
 		step(w, comeback_broke(&w->comeback, -ETIMEDOUT, false, w->now));
 	else if (w->connected && random_below(&w->random, 20) == 0)
@@ -329,7 +340,7 @@ static const char *history(uint64_t seed, unsigned *returns, unsigned *losses)
 	return w.wrong;
 }
 
-static void test_histories(uint64_t first, uint64_t last)
+static void random_histories_keep_every_promise(uint64_t first, uint64_t last)
 {
 	unsigned returns = 0, losses = 0;
 	const char *wrong = NULL;
@@ -340,11 +351,11 @@ static void test_histories(uint64_t first, uint64_t last)
 		if (wrong)
 			break;
 	}
-	ok(!wrong, "%llu histories", (unsigned long long)(last - first + 1));
+	ok(!wrong, "no promise is broken in %llu histories", (unsigned long long)(last - first + 1));
 	if (wrong)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
-	ok(first == last || (returns > HISTORIES && losses > HISTORIES / 4), "with %u returns, %u losses", returns,
-	   losses);
+	ok(first == last || (returns > HISTORIES && losses > HISTORIES / 4),
+	   "the histories include %u returns and %u losses", returns, losses);
 }
 
 static struct comeback adopted(uint64_t incarnation)
@@ -356,77 +367,79 @@ static struct comeback adopted(uint64_t incarnation)
 	return comeback;
 }
 
-static void test_adopted(void)
+static void adopted_donor_is_tried_at_once(void)
 {
 	struct comeback comeback = adopted(77);
 
-	ok(comeback.state == COMEBACK_TRYING, "adopted, it is tried at once");
+	ok(comeback.state == COMEBACK_TRYING, "an adopted donor is tried at once");
 	ok(comeback_welcomed(&comeback, 77, 3, 3) == COMEBACK_CLAIM && comeback_claimed(&comeback) == COMEBACK_RETURN,
-	   "and is back when its slabs are claimed");
+	   "an adopted donor is up when its slabs are claimed");
 	comeback = adopted(77);
 	ok(comeback_welcomed(&comeback, 78, 3, 3) == COMEBACK_BURY && comeback.end == COMEBACK_RESTARTED,
-	   "or had restarted");
+	   "an adopted donor that has restarted is lost");
 	comeback = adopted(0);
-	ok(comeback_welcomed(&comeback, 78, 3, 3) == COMEBACK_BURY, "or was given up before");
+	ok(comeback_welcomed(&comeback, 78, 3, 3) == COMEBACK_BURY,
+	   "an adopted donor that was given up before is lost");
 	comeback = adopted(0);
 	ok(comeback_welcomed(&comeback, 78, 1, 0) == COMEBACK_CLAIM && comeback.incarnation == 78,
-	   "one that nothing is known to be on is as good as new");
+	   "an adopted donor without slabs is claimed from, whatever its incarnation");
 	comeback = adopted(77);
-	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 200) == COMEBACK_PAUSE, "a refusal is waited out");
+	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 200) == COMEBACK_PAUSE,
+	   "an adopted donor that refuses connections is tried again");
 	ok(comeback_tick(&comeback, comeback_due(&comeback)) == COMEBACK_TRY &&
 	       comeback_broke(&comeback, -EHOSTUNREACH, false, 300 * MS) == COMEBACK_PAUSE &&
 	       comeback_tick(&comeback, 100 + PATIENCE) == COMEBACK_BURY && comeback.end == COMEBACK_TOO_LATE &&
 	       comeback.status == -ECONNREFUSED,
-	   "until the patience is over that began with the adoption; the first failure is why");
+	   "an adopted donor is lost with its first failure when the patience since adoption is over");
 	comeback = adopted(77);
 	ok(comeback_broke(&comeback, -EKEYREJECTED, true, 200) == COMEBACK_BURY && comeback.end == COMEBACK_REFUSED,
-	   "a refusal for good is not");
+	   "an adopted donor that refuses for good is lost");
 }
 
-/* A lost donor that is used again, as one that holds nothing. */
-static void test_anew(void)
+/* A lost donor may be used again, as one that holds no slab. */
+static void lost_donor_without_a_program_is_tried_anew(void)
 {
 	struct comeback comeback = trying(-ECONNRESET);
 
 	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 0) == COMEBACK_BURY && comeback_anew(&comeback, 100) &&
 	       comeback.state == COMEBACK_AWAY,
-	   "one that has no program any more is tried anew");
+	   "a lost donor without a program is tried anew");
 	comeback_waits(&comeback, 0);
 	ok(comeback_due(&comeback) == 100 + COMEBACK_ANEW_NS &&
 	       comeback_tick(&comeback, 1000 * PATIENCE) == COMEBACK_TRY,
-	   "after a moment, and for however long");
+	   "a donor tried anew is tried after a moment, without a limit of patience");
 	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 1000 * PATIENCE) == COMEBACK_PAUSE &&
 	       comeback_due(&comeback) == 1000 * PATIENCE + COMEBACK_ANEW_NS,
-	   "a try that fails is nothing new");
+	   "a failed try of a donor tried anew pauses again");
 	comeback_tick(&comeback, comeback_due(&comeback));
 	ok(comeback_welcomed(&comeback, 78, 4, 0) == COMEBACK_CLAIM && comeback_claimed(&comeback) == COMEBACK_RETURN,
-	   "whichever start of its program answers, and whatever it still holds");
+	   "a donor tried anew is claimed from, whatever incarnation answers");
 	comeback.anew = false;
 	ok(comeback_broke(&comeback, -ETIMEDOUT, false, 0) == COMEBACK_LEAVE && comeback_due(&comeback) < PATIENCE,
-	   "then it is one like any other");
+	   "a donor that is up again has patience like any other");
 	comeback = trying(-ETIMEDOUT);
 	comeback_broke(&comeback, -EKEYREJECTED, true, 0);
 	ok(comeback_tick(&comeback, PATIENCE) == COMEBACK_BURY && !comeback_anew(&comeback, 0) &&
 	       comeback.state == COMEBACK_LOST,
-	   "one that will not have us is not tried");
+	   "a donor that refused for good is not tried anew");
 	comeback = trying(-ETIMEDOUT);
 	comeback_tick(&comeback, PATIENCE);
 	comeback_anew(&comeback, 0);
 	comeback_tick(&comeback, comeback_due(&comeback));
 	ok(comeback_broke(&comeback, -EKEYREJECTED, true, 0) == COMEBACK_PAUSE && comeback.state == COMEBACK_LOST &&
 	       comeback_due(&comeback) == UINT64_MAX,
-	   "nor is it any more when it says so then");
+	   "a donor tried anew that refuses for good is lost");
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
 
-	test_return();
-	test_anew();
-	test_losses();
-	test_backoff();
-	test_adopted();
-	test_histories(seed ? seed : 1, seed ? seed : HISTORIES);
+	returned_donor_is_claimed_from();
+	lost_donor_without_a_program_is_tried_anew();
+	final_failures_lose_the_donor();
+	pauses_between_tries_double();
+	adopted_donor_is_tried_at_once();
+	random_histories_keep_every_promise(seed ? seed : 1, seed ? seed : HISTORIES);
 	return tap_done();
 }

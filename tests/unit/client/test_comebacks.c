@@ -1,15 +1,15 @@
 /*
- * comebacks: the whole client over a simulated world: wires that delay, cut and go dead, donors (the real lease book
- * and handshake) that stall, die and start anew, and a clock that is set by hand. One seed, one history.
+ * comebacks: the whole client over a simulated world. Wires delay, cut and go dead. Donors (the real lease book and
+ * handshake) stall, die and restart. The test sets the clock. One seed gives one history.
  *
  * Theory of operation. The functions of fabric.h and clock.h are defined here. The client's control thread is a real
- * thread but runs only while the test waits for it (the baton), so that a history is the same each time. What was sent
- * on a connection may still reach the donor after the client has ended it, until the donor ends it too: the fence that
- * the client relies on is the donor's.
+ * thread, but runs only while the test waits for it (the baton), so that a history is the same each time. A message
+ * sent on a connection may still reach the donor after the client has ended the connection, until the donor ends it
+ * too. The client relies on the donor's fence.
  *
- * In some histories the store has a state file, and its process is killed now and then: what it was doing is not
- * answered, the file is as it was at that moment, and another process adopts it and does once more what was under way,
- * as the kernel has a block device do.
+ * In some histories the store has a state file, and its process is killed now and then. Its requests are not answered,
+ * and the file stays as it was at that moment. Another process adopts the store and repeats the requests that were
+ * under way, as the kernel does for a block device.
  */
 #include "client/far_store.h"
 #include "client/rebuild/rebuild.h"
@@ -32,7 +32,7 @@
 
 #define MS UINT64_C(1000000)
 #define DONORS 3u
-#define SLABS 12u /* each could hold all chunks: no request finds them full */
+#define SLABS 12u /* each donor could hold all chunks, so no request finds it full */
 #define SLAB_PAGES 4u
 #define SLAB (SLAB_PAGES * STORE_PAGE)
 #define PAGES (10u * SLAB_PAGES)
@@ -55,11 +55,11 @@ struct fabric_region {
 };
 struct fabric {
 	int wake;
-	struct far *far; /* the control thread's */
+	struct far *far; /* the store of the control thread */
 };
 
 struct parcel {
-	uint64_t at; /* when it arrives */
+	uint64_t at; /* arrival time */
 	size_t size;
 	uint8_t bytes[WIRE_SEALED_MAX];
 };
@@ -68,19 +68,19 @@ struct post {
 	unsigned head, tail;
 };
 
-/* An operation: posted, carried out (or not), answered. */
+/* An operation: posted, carried out or not, answered. */
 struct operation {
 	struct fabric_op op;
 	uint64_t posted, at, back;
 	bool done;
-	uint8_t pages[SLAB]; /* as they are sent, or come */
+	uint8_t pages[SLAB]; /* data sent, or data read */
 };
 
 struct fabric_conn {
-	bool used, here, there; /* the client, the donor has not ended it */
+	bool used, here, there; /* not yet ended by the client, by the donor */
 	bool asked, accepted, established, flushing;
 	uint64_t arrives, accepted_at, broken_at, left_at, deadline;
-	int status; /* how it breaks, at broken_at */
+	int status; /* status of the break at broken_at */
 	struct fabric *fabric;
 	void *user;
 	unsigned donor;
@@ -98,10 +98,10 @@ struct fabric_conn {
 enum health { RUNS, STALLED, DEAD };
 struct sim_donor {
 	enum health health;
-	bool silent; /* DEAD: the machine, not only the program */
+	bool silent; /* if DEAD: the machine is dead, not only the program */
 	uint64_t incarnation, until, rests_until;
 	struct lease_book *book;
-	uint32_t salts[DONORS]; /* by session: rkeys are of one session only, as over another device */
+	uint32_t salts[DONORS]; /* by session: an rkey is valid in one session only, as over another device */
 	uint8_t memory[SLABS][SLAB];
 };
 
@@ -118,7 +118,7 @@ static struct fabric_conn conns[CONNS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t passed = PTHREAD_COND_INITIALIZER;
 static bool control_turn_now, closing;
-static unsigned warm_slabs; /* that donors were told are used */
+static unsigned warm_slabs; /* slabs that donors were told are used */
 
 static void expect(bool good, const char *what)
 {
@@ -131,7 +131,7 @@ uint64_t clock_now(void)
 	return w.now;
 }
 
-/* In place of random_secret(), so that ids, nonces and the machines' seeds are the same each time. */
+/* Replaces random_secret(), so that ids, nonces and seeds are the same each time. */
 void __wrap_random_secret(void *bytes, uint64_t size);
 void __wrap_random_secret(void *bytes, uint64_t size)
 {
@@ -220,7 +220,7 @@ static void donor_do(unsigned index, const struct lease_action *action)
 		lease_capacity(donor->book, &message.released.capacity);
 		donor_say(index, action->session, &message);
 		return;
-	case LEASE_REVOKE: /* no donor here shrinks */
+	case LEASE_REVOKE: /* no donor shrinks here */
 	case LEASE_KEEP:
 	case LEASE_TAKEN:
 		return;
@@ -381,7 +381,9 @@ static void message_take(struct fabric_conn *conn, const struct parcel *parcel)
 	donor_settle(conn->donor);
 }
 
-/* Whether the conn's session may touch this; as a device would tell. */
+/*
+ * Returns the memory of @op if the connection's session may touch it, as a device would decide. Otherwise returns NULL.
+ */
 static uint8_t *operation_place(const struct fabric_conn *conn, const struct fabric_op *op)
 {
 	struct sim_donor *donor = &w.donors[conn->donor];
@@ -409,7 +411,7 @@ static void operation_take(struct fabric_conn *conn, struct operation *operation
 	operation->back = soon();
 }
 
-/* The donor's program looks at a connection. */
+/* Lets the donor's program look at a connection. */
 static void conn_serve(struct fabric_conn *conn)
 {
 	struct lease_book *book = w.donors[conn->donor].book;
@@ -443,7 +445,7 @@ static void donor_health(unsigned index)
 		return;
 	if (donor->health == DEAD) {
 		donor_start(index);
-		/* What the client still has of the one before is reset now. */
+		/* Connections to the previous program are reset now. */
 		for (unsigned i = 0; i < CONNS; i++)
 			if (conns[i].used && conns[i].donor == index)
 				conn_break(&conns[i], -ECONNRESET);
@@ -625,7 +627,7 @@ int fabric_send(struct fabric_conn *conn, const void *message, size_t size)
 	return 0;
 }
 
-/* The next thing that has happened at the client's end; false: nothing. */
+/* Takes the next event at the client's end. Returns false if there is none. */
 static bool conn_event(struct fabric_conn *conn, struct fabric_event *event)
 {
 	struct operation *operation = &conn->operations[conn->head % OPS];
@@ -633,7 +635,7 @@ static bool conn_event(struct fabric_conn *conn, struct fabric_event *event)
 
 	*event = (struct fabric_event){.conn = conn, .user = conn->user};
 	if (conn->flushing && conn->status == 1)
-		return false; /* all told */
+		return false; /* all events were reported */
 	if (!conn->flushing && !conn->established && conn->accepted && w.now >= conn->accepted_at) {
 		conn->established = true;
 		event->kind = FABRIC_ESTABLISHED;
@@ -700,7 +702,7 @@ static void control_park(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The control thread runs until it would sleep. */
+/* Runs the control thread until it would sleep. */
 static void control_run(void)
 {
 	pthread_mutex_lock(&lock);
@@ -720,7 +722,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 
 		if (count || w.now >= end)
 			return count;
-		if (!fabric->far) { /* a queue that is being opened */
+		if (!fabric->far) { /* a queue is being opened */
 			world_step(MS);
 			control_run();
 		} else if (!fabric->far->open || fabric->far->adopting) {
@@ -767,7 +769,7 @@ static struct program {
 	uint8_t data[DEPTH][STORE_PAGE];
 	uint32_t version;
 	unsigned active, good, failed, adoptions;
-	struct rebuild *rebuild; /* NULL: there are no replicas */
+	struct rebuild *rebuild; /* NULL if there are no replicas */
 } p;
 
 static void page_fill(void *data, uint64_t page, uint32_t version)
@@ -813,7 +815,7 @@ static void slot_end(const struct store_done *done)
 	uint64_t page = io->page, most = TIMEOUT_MS + IO_MS + CONNECT_MS + 100;
 
 	expect(p.slots[done->cookie].active, "a request answered twice");
-	/* A write may wait for a lease besides. */
+	/* A write may also wait for a lease. */
 	expect(w.now - p.slots[done->cookie].since <= (io->op == STORE_READ ? 1 : 2) * most * MS,
 	       "a request that waited for too long");
 	expect(done->status != -EBADMSG, "a page came back as it was before, or not as it was written");
@@ -831,7 +833,7 @@ static void slot_end(const struct store_done *done)
 	p.active--;
 }
 
-/* The thread that makes replicas anew has none here: it is the program's. */
+/* The rebuild thread is not started here. The program calls rebuild_step() itself. */
 int __wrap_rebuild_start(struct far *far);
 void __wrap_rebuild_stop(struct far *far);
 
@@ -859,14 +861,14 @@ static void program_step(bool more)
 		slot_end(&dones[i]);
 }
 
-/* What goes wrong. */
+/* Causes failures at random. */
 static void trouble_step(unsigned *kills, unsigned *long_stalls)
 {
 	struct fabric_conn *conn = &conns[random_below(&w.random, CONNS)];
 	unsigned donor = (unsigned)random_below(&w.random, DONORS);
 
 	if (conn->used && conn->there && random_below(&w.random, 12) == 0 && w.donors[conn->donor].health == RUNS) {
-		/* Each side hears of it in its own time. */
+		/* Each side learns of the break at its own time. */
 		if (!conn->status) {
 			conn->status = -ECONNRESET;
 			conn->broken_at = soon();
@@ -874,7 +876,7 @@ static void trouble_step(unsigned *kills, unsigned *long_stalls)
 	}
 	if (w.donors[donor].health != RUNS)
 		return;
-	/* Short ones not one after the other: two make a long one. */
+	/* Short stalls keep a distance, because two in a row make a long one. */
 	if (random_below(&w.random, 100) == 0 && w.now > w.donors[donor].rests_until)
 		donor_stall(donor, random_below(&w.random, 600 * MS));
 	else if (*long_stalls && random_below(&w.random, 500) == 0 && (*long_stalls)--)
@@ -894,7 +896,7 @@ static unsigned donors_lost(void)
 	return lost;
 }
 
-/* Nothing is wanted any more: no donor that we still know keeps a slab. */
+/* Discards everything. No known donor may keep a slab. */
 static void all_comes_back(void)
 {
 	struct far_donor_info donors[DONORS];
@@ -916,9 +918,9 @@ static void all_comes_back(void)
 	expect(!left, "a slab that never comes back");
 }
 
-static int state_fd = -1; /* -1: the store has none */
+static int state_fd = -1; /* -1 if the store has none */
 
-/* False: no donor is left to adopt anything from. */
+/* Returns false if no donor is left to adopt from. */
 static bool program_open(uint64_t seed)
 {
 	static const char *const uris[DONORS] = {"tcp://1:1", "tcp://1:2", "tcp://1:3"};
@@ -992,7 +994,7 @@ static void world_close(void)
 		close(state_fd);
 }
 
-/* The file as it is now. */
+/* Copies the state file as it is now. */
 static int state_copy(void)
 {
 	int copy = memfd_create("state", MFD_CLOEXEC);
@@ -1005,7 +1007,7 @@ static int state_copy(void)
 	return copy;
 }
 
-/* The process is killed, and another one adopts the store. False: it cannot. */
+/* Kills the process and lets another one adopt the store. Returns false if adoption fails. */
 static bool program_kill(uint64_t seed)
 {
 	int state = state_copy();
@@ -1047,7 +1049,7 @@ static const char *history(uint64_t seed, unsigned *good, unsigned *failed, unsi
 		world_close();
 		return w.wrong;
 	}
-	/* All is well again: what is still waited for comes. */
+	/* No more trouble: all open requests must be answered. */
 	for (unsigned i = 0; i < 1000 && p.active && !w.wrong; i++) {
 		world_step(10 * MS);
 		control_run();
@@ -1076,17 +1078,20 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	/* Beyond the first, those with replicas alone. */
+	/* After the first histories only those with replicas run. */
 	for (seed = first; seed <= last && !wrong; seed += argc < 2 && seed >= HISTORIES ? 1 + seed % 2 : 1) {
 		wrong = history(seed, &good, &failed, &losses, &adoptions, &rebuilt);
 		if (wrong)
 			printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	}
-	ok(!wrong, "histories %llu to %llu", (unsigned long long)first, (unsigned long long)last);
+	ok(!wrong, "no promise is broken in histories %llu to %llu", (unsigned long long)first,
+	   (unsigned long long)last);
 	ok(argc > 1 || (good > 100000 && failed > 100 && losses > 10),
-	   "with %u requests that were carried out, %u that failed, %u donors lost", good, failed, losses);
-	ok(argc > 1 || adoptions > 100, "and %u processes that took over from one that was killed", adoptions);
-	ok(argc > 1 || rebuilt > 1000, "and %llu pages copied to replicas made anew", (unsigned long long)rebuilt);
-	ok(argc > 1 || warm_slabs > 100, "and %u slabs that donors heard are used", warm_slabs);
+	   "the histories carry out %u requests, fail %u, and lose %u donors", good, failed, losses);
+	ok(argc > 1 || adoptions > 100, "the histories include %u processes that adopt the store of a killed one",
+	   adoptions);
+	ok(argc > 1 || rebuilt > 1000, "the histories copy %llu pages to rebuilt replicas",
+	   (unsigned long long)rebuilt);
+	ok(argc > 1 || warm_slabs > 100, "the histories report %u slabs as used to their donors", warm_slabs);
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* domains: who fails with whom; and that a chunk's replicas are kept apart by it, whatever happens to donors. */
+/* domains: which donors fail together, and replicas that are kept apart whatever happens to donors. */
 #include "client/lease/domains.h"
 #include "tests/tap.h"
 #include "tests/unit/client/leases_world.h"
@@ -20,7 +20,7 @@ static void donors_open(const char *const names[], unsigned donors, unsigned rep
 	}
 }
 
-/* The next action that is not a wake-up, nor tells how it is; false: none. */
+/* Returns the next action that is not a wake-up and not a report, or false if there is none. */
 static bool next(struct leases_action *action)
 {
 	while (world_next(&world, action))
@@ -44,7 +44,7 @@ static bool grant(const struct leases_action *ask, uint64_t slab, uint64_t now)
 	return leases_granted(&world.leases, ask->donor, ask->request, &slot, now);
 }
 
-/* A chunk with a page in it. */
+/* Makes a READY chunk with one held page. */
 static void chunk_make(uint32_t chunk)
 {
 	struct leases_action action;
@@ -56,7 +56,7 @@ static void chunk_make(uint32_t chunk)
 	chunk_hold(&world.table, chunk, 1, &view);
 }
 
-/* Donors with a FULL slot of the chunk, a bit each. */
+/* Returns the donors that have a FULL slot of the chunk, as a bit mask. */
 static unsigned full(uint32_t chunk)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -79,7 +79,7 @@ static bool apart(unsigned donors)
 	return true;
 }
 
-/* Which donor is asked for a slab now; -1: none. */
+/* Returns the donor that is asked for a slab now, or -1 for none. */
 static int asked(uint64_t now, struct leases_action *ret_action)
 {
 	leases_tick(&world.leases, now);
@@ -89,7 +89,7 @@ static int asked(uint64_t now, struct leases_action *ret_action)
 	return -1;
 }
 
-/* The join that is to be filled once the donor asked has granted; -1: none. */
+/* Grants @ask. Returns the join to fill, or -1 for none. */
 static int granted(const struct leases_action *ask, uint64_t slab, uint64_t now)
 {
 	struct leases_action action;
@@ -103,32 +103,39 @@ static int granted(const struct leases_action *ask, uint64_t slab, uint64_t now)
 
 /* --- The module ------------------------------------------------------------------------------------------------- */
 
-static void test_mates(void)
+static void donors_of_one_name_are_mates(void)
 {
 	struct domains domains = {0};
 
-	ok(domains_mates(&domains, 2) == 4 && domains_count(&domains, 5) == 5, "without names each is on its own");
+	ok(domains_mates(&domains, 2) == 4 && domains_count(&domains, 5) == 5,
+	   "donors without names are each their own domain");
 	domains_name(&domains, 0, "rack1");
 	domains_name(&domains, 3, "rack1");
 	domains_name(&domains, 4, "rack10");
-	ok(domains_mates(&domains, 0) == 9 && domains_mates(&domains, 3) == 9, "two of one name are mates");
-	ok(domains_mates(&domains, 4) == 16 && domains_mates(&domains, 1) == 2, "others are not");
-	ok(domains_count(&domains, 5) == 4 && domains_count(&domains, 1) == 1, "and four domains are counted");
+	ok(domains_mates(&domains, 0) == 9 && domains_mates(&domains, 3) == 9, "two donors of one name are mates");
+	ok(domains_mates(&domains, 4) == 16 && domains_mates(&domains, 1) == 2, "donors of other names are not mates");
+	ok(domains_count(&domains, 5) == 4 && domains_count(&domains, 1) == 1,
+	   "five donors, two of them mates, make four domains");
 	domains_name(&domains, 3, "");
-	ok(domains_mates(&domains, 0) == 1 && domains_count(&domains, 5) == 5, "until one says otherwise");
+	ok(domains_mates(&domains, 0) == 1 && domains_count(&domains, 5) == 5,
+	   "a donor that drops its name has no mates");
 	domains_forget(&domains, 63);
 	ok(domains_mates(&domains, 63) == UINT64_MAX && domains_mates(&domains, 0) == (1 | UINT64_C(1) << 63),
-	   "one that is yet to be heard may be anybody's");
+	   "a donor not yet heard counts as everybody's mate");
 	domains_name(&domains, 63, "rack10");
-	ok(domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63), "until it is");
+	ok(domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63),
+	   "a donor that gives a name is only that domain's mate");
 }
 
 /* --- Room ------------------------------------------------------------------------------------------------------- */
 
 #define ROOM_DONORS 4u
-#define ROOM_SLABS 4u /* a donor has fewer */
+#define ROOM_SLABS 4u /* a donor has fewer than this */
 
-/* All ways to begin a chunk, one after the other: how many can be begun at most. Known answers by what donors have. */
+/*
+ * Tries all ways to begin chunks one after the other. Returns the most chunks that can begin. @known caches results by
+ * the donors' free slabs.
+ */
 static unsigned tried(const char *const names[], unsigned free[], unsigned count, unsigned replicas, int8_t known[])
 {
 	unsigned state = 0, most = 0;
@@ -160,8 +167,8 @@ static unsigned tried(const char *const names[], unsigned free[], unsigned count
 	return most;
 }
 
-/* Every few donors in every few domains, against all ways there are. */
-static void test_chunks(void)
+/* Compares all small sets of donors and domains with an exhaustive search. */
+static void room_equals_an_exhaustive_placement(void)
 {
 	static const char *const words[] = {"", "a", "b", "c"};
 	unsigned wrong = 0, compared = 0;
@@ -188,12 +195,13 @@ static void test_chunks(void)
 			}
 		}
 	}
-	ok(!wrong, "of %u sets of donors %u have another room than placing chunk after chunk finds", compared, wrong);
+	ok(!wrong, "the room of %u sets of donors equals that of placing chunk after chunk (%u differ)", compared,
+	   wrong);
 }
 
 #define MIB UINT64_C(1048576)
 
-/* In MiB; a slab is 16. */
+/* @free and the result are in MiB. A slab is 16 MiB. */
 static uint64_t room(unsigned replicas, unsigned count, const char *const names[], const uint64_t free[])
 {
 	struct far_donor_info donors[4] = {0};
@@ -206,32 +214,34 @@ static uint64_t room(unsigned replicas, unsigned count, const char *const names[
 	return domains_room(donors, count, replicas) / MIB;
 }
 
-static void test_room(void)
+static void room_depends_on_slabs_and_domains(void)
 {
 	static const char *const none[] = {"", "", "", ""}, *const racks[] = {"r1", "r1", "r2", "r2"};
 	struct far_donor_info donors[3] = {{.donated = 64 * MIB, .slab_bytes = 16 * MIB}};
 
-	ok(room(1, 1, none, (uint64_t[]){79}) == 64, "whole slabs only");
-	ok(room(1, 1, none, (uint64_t[]){15}) == 0, "less than a slab");
-	ok(room(1, 2, none, (uint64_t[]){64, 32}) == 96, "two donors");
-	ok(room(2, 2, none, (uint64_t[]){64, 32}) == 32, "a replica on each: the smaller decides");
-	ok(room(2, 3, none, (uint64_t[]){64, 32, 32}) == 64, "two replicas on three donors");
-	ok(room(2, 3, none, (uint64_t[]){64, 64, 64}) == 96, "as large as each other");
-	ok(room(2, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 48, "two racks: the smaller decides");
-	ok(room(1, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 176, "with one copy both count");
-	ok(room(3, 4, racks, (uint64_t[]){64, 64, 64, 64}) == 0, "three replicas in two racks: none");
+	ok(room(1, 1, none, (uint64_t[]){79}) == 64, "room counts whole slabs only");
+	ok(room(1, 1, none, (uint64_t[]){15}) == 0, "less than a slab gives no room");
+	ok(room(1, 2, none, (uint64_t[]){64, 32}) == 96, "two donors' room adds up for one replica");
+	ok(room(2, 2, none, (uint64_t[]){64, 32}) == 32,
+	   "with a replica on each of two donors the smaller one decides");
+	ok(room(2, 3, none, (uint64_t[]){64, 32, 32}) == 64, "two replicas on three donors share the room");
+	ok(room(2, 3, none, (uint64_t[]){64, 64, 64}) == 96, "two replicas on three equal donors use all of the room");
+	ok(room(2, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 48,
+	   "two replicas in two racks have the room of the smaller rack");
+	ok(room(1, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 176, "one replica uses the room of both racks");
+	ok(room(3, 4, racks, (uint64_t[]){64, 64, 64, 64}) == 0, "three replicas in two racks have no room");
 	donors[1] = (struct far_donor_info){.donated = 64 * MIB, .slab_bytes = 16 * MIB, .status = -ETIMEDOUT};
 	ok(domains_room(donors, 3, 1) == 64 * MIB && domains_room(donors, 3, 2) == 0,
-	   "a donor that is lost, and one that never came, lend nothing");
+	   "donors that are lost or never came give no room");
 	donors[0].leased = 80 * MIB;
-	ok(domains_room(donors, 3, 1) == 0, "nor does one that has lent more than it is to lend by now");
+	ok(domains_room(donors, 3, 1) == 0, "a donor that has lent more than it donates gives no room");
 }
 
 /* --- New chunks ------------------------------------------------------------------------------------------------- */
 
 static const char *const two_racks[] = {"r1", "r1", "r2", "r2"};
 
-static void test_wanted(void)
+static void new_chunks_spread_over_domains(void)
 {
 	unsigned wrong = 0, kinds = 0;
 
@@ -244,11 +254,11 @@ static void test_wanted(void)
 		}
 		world_close(&world);
 	}
-	ok(!wrong, "two replicas are never in one domain: %u", wrong);
-	ok(kinds == (1u << 5 | 1u << 6 | 1u << 9 | 1u << 10), "and on any donor of each");
+	ok(!wrong, "two replicas of a new chunk never share a domain: %u do", wrong);
+	ok(kinds == (1u << 5 | 1u << 6 | 1u << 9 | 1u << 10), "new chunks use every pair of donors from two domains");
 }
 
-static void test_denied(void)
+static void denied_donors_are_replaced_within_their_domain(void)
 {
 	struct leases_action action;
 	unsigned denied = 0, donors = 0;
@@ -265,7 +275,7 @@ static void test_denied(void)
 			grant(&action, 103, 1);
 	}
 	ok(apart(full(3)) && __builtin_popcount(full(3)) == 2 && (donors & 12) == 12,
-	   "where a donor has no room its mate is asked");
+	   "the mate of a donor without room is asked for a slab");
 	want(4);
 	while (next(&action) && action.kind == LEASES_ASK) {
 		if (action.donor < 2)
@@ -275,12 +285,12 @@ static void test_denied(void)
 	}
 	ok(chunk_state(&world.table, 4) == CHUNK_NONE && world.table.chunks[4].denial == -ENOSPC &&
 	       action.kind == LEASES_RELEASE && action.donor < 2,
-	   "where the domain has none, no chunk begins: both replicas in the other one are not an answer");
+	   "a chunk does not begin with both replicas in one domain when the other has no room");
 	world_close(&world);
 }
 
-/* Only by donors that come back under other names. */
-static void test_too_few(void)
+/* Only donors that come back under another name can end the lack. */
+static void one_domain_holds_one_replica(void)
 {
 	static const char *const names[] = {"r1", "r1", "r1"};
 	struct leases_action action;
@@ -289,20 +299,22 @@ static void test_too_few(void)
 	donors_open(names, 3, 2, 1);
 	chunk_make(3);
 	ok(__builtin_popcount(full(3)) == 1 && chunk_replicas_missing(&world.table, 3) == 1,
-	   "with one domain a chunk begins with one replica");
-	ok(asked(0, &action) < 0 && asked(10 * PAUSE, &action) < 0, "and gets no other one there");
+	   "a chunk in a single domain begins with one replica");
+	ok(asked(0, &action) < 0 && asked(10 * PAUSE, &action) < 0,
+	   "a chunk in a single domain gets no second replica there");
 	donor = full(3) == 1 ? 1 : 0;
 	leases_donor_away(&world.leases, (unsigned)donor, 20 * PAUSE);
 	leases_donor_named(&world.leases, (unsigned)donor, "r2");
 	leases_donor_back(&world.leases, (unsigned)donor, 0, 100 * SLAB, 20 * PAUSE);
-	ok(asked(20 * PAUSE, &action) == donor, "a donor that comes back in another domain is asked");
+	ok(asked(20 * PAUSE, &action) == donor, "a donor that returns in another domain is asked for a slab");
 	join = granted(&action, 203, 20 * PAUSE);
 	leases_filled(&world.leases, (unsigned)join, true, 20 * PAUSE);
-	ok(apart(full(3)) && !chunk_replicas_missing(&world.table, 3), "and has the other one");
+	ok(apart(full(3)) && !chunk_replicas_missing(&world.table, 3),
+	   "a donor that returned in another domain gets the second replica");
 	world_close(&world);
 }
 
-static void test_idle(void)
+static void idle_chunk_in_one_domain_is_not_reused(void)
 {
 	struct leases_action action;
 	struct chunk_view view;
@@ -321,7 +333,7 @@ static void test_idle(void)
 		leases_donor_named(&world.leases, i, "r3");
 		leases_donor_back(&world.leases, i, 1, 100 * SLAB, 2);
 	}
-	ok(full(3) == before, "donors that come back as mates keep what they have");
+	ok(full(3) == before, "donors that return as mates keep their replicas");
 	want(4);
 	while (next(&action)) {
 		if (action.kind == LEASES_ASK)
@@ -329,13 +341,14 @@ static void test_idle(void)
 		else
 			released |= 1u << action.donor;
 	}
-	ok(released == before && full(4) && apart(full(4)), "but another chunk does not take it over");
+	ok(released == before && full(4) && apart(full(4)),
+	   "an idle chunk in one domain is released and not reused by another chunk");
 	world_close(&world);
 }
 
 /* --- Chunks that lack ------------------------------------------------------------------------------------------- */
 
-static void test_join(void)
+static void lost_replica_is_rebuilt_apart(void)
 {
 	struct leases_action action;
 	unsigned there, mate;
@@ -346,22 +359,23 @@ static void test_join(void)
 	there = (unsigned)__builtin_ctz(full(3) & 12);
 	mate = there ^ 1;
 	leases_donor_lost(&world.leases, there, 10);
-	ok(asked(10, &action) == (int)mate, "what a lost donor had is made anew with its mate: the only one apart");
+	ok(asked(10, &action) == (int)mate, "a lost donor's replica is rebuilt on its mate, the only donor apart");
 	join = granted(&action, 203, 10);
 	leases_filled(&world.leases, (unsigned)join, true, 20);
-	ok(full(3) >> mate & 1 && apart(full(3)) && !chunk_replicas_missing(&world.table, 3), "and all is well");
+	ok(full(3) >> mate & 1 && apart(full(3)) && !chunk_replicas_missing(&world.table, 3),
+	   "a replica rebuilt on the mate leaves no replica lacking");
 	leases_donor_lost(&world.leases, mate, 30);
 	ok(asked(30, &action) < 0 && asked(30 + 10 * PAUSE, &action) < 0 &&
 	       chunk_replicas_missing(&world.table, 3) == 1,
-	   "with the whole domain gone it waits");
+	   "a lacking replica waits while a whole domain is gone");
 	leases_donor_named(&world.leases, there, "r2");
 	leases_donor_back(&world.leases, there, 0, 100 * SLAB, 40 + 10 * PAUSE);
-	ok(asked(40 + 10 * PAUSE, &action) == (int)there, "until one of it is back");
+	ok(asked(40 + 10 * PAUSE, &action) == (int)there, "a returning donor of the lost domain is asked for a slab");
 	world_close(&world);
 }
 
-/* Between asking and the answer the other replica's donor was away, and is in the asked one's domain now. */
-static void test_join_overtaken(void)
+/* While a slab is asked for, the other replica's donor goes away and returns in the asked donor's domain. */
+static void granted_slab_beside_a_replica_is_released(void)
 {
 	static const char *const names[] = {"r1", "r2", "r3"};
 	struct leases_action action, other;
@@ -379,13 +393,14 @@ static void test_join_overtaken(void)
 	leases_donor_back(&world.leases, stays, 1, 100 * SLAB, 12);
 	grant(&action, 203, 13);
 	ok(next(&other) && other.kind == LEASES_RELEASE && other.donor == (unsigned)donor && other.slab == 203,
-	   "a slab granted where there is a replica by now goes back");
-	ok(full(3) == 1u << stays && asked(13 + PAUSE, &action) < 0, "and is not asked for again");
+	   "a slab granted in the domain of the other replica is released");
+	ok(full(3) == 1u << stays && asked(13 + PAUSE, &action) < 0,
+	   "a slab released for its domain is not asked for again");
 	world_close(&world);
 }
 
-/* A store that was adopted: of the donor that is not there yet nobody knows. */
-static void test_adopted(void)
+/* In an adopted store the domain of a donor that is not there yet is unknown. */
+static void unheard_donor_blocks_placement(void)
 {
 	static const char *const names[] = {"", "", "", ""};
 	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {
@@ -408,17 +423,17 @@ static void test_adopted(void)
 		leases_donor_back(&world.leases, i, i < 2, 100 * SLAB, 10);
 	}
 	ok(chunk_replicas_missing(&world.table, 3) == 1 && asked(10, &action) < 0 && asked(10 + PAUSE, &action) < 0,
-	   "beside a slot on a donor yet to be heard nothing is placed");
+	   "no replica is placed beside a slot on a donor not yet heard");
 	leases_donor_named(&world.leases, 0, said[0]);
 	leases_donor_back(&world.leases, 0, 1, 100 * SLAB, 20 + PAUSE);
-	ok(asked(20 + PAUSE, &action) == 3, "when it is, only apart from it");
+	ok(asked(20 + PAUSE, &action) == 3, "a donor apart from all replicas is asked once every donor was heard");
 	world_close(&world);
 }
 
 /* --- Slabs that their donors want back ------------------------------------------------------------------------------
  */
 
-static void test_recall(void)
+static void recalled_slab_makes_room_in_its_domain(void)
 {
 	struct leases_action action;
 	unsigned before, from;
@@ -429,10 +444,11 @@ static void test_recall(void)
 	before = full(3);
 	from = (unsigned)__builtin_ctz(before);
 	leases_recall(&world.leases, from, 103, 1000, 10);
-	ok(asked(10, &action) == (int)(from ^ 1), "what is to go makes room in its domain");
+	ok(asked(10, &action) == (int)(from ^ 1), "a recalled slab is replaced on its donor's mate");
 	join = granted(&action, 203, 10);
 	leases_filled(&world.leases, (unsigned)join, true, 20);
-	ok(full(3) == ((before & ~(1u << from)) | 1u << (from ^ 1)), "for what takes its place");
+	ok(full(3) == ((before & ~(1u << from)) | 1u << (from ^ 1)),
+	   "a slab filled on the mate replaces the recalled slab");
 	world_close(&world);
 
 	for (uint64_t seed = 0, last = 20; seed < last; seed++) {
@@ -446,12 +462,13 @@ static void test_recall(void)
 		leases_filled(&world.leases, (unsigned)join, true, 20);
 		if (__builtin_popcount(full(3)) != 2 || !apart(full(3)) || seed + 1 == last)
 			ok(apart(full(3)) && __builtin_popcount(full(3)) == 2,
-			   "of two that are to go, first the one in the new one's domain (seed %u)", (unsigned)seed);
+			   "of two recalled slabs the one in the new slab's domain is replaced first (seed %u)",
+			   (unsigned)seed);
 		world_close(&world);
 	}
 }
 
-static void test_recall_kept(void)
+static void join_beside_a_kept_slab_is_drained(void)
 {
 	static const char *const names[] = {"r1", "r1", "r2", "r3"};
 	struct leases_action action;
@@ -464,17 +481,18 @@ static void test_recall_kept(void)
 	leases_donor_lost(&world.leases, 3, 5);
 	before = full(3);
 	leases_recall(&world.leases, from, 103, 1000, 10);
-	ok(asked(10, &action) == (int)(from ^ 1), "a chunk that lacks one, and is to lose another");
+	ok(asked(10, &action) == (int)(from ^ 1),
+	   "a chunk that lacks a replica and has a recalled one asks the recalled donor's mate");
 	join = granted(&action, 203, 10);
 	leases_keep(&world.leases, from, 103);
 	leases_filled(&world.leases, (unsigned)join, true, 20);
 	ok(full(3) == before && next(&action) && action.kind == LEASES_DRAIN,
-	   "which stays after all: what was filled beside it goes");
+	   "a slab filled beside a kept one in its domain is drained");
 	world_close(&world);
 }
 
-/* One that an adopted store does not hear from is anybody's mate, perhaps; once it is lost it is nobody's. */
-static void test_never_heard(void)
+/* A donor that an adopted store has not heard may be anybody's mate. Once it is lost it is nobody's mate. */
+static void chunk_in_one_rack_waits_for_an_unheard_donor(void)
 {
 	static const char *const names[] = {"r1", "r2", "", ""};
 	struct leases_action action;
@@ -482,33 +500,34 @@ static void test_never_heard(void)
 	donors_open(names, 3, 2, 1);
 	leases_donor_heard(&world.leases, 2, 0);
 	chunk_make(3);
-	ok(full(3) == 3, "a chunk in two racks");
+	ok(full(3) == 3, "a chunk begins in two racks");
 	leases_donor_heard(&world.leases, 2, 100 * SLAB);
 	leases_donor_adopt(&world.leases, 2, 0);
 	leases_donor_named(&world.leases, 1, "r1");
 	leases_tick(&world.leases, 10);
-	ok(!next(&action), "which turn out to be one, is not moved while nobody knows where a third donor is");
+	ok(!next(&action), "a chunk whose racks become one is not moved while a third donor is not heard");
 	leases_donor_lost(&world.leases, 2, 20);
 	leases_donor_back(&world.leases, 2, 0, 100 * SLAB, 30);
 	leases_tick(&world.leases, 30);
-	ok(next(&action) && action.kind == LEASES_ASK && action.donor == 2, "and is when that holds nothing");
+	ok(next(&action) && action.kind == LEASES_ASK && action.donor == 2,
+	   "a chunk whose racks became one moves once the third donor holds no slab");
 	world_close(&world);
 }
 
 int main(void)
 {
-	test_mates();
-	test_chunks();
-	test_room();
-	test_wanted();
-	test_denied();
-	test_too_few();
-	test_idle();
-	test_join();
-	test_join_overtaken();
-	test_adopted();
-	test_recall();
-	test_recall_kept();
-	test_never_heard();
+	donors_of_one_name_are_mates();
+	room_equals_an_exhaustive_placement();
+	room_depends_on_slabs_and_domains();
+	new_chunks_spread_over_domains();
+	denied_donors_are_replaced_within_their_domain();
+	one_domain_holds_one_replica();
+	idle_chunk_in_one_domain_is_not_reused();
+	lost_replica_is_rebuilt_apart();
+	granted_slab_beside_a_replica_is_released();
+	unheard_donor_blocks_placement();
+	recalled_slab_makes_room_in_its_domain();
+	join_beside_a_kept_slab_is_drained();
+	chunk_in_one_rack_waits_for_an_unheard_donor();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* donor: the session machine, message by message, against a donor made of the same wire and auth functions. */
+/* donor: the session state machine, message by message, against a donor made of the same wire and auth functions. */
 #include "client/donor/donor.h"
 #include "tests/tap.h"
 
@@ -65,7 +65,7 @@ static void welcome(struct donor *donor, const uint8_t *donor_key, uint64_t now,
 	receive(donor, &message, now, answer);
 }
 
-/* Up to READY at @now. */
+/* Runs the handshake, so that the session is READY at @now. */
 static void make_ready(struct donor *donor, uint64_t now)
 {
 	struct donor_answer answer;
@@ -76,7 +76,7 @@ static void make_ready(struct donor *donor, uint64_t now)
 	welcome(donor, key, now, &answer);
 }
 
-static void test_handshake(const uint8_t *client_key, const char *name)
+static void handshake_makes_a_session_ready(const uint8_t *client_key, const char *name)
 {
 	struct auth_session session = session_of();
 	uint8_t mac[WIRE_MAC_SIZE], session_key[AUTH_KEY_SIZE], hello_bytes[WIRE_HELLO_SIZE];
@@ -91,19 +91,19 @@ static void test_handshake(const uint8_t *client_key, const char *name)
 	   "%s: the hello asks for a session", name);
 	ok(donor_due(&donor) == CONNECT_NS, "%s: the handshake has a deadline", name);
 	donor_connected(&donor, MS);
-	ok(donor.state == DONOR_GREETED, "%s: connected", name);
+	ok(donor.state == DONOR_GREETED, "%s: a connected session has greeted the donor", name);
 	challenge(&donor, client_key != NULL, 2 * MS, &answer);
 	auth_client_mac(client_key, &session, mac);
 	ok(answer.send && answer.reply.type == WIRE_PROOF && !memcmp(answer.reply.proof.mac, mac, sizeof mac) &&
 	       answer.reply.proof.has_key == (client_key != NULL) && answer.reply.proof.grace_ms == 777 &&
 	       donor.state == DONOR_PROVING,
-	   "%s: challenged, it proves", name);
+	   "%s: a challenged session answers with its proof", name);
 	welcome(&donor, client_key, 3 * MS, &answer);
 	auth_session_key(client_key, &session, session_key);
 	ok(answer.news == DONOR_IS_READY && donor.state == DONOR_READY && donor.capacity.donated == 1 << 20 &&
 	       donor.incarnation == 77 && donor.slabs == 3 &&
 	       !memcmp(donor.session_key, session_key, sizeof session_key),
-	   "%s: welcomed, it is ready", name);
+	   "%s: a welcomed session is ready and has the donor's figures", name);
 }
 
 static bool lost(const struct donor *donor, const struct donor_answer *answer, int status)
@@ -112,7 +112,7 @@ static bool lost(const struct donor *donor, const struct donor_answer *answer, i
 	       donor_due(donor) == UINT64_MAX;
 }
 
-static void test_keys(void)
+static void wrong_use_of_a_key_ends_the_session(void)
 {
 	char text[DONOR_EXPLAIN_MAX];
 	struct donor_answer answer;
@@ -122,20 +122,20 @@ static void test_keys(void)
 	donor_connected(&donor, 0);
 	challenge(&donor, true, 0, &answer);
 	ok(lost(&donor, &answer, -EKEYREJECTED) && !answer.send && strstr(donor_explain(&donor, text), "--key"),
-	   "no key where one is needed");
+	   "a session without a key ends if the donor needs one");
 	start(&donor, key);
 	donor_connected(&donor, 0);
 	challenge(&donor, false, 0, &answer);
 	ok(lost(&donor, &answer, -EKEYREJECTED) && strstr(donor_explain(&donor, text), "leave --key out"),
-	   "a key where none is needed");
+	   "a session with a key ends if the donor needs none");
 	start(&donor, key);
 	donor_connected(&donor, 0);
 	challenge(&donor, true, 0, &answer);
 	welcome(&donor, other_key, 0, &answer);
-	ok(lost(&donor, &answer, -EKEYREJECTED), "a donor that cannot prove that it has the key");
+	ok(lost(&donor, &answer, -EKEYREJECTED), "a donor that cannot prove that it has the key ends the session");
 }
 
-static void test_refusals(void)
+static void refusal_ends_the_session_with_its_reason(void)
 {
 	static const struct {
 		uint16_t reason;
@@ -163,28 +163,28 @@ static void test_refusals(void)
 		donor_disconnected(&donor, -ECONNREFUSED, bytes, wire_encode_reject(&reject, bytes), &answer);
 		ok(lost(&donor, &answer, cases[i].status) && donor.reason == cases[i].reason &&
 		       strlen(donor_explain(&donor, text)) > 10,
-		   "rejected: %s", text);
+		   "a rejection ends the session: %s", text);
 		start(&donor, key);
 		donor_connected(&donor, 0);
 		challenge(&donor, true, 0, &answer);
 		refused.refused.reason = cases[i].reason;
 		channel_begin(&channel, donor.session_key, false);
 		receive(&donor, &refused, 0, &answer);
-		ok(lost(&donor, &answer, cases[i].status) && donor.reason == cases[i].reason, "refused: %s",
-		   wire_reason_name(cases[i].reason));
+		ok(lost(&donor, &answer, cases[i].status) && donor.reason == cases[i].reason,
+		   "an authenticated refusal ends the session with its reason: %s", wire_reason_name(cases[i].reason));
 		start(&donor, key);
 		donor_connected(&donor, 0);
 		challenge(&donor, true, 0, &answer);
 		receive(&donor, &refused, 0, &answer);
 		ok(cases[i].status == -EKEYREJECTED ? lost(&donor, &answer, -EKEYREJECTED)
 						    : lost(&donor, &answer, -EPROTO) && !donor.reason,
-		   "by who does not know our key: %s",
-		   cases[i].status == -EKEYREJECTED ? "for that it may" : "not believed");
+		   "a refusal from a donor that does not know the key ends the session: %s",
+		   cases[i].status == -EKEYREJECTED ? "the reason is taken" : "the reason is not believed");
 	}
 }
 
-/* The donor's messages on the way here: said once more, changed, or by somebody else. */
-static void test_tampering(void)
+/* Messages of the donor that are repeated, changed, or not sealed. */
+static void repeated_or_changed_messages_end_the_session(void)
 {
 	const struct wire_message ping = {.type = WIRE_PING};
 	uint8_t bytes[WIRE_SEALED_MAX];
@@ -201,17 +201,20 @@ static void test_tampering(void)
 			size = wire_encode(&ping, bytes);
 		donor_received(&donor, bytes, size, 1, &answer);
 		if (how == 0) {
-			ok(donor.state == DONOR_READY && answer.send, "what the donor says is taken");
+			ok(donor.state == DONOR_READY && answer.send, "a message that the donor sealed is accepted");
 			donor_received(&donor, bytes, size, 2, &answer);
-			ok(lost(&donor, &answer, -EPROTO), "but not twice");
+			ok(lost(&donor, &answer, -EPROTO), "a repeated message ends the session");
 			continue;
 		}
-		ok(lost(&donor, &answer, -EPROTO), how == 1 ? "nor when it was changed" : "nor from anybody else");
+		ok(lost(&donor, &answer, -EPROTO),
+		   how == 1 ? "a changed message ends the session" : "an unsealed message ends the session");
 	}
 }
 
-/* Every message in every state: taken where it belongs, else the donor is lost; and never anything worse. */
-static void test_out_of_turn(void)
+/*
+ * Tries every message in every state. A message that does not belong there must end the session, and do nothing worse.
+ */
+static void messages_out_of_turn_end_the_session(void)
 {
 	unsigned wrong = 0;
 
@@ -237,7 +240,7 @@ static void test_out_of_turn(void)
 				 type == WIRE_STATUS_REPLY || type == WIRE_PING || type == WIRE_PONG ||
 				 type == WIRE_REVOKE || type == WIRE_REVOKED || type == WIRE_KEEP ||
 				 type == WIRE_DRAINING || type == WIRE_HOLDER_REPLY));
-			/* With a wrong proof in them a challenge without key, and a welcome, end it too. */
+			/* A challenge and a welcome end the session here too, because their proofs are wrong. */
 			if (state == DONOR_LOST)
 				wrong += answer.news != DONOR_NOTHING || answer.send;
 			else if (fits && state == DONOR_READY)
@@ -246,10 +249,10 @@ static void test_out_of_turn(void)
 				wrong += donor.state != DONOR_LOST || answer.news != DONOR_IS_LOST;
 		}
 	}
-	ok(!wrong, "messages out of turn end the session, others do not");
+	ok(!wrong, "exactly the messages out of turn end the session, in every state");
 }
 
-static void test_garbage(void)
+static void garbage_ends_the_session(void)
 {
 	uint8_t bytes[64] = {1};
 	struct donor_answer answer;
@@ -261,10 +264,10 @@ static void test_garbage(void)
 	make_ready(&donor, 0);
 	receive(&donor, &(struct wire_message){.type = WIRE_RELEASED, .released = {.capacity = donor.capacity}}, 0,
 		&answer);
-	ok(lost(&donor, &answer, -EPROTO), "so does an answer nobody asked for");
+	ok(lost(&donor, &answer, -EPROTO), "an answer to no request ends the session");
 }
 
-static void test_heartbeats(void)
+static void silence_of_four_heartbeats_ends_the_session(void)
 {
 	const uint64_t beat = HEARTBEAT_MS * MS;
 	struct wire_message pong = {.type = WIRE_PONG}, ping = {.type = WIRE_PING, .request = 5};
@@ -272,25 +275,26 @@ static void test_heartbeats(void)
 	struct donor donor;
 
 	make_ready(&donor, 0);
-	ok(donor_due(&donor) == beat, "a heartbeat is due");
+	ok(donor_due(&donor) == beat, "a ready session has a heartbeat due");
 	donor_tick(&donor, beat - 1, &answer);
-	ok(!answer.send && answer.news == DONOR_NOTHING, "but not before its time");
+	ok(!answer.send && answer.news == DONOR_NOTHING, "a heartbeat is not sent before its time");
 	donor_tick(&donor, beat, &answer);
-	ok(answer.send && answer.reply.type == WIRE_PING, "then it is sent");
+	ok(answer.send && answer.reply.type == WIRE_PING, "a heartbeat is sent at its time");
 	donor_tick(&donor, beat, &answer);
-	ok(!answer.send, "once");
+	ok(!answer.send, "a heartbeat is sent only once");
 	receive(&donor, &pong, beat + 10, &answer);
-	ok(answer.news == DONOR_NOTHING && !answer.send, "its answer needs none");
+	ok(answer.news == DONOR_NOTHING && !answer.send, "the answer to a heartbeat is not answered itself");
 	donor_tick(&donor, 5 * beat, &answer);
-	ok(donor.state == DONOR_READY, "a sign of life counts from when it came");
+	ok(donor.state == DONOR_READY, "a sign of life counts from the time it came");
 	donor_tick(&donor, 5 * beat + 10, &answer);
-	ok(lost(&donor, &answer, -ETIMEDOUT), "four heartbeats of silence, and it is lost");
+	ok(lost(&donor, &answer, -ETIMEDOUT), "four heartbeats of silence end the session with -ETIMEDOUT");
 	make_ready(&donor, 0);
 	receive(&donor, &ping, 10, &answer);
-	ok(answer.send && answer.reply.type == WIRE_PONG && answer.reply.request == 5, "a ping is answered");
+	ok(answer.send && answer.reply.type == WIRE_PONG && answer.reply.request == 5,
+	   "a ping is answered with a pong of the same number");
 }
 
-static void test_requests(void)
+static void unanswered_request_ends_the_session_at_its_timeout(void)
 {
 	struct wire_message granted = {.type = WIRE_GRANTED, .request = 3};
 	struct wire_message ping = {.type = WIRE_PING};
@@ -305,33 +309,35 @@ static void test_requests(void)
 	granted.granted.address = 1 << 20;
 	receive(&donor, &granted, 1000, &answer);
 	ok(answer.news == DONOR_ANSWERED && answer.message.request == 3 && donor.capacity.leased == 1 << 16,
-	   "an answer is passed on, with the figures in it");
+	   "an answer is passed on, and the capacity in it is taken over");
 	for (uint64_t now = 0; now < TIMEOUT_NS; now += 100 * MS)
 		receive(&donor, &ping, now, &answer);
 	donor_tick(&donor, 1000 + TIMEOUT_NS - 1, &answer);
-	ok(donor.state == DONOR_READY && donor_due(&donor) <= 1000 + TIMEOUT_NS, "the other one may take its time");
+	ok(donor.state == DONOR_READY && donor_due(&donor) <= 1000 + TIMEOUT_NS,
+	   "a second request may wait until its own timeout");
 	donor_tick(&donor, 1000 + TIMEOUT_NS, &answer);
-	ok(lost(&donor, &answer, -ETIMEDOUT), "but no more than the timeout, however alive the donor looks");
+	ok(lost(&donor, &answer, -ETIMEDOUT),
+	   "a request unanswered at its timeout ends the session, although the donor is alive");
 }
 
-static void test_ends(void)
+static void lost_session_keeps_its_first_status(void)
 {
 	struct donor_answer answer;
 	struct donor donor;
 
 	start(&donor, NULL);
 	donor_tick(&donor, CONNECT_NS - 1, &answer);
-	ok(donor.state == DONOR_CONNECTING, "it may connect until the deadline");
+	ok(donor.state == DONOR_CONNECTING, "a session may connect until the deadline");
 	donor_tick(&donor, CONNECT_NS, &answer);
-	ok(lost(&donor, &answer, -ETIMEDOUT), "no longer");
+	ok(lost(&donor, &answer, -ETIMEDOUT), "a session not connected at the deadline is lost with -ETIMEDOUT");
 	make_ready(&donor, 0);
 	donor_disconnected(&donor, -ECONNRESET, NULL, 0, &answer);
-	ok(lost(&donor, &answer, -ECONNRESET), "broken off");
+	ok(lost(&donor, &answer, -ECONNRESET), "a broken connection ends the session with its status");
 	donor_disconnected(&donor, -EPROTO, NULL, 0, &answer);
-	ok(answer.news == DONOR_NOTHING && donor.status == -ECONNRESET, "the first reason stays");
+	ok(answer.news == DONOR_NOTHING && donor.status == -ECONNRESET, "a lost session keeps its first status");
 }
 
-static void test_recalls(void)
+static void recalls_are_passed_on_unasked(void)
 {
 	static const enum wire_type types[] = {WIRE_REVOKE, WIRE_REVOKED, WIRE_KEEP};
 	const struct wire_capacity capacity = {.donated = 1 << 18, .leased = 1 << 18, .slab_bytes = 1 << 16};
@@ -350,32 +356,34 @@ static void test_recalls(void)
 		receive(&donor, &message, MS, &answer);
 		ok(answer.news == DONOR_RECALLS && answer.message.type == types[i] &&
 		       answer.message.revoke.slab == 99 && donor.state == DONOR_READY,
-		   "%s: passed on, though nothing was asked", wire_type_name(types[i]));
-		ok(donor.capacity.donated == (types[i] == WIRE_KEEP ? 1 << 20 : 1 << 18), "and its figures taken");
+		   "%s: a recall message is passed on without a request", wire_type_name(types[i]));
+		ok(donor.capacity.donated == (types[i] == WIRE_KEEP ? 1 << 20 : 1 << 18),
+		   "a recall message that has a capacity updates the donor's capacity");
 	}
 	make_ready(&donor, 0);
 	message = (struct wire_message){.type = WIRE_DRAINING};
 	receive(&donor, &message, MS, &answer);
-	ok(lost(&donor, &answer, -EPROTO), "an answer that nobody asked for");
+	ok(lost(&donor, &answer, -EPROTO), "a DRAINING message without a request ends the session");
 	make_ready(&donor, 0);
 	donor_requested(&donor, 0);
 	message.draining.capacity = capacity;
 	receive(&donor, &message, MS, &answer);
-	ok(answer.news == DONOR_ANSWERED && donor.capacity.donated == 1 << 18, "one that an operator asked for");
+	ok(answer.news == DONOR_ANSWERED && donor.capacity.donated == 1 << 18,
+	   "a DRAINING message that answers a request is passed on and updates the capacity");
 }
 
 int main(void)
 {
-	test_handshake(key, "with key");
-	test_handshake(NULL, "without key");
-	test_keys();
-	test_refusals();
-	test_tampering();
-	test_out_of_turn();
-	test_garbage();
-	test_heartbeats();
-	test_requests();
-	test_ends();
-	test_recalls();
+	handshake_makes_a_session_ready(key, "with key");
+	handshake_makes_a_session_ready(NULL, "without key");
+	wrong_use_of_a_key_ends_the_session();
+	refusal_ends_the_session_with_its_reason();
+	repeated_or_changed_messages_end_the_session();
+	messages_out_of_turn_end_the_session();
+	garbage_ends_the_session();
+	silence_of_four_heartbeats_ends_the_session();
+	unanswered_request_ends_the_session_at_its_timeout();
+	lost_session_keeps_its_first_status();
+	recalls_are_passed_on_unasked();
 	return tap_done();
 }

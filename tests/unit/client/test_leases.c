@@ -18,7 +18,7 @@ static bool want(struct world *world, uint64_t chunk, uint64_t now)
 	return asked;
 }
 
-static void test_grant(void)
+static void granted_slab_is_released_after_its_idle_time(void)
 {
 	struct chunk_slot slot = {.address = 7, .rkey = 8, .slab = 9};
 	struct leases_action action;
@@ -29,27 +29,30 @@ static void test_grant(void)
 	leases_donor_heard(&world.leases, 0, 0);
 	leases_donor_heard(&world.leases, 1, 10 * SLAB);
 	ok(want(&world, 3, 0) && world_next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
-	   "the donor with room is asked");
-	ok(!world_next(&world, &action) && leases_due(&world.leases) == TIMEOUT, "only that");
+	   "the donor with free memory is asked for a slab");
+	ok(!world_next(&world, &action) && leases_due(&world.leases) == TIMEOUT,
+	   "a wanted chunk asks one donor and waits for the timeout");
 	leases_granted(&world.leases, 1, world.leases.request, &slot, 5);
 	ok(chunk_hold(&world.table, 3, 1, &view) == CHUNK_HELD && view.slots[0].address == 7 &&
 	       view.slots[0].donor == 1 && world.leases.donors[1].held == 1,
-	   "the chunk has its slab");
+	   "a granted slab makes the chunk ready");
 	chunk_drop(&world.table, 3, view.epoch, 1);
 	leases_scan(&world.leases, 10);
 	world_next(&world, &action);
 	leases_tick(&world.leases, 10 + IDLE - 1);
-	ok(!world_next(&world, &action) && leases_due(&world.leases) == 10 + IDLE, "emptied, it keeps it a little");
+	ok(!world_next(&world, &action) && leases_due(&world.leases) == 10 + IDLE,
+	   "an emptied chunk keeps its slab until the idle time is over");
 	leases_tick(&world.leases, 10 + IDLE);
 	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.donor == 1 && action.slab == 9 &&
 	       chunk_state(&world.table, 3) == CHUNK_NONE,
-	   "then it goes back");
+	   "the slab of an idle chunk is released");
 	leases_released(&world.leases, 1);
-	ok(leases_due(&world.leases) == UINT64_MAX && !world.leases.donors[1].held, "and all is as before");
+	ok(leases_due(&world.leases) == UINT64_MAX && !world.leases.donors[1].held,
+	   "a released slab leaves no lease and no deadline");
 	world_close(&world);
 }
 
-static void test_denials(void)
+static void chunk_is_denied_after_every_donor_denied(void)
 {
 	struct leases_action action;
 	struct world world;
@@ -63,13 +66,14 @@ static void test_denials(void)
 		asked += UINT64_C(1) << 8 * action.donor;
 		leases_denied(&world.leases, action.donor, action.request, 1);
 	}
-	ok(asked == 0x010101, "each donor is asked once, also those thought to be full");
-	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ENOSPC, "then it is denied");
+	ok(asked == 0x010101, "each donor is asked once, also donors thought to be full");
+	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ENOSPC,
+	   "a chunk that every donor denied is denied with -ENOSPC");
 	world_close(&world);
 }
 
-/* Answers to what nobody asked: told, and nothing changes. */
-static void test_unasked(void)
+/* Answers without a request are reported and change nothing. */
+static void answers_without_a_request_are_refused(void)
 {
 	struct chunk_slot slot = {.slab = 9};
 	struct leases_action action;
@@ -79,22 +83,22 @@ static void test_unasked(void)
 	leases_donor_heard(&world.leases, 0, SLAB);
 	ok(!leases_granted(&world.leases, 0, 1, &slot, 0) && !leases_denied(&world.leases, 0, 1, 0) &&
 	       !leases_released(&world.leases, 0) && !world.leases.donors[0].held && !world_next(&world, &action),
-	   "a donor that answers what nobody asked is noticed");
+	   "answers to no request are refused and change nothing");
 	want(&world, 3, 0);
 	world_next(&world, &action);
 	ok(!leases_released(&world.leases, 0) && leases_granted(&world.leases, 0, action.request, &slot, 1),
-	   "also when something else was asked");
+	   "an answer of the wrong kind is refused, and the right one is accepted");
 	ok(!leases_denied(&world.leases, 0, action.request, 2) && world.leases.donors[0].held == 1,
-	   "and when it was answered before");
+	   "a second answer to the same request is refused");
 	want(&world, 4, 3);
 	world_next(&world, &action);
 	ok(!leases_granted(&world.leases, 0, action.request, &slot, 4) && world.leases.donors[0].held == 1 &&
 	       chunk_state(&world.table, 4) == CHUNK_WANTED,
-	   "and one that grants what is ours already");
+	   "a grant of a slab already held is refused");
 	world_close(&world);
 }
 
-static void test_timeout(void)
+static void late_grant_is_released(void)
 {
 	struct chunk_slot slot = {.slab = 9};
 	struct leases_action action;
@@ -106,13 +110,14 @@ static void test_timeout(void)
 	world_next(&world, &action);
 	leases_tick(&world.leases, TIMEOUT);
 	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ETIMEDOUT,
-	   "a donor that does not answer does not hold a chunk up for ever");
+	   "a chunk whose donor does not answer is denied with -ETIMEDOUT");
 	leases_granted(&world.leases, 0, action.request, &slot, TIMEOUT + 1);
-	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 9, "a late grant goes back");
+	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 9,
+	   "a slab granted after the timeout is released");
 	world_close(&world);
 }
 
-static void test_idle_taken(void)
+static void idle_slab_serves_another_chunk(void)
 {
 	struct chunk_slot slot = {.address = 1, .slab = 9};
 	struct leases_action action;
@@ -130,11 +135,11 @@ static void test_idle_taken(void)
 	want(&world, 4, 3);
 	ok(!world_next(&world, &action) && chunk_hold(&world.table, 4, 1, &view) == CHUNK_HELD &&
 	       view.slots[0].address == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
-	   "an idle chunk's slab serves another");
+	   "the slab of an idle chunk serves another chunk without a request");
 	world_close(&world);
 }
 
-static void test_lost(void)
+static void lost_donor_takes_its_pages_along(void)
 {
 	struct chunk_slot slot = {.slab = 9};
 	static const uint8_t data[4096] = {1};
@@ -155,19 +160,19 @@ static void test_lost(void)
 	want(&world, 4, 2);
 	world_next(&world, &action);
 	leases_donor_heard(&world.leases, 1, SLAB);
-	ok(leases_donor_lost(&world.leases, 0, 3) == 2, "a dead donor takes two pages with it");
+	ok(leases_donor_lost(&world.leases, 0, 3) == 2, "a lost donor loses the pages that were on it");
 	ok(integrity_kind(&world.integrity, 12) == INTEGRITY_IS_LOST && chunk_state(&world.table, 3) == CHUNK_NONE,
-	   "they are lost, their chunk has nothing");
+	   "lost pages are marked as lost, and their chunk has no state");
 	ok(world_next(&world, &action) && action.kind == LEASES_ASK && action.donor == 1,
-	   "what was asked of it is asked of another");
+	   "a request to a lost donor is made to another donor");
 	ok(leases_donor_lost(&world.leases, 1, 4) == 0 && chunk_state(&world.table, 4) == CHUNK_NONE &&
 	       world.table.chunks[4].denial == -ENOSPC,
-	   "the last donor gone: denied");
+	   "a chunk is denied with -ENOSPC when the last donor is lost");
 	world_close(&world);
 }
 
-/* A slab asked for ahead of need serves who needs one first, and does not stay for nothing. */
-static void test_ahead(void)
+/* A slab asked for ahead of need serves the first chunk that needs one, and is released when it is idle. */
+static void slab_asked_ahead_serves_the_first_chunk_in_need(void)
 {
 	struct chunk_slot slot = {.address = 1, .slab = 9}, ahead = {.address = 2, .slab = 10};
 	struct leases_action action;
@@ -181,26 +186,27 @@ static void test_ahead(void)
 	leases_granted(&world.leases, 0, action.request, &slot, 1);
 	leases_donor_heard(&world.leases, 0, SLAB);
 	chunk_hold(&world.table, 3, CHUNK_PAGES, &view);
-	ok(chunk_look_ahead(&world.table, 3), "a chunk fills up");
+	ok(chunk_look_ahead(&world.table, 3), "a chunk that is full looks ahead");
 	leases_scan(&world.leases, 2);
-	ok(world_next(&world, &action) && action.kind == LEASES_ASK, "the next one's slab is asked for");
+	ok(world_next(&world, &action) && action.kind == LEASES_ASK, "a look-ahead asks for the next chunk's slab");
 	leases_granted(&world.leases, 0, action.request, &ahead, 3);
 	leases_donor_heard(&world.leases, 0, 0);
 	want(&world, 7, 4);
 	ok(chunk_hold(&world.table, 7, 1, &view) == CHUNK_HELD && view.slots[0].address == 2,
-	   "another chunk is first, and gets it");
-	ok(!world_next(&world, &action), "nothing more is asked for");
+	   "a slab asked ahead serves another chunk that needs it first");
+	ok(!world_next(&world, &action), "no further slab is asked for once the look-ahead slab is used");
 	chunk_drop(&world.table, 7, view.epoch, 1);
 	leases_scan(&world.leases, 5);
 	leases_tick(&world.leases, 5 + IDLE);
-	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 10, "unused it goes back");
+	ok(world_next(&world, &action) && action.kind == LEASES_RELEASE && action.slab == 10,
+	   "a look-ahead slab that is emptied is released after the idle time");
 	world_close(&world);
 }
 
-/* More chunks than there is room for actions. */
+/* More chunks than the action queue has room for. */
 #define HINDERED 700u
 
-static void test_hindered(void)
+static void hindered_chunks_detach_after_the_claims(void)
 {
 	const struct leases_config config = {
 	    .donor_count = 3, .slab_bytes = 4096, .timeout_ns = TIMEOUT, .idle_ns = IDLE, .pause_ns = PAUSE, .seed = 1};
@@ -230,23 +236,24 @@ static void test_hindered(void)
 	leases_scan(&world.leases, 2);
 	for (unsigned i = 0; i < HINDERED; i++)
 		detached += chunk_replicas_missing(&world.table, i);
-	ok(!detached, "no slot goes while slabs are being claimed");
+	ok(!detached, "no slot of a donor is detached while its slabs are claimed");
 	leases_donor_claiming(&world.leases, 0, false);
 	for (unsigned i = 0; i < HINDERED; i++)
 		detached += chunk_replicas_missing(&world.table, i);
 	while (leases_next(&world.leases, &action))
 		wakes += action.kind == LEASES_WAKE;
-	ok(detached == HINDERED && wakes == 1, "then %u go at once, and one wake-up tells of it", detached);
+	ok(detached == HINDERED && wakes == 1, "%u hindered chunks detach a slot after the claims, with one wake-up",
+	   detached);
 	leases_donor_heard(&world.leases, 2, 4096 * HINDERED);
 	leases_tick(&world.leases, 3);
 	while (leases_next(&world.leases, &action))
 		asked += action.kind == LEASES_ASK && action.donor == 2;
-	ok(asked == LEASES_JOINS_MAX, "the donor that holds none of them is asked for %u at a time", asked);
+	ok(asked == LEASES_JOINS_MAX, "the donor without replicas is asked for %u slabs at a time", asked);
 	world_close(&world);
 }
 
-/* Chunks with two of three replicas, and one with a single one. */
-static void test_endangered(void)
+/* Chunks with two of three replicas, and one chunk with a single replica. */
+static void chunk_with_one_replica_is_rebuilt_first(void)
 {
 	const struct chunk_slot two[FAR_REPLICAS_MAX] = {
 	    {.donor = 0, .slab = 1}, {.donor = 1, .slab = 2}, {.state = SLOT_EMPTY}};
@@ -268,13 +275,14 @@ static void test_endangered(void)
 	world.leases.lacking = true;
 	leases_tick(&world.leases, 1);
 	ok(world_next(&world, &action) && action.kind == LEASES_ASK && world.leases.joins[0].chunk == CHUNKS - 1,
-	   "a chunk with a single replica gets another one before others get a third");
-	ok(world_next(&world, &action) && action.kind == LEASES_ASK && world.leases.joins[1].chunk == 0, "then these");
+	   "a chunk with a single replica is rebuilt before chunks with two of three");
+	ok(world_next(&world, &action) && action.kind == LEASES_ASK && world.leases.joins[1].chunk == 0,
+	   "chunks with two of three replicas are rebuilt next");
 	while (world.leases.joins[0].state == JOIN_ASKING && world.leases.joins[0].chunk == CHUNKS - 1)
 		leases_denied(&world.leases, world.leases.joins[0].slot.donor, world.leases.joins[0].request, 2);
 	leases_tick(&world.leases, 2 + PAUSE);
 	ok(world.leases.joins[0].state == JOIN_ASKING && world.leases.joins[0].chunk == 1,
-	   "when nobody has room for it others are next");
+	   "the next chunk is rebuilt when no donor has room for the first");
 	world_close(&world);
 }
 
@@ -285,17 +293,17 @@ static void test_endangered(void)
 #define MAIL 256u
 #define SLABS_EVER (1u << 16)
 
-/* A donor as the planner sees it: messages in order, so many slabs. */
+/* A donor as the planner sees it: messages in order, and a number of slabs. */
 struct model_donor {
 	bool dead, away;
 	unsigned slabs, free;
 	bool out[SLABS_EVER];         /* slabs lent, by name */
-	bool taken[SLABS_EVER];       /* not released, but taken back */
-	bool recalled[SLABS_EVER];    /* at some time */
-	bool known[SLABS_EVER];       /* it was recalled while a chunk had it */
-	uint64_t until[SLABS_EVER];   /* recalled: its deadline; 0: it is not */
-	uint64_t first;               /* the oldest that may be recalled */
-	uint32_t content[SLABS_EVER]; /* the last write of a chunk that came to one */
+	bool taken[SLABS_EVER];       /* taken back without a release */
+	bool recalled[SLABS_EVER];    /* recalled at some time */
+	bool known[SLABS_EVER];       /* recalled while a chunk had the slab */
+	uint64_t until[SLABS_EVER];   /* deadline of the recall, or 0 for none */
+	uint64_t first;               /* the oldest slab that may be recalled */
+	uint32_t content[SLABS_EVER]; /* the last write of a chunk that reached the slab */
 	bool claiming;
 	uint64_t next_slab;
 	struct leases_action mail[MAIL];
@@ -308,10 +316,10 @@ struct model {
 	struct model_donor donors[DONORS];
 	unsigned replicas;
 	uint64_t now;
-	unsigned held[CHUNKS]; /* pages a queue holds, in this epoch */
+	unsigned held[CHUNKS]; /* pages a queue holds in this epoch */
 	uint32_t epochs[CHUNKS];
-	uint32_t written[CHUNKS], known[CHUNKS], write; /* the last write, and in which epoch */
-	enum leases_action_kind jobs[LEASES_JOINS_MAX]; /* 0: none */
+	uint32_t written[CHUNKS], known[CHUNKS], write; /* the last write, and its epoch */
+	enum leases_action_kind jobs[LEASES_JOINS_MAX]; /* LEASES_ASK (0) for none */
 	uint32_t job_chunks[LEASES_JOINS_MAX], job_epochs[LEASES_JOINS_MAX], job_donors[LEASES_JOINS_MAX];
 	unsigned filled, moved, taken;
 	unsigned wrong;
@@ -350,7 +358,10 @@ static void model_answer(struct model *model, unsigned index)
 		return;
 	action = donor->mail[donor->head++ % MAIL];
 	if (action.kind == LEASES_RELEASE) {
-		/* Denied, if it is taken meanwhile, or was on its way back when it was recalled; which ends it, too. */
+		/*
+		 * The donor denies the release of a slab that it has taken or recalled meanwhile. A denial ends the
+		 * release, too.
+		 */
 		model->wrong += !donor->out[action.slab] && !donor->taken[action.slab] && !donor->recalled[action.slab];
 		model->moved += donor->out[action.slab] && donor->until[action.slab];
 		donor->free += donor->out[action.slab];
@@ -370,8 +381,7 @@ static void model_answer(struct model *model, unsigned index)
 	}
 }
 
-/* A chunk that is READY lies on different donors, on slabs that are lent, and those that may be read have its last
-   write. */
+/* A READY chunk must lie on different donors, in slabs that are lent, and its FULL slots must have the last write. */
 static void model_check_chunk(struct model *model, uint64_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -391,7 +401,7 @@ static void model_check_chunk(struct model *model, uint64_t index)
 		model->wrong += donors >> slots[i].donor & 1;
 		donors |= UINT64_C(1) << slots[i].donor;
 		model->wrong += donor->dead;
-		/* While it is away nobody tells. */
+		/* A donor that is away cannot report what it takes. */
 		model->wrong += !donor->out[slots[i].slab] && !(donor->away && donor->taken[slots[i].slab]);
 		model->wrong += donor->known[slots[i].slab] && donor->until[slots[i].slab] &&
 				model->now >= donor->until[slots[i].slab];
@@ -402,7 +412,7 @@ static void model_check_chunk(struct model *model, uint64_t index)
 	model->wrong += !full || full > model->replicas;
 }
 
-/* The chunk is written, if all donors it is on are there; else the one that is away is complained of. */
+/* Writes the chunk if all its donors are there. Otherwise reports the chunk as hindered. */
 static void model_write(struct model *model, uint64_t index)
 {
 	struct chunk_table *table = &model->world.table;
@@ -427,7 +437,7 @@ static void model_write(struct model *model, uint64_t index)
 			model->donors[slots[i].donor].content[slots[i].slab] = model->write;
 }
 
-/* A job of the rebuild thread is over. */
+/* Ends a job of the rebuild thread. */
 static void model_work(struct model *model)
 {
 	struct chunk_table *table = &model->world.table;
@@ -479,7 +489,7 @@ static void model_queue(struct model *model)
 	}
 }
 
-/* A donor wants a slab back; or lets it stay; or takes what it has waited for long enough. */
+/* Lets a donor recall a slab, or withdraw the recall. */
 static void model_recall(struct model *model, unsigned index)
 {
 	struct model_donor *donor = &model->donors[index];
@@ -498,7 +508,7 @@ static void model_recall(struct model *model, unsigned index)
 	donor->known[slab] = leases_recall(&model->world.leases, index, slab, donor->until[slab], model->now);
 }
 
-/* Takes a slab, and tells, unless it is away: then a claim is denied. */
+/* Takes recalled slabs past their deadline, and reports them unless the donor is away. Then their claims are denied. */
 static void model_take(struct model *model, unsigned index)
 {
 	struct model_donor *donor = &model->donors[index];
@@ -511,14 +521,14 @@ static void model_take(struct model *model, unsigned index)
 			continue;
 		donor->out[slab] = false;
 		donor->taken[slab] = true;
-		donor->slabs--; /* its machine has it now */
+		donor->slabs--; /* the donor's machine has the memory now */
 		model->taken++;
 		if (!donor->away)
 			leases_taken(&model->world.leases, index, slab, model->now);
 	}
 }
 
-/* The donor's connections break: some of what was under way has reached it, and no answer comes back. */
+/* Breaks the donor's connections. Some requests under way have reached the donor, and no answer comes back. */
 static void model_leave(struct model *model, unsigned index)
 {
 	struct model_donor *donor = &model->donors[index];
@@ -542,7 +552,7 @@ static void model_leave(struct model *model, unsigned index)
 	leases_donor_away(&model->world.leases, index, model->now);
 }
 
-/* It is back, and takes back what is not claimed. */
+/* Brings the donor back. The donor takes back what is not claimed. */
 static void model_return(struct model *model, unsigned index)
 {
 	struct model_donor *donor = &model->donors[index];
@@ -556,7 +566,7 @@ static void model_return(struct model *model, unsigned index)
 	leases_donor_claiming(&model->world.leases, index, true);
 	claims_begin(&claims, &model->world.table, index);
 	while (claims_next(&claims, &request, &slab)) {
-		/* Writes go on meanwhile, and nothing that is being claimed goes. */
+		/* Writes go on meanwhile, and no slab being claimed is detached. */
 		model_queue(model);
 		leases_scan(&model->world.leases, model->now);
 		model_collect(model);
@@ -584,7 +594,7 @@ static void model_return(struct model *model, unsigned index)
 
 static void model_kill(struct model *model, unsigned index)
 {
-	model_collect(model); /* what was meant for it goes down with it */
+	model_collect(model); /* messages to the donor are lost with it */
 	if (model->donors[index].dead)
 		return;
 	model->donors[index].dead = true;
@@ -629,7 +639,7 @@ static void model_step(struct model *model)
 	model_check_chunk(model, random_below(&model->random, CHUNKS));
 }
 
-/* Nobody wants anything any more: everything is answered, then given back. */
+/* Ends all use: everything is answered, then released. */
 static void model_wind_down(struct model *model)
 {
 	for (unsigned i = 0; i < DONORS; i++)
@@ -642,7 +652,7 @@ static void model_wind_down(struct model *model)
 			chunk_drop(&model->world.table, i, epoch, model->held[i]);
 	}
 	for (unsigned i = 0; i < 200; i++) {
-		/* A chunk that was wanted and then granted comes with nobody in it: a queue looks in and leaves. */
+		/* A wanted chunk may be granted after its queue has gone, so a queue holds and drops it once. */
 		for (uint64_t j = 0; j < CHUNKS; j++) {
 			struct chunk_view view;
 
@@ -699,8 +709,8 @@ static bool history(uint64_t seed, unsigned replicas, unsigned *filled, unsigned
 	return good && !model.wrong;
 }
 
-/* What is kept of a chunk's pages finds no place: nobody is asked for a slab. */
-static void test_no_place(void)
+/* A chunk whose checksums have no memory does not ask for a slab. */
+static void chunk_without_memory_for_checksums_is_denied(void)
 {
 	static const uint8_t secret[INTEGRITY_SECRET_SIZE];
 	uint64_t generations = (uint64_t)getpagesize(), sums = generations * 4; /* beyond the file's end */
@@ -720,10 +730,11 @@ static void test_no_place(void)
 	want(&world, 3, 0);
 	ok(!world_next(&world, &action) && chunk_state(&world.table, 3) == CHUNK_NONE &&
 	       world.table.chunks[3].denial == -ENOMEM,
-	   "a chunk whose pages nothing can be kept of is denied");
+	   "a chunk without memory for its checksums is denied with -ENOMEM");
 	if (ftruncate(file, (off_t)(generations + sums)) < 0)
 		abort();
-	ok(want(&world, 3, 1) && world_next(&world, &action) && action.kind == LEASES_ASK, "until there is room");
+	ok(want(&world, 3, 1) && world_next(&world, &action) && action.kind == LEASES_ASK,
+	   "a denied chunk asks for a slab once there is memory for its checksums");
 	world_close(&world);
 	munmap(base, generations + sums);
 	close(file);
@@ -731,25 +742,24 @@ static void test_no_place(void)
 
 int main(void)
 {
-	test_grant();
-	test_denials();
-	test_unasked();
-	test_timeout();
-	test_idle_taken();
-	test_lost();
-	test_ahead();
-	test_no_place();
-	test_hindered();
-	test_endangered();
+	granted_slab_is_released_after_its_idle_time();
+	chunk_is_denied_after_every_donor_denied();
+	answers_without_a_request_are_refused();
+	late_grant_is_released();
+	idle_slab_serves_another_chunk();
+	lost_donor_takes_its_pages_along();
+	slab_asked_ahead_serves_the_first_chunk_in_need();
+	chunk_without_memory_for_checksums_is_denied();
+	hindered_chunks_detach_after_the_claims();
+	chunk_with_one_replica_is_rebuilt_first();
 	for (unsigned replicas = 1; replicas <= FAR_REPLICAS_MAX; replicas++) {
 		unsigned bad = 0, filled = 0, moved = 0, taken = 0;
 
 		for (uint64_t seed = 0; seed < 200; seed++)
 			bad += !history(seed, replicas, &filled, &moved, &taken);
-		ok(!bad, "%u replicas: 200 histories, and every slab comes home", replicas);
+		ok(!bad, "%u replicas: every slab is back at its donor after each of 200 histories", replicas);
 		ok(filled > 100 && moved > 100 && taken > 100,
-		   "%u replicas were made anew or elsewhere, %u recalled slabs given back, %u taken", filled, moved,
-		   taken);
+		   "%u replicas were rebuilt, %u recalled slabs were released, %u were taken", filled, moved, taken);
 	}
 	return tap_done();
 }

@@ -41,7 +41,7 @@ static void the_oldest_wait_is_kept(void)
 static void a_wake_up_is_written_once_until_the_thread_is_awake(void)
 {
 	mailbox_control_is_awake(&mailbox);
-	ok(!is_readable(mailbox.control_wake), "control_wake is not readable while nothing was left");
+	ok(!is_readable(mailbox.control_wake), "control_wake is not readable while no mail waits");
 	mailbox_wake_control(&mailbox);
 	mailbox_wake_control(&mailbox);
 	ok(is_readable(mailbox.control_wake), "control_wake is readable after a wake-up");
@@ -57,7 +57,7 @@ static void each_suspect_donor_gets_a_repair(void)
 	const uint64_t page = (UINT64_C(1) << 40) + 5;
 
 	mailbox_rebuild_is_awake(&mailbox);
-	ok(!mailbox_take_repair(&mailbox, &first), "there is no repair before one is asked for");
+	ok(!mailbox_take_repair(&mailbox, &first), "a new mailbox has no repair");
 	mailbox_put_repair(&mailbox, page, 16, UINT64_C(1) << 63 | 1);
 	ok(is_readable(mailbox.rebuild_wake), "a repair wakes the rebuild thread");
 	ok(mailbox_take_repair(&mailbox, &first) && mailbox_take_repair(&mailbox, &second),

@@ -1,11 +1,11 @@
-/* placement: never a donor that must not be, always one that may, and nearly even. */
+/* placement: never a forbidden donor, always an allowed one, and a nearly even spread. */
 #include "client/far.h"
 #include "client/lease/placement.h"
 #include "tests/tap.h"
 
 #include <errno.h>
 
-static void test_allowed(void)
+static void only_donors_with_room_are_chosen(void)
 {
 	struct random_state random;
 	unsigned wrong = 0;
@@ -26,10 +26,10 @@ static void test_allowed(void)
 		else
 			wrong += chosen != -ENOSPC;
 	}
-	ok(!wrong, "always one with room that is not excluded, or none");
+	ok(!wrong, "placement chooses a donor with room that is not excluded, or returns -ENOSPC");
 }
 
-static void test_replays(void)
+static void same_seed_makes_the_same_choices(void)
 {
 	struct random_state first, second;
 	uint64_t free[8] = {5, 3, 8, 1, 9, 2, 7, 7};
@@ -42,8 +42,8 @@ static void test_replays(void)
 	ok(same, "the same seed makes the same choices");
 }
 
-/* Two donors: always the one with more. */
-static void test_two(void)
+/* With two donors placement compares both, so the choice is certain. */
+static void roomier_of_two_donors_is_chosen(void)
 {
 	struct random_state random;
 	uint64_t free[2] = {10, 11};
@@ -52,10 +52,10 @@ static void test_two(void)
 	random_seed(&random, 3);
 	for (unsigned i = 0; i < 100; i++)
 		wrong += placement_choose(&random, free, 2, 0) != 1;
-	ok(!wrong, "of two the one with more free memory");
+	ok(!wrong, "of two donors placement chooses the one with more free memory");
 }
 
-static void test_even(void)
+static void placement_spreads_slabs_evenly(void)
 {
 	struct random_state random;
 	uint64_t free[16];
@@ -70,17 +70,18 @@ static void test_even(void)
 		least = free[i] < least ? free[i] : least;
 		most = free[i] > most ? free[i] : most;
 	}
-	ok(most - least <= 8, "8000 slabs over 16 donors: %u apart at most", (unsigned)(most - least));
+	ok(most - least <= 8, "8000 slabs placed on 16 donors leave the donors' free memory at most 8 apart (%u)",
+	   (unsigned)(most - least));
 	for (unsigned i = 0; i < 8000; i++)
 		free[placement_choose(&random, free, 16, 0)]--;
-	ok(placement_choose(&random, free, 16, 0) == -ENOSPC, "and all of it can be had");
+	ok(placement_choose(&random, free, 16, 0) == -ENOSPC, "placement can use all slabs, and then returns -ENOSPC");
 }
 
 int main(void)
 {
-	test_allowed();
-	test_replays();
-	test_two();
-	test_even();
+	only_donors_with_room_are_chosen();
+	same_seed_makes_the_same_choices();
+	roomier_of_two_donors_is_chosen();
+	placement_spreads_slabs_evenly();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* populate: memory is there, keeps what is in it, and a file that is full is an error. */
+/* populate: populated memory is present and keeps its contents. A range that cannot be populated is an error. */
 #include "client/page/populate.h"
 #include "tests/tap.h"
 
@@ -19,7 +19,7 @@ static long faults_now(void)
 	return usage.ru_minflt;
 }
 
-/* A sanitizer would take page faults of its own. */
+/* Not instrumented, because a sanitizer takes page faults of its own. */
 __attribute__((noinline, no_sanitize("address", "thread"))) static void write_each(volatile uint8_t *bytes, size_t page)
 {
 	for (unsigned i = 0; i < PAGES; i++)
@@ -45,17 +45,20 @@ int main(void)
 		return EXIT_FAILURE;
 	bytes = mmap(NULL, 2 * length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	bytes[3 * page] = 7;
-	ok(populate_range((uint8_t *)bytes + page / 2, length - page) == 0, "a part of a file is populated");
-	ok(bytes[3 * page] == 7 && bytes[4 * page] == 0, "and reads as before");
-	ok(blocks_of(fd) == (long)(length / 512), "from the page it begins in to the one it ends in, and no more");
+	ok(populate_range((uint8_t *)bytes + page / 2, length - page) == 0,
+	   "populate_range() populates a part of a file");
+	ok(bytes[3 * page] == 7 && bytes[4 * page] == 0, "populated memory keeps its contents");
+	ok(blocks_of(fd) == (long)(length / 512),
+	   "populate_range() populates whole pages from the first to the last, and no more");
 	before = faults_now();
 	write_each(bytes, page);
-	ok(faults_now() == before, "nobody takes a page fault there any more");
-	ok(populate_range((void *)bytes, 0) == 0, "nothing is populated with nothing");
-	/* What is mapped beyond a file's end can never be there. */
+	ok(faults_now() == before, "a write to populated memory takes no page fault");
+	ok(populate_range((void *)bytes, 0) == 0, "an empty range is populated successfully");
+	/* Memory that is mapped beyond the end of a file cannot be populated. */
 	if (ftruncate(fd, (off_t)length) < 0)
 		return EXIT_FAILURE;
-	ok(populate_range((uint8_t *)bytes + length, page) == -ENOMEM, "where there is no room that is said");
+	ok(populate_range((uint8_t *)bytes + length, page) == -ENOMEM,
+	   "populating beyond the end of the file returns -ENOMEM");
 	munmap((void *)bytes, 2 * length);
 	close(fd);
 	return tap_done();

@@ -1,4 +1,4 @@
-/* leases: slabs that their donors want back, each case in its own test. */
+/* leases: slabs that their donors recall, one case a test. */
 #include "tests/tap.h"
 #include "tests/unit/client/leases_world.h"
 
@@ -25,7 +25,7 @@ static bool quiet(void)
 	return !world_next(&world, &action);
 }
 
-/* A chunk with a page in it: which donors have its slabs, a bit each; slabs are named 100 + chunk. */
+/* Makes a READY chunk with one held page. Its slabs are named 100 + chunk. Returns its donors as a bit mask. */
 static unsigned chunk_make(uint32_t chunk)
 {
 	struct chunk_slot slot = {.address = 4096, .rkey = 1, .slab = 100 + chunk};
@@ -57,7 +57,7 @@ static int lowest(unsigned donors)
 	return __builtin_ctz(donors);
 }
 
-/* Donors with a FULL slot of the chunk. */
+/* Returns the donors that have a FULL slot of the chunk, as a bit mask. */
 static unsigned full(uint32_t chunk)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -72,8 +72,7 @@ static unsigned full(uint32_t chunk)
 	return donors;
 }
 
-/* The donor that is asked for a slab in place of the one recalled grants it: the join to be filled; -1: it did not come
-   to that. */
+/* Lets the donor that is asked for a slab grant it. Returns the join to fill, or -1 if there is none. */
 static int join(uint64_t now, unsigned *ret_donor)
 {
 	struct chunk_slot slot = {.address = 8192, .rkey = 2, .slab = 200};
@@ -90,7 +89,7 @@ static int join(uint64_t now, unsigned *ret_donor)
 	return -1;
 }
 
-static void test_moved(unsigned replicas)
+static void recalled_slab_is_filled_elsewhere_and_released(unsigned replicas)
 {
 	struct leases_action action;
 	unsigned before, to, from;
@@ -99,24 +98,26 @@ static void test_moved(unsigned replicas)
 	donors_open(replicas + 1, replicas);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
-	ok(leases_recall(&world.leases, from, 103, 1000, 10), "%u replicas: a slab is wanted back", replicas);
-	ok(leases_recalls_due(&world.leases) == 1000, "until then");
+	ok(leases_recall(&world.leases, from, 103, 1000, 10), "%u replicas: the recall of a leased slab is accepted",
+	   replicas);
+	ok(leases_recalls_due(&world.leases) == 1000, "a recall is due at its deadline");
 	filled = join(10, &to);
-	ok(filled >= 0 && !(before >> to & 1), "another donor is asked, and its slab filled");
-	ok(full(3) == before, "which is not used before");
+	ok(filled >= 0 && !(before >> to & 1), "a recall makes another donor lend a slab to fill");
+	ok(full(3) == before, "a slab being filled does not count as a replica");
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
-	ok(full(3) == ((before & ~(1u << from)) | 1u << to), "then it is, in place of the other");
+	ok(full(3) == ((before & ~(1u << from)) | 1u << to), "a filled slab replaces the recalled one");
 	ok(next_is(LEASES_DRAIN, &action) && (int)action.request == filled && quiet(),
-	   "which goes back when nothing is under way to it any more");
+	   "a replaced slab is drained first");
 	leases_drained(&world.leases, (unsigned)filled, 30);
-	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet(), "then it does");
+	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet(),
+	   "a drained slab is released to its donor");
 	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) && leases_recalls_due(&world.leases) == UINT64_MAX,
-	   "and the deadline is over with");
-	ok(chunk_replicas_missing(&world.table, 3) == 0 && quiet(), "the chunk lacks nothing");
+	   "the deadline of a recall passes without effect after the release");
+	ok(chunk_replicas_missing(&world.table, 3) == 0 && quiet(), "a chunk whose slab was moved lacks no replica");
 	world_close(&world);
 }
 
-static void test_too_late(void)
+static void deadline_takes_a_slab_before_its_replacement_is_filled(void)
 {
 	struct leases_action action;
 	unsigned to;
@@ -126,19 +127,20 @@ static void test_too_late(void)
 	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, 1000, 10);
 	page_write(3 * CHUNK_PAGES);
 	filled = join(10, &to);
-	ok(!leases_recalls_tick(&world.leases, 999) && full(3), "up to the deadline a slab is used");
+	ok(!leases_recalls_tick(&world.leases, 999) && full(3), "a recalled slab is used up to its deadline");
 	ok(leases_recalls_tick(&world.leases, 1000) == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
-	   "past it, not: its pages are lost, if there is no other replica");
+	   "a chunk whose only slab passes its deadline loses its pages");
 	leases_filled(&world.leases, (unsigned)filled, true, 1001);
-	ok(next_is(LEASES_DRAIN, &action), "what was half filled");
+	ok(next_is(LEASES_DRAIN, &action), "a slab filled for a lost chunk is drained");
 	leases_drained(&world.leases, (unsigned)filled, 1002);
 	ok(next_is(LEASES_RELEASE, &action) && action.donor == to && action.slab == 200 && quiet(),
-	   "goes back; what was recalled, its donor takes");
-	ok(!leases_taken(&world.leases, !to, 103, 1100) && quiet(), "which it says, when nobody minds");
+	   "a drained slab filled for a lost chunk is released to its donor");
+	ok(!leases_taken(&world.leases, !to, 103, 1100) && quiet(),
+	   "a donor that takes a slab past its deadline costs no further page");
 	world_close(&world);
 }
 
-static void test_other_replica(void)
+static void chunk_keeps_its_other_replica_after_a_deadline(void)
 {
 	unsigned before, from;
 
@@ -148,21 +150,22 @@ static void test_other_replica(void)
 	page_write(3 * CHUNK_PAGES);
 	leases_recall(&world.leases, from, 103, 1000, 10);
 	ok(leases_recalls_tick(&world.leases, 1000) == 0 && full(3) == (before & ~(1u << from)),
-	   "past the deadline the other replica goes on");
-	ok(chunk_replicas_missing(&world.table, 3) == 1, "alone");
+	   "a chunk keeps its other replica when a slab passes its deadline");
+	ok(chunk_replicas_missing(&world.table, 3) == 1, "a chunk that lost a slab to a deadline lacks one replica");
 	world_close(&world);
 
 	donors_open(2, 2);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
 	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3) == (before & ~(1u << from)),
-	   "and likewise when a donor just takes it");
-	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3), "said twice");
+	   "a chunk keeps its other replica when a donor takes a slab without a deadline");
+	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3),
+	   "a slab reported as taken twice is detached once");
 	world_close(&world);
 }
 
-/* The donor of the slab goes away before its pages are elsewhere: when it is back it takes back what is not claimed. */
-static void test_moved_away(void)
+/* A slab's donor goes away before the slab is moved. When the donor is back it takes back what is not claimed. */
+static void slab_moved_while_its_donor_is_away_is_released_once(void)
 {
 	struct leases_action action;
 	unsigned from, to;
@@ -175,10 +178,11 @@ static void test_moved_away(void)
 	leases_donor_away(&world.leases, from, 20);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
 	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to && !world.leases.donors[from].held,
-	   "a slab is moved while its donor is away: it is not ours any more");
+	   "a slab moved while its donor is away is no longer held");
 	leases_donor_back(&world.leases, from, 0, 10 * SLAB, 40);
 	leases_drained(&world.leases, (unsigned)filled, 50);
-	ok(quiet() && !world.leases.donors[from].held, "and is not given back once more when that is back");
+	ok(quiet() && !world.leases.donors[from].held,
+	   "a slab moved while its donor was away is not released again after the return");
 	world_close(&world);
 
 	donors_open(2, 1);
@@ -188,19 +192,20 @@ static void test_moved_away(void)
 	leases_donor_away(&world.leases, from, 20);
 	leases_donor_claiming(&world.leases, from, true);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
-	ok(quiet() && full(3) == (1u << from | 1u << to), "while slabs are claimed none of theirs goes");
+	ok(quiet() && full(3) == (1u << from | 1u << to), "no slab of a donor is detached while its slabs are claimed");
 	leases_donor_claiming(&world.leases, from, false);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 40);
 	leases_tick(&world.leases, 50);
-	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to, "then it does");
+	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to,
+	   "a replaced slab is drained after its donor's claims are over");
 	leases_drained(&world.leases, action.request, 60);
 	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !world.leases.donors[from].held,
-	   "and goes back");
+	   "a slab drained after claims is released to its donor");
 	world_close(&world);
 }
 
-/* The donor goes away, is undrained meanwhile, and comes back: what it wants back it would say anew. */
-static void test_reclaimed(void)
+/* A returning donor would send its recalls again, so recalls from before are void. */
+static void recall_is_forgotten_when_its_donor_returns(void)
 {
 	unsigned from;
 
@@ -213,13 +218,15 @@ static void test_reclaimed(void)
 	leases_recall_void(&world.leases, 3, 0);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 30);
 	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) == 1u << from && !leases_recalling(&world.leases),
-	   "a slab that its donor does not want back any more is not left at the old deadline");
+	   "a recall is forgotten when its donor returns, and its old deadline takes no slab");
 	world_close(&world);
 }
 
-/* A slab's replacement is full while its donor is claimed from; then it may stay after all: the chunk has one too many.
+/*
+ * A replacement is filled while the slab's donor is claimed from. Then the recall is withdrawn, and one replica is
+ * surplus.
  */
-static void test_spare(unsigned replicas, bool mates)
+static void surplus_replica_is_released_once_all_donors_are_back(unsigned replicas, bool mates)
 {
 	struct leases_action action;
 	unsigned before, from, to, all;
@@ -239,7 +246,7 @@ static void test_spare(unsigned replicas, bool mates)
 	leases_donor_claiming(&world.leases, from, true);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
 	leases_tick(&world.leases, UINT64_C(2000000000));
-	ok(quiet() && full(3) == all, "%u replicas and one too many: no other donor is asked for one more", replicas);
+	ok(quiet() && full(3) == all, "%u replicas and one surplus: no other donor is asked for a slab", replicas);
 	leases_donor_claiming(&world.leases, from, false);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, UINT64_C(2000000001));
 	leases_keep(&world.leases, from, 103);
@@ -248,23 +255,25 @@ static void test_spare(unsigned replicas, bool mates)
 			leases_donor_away(&world.leases, i, UINT64_C(2000000001));
 	leases_donor_away(&world.leases, to, UINT64_C(2000000001));
 	leases_tick(&world.leases, UINT64_C(2000000002));
-	ok(quiet() && full(3) == all, "the only one that can be read does not go");
+	ok(quiet() && full(3) == all, "the only readable replica is not detached as surplus");
 	for (unsigned i = 0; i < replicas + 3; i++)
 		leases_donor_back(&world.leases, i, all >> i & 1, 10 * SLAB, UINT64_C(4000000000));
 	leases_tick(&world.leases, UINT64_C(4000000000));
 	ok(next_is(LEASES_DRAIN, &action) && __builtin_popcount(full(3)) == (int)replicas,
-	   "one goes, although none is wanted back any more");
-	ok(!mates || __builtin_popcount(full(3) & (1u << from | 1u << to)) == 1, "%s",
-	   mates ? "of those that would fail together" : "whichever");
+	   "one surplus replica is drained once all donors are back, although no recall is left");
+	ok(!mates || __builtin_popcount(full(3) & (1u << from | 1u << to)) == 1,
+	   "the surplus replica that is drained is the right one: %s",
+	   mates ? "one of two in the same domain" : "any of them");
 	leases_drained(&world.leases, action.request, UINT64_C(4000000001));
-	ok(next_is(LEASES_RELEASE, &action) && !(full(3) >> action.donor & 1), "and is given back");
+	ok(next_is(LEASES_RELEASE, &action) && !(full(3) >> action.donor & 1),
+	   "a drained surplus replica is released to its donor");
 	leases_tick(&world.leases, UINT64_C(8000000000));
-	ok(quiet(), "and that is all");
+	ok(quiet(), "no action is left once the surplus replica is released");
 	world_close(&world);
 }
 
-/* The two donors that have the chunk are found to fail together. */
-static void test_mates(void)
+/* The two donors of a chunk turn out to be in one failure domain. */
+static void chunk_moves_apart_donors_of_one_domain(void)
 {
 	struct leases_action action;
 	unsigned before, to;
@@ -274,16 +283,17 @@ static void test_mates(void)
 	before = chunk_make(3);
 	for (unsigned i = 0; i < 3; i++)
 		leases_donor_named(&world.leases, i, before >> i & 1 ? "rack1" : "rack2");
-	ok(!chunk_replicas_missing(&world.table, 3), "a chunk has as many replicas as it should, in one rack");
+	ok(!chunk_replicas_missing(&world.table, 3), "a chunk with all its replicas in one rack lacks none");
 	filled = join(10, &to);
-	ok(filled >= 0 && !(before >> to & 1), "a donor in another is asked for one more");
+	ok(filled >= 0 && !(before >> to & 1), "a donor in another rack is asked for a slab");
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
 	ok(next_is(LEASES_DRAIN, &action) && full(3) >> to & 1 && __builtin_popcount(full(3)) == 2,
-	   "which takes the place of one of them");
+	   "a slab filled in another rack replaces one of the two in the same rack");
 	leases_drained(&world.leases, action.request, 30);
-	ok(next_is(LEASES_RELEASE, &action) && before >> action.donor & 1, "that goes back");
+	ok(next_is(LEASES_RELEASE, &action) && before >> action.donor & 1,
+	   "a slab replaced by one in another rack is released");
 	leases_tick(&world.leases, UINT64_C(9000000000));
-	ok(quiet(), "and that is all");
+	ok(quiet(), "no action is left once a replica has moved to another rack");
 	world_close(&world);
 
 	donors_open(2, 2);
@@ -291,12 +301,12 @@ static void test_mates(void)
 	for (unsigned i = 0; i < 2; i++)
 		leases_donor_named(&world.leases, i, "rack1");
 	leases_tick(&world.leases, 10);
-	ok(quiet() && full(3) == before, "if all donors are in one rack it stays there");
+	ok(quiet() && full(3) == before, "a chunk stays where it is if all donors are in one rack");
 	world_close(&world);
 }
 
-/* A chunk that lacks a replica gets one: what is recalled is no less needed. */
-static void test_lacking(void)
+/* A recalled slab still counts where a chunk lacks a replica. */
+static void recalled_slab_stays_while_a_replica_is_lacking(void)
 {
 	struct leases_action action;
 	unsigned to;
@@ -308,18 +318,19 @@ static void test_lacking(void)
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_donor_back(&world.leases, 1, 0, 10 * SLAB, 20);
 	filled = join(20, &to);
-	ok(filled >= 0 && to == 1 && full(3) == 1, "the only replica there is left is recalled, and another one made");
+	ok(filled >= 0 && to == 1 && full(3) == 1, "a chunk whose only replica is recalled gets another one");
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
-	ok(full(3) == 3 && quiet(), "both stay, for there is no third donor");
+	ok(full(3) == 3 && quiet(), "both replicas stay while no third donor is there");
 	leases_keep(&world.leases, 0, 103);
-	ok(!chunk_replicas_missing(&world.table, 3) && !leases_recalling(&world.leases), "and may");
+	ok(!chunk_replicas_missing(&world.table, 3) && !leases_recalling(&world.leases),
+	   "a withdrawn recall leaves a chunk with both replicas and no recall");
 	leases_recall(&world.leases, 0, 103, 1000, 40);
 	ok(!leases_recalls_tick(&world.leases, 1000) && full(3) == 2 && !next_is(LEASES_RELEASE, &action),
-	   "at a deadline it is left");
+	   "a recalled slab is left at its deadline, and the other replica stays");
 	world_close(&world);
 }
 
-static void test_kept(void)
+static void withdrawn_recall_keeps_the_slab(void)
 {
 	struct leases_action action;
 	unsigned from;
@@ -329,19 +340,20 @@ static void test_kept(void)
 	leases_recall(&world.leases, from, 103, 1000, 10);
 	leases_keep(&world.leases, from, 103);
 	leases_tick(&world.leases, 10);
-	ok(quiet() && !leases_recalls_tick(&world.leases, 2000) && full(3) == 1u << from, "what may stay does");
+	ok(quiet() && !leases_recalls_tick(&world.leases, 2000) && full(3) == 1u << from,
+	   "a slab whose recall is withdrawn stays past the old deadline");
 	ok(!leases_recall(&world.leases, from, 999, 1000, 10) && next_is(LEASES_RELEASE, &action) &&
 	       action.slab == 999 && quiet(),
-	   "what we do not have its donor can have");
+	   "a recalled slab that the client does not hold is released at once");
 	leases_released(&world.leases, from);
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 2000);
 	ok(!leases_recalls_tick(&world.leases, UINT64_MAX - 1) && full(3) == 1u << from,
-	   "without a deadline it is never left");
+	   "a slab recalled without a deadline is never taken");
 	world_close(&world);
 }
 
-/* A donor is started again, and its slabs have the names that they had: what it wanted back before is nothing now. */
-static void test_same_name(unsigned replicas)
+/* A restarted donor reuses the names of slabs. Recalls from before the restart no longer count. */
+static void restarted_donors_slab_of_the_same_name_is_not_recalled(unsigned replicas)
 {
 	struct chunk_slot slot = {.address = 8192, .rkey = 2, .slab = 103};
 	struct leases_action action;
@@ -365,30 +377,30 @@ static void test_same_name(unsigned replicas)
 		leases_filled(&world.leases, action.request, true, 50);
 		to = full(3);
 	}
-	ok(to == before && full(3) == before, "%u replicas: a donor that began anew grants a slab of the same name",
+	ok(to == before && full(3) == before, "%u replicas: a restarted donor grants a slab of the same name as before",
 	   replicas);
 	ok(!leases_recalling(&world.leases) && !leases_recalls_tick(&world.leases, 1000) && full(3) == before,
-	   "which is not wanted back");
+	   "a slab granted by a restarted donor is not recalled by a recall from before");
 	world_close(&world);
 }
 
-/* A drain has no deadline: what it wanted is over with when nothing of it is left. */
-static void test_over(void)
+/* A drain without a deadline is over when no slab is left. */
+static void recall_is_over_once_its_slab_is_moved(void)
 {
 	unsigned to;
 	int filled;
 
 	donors_open(2, 1);
 	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, UINT64_MAX, 10);
-	ok(leases_recalling(&world.leases) && world.leases.recalled, "what is wanted back is looked for");
+	ok(leases_recalling(&world.leases) && world.leases.recalled, "a recalled slab is known as recalled");
 	filled = join(10, &to);
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
-	ok(!leases_recalling(&world.leases) && !world.leases.recalled, "until it has been moved");
+	ok(!leases_recalling(&world.leases) && !world.leases.recalled, "a recall is over once its slab was moved");
 	world_close(&world);
 }
 
-/* A donor comes back for which wants have waited, and so has what is idle and wanted back: all goes on at once. */
-static void test_many(void)
+/* A donor comes back while chunks wait for slabs and idle slabs are recalled. Both must go on at once. */
+static void waiting_chunks_and_idle_releases_go_on_together(void)
 {
 	const uint32_t idle = LEASES_ACTIONS;
 	unsigned asks = 0, releases = 0;
@@ -421,11 +433,11 @@ static void test_many(void)
 		releases += action.kind == LEASES_RELEASE && action.donor == 1;
 	}
 	ok(asks == LEASES_WANTS_MAX && releases > 100 && releases < LEASES_ACTIONS,
-	   "%u wants go on while %u of %u idle slabs go back", asks, releases, idle);
+	   "%u wanted chunks ask for slabs while %u of %u idle slabs are released", asks, releases, idle);
 	world_close(&world);
 }
 
-/* The chunk's only slab is recalled, and no other donor has room for it: whether it leaves for the backup. */
+/* Recalls the only slab of the chunk while no other donor has room. Returns true if the chunk leaves for the backup. */
 static bool leaves(uint32_t chunk, unsigned donor, uint64_t now, struct leases_action *ret_leave)
 {
 	struct leases_action action;
@@ -439,7 +451,7 @@ static bool leaves(uint32_t chunk, unsigned donor, uint64_t now, struct leases_a
 	return next_is(LEASES_LEAVE, ret_leave) && ret_leave->chunk == chunk && chunk_is_leaving(&world.table, chunk);
 }
 
-static void test_leaves(void)
+static void chunk_without_room_leaves_for_the_backup(void)
 {
 	struct leases_action leave, action;
 	uint32_t version;
@@ -447,23 +459,25 @@ static void test_leaves(void)
 
 	donors_open(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
-	ok(leaves(3, from, 10, &leave) && quiet(), "with a backup, a chunk that nobody has room for leaves for it");
-	ok(full(3) == 1u << from && chunk_pages_held(&world.table, 3) == 2, "being where it was, and held, meanwhile");
+	ok(leaves(3, from, 10, &leave) && quiet(), "a recalled chunk that no donor has room for leaves for the backup");
+	ok(full(3) == 1u << from && chunk_pages_held(&world.table, 3) == 2,
+	   "a leaving chunk keeps its slab and its held pages");
 	version = chunk_version(&world.table, 3);
 	chunk_drop(&world.table, 3, leave.epoch, 1);
 	leases_left(&world.leases, leave.request, true, 20);
 	ok(next_is(LEASES_DRAIN, &action) && action.request == leave.request && quiet() &&
 	       chunk_version(&world.table, 3) != version && full(3),
-	   "empty, it waits until nothing is under way to its slab");
+	   "a chunk that has left is drained before its slab is released");
 	leases_drained(&world.leases, action.request, 30);
 	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet() &&
 	       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3),
-	   "then that goes back");
-	ok(!leases_recalls_tick(&world.leases, 9000), "and the deadline is over with");
+	   "the slab of a chunk that has left is released, and the chunk has no state");
+	ok(!leases_recalls_tick(&world.leases, 9000),
+	   "the deadline of a recall passes without effect after the chunk has left");
 	world_close(&world);
 }
 
-static void test_leaves_in_vain(void)
+static void failed_leave_is_retried_after_a_pause(void)
 {
 	struct leases_action leave, action;
 	unsigned from;
@@ -473,23 +487,23 @@ static void test_leaves_in_vain(void)
 	leaves(3, from, 10, &leave);
 	leases_left(&world.leases, leave.request, false, 20);
 	ok(quiet() && full(3) && !chunk_is_leaving(&world.table, 3) && chunk_pages_held(&world.table, 3) == 1,
-	   "a disk that refuses it: it stays");
+	   "a chunk that the disk refuses stays on its donor");
 	leases_tick(&world.leases, 30);
-	ok(quiet(), "for a while");
+	ok(quiet(), "a chunk that the disk refused does not leave again before a pause");
 	leases_tick(&world.leases, 2000000000);
-	ok(next_is(LEASES_ASK, &action), "then donors are asked once more");
+	ok(next_is(LEASES_ASK, &action), "donors are asked for a slab again after a refused leave");
 	leases_denied(&world.leases, action.donor, action.request, 2000000000);
-	ok(next_is(LEASES_LEAVE, &leave) && quiet(), "and it leaves");
+	ok(next_is(LEASES_LEAVE, &leave) && quiet(), "a chunk leaves again if donors still have no room");
 	leases_left(&world.leases, leave.request, true, 2000000001);
 	next_is(LEASES_DRAIN, &action);
 	leases_drained(&world.leases, action.request, 2000000002);
 	ok(quiet() && full(3) && !chunk_is_leaving(&world.table, 3),
-	   "one that is not empty all the same stays as well");
+	   "a chunk that still has held pages after leaving stays on its donor");
 	world_close(&world);
 }
 
-/* Its donor takes the slab, or dies, while it leaves. */
-static void test_leaves_lost(void)
+/* The donor takes the slab, or dies, while the chunk leaves. */
+static void chunk_lost_while_leaving_keeps_its_pages_on_the_backup(void)
 {
 	struct leases_action leave;
 	unsigned from;
@@ -503,15 +517,16 @@ static void test_leaves_lost(void)
 		ok(!(dies ? leases_donor_lost(&world.leases, from, 20) : leases_recalls_tick(&world.leases, 9000)) &&
 		       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3) &&
 		       world.integrity.kept == 1,
-		   "its donor %s: what was not moved is kept", dies ? "dies" : "takes it");
+		   "a leaving chunk whose donor %s keeps its pages on the backup", dies ? "dies" : "takes it");
 		leases_left(&world.leases, leave.request, false, 9001);
-		ok(quiet() && chunk_state(&world.table, 3) == CHUNK_NONE, "and that is all");
+		ok(quiet() && chunk_state(&world.table, 3) == CHUNK_NONE,
+		   "no action is left after a leaving chunk was lost");
 		world_close(&world);
 	}
 }
 
-/* Its donor was away, and is being claimed from, when nothing is under way to it any more. */
-static void test_leaves_claimed(void)
+/* The donor was away and is being claimed from when the chunk is drained. */
+static void left_chunk_keeps_its_slab_during_claims(void)
 {
 	struct leases_action leave, action;
 	unsigned from;
@@ -529,16 +544,17 @@ static void test_leaves_claimed(void)
 	leases_donor_claiming(&world.leases, from, true);
 	leases_drained(&world.leases, action.request, 40);
 	leases_tick(&world.leases, 50 + IDLE);
-	ok(quiet() && full(3) == 1u << from, "left while its donor is claimed from, a chunk keeps its slab for now");
+	ok(quiet() && full(3) == 1u << from, "a chunk that has left keeps its slab while its donor is claimed from");
 	leases_donor_claiming(&world.leases, from, false);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 60 + IDLE);
 	leases_tick(&world.leases, 60 + 2 * IDLE);
-	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !full(3), "then it goes back");
+	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !full(3),
+	   "the slab of a chunk that has left is released after the claims");
 	world_close(&world);
 }
 
 /* Another replica stays, or there is no backup. */
-static void test_leaves_not(void)
+static void chunk_leaves_only_without_another_place(void)
 {
 	struct leases_action action;
 	unsigned donors;
@@ -548,42 +564,42 @@ static void test_leaves_not(void)
 	world.leases.config.backup = true;
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_tick(&world.leases, 10);
-	ok(quiet() && full(3) == donors, "with another replica that stays it does not leave");
+	ok(quiet() && full(3) == donors, "a chunk with another replica that stays does not leave");
 	leases_recall(&world.leases, 1, 103, UINT64_MAX, 20);
 	leases_tick(&world.leases, 20);
-	ok(next_is(LEASES_LEAVE, &action) && quiet(), "unless that is wanted back, too");
+	ok(next_is(LEASES_LEAVE, &action) && quiet(), "a chunk whose replicas are all recalled leaves");
 	world_close(&world);
 	donors_open(1, 1);
 	chunk_make(3);
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_tick(&world.leases, 10);
-	ok(quiet() && full(3) == 1, "nor without a backup");
+	ok(quiet() && full(3) == 1, "a chunk does not leave without a backup");
 	world_close(&world);
 }
 
 int main(void)
 {
-	test_moved(1);
-	test_moved(2);
-	test_too_late();
-	test_other_replica();
-	test_moved_away();
-	test_reclaimed();
-	test_spare(1, false);
-	test_spare(1, true);
-	test_spare(2, true);
-	test_spare(3, true);
-	test_mates();
-	test_lacking();
-	test_kept();
-	test_same_name(1);
-	test_same_name(2);
-	test_over();
-	test_many();
-	test_leaves();
-	test_leaves_in_vain();
-	test_leaves_lost();
-	test_leaves_claimed();
-	test_leaves_not();
+	recalled_slab_is_filled_elsewhere_and_released(1);
+	recalled_slab_is_filled_elsewhere_and_released(2);
+	deadline_takes_a_slab_before_its_replacement_is_filled();
+	chunk_keeps_its_other_replica_after_a_deadline();
+	slab_moved_while_its_donor_is_away_is_released_once();
+	recall_is_forgotten_when_its_donor_returns();
+	surplus_replica_is_released_once_all_donors_are_back(1, false);
+	surplus_replica_is_released_once_all_donors_are_back(1, true);
+	surplus_replica_is_released_once_all_donors_are_back(2, true);
+	surplus_replica_is_released_once_all_donors_are_back(3, true);
+	chunk_moves_apart_donors_of_one_domain();
+	recalled_slab_stays_while_a_replica_is_lacking();
+	withdrawn_recall_keeps_the_slab();
+	restarted_donors_slab_of_the_same_name_is_not_recalled(1);
+	restarted_donors_slab_of_the_same_name_is_not_recalled(2);
+	recall_is_over_once_its_slab_is_moved();
+	waiting_chunks_and_idle_releases_go_on_together();
+	chunk_without_room_leaves_for_the_backup();
+	failed_leave_is_retried_after_a_pause();
+	chunk_lost_while_leaving_keeps_its_pages_on_the_backup();
+	left_chunk_keeps_its_slab_during_claims();
+	chunk_leaves_only_without_another_place();
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* seal: what it seals it opens, nothing else does, no number is used twice, and it is the cipher it says it is. */
+/* seal: a sealed page opens only unchanged and in its place, no number is used twice, and the cipher is AES-256-GCM. */
 #include "client/page/seal.h"
 
 #include "common/random.h"
@@ -33,28 +33,30 @@ static bool opens(struct seal *seal, const struct seal_place *at, const struct s
 	return seal_decrypt(seal, at, record, sealed, opened);
 }
 
-static void test_round(struct seal *seal)
+static void sealed_page_opens_again(struct seal *seal)
 {
 	struct seal_record record, again;
 	uint8_t other[STORE_PAGE];
 
 	seal_encrypt(seal, &place, page, sealed, &record);
-	ok(memcmp(sealed, page, STORE_PAGE), "a sealed page is something else");
-	ok(opens(seal, &place, &record) && !memcmp(opened, page, STORE_PAGE), "opened it is what it was");
+	ok(memcmp(sealed, page, STORE_PAGE), "a sealed page differs from its plain page");
+	ok(opens(seal, &place, &record) && !memcmp(opened, page, STORE_PAGE), "a sealed page opens to its plain page");
 	ok(seal_decrypt(seal, &place, &record, sealed, NULL) && opens(seal, &place, &record),
-	   "opened nowhere it stays sealed");
+	   "opening a page without a target leaves the sealed page as it is");
 	memcpy(other, sealed, STORE_PAGE);
-	ok(seal_decrypt(seal, &place, &record, other, other) && !memcmp(other, page, STORE_PAGE), "or where it is");
-	ok(seal_is(seal, &place, &record, page) && opens(seal, &place, &record), "it is known again");
+	ok(seal_decrypt(seal, &place, &record, other, other) && !memcmp(other, page, STORE_PAGE),
+	   "a sealed page can be opened in place");
+	ok(seal_is(seal, &place, &record, page) && opens(seal, &place, &record),
+	   "seal_is() recognises the sealed contents and keeps the sealed page");
 	page[4000] ^= 1;
-	ok(!seal_is(seal, &place, &record, page), "with another bit it is not");
+	ok(!seal_is(seal, &place, &record, page), "seal_is() rejects contents with one bit changed");
 	page[4000] ^= 1;
 	seal_encrypt(seal, &place, page, other, &again);
 	ok(again.number != record.number && memcmp(other, sealed, 16) && memcmp(other + 4080, sealed + 4080, 16),
-	   "sealed once more it has another number, and looks different");
+	   "sealing a page again gives another number and other bytes");
 }
 
-static void test_wrong(struct seal *seal)
+static void wrong_place_or_key_does_not_open_a_page(struct seal *seal)
 {
 	const struct seal_place places[] = {{.page = 76, .generation = 5},
 					    {.page = 77 + (UINT64_C(1) << 40), .generation = 5},
@@ -68,13 +70,14 @@ static void test_wrong(struct seal *seal)
 	seal_encrypt(seal, &place, page, sealed, &record);
 	for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++)
 		ok(!opens(seal, &places[i], &record) && !memcmp(opened, zeroes, STORE_PAGE),
-		   "another page or generation (%u) does not open it, and leaves nothing", i);
-	ok(!opens(other, &place, &record) && !memcmp(opened, zeroes, STORE_PAGE), "nor does another key");
-	ok(opens(seal, &place, &record), "the right ones do");
+		   "another page or generation (%u) does not open a sealed page, and its output is cleared", i);
+	ok(!opens(other, &place, &record) && !memcmp(opened, zeroes, STORE_PAGE),
+	   "another key does not open a sealed page, and its output is cleared");
+	ok(opens(seal, &place, &record), "the right key, page and generation open a sealed page");
 	seal_close(other);
 }
 
-static void test_bits(struct seal *seal)
+static void flipped_bit_keeps_a_page_closed(struct seal *seal)
 {
 	struct seal_record record;
 	uint8_t *bytes = (uint8_t *)&record;
@@ -87,18 +90,18 @@ static void test_bits(struct seal *seal)
 		left += memcmp(opened, zeroes, STORE_PAGE) != 0;
 		sealed[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	ok(!opened_wrong && !left, "a page with any bit flipped does not open, and nothing of it is left");
+	ok(!opened_wrong && !left, "a sealed page with any bit flipped does not open, and its output is cleared");
 	for (unsigned bit = 0; bit < sizeof record * 8; bit++) {
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		opened_wrong += opens(seal, &place, &record);
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	ok(!opened_wrong, "nor does one whose record has");
-	ok(opens(seal, &place, &record), "unchanged it opens");
+	ok(!opened_wrong, "a sealed page whose record has any bit flipped does not open");
+	ok(opens(seal, &place, &record), "an unchanged sealed page and record still open after the bit flips");
 }
 
-/* libsodium computes the same, where it can. */
-static void test_cipher(struct seal *seal)
+/* libsodium computes the same on processors that it supports. */
+static void seal_agrees_with_libsodium(struct seal *seal)
 {
 	uint8_t nonce[crypto_aead_aes256gcm_NPUBBYTES] = {0}, bound[10], expected[STORE_PAGE], tag[16];
 	struct seal_record record;
@@ -114,7 +117,7 @@ static void test_cipher(struct seal *seal)
 	crypto_aead_aes256gcm_encrypt_detached(expected, tag, NULL, page, STORE_PAGE, bound, sizeof bound, NULL, nonce,
 					       key);
 	ok(!memcmp(expected, sealed, STORE_PAGE) && !memcmp(tag, record.tag, sizeof tag),
-	   "it is AES-256-GCM, as libsodium's");
+	   "a sealed page and its tag equal AES-256-GCM of libsodium");
 }
 
 /* --- Numbers ---------------------------------------------------------------------------------------------------- */
@@ -148,7 +151,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void test_numbers(void)
+static void no_number_is_used_twice(void)
 {
 	_Atomic uint64_t numbers = 0;
 	pthread_t threads[THREADS];
@@ -161,12 +164,11 @@ static void test_numbers(void)
 			abort();
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	use_numbers(&numberings[THREADS]); /* a successor, which has nothing but the counter */
+	use_numbers(&numberings[THREADS]); /* a successor, which has only the counter */
 	qsort(numbers_used, (THREADS + 1) * EACH, sizeof numbers_used[0], compare);
 	for (unsigned i = 1; i < (THREADS + 1) * EACH; i++)
 		twice += numbers_used[i] == numbers_used[i - 1];
-	ok(!twice, "of %u pages sealed by several threads, and a successor, none has another's number",
-	   (THREADS + 1) * EACH);
+	ok(!twice, "of %u pages sealed by several threads and a successor, none shares a number", (THREADS + 1) * EACH);
 }
 
 int main(void)
@@ -181,11 +183,11 @@ int main(void)
 	if (seal_load() < 0)
 		return tap_skip_all("libcrypto cannot be loaded");
 	seal = seal_or_die(key, &numbers);
-	test_round(seal);
-	test_wrong(seal);
-	test_bits(seal);
-	test_cipher(seal);
-	test_numbers();
+	sealed_page_opens_again(seal);
+	wrong_place_or_key_does_not_open_a_page(seal);
+	flipped_bit_keeps_a_page_closed(seal);
+	seal_agrees_with_libsodium(seal);
+	no_number_is_used_twice();
 	seal_close(seal);
 	return tap_done();
 }

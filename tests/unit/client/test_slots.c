@@ -1,4 +1,4 @@
-/* slots: a chunk's replicas that come and go, one by one, and writers that race for it. */
+/* slots: replicas of a chunk that come and go one by one, and writers that race with the changes. */
 #include "client/io/far_published.h"
 #include "client/page/chunks.h"
 #include "common/random.h"
@@ -16,7 +16,7 @@ static const struct chunk_slot two[FAR_REPLICAS_MAX] = {
 };
 static const struct chunk_slot third = {.address = 0x3000, .rkey = 9, .donor = 5, .slab = 13};
 
-/* A READY chunk with two replicas and @held pages. */
+/* Opens a table with one READY chunk that has two replicas and @held pages. */
 static void chunk_open(struct chunk_table *table, uint32_t held, struct chunk_view *ret_view)
 {
 	chunk_table_open(table, PAGES, PAGES, 2);
@@ -34,7 +34,7 @@ static unsigned count_of(const struct chunk_view *view, enum chunk_slot_state st
 	return count;
 }
 
-static void test_life(void)
+static void replicas_come_and_go_within_an_epoch(void)
 {
 	struct chunk_view before, view;
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -43,49 +43,49 @@ static void test_life(void)
 	chunk_open(&table, 3, &before);
 	ok(count_of(&before, SLOT_FULL) == 2 && count_of(&before, SLOT_EMPTY) == FAR_SLOTS_MAX - 2 &&
 	       !chunk_replicas_missing(&table, 0),
-	   "a chunk begins with its replicas");
+	   "a new chunk has all its replicas");
 	chunk_detach(&table, 0, 0);
 	ok(chunk_view(&table, 0, &view) && view.epoch == before.epoch && view.version != before.version &&
 	       view.slots[0].state == SLOT_EMPTY && view.slots[1].state == SLOT_FULL,
-	   "one goes, and the epoch stays");
+	   "detaching a replica changes the version of its chunk and keeps the epoch");
 	ok(chunk_pages_held(&table, 0) == 3 && chunk_is_current(&table, 0, before.epoch),
-	   "and so do those who hold it");
+	   "detaching a replica keeps the chunk's held pages and epoch");
 	ok(!chunk_is_unchanged(&table, 0, &before) && chunk_is_unchanged(&table, 0, &view),
-	   "but who goes by its slots is told apart");
-	ok(chunk_replicas_missing(&table, 0) == 1, "one is missing");
+	   "chunk_is_unchanged() tells a view from before a detach from a view after it");
+	ok(chunk_replicas_missing(&table, 0) == 1, "a chunk with a detached replica misses one");
 	chunk_join(&table, 0, 2, &third);
 	ok(chunk_view(&table, 0, &view) && view.slots[2].state == SLOT_JOINING && view.slots[2].address == 0x3000 &&
 	       view.slots[2].rkey == 9 && view.slots[2].donor == 5 && chunk_replicas_missing(&table, 0) == 1,
-	   "one joins, which is not a replica yet");
+	   "a joining slot is not counted as a replica");
 	chunk_promote(&table, 0, 2);
 	chunk_slots(&table, 0, slots);
 	ok(slots[2].state == SLOT_FULL && slots[2].donor == 5 && slots[2].slab == 13 && slots[1].slab == 12 &&
 	       !chunk_replicas_missing(&table, 0),
-	   "then it is");
+	   "a promoted slot counts as a replica");
 	chunk_drop(&table, 0, before.epoch, 3);
 	ok(chunk_take_idle(&table, 0, slots) && slots[0].state == SLOT_EMPTY && slots[1].slab == 12 &&
 	       slots[2].slab == 13,
-	   "who takes the idle chunk gets those that are there");
+	   "taking an idle chunk returns the slots that it has left");
 	ok(!chunk_hold_ready(&table, 0, 1, &view) && chunk_state(&table, 0) == CHUNK_NONE,
-	   "held only if it is there, it is not asked for");
+	   "chunk_hold_ready() does not ask for a chunk that is not READY");
 	chunk_table_close(&table);
 }
 
-static void test_hindered(void)
+static void hindered_chunk_is_reported_once(void)
 {
 	struct chunk_view view;
 	struct chunk_table table;
 
 	chunk_open(&table, 3, &view);
-	ok(!chunk_hindered(&table, 0), "nobody is hindered");
+	ok(!chunk_hindered(&table, 0), "a chunk that nobody complained of is not hindered");
 	chunk_attention_clear(&table, 0);
 	chunk_hinder(&table, 0);
 	ok(table.attention[0] == 1 && chunk_hindered(&table, 0) && !chunk_hindered(&table, 0),
-	   "one is, and that is told once");
+	   "a hindered chunk calls the control thread and is reported once");
 	chunk_table_close(&table);
 }
 
-static void test_recovery(void)
+static void recovery_keeps_only_full_replicas(void)
 {
 	struct chunk_view view;
 	struct chunk_table table;
@@ -93,14 +93,14 @@ static void test_recovery(void)
 	chunk_open(&table, 3, &view);
 	chunk_detach(&table, 0, 1);
 	chunk_join(&table, 0, 3, &third);
-	ok(chunk_check(&table, 0, 6) == 0, "a process may end while a replica joins");
-	ok(chunk_check(&table, 0, 5) == -EINVAL, "a joining one's donor must be there, too");
+	ok(chunk_check(&table, 0, 6) == 0, "a chunk with a joining replica passes the check of an adopted store");
+	ok(chunk_check(&table, 0, 5) == -EINVAL, "a chunk with a joining replica on an unknown donor fails the check");
 	chunk_recover(&table, 0, 2);
 	ok(chunk_view(&table, 0, &view) && count_of(&view, SLOT_FULL) == 1 && count_of(&view, SLOT_EMPTY) == 3 &&
 	       view.slots[0].donor == 3,
-	   "the next one knows nothing of what joined, nor of what was detached");
+	   "recovery forgets joining and detached replicas");
 	table.chunks[0].slots[0].key = 0;
-	ok(chunk_check(&table, 0, 6) == -EINVAL, "one without any replica is damaged");
+	ok(chunk_check(&table, 0, 6) == -EINVAL, "a chunk without any replica fails the check");
 	chunk_table_close(&table);
 }
 
@@ -110,7 +110,7 @@ static void test_recovery(void)
 #define WRITERS 2u
 #define SLABS 8u
 
-/* Slabs in memory. A page's content is its last write's number; each page has one writer. */
+/* Slabs in memory. The content of a page is the number of its last write. Each page has one writer. */
 struct race {
 	struct chunk_table table;
 	_Atomic uint64_t slabs[SLABS][PAGES];
@@ -133,14 +133,14 @@ static uint64_t slab_of(struct race *race, const struct chunk_slot *slot)
 	return slot->donor;
 }
 
-/* Another thread's, now and then: also where there is but one processor. */
+/* Yields to another thread now and then, so that the race also happens on one processor. */
 static void turn(struct random_state *random)
 {
 	if (!random_below(random, 3))
 		sched_yield();
 }
 
-/* What client/io/far_request.c does. False: it must be done anew. */
+/* Writes as client/io/far_request.c does. Returns false if the write must be retried. */
 static bool race_write(struct race *race, unsigned index, uint64_t page, uint64_t number, struct random_state *random)
 {
 	struct chunk_view view;
@@ -183,7 +183,7 @@ static void *race_writer(void *argument)
 		if (!race->stop)
 			last[page] = number;
 		page = first + random_below(&random, PAGES / WRITERS);
-		/* Whatever may be read has the last write, of any page. */
+		/* Every readable replica must have the last write of each page. */
 		if (race->stop || !chunk_view(&race->table, 0, &view))
 			break;
 		for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
@@ -215,13 +215,16 @@ static void race_settle(struct race *race)
 		;
 }
 
-/* What client/lease/leases_joins.c and client/rebuild/rebuild.c do: replica @index comes on @slab, filled from @source. */
+/*
+ * Adds a replica as client/lease/leases_joins.c and client/rebuild/rebuild.c do: slot @index on @slab, filled from
+ * @source.
+ */
 static void race_join(struct race *race, unsigned index, uint64_t slab, uint64_t source, struct random_state *random)
 {
 	struct chunk_slot slot = race_slot(slab);
 
 	for (uint64_t page = 0; page < PAGES; page++)
-		race->slabs[slab][page] = UINT64_MAX; /* what another had there */
+		race->slabs[slab][page] = UINT64_MAX; /* leftovers of another chunk */
 	chunk_join(&race->table, 0, index, &slot);
 	race_settle(race);
 	for (uint64_t page = 0; page < PAGES; page++) {
@@ -239,7 +242,7 @@ static void race_join(struct race *race, unsigned index, uint64_t slab, uint64_t
 	chunk_promote(&race->table, 0, index);
 }
 
-static void test_race(void)
+static void racing_writers_reach_every_readable_replica(void)
 {
 	static struct race race;
 	const struct chunk_slot slots[FAR_REPLICAS_MAX] = {race_slot(0), race_slot(1)};
@@ -258,7 +261,7 @@ static void test_race(void)
 	while (race.writers < WRITERS)
 		;
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		/* Slab i goes, and i + 2 comes in its place. */
+		/* Slab i leaves, and slab i + 2 takes its place. */
 		chunk_detach(&race.table, 0, i % 2);
 		race_settle(&race);
 		race_join(&race, i % 2, (i + 2) % SLABS, (i + 1) % SLABS, &random);
@@ -270,17 +273,17 @@ static void test_race(void)
 	for (uint64_t page = 0; page < PAGES; page++)
 		differ += race.slabs[ROUNDS % SLABS][page] != race.slabs[(ROUNDS + 1) % SLABS][page];
 	ok(!race.wrong && race.written,
-	   "%u writes went to every replica that could be read, %u of them anew, %u kept out", race.written, race.anew,
-	   race.kept_out);
-	ok(!differ, "and in the end the replicas are the same");
+	   "%u writes reach every readable replica, %u of them after a retry, %u kept out of a rebuild window",
+	   race.written, race.anew, race.kept_out);
+	ok(!differ, "after the race both replicas have the same contents");
 	chunk_table_close(&race.table);
 }
 
 int main(void)
 {
-	test_life();
-	test_hindered();
-	test_recovery();
-	test_race();
+	replicas_come_and_go_within_an_epoch();
+	hindered_chunk_is_reported_once();
+	recovery_keeps_only_full_replicas();
+	racing_writers_reach_every_readable_replica();
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * state: a file that is made, locked, left, adopted and emptied; whatever is damaged is refused or cannot do harm; and
- * what a process left half done is made good. `test_client_state SEED` replays one damage.
+ * state: a file that is made, locked, left, adopted and emptied. Damage is refused or does no harm, and recovery
+ * settles what a process left half done. `test_client_state SEED` replays one damage.
  */
 #include "client/lease/leases.h"
 #include "client/page/state.h"
@@ -68,7 +68,7 @@ static int adopt_status(const struct far_config *wanted)
 	return status;
 }
 
-/* A file with a store whose process has ended. */
+/* Makes a file with a store whose process has ended. */
 static void file_fill(void)
 {
 	struct chunk_table table;
@@ -88,7 +88,7 @@ static void file_fill(void)
 
 /* --- Life ------------------------------------------------------------------------------------------------------- */
 
-static void test_life(void)
+static void state_file_is_left_adopted_and_emptied(void)
 {
 	struct chunk_table table;
 	struct integrity integrity;
@@ -97,33 +97,34 @@ static void test_life(void)
 
 	file_new();
 	state = state_or_die();
-	ok(state_is_new(state), "an empty file is a new one");
-	ok(state_open(path, &other) == -EBUSY, "which one process at a time can use");
+	ok(state_is_new(state), "an empty state file is new");
+	ok(state_open(path, &other) == -EBUSY, "a state file in use cannot be opened a second time");
 	state_close(state, false);
 	file_fill();
 	state = state_or_die();
-	ok(!state_is_new(state) && state_adopt(state, &config) == 0, "left with a store, it can be adopted");
+	ok(!state_is_new(state) && state_adopt(state, &config) == 0,
+	   "a state file that was left with a store can be adopted");
 	ok(!memcmp(state_header(state)->id, id, sizeof id) && state_header(state)->incarnations[2] == 1002,
-	   "who its client is, is known, and its donors");
-	ok(state_recover(state, &lost) == 0 && !lost, "nothing was under way");
+	   "an adopted state file keeps its client id and its donors' incarnations");
+	ok(state_recover(state, &lost) == 0 && !lost, "recovery of a cleanly left store loses no page");
 	state_tables(state, &table, &integrity);
 	ok(table.count == TABLES_CHUNKS && table.pages == TABLES_CHUNK_PAGES && table.replicas == 2 &&
 	       integrity.pages == TABLES_PAGES,
-	   "its size is what it was");
+	   "an adopted store keeps its sizes");
 	ok(integrity_check(&integrity, 7 * TABLES_CHUNK_PAGES + 6, contents) &&
 	       !integrity_check(&integrity, 7 * TABLES_CHUNK_PAGES + 7, contents) && chunk_pages_held(&table, 7) == 7,
-	   "and so are its pages");
-	ok(table.attention[0] == (1 | 1 << 8), "chunks without pages are to be looked at");
+	   "an adopted store keeps its pages' checksums and counts");
+	ok(table.attention[0] == (1 | 1 << 8), "recovery marks chunks without held pages for the control thread");
 	state_close(state, true);
-	ok(file_length() == 0, "closed for good, the file is empty");
+	ok(file_length() == 0, "a state file closed for good is empty");
 	state = state_or_die();
-	ok(state_is_new(state), "and new");
+	ok(state_is_new(state), "a state file closed for good is new when it is opened again");
 	state_close(state, false);
 	close(file);
 }
 
-/* What was sealed is opened by the next process, which uses none of the numbers again. */
-static void test_sealed(void)
+/* Pages sealed by one process are opened by the next, which uses none of the numbers again. */
+static void sealed_pages_open_after_adoption_with_new_numbers(void)
 {
 	struct far_config sealed = config;
 	uint8_t first[STORE_PAGE], second[STORE_PAGE];
@@ -143,29 +144,31 @@ static void test_sealed(void)
 		state = state_or_die();
 		ok((i ? state_adopt(state, &sealed)
 		      : state_create(state, &sealed, TABLES_PAGES, TABLES_CHUNK_PAGES, id)) == 0,
-		   i ? "a store with sealed pages is adopted" : "or made");
+		   i ? "a store with sealed pages is adopted" : "a store with sealed pages is created");
 		state_tables(state, &table, &integrity);
 		if (!i && integrity_begin(&integrity, 0, TABLES_CHUNK_PAGES) < 0)
 			abort();
 		if (integrity_sealer(&integrity, &seal) < 0)
 			abort();
 		if (i)
-			ok(integrity_unseal(&integrity, seal, 3, first, NULL), "what was sealed is opened");
+			ok(integrity_unseal(&integrity, seal, 3, first, NULL),
+			   "a page sealed by the previous process opens after adoption");
 		integrity_seal(&integrity, seal, 3, contents, i ? second : first);
 		integrity_commit(&integrity, 3, 1);
 		memcpy(&records[i], (void *)&integrity.sums[3 * INTEGRITY_SUM_WORDS(true)], sizeof records[i]);
-		ok(integrity_unseal(&integrity, seal, 3, i ? second : first, NULL), "as is what is sealed now");
+		ok(integrity_unseal(&integrity, seal, 3, i ? second : first, NULL),
+		   "a page sealed by this process opens");
 		seal_close(seal);
 		state_close(state, false);
 	}
 	ok(records[1].number >= records[0].number + 1 &&
 	       records[1].number / SEAL_BLOCK > records[0].number / SEAL_BLOCK,
-	   "under a number that its predecessor had not taken");
-	ok(adopt_status(&config) == -EINVAL, "without sealing it is refused");
+	   "a page sealed after adoption has a number from a new block");
+	ok(adopt_status(&config) == -EINVAL, "a sealed store is not adopted without encryption");
 	close(file);
 }
 
-static void test_unfinished(void)
+static void half_made_state_file_counts_as_new(void)
 {
 	struct state *state;
 
@@ -174,13 +177,13 @@ static void test_unfinished(void)
 		abort();
 	state = state_or_die();
 	ok(state_is_new(state) && state_create(state, &config, TABLES_PAGES, TABLES_CHUNK_PAGES, id) == 0,
-	   "one whose process was killed while it made it is new, too");
+	   "a state file whose creation was interrupted counts as new and can be created");
 	state_close(state, false);
-	ok(adopt_status(&config) == 0, "and is made whole");
+	ok(adopt_status(&config) == 0, "a state file created after an interruption can be adopted");
 	close(file);
 }
 
-static void test_file(void)
+static void state_file_is_private_and_regular(void)
 {
 	char folder[] = "/tmp/farpage-state-XXXXXX", name[64];
 	struct stat status;
@@ -190,16 +193,16 @@ static void test_file(void)
 		abort();
 	snprintf(name, sizeof name, "%s/state", folder);
 	ok(state_open(name, &state) == 0 && stat(name, &status) == 0 && (status.st_mode & 0777) == 0600,
-	   "a file that is not there is made, for its owner alone");
+	   "a missing state file is made with mode 0600");
 	state_close(state, false);
 	unlink(name);
-	ok(state_open(folder, &state) == -EISDIR, "a folder is refused");
+	ok(state_open(folder, &state) == -EISDIR, "a folder is refused as a state file");
 	rmdir(folder);
-	ok(state_open(name, &state) == -ENOENT, "so is a file in a folder that is not there");
-	ok(state_open("/dev/null", &state) == -EINVAL, "and a device");
+	ok(state_open(name, &state) == -ENOENT, "a state file in a missing folder is refused with -ENOENT");
+	ok(state_open("/dev/null", &state) == -EINVAL, "a device is refused as a state file");
 }
 
-static void test_thin(void)
+static void state_file_of_a_large_store_stays_small(void)
 {
 	uint64_t pages = UINT64_C(1) << 28, used, lost;
 	struct far_config large = config;
@@ -211,45 +214,46 @@ static void test_thin(void)
 	state = state_or_die();
 	status = state_create(state, &large, pages, 16384, id);
 	used = file_used();
-	ok(status == 0 && used && used < 4 << 20, "1 TiB in slabs of 64 MiB takes %llu KiB",
+	ok(status == 0 && used && used < 4 << 20, "the state file of 1 TiB in slabs of 64 MiB takes %llu KiB",
 	   (unsigned long long)(used >> 10));
 	state_close(state, false);
 	state = state_or_die();
 	ok(state_adopt(state, &large) == 0 && state_recover(state, &lost) == 0 && file_used() == used,
-	   "and no more when it is adopted");
+	   "adoption and recovery do not make the state file larger");
 	state_close(state, false);
 	large.pages = UINT64_C(1) << 40;
 	state = state_or_die();
-	ok(state_create(state, &large, large.pages, 16384, id) == -EFBIG, "what is too large is refused");
+	ok(state_create(state, &large, large.pages, 16384, id) == -EFBIG,
+	   "a store too large for a state file is refused with -EFBIG");
 	state_close(state, true);
 	close(file);
 }
 
 /* --- What is refused -------------------------------------------------------------------------------------------- */
 
-static void test_contradiction(void)
+static void contradicting_configurations_are_refused(void)
 {
 	const char *swapped[TABLES_DONORS] = {uris[1], uris[0], uris[2]};
 	struct far_config wanted = config;
 
 	file_fill();
 	wanted.pages = 0;
-	ok(adopt_status(&wanted) == 0, "no size given is its size");
+	ok(adopt_status(&wanted) == 0, "a configuration without a size adopts the store's size");
 	wanted.pages = TABLES_PAGES + 1;
-	ok(adopt_status(&wanted) == -EINVAL, "another size is refused");
+	ok(adopt_status(&wanted) == -EINVAL, "a configuration of another size is refused");
 	wanted = config;
 	wanted.replicas = 1;
-	ok(adopt_status(&wanted) == -EINVAL, "another number of replicas");
+	ok(adopt_status(&wanted) == -EINVAL, "a configuration of another number of replicas is refused");
 	wanted = config;
 	wanted.donor_count = 2;
-	ok(adopt_status(&wanted) == -EINVAL, "fewer donors");
+	ok(adopt_status(&wanted) == -EINVAL, "a configuration of fewer donors is refused");
 	wanted = config;
 	wanted.donors = swapped;
-	ok(adopt_status(&wanted) == -EINVAL, "donors in another order");
+	ok(adopt_status(&wanted) == -EINVAL, "a configuration of donors in another order is refused");
 	wanted = config;
 	wanted.encrypt = true;
-	ok(adopt_status(&wanted) == -EINVAL, "sealed pages, where they are not");
-	ok(adopt_status(&config) == 0, "and what it is is not");
+	ok(adopt_status(&wanted) == -EINVAL, "a configuration with encryption is refused for a store without");
+	ok(adopt_status(&config) == 0, "the store's own configuration is still accepted after refusals");
 	close(file);
 }
 
@@ -264,7 +268,7 @@ static void flip(off_t offset, uint8_t bits)
 		abort();
 }
 
-static void test_header(void)
+static void changed_header_is_refused(void)
 {
 	struct far_config any = config;
 	uint64_t length;
@@ -273,24 +277,24 @@ static void test_header(void)
 	file_fill();
 	length = file_length();
 	any.pages = 0;
-	/* All of what is not an address, and some of those. */
+	/* Tries each byte except those of addresses, and some bytes of addresses. */
 	for (unsigned i = 0; i < offsetof(struct state_header, incarnations);
 	     i += i < offsetof(struct state_header, uris) ? 1 : 7) {
 		flip(i, (uint8_t)(1 << i % 8));
 		taken += adopt_status(&any) != -EINVAL;
 		flip(i, (uint8_t)(1 << i % 8));
 	}
-	ok(!taken, "a bit changed anywhere in the header is noticed");
+	ok(!taken, "a header with any tested bit changed is refused");
 	for (unsigned i = 0; i < 64; i++) {
 		if (ftruncate(file, (off_t)(i < 63 ? length * i / 63 + 1 : length + 65536)) < 0)
 			abort();
 		taken += adopt_status(&any) != -EINVAL;
 	}
-	ok(!taken, "so is another length");
+	ok(!taken, "a state file of any other tested length is refused");
 	close(file);
 }
 
-/* Applied to a table of which everything else is good. */
+/* Applies @damage to a table that is otherwise good. Returns true if the file is then refused. */
 static bool chunk_refused(void (*damage)(struct chunk_table *))
 {
 	struct chunk_table table;
@@ -340,18 +344,18 @@ static void damage_none(struct chunk_table *table)
 	table->chunks[3].slabs[0]++;
 }
 
-static void test_chunks(void)
+static void impossible_chunks_are_refused(void)
 {
-	ok(chunk_refused(damage_donor), "a donor that there is not is refused");
-	ok(chunk_refused(damage_twice), "two replicas on one donor");
-	ok(chunk_refused(damage_slab), "one slab for two chunks");
-	ok(chunk_refused(damage_ready) && chunk_refused(damage_losing), "a slab that was never leased");
-	ok(!chunk_refused(damage_none), "a slab that its donor may or may not know is not");
+	ok(chunk_refused(damage_donor), "a chunk on a donor that does not exist is refused");
+	ok(chunk_refused(damage_twice), "a chunk with two replicas on one donor is refused");
+	ok(chunk_refused(damage_slab), "one slab in two chunks is refused");
+	ok(chunk_refused(damage_ready) && chunk_refused(damage_losing), "a slab that was never leased is refused");
+	ok(!chunk_refused(damage_none), "a slab name that only the donor can judge is accepted");
 }
 
 /* --- What was under way ----------------------------------------------------------------------------------------- */
 
-static void test_recovery(void)
+static void recovery_settles_what_was_under_way(void)
 {
 	struct chunk_table table;
 	struct integrity integrity;
@@ -364,9 +368,11 @@ static void test_recovery(void)
 	if (state_adopt(state, &config) < 0)
 		abort();
 	state_tables(state, &table, &integrity);
-	/* 1: a write in flight; 2: committed, and one of the pages counted twice still; 3: discarded, not dropped; 4:
-	   being lost; 5: lost, and a write that did not know was committed after; 10: wanted; 11: wanted and half
-	   published. */
+	/*
+	 * 1: a write in flight. 2: a committed page that is still counted twice. 3: a discarded page not yet dropped.
+	 * 4: a chunk being lost. 5: a lost chunk, and a late write that was committed after. 10: a wanted chunk. 11: a
+	 * wanted chunk, half published.
+	 */
 	chunk_hold(&table, 1, 3, &view);
 	integrity_prepare(&integrity, TABLES_CHUNK_PAGES, others);
 	chunk_hold(&table, 2, 2, &view);
@@ -388,31 +394,31 @@ static void test_recovery(void)
 
 	state = state_or_die();
 	ok(state_adopt(state, &config) == 0 && state_recover(state, &lost) == 0,
-	   "whatever was under way, it is adopted");
+	   "a store with operations under way is adopted");
 	state_tables(state, &table, &integrity);
 	ok(chunk_pages_held(&table, 1) == 1 && chunk_pages_held(&table, 2) == 2 && chunk_pages_held(&table, 3) == 1,
-	   "pages are counted anew");
+	   "recovery counts the held pages of each chunk again");
 	ok(integrity_kind(&integrity, TABLES_CHUNK_PAGES) == INTEGRITY_IS_LIVE &&
 	       !integrity_check(&integrity, TABLES_CHUNK_PAGES, contents) &&
 	       !integrity_check(&integrity, TABLES_CHUNK_PAGES, others),
-	   "a page that was being written matches neither");
+	   "a page that was being written stays live and matches neither contents");
 	ok(chunk_state(&table, 4) == CHUNK_NONE &&
 	       integrity_live(&integrity, 4 * TABLES_CHUNK_PAGES, TABLES_CHUNK_PAGES) == 0 &&
 	       integrity_kind(&integrity, 4 * TABLES_CHUNK_PAGES + 3) == INTEGRITY_IS_LOST,
-	   "what was being lost is lost");
+	   "recovery completes the loss of a chunk that was being lost");
 	ok(integrity_kind(&integrity, 5 * TABLES_CHUNK_PAGES) == INTEGRITY_IS_LOST && lost == 3,
-	   "and what was written late");
+	   "recovery loses a page that was committed after its chunk's loss");
 	ok(chunk_state(&table, 10) == CHUNK_NONE && chunk_is_untouched(&table, 10) &&
 	       chunk_state(&table, 11) == CHUNK_NONE && chunk_is_untouched(&table, 11),
-	   "nobody waits for a slab any more");
-	ok(table.chunks[7].list == LEASES_UNLISTED && !table.chunks[7].next, "no list is left");
+	   "recovery forgets that chunks wanted a slab");
+	ok(table.chunks[7].list == LEASES_UNLISTED && !table.chunks[7].next, "recovery clears the chunk lists");
 	state_close(state, true);
 	close(file);
 }
 
 /* --- Damage ----------------------------------------------------------------------------------------------------- */
 
-/* Returns whether it was adopted all the same. */
+/* Returns true if the damaged file was adopted. */
 static bool damage_once(uint64_t seed)
 {
 	struct random_state random;
@@ -427,7 +433,7 @@ static bool damage_once(uint64_t seed)
 	for (uint64_t i = 0, count = 1 + random_below(&random, 6); i < count; i++) {
 		uint64_t part = random_below(&random, 8), length = file_length(), offset;
 
-		/* The chunks, mostly: there is least to notice it by. */
+		/* Mostly the chunks, because they have the least redundancy. */
 		offset = part < 6 ? 65536 + random_below(&random, TABLES_CHUNKS * sizeof(struct chunk))
 				  : random_below(&random, length);
 		flip((off_t)offset, (uint8_t)(1 + random_below(&random, 255)));
@@ -443,7 +449,7 @@ static bool damage_once(uint64_t seed)
 	return adopted;
 }
 
-static void test_damage(uint64_t first, uint64_t last)
+static void damaged_files_are_refused_or_do_no_harm(uint64_t first, uint64_t last)
 {
 	unsigned adopted = 0, refused = 0;
 
@@ -456,21 +462,21 @@ static void test_damage(uint64_t first, uint64_t last)
 int main(int argc, char **argv)
 {
 	if (argc > 1) {
-		test_damage(strtoull(argv[1], NULL, 10), strtoull(argv[1], NULL, 10));
+		damaged_files_are_refused_or_do_no_harm(strtoull(argv[1], NULL, 10), strtoull(argv[1], NULL, 10));
 		return tap_done();
 	}
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	memset(contents, 5, sizeof contents);
 	memset(others, 6, sizeof others);
-	test_life();
-	test_sealed();
-	test_unfinished();
-	test_file();
-	test_thin();
-	test_contradiction();
-	test_header();
-	test_chunks();
-	test_recovery();
-	test_damage(1, DAMAGES);
+	state_file_is_left_adopted_and_emptied();
+	sealed_pages_open_after_adoption_with_new_numbers();
+	half_made_state_file_counts_as_new();
+	state_file_is_private_and_regular();
+	state_file_of_a_large_store_stays_small();
+	contradicting_configurations_are_refused();
+	changed_header_is_refused();
+	impossible_chunks_are_refused();
+	recovery_settles_what_was_under_way();
+	damaged_files_are_refused_or_do_no_harm(1, DAMAGES);
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-/* store_faulty: the faults asked for, about as often as asked for, each request answered once, and no wrong bytes. */
+/* store_faulty: faults at the configured rates, one answer for each request, and no wrong bytes. */
 #include "common/random.h"
 #include "farpage/store.h"
 #include "tests/tap.h"
@@ -95,7 +95,7 @@ static struct outcome run(const struct store_faults *faults)
 		for (int i = 0; i < count; i++, done++)
 			finish(&outcome, &pending[dones[i].cookie], &dones[i], polls);
 	}
-	outcome.order = store_arm(queue) != 0; /* nothing left */
+	outcome.order = store_arm(queue) != 0; /* answers were left over */
 	store_queue_close(queue);
 	store_deregister(faulty, registered);
 	store_close(faulty);
@@ -103,7 +103,7 @@ static struct outcome run(const struct store_faults *faults)
 	return outcome;
 }
 
-/* Not memcmp(): the structure ends with padding. */
+/* Compares field by field, because memcmp() would compare the padding. */
 static bool same_history(const struct outcome *a, const struct outcome *b)
 {
 	return a->digest == b->digest && a->good == b->good && a->eio_reads == b->eio_reads &&
@@ -122,19 +122,19 @@ int main(void)
 	    .seed = 1, .read_error = 6554, .write_error = 3277, .corrupt = 6554, .delay = 13107, .delay_polls = 5};
 	struct outcome outcome = run(&none), again;
 
-	ok(outcome.good == REQUESTS && !outcome.wrong && !outcome.late && !outcome.order, "no faults: all is well");
+	ok(outcome.good == REQUESTS && !outcome.wrong && !outcome.late && !outcome.order,
+	   "without faults every request succeeds in time and in order");
 	outcome = run(&some);
-	ok(!outcome.wrong, "faults: each is answered once, and what succeeds is right");
-	ok(about(outcome.eio_reads, REQUESTS / 2 / 10), "one read in ten fails: %u", outcome.eio_reads);
-	ok(about(outcome.eio_writes, REQUESTS / 2 / 20), "one write in twenty fails: %u", outcome.eio_writes);
-	ok(about(outcome.ebadmsg, REQUESTS / 2 / 10 * 9 / 10), "one read in ten comes back changed: %u",
-	   outcome.ebadmsg);
-	ok(about(outcome.late, REQUESTS / 5), "one in five is late: %u", outcome.late);
-	ok(!outcome.order, "and nothing is left in the end");
+	ok(!outcome.wrong, "with faults each request is answered once, and successful reads are right");
+	ok(about(outcome.eio_reads, REQUESTS / 2 / 10), "one read in ten fails with -EIO: %u", outcome.eio_reads);
+	ok(about(outcome.eio_writes, REQUESTS / 2 / 20), "one write in twenty fails with -EIO: %u", outcome.eio_writes);
+	ok(about(outcome.ebadmsg, REQUESTS / 2 / 10 * 9 / 10), "one read in ten returns -EBADMSG: %u", outcome.ebadmsg);
+	ok(about(outcome.late, REQUESTS / 5), "one request in five is late: %u", outcome.late);
+	ok(!outcome.order, "with faults the queue has no answers left at the end");
 	again = run(&some);
-	ok(same_history(&outcome, &again), "the same seed: the same history");
+	ok(same_history(&outcome, &again), "the same seed gives the same history of faults");
 	some.seed = 2;
 	again = run(&some);
-	ok(outcome.digest != again.digest, "another seed: another");
+	ok(outcome.digest != again.digest, "another seed gives another history of faults");
 	return tap_done();
 }

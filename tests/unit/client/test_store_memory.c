@@ -1,4 +1,4 @@
-/* store_memory against a reference: random runs, several queues, the descriptor. */
+/* store_memory: random requests against a reference, several queues, and the queue descriptor. */
 #include "common/random.h"
 #include "farpage/store.h"
 #include "tests/tap.h"
@@ -54,7 +54,7 @@ static void step(struct store *store, struct store_queue *queue, struct store_bu
 	}
 }
 
-static void test_random(struct store *store, struct store_buffer *registered)
+static void random_requests_match_a_reference(struct store *store, struct store_buffer *registered)
 {
 	struct store_queue *queues[2];
 	struct random_state random;
@@ -69,8 +69,8 @@ static void test_random(struct store *store, struct store_buffer *registered)
 	for (unsigned i = 0; i < PAGES; i++)
 		live += written[i];
 	store_stats(store, &stats);
-	ok(!wrong, "20000 random requests on two queues");
-	ok(stats.pages_live == live, "live pages are counted");
+	ok(!wrong, "20000 random requests on two queues match a reference");
+	ok(stats.pages_live == live, "store_stats() counts the live pages");
 	store_queue_close(queues[0]);
 	store_queue_close(queues[1]);
 	store_queue_close(NULL);
@@ -83,7 +83,7 @@ static bool readable(const struct store_queue *queue)
 	return poll(&fd, 1, 0) == 1;
 }
 
-static void test_queue(struct store *store, struct store_buffer *registered)
+static void queue_descriptor_is_readable_while_answers_wait(struct store *store, struct store_buffer *registered)
 {
 	struct store_io io = {.op = STORE_READ, .count = 1, .data = buffer, .buffer = registered};
 	struct store_done dones[64];
@@ -92,17 +92,19 @@ static void test_queue(struct store *store, struct store_buffer *registered)
 	bool ordered = true;
 
 	store_queue_open(store, &queue);
-	ok(store_poll(queue, dones, 64) == 0 && store_arm(queue) == 0 && !readable(queue), "nothing, and armed");
-	ok(store_submit(queue, &io, 1) == 1 && readable(queue), "then a request makes it readable");
-	ok(store_arm(queue) == 1, "with something to poll it is not armed");
-	ok(store_poll(queue, dones, 64) == 1 && !readable(queue), "polled, it is quiet again");
+	ok(store_poll(queue, dones, 64) == 0 && store_arm(queue) == 0 && !readable(queue),
+	   "an empty queue can be armed and is not readable");
+	ok(store_submit(queue, &io, 1) == 1 && readable(queue), "a submitted request makes the queue readable");
+	ok(store_arm(queue) == 1, "a queue with an answer to poll is not armed");
+	ok(store_poll(queue, dones, 64) == 1 && !readable(queue),
+	   "a queue whose answers were all polled is not readable");
 	while (store_submit(queue, &io, 1) == 1)
 		io.cookie = ++taken;
-	ok(taken > 0 && taken < 100000, "a queue takes so many requests (%u) and no more", taken);
+	ok(taken > 0 && taken < 100000, "a queue accepts %u requests before it is full", taken);
 	for (int count; (count = store_poll(queue, dones, 64)) > 0; done += (unsigned)count)
 		for (int i = 0; i < count; i++)
 			ordered &= dones[i].cookie == done + (unsigned)i;
-	ok(done == taken && ordered, "each is answered once");
+	ok(done == taken && ordered, "each accepted request is answered once and in order");
 	store_queue_close(queue);
 }
 
@@ -111,11 +113,12 @@ int main(void)
 	struct store_buffer *registered;
 	struct store *store;
 
-	ok(store_open_memory(0, &store) == -EINVAL, "a store without pages is refused");
-	ok(store_open_memory(PAGES, &store) == 0 && store->pages == PAGES, "open");
-	ok(store_register(store, buffer, sizeof buffer, &registered) == 0, "register");
-	test_random(store, registered);
-	test_queue(store, registered);
+	ok(store_open_memory(0, &store) == -EINVAL, "a store without pages is refused with -EINVAL");
+	ok(store_open_memory(PAGES, &store) == 0 && store->pages == PAGES,
+	   "store_open_memory() opens a store with the given pages");
+	ok(store_register(store, buffer, sizeof buffer, &registered) == 0, "store_register() registers a buffer");
+	random_requests_match_a_reference(store, registered);
+	queue_descriptor_is_readable_while_answers_wait(store, registered);
 	store_deregister(store, registered);
 	store_close(store);
 	store_close(NULL);
