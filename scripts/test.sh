@@ -34,9 +34,9 @@ packages_need "${need[@]}" || exit 1
 # Minutes that all tests take on two processors with everything installed; none is known for a selection.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=USUAL_ALL
-	[ "$machines" = wanted ] || usual=USUAL_NO_VM
-	[ -z "$long" ] || usual=USUAL_LONG
+	usual=40
+	[ "$machines" = wanted ] || usual=28
+	[ -z "$long" ] || usual=95
 fi
 all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
