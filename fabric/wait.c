@@ -10,8 +10,8 @@
  * of a microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So if a yield took
  * CROWDED_NS, spinning does not yield for a period. The period doubles each time it turns out right again. If spinning
  * finds nothing twice in a row then, the answering process may need this CPU, and waits sleep at once for VAIN_NS.
- * Measured with 4 KiB reads and a computing program on the client's CPU, the median is 2400 us if spins always yield,
- * 40 to 90 us if waits always sleep, and 15 us with this rule.
+ * Measured with 4 KiB reads and a computing program on the client's CPU, the median is 2400 us if spins always yield.
+ * It is 40 to 90 us if waits always sleep, and 15 us with this rule.
  *
  * Deadlines are checked when a poll finds nothing (at most every EXPIRE_NS), after a sleep, and before each poll,
  * because every poll may find something. A check uses only a time up to which every connection has been looked at. This
@@ -33,7 +33,7 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
-/* After so many polls without room left in the caller's array, every connection has had its turn. */
+/* Every connection got its turn after this number of polls that left no room in the caller's array. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
 /* fabric_wait() spins if something moved shortly before the call: within this many spin times, or within RECENT_NS. */

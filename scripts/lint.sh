@@ -68,10 +68,18 @@ check_manual() {
 	files '*.[1-8]' | xargs -r mandoc -T lint -W error
 }
 
+# Sentences to read twice, in comments and documents (docs/contributing.md).
+check_prose() {
+	{
+		files '*.[ch]' | grep -v '^./tests/'
+		files '*.md' -o -name '*.[1-8]'
+	} | xargs -r /usr/bin/python3 -B scripts/prose.py
+}
+
 failed=0
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-for check in format headers cppcheck tidy shell python manual; do
+for check in format headers cppcheck tidy shell python manual prose; do
 	if "check_$check" >"$output" 2>&1; then
 		echo "ok      $check"
 	else

@@ -23,7 +23,7 @@ def comments(text):
         block = []
         for row in found[1].split("\n"):
             row = re.sub(r"^\s*\* ?", "", row)
-            if not row.strip() or re.match(r"\s*(?:[-*+]|\d+\.)\s|\s{3,}\S|\s*\S+(?:,? \S+){0,3}\s{2,}\S", row):
+            if not row.strip() or re.match(r"\s*(?:[-*+]|\d+\.)\s|\s{3,}\S|\s*\S+(?:,? \S+){0,6}\s{2,}\S", row):
                 yield line, " ".join(block)
                 line += len(block)
                 block = []

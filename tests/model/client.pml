@@ -101,10 +101,10 @@ inline slot_lost(c, d)
 	skip
 }
 
-/* --- Comebacks: peers.c, comeback.c --------------------------------------------------------------------------- */
+/* --- Comebacks: donors.c, comeback.c --------------------------------------------------------------------------- */
 
-/* peer_leave(): the round is over, what was asked for is void, what was being filled will not be. */
-inline peer_leave(c, d)
+/* donor_leave(): the round is over, what was asked for is void, what was being filled will not be. */
+inline donor_leave(c, d)
 {
 	P(c, d).comeback = AWAY;
 	P(c, d).bound = false;
@@ -123,15 +123,15 @@ inline peer_leave(c, d)
 }
 
 /* A try that has come to nothing: COMEBACK_PAUSE. */
-inline peer_pause(c, d)
+inline donor_pause(c, d)
 {
 	P(c, d).comeback = AWAY;
 	P(c, d).bound = false;
 	flush(down[PAIR(c, d)])
 }
 
-/* peer_try(). What is left of older connections has been read by now, or never will be. */
-inline peer_try(c, d)
+/* donor_try(). What is left of older connections has been read by now, or never will be. */
+inline donor_try(c, d)
 {
 	P(c, d).comeback = TRYING;
 	P(c, d).bound = false;
@@ -139,8 +139,8 @@ inline peer_try(c, d)
 	up[PAIR(c, d)]!OPEN, 0
 }
 
-/* peer_bury() */
-inline peer_bury(c, d)
+/* donor_bury() */
+inline donor_bury(c, d)
 {
 	P(c, d).comeback = LOST;
 	P(c, d).bound = false;
@@ -152,20 +152,20 @@ inline peer_bury(c, d)
 	skip
 }
 
-/* peer_return(): a new round */
-inline peer_return(c, d)
+/* donor_return(): a new round */
+inline donor_return(c, d)
 {
 	P(c, d).comeback = UP;
 	P(c, d).tried = false
 }
 
-/* peer_welcomed(), comeback_welcomed(); then claims.c, of which there is one at most. */
-inline peer_welcomed(c, d)
+/* donor_welcomed(), comeback_welcomed(); then claims.c, of which there is one at most. */
+inline donor_welcomed(c, d)
 {
 	down[PAIR(c, d)]?WELCOME, n;
 	if
-	:: P(c, d).slot == LIVE && !P(c, d).same && !BELIEVES_ANY -> peer_bury(c, d)
-	:: P(c, d).slot == LIVE && !P(c, d).same && BELIEVES_ANY -> peer_return(c, d)
+	:: P(c, d).slot == LIVE && !P(c, d).same && !BELIEVES_ANY -> donor_bury(c, d)
+	:: P(c, d).slot == LIVE && !P(c, d).same && BELIEVES_ANY -> donor_return(c, d)
 	:: else ->
 		P(c, d).same = true;
 		if
@@ -181,7 +181,7 @@ inline peer_welcomed(c, d)
 			:: n -> say(c, d, CLAIMED, 0)
 			:: else
 			fi;
-			peer_return(c, d)
+			donor_return(c, d)
 		fi
 	fi;
 	n = 0
@@ -194,7 +194,7 @@ inline claim_confirmed(c, d)
 	assert(P(c, d).slot == LIVE && P(c, d).name == n);
 	n = 0;
 	say(c, d, CLAIMED, 0);
-	peer_return(c, d)
+	donor_return(c, d)
 }
 
 inline claim_denied(c, d)
@@ -205,7 +205,7 @@ inline claim_denied(c, d)
 	:: else
 	fi;
 	say(c, d, CLAIMED, 0);
-	peer_return(c, d)
+	donor_return(c, d)
 }
 
 /* --- Leases: leases.c ------------------------------------------------------------------------------------------ */
@@ -284,26 +284,26 @@ end:
 	/* comeback_broke(): its end was heard, or a queue has told; or it is silent, or seems to be */
 	:: STEP {
 		client[c].running && P(c, d).comeback == UP && (!P(c, d).bound || P(c, d).broke) ->
-		peer_leave(c, d)
+		donor_leave(c, d)
 	}
 	:: STEP {
 		client[c].running && P(c, d).comeback == UP && P(c, d).bound && faults ->
 		faults--;
-		peer_leave(c, d)
+		donor_leave(c, d)
 	}
 	:: STEP {
 		client[c].running && (P(c, d).comeback == TRYING || P(c, d).comeback == CLAIMING) && !STANDS(c, d) ->
-		peer_pause(c, d)
+		donor_pause(c, d)
 	}
 	:: STEP {
 		client[c].running && (P(c, d).comeback == TRYING || P(c, d).comeback == CLAIMING) && STANDS(c, d) && faults ->
 		faults--;
-		peer_pause(c, d)
+		donor_pause(c, d)
 	}
 	/* comeback_tick() */
-	:: STEP { client[c].running && P(c, d).comeback == AWAY -> peer_try(c, d) }
-	:: STEP { client[c].running && IS_AWAY(c, d) -> peer_bury(c, d) }
-	:: STEP { P(c, d).comeback == TRYING && HEARD(WELCOME) -> peer_welcomed(c, d) }
+	:: STEP { client[c].running && P(c, d).comeback == AWAY -> donor_try(c, d) }
+	:: STEP { client[c].running && IS_AWAY(c, d) -> donor_bury(c, d) }
+	:: STEP { P(c, d).comeback == TRYING && HEARD(WELCOME) -> donor_welcomed(c, d) }
 	:: STEP { P(c, d).comeback == CLAIMING && HEARD(GRANT) -> claim_confirmed(c, d) }
 	:: STEP { P(c, d).comeback == CLAIMING && HEARD(DENY) -> claim_denied(c, d) }
 	:: STEP { P(c, d).comeback == UP && HEARD(GRANT) -> lease_granted(c, d) }

@@ -63,7 +63,7 @@ inline client_ends(c)
 	d = 0
 }
 
-/* chunk_recover(), peers_adopt(): the next process finds the chunk as it was, if it had slabs. */
+/* chunk_recover(), donors_adopt(): the next process finds the chunk as it was, if it had slabs. */
 inline client_adopts(c)
 {
 	d = 0;

@@ -242,7 +242,7 @@ end:
 	:: STEP { slot == JOINING && window -> slot = FULL }
 #endif
 	:: STEP { slot == JOINING && copied == slab && !away -> slot = FULL }
-	/* peer_leave(): a queue has told; the round is over for all */
+	/* donor_leave(): a queue has told; the round is over for all */
 	:: STEP {
 		!away && !ALL_UP ->
 		away = true;
@@ -258,7 +258,7 @@ end:
 		fi
 	}
 	:: STEP { away && slot == FULL && wanted -> slot = NOTHING }
-	/* peer_return(): the donor has fenced the old session, a new round begins */
+	/* donor_return(): the donor has fenced the old session, a new round begins */
 	:: STEP {
 		away ->
 		away = false;
