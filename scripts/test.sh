@@ -46,18 +46,19 @@ trap 'kill "$teller" 2>/dev/null; rm -rf "$results"' EXIT
 
 # Tells once a minute how far the tests are. The file "now" has the tree that is being tested.
 tell() {
-	local minutes=0 now done left
-	while sleep 60; do
+	local minutes=0 now ended left
+	trap 'kill "$!" 2>/dev/null; exit' TERM
+	while sleep 60 & wait "$!"; do
 		minutes=$((minutes + 1))
 		now=$(cat "$results/now" 2>/dev/null)
-		done=$(grep -oE '^ *[0-9]+/[0-9]+' "$results/$now.broken" 2>/dev/null | tail -n 1 | tr -d ' ')
+		ended=$(grep -oE '^ *[0-9]+/[0-9]+' "$results/$now.broken" 2>/dev/null | tail -n 1 | tr -d ' ')
 		left=
 		if [ "$usual" ] && [ "$minutes" -lt "$usual" ]; then
 			left=", about $((usual - minutes)) min left"
 		elif [ "$usual" ]; then
 			left=", longer than usual ($usual min)"
 		fi
-		echo "== $minutes min: ${now:-virtual machines}${done:+, $done tests}$left"
+		echo "== $minutes min: ${now:-virtual machines}${ended:+, $ended tests}$left"
 	done
 }
 tell &
@@ -125,4 +126,6 @@ fi
 echo "== what the tests left on this machine"
 scripts/left_behind.sh after "$results/machine" | tee "$results/left_behind.tap"
 
+kill "$teller" 2>/dev/null # the count is the last line
+wait "$teller" 2>/dev/null
 /usr/bin/python3 scripts/count_tap.py "$results"
