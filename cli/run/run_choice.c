@@ -4,24 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Programs whose children go on in their parent's memory, by the beginnings of their names. */
-static const char *const forkers[] = {"redis-server", "valkey-server", "keydb-server", "gunicorn", "uwsgi",
-				      "apache2",      "httpd",         "php-fpm",      "postgres"};
-/* Of these, the programs that fork only to save, and that do not save with --save ''. */
-static const char *const savers[] = {"redis-server", "valkey-server", "keydb-server"};
+/* Programs whose children go on in their parent's memory. */
+static const struct {
+	const char *name;  /* the beginning of the program's name */
+	bool only_to_save; /* it forks no child if it saves nothing */
+} forkers[] = {
+    {"redis-server", true}, {"valkey-server", true}, {"keydb-server", true}, {"gunicorn", false}, {"uwsgi", false},
+    {"apache2", false},     {"httpd", false},        {"php-fpm", false},     {"postgres", false},
+};
 
 static const char *name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return slash ? slash + 1 : path;
-}
-
-static bool begins_with_one(const char *name, const char *const names[], size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strncmp(name, names[i], strlen(names[i])) == 0)
-			return true;
-	return false;
 }
 
 /* Returns true if the command line says --save '' and not --appendonly yes: then Redis forks no child. */
@@ -39,9 +34,10 @@ static bool saves_nothing(char *const arguments[])
 
 static bool forks(const char *name, char *const arguments[])
 {
-	if (!begins_with_one(name, forkers, sizeof forkers / sizeof forkers[0]))
-		return false;
-	return !begins_with_one(name, savers, sizeof savers / sizeof savers[0]) || !saves_nothing(arguments);
+	for (size_t i = 0; i < sizeof forkers / sizeof forkers[0]; i++)
+		if (strncmp(name, forkers[i].name, strlen(forkers[i].name)) == 0)
+			return !forkers[i].only_to_save || !saves_nothing(arguments);
+	return false;
 }
 
 bool run_choice_is_name(const char *name)

@@ -92,7 +92,7 @@ static void grant_take(struct world *w, const struct lease_action *a)
 	for (int i = 0; i < SLABS; i++)
 		stay += w->book->slabs[i].state == LEASE_SLAB_LEASED ||
 			(w->book->slabs[i].state == LEASE_SLAB_PREPARING && !w->book->slabs[i].unwanted);
-	expect(w, stay <= w->target && !w->draining, "a client gets a grant of a slab that is to be recalled");
+	expect(w, stay <= w->target && !w->draining, "a client gets a grant of a slab that the donor recalls");
 	if (!random_below(&w->random, 20)) {
 		lease_refuse(w->book, a->slab); /* the slab is out of its client's reach */
 		return;
