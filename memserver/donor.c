@@ -5,7 +5,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
-#include "memserver/peer.h"
+#include "memserver/connection.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -104,7 +104,7 @@ void donor_close(struct donor *donor)
 		lease_close(donor->book);
 	}
 	while (donor->handshakes)
-		peer_end(donor->handshakes);
+		connection_end(donor->handshakes);
 	fabric_domain_close(donor->lobby);
 	fabric_close(donor->fabric);
 	slab_close(donor->worker);
@@ -150,7 +150,7 @@ static void do_without(struct donor *donor, const struct lease_action *action)
 			    donor->sessions[action->session].name, action->slab,
 			    action->kind == LEASE_CONFIRM ? ", which is ended" : "");
 	if (action->kind == LEASE_CONFIRM)
-		peer_give_up(donor, action->session);
+		connection_give_up(donor, action->session);
 	else
 		lease_refuse(donor->book, action->slab);
 }
@@ -162,9 +162,9 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	struct fabric_remote remote;
 	char text[DONOR_STATUS_MAX];
 
-	if (!session->peer) /* the client has just gone; the book learns of it next */
+	if (!session->connection) /* the client has just gone; the book learns of it next */
 		return;
-	remote = fabric_export(donor->regions[action->slab], session->peer->conn);
+	remote = fabric_export(donor->regions[action->slab], session->connection->conn);
 	if (!remote.address) { /* the client's device cannot reach the memory */
 		do_without(donor, action);
 		return;
@@ -174,7 +174,7 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	message.granted.rkey = remote.rkey;
 	message.granted.bytes = donor->config.limits.slab_bytes;
 	lease_capacity(donor->book, &message.granted.capacity);
-	peer_send(donor, action->session, &message);
+	connection_send(donor, action->session, &message);
 	if (action->kind == LEASE_CONFIRM) /* not a new lease */
 		return;
 	if (!donor_may_tell(donor, DONOR_LEASES))
@@ -189,7 +189,7 @@ static void do_deny(struct donor *donor, const struct lease_action *action)
 
 	message.denied.reason = action->reason;
 	lease_capacity(donor->book, &message.denied.capacity);
-	peer_send(donor, action->session, &message);
+	connection_send(donor, action->session, &message);
 	log_debug("client %s was denied: %s", donor->sessions[action->session].name, wire_reason_name(action->reason));
 }
 
@@ -205,7 +205,7 @@ static void do_returned(struct donor *donor, const struct lease_action *action)
 
 	message.released.slab = action->name;
 	lease_capacity(donor->book, &message.released.capacity);
-	peer_send(donor, action->session, &message);
+	connection_send(donor, action->session, &message);
 	if (donor_may_tell(donor, DONOR_LEASES))
 		log_info("client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
 }
@@ -220,7 +220,7 @@ static void do_revoke(struct donor *donor, const struct lease_action *action)
 				     : left_ms < WIRE_NO_DEADLINE - 1 ? (uint32_t)left_ms
 								      : WIRE_NO_DEADLINE - 1;
 	lease_capacity(donor->book, &message.revoke.capacity);
-	peer_send(donor, action->session, &message);
+	connection_send(donor, action->session, &message);
 	log_debug("client %s is asked for slab %u", donor->sessions[action->session].name, action->slab);
 }
 
@@ -229,7 +229,7 @@ static void do_keep(struct donor *donor, const struct lease_action *action)
 	struct wire_message message = {.type = WIRE_KEEP};
 
 	message.keep.slab = action->name;
-	peer_send(donor, action->session, &message);
+	connection_send(donor, action->session, &message);
 }
 
 static void do_taken(struct donor *donor, const struct lease_action *action)
@@ -238,7 +238,7 @@ static void do_taken(struct donor *donor, const struct lease_action *action)
 
 	message.revoked.slab = action->name;
 	lease_capacity(donor->book, &message.revoked.capacity);
-	peer_send(donor, action->session, &message);
+	connection_send(donor, action->session, &message);
 	if (donor_may_tell(donor, DONOR_LEASES))
 		log_info("slab %u is taken from client %s, which has not released it in time", action->slab,
 			 donor->sessions[action->session].name);
@@ -249,8 +249,8 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 	struct donor_session *session = &donor->sessions[action->session];
 
 	while (session->data)
-		peer_end(session->data);
-	peer_end(session->peer);
+		connection_end(session->data);
+	connection_end(session->connection);
 	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE && donor_may_tell(donor, DONOR_VISITS))
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
 			 donor->book->sessions[action->session].slabs,
@@ -306,7 +306,7 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 		do_taken(donor, action);
 		break;
 	case LEASE_PING:
-		peer_send(donor, action->session, &ping);
+		connection_send(donor, action->session, &ping);
 		break;
 	case LEASE_FENCE:
 		do_fence(donor, action);
@@ -328,7 +328,7 @@ void donor_settle(struct donor *donor)
 void donor_end_deaf(struct donor *donor)
 {
 	while (donor->deaf_clients) {
-		peer_end_deaf(donor);
+		connection_end_deaf(donor);
 		donor_settle(donor); /* this may mark more clients */
 	}
 }
@@ -368,7 +368,7 @@ void donor_slabs_ready(struct donor *donor)
 
 void donor_tick(struct donor *donor, uint64_t now)
 {
-	peer_expire_handshakes(donor, now);
+	connection_expire_handshakes(donor, now);
 	for (unsigned i = 0; i < DONOR_LINES; i++)
 		log_limit_tell(&donor->lines[i], now);
 	if (now >= lease_deadline(donor->book)) {
@@ -379,7 +379,7 @@ void donor_tick(struct donor *donor, uint64_t now)
 
 uint64_t donor_deadline(const struct donor *donor)
 {
-	uint64_t deadline = lease_deadline(donor->book), other = peer_deadline(donor);
+	uint64_t deadline = lease_deadline(donor->book), other = connection_deadline(donor);
 
 	for (unsigned i = 0; i < DONOR_LINES; i++) {
 		deadline = other < deadline ? other : deadline;

@@ -5,7 +5,7 @@
  * donor_settle() takes the book's actions and performs them: it registers, deregisters, orders memory, ends connections
  * and sends. The events come from these places:
  *
- *   peer.c                 messages and connections of clients
+ *   connection.c                 messages and connections of clients
  *   donor_slabs_ready()    answers of the slab worker
  *   donor_tick()           time
  *   shrink.c               how many slabs the machine can spare
@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct peer;
+struct connection;
 
 struct donor_config {
 	const struct keyring *keys; /* lives as long as the donor; NULL or empty if clients need no key */
@@ -42,12 +42,12 @@ struct donor_config {
 };
 
 struct donor_session {
-	struct fabric_domain *domain; /* NULL if there is no session */
-	struct peer *peer;            /* the session connection, or NULL */
-	struct peer *data;            /* list of data connections */
-	char name[2 * 4 + 1];         /* first 4 bytes of the client id in hex, for logs */
-	char from[WIRE_ADDRESS_SIZE]; /* address of the last session connection */
-	bool admin;                   /* the client proved an admin key */
+	struct fabric_domain *domain;  /* NULL if there is no session */
+	struct connection *connection; /* the session connection, or NULL */
+	struct connection *data;       /* list of data connections */
+	char name[2 * 4 + 1];          /* first 4 bytes of the client id in hex, for logs */
+	char from[WIRE_ADDRESS_SIZE];  /* address of the last session connection */
+	bool admin;                    /* the client proved an admin key */
 };
 
 /* Kinds of log lines that clients and strangers can cause. Each kind has a rate limit. */
@@ -72,9 +72,9 @@ struct donor {
 	struct donor_session *sessions; /* one per session of the book */
 	struct fabric_region **regions; /* per slab; NULL unless leased */
 	struct fabric_domain **domains; /* per slab: domain of its memory, registered or ordered; or NULL */
-	struct peer *handshakes;        /* list of connections that have proved nothing yet */
+	struct connection *handshakes;  /* list of connections that have proved nothing yet */
 	unsigned handshake_count;
-	bool deaf_clients;      /* some peer is marked deaf */
+	bool deaf_clients;      /* some connection is marked deaf */
 	uint64_t refused_count; /* refused connections and handshakes */
 	struct log_limit lines[DONOR_LINES];
 };

@@ -2,8 +2,8 @@
 #include "memserver/drain.h"
 
 #include "common/log.h"
+#include "memserver/connection.h"
 #include "memserver/drain_file.h"
-#include "memserver/peer.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void drain_answer(struct donor *donor, uint32_t session, uint32_t request
 	answer.draining.holders = draining.holders;
 	answer.draining.left_ms = left_ms(draining.until, donor_now(donor));
 	lease_capacity(donor->book, &answer.draining.capacity);
-	peer_send(donor, session, &answer);
+	connection_send(donor, session, &answer);
 }
 
 /* Answers with the first session from index @from on that has slabs. */
@@ -52,7 +52,7 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
 		memcpy(answer.holder_reply.peer, donor->sessions[i].from, WIRE_ADDRESS_SIZE);
 		break;
 	}
-	peer_send(donor, session, &answer);
+	connection_send(donor, session, &answer);
 }
 
 /*
@@ -87,7 +87,7 @@ static void act_deny(struct donor *donor, uint32_t session, const struct wire_me
 			    message->type == WIRE_DRAIN ? acts[message->drain.what] : "see who leases what", who);
 	answer.denied.reason = WIRE_REASON_ADMIN;
 	lease_capacity(donor->book, &answer.denied.capacity);
-	peer_send(donor, session, &answer);
+	connection_send(donor, session, &answer);
 }
 
 void drain_take(struct donor *donor, uint32_t session, const struct wire_message *message)

@@ -6,7 +6,7 @@
 #include "common/log.h"
 #include "common/uri.h"
 #include "farpage/wire.h"
-#include "memserver/peer.h"
+#include "memserver/connection.h"
 #include "memserver/shrink.h"
 
 #include <errno.h>
@@ -193,7 +193,7 @@ static void signal_take(struct server *server)
 static void event_take(struct server *server, const struct fabric_event *event)
 {
 	if (event->kind != FABRIC_READABLE)
-		peer_event(server->donor, event);
+		connection_event(server->donor, event);
 	else if (event->user == &server->signals)
 		signal_take(server);
 	else if (server->shrink && event->user == server->shrink)

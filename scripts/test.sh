@@ -88,7 +88,7 @@ run() {
 	local -a before=()
 	[ "$tree" = build ] || before=("${steady[@]}")
 	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
-		tee "$results/$tree.broken" | grep -v -e '^ninja: ' -e '^Full log written' -e '^$' -e '^>>> '
+		tee "$results/$tree.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
 	# Only a selection may leave a tree without tests; anything else without results is a failure.
 	if [ -f "$tree"/meson-logs/testlog.json ]; then
 		mv "$tree"/meson-logs/testlog.json "$results/$tree.json"

@@ -121,7 +121,7 @@ inline session_claimed(c, d)
 
 #define CALLED(message) (P(c, d).session == ACTIVE && up[PAIR(c, d)]?[message, _])
 
-/* peer.c: a client's messages, in order. */
+/* connection.c: a client's messages, in order. */
 proctype connection(byte c, d)
 {
 	byte n;

@@ -1,7 +1,7 @@
 /*
  * donors: farpage-memserver in a simulated process.
  *
- * Theory of operation. This is the real memserver (server.c's loop, donor.c, peer.c, lease.c, handshake.c, slab.c with
+ * Theory of operation. This is the real memserver (server.c's loop, donor.c, connection.c, lease.c, handshake.c, slab.c with
  * its worker), without command line and signals. A donor that is started again has lost all it had.
  *
  * Threads: one.

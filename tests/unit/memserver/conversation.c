@@ -6,8 +6,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "memserver/connection.h"
 #include "memserver/donor.h"
-#include "memserver/peer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -214,7 +214,7 @@ void fabric_disconnect(struct fabric_conn *conn)
 
 const char *fabric_conn_peer(const struct fabric_conn *conn)
 {
-	expect(conn->state != CONN_UNUSED, "the peer of an ended connection is asked for");
+	expect(conn->state != CONN_UNUSED, "the other end of an ended connection is asked for");
 	return "sim://client";
 }
 
@@ -373,7 +373,7 @@ static void event(struct donor *donor, struct fabric_conn *conn, enum fabric_eve
 		expect(conn->state == state && conn->user == e.user, "a connection ends before its event is handled");
 	}
 	if (!w.wrong)
-		peer_event(donor, &e);
+		connection_event(donor, &e);
 }
 
 /* Sends a connect request, honest or not. */

@@ -1,5 +1,5 @@
 /*
- * conversation: runs a donor (donor.c, peer.c and the modules they use) against good and bad clients. The given bytes
+ * conversation: runs a donor (donor.c, connection.c and the modules they use) against good and bad clients. The given bytes
  * decide what the clients do. The fabric, the slab worker and the clock are simulated in this process. The bytes are
  * the whole history. So any history can be replayed, and a fuzzer can look for worse ones.
  */

@@ -1,5 +1,5 @@
 /*
- * donor and peer: thousands of seeded conversations with good and bad clients (see conversation.h).
+ * donor and connection: thousands of seeded conversations with good and bad clients (see conversation.h).
  * `test_conversation SEED` replays one.
  */
 #include "common/log.h"

@@ -1,5 +1,5 @@
-/* peer: see peer.h. */
-#include "memserver/peer.h"
+/* connection: see connection.h. */
+#include "memserver/connection.h"
 
 #include "common/log.h"
 #include "common/random.h"
@@ -13,36 +13,37 @@
 
 /* --- Life of a connection -------------------------------------------------------------------------------- */
 
-static void list_insert(struct peer **list, struct peer *peer)
+static void list_insert(struct connection **list, struct connection *connection)
 {
-	peer->next = *list;
-	peer->link = list;
-	if (peer->next)
-		peer->next->link = &peer->next;
-	*list = peer;
+	connection->next = *list;
+	connection->link = list;
+	if (connection->next)
+		connection->next->link = &connection->next;
+	*list = connection;
 }
 
-static void list_remove(struct peer *peer)
+static void list_remove(struct connection *connection)
 {
-	if (!peer->link)
+	if (!connection->link)
 		return;
-	*peer->link = peer->next;
-	if (peer->next)
-		peer->next->link = peer->link;
-	peer->link = NULL;
-	if (peer->kind == PEER_HANDSHAKE)
-		peer->donor->handshake_count--;
+	*connection->link = connection->next;
+	if (connection->next)
+		connection->next->link = connection->link;
+	connection->link = NULL;
+	if (connection->kind == CONNECTION_HANDSHAKE)
+		connection->donor->handshake_count--;
 }
 
-void peer_end(struct peer *peer)
+void connection_end(struct connection *connection)
 {
-	if (!peer)
+	if (!connection)
 		return;
-	list_remove(peer);
-	if (peer->kind == PEER_SESSION && peer->donor->sessions[peer->session].peer == peer)
-		peer->donor->sessions[peer->session].peer = NULL;
-	fabric_disconnect(peer->conn);
-	free(peer);
+	list_remove(connection);
+	if (connection->kind == CONNECTION_SESSION &&
+	    connection->donor->sessions[connection->session].connection == connection)
+		connection->donor->sessions[connection->session].connection = NULL;
+	fabric_disconnect(connection->conn);
+	free(connection);
 }
 
 static void connect_reject(struct donor *donor, struct fabric_conn *conn, struct wire_reject reject)
@@ -56,25 +57,25 @@ static void connect_reject(struct donor *donor, struct fabric_conn *conn, struct
 }
 
 /* Accepts the connection into @domain. Returns NULL on failure; the connection is then closed. */
-static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn, struct fabric_domain *domain,
-				   enum peer_kind kind)
+static struct connection *connect_accept(struct donor *donor, struct fabric_conn *conn, struct fabric_domain *domain,
+					 enum connection_kind kind)
 {
-	struct peer *peer = calloc(1, sizeof *peer);
+	struct connection *connection = calloc(1, sizeof *connection);
 	int status;
 
-	if (!peer) {
+	if (!connection) {
 		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
 		return NULL;
 	}
-	*peer = (struct peer){.kind = kind, .donor = donor, .conn = conn, .session = LEASE_NO_SESSION};
-	status = fabric_accept(conn, domain, peer);
+	*connection = (struct connection){.kind = kind, .donor = donor, .conn = conn, .session = LEASE_NO_SESSION};
+	status = fabric_accept(conn, domain, connection);
 	if (status < 0) {
 		if (donor_may_tell(donor, DONOR_REFUSALS))
 			log_warning("cannot accept %s: %s", fabric_conn_peer(conn), strerror(-status));
-		peer_end(peer);
+		connection_end(connection);
 		return NULL;
 	}
-	return peer;
+	return connection;
 }
 
 /* --- Connect requests ------------------------------------------------------------------------------------ */
@@ -82,16 +83,16 @@ static struct peer *connect_accept(struct donor *donor, struct fabric_conn *conn
 /* Makes room for a handshake of @newcomer by ending another one if necessary. Returns false if there is no room. */
 static bool handshakes_make_room(struct donor *donor, const struct crowd_one *newcomer)
 {
-	struct peer *peers[PEER_HANDSHAKES_MAX];
-	struct crowd_one ones[PEER_HANDSHAKES_MAX];
+	struct connection *connections[CONNECTION_HANDSHAKES_MAX];
+	struct crowd_one ones[CONNECTION_HANDSHAKES_MAX];
 	uint32_t count = 0, victim;
 	uint64_t chance;
 
-	if (donor->handshake_count < PEER_HANDSHAKES_MAX)
+	if (donor->handshake_count < CONNECTION_HANDSHAKES_MAX)
 		return true;
-	for (struct peer *peer = donor->handshakes; peer; peer = peer->next, count++) {
-		peers[count] = peer;
-		ones[count] = (struct crowd_one){fabric_conn_origin(peer->conn), peer->known};
+	for (struct connection *connection = donor->handshakes; connection; connection = connection->next, count++) {
+		connections[count] = connection;
+		ones[count] = (struct crowd_one){fabric_conn_origin(connection->conn), connection->known};
 	}
 	random_secret(&chance, sizeof chance);
 	victim = crowd_victim(ones, count, newcomer, chance);
@@ -100,8 +101,8 @@ static bool handshakes_make_room(struct donor *donor, const struct crowd_one *ne
 	donor->refused_count++;
 	if (donor_may_tell(donor, DONOR_REFUSALS))
 		log_info("refused %s: it has not proved itself, and too many are waiting",
-			 fabric_conn_peer(peers[victim]->conn));
-	peer_end(peers[victim]);
+			 fabric_conn_peer(connections[victim]->conn));
+	connection_end(connections[victim]);
 	return true;
 }
 
@@ -109,7 +110,7 @@ static void request_session(struct donor *donor, struct fabric_conn *conn, const
 {
 	const struct crowd_one newcomer = {fabric_conn_origin(conn), lease_session_is_known(donor->book, hello->id)};
 	uint8_t nonce[WIRE_NONCE_SIZE];
-	struct peer *peer;
+	struct connection *connection;
 
 	if (donor->book->leaving) {
 		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
@@ -119,14 +120,14 @@ static void request_session(struct donor *donor, struct fabric_conn *conn, const
 		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
 		return;
 	}
-	peer = connect_accept(donor, conn, donor->lobby, PEER_HANDSHAKE);
-	if (!peer)
+	connection = connect_accept(donor, conn, donor->lobby, CONNECTION_HANDSHAKE);
+	if (!connection)
 		return;
 	random_secret(nonce, sizeof nonce);
-	handshake_begin(&peer->handshake, hello, nonce);
-	peer->known = newcomer.known;
-	peer->deadline = donor_now(donor) + PEER_HANDSHAKE_NS;
-	list_insert(&donor->handshakes, peer);
+	handshake_begin(&connection->handshake, hello, nonce);
+	connection->known = newcomer.known;
+	connection->deadline = donor_now(donor) + CONNECTION_HANDSHAKE_NS;
+	list_insert(&donor->handshakes, connection);
 	donor->handshake_count++;
 }
 
@@ -134,7 +135,7 @@ static void request_attach(struct donor *donor, struct fabric_conn *conn, const 
 {
 	uint32_t session = lease_session_find(donor->book, hello->id);
 	unsigned reason = WIRE_REASON_NO_SESSION;
-	struct peer *peer;
+	struct connection *connection;
 
 	if (session != LEASE_NO_SESSION)
 		reason = handshake_attach_proved(donor->book->sessions[session].key, hello)
@@ -144,13 +145,13 @@ static void request_attach(struct donor *donor, struct fabric_conn *conn, const 
 		connect_reject(donor, conn, (struct wire_reject){.reason = (uint16_t)reason});
 		return;
 	}
-	peer = connect_accept(donor, conn, donor->sessions[session].domain, PEER_DATA);
-	if (!peer) {
+	connection = connect_accept(donor, conn, donor->sessions[session].domain, CONNECTION_DATA);
+	if (!connection) {
 		lease_detach(donor->book, session);
 		return;
 	}
-	peer->session = session;
-	list_insert(&donor->sessions[session].data, peer);
+	connection->session = session;
+	list_insert(&donor->sessions[session].data, connection);
 	log_debug("client %s attached a data connection, %s", donor->sessions[session].name, fabric_conn_peer(conn));
 }
 
@@ -169,37 +170,39 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 
 /* --- Sending --------------------------------------------------------------------------------------------- */
 
-static void message_send(struct peer *peer, const struct wire_message *message)
+static void message_send(struct connection *connection, const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
-	int status = fabric_send(peer->conn, bytes, channel_seal(&peer->channel, bytes, wire_encode(message, bytes)));
+	int status = fabric_send(connection->conn, bytes,
+				 channel_seal(&connection->channel, bytes, wire_encode(message, bytes)));
 
 	/* The fabric reports a connection that has ended with FABRIC_DISCONNECTED. */
-	if (status < 0 && status != -ENOTCONN && !peer->deaf) {
-		if (donor_may_tell(peer->donor, peer->kind == PEER_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
-			log_warning("cannot send to %s: %s", fabric_conn_peer(peer->conn), strerror(-status));
-		peer->deaf = peer->donor->deaf_clients = true;
+	if (status < 0 && status != -ENOTCONN && !connection->deaf) {
+		if (donor_may_tell(connection->donor,
+				   connection->kind == CONNECTION_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
+			log_warning("cannot send to %s: %s", fabric_conn_peer(connection->conn), strerror(-status));
+		connection->deaf = connection->donor->deaf_clients = true;
 	}
 }
 
-void peer_send(struct donor *donor, uint32_t session, const struct wire_message *message)
+void connection_send(struct donor *donor, uint32_t session, const struct wire_message *message)
 {
-	struct peer *peer = donor->sessions[session].peer;
+	struct connection *connection = donor->sessions[session].connection;
 
-	if (!peer)
+	if (!connection)
 		return;
-	message_send(peer, message);
+	message_send(connection, message);
 	lease_session_said(donor->book, donor_now(donor), session);
 }
 
 /* --- Messages -------------------------------------------------------------------------------------------- */
 
 /* Ends the connection of an active session, whose leases then wait. @closed: the client's end closed it. */
-static void session_vanish(struct donor *donor, struct peer *peer, bool closed)
+static void session_vanish(struct donor *donor, struct connection *connection, bool closed)
 {
-	uint32_t session = peer->session;
+	uint32_t session = connection->session;
 
-	peer_end(peer);
+	connection_end(connection);
 	if (closed)
 		lease_session_closed(donor->book, donor_now(donor), session);
 	else
@@ -208,17 +211,17 @@ static void session_vanish(struct donor *donor, struct peer *peer, bool closed)
 }
 
 /* Ends a connection of any kind whose client did not send BYE. */
-static void peer_lost(struct peer *peer, bool closed)
+static void connection_lost(struct connection *connection, bool closed)
 {
-	struct donor *donor = peer->donor;
+	struct donor *donor = connection->donor;
 
-	if (peer->kind == PEER_SESSION) {
-		session_vanish(donor, peer, closed);
+	if (connection->kind == CONNECTION_SESSION) {
+		session_vanish(donor, connection, closed);
 		return;
 	}
-	if (peer->kind == PEER_DATA)
-		lease_detach(donor->book, peer->session);
-	peer_end(peer);
+	if (connection->kind == CONNECTION_DATA)
+		lease_detach(donor->book, connection->session);
+	connection_end(connection);
 }
 
 /* Stores where a session comes from, as text that is valid on the wire. */
@@ -248,30 +251,31 @@ static bool session_open(struct donor *donor, uint32_t session)
 	return true;
 }
 
-static void message_bad(struct peer *peer, const char *why, bool closed)
+static void message_bad(struct connection *connection, const char *why, bool closed)
 {
-	if (donor_may_tell(peer->donor, peer->kind == PEER_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
-		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(peer->conn), why);
-	peer_lost(peer, closed);
+	if (donor_may_tell(connection->donor,
+			   connection->kind == CONNECTION_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
+		log_warning("%s sent a message that %s: connection ended", fabric_conn_peer(connection->conn), why);
+	connection_lost(connection, closed);
 }
 
-static void handshake_refuse(struct peer *peer, unsigned reason)
+static void handshake_refuse(struct connection *connection, unsigned reason)
 {
 	struct wire_message refused = {.type = WIRE_REFUSED};
 
 	refused.refused.reason = (uint16_t)reason;
-	peer->donor->refused_count++;
-	if (donor_may_tell(peer->donor, DONOR_REFUSALS))
-		log_info("refused %s: %s", fabric_conn_peer(peer->conn), wire_reason_name(reason));
-	message_send(peer, &refused);
-	peer_end(peer);
+	connection->donor->refused_count++;
+	if (donor_may_tell(connection->donor, DONOR_REFUSALS))
+		log_info("refused %s: %s", fabric_conn_peer(connection->conn), wire_reason_name(reason));
+	message_send(connection, &refused);
+	connection_end(connection);
 }
 
 /* Turns the handshake of a client that proved itself into the connection of its session. */
-static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
+static void handshake_succeed(struct connection *connection, struct wire_message *welcome)
 {
-	struct donor *donor = peer->donor;
-	const struct handshake *handshake = &peer->handshake;
+	struct donor *donor = connection->donor;
+	const struct handshake *handshake = &connection->handshake;
 	char who[DONOR_WHO_MAX];
 	bool back = false;
 	uint32_t session;
@@ -282,7 +286,7 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 					     handshake->session_key, (uint64_t)handshake->wished_grace_ms * 1000000,
 					     &session);
 	if (reason) {
-		handshake_refuse(peer, reason);
+		handshake_refuse(connection, reason);
 		return;
 	}
 	lease_session_own(donor->book, session, handshake->name, donor_quota_slabs(donor, handshake->quota));
@@ -292,16 +296,16 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	if (!session_open(donor, session)) {
 		lease_session_bye(donor->book, session);
 		donor_settle(donor);
-		handshake_refuse(peer, WIRE_REASON_FULL);
+		handshake_refuse(connection, WIRE_REASON_FULL);
 		return;
 	}
-	list_remove(peer);
-	peer->kind = PEER_SESSION;
-	peer->session = session;
-	donor->sessions[session].peer = peer;
-	session_from(&donor->sessions[session], fabric_conn_peer(peer->conn));
+	list_remove(connection);
+	connection->kind = CONNECTION_SESSION;
+	connection->session = session;
+	donor->sessions[session].connection = connection;
+	session_from(&donor->sessions[session], fabric_conn_peer(connection->conn));
 	donor->sessions[session].admin = handshake->admin;
-	memset(&peer->handshake, 0, sizeof peer->handshake);
+	memset(&connection->handshake, 0, sizeof connection->handshake);
 	donor_who(donor, session, who);
 	if (donor_may_tell(donor, DONOR_VISITS))
 		log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "", who);
@@ -313,37 +317,37 @@ static void handshake_succeed(struct peer *peer, struct wire_message *welcome)
 	lease_capacity(donor->book, &welcome->welcome.capacity);
 	if (donor->config.failure_domain)
 		snprintf(welcome->welcome.domain, WIRE_FAILURE_DOMAIN_SIZE, "%s", donor->config.failure_domain);
-	peer_send(donor, session, welcome);
+	connection_send(donor, session, welcome);
 }
 
 /* Takes a PROOF, followed by a MAC that proves it unchanged. */
-static void handshake_message(struct peer *peer, const void *data, size_t size)
+static void handshake_message(struct connection *connection, const void *data, size_t size)
 {
 	struct wire_message message, answer;
 	unsigned reason;
 
 	if (size < WIRE_SEAL_SIZE || wire_decode(data, size - WIRE_SEAL_SIZE, &message) < 0) {
-		message_bad(peer, "cannot be understood", true);
+		message_bad(connection, "cannot be understood", true);
 		return;
 	}
-	reason = handshake_prove(&peer->handshake, peer->donor->config.keys, &message, &answer);
+	reason = handshake_prove(&connection->handshake, connection->donor->config.keys, &message, &answer);
 	if (!reason) {
-		channel_begin(&peer->channel, peer->handshake.session_key, false);
-		if (channel_open(&peer->channel, data, size) < 0) {
-			peer->channel.begun = false;
+		channel_begin(&connection->channel, connection->handshake.session_key, false);
+		if (channel_open(&connection->channel, data, size) < 0) {
+			connection->channel.begun = false;
 			reason = WIRE_REASON_KEY;
 		}
 	}
 	if (reason)
-		handshake_refuse(peer, reason);
+		handshake_refuse(connection, reason);
 	else
-		handshake_succeed(peer, &answer);
+		handshake_succeed(connection, &answer);
 }
 
-static void session_message(struct peer *peer, const struct wire_message *message)
+static void session_message(struct connection *connection, const struct wire_message *message)
 {
-	struct donor *donor = peer->donor;
-	uint32_t session = peer->session;
+	struct donor *donor = connection->donor;
+	uint32_t session = connection->session;
 	struct wire_message answer = {.request = message->request};
 
 	lease_session_heard(donor->book, donor_now(donor), session);
@@ -371,16 +375,16 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 	case WIRE_STATUS:
 		answer.type = WIRE_STATUS_REPLY;
 		lease_capacity(donor->book, &answer.status_reply.capacity);
-		peer_send(donor, session, &answer);
+		connection_send(donor, session, &answer);
 		break;
 	case WIRE_PING:
 		answer.type = WIRE_PONG;
-		peer_send(donor, session, &answer);
+		connection_send(donor, session, &answer);
 		break;
 	case WIRE_PONG:
 		break;
 	case WIRE_SUSPEND:
-		session_vanish(donor, peer, false);
+		session_vanish(donor, connection, false);
 		return;
 	case WIRE_BYE:
 		if (donor_may_tell(donor, DONOR_VISITS))
@@ -391,107 +395,107 @@ static void session_message(struct peer *peer, const struct wire_message *messag
 		if (donor_may_tell(donor, DONOR_MISTAKES))
 			log_warning("client %s sent a %s, which is not for a client to send: connection ended",
 				    donor->sessions[session].name, wire_type_name(message->type));
-		session_vanish(donor, peer, true);
+		session_vanish(donor, connection, true);
 		return;
 	}
 	donor_settle(donor);
 }
 
-static void message_take(struct peer *peer, const void *data, size_t size)
+static void message_take(struct connection *connection, const void *data, size_t size)
 {
 	struct wire_message message;
 	int length;
 
-	if (peer->kind == PEER_DATA) {
-		message_bad(peer, "has no place on a data connection", true);
+	if (connection->kind == CONNECTION_DATA) {
+		message_bad(connection, "has no place on a data connection", true);
 		return;
 	}
-	if (peer->kind == PEER_HANDSHAKE) {
-		handshake_message(peer, data, size);
+	if (connection->kind == CONNECTION_HANDSHAKE) {
+		handshake_message(connection, data, size);
 		return;
 	}
-	length = channel_open(&peer->channel, data, size);
+	length = channel_open(&connection->channel, data, size);
 	if (length < 0) /* The client did not send this message. Its leases keep the full grace time. */
-		message_bad(peer, "is not what its client said next", false);
+		message_bad(connection, "is not what its client said next", false);
 	else if (wire_decode(data, (size_t)length, &message) < 0)
-		message_bad(peer, "cannot be understood", true);
+		message_bad(connection, "cannot be understood", true);
 	else
-		session_message(peer, &message);
+		session_message(connection, &message);
 }
 
-static void established(struct peer *peer)
+static void established(struct connection *connection)
 {
 	struct wire_message challenge;
 
-	if (peer->kind != PEER_HANDSHAKE)
+	if (connection->kind != CONNECTION_HANDSHAKE)
 		return;
-	handshake_challenge(&peer->handshake, peer->donor->config.keys, &challenge);
-	message_send(peer, &challenge);
+	handshake_challenge(&connection->handshake, connection->donor->config.keys, &challenge);
+	message_send(connection, &challenge);
 }
 
-void peer_event(struct donor *donor, const struct fabric_event *event)
+void connection_event(struct donor *donor, const struct fabric_event *event)
 {
-	struct peer *peer = event->user;
+	struct connection *connection = event->user;
 
 	switch (event->kind) {
 	case FABRIC_CONNECT_REQUEST:
 		request_take(donor, event);
 		break;
 	case FABRIC_ESTABLISHED:
-		established(peer);
+		established(connection);
 		break;
 	case FABRIC_MESSAGE:
-		message_take(peer, event->data, event->size);
+		message_take(connection, event->data, event->size);
 		break;
 	case FABRIC_DISCONNECTED:
 		log_debug("%s disconnected: %s", fabric_conn_peer(event->conn), strerror(-event->status));
-		peer_lost(peer, event->status == -ECONNRESET);
+		connection_lost(connection, event->status == -ECONNRESET);
 		break;
 	case FABRIC_DONE: /* a donor posts no operations */
 	case FABRIC_READABLE:
-		assert(!"not an event of a peer");
+		assert(!"not an event of a connection");
 	}
 }
 
 /* --- Time ------------------------------------------------------------------------------------------------ */
 
-void peer_expire_handshakes(struct donor *donor, uint64_t now)
+void connection_expire_handshakes(struct donor *donor, uint64_t now)
 {
-	for (struct peer *peer = donor->handshakes, *next; peer; peer = next) {
-		next = peer->next;
-		if (now < peer->deadline)
+	for (struct connection *connection = donor->handshakes, *next; connection; connection = next) {
+		next = connection->next;
+		if (now < connection->deadline)
 			continue;
 		donor->refused_count++;
 		if (donor_may_tell(donor, DONOR_REFUSALS))
-			log_info("refused %s: it has not proved itself in time", fabric_conn_peer(peer->conn));
-		peer_end(peer);
+			log_info("refused %s: it has not proved itself in time", fabric_conn_peer(connection->conn));
+		connection_end(connection);
 	}
 }
 
-void peer_give_up(struct donor *donor, uint32_t session)
+void connection_give_up(struct donor *donor, uint32_t session)
 {
-	donor->sessions[session].peer->deaf = donor->deaf_clients = true;
+	donor->sessions[session].connection->deaf = donor->deaf_clients = true;
 }
 
-void peer_end_deaf(struct donor *donor)
+void connection_end_deaf(struct donor *donor)
 {
 	donor->deaf_clients = false;
 	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
-		struct peer *peer = donor->sessions[i].peer;
+		struct connection *connection = donor->sessions[i].connection;
 
-		if (!peer || !peer->deaf)
+		if (!connection || !connection->deaf)
 			continue;
-		peer_end(peer);
+		connection_end(connection);
 		lease_session_vanished(donor->book, donor_now(donor), i);
 	}
 }
 
-uint64_t peer_deadline(const struct donor *donor)
+uint64_t connection_deadline(const struct donor *donor)
 {
 	uint64_t deadline = UINT64_MAX;
 
-	for (const struct peer *peer = donor->handshakes; peer; peer = peer->next)
-		if (peer->deadline < deadline)
-			deadline = peer->deadline;
+	for (const struct connection *connection = donor->handshakes; connection; connection = connection->next)
+		if (connection->deadline < deadline)
+			deadline = connection->deadline;
 	return deadline;
 }
