@@ -31,7 +31,8 @@
 #define VICTIMS_MIN 128u  /* ... within these bounds, pages */
 #define VICTIMS_MAX 16384u
 #define BACKUP_SHARE 32u /* divisor of the budget: pages on their way to a backup */
-#define BATCH_MIN 8u
+#define BATCH_SHARE 128  /* divisor of the budget: pages that are evicted together; 2 to 4 batches are kept free */
+#define BATCH_MIN 8
 #define GRACE_MS 1000u /* the contents of a dead process are worthless */
 
 /* One open farpage. The struct is a mapping of its own, because the program's malloc may be far memory. */
@@ -119,7 +120,8 @@ static void set_marks(struct farpage *farpage)
 {
 	struct core *core = &farpage->core;
 	int64_t pages = (int64_t)(farpage->local / STORE_PAGE);
-	int64_t batch = pages / 64 < BATCH_MIN ? BATCH_MIN : pages / 64 > TAKE_MAX ? TAKE_MAX : pages / 64;
+	int64_t batch = pages / BATCH_SHARE;
+	batch = batch < BATCH_MIN ? BATCH_MIN : batch > TAKE_MAX ? TAKE_MAX : batch;
 	core->low = 2 * batch;
 	core->high = 4 * batch;
 	atomic_store(&core->limit, pages);
@@ -193,7 +195,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 	unsigned batch = farpage->evictor.batch;
 	result = evictor_open(&farpage->evictor, core, farpage->landing, batch, options->unsafe_dio);
 	if (result == 0)
-		result = handler_open(&farpage->handler, core,
+		result = handler_open(&farpage->handler, core, farpage->local / STORE_PAGE,
 				      options->prefetch_pages ? options->prefetch_pages : PREFETCH_DEFAULT);
 	return result;
 }
@@ -204,7 +206,7 @@ static int start_parts(struct farpage *farpage)
 	farpage->evictor.local = farpage->local;
 	farpage->evictor.overhead = sizeof *farpage + handler_memory(&farpage->handler) +
 				    victims_memory(&core->victims) + residents_memory(&core->residents) +
-				    2 * TAKE_MAX * STORE_PAGE + 2 * PAGER_STACK_BYTES;
+				    take_memory(&farpage->evictor.take) + 2 * PAGER_STACK_TOUCHED;
 	int result = adopt_present(farpage);
 	/* The evictor computes the budget as it starts. It must count the handler's queue, so the handler starts
 	   first. */

@@ -257,6 +257,8 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 		group++;
 	if (group == HANDLER_RUNS)
 		return 0;
+	if (length > handler->ahead)
+		length = handler->ahead;
 	if (page + length > core->pages.count)
 		length = (unsigned)(core->pages.count - page);
 	length = (unsigned)core_claim(core, length, core->low / 2);
@@ -264,7 +266,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 		count++;
 	core_release(core, length - count);
 	handler->group_pending[group] = (uint16_t)count;
-	uint32_t first = HANDLER_DEMANDS + group * HANDLER_RUN_PAGES;
+	uint32_t first = handler->demands + group * handler->ahead;
 	for (unsigned done = 0; done < count; done += RUN_PIECE) {
 		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
 		handler->fetches[slot] = (struct fetch){

@@ -12,9 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ZERO_AHEAD 32u  /* most untouched pages filled ahead when pages are touched in order */
-#define POLLS_A_LOOK 4u /* polls of the store between two reads of new faults */
-#define REAP_MS 100     /* interval between two searches for children that are gone */
+#define ZERO_AHEAD 32u    /* most untouched pages filled ahead when pages are touched in order */
+#define POLLS_A_LOOK 4u   /* polls of the store between two reads of new faults */
+#define REAP_MS 100       /* interval between two searches for children that are gone */
+#define FRAMES_SHARE 256u /* divisor of the budget: single frames, and frames of a read-ahead */
+#define FRAMES_MIN 8u     /* ... and the fewest of each */
 
 /* --- Messages --------------------------------------------------------------------------------------------------- */
 
@@ -275,20 +277,27 @@ uint64_t handler_memory(const struct handler *handler)
 	return sizeof *handler + (uint64_t)handler->frame_count * STORE_PAGE;
 }
 
-int handler_open(struct handler *handler, struct core *core, unsigned ahead)
+static unsigned at_most(uint64_t wanted, uint64_t limit)
 {
+	return (unsigned)(wanted < limit ? wanted : limit);
+}
+
+int handler_open(struct handler *handler, struct core *core, uint64_t budget, unsigned ahead)
+{
+	uint64_t share = budget / FRAMES_SHARE > FRAMES_MIN ? budget / FRAMES_SHARE : FRAMES_MIN;
 	memset(handler, 0, sizeof *handler);
 	handler->core = core;
 	handler->drain = read_messages;
 	follow_init(&handler->follow);
 	spin_init(&handler->spin, core->spin_us);
 	handler->epoll = -1;
-	handler->ahead = ahead < HANDLER_RUN_PAGES ? ahead : HANDLER_RUN_PAGES;
-	handler->frame_count = HANDLER_FETCHES;
+	handler->demands = at_most(share, HANDLER_DEMANDS);
+	handler->ahead = at_most(ahead, at_most(share, HANDLER_RUN_PAGES));
+	handler->frame_count = handler->demands + HANDLER_RUNS * handler->ahead;
 	pthread_mutex_init(&handler->wanted_lock, NULL);
 	streams_init(&handler->far_streams, handler->ahead > 1 ? handler->ahead - 1 : 0);
 	streams_init(&handler->new_streams, ZERO_AHEAD);
-	for (unsigned i = 0; i < HANDLER_DEMANDS; i++)
+	for (unsigned i = 0; i < handler->demands; i++)
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)i;
 	size_t bytes = (size_t)handler->frame_count * STORE_PAGE, zero_bytes = (size_t)HANDLER_RUN_PAGES * STORE_PAGE;
 	void *frames = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -22,7 +22,7 @@
 #include "pager/streams.h"
 #include <pthread.h>
 
-#define HANDLER_DEMANDS 64u   /* single pages in flight */
+#define HANDLER_DEMANDS 64u   /* most single pages in flight */
 #define HANDLER_RUNS 4u       /* read-aheads in flight */
 #define HANDLER_RUN_PAGES 64u /* longest read-ahead */
 #define HANDLER_PARKED 1024u
@@ -62,9 +62,10 @@ struct handler {
 	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* from the store, not processed yet */
 	unsigned answer_count;
 	bool keeps_back; /* a fork is being recorded, and no page of the program may come in */
-	char *frames;    /* HANDLER_DEMANDS single frames, then HANDLER_RUNS groups of HANDLER_RUN_PAGES */
+	char *frames;    /* `demands` single frames, then HANDLER_RUNS groups of `ahead` frames */
 	uint32_t frame_count;
-	unsigned ahead;     /* longest read-ahead, pages */
+	unsigned demands;   /* single pages in flight, at most HANDLER_DEMANDS */
+	unsigned ahead;     /* longest read-ahead, pages, at most HANDLER_RUN_PAGES */
 	const char *zeroes; /* HANDLER_RUN_PAGES pages */
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
@@ -92,7 +93,9 @@ struct handler {
 	_Atomic bool has_wanted;
 };
 
-int handler_open(struct handler *handler, struct core *core, unsigned ahead);
+/* @budget: pages of the local budget. It bounds the handler's frames, which are at most a fiftieth of it. @ahead: longest
+   read-ahead wanted, pages. Returns 0 or -errno; the caller then calls handler_close(). */
+int handler_open(struct handler *handler, struct core *core, uint64_t budget, unsigned ahead);
 int handler_start(struct handler *handler);
 void handler_close(struct handler *handler);
 uint64_t handler_memory(const struct handler *handler);

@@ -66,6 +66,11 @@ void take_close(struct take *take)
 	take->maps = take->memory = take->pagemap = -1;
 }
 
+size_t take_memory(const struct take *take)
+{
+	return take->copies ? TAKE_MAX * STORE_PAGE : 0;
+}
+
 static char *address_of(const struct take *take, uint64_t page)
 {
 	return take->window->base + page * STORE_PAGE;

@@ -24,6 +24,7 @@
 #include "pager/uffd.h"
 #include "pager/window.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define TAKE_MAX 64
@@ -60,6 +61,8 @@ void *take_landing(void);
    moved nor copied, or -errno. */
 int take_open(struct take *take, const struct uffd *uffd, struct window *window, void *landing, bool copies);
 void take_close(struct take *take);
+/* Returns the bytes of memory that stay in use between two batches. Pages in the landing area still count as resident. */
+size_t take_memory(const struct take *take);
 /* Takes @count (at most TAKE_MAX) pages, whose numbers ascend. Sets `result` and `data` of each. */
 void take_pages(struct take *take, struct taken *taken, unsigned count);
 /* Frees the memory of the @count pages that were taken last. */

@@ -18,7 +18,7 @@
 
 /* Size of a connection's receive buffer. The connecting side maps it populated. The other side touches only what it
    uses. */
-#define TCP_RECEIVE_SIZE (256u << 10)
+#define TCP_RECEIVE_SIZE (64u << 10)
 /* The data of an answer from this size on is received in place. One more system call, for its header, costs less than
    the copy. */
 #define TCP_LARGE (64u << 10)
