@@ -132,10 +132,9 @@ static void poll_writes(struct evictor *evictor, bool wait)
 	}
 }
 
-static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count)
+static struct store_io write_of(const struct core *core, uint32_t frame, uint32_t count)
 {
-	struct core *core = evictor->core;
-	struct store_io io = {
+	return (struct store_io){
 	    .op = STORE_WRITE,
 	    .count = count,
 	    .page = core->victims.page_of[frame],
@@ -143,8 +142,29 @@ static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t coun
 	    .buffer = core->buffer,
 	    .cookie = (uint64_t)count << 32 | frame,
 	};
-	while (store_submit(evictor->queue, &io, 1) < 1)
-		poll_writes(evictor, true);
+}
+
+static void submit_all(struct evictor *evictor, const struct store_io *ios, unsigned count)
+{
+	while (count) {
+		int taken = store_submit(evictor->queue, ios, count);
+		if (taken < 1)
+			poll_writes(evictor, true);
+		else
+			ios += taken, count -= (unsigned)taken;
+	}
+}
+
+static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count)
+{
+	struct store_io io = write_of(evictor->core, frame, count);
+	submit_all(evictor, &io, 1);
+}
+
+static void submit_staged(struct evictor *evictor)
+{
+	submit_all(evictor, evictor->staged, evictor->staged_count);
+	evictor->staged_count = 0;
 }
 
 /* --- One batch -------------------------------------------------------------------------------------------------- */
@@ -159,20 +179,22 @@ static uint32_t allocate_frame(struct evictor *evictor)
 {
 	struct victims *victims = &evictor->core->victims;
 	uint32_t frame;
-	while ((frame = victims_allocate(victims)) == VICTIMS_NONE)
+	while ((frame = victims_allocate(victims)) == VICTIMS_NONE) {
+		submit_staged(evictor);
 		poll_writes(evictor, true);
+	}
 	return frame;
 }
 
-/* The frames of a write that is not submitted yet. */
+/* The frames of a write that is not staged yet. */
 struct run {
 	uint32_t frame, count;
 };
 
-static void flush_run(struct evictor *evictor, struct run *run)
+static void stage_run(struct evictor *evictor, struct run *run)
 {
 	if (run->count)
-		submit_frames(evictor, run->frame, run->count);
+		evictor->staged[evictor->staged_count++] = write_of(evictor->core, run->frame, run->count);
 	run->count = 0;
 }
 
@@ -181,7 +203,7 @@ static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
 	const uint32_t *page_of = evictor->core->victims.page_of;
 	if (run->count &&
 	    (run->count == RUN_MAX || frame != run->frame + run->count || page_of[frame] != page_of[frame - 1] + 1))
-		flush_run(evictor, run);
+		stage_run(evictor, run);
 	if (run->count == 0)
 		run->frame = frame;
 	run->count++;
@@ -230,7 +252,8 @@ static void before_change(struct evictor *evictor, uint64_t page, struct run *ru
 {
 	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
 		return;
-	flush_run(evictor, run);
+	stage_run(evictor, run);
+	submit_staged(evictor);
 	preserve_snapshot(evictor, page);
 }
 
@@ -319,7 +342,8 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 			break;
 		}
 	}
-	flush_run(evictor, &run);
+	stage_run(evictor, &run);
+	submit_staged(evictor);
 	pthread_mutex_unlock(&core->evict_lock);
 	for (unsigned i = 0; i < mine; i++)
 		if (taken[i].result == TAKE_TAKEN && trace_hash(taken[i].data) != hashes[i])

@@ -43,6 +43,9 @@ struct evictor {
 	uint64_t failed_at, failing_ns;
 	int cpu;             /* processor it was put on, or -1 for any */
 	int64_t handed_over; /* pages of this batch whose room a forked child took over */
+	/* Writes of this batch. They are submitted together, so that one system call sends them. */
+	struct store_io staged[TAKE_MAX];
+	unsigned staged_count;
 
 	pthread_mutex_t request_lock; /* one request at a time; guards the fields below */
 	pthread_cond_t request_done;

@@ -11,6 +11,9 @@
  *        bench_far --faults DONOR-URI...   only the userfaultfd part of the floor and the far fault, as "name value"
  *                                          lines: resolve_us, fault_us, fault_p99_us
  *        bench_far --encrypt DONOR-URI...  the far fault with plain and encrypted pages, in turn
+ *        bench_far --random DONOR-URI...   the random reads, then the random writes. Before each it prints "ready" and
+ *                                          waits for a line on standard input; after each "done FAULTS FETCHED EVICTED
+ *                                          SECONDS" (account.py)
  */
 #include "common/clock.h"
 #include "common/random.h"
@@ -280,6 +283,34 @@ static struct rates quarter(char **donors, unsigned count)
 	return rates;
 }
 
+static void random_step(struct farpage *farpage, volatile char *memory, bool write)
+{
+	struct farpage_stats before, after;
+	struct quantiles quantiles;
+	printf("ready\n");
+	fflush(stdout);
+	if (getchar() == EOF)
+		exit(1);
+	farpage_get_stats(farpage, &before);
+	uint64_t start = clock_now();
+	touch(farpage, memory, write, &quantiles);
+	double seconds = (double)(clock_now() - start) / 1e9;
+	farpage_get_stats(farpage, &after);
+	printf("done %llu %llu %llu %.6f\n", (unsigned long long)(after.faults_far - before.faults_far),
+	       (unsigned long long)(after.fetched_pages - before.fetched_pages),
+	       (unsigned long long)(after.evicted_pages - before.evicted_pages), seconds);
+	fflush(stdout);
+}
+
+static void random_steps(char **donors, unsigned count)
+{
+	struct farpage *farpage = open_far(donors, count, 64 * MIB);
+	volatile char *memory = map_filled(farpage, 256 * MIB);
+	random_step(farpage, memory, false);
+	random_step(farpage, memory, true);
+	farpage_close(farpage);
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -358,6 +389,10 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "--faults") == 0) {
 		struct quantiles resolve = bare_fault(), far = far_fault(argv + 2, (unsigned)argc - 2);
 		printf("resolve_us %.1f\nfault_us %.1f\nfault_p99_us %.1f\n", resolve.p50, far.p50, far.p99);
+		return 0;
+	}
+	if (strcmp(argv[1], "--random") == 0) {
+		random_steps(argv + 2, (unsigned)argc - 2);
 		return 0;
 	}
 	if (strcmp(argv[1], "--encrypt") == 0) {
