@@ -41,7 +41,7 @@ static void walk(struct host *host, struct report *report)
 			checks[i].read(host);
 	for (unsigned i = 0; i < checks_count; i++) {
 		const struct check *check = &checks[i];
-		check_each *each = host->client || !check->for_clients ? check->each : NULL;
+		check_each *each = host->client || !(check->purpose & FOR_CLIENTS) ? check->each : NULL;
 		unsigned index = 0;
 
 		for (*host->subject = '\0'; each ? each(host, index) : !index; index++) {

@@ -21,7 +21,7 @@ struct verdict doctor_cpu_count(const struct host *host)
 	bool slow = strcmp(host->cpu.governor, "powersave") == 0 && !dynamic;
 
 	if (host->cpu.count < 2)
-		return verdict_of(WARN, "one processor%s\n", host->cpu.guest ? ", of a virtual machine" : "");
+		return WARN("one processor%s\n", host->cpu.guest ? ", of a virtual machine" : "");
 	return verdict_of(slow ? WARN : PASS, "%u processors%s%s", host->cpu.count,
 			  slow ? ", kept at their lowest frequency (powersave)" : "",
 			  host->cpu.guest ? ", of a virtual machine: waking another one takes long" : "");
@@ -41,10 +41,10 @@ struct verdict doctor_cpu_seal(const struct host *host)
 	double page_us = (double)host->cpu.seal_ns / 1e3;
 
 	if (!host->cpu.seal_ns)
-		return verdict_of(WARN, "no AES-256-GCM: --encrypt does not work");
+		return WARN("no AES-256-GCM: --encrypt does not work");
 	if (host->cpu.seal_ns < SEAL_SLOW_NS)
-		return verdict_of(PASS, "AES-256-GCM, %.1f us a page", page_us);
-	return verdict_of(WARN, "AES-256-GCM, %.1f us a page, which is slow: no AES instructions?\n", page_us);
+		return PASS("AES-256-GCM, %.1f us a page", page_us);
+	return WARN("AES-256-GCM, %.1f us a page, which is slow: no AES instructions?\n", page_us);
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <string.h>
-
 #include <unistd.h>
 
 #define UBLK_CONTROL "/dev/ublk-control"
@@ -48,9 +47,10 @@ struct verdict doctor_devices_ublk(const struct host *host)
 	int error = host->devices.ublk;
 
 	if (is_absent(error) && host->devices.ublk_at_hand)
-		return verdict_of(lacking, "its module is not loaded\n"
-					   "as root: modprobe ublk_drv (at every boot: echo ublk_drv > "
-					   "/etc/modules-load.d/farpage.conf)");
+		return verdict_of(
+		    lacking,
+		    "its module is not loaded\n"
+		    "as root: modprobe ublk_drv (at every boot: echo ublk_drv > /etc/modules-load.d/farpage.conf)");
 	if (is_absent(error))
 		return verdict_of(lacking,
 				  "this kernel has none (no " UBLK_CONTROL ")\n"
@@ -67,9 +67,9 @@ struct verdict doctor_devices_ublk(const struct host *host)
 				  "cannot be used without io_uring: %s\nas root: sysctl kernel.io_uring_disabled=0",
 				  strerror(-host->kernel.ring));
 	if (!host->devices.ublk_recovers)
-		return verdict_of(WARN, "can be used, but devices end with their daemon\n"
-					"a kernel of Linux 6.1 or newer");
-	return verdict_of(PASS, "can be used, and devices outlive their daemon");
+		return WARN("can be used, but devices end with their daemon\n"
+			    "a kernel of Linux 6.1 or newer");
+	return PASS("can be used, and devices outlive their daemon");
 }
 
 struct verdict doctor_devices_fuse(const struct host *host)
@@ -89,8 +89,8 @@ struct verdict doctor_devices_fuse(const struct host *host)
 				  "%s: %s\n"
 				  "run farpage as root (CAP_SYS_ADMIN); containers must be given the device",
 				  device, strerror(error ? -error : EPERM));
-	return verdict_of(PASS, ublk ? "can be used, and is not needed: there is ublk"
-				     : "can be used: devices are slower than ublk's, and lost with their daemon");
+	return PASS(ublk ? "can be used, and is not needed: there is ublk"
+			 : "can be used: devices are slower than ublk's, and lost with their daemon");
 }
 
 static struct verdict judge_unserved(const struct left *left)
@@ -98,16 +98,13 @@ static struct verdict judge_unserved(const struct left *left)
 	const char *path = left->path, *use = left->use ? left->use : "";
 
 	if (!path)
-		return verdict_of(WARN, "its daemon ended before there was a device\nfarpage disk detach %s",
-				  left->name);
+		return WARN("its daemon ended before there was a device\nfarpage disk detach %s", left->name);
 	if (left->adoptable)
-		return verdict_of(WARN,
-				  "its daemon has ended; %s waits for another%s%s\n"
-				  "farpage disk adopt %s, to go on with it; or end what uses it, then farpage disk "
-				  "detach %s",
-				  path, *use ? ", and in use: " : "", use, left->name, left->name);
-	return verdict_of(WARN, "its daemon has ended, and what was in %s with it%s%s\n%sfarpage disk detach %s", path,
-			  *use ? "; in use: " : "", use, *use ? "end what uses it, then " : "", left->name);
+		return WARN("its daemon has ended; %s waits for another%s%s\n"
+			    "farpage disk adopt %s, to go on with it; or end what uses it, then farpage disk detach %s",
+			    path, *use ? ", and in use: " : "", use, left->name, left->name);
+	return WARN("its daemon has ended, and what was in %s with it%s%s\n%sfarpage disk detach %s", path,
+		    *use ? "; in use: " : "", use, *use ? "end what uses it, then " : "", left->name);
 }
 
 struct verdict doctor_devices_left(const struct host *host)
@@ -118,13 +115,11 @@ struct verdict doctor_devices_left(const struct host *host)
 	if (!left->served)
 		return judge_unserved(left);
 	if (!left->answers)
-		return verdict_of(WARN,
-				  "its daemon lives, and does not answer; it may be starting, or waiting for a donor");
+		return WARN("its daemon lives, and does not answer; it may be starting, or waiting for a donor");
 	if (*left->missing)
-		return verdict_of(
-		    WARN, "%s is served, without what makes it safe to swap to: %s\nsee \"rights of the daemon\"", path,
-		    left->missing);
-	return verdict_of(PASS, "%s is served%s%s", path, left->use ? ": " : "", left->use ? left->use : "");
+		return WARN("%s is served, without what makes it safe to swap to: %s\nsee \"rights of the daemon\"",
+			    path, left->missing);
+	return PASS("%s is served%s%s", path, left->use ? ": " : "", left->use ? left->use : "");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

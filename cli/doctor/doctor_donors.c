@@ -43,8 +43,8 @@ static const struct mend failures[] = {
 	     "add rxe0 type rxe netdev NETDEV"},
     {EINVAL, "write rdma://HOST[:PORT], tcp://HOST[:PORT] or auto://HOST[:PORT], an IPv6 address in brackets"},
     {ENOENT, "check the name, and /etc/hosts or the name server; or give the address"},
-    {ECONNREFUSED, "start farpage-memserver there, and check that it listens on this address, port and fabric "
-		   "(--listen)"},
+    {ECONNREFUSED,
+     "start farpage-memserver there, and check that it listens on this address, port and fabric (--listen)"},
     {ETIMEDOUT, "check that the host runs, and that no firewall keeps the port closed (tcp: 7470; RoCE: udp 4791)"},
     {EHOSTUNREACH, "check the address and the routes (ip route get ADDRESS)"},
     {ENETUNREACH, "check the address and the routes (ip route get ADDRESS)"},
@@ -71,23 +71,21 @@ struct verdict doctor_donors_reach(const struct host *host)
 	bool rdma = host->rdma.count;
 
 	if (refusal->reason == WIRE_REASON_VERSION)
-		return verdict_of(FAIL, "refuses: it speaks protocol version %u, this farpage %u\n%s", refusal->detail,
-				  WIRE_VERSION, mend_of(refusals, refusal->reason));
+		return FAIL("refuses: it speaks protocol version %u, this farpage %u\n%s", refusal->detail,
+			    WIRE_VERSION, mend_of(refusals, refusal->reason));
 	if (refusal->reason)
-		return verdict_of(FAIL, "refuses: %s\n%s", wire_reason_name(refusal->reason),
-				  mend_of(refusals, refusal->reason));
+		return FAIL("refuses: %s\n%s", wire_reason_name(refusal->reason), mend_of(refusals, refusal->reason));
 	if (probe->status == -ENODEV && rdma)
-		return verdict_of(FAIL, "no RDMA device of this host leads to that address\n"
-					"name it by an address on its RDMA network (ip route get ADDRESS and rdma link "
-					"show the way from here), or as tcp://HOST");
+		return FAIL("no RDMA device of this host leads to that address\n"
+			    "name it by an address on its RDMA network (ip route get ADDRESS and rdma link show the "
+			    "way from here), or as tcp://HOST");
 	if (probe->status)
-		return verdict_of(FAIL, "%s\n%s", ask_reason(probe->status), mend_of(failures, -probe->status));
+		return FAIL("%s\n%s", ask_reason(probe->status), mend_of(failures, -probe->status));
 	if (rdma && strncmp(probe->uri, "auto://", 7) == 0 && strncmp(probe->peer, "rdma://", 7) != 0)
-		return verdict_of(WARN,
-				  "answers as %s only, though this host has RDMA: pages take the slower way\n"
-				  "start farpage-memserver there with --listen rdma://ADDRESS, too",
-				  probe->peer);
-	return verdict_of(PASS, "answers as %s, protocol version %u", probe->peer, WIRE_VERSION);
+		return WARN("answers as %s only, though this host has RDMA: pages take the slower way\n"
+			    "start farpage-memserver there with --listen rdma://ADDRESS, too",
+			    probe->peer);
+	return PASS("answers as %s, protocol version %u", probe->peer, WIRE_VERSION);
 }
 
 struct verdict doctor_donors_free(const struct host *host)
@@ -95,12 +93,11 @@ struct verdict doctor_donors_free(const struct host *host)
 	const struct far_donor_info *figures = &host->donor->figures;
 
 	if (host->donor->status)
-		return verdict_of(SKIP, "the donor does not answer");
+		return SKIP("the donor does not answer");
 	if (ask_free(figures) < figures->slab_bytes)
-		return verdict_of(WARN, "nothing free of %s, other clients: %u", VERDICT_SIZE(figures->donated),
-				  figures->clients);
-	return verdict_of(PASS, "%s free of %s in slabs of %s, other clients: %u", VERDICT_SIZE(ask_free(figures)),
-			  VERDICT_SIZE(figures->donated), VERDICT_SIZE(figures->slab_bytes), figures->clients);
+		return WARN("nothing free of %s, other clients: %u", SIZE(figures->donated), figures->clients);
+	return PASS("%s free of %s in slabs of %s, other clients: %u", SIZE(ask_free(figures)), SIZE(figures->donated),
+		    SIZE(figures->slab_bytes), figures->clients);
 }
 
 struct verdict doctor_donors_distance(const struct host *host)
@@ -108,7 +105,7 @@ struct verdict doctor_donors_distance(const struct host *host)
 	const struct probe *probe = host->donor;
 
 	if (probe->status || !probe->rounds)
-		return verdict_of(SKIP, "the donor does not answer");
+		return SKIP("the donor does not answer");
 	return verdict_of(probe->round_ns < FAR_NS ? PASS : WARN,
 			  "message and answer %.0f us (median of %u; at most %.0f), connected in %.1f ms",
 			  (double)probe->round_ns / 1e3, probe->rounds, (double)probe->worst_ns / 1e3,

@@ -18,25 +18,23 @@ struct verdict doctor_faults_right(const struct host *host)
 	int error = host->uffd.open;
 
 	if (!error)
-		return verdict_of(PASS, "may be used (%s)",
-				  host->uffd.unprivileged == 1     ? "vm.unprivileged_userfaultfd is 1"
-				  : host_may(host, CAP_SYS_PTRACE) ? "CAP_SYS_PTRACE"
-				  : !host->uffd.device             ? "/dev/userfaultfd"
-								   : "this kernel asks for no right");
+		return PASS("may be used (%s)", host->uffd.unprivileged == 1     ? "vm.unprivileged_userfaultfd is 1"
+						: host_may(host, CAP_SYS_PTRACE) ? "CAP_SYS_PTRACE"
+						: !host->uffd.device             ? "/dev/userfaultfd"
+										 : "this kernel asks for no right");
 	if (error == -ENOSYS)
-		return verdict_of(FAIL, "this kernel has no userfaultfd\n"
-					"a kernel of Linux 5.7 or newer with CONFIG_USERFAULTFD; some containers hide "
-					"the system call: allow it in their seccomp profile");
+		return FAIL("this kernel has no userfaultfd\n"
+			    "a kernel of Linux 5.7 or newer with CONFIG_USERFAULTFD; some containers hide the system "
+			    "call: allow it in their seccomp profile");
 	if (error != -EPERM && error != -EACCES)
-		return verdict_of(FAIL, "userfaultfd does not work: %s%s", strerror(-error),
-				  error != -EINVAL ? ""
-						   : "\na kernel of Linux 5.7 or newer, on x86-64 or arm64: it "
-						     "lacks write-protection");
-	return verdict_of(FAIL,
-			  "no right to use it%s\n"
-			  "as root: sysctl vm.unprivileged_userfaultfd=1%s; or run farpage as root",
-			  no_device ? " (and no /dev/userfaultfd)" : "",
-			  no_device ? "" : ", or setfacl -m u:USER:rw /dev/userfaultfd");
+		return FAIL("userfaultfd does not work: %s%s", strerror(-error),
+			    error != -EINVAL
+				? ""
+				: "\na kernel of Linux 5.7 or newer, on x86-64 or arm64: it lacks write-protection");
+	return FAIL("no right to use it%s\n"
+		    "as root: sysctl vm.unprivileged_userfaultfd=1%s; or run farpage as root",
+		    no_device ? " (and no /dev/userfaultfd)" : "",
+		    no_device ? "" : ", or setfacl -m u:USER:rw /dev/userfaultfd");
 }
 
 struct verdict doctor_faults_paging(const struct host *host)
@@ -44,13 +42,13 @@ struct verdict doctor_faults_paging(const struct host *host)
 	bool moves = host->uffd.moves, poisons = host->uffd.poisons;
 
 	if (host->uffd.open)
-		return verdict_of(SKIP, "userfaultfd cannot be used");
+		return SKIP("userfaultfd cannot be used");
 	if (host->uffd.place)
-		return verdict_of(FAIL, "a page could not be placed: %s\n", strerror(-host->uffd.place));
+		return FAIL("a page could not be placed: %s\n", strerror(-host->uffd.place));
 	if (host->uffd.take)
-		return verdict_of(FAIL, "a page could not be taken away: %s\n", strerror(-host->uffd.take));
+		return FAIL("a page could not be taken away: %s\n", strerror(-host->uffd.take));
 	if (moves && poisons)
-		return verdict_of(PASS, "pages can be placed, write-protected, moved away, and poisoned");
+		return PASS("pages can be placed, write-protected, moved away, and poisoned");
 	return verdict_of(moves ? WARN : FAIL, "%s%s%s", moves ? "" : "no UFFDIO_MOVE: farpage run wants --unsafe-dio",
 			  moves || poisons ? "" : "; ",
 			  poisons ? "" : "no UFFDIO_POISON: a lost page is told by a signal to the thread");
@@ -59,10 +57,10 @@ struct verdict doctor_faults_paging(const struct host *host)
 struct verdict doctor_faults_forks(const struct host *host)
 {
 	if (host->uffd.open)
-		return verdict_of(SKIP, "userfaultfd cannot be used");
+		return SKIP("userfaultfd cannot be used");
 	if (host->uffd.sees_forks)
-		return verdict_of(PASS, "forks are seen");
-	return verdict_of(WARN, "forks are not seen: children must exec, or die at far pages");
+		return PASS("forks are seen");
+	return WARN("forks are not seen: children must exec, or die at far pages");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

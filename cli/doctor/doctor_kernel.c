@@ -15,7 +15,7 @@ struct verdict doctor_kernel_version(const struct host *host)
 	const char *release = host->kernel.release;
 
 	if (!facts_release_is(release, 1, 0))
-		return verdict_of(WARN, "not a version: %s\n", release);
+		return WARN("not a version: %s\n", release);
 	return verdict_of(facts_release_is(release, 6, 8)   ? PASS
 			  : facts_release_is(release, 5, 7) ? WARN
 							    : FAIL,
@@ -28,14 +28,14 @@ struct verdict doctor_kernel_ring(const struct host *host)
 	const char *mend = "";
 
 	if (!error)
-		return verdict_of(PASS, "io_uring works");
+		return PASS("io_uring works");
 	if (host->kernel.ring_disabled > 0)
 		mend = "as root: sysctl kernel.io_uring_disabled=0";
 	else if (error == -EPERM)
 		mend = "some containers hide the system call: allow it in their seccomp profile";
 	else if (error == -EINVAL || error == -ENOSYS)
 		mend = "a kernel of Linux 5.19 or newer with CONFIG_IO_URING";
-	return verdict_of(WARN, "no io_uring (%s): epoll is used instead\n%s", strerror(-error), mend);
+	return WARN("no io_uring (%s): epoll is used instead\n%s", strerror(-error), mend);
 }
 
 struct verdict doctor_kernel_madvise(const struct host *host)
@@ -43,8 +43,8 @@ struct verdict doctor_kernel_madvise(const struct host *host)
 	int error = host->kernel.madvise;
 
 	if (error)
-		return verdict_of(PASS, "process_madvise cannot drop own pages here (%s)", strerror(-error));
-	return verdict_of(PASS, "process_madvise can drop own pages");
+		return PASS("process_madvise cannot drop own pages here (%s)", strerror(-error));
+	return PASS("process_madvise can drop own pages");
 }
 
 struct verdict doctor_kernel_pressure(const struct host *host)
@@ -52,8 +52,8 @@ struct verdict doctor_kernel_pressure(const struct host *host)
 	int error = host->kernel.pressure;
 
 	if (error)
-		return verdict_of(SKIP, "no /proc/pressure/memory (%s)", strerror(-error));
-	return verdict_of(PASS, "/proc/pressure/memory is there");
+		return SKIP("no /proc/pressure/memory (%s)", strerror(-error));
+	return PASS("/proc/pressure/memory is there");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

@@ -25,16 +25,15 @@ struct verdict doctor_memory_lock(const struct host *host)
 	uint64_t lockable = host->memory.lockable;
 
 	if (host_may(host, CAP_IPC_LOCK))
-		return verdict_of(PASS, "no limit counts (CAP_IPC_LOCK)");
+		return PASS("no limit counts (CAP_IPC_LOCK)");
 	if (lockable >= CLIENT_PINS)
-		return verdict_of(PASS, "%s; a client pins at most %s", limit, VERDICT_SIZE(CLIENT_PINS));
+		return PASS("%s; a client pins at most %s", limit, SIZE(CLIENT_PINS));
 	if (!host->rdma.count)
-		return verdict_of(PASS, "%s; without an RDMA device nothing is pinned", limit);
+		return PASS("%s; without an RDMA device nothing is pinned", limit);
 	if (lockable < 2 * CLIENT_PINS_REST)
-		return verdict_of(FAIL, "%s; a client pins up to %s, and this is too little for any", limit,
-				  VERDICT_SIZE(CLIENT_PINS));
-	return verdict_of(WARN, "%s is enough up to --local %s; larger ones pin up to %s", limit,
-			  VERDICT_SIZE((lockable - CLIENT_PINS_REST) * 16), VERDICT_SIZE(CLIENT_PINS));
+		return FAIL("%s; a client pins up to %s, and this is too little for any", limit, SIZE(CLIENT_PINS));
+	return WARN("%s is enough up to --local %s; larger ones pin up to %s", limit,
+		    SIZE((lockable - CLIENT_PINS_REST) * 16), SIZE(CLIENT_PINS));
 }
 
 struct verdict doctor_memory_donate(const struct host *host)
@@ -42,13 +41,13 @@ struct verdict doctor_memory_donate(const struct host *host)
 	char limit[SIZE_TEXT_MAX];
 
 	if (!host->donate)
-		return verdict_of(SKIP, "not asked for; --donate SIZE judges this host as a donor");
+		return SKIP("not asked for; --donate SIZE judges this host as a donor");
 	if (host_may(host, CAP_IPC_LOCK))
-		return verdict_of(PASS, "no limit counts for %s (CAP_IPC_LOCK)", VERDICT_SIZE(host->donate));
+		return PASS("no limit counts for %s (CAP_IPC_LOCK)", SIZE(host->donate));
 	if (host->memory.lockable >= host->donate)
-		return verdict_of(PASS, "%s, enough for %s", lockable_text(host, limit), VERDICT_SIZE(host->donate));
-	return verdict_of(verdict_fault(host->rdma.count), "%s, less than %s%s", lockable_text(host, limit),
-			  VERDICT_SIZE(host->donate), host->rdma.count ? "" : "; enough for tcp:// without --mlock");
+		return PASS("%s, enough for %s", lockable_text(host, limit), SIZE(host->donate));
+	return verdict_of(host->rdma.count ? FAIL : WARN, "%s, less than %s%s", lockable_text(host, limit),
+			  SIZE(host->donate), host->rdma.count ? "" : "; enough for tcp:// without --mlock");
 }
 
 struct verdict doctor_memory_room(const struct host *host)
@@ -56,21 +55,18 @@ struct verdict doctor_memory_room(const struct host *host)
 	uint64_t total = host->memory.total, available = host->memory.available, easy = host->memory.group_easy;
 
 	if (total < host->donate && total <= easy)
-		return verdict_of(FAIL, "this machine has %s: less than the %s to lend\nlend less", VERDICT_SIZE(total),
-				  VERDICT_SIZE(host->donate));
+		return FAIL("this machine has %s: less than the %s to lend\nlend less", SIZE(total),
+			    SIZE(host->donate));
 	if (easy < host->donate)
-		return verdict_of(FAIL,
-				  "the control group allows %s: less than the %s to lend\n"
-				  "raise memory.max and memory.high of the group (MemoryMax= and MemoryHigh= of the "
-				  "unit, --memory of the container), or lend less",
-				  VERDICT_SIZE(easy), VERDICT_SIZE(host->donate));
+		return FAIL("the control group allows %s: less than the %s to lend\n"
+			    "raise memory.max and memory.high of the group (MemoryMax= and MemoryHigh= of the unit, "
+			    "--memory of the container), or lend less",
+			    SIZE(easy), SIZE(host->donate));
 	if (available < host->donate)
-		return verdict_of(WARN, "%s available now: less than the %s to lend", VERDICT_SIZE(available),
-				  VERDICT_SIZE(host->donate));
+		return WARN("%s available now: less than the %s to lend", SIZE(available), SIZE(host->donate));
 	if (easy == UINT64_MAX)
-		return verdict_of(PASS, "%s available; no limit from a control group", VERDICT_SIZE(available));
-	return verdict_of(PASS, "%s available; the control group allows %s", VERDICT_SIZE(available),
-			  VERDICT_SIZE(easy));
+		return PASS("%s available; no limit from a control group", SIZE(available));
+	return PASS("%s available; the control group allows %s", SIZE(available), SIZE(easy));
 }
 
 struct verdict doctor_memory_huge(const struct host *host)
@@ -78,10 +74,10 @@ struct verdict doctor_memory_huge(const struct host *host)
 	const char *setting = host->memory.huge;
 
 	if (!*setting)
-		return verdict_of(WARN, "this kernel has no transparent huge pages\n");
+		return WARN("this kernel has no transparent huge pages\n");
 	if (strstr(setting, "[never]"))
-		return verdict_of(WARN, "transparent huge pages are switched off (never)");
-	return verdict_of(PASS, strstr(setting, "[always]") ? "always" : "to those who ask (madvise), as farpage does");
+		return WARN("transparent huge pages are switched off (never)");
+	return PASS(strstr(setting, "[always]") ? "always" : "to those who ask (madvise), as farpage does");
 }
 
 struct verdict doctor_memory_hugetlb(const struct host *host)
@@ -90,19 +86,15 @@ struct verdict doctor_memory_hugetlb(const struct host *host)
 	uint64_t unused = host->memory.hugetlb_unused * page;
 
 	if (!page)
-		return verdict_of(SKIP, "this kernel has none");
+		return SKIP("this kernel has none");
 	if (!total)
-		return verdict_of(PASS, "none set aside (pages of %s): slabs go on transparent huge pages",
-				  VERDICT_SIZE(page));
+		return PASS("none set aside (pages of %s): slabs go on transparent huge pages", SIZE(page));
 	if (unused >= host->donate)
-		return verdict_of(PASS, "%s set aside in pages of %s, %s free", VERDICT_SIZE(total * page),
-				  VERDICT_SIZE(page), VERDICT_SIZE(unused));
-	return verdict_of(WARN,
-			  "%s set aside in pages of %s, %s free: less than the %s to lend\n"
-			  "as root: sysctl vm.nr_hugepages=%llu",
-			  VERDICT_SIZE(total * page), VERDICT_SIZE(page), VERDICT_SIZE(unused),
-			  VERDICT_SIZE(host->donate),
-			  (unsigned long long)(total + (host->donate - unused + page - 1) / page));
+		return PASS("%s set aside in pages of %s, %s free", SIZE(total * page), SIZE(page), SIZE(unused));
+	return WARN("%s set aside in pages of %s, %s free: less than the %s to lend\n"
+		    "as root: sysctl vm.nr_hugepages=%llu",
+		    SIZE(total * page), SIZE(page), SIZE(unused), SIZE(host->donate),
+		    (unsigned long long)(total + (host->donate - unused + page - 1) / page));
 }
 
 struct verdict doctor_memory_overcommit(const struct host *host)

@@ -52,16 +52,14 @@ static struct verdict judge_reserve(const struct host *host, const char *hindran
 	unsigned long long now = host->daemon.reserves.at[WATERMARK_MIN];
 
 	if (now < needed)
-		return verdict_of(
-		    WARN,
-		    "best effort: %s, and vm.min_free_kbytes is %llu, where %llu are needed%s\n"
-		    "farpage swap on sets it while its device is there; for others, as root: sysctl "
-		    "vm.min_free_kbytes=%llu (what the kernel keeps free by itself for this memory, and twice the "
-		    "%lluK that the device may have under way)",
-		    hindrance, now, needed, dies, needed, (unsigned long long)doctor_devices_flight_kib(host));
-	return verdict_of(WARN, "best effort: %s; vm.min_free_kbytes, %llu, is enough (%llu)%s\n%s%s%s", hindrance, now,
-			  needed, dies, host->way == WAY_RDMA ? "" : "an RDMA device (InfiniBand, RoCE, iWARP)",
-			  lost && host->way != WAY_RDMA ? ", and " : "", lost ? "ublk (Linux 6.1 or newer)" : "");
+		return WARN("best effort: %s, and vm.min_free_kbytes is %llu, where %llu are needed%s\n"
+			    "farpage swap on sets it while its device is there; for others, as root: sysctl "
+			    "vm.min_free_kbytes=%llu (what the kernel keeps free by itself for this memory, and twice "
+			    "the %lluK that the device may have under way)",
+			    hindrance, now, needed, dies, needed, (unsigned long long)doctor_devices_flight_kib(host));
+	return WARN("best effort: %s; vm.min_free_kbytes, %llu, is enough (%llu)%s\n%s%s%s", hindrance, now, needed,
+		    dies, host->way == WAY_RDMA ? "" : "an RDMA device (InfiniBand, RoCE, iWARP)",
+		    lost && host->way != WAY_RDMA ? ", and " : "", lost ? "ublk (Linux 6.1 or newer)" : "");
 }
 
 struct verdict doctor_safety(const struct host *host)
@@ -71,20 +69,20 @@ struct verdict doctor_safety(const struct host *host)
 	const char *danger = danger_of(host), *hindrance = hindrance_of(host, fuse);
 
 	if (!host_may(host, CAP_SYS_ADMIN) && !host->swap)
-		return verdict_of(SKIP, "devices and swap are root's; sudo farpage doctor");
+		return SKIP("devices and swap are root's; sudo farpage doctor");
 	if (!ops)
 		return verdict_of(
 		    host->swap ? FAIL : SKIP,
 		    "neither ublk nor FUSE: no block devices here\nsee \"ublk\" and \"FUSE\" under Kernel");
 	if (danger)
-		return verdict_of(verdict_fault(host->swap), "unsafe: %s", danger);
+		return FAULT("unsafe: %s", danger);
 	if (hindrance)
 		return judge_reserve(host, hindrance, lost);
 	if (lost)
-		return verdict_of(WARN, "best effort: nothing on the way takes memory, but if the daemon dies, so does "
-					"what is swapped to it\n"
-					"a kernel of Linux 6.1 or newer, for ublk with recovery");
-	return verdict_of(PASS, "safe: nothing on the way takes memory, and the device outlives its daemon");
+		return WARN("best effort: nothing on the way takes memory, but if the daemon dies, so does what is "
+			    "swapped to it\n"
+			    "a kernel of Linux 6.1 or newer, for ublk with recovery");
+	return PASS("safe: nothing on the way takes memory, and the device outlives its daemon");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

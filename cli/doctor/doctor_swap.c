@@ -30,36 +30,31 @@ bool doctor_swap_locks(const struct host *host)
 
 struct verdict doctor_swap_rights(const struct host *host)
 {
-	enum verdict_status fault = verdict_fault(host->swap);
 	int flusher = host->daemon.flusher;
 
 	if (!host_may(host, CAP_SYS_ADMIN) && !host->swap)
-		return verdict_of(SKIP, "devices and swap are root's; sudo farpage doctor");
+		return SKIP("devices and swap are root's; sudo farpage doctor");
 	if (!host_may(host, CAP_SYS_ADMIN))
-		return verdict_of(FAIL, "no right to make devices, nor to swap to them\n"
-					"run farpage as root (CAP_SYS_ADMIN)");
+		return FAIL("no right to make devices, nor to swap to them\n"
+			    "run farpage as root (CAP_SYS_ADMIN)");
 	if (!doctor_swap_locks(host))
-		return verdict_of(fault,
-				  "the daemon may not lock its memory: it can be swapped out itself\n"
-				  "run it with CAP_IPC_LOCK, or with ulimit -l unlimited (LimitMEMLOCK=infinity)");
+		return FAULT("the daemon may not lock its memory: it can be swapped out itself\n"
+			     "run it with CAP_IPC_LOCK, or with ulimit -l unlimited (LimitMEMLOCK=infinity)");
 	if (flusher && flusher != -EPERM)
-		return verdict_of(
-		    fault,
+		return FAULT(
 		    "no PR_SET_IO_FLUSHER in this kernel: the daemon may be made to wait for pages to leave by itself\n"
 		    "a kernel of Linux 5.6 or newer");
 	if (flusher || !host_may(host, CAP_SYS_RESOURCE))
-		return verdict_of(fault, "no CAP_SYS_RESOURCE: the daemon may be made to wait for pages to leave by "
-					 "itself, and be killed when memory runs out\n"
-					 "run it with CAP_SYS_RESOURCE (root has it; containers and units may drop it: "
-					 "--cap-add, CapabilityBoundingSet=)");
+		return FAULT("no CAP_SYS_RESOURCE: the daemon may be made to wait for pages to leave by itself, and be "
+			     "killed when memory runs out\n"
+			     "run it with CAP_SYS_RESOURCE (root has it; containers and units may drop it: --cap-add, "
+			     "CapabilityBoundingSet=)");
 	if (!host_may(host, CAP_SYS_NICE))
-		return verdict_of(
-		    WARN, "no CAP_SYS_NICE: the daemon may not run in real time, and so not use what the "
-			  "kernel keeps free: when all else is used up it may wait for itself\n"
-			  "run it with CAP_SYS_NICE (root has it; containers and units may drop it, or forbid its use: "
-			  "RestrictRealtime=)");
-	return verdict_of(PASS, "the daemon may lock its memory, be spared by reclaim and the OOM killer, and run in "
-				"real time");
+		return WARN("no CAP_SYS_NICE: the daemon may not run in real time, and so not use what the kernel "
+			    "keeps free: when all else is used up it may wait for itself\n"
+			    "run it with CAP_SYS_NICE (root has it; containers and units may drop it, or forbid its "
+			    "use: RestrictRealtime=)");
+	return PASS("the daemon may lock its memory, be spared by reclaim and the OOM killer, and run in real time");
 }
 
 struct verdict doctor_swap_group(const struct host *host)
@@ -68,28 +63,26 @@ struct verdict doctor_swap_group(const struct host *host)
 	uint64_t need = doctor_swap_daemon_bytes(host);
 
 	if (limit == UINT64_MAX)
-		return verdict_of(PASS, "no limit from a control group");
+		return PASS("no limit from a control group");
 	if (host->daemon.own_group)
-		return verdict_of(PASS,
-				  "this one allows %s; farpage swap on gives the daemon one of its own, without a "
-				  "limit, and its memory protected there",
-				  VERDICT_SIZE(limit));
+		return PASS("this one allows %s; farpage swap on gives the daemon one of its own, without a limit, and "
+			    "its memory protected there",
+			    SIZE(limit));
 	if (left < need)
-		return verdict_of(verdict_fault(host->swap),
-				  "the control group allows %s, and has %s left: the daemon needs %s\n"
-				  "start it outside of the group (farpage-blockdev@.service does), or raise memory.max",
-				  VERDICT_SIZE(limit), VERDICT_SIZE(left), VERDICT_SIZE(need));
-	return verdict_of(WARN, "the control group allows %s, and has %s left; others of the group can use it up",
-			  VERDICT_SIZE(limit), VERDICT_SIZE(left));
+		return FAULT("the control group allows %s, and has %s left: the daemon needs %s\n"
+			     "start it outside of the group (farpage-blockdev@.service does), or raise memory.max",
+			     SIZE(limit), SIZE(left), SIZE(need));
+	return WARN("the control group allows %s, and has %s left; others of the group can use it up", SIZE(limit),
+		    SIZE(left));
 }
 
 struct verdict doctor_swap_tools(const struct host *host)
 {
 	if (!host->daemon.kernel)
-		return verdict_of(verdict_fault(host->swap), "this kernel cannot swap\na kernel with CONFIG_SWAP");
+		return FAULT("this kernel cannot swap\na kernel with CONFIG_SWAP");
 	if (!host->daemon.mkswap)
-		return verdict_of(verdict_fault(host->swap), "there is no mkswap");
-	return verdict_of(PASS, "the kernel can swap, and mkswap is there");
+		return FAULT("there is no mkswap");
+	return PASS("the kernel can swap, and mkswap is there");
 }
 
 struct verdict doctor_swap_readahead(const struct host *host)
@@ -99,13 +92,11 @@ struct verdict doctor_swap_readahead(const struct host *host)
 	if (cluster < 0)
 		return verdict_unread("vm.page-cluster", cluster);
 	if (!cluster)
-		return verdict_of(PASS, "none (vm.page-cluster is 0): best for access at random");
+		return PASS("none (vm.page-cluster is 0): best for access at random");
 	if (cluster <= CLUSTER_DEFAULT)
-		return verdict_of(PASS,
-				  "up to %u pages (vm.page-cluster is %lld); sysctl vm.page-cluster=0 for access "
-				  "at random",
-				  1u << cluster, cluster);
-	return verdict_of(WARN, "up to 2^%lld pages for one (vm.page-cluster)", cluster);
+		return PASS("up to %u pages (vm.page-cluster is %lld); sysctl vm.page-cluster=0 for access at random",
+			    1u << cluster, cluster);
+	return WARN("up to 2^%lld pages for one (vm.page-cluster)", cluster);
 }
 
 struct verdict doctor_swap_space(const struct host *host)
@@ -114,7 +105,7 @@ struct verdict doctor_swap_space(const struct host *host)
 	unsigned donors = 0;
 
 	if (!host->swap)
-		return verdict_of(SKIP, "not asked for; --swap SIZE judges this host for a device of that");
+		return SKIP("not asked for; --swap SIZE judges this host for a device of that");
 	for (unsigned i = 0; i < host->probe_count; i++) {
 		if (host->probes[i].status)
 			continue;
@@ -122,15 +113,13 @@ struct verdict doctor_swap_space(const struct host *host)
 		far += ask_free(&host->probes[i].figures);
 	}
 	if (host->memory.available < need)
-		return verdict_of(FAIL,
-				  "the daemon of a full device of %s takes %s here, and %s are available\n"
-				  "make the device smaller, or end what uses the memory of this host",
-				  VERDICT_SIZE(host->swap), VERDICT_SIZE(need), VERDICT_SIZE(host->memory.available));
+		return FAIL("the daemon of a full device of %s takes %s here, and %s are available\n"
+			    "make the device smaller, or end what uses the memory of this host",
+			    SIZE(host->swap), SIZE(need), SIZE(host->memory.available));
 	if (donors && far < host->swap)
-		return verdict_of(FAIL, "the donors have %s free together, less than %s", VERDICT_SIZE(far),
-				  VERDICT_SIZE(host->swap));
-	return verdict_of(PASS, "%s here for a full device of %s; %s%s", VERDICT_SIZE(need), VERDICT_SIZE(host->swap),
-			  donors ? VERDICT_SIZE(far) : "no donor answered", donors ? " free on the donors" : "");
+		return FAIL("the donors have %s free together, less than %s", SIZE(far), SIZE(host->swap));
+	return PASS("%s here for a full device of %s; %s%s", SIZE(need), SIZE(host->swap),
+		    donors ? SIZE(far) : "no donor answered", donors ? " free on the donors" : "");
 }
 
 /* --- Reserves ---------------------------------------------------------------------------------------------------- */
@@ -165,17 +154,16 @@ struct verdict doctor_swap_reserves(const struct host *host)
 		return verdict_unread("the size of the memory that the kernel keeps free", host->daemon.reserves_error);
 	values_format(now, now_text);
 	if (device && !reaches(now, set))
-		return verdict_of(WARN,
-				  "%s: lowered since farpage swap on has raised them for %s\n"
-				  "as root: sysctl vm.min_free_kbytes=%llu vm.watermark_scale_factor=%llu",
-				  now_text, device, (unsigned long long)set->at[WATERMARK_MIN],
-				  (unsigned long long)set->at[WATERMARK_SCALE]);
+		return WARN("%s: lowered since farpage swap on has raised them for %s\n"
+			    "as root: sysctl vm.min_free_kbytes=%llu vm.watermark_scale_factor=%llu",
+			    now_text, device, (unsigned long long)set->at[WATERMARK_MIN],
+			    (unsigned long long)set->at[WATERMARK_SCALE]);
 	if (device && watermarks_changes(&host->daemon.raised, text))
-		return verdict_of(PASS, "raised for as long as %s is there: %s", device, text);
+		return PASS("raised for as long as %s is there: %s", device, text);
 	if (reaches(now, &needed))
-		return verdict_of(PASS, "%s: enough", now_text);
+		return PASS("%s: enough", now_text);
 	values_format(&needed, text);
-	return verdict_of(PASS, "%s; farpage swap on raises that while its device is there, to %s", now_text, text);
+	return PASS("%s; farpage swap on raises that while its device is there, to %s", now_text, text);
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

@@ -38,9 +38,10 @@
 
 enum verdict_status {
 	PASS,
-	WARN, /* farpage works, but could work better */
-	FAIL, /* something requested, or needed by every use, does not work */
-	SKIP, /* not requested, or nothing to judge */
+	WARN,  /* farpage works, but could work better */
+	FAIL,  /* something requested, or needed by every use, does not work */
+	SKIP,  /* not requested, or nothing to judge */
+	FAULT, /* only from a judging function: FAIL if what the check is for was requested, otherwise WARN */
 };
 
 struct verdict {
@@ -55,12 +56,15 @@ const char *verdict_name(enum verdict_status status);
 /* Returns a verdict. @format and the arguments after it are its text, as for printf(3). The first line of the text is
    what was found. A second line is the mend in place of the check's usual one. It is empty if no mend is known. */
 struct verdict verdict_of(enum verdict_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define PASS(...) verdict_of(PASS, __VA_ARGS__)
+#define WARN(...) verdict_of(WARN, __VA_ARGS__)
+#define FAIL(...) verdict_of(FAIL, __VA_ARGS__)
+#define SKIP(...) verdict_of(SKIP, __VA_ARGS__)
+#define FAULT(...) verdict_of(FAULT, __VA_ARGS__)
 /* Formats a size as an argument of verdict_of(). */
-#define VERDICT_SIZE(bytes) size_format(bytes, (char[SIZE_TEXT_MAX]){0})
+#define SIZE(bytes) size_format(bytes, (char[SIZE_TEXT_MAX]){0})
 /* Returns a warning without a mend. @error: -errno of reading @what. */
 struct verdict verdict_unread(const char *what, int64_t error);
-/* Returns the status for a fault: a failure if it is in the way of something that was @wanted. */
-enum verdict_status verdict_fault(bool wanted);
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
@@ -202,6 +206,12 @@ typedef void check_read(struct host *host);
 typedef bool check_each(struct host *host, unsigned index);
 typedef struct verdict check_judge(const struct host *host);
 
+enum check_purpose {
+	FOR_CLIENTS = 1, /* a host that only lends does without */
+	FOR_RDMA = 2,    /* was requested if a donor is named as rdma:// */
+	FOR_SWAP = 4,    /* was requested if a swap device was */
+};
+
 struct check {
 	const char *id;    /* "rdma.port"; stable, because programs use it */
 	const char *group; /* "RDMA" */
@@ -209,7 +219,7 @@ struct check {
 	check_read *read;  /* reads the facts that are judged, and others of their kind */
 	check_each *each;  /* NULL if the check is about the host */
 	check_judge *judge;
-	bool for_clients; /* a host that only lends does without */
+	unsigned purpose; /* enum check_purpose, any of them */
 	const char *why;  /* why it matters */
 	const char *mend; /* the usual mend of a warning or failure, or NULL */
 };

@@ -31,10 +31,5 @@ struct verdict verdict_of(enum verdict_status status, const char *format, ...)
 
 struct verdict verdict_unread(const char *what, int64_t error)
 {
-	return verdict_of(WARN, "%s cannot be read: %s\n", what, strerror((int)-error));
-}
-
-enum verdict_status verdict_fault(bool wanted)
-{
-	return wanted ? FAIL : WARN;
+	return WARN("%s cannot be read: %s\n", what, strerror((int)-error));
 }
