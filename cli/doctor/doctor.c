@@ -4,10 +4,10 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/doctor/internal.h"
+#include "cli/subcommands.h"
 #include "common/auth.h"
 #include "common/log.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -96,35 +96,23 @@ static int examine(const struct doctor_options *options, const uint8_t *key)
 	return status;
 }
 
-static void doctor_help(const struct config_setting *settings)
-{
-	printf(
-	    "usage: farpage doctor [--donor URI...] [--donate SIZE] [--swap SIZE] [OPTION...]\n\n"
-	    "Looks at what decides whether far memory works on this host, and how fast: RDMA devices, rights, limits,\n"
-	    "kernel, processors, and the donors named. Each finding is a pass, a warning (works, and could work\n"
-	    "better) or a failure (does not work); the latter two say why it matters and how to mend it. Nothing is\n"
-	    "changed on this host. Run it as the user, and in the container, that will run farpage.\n\n");
-	config_help(settings);
-	printf(
-	    "\n"
-	    "The exit status is 0 if nothing failed (warnings are allowed), 1 if something did, 2 for wrong usage.\n\n"
-	    "  farpage doctor                                     can this host run programs on far memory?\n"
-	    "  farpage doctor --donate 64G                        can it be a donor?\n"
-	    "  farpage doctor --swap 64G --donor rdma://10.0.0.7  how safe would it be to swap to it?\n"
-	    "  farpage doctor --donor rdma://10.0.0.7 --key FILE  does that donor answer, and over what?\n"
-	    "  farpage doctor --json | jq '.[] | select(.status == \"fail\")'\n");
-}
-
-static int check_usage(const struct doctor_options *options, int first, int argc, char **argv)
-{
-	if (first < argc)
-		log_error("doctor: takes no argument \"%s\"; donors are named with --donor URI", argv[first]);
-	else if (options->key_file && !options->donors.count)
-		log_error("doctor: --key FILE is for donors, and none is named; add --donor URI");
-	else
-		return 0;
-	return -EINVAL;
-}
+static const struct subcommands_text text = {
+    .name = "doctor",
+    .before =
+	"usage: farpage doctor [--donor URI...] [--donate SIZE] [--swap SIZE] [OPTION...]\n\n"
+	"Looks at what decides whether far memory works on this host, and how fast: RDMA devices, rights, limits,\n"
+	"kernel, processors, and the donors named. Each finding is a pass, a warning (works, and could work\n"
+	"better) or a failure (does not work); the latter two say why it matters and how to mend it. Nothing is\n"
+	"changed on this host. Run it as the user, and in the container, that will run farpage.\n\n",
+    .after = "\n"
+	     "The exit status is 0 if nothing failed (warnings are allowed), 1 if something did, 2 for wrong usage.\n\n"
+	     "  farpage doctor                                     can this host run programs on far memory?\n"
+	     "  farpage doctor --donate 64G                        can it be a donor?\n"
+	     "  farpage doctor --swap 64G --donor rdma://10.0.0.7  how safe would it be to swap to it?\n"
+	     "  farpage doctor --donor rdma://10.0.0.7 --key FILE  does that donor answer, and over what?\n"
+	     "  farpage doctor --json | jq '.[] | select(.status == \"fail\")'\n",
+    .instead = "donors are named with --donor URI",
+};
 
 int command_doctor(int argc, char **argv)
 {
@@ -144,14 +132,14 @@ int command_doctor(int argc, char **argv)
 	    {0},
 	};
 	uint8_t key[AUTH_KEY_SIZE];
-	int first = defaults_read(settings, NULL, argc, argv, NULL);
+	int status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
 
-	if (first == -ECANCELED) {
-		doctor_help(settings);
-		return COMMAND_OK;
-	}
-	if (first < 0 || check_usage(&options, first, argc, argv) < 0)
+	if (status >= 0)
+		return status;
+	if (options.key_file && !options.donors.count) {
+		log_error("doctor: --key FILE is for donors, and none is named; add --donor URI");
 		return COMMAND_USAGE;
+	}
 	if (options.key_file && auth_key_load_or_tell(options.key_file, key) < 0)
 		return COMMAND_FAILED;
 	return examine(&options, options.key_file ? key : NULL);
