@@ -21,7 +21,7 @@ struct subcommand {
    of --help. Returns the exit status. */
 int subcommands_run(const struct subcommand *verbs, const char *family, const char *about, int argc, char **argv);
 
-/* What a command without arguments says about itself. */
+/* The texts of a command that takes no arguments. */
 struct subcommands_text {
 	const char *name;           /* "disk list" */
 	const char *before, *after; /* of the options in --help */

@@ -49,7 +49,7 @@ struct verdict doctor_cpu_seal(const struct host *host)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the ns of one reading, the best of many. Before others this process may have waited for a processor. */
+/* Returns the ns of one reading, the best of many. Before the other readings this process may have waited. */
 static uint64_t clock_measure(void)
 {
 	uint64_t best = UINT64_MAX, before = clock_now(), now;

@@ -4,6 +4,7 @@
  * facts about these are in /run/farpage (blockdev/daemon/runtime.h), which only root can read.
  */
 #include "blockdev/daemon/control.h"
+#include "blockdev/host/use.h"
 #include "blockdev/ublk/ublk_control.h"
 #include "cli/doctor/internal.h"
 

@@ -165,7 +165,6 @@ static void probe_one(struct ask *ask)
 void doctor_donors_read(struct host *host)
 {
 	struct far_config config = {.key = host->key, .fabric = FABRIC_CONFIG_DEFAULT};
-
 	struct ask asks[CONFIG_LIST_MAX];
 
 	config.fabric.connect_ms = CONNECT_MS;

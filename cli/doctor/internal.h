@@ -2,14 +2,14 @@
  * internal: what the files of `farpage doctor` share.
  *
  * Theory of operation. checks.c has the table of all checks. A row names a function that reads facts, one that judges
- * them, and the texts. doctor.c walks the table. It first reads all facts into struct host, then judges every check,
- * once for the host or once for each device, port or donor. Judging knows nothing but struct host, so tests can invent
- * hosts. Nothing is changed on the host.
+ * them, and the texts. doctor.c walks the table twice. First it reads all facts into struct host. Then it judges every
+ * check, once for the host or once for each device, port or donor. Judging knows nothing but struct host, so tests can
+ * invent hosts. Nothing is changed on the host.
  *
  * Each layer calls only layers below it:
  * - doctor.c
  * - checks.c
- * - the subjects: doctor_rdma.c, doctor_faults.c, doctor_memory.c, ...
+ * - the subjects: doctor_rdma.c, doctor_faults.c, ...; of these, safety stands on swap, and swap on devices
  * - verdict.c, facts.c, doctor_print.c
  *
  * Threads: one, except that doctor_donors_read() starts and joins its own.
@@ -19,7 +19,6 @@
 
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/frontends.h"
-#include "blockdev/host/use.h"
 #include "blockdev/host/watermarks.h"
 #include "client/donor/operate.h"
 #include "client/far.h"
