@@ -1,11 +1,13 @@
-/* verbs: see subcommands.h. */
+/* subcommands: see subcommands.h. */
 #include "cli/subcommands.h"
 
 #include "cli/commands.h"
 #include "common/log.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void verbs_help(const struct subcommand *verbs, const char *family, const char *about)
 {
@@ -13,6 +15,29 @@ static void verbs_help(const struct subcommand *verbs, const char *family, const
 	for (; verbs->name; verbs++)
 		printf("  %-8s %s\n", verbs->name, verbs->help);
 	printf("\nfarpage %s VERB --help tells more about a verb.\n", family);
+}
+
+static int verb_act(const struct subcommand *verb, const char *family, int argc, char **argv)
+{
+	static const struct config_setting none[] = {{.name = NULL}};
+	int first = config_read(none, NULL, argc, argv, NULL);
+	const char *device = verb->otherwise;
+	char name[32];
+
+	snprintf(name, sizeof name, "%s %s", family, verb->name);
+	if (first == -ECANCELED) {
+		printf("%s", verb->about);
+		return COMMAND_OK;
+	}
+	if (first < 0)
+		return COMMAND_USAGE;
+	if (argc - first == 1)
+		device = argv[first];
+	if (argc - first > 1 || !device) {
+		log_error("%s: takes one name of a device; farpage disk list shows them", name);
+		return COMMAND_USAGE;
+	}
+	return subcommands_root(name) < 0 || verb->act(device) < 0 ? COMMAND_FAILED : COMMAND_OK;
 }
 
 int subcommands_run(const struct subcommand *verbs, const char *family, const char *about, int argc, char **argv)
@@ -29,17 +54,31 @@ int subcommands_run(const struct subcommand *verbs, const char *family, const ch
 	}
 	for (const struct subcommand *verb = verbs; verb->name; verb++)
 		if (strcmp(verb->name, name) == 0)
-			return verb->run(argc - 1, argv + 1);
+			return verb->act ? verb_act(verb, family, argc - 1, argv + 1) : verb->run(argc - 1, argv + 1);
 	log_error("%s: no such verb: %s; farpage %s --help lists them", family, name, family);
 	return COMMAND_USAGE;
 }
 
-const char *subcommands_name(const char *verb, int first, int argc, char **argv, const char *otherwise)
+int subcommands_begin(const struct subcommands_text *text, const struct config_setting *settings, int first, int argc,
+		      char **argv)
 {
-	if (argc - first == 1)
-		return argv[first];
-	if (argc == first && otherwise)
-		return otherwise;
-	log_error("%s: takes one name of a device; farpage disk list shows them", verb);
-	return NULL;
+	if (first == -ECANCELED) {
+		printf("%s", text->before);
+		config_help(settings);
+		printf("%s", text->after);
+		return COMMAND_OK;
+	}
+	if (first == argc)
+		return -1;
+	if (first >= 0)
+		log_error("%s: takes no argument \"%s\"; %s", text->name, argv[first], text->instead);
+	return COMMAND_USAGE;
+}
+
+int subcommands_root(const char *name)
+{
+	if (geteuid() == 0)
+		return 0;
+	log_error("%s: only root may do this: run it with sudo", name);
+	return -EPERM;
 }

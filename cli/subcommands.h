@@ -1,21 +1,38 @@
 /*
- * subcommands: runs commands that have commands of their own (`farpage disk attach`). commands.h says how these are called.
+ * subcommands: runs commands that have commands of their own, called verbs (`farpage disk attach`), and reads the parts of
+ * a command line that many commands share. commands.h says how commands and verbs are called.
  */
 #ifndef CLI_SUBCOMMANDS_H
 #define CLI_SUBCOMMANDS_H
 
+#include "common/config.h"
+
+/* A verb. It has @run. Or it has @act, and then takes nothing but the name of a device, and only root may use it. */
 struct subcommand {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *help; /* one line */
+	const char *help;               /* one line */
+	int (*act)(const char *device); /* returns 0, or -errno after one logged line */
+	const char *about;              /* with @act: the text of --help */
+	const char *otherwise;          /* with @act: the device if none is named, or NULL */
 };
 
 /* Runs the verb that argv[1] names among @verbs, which end with a NULL name. @family: "disk". @about: the first text
    of --help. Returns the exit status. */
 int subcommands_run(const struct subcommand *verbs, const char *family, const char *about, int argc, char **argv);
 
-/* Returns the only name that @verb takes: argv[first], or @otherwise if there is none. Returns NULL after one logged
-   line if there is no name or more than one. */
-const char *subcommands_name(const char *verb, int first, int argc, char **argv, const char *otherwise);
+/* The texts of a command that takes no arguments. */
+struct subcommands_text {
+	const char *name;           /* "disk list" */
+	const char *before, *after; /* of the options in --help */
+	const char *instead;        /* what to do in place of an argument: "it shows all" */
+};
+/* Ends the reading of a command line. @first: what config_read() or defaults_read() has returned. Prints --help, or
+   logs one line if there is an argument. Returns -1 if the command goes on, otherwise its exit status. */
+int subcommands_begin(const struct subcommands_text *text, const struct config_setting *settings, int first, int argc,
+		      char **argv);
+
+/* Returns 0 if this process is root, otherwise -EPERM after one logged line. */
+int subcommands_root(const char *name);
 
 #endif

@@ -1,13 +1,11 @@
 /*
- * disk: the verbs of `farpage disk`, one source file each. disk.c has their table. commands.h says how they are called.
+ * disk: verbs of `farpage disk`, one source file each. disk.c has their table, and the verbs that disk_daemon.h does.
+ * commands.h says how they are called.
  */
 #ifndef CLI_DISK_H
 #define CLI_DISK_H
 
 int disk_attach(int argc, char **argv);
-int disk_detach(int argc, char **argv);
-int disk_adopt(int argc, char **argv);
-int disk_leave(int argc, char **argv);
 int disk_list(int argc, char **argv);
 
 #endif

@@ -39,14 +39,6 @@ const char *disk_state_name(enum disk_state state)
 	return states[state];
 }
 
-int disk_daemon_allowed(const char *verb)
-{
-	if (geteuid() == 0)
-		return 0;
-	log_error("%s: only root may do this: run it with sudo", verb);
-	return -EPERM;
-}
-
 /* --- Starting the daemon ----------------------------------------------------------------------------------- */
 
 /* Finds the daemon's program: in this program's folder, or relative to that in ../blockdev (build trees) or ../sbin.

@@ -17,9 +17,6 @@
 
 #include <stdbool.h>
 
-/* Returns 0 if this process is root, otherwise -EPERM after one logged line. */
-int disk_daemon_allowed(const char *verb);
-
 /* Loads the kernel's ublk driver if this machine has it and it is not loaded yet. */
 void disk_daemon_load_ublk(void);
 

@@ -10,11 +10,11 @@
 #include "cli/commands.h"
 #include "cli/disk/disk.h"
 #include "cli/disk/disk_daemon.h"
+#include "cli/subcommands.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,17 +137,17 @@ static void table_print(struct json_object *disks)
 			printf("%-*s%s", c < DONORS ? (int)width[c] : 0, rows[i][c], c < DONORS ? "  " : "\n");
 }
 
-static void list_help(const struct config_setting *settings)
-{
-	printf("usage: farpage disk list [--json]\n\n"
-	       "Shows every device and how it is doing. STATE is \"serving\"; \"degraded\" when a donor cannot be\n"
-	       "reached, replicas are lacking or pages were lost (exit status 3); \"failed\" when every donor is lost\n"
-	       "(exit status 4); \"adopting\" while a daemon comes, goes or is started anew; or \"left\": its daemon "
-	       "has died, and farpage disk adopt goes on with it, farpage disk "
-	       "detach\n"
-	       "removes it. USED is what its contents take of the donors' memory.\n\n");
-	config_help(settings);
-}
+static const struct subcommands_text text = {
+    .name = "disk list",
+    .before = "usage: farpage disk list [--json]\n\n"
+	      "Shows every device and how it is doing. STATE is \"serving\"; \"degraded\" when a donor cannot be\n"
+	      "reached, replicas are lacking or pages were lost (exit status 3); \"failed\" when every donor is lost\n"
+	      "(exit status 4); \"adopting\" while a daemon comes, goes or is started anew; or \"left\": its daemon "
+	      "has died, and farpage disk adopt goes on with it, farpage disk detach\n"
+	      "removes it. USED is what its contents take of the donors' memory.\n\n",
+    .after = "",
+    .instead = "it shows all",
+};
 
 int disk_list(int argc, char **argv)
 {
@@ -157,22 +157,16 @@ int disk_list(int argc, char **argv)
 	    {.name = "json", .kind = CONFIG_FLAG, .value = &json, .help = "print JSON, with all that is known"},
 	    {.name = NULL},
 	};
-	int first = config_read(settings, NULL, argc, argv, NULL), count, status = COMMAND_OK;
+	int status = subcommands_begin(&text, settings, config_read(settings, NULL, argc, argv, NULL), argc, argv);
 	enum disk_state state;
 	struct json_object *root, *disks;
+	int count;
 
-	if (first == -ECANCELED) {
-		list_help(settings);
-		return COMMAND_OK;
-	}
-	if (first < 0)
-		return COMMAND_USAGE;
-	if (first < argc) {
-		log_error("disk list: takes no argument \"%s\"; it shows all", argv[first]);
-		return COMMAND_USAGE;
-	}
-	if (disk_daemon_allowed("disk list") < 0)
+	if (status >= 0)
+		return status;
+	if (subcommands_root("disk list") < 0)
 		return COMMAND_FAILED;
+	status = COMMAND_OK;
 	count = runtime_list(names, DISKS_MAX);
 	if (count < 0) {
 		log_error("disk list: cannot list the devices: %s", strerror(-count));

@@ -1,214 +1,218 @@
-/* doctor_devices: see doctor_devices.h. */
-#include "cli/doctor/doctor_devices.h"
-#include "blockdev/frontends.h"
+/*
+ * doctor_devices: checks the front ends of farpage's block devices: ublk, or a FUSE file under a loop device. Also checks
+ * the devices of this host: a device should be served, as safely as possible, and not be left over from a crash. The
+ * facts about these are in /run/farpage (blockdev/daemon/runtime.h), which only root can read.
+ */
+#include "blockdev/daemon/control.h"
+#include "blockdev/host/use.h"
 #include "blockdev/ublk/ublk_control.h"
-#include "cli/doctor/doctor.h"
-#include "cli/doctor/doctor_kernel.h"
-#include "cli/doctor/facts.h"
+#include "cli/doctor/internal.h"
 
 #include <errno.h>
+#include <json-c/json.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
+#include <unistd.h>
 
 #define UBLK_CONTROL "/dev/ublk-control"
+#define ANSWER_MS 1000
 
-/* Returns the status for a part that only swap devices need and this host lacks. It is a warning only if a swap
-   device was requested. */
-static enum doctor_status missing(bool wanted)
+static bool is_absent(int error)
 {
-	return wanted ? DOCTOR_WARN : DOCTOR_SKIP;
+	return error == -ENOENT || error == -ENXIO || error == -ENODEV;
 }
 
-/* --- ublk -------------------------------------------------------------------------------------------------------- */
-
-bool doctor_ublk_usable(const struct ublk_facts *facts)
+static bool ublk_is_usable(const struct host *host)
 {
-	return !facts->open && !facts->ring && facts->permitted;
+	return !host->devices.ublk && !host->kernel.ring && host_may(host, CAP_SYS_ADMIN);
 }
 
-struct doctor_verdict doctor_judge_ublk(const struct ublk_facts *facts)
+const struct frontend_ops *doctor_devices_frontend(const struct host *host)
 {
-	static const char why[] =
-	    "the best front end of block devices; without it they are made of FUSE and a loop device: "
-	    "slower, and lost with their daemon";
-	struct doctor_verdict verdict;
-
-	if (facts->open == -ENOENT || facts->open == -ENXIO || facts->open == -ENODEV) {
-		verdict = doctor_judged(missing(facts->wanted), why,
-					facts->at_hand ? "its module is not loaded"
-						       : "this kernel has none (no " UBLK_CONTROL ")");
-		doctor_mend(&verdict, "%s",
-			    facts->at_hand ? "as root: modprobe ublk_drv (at every boot: echo ublk_drv > "
-					     "/etc/modules-load.d/farpage.conf)"
-					   : "a kernel of Linux 6.1 or newer with CONFIG_BLK_DEV_UBLK "
-					     "(Debian 12: linux-image-amd64 of bookworm-backports); "
-					     "containers must be given " UBLK_CONTROL);
-		return verdict;
-	}
-	if (facts->open || !facts->permitted) {
-		verdict = doctor_judged(missing(facts->wanted), why, UBLK_CONTROL ": %s",
-					strerror(facts->open ? -facts->open : EPERM));
-		doctor_mend(&verdict, "run farpage as root (CAP_SYS_ADMIN); containers must be given " UBLK_CONTROL);
-		return verdict;
-	}
-	if (facts->ring) {
-		verdict = doctor_judged(missing(facts->wanted), why, "cannot be used without io_uring: %s",
-					strerror(-facts->ring));
-		doctor_mend(&verdict, "as root: sysctl kernel.io_uring_disabled=0");
-		return verdict;
-	}
-	if (!facts->recovers) {
-		verdict = doctor_judged(DOCTOR_WARN, why, "can be used, but devices end with their daemon");
-		doctor_mend(&verdict, "a kernel of Linux 6.1 or newer");
-		return verdict;
-	}
-	return doctor_judged(DOCTOR_PASS, why, "can be used, and devices outlive their daemon");
+	if (ublk_is_usable(host))
+		return &frontend_ublk;
+	return !host->devices.fuse && !host->devices.loop && host_may(host, CAP_SYS_ADMIN) ? &frontend_fuse : NULL;
 }
 
-/* --- FUSE -------------------------------------------------------------------------------------------------------- */
-
-bool doctor_fuse_usable(const struct fuse_facts *facts)
+uint64_t doctor_devices_flight_kib(const struct host *host)
 {
-	return !facts->fuse && !facts->loop && facts->permitted;
+	const struct frontend_ops *ops = doctor_devices_frontend(host);
+
+	return ops ? frontends_flight_kib(ops, 0, 0) : 0;
 }
 
-struct doctor_verdict doctor_judge_fuse(const struct fuse_facts *facts)
+struct verdict doctor_devices_ublk(const struct host *host)
 {
-	static const char why[] = "where there is no ublk, a block device is a loop device over a file of FUSE";
-	int error = facts->fuse ? facts->fuse : facts->loop;
-	const char *device = facts->fuse ? "/dev/fuse" : "/dev/loop-control";
-	const char *module = facts->fuse ? "fuse" : "loop";
-	bool needed = facts->wanted && !facts->ublk;
-	struct doctor_verdict verdict;
+	enum verdict_status lacking = host->swap ? WARN : SKIP; /* only swap devices need it */
+	int error = host->devices.ublk;
 
-	if (error == -ENOENT || error == -ENXIO || error == -ENODEV) {
-		verdict = doctor_judged(missing(needed), why, "no %s", device);
-		if (facts->fuse ? facts->fuse_at_hand : facts->loop_at_hand)
-			doctor_mend(&verdict, "as root: modprobe %s", module);
-		else
-			doctor_mend(&verdict, "a kernel with CONFIG_%s; containers must be given %s",
-				    facts->fuse ? "FUSE_FS" : "BLK_DEV_LOOP", device);
-		return verdict;
-	}
-	if (error || !facts->permitted) {
-		verdict = doctor_judged(missing(needed), why, "%s: %s", device, strerror(error ? -error : EPERM));
-		doctor_mend(&verdict, "run farpage as root (CAP_SYS_ADMIN); containers must be given the device");
-		return verdict;
-	}
-	if (facts->ublk)
-		return doctor_judged(DOCTOR_PASS, why, "can be used, and is not needed: there is ublk");
-	return doctor_judged(DOCTOR_PASS, why,
-			     "can be used: devices are slower than ublk's, and lost with their daemon");
+	if (is_absent(error) && host->devices.ublk_at_hand)
+		return verdict_of(
+		    lacking,
+		    "its module is not loaded\n"
+		    "as root: modprobe ublk_drv (at every boot: echo ublk_drv > /etc/modules-load.d/farpage.conf)");
+	if (is_absent(error))
+		return verdict_of(lacking,
+				  "this kernel has none (no " UBLK_CONTROL ")\n"
+				  "a kernel of Linux 6.1 or newer with CONFIG_BLK_DEV_UBLK (Debian 12: "
+				  "linux-image-amd64 of bookworm-backports); containers must be given " UBLK_CONTROL);
+	if (error || !host_may(host, CAP_SYS_ADMIN))
+		return verdict_of(lacking,
+				  UBLK_CONTROL
+				  ": %s\n"
+				  "run farpage as root (CAP_SYS_ADMIN); containers must be given " UBLK_CONTROL,
+				  strerror(error ? -error : EPERM));
+	if (host->kernel.ring)
+		return verdict_of(lacking,
+				  "cannot be used without io_uring: %s\nas root: sysctl kernel.io_uring_disabled=0",
+				  strerror(-host->kernel.ring));
+	if (!host->devices.ublk_recovers)
+		return WARN("can be used, but devices end with their daemon\n"
+			    "a kernel of Linux 6.1 or newer");
+	return PASS("can be used, and devices outlive their daemon");
+}
+
+struct verdict doctor_devices_fuse(const struct host *host)
+{
+	bool no_fuse = host->devices.fuse, ublk = ublk_is_usable(host);
+	int error = no_fuse ? host->devices.fuse : host->devices.loop;
+	const char *device = no_fuse ? "/dev/fuse" : "/dev/loop-control";
+	enum verdict_status lacking = host->swap && !ublk ? WARN : SKIP;
+
+	if (is_absent(error) && (no_fuse ? host->devices.fuse_at_hand : host->devices.loop_at_hand))
+		return verdict_of(lacking, "no %s\nas root: modprobe %s", device, no_fuse ? "fuse" : "loop");
+	if (is_absent(error))
+		return verdict_of(lacking, "no %s\na kernel with CONFIG_%s; containers must be given %s", device,
+				  no_fuse ? "FUSE_FS" : "BLK_DEV_LOOP", device);
+	if (error || !host_may(host, CAP_SYS_ADMIN))
+		return verdict_of(lacking,
+				  "%s: %s\n"
+				  "run farpage as root (CAP_SYS_ADMIN); containers must be given the device",
+				  device, strerror(error ? -error : EPERM));
+	return PASS(ublk ? "can be used, and is not needed: there is ublk"
+			 : "can be used: devices are slower than ublk's, and lost with their daemon");
+}
+
+static struct verdict judge_unserved(const struct left *left)
+{
+	const char *path = left->path, *use = left->use ? left->use : "";
+
+	if (!path)
+		return WARN("its daemon ended before there was a device\nfarpage disk detach %s", left->name);
+	if (left->adoptable)
+		return WARN("its daemon has ended; %s waits for another%s%s\n"
+			    "farpage disk adopt %s, to go on with it; or end what uses it, then farpage disk detach %s",
+			    path, *use ? ", and in use: " : "", use, left->name, left->name);
+	return WARN("its daemon has ended, and what was in %s with it%s%s\n%sfarpage disk detach %s", path,
+		    *use ? "; in use: " : "", use, *use ? "end what uses it, then " : "", left->name);
+}
+
+struct verdict doctor_devices_left(const struct host *host)
+{
+	const struct left *left = &host->left;
+	const char *path = left->path ? left->path : "it";
+
+	if (!left->served)
+		return judge_unserved(left);
+	if (!left->answers)
+		return WARN("its daemon lives, and does not answer; it may be starting, or waiting for a donor");
+	if (*left->missing)
+		return WARN("%s is served, without what makes it safe to swap to: %s\nsee \"rights of the daemon\"",
+			    path, left->missing);
+	return PASS("%s is served%s%s", path, left->use ? ": " : "", left->use ? left->use : "");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if the kernel module @name is installed for the running kernel. */
-static bool module_at_hand(const char *name)
+/* Returns true if a file could not be opened, and its kernel module @name is installed. @error: of opening the file. */
+static bool module_is_at_hand(const struct host *host, int error, const char *name)
 {
 	char path[PATH_MAX], pattern[64], line[4096];
-	struct utsname kernel;
 	bool found = false;
 	FILE *file;
 
-	uname(&kernel);
-	snprintf(path, sizeof path, "/lib/modules/%s/modules.dep", kernel.release);
+	snprintf(path, sizeof path, "/lib/modules/%s/modules.dep", host->kernel.release);
 	snprintf(pattern, sizeof pattern, "/%s.ko", name);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof line, file)) {
+	file = error ? fopen(path, "re") : NULL;
+	while (file && !found && fgets(line, sizeof line, file)) {
 		line[strcspn(line, ":")] = '\0';
 		found = strstr(line, pattern) != NULL;
 	}
-	fclose(file);
+	if (file)
+		fclose(file);
 	return found;
 }
 
 /* Returns true if ublk has user recovery, which came with Linux 6.1. Kernels before 6.5 do not report their
    features. */
-static bool ublk_recovers(void)
+static bool ublk_recovers(const struct host *host)
 {
 	char why[UBLK_WHY_MAX];
 	struct ublk_control *control;
-	unsigned major = 0, minor = 0;
-	struct utsname kernel;
 	uint64_t features;
 
-	if (ublk_control_open(&control, why) < 0)
+	if (host->devices.ublk || ublk_control_open(&control, why) < 0)
 		return false;
 	features = ublk_control_features(control);
 	ublk_control_close(control);
-	if (features)
-		return (features & UBLK_USER_RECOVERY) && (features & UBLK_USER_RECOVERY_REISSUE);
-	uname(&kernel);
-	return sscanf(kernel.release, "%u.%u", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 1));
+	return features ? (features & UBLK_USER_RECOVERY) && (features & UBLK_USER_RECOVERY_REISSUE)
+			: facts_release_is(host->kernel.release, 6, 1);
 }
 
-static void ublk_read(struct ublk_facts *facts)
+void doctor_devices_read(struct host *host)
 {
-	*facts = (struct ublk_facts){
-	    .open = facts_open(UBLK_CONTROL), .ring = doctor_ring_try(), .permitted = facts_capable(CAP_SYS_ADMIN)};
-	facts->at_hand = facts->open && module_at_hand("ublk_drv");
-	facts->recovers = doctor_ublk_usable(facts) && ublk_recovers();
+	int count = geteuid() ? 0 : runtime_list(host->devices.left, LEFT_MAX);
+
+	host->devices.left_count = count > 0 ? (unsigned)count : 0;
+	host->devices.ublk = facts_open(UBLK_CONTROL);
+	host->devices.fuse = facts_open("/dev/fuse");
+	host->devices.loop = facts_open("/dev/loop-control");
+	host->devices.ublk_at_hand = module_is_at_hand(host, host->devices.ublk, "ublk_drv");
+	host->devices.fuse_at_hand = module_is_at_hand(host, host->devices.fuse, "fuse");
+	host->devices.loop_at_hand = module_is_at_hand(host, host->devices.loop, "loop");
+	host->devices.ublk_recovers = ublk_recovers(host);
 }
 
-static void fuse_read(struct fuse_facts *facts)
+/* Writes the names of the safety steps that were not taken, according to "safety" in the daemon's status (status.h). */
+static void missing_read(struct json_object *status, char *text, size_t size)
 {
-	*facts = (struct fuse_facts){.fuse = facts_open("/dev/fuse"),
-				     .loop = facts_open("/dev/loop-control"),
-				     .permitted = facts_capable(CAP_SYS_ADMIN)};
-	facts->fuse_at_hand = facts->fuse && module_at_hand("fuse");
-	facts->loop_at_hand = facts->loop && module_at_hand("loop");
+	struct json_object *safety;
+	size_t used = 0;
+
+	if (!json_object_object_get_ex(status, "safety", &safety))
+		return;
+	json_object_object_foreach(safety, name, taken)
+	{
+		if (!json_object_get_boolean(taken) && used < size)
+			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
+	}
 }
 
-enum swap_frontend doctor_frontend(bool *ret_recovers)
+bool doctor_devices_each_left(struct host *host, unsigned index)
 {
-	struct ublk_facts ublk;
-	struct fuse_facts fuse;
+	static char reply[CONTROL_REPLY_MAX], use[USE_TEXT_MAX];
+	static struct runtime_device device;
+	struct json_object *status = NULL;
+	const struct frontend_ops *ops;
+	const char *name;
 
-	ublk_read(&ublk);
-	*ret_recovers = doctor_ublk_usable(&ublk) && ublk.recovers;
-	if (doctor_ublk_usable(&ublk))
-		return SWAP_FRONTEND_UBLK;
-	fuse_read(&fuse);
-	return doctor_fuse_usable(&fuse) ? SWAP_FRONTEND_FUSE : SWAP_FRONTEND_NONE;
-}
-
-uint64_t doctor_frontend_flight_kib(enum swap_frontend frontend)
-{
-	if (frontend == SWAP_FRONTEND_NONE)
-		return 0;
-	return frontends_flight_kib(frontend == SWAP_FRONTEND_FUSE ? &frontend_fuse : &frontend_ublk, 0, 0);
-}
-
-/* --- The checks -------------------------------------------------------------------------------------------------- */
-
-static void add(struct doctor *doctor, struct doctor_verdict verdict)
-{
-	doctor_add(doctor, NULL, &verdict);
-}
-
-void doctor_devices_ublk(struct doctor *doctor)
-{
-	struct ublk_facts facts;
-
-	ublk_read(&facts);
-	facts.wanted = doctor->swap > 0;
-	add(doctor, doctor_judge_ublk(&facts));
-}
-
-void doctor_devices_fuse(struct doctor *doctor)
-{
-	struct fuse_facts facts;
-	struct ublk_facts ublk;
-
-	ublk_read(&ublk);
-	fuse_read(&facts);
-	facts.ublk = doctor_ublk_usable(&ublk);
-	facts.wanted = doctor->swap > 0;
-	add(doctor, doctor_judge_fuse(&facts));
+	if (index >= host->devices.left_count)
+		return false;
+	name = host->devices.left[index];
+	snprintf(host->subject, sizeof host->subject, "%s", name);
+	host->left = (struct left){.name = name, .served = runtime_is_served(name)};
+	if (!runtime_read_device(name, &device)) {
+		host->left.path = device.device.path;
+		host->left.use = use_find(device.device.path, use) ? use : NULL;
+		ops = frontends_find(device.frontend);
+		host->left.adoptable = ops && ops->adopts;
+	}
+	if (host->left.served && control_ask(name, CONTROL_STATUS, ANSWER_MS, reply) >= 0)
+		status = json_tokener_parse(reply);
+	host->left.answers = status != NULL;
+	if (status)
+		missing_read(status, host->left.missing, sizeof host->left.missing);
+	json_object_put(status);
+	return true;
 }

@@ -1,188 +1,118 @@
 /*
- * doctor_donors: see doctor_donors.h.
+ * doctor_donors: checks whether the donors answer, over which fabric, how much they have free, and how far away they are.
  *
  * Theory of operation. A probe opens a session of its own, as `farpage donors` does. Then it asks for the donor's
  * status several times, one request after the other. The donor's process answers these requests itself. So they take
  * longer than a page over rdma://, which bypasses that process. farpage bench measures pages.
  *
- * Threads: one for each probe, joined before doctor_donors_probe() returns.
+ * Threads: one for each probe, joined before doctor_donors_read() returns.
  */
-#include "cli/doctor/doctor_donors.h"
 #include "cli/ask.h"
-#include "cli/doctor/doctor.h"
-#include "client/donor/session.h"
+#include "cli/doctor/internal.h"
 #include "common/clock.h"
-#include "common/random.h"
-#include "common/size.h"
+#include "farpage/wire.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
+#define CONNECT_MS 1500 /* limits each step of a conversation with a donor */
 #define ROUNDS 16
 #define ROUNDS_NS (100 * NS_PER_MS) /* no new round after this time, because other probes wait for their turn */
-#define EVENTS 8
-#define FAR_NS NS_PER_MS /* too long a round trip for a local network */
+#define FAR_NS NS_PER_MS            /* too long a round trip for a local network */
 
-static const char why_reach[] = "farpage run does not start unless every donor answers";
-
-static const char *refusal_mend(const struct donor_probe *probe)
-{
-	switch (probe->reason) {
-	case WIRE_REASON_KEY:
-		return "copy the donor's key file here and name it with --key; both sides need the same";
-	case WIRE_REASON_KEY_NEEDED:
-		return "the donor has a key: copy its key file here and name it with --key";
-	case WIRE_REASON_KEY_UNKNOWN:
-		return "the donor was started without a key: start it with --key, or leave --key out here";
-	case WIRE_REASON_FULL:
-		return "stop another client of it, raise its --clients, or use another donor";
-	case WIRE_REASON_LEAVING:
-		return "it is shutting down: use another donor, or start it again";
-	default:
-		return "install the same farpage on both sides";
-	}
-}
-
-static const char *failure_mend(int status)
-{
-	switch (status) {
-	case -ENODEV:
-		return "name it as tcp://HOST, or make a soft-RoCE device, as root: modprobe -a rdma_rxe rdma_ucm && "
-		       "rdma link add rxe0 type rxe netdev NETDEV";
-	case -EINVAL:
-		return "write rdma://HOST[:PORT], tcp://HOST[:PORT] or auto://HOST[:PORT], an IPv6 address in brackets";
-	case -ENOENT:
-		return "check the name, and /etc/hosts or the name server; or give the address";
-	case -ECONNREFUSED:
-		return "start farpage-memserver there, and check that it listens on this address, port and fabric "
-		       "(--listen)";
-	case -ETIMEDOUT:
-		return "check that the host runs, and that no firewall keeps the port closed (tcp: 7470; RoCE: udp "
-		       "4791)";
-	case -EHOSTUNREACH:
-	case -ENETUNREACH:
-		return "check the address and the routes (ip route get ADDRESS)";
-	case -EPROTO:
-	case -ECONNRESET:
-		return "check the port: is it farpage-memserver that listens there, of this version?";
-	case -EPROTONOSUPPORT:
-		return "install the same farpage on both sides";
-	case -EMFILE:
-	case -ENFILE:
-		return "raise the limit on open files (ulimit -n)";
-	case -ENOMEM:
-		return "raise the limit on locked memory (ulimit -l), or end what uses the memory of this host";
-	default:
-		return "";
-	}
-}
-
-struct doctor_verdict doctor_judge_reach(const struct donor_probe *probe, bool rdma)
-{
-	bool automatic = strncmp(probe->uri, "auto://", 7) == 0;
-	struct doctor_verdict verdict;
-
-	if (!probe->status) {
-		if (!automatic || strncmp(probe->peer, "rdma://", 7) == 0 || !rdma)
-			return doctor_judged(DOCTOR_PASS, why_reach, "answers as %s, protocol version %u", probe->peer,
-					     WIRE_VERSION);
-		verdict = doctor_judged(DOCTOR_WARN, why_reach,
-					"answers as %s only, though this host has RDMA: pages take the slower way",
-					probe->peer);
-		doctor_mend(&verdict, "start farpage-memserver there with --listen rdma://ADDRESS, too");
-		return verdict;
-	}
-	if (probe->status == -ENODEV && rdma) {
-		verdict = doctor_judged(DOCTOR_FAIL, why_reach, "no RDMA device of this host leads to that address");
-		doctor_mend(&verdict,
-			    "name it by an address on its RDMA network (ip route get ADDRESS and rdma link show "
-			    "the way from here), or as tcp://HOST");
-		return verdict;
-	}
-	if (probe->reason == WIRE_REASON_VERSION)
-		verdict =
-		    doctor_judged(DOCTOR_FAIL, why_reach, "refuses: it speaks protocol version %u, this farpage %u",
-				  probe->detail, WIRE_VERSION);
-	else if (probe->reason)
-		verdict = doctor_judged(DOCTOR_FAIL, why_reach, "refuses: %s", wire_reason_name(probe->reason));
-	else
-		verdict = doctor_judged(DOCTOR_FAIL, why_reach, "%s", ask_reason(probe->status));
-	doctor_mend(&verdict, "%s", probe->reason ? refusal_mend(probe) : failure_mend(probe->status));
-	return verdict;
-}
-
-struct doctor_verdict doctor_judge_free(const struct donor_probe *probe)
-{
-	static const char why[] = "what is free now can be leased by the next program";
-	const struct wire_capacity *capacity = &probe->capacity;
-	uint64_t unused = capacity->donated > capacity->leased ? capacity->donated - capacity->leased : 0;
-	char donated[SIZE_TEXT_MAX], free_text[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
-	unsigned others = capacity->clients ? capacity->clients - 1 : 0;
-	struct doctor_verdict verdict;
-
-	if (probe->status)
-		return doctor_judged(DOCTOR_SKIP, why, "the donor does not answer");
-	size_format(capacity->donated, donated);
-	size_format(unused, free_text);
-	size_format(capacity->slab_bytes, slab);
-	if (unused >= capacity->slab_bytes)
-		return doctor_judged(DOCTOR_PASS, why, "%s free of %s in slabs of %s, other clients: %u", free_text,
-				     donated, slab, others);
-	verdict = doctor_judged(DOCTOR_WARN, why, "nothing free of %s, other clients: %u", donated, others);
-	doctor_mend(&verdict, "stop a client of it, let it lend more (--donate), or use another donor");
-	return verdict;
-}
-
-struct doctor_verdict doctor_judge_distance(const struct donor_probe *probe)
-{
-	static const char why[] = "each page that is not here costs at least a way there and back; the donor's process "
-				  "answers these messages, so pages are quicker: farpage bench measures them";
-	struct doctor_verdict verdict;
-	double connect_ms = (double)probe->connect_ns / 1e6, round_us = (double)probe->round_ns / 1e3;
-	double worst_us = (double)probe->worst_ns / 1e3;
-
-	if (probe->status || !probe->rounds)
-		return doctor_judged(DOCTOR_SKIP, why, "the donor does not answer");
-	verdict = doctor_judged(probe->round_ns < FAR_NS ? DOCTOR_PASS : DOCTOR_WARN, why,
-				"message and answer %.0f us (median of %u; at most %.0f), connected in %.1f ms",
-				round_us, probe->rounds, worst_us, connect_ms);
-	if (verdict.status == DOCTOR_WARN)
-		doctor_mend(&verdict, "use donors on the same switch; check that the host is not busy");
-	return verdict;
-}
-
-/* --- The conversation -------------------------------------------------------------------------------------------- */
-
-struct talk {
-	const struct far_config *config;
-	struct donor_probe *probe;
-	pthread_mutex_t *turn; /* held while measuring, so that one probe measures at a time */
-	struct fabric *fabric;
-	struct fabric_domain *domain;
-	struct session session;
-	unsigned answered; /* status requests answered */
+struct mend {
+	int code;
+	const char *text;
 };
 
-/* Waits once for events and handles them. */
-static void talk_step(struct talk *talk)
-{
-	struct session *session = &talk->session;
-	struct fabric_event events[EVENTS];
-	struct donor_answer answer;
-	uint64_t now = clock_now(), due = session_due(session);
-	int count = fabric_wait(talk->fabric, events, EVENTS, due > now ? (int)((due - now) / NS_PER_MS) + 1 : 0);
+/* By enum wire_reason. */
+static const struct mend refusals[] = {
+    {WIRE_REASON_KEY, "copy the donor's key file here and name it with --key; both sides need the same"},
+    {WIRE_REASON_KEY_NEEDED, "the donor has a key: copy its key file here and name it with --key"},
+    {WIRE_REASON_KEY_UNKNOWN, "the donor was started without a key: start it with --key, or leave --key out here"},
+    {WIRE_REASON_FULL, "stop another client of it, raise its --clients, or use another donor"},
+    {WIRE_REASON_LEAVING, "it is shutting down: use another donor, or start it again"},
+    {0, "install the same farpage on both sides"}, /* of any other reason */
+};
 
-	now = clock_now();
-	for (int i = 0; i < count; i++) {
-		session_event(session, &events[i], now, &answer);
-		talk->answered += answer.news == DONOR_ANSWERED;
-	}
-	session_tick(session, now, &answer);
+static const struct mend failures[] = {
+    {ENODEV, "name it as tcp://HOST, or make a soft-RoCE device, as root: modprobe -a rdma_rxe rdma_ucm && rdma link "
+	     "add rxe0 type rxe netdev NETDEV"},
+    {EINVAL, "write rdma://HOST[:PORT], tcp://HOST[:PORT] or auto://HOST[:PORT], an IPv6 address in brackets"},
+    {ENOENT, "check the name, and /etc/hosts or the name server; or give the address"},
+    {ECONNREFUSED,
+     "start farpage-memserver there, and check that it listens on this address, port and fabric (--listen)"},
+    {ETIMEDOUT, "check that the host runs, and that no firewall keeps the port closed (tcp: 7470; RoCE: udp 4791)"},
+    {EHOSTUNREACH, "check the address and the routes (ip route get ADDRESS)"},
+    {ENETUNREACH, "check the address and the routes (ip route get ADDRESS)"},
+    {EPROTO, "check the port: is it farpage-memserver that listens there, of this version?"},
+    {ECONNRESET, "check the port: is it farpage-memserver that listens there, of this version?"},
+    {EPROTONOSUPPORT, "install the same farpage on both sides"},
+    {EMFILE, "raise the limit on open files (ulimit -n)"},
+    {ENFILE, "raise the limit on open files (ulimit -n)"},
+    {ENOMEM, "raise the limit on locked memory (ulimit -l), or end what uses the memory of this host"},
+    {0, ""},
+};
+
+static const char *mend_of(const struct mend *mends, int code)
+{
+	while (mends->code && mends->code != code)
+		mends++;
+	return mends->text;
 }
+
+struct verdict doctor_donors_reach(const struct host *host)
+{
+	const struct probe *probe = host->donor;
+	const struct operate_refusal *refusal = &probe->refusal;
+	bool rdma = host->rdma.count;
+
+	if (refusal->reason == WIRE_REASON_VERSION)
+		return FAIL("refuses: it speaks protocol version %u, this farpage %u\n%s", refusal->detail,
+			    WIRE_VERSION, mend_of(refusals, refusal->reason));
+	if (refusal->reason)
+		return FAIL("refuses: %s\n%s", wire_reason_name(refusal->reason), mend_of(refusals, refusal->reason));
+	if (probe->status == -ENODEV && rdma)
+		return FAIL("no RDMA device of this host leads to that address\n"
+			    "name it by an address on its RDMA network (ip route get ADDRESS and rdma link show the "
+			    "way from here), or as tcp://HOST");
+	if (probe->status)
+		return FAIL("%s\n%s", ask_reason(probe->status), mend_of(failures, -probe->status));
+	if (rdma && strncmp(probe->uri, "auto://", 7) == 0 && strncmp(probe->peer, "rdma://", 7) != 0)
+		return WARN("answers as %s only, though this host has RDMA: pages take the slower way\n"
+			    "start farpage-memserver there with --listen rdma://ADDRESS, too",
+			    probe->peer);
+	return PASS("answers as %s, protocol version %u", probe->peer, WIRE_VERSION);
+}
+
+struct verdict doctor_donors_free(const struct host *host)
+{
+	const struct far_donor_info *figures = &host->donor->figures;
+
+	if (host->donor->status)
+		return SKIP("the donor does not answer");
+	if (ask_free(figures) < figures->slab_bytes)
+		return WARN("nothing free of %s, other clients: %u", SIZE(figures->donated), figures->clients);
+	return PASS("%s free of %s in slabs of %s, other clients: %u", SIZE(ask_free(figures)), SIZE(figures->donated),
+		    SIZE(figures->slab_bytes), figures->clients);
+}
+
+struct verdict doctor_donors_distance(const struct host *host)
+{
+	const struct probe *probe = host->donor;
+
+	if (probe->status || !probe->rounds)
+		return SKIP("the donor does not answer");
+	return verdict_of(probe->round_ns < FAR_NS ? PASS : WARN,
+			  "message and answer %.0f us (median of %u; at most %.0f), connected in %.1f ms",
+			  (double)probe->round_ns / 1e3, probe->rounds, (double)probe->worst_ns / 1e3,
+			  (double)probe->connect_ns / 1e6);
+}
+
+/* --- Facts ------------------------------------------------------------------------------------------------------- */
 
 static int compare_times(const void *a, const void *b)
 {
@@ -191,22 +121,17 @@ static int compare_times(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void talk_rounds(struct talk *talk)
+static void rounds_measure(struct operate *operate, struct probe *probe)
 {
 	const struct wire_message question = {.type = WIRE_STATUS};
-	struct donor_probe *probe = talk->probe;
-	uint64_t times[ROUNDS], end = clock_now() + ROUNDS_NS;
+	uint64_t times[ROUNDS], end = clock_now() + ROUNDS_NS, start;
+	struct wire_message answer;
 	unsigned done = 0;
 
-	while (done < ROUNDS && clock_now() < end) {
-		uint64_t start = clock_now();
-
-		if (!session_request(&talk->session, &question, start))
-			break;
-		while (talk->answered == done && talk->session.donor.state == DONOR_READY)
-			talk_step(talk);
-		if (talk->answered == done)
-			break;
+	while (done < ROUNDS && (start = clock_now()) < end) {
+		probe->status = operate_ask(operate, &question, &answer);
+		if (probe->status < 0)
+			return;
 		times[done++] = clock_now() - start;
 	}
 	if (!done)
@@ -217,102 +142,45 @@ static void talk_rounds(struct talk *talk)
 	probe->worst_ns = times[done - 1];
 }
 
-static void talk_hold(struct talk *talk)
-{
-	const uint64_t limit_ns = talk->config->fabric.connect_ms * NS_PER_MS;
-	struct donor_config donor = {.key = talk->config->key, .connect_ns = limit_ns, .timeout_ns = limit_ns};
-	struct session *session = &talk->session;
-	struct donor_probe *probe = talk->probe;
-	uint64_t start = clock_now();
-
-	random_secret(donor.id, sizeof donor.id);
-	random_secret(donor.nonce, sizeof donor.nonce);
-	session_start(session, talk->fabric, talk->domain, probe->uri, &donor, start);
-	while (session->donor.state != DONOR_READY && session->donor.state != DONOR_LOST)
-		talk_step(talk);
-	if (session->donor.state == DONOR_READY) {
-		probe->connect_ns = clock_now() - start;
-		snprintf(probe->peer, sizeof probe->peer, "%s", fabric_conn_peer(session->conn));
-		pthread_mutex_lock(talk->turn);
-		talk_rounds(talk);
-		pthread_mutex_unlock(talk->turn);
-		probe->capacity = session->donor.capacity;
-	}
-	if (session->donor.state == DONOR_LOST) {
-		probe->status = session->donor.status;
-		probe->reason = session->donor.reason;
-		probe->detail = session->donor.detail;
-	}
-	session_end(session);
-}
-
-struct errand {
-	struct donor_probe *probe;
-	pthread_mutex_t *turn;
-};
-
 static void probe_one(struct ask *ask)
 {
-	const struct errand *errand = ask->answer;
-	struct talk talk = {.config = ask->config, .probe = errand->probe, .turn = errand->turn};
-	int error = fabric_open(&ask->config->fabric, &talk.fabric);
+	static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* one probe measures at a time */
+	struct probe *probe = ask->answer;
+	uint64_t start = clock_now();
+	struct operate *operate;
 
-	if (!error) {
-		error = fabric_domain_open(&talk.domain);
-		if (!error) {
-			talk_hold(&talk);
-			fabric_domain_close(talk.domain);
-		}
-		fabric_close(talk.fabric);
-	}
-	if (error)
-		talk.probe->status = error;
-	ask->status = talk.probe->status;
+	probe->status = operate_try(ask->config, ask->uri, &probe->refusal, &operate);
+	if (probe->status < 0)
+		return;
+	probe->connect_ns = clock_now() - start;
+	snprintf(probe->peer, sizeof probe->peer, "%s", operate_peer(operate));
+	pthread_mutex_lock(&turn);
+	rounds_measure(operate, probe);
+	pthread_mutex_unlock(&turn);
+	operate_figures(operate, &probe->figures);
+	operate_close(operate);
 }
 
-void doctor_donors_probe(const char *const *uris, unsigned count, const uint8_t *key, unsigned connect_ms,
-			 struct donor_probe *probes)
+/* Talks with all donors at once. Logs nothing. */
+void doctor_donors_read(struct host *host)
 {
-	struct far_config config = {.key = key, .fabric = FABRIC_CONFIG_DEFAULT};
-	pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-	struct errand errands[FAR_DONORS_MAX];
-	struct ask asks[FAR_DONORS_MAX];
+	struct far_config config = {.key = host->key, .fabric = FABRIC_CONFIG_DEFAULT};
+	struct ask asks[CONFIG_LIST_MAX];
 
-	config.fabric.connect_ms = connect_ms;
-	for (unsigned i = 0; i < count; i++) {
-		probes[i] = (struct donor_probe){.uri = uris[i]};
-		errands[i] = (struct errand){.probe = &probes[i], .turn = &turn};
-		asks[i] = (struct ask){.config = &config, .uri = uris[i], .answer = &errands[i]};
+	config.fabric.connect_ms = CONNECT_MS;
+	host->probe_count = host->donors->count;
+	for (unsigned i = 0; i < host->probe_count; i++) {
+		host->probes[i].uri = host->donors->items[i];
+		asks[i] = (struct ask){.config = &config, .uri = host->probes[i].uri, .answer = &host->probes[i]};
 	}
-	ask_all(asks, count, probe_one);
-	pthread_mutex_destroy(&turn);
+	ask_all(asks, host->probe_count, probe_one);
 }
 
-/* --- The checks -------------------------------------------------------------------------------------------------- */
-
-void doctor_donors_reach(struct doctor *doctor)
+bool doctor_donors_each(struct host *host, unsigned index)
 {
-	for (unsigned i = 0; i < doctor->probe_count; i++) {
-		struct doctor_verdict verdict = doctor_judge_reach(&doctor->probes[i], doctor->devices.count > 0);
-
-		doctor_add(doctor, doctor->probes[i].uri, &verdict);
-	}
-}
-
-void doctor_donors_free(struct doctor *doctor)
-{
-	for (unsigned i = 0; i < doctor->probe_count; i++) {
-		struct doctor_verdict verdict = doctor_judge_free(&doctor->probes[i]);
-
-		doctor_add(doctor, doctor->probes[i].uri, &verdict);
-	}
-}
-
-void doctor_donors_distance(struct doctor *doctor)
-{
-	for (unsigned i = 0; i < doctor->probe_count; i++) {
-		struct doctor_verdict verdict = doctor_judge_distance(&doctor->probes[i]);
-
-		doctor_add(doctor, doctor->probes[i].uri, &verdict);
-	}
+	if (index >= host->probe_count)
+		return false;
+	host->donor = &host->probes[index];
+	snprintf(host->subject, sizeof host->subject, "%s", host->donor->uri);
+	return true;
 }

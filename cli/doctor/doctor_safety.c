@@ -1,107 +1,88 @@
-/* doctor_safety: see doctor_safety.h. */
-#include "cli/doctor/doctor_safety.h"
-#include "blockdev/host/watermarks.h"
-#include "cli/doctor/doctor.h"
-#include "cli/doctor/doctor_devices.h"
-#include "cli/doctor/facts.h"
+/*
+ * doctor_safety: judges how safe swapping to far memory would be on this host, for each fabric and with the front end
+ * that this host has.
+ *
+ * Theory of operation. Pages leave for a swap device exactly when memory has run out. If the way to the donor then
+ * needs memory from the kernel, it may get none until pages have left. In that case the host stands still. The verdict
+ * uses three words:
+ * - Unsafe: the donor is this host itself, or the daemon may be swapped out, be killed, or wait for its own pages.
+ * - Best effort: something on the way takes memory (socket buffers, FUSE's requests), or the device is lost with its
+ *   daemon. A reserve makes a lack of memory unlikely.
+ * - Safe: none of that. There is an RDMA device that works without the kernel, and ublk with recovery.
+ *
+ * The reserve is vm.min_free_kbytes. farpage swap on raises it while its device exists (blockdev/host/watermarks.h), and
+ * doctor_swap_reserves() reports it.
+ */
+#include "cli/doctor/internal.h"
+#include "common/uri.h"
 
 #include <ifaddrs.h>
+#include <linux/capability.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <string.h>
 
-static enum doctor_status severity(uint64_t wanted)
+/* Returns why swapping would be unsafe, and the mend in a second line, or NULL if it would not be. */
+static const char *danger_of(const struct host *host)
 {
-	return wanted ? DOCTOR_FAIL : DOCTOR_WARN;
-}
-
-/* Returns why swapping would be unsafe, with the mend in @ret_mend, or NULL if it would not be. */
-static const char *danger_of(const struct swap_facts *facts, const char **ret_mend)
-{
-	if (facts->local) {
-		*ret_mend = "name donors on other machines";
-		return "the donor is this very machine, whose memory runs out with that of the programs";
-	}
-	if (!facts->rights.locks || facts->rights.flusher || !facts->rights.spared) {
-		*ret_mend = "see \"rights of the daemon\"";
-		return "the daemon may not do what keeps it alive when memory runs out";
-	}
-	if (!facts->group.own && facts->group.unused < doctor_daemon_bytes(facts->group.wanted)) {
-		*ret_mend = "see \"control group\"";
-		return "the daemon has no room in its control group";
-	}
+	if (host->way_is_local)
+		return "the donor is this very machine, whose memory runs out with that of the programs\n"
+		       "name donors on other machines";
+	if (!doctor_swap_locks(host) || host->daemon.flusher || !host_may(host, CAP_SYS_RESOURCE))
+		return "the daemon may not do what keeps it alive when memory runs out\nsee \"rights of the daemon\"";
+	if (!host->daemon.own_group && host->memory.group_left < doctor_swap_daemon_bytes(host))
+		return "the daemon has no room in its control group\nsee \"control group\"";
 	return NULL;
 }
 
 /* Returns what takes memory from the kernel on the way to a donor, or NULL if nothing does. */
-static const char *hindrance_of(const struct swap_facts *facts)
+static const char *hindrance_of(const struct host *host, bool fuse)
 {
-	if (facts->fabric == SWAP_FABRIC_TCP)
+	if (host->way == WAY_TCP)
 		return "each page sent or received over TCP takes socket buffers";
-	if (facts->fabric == SWAP_FABRIC_SOFT_RDMA)
+	if (host->way == WAY_SOFT_RDMA)
 		return "an RDMA device in software takes socket buffers for each page";
-	if (facts->frontend == SWAP_FRONTEND_FUSE)
-		return "the loop device and FUSE take memory for each request";
-	return NULL;
+	return fuse ? "the loop device and FUSE take memory for each request" : NULL;
 }
 
-struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts)
+/* Judges a way that takes memory. @lost: a device is lost with its daemon. */
+static struct verdict judge_reserve(const struct host *host, const char *hindrance, bool lost)
 {
-	static const char why[] =
-	    "pages leave for a swap device just when memory has run out: what the way there needs of "
-	    "it then may be had only when pages have left";
-	const char *mend, *danger = danger_of(facts, &mend), *hindrance = hindrance_of(facts);
-	bool lost = facts->frontend == SWAP_FRONTEND_FUSE || !facts->recovers;
 	const char *dies = lost ? "; and if the daemon dies, so does what is swapped to it" : "";
-	unsigned long long reserve = watermarks_needed(facts->memory_kib, facts->flight_kib).at[WATERMARK_MIN];
-	unsigned long long now = facts->min_free_kib;
-	struct doctor_verdict verdict;
+	unsigned long long needed = doctor_swap_needed(host).at[WATERMARK_MIN];
+	unsigned long long now = host->daemon.reserves.at[WATERMARK_MIN];
 
-	if (!facts->rights.admin && !facts->rights.wanted)
-		return doctor_judged(DOCTOR_SKIP, why, "devices and swap are root's; sudo farpage doctor");
-	if (facts->frontend == SWAP_FRONTEND_NONE) {
-		verdict = doctor_judged(facts->rights.wanted ? DOCTOR_FAIL : DOCTOR_SKIP, why,
-					"neither ublk nor FUSE: no block devices here");
-		doctor_mend(&verdict, "see \"ublk\" and \"FUSE\" under Kernel");
-		return verdict;
-	}
-	if (danger) {
-		verdict = doctor_judged(severity(facts->rights.wanted), why, "unsafe: %s", danger);
-		doctor_mend(&verdict, "%s", mend);
-		return verdict;
-	}
-	if (!hindrance && !lost)
-		return doctor_judged(DOCTOR_PASS, why,
-				     "safe: nothing on the way takes memory, and the device outlives "
-				     "its daemon");
-	if (!hindrance) {
-		verdict = doctor_judged(DOCTOR_WARN, why,
-					"best effort: nothing on the way takes memory, but if the daemon "
-					"dies, so does what is swapped to it");
-		doctor_mend(&verdict, "a kernel of Linux 6.1 or newer, for ublk with recovery");
-		return verdict;
-	}
-	if (now < reserve) {
-		verdict = doctor_judged(DOCTOR_WARN, why,
-					"best effort: %s, and vm.min_free_kbytes is %llu, where %llu are "
-					"needed%s",
-					hindrance, now, reserve, dies);
-		doctor_mend(
-		    &verdict,
-		    "farpage swap on sets it while its device is there; for others, as root: sysctl "
-		    "vm.min_free_kbytes=%llu (what the kernel keeps free by itself for this memory, and twice the "
-		    "%lluK that the device may have under way)",
-		    reserve, (unsigned long long)facts->flight_kib);
-		return verdict;
-	}
-	verdict = doctor_judged(DOCTOR_WARN, why, "best effort: %s; vm.min_free_kbytes, %llu, is enough (%llu)%s",
-				hindrance, now, reserve, dies);
-	doctor_mend(&verdict, "%s%s",
-		    facts->fabric == SWAP_FABRIC_RDMA ? "" : "an RDMA device (InfiniBand, RoCE, iWARP)",
-		    !lost                               ? ""
-		    : facts->fabric == SWAP_FABRIC_RDMA ? "ublk (Linux 6.1 or newer)"
-							: ", and ublk (Linux 6.1 or newer)");
-	return verdict;
+	if (now < needed)
+		return WARN("best effort: %s, and vm.min_free_kbytes is %llu, where %llu are needed%s\n"
+			    "farpage swap on sets it while its device is there; for others, as root: sysctl "
+			    "vm.min_free_kbytes=%llu (what the kernel keeps free by itself for this memory, and twice "
+			    "the %lluK that the device may have under way)",
+			    hindrance, now, needed, dies, needed, (unsigned long long)doctor_devices_flight_kib(host));
+	return WARN("best effort: %s; vm.min_free_kbytes, %llu, is enough (%llu)%s\n%s%s%s", hindrance, now, needed,
+		    dies, host->way == WAY_RDMA ? "" : "an RDMA device (InfiniBand, RoCE, iWARP)",
+		    lost && host->way != WAY_RDMA ? ", and " : "", lost ? "ublk (Linux 6.1 or newer)" : "");
+}
+
+struct verdict doctor_safety(const struct host *host)
+{
+	const struct frontend_ops *ops = doctor_devices_frontend(host);
+	bool fuse = ops == &frontend_fuse, lost = fuse || !host->devices.ublk_recovers;
+	const char *danger = danger_of(host), *hindrance = hindrance_of(host, fuse);
+
+	if (!host_may(host, CAP_SYS_ADMIN) && !host->swap)
+		return SKIP("devices and swap are root's; sudo farpage doctor");
+	if (!ops)
+		return verdict_of(
+		    host->swap ? FAIL : SKIP,
+		    "neither ublk nor FUSE: no block devices here\nsee \"ublk\" and \"FUSE\" under Kernel");
+	if (danger)
+		return FAULT("unsafe: %s", danger);
+	if (hindrance)
+		return judge_reserve(host, hindrance, lost);
+	if (lost)
+		return WARN("best effort: nothing on the way takes memory, but if the daemon dies, so does what is "
+			    "swapped to it\n"
+			    "a kernel of Linux 6.1 or newer, for ublk with recovery");
+	return PASS("safe: nothing on the way takes memory, and the device outlives its daemon");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
@@ -109,21 +90,14 @@ struct doctor_verdict doctor_judge_safety(const struct swap_facts *facts)
 /* Returns true if @peer, for example "tcp://10.0.0.7:7470" or "rdma://[fd77::1]:7470", is an address of this host. */
 static bool peer_is_local(const char *peer)
 {
-	char host[64] = "", own[64];
-	const char *start = strstr(peer, "://");
 	struct ifaddrs *addresses;
 	bool found = false;
-	char *end;
+	struct uri uri;
+	char own[64];
 
-	if (!start)
+	if (uri_parse(peer, 0, &uri) < 0)
 		return false;
-	start += 3 + (start[3] == '[');
-	snprintf(host, sizeof host, "%s", start);
-	end = strchr(host, ']');
-	end = end ? end : strrchr(host, ':');
-	if (end)
-		*end = '\0';
-	if (strncmp(host, "127.", 4) == 0)
+	if (strncmp(uri.host, "127.", 4) == 0)
 		return true;
 	if (getifaddrs(&addresses) < 0)
 		return false;
@@ -133,59 +107,59 @@ static bool peer_is_local(const char *peer)
 
 		if ((family == AF_INET || family == AF_INET6) &&
 		    !getnameinfo(one->ifa_addr, size, own, sizeof own, NULL, 0, NI_NUMERICHOST))
-			found = strcmp(own, host) == 0;
+			found = strcmp(own, uri.host) == 0;
 	}
 	freeifaddrs(addresses);
 	return found;
 }
 
-/* Returns the worst kind among the RDMA devices, because pages may take any of them. */
-static enum swap_fabric rdma_kind(const struct fabric_devices *devices)
+/* Returns true if donors were reached over @scheme, "tcp://" or "rdma://". @ret_local: one of them on this host. */
+static bool is_reached(const struct host *host, const char *scheme, bool *ret_local)
 {
-	for (unsigned i = 0; i < devices->count; i++)
-		if (devices->devices[i].soft)
-			return SWAP_FABRIC_SOFT_RDMA;
-	return SWAP_FABRIC_RDMA;
+	bool reached = false;
+
+	*ret_local = false;
+	for (unsigned i = 0; i < host->probe_count; i++) {
+		const struct probe *probe = &host->probes[i];
+
+		if (probe->status || strncmp(probe->peer, scheme, strlen(scheme)) != 0)
+			continue;
+		reached = true;
+		*ret_local |= peer_is_local(probe->peer);
+	}
+	return reached;
 }
 
-/* --- The check --------------------------------------------------------------------------------------------------- */
-
-/* Adds one finding for each fabric over which the named donors were reached. If none was reached, adds one for each
-   fabric of this host. */
-void doctor_safety(struct doctor *doctor)
+/* Returns the worst kind among the RDMA devices, because pages may take any of them. */
+static enum way rdma_way(const struct fabric_devices *rdma)
 {
-	static const char *const frontends[] = {"", "ublk over ", "FUSE over "};
-	struct swap_facts facts = {.recovers = true};
-	bool seen[2] = {false, false}, local[2] = {false, false};
-	char subject[32];
+	for (unsigned i = 0; i < rdma->count; i++)
+		if (rdma->devices[i].soft)
+			return WAY_SOFT_RDMA;
+	return WAY_RDMA;
+}
 
-	if (doctor_skip_donor(doctor))
-		return;
-	for (unsigned i = 0; i < doctor->probe_count; i++) {
-		bool tcp = strncmp(doctor->probes[i].peer, "tcp://", 6) == 0;
+/* Counts the fabrics over which donors were reached, rdma:// first. If none was reached, counts the fabrics of this
+   host. */
+bool doctor_safety_each_way(struct host *host, unsigned index)
+{
+	const struct frontend_ops *ops = doctor_devices_frontend(host);
+	bool rdma_local, rdma = is_reached(host, "rdma://", &rdma_local);
+	bool tcp_local, tcp = is_reached(host, "tcp://", &tcp_local);
 
-		if (doctor->probes[i].status)
-			continue;
-		seen[tcp] = true;
-		local[tcp] |= peer_is_local(doctor->probes[i].peer);
+	if (!rdma && !tcp) {
+		rdma = host->rdma.count;
+		tcp = true;
 	}
-	if (!seen[0] && !seen[1]) {
-		seen[0] = doctor->devices.count > 0;
-		seen[1] = true;
-	}
-	facts.frontend = doctor_frontend(&facts.recovers);
-	facts.flight_kib = doctor_frontend_flight_kib(facts.frontend);
-	doctor_rights_read(doctor, &facts.rights);
-	doctor_group_read(doctor, &facts.group);
-	facts_field("/proc/meminfo", "MemTotal", &facts.memory_kib);
-	facts_number("/proc/sys/vm/min_free_kbytes", &facts.min_free_kib);
-	for (unsigned tcp = 0; tcp < 2; tcp++) {
-		if (!seen[tcp])
-			continue;
-		facts.fabric = tcp ? SWAP_FABRIC_TCP : rdma_kind(&doctor->devices);
-		facts.local = local[tcp];
-		snprintf(subject, sizeof subject, "%s%s", frontends[facts.frontend], tcp ? "tcp://" : "rdma://");
-		struct doctor_verdict verdict = doctor_judge_safety(&facts);
-		doctor_add(doctor, subject, &verdict);
-	}
+	if (index >= (unsigned)rdma + tcp)
+		return false;
+	tcp = index || !rdma;
+	host->way = tcp ? WAY_TCP : rdma_way(&host->rdma);
+	host->way_is_local = tcp ? tcp_local : rdma_local;
+	snprintf(host->subject, sizeof host->subject, "%s%s",
+		 !ops                    ? ""
+		 : ops == &frontend_fuse ? "FUSE over "
+					 : "ublk over ",
+		 tcp ? "tcp://" : "rdma://");
+	return true;
 }

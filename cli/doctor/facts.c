@@ -1,11 +1,9 @@
-/* facts: see facts.h. */
-#include "cli/doctor/facts.h"
-
+/* facts: reads small facts from /proc and /sys. See internal.h. */
+#include "cli/doctor/internal.h"
 #include "common/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,39 +17,40 @@ int facts_text(const char *path, char *text, size_t size)
 	return length < 0 ? (int)length : 0;
 }
 
-int facts_number(const char *path, uint64_t *ret_number)
+int64_t facts_number(const char *path)
 {
 	char text[64], *end;
 	int error = facts_text(path, text, sizeof text);
-	unsigned long long number;
+	long long number;
 
 	if (error)
 		return error;
 	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (errno || end == text || *end)
-		return -EINVAL;
-	*ret_number = number;
-	return 0;
+	number = strtoll(text, &end, 10);
+	return errno || end == text || *end || number < 0 ? -EINVAL : number;
 }
 
-int facts_field(const char *path, const char *name, uint64_t *ret_number)
+bool facts_line(const char *path, const char *name, char *text, size_t size)
 {
 	FILE *file = fopen(path, "re");
 	size_t length = strlen(name);
-	char line[256];
-	int error = -ENOENT;
+	bool found = false;
 
 	if (!file)
-		return -errno;
-	while (error && fgets(line, sizeof line, file)) {
-		if (strncmp(line, name, length) != 0 || line[length] != ':')
-			continue;
-		*ret_number = strtoull(line + length + 1, NULL, 10);
-		error = 0;
-	}
+		return false;
+	while (!found && fgets(text, (int)size, file))
+		found = strncmp(text, name, length) == 0 && strchr(":\t", text[length]);
 	fclose(file);
-	return error;
+	if (found)
+		memmove(text, text + length, strlen(text + length) + 1);
+	return found;
+}
+
+uint64_t facts_field(const char *path, const char *name, int base)
+{
+	char text[256];
+
+	return facts_line(path, name, text, sizeof text) ? strtoull(text + strspn(text, ":\t "), NULL, base) : 0;
 }
 
 int facts_open(const char *path)
@@ -64,17 +63,10 @@ int facts_open(const char *path)
 	return 0;
 }
 
-bool facts_capable(unsigned capability)
+bool facts_release_is(const char *release, unsigned major, unsigned minor)
 {
-	FILE *file = fopen("/proc/self/status", "re");
-	unsigned long long effective = 0;
-	char line[256];
+	unsigned its_major = 0, its_minor = 0;
 
-	if (!file)
-		return false;
-	while (fgets(line, sizeof line, file))
-		if (strncmp(line, "CapEff:", 7) == 0)
-			effective = strtoull(line + 7, NULL, 16);
-	fclose(file);
-	return effective >> capability & 1;
+	sscanf(release, "%u.%u", &its_major, &its_minor);
+	return its_major > major || (its_major == major && its_minor >= minor);
 }

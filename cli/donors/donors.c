@@ -9,13 +9,14 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/donors/drain.h"
+#include "cli/subcommands.h"
 #include "client/far.h"
 #include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
 #include "farpage/wire.h"
-#include <errno.h>
+
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -161,55 +162,39 @@ static int donors_show(const struct donors_options *options, const struct far_co
 	return status;
 }
 
-static void donors_help(const struct config_setting *settings)
-{
-	printf("usage: farpage donors --donor URI [--donor URI...] [OPTION...]\n"
-	       "       farpage donors drain|undrain URI, see farpage donors drain --help\n\n"
-	       "Asks each donor what it lends, how much of that is leased to clients, and how much is free. A donor\n"
-	       "that cannot be asked within two seconds is shown with the reason, and the exit status is then 1.\n\n");
-	config_help(settings);
-	printf("\n"
-	       "  farpage donors --donor tcp://10.0.0.7 --donor tcp://10.0.0.8 --key /etc/farpage/key\n");
-}
+static const struct subcommands_text text = {
+    .name = "donors",
+    .before = "usage: farpage donors --donor URI [--donor URI...] [OPTION...]\n"
+	      "       farpage donors drain|undrain URI, see farpage donors drain --help\n\n"
+	      "Asks each donor what it lends, how much of that is leased to clients, and how much is free. A donor\n"
+	      "that cannot be asked within two seconds is shown with the reason, and the exit status is then 1.\n\n",
+    .after = "\n"
+	     "  farpage donors --donor tcp://10.0.0.7 --donor tcp://10.0.0.8 --key /etc/farpage/key\n",
+    .instead = "donors are named with --donor URI (and there are drain and undrain)",
+};
 
 int command_donors(int argc, char **argv)
 {
 	static struct donors_options options; /* config_read() returns strings that live until exit */
 	const struct config_setting settings[] = {
-	    {.name = "donor",
-	     .kind = CONFIG_LIST,
-	     .value = &options.donors,
-	     .argument = "URI",
-	     .help = "a donor, tcp://HOST[:PORT] (port 7470 if none is given); can be repeated"},
-	    {.name = "key",
-	     .kind = CONFIG_STRING,
-	     .value = &options.key_file,
-	     .argument = "FILE",
-	     .help = "the key shared with the donors (farpage key makes one)"},
-	    {.name = "json", .kind = CONFIG_FLAG, .value = &options.json, .help = "print JSON, sizes in bytes"},
-	    {.name = NULL},
+	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
+	     "a donor, tcp://HOST[:PORT] (port 7470 if none is given); can be repeated"},
+	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE",
+	     "the key shared with the donors (farpage key makes one)"},
+	    {"json", CONFIG_FLAG, &options.json, 0, 0, NULL, "print JSON, sizes in bytes"},
+	    {0},
 	};
 	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
 	uint8_t key[AUTH_KEY_SIZE];
-	int first;
+	int status;
 
 	if (argc > 1 && !strcmp(argv[1], "drain"))
 		return drain_command_begin(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "undrain"))
 		return drain_command_end(argc - 1, argv + 1);
-	first = defaults_read(settings, NULL, argc, argv, NULL);
-	if (first == -ECANCELED) {
-		donors_help(settings);
-		return COMMAND_OK;
-	}
-	if (first < 0)
-		return COMMAND_USAGE;
-	if (first < argc) {
-		log_error("donors: takes no argument \"%s\"; donors are named with --donor URI (and there are drain "
-			  "and undrain)",
-			  argv[first]);
-		return COMMAND_USAGE;
-	}
+	status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
+	if (status >= 0)
+		return status;
 	if (options.donors.count == 0) {
 		log_error("donors: no donor to ask; name one with --donor tcp://HOST[:PORT]");
 		return COMMAND_USAGE;

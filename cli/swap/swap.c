@@ -26,31 +26,31 @@ static void area_print(const char *name, const struct swap_area *area, enum disk
 	       size_format(area->used, used), area->priority, disk_state_name(state));
 }
 
-int swap_list(int argc, char **argv)
+static const struct subcommands_text list_text = {
+    .name = "swap list",
+    .before = "usage: farpage swap list\n\n"
+	      "Shows the devices of farpage disk list that this machine swaps to, and how much of each is used.\n"
+	      "The exit status is 3 if one of them is degraded, and 4 if one has failed.\n",
+    .after = "",
+    .instead = "it shows all",
+};
+
+static int swap_list(int argc, char **argv)
 {
 	static const struct config_setting none[] = {{.name = NULL}};
 	static char names[SWAPS_MAX * 4][RUNTIME_NAME_MAX + 1];
 	static char reply[CONTROL_REPLY_MAX];
-	int first = config_read(none, NULL, argc, argv, NULL), count, status = COMMAND_OK;
+	int status = subcommands_begin(&list_text, none, config_read(none, NULL, argc, argv, NULL), argc, argv);
 	enum disk_state state;
 	struct runtime_device device;
 	struct swap_area area;
+	int count;
 
-	if (first == -ECANCELED) {
-		printf("usage: farpage swap list\n\n"
-		       "Shows the devices of farpage disk list that this machine swaps to, and how much of each is "
-		       "used.\n"
-		       "The exit status is 3 if one of them is degraded, and 4 if one has failed.\n");
-		return COMMAND_OK;
-	}
-	if (first < 0)
-		return COMMAND_USAGE;
-	if (first < argc) {
-		log_error("swap list: takes no argument \"%s\"; it shows all", argv[first]);
-		return COMMAND_USAGE;
-	}
-	if (disk_daemon_allowed("swap list") < 0) /* without root, no device could be read and none would be shown */
+	if (status >= 0)
+		return status;
+	if (subcommands_root("swap list") < 0) /* without root, no device could be read and none would be shown */
 		return COMMAND_FAILED;
+	status = COMMAND_OK;
 	count = runtime_list(names, sizeof names / sizeof names[0]);
 	if (count < 0) {
 		log_error("swap list: cannot list the devices: %s", strerror(-count));
@@ -70,9 +70,15 @@ int swap_list(int argc, char **argv)
 int command_swap(int argc, char **argv)
 {
 	static const struct subcommand verbs[] = {
-	    {"on", swap_on, "make a device of donors' memory and swap to it"},
-	    {"off", swap_off, "bring the pages home and remove the device"},
-	    {"list", swap_list, "show swap space in donors' memory"},
+	    {.name = "on", .run = swap_on, .help = "make a device of donors' memory and swap to it"},
+	    {"off", .help = "bring the pages home and remove the device", .act = swap_off, .otherwise = SWAP_NAME,
+	     .about = "usage: farpage swap off [NAME]\n\n"
+		      "Brings what is swapped out to a device of farpage swap on (NAME, or \"" SWAP_NAME
+		      "\") back into memory, or\n"
+		      "to other swap space, and removes the device. Refuses if it would not fit. Ctrl-C interrupts it, "
+		      "and the\n"
+		      "device stays swap space. A device that was swapped off already is removed.\n"},
+	    {.name = "list", .run = swap_list, .help = "show swap space in donors' memory"},
 	    {.name = NULL},
 	};
 

@@ -7,17 +7,13 @@
  */
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/daemon/settings.h"
-#include "cli/commands.h"
 #include "cli/disk/disk_daemon.h"
-#include "cli/subcommands.h"
 #include "cli/swap/swap.h"
 #include "cli/swap/swap_space.h"
 #include "cli/swap/swaps.h"
-#include "common/config.h"
 #include "common/log.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <unistd.h>
 
 static int device_find(const char *name, struct runtime_device *ret_device)
@@ -48,34 +44,15 @@ static int rest_remove(const char *name, const char *path)
 	return -EINVAL;
 }
 
-static void off_help(void)
+int swap_off(const char *name)
 {
-	printf(
-	    "usage: farpage swap off [NAME]\n\n"
-	    "Brings what is swapped out to a device of farpage swap on (NAME, or \"" SWAP_NAME
-	    "\") back into memory, or\n"
-	    "to other swap space, and removes the device. Refuses if it would not fit. Ctrl-C interrupts it, and the\n"
-	    "device stays swap space. A device that was swapped off already is removed.\n");
-}
-
-int swap_off(int argc, char **argv)
-{
-	static const struct config_setting none[] = {{.name = NULL}};
-	int first = config_read(none, NULL, argc, argv, NULL);
 	struct runtime_device device;
 	struct swap_area area;
-	const char *name;
+	int status = device_find(name, &device);
 
-	if (first == -ECANCELED) {
-		off_help();
-		return COMMAND_OK;
-	}
-	name = first < 0 ? NULL : subcommands_name("swap off", first, argc, argv, SWAP_NAME);
-	if (!name)
-		return COMMAND_USAGE;
-	if (disk_daemon_allowed("swap off") < 0 || device_find(name, &device) < 0)
-		return COMMAND_FAILED;
+	if (status < 0)
+		return status;
 	if (swaps_find(device.device.path, &area) == -ENOENT)
-		return rest_remove(name, device.device.path) < 0 ? COMMAND_FAILED : COMMAND_OK;
-	return swap_space_detach(name, &area) < 0 ? COMMAND_FAILED : COMMAND_OK;
+		return rest_remove(name, device.device.path);
+	return swap_space_detach(name, &area);
 }

@@ -6,13 +6,12 @@
 #include "blockdev/host/watermarks.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
-#include "cli/disk/disk_daemon.h"
+#include "cli/subcommands.h"
 #include "cli/survival.h"
 #include "cli/swap/swap.h"
 #include "cli/swap/swap_space.h"
 #include "common/log.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/swap.h>
@@ -39,19 +38,18 @@ static void survival_tell(const struct settings *settings)
 		survival.costs);
 }
 
-static void on_help(const struct config_setting *settings)
-{
-	printf(
-	    "usage: farpage swap on --size SIZE --donor URI... [--name NAME] [--priority P] [OPTION...]\n\n"
-	    "Makes a block device whose contents are in the donors' memory (farpage disk attach), and swaps to it. "
-	    "The\n"
-	    "last line it prints is the device's path. For as long as the device is there the kernel keeps more memory "
-	    "free, which\n"
-	    "the way to the donors needs. farpage doctor tells how safe all that is on this machine.\n\n");
-	config_help(settings);
-	printf("  --config FILE    read further settings from this file, farpage-blockdev's\n\n"
-	       "  farpage swap on --size 64G --donor rdma://10.0.0.7 --key /etc/farpage/key\n");
-}
+static const struct subcommands_text text = {
+    .name = "swap on",
+    .before =
+	"usage: farpage swap on --size SIZE --donor URI... [--name NAME] [--priority P] [OPTION...]\n\n"
+	"Makes a block device whose contents are in the donors' memory (farpage disk attach), and swaps to it. The\n"
+	"last line it prints is the device's path. For as long as the device is there the kernel keeps more memory "
+	"free, which\n"
+	"the way to the donors needs. farpage doctor tells how safe all that is on this machine.\n\n",
+    .after = "  --config FILE    read further settings from this file, farpage-blockdev's\n\n"
+	     "  farpage swap on --size 64G --donor rdma://10.0.0.7 --key /etc/farpage/key\n",
+    .instead = "the device is named with --name",
+};
 
 int swap_on(int argc, char **argv)
 {
@@ -59,7 +57,7 @@ int swap_on(int argc, char **argv)
 	struct config_setting table[SETTINGS_TABLE_MAX + 2];
 	unsigned priority = UINT_MAX, count;
 	char path[FRONTEND_PATH_MAX];
-	int first;
+	int status;
 
 	settings_defaults(&settings);
 	count = settings_table(&settings, table);
@@ -71,23 +69,16 @@ int swap_on(int argc, char **argv)
 				    .argument = "P",
 				    .help = "among swap spaces, the highest is used first (default: the kernel's)"};
 	table[count + 1] = (struct config_setting){.name = NULL};
-	first = defaults_read(table, SETTINGS_SECTION, argc, argv, "--config");
-	if (first == -ECANCELED) {
-		on_help(table);
-		return COMMAND_OK;
-	}
-	if (first < 0)
-		return COMMAND_USAGE;
-	if (first < argc) {
-		log_error("swap on: takes no argument \"%s\"; the device is named with --name", argv[first]);
-		return COMMAND_USAGE;
-	}
+	status =
+	    subcommands_begin(&text, table, defaults_read(table, SETTINGS_SECTION, argc, argv, "--config"), argc, argv);
+	if (status >= 0)
+		return status;
 	settings.swap = true;
 	if (!settings.name)
 		settings.name = SWAP_NAME;
 	if (settings_check(&settings) < 0)
 		return COMMAND_USAGE;
-	if (disk_daemon_allowed("swap on") < 0 || swap_space_attach(&settings, priority, path) < 0)
+	if (subcommands_root("swap on") < 0 || swap_space_attach(&settings, priority, path) < 0)
 		return COMMAND_FAILED;
 	survival_tell(&settings);
 	changes_tell(settings.name);

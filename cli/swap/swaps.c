@@ -1,6 +1,9 @@
 /* swaps: see swaps.h. */
 #include "cli/swap/swaps.h"
 
+#include "common/machine.h"
+#include "common/text_file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,40 +50,25 @@ int swaps_find(const char *path, struct swap_area *ret_area)
 	return count < 0 ? count : -ENOENT;
 }
 
-static int memory_available(uint64_t *ret_bytes)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	unsigned long long kilobytes;
-	char line[256];
-	int status = -ENOENT;
-
-	if (!file)
-		return -errno;
-	while (status < 0 && fgets(line, sizeof line, file)) {
-		if (sscanf(line, "MemAvailable: %llu", &kilobytes) != 1)
-			continue;
-		*ret_bytes = kilobytes * 1024;
-		status = 0;
-	}
-	fclose(file);
-	return status;
-}
-
 int swaps_room_beside(const char *path, uint64_t *ret_memory, uint64_t *ret_swap)
 {
 	struct swap_area areas[SWAPS_MAX];
 	int count = swaps_read(areas, SWAPS_MAX), status;
-	uint64_t memory = 0, swap = 0;
+	struct machine_memory memory;
+	uint64_t swap = 0;
+	char text[8192];
 
 	if (count < 0)
 		return count;
-	status = memory_available(&memory);
+	status = (int)text_file_read("/proc/meminfo", text, sizeof text);
+	if (status >= 0)
+		status = machine_memory_parse(text, &memory);
 	if (status < 0)
 		return status;
 	for (int i = 0; i < count; i++)
 		if (strcmp(areas[i].path, path) != 0)
 			swap += areas[i].size - areas[i].used;
-	*ret_memory = memory;
+	*ret_memory = memory.available;
 	*ret_swap = swap;
 	return 0;
 }

@@ -16,6 +16,7 @@
 
 struct operate {
 	const char *uri;
+	bool quiet; /* logs nothing */
 	struct fabric *fabric;
 	struct fabric_domain *domain;
 	struct session session;
@@ -52,7 +53,7 @@ static void step(struct operate *operate, uint64_t end)
 	news_take(operate, &answer);
 }
 
-/* Returns 0, or why the session is lost, after one logged line. */
+/* Returns 0, or why the session is lost, after one logged line unless it is quiet. */
 static int status_tell(const struct operate *operate)
 {
 	const struct donor *donor = &operate->session.donor;
@@ -60,7 +61,8 @@ static int status_tell(const struct operate *operate)
 
 	if (donor->state != DONOR_LOST)
 		return 0;
-	log_error("donor %s %s", operate->uri, donor_explain(donor, text));
+	if (!operate->quiet)
+		log_error("donor %s %s", operate->uri, donor_explain(donor, text));
 	return donor->status;
 }
 
@@ -78,29 +80,56 @@ static int connect_wait(struct operate *operate, const struct far_config *config
 	return status_tell(operate);
 }
 
-int operate_open(const struct far_config *config, const char *uri, struct operate **ret_operate)
+/* Sets up the network and connects. Returns 0 or -errno. */
+static int start(struct operate *operate, const struct far_config *config)
+{
+	int status = fabric_open(&config->fabric, &operate->fabric);
+
+	if (!status)
+		status = fabric_domain_open(&operate->domain);
+	if (!status)
+		return connect_wait(operate, config);
+	if (!operate->quiet)
+		log_error("cannot set up the network: %s", format_errno(status));
+	return status;
+}
+
+static int open_session(const struct far_config *config, const char *uri, bool quiet,
+			struct operate_refusal *ret_refusal, struct operate **ret_operate)
 {
 	struct operate *operate = calloc(1, sizeof *operate);
 	int status;
 
 	if (!operate) {
-		log_error("cannot reach %s: %s", uri, format_errno(-ENOMEM));
+		if (!quiet)
+			log_error("cannot reach %s: %s", uri, format_errno(-ENOMEM));
 		return -ENOMEM;
 	}
 	operate->uri = uri;
-	status = fabric_open(&config->fabric, &operate->fabric);
-	if (!status)
-		status = fabric_domain_open(&operate->domain);
-	if (status < 0)
-		log_error("cannot set up the network: %s", format_errno(status));
-	else
-		status = connect_wait(operate, config);
+	operate->quiet = quiet;
+	status = start(operate, config);
 	if (status < 0) {
+		*ret_refusal = (struct operate_refusal){.reason = operate->session.donor.reason,
+							.detail = operate->session.donor.detail};
 		operate_close(operate);
 		return status;
 	}
 	*ret_operate = operate;
 	return 0;
+}
+
+int operate_open(const struct far_config *config, const char *uri, struct operate **ret_operate)
+{
+	struct operate_refusal refusal;
+
+	return open_session(config, uri, false, &refusal, ret_operate);
+}
+
+int operate_try(const struct far_config *config, const char *uri, struct operate_refusal *ret_refusal,
+		struct operate **ret_operate)
+{
+	*ret_refusal = (struct operate_refusal){0};
+	return open_session(config, uri, true, ret_refusal, ret_operate);
 }
 
 void operate_close(struct operate *operate)
@@ -111,6 +140,11 @@ void operate_close(struct operate *operate)
 	fabric_close(operate->fabric);
 	fabric_domain_close(operate->domain);
 	free(operate);
+}
+
+const char *operate_peer(const struct operate *operate)
+{
+	return fabric_conn_peer(operate->session.conn);
 }
 
 void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor)

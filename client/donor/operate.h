@@ -17,9 +17,19 @@ struct operate;
 
 /* Connects within fabric.connect_ms. @uri outlives the session. Returns 0 or -errno. All errors are logged. */
 int operate_open(const struct far_config *config, const char *uri, struct operate **ret_operate);
+
+/* How a donor has refused a session, or all zero. */
+struct operate_refusal {
+	uint16_t reason, detail; /* enum wire_reason */
+};
+/* Does the same, for a session that logs nothing. @ret_refusal is written in any case. */
+int operate_try(const struct far_config *config, const char *uri, struct operate_refusal *ret_refusal,
+		struct operate **ret_operate);
 /* Says goodbye and frees the session. Takes NULL. */
 void operate_close(struct operate *operate);
 
+/* Returns the donor's address as reached, such as "tcp://10.0.0.7:7470". It lives as long as the session. */
+const char *operate_peer(const struct operate *operate);
 /* Gives the donor's figures as last heard. This session is not among the clients. */
 void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor);
 /* Sends a STATUS, DRAIN or HOLDER and waits for its answer, at most fabric.connect_ms. Returns 0, or -errno after one
