@@ -8,7 +8,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define BACKLOG 128
 #define AGAIN_NS (250 * 1000000ull)
