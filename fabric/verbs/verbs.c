@@ -394,7 +394,7 @@ static void verbs_close(void *state)
 	struct verbs_conn *conn;
 
 	while ((listener = TAILQ_FIRST(&verbs->listeners)))
-		verbs_listener_close(&listener->base);
+		verbs_listener_close(listener);
 	while ((conn = TAILQ_FIRST(&verbs->conns)))
 		verbs_disconnect(&conn->base);
 	gone_free(verbs);
@@ -412,7 +412,6 @@ const struct fabric_backend verbs_backend = {
     .open = verbs_open,
     .close = verbs_close,
     .listen = verbs_listen,
-    .listener_close = verbs_listener_close,
     .connect = verbs_connect,
     .accept = verbs_accept,
     .reject = verbs_reject,

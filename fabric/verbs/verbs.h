@@ -127,7 +127,7 @@ struct verbs_conn {
 	struct verbs_noted noted;
 	struct fabric_conn base;
 	struct verbs *verbs;
-	struct verbs_listener *listener; /* REQUESTED; NULL once it is closed */
+	struct verbs_listener *listener; /* REQUESTED */
 	enum verbs_state state;
 	TAILQ_ENTRY(verbs_conn) link;        /* in `conns` or in `gone` */
 	TAILQ_ENTRY(verbs_conn) active_link; /* in `active` */
@@ -262,7 +262,7 @@ bool verbs_cm_poll(struct verbs *verbs);
 
 /* verbs_listen.c */
 int verbs_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
-void verbs_listener_close(struct fabric_listener *base);
+void verbs_listener_close(struct verbs_listener *listener);
 /* Returns the listener of @id, or NULL if @id belongs to a connection. */
 struct verbs_listener *verbs_listener_find(struct verbs *verbs, const struct rdma_cm_id *id);
 void verbs_listener_event(struct verbs_listener *listener, enum rdma_cm_event_type kind);
