@@ -26,7 +26,7 @@ static void area_print(const char *name, const struct swap_area *area, enum disk
 	       size_format(area->used, used), area->priority, disk_state_name(state));
 }
 
-int swap_list(int argc, char **argv)
+static int swap_list(int argc, char **argv)
 {
 	static const struct config_setting none[] = {{.name = NULL}};
 	static char names[SWAPS_MAX * 4][RUNTIME_NAME_MAX + 1];

@@ -1,5 +1,6 @@
 /*
- * swap: the verbs of `farpage swap`, one source file each. swap.c has their table. commands.h says how they are called.
+ * swap: the verbs of `farpage swap`, one source file each. swap.c has their table, and `list`. commands.h says how they
+ * are called.
  */
 #ifndef CLI_SWAP_H
 #define CLI_SWAP_H
@@ -8,6 +9,5 @@
 
 int swap_on(int argc, char **argv);
 int swap_off(int argc, char **argv);
-int swap_list(int argc, char **argv);
 
 #endif

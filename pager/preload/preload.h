@@ -164,19 +164,14 @@ void child_after_in_child(void);
 
 /* --- keep.c: memory that the kernel uses when a thread ends ------------------------------------------------------- */
 
-/* Keeps the far memory in [@address, +@length) local until it is discarded. */
-void keep_memory(const void *address, size_t length);
-/* Does the same for the thread descriptor on a stack that the program provides in @attributes. @attributes may be
-   NULL. */
+/* Keeps the thread descriptor on a stack that the program provides in @attributes local, until its memory is discarded.
+   @attributes may be NULL. */
 void keep_stack(const pthread_attr_t *attributes);
 /* Keeps the memory that was noted before the pager started. preload.lock is held. */
 void keep_noted(void);
 
 /* --- descriptors.c: farpage's numbers in the program's descriptor table ------------------------------------------- */
 
-/* Moves @fd, which farpage has just made, to a high number, and notes it. Returns the number. Returns a negative @fd as
-   it is, or -1 with errno if @fd is closed already. */
-int descriptor_keep(int fd);
 /* Deletes the note of @fd, which farpage is about to close. */
 void descriptor_forget(int fd);
 bool descriptor_noted(int fd);
