@@ -402,12 +402,6 @@ static int file_read(struct source *source, const char *path)
 	return error;
 }
 
-int config_read_file(const struct config_setting *settings, const char *section, const char *path)
-{
-	struct source source = {.settings = settings, .section = section};
-	return file_read(&source, path);
-}
-
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text)
 {
 	struct source source = {.settings = settings, .section = section, .file = name, .text = text};

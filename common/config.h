@@ -51,9 +51,8 @@ struct config_defaults {
 /* Does the same as config_read(), with @defaults. @section may be NULL if the program has no section of its own. */
 int config_read_defaults(const struct config_setting *settings, const char *section,
 			 const struct config_defaults *defaults, int argc, char **argv, const char *file_option);
-/* Reads one file, without a command line. Returns 0, or -EINVAL or another -errno after logging one line. */
-int config_read_file(const struct config_setting *settings, const char *section, const char *path);
-/* Does the same for text in memory (used for fuzzing). @name is the file name in log lines. */
+/* Reads the text of a file from memory, for tests and fuzzing. @name is the file name in log lines. Returns 0, or
+   -EINVAL after logging one line. */
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text);
 /* Prints the settings for --help, one a line, on standard output. */
 void config_help(const struct config_setting *settings);

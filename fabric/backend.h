@@ -27,7 +27,6 @@ struct fabric_conn {
 };
 
 struct fabric_listener {
-	const struct fabric_backend *backend;
 	struct fabric *fabric;
 	uint16_t port;
 	bool faults; /* opened as fault+SCHEME */
@@ -62,7 +61,6 @@ struct fabric_backend {
 	void (*close)(void *state);
 
 	int (*listen)(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
-	void (*listener_close)(struct fabric_listener *listener);
 	int (*connect)(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		       size_t private_size, struct fabric_conn **ret_conn);
 	int (*accept)(struct fabric_conn *conn); /* conn->domain is set */

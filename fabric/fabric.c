@@ -139,12 +139,6 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener)
 	return listener->port;
 }
 
-void fabric_listener_close(struct fabric_listener *listener)
-{
-	if (listener)
-		listener->backend->listener_close(listener);
-}
-
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
 		   size_t private_size, void *user, struct fabric_conn **ret_conn)
 {
@@ -186,11 +180,6 @@ void fabric_disconnect(struct fabric_conn *conn)
 {
 	if (conn)
 		conn->backend->disconnect(conn);
-}
-
-void *fabric_conn_user(const struct fabric_conn *conn)
-{
-	return conn->user;
 }
 
 const char *fabric_conn_peer(const struct fabric_conn *conn)

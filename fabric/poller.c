@@ -38,11 +38,6 @@ void poller_close(struct poller *poller)
 		poller->operations->close(poller);
 }
 
-const char *poller_name(const struct poller *poller)
-{
-	return poller->operations->name;
-}
-
 int poller_fd(const struct poller *poller)
 {
 	return poller->operations->fd(poller);

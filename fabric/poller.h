@@ -39,8 +39,6 @@ struct poller_source {
 int poller_open(struct poller **ret_poller);
 /* All sources must have been removed. Takes NULL. */
 void poller_close(struct poller *poller);
-/* Returns "io_uring" or "epoll". */
-const char *poller_name(const struct poller *poller);
 /* Returns a descriptor that is readable when poller_wait() would find something. */
 int poller_fd(const struct poller *poller);
 /* Adds @source, unarmed. The caller has set fd and ready, and must not move it until it is removed. Returns 0 or

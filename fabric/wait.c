@@ -108,22 +108,14 @@ int wait_open(struct fabric *fabric)
 	return status;
 }
 
-static void watch_free(struct fabric *fabric, struct fabric_watch *watch)
-{
-	TAILQ_REMOVE(&fabric->watches, watch, link);
-	poller_remove(fabric->poller, &watch->source);
-	if (watch->ready)
-		fabric->watches_ready--;
-	free(watch);
-}
-
 void wait_close(struct fabric *fabric)
 {
-	struct fabric_watch *watch, *next;
+	struct fabric_watch *watch;
 
-	for (watch = TAILQ_FIRST(&fabric->watches); watch; watch = next) {
-		next = TAILQ_NEXT(watch, link);
-		watch_free(fabric, watch);
+	while ((watch = TAILQ_FIRST(&fabric->watches))) {
+		TAILQ_REMOVE(&fabric->watches, watch, link);
+		poller_remove(fabric->poller, &watch->source);
+		free(watch);
 	}
 	poller_remove(fabric->poller, &fabric->timer.source);
 	close(fabric->timer.source.fd);
@@ -399,11 +391,6 @@ int fabric_fd(const struct fabric *fabric)
 	return poller_fd(fabric->poller);
 }
 
-int fabric_arm(struct fabric *fabric)
-{
-	return fabric_arm_until(fabric, BACKEND_NEVER);
-}
-
 int fabric_arm_until(struct fabric *fabric, uint64_t until)
 {
 	if (backends_ready(fabric))
@@ -441,16 +428,4 @@ int fabric_watch(struct fabric *fabric, int fd, void *user)
 	}
 	TAILQ_INSERT_TAIL(&fabric->watches, watch, link);
 	return 0;
-}
-
-void fabric_unwatch(struct fabric *fabric, int fd)
-{
-	struct fabric_watch *watch;
-
-	TAILQ_FOREACH(watch, &fabric->watches, link) {
-		if (watch->source.fd == fd) {
-			watch_free(fabric, watch);
-			return;
-		}
-	}
 }

@@ -12,23 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const session_state_names[] = {
-    [LEASE_SESSION_FREE] = "free",
-    [LEASE_SESSION_ACTIVE] = "active",
-    [LEASE_SESSION_GRACE] = "grace",
-};
-static_assert(sizeof session_state_names / sizeof *session_state_names == LEASE_SESSION_STATES, "a name for each");
-
 static const uint8_t session_moves[LEASE_SESSION_STATES] = {
     [LEASE_SESSION_FREE] = 1 << LEASE_SESSION_ACTIVE,
     [LEASE_SESSION_ACTIVE] = 1 << LEASE_SESSION_GRACE | 1 << LEASE_SESSION_FREE,
     [LEASE_SESSION_GRACE] = 1 << LEASE_SESSION_ACTIVE | 1 << LEASE_SESSION_FREE,
 };
-
-const char *lease_session_state_name(enum lease_session_state state)
-{
-	return state < LEASE_SESSION_STATES ? session_state_names[state] : "?";
-}
 
 int lease_open(const struct lease_limits *limits, struct lease_book **ret_book)
 {

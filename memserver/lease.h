@@ -177,9 +177,6 @@ struct lease_book {
 int lease_open(const struct lease_limits *limits, struct lease_book **ret_book);
 void lease_close(struct lease_book *book);
 
-const char *lease_slab_state_name(enum lease_slab_state state);
-const char *lease_session_state_name(enum lease_session_state state);
-
 /* Takes the next action. Returns false when none is left. */
 bool lease_next(struct lease_book *book, struct lease_action *ret_action);
 

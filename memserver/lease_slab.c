@@ -4,12 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-static const char *const slab_state_names[] = {
-    [LEASE_SLAB_FREE] = "free",         [LEASE_SLAB_PREPARING] = "preparing", [LEASE_SLAB_LEASED] = "leased",
-    [LEASE_SLAB_REVOKING] = "revoking", [LEASE_SLAB_CLEARING] = "clearing",
-};
-static_assert(sizeof slab_state_names / sizeof *slab_state_names == LEASE_SLAB_STATES, "a name for each state");
-
 /* One bit per legal next state. */
 static const uint8_t slab_moves[LEASE_SLAB_STATES] = {
     [LEASE_SLAB_FREE] = 1 << LEASE_SLAB_PREPARING,
@@ -20,11 +14,6 @@ static const uint8_t slab_moves[LEASE_SLAB_STATES] = {
     [LEASE_SLAB_REVOKING] = 1 << LEASE_SLAB_CLEARING | 1 << LEASE_SLAB_LEASED,
     [LEASE_SLAB_CLEARING] = 1 << LEASE_SLAB_FREE,
 };
-
-const char *lease_slab_state_name(enum lease_slab_state state)
-{
-	return state < LEASE_SLAB_STATES ? slab_state_names[state] : "?";
-}
 
 void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to)
 {

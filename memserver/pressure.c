@@ -3,24 +3,12 @@
 
 #include <assert.h>
 
-static const char *const state_names[] = {
-    [PRESSURE_CALM] = "calm",
-    [PRESSURE_PRESSED] = "pressed",
-    [PRESSURE_GROWING] = "growing",
-};
-static_assert(sizeof state_names / sizeof *state_names == PRESSURE_STATES, "a name for each state");
-
 /* One bit per legal next state. */
 static const uint8_t moves[PRESSURE_STATES] = {
     [PRESSURE_CALM] = 1 << PRESSURE_PRESSED,
     [PRESSURE_PRESSED] = 1 << PRESSURE_GROWING,
     [PRESSURE_GROWING] = 1 << PRESSURE_PRESSED | 1 << PRESSURE_CALM,
 };
-
-const char *pressure_state_name(enum pressure_state state)
-{
-	return state < PRESSURE_STATES ? state_names[state] : "?";
-}
 
 static void state_move(struct pressure *pressure, enum pressure_state to)
 {

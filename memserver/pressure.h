@@ -62,8 +62,6 @@ struct pressure {
 	uint64_t read_at;    /* time of the next reading */
 };
 
-const char *pressure_state_name(enum pressure_state state);
-
 /* Begins in state calm with nothing in use. The first reading is due at once and may have any values. */
 void pressure_init(struct pressure *pressure, const struct pressure_config *config);
 /* Takes a reading at time @now. Returns the target. */

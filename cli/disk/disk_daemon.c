@@ -278,7 +278,8 @@ int disk_daemon_leave(const char *name)
 	return 0;
 }
 
-int disk_daemon_remove(const char *name)
+/* Removes a device whose daemon has ended. Returns 0 or -errno. */
+static int device_remove(const char *name)
 {
 	char option[RUNTIME_NAME_MAX + 16];
 	char *argv[] = {(char[]){DAEMON}, option, (char[]){"--remove"}, NULL};
@@ -370,7 +371,7 @@ int disk_daemon_detach(const char *name)
 	if (status > 0 && strncmp(reply, "error: ", 7) == 0)
 		return refusal_tell(name, reply + 7);
 	if (status < 0 && !runtime_is_served(name))
-		return disk_daemon_remove(name);
+		return device_remove(name);
 	if (status >= 0)
 		status = daemon_wait_gone(name, DETACH_MS);
 	if (status < 0)

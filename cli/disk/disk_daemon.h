@@ -28,8 +28,6 @@ int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX]);
    logged line returns -EBUSY if it cannot leave the device, -ETIMEDOUT, or another -errno. A daemon that does not
    answer in time continues to serve the device. */
 int disk_daemon_leave(const char *name);
-/* Removes a device whose daemon has ended. Returns 0 or -errno. */
-int disk_daemon_remove(const char *name);
 
 /* Removes the device @name and ends its daemon, if that still lives. Returns 0, or -EBUSY or another -errno after
    one logged line. */

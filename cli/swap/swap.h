@@ -1,5 +1,5 @@
 /*
- * swap: verbs of `farpage swap`, one source file each. swap.c has their table. subcommands.h says how they are called.
+ * swap: the verbs of `farpage swap`. swap.c has their table, and `list`. subcommands.h says how they are called.
  */
 #ifndef CLI_SWAP_H
 #define CLI_SWAP_H

@@ -4,17 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 
-static const char *const state_names[] = {
-    [COMEBACK_UP] = "up",     [COMEBACK_AWAY] = "away", [COMEBACK_TRYING] = "trying", [COMEBACK_CLAIMING] = "claiming",
-    [COMEBACK_LOST] = "lost",
-};
-_Static_assert(sizeof state_names / sizeof *state_names == COMEBACK_LOST + 1, "every state has a name");
-
-const char *comeback_state_name(enum comeback_state state)
-{
-	return state <= COMEBACK_LOST ? state_names[state] : "?";
-}
-
 /* The states that may follow each state, one bit each. */
 static const uint8_t transitions[] = {
     [COMEBACK_UP] = 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,

@@ -46,7 +46,6 @@
 #define COMEBACK_ANEW_NS UINT64_C(1000000000)
 
 enum comeback_state { COMEBACK_UP, COMEBACK_AWAY, COMEBACK_TRYING, COMEBACK_CLAIMING, COMEBACK_LOST };
-const char *comeback_state_name(enum comeback_state state);
 
 /* The next step of the caller. */
 enum comeback_step {

@@ -13,17 +13,6 @@
 #define HEARTBEAT_MIN_MS 50u
 #define HEARTBEAT_MAX_MS 60000u
 
-static const char *const state_names[] = {
-    [DONOR_CONNECTING] = "connecting", [DONOR_GREETED] = "greeted", [DONOR_PROVING] = "proving",
-    [DONOR_READY] = "ready",           [DONOR_LOST] = "lost",
-};
-_Static_assert(sizeof state_names / sizeof *state_names == DONOR_LOST + 1, "every state has a name");
-
-const char *donor_state_name(enum donor_state state)
-{
-	return state <= DONOR_LOST ? state_names[state] : "?";
-}
-
 /* The states that may follow each state, one bit each. */
 static const uint8_t transitions[] = {
     [DONOR_CONNECTING] = 1 << DONOR_GREETED | 1 << DONOR_LOST,

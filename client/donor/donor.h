@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 enum donor_state { DONOR_CONNECTING, DONOR_GREETED, DONOR_PROVING, DONOR_READY, DONOR_LOST };
-const char *donor_state_name(enum donor_state state);
 
 struct donor_config {
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes that outlive the machine, or NULL */

@@ -20,19 +20,6 @@
 
 static const struct chunk_slot slot_empty = {.state = SLOT_EMPTY};
 
-static const char *const state_names[] = {
-    [CHUNK_NONE] = "none",
-    [CHUNK_WANTED] = "wanted",
-    [CHUNK_READY] = "ready",
-    [CHUNK_LOSING] = "losing",
-};
-_Static_assert(sizeof state_names / sizeof *state_names == CHUNK_LOSING + 1, "every state has a name");
-
-const char *chunk_state_name(enum chunk_state state)
-{
-	return state <= CHUNK_LOSING ? state_names[state] : "?";
-}
-
 static enum chunk_state word_state(uint64_t word)
 {
 	return (enum chunk_state)(word >> WORD_STATE_SHIFT & 3);

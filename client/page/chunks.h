@@ -61,7 +61,6 @@
 #include <stdint.h>
 
 enum chunk_state { CHUNK_NONE, CHUNK_WANTED, CHUNK_READY, CHUNK_LOSING };
-const char *chunk_state_name(enum chunk_state state);
 
 enum chunk_slot_state { SLOT_FULL, SLOT_JOINING, SLOT_EMPTY };
 struct chunk_slot {

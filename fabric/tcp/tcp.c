@@ -68,7 +68,7 @@ void tcp_activate(struct tcp_conn *conn)
 	TAILQ_INSERT_TAIL(&conn->tcp->active, conn, active_link);
 }
 
-void tcp_deactivate(struct tcp_conn *conn)
+static void deactivate(struct tcp_conn *conn)
 {
 	if (!conn->active)
 		return;
@@ -205,7 +205,7 @@ static void tcp_disconnect(struct fabric_conn *base)
 		tcp_output(conn);
 	tcp_conn_shut(conn);
 	tcp_state_set(conn, TCP_STATE_ENDED);
-	tcp_deactivate(conn);
+	deactivate(conn);
 	TAILQ_REMOVE(&tcp->conns, conn, link);
 	TAILQ_INSERT_TAIL(&tcp->gone, conn, link);
 }
@@ -379,7 +379,7 @@ static bool tcp_poll(void *state, struct backend_events *out)
 		}
 		step = conn_step(conn, out);
 		moved |= step;
-		tcp_deactivate(conn);
+		deactivate(conn);
 		if (conn_stays(conn, step)) {
 			conn->active = true;
 			tcp->active_count++;
@@ -503,7 +503,7 @@ static void tcp_close(void *state)
 	struct tcp_conn *conn;
 
 	while ((listener = TAILQ_FIRST(&tcp->listeners)))
-		tcp_listener_close(&listener->base);
+		tcp_listener_close(listener);
 	while ((conn = TAILQ_FIRST(&tcp->conns)))
 		tcp_disconnect(&conn->base);
 	gone_free(tcp);
@@ -515,7 +515,6 @@ const struct fabric_backend tcp_backend = {
     .open = tcp_open,
     .close = tcp_close,
     .listen = tcp_listen,
-    .listener_close = tcp_listener_close,
     .connect = tcp_connect,
     .accept = tcp_accept,
     .reject = tcp_reject,

@@ -86,7 +86,7 @@ struct tcp_conn {
 	struct fabric_conn base;
 	struct poller_source source;
 	struct tcp *tcp;
-	struct tcp_listener *listener; /* ARRIVING, REQUESTED; NULL once it is closed */
+	struct tcp_listener *listener; /* ARRIVING, REQUESTED */
 	enum tcp_state state;
 	TAILQ_ENTRY(tcp_conn) link;        /* in `conns` or in `gone` */
 	TAILQ_ENTRY(tcp_conn) active_link; /* in `active` */
@@ -157,7 +157,6 @@ static inline struct tcp_conn *tcp_conn_of(const struct fabric_conn *conn)
 /* tcp.c */
 void tcp_state_set(struct tcp_conn *conn, enum tcp_state state);
 void tcp_activate(struct tcp_conn *conn);
-void tcp_deactivate(struct tcp_conn *conn);
 /* Arms the source of a connection that is about to leave the active list. */
 void tcp_conn_arm(struct tcp_conn *conn);
 /* Allocates a connection without socket, in no list. Returns NULL without memory. */
@@ -174,7 +173,7 @@ void tcp_conn_free(struct tcp_conn *conn);
 
 /* tcp_setup.c */
 int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
-void tcp_listener_close(struct fabric_listener *listener);
+void tcp_listener_close(struct tcp_listener *listener);
 void tcp_listeners_poll(struct tcp *tcp, uint64_t now);
 /* Tries the next address of a CONNECTING connection, because the time for this one is over. */
 void tcp_connect_expire(struct tcp_conn *conn);

@@ -339,7 +339,6 @@ int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_
 
 	if (!listener)
 		return -ENOMEM;
-	listener->base.backend = &tcp_backend;
 	listener->base.fabric = tcp->fabric;
 	listener->tcp = tcp;
 	listener->retry_at = BACKEND_NEVER;
@@ -354,20 +353,10 @@ int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_
 	return 0;
 }
 
-void tcp_listener_close(struct fabric_listener *base)
+void tcp_listener_close(struct tcp_listener *listener)
 {
-	struct tcp_listener *listener = (struct tcp_listener *)base;
 	struct tcp *tcp = listener->tcp;
-	struct tcp_conn *conn, *next;
 
-	for (conn = TAILQ_FIRST(&tcp->conns); conn; conn = next) {
-		next = TAILQ_NEXT(conn, link);
-		if (conn->listener != listener)
-			continue;
-		conn->listener = NULL;
-		if (conn->state == TCP_STATE_ARRIVING || (conn->state == TCP_STATE_REQUESTED && conn->announce))
-			tcp_backend.disconnect(&conn->base);
-	}
 	TAILQ_REMOVE(&tcp->listeners, listener, link);
 	poller_remove(fabric_poller(tcp->fabric), &listener->source);
 	close(listener->source.fd);

@@ -24,189 +24,9 @@
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-
-/* Ending a connection waits up to FLUSH_NS for the peer's device to take the last messages. After a wait in vain,
-   further ends wait only FLUSH_SHORT_NS for a time of FLUSH_VAIN_NS. The short wait suffices for the device of a living
-   peer. The waits are short because this thread serves all connections. */
-#define FLUSH_NS (100 * 1000000ull)
-#define FLUSH_VAIN_NS (1000 * 1000000ull)
-#define FLUSH_SHORT_NS (3 * 1000000ull)
-#define PAUSE_NS 50000
-
-static const char *const state_names[] = {
-    [VERBS_STATE_RESOLVING] = "resolving",   [VERBS_STATE_ROUTING] = "routing",
-    [VERBS_STATE_CONNECTING] = "connecting", [VERBS_STATE_REQUESTED] = "requested",
-    [VERBS_STATE_ACCEPTING] = "accepting",   [VERBS_STATE_ESTABLISHED] = "established",
-    [VERBS_STATE_ENDING] = "ending",         [VERBS_STATE_ENDED] = "ended",
-};
-_Static_assert(sizeof state_names / sizeof *state_names == VERBS_STATE_COUNT, "a name for each");
-
-/* The states that may follow each state, as a mask. */
-#define TO(state) (1u << VERBS_STATE_##state)
-static const unsigned state_moves[VERBS_STATE_COUNT] = {
-    [VERBS_STATE_RESOLVING] = TO(RESOLVING) | TO(ROUTING) | TO(ENDING) | TO(ENDED),
-    [VERBS_STATE_ROUTING] = TO(RESOLVING) | TO(CONNECTING) | TO(ENDING) | TO(ENDED),
-    [VERBS_STATE_CONNECTING] = TO(RESOLVING) | TO(ESTABLISHED) | TO(ENDING) | TO(ENDED),
-    [VERBS_STATE_REQUESTED] = TO(ACCEPTING) | TO(ENDING) | TO(ENDED),
-    [VERBS_STATE_ACCEPTING] = TO(ESTABLISHED) | TO(ENDING) | TO(ENDED),
-    [VERBS_STATE_ESTABLISHED] = TO(ENDING) | TO(ENDED),
-    [VERBS_STATE_ENDING] = TO(ENDED),
-    [VERBS_STATE_ENDED] = TO(ENDED),
-};
-
-void verbs_state_set(struct verbs_conn *conn, enum verbs_state state)
-{
-	assert(state_moves[conn->state] & 1u << state);
-	log_debug("%s: %s -> %s", conn->base.peer, state_names[conn->state], state_names[state]);
-	if (conn->state == VERBS_STATE_REQUESTED)
-		conn->verbs->arriving--;
-	conn->state = state;
-}
-
-void verbs_activate(struct verbs_conn *conn)
-{
-	conn->idle = 0;
-	if (conn->active)
-		return;
-	conn->active = true;
-	conn->verbs->ready = true;
-	conn->verbs->active_count++;
-	TAILQ_INSERT_TAIL(&conn->verbs->active, conn, active_link);
-}
-
-static void deactivate(struct verbs_conn *conn)
-{
-	if (!conn->active)
-		return;
-	conn->active = false;
-	conn->verbs->active_count--;
-	TAILQ_REMOVE(&conn->verbs->active, conn, active_link);
-}
-
-/* --- Life of a connection --------------------------------------------------------------------------------- */
-
-struct verbs_conn *verbs_conn_new(struct verbs *verbs, enum verbs_state state)
-{
-	struct verbs_conn *conn = calloc(1, sizeof *conn);
-
-	if (!conn)
-		return NULL;
-	conn->base.backend = &verbs_backend;
-	conn->base.fabric = verbs->fabric;
-	conn->verbs = verbs;
-	conn->state = state;
-	conn->deadline = clock_now() + fabric_get_config(verbs->fabric)->connect_ms * 1000000ull;
-	return conn;
-}
-
-void verbs_conn_list(struct verbs_conn *conn)
-{
-	TAILQ_INSERT_TAIL(&conn->verbs->conns, conn, link);
-}
-
-static void conn_free(struct verbs_conn *conn)
-{
-	if (conn->memory)
-		munmap(conn->memory, conn->memory_size);
-	free(conn);
-}
-
-void verbs_end(struct verbs_conn *conn, int status, int flush)
-{
-	if (conn->qp)
-		verbs_drain(conn);
-	verbs_state_set(conn, VERBS_STATE_ENDING);
-	verbs_conn_shut(conn);
-	conn->status = status;
-	conn->flush = flush;
-	conn->announce = false;
-	verbs_activate(conn);
-}
-
-/* Ends a connection whose queue pair is in error. */
-static void end_failed(struct verbs_conn *conn)
-{
-	verbs_end(conn, conn->fail_status ? conn->fail_status : conn->fail_flush, conn->fail_flush);
-}
-
-/* Gives the events that an ended connection owes, as far as there is room. */
-static void ending_step(struct verbs_conn *conn, struct backend_events *out)
-{
-	struct fabric_event *event;
-
-	verbs_deliver(conn, out);
-	if (!verbs_deliver_failed(conn, out) || backend_events_full(out))
-		return;
-	event = backend_event(out, FABRIC_DISCONNECTED, &conn->base);
-	event->status = conn->status;
-	if (conn->rejected) {
-		event->data = conn->theirs;
-		event->size = conn->theirs_size;
-	}
-	verbs_state_set(conn, VERBS_STATE_ENDED);
-}
-
-void verbs_drain_or_pause(struct verbs_conn *conn)
-{
-	const struct timespec pause = {.tv_nsec = PAUSE_NS};
-
-	if (!verbs_drain(conn))
-		nanosleep(&pause, NULL);
-}
-
-/* Returns the later of the last completion and the time of the oldest uncompleted post. A deep queue of long requests
-   may take longer than io_ms in total. */
-static uint64_t silent_since(const struct verbs_conn *conn)
-{
-	uint64_t posted_at = conn->sent[conn->sent_done & conn->sent_mask].posted_at;
-
-	return posted_at > conn->progress_at ? posted_at : conn->progress_at;
-}
-
-static bool messages_remain(const struct verbs_conn *conn)
-{
-	return !conn->failed && conn->send_head != conn->send_posted;
-}
-
-/* Waits briefly until the last messages have been taken. Does not wait for a peer that has been silent for FLUSH_NS. */
-static void messages_flush(struct verbs_conn *conn)
-{
-	struct verbs *verbs = conn->verbs;
-	uint64_t now = clock_now();
-	const bool vain = now < verbs->flush_vain_until;
-	const uint64_t until = now + (vain ? FLUSH_SHORT_NS : FLUSH_NS);
-
-	verbs_drain(conn);
-	while (messages_remain(conn) && now < until && now < silent_since(conn) + FLUSH_NS) {
-		verbs_drain_or_pause(conn);
-		now = clock_now();
-	}
-	if (!vain && now >= until)
-		verbs->flush_vain_until = now + FLUSH_VAIN_NS;
-	if (conn->send_head != conn->send_tail)
-		log_debug("%s: its last %u messages may be lost", conn->base.peer, conn->send_tail - conn->send_head);
-}
-
-void verbs_disconnect(struct fabric_conn *base)
-{
-	struct verbs_conn *conn = verbs_conn_of(base);
-	struct verbs *verbs = conn->verbs;
-
-	if (conn->state == VERBS_STATE_ESTABLISHED)
-		messages_flush(conn);
-	verbs_conn_shut(conn);
-	verbs_state_set(conn, VERBS_STATE_ENDED);
-	deactivate(conn);
-	TAILQ_REMOVE(&verbs->conns, conn, link);
-	TAILQ_INSERT_TAIL(&verbs->gone, conn, link);
-}
 
 static struct fabric_remote verbs_export(const struct fabric_region *region, const struct fabric_conn *base)
 {
@@ -236,6 +56,29 @@ static size_t verbs_memory(const struct fabric_conn *base)
 }
 
 /* --- Polling ---------------------------------------------------------------------------------------------- */
+
+/* Ends a connection whose queue pair is in error. */
+static void end_failed(struct verbs_conn *conn)
+{
+	verbs_end(conn, conn->fail_status ? conn->fail_status : conn->fail_flush, conn->fail_flush);
+}
+
+/* Gives the events that an ended connection owes, as far as there is room. */
+static void ending_step(struct verbs_conn *conn, struct backend_events *out)
+{
+	struct fabric_event *event;
+
+	verbs_deliver(conn, out);
+	if (!verbs_deliver_failed(conn, out) || backend_events_full(out))
+		return;
+	event = backend_event(out, FABRIC_DISCONNECTED, &conn->base);
+	event->status = conn->status;
+	if (conn->rejected) {
+		event->data = conn->theirs;
+		event->size = conn->theirs_size;
+	}
+	verbs_state_set(conn, VERBS_STATE_ENDED);
+}
 
 static void conn_announce(struct verbs_conn *conn, struct backend_events *out)
 {
@@ -344,8 +187,19 @@ static void gone_free(struct verbs *verbs)
 
 	while ((conn = TAILQ_FIRST(&verbs->gone))) {
 		TAILQ_REMOVE(&verbs->gone, conn, link);
-		conn_free(conn);
+		verbs_conn_free(conn);
 	}
+}
+
+/* Ends the connections on devices that are gone, and closes the channels there. */
+static void gone_devices_leave(struct verbs *verbs)
+{
+	struct verbs_conn *conn;
+
+	TAILQ_FOREACH(conn, &verbs->conns, link)
+		if (conn->channel && conn->channel->device->gone)
+			verbs_end_lost(conn, -ENODEV);
+	verbs_channels_sweep(verbs);
 }
 
 static bool verbs_poll(void *state, struct backend_events *out)
@@ -360,7 +214,7 @@ static bool verbs_poll(void *state, struct backend_events *out)
 	if (verbs->completed)
 		verbs_channels_poll(verbs);
 	if (verbs->lost)
-		verbs_channels_sweep(verbs);
+		gone_devices_leave(verbs);
 	/* Look at each once, oldest first. Those that stay active go to the end, so each gets room for events in
 	   turn. */
 	for (unsigned i = verbs->active_count; i; i--) {
@@ -373,7 +227,7 @@ static bool verbs_poll(void *state, struct backend_events *out)
 		}
 		step = conn_step(conn, out);
 		moved |= step;
-		deactivate(conn);
+		verbs_deactivate(conn);
 		if (conn_stays(conn, step)) {
 			conn->active = true;
 			verbs->active_count++;
@@ -424,7 +278,7 @@ static uint64_t conn_deadline(const struct verbs_conn *conn)
 		return conn->deadline;
 	case VERBS_STATE_ESTABLISHED:
 		if (conn->sent_done != conn->sent_tail)
-			deadline = silent_since(conn) + fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
+			deadline = verbs_silent_since(conn) + fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
 		return conn->nudge_at && conn->nudge_at < deadline ? conn->nudge_at : deadline;
 	default:
 		return BACKEND_NEVER;
@@ -540,7 +394,7 @@ static void verbs_close(void *state)
 	struct verbs_conn *conn;
 
 	while ((listener = TAILQ_FIRST(&verbs->listeners)))
-		verbs_listener_close(&listener->base);
+		verbs_listener_close(listener);
 	while ((conn = TAILQ_FIRST(&verbs->conns)))
 		verbs_disconnect(&conn->base);
 	gone_free(verbs);
@@ -558,7 +412,6 @@ const struct fabric_backend verbs_backend = {
     .open = verbs_open,
     .close = verbs_close,
     .listen = verbs_listen,
-    .listener_close = verbs_listener_close,
     .connect = verbs_connect,
     .accept = verbs_accept,
     .reject = verbs_reject,

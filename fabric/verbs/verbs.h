@@ -1,13 +1,16 @@
 /*
  * verbs: what the parts of the verbs backend share. The theory of operation is in verbs.c.
- *     verbs.c            the table of operations, polling, arming, deadlines, ending
+ * Each file calls only files below it in this list:
+ *     verbs.c            the table of operations, polling, arming, deadlines
  *     verbs_setup.c      connecting and accepting through the RDMA CM
- *     verbs_resources.c  a connection's resources on its device: queue pair, completion queue, message buffers
  *     verbs_listen.c     listening
+ *     verbs_end.c        ending connections
+ *     verbs_resources.c  a connection's resources on its device: queue pair, completion queue, message buffers
  *     verbs_channel.c    a fabric's part on a device
  *     verbs_path.c       the data path: posting, completions, messages
- *     verbs_device.c     the devices of this process
+ *     verbs_conn.c       a connection's state and lists
  *     domain.c           protection domains and registrations
+ *     verbs_device.c     the devices of this process
  */
 #ifndef FABRIC_VERBS_H
 #define FABRIC_VERBS_H
@@ -124,7 +127,7 @@ struct verbs_conn {
 	struct verbs_noted noted;
 	struct fabric_conn base;
 	struct verbs *verbs;
-	struct verbs_listener *listener; /* REQUESTED; NULL once it is closed */
+	struct verbs_listener *listener; /* REQUESTED */
 	enum verbs_state state;
 	TAILQ_ENTRY(verbs_conn) link;        /* in `conns` or in `gone` */
 	TAILQ_ENTRY(verbs_conn) active_link; /* in `active` */
@@ -247,20 +250,42 @@ static inline unsigned verbs_send_entries(const struct verbs_device *device, uns
 	return depth * (device->iwarp ? 2 : 1) + VERBS_SENDS;
 }
 
-/* verbs.c */
-/* Takes completions, or sleeps briefly if there are none. A soft device's own threads may need this processor. A yield
-   does not let them run if this thread has real-time priority. */
-void verbs_drain_or_pause(struct verbs_conn *conn);
-void verbs_state_set(struct verbs_conn *conn, enum verbs_state state);
-void verbs_activate(struct verbs_conn *conn);
-/* Allocates a connection in no list. Returns NULL without memory. */
-struct verbs_conn *verbs_conn_new(struct verbs *verbs, enum verbs_state state);
-void verbs_conn_list(struct verbs_conn *conn);
+/* verbs_setup.c */
+/* Tries the next address of a connecting connection, because the time for this one is over. */
+void verbs_connect_expire(struct verbs_conn *conn);
+int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
+		  size_t private_size, struct fabric_conn **ret_conn);
+int verbs_accept(struct fabric_conn *base);
+void verbs_reject(struct fabric_conn *base, const void *private_data, size_t private_size);
+/* Takes events of the CM. Returns true if there were any. */
+bool verbs_cm_poll(struct verbs *verbs);
+
+/* verbs_listen.c */
+int verbs_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
+void verbs_listener_close(struct verbs_listener *listener);
+/* Returns the listener of @id, or NULL if @id belongs to a connection. */
+struct verbs_listener *verbs_listener_find(struct verbs *verbs, const struct rdma_cm_id *id);
+void verbs_listener_event(struct verbs_listener *listener, enum rdma_cm_event_type kind);
+uint64_t verbs_listeners_deadline(const struct verbs *verbs);
+void verbs_listeners_expire(struct verbs *verbs, uint64_t now);
+
+/* verbs_end.c */
 /* Destroys the queue pair, so that the peer reaches nothing through it, and enters ENDING. Completed operations are
    answered as they completed, the others with @flush. Then FABRIC_DISCONNECTED comes with @status. */
 void verbs_end(struct verbs_conn *conn, int status, int flush);
+/* Ends the connection because the peer hung up or the device was removed. */
+void verbs_end_lost(struct verbs_conn *conn, int status);
 /* Ends the connection and removes it from every list. The next poll frees it. */
 void verbs_disconnect(struct fabric_conn *base);
+
+/* verbs_resources.c */
+/* Makes all resources of a connection whose id knows its device. Returns 0, or -errno after logging. verbs_shut()
+   frees a part of them as well. */
+int verbs_equip(struct verbs_conn *conn);
+/* Destroys the queue pair, its resources and the id, as far as they exist. */
+void verbs_shut(struct verbs_conn *conn);
+/* Frees parked resources. May block, see struct verbs_parked. */
+void verbs_parked_free(struct verbs_parked *parked);
 
 /* verbs_channel.c */
 /* Finds or opens this fabric's channel on the device of @id, and counts the connection. Returns 0 or -errno. */
@@ -271,38 +296,8 @@ void verbs_channel_arm(struct verbs_channel *channel);
 void verbs_channel_close(struct verbs_channel *channel);
 /* Takes completion events and activates their connections. */
 void verbs_channels_poll(struct verbs *verbs);
-/* Ends the connections on devices that are gone, and closes their channels. */
+/* Closes the channels on devices that are gone. Their connections must have ended. */
 void verbs_channels_sweep(struct verbs *verbs);
-
-/* verbs_listen.c */
-int verbs_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
-void verbs_listener_close(struct fabric_listener *base);
-/* Returns the listener of @id, or NULL if @id belongs to a connection. */
-struct verbs_listener *verbs_listener_find(struct verbs *verbs, const struct rdma_cm_id *id);
-void verbs_listener_event(struct verbs_listener *listener, enum rdma_cm_event_type kind);
-uint64_t verbs_listeners_deadline(const struct verbs *verbs);
-void verbs_listeners_expire(struct verbs *verbs, uint64_t now);
-
-/* verbs_setup.c */
-/* Tries the next address of a connecting connection, because the time for this one is over. */
-void verbs_connect_expire(struct verbs_conn *conn);
-int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
-		  size_t private_size, struct fabric_conn **ret_conn);
-int verbs_accept(struct fabric_conn *base);
-void verbs_reject(struct fabric_conn *base, const void *private_data, size_t private_size);
-/* Takes events of the CM. Returns true if there were any. */
-bool verbs_cm_poll(struct verbs *verbs);
-/* Ends the connection because the peer hung up or the device was removed. */
-void verbs_conn_lost(struct verbs_conn *conn, int status);
-
-/* verbs_resources.c */
-/* Makes all resources of a connection whose id knows its device. Returns 0, or -errno after logging. verbs_conn_shut()
-   frees a part of them as well. */
-int verbs_conn_equip(struct verbs_conn *conn);
-/* Destroys the queue pair, its resources and the id, as far as they exist. */
-void verbs_conn_shut(struct verbs_conn *conn);
-/* Frees parked resources. May block, see struct verbs_parked. */
-void verbs_parked_free(struct verbs_parked *parked);
 
 /* verbs_path.c */
 /* Maps the rings and buffers of a connection whose depth is set. Returns 0 or -ENOMEM. */
@@ -318,6 +313,9 @@ void verbs_send_opening(struct verbs_conn *conn);
 void verbs_nudge(struct verbs_conn *conn, uint64_t now);
 /* Takes completions into the rings, and sets `failed` on errors. Returns true if any came. */
 bool verbs_drain(struct verbs_conn *conn);
+/* Returns the later of the last completion and the time of the oldest uncompleted post. A deep queue of long requests
+   may take longer than io_ms in total. */
+uint64_t verbs_silent_since(const struct verbs_conn *conn);
 /* Takes the first message received. Returns NULL if it is a good opening, else what is wrong. */
 const char *verbs_take_opening(struct verbs_conn *conn);
 /* Gives answers and messages from the rings, as far as there is room. Returns true if it gave any. */
@@ -328,5 +326,15 @@ bool verbs_deliver_failed(struct verbs_conn *conn, struct backend_events *out);
 void verbs_refresh(struct verbs_conn *conn);
 /* Returns true if the rings hold something that the next poll can give. */
 bool verbs_pending(const struct verbs_conn *conn);
+
+/* verbs_conn.c */
+void verbs_state_set(struct verbs_conn *conn, enum verbs_state state);
+void verbs_activate(struct verbs_conn *conn);
+void verbs_deactivate(struct verbs_conn *conn);
+/* Allocates a connection in no list. Returns NULL without memory. */
+struct verbs_conn *verbs_conn_new(struct verbs *verbs, enum verbs_state state);
+void verbs_conn_list(struct verbs_conn *conn);
+/* Frees a connection that has ended and is in no list. */
+void verbs_conn_free(struct verbs_conn *conn);
 
 #endif

@@ -3,7 +3,7 @@
  * events and the device's removal.
  *
  * A channel stays while the fabric is open, so that the fabric notices the removal even without a connection there.
- * Once the device is gone, its connections are ended and the channel is closed: verbs_channels_sweep().
+ * Once the device is gone, its connections are ended (verbs.c) and the channel is closed: verbs_channels_sweep().
  */
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
@@ -187,11 +187,7 @@ void verbs_channels_poll(struct verbs *verbs)
 void verbs_channels_sweep(struct verbs *verbs)
 {
 	struct verbs_channel *channel, *next;
-	struct verbs_conn *conn;
 
-	TAILQ_FOREACH(conn, &verbs->conns, link)
-		if (conn->channel && conn->channel->device->gone)
-			verbs_conn_lost(conn, -ENODEV);
 	verbs->lost = false; /* every connection has left by now */
 	for (channel = TAILQ_FIRST(&verbs->channels); channel; channel = next) {
 		next = TAILQ_NEXT(channel, link);

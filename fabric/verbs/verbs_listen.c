@@ -8,7 +8,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define BACKLOG 128
 #define AGAIN_NS (250 * 1000000ull)
@@ -54,7 +53,6 @@ int verbs_listen(void *state, const struct uri *uri, struct fabric_listener **re
 	listener = calloc(1, sizeof *listener);
 	if (!listener)
 		return -ENOMEM;
-	listener->base.backend = &verbs_backend;
 	listener->base.fabric = verbs->fabric;
 	listener->verbs = verbs;
 	for (int i = 0; i < count && status < 0; i++) {
@@ -71,21 +69,9 @@ int verbs_listen(void *state, const struct uri *uri, struct fabric_listener **re
 	return 0;
 }
 
-void verbs_listener_close(struct fabric_listener *base)
+void verbs_listener_close(struct verbs_listener *listener)
 {
-	struct verbs_listener *listener = (struct verbs_listener *)base;
-	struct verbs *verbs = listener->verbs;
-	struct verbs_conn *conn, *next;
-
-	for (conn = TAILQ_FIRST(&verbs->conns); conn; conn = next) {
-		next = TAILQ_NEXT(conn, link);
-		if (conn->listener != listener)
-			continue;
-		conn->listener = NULL;
-		if (conn->state == VERBS_STATE_REQUESTED && conn->announce)
-			verbs_disconnect(&conn->base);
-	}
-	TAILQ_REMOVE(&verbs->listeners, listener, link);
+	TAILQ_REMOVE(&listener->verbs->listeners, listener, link);
 	if (listener->id)
 		rdma_destroy_id(listener->id);
 	free(listener);

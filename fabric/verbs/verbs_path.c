@@ -264,6 +264,13 @@ bool verbs_drain(struct verbs_conn *conn)
 	return some || count < 0;
 }
 
+uint64_t verbs_silent_since(const struct verbs_conn *conn)
+{
+	uint64_t posted_at = conn->sent[conn->sent_done & conn->sent_mask].posted_at;
+
+	return posted_at > conn->progress_at ? posted_at : conn->progress_at;
+}
+
 /* --- Giving ------------------------------------------------------------------------------------------------ */
 
 /* Answers the next entry of the ring with @status. */

@@ -78,7 +78,7 @@ static int buffers_register(struct verbs_conn *conn, struct ibv_pd *pd)
 	return conn->mr ? 0 : verbs_device_register_error(errno);
 }
 
-int verbs_conn_equip(struct verbs_conn *conn)
+int verbs_equip(struct verbs_conn *conn)
 {
 	const char *step = "use the device";
 	struct ibv_pd *pd = NULL;
@@ -164,7 +164,7 @@ static bool conn_park(struct verbs_conn *conn)
 	return true;
 }
 
-void verbs_conn_shut(struct verbs_conn *conn)
+void verbs_shut(struct verbs_conn *conn)
 {
 	if (!conn->id)
 		return;

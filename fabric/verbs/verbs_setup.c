@@ -24,8 +24,6 @@
 /* The smallest and the largest ACK timeout, as exponents: 4.096 us << n. */
 #define ACK_TIMEOUT_MIN 12
 #define ACK_TIMEOUT_MAX 21
-/* How long to wait for answers to operations in flight after the CM has reported the connection's end. */
-#define LAST_ANSWERS_NS (2 * 1000000ull)
 #define CONNECT_STACK (128u << 10)
 /* The most local ports tried for one address, if ports are in use. */
 #define PORTS_MAX 16
@@ -77,7 +75,7 @@ static void connect_next(struct verbs_conn *conn, int status)
 		struct sockaddr *address = (struct sockaddr *)&conn->addresses[conn->address_next];
 
 		conn->deadline = address_deadline(conn->connect_until, conn->address_count - conn->address_next++);
-		verbs_conn_shut(conn);
+		verbs_shut(conn);
 		verbs_state_set(conn, VERBS_STATE_RESOLVING);
 		if (rdma_create_id(conn->verbs->cm, &conn->id, conn, RDMA_PS_TCP) < 0) {
 			status = -errno;
@@ -100,7 +98,7 @@ static void address_resolved(struct verbs_conn *conn)
 	if (!conn->id->verbs)
 		status = -ENODEV;
 	if (status == 0)
-		status = verbs_conn_equip(conn);
+		status = verbs_equip(conn);
 	if (status < 0) {
 		verbs_end(conn, status, status);
 		return;
@@ -321,7 +319,7 @@ int verbs_accept(struct fabric_conn *base)
 		verbs_end(conn, -ECONNRESET, -ECONNRESET); /* the peer hung up meanwhile */
 		return 0;
 	}
-	status = verbs_conn_equip(conn);
+	status = verbs_equip(conn);
 	if (status < 0)
 		return status;
 	/* The CM has swapped the values: responder_resources is the number of reads that the peer may start. */
@@ -349,43 +347,12 @@ void verbs_reject(struct fabric_conn *base, const void *private_data, size_t pri
 
 /* --- Events ----------------------------------------------------------------------------------------------- */
 
-/* Waits briefly for the last completions. When the CM reports the end, the last answer of the peer's device, such as a
-   refusal, may not have completed yet. */
-static void last_answers_await(struct verbs_conn *conn)
-{
-	uint64_t until = clock_now() + LAST_ANSWERS_NS;
-
-	do {
-		verbs_drain_or_pause(conn);
-	} while (conn->sent_done != conn->sent_tail && !conn->failed && clock_now() < until);
-}
-
-void verbs_conn_lost(struct verbs_conn *conn, int status)
-{
-	if (conn->state == VERBS_STATE_REQUESTED) {
-		/* The user is about to accept or reject it, and gets the end then. */
-		verbs_conn_shut(conn);
-		return;
-	}
-	if (conn->state == VERBS_STATE_ENDING || conn->state == VERBS_STATE_ENDED)
-		return;
-	if (conn->qp)
-		last_answers_await(conn);
-	if (conn->channel)
-		verbs_device_events(conn->channel->device);
-	if (conn->noted.event == IBV_EVENT_QP_ACCESS_ERR + 1)
-		status = -EPROTO;
-	if (conn->failed && (conn->fail_status || conn->fail_flush != -ECONNRESET))
-		status = conn->fail_status ? conn->fail_status : conn->fail_flush;
-	verbs_end(conn, status, conn->failed ? conn->fail_flush : status);
-}
-
 static void device_removed(struct verbs_conn *conn)
 {
 	log_debug("%s: its device was removed", conn->base.peer);
 	if (conn->channel)
 		verbs_device_lost(conn->channel->device);
-	verbs_conn_lost(conn, -ENODEV);
+	verbs_end_lost(conn, -ENODEV);
 }
 
 static void conn_event(struct verbs_conn *conn, enum rdma_cm_event_type kind, int status,
@@ -408,20 +375,20 @@ static void conn_event(struct verbs_conn *conn, enum rdma_cm_event_type kind, in
 		if (conn->state == VERBS_STATE_CONNECTING)
 			connect_next(conn, cm_status(status));
 		else
-			verbs_conn_lost(conn, cm_status(status));
+			verbs_end_lost(conn, cm_status(status));
 		return;
 	case RDMA_CM_EVENT_REJECTED:
 		if (conn->state == VERBS_STATE_CONNECTING)
 			connection_rejected(conn, param, status);
 		else
-			verbs_conn_lost(conn, -ECONNRESET);
+			verbs_end_lost(conn, -ECONNRESET);
 		return;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (conn->state == VERBS_STATE_CONNECTING)
 			connection_accepted(conn, param);
 		return;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		verbs_conn_lost(conn, -ECONNRESET);
+		verbs_end_lost(conn, -ECONNRESET);
 		return;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		device_removed(conn);

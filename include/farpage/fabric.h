@@ -114,8 +114,8 @@ struct fabric_remote fabric_export(const struct fabric_region *region, const str
 /* --- Connections ----------------------------------------------------------------------------------------- */
 
 /*
- * Listens on @uri ("tcp://127.0.0.1:7470"). Port 0 takes a free port. Connect requests arrive as FABRIC_CONNECT_REQUEST
- * events with listener = *ret_listener.
+ * Listens on @uri ("tcp://127.0.0.1:7470") until fabric_close(). Port 0 takes a free port. Connect requests arrive as
+ * FABRIC_CONNECT_REQUEST events with listener = *ret_listener.
  *
  * Errors: -EINVAL (unknown scheme or malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENODEV (no RDMA device
  * at that address).
@@ -123,8 +123,6 @@ struct fabric_remote fabric_export(const struct fabric_region *region, const str
 int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener);
 /* Returns the port listened on, in host byte order. */
 uint16_t fabric_listener_port(const struct fabric_listener *listener);
-/* Stops listening. Connections that were accepted continue. NULL is allowed. */
-void fabric_listener_close(struct fabric_listener *listener);
 
 /*
  * Starts to connect to @uri, with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). With rdma:// the
@@ -166,7 +164,6 @@ void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t pr
  */
 void fabric_disconnect(struct fabric_conn *conn);
 
-void *fabric_conn_user(const struct fabric_conn *conn);
 /* Returns a name for logs, such as "tcp://127.0.0.1:40312". The connection owns it. */
 const char *fabric_conn_peer(const struct fabric_conn *conn);
 /* Returns the host that an incoming connection comes from, as a number: an IPv4 address, or the half of an IPv6 address
@@ -240,19 +237,15 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms);
 
 /*
- * For a thread that sleeps on several things by itself. fabric_arm() returns 0, or 1 if there is something to poll now.
- * After it has returned 0, fabric_fd() becomes readable when there is something to poll.
+ * For a thread that sleeps on several things by itself. fabric_arm_until() returns 0, or 1 if there is something to poll
+ * now. After it has returned 0, fabric_fd() becomes readable when there is something to poll, and at @until (ns, by
+ * clock_now(); UINT64_MAX means never).
  */
 int fabric_fd(const struct fabric *fabric);
-int fabric_arm(struct fabric *fabric);
-/* Does the same as fabric_arm(). fabric_fd() also becomes readable at @until (ns, by clock_now()), or never for
-   UINT64_MAX. */
 int fabric_arm_until(struct fabric *fabric, uint64_t until);
 
-/* Watches a descriptor for reading: an eventfd, signalfd or timerfd. It is level-triggered. While it is readable,
-   fabric_wait() and fabric_poll() return FABRIC_READABLE with @user. Returns 0 or -errno. */
+/* Watches a descriptor for reading, until fabric_close(): an eventfd, signalfd or timerfd. It is level-triggered. While
+   it is readable, fabric_wait() and fabric_poll() return FABRIC_READABLE with @user. Returns 0 or -errno. */
 int fabric_watch(struct fabric *fabric, int fd, void *user);
-/* Stops watching @fd. */
-void fabric_unwatch(struct fabric *fabric, int fd);
 
 #endif

@@ -105,7 +105,9 @@ static int lowest_number(void)
 	return (int)(limit.rlim_cur / 2);
 }
 
-int descriptor_keep(int fd)
+/* Moves @fd, which farpage has just made, to a high number, and notes it. Returns the number. Returns a negative @fd as
+   it is, or -1 with errno if @fd is closed already. */
+static int descriptor_keep(int fd)
 {
 	int before = errno, lowest = lowest_number();
 	if (fd < 0)

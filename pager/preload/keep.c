@@ -57,7 +57,8 @@ static void keep(char *page)
 		tell(error == -ENOSPC ? "they take a quarter of --local" : format_errno(error));
 }
 
-void keep_memory(const void *address, size_t length)
+/* Keeps the far memory in [@address, +@length) local until it is discarded. */
+static void keep_memory(const void *address, size_t length)
 {
 	char *start, *page;
 	if (!far_clip(address, length, &start, &length))

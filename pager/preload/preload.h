@@ -4,7 +4,7 @@
  * Theory of operation. LD_PRELOAD puts the library in front of an unmodified program. The library gives the program's
  * heap (libmimalloc) and its large anonymous mappings addresses inside one window. It follows munmap, mremap, madvise
  * and fork on them. At first the window is ordinary memory. When enough of it is in use, the pager is started over it,
- * and keeps the process within its budget from then on (process.c).
+ * and keeps the process within its budget from then on (start.c).
  *
  * Near and far. Nothing of farpage may live in far memory, because a thread that serves faults must not take one. A
  * thread is near while it runs farpage's code. It allocates from farpage's own heap (near_heap.h) and from the kernel.
@@ -14,6 +14,14 @@
  * A near thread runs inside a foreign program, whose names come before the C library's. So it calls no malloc by name,
  * nothing of stdio, nothing that uses a locale, and no resolver. tests/func/preload/near_imports says what it may call.
  * A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
+ *
+ * Layers. Each file calls only files of the lines above, or to its left. Functions that the linker wraps (meson.build)
+ * do not count.
+ *     kernel, descriptors, near_heap, settings, report
+ *     preload: the mode of the process
+ *     far, child, keep, thread, start
+ *     heap, remap, mapping, closing, library: what the program calls
+ *     process: the constructor and the fork handlers
  *
  * Lock order:
  * 1. the lock of start.c
@@ -27,6 +35,7 @@
 
 #include "pager/entry.h"
 #include "pager/pager.h"
+#include "pager/preload/settings.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +61,7 @@ struct preload {
 	/* Bytes allocated in the window and likely touched, counted until the pager runs. Atomic. */
 	int64_t allocated;
 	pthread_mutex_t lock;
+	struct settings settings;
 };
 extern struct preload preload;
 
@@ -73,10 +83,17 @@ static inline bool preload_is_far(void)
 	}
 	return false;
 }
+/* Makes the mark that a fork wipes, by which preload_mode() tells a child from its parent. Ends the process if the
+   kernel cannot wipe pages. Must be called before preload_run(). */
+void preload_mark(void);
+/* Makes the process a RUNNING one. preload.lock is held. */
+void preload_run(void);
 /* Notes that @bytes more of the window are in use, or fewer if @bytes is negative. */
 void preload_count(int64_t bytes);
 /* Returns true if @name, as this process resolves it, is this library's. */
 bool preload_has_name(const char *name);
+/* Returns true if @address is in the code of the heap (libmimalloc). */
+bool preload_is_heap_code(const void *address);
 /* Logs @why and ends the process, which must not go on with memory that nothing bounds. NULL if the reason is logged
    already. */
 __attribute__((noreturn)) void preload_give_up(const char *why);
@@ -90,15 +107,11 @@ void preload_start(void);
 void start_prepare(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
-/* Starts the pager, or ends the process. Defined in process.c; for start.c alone. */
-void preload_start_pager(void);
 static inline void preload_start_if_due(void)
 {
 	if (__builtin_expect(preload.start_due, false) && !preload_near)
 		preload_start();
 }
-/* Returns true if @address is in the code of the heap (libmimalloc). */
-bool preload_is_heap_code(const void *address);
 
 /* --- thread.c --------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +120,9 @@ int thread_spares_prepare(void);
 /* Forgets those threads in a child, which has none of its parent's threads. */
 void thread_spares_forget(void);
 
-/* Returns true if malloc, by name, is this library's (heap.c). */
+/* --- heap.c ----------------------------------------------------------------------------------------------------- */
+
+/* Returns true if malloc, by name, is this library's. */
 bool heap_is_ours(void);
 
 /* --- far.c: pages of the window, in any mode ---------------------------------------------------------------------- */
@@ -149,19 +164,14 @@ void child_after_in_child(void);
 
 /* --- keep.c: memory that the kernel uses when a thread ends ------------------------------------------------------- */
 
-/* Keeps the far memory in [@address, +@length) local until it is discarded. */
-void keep_memory(const void *address, size_t length);
-/* Does the same for the thread descriptor on a stack that the program provides in @attributes. @attributes may be
-   NULL. */
+/* Keeps the thread descriptor on a stack that the program provides in @attributes local, until its memory is discarded.
+   @attributes may be NULL. */
 void keep_stack(const pthread_attr_t *attributes);
 /* Keeps the memory that was noted before the pager started. preload.lock is held. */
 void keep_noted(void);
 
 /* --- descriptors.c: farpage's numbers in the program's descriptor table ------------------------------------------- */
 
-/* Moves @fd, which farpage has just made, to a high number, and notes it. Returns the number. Returns a negative @fd as
-   it is, or -1 with errno if @fd is closed already. */
-int descriptor_keep(int fd);
 /* Deletes the note of @fd, which farpage is about to close. */
 void descriptor_forget(int fd);
 bool descriptor_noted(int fd);

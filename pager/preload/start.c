@@ -19,10 +19,12 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "pager/preload/preload.h"
+#include "pager/preload/report.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,13 +60,53 @@ static bool is_set(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* Ends the process if an option needs libraries that would call the program's malloc. */
+static void check_own_malloc(const struct farpage_options *options)
+{
+	for (unsigned i = 0; i < options->donor_count; i++)
+		if (strncmp(options->donors[i], "tcp:", 4) != 0)
+			preload_give_up(
+			    "this program brings its own malloc: it can be given far memory of tcp:// donors only");
+	if (options->encrypt)
+		preload_give_up("this program brings its own malloc: its far memory cannot be encrypted");
+}
+
+/* Starts the pager, or ends the process. */
+static void start_pager(void)
+{
+	const struct settings *settings = &preload.settings;
+	struct store *store;
+	if (settings->wrong) {
+		log_error("cannot understand the environment variable FARPAGE_%s; use `farpage run`", settings->wrong);
+		preload_give_up(NULL);
+	}
+	if (preload.own_malloc)
+		check_own_malloc(&settings->options);
+	preload_mark();
+	if (child_open())
+		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
+	preload.counters = report_claim(settings->report);
+	if (pager_connect(&settings->options, preload.window.length, &store))
+		preload_give_up(NULL); /* logged already */
+	/* From here on nothing of the program is waited for, because its threads may wait for the lock. */
+	pthread_mutex_lock(&preload.lock);
+	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage))
+		preload_give_up(NULL);
+	preload.forks_followed = pager_follows_forks(preload.farpage);
+	preload.start_due = false;
+	report_pager(pager_descriptor(preload.farpage), &preload.window);
+	preload_run();
+	keep_noted();
+	pthread_mutex_unlock(&preload.lock);
+}
+
 static void *starter(void *unused)
 {
 	(void)unused;
 	while (!is_set(&start.wanted))
 		futex_wait(&start.wanted, 0, NULL);
 	pthread_mutex_lock(&start.under_way);
-	preload_start_pager();
+	start_pager();
 	pthread_mutex_unlock(&start.under_way);
 	futex_set(&start.done);
 	return NULL;

@@ -68,8 +68,10 @@ void fabric_close(struct fabric *fabric)
 	for (struct fabric_listener *listener = net.listeners; listener; listener = listener->next)
 		listener->closed |= listener->fabric == fabric;
 	for (unsigned i = 0; i < NET_WATCHES; i++)
-		if (fabric->watches[i].fd >= 0)
-			fabric_unwatch(fabric, fabric->watches[i].fd);
+		if (fabric->watches[i].fd >= 0) {
+			descriptor_watch(fabric->watches[i].fd, NULL, NULL);
+			fabric->watches[i].fd = -1;
+		}
 	descriptor_close(fabric->fd);
 	fabric->closed = true;
 	fabric->process->fabrics--;
@@ -177,12 +179,6 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener)
 	return 7470;
 }
 
-void fabric_listener_close(struct fabric_listener *listener)
-{
-	if (listener)
-		listener->closed = true;
-}
-
 /* Returns the host of an address: "tcp://0:7470" is on host 0. */
 static unsigned uri_host(const char *uri)
 {
@@ -268,11 +264,6 @@ void fabric_disconnect(struct fabric_conn *conn)
 	net_depart(conn);
 	conn_close(conn);
 	net_end(conn);
-}
-
-void *fabric_conn_user(const struct fabric_conn *conn)
-{
-	return conn->user;
 }
 
 const char *fabric_conn_peer(const struct fabric_conn *conn)
@@ -389,11 +380,6 @@ int fabric_fd(const struct fabric *fabric)
 	return fabric->fd;
 }
 
-int fabric_arm(struct fabric *fabric)
-{
-	return fabric_arm_until(fabric, UINT64_MAX);
-}
-
 static void fabric_alarm(void *what, uint64_t token);
 
 static void alarm_set(struct fabric *fabric)
@@ -443,14 +429,4 @@ int fabric_watch(struct fabric *fabric, int fd, void *user)
 		return 0;
 	}
 	return -ENOMEM;
-}
-
-void fabric_unwatch(struct fabric *fabric, int fd)
-{
-	for (unsigned i = 0; i < NET_WATCHES; i++) {
-		if (fabric->watches[i].fd != fd)
-			continue;
-		fabric->watches[i].fd = -1;
-		descriptor_watch(fd, NULL, NULL);
-	}
 }

@@ -7,6 +7,7 @@
  */
 #include "client/io/far_hedge.h"
 #include "common/clock.h"
+#include "fabric/backend.h"
 #include "tests/func/client/rig.h"
 #include "tests/tap.h"
 
@@ -53,7 +54,7 @@ static struct {
 
 static unsigned donor_of(const struct fabric_conn *conn)
 {
-	return (unsigned)(uintptr_t)fabric_conn_user(conn);
+	return (unsigned)(uintptr_t)conn->user;
 }
 
 static void put_aside(struct fabric_conn *conn, struct fabric_op *op)

@@ -312,7 +312,6 @@ int main(void)
 	chunk_table_close(&table);
 	ok(chunk_table_open(&table, UINT64_MAX / 2, 1, 1) == -EINVAL,
 	   "a table of too many chunks is refused with -EINVAL");
-	ok(!strcmp(chunk_state_name(CHUNK_LOSING), "losing"), "chunk_state_name() names the state LOSING");
 	racing_queues_never_see_a_torn_view();
 	writes_completing_during_a_loss_leave_no_live_page();
 	return tap_done();

@@ -742,13 +742,7 @@ int fabric_fd(const struct fabric *fabric)
 
 int fabric_arm_until(struct fabric *fabric, uint64_t until)
 {
-	(void)until;
-	return fabric_arm(fabric);
-}
-
-int fabric_arm(struct fabric *fabric)
-{
-	(void)fabric;
+	(void)fabric, (void)until;
 	return 0;
 }
 

@@ -234,23 +234,20 @@ static void the_command_line_overrides_the_file(void)
 	       listen_on.count == 1 && !strcmp(listen_on.items[0], "c"),
 	   "the command line overrides the file in any order, and the file sets the rest");
 	ok(!*take_log(), "a good file and a good command line log nothing");
-	reset();
-	ok(config_read_file(settings, "farpage-memserver", path) == 0 && clients == 9,
-	   "config_read_file() reads the settings of a file");
 	FILE_WRITE("[farpage-memserver]\nclients = none\n");
 	ok(READ("--config", path) == -EINVAL, "a mistake in the file of --config is refused");
 	snprintf(expected, sizeof expected, "farpage-memserver: %s:2: clients: 'none' is not a number\n", path);
 	ok(!strcmp(take_log(), expected), "a mistake in the file of --config is logged with file and line");
 	FILE_WRITE("[farpage-memserver]\n\0clients = 1\n");
-	ok(config_read_file(settings, "farpage-memserver", path) == -EINVAL, "a file with a zero byte is refused");
+	ok(READ("--config", path) == -EINVAL, "a file with a zero byte is refused");
 	snprintf(expected, sizeof expected, "farpage-memserver: %s: not a text file\n", path);
 	ok(!strcmp(take_log(), expected), "a file with a zero byte is logged as no text file");
 	unlink(path);
-	ok(config_read_file(settings, "farpage-memserver", path) == -ENOENT, "a missing file returns -ENOENT");
+	ok(READ("--config", path) == -EINVAL, "a missing file is refused");
 	snprintf(expected, sizeof expected, "farpage-memserver: %s: cannot be opened: No such file or directory\n",
 		 path);
 	ok(!strcmp(take_log(), expected), "a missing file is named in the log");
-	ok(config_read_file(settings, "farpage-memserver", "/") == -EINVAL && LOGGED("/: not a regular file"),
+	ok(READ("--config", "/") == -EINVAL && LOGGED("/: not a regular file"),
 	   "a directory is refused as no regular file");
 	ok(READ("--config", path, "--bogus") == -EINVAL && LOGGED("--bogus: unknown option; --help names all of them"),
 	   "an unknown option and a missing file log only one line");

@@ -232,7 +232,6 @@ static void fabric_close_closes_in_any_state(void)
 	fabric_close(NULL);
 	fabric_disconnect(NULL);
 	fabric_deregister(NULL);
-	fabric_listener_close(NULL);
 	fabric_domain_close(NULL);
 	ok(true, "fabric_close() closes connections in any state");
 }

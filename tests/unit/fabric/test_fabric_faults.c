@@ -59,7 +59,7 @@ static void an_empty_schedule_changes_nothing(void)
 
 	faulty_open(&pair, (struct fabric_faults){0});
 	ok(pair_connect(&pair), "a connection without faults is established");
-	ok(fabric_conn_user(pair.client.conn) == &pair.client &&
+	ok(side_seen(&pair.client, FABRIC_ESTABLISHED, 0)->user == &pair.client &&
 	       side_seen(&pair.client, FABRIC_ESTABLISHED, 0)->conn == pair.client.conn,
 	   "a connection of the fault layer has its own handle and the user pointer");
 	fill(pair.donor.memory, 512 * 4096, 1);

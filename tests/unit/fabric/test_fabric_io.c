@@ -10,8 +10,9 @@ static void reads_and_writes_reach_the_donors_memory(void)
 	ok(pair_connect(&pair), "a connection is established on both sides");
 	ok(strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0,
 	   "the peer's name is the address that the client connected to");
-	ok(fabric_conn_user(pair.client.conn) == &pair.client && fabric_conn_user(pair.donor.conn) == &pair.donor,
-	   "each side's connection has its user pointer");
+	ok(side_seen(&pair.client, FABRIC_ESTABLISHED, 0)->user == &pair.client &&
+	       side_seen(&pair.donor, FABRIC_ESTABLISHED, 0)->user == &pair.donor,
+	   "each side's events have its connection's user pointer");
 
 	fill(pair.client.memory, 4096, 1);
 	op = pair_op(&pair, FABRIC_WRITE, 0, 4096, 77);

@@ -136,9 +136,6 @@ static void impossible_limits_are_refused(void)
 	bad.heartbeat_ns = 0;
 	ok(lease_open(&bad, &book) == -EINVAL && !book, "limits without a heartbeat are refused");
 	lease_close(NULL);
-	for (int state = 0; state < LEASE_SLAB_STATES; state++)
-		ok(strlen(lease_slab_state_name(state)) > 1, "slab state %d has a name", state);
-	ok(!strcmp(lease_session_state_name(LEASE_SESSION_GRACE), "grace"), "LEASE_SESSION_GRACE is named \"grace\"");
 }
 
 static void a_lease_is_prepared_granted_cleared_and_returned(void)
