@@ -516,6 +516,6 @@ EXPORT int farpage_get_stats(const struct farpage *farpage, struct farpage_stats
 	struct store_stats stats;
 	counters_read(farpage->core.counters, ret_stats);
 	store_stats(farpage->core.store, &stats);
-	ret_stats->far_bytes = stats.pages_live * STORE_PAGE;
+	ret_stats->far_bytes = (stats.pages_live + stats.kept_pages) * STORE_PAGE;
 	return 0;
 }
