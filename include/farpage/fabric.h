@@ -17,7 +17,8 @@
  * Backends are const tables of operations, chosen by the scheme of an address:
  *
  *     rdma://HOST:PORT   Queue pairs of an RDMA device. The device does all of the above. The peer's program takes no
- *                        part, and may not learn what its device refused. On iWARP, a refusal looks like -ECONNRESET.
+ *                        part, and may not learn what its device refused (soft-RoCE tells only the side that asked).
+ *                        On iWARP, a refusal looks like -ECONNRESET.
  *                        A region to write to must also be readable. A write past the end of a range may still change
  *                        the part inside it.
  *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The target checks registered ranges for

@@ -166,7 +166,8 @@ void preload_count(int64_t bytes)
 		__atomic_store_n(&preload.start_due, true, __ATOMIC_RELAXED);
 }
 
-/* Ends the process if an option needs libraries that would call the program's malloc. */
+/* Ends the process if an option needs libraries that would call the program's malloc. librdmacm and OpenSSL call malloc
+   by name. */
 static void check_own_malloc(const struct farpage_options *options)
 {
 	for (unsigned i = 0; i < options->donor_count; i++)
