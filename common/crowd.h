@@ -7,7 +7,8 @@
  *   known first    a stranger that names a client with leases here never makes room for one that does not
  *   fair share     the origin (host) with the most strangers makes room; the newcomer is counted too
  *   by chance      the victim is drawn at random from that origin. Of @count places, a newcomer keeps its own
- *                  until about @count others have come. So it has a chance, however fast they come.
+ *                  until about @count others have come. So it has a chance, however fast they come. With 256 places
+ *                  and 7,000 others a second that is 37 ms on average. A handshake takes a few.
  *
  * Threads: any.
  */

@@ -3,7 +3,8 @@
  *
  * Theory of operation. It follows Linux's halt polling (Documentation/virt/kvm/halt-polling.rst). An answer that comes
  * soon after polling ended doubles the time to poll. An answer that takes longer than the longest polling halves it. So
- * a fabric that answers after 80 us is polled for 100 us, and a donor that is gone is not polled for long.
+ * a fabric that answers after 80 us is polled for 100 us, and a donor that is gone is not polled for long. Soft-RoCE
+ * answers just after the usual 50 us. A read that sleeps there takes more than twice as long as one that is polled for.
  */
 #ifndef COMMON_SPIN_H
 #define COMMON_SPIN_H

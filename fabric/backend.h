@@ -4,7 +4,6 @@
  * Theory of operation. wait.c owns waiting, watches and time. A backend owns its connections. Its structs begin with or
  * contain the ones here. It adds its descriptors to the fabric's poller. Its poll() looks at the connections that may
  * have something, and at those whose sources the poller has reported. The sources of all other connections are armed.
- * The fault layer (faults.h) is a backend too. Each of its connections owns a connection of another backend.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -21,15 +20,13 @@ struct fabric_conn {
 	struct fabric *fabric;
 	struct fabric_domain *domain; /* NULL until accepted */
 	void *user;
-	struct fabric_conn *outer; /* the fault layer's connection around this one, or NULL */
-	uint64_t origin;           /* address_origin() of the peer if it connected to us; else 0 */
+	uint64_t origin; /* address_origin() of the peer if it connected to us; else 0 */
 	char peer[BACKEND_PEER_MAX];
 };
 
 struct fabric_listener {
 	struct fabric *fabric;
 	uint16_t port;
-	bool faults; /* opened as fault+SCHEME */
 };
 
 /* The caller's array, where poll() writes events. */

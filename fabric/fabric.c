@@ -1,7 +1,6 @@
 /* fabric: opening, and choosing a backend, see farpage/fabric.h. The rest of fabric.h is in wait.c. */
 #include "farpage/fabric.h"
 #include "common/log.h"
-#include "fabric/faults.h"
 #include "fabric/internal.h"
 #include "farpage/wire.h"
 #include <errno.h>
@@ -71,7 +70,6 @@ void fabric_close(struct fabric *fabric)
 {
 	if (!fabric)
 		return;
-	faults_close(fabric->faults);
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (fabric->states[i])
 			fabric_backends[i]->close(fabric->states[i]);
@@ -82,34 +80,22 @@ void fabric_close(struct fabric *fabric)
 
 /* --- Dispatch by scheme ----------------------------------------------------------------------------------- */
 
-/* A resolved address. The backend's state and the fault layer exist once route_find() has returned 0. */
+/* A resolved address. The backend's state exists once route_find() has returned 0. */
 struct route {
 	struct uri uri;
 	const struct fabric_backend *backend;
 	void *state;
-	bool faults;
 };
 
 static int route_find(struct fabric *fabric, const char *text, struct route *ret_route)
 {
 	struct route route = {0};
-	char *scheme;
 	int status = uri_parse(text, WIRE_DEFAULT_PORT, &route.uri);
 
 	if (status < 0)
 		return status;
-	scheme = route.uri.scheme;
-	if (strncmp(scheme, FAULTS_PREFIX, strlen(FAULTS_PREFIX)) == 0) {
-		route.faults = true;
-		/* Strip the prefix: what remains is the backend's scheme. */
-		memmove(scheme, scheme + strlen(FAULTS_PREFIX), strlen(scheme + strlen(FAULTS_PREFIX)) + 1);
-		if (!fabric->faults)
-			status = faults_open(fabric, fabric->config.faults, &fabric->faults);
-		if (status < 0)
-			return status;
-	}
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++) {
-		if (strcmp(fabric_backends[i]->scheme, scheme) != 0)
+		if (strcmp(fabric_backends[i]->scheme, route.uri.scheme) != 0)
 			continue;
 		if (!fabric->states[i])
 			status = fabric_backends[i]->open(fabric, &fabric->states[i]);
@@ -128,10 +114,7 @@ int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener
 
 	if (status < 0)
 		return status;
-	status = route.backend->listen(route.state, &route.uri, ret_listener);
-	if (status == 0)
-		(*ret_listener)->faults = route.faults;
-	return status;
+	return route.backend->listen(route.state, &route.uri, ret_listener);
 }
 
 uint16_t fabric_listener_port(const struct fabric_listener *listener)
@@ -151,11 +134,7 @@ int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const ch
 	status = route_find(fabric, uri, &route);
 	if (status < 0)
 		return status;
-	if (route.faults)
-		status = faults_connect(fabric->faults, route.backend, route.state, domain, &route.uri, private_data,
-					private_size, &conn);
-	else
-		status = route.backend->connect(route.state, domain, &route.uri, private_data, private_size, &conn);
+	status = route.backend->connect(route.state, domain, &route.uri, private_data, private_size, &conn);
 	if (status < 0)
 		return status;
 	conn->user = user;

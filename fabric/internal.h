@@ -25,7 +25,6 @@ struct fabric {
 	struct fabric_config config;
 	struct poller *poller;
 	void *states[FABRIC_BACKENDS]; /* NULL: not in use */
-	struct faults *faults;         /* NULL: not in use */
 	TAILQ_HEAD(, fabric_watch) watches;
 	unsigned watches_ready;
 	bool watches_first;        /* the next poll serves watches first: the last one had no room for them */

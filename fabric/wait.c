@@ -22,7 +22,6 @@
  * machine would never reach one.
  */
 #include "common/clock.h"
-#include "fabric/faults.h"
 #include "fabric/internal.h"
 #include "fabric/poller.h"
 #include <errno.h>
@@ -141,15 +140,13 @@ static bool backends_ready(const struct fabric *fabric)
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (fabric->states[i] && fabric_backends[i]->ready(fabric->states[i]))
 			return true;
-	return fabric->watches_ready || (fabric->faults && faults_ready(fabric->faults));
+	return fabric->watches_ready;
 }
 
 static uint64_t backends_deadline(const struct fabric *fabric)
 {
-	uint64_t deadline = fabric->faults ? faults_deadline(fabric->faults) : BACKEND_NEVER;
+	uint64_t deadline = log_limit_due(&fabric->told);
 
-	if (log_limit_due(&fabric->told) < deadline)
-		deadline = log_limit_due(&fabric->told);
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++) {
 		uint64_t other = fabric->states[i] ? fabric_backends[i]->deadline(fabric->states[i]) : BACKEND_NEVER;
 
@@ -209,7 +206,6 @@ static bool backend_poll(struct fabric *fabric, unsigned backend, struct backend
 static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
-	unsigned first;
 
 	/* Events that the poller has found keep fabric_fd() readable until they are taken. */
 	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric) || poller_has_found(fabric->poller)) {
@@ -218,15 +214,10 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	}
 	if (fabric->watches_first)
 		watches_poll(fabric, out);
-	first = out->count;
 	/* Begin with another backend each time, because there may be room for only one. */
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (backend_poll(fabric, (i + fabric->polls) % FABRIC_BACKENDS, out))
 			moved = true;
-	if (fabric->faults) {
-		faults_filter(fabric->faults, out, first);
-		moved |= faults_poll(fabric->faults, out);
-	}
 	/* If connections leave watches no room, take turns. */
 	fabric->watches_first = !fabric->watches_first && fabric->watches_ready && backend_events_full(out);
 	if (fabric->watches_ready)

@@ -1,5 +1,6 @@
 #include "pager/children.h"
 
+#include "common/format.h"
 #include "common/log.h"
 #include <errno.h>
 #include <sched.h>
@@ -73,18 +74,20 @@ static void take_snapshot(struct children *children, struct child *child)
 	}
 }
 
-static bool fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
+/* Returns 0 or -errno. */
+static int fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
 {
 	struct core *core = children->core;
 	uint64_t pages = parent ? parent->pages : core->window->high;
 	void *snapshot = mmap(NULL, snapshot_bytes(pages), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (snapshot == MAP_FAILED)
-		return false;
+		return -errno;
 	madvise(snapshot, snapshot_bytes(pages), MADV_DONTFORK);
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = uffd};
 	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
+		int error = -errno;
 		munmap(snapshot, snapshot_bytes(pages));
-		return false;
+		return error;
 	}
 	*child = (struct child){.uffd = uffd, .born = ++children->added, .snapshot = snapshot, .pages = pages};
 	if (parent)
@@ -92,7 +95,7 @@ static bool fill_entry(struct children *children, struct child *child, const str
 	else
 		take_snapshot(children, child);
 	atomic_fetch_add(&children->count, 1);
-	return true;
+	return 0;
 }
 
 bool children_announce(struct children *children, int socket)
@@ -170,13 +173,18 @@ static void count_stopped(struct core *core)
 /*
  * Refuses a child that has no entry. With its descriptor open and unanswered, the child would hang. With its descriptor
  * closed, its far pages would read as zeroes. So its far pages are poisoned. Without UFFDIO_POISON the program's own
- * child is told to end. A child's own child cannot be told, and hangs.
+ * child is told to end. A child's own child cannot be told, and hangs. @error: -errno, or 0 if there are too many.
  */
-static void refuse(struct children *children, const struct child *parent, int uffd)
+static void refuse(struct children *children, const struct child *parent, int uffd, int error)
 {
-	log_error("process %d has more than %d living children that share its far memory: the newest is stopped at its "
-		  "first far page",
-		  getpid(), CHILDREN_MAX);
+	if (error)
+		log_error("process %d cannot serve far memory to its newest child: %s: the child is stopped at its "
+			  "first far page",
+			  getpid(), format_errno(error));
+	else
+		log_error("process %d has more than %d living children that share its far memory: the newest is "
+			  "stopped at its first far page",
+			  getpid(), CHILDREN_MAX);
 	count_stopped(children->core);
 	if (!children->core->uffd.can_poison) {
 		if (!parent)
@@ -199,8 +207,9 @@ void children_add(struct children *children, const struct child *parent, int uff
 	} else if (!child && reap(children, parent->uffd)) {
 		child = free_entry(children);
 	}
-	if (!child || !fill_entry(children, child, parent, uffd))
-		refuse(children, parent, uffd);
+	int error = child ? fill_entry(children, child, parent, uffd) : 0;
+	if (!child || error)
+		refuse(children, parent, uffd, error);
 	else if (!parent)
 		send_uffd(children, uffd);
 }

@@ -9,6 +9,11 @@
  * the scheduler puts it, on the processors that the process had when it began (taskset). No thread of the pager leaves
  * those processors unless the program's own threads do.
  *
+ * Measured: Python filled and sorted dicts on two processors, with a quarter of its memory local. It took:
+ * - 25.5 s if handler and evictor follow
+ * - 37.8 s if the scheduler places the evictor
+ * - 53 s if neither follows (FARPAGE_FOLLOW=0)
+ *
  * /proc/self/task/TID/stat tells a thread's last processor and the number of threads (proc(5)). Reading it costs some
  * microseconds, and threads rarely move. So it is read at intervals.
  */

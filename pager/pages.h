@@ -12,7 +12,11 @@
  *   lost: the donor died; touching it is SIGBUS.              any settled state --discard--> discarding --> untouched
  *
  * "Resident" covers clean and dirty pages. A page is found clean after it has left, by comparing it with the checksum
- * of what its donors have. So writes need not be tracked by write-protection and its faults.
+ * of what its donors have. That takes 0.2 to 0.3 us, and also finds pages that were rewritten with the same contents.
+ * Tracking writes instead (UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN) has three drawbacks:
+ * - The first write of each clean page costs a fault.
+ * - A page cannot be dropped without a race, because the protection is asynchronous.
+ * - Scattered pages need a call each.
  */
 #ifndef PAGER_PAGES_H
 #define PAGER_PAGES_H

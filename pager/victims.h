@@ -3,6 +3,9 @@
  * dirty page is written to its donors straight from its frame. Until the ring comes round again, the frame also answers
  * misses of the page (PAGE_BUFFERED), without the network.
  *
+ * The landing area (take.h) cannot be registered in place of the frames. UFFDIO_MOVE exchanges a page's memory, and a
+ * device would go on using the old one. So pages are copied from there into frames.
+ *
  * The evictor owns the buffer. The handler only reads a frame whose page it has moved to PAGE_RETURNING.
  */
 #ifndef PAGER_VICTIMS_H

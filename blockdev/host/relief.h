@@ -2,9 +2,10 @@
  * relief: lowers part of the kernel's reserve step by step when no pages leave any more.
  *
  * Theory of operation. The reserve that watermarks.h raises keeps memory free for this daemon, which runs in real time,
- * and for interrupts. But soft-RoCE and the RDMA connection manager also need memory to reconnect to a donor. They take
- * it in kernel workers without such a right. ucma_create_uevent() waits in reclaim for a few bytes, like any program.
- * All reclaimable memory waits for that connection. The daemon waits for the kernel worker in _destroy_id().
+ * and for interrupts. With the kernel's own reserve of 2.7 MiB, packets were lost for lack of memory until the
+ * connection broke. Soft-RoCE and the RDMA connection manager also need memory, to reconnect to a donor. They take it
+ * in kernel workers without such a right. ucma_create_uevent() waits in reclaim for a few bytes, like any program. All
+ * reclaimable memory waits for that connection. The daemon waits for the kernel worker in _destroy_id().
  *
  * User space can help that kernel worker only by lowering vm.min_free_kbytes. The reserve is then there for all waiting
  * tasks, including the kernel worker. Programs take most of it. So it is lowered in small steps, and each step is a
@@ -18,6 +19,10 @@
  *
  * As soon as a request is answered, the reserve is restored. Only what this device has raised is lowered, and only
  * while nobody else has changed it. A new worker finds the step that the last worker reached from the value itself.
+ *
+ * Not survived. Over soft-RoCE, a donor that goes away just when memory has run out may take the machine with it. RDMA
+ * devices that move data without the kernel have the same connection manager. Over TCP a connection is made without
+ * kernel workers.
  *
  * Threads. All functions run in the main thread. Nothing here allocates.
  */

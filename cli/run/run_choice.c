@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Programs whose children go on in their parent's memory. */
 static const struct {
@@ -19,17 +20,18 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Returns true if the command line says --save '' and not --appendonly yes: then Redis forks no child. */
+/* Returns true if the command line says --save '' and not --appendonly yes: then Redis forks no child. As in Redis, the
+   last of several counts, and "yes" may have capitals. */
 static bool saves_nothing(char *const arguments[])
 {
-	bool nothing = false;
+	bool nothing = false, appends = false;
 	for (; arguments && arguments[0] && arguments[1]; arguments++) {
 		if (strcmp(arguments[0], "--save") == 0)
 			nothing = !*arguments[1];
-		if (strcmp(arguments[0], "--appendonly") == 0 && strcmp(arguments[1], "no") != 0)
-			return false;
+		if (strcmp(arguments[0], "--appendonly") == 0)
+			appends = strcasecmp(arguments[1], "yes") == 0;
 	}
-	return nothing;
+	return nothing && !appends;
 }
 
 static bool forks(const char *name, char *const arguments[])

@@ -58,23 +58,24 @@ static int signature_write(const char *path)
 
 static int swap_begin(const char *path, unsigned priority)
 {
-	int flags = SWAP_FLAG_DISCARD;
+	int flags = SWAP_FLAG_DISCARD, error;
 
 	if (priority != UINT_MAX)
 		flags |= SWAP_FLAG_PREFER | (int)(priority << SWAP_FLAG_PRIO_SHIFT & SWAP_FLAG_PRIO_MASK);
 	if (swapon(path, flags) == 0)
 		return 0;
-	if (errno == EPERM)
-		log_error("no more swap spaces, or no right to add one (CAP_SYS_ADMIN)");
-	else if (errno == ENOSYS)
-		log_error("this kernel was built without swapping (CONFIG_SWAP)");
+	error = errno;
+	if (error == EPERM)
+		log_error("swapon %s: no more swap spaces, or no right to add one (CAP_SYS_ADMIN)", path);
+	else if (error == ENOSYS)
+		log_error("swapon %s: this kernel was built without swapping (CONFIG_SWAP)", path);
 	else
-		log_error("swapon %s: %m", path);
-	return -errno;
+		log_error("swapon %s: %s", path, strerror(error));
+	return -error;
 }
 
-/* Makes swap space on a device that exists. Returns 0. After any failure returns -EINTR, and has removed the device
-   unless swapoff(2) failed too. */
+/* Makes swap space on a device that exists. After a failure or a signal removes the device, unless swapoff(2) fails.
+   Returns 0, or -errno of the step that failed, or -EINTR, after one logged line. */
 static int swap_make(const char *name, const char *path, unsigned priority, const sigset_t *signals)
 {
 	int status = signature_write(path);
@@ -87,8 +88,10 @@ static int swap_make(const char *name, const char *path, unsigned priority, cons
 		log_error("interrupted, but swapoff %s: %m; run: farpage swap off %s", path, name);
 		return -EINTR;
 	}
+	if (!status)
+		log_error("interrupted; %s is removed again", name);
 	disk_daemon_detach(name);
-	return -EINTR;
+	return status ? status : -EINTR;
 }
 
 int swap_space_attach(const struct settings *settings, unsigned priority, char ret_path[FRONTEND_PATH_MAX])
@@ -204,12 +207,13 @@ static int swap_end(const struct swap_area *area)
 		log_error("cannot start: %s", strerror(-status));
 		return status;
 	}
-	if (swaps_find(area->path, &after) == -ENOENT)
+	if ((WIFEXITED(status) && !WEXITSTATUS(status)) || swaps_find(area->path, &after) == -ENOENT)
 		return 0; /* whatever signals came meanwhile */
-	if (WIFEXITED(status))
-		log_error("%s: %s; it is still swap space", area->path, strerror(WEXITSTATUS(status)));
-	else
-		log_error("interrupted; %s is still swap space", area->path);
+	if (WIFEXITED(status)) {
+		log_error("swapoff %s: %s; it is still swap space", area->path, strerror(WEXITSTATUS(status)));
+		return -WEXITSTATUS(status);
+	}
+	log_error("interrupted; %s is still swap space", area->path);
 	return -EINTR;
 }
 

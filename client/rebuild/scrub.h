@@ -65,8 +65,8 @@ uint64_t scrub_read_done(struct rebuild *rebuild, uint64_t now);
  * Reports that rebuild->page is corrupt on @donor, while no writer is in its window. Counts and logs this, and returns
  * true.
  *
- * Does nothing and returns false if a write of the page may have been cut off and is still to be repeated. For a while
- * after an adoption, this includes writes of the earlier process.
+ * Does nothing and returns false if a write of the page may have been cut off and is still to be repeated. This
+ * includes the last writes of the earlier process, for 10 s and twice timeout_ms after an adoption.
  *
  * A page that was logged as spoilt is not counted or logged again until it is written. Only the last SCRUB_SPOILT such
  * pages are remembered. Each kind of line is logged at most once a second.

@@ -17,13 +17,12 @@
  * Backends are const tables of operations, chosen by the scheme of an address:
  *
  *     rdma://HOST:PORT   Queue pairs of an RDMA device. The device does all of the above. The peer's program takes no
- *                        part, and may not learn what its device refused. On iWARP, a refusal looks like -ECONNRESET.
+ *                        part, and may not learn what its device refused (soft-RoCE tells only the side that asked).
+ *                        On iWARP, a refusal looks like -ECONNRESET.
  *                        A region to write to must also be readable. A write past the end of a range may still change
  *                        the part inside it.
  *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The target checks registered ranges for
  *                        every request.
- *     fault+SCHEME://    As SCHEME, with a schedule of delays, drops, flipped bits and disconnects on top
- *                        (fabric_config.faults). For tests.
  *
  * Threads. A `struct fabric`, and all that is created from it (listeners, connections, events), belong to one thread.
  * The fabrics of one process may share a `struct fabric_domain`. Any thread may register and deregister memory, which
@@ -53,7 +52,6 @@ struct fabric_domain;
 struct fabric_region;
 struct fabric_listener;
 struct fabric_conn;
-struct fabric_faults; /* the schedule of the fault+ schemes, see fabric_faults.h */
 
 struct fabric_config {
 	unsigned depth; /* operations in flight on a connection, 1 to FABRIC_DEPTH_MAX, 0 for 256 */
@@ -64,7 +62,6 @@ struct fabric_config {
 	/* An operation that is not answered for this long, nor any before it, ends its connection with -ETIMEDOUT. The
 	   unit is ms. 0 means 800. */
 	unsigned io_ms;
-	struct fabric_faults *faults; /* only for fault+ schemes: the caller owns it, and it must outlive the fabric */
 };
 
 #define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 800})

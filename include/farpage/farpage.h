@@ -106,7 +106,7 @@ int farpage_advise(struct farpage *farpage, void *address, size_t length, enum f
 
 struct farpage_stats {
 	uint64_t resident_bytes, resident_peak_bytes; /* with farpage's own buffers and bookkeeping */
-	uint64_t far_bytes, far_peak_bytes;           /* contents on donors (the peak: or on the backup alone) */
+	uint64_t far_bytes, far_peak_bytes;           /* contents on donors, or on the backup alone */
 	uint64_t faults;                              /* page faults of the program */
 	uint64_t faults_far;                          /* faults that waited for a donor */
 	uint64_t faults_buffered;                     /* faults answered from a page on its way out */

@@ -165,14 +165,4 @@ void store_close(struct store *store);
    @pages is 0 or too large, or -ENOMEM. */
 int store_open_memory(uint64_t pages, struct store **ret_store);
 
-/* Faults to inject. Each chance is per request, in 1/65536. */
-struct store_faults {
-	uint64_t seed;
-	uint16_t read_error, write_error, corrupt; /* complete with -EIO, -EIO, -EBADMSG */
-	uint16_t delay;                            /* completes `delay_polls` polls later */
-	unsigned delay_polls;
-	/* Opens a store that injects @faults into @inner, which the caller owns. Returns 0 or -ENOMEM. */
-};
-int store_open_faulty(struct store *inner, const struct store_faults *faults, struct store **ret_store);
-
 #endif

@@ -7,6 +7,8 @@
  * - Closing a range goes around them.
  * - dup2 and dup3 neither replace nor copy them.
  *
+ * A program that closes descriptors by a system call of its own, such as syscall(SYS_close_range, ...), is not caught.
+ *
  * In near threads, which run farpage and its libraries, the functions do as told. A number closed there is no longer
  * noted.
  *

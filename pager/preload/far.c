@@ -4,14 +4,16 @@
  * While no pager runs, madvise(MADV_DONTNEED) empties pages under preload.lock, so that the pager never starts in the
  * middle of it. With a pager, farpage_advise() empties them. A forked child must not call its parent's pager, and
  * emptied pages must not get back what the parent holds of the child's snapshot. So a child maps fresh memory over the
- * range, which takes the range out of the child's userfaultfd registration. Free pages of a child are in that
- * registration, too. They are mapped afresh when they are handed out.
+ * range, which takes the range out of the child's userfaultfd registration. The memory keeps its protections, which
+ * /proc tells. Free pages of a child are in that registration, too. They are mapped afresh when they are handed out.
  *
  * Any thread.
  */
 #include "pager/preload/preload.h"
+#include "pager/vma.h"
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define GIVEN_UP_MAX 256
 
@@ -56,6 +58,32 @@ int far_protect(void *address, size_t length, int protection)
 	if (preload_mode() == PRELOAD_CHILD)
 		return kernel_mprotect(address, length, protection);
 	return window_protect(&preload.window, address, length, protection);
+}
+
+int far_protection(const char *start, size_t length, size_t *ret_length)
+{
+	struct vma vma;
+	int maps = vma_open(), protection = PROT_READ | PROT_WRITE;
+	*ret_length = length;
+	if (maps >= 0 && vma_query(maps, start, &vma) == 0) {
+		protection = vma.protection;
+		if (vma.end - (uintptr_t)start < length)
+			*ret_length = vma.end - (uintptr_t)start;
+	}
+	if (maps >= 0)
+		close(maps);
+	return protection;
+}
+
+/* Lays fresh memory over the range. It gets the protections of the memory that it replaces. */
+static int lay_alike(char *start, size_t length)
+{
+	int error = 0;
+	for (size_t step; length && !error; start += step, length -= step) {
+		int protection = far_protection(start, length, &step);
+		error = lay_fresh(start, step, protection);
+	}
+	return error;
 }
 
 static uint64_t uses; /* atomic */
@@ -110,7 +138,7 @@ int far_discard(char *start, size_t length)
 	if (preload_mode() == PRELOAD_WAITING && discard_before_pager(start, length, &error))
 		return error;
 	if (preload_mode() == PRELOAD_CHILD)
-		return lay_fresh(start, length, PROT_READ | PROT_WRITE);
+		return lay_alike(start, length);
 	preload_near++;
 	error = farpage_advise(preload.farpage, start, length, FARPAGE_DISCARD);
 	preload_near--;
@@ -167,7 +195,10 @@ void far_free(char *start, size_t length)
 		char *low, *high;
 		far_next_given_up(start, end, &low, &high);
 		if (low > start) {
-			far_discard(start, (size_t)(low - start));
+			if (preload_mode() == PRELOAD_CHILD) /* its protections no longer matter */
+				lay_fresh(start, (size_t)(low - start), PROT_NONE);
+			else
+				far_discard(start, (size_t)(low - start));
 			window_free(&preload.window, start, (size_t)(low - start));
 		}
 		if (high > low)

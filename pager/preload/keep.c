@@ -5,6 +5,9 @@
  * - pages that hold robust mutexes
  * - pages that hold thread descriptors, at the top of stacks that the program provides
  *
+ * Stacks that the C library makes are local anyway. A robust list that the program itself sets (set_robust_list) is not
+ * covered.
+ *
  * Theory of operation. Pages are noted while no pager runs, and handed to the pager when it has started. The table is
  * bounded. One log line reports pages beyond it, or beyond what the pager keeps.
  *

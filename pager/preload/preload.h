@@ -134,11 +134,14 @@ int far_allocate_at(void *address, size_t length);
 /* Calls mprotect(2), and waits for the evictor before. A child does not wait: it has no evictor, and the lock may have
    been held at the fork. Returns 0, or -1 with errno. */
 int far_protect(void *address, size_t length, int protection);
+/* Returns the protection at @start, as /proc tells, or reading and writing if /proc cannot be read. Sets *@ret_length to
+   the part of @length that has it. */
+int far_protection(const char *start, size_t length, size_t *ret_length);
 /* far_note_use() notes that pages were made accessible. far_uses() returns a number that grows with each note. It also
    grows whenever pages are handed out. */
 void far_note_use(void);
 uint64_t far_uses(void);
-/* Makes whole pages read as zeroes, and keeps them allocated. Returns 0 or -errno. */
+/* Makes whole pages read as zeroes. They stay allocated, and keep their protection. Returns 0 or -errno. */
 int far_discard(char *start, size_t length);
 /* Discards whole pages and frees them. */
 void far_free(char *start, size_t length);

@@ -7,12 +7,10 @@
  * Any thread.
  */
 #include "pager/preload/preload.h"
-#include "pager/vma.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define COPY_STEP ((size_t)1 << 20)
 
@@ -43,22 +41,6 @@ static void copy_page(char *target, const char *source)
 		memcpy(target, source, WINDOW_PAGE);
 }
 
-/* Returns the protection at @source. Sets *@ret_length to the part of @length that has it. */
-static int protection_at(char *source, size_t length, size_t *ret_length)
-{
-	struct vma vma;
-	int maps = vma_open(), protection = PROT_READ | PROT_WRITE;
-	*ret_length = length;
-	if (maps >= 0 && vma_query(maps, source, &vma) == 0) {
-		protection = vma.protection;
-		if (vma.end - (uintptr_t)source < length)
-			*ret_length = vma.end - (uintptr_t)source;
-	}
-	if (maps >= 0)
-		close(maps);
-	return protection;
-}
-
 static void copy_pages(char *target, char *source, size_t length)
 {
 	for (size_t done = 0, step; done < length; done += step) {
@@ -76,7 +58,7 @@ static void move(char *target, char *source, size_t length)
 	    move_before_pager(target, source, length))
 		return;
 	for (size_t step; length; target += step, source += step, length -= step) {
-		int protection = protection_at(source, length, &step);
+		int protection = far_protection(source, length, &step);
 		if (!(protection & PROT_READ))
 			far_protect(source, step, PROT_READ);
 		copy_pages(target, source, step);
@@ -146,7 +128,7 @@ static void *remap_far(char *old, size_t old_length, size_t new_length, int flag
 	if (!window_allocated(&preload.window, old, old_length) || far_given_up(old, old_length))
 		return fail(-EFAULT);
 	size_t grown = new_length > old_length ? new_length - old_length : 0, unused;
-	int protection = grown ? protection_at(old + old_length - WINDOW_PAGE, WINDOW_PAGE, &unused) : 0;
+	int protection = grown ? far_protection(old + old_length - WINDOW_PAGE, WINDOW_PAGE, &unused) : 0;
 	if (!(flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
 		if (new_length < old_length)
 			far_free(old + new_length, old_length - new_length);

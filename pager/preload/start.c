@@ -60,7 +60,8 @@ static bool is_set(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* Ends the process if an option needs libraries that would call the program's malloc. */
+/* Ends the process if an option needs libraries that would call the program's malloc. librdmacm and OpenSSL call malloc
+   by name. */
 static void check_own_malloc(const struct farpage_options *options)
 {
 	for (unsigned i = 0; i < options->donor_count; i++)

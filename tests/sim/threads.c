@@ -3,7 +3,8 @@
  *
  * Theory of operation. The linker replaces functions of libc and farpage by these (--wrap, see meson.build). The real
  * sources of client/ and memserver/ are linked unchanged. Outside of a task each function does the same as the
- * original.
+ * original. New code needs no change here if it blocks only in these calls. Another blocking call needs its line in
+ * meson.build and its function here.
  *
  * Threads: one.
  */

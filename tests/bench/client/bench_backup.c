@@ -38,7 +38,7 @@ static void side_open(struct side *side, const char *backup)
 {
 	rig_donors(&side->rig, 1, "64M");
 	side->rig.config.backup = backup;
-	rig_open(&side->rig, "tcp");
+	rig_open(&side->rig);
 	for (uint64_t page = 0; page < PAGES; page++) {
 		rig_fill(side->rig.bytes, page, 1);
 		if (rig_write(&side->rig, page, 1, side->rig.bytes) != 0)

@@ -246,7 +246,7 @@ int main(int argc, char **argv)
 	donors_start(bytes);
 	donor_order(1, WIRE_DRAIN_WAIT, &operate);
 	operate_close(operate);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	pages = bytes / STORE_PAGE;
 	must(store_queue_open(rig.store, &demand.queue) == 0, "no queue");
 	demand.page = rig.bytes + (RIG_BUFFER_PAGES - 1) * STORE_PAGE;

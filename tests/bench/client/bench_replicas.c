@@ -37,7 +37,7 @@ static void side_open(struct side *side, unsigned replicas)
 {
 	rig_donors(&side->rig, 2, "32M");
 	side->rig.config.replicas = replicas;
-	rig_open(&side->rig, "tcp");
+	rig_open(&side->rig);
 	for (uint64_t page = 0; page < PAGES; page++) {
 		rig_fill(side->rig.bytes, page, 1);
 		must(rig_write(&side->rig, page, 1, side->rig.bytes) == 0, "a page cannot be written");

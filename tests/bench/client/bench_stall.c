@@ -54,7 +54,7 @@ static void round_run(int signal, uint64_t seed, struct rounds *calm, struct rou
 	rig.config.timeout_ms = 10000;
 	rig.config.replicas = 2;
 	rig.config.pages = TRAFFIC_PAGES;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	traffic_begin(&traffic, &rig, seed);
 	rounds_add(calm, slowest_ms(CALM_MS));
 	blow.pid = rig.donors[0].pid;

@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	daemon_program(argv[1]);
 	rig_donors(&rig, 1, "128M");
 	pin(rig.donors[0].pid, 1);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	pin(0, 0);
 	random_seed(&chance, 1);
 	rig_fill(rig.bytes, 0, 1);

@@ -76,16 +76,13 @@ uint64_t rig_state_bytes(const struct rig *rig)
 	return (uint64_t)state_stat(rig).st_blocks * 512;
 }
 
-int rig_try(struct rig *rig, const char *scheme)
+int rig_try(struct rig *rig)
 {
 	const char *uris[RIG_DONORS_MAX];
 	int status;
 
 	for (unsigned i = 0; i < rig->donor_count; i++) {
-		char uri[sizeof rig->uris[i]];
-
-		snprintf(uri, sizeof uri, "%s%s", strncmp(scheme, "fault+", 6) ? "" : "fault+", rig->donors[i].uri);
-		memcpy(rig->uris[i], uri, sizeof uri);
+		memcpy(rig->uris[i], rig->donors[i].uri, sizeof rig->donors[i].uri);
 		uris[i] = rig->uris[i];
 	}
 	rig->config.donors = uris;
@@ -104,9 +101,9 @@ static void donors_tell(struct rig *rig)
 	}
 }
 
-void rig_open(struct rig *rig, const char *scheme)
+void rig_open(struct rig *rig)
 {
-	if (rig_try(rig, scheme) < 0) {
+	if (rig_try(rig) < 0) {
 		donors_tell(rig);
 		bail_out("far_open fails");
 	}

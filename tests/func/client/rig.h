@@ -17,7 +17,7 @@
 struct rig {
 	struct daemon donors[RIG_DONORS_MAX];
 	unsigned donor_count;
-	char uris[RIG_DONORS_MAX][80]; /* as the store uses them */
+	char uris[RIG_DONORS_MAX][64]; /* as the store uses them */
 	/* May be changed between rig_donors and rig_open. Encrypts if FARPAGE_TEST_ENCRYPT is set in the environment. */
 	struct far_config config;
 	int state_fd; /* set by rig_state() */
@@ -40,9 +40,9 @@ void rig_state(struct rig *rig);
 uint64_t rig_state_length(const struct rig *rig);
 uint64_t rig_state_bytes(const struct rig *rig);
 /* Opens only the store. Returns the status of far_open(). */
-int rig_try(struct rig *rig, const char *scheme);
-/* Opens store, queue and buffer. @scheme is "tcp" or "fault+tcp". Bails out on errors. */
-void rig_open(struct rig *rig, const char *scheme);
+int rig_try(struct rig *rig);
+/* Opens store, queue and buffer. Bails out on errors. */
+void rig_open(struct rig *rig);
 /* Closes everything but the donors. With @leave the store stays in the state file for the next rig_open. */
 void rig_shut(struct rig *rig, bool leave);
 /* Starts an ended donor again on its old address. Returns false if the address cannot be had. */

@@ -28,11 +28,11 @@ static void left_store_is_adopted_with_all_pages(void)
 	struct rig rig;
 
 	open_donors(&rig);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	traffic_begin(&traffic, &rig, 1);
 	for (unsigned i = 0; i < 4; i++) {
 		rig_shut(&rig, true);
-		rig_open(&rig, "tcp");
+		rig_open(&rig);
 		traffic_run(&traffic, 30);
 	}
 	ok(!traffic.failed && !traffic.wrong, "a store left and adopted four times carries out %u requests right",
@@ -44,7 +44,7 @@ static void left_store_is_adopted_with_all_pages(void)
 	/* Without a size the store keeps its own. */
 	rig_shut(&rig, true);
 	rig.config.pages = 0;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(rig.store->pages == TRAFFIC_PAGES && !traffic_check(&traffic),
 	   "a store adopted without a size keeps its size");
 	rig_close(&rig);
@@ -60,7 +60,7 @@ static void refused_adoption_costs_no_page(void)
 	struct rig rig;
 
 	open_donors(&rig);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	traffic_begin(&traffic, &rig, 2);
 	log_begin();
 	config = rig.config;
@@ -75,25 +75,25 @@ static void refused_adoption_costs_no_page(void)
 	   "adoption with other donors is refused in one line");
 	rig.config.pages++;
 	log_begin();
-	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("\n") == 1 && log_count("give that size"),
+	ok(rig_try(&rig) == -EINVAL && log_count("\n") == 1 && log_count("give that size"),
 	   "adoption with another size is refused in one line");
 	rig.config.pages--;
 	rig.config.replicas = 2;
 	log_begin();
-	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("\n") == 1 && log_count("not of 2"),
+	ok(rig_try(&rig) == -EINVAL && log_count("\n") == 1 && log_count("not of 2"),
 	   "adoption with another number of replicas is refused in one line");
 	rig.config.replicas = 1;
 	rig.config.key = key;
-	ok(rig_try(&rig, "tcp") == -EKEYREJECTED, "adoption with a key that the donors do not accept is refused");
+	ok(rig_try(&rig) == -EKEYREJECTED, "adoption with a key that the donors do not accept is refused");
 	log_show();
 	rig.config.key = NULL;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(!traffic_check(&traffic), "all pages are right after refused adoptions");
 	rig_shut(&rig, true);
 	if (pwrite(rig.state_fd, "x", 1, 9000) != 1)
 		ok(false, "the state file can be damaged");
 	log_begin();
-	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("\n") == 1 && log_count("damaged"),
+	ok(rig_try(&rig) == -EINVAL && log_count("\n") == 1 && log_count("damaged"),
 	   "adoption from a damaged header is refused in one line");
 	rig_close(&rig);
 }
@@ -128,7 +128,7 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 
 	open_donors(&rig);
 	rig.config.timeout_ms = 1000;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	traffic_begin(&traffic, &rig, 3);
 	far_donors(rig.store, figures, 2);
 	rig_shut(&rig, true);
@@ -136,7 +136,7 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 	if (again)
 		rig_donor_again(&rig, 0, arguments);
 	log_begin();
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	right = pages_read(&rig, &failed);
 	ok(right && failed == figures[0].leased_here / STORE_PAGE,
 	   "%s donor: the adopted store loses its %u pages and no other", name, failed);
@@ -146,7 +146,7 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 	   "%s donor: one line gives the reason of the loss", name);
 	log_show();
 	rig_shut(&rig, true);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	right = pages_read(&rig, &traffic.failed);
 	ok(right && traffic.failed == failed, "%s donor: the next process finds the same pages lost", name);
 	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++) {
@@ -159,7 +159,7 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 	if (again) {
 		ok(rig_figures(&rig, 0).leased, "%s donor: the donor is used again", name);
 		rig_shut(&rig, true);
-		rig_open(&rig, "tcp");
+		rig_open(&rig);
 		ok(pages_read(&rig, &failed) && !failed, "%s donor: the next process adopts all pages", name);
 	}
 	if (!again)
@@ -175,16 +175,16 @@ static void store_without_reachable_donors_is_not_adopted(void)
 
 	open_donors(&rig);
 	rig.config.timeout_ms = 500;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	traffic_begin(&traffic, &rig, 4);
 	rig_shut(&rig, true);
 	for (unsigned i = 0; i < 2; i++)
 		kill(rig.donors[i].pid, SIGSTOP);
-	ok(rig_try(&rig, "tcp") == -ETIMEDOUT, "a store whose donors all stay silent is not adopted");
+	ok(rig_try(&rig) == -ETIMEDOUT, "a store whose donors all stay silent is not adopted");
 	log_show();
 	for (unsigned i = 0; i < 2; i++)
 		kill(rig.donors[i].pid, SIGCONT);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(!traffic_check(&traffic), "all pages are right once the donors answer again");
 	rig_close(&rig);
 }
@@ -201,17 +201,17 @@ static void short_grace_of_a_donor_is_reported(void)
 	rig.donor_count = rig.config.donor_count = 1;
 	rig_state(&rig);
 	log_begin();
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(log_count("\n") == 1 && log_count("keeps pages for 7 s when this process has ended, instead of 60 s"),
 	   "a donor's short grace is reported in one line");
 	rig_shut(&rig, true);
 	log_begin();
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(log_count("\n") == 1, "a donor's short grace is reported to the next process, too");
 	rig_shut(&rig, false);
 	rig.config.grace_ms = 7000;
 	log_begin();
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(!log_count("\n"), "a donor's grace equal to the wished one is not reported");
 	rig_close(&rig);
 }
@@ -233,7 +233,7 @@ static void large_store_opens_and_is_adopted_fast(void)
 	rig_state(&rig);
 	rig.config.pages = pages;
 	since = clock_now();
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	opened = clock_now() - since;
 	ok(opened < 2000 * MS && rig_state_bytes(&rig) < 13 << 20,
 	   "a store of 1 TiB opens in %llu ms, and its state file takes %llu KiB", (unsigned long long)(opened / MS),
@@ -252,7 +252,7 @@ static void large_store_opens_and_is_adopted_fast(void)
 	   (unsigned long long)(before >> 10));
 	rig_shut(&rig, true);
 	since = clock_now();
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	adopted = clock_now() - since;
 	good = rig_read(&rig, pages - 1, 1, rig.bytes) == 0 && rig_is(rig.bytes, pages - 1, 1);
 	store_stats(rig.store, &stats);

@@ -25,7 +25,7 @@ static void open_two(struct rig *rig)
 {
 	rig_donors(rig, 2, "32M");
 	rig->config.timeout_ms = 0; /* the default */
-	rig_open(rig, "tcp");
+	rig_open(rig);
 }
 
 /* --- Stalls ----------------------------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void restarted_donor_is_lost(void)
 /* Writes, stops itself, and checks its pages when it is continued. */
 static int client_main(struct rig *rig)
 {
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	traffic_begin(&traffic, rig, 5);
 	raise(SIGSTOP);
 	traffic_run(&traffic, 500);
@@ -232,7 +232,7 @@ static int client_missing_main(struct rig *rig)
 	uint64_t ignored;
 
 	log_setup("farpage", LOG_LEVEL_INFO); /* for the line that is logged at once */
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	traffic_begin(&traffic, rig, 6);
 	log_begin();
 	kill(rig->donors[0].pid, SIGSTOP);

@@ -5,7 +5,7 @@
  */
 #include "client/donor/operate.h"
 #include "common/clock.h"
-#include "farpage/fabric_faults.h"
+#include "tests/func/client/flips.h"
 #include "tests/func/client/traffic.h"
 #include "tests/tap.h"
 
@@ -35,7 +35,7 @@ static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
 	rig_donors(rig, donors, "32M");
 	rig->config.replicas = replicas;
 	rig->config.backup = path;
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	log_begin();
 }
 
@@ -151,7 +151,7 @@ static void pages_without_room_live_on_the_backup(void)
 
 	rig_donors(&rig, 2, "2M");
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	log_begin();
 	traffic_begin(&traffic, &rig, 10);
 	traffic_run(&traffic, 500);
@@ -187,7 +187,7 @@ static void wrong_page_on_the_backup_is_an_error(void)
 	rig_donors(&rig, 1, "32M");
 	rig_state(&rig);
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	log_begin();
 	for (uint64_t page = 0; page < 8; page++)
 		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
@@ -253,15 +253,14 @@ static void pages_that_the_disk_refused_are_errors(void)
 /* The only donor has a wrong bit. */
 static void wrong_page_on_its_donor_is_mended_from_the_backup(void)
 {
-	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
 
 	rig_donors(&rig, 1, "32M");
-	rig.config.fabric.faults = &faults;
 	rig.config.backup = path;
-	rig_open(&rig, "fault+tcp");
+	rig_open(&rig);
 	log_begin();
 	rig_fill(rig.bytes, 3, 1);
+	flips_at(1);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
 	   "a page with a wrong bit on its donor is written");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
@@ -284,7 +283,7 @@ static void silent_donors_page_is_read_from_the_backup(void)
 	rig.config.timeout_ms = 60000;
 	rig.config.fabric.io_ms = 300;
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	rig_fill(rig.bytes, 3, 1);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
 	   "a page of a donor that falls silent later is on the backup");
@@ -310,7 +309,7 @@ static void killed_process_leaves_its_backup_to_the_next(void)
 	rig.config.backup = path;
 	child = fork();
 	if (child == 0) {
-		rig_open(&rig, "tcp");
+		rig_open(&rig);
 		for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
 			rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
 		for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page += STORE_RUN_MAX)
@@ -325,10 +324,10 @@ static void killed_process_leaves_its_backup_to_the_next(void)
 	daemon_stop(&rig.donors[1], SIGKILL);
 	log_begin();
 	rig.config.backup = NULL;
-	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("give the same backup") == 1,
+	ok(rig_try(&rig) == -EINVAL && log_count("give the same backup") == 1,
 	   "a store with pages on a backup is not adopted without the backup");
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	unsigned wrong = 0;
 	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
@@ -337,7 +336,7 @@ static void killed_process_leaves_its_backup_to_the_next(void)
 	   "kept pages move to the remaining donor, and the backup has all pages");
 	rig_shut(&rig, true);
 	ok(!is_gone(), "a backup left to another process keeps its name");
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	wrong = 0;
 	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
@@ -358,7 +357,7 @@ static void store_is_adopted_from_the_backup_alone(void)
 	rig_state(&rig);
 	rig.config.timeout_ms = 1000;
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (uint64_t page = 0; page < 8; page++)
 		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
 	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
@@ -366,10 +365,10 @@ static void store_is_adopted_from_the_backup_alone(void)
 	rig_shut(&rig, true);
 	daemon_stop(&rig.donors[0], SIGKILL);
 	log_begin();
-	ok(rig_try(&rig, "tcp") < 0 && log_count("cannot be adopted"),
+	ok(rig_try(&rig) < 0 && log_count("cannot be adopted"),
 	   "a store whose only donor does not answer is not adopted");
 	donors_again(&rig, 1);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (uint64_t page = 0; page < 8; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
 	ok(!wrong && !rig_stats(&rig).lost_pages && becomes(&rig, kept_pages, 0),
@@ -380,7 +379,7 @@ static void store_is_adopted_from_the_backup_alone(void)
 	ok(becomes(&rig, kept_pages, 8) && rig_write(&rig, 0, 1, rig.bytes) == 0,
 	   "a page is written while no donor is left");
 	rig_shut(&rig, true);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (uint64_t page = 0; page < 8; page++)
 		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, page ? 1 : 2);
 	ok(!wrong && !rig_stats(&rig).lost_pages, "a store without pages on donors is adopted without any donor");
@@ -398,7 +397,7 @@ static int try_with(struct rig *rig, const char *backup)
 
 	rig->config.backup = backup;
 	log_begin();
-	status = rig_try(rig, "tcp");
+	status = rig_try(rig);
 	log_show();
 	if (status == 0)
 		store_close(rig->store);
@@ -482,7 +481,7 @@ static void unusable_backups_are_refused(void)
 	ok(ftruncate(fd, 0) == 0 && try_with(&rig, path) == 0, "an empty file is accepted as a backup");
 	close(fd);
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	other = rig;
 	rig_state(&other);
 	ok(try_with(&other, path) == -EBUSY && !is_gone(), "a backup in use by another store is refused with -EBUSY");
@@ -503,7 +502,7 @@ static void adoption_waits_for_a_locked_backup(void)
 	rig_donors(&rig, 1, "32M");
 	rig_state(&rig);
 	rig.config.backup = path;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	rig_fill(rig.bytes, 3, 1);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
 	   "a page is on the backup before the store is left");
@@ -520,7 +519,7 @@ static void adoption_waits_for_a_locked_backup(void)
 	close(fd);
 	waitpid(child, NULL, WUNTRACED);
 	kill(child, SIGCONT);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(waitpid(child, NULL, WNOHANG) == child, "adoption waits until the backup is unlocked");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
 	   "a page is read right after adoption waited for the backup");

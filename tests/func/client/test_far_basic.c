@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 2, "16M");
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(rig.store->pages == 4 * 2 * (16u << 20) / STORE_PAGE,
 	   "the store has four times the pages that its donors lend");
 	one_page_is_written_and_read_back(&rig);

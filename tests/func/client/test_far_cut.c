@@ -30,7 +30,7 @@ static void open_wired(struct rig *rig, struct proxy *proxies, unsigned count, u
 		proxy_start(&proxies[i], rig->donors[i].port);
 		snprintf(rig->donors[i].uri, sizeof rig->donors[i].uri, "tcp://127.0.0.1:%u", proxies[i].port);
 	}
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	for (unsigned i = 0; i < count; i++)
 		snprintf(rig->donors[i].uri, sizeof rig->donors[i].uri, "tcp://127.0.0.1:%u", rig->donors[i].port);
 }

@@ -91,7 +91,7 @@ static void one_dead_donor_loses_only_its_pages(int signal, const char *name)
 	struct rig rig;
 
 	rig_donors(&rig, 3, "32M");
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(write_all(&rig, 1), "%s: all pages are written", name);
 	far_donors(rig.store, donors, 3);
 	/* Placement is random. Any donor with a slab can be the victim. */
@@ -125,7 +125,7 @@ static void all_donors_dead_fail_reads_in_time(void)
 	struct rig rig;
 
 	rig_donors(&rig, 2, "32M");
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(write_all(&rig, 1), "all die: pages are written");
 	daemon_stop(&rig.donors[0], SIGKILL);
 	daemon_stop(&rig.donors[1], SIGKILL);
@@ -148,7 +148,7 @@ static void second_replica_hides_a_dead_donor(void)
 
 	rig_donors(&rig, 3, "32M");
 	rig.config.replicas = 2;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(write_all(&rig, 1), "two replicas: pages are written");
 	ok(rig_wait_leased(&rig, 2 * 8 * RIG_SLAB), "two replicas: each chunk leases two slabs");
 	ok(storm(&rig, 0, SIGKILL, &errors) && !errors, "two replicas: no request fails when a donor dies");

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 1, "8M");
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	far = (struct far *)rig.store;
 	other = rig.bytes + STORE_PAGE;
 	rig_fill(rig.bytes, 0, 1);

@@ -35,7 +35,7 @@ static void open_rig(struct rig *rig, uint64_t seed)
 	rig->config.pages = TRAFFIC_PAGES;
 	if (seed > 1)
 		rig_state(rig);
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	log_begin();
 	traffic_begin(&traffic, rig, seed);
 }
@@ -134,7 +134,7 @@ static void adopted_store_keeps_replicas_in_both_racks(void)
 
 	open_rig(&rig, 2);
 	rig_shut(&rig, true);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	/* Writes a slab again at a time when some donors may not be reached yet. */
 	store_discard(rig.store, 0, RIG_SLAB_PAGES);
 	for (uint32_t page = 0; page < RIG_SLAB_PAGES; page++) {
@@ -158,7 +158,7 @@ static void one_domain_is_refused_for_two_replicas(void)
 	rig_donors_in(&rig, 3, "32M", names);
 	rig.config.replicas = 2;
 	log_begin();
-	ok(rig_try(&rig, "tcp") == -EINVAL && log_count("2 replicas cannot be kept in 1 failure domain (") == 1 &&
+	ok(rig_try(&rig) == -EINVAL && log_count("2 replicas cannot be kept in 1 failure domain (") == 1 &&
 	       log_count("--domain") == 1,
 	   "three donors in one domain are refused for two replicas, and one line says so");
 	log_show();
@@ -173,7 +173,7 @@ static void room_is_that_of_the_smaller_rack(void)
 
 	rig_donors_in(&rig, 3, "4M", names);
 	rig.config.replicas = 2;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(rig_stats(&rig).bytes_available == 8 * RIG_SLAB && rig.store->pages == 4 * 4 * RIG_SLAB_PAGES,
 	   "two replicas get 8 of 12 slabs in two unequal racks, and the store is four times that size");
 	rig_fill(rig.bytes, 0, 1);

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 2, "16M");
 	rig.config.rebuild_rate = RATE;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	far = (struct far *)rig.store;
 	ok(write_all(), "two donors have all written pages");
 	ok(drain(0), "a donor drained amid writes holds no slab in the end");

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 
 	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 2, "2M");
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	slabs_are_spread_over_both_donors(&rig);
 	full_donors_refuse_new_chunks_only(&rig);
 	run_that_does_not_fit_fails_whole(&rig);

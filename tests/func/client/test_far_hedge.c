@@ -247,7 +247,7 @@ static void open_rig(struct rig *rig)
 	/* Only a hedge ends a wait, because no deadline of the fabric comes in time. */
 	rig->config.fabric.io_ms = 100000;
 	rig->config.timeout_ms = 200000;
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	hook.bytes = bytes;
 	store_register(rig->store, bytes, sizeof bytes, &hook.buffer);
 	for (unsigned i = 0; i < PAGES; i++) {

@@ -166,7 +166,7 @@ static void process_main(struct rig *rig, uint64_t seed)
 	struct random_state random;
 
 	random_seed(&random, seed);
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	journal->adopted++;
 	pages_check(rig);
 	journal->finished = true;
@@ -221,7 +221,7 @@ static void killed_processes_leave_every_complete_write(unsigned replicas)
 	fflush(stdout);
 	for (unsigned i = 0; i < KILLS; i++)
 		process_kill(&rig, i, &random);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	pages_check(&rig);
 	ok(journal->checked > PAGES && !journal->wrong,
 	   "after kills, %u processes have adopted the store, and %u pages are as they were left", journal->adopted + 1,

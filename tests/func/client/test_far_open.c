@@ -301,7 +301,7 @@ static void donor_that_dies_during_opening_is_left_out(void)
 	rig.config.fabric.connect_ms = 1000;
 	memcpy(rig.donors[2].uri, mute.uri, sizeof mute.uri);
 	pthread_create(&killer, NULL, killer_main, &rig.donors[1]);
-	status = rig_try(&rig, "tcp");
+	status = rig_try(&rig);
 	pthread_join(killer, NULL);
 	ok(status == 0, "a store opens without a donor that dies while another one is waited for");
 	if (status < 0)
@@ -327,7 +327,7 @@ static void donor_under_two_addresses_is_noticed_later(struct rig *rig)
 	other.config.go_without = true;
 	other.config.pages = 4 * RIG_SLAB_PAGES;
 	snprintf(other.donors[1].uri, sizeof other.donors[1].uri, "tcp://127.0.0.1:%u", proxy.port);
-	rig_open(&other, "tcp");
+	rig_open(&other);
 	for (unsigned i = 0; i < 4; i++)
 		rig_fill(other.bytes + i * STORE_PAGE, i * RIG_SLAB_PAGES, 1);
 	ok(rig_write(&other, 0, 1, other.bytes) == 0, "a store writes while its second donor does not answer yet");

@@ -144,7 +144,7 @@ static void random_requests_match_a_reference(unsigned replicas)
 	rig_donors(&rig, 3, "48M");
 	rig.config.replicas = replicas;
 	rig.config.fabric.depth = 16; /* fewer than are requested at once */
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].rig = &rig;
 		workers[i].seed = 20 + i;

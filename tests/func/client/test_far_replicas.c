@@ -3,7 +3,7 @@
  * lost, no read is wrong, and no request waits for a donor that is away.
  */
 #include "common/clock.h"
-#include "farpage/fabric_faults.h"
+#include "tests/func/client/flips.h"
 #include "tests/func/client/traffic.h"
 #include "tests/tap.h"
 
@@ -31,7 +31,7 @@ static void open_rig(struct rig *rig, unsigned donors, uint64_t seed)
 	rig->config.timeout_ms = TIMEOUT_MS;
 	rig->config.replicas = 2;
 	rig->config.pages = TRAFFIC_PAGES + WRITERS * WRITER_PAGES;
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	log_begin();
 	traffic_begin(&traffic, rig, seed);
 }
@@ -151,7 +151,7 @@ static void donor_stopped_too_long_is_used_again_without_slabs(void)
 	rig_donors(&rig, 3, "32M");
 	rig.config.timeout_ms = 3000;
 	rig.config.replicas = 2;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	log_begin();
 	traffic_begin(&traffic, &rig, 3);
 	run_with(&rig, 0, SIGSTOP, 600);
@@ -288,7 +288,7 @@ static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 	rig.config.timeout_ms = TIMEOUT_MS;
 	rig.config.replicas = 3;
 	rig.config.rebuild_rate = MIDWAY_RATE;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	log_begin();
 	traffic_begin(&traffic, &rig, 6);
 	daemon_stop(&rig.donors[0], SIGKILL);
@@ -325,19 +325,17 @@ static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 /* The store chooses the first donor at random. The test repeats until it is the one with the wrong bit. */
 static void wrong_replica_is_repaired(void)
 {
-	struct fabric_faults faults = {0};
 	struct store_stats stats = {0};
 	bool good = true;
 	struct rig rig;
 
 	rig_donors(&rig, 2, "16M");
-	rig.config.fabric.faults = &faults;
 	rig.config.replicas = 2;
 	for (unsigned i = 0; i < 60 && !stats.checksum_errors; i++) {
 		rig_shut(&rig, false);
-		faults = (struct fabric_faults){.corrupt_at = 1};
-		rig_open(&rig, "fault+tcp");
+		rig_open(&rig);
 		rig_fill(rig.bytes, 3, 1);
+		flips_at(1);
 		good = good && rig_write(&rig, 3, 1, rig.bytes) == 0;
 		good = good && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1);
 		stats = rig_stats(&rig);

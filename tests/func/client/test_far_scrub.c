@@ -4,7 +4,7 @@
  */
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
-#include "farpage/fabric_faults.h"
+#include "tests/func/client/flips.h"
 #include "tests/func/client/traffic.h"
 #include "tests/tap.h"
 
@@ -24,28 +24,27 @@ static struct traffic traffic;
 /* Waits until @figure of rig_stats() is at least @least. Returns false if that takes too long. */
 #define reaches(rig, figure, least) rig_figure_is(rig, offsetof(struct store_stats, figure), least, UINT64_MAX)
 
-/* Opens a store and writes a page. A bit of the first operation is flipped. The page is not read. */
-static void open_flipped(struct rig *rig, struct fabric_faults *faults, unsigned donors, uint64_t rate)
+/* Opens a store and writes a page. A bit flips on the way to the first donor. The page is not read. */
+static void open_flipped(struct rig *rig, unsigned donors, uint64_t rate)
 {
 	rig_donors(rig, donors, "16M");
-	rig->config.fabric.faults = faults;
 	rig->config.replicas = donors;
 	rig->config.scrub_rate = rate;
-	rig_open(rig, "fault+tcp");
+	rig_open(rig);
 	log_begin();
 	rig_fill(rig->bytes, 3, 1);
+	flips_at(1);
 	ok(rig_write(rig, 3, 1, rig->bytes) == 0, "%u replicas: a page is written, with a wrong bit in one replica",
 	   donors);
 }
 
 static void wrong_replica_is_mended_before_anybody_reads_it(void)
 {
-	struct fabric_faults faults = {.corrupt_at = 1};
 	struct store_stats stats;
 	bool passes;
 	struct rig rig;
 
-	open_flipped(&rig, &faults, 2, FAST);
+	open_flipped(&rig, 2, FAST);
 	ok(reaches(&rig, repaired_pages, 1), "a wrong replica that was never read is repaired");
 	ok(rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1,
 	   "a wrong replica counts as one checksum error and is reported in one line");
@@ -61,11 +60,10 @@ static void wrong_replica_is_mended_before_anybody_reads_it(void)
 
 static void wrong_only_copy_is_reported_once(void)
 {
-	struct fabric_faults faults = {.corrupt_at = 1};
 	uint64_t errors, told;
 	struct rig rig;
 
-	open_flipped(&rig, &faults, 1, FAST);
+	open_flipped(&rig, 1, FAST);
 	ok(log_wait(SPOILT, 1, &told) && log_count(CHANGED) >= 1, "a page that is wrong in its only copy is reported");
 	ok(rig_stats(&rig).checksum_errors && !rig_stats(&rig).repaired_pages,
 	   "a page that is wrong in its only copy counts as an error and is not repaired");
@@ -108,7 +106,7 @@ static void scrub_sleeps_without_pages(void)
 
 	rig_donors(&rig, 1, "16M");
 	rig.config.scrub_rate = FAST;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(is_dormant(&rig), "the scrub of an empty store sleeps");
 	rig_fill(rig.bytes, 3, 1);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3),
@@ -118,7 +116,7 @@ static void scrub_sleeps_without_pages(void)
 	   "the scrub sleeps again after a discard, and all memory is released");
 	rig_shut(&rig, false);
 	rig.config.scrub_rate = 0;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(!((struct far *)rig.store)->rebuild, "a store of one donor with a scrub rate of 0 has no rebuild thread");
 	rig_close(&rig);
 }
@@ -132,11 +130,11 @@ static void scrub_of_one_donor_takes_little_memory(void)
 
 	rig_donors(&rig, 1, "16M");
 	rig.config.scrub_rate = FAST;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	with = rig_stats(&rig).memory;
 	rig_shut(&rig, false);
 	rig.config.scrub_rate = 0;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	without = rig_stats(&rig).memory;
 	if (store_queue_open(rig.store, &queue) < 0)
 		abort();
@@ -159,7 +157,7 @@ static void scrub_reports_no_error_amid_requests(void)
 	rig.config.replicas = 2;
 	rig.config.scrub_rate = FAST;
 	rig.config.timeout_ms = 10000;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	log_begin();
 	traffic_begin(&traffic, &rig, 7);
 	before = rig_stats(&rig).scrubbed_pages;

@@ -42,7 +42,7 @@ static void open_written(struct rig *rig, unsigned donors, bool encrypt)
 	rig_donors(rig, donors, "16M");
 	rig->config.replicas = donors > 1 ? 2 : 1;
 	rig->config.encrypt = encrypt;
-	rig_open(rig, "tcp");
+	rig_open(rig);
 	for (unsigned i = 0; i < PAGES; i++)
 		fill(rig->bytes + (size_t)i * STORE_PAGE, i, 1);
 	ok(rig_write(rig, 0, PAGES, rig->bytes) == 0, "%u pages are written%s", PAGES, encrypt ? ", sealed" : "");
@@ -213,15 +213,15 @@ static void sealed_store_is_adopted_only_with_encryption(void)
 	rig_donors(&rig, 1, "16M");
 	rig.config.encrypt = true;
 	rig_state(&rig);
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (unsigned i = 0; i < PAGES; i++)
 		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
 	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a sealed store with a state file is written");
 	rig_shut(&rig, true);
 	rig.config.encrypt = false;
-	ok(rig_try(&rig, "tcp") == -EINVAL, "a sealed store is not adopted without encryption");
+	ok(rig_try(&rig) == -EINVAL, "a sealed store is not adopted without encryption");
 	rig.config.encrypt = true;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	ok(pages_bad(&rig) == 0, "a sealed store adopted with encryption has all its pages");
 	fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && is(rig.bytes, 3, 2),
@@ -245,7 +245,7 @@ static void backup_holds_sealed_pages(void)
 	rig.config.encrypt = true;
 	rig.config.backup = path;
 	rig_state(&rig); /* gives the backup a name */
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (unsigned i = 0; i < PAGES; i++)
 		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
 	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a sealed store with a backup is written");
@@ -274,7 +274,7 @@ static void requests_beyond_the_sealing_buffer_are_carried_out(void)
 	rig_donors(&rig, 2, "64M");
 	rig.config.encrypt = true;
 	rig.config.replicas = 2;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < RIG_BUFFER_PAGES && !round; i++)
 			rig_fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);

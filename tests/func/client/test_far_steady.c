@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 	rig_donors(&rig, 2, "64M");
 	rig_state(&rig);
 	rig.config.pages = CHUNKS * RIG_SLAB_PAGES;
-	rig_open(&rig, "tcp");
+	rig_open(&rig);
 	memset(rig.bytes, 1, RIG_BUFFER_PAGES * STORE_PAGE);
 	/* The first run brings in the code: slabs are leased and released. */
 	good = chunks_use(&rig, 0, 4) && leased_wait(&rig, 2 * RIG_SLAB);

@@ -81,4 +81,16 @@ static inline bool readable(const void *address)
 	return yes;
 }
 
+/* Returns true if @address can be written, and writes a byte there. Asks the kernel with read(2), as above. */
+static inline bool writable(void *address)
+{
+	int fds[2];
+	if (pipe(fds))
+		return false;
+	bool yes = write(fds[1], "w", 1) == 1 && read(fds[0], address, 1) == 1;
+	close(fds[0]);
+	close(fds[1]);
+	return yes;
+}
+
 #endif

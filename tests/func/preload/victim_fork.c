@@ -167,6 +167,33 @@ static int child_changes(void)
 	return 0;
 }
 
+/* Returns 0, or the number of the step that failed. The memory begins read-only, and its second half is writable. */
+static int child_discards_read_only(void)
+{
+	size_t part = reach / 8;
+	char *half = memory + part;
+	if (mprotect(memory, part, PROT_READ) || madvise(memory, 2 * part, MADV_DONTNEED))
+		return 1;
+	if (not_zero(memory, 2 * part))
+		return 2;
+	if (writable(memory) || writable(half - 1))
+		return 3;
+	return writable(half) && writable(half + part - 1) ? 0 : 4;
+}
+
+static void child_discards_read_only_memory(void)
+{
+	size_t part = reach / 4;
+	fill(memory, part, 13);
+	madvise(memory, part, MADV_PAGEOUT);
+	pid_t child = fork_child();
+	if (child == 0)
+		_exit(child_discards_read_only());
+	int status = wait_for(child);
+	ok(status == 0, "read-only memory that a child discards is zero and stays read-only (%d)", status);
+	ok(!wrong(memory, part, 13, 0), "memory that a child discards stays as it was in the parent");
+}
+
 static void child_changes_its_memory_alone(void)
 {
 	fill(memory, size, 3);
@@ -297,6 +324,7 @@ int main(void)
 	child_has_memory_discarded_just_after_the_fork();
 	forks_while_an_earlier_child_reads();
 	child_changes_its_memory_alone();
+	child_discards_read_only_memory();
 	child_and_parent_use_the_heap_after_fork();
 	grandchild_sees_memory_of_its_fork();
 	concurrent_children_have_their_own_snapshots();

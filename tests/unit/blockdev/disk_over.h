@@ -4,6 +4,7 @@
 #define DISK_OVER_H
 #include "blockdev/disk.h"
 #include "common/random.h"
+#include "tests/lib/store_faulty.h"
 #include "tests/unit/blockdev/strict_store.h"
 
 #include <poll.h>

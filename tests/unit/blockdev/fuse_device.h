@@ -5,6 +5,7 @@
 #include "blockdev/frontend.h"
 #include "blockdev/fuse/loop.h"
 #include "tests/entries.h"
+#include "tests/lib/store_faulty.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -38,8 +38,8 @@ static void points_and_labels_are_found(void)
 	strcpy(results.donors[1].fabric, "tcp");
 	ok(strcmp(bench_donor_label(&results, 1), RDMA) == 0,
 	   "a donor's label is its address if another donor has the same fabric");
-	bench_donor_set_fabric(&results.donors[0], "fault+tcp://10.0.0.7:1");
-	ok(strcmp(results.donors[0].fabric, "fault+tcp") == 0, "a donor's fabric is the scheme of its address");
+	bench_donor_set_fabric(&results.donors[0], "auto://10.0.0.7:1");
+	ok(strcmp(results.donors[0].fabric, "auto") == 0, "a donor's fabric is the scheme of its address");
 	bench_donor_set_fabric(&results.donors[0], "10.0.0.7");
 	ok(strcmp(results.donors[0].fabric, "?") == 0, "an address without a scheme has the fabric \"?\"");
 }

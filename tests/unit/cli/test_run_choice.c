@@ -54,12 +54,16 @@ static bool redis_takes_the_pager(char *const arguments[])
 static void redis_that_never_saves_takes_the_pager(void)
 {
 	char program[] = "redis-server", save[] = "--save", nothing[] = "", hourly[] = "3600 1";
-	char append[] = "--appendonly", yes[] = "yes", no[] = "no";
+	char append[] = "--appendonly", yes[] = "Yes", no[] = "No";
 
 	ok(redis_takes_the_pager((char *[]){program, save, nothing, NULL}),
 	   "Redis with --save '' never forks and takes the pager");
 	ok(redis_takes_the_pager((char *[]){program, save, nothing, append, no, NULL}),
 	   "Redis with --save '' --appendonly no never forks and takes the pager");
+	ok(redis_takes_the_pager((char *[]){program, append, yes, save, nothing, append, no, NULL}),
+	   "Redis with a later --appendonly no takes the pager");
+	ok(!redis_takes_the_pager((char *[]){program, append, no, save, nothing, append, yes, NULL}),
+	   "Redis with a later --appendonly yes does not take the pager");
 	ok(!redis_takes_the_pager((char *[]){program, NULL}),
 	   "Redis without --save saves by default and does not take the pager");
 	ok(!redis_takes_the_pager((char *[]){program, save, NULL}),

@@ -1,6 +1,6 @@
 /* store_faulty: faults at the configured rates, one answer for each request, and no wrong bytes. */
 #include "common/random.h"
-#include "farpage/store.h"
+#include "tests/lib/store_faulty.h"
 #include "tests/tap.h"
 
 #include <errno.h>

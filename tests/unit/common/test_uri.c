@@ -13,7 +13,7 @@ static void addresses_are_split_into_scheme_host_and_port(void)
 	    {"tcp://127.0.0.1", "tcp", "127.0.0.1", 99},
 	    {"tcp://127.0.0.1:0", "tcp", "127.0.0.1", 0},
 	    {"TCP://donor-1.example.org:65535", "tcp", "donor-1.example.org", 65535},
-	    {"fault+tcp://localhost:1", "fault+tcp", "localhost", 1},
+	    {"a+b-c.d://localhost:1", "a+b-c.d", "localhost", 1},
 	    {"rdma://[::1]:7470", "rdma", "::1", 7470},
 	    {"rdma://[fe80::1%eth0]", "rdma", "fe80::1%eth0", 99},
 	    {"tcp://[::ffff:10.0.0.7]:5", "tcp", "::ffff:10.0.0.7", 5},

@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "farpage/fabric.h"
-#include "farpage/fabric_faults.h"
 #include "tests/tap.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -154,12 +153,9 @@ __attribute__((unused)) static void pump_for(struct pair *pair, unsigned ms)
 	}
 }
 
-/*
- * Opens both sides. The donor listens at @host over the fabric @scheme. The client's address begins with @prefix, such
- * as "fault+".
- */
+/* Opens both sides. The donor listens at @host over the fabric @scheme. */
 __attribute__((unused)) static void pair_open_over(struct pair *pair, const struct fabric_config *config,
-						   const char *prefix, const char *scheme, const char *host)
+						   const char *scheme, const char *host)
 {
 	char listen[64];
 
@@ -170,20 +166,18 @@ __attribute__((unused)) static void pair_open_over(struct pair *pair, const stru
 	snprintf(listen, sizeof listen, "%s://%s:0", scheme, host);
 	if (fabric_listen(pair->donor.fabric, listen, &pair->donor.listener) < 0)
 		abort();
-	snprintf(pair->uri, sizeof pair->uri, "%s%s://%s:%u", prefix, scheme, host,
-		 fabric_listener_port(pair->donor.listener));
+	snprintf(pair->uri, sizeof pair->uri, "%s://%s:%u", scheme, host, fabric_listener_port(pair->donor.listener));
 }
 
 /* Opens a pair over the fabric in FARPAGE_TEST_FABRIC, such as "rdma 10.77.0.1". The default is tcp. */
-__attribute__((unused)) static void pair_open_prefix(struct pair *pair, const struct fabric_config *config,
-						     const char *prefix)
+__attribute__((unused)) static void pair_open(struct pair *pair, const struct fabric_config *config)
 {
 	const char *fabric = getenv("FARPAGE_TEST_FABRIC");
 	char scheme[8] = "tcp", host[48] = "127.0.0.1";
 
 	if (fabric && sscanf(fabric, "%7s %47s", scheme, host) != 2)
 		abort();
-	pair_open_over(pair, config, prefix, scheme, host);
+	pair_open_over(pair, config, scheme, host);
 }
 
 /*
@@ -193,11 +187,6 @@ __attribute__((unused)) static void pair_open_prefix(struct pair *pair, const st
 __attribute__((unused)) static bool pair_is_tcp(void)
 {
 	return !getenv("FARPAGE_TEST_FABRIC");
-}
-
-__attribute__((unused)) static void pair_open(struct pair *pair, const struct fabric_config *config)
-{
-	pair_open_prefix(pair, config, "");
 }
 
 /* Connects. Returns true when both sides are established. */

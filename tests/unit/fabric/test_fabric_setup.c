@@ -101,7 +101,7 @@ static void ipv6_peers_connect(void)
 		tap_skip("a connection over IPv6 is established", "no ::1 here");
 		return;
 	}
-	pair_open_over(&pair, NULL, "", "tcp", "[::1]");
+	pair_open_over(&pair, NULL, "tcp", "[::1]");
 	ok(pair_connect(&pair), "a connection over IPv6 is established: %s", pair.uri);
 	ok(strncmp(fabric_conn_peer(pair.donor.conn), "tcp://[::1]:", 12) == 0 &&
 	       strcmp(fabric_conn_peer(pair.client.conn), pair.uri) == 0,

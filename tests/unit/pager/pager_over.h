@@ -3,8 +3,8 @@
 #define TESTS_PAGER_OVER_H
 
 #include "farpage/farpage.h"
-#include "farpage/store.h"
 #include "pager/pager.h"
+#include "tests/lib/store_faulty.h"
 #include "tests/sanitizers.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -190,10 +190,65 @@ static void contents_kept_for_an_ended_child_are_given_back(void)
 	over_close(&over);
 }
 
+/* --- A child that is refused ------------------------------------------------------------------------------------- */
+
+int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
+static int epoll_error; /* errno of epoll_ctl(2), or 0 */
+
+int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+	if (!epoll_error)
+		return __real_epoll_ctl(epoll, operation, fd, event);
+	errno = epoll_error;
+	return -1;
+}
+
+/* Adds @count children without far pages. Returns what is logged. */
+static const char *lines_of_children(unsigned count)
+{
+	static char said[4096];
+	static struct pager_counters counters;
+	struct window window = {.high = 1};
+	struct core core = {.window = &window, .counters = &counters};
+	struct children children;
+	int saved = dup(STDERR_FILENO), lines = memfd_create("lines", MFD_CLOEXEC);
+	pages_open(&core.pages, 1);
+	children_open(&children, &core);
+	children.epoll = epoll_create1(EPOLL_CLOEXEC);
+	dup2(lines, STDERR_FILENO);
+	/* The probe of children_reap() answers ENOTTY for an eventfd, so no child counts as gone. */
+	for (unsigned i = 0; i < count; i++)
+		children_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	memset(said, 0, sizeof said);
+	if (pread(lines, said, sizeof said - 1, 0) < 0)
+		abort();
+	close(lines);
+	close(children.epoll);
+	children_close(&children);
+	pages_close(&core.pages);
+	return said;
+}
+
+static void refusal_of_a_child_names_its_cause(void)
+{
+	ok(!*lines_of_children(CHILDREN_MAX), "as many children as there can be are taken without a line");
+	const char *said = lines_of_children(CHILDREN_MAX + 1);
+	ok(strstr(said, "more than 64 living children"), "a child too many is refused because of their number");
+	epoll_error = ENOSPC;
+	said = lines_of_children(1);
+	epoll_error = 0;
+	ok(strstr(said, strerror(ENOSPC)) && !strstr(said, "living children"),
+	   "a child that cannot be watched is refused with the error of epoll_ctl(2)");
+}
+
 int main(void)
 {
 	snapshot_holds_what_is_far();
 	denial_waits_until_a_fork_is_read();
 	contents_kept_for_an_ended_child_are_given_back();
+	refusal_of_a_child_names_its_cause();
 	return tap_done();
 }

@@ -114,6 +114,38 @@ static void memory_beyond_the_budget_keeps_its_contents(void)
 	over_close(&over);
 }
 
+static const struct store_ops *memory_ops;
+
+/* Half of the pages are on the backup alone. */
+static void stats_half_kept(const struct store *store, struct store_stats *ret_stats)
+{
+	memory_ops->stats(store, ret_stats);
+	ret_stats->kept_pages = ret_stats->pages_live / 2;
+	ret_stats->pages_live -= ret_stats->kept_pages;
+}
+
+static void pages_on_the_backup_alone_count_as_far(void)
+{
+	struct over over;
+	struct farpage_stats stats;
+	over_open(&over, LOCAL, 64 * MIB, NULL);
+	struct store_ops ops = *over.inner->ops;
+	memory_ops = over.inner->ops;
+	ops.stats = stats_half_kept;
+	over.inner->ops = &ops;
+	char *memory = over_map(&over, BYTES);
+	for (uint64_t page = 0; page < PAGES; page++)
+		fill(memory, page, 9);
+	farpage_advise(over.farpage, memory, BYTES, FARPAGE_PAGEOUT);
+	farpage_get_stats(over.farpage, &stats);
+	ok(stats.far_bytes == BYTES, "pages on donors and pages on the backup alone are far bytes (%llu of %llu)",
+	   (unsigned long long)stats.far_bytes, (unsigned long long)BYTES);
+	ok(stats.far_peak_bytes <= BYTES, "the peak of far bytes counts no page twice (%llu)",
+	   (unsigned long long)stats.far_peak_bytes);
+	over.inner->ops = memory_ops;
+	over_close(&over);
+}
+
 static void system_calls_read_and_write_far_memory(void)
 {
 	struct over over;
@@ -372,6 +404,7 @@ int main(void)
 		return tap_skip_all("no right to userfaultfd");
 	over_close(&over);
 	memory_beyond_the_budget_keeps_its_contents();
+	pages_on_the_backup_alone_count_as_far();
 	system_calls_read_and_write_far_memory();
 	threads_find_what_they_wrote();
 	memory_in_use_is_adopted_within_the_budget(16);

@@ -1,18 +1,6 @@
-/*
- * store_faulty: injects faults into another store, at random from a seed. For tests of code that uses a store.
- *
- * Theory of operation. The fate of a request is decided when it is submitted.
- *
- *   fails      The request never reaches the inner store, so the page keeps its contents.
- *   corrupted  The page is read from the inner store, and one of its bytes is changed. The answer is -EBADMSG, as from
- *              a store that checks what it reads.
- *   delayed    The completion is held back for a number of polls. Later completions may overtake it.
- *
- * Threads. Each queue belongs to one thread, like those of the inner store. Each queue has its own random generator,
- * seeded by the order in which queues are opened.
- */
+/* store_faulty: see store_faulty.h. */
+#include "tests/lib/store_faulty.h"
 #include "common/random.h"
-#include "farpage/store.h"
 
 #include <errno.h>
 #include <stdatomic.h>
