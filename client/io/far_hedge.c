@@ -10,10 +10,9 @@
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
 /* Differences below this do not count as slower. Reading the clock, or a busy CPU, can add as much to a fast answer. */
 #define NOISE_NS UINT64_C(5000)
-/* The mean assumed for a donor that has not been measured: just short of what would be hedged. */
-#define UNKNOWN_NS HEDGE_LEAST_NS
 
 _Static_assert(HEDGE_BUFFERS < 32, "a bit each");
+_Static_assert(LATENCY_UNKNOWN_NS <= HEDGE_LEAST_NS, "a donor that was never measured does not count as overdue");
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */
 
@@ -54,9 +53,7 @@ static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
 
 static uint64_t slot_mean(const struct far_queue *queue, const struct chunk_view *view, unsigned slot)
 {
-	const struct latency *latency = &queue->links[view->slots[slot].donor].latency;
-
-	return latency->count ? latency->mean : UNKNOWN_NS;
+	return latency_expected(&queue->links[view->slots[slot].donor].latency);
 }
 
 /* Returns the replica, other than @not_slot, that is tried next. */

@@ -208,6 +208,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 static int hedge_replica(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
 {
 	const struct far_request *request = &queue->requests[piece->request];
+	uint64_t least = UINT64_MAX;
 	int best = -1;
 
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
@@ -217,8 +218,10 @@ static int hedge_replica(struct far_queue *queue, const struct far_piece *piece,
 			continue;
 		if (donor_is_lost(queue, donor) || !link_is_usable(queue, donor) || !link_has_room(queue, donor))
 			continue;
-		if (best < 0 || queue->links[donor].latency.mean < queue->links[view->slots[best].donor].latency.mean)
+		if (latency_expected(&queue->links[donor].latency) < least) {
+			least = latency_expected(&queue->links[donor].latency);
 			best = (int)i;
+		}
 	}
 	return best;
 }
