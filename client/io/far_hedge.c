@@ -2,6 +2,10 @@
 #include "client/io/far_hedge.h"
 
 #include "client/io/far_buffer.h"
+#include "client/io/far_link.h"
+#include "client/io/far_piece.h"
+#include "client/io/far_published.h"
+#include "client/io/far_request.h"
 #include "common/clock.h"
 
 #include <assert.h>
@@ -51,11 +55,6 @@ static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
 	return (unsigned)__builtin_popcount(hedge->idle) > (try ? 0 : HEDGE_KEPT);
 }
 
-static uint64_t slot_mean(const struct far_queue *queue, const struct chunk_view *view, unsigned slot)
-{
-	return latency_expected(&queue->links[view->slots[slot].donor].latency);
-}
-
 /* Returns the replica, other than @not_slot, that is tried next. */
 static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
 {
@@ -72,13 +71,17 @@ unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view,
 	struct far_hedge *hedge = &queue->hedge;
 	unsigned usual = (unsigned)__builtin_ctz(slots), best = usual;
 	const struct latency *latency = &queue->links[view->slots[usual].donor].latency;
-	uint64_t least = slot_mean(queue, view, usual) / 2;
+	uint64_t least = latency_expected(latency) / 2;
 
-	if (!hedge->memory || !(slots & (slots - 1)))
+	assert(slots & (slots - 1));
+	if (!hedge->memory)
 		return usual;
 	for (unsigned i = usual + 1; i < FAR_SLOTS_MAX && latency->count >= LATENCY_JUDGED; i++) {
-		uint64_t mean = slots >> i & 1 ? slot_mean(queue, view, i) + NOISE_NS : UINT64_MAX;
+		uint64_t mean;
 
+		if (!(slots >> i & 1))
+			continue;
+		mean = latency_expected(&queue->links[view->slots[i].donor].latency) + NOISE_NS;
 		if (mean < least) {
 			least = mean;
 			best = i;
@@ -110,12 +113,12 @@ static uint64_t limit_ns(const struct far_queue *queue)
 
 /* --- Buffers ---------------------------------------------------------------------------------------------------- */
 
-uint8_t *far_hedge_data(const struct far_queue *queue, unsigned buffer)
+static uint8_t *buffer_at(const struct far_hedge *hedge, unsigned buffer)
 {
-	return queue->hedge.memory + (buffer - 1) * BUFFER_BYTES;
+	return hedge->memory + buffer * BUFFER_BYTES;
 }
 
-bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsigned donor)
+bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try)
 {
 	struct far_hedge *hedge = &queue->hedge;
 	struct far_piece *piece = &queue->pieces[index];
@@ -127,8 +130,7 @@ bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsi
 	buffer = (unsigned)__builtin_ctz(hedge->idle);
 	hedge->idle &= hedge->idle - 1;
 	hedge->pieces[buffer] = index;
-	piece->tries[try] =
-	    (struct far_try){.donor = (uint16_t)donor, .buffer = (uint8_t)(buffer + 1), .posted_at = now};
+	piece->tries[try] = (struct far_try){.posted_at = now, .buffer = buffer_at(hedge, buffer)};
 	if (try) {
 		hedge->credit -= HEDGE_COST;
 		return true;
@@ -140,17 +142,22 @@ bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsi
 	return true;
 }
 
-void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool good)
+void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool good)
 {
-	struct far_try *ended = &queue->pieces[index].tries[try];
+	struct far_hedge *hedge = &queue->hedge;
+	struct far_piece *piece = &queue->pieces[index];
+	struct far_try *ended = &piece->tries[donor != piece->donor];
+	unsigned buffer;
 
-	assert(ended->buffer && !(queue->hedge.idle >> (ended->buffer - 1) & 1));
-	if (good && latency_record(&queue->links[ended->donor].latency, clock_now() - ended->posted_at)) {
-		queue->hedge.limit = limit_ns(queue);
-		queue->hedge.due = 0; /* must be computed anew */
+	assert(ended->buffer);
+	buffer = (unsigned)((size_t)(ended->buffer - hedge->memory) / BUFFER_BYTES);
+	assert(!(hedge->idle >> buffer & 1));
+	if (good && latency_record(&queue->links[donor].latency, clock_now() - ended->posted_at)) {
+		hedge->limit = limit_ns(queue);
+		hedge->due = 0; /* must be computed anew */
 	}
-	queue->hedge.idle |= UINT32_C(1) << (ended->buffer - 1);
-	ended->buffer = 0;
+	hedge->idle |= UINT32_C(1) << buffer;
+	ended->buffer = NULL;
 }
 
 /* --- Hedging ---------------------------------------------------------------------------------------------------- */
@@ -162,7 +169,8 @@ static struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned 
 
 	if (queue->hedge.idle >> buffer & 1)
 		return NULL;
-	return !piece->late && !piece->overdue && piece->tries[0].buffer == buffer + 1 && !piece->tries[1].buffer
+	return !piece->late && !piece->overdue && piece->tries[0].buffer == buffer_at(&queue->hedge, buffer) &&
+		       !piece->tries[1].buffer
 		   ? piece
 		   : NULL;
 }
@@ -184,6 +192,53 @@ uint64_t far_hedge_due(struct far_queue *queue)
 	return hedge->due;
 }
 
+/* Returns the fastest other slot that the piece can be read from, or -1. @view is the one it was published with. */
+static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
+{
+	const struct far_request *request = &queue->requests[piece->request];
+	uint64_t least = UINT64_MAX;
+	int best = -1;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		unsigned donor = view->slots[i].donor;
+
+		if (view->slots[i].state != SLOT_FULL || donor == piece->donor || request->failed >> donor & 1)
+			continue;
+		if (far_link_donor_is_lost(queue, donor) || !far_link_is_usable(queue, donor) ||
+		    !far_link_has_room(queue, donor))
+			continue;
+		if (latency_expected(&queue->links[donor].latency) < least) {
+			least = latency_expected(&queue->links[donor].latency);
+			best = (int)i;
+		}
+	}
+	return best;
+}
+
+/* Also sends the piece's read to another replica. */
+static void piece_hedge(struct far_queue *queue, uint16_t index)
+{
+	struct far_piece *piece = &queue->pieces[index];
+	struct chunk_view view;
+	int slot;
+
+	/* A late answer may come after the pages were discarded. Until then the count keeps the chunk's slabs. */
+	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
+		return;
+	/* Other threads wait for the piece by the version it was published with. So the hedge must use slots of that
+	   version. */
+	if (view.epoch != piece->epoch ||
+	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
+	    (slot = hedge_slot(queue, piece, &view)) < 0 || !far_hedge_begin(queue, index, 1)) {
+		if (chunk_drop(&queue->far->table, piece->chunk, view.epoch, 1))
+			mailbox_wake_control(&queue->far->mailbox);
+		return;
+	}
+	piece->held = true;
+	far_link_stage(queue, index, FABRIC_READ, &view.slots[slot]);
+	far_count(&queue->counters.hedges, 1);
+}
+
 void far_hedge_look(struct far_queue *queue)
 {
 	struct far_hedge *hedge = &queue->hedge;
@@ -203,9 +258,9 @@ void far_hedge_look(struct far_queue *queue)
 			continue;
 		/* Set in any case, so that the read is looked at only once. */
 		piece->overdue = true;
-		latency_overdue(&queue->links[piece->tries[0].donor].latency, waited);
+		latency_overdue(&queue->links[piece->donor].latency, waited);
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))
-			far_request_hedge(queue, hedge->pieces[i]);
+			piece_hedge(queue, hedge->pieces[i]);
 	}
 	far_hedge_due(queue);
 	far_links_flush(queue);

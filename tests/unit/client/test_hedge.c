@@ -4,8 +4,7 @@
  * A real queue runs over the fabric of this test. Three donors have the only chunk. An operation is answered when the
  * test says so.
  */
-#include "client/io/far_hedge.h"
-#include "client/io/far_request.h"
+#include "client/io/far_link.h"
 #include "tests/tap.h"
 
 #include <sys/eventfd.h>
