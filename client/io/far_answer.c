@@ -68,80 +68,77 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 	return 0;
 }
 
-static void write_cut_off(struct far_queue *queue, const struct far_piece *piece)
-{
-	far_piece_drop(queue, piece, piece->count);
-	far_piece_redo(queue, piece);
-}
-
-/* Every replica has answered. Returns the status of the piece. */
-static int piece_complete(struct far_queue *queue, struct far_piece *piece)
-{
-	bool write = queue->requests[piece->request].io.op == STORE_WRITE;
-	int status;
-
-	if (queue->requests[piece->request].only)
-		return piece->again ? -EIO : write ? 0 : read_verify(queue, piece, piece->donor, piece->data);
-	if (piece->again) {
-		if (write)
-			write_cut_off(queue, piece);
-		return 0;
-	}
-	status = write ? write_commit(queue, piece) : read_verify(queue, piece, piece->donor, piece->data);
-	if (status != -EAGAIN)
-		return status;
-	write_cut_off(queue, piece);
-	piece->again = true;
-	return 0;
-}
-
 /* Returns true if a read that failed on one donor may be carried out elsewhere. */
 static bool read_has_choice(const struct far_queue *queue, const struct far_request *request)
 {
-	return (queue->far->table.replicas > 1 || queue->far->backup) && !request->only;
+	return (queue->far->table.replicas > 1 || queue->far->backup) && request->only == FAR_NONE;
 }
 
-/* Notes that @donor has failed the read with @status. */
-static void read_failed(struct far_queue *queue, struct far_request *request, unsigned donor, int status)
+/* Does the same as read_verify(), and notes if @donor has failed the read. */
+static int read_check(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
-	if (!read_has_choice(queue, request))
-		return;
+	struct far_request *request = &queue->requests[piece->request];
+	int status = read_verify(queue, piece, donor, data);
+
+	if (!status || !read_has_choice(queue, request))
+		return status;
 	request->failed |= UINT64_C(1) << donor;
-	request->corrupt |= status == -EBADMSG;
+	request->wrong_bytes |= status == -EBADMSG;
 	if (!request->failure)
 		request->failure = far_request_status(status);
+	return status;
+}
+
+static int write_complete(struct far_queue *queue, const struct far_piece *piece)
+{
+	int status = piece->cut_off ? -EAGAIN : write_commit(queue, piece);
+
+	if (status == -EAGAIN) {
+		far_piece_drop(queue, piece, piece->count);
+		far_piece_redo(queue, piece);
+	}
+	return status;
+}
+
+/* Every donor has answered. Returns the status of the piece, or -EAGAIN if its request must be carried out anew. */
+static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
+{
+	const struct far_request *request = &queue->requests[piece->request];
+	bool only = request->only != FAR_NONE;
+
+	if (only && piece->cut_off)
+		return -EIO;
+	if (request->io.op == STORE_WRITE)
+		return only ? 0 : write_complete(queue, piece);
+	return piece->cut_off ? -EAGAIN : read_check(queue, piece, piece->donor, piece->data);
 }
 
 /*
  * Takes the answer to a read into a buffer of the queue. Returns true if the piece is complete, with its status in
- * *ret_status. If another answer is still to come then, the piece is late.
+ * *ret_status as for piece_complete(). If another answer is still to come then, the piece is late.
  */
 static bool read_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good, int *ret_status)
 {
-	struct far_piece *piece = &queue->pieces[index];
-	unsigned try = donor != piece->donor;
-	const uint8_t *data = piece->tries[try].buffer;
-	int status = 0;
+	const struct far_piece *piece = &queue->pieces[index];
+	bool hedge = donor != piece->donor;
+	const uint8_t *data = piece->tries[hedge].buffer;
+	int status = good ? 0 : -EAGAIN;
 
-	if (!piece->late && good) {
-		status = read_verify(queue, piece, donor, data);
-		if (!status && !queue->sealed.seal)
-			memcpy(piece->data, data, (size_t)piece->count * STORE_PAGE);
-	}
-	far_hedge_end(queue, index, donor, good);
-	if (piece->late) {
-		if (!piece->left)
-			far_piece_end(queue, index);
+	if (piece->state == PIECE_LATE) {
+		far_hedge_end(queue, index, donor, good);
+		far_piece_end(queue, index);
 		return false;
 	}
-	if (status)
-		read_failed(queue, &queue->requests[piece->request], donor, status);
-	if (piece->left && (!good || status))
+	if (good)
+		status = read_check(queue, piece, donor, data);
+	if (!status && !queue->sealed.seal)
+		memcpy(piece->data, data, (size_t)piece->count * STORE_PAGE);
+	far_hedge_end(queue, index, donor, good);
+	if (piece->left && status)
 		return false; /* the other replica decides */
-	piece->again = !good;
-	piece->late = piece->left;
-	queue->late += piece->late;
-	if (good && !status && try)
+	if (piece->left)
+		far_piece_move(queue, index, PIECE_LATE);
+	if (!status && hedge)
 		far_count(&queue->counters.hedges_won, 1);
 	*ret_status = status;
 	return true;
@@ -154,25 +151,24 @@ void far_answer_take(struct far_queue *queue, uint16_t index, unsigned donor, bo
 	struct far_request *request = &queue->requests[request_index];
 	int status;
 
-	assert(piece->left >> donor & 1 && (request->pieces || piece->late));
+	assert(piece->state != PIECE_FREE && piece->left >> donor & 1);
 	piece->left &= ~(UINT64_C(1) << donor);
 	if (piece->tries[0].buffer || piece->tries[1].buffer) {
 		if (!read_answered(queue, index, donor, good, &status))
 			return;
 	} else {
-		piece->again |= !good;
+		piece->cut_off |= !good;
 		if (piece->left)
 			return;
 		status = piece_complete(queue, piece);
-		if (status && request->io.op == STORE_READ)
-			read_failed(queue, request, donor, status);
 	}
-	request->again |= piece->again && !request->only;
-	if (status && !request->status)
-		request->status = far_request_status(status);
-	if (status && request->io.op == STORE_READ && read_has_choice(queue, request))
-		request->again = true;
-	if (!piece->late)
+	if (status == -EAGAIN) {
+		request->anew = true;
+	} else if (status) {
+		request->status = request->status ? request->status : far_request_status(status);
+		request->anew |= request->io.op == STORE_READ && read_has_choice(queue, request);
+	}
+	if (piece->state != PIECE_LATE)
 		far_piece_end(queue, index);
 	far_request_ended(queue, request_index);
 }

@@ -53,7 +53,7 @@ void far_backup_queue_close(struct far_queue *queue)
 
 bool far_backup_is_left(const struct far_queue *queue, const struct far_request *request)
 {
-	return queue->far->backup && !request->only && !request->unsaved;
+	return queue->far->backup && request->only == FAR_NONE && !request->not_on_backup;
 }
 
 /* The backup's thread calls it. */
@@ -184,8 +184,8 @@ static void read_end(struct far_queue *queue, struct backup_io *read)
 	} else if (read->kept) {
 		request->status = request->status ? request->status : status;
 	} else {
-		request->unsaved = true;
-		request->again = true;
+		request->not_on_backup = true;
+		request->anew = true;
 	}
 }
 

@@ -12,6 +12,7 @@
 
 #define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
+#define ALL_IDLE ((UINT32_C(1) << HEDGE_BUFFERS) - 1)
 /* Differences below this do not count as slower. Reading the clock, or a busy CPU, can add as much to a fast answer. */
 #define NOISE_NS UINT64_C(5000)
 
@@ -23,11 +24,13 @@ _Static_assert(LATENCY_UNKNOWN_NS <= HEDGE_LEAST_NS, "a donor that was never mea
 int far_hedge_open(struct far_queue *queue)
 {
 	struct far_hedge *hedge = &queue->hedge;
-	int error = far_buffer_open(queue->far, BUFFERS_BYTES, &hedge->memory, &hedge->region);
+	int error;
 
+	assert(queue->far->config.replicas > 1);
+	error = far_buffer_open(queue->far, BUFFERS_BYTES, &hedge->memory, &hedge->region);
 	if (error < 0)
 		return error;
-	hedge->idle = (UINT32_C(1) << HEDGE_BUFFERS) - 1;
+	hedge->idle = ALL_IDLE;
 	hedge->credit = HEDGE_BURST * HEDGE_COST;
 	hedge->due = UINT64_MAX;
 	return 0;
@@ -39,6 +42,7 @@ void far_hedge_close(struct far_queue *queue)
 
 	if (!hedge->memory)
 		return;
+	assert(hedge->idle == ALL_IDLE);
 	far_buffer_close(hedge->memory, BUFFERS_BYTES, hedge->region);
 	*hedge = (struct far_hedge){0};
 }
@@ -125,6 +129,7 @@ bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try)
 	uint64_t now = clock_now();
 	unsigned buffer;
 
+	assert(!piece->tries[try].buffer);
 	if (piece->count > HEDGE_PAGES || !buffer_is_free(hedge, try))
 		return false;
 	buffer = (unsigned)__builtin_ctz(hedge->idle);
@@ -163,22 +168,18 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool
 /* --- Hedging ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the piece whose first read uses @buffer, if that read may still be hedged. Returns NULL otherwise. */
-static struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
+static const struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
 {
-	struct far_piece *piece = &queue->pieces[queue->hedge.pieces[buffer]];
+	const struct far_hedge *hedge = &queue->hedge;
+	const struct far_piece *piece = &queue->pieces[hedge->pieces[buffer]];
 
-	if (queue->hedge.idle >> buffer & 1)
-		return NULL;
-	return !piece->late && !piece->overdue && piece->tries[0].buffer == buffer_at(&queue->hedge, buffer) &&
-		       !piece->tries[1].buffer
-		   ? piece
-		   : NULL;
+	return !(hedge->idle >> buffer & 1) && piece->state == PIECE_UNDER_WAY ? piece : NULL;
 }
 
 uint64_t far_hedge_due(struct far_queue *queue)
 {
 	struct far_hedge *hedge = &queue->hedge;
-	uint32_t busy = ~hedge->idle & ((UINT32_C(1) << HEDGE_BUFFERS) - 1);
+	uint32_t busy = ~hedge->idle & ALL_IDLE;
 
 	if (hedge->due == UINT64_MAX)
 		return UINT64_MAX;
@@ -218,7 +219,7 @@ static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, co
 /* Also sends the piece's read to another replica. */
 static void piece_hedge(struct far_queue *queue, uint16_t index)
 {
-	struct far_piece *piece = &queue->pieces[index];
+	const struct far_piece *piece = &queue->pieces[index];
 	struct chunk_view view;
 	int slot;
 
@@ -234,7 +235,7 @@ static void piece_hedge(struct far_queue *queue, uint16_t index)
 			mailbox_wake_control(&queue->far->mailbox);
 		return;
 	}
-	piece->held = true;
+	far_piece_move(queue, index, PIECE_HEDGED);
 	far_link_stage(queue, index, FABRIC_READ, &view.slots[slot]);
 	far_count(&queue->counters.hedges, 1);
 }
@@ -251,13 +252,13 @@ void far_hedge_look(struct far_queue *queue)
 		return;
 	}
 	for (unsigned i = 0; i < HEDGE_BUFFERS; i++) {
-		struct far_piece *piece = piece_to_hedge(queue, i);
+		const struct far_piece *piece = piece_to_hedge(queue, i);
 		uint64_t waited = piece ? now - piece->tries[0].posted_at : 0;
 
 		if (!piece || waited < hedge->limit)
 			continue;
-		/* Set in any case, so that the read is looked at only once. */
-		piece->overdue = true;
+		/* Moved in any case, so that the read is looked at only once. */
+		far_piece_move(queue, hedge->pieces[i], PIECE_OVERDUE);
 		latency_overdue(&queue->links[piece->donor].latency, waited);
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))
 			piece_hedge(queue, hedge->pieces[i]);

@@ -64,10 +64,9 @@ struct far_hedge {
 	unsigned credit; /* one hedge costs HEDGE_COST */
 };
 
-/* Opens hedging. Must be called only if the store has replicas. Returns 0, -ENOMEM, or an error of
-   fabric_register(). */
+/* Opens hedging. The store must have replicas. Returns 0, -ENOMEM, or an error of fabric_register(). */
 int far_hedge_open(struct far_queue *queue);
-/* Closes hedging, if it was opened. All connections must have ended. */
+/* Closes hedging, if it was opened. No read may use a buffer. */
 void far_hedge_close(struct far_queue *queue);
 uint64_t far_hedge_memory(const struct far_queue *queue);
 

@@ -5,6 +5,42 @@
 
 #include <assert.h>
 
+#define TO(state) (1u << PIECE_##state)
+
+/* The legal moves: for each state, the states that a piece may move to. */
+static const uint8_t piece_moves[PIECE_STATES] = {
+    [PIECE_FREE] = TO(UNDER_WAY),
+    [PIECE_UNDER_WAY] = TO(OVERDUE) | TO(FREE),
+    [PIECE_OVERDUE] = TO(HEDGED) | TO(FREE),
+    [PIECE_HEDGED] = TO(LATE) | TO(FREE),
+    [PIECE_LATE] = TO(FREE),
+};
+
+static const char *const piece_state_names[] = {
+    [PIECE_FREE] = "free",     [PIECE_UNDER_WAY] = "under way", [PIECE_OVERDUE] = "overdue",
+    [PIECE_HEDGED] = "hedged", [PIECE_LATE] = "late",
+};
+_Static_assert(sizeof piece_state_names / sizeof *piece_state_names == PIECE_STATES, "a name for each state");
+
+const char *far_piece_state_name(enum far_piece_state state)
+{
+	return state < PIECE_STATES ? piece_state_names[state] : "?";
+}
+
+void far_piece_move(struct far_queue *queue, uint16_t index, enum far_piece_state to)
+{
+	struct far_piece *piece = &queue->pieces[index];
+
+	assert(piece_moves[piece->state] & 1u << to);
+	queue->late += to == PIECE_LATE;
+	queue->late -= piece->state == PIECE_LATE;
+	piece->state = to;
+	if (to == PIECE_FREE)
+		queue->idle_pieces[queue->idle_piece_count++] = index;
+}
+
+/* --- The way out -------------------------------------------------------------------------------------------------- */
+
 static bool pages_are_live(const struct integrity *integrity, uint64_t page, uint32_t count)
 {
 	return integrity_run(integrity, page, count) == count && integrity_kind(integrity, page) == INTEGRITY_IS_LIVE;
@@ -19,6 +55,7 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	assert(queue->idle_piece_count);
 	index = queue->idle_pieces[--queue->idle_piece_count];
 	queue->pieces[index] = (struct far_piece){
+	    .state = queue->pieces[index].state,
 	    .page = request->io.page + request->next,
 	    .data = (uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE,
 	    .chunk = chunk,
@@ -26,6 +63,7 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	    .epoch = epoch,
 	    .request = request_index,
 	};
+	far_piece_move(queue, index, PIECE_UNDER_WAY);
 	request->next += count;
 	request->pieces++;
 	if (!queue->direct)
@@ -79,6 +117,8 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 	return way;
 }
 
+/* --- The end ------------------------------------------------------------------------------------------------------ */
+
 void far_piece_drop(struct far_queue *queue, const struct far_piece *piece, uint32_t pages)
 {
 	struct far *far = queue->far;
@@ -92,10 +132,11 @@ void far_piece_redo(struct far_queue *queue, const struct far_piece *piece)
 	struct far_request *request = &queue->requests[piece->request];
 
 	/* Counted before the piece is withdrawn: see scrub.c. */
-	if (!request->redone)
+	assert(piece->state != PIECE_FREE);
+	if (!request->counted_anew)
 		atomic_fetch_add(&queue->redone, 1);
-	request->redone = true;
-	request->again = true;
+	request->counted_anew = true;
+	request->anew = true;
 }
 
 /* A piece that was not published has no word here. */
@@ -112,10 +153,10 @@ void far_piece_end(struct far_queue *queue, uint16_t index)
 	const struct far_piece *piece = &queue->pieces[index];
 
 	assert(!piece->left);
-	queue->late -= piece->late;
 	if (piece->sealed)
 		far_sealed_end(queue, index);
-	far_piece_drop(queue, piece, piece->held);
+	if (piece->state == PIECE_HEDGED || piece->state == PIECE_LATE)
+		far_piece_drop(queue, piece, 1);
 	piece_withdraw(queue, index);
-	queue->idle_pieces[queue->idle_piece_count++] = index;
+	far_piece_move(queue, index, PIECE_FREE);
 }

@@ -40,7 +40,7 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 			reads += ios[taken].count;
 		else
 			writes += ios[taken].count;
-		far_request_submit(queue, &ios[taken], 0, 0);
+		far_request_submit(queue, &ios[taken], FAR_NONE, 0);
 	}
 	far_links_flush(queue);
 	if (queue->direct)
@@ -54,17 +54,17 @@ void far_queue_submit_to(struct store_queue *base, const struct store_io *io, un
 {
 	struct far_queue *queue = (struct far_queue *)base;
 
-	assert(queue->direct);
-	far_request_submit(queue, io, donor + 1, epoch);
+	assert(queue->direct && far_chunk_end(queue->far, io->page) - io->page >= io->count);
+	far_request_submit(queue, io, donor, epoch);
 	far_links_flush(queue);
 }
 
 void far_queue_direct(struct store_queue *base)
 {
 	struct far_queue *queue = (struct far_queue *)base;
-
 	uint64_t memory = far_hedge_memory(queue) + far_sealed_memory(queue);
 
+	assert(queue->idle_request_count == FAR_QUEUE_DEPTH);
 	queue->direct = true;
 	far_hedge_close(queue);
 	far_sealed_direct(queue);

@@ -65,7 +65,7 @@ void far_queue_wake(struct far_queue *queue, bool all);
 /* Adds what the queue has counted to @counters. Any thread, with far->lock held. */
 void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
 
-/* Makes this the rebuild thread's queue. */
+/* Makes this the rebuild thread's queue. No request may be in flight. */
 void far_queue_direct(struct store_queue *queue);
 /* Takes one request for @donor alone (or FAR_ON_BACKUP, for a write), for pages of one chunk. It does not wait for the
    donor. The caller counts in the chunk in @epoch, so that the chunk keeps its slabs. The queue has room if nothing is

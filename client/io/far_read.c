@@ -20,7 +20,7 @@ static int read_replica(struct far_queue *queue, const struct far_request *reque
 		unsigned donor = ret_view->slots[i].donor;
 
 		if (ret_view->slots[i].state != SLOT_FULL ||
-		    (request->only && (request->only != donor + 1 || request->epoch != ret_view->epoch)))
+		    (request->only != FAR_NONE && (request->only != donor || request->epoch != ret_view->epoch)))
 			continue;
 		if (request->failed >> donor & 1 || far_link_donor_is_lost(queue, donor))
 			continue;

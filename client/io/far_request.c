@@ -6,31 +6,58 @@
 
 #include <assert.h>
 
-/* --- The end of a request --------------------------------------------------------------------------------------- */
+#define TO(state) (1u << REQUEST_##state)
 
-/* Puts the request in the list of those that wait. */
-static void request_park(struct far_queue *queue, uint16_t index)
+/* The legal moves: for each state, the states that a request may move to. */
+static const uint8_t request_moves[REQUEST_STATES] = {
+    [REQUEST_FREE] = TO(UNDER_WAY),
+    [REQUEST_UNDER_WAY] = TO(PARKED) | TO(FREE),
+    [REQUEST_PARKED] = TO(UNDER_WAY),
+};
+
+static const char *const request_state_names[] = {
+    [REQUEST_FREE] = "free",
+    [REQUEST_UNDER_WAY] = "under way",
+    [REQUEST_PARKED] = "parked",
+};
+_Static_assert(sizeof request_state_names / sizeof *request_state_names == REQUEST_STATES, "a name for each state");
+
+const char *far_request_state_name(enum far_request_state state)
 {
-	queue->requests[index].busy = true;
-	queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
+	return state < REQUEST_STATES ? request_state_names[state] : "?";
 }
+
+/* Moves the request, and puts it where requests in this state are kept. */
+static void request_move(struct far_queue *queue, uint16_t index, enum far_request_state to)
+{
+	struct far_request *request = &queue->requests[index];
+
+	assert(request_moves[request->state] & 1u << to);
+	request->state = to;
+	if (to == REQUEST_PARKED)
+		queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
+	else if (to == REQUEST_FREE)
+		queue->idle_requests[queue->idle_request_count++] = index;
+}
+
+/* --- The end of a request --------------------------------------------------------------------------------------- */
 
 /* Ends the request. Its completion waits to be polled. */
 static void request_finish(struct far_queue *queue, uint16_t index)
 {
 	const struct far_request *request = &queue->requests[index];
 
-	if (request->redone)
+	if (request->counted_anew)
 		atomic_fetch_sub(&queue->redone, 1);
 	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
 	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
-	queue->idle_requests[queue->idle_request_count++] = index;
+	request_move(queue, index, REQUEST_FREE);
 }
 
 /* If one donor sent pages back changed, and another one sent them right, has them repaired on the first. */
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
-	if (request->corrupt && !queue->direct)
+	if (request->wrong_bytes && !queue->direct)
 		mailbox_put_repair(&queue->far->mailbox, request->io.page, request->io.count, request->failed);
 }
 
@@ -38,41 +65,41 @@ static void request_mend(const struct far_queue *queue, const struct far_request
    may be under way. */
 static void request_single(struct far_request *request)
 {
-	if (request->single == request->next + 1)
+	assert(!request->pieces);
+	if (request->single == request->next)
 		return;
-	request->single = request->next + 1;
+	request->single = request->next;
 	request->failed = 0;
-	request->corrupt = request->unsaved = false;
+	request->wrong_bytes = request->not_on_backup = false;
 }
 
 /* Returns true if no donor has all of the request's pages right, so that each page must be asked for separately. The
    rebuild thread does that by itself. */
 static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
 {
-	return request->status && !request->again && request->failed && request->io.op == STORE_READ &&
-	       request->io.count > 1 && !request->single && !request->only && !queue->direct;
+	return request->status && !request->anew && request->failed && request->io.op == STORE_READ &&
+	       request->io.count > 1 && request->single == FAR_NONE && request->only == FAR_NONE && !queue->direct;
 }
 
-/* Ends the request, or parks it to be carried out anew, if nothing of it is under way. */
+/* Ends the request, or parks it to be carried out anew. Nothing of it may be under way. */
 static void request_settle(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];
 
-	if (request->busy || request->pieces)
-		return;
-	assert(request->status || request->again || request->next == request->io.count);
+	assert(!request->pieces);
+	assert(request->status || request->anew || request->next == request->io.count);
 	if (read_in_parts(queue, request)) {
 		request_mend(queue, request);
 		request->next = 0;
 		request_single(request);
-		request->again = true;
+		request->anew = true;
 	}
 	/* A write that failed is not carried out anew. */
-	if (request->again && !(request->status && request->io.op == STORE_WRITE)) {
-		request->again = false;
+	if (request->anew && !(request->status && request->io.op == STORE_WRITE)) {
+		request->anew = false;
 		request->status = 0;
-		request->next = request->single ? request->single - 1 : 0;
-		request_park(queue, index);
+		request->next = request->single == FAR_NONE ? 0 : request->single;
+		request_move(queue, index, REQUEST_PARKED);
 		queue->look = true;
 		return;
 	}
@@ -85,11 +112,15 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];
 
+	assert(request->pieces);
 	request->pieces--;
-	/* The request is parked. It can end or begin anew now, or its next single page can be read. */
-	if (request->busy && (request->status || request->again || request->single))
-		queue->look = true;
-	request_settle(queue, index);
+	if (request->state == REQUEST_PARKED) {
+		/* It can end or begin anew now, or its next single page can be read. */
+		if (request->status || request->anew || request->single != FAR_NONE)
+			queue->look = true;
+	} else if (!request->pieces) {
+		request_settle(queue, index);
+	}
 }
 
 /* --- The way of a request ---------------------------------------------------------------------------------------- */
@@ -101,14 +132,14 @@ static enum far_progress request_issue(struct far_queue *queue, uint16_t index)
 	uint64_t chunk_pages = queue->far->table.pages;
 	enum far_progress progress = FAR_GOES_ON;
 
-	while (progress == FAR_GOES_ON && !request->status && !request->again && request->next < request->io.count) {
+	while (progress == FAR_GOES_ON && !request->status && !request->anew && request->next < request->io.count) {
 		uint64_t page = request->io.page + request->next;
 		uint64_t rest = chunk_pages - page % chunk_pages;
 		uint32_t limit = request->io.count - request->next;
 
 		if (limit > rest)
 			limit = (uint32_t)rest;
-		if (request->single) {
+		if (request->single != FAR_NONE) {
 			if (request->pieces)
 				return FAR_WAITS;
 			request_single(request);
@@ -122,22 +153,25 @@ static enum far_progress request_issue(struct far_queue *queue, uint16_t index)
 
 static void request_go_on(struct far_queue *queue, uint16_t index)
 {
-	queue->requests[index].busy = true;
-	if (request_issue(queue, index) == FAR_WAITS) {
-		request_park(queue, index);
-		return;
-	}
-	queue->requests[index].busy = false;
-	request_settle(queue, index);
+	request_move(queue, index, REQUEST_UNDER_WAY);
+	if (request_issue(queue, index) == FAR_WAITS)
+		request_move(queue, index, REQUEST_PARKED);
+	else if (!queue->requests[index].pieces)
+		request_settle(queue, index);
 }
 
-void far_request_submit(struct far_queue *queue, const struct store_io *io, unsigned only, uint32_t epoch)
+void far_request_submit(struct far_queue *queue, const struct store_io *io, uint32_t only, uint32_t epoch)
 {
 	uint16_t index;
 
 	assert(queue->idle_request_count);
 	index = queue->idle_requests[--queue->idle_request_count];
-	queue->requests[index] = (struct far_request){.io = *io, .only = only, .epoch = epoch};
+	queue->requests[index] = (struct far_request){.io = *io,
+						      .state = queue->requests[index].state,
+						      .single = FAR_NONE,
+						      .wanted = FAR_NO_CHUNK,
+						      .only = only,
+						      .epoch = epoch};
 	request_go_on(queue, index);
 }
 

@@ -58,10 +58,10 @@ static bool write_denied(struct far_request *request, const struct chunk *chunk,
 {
 	int status;
 
-	if (request->asked != index + 1 || atomic_load(&chunk->denials) == request->denials)
+	if (request->wanted != index || atomic_load(&chunk->denials) == request->denials)
 		return false;
 	status = atomic_load(&chunk->denial);
-	request->asked = 0;
+	request->wanted = FAR_NO_CHUNK;
 	/* This slab was asked for ahead of need. Now a write needs it, so it is asked for again. */
 	if (status == -EAGAIN)
 		return false;
@@ -81,11 +81,11 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	for (unsigned i = 0; i < 2; i++) {
 		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk, index))
 			return FAR_WAITS;
-		if (request->asked != index + 1)
+		if (request->wanted != index)
 			request->denials = atomic_load(&chunk->denials);
 		switch (chunk_hold(table, index, count, ret_view)) {
 		case CHUNK_HELD:
-			request->asked = 0;
+			request->wanted = FAR_NO_CHUNK;
 			return FAR_GOES_ON;
 		case CHUNK_ASKED:
 			mailbox_wake_control(&queue->far->mailbox);
@@ -93,7 +93,7 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 		case CHUNK_WAIT:
 			break;
 		}
-		request->asked = index + 1;
+		request->wanted = index;
 		atomic_store(&queue->waiting, true);
 	}
 	return FAR_WAITS;
@@ -141,7 +141,7 @@ static void write_await(struct far_queue *queue, struct far_request *request, ui
 static enum far_progress write_only(struct far_queue *queue, uint16_t index, uint64_t chunk)
 {
 	struct far_request *request = &queue->requests[index];
-	unsigned donor = request->only - 1;
+	unsigned donor = request->only;
 	struct chunk_view view;
 	uint16_t piece;
 
@@ -179,7 +179,7 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 		return FAR_WAITS;
 	}
 	if (far_backup_stands_in(queue, chunk)) {
-		request->asked = 0;
+		request->wanted = FAR_NO_CHUNK;
 		return far_backup_write(queue, index, chunk, count);
 	}
 	if (write_hold(queue, request, chunk, count, &view) == FAR_WAITS) {
@@ -215,7 +215,7 @@ enum far_progress far_write_next(struct far_queue *queue, uint16_t index, uint64
 	const uint8_t *data = (const uint8_t *)request->io.data + (size_t)request->next * STORE_PAGE;
 	uint32_t zeroes;
 
-	if (request->only)
+	if (request->only != FAR_NONE)
 		return write_only(queue, index, chunk);
 	zeroes = write_run(data, limit, true);
 	if (!zeroes)

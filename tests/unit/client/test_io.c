@@ -1,14 +1,15 @@
 /*
- * hedge: which donor a read goes to, and which one an overdue read is sent to as well.
+ * io: the states of requests and pieces, and the donor that an overdue read is sent to as well.
  *
- * A real queue runs over the fabric of this test. Three donors have the only chunk. An operation is answered when the
- * test says so.
+ * A real queue runs over the fabric of this test. Three donors have the only chunk. Each donor takes one operation at a
+ * time, and answers it when the test says so.
  */
 #include "client/io/far_link.h"
+#include "client/io/far_piece.h"
+#include "client/io/far_request.h"
 #include "tests/tap.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <errno.h>
 
 #define DONORS 3u
 #define PAGES 16u
@@ -32,6 +33,7 @@ struct fabric_region {
 struct fabric_conn {
 	void *user;
 	bool open, established;
+	bool broken;         /* the next poll tells that it has ended */
 	unsigned reads;      /* posted so far */
 	bool posted;         /* `op` is not answered yet */
 	struct fabric_op op; /* each donor has one operation at a time */
@@ -120,6 +122,12 @@ static bool conn_event(struct fabric_conn *conn, struct fabric_event *ret_event)
 		ret_event->kind = FABRIC_ESTABLISHED;
 		return true;
 	}
+	if (conn->broken) {
+		conn->broken = false;
+		ret_event->kind = FABRIC_DISCONNECTED;
+		ret_event->status = -ECONNRESET;
+		return true;
+	}
 	if (!conn->posted || !answer[(uintptr_t)conn->user])
 		return false;
 	conn->posted = false;
@@ -189,7 +197,37 @@ static bool poll_once(void)
 	return far_queue_poll(queue, &done, 1) && done.status == 0;
 }
 
-/* Opens a store whose only chunk has a replica on each donor, and a queue that takes each read as overdue at once. */
+/* Return how many requests and pieces of the queue are in @state. */
+static unsigned requests_in(enum far_request_state state)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+		count += ((struct far_queue *)queue)->requests[i].state == state;
+	return count;
+}
+
+static unsigned pieces_in(enum far_piece_state state)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+		count += ((struct far_queue *)queue)->pieces[i].state == state;
+	return count;
+}
+
+static bool all_are_free(void)
+{
+	return requests_in(REQUEST_FREE) == FAR_QUEUE_DEPTH && pieces_in(PIECE_FREE) == FAR_QUEUE_DEPTH;
+}
+
+/* Hedging begins with the first read that is overdue. */
+static void hedge_after(uint64_t ns)
+{
+	((struct far_queue *)queue)->hedge.limit = ns;
+}
+
+/* Opens a store whose only chunk has a replica on each donor, and a queue. */
 static void open_all(void)
 {
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
@@ -212,7 +250,6 @@ static void open_all(void)
 	chunk_publish(&far.table, 0, slots);
 	if (far_queue_open(&far.base, &queue) < 0)
 		abort();
-	((struct far_queue *)queue)->hedge.limit = 1;
 }
 
 static void close_all(void)
@@ -238,14 +275,55 @@ static void page_is_written_to_all_donors(void)
 	memset(data, 7, sizeof data);
 	donors_answer(true, true, false);
 	submit(STORE_WRITE);
-	ok(!poll_once(), "a write is not complete while a donor has not answered");
+	ok(!poll_once() && requests_in(REQUEST_UNDER_WAY) == 1 && pieces_in(PIECE_UNDER_WAY) == 1,
+	   "a write is under way while a donor has not answered");
 	donors_answer(true, true, true);
-	ok(poll_once(), "a write is complete once all donors have answered");
+	ok(poll_once() && all_are_free(), "a write is complete once all donors have answered");
+}
+
+static void every_state_has_a_name(void)
+{
+	for (unsigned i = 0; i < REQUEST_STATES; i++)
+		ok(strlen(far_request_state_name(i)) > 1, "request state %u has a name", i);
+	for (unsigned i = 0; i < PIECE_STATES; i++)
+		ok(strlen(far_piece_state_name(i)) > 1, "piece state %u has a name", i);
+	ok(!strcmp(far_request_state_name(REQUEST_PARKED), "parked"), "REQUEST_PARKED is named \"parked\"");
+	ok(!strcmp(far_piece_state_name(PIECE_LATE), "late"), "PIECE_LATE is named \"late\"");
+}
+
+static void request_without_room_is_parked(void)
+{
+	hedge_after(0);
+	donors_answer(false, false, false);
+	submit(STORE_READ);
+	submit(STORE_READ);
+	ok(requests_in(REQUEST_UNDER_WAY) == 1 && requests_in(REQUEST_PARKED) == 1 && pieces_in(PIECE_UNDER_WAY) == 1,
+	   "a read is parked while its donor takes no other operation");
+	donors_answer(true, true, true);
+	ok(poll_once() && requests_in(REQUEST_UNDER_WAY) == 1 && requests_in(REQUEST_PARKED) == 0,
+	   "a parked read is under way once its donor has answered another read");
+	ok(poll_once() && all_are_free(), "a read that was parked is complete");
+}
+
+static void request_that_is_cut_off_is_carried_out_anew(void)
+{
+	donors_answer(false, true, true);
+	submit(STORE_READ);
+	conns[0].broken = true;
+	ok(!poll_once() && requests_in(REQUEST_UNDER_WAY) == 1 && conns[1].reads == 1,
+	   "a read whose connection breaks is sent to the next donor");
+	ok(poll_once() && all_are_free(), "a read whose connection broke is complete");
+	donors[0].round += 2;
+	far.changes++;
+	ok(!poll_once() && !poll_once() && ((struct far_queue *)queue)->links[0].established,
+	   "a queue connects to a donor that is back");
+	conns[1].reads = 0;
 }
 
 /* Reads a page that the first donor does not answer. The first poll finds that it is overdue. */
 static void read_overdue(void)
 {
+	hedge_after(1);
 	memset(data, 0, sizeof data);
 	donors_answer(false, false, false);
 	submit(STORE_READ);
@@ -268,6 +346,7 @@ static bool read_answered(void)
 static void overdue_read_goes_to_a_donor_known_to_be_fast(void)
 {
 	latency_record(latency_of(2), 200 * US);
+	latency_of(1)->mean = latency_of(1)->count = 0;
 	read_overdue();
 	ok(conns[0].reads == 1 && conns[1].reads == 0 && conns[2].reads == 1,
 	   "an overdue read is sent to a donor that answers within 200 us, not to one that was never measured");
@@ -277,18 +356,46 @@ static void overdue_read_goes_to_a_donor_known_to_be_fast(void)
 static void overdue_read_tries_an_unmeasured_donor_if_the_others_are_slow(void)
 {
 	latency_overdue(latency_of(2), 50 * MS);
+	latency_of(1)->mean = latency_of(1)->count = 0;
 	read_overdue();
 	ok(conns[0].reads == 1 && conns[1].reads == 1 && conns[2].reads == 0,
 	   "an overdue read is sent to a donor that was never measured, not to one that takes 50 ms");
 	ok(read_answered(), "an overdue read gets its page from a donor that was never measured");
 }
 
+static void answer_after_a_hedge_is_late(void)
+{
+	struct far_queue *far_queue = (struct far_queue *)queue;
+	uint32_t pages = chunk_pages_held(&far.table, 0);
+
+	far_queue->hedge.credit = 0;
+	read_overdue();
+	ok(pieces_in(PIECE_OVERDUE) == 1 && chunk_pages_held(&far.table, 0) == pages,
+	   "an overdue read is not hedged if hedges were frequent");
+	ok(read_answered() && all_are_free(), "an overdue read that was not hedged is complete with its answer");
+	far_queue->hedge.credit = HEDGE_COST;
+	read_overdue();
+	ok(pieces_in(PIECE_HEDGED) == 1 && chunk_pages_held(&far.table, 0) == pages + 1,
+	   "a hedged read holds its chunk");
+	donors_answer(false, true, true);
+	ok(poll_once() && pieces_in(PIECE_LATE) == 1 && requests_in(REQUEST_FREE) == FAR_QUEUE_DEPTH &&
+	       !far_queue_quiet(queue),
+	   "a hedged read is complete with its first answer, and its piece is late");
+	donors_answer(true, true, true);
+	ok(!poll_once() && all_are_free() && far_queue_quiet(queue) && chunk_pages_held(&far.table, 0) == pages,
+	   "a late piece is free after the other answer, and no longer holds its chunk");
+}
+
 int main(void)
 {
 	open_all();
+	every_state_has_a_name();
 	page_is_written_to_all_donors();
+	request_without_room_is_parked();
+	request_that_is_cut_off_is_carried_out_anew();
 	overdue_read_goes_to_a_donor_known_to_be_fast();
 	overdue_read_tries_an_unmeasured_donor_if_the_others_are_slow();
+	answer_after_a_hedge_is_late();
 	close_all();
 	return tap_done();
 }
