@@ -2,8 +2,7 @@
 #include "client/io/far_backup.h"
 
 #include "client/backup/backup.h"
-#include "client/io/far_published.h"
-#include "client/io/far_sealed.h"
+#include "client/io/far_piece.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -54,7 +53,7 @@ void far_backup_queue_close(struct far_queue *queue)
 
 bool far_backup_is_left(const struct far_queue *queue, const struct far_request *request)
 {
-	return queue->far->backup && !request->only && !request->unsaved;
+	return queue->far->backup && request->only == FAR_NONE && !request->not_on_backup;
 }
 
 /* The backup's thread calls it. */
@@ -72,38 +71,33 @@ static void answer(struct backup_io *io)
 	pthread_mutex_unlock(&far->lock);
 }
 
-/* Makes a piece of the request's next pages. Returns what the backup's thread will be asked. */
-static struct backup_io *io_begin(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
+/* Asks the backup's thread to read or write the piece. */
+static void piece_ask(struct far_queue *queue, uint16_t index, bool write, bool kept)
 {
-	uint16_t piece = far_piece_start(queue, index, count, chunk, 0);
-	struct backup_io *io = &queue->backup_ios[piece];
+	const struct far_piece *piece = &queue->pieces[index];
+	struct backup_io *io = &queue->backup_ios[index];
 
 	*io = (struct backup_io){.answer = answer,
 				 .queue = queue,
-				 .page = queue->pieces[piece].page,
-				 .count = count,
-				 .piece = piece,
-				 .data = queue->pieces[piece].data};
-	return io;
-}
-
-static void io_ask(struct far_queue *queue, struct backup_io *io)
-{
+				 .page = piece->page,
+				 .count = piece->count,
+				 .piece = index,
+				 .write = write,
+				 .kept = kept,
+				 .data = piece->sealed ? piece->sealed : piece->data};
 	queue->backup_asked++;
 	backup_ask(queue->far->backup, io);
 }
 
 enum far_progress far_backup_read(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count, bool kept)
 {
-	struct backup_io *io;
-
 	if (!queue->idle_piece_count) {
 		queue->congested = true;
 		return FAR_WAITS;
 	}
-	io = io_begin(queue, index, chunk, count < BACKUP_IO_PAGES ? count : BACKUP_IO_PAGES);
-	io->kept = kept;
-	io_ask(queue, io);
+	if (count > BACKUP_IO_PAGES)
+		count = BACKUP_IO_PAGES;
+	piece_ask(queue, far_piece_start(queue, index, count, chunk, 0), false, kept);
 	return FAR_GOES_ON;
 }
 
@@ -135,8 +129,7 @@ bool far_backup_takes_over(const struct far_queue *queue, struct far_request *re
 
 enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
-	const struct far_request *request = &queue->requests[index];
-	struct backup_io *io;
+	uint16_t piece;
 
 	if (!queue->idle_piece_count) {
 		queue->congested = true;
@@ -144,16 +137,11 @@ enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint
 	}
 	if (count > BACKUP_IO_PAGES)
 		count = BACKUP_IO_PAGES;
-	if (far_piece_publish(queue, request->io.page + request->next, count, chunk, NULL, true) != FAR_GOES_OUT)
+	if (far_piece_publish(queue, index, count, chunk, NULL, &piece) != FAR_GOES_OUT)
 		return FAR_WAITS;
-	io = io_begin(queue, index, chunk, count);
-	io->write = true;
-	if (!queue->direct) {
-		far_piece_prepare(queue, io->piece);
-		if (queue->sealed.seal)
-			io->data = far_sealed_data(queue, &queue->pieces[io->piece]);
-	}
-	io_ask(queue, io);
+	if (!queue->direct)
+		far_sealed_prepare(queue, piece);
+	piece_ask(queue, piece, true, false);
 	return FAR_GOES_ON;
 }
 
@@ -174,7 +162,7 @@ static int read_check(struct far_queue *queue, const struct backup_io *read)
 	for (uint32_t i = 0; i < read->count && read->status == 0; i++) {
 		uint64_t page = read->page + i;
 
-		if (far_page_verify(queue, &queue->pieces[read->piece], i, read->data + (size_t)i * STORE_PAGE))
+		if (far_sealed_verify(queue, &queue->pieces[read->piece], i, read->data + (size_t)i * STORE_PAGE))
 			continue;
 		status = -EBADMSG;
 		/* If the rebuild thread reads, the page may be about to be written again. */
@@ -191,14 +179,13 @@ static void read_end(struct far_queue *queue, struct backup_io *read)
 	struct far_request *request = &queue->requests[queue->pieces[read->piece].request];
 	int status = read_check(queue, read);
 
-	queue->idle_pieces[queue->idle_piece_count++] = read->piece;
 	if (status == 0) {
 		far_count(&queue->counters.backup_reads, queue->direct ? 0 : read->count);
 	} else if (read->kept) {
 		request->status = request->status ? request->status : status;
 	} else {
-		request->unsaved = true;
-		request->again = true;
+		request->not_on_backup = true;
+		request->anew = true;
 	}
 }
 
@@ -227,27 +214,17 @@ static void write_end(struct far_queue *queue, const struct backup_io *write)
 	/* The chunk still has slabs: it was leaving for the backup. With a disk that fails, it will not leave, so the
 	   write is carried out anew. */
 	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
-		far_request_redo(queue, request);
+		far_piece_redo(queue, piece);
 	else if (write->status < 0)
 		request->status = request->status ? request->status : write->status;
-	far_piece_end(queue, write->piece);
 }
 
-void far_backup_collect(struct far_queue *queue)
+void far_backup_end(struct far_queue *queue, struct backup_io *io)
 {
-	struct backup_io *io = atomic_exchange(&queue->backup_answers, NULL);
-
-	while (io) {
-		struct backup_io *next = io->next;
-		uint16_t index = queue->pieces[io->piece].request;
-
-		queue->backup_asked--;
-		if (io->write)
-			write_end(queue, io);
-		else
-			read_end(queue, io);
-		far_request_ended(queue, index);
-		io = next;
-	}
-	queue->look |= queue->congested;
+	queue->backup_asked--;
+	if (io->write)
+		write_end(queue, io);
+	else
+		read_end(queue, io);
+	far_piece_end(queue, io->piece);
 }

@@ -49,7 +49,7 @@ bool far_backup_takes_over(const struct far_queue *queue, struct far_request *re
 /* Writes the request's next pages, at most @count, to the backup. Returns FAR_WAITS if no piece is free or a window is
    open. */
 enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count);
-/* Ends the pieces that the backup has answered. */
-void far_backup_collect(struct far_queue *queue);
+/* Takes one answer of the backup, and ends its piece. */
+void far_backup_end(struct far_queue *queue, struct backup_io *io);
 
 #endif

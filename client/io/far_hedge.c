@@ -2,29 +2,35 @@
 #include "client/io/far_hedge.h"
 
 #include "client/io/far_buffer.h"
+#include "client/io/far_link.h"
+#include "client/io/far_piece.h"
+#include "client/io/far_published.h"
+#include "client/io/far_request.h"
 #include "common/clock.h"
 
 #include <assert.h>
 
 #define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
+#define ALL_IDLE ((UINT32_C(1) << HEDGE_BUFFERS) - 1)
 /* Differences below this do not count as slower. Reading the clock, or a busy CPU, can add as much to a fast answer. */
 #define NOISE_NS UINT64_C(5000)
-/* The mean assumed for a donor that has not been measured: just short of what would be hedged. */
-#define UNKNOWN_NS HEDGE_LEAST_NS
 
 _Static_assert(HEDGE_BUFFERS < 32, "a bit each");
+_Static_assert(LATENCY_UNKNOWN_NS <= HEDGE_LEAST_NS, "a donor that was never measured does not count as overdue");
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */
 
 int far_hedge_open(struct far_queue *queue)
 {
 	struct far_hedge *hedge = &queue->hedge;
-	int error = far_buffer_open(queue->far, BUFFERS_BYTES, &hedge->memory, &hedge->region);
+	int error;
 
+	assert(queue->far->config.replicas > 1);
+	error = far_buffer_open(queue->far, BUFFERS_BYTES, &hedge->memory, &hedge->region);
 	if (error < 0)
 		return error;
-	hedge->idle = (UINT32_C(1) << HEDGE_BUFFERS) - 1;
+	hedge->idle = ALL_IDLE;
 	hedge->credit = HEDGE_BURST * HEDGE_COST;
 	hedge->due = UINT64_MAX;
 	return 0;
@@ -36,6 +42,7 @@ void far_hedge_close(struct far_queue *queue)
 
 	if (!hedge->memory)
 		return;
+	assert(hedge->idle == ALL_IDLE);
 	far_buffer_close(hedge->memory, BUFFERS_BYTES, hedge->region);
 	*hedge = (struct far_hedge){0};
 }
@@ -50,13 +57,6 @@ uint64_t far_hedge_memory(const struct far_queue *queue)
 static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
 {
 	return (unsigned)__builtin_popcount(hedge->idle) > (try ? 0 : HEDGE_KEPT);
-}
-
-static uint64_t slot_mean(const struct far_queue *queue, const struct chunk_view *view, unsigned slot)
-{
-	const struct latency *latency = &queue->links[view->slots[slot].donor].latency;
-
-	return latency->count ? latency->mean : UNKNOWN_NS;
 }
 
 /* Returns the replica, other than @not_slot, that is tried next. */
@@ -75,13 +75,17 @@ unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view,
 	struct far_hedge *hedge = &queue->hedge;
 	unsigned usual = (unsigned)__builtin_ctz(slots), best = usual;
 	const struct latency *latency = &queue->links[view->slots[usual].donor].latency;
-	uint64_t least = slot_mean(queue, view, usual) / 2;
+	uint64_t least = latency_expected(latency) / 2;
 
-	if (!hedge->memory || !(slots & (slots - 1)))
+	assert(slots & (slots - 1));
+	if (!hedge->memory)
 		return usual;
 	for (unsigned i = usual + 1; i < FAR_SLOTS_MAX && latency->count >= LATENCY_JUDGED; i++) {
-		uint64_t mean = slots >> i & 1 ? slot_mean(queue, view, i) + NOISE_NS : UINT64_MAX;
+		uint64_t mean;
 
+		if (!(slots >> i & 1))
+			continue;
+		mean = latency_expected(&queue->links[view->slots[i].donor].latency) + NOISE_NS;
 		if (mean < least) {
 			least = mean;
 			best = i;
@@ -113,25 +117,25 @@ static uint64_t limit_ns(const struct far_queue *queue)
 
 /* --- Buffers ---------------------------------------------------------------------------------------------------- */
 
-uint8_t *far_hedge_data(const struct far_queue *queue, unsigned buffer)
+static uint8_t *buffer_at(const struct far_hedge *hedge, unsigned buffer)
 {
-	return queue->hedge.memory + (buffer - 1) * BUFFER_BYTES;
+	return hedge->memory + buffer * BUFFER_BYTES;
 }
 
-bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsigned donor)
+bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try)
 {
 	struct far_hedge *hedge = &queue->hedge;
 	struct far_piece *piece = &queue->pieces[index];
 	uint64_t now = clock_now();
 	unsigned buffer;
 
+	assert(!piece->tries[try].buffer);
 	if (piece->count > HEDGE_PAGES || !buffer_is_free(hedge, try))
 		return false;
 	buffer = (unsigned)__builtin_ctz(hedge->idle);
 	hedge->idle &= hedge->idle - 1;
 	hedge->pieces[buffer] = index;
-	piece->tries[try] =
-	    (struct far_try){.donor = (uint16_t)donor, .buffer = (uint8_t)(buffer + 1), .posted_at = now};
+	piece->tries[try] = (struct far_try){.posted_at = now, .buffer = buffer_at(hedge, buffer)};
 	if (try) {
 		hedge->credit -= HEDGE_COST;
 		return true;
@@ -143,37 +147,39 @@ bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsi
 	return true;
 }
 
-void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool good)
+void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool good)
 {
-	struct far_try *ended = &queue->pieces[index].tries[try];
+	struct far_hedge *hedge = &queue->hedge;
+	struct far_piece *piece = &queue->pieces[index];
+	struct far_try *ended = &piece->tries[donor != piece->donor];
+	unsigned buffer;
 
-	assert(ended->buffer && !(queue->hedge.idle >> (ended->buffer - 1) & 1));
-	if (good && latency_record(&queue->links[ended->donor].latency, clock_now() - ended->posted_at)) {
-		queue->hedge.limit = limit_ns(queue);
-		queue->hedge.due = 0; /* must be computed anew */
+	assert(ended->buffer);
+	buffer = (unsigned)((size_t)(ended->buffer - hedge->memory) / BUFFER_BYTES);
+	assert(!(hedge->idle >> buffer & 1));
+	if (good && latency_record(&queue->links[donor].latency, clock_now() - ended->posted_at)) {
+		hedge->limit = limit_ns(queue);
+		hedge->due = 0; /* must be computed anew */
 	}
-	queue->hedge.idle |= UINT32_C(1) << (ended->buffer - 1);
-	ended->buffer = 0;
+	hedge->idle |= UINT32_C(1) << buffer;
+	ended->buffer = NULL;
 }
 
 /* --- Hedging ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the piece whose first read uses @buffer, if that read may still be hedged. Returns NULL otherwise. */
-static struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
+static const struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
 {
-	struct far_piece *piece = &queue->pieces[queue->hedge.pieces[buffer]];
+	const struct far_hedge *hedge = &queue->hedge;
+	const struct far_piece *piece = &queue->pieces[hedge->pieces[buffer]];
 
-	if (queue->hedge.idle >> buffer & 1)
-		return NULL;
-	return !piece->late && !piece->overdue && piece->tries[0].buffer == buffer + 1 && !piece->tries[1].buffer
-		   ? piece
-		   : NULL;
+	return !(hedge->idle >> buffer & 1) && piece->state == PIECE_UNDER_WAY ? piece : NULL;
 }
 
 uint64_t far_hedge_due(struct far_queue *queue)
 {
 	struct far_hedge *hedge = &queue->hedge;
-	uint32_t busy = ~hedge->idle & ((UINT32_C(1) << HEDGE_BUFFERS) - 1);
+	uint32_t busy = ~hedge->idle & ALL_IDLE;
 
 	if (hedge->due == UINT64_MAX)
 		return UINT64_MAX;
@@ -185,6 +191,53 @@ uint64_t far_hedge_due(struct far_queue *queue)
 			hedge->due = piece->tries[0].posted_at + hedge->limit;
 	}
 	return hedge->due;
+}
+
+/* Returns the fastest other slot that the piece can be read from, or -1. @view is the one it was published with. */
+static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
+{
+	const struct far_request *request = &queue->requests[piece->request];
+	uint64_t least = UINT64_MAX;
+	int best = -1;
+
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		unsigned donor = view->slots[i].donor;
+
+		if (view->slots[i].state != SLOT_FULL || donor == piece->donor || request->failed >> donor & 1)
+			continue;
+		if (far_link_donor_is_lost(queue, donor) || !far_link_is_usable(queue, donor) ||
+		    !far_link_has_room(queue, donor))
+			continue;
+		if (latency_expected(&queue->links[donor].latency) < least) {
+			least = latency_expected(&queue->links[donor].latency);
+			best = (int)i;
+		}
+	}
+	return best;
+}
+
+/* Also sends the piece's read to another replica. */
+static void piece_hedge(struct far_queue *queue, uint16_t index)
+{
+	const struct far_piece *piece = &queue->pieces[index];
+	struct chunk_view view;
+	int slot;
+
+	/* A late answer may come after the pages were discarded. Until then the count keeps the chunk's slabs. */
+	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
+		return;
+	/* Other threads wait for the piece by the version it was published with. So the hedge must use slots of that
+	   version. */
+	if (view.epoch != piece->epoch ||
+	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
+	    (slot = hedge_slot(queue, piece, &view)) < 0 || !far_hedge_begin(queue, index, 1)) {
+		if (chunk_drop(&queue->far->table, piece->chunk, view.epoch, 1))
+			mailbox_wake_control(&queue->far->mailbox);
+		return;
+	}
+	far_piece_move(queue, index, PIECE_HEDGED);
+	far_link_stage(queue, index, FABRIC_READ, &view.slots[slot]);
+	far_count(&queue->counters.hedges, 1);
 }
 
 void far_hedge_look(struct far_queue *queue)
@@ -199,16 +252,16 @@ void far_hedge_look(struct far_queue *queue)
 		return;
 	}
 	for (unsigned i = 0; i < HEDGE_BUFFERS; i++) {
-		struct far_piece *piece = piece_to_hedge(queue, i);
+		const struct far_piece *piece = piece_to_hedge(queue, i);
 		uint64_t waited = piece ? now - piece->tries[0].posted_at : 0;
 
 		if (!piece || waited < hedge->limit)
 			continue;
-		/* Set in any case, so that the read is looked at only once. */
-		piece->overdue = true;
-		latency_overdue(&queue->links[piece->tries[0].donor].latency, waited);
+		/* Moved in any case, so that the read is looked at only once. */
+		far_piece_move(queue, hedge->pieces[i], PIECE_OVERDUE);
+		latency_overdue(&queue->links[piece->donor].latency, waited);
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))
-			far_request_hedge(queue, hedge->pieces[i]);
+			piece_hedge(queue, hedge->pieces[i]);
 	}
 	far_hedge_due(queue);
 	far_links_flush(queue);

@@ -32,8 +32,10 @@
 #ifndef CLIENT_FAR_HEDGE_H
 #define CLIENT_FAR_HEDGE_H
 
-#include "client/io/far_request.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+#define HEDGE_BUFFERS 16u
 /* The longest read that is hedged, in pages. */
 #define HEDGE_PAGES 8u
 /* Buffers that first reads may not use. So at least as many hedges may be under way. */
@@ -45,22 +47,37 @@
 /* The number of hedges that may come at once after a long time without any. */
 #define HEDGE_BURST 8u
 
-/* Opens hedging. Must be called only if the store has replicas. Returns 0, -ENOMEM, or an error of
-   fabric_register(). */
+struct chunk_view;
+struct fabric_region;
+struct far_queue;
+
+/* Hedging in one queue. */
+struct far_hedge {
+	uint8_t *memory; /* the buffers, or NULL if nothing is steered or hedged */
+	struct fabric_region *region;
+	uint32_t idle;                  /* free buffers, one bit each */
+	uint16_t pieces[HEDGE_BUFFERS]; /* the piece that uses each buffer */
+	uint64_t limit;                 /* ns until a read is overdue, or 0 if not known yet */
+	uint64_t due;                   /* no read becomes overdue before this time */
+	unsigned reads;                 /* reads since another replica was last tried */
+	unsigned looks;
+	unsigned credit; /* one hedge costs HEDGE_COST */
+};
+
+/* Opens hedging. The store must have replicas. Returns 0, -ENOMEM, or an error of fabric_register(). */
 int far_hedge_open(struct far_queue *queue);
-/* Closes hedging, if it was opened. All connections must have ended. */
+/* Closes hedging, if it was opened. No read may use a buffer. */
 void far_hedge_close(struct far_queue *queue);
 uint64_t far_hedge_memory(const struct far_queue *queue);
 
-/* Chooses the slot to read @count pages from. @slots is a bit set of the slots that can be read, and not empty. Returns
-   the slot's index. */
+/* Chooses the slot to read @count pages from. @slots is a bit set of the slots that can be read, at least two. Returns the
+   slot's index. */
 unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view, unsigned slots, uint32_t count);
-/* Gives a buffer to a read that is about to be staged for @donor. @try is 0 for the piece's first read, 1 for its
-   hedge. Returns false if there is no buffer for it. */
-bool far_hedge_begin(struct far_queue *queue, uint16_t index, unsigned try, unsigned donor);
-uint8_t *far_hedge_data(const struct far_queue *queue, unsigned buffer);
-/* Frees the buffer of a read that has been answered. @good is false if its connection ended first. */
-void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned try, bool good);
+/* Gives a buffer to a read that is about to be staged. @try is 0 for the piece's first read, 1 for its hedge. Returns
+   false if there is no buffer for it. */
+bool far_hedge_begin(struct far_queue *queue, uint16_t piece, unsigned try);
+/* Frees the buffer of a read that @donor has answered. @good is false if its connection ended first. */
+void far_hedge_end(struct far_queue *queue, uint16_t piece, unsigned donor, bool good);
 
 /* Returns when the first read becomes overdue that can be hedged, or UINT64_MAX for none. */
 uint64_t far_hedge_due(struct far_queue *queue);

@@ -1,9 +1,11 @@
 #include "client/io/far_queue.h"
 
+#include "client/io/far_answer.h"
 #include "client/io/far_backup.h"
-#include "client/io/far_hedge.h"
+#include "client/io/far_link.h"
+#include "client/io/far_piece.h"
 #include "client/io/far_published.h"
-#include "client/io/far_sealed.h"
+#include "client/io/far_request.h"
 #include "common/format.h"
 #include "common/log.h"
 
@@ -20,17 +22,6 @@
 
 /* --- Submitting ----------------------------------------------------------------------------------------------- */
 
-static void request_go_on(struct far_queue *queue, uint16_t index)
-{
-	queue->requests[index].busy = true;
-	if (far_request_issue(queue, index) == FAR_WAITS) {
-		far_request_park(queue, index);
-		return;
-	}
-	queue->requests[index].busy = false;
-	far_request_settle(queue, index);
-}
-
 static bool queue_is_full(const struct far_queue *queue)
 {
 	/* Completions that were not polled yet count, too. There is room for FAR_QUEUE_DEPTH of requests and
@@ -45,14 +36,11 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 	uint64_t reads = 0, writes = 0;
 
 	for (; taken < count && !queue_is_full(queue); taken++) {
-		uint16_t index = queue->idle_requests[--queue->idle_request_count];
-
-		queue->requests[index] = (struct far_request){.io = ios[taken]};
 		if (ios[taken].op == STORE_READ)
 			reads += ios[taken].count;
 		else
 			writes += ios[taken].count;
-		request_go_on(queue, index);
+		far_request_submit(queue, &ios[taken], FAR_NONE, 0);
 	}
 	far_links_flush(queue);
 	if (queue->direct)
@@ -65,20 +53,18 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 void far_queue_submit_to(struct store_queue *base, const struct store_io *io, unsigned donor, uint32_t epoch)
 {
 	struct far_queue *queue = (struct far_queue *)base;
-	uint16_t index = queue->idle_requests[--queue->idle_request_count];
 
-	assert(queue->direct);
-	queue->requests[index] = (struct far_request){.io = *io, .only = donor + 1, .epoch = epoch};
-	request_go_on(queue, index);
+	assert(queue->direct && far_chunk_end(queue->far, io->page) - io->page >= io->count);
+	far_request_submit(queue, io, donor, epoch);
 	far_links_flush(queue);
 }
 
 void far_queue_direct(struct store_queue *base)
 {
 	struct far_queue *queue = (struct far_queue *)base;
-
 	uint64_t memory = far_hedge_memory(queue) + far_sealed_memory(queue);
 
+	assert(queue->idle_request_count == FAR_QUEUE_DEPTH);
 	queue->direct = true;
 	far_hedge_close(queue);
 	far_sealed_direct(queue);
@@ -105,17 +91,6 @@ unsigned far_queue_busy(const struct far_queue *queue)
 	return atomic_load_explicit(&queue->under_way, memory_order_relaxed);
 }
 
-static void parked_look(struct far_queue *queue)
-{
-	unsigned count = queue->parked_tail - queue->parked_head;
-
-	queue->look = false;
-	queue->congested = false;
-	while (count--)
-		request_go_on(queue, queue->parked[queue->parked_head++ % FAR_QUEUE_DEPTH]);
-	far_links_flush(queue);
-}
-
 /* --- Connections ---------------------------------------------------------------------------------------------- */
 
 static int link_connect(struct far_queue *queue, unsigned index)
@@ -135,9 +110,25 @@ static int link_connect(struct far_queue *queue, unsigned index)
 			      &queue->links[index].conn);
 }
 
+/* Ends the connection to the donor, if there is one, as a fence. Operations under way there are carried out anew. */
+static void link_drop(struct far_queue *queue, unsigned donor)
+{
+	struct far_link *link = &queue->links[donor];
+
+	fabric_disconnect(link->conn);
+	link->conn = NULL;
+	link->established = false;
+	link->staged = 0;
+	queue->staged &= ~(UINT64_C(1) << donor);
+	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+		if (queue->pieces[i].left >> donor & 1)
+			far_answer_take(queue, (uint16_t)i, donor, false);
+	queue->look = true;
+}
+
 static void link_broke(struct far_queue *queue, unsigned donor, int status)
 {
-	far_link_drop(queue, donor);
+	link_drop(queue, donor);
 	mailbox_put_break(&queue->far->mailbox, donor, queue->links[donor].round, status ? status : -ECONNRESET);
 }
 
@@ -150,7 +141,7 @@ static void link_follow(struct far_queue *queue, unsigned donor)
 
 	if (link->round == round)
 		return;
-	far_link_drop(queue, donor);
+	link_drop(queue, donor);
 	link->round = round;
 	if (!(round & 1))
 		return;
@@ -161,11 +152,7 @@ static void link_follow(struct far_queue *queue, unsigned donor)
 
 static void links_follow(struct far_queue *queue)
 {
-	uint32_t changes = atomic_load_explicit(&queue->far->changes, memory_order_acquire);
-
-	if (changes == queue->changes)
-		return;
-	queue->changes = changes;
+	queue->changes = atomic_load_explicit(&queue->far->changes, memory_order_acquire);
 	for (unsigned i = 0; i < queue->far->donor_count; i++)
 		link_follow(queue, i);
 	queue->look = true;
@@ -180,7 +167,7 @@ static void link_event(struct far_queue *queue, const struct fabric_event *event
 		return;
 	if (event->kind == FABRIC_DONE && event->status == 0) {
 		queue->look |= queue->congested;
-		far_piece_answered(queue, (uint16_t)event->cookie, donor, true);
+		far_answer_take(queue, (uint16_t)event->cookie, donor, true);
 	} else if (event->kind == FABRIC_DONE || event->kind == FABRIC_DISCONNECTED) {
 		link_broke(queue, donor, event->status);
 	} else if (event->kind == FABRIC_ESTABLISHED) {
@@ -212,11 +199,12 @@ int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned 
 
 	for (int i = 0; i < count; i++)
 		queue_event(queue, &events[i]);
-	links_follow(queue);
+	if (atomic_load_explicit(&queue->far->changes, memory_order_acquire) != queue->changes)
+		links_follow(queue);
 	if (queue->backup_ios && atomic_load_explicit(&queue->backup_answers, memory_order_relaxed))
-		far_backup_collect(queue);
+		far_answer_collect(queue);
 	if (queue->look && queue->parked_head != queue->parked_tail)
-		parked_look(queue);
+		far_request_look(queue);
 	if (queue->hedge.memory && (!count || ++queue->polls % POLLS_PER_HEDGE_LOOK == 0))
 		far_hedge_look(queue);
 	while (written < max && queue->head != queue->tail)
@@ -422,7 +410,7 @@ void far_queue_close(struct store_queue *base)
 	   The queue stays in the list until then, so that their pieces are seen as published. */
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
-			far_link_drop(queue, i);
+			link_drop(queue, i);
 	pthread_mutex_lock(&far->lock);
 	LIST_REMOVE(queue, link);
 	far_queue_count(queue, &far->closed);

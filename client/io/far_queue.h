@@ -46,6 +46,8 @@
 #define CLIENT_FAR_QUEUE_H
 
 #include "client/far_store.h"
+#include "client/io/far_hedge.h"
+#include "client/io/far_sealed.h"
 
 /* The largest number of requests in flight on one queue. */
 #define FAR_QUEUE_DEPTH 512u
@@ -63,7 +65,7 @@ void far_queue_wake(struct far_queue *queue, bool all);
 /* Adds what the queue has counted to @counters. Any thread, with far->lock held. */
 void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
 
-/* Makes this the rebuild thread's queue. */
+/* Makes this the rebuild thread's queue. No request may be in flight. */
 void far_queue_direct(struct store_queue *queue);
 /* Takes one request for @donor alone (or FAR_ON_BACKUP, for a write), for pages of one chunk. It does not wait for the
    donor. The caller counts in the chunk in @epoch, so that the chunk keeps its slabs. The queue has room if nothing is
@@ -75,31 +77,6 @@ void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, u
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version);
 /* Returns how many pieces are published. Any thread, with far->lock held. */
 unsigned far_queue_busy(const struct far_queue *queue);
-
-#define HEDGE_BUFFERS 16u
-
-/* The state of far_hedge.c. */
-struct far_hedge {
-	uint8_t *memory; /* the buffers, or NULL if nothing is steered or hedged */
-	struct fabric_region *region;
-	uint32_t idle;                  /* free buffers, one bit each */
-	uint16_t pieces[HEDGE_BUFFERS]; /* the piece that uses each buffer */
-	uint64_t limit;                 /* ns until a read is overdue, or 0 if not known yet */
-	uint64_t due;                   /* no read becomes overdue before this time */
-	unsigned reads;                 /* reads since another replica was last tried */
-	unsigned looks;
-	unsigned credit; /* one hedge costs HEDGE_COST */
-};
-
-#define SEALED_PAGES 128u
-
-/* The state of far_sealed.c. */
-struct far_sealed {
-	struct seal *seal; /* NULL if pages are not sealed */
-	uint8_t *memory;   /* SEALED_PAGES pages, or NULL for none */
-	struct fabric_region *region;
-	uint64_t idle[SEALED_PAGES / 64]; /* free pages of `memory`, one bit each */
-};
 
 struct backup_io;
 struct far_link;

@@ -2,6 +2,7 @@
 #include "client/io/far_sealed.h"
 
 #include "client/io/far_buffer.h"
+#include "client/io/far_piece.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -84,45 +85,54 @@ uint32_t far_sealed_room(const struct far_queue *queue, uint32_t count)
 	return count;
 }
 
-uint8_t *far_sealed_data(const struct far_queue *queue, const struct far_piece *piece)
-{
-	return queue->sealed.memory + (size_t)(piece->sealed - 1) * STORE_PAGE;
-}
-
-void far_sealed_begin(struct far_queue *queue, uint16_t index)
+/* Seals the pages of a write into the buffer. There must be room for them. */
+static void pages_seal(struct far_queue *queue, struct far_piece *piece)
 {
 	struct far_sealed *sealed = &queue->sealed;
-	struct far_piece *piece = &queue->pieces[index];
 	int first = run_find(sealed, piece->count);
 
 	assert(first >= 0);
 	sealed->idle[first / 64] &= ~run_bits((uint32_t)first, piece->count);
-	piece->sealed = (uint16_t)(first + 1);
+	piece->sealed = sealed->memory + (size_t)first * STORE_PAGE;
 	for (uint32_t i = 0; i < piece->count; i++)
 		integrity_seal(&queue->far->integrity, sealed->seal, piece->page + i,
-			       piece->data + (size_t)i * STORE_PAGE,
-			       far_sealed_data(queue, piece) + (size_t)i * STORE_PAGE);
+			       piece->data + (size_t)i * STORE_PAGE, piece->sealed + (size_t)i * STORE_PAGE);
+}
+
+void far_sealed_prepare(struct far_queue *queue, uint16_t index)
+{
+	struct far_piece *piece = &queue->pieces[index];
+
+	if (queue->sealed.seal) {
+		pages_seal(queue, piece);
+		return;
+	}
+	for (uint32_t i = 0; i < piece->count; i++)
+		integrity_prepare(&queue->far->integrity, piece->page + i, piece->data + (size_t)i * STORE_PAGE);
 }
 
 void far_sealed_end(struct far_queue *queue, uint16_t index)
 {
 	struct far_piece *piece = &queue->pieces[index];
-	uint32_t first = piece->sealed - 1u;
+	uint32_t first;
 
-	if (!piece->sealed)
-		return;
+	assert(piece->sealed && !piece->left);
+	first = (uint32_t)((size_t)(piece->sealed - queue->sealed.memory) / STORE_PAGE);
 	assert(!(queue->sealed.idle[first / 64] & run_bits(first, piece->count)));
 	queue->sealed.idle[first / 64] |= run_bits(first, piece->count);
-	piece->sealed = 0;
+	piece->sealed = NULL;
 }
 
 /* --- What was read ---------------------------------------------------------------------------------------------- */
 
-bool far_sealed_read(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)
+bool far_sealed_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)
 {
+	const struct integrity *integrity = &queue->far->integrity;
 	uint8_t *out = queue->direct ? NULL : piece->data + (size_t)nth * STORE_PAGE;
 
-	return integrity_unseal(&queue->far->integrity, queue->sealed.seal, piece->page + nth, data, out);
+	if (!queue->sealed.seal)
+		return integrity_check(integrity, piece->page + nth, data);
+	return integrity_unseal(integrity, queue->sealed.seal, piece->page + nth, data, out);
 }
 
 /* --- store_same(): each call borrows one of a few sealers -------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /*
- * far_sealed: what a queue does if pages are sealed (seal.h). It writes from a buffer of its own.
+ * far_sealed: how a queue's pages leave, and how they are checked when they come back. They have checksums
+ * (integrity.h), or are sealed (seal.h). Sealed pages are written from a buffer of the queue.
  *
  * Theory of operation. The caller's buffer must stay unchanged. So a page is sealed into the queue's buffer, which is
  * registered when the queue is opened, and goes from there to all replicas. The buffer has SEALED_PAGES pages. A write
@@ -17,10 +18,26 @@
 #ifndef CLIENT_FAR_SEALED_H
 #define CLIENT_FAR_SEALED_H
 
-#include "client/io/far_request.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+#define SEALED_PAGES 128u
 #define SEALED_RUN 32u
 _Static_assert(SEALED_RUN <= 64 && SEALED_PAGES % 64 == 0, "a run is of one word");
+
+struct fabric_region;
+struct far;
+struct far_piece;
+struct far_queue;
+struct seal;
+
+/* Sealing in one queue. */
+struct far_sealed {
+	struct seal *seal; /* NULL if pages are not sealed */
+	uint8_t *memory;   /* SEALED_PAGES pages, or NULL for none */
+	struct fabric_region *region;
+	uint64_t idle[SEALED_PAGES / 64]; /* free pages of `memory`, one bit each */
+};
 
 /* Prepares the queue of a store whose pages are sealed. Returns 0, -ENOMEM, or an error of fabric_register(). */
 int far_sealed_open(struct far_queue *queue);
@@ -33,16 +50,15 @@ uint64_t far_sealed_memory(const struct far_queue *queue);
 /* Returns how many of a write's @count pages can go out as one piece, or 0 if none can now. If pages are not sealed,
    all can. */
 uint32_t far_sealed_room(const struct far_queue *queue, uint32_t count);
-/* Seals the pages of a write, which are about to go out, into the buffer. There must be room for them. */
-void far_sealed_begin(struct far_queue *queue, uint16_t index);
-/* Frees the piece's part of the buffer, if it has one. Nothing of the piece may be under way. */
-void far_sealed_end(struct far_queue *queue, uint16_t index);
-/* Returns where the piece's sealed pages are. */
-uint8_t *far_sealed_data(const struct far_queue *queue, const struct far_piece *piece);
+/* Prepares the pages of a write, which is about to go out: stores their checksums (integrity.h), or seals them into the
+   buffer. There must be room for them. */
+void far_sealed_prepare(struct far_queue *queue, uint16_t piece);
+/* Frees the piece's part of the buffer. Nothing of the piece may be under way. */
+void far_sealed_end(struct far_queue *queue, uint16_t piece);
 
-/* Opens @data, received for page @nth of the piece, into the caller's buffer. On the rebuild thread's queue, only
-   checks it. Returns false if it is not as it was last written. */
-bool far_sealed_read(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
+/* Checks that @data, received for page @nth of the piece, is as it was last written. If pages are sealed, also opens it
+   into the caller's buffer, except on the rebuild thread's queue. Returns false if it is wrong. */
+bool far_sealed_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
 
 /* Open and close what store_same() needs if pages are sealed. far_sealers_open() returns 0 or -ENOMEM. If it was not
    called, far_sealers_close() does nothing. */

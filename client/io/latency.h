@@ -22,6 +22,10 @@
 /* Answers before the mean counts against a donor. */
 #define LATENCY_JUDGED 8u
 
+/* The mean assumed of a donor that was never measured: slower than a donor known to be fast, and faster than one whose
+   answer is overdue (far_hedge.h). */
+#define LATENCY_UNKNOWN_NS UINT64_C(1000000)
+
 /* Initially all zero. */
 struct latency {
 	uint64_t mean; /* 0 if there is none */
@@ -30,6 +34,12 @@ struct latency {
 	uint16_t buckets[LATENCY_BUCKETS];
 	uint32_t window; /* sum of the buckets */
 };
+
+/* Returns the mean by which donors are compared. */
+static inline uint64_t latency_expected(const struct latency *latency)
+{
+	return latency->mean ? latency->mean : LATENCY_UNKNOWN_NS;
+}
 
 /* Records a read that was answered after @ns. Returns true if p99 was computed anew. */
 bool latency_record(struct latency *latency, uint64_t ns);

@@ -44,7 +44,7 @@
  *   the count may include writes in flight, or lack a commit or a drop.
  * - LOSING: some pages are marked lost. The rest is marked lost, too, and the chunk becomes NONE.
  * - NONE with live pages: a write was committed while its chunk was being lost, and had not checked the epoch again
- *   (far_piece.c). These pages are lost, too.
+ *   (far_answer.c). These pages are lost, too.
  * - NONE whose slab the donor still holds: the chunk changed before the release was sent, or before another chunk got
  *   the slab. The donor takes back what is not claimed. Two chunks never name one slab: it is taken from the first one
  *   first.

@@ -31,7 +31,7 @@
  * its pages.
  *
  * Threads. Any. Each page has at most one writer at a time (the contract of include/farpage/store.h). The exception is
- * integrity_lose(), which the control thread may call at any time. write_commit() in far_piece.c shows how a write that
+ * integrity_lose(), which the control thread may call at any time. write_commit() in far_answer.c shows how a write that
  * completes meanwhile finds out.
  */
 #ifndef CLIENT_INTEGRITY_H

@@ -1,8 +1,8 @@
 /* A client's queue: its connections (queue), and who writes to the page through it (writer). */
 
-/* --- The queue: far_queue.c, far_request.c ------------------------------------------------------------------------ */
+/* --- The queue: client/io/ ---------------------------------------------------------------------------------------- */
 
-/* far_link_drop(): what was under way is carried out anew, what was being filled is given up. */
+/* link_drop(): what was under way is carried out anew, what was being filled is given up. */
 inline link_drop(c, d)
 {
 	P(c, d).landed = 0;
@@ -19,7 +19,7 @@ inline link_drop(c, d)
 	skip
 }
 
-/* far_piece_answered(), write_commit() */
+/* far_answer_take(), write_commit() */
 inline write_answered(c, d)
 {
 	client[c].left = client[c].left & ~(1 << d);

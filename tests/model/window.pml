@@ -103,7 +103,7 @@ end:
 	od
 }
 
-/* far_request.c: write_send() to write_commit(). */
+/* far_write.c and far_answer.c: write_send() to write_commit(). */
 proctype writer(byte q)
 {
 	byte view_slab;

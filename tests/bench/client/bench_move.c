@@ -12,7 +12,7 @@
  *     bench_move MEMSERVER [ROUNDS [MIB]]
  */
 #include "client/donor/operate.h"
-#include "client/io/far_request.h"
+#include "client/io/far_link.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "common/spin.h"

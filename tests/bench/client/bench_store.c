@@ -8,7 +8,7 @@
  *
  *     bench_store MEMSERVER [READS]
  */
-#include "client/io/far_request.h"
+#include "client/io/far_link.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "tests/func/client/rig.h"

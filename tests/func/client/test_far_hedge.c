@@ -5,7 +5,7 @@
  * Hooks lie between client and fabric. A read of the slow donor is carried out at once, but into other memory. When it
  * is due its pages are copied to their target and its end is reported, as a slow RDMA device would do.
  */
-#include "client/io/far_hedge.h"
+#include "client/io/far_queue.h"
 #include "common/clock.h"
 #include "fabric/backend.h"
 #include "tests/func/client/rig.h"

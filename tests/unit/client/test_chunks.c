@@ -234,7 +234,7 @@ struct deaths {
 	_Atomic uint64_t turn; /* the next page to hand out; each page has one writer */
 };
 
-/* Completes writes as client/io/far_request.c does. */
+/* Completes writes as client/io/far_answer.c does. */
 static void *deaths_write(void *argument)
 {
 	static const uint8_t data[4096] = {1};

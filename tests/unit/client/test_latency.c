@@ -68,10 +68,25 @@ static void extreme_latencies_are_recorded_within_a_quarter(void)
 	ok(latency.p99 > 3000 * MS, "p99 is never below the latency and at most a quarter above it");
 }
 
+static void unmeasured_donor_is_neither_fast_nor_overdue(void)
+{
+	struct latency latency = {0}, fast = {0}, overdue = {0};
+
+	latency_record(&fast, 200 * US);
+	latency_overdue(&overdue, 5 * MS);
+	ok(latency_expected(&latency) > latency_expected(&fast),
+	   "a donor that was never measured counts as slower than 200 us");
+	ok(latency_expected(&latency) < latency_expected(&overdue),
+	   "a donor that was never measured counts as faster than 5 ms");
+	ok(latency_expected(&fast) == fast.mean && latency_expected(&overdue) == overdue.mean,
+	   "a measured donor counts by its mean");
+}
+
 int main(void)
 {
 	p99_follows_the_slowest_answers();
 	mean_rises_slowly_and_falls_fast();
 	extreme_latencies_are_recorded_within_a_quarter();
+	unmeasured_donor_is_neither_fast_nor_overdue();
 	return tap_done();
 }

@@ -140,7 +140,7 @@ static void turn(struct random_state *random)
 		sched_yield();
 }
 
-/* Writes as client/io/far_request.c does. Returns false if the write must be retried. */
+/* Writes as client/io/far_write.c does. Returns false if the write must be retried. */
 static bool race_write(struct race *race, unsigned index, uint64_t page, uint64_t number, struct random_state *random)
 {
 	struct chunk_view view;

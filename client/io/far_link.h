@@ -1,0 +1,66 @@
+/*
+ * far_link: a queue's connections to donors, one for each donor. Operations are staged here, and posted in batches.
+ * Other files make and end the connections (far_queue.c), and take the answers (far_answer.h).
+ *
+ * Threads: the queue's.
+ */
+#ifndef CLIENT_FAR_LINK_H
+#define CLIENT_FAR_LINK_H
+
+#include "client/io/far_queue.h"
+#include "client/io/latency.h"
+
+/* The most operations that are posted together. */
+#define FAR_LINK_BATCH 16u
+
+struct far_link {
+	struct fabric_conn *conn; /* NULL for none */
+	bool established;         /* established, and not known to have ended */
+	uint32_t round;           /* the donor's round when `conn` was made */
+	struct latency latency;   /* of reads, with replicas only */
+	unsigned staged;
+	struct fabric_op ops[FAR_LINK_BATCH];
+};
+
+static inline bool far_link_donor_is_up(const struct far_queue *queue, unsigned donor)
+{
+	return atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire) & 1;
+}
+
+static inline bool far_link_donor_is_lost(const struct far_queue *queue, unsigned donor)
+{
+	return atomic_load_explicit(&queue->far->donors[donor].status, memory_order_acquire);
+}
+
+/* Returns true if operations can be posted to the donor, as far as is known. */
+static inline bool far_link_is_usable(const struct far_queue *queue, unsigned donor)
+{
+	const struct far_link *link = &queue->links[donor];
+
+	return link->established &&
+	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
+}
+
+/* Posts what is staged for the donor. */
+void far_link_flush(struct far_queue *queue, unsigned donor);
+/* Posts all staged operations. */
+void far_links_flush(struct far_queue *queue);
+
+/* Returns true if one more operation can be staged. The link must be usable. It may be found to have ended. */
+static inline bool far_link_has_room(struct far_queue *queue, unsigned donor)
+{
+	const struct far_link *link = &queue->links[donor];
+
+	if (link->staged == FAR_LINK_BATCH)
+		far_link_flush(queue, donor);
+	return fabric_room(link->conn) > link->staged;
+}
+
+/* Stages one operation of the piece, to or from the slot. There must be room. */
+void far_link_stage(struct far_queue *queue, uint16_t piece, enum fabric_op_kind kind, const struct chunk_slot *slot);
+
+/* Notes that the request waits for a donor that is away, or whose connection is being made. The control thread tells
+   when it is back or lost. */
+void far_link_await(struct far_queue *queue, struct far_request *request, unsigned donor);
+
+#endif
