@@ -16,7 +16,6 @@
 
 #include "blockdev/fuse/fuse_file.h"
 #include "blockdev/fuse/fuse_queue.h"
-#include "blockdev/fuse/fuse_watch.h"
 #include "blockdev/fuse/loop.h"
 #include "common/log.h"
 
@@ -33,7 +32,7 @@
 #include <unistd.h>
 
 #define FUSE_TYPE "fuse.farpage"
-#define FUSE_QUEUES_MAX FUSE_WATCH_MAX
+#define FUSE_QUEUES_MAX 16u
 #define FUSE_QUEUES 4u    /* maximum of the default, which is half the number of processors */
 #define FUSE_REQUESTS 64u /* default for all queues together */
 #define FUSE_REQUEST_BYTES (128u << 10)
@@ -49,7 +48,6 @@ struct fuse_front {
 	int32_t number; /* number of the loop device */
 	unsigned queue_count;
 	struct fuse_queue queues[FUSE_QUEUES_MAX];
-	struct fuse_watch watch;
 };
 
 static const struct frontend_ops *const fuse_ops = &frontend_fuse;
@@ -154,15 +152,10 @@ static int front_open_queues(struct fuse_front *front, const struct frontend_con
 
 static int front_serve(struct fuse_front *front)
 {
-	struct fuse_watched *watched[FUSE_QUEUES_MAX];
-	int status = fuse_watch_open(&front->watch);
+	int status = 0;
 
-	for (unsigned i = 0; i < front->queue_count && status == 0; i++) {
-		status = fuse_queue_start(&front->queues[i], front->name, &front->watch);
-		watched[i] = &front->queues[i].watched;
-	}
-	if (status == 0)
-		status = fuse_watch_start(&front->watch, watched, front->queue_count);
+	for (unsigned i = 0; i < front->queue_count && status == 0; i++)
+		status = fuse_queue_start(&front->queues[i], front->name);
 	if (status < 0)
 		log_error("cannot start serving requests: %s%s", strerror(-status),
 			  status == -EMFILE ? "; raise the limit with `ulimit -n 1024`" : "");
@@ -191,7 +184,6 @@ static int front_attach(struct fuse_front *front)
 /* Ends everything but the loop device, and frees @front. The loop device was detached, or was never made. */
 static void front_close(struct fuse_front *front)
 {
-	fuse_watch_stop(&front->watch);
 	/*
 	 * MNT_FORCE aborts the connection. So the threads end, and processes that have the file open get errors. This
 	 * also holds if another mount namespace has a copy of the mount.
@@ -200,7 +192,6 @@ static void front_close(struct fuse_front *front)
 		log_error("cannot unmount %s: %s", front->mountpoint, strerror(errno));
 	for (unsigned i = 0; i < front->queue_count; i++)
 		fuse_queue_join(&front->queues[i]);
-	fuse_watch_close(&front->watch);
 	for (unsigned i = 0; i < front->queue_count; i++)
 		fuse_queue_close(&front->queues[i]);
 	if (front->has_folder)

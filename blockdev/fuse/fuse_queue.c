@@ -2,7 +2,6 @@
 #include "blockdev/fuse/fuse_queue.h"
 
 #include "blockdev/fuse/fuse_file.h"
-#include "blockdev/fuse/fuse_watch.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
@@ -29,6 +28,11 @@
 #define STACK_BYTES (256u << 10)
 #define TOUCHED_BYTES (64u << 10) /* part of the stack that is touched before serving */
 #define REPLY_BYTES 256u          /* no less than libfuse allocates for a request */
+#define TICK_NS 20000000
+#define TICK_SIGNAL (SIGRTMIN + 4) /* its handler does nothing; only the queues' threads unblock it */
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid /* missing in glibc before 2.41 */
+#endif
 
 _Static_assert(HEADER_BYTES == 80, "what lies before the data of a WRITE");
 
@@ -159,21 +163,22 @@ static unsigned give_answers(struct fuse_queue *queue)
 	return count;
 }
 
-static void sleep_for_news(struct fuse_queue *queue)
+/* Sleeps until the disk or the kernel has something. Returns true if the kernel has. */
+static bool sleep_for_news(struct fuse_queue *queue)
 {
 	int fds[2];
-	struct pollfd polled[3];
+	struct pollfd polled[3] = {{0}};
 	nfds_t count = 2;
 
 	if (disk_arm(queue->disk))
-		return;
+		return false;
 	disk_queue_fds(queue->disk, fds);
 	polled[0] = (struct pollfd){.fd = fds[0], .events = POLLIN};
 	polled[1] = (struct pollfd){.fd = fds[1], .events = POLLIN};
 	if (queue->free_count && !queue->ended)
 		polled[count++] = (struct pollfd){.fd = queue->fd, .events = POLLIN};
 	poll(polled, count, -1);
-	queue->slept = true;
+	return polled[2].revents;
 }
 
 /* Called after polls without result while requests are in progress. Lets polling go on for spin.ns, then sleeps. */
@@ -186,10 +191,12 @@ static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 	now = clock_now();
 	if (!queue->waits_since)
 		queue->waits_since = now;
-	if (now - queue->waits_since < queue->spin.ns)
+	if (now - queue->waits_since < queue->spin.ns) {
 		sched_yield(); /* a donor on this machine, or the requesting program, may need this processor */
-	else
-		sleep_for_news(queue);
+		return;
+	}
+	sleep_for_news(queue);
+	queue->slept = true;
 }
 
 /* Ends the wait after an answer. If the thread has slept, spin learns how long the answer took. */
@@ -201,37 +208,35 @@ static void learn(struct fuse_queue *queue)
 	queue->slept = false;
 }
 
-/* Answers a call of the watch: arms the disk. Returns false if the disk must be polled at once instead. */
-static bool arm(struct fuse_queue *queue)
+/* Starts or stops the timer. */
+static void tick(struct fuse_queue *queue, bool ticks)
 {
-	atomic_store(&queue->watched.called, false);
-	queue->armed = disk_arm(queue->disk) == 0;
-	return queue->armed;
+	const long ns = ticks ? TICK_NS : 0;
+	const struct itimerspec period = {.it_interval.tv_nsec = ns, .it_value.tv_nsec = ns};
+
+	queue->ticks = timer_settime(queue->timer, 0, &period, NULL) == 0 && ticks;
 }
 
 /*
- * Sleeps until the kernel has a request, and takes it. No request may be in progress. Returns the number taken: 0 after
- * a call of the watch, or if the disk must be polled first.
+ * Sleeps until the kernel has a request, and takes it. No request may be in progress. Returns the number taken: 0 if
+ * the disk must be polled first.
  */
 static unsigned wait_for_request(struct fuse_queue *queue)
 {
-	struct fuse_watched *watched = &queue->watched;
-	unsigned taken;
-
-	if (!queue->armed && atomic_load(&watched->called) && !arm(queue)) {
-		atomic_store(&watched->called, true);
-		return 0;
+	if (!queue->ticks) {
+		if (!sleep_for_news(queue))
+			return 0;
+		tick(queue, true);
+		return take_requests(queue);
 	}
-	atomic_store(&watched->state, queue->armed ? FUSE_WATCH_ARMED : FUSE_WATCH_IDLE);
-	taken = receive(queue, queue->waiting_fd);
-	atomic_store(&watched->state, FUSE_WATCH_BUSY);
-	atomic_store(&watched->rounds, watched->rounds + 1);
-	if (queue->armed)
-		fuse_watch_wake(queue->watch);
-	queue->armed = false;
-	if (!taken)
-		fcntl(queue->waiting_fd, F_SETFL, 0); /* a call of the watch has made it non-blocking */
-	return taken;
+	if (receive(queue, queue->waiting_fd)) {
+		queue->used = true;
+		return 1;
+	}
+	if (!queue->used)
+		tick(queue, false);
+	queue->used = false;
+	return 0;
 }
 
 static void serve(struct fuse_queue *queue)
@@ -271,19 +276,24 @@ static void __attribute__((noinline)) touch(struct fuse_queue *queue)
 		free(blocks[i]);
 }
 
-static int prepare(struct fuse_queue *queue)
+static void ignore(int number)
 {
-	sigset_t signals;
-	int fds[2], status = disk_queue_open(queue->file->disk, queue->depth, &queue->disk);
+	(void)number;
+}
 
-	if (status < 0)
-		return status;
-	disk_queue_fds(queue->disk, fds);
-	queue->watched.store_fd = fds[0];
-	queue->watched.waiting_fd = queue->waiting_fd;
-	queue->watched.thread = pthread_self();
+/* Makes the timer, which does not run yet, and lets its signal through. */
+static int timer_open(struct fuse_queue *queue)
+{
+	struct sigaction action = {.sa_handler = ignore};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL};
+	sigset_t signals;
+
+	event.sigev_notify_thread_id = gettid();
+	if (sigaction(TICK_SIGNAL, &action, NULL) < 0 || timer_create(CLOCK_MONOTONIC, &event, &queue->timer) < 0)
+		return -errno;
+	queue->has_timer = true;
 	sigemptyset(&signals);
-	sigaddset(&signals, FUSE_WATCH_SIGNAL);
+	sigaddset(&signals, TICK_SIGNAL);
 	return -pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
@@ -293,23 +303,24 @@ static void *run(void *argument)
 	bool prepared;
 
 	touch(queue);
-	queue->status = prepare(queue);
+	queue->status = disk_queue_open(queue->file->disk, queue->depth, &queue->disk);
+	if (queue->status == 0)
+		queue->status = timer_open(queue);
 	prepared = queue->status == 0;
 	sem_post(&queue->prepared);
 	if (prepared)
 		serve(queue);
-	while (sem_wait(&queue->dismissed) < 0)
-		; /* interrupted by a call of the watch */
+	if (queue->has_timer)
+		timer_delete(queue->timer);
 	disk_queue_close(queue->disk);
 	return NULL;
 }
 
-int fuse_queue_start(struct fuse_queue *queue, const char *name, struct fuse_watch *watch)
+int fuse_queue_start(struct fuse_queue *queue, const char *name)
 {
 	char thread_name[16];
 	int status;
 
-	queue->watch = watch;
 	snprintf(thread_name, sizeof thread_name, "fuse%u-%s", queue->index, name);
 	status = thread_start(&queue->thread, thread_name, STACK_BYTES, run, queue);
 	if (status < 0)
@@ -322,10 +333,8 @@ int fuse_queue_start(struct fuse_queue *queue, const char *name, struct fuse_wat
 
 void fuse_queue_join(struct fuse_queue *queue)
 {
-	if (queue->running) {
-		sem_post(&queue->dismissed);
+	if (queue->running)
 		pthread_join(queue->thread, NULL);
-	}
 	queue->running = false;
 }
 
@@ -364,7 +373,6 @@ int fuse_queue_open(struct fuse_queue *queue, struct fuse_file *file, unsigned i
 				     .fd = -1,
 				     .waiting_fd = -1};
 	sem_init(&queue->prepared, 0, 0);
-	sem_init(&queue->dismissed, 0, 0);
 	spin_init(&queue->spin, spin_us);
 	status = allocate(queue);
 	if (status == 0)
@@ -435,6 +443,5 @@ void fuse_queue_close(struct fuse_queue *queue)
 	free(queue->slots);
 	free(queue->free);
 	sem_destroy(&queue->prepared);
-	sem_destroy(&queue->dismissed);
 	*queue = (struct fuse_queue){0};
 }

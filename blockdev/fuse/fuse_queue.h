@@ -11,18 +11,25 @@
  * begins a page. The store reads a WRITE's data from there and puts a READ's data there. So the kernel makes the only
  * copies, to and from the descriptor.
  *
- * Waiting. While no request is in progress, only the kernel can have work. The thread then sleeps in a read of its
- * blocking descriptor. This needs no system calls beyond the two of a request, and each request wakes one thread. While
- * requests are in progress, the thread takes turns reading the non-blocking descriptor and polling the disk. spin.h
- * says how long. Then it sleeps in poll(2) on that descriptor and the disk's. Requests read in one turn are submitted
- * together. If the store has news while the thread sleeps in the read, fuse_watch wakes it.
+ * Waiting. While requests are in progress, the thread takes turns reading the non-blocking descriptor and polling the
+ * disk. spin.h says how long. Then it sleeps in poll(2) on that descriptor and the disk's. Requests read in one turn are
+ * submitted together.
+ *
+ * While no request is in progress, the thread sleeps in a read of its blocking descriptor. This needs no system calls
+ * beyond the two of a request, and each request wakes one thread. With the store in local memory, 4 KiB at depth 1 took
+ * 9.4 us. With an armed store and an epoll_wait() over both before each read it took 12.9 us. But a store may have news
+ * without a request: a donor went away or came back. So a timer interrupts the read every TICK_NS by a signal. If a tick
+ * finds no requests since the last tick, the ticks stop and the thread sleeps in poll(2). They go on with the next
+ * request. Without requests nothing runs.
+ *
+ * The signal comes while the thread does other things, too. So the store must put up with interrupted system calls.
  *
  * Memory. Nothing here allocates after the start. libfuse allocates 128 bytes with calloc() for each request and frees
  * them with the answer. Before it serves, the thread allocates and frees as many blocks as it can ever need. After that
  * malloc asks the kernel for nothing. Apart from the store's work, a request is two system calls: read and writev.
  *
  * The end. After the file system is unmounted or its connection is aborted, reading fails with ENODEV or ECONNABORTED.
- * The thread waits for the requests in progress, and ends when fuse_queue_join() is called.
+ * The thread waits for the requests in progress, and ends.
  *
  * Threads. The main thread opens, connects, starts, joins and closes. Everything else belongs to the queue's thread.
  */
@@ -30,12 +37,12 @@
 #define BLOCKDEV_FUSE_QUEUE_H
 
 #include "blockdev/disk.h"
-#include "blockdev/fuse/fuse_watch.h"
 #include "common/spin.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
+#include <time.h>
 
 #define FUSE_REQUEST_MIN (16u << 10)
 #define FUSE_REQUEST_MAX (1u << 20)
@@ -65,9 +72,10 @@ struct fuse_queue {
 	size_t slot_bytes;
 	struct store_buffer *buffer;
 	struct disk_queue *disk;
-	struct fuse_watch *watch;
-	struct fuse_watched watched;
-	bool armed;                        /* the disk is armed, and nothing has happened since */
+	timer_t timer;
+	bool has_timer;
+	bool ticks;                        /* the timer runs */
+	bool used;                         /* there was a request since the last tick */
 	struct fuse_slot *slots, *current; /* current: the slot that libfuse is decoding */
 	unsigned free_count;
 	uint16_t *free;
@@ -77,9 +85,8 @@ struct fuse_queue {
 	bool ended;           /* the kernel sends no more requests */
 	bool running;
 	pthread_t thread;
-	sem_t prepared;  /* the thread has set status */
-	sem_t dismissed; /* no other thread uses this queue's descriptors any more */
-	int status;      /* 0, or -errno of the preparation */
+	sem_t prepared; /* the thread has set status */
+	int status;     /* 0, or -errno of the preparation */
 };
 
 /*
@@ -94,11 +101,10 @@ int fuse_queue_open(struct fuse_queue *queue, struct fuse_file *file, unsigned i
  */
 int fuse_queue_connect(struct fuse_queue *queue, int device, const void *init, size_t size);
 /*
- * Starts the thread and returns when it serves. @watch is open. The caller passes queue->watched to it. Returns 0,
- * -ENOMEM, an error of the store, or another -errno.
+ * Starts the thread and returns when it serves. Returns 0, -ENOMEM, an error of the store, or another -errno.
  */
-int fuse_queue_start(struct fuse_queue *queue, const char *name, struct fuse_watch *watch);
-/* Waits for the end of the thread, if it runs. The connection has ended, and the watch has stopped. */
+int fuse_queue_start(struct fuse_queue *queue, const char *name);
+/* Waits for the end of the thread, if it runs. The connection has ended. */
 void fuse_queue_join(struct fuse_queue *queue);
 /* Closes all parts of the queue that are open. Accepts a queue that was never opened (all bytes zero). */
 void fuse_queue_close(struct fuse_queue *queue);
