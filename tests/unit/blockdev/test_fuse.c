@@ -199,7 +199,6 @@ static void the_file_has_a_fixed_size_and_takes_whole_sectors(void)
 	struct fuse_device device;
 	struct stat stat;
 	uint8_t *data = page_memory(2 * STORE_PAGE);
-	char other[160];
 	int fd;
 
 	fuse_device_open(&device, BYTES, NULL);
@@ -224,10 +223,6 @@ static void the_file_has_a_fixed_size_and_takes_whole_sectors(void)
 	ok(ftruncate(fd, STORE_PAGE) == -1 && errno == EPERM, "truncating the file gets EPERM");
 	close(fd);
 	ok(open(device.file, O_RDWR | O_TRUNC) == -1 && errno == EPERM, "opening the file with O_TRUNC gets EPERM");
-	snprintf(other, sizeof other, "%s/fuse/other", device.folder);
-	ok(open(other, O_RDWR | O_CREAT, 0600) == -1, "creating a second file in the folder fails");
-	snprintf(other, sizeof other, "%s/fuse", device.folder);
-	ok(entries(other) == 1, "the folder lists exactly one file");
 	fd = open(device.file, O_RDWR | O_CLOEXEC);
 	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device is removed while its file is open");
 	ok(pread(fd, data, STORE_PAGE, 0) == -1, "a read of the open file fails after the removal");
