@@ -43,7 +43,7 @@ struct frontend_ops {
 	int (*probe)(char ret_why[256]);
 	/* Creates the device, which is ready on return. A failure leaves nothing and logs one line. */
 	int (*start)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
-	/* Does the same for a device whose daemon has ended (config->number). */
+	/* Does the same for a device whose daemon has ended (config->number). Only if `adopts`. */
 	int (*adopt)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
 	void (*device)(const struct frontend *frontend, struct frontend_device *ret_device);
 	/*

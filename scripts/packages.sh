@@ -2,13 +2,13 @@
 # shellcheck shell=bash
 
 packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libssl-dev libinih-dev libxxhash-dev
-	libmimalloc-dev libsystemd-dev libjson-c-dev libfuse3-dev libibverbs-dev librdmacm-dev ibverbs-providers"
+	libmimalloc-dev libsystemd-dev libjson-c-dev libibverbs-dev librdmacm-dev ibverbs-providers"
 packages_test="clang libclang-rt-dev llvm python3 sqlite3 perl procps mount util-linux fio e2fsprogs patch spin"
 packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest
 	util-linux procps make binutils mount fio e2fsprogs"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
 packages_run="python3 sqlite3 procps util-linux"
-packages_bench="$packages_run $packages_vm nvme-cli fio nbdkit nbd-client mount stress-ng
+packages_bench="$packages_run $packages_vm libfuse3-dev nvme-cli fio nbdkit nbd-client mount stress-ng
 	python3-numpy redis-server"
 
 packages_of() {

@@ -186,7 +186,10 @@ static int frontend_begin(struct served *served)
 	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
-		if (!worker->adopt)
+		/* Either way the front end's queues are closed before the disk. */
+		if (worker->adopt)
+			worker->ops->leave(served->frontend);
+		else
 			worker->ops->remove(served->frontend);
 	}
 	return status;

@@ -1,14 +1,14 @@
 /*
  * fuse: the front end for kernels without ublk (frontend.h): a FUSE file, and a loop device over it.
  *
- * Theory of operation. A file system with one file (fuse_file.h) is mounted at FOLDER/fuse. Queues (fuse_queue.h) serve
- * it. The loop driver gets that file, opened for direct I/O. So only the block device's requests reach the daemon, and
- * nothing is cached twice. Only the kernel records which file a loop device is over. fuse_clear() gets from it the
- * folder that a dead daemon has left.
+ * Theory of operation. A file system that is only a file (fuse_file.h) is mounted at FOLDER/fuse. Queues (fuse_queue.h)
+ * serve it. The loop driver gets that file, opened for direct I/O. So only the block device's requests reach the daemon,
+ * and nothing is cached twice. Only the kernel records which file a loop device is over. fuse_clear() gets from it the
+ * file that a dead daemon has left.
  *
- * fuse_remove() detaches the loop device first. Then front_close() unmounts, joins the threads, and frees the memory
- * and the folder. It does the same after a failed start, for the steps already taken. Unmounting with MNT_FORCE aborts
- * the connection, which ends the queues' threads even if another process has the file open.
+ * fuse_remove() detaches the loop device first. Then front_close() unmounts, ends the queues, and frees the memory. It
+ * does the same after a failed start, for the steps already taken. Unmounting with MNT_FORCE aborts the connection,
+ * which ends the queues' threads even if another process has the file open.
  *
  * Threads. All functions run in the daemon's main thread (frontend.h).
  */
@@ -16,14 +16,12 @@
 
 #include "blockdev/fuse/fuse_file.h"
 #include "blockdev/fuse/fuse_queue.h"
-#include "blockdev/fuse/fuse_watch.h"
 #include "blockdev/fuse/loop.h"
 #include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/fuse.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,26 +31,23 @@
 #include <unistd.h>
 
 #define FUSE_TYPE "fuse.farpage"
-#define FUSE_QUEUES_MAX FUSE_WATCH_MAX
-#define FUSE_QUEUES 4u    /* maximum of the default, which is half the number of processors */
-#define FUSE_REQUESTS 64u /* default for all queues together */
-#define FUSE_REQUEST_BYTES (128u << 10)
-/* The kernel's first message is far shorter, but the kernel refuses reads of less than 8 KiB. */
-#define FUSE_INIT_MAX 16384u
+#define FUSE_QUEUES_MAX 16u
+#define FUSE_QUEUES 4u                  /* maximum of the default, which is half the number of processors */
+#define FUSE_REQUESTS 64u               /* default for all queues together */
+#define FUSE_REQUEST_BYTES (128u << 10) /* default */
+#define FUSE_REQUEST_MIN (16u << 10)
+#define FUSE_REQUEST_MAX (1u << 20)
 
 struct fuse_front {
 	struct frontend base;
 	struct fuse_file file;
-	char name[NAME_MAX + 1];
-	char mountpoint[PATH_MAX], backing[PATH_MAX];
-	bool has_folder, is_mounted;
+	char path[PATH_MAX];    /* of the FUSE file */
+	char backing[PATH_MAX]; /* the kernel's name of it, without symbolic links */
+	bool is_mounted;
 	int32_t number; /* number of the loop device */
 	unsigned queue_count;
-	struct fuse_queue queues[FUSE_QUEUES_MAX];
-	struct fuse_watch watch;
+	struct fuse_queue *queues[FUSE_QUEUES_MAX];
 };
-
-static const struct frontend_ops *const fuse_ops = &frontend_fuse;
 
 static unsigned fuse_limit(unsigned value, unsigned least, unsigned most)
 {
@@ -82,107 +77,98 @@ static int fuse_probe(char ret_why[256])
 	return 0;
 }
 
-/* --- The file system ----------------------------------------------------------------------------------------- */
+/* --- The file ------------------------------------------------------------------------------------------------ */
 
 /*
- * Makes the folder and mounts the file system on it. @device is an open /dev/fuse, which becomes the connection's first
- * descriptor. Returns 0, or -errno after logging the reason.
+ * Makes an empty file and mounts the file system over it. @device is an open /dev/fuse, which becomes the connection's
+ * first descriptor. Returns 0, or -errno after logging the reason.
  */
 static int front_mount(struct fuse_front *front, int device)
 {
+	int file = open(front->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), status;
 	char options[128];
 
-	if (mkdir(front->mountpoint, 0700) < 0) {
-		int error = -errno;
-
-		log_error("cannot make the folder %s: %s", front->mountpoint, strerror(-error));
-		return error;
+	if (file < 0) {
+		status = -errno;
+		log_error("cannot make the file %s: %s", front->path, strerror(-status));
+		return status;
 	}
-	front->has_folder = true;
-	snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,max_read=%u", device, geteuid(),
-		 getegid(), front->file.request_bytes);
-	if (mount("farpage", front->mountpoint, FUSE_TYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME, options) <
-	    0) {
-		int error = -errno;
-
-		log_error("cannot mount a FUSE file system on %s: %s; 'modprobe fuse', and be root", front->mountpoint,
-			  strerror(-error));
-		return error;
+	close(file);
+	snprintf(options, sizeof options, "fd=%d,rootmode=%o,user_id=%u,group_id=%u,max_read=%u", device, S_IFREG,
+		 geteuid(), getegid(), front->file.request_bytes);
+	if (mount("farpage", front->path, FUSE_TYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME, options) < 0) {
+		status = -errno;
+		log_error("cannot mount a FUSE file system on %s: %s; 'modprobe fuse', and be root", front->path,
+			  strerror(-status));
+		unlink(front->path);
+		return status;
 	}
 	front->is_mounted = true;
 	return 0;
 }
 
-/*
- * Reads the kernel's first message, which names its capabilities, and passes it to the session of each queue. Returns
- * 0, or -errno after logging the reason.
- */
-static int front_connect(struct fuse_front *front, int device)
+/* Unmounts what front_mount() has mounted, and removes the file below. Returns 0, or -errno after logging the reason. */
+static int file_unmount(const char *path)
 {
-	char message[FUSE_INIT_MAX];
-	ssize_t size = read(device, message, sizeof message);
-	int status = size < 0 ? -errno : 0;
+	/*
+	 * MNT_FORCE aborts the connection. So the threads end, and processes that have the file open get errors. This
+	 * also holds if another mount namespace has a copy of the mount.
+	 */
+	if (umount2(path, MNT_FORCE | MNT_DETACH) < 0) {
+		int error = -errno;
 
-	if (status == 0 && ((size_t)size < sizeof(struct fuse_in_header) ||
-			    ((const struct fuse_in_header *)(const void *)message)->opcode != FUSE_INIT))
-		status = -EPROTO;
-	for (unsigned i = 0; i < front->queue_count && status == 0; i++)
-		status = fuse_queue_connect(&front->queues[i], device, message, (size_t)size);
-	if (status < 0)
-		log_error("cannot talk FUSE with this kernel: %s", strerror(-status));
-	return status;
-}
-
-static int front_open_queues(struct fuse_front *front, const struct frontend_config *config)
-{
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned queues = config->queues ? config->queues : fuse_limit((unsigned)processors / 2, 1, FUSE_QUEUES);
-	unsigned depth;
-	int status = 0;
-
-	queues = fuse_limit(queues, 1, FUSE_QUEUES_MAX);
-	depth = fuse_limit(config->depth ? config->depth : FUSE_REQUESTS / queues, 1, FUSE_DEPTH_MAX);
-	front->file.depth = queues * depth;
-	for (; front->queue_count < queues && status == 0; front->queue_count++)
-		status = fuse_queue_open(&front->queues[front->queue_count], &front->file, front->queue_count, depth,
-					 config->spin_us);
-	if (status < 0)
-		log_error("no memory for the requests of %u queues, %u each, of up to %u bytes: %s", queues, depth,
-			  front->file.request_bytes, strerror(-status));
-	return status;
-}
-
-static int front_serve(struct fuse_front *front)
-{
-	struct fuse_watched *watched[FUSE_QUEUES_MAX];
-	int status = fuse_watch_open(&front->watch);
-
-	for (unsigned i = 0; i < front->queue_count && status == 0; i++) {
-		status = fuse_queue_start(&front->queues[i], front->name, &front->watch);
-		watched[i] = &front->queues[i].watched;
+		log_error("cannot unmount %s: %s", path, strerror(-error));
+		return error;
 	}
-	if (status == 0)
-		status = fuse_watch_start(&front->watch, watched, front->queue_count);
+	unlink(path);
+	return 0;
+}
+
+/* Begins to serve the connection of @device. Returns 0, or -errno after logging the reason. */
+static int front_serve(struct fuse_front *front, int device, const struct frontend_config *config)
+{
+	struct fuse_file *file = &front->file;
+	unsigned processors = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned queues = fuse_limit(config->queues ? config->queues : fuse_limit(processors / 2, 1, FUSE_QUEUES), 1,
+				     FUSE_QUEUES_MAX);
+	unsigned depth = fuse_limit(config->depth ? config->depth : FUSE_REQUESTS / queues, 1, FUSE_QUEUE_DEPTH_MAX);
+	struct fuse_queue_config queue = {
+	    .name = config->name, .device = device, .depth = depth, .spin_us = config->spin_us};
+	int status;
+
+	file->depth = queues * depth;
+	status = fuse_file_greet(file, device);
+	if (status < 0) {
+		log_error("cannot talk FUSE with this kernel: %s", strerror(-status));
+		return status;
+	}
+	for (unsigned i = 0; i < queues && status == 0; i++) {
+		queue.index = i;
+		status = fuse_queue_start(file, &queue, &front->queues[i]);
+		front->queue_count += status == 0;
+	}
 	if (status < 0)
-		log_error("cannot start serving requests: %s%s", strerror(-status),
+		log_error("cannot start %u queues of %u requests of up to %u bytes: %s%s", queues, depth,
+			  file->request_bytes, strerror(-status),
 			  status == -EMFILE ? "; raise the limit with `ulimit -n 1024`" : "");
 	return status;
 }
 
 static int front_attach(struct fuse_front *front)
 {
-	char path[PATH_MAX + NAME_MAX + 2];
-	int file, status;
+	int file = open(front->path, O_RDWR | O_DIRECT | O_CLOEXEC), status;
+	struct stat stat;
 
-	snprintf(path, sizeof path, "%s/%s", front->mountpoint, front->name);
-	file = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	if (file < 0) {
+	/* The kernel asks for the file's size only when somebody asks the kernel. The loop driver does not. */
+	if (file < 0 || fstat(file, &stat) < 0) {
 		status = -errno;
-		log_error("cannot open %s, which this process serves: %s", path, strerror(-status));
-		return status;
+		log_error("cannot open %s, which this process serves: %s", front->path, strerror(-status));
+	} else {
+		status =
+		    loop_attach(file, front->path, STORE_PAGE, &front->number, front->backing, sizeof front->backing);
 	}
-	status = loop_attach(file, path, STORE_PAGE, &front->number, front->backing, sizeof front->backing);
-	close(file);
+	if (file >= 0)
+		close(file);
 	return status;
 }
 
@@ -191,20 +177,10 @@ static int front_attach(struct fuse_front *front)
 /* Ends everything but the loop device, and frees @front. The loop device was detached, or was never made. */
 static void front_close(struct fuse_front *front)
 {
-	fuse_watch_stop(&front->watch);
-	/*
-	 * MNT_FORCE aborts the connection. So the threads end, and processes that have the file open get errors. This
-	 * also holds if another mount namespace has a copy of the mount.
-	 */
-	if (front->is_mounted && umount2(front->mountpoint, MNT_FORCE | MNT_DETACH) < 0)
-		log_error("cannot unmount %s: %s", front->mountpoint, strerror(errno));
+	if (front->is_mounted)
+		file_unmount(front->path);
 	for (unsigned i = 0; i < front->queue_count; i++)
-		fuse_queue_join(&front->queues[i]);
-	fuse_watch_close(&front->watch);
-	for (unsigned i = 0; i < front->queue_count; i++)
-		fuse_queue_close(&front->queues[i]);
-	if (front->has_folder)
-		rmdir(front->mountpoint);
+		fuse_queue_end(front->queues[i]);
 	free(front);
 }
 
@@ -230,14 +206,10 @@ static int front_bring_up(struct fuse_front *front, const struct frontend_config
 		log_error("cannot open /dev/fuse: %s; 'modprobe fuse', and be root", strerror(-status));
 		return status;
 	}
-	status = front_open_queues(front, config);
+	status = front_mount(front, device);
 	if (status == 0)
-		status = front_mount(front, device);
-	if (status == 0)
-		status = front_connect(front, device);
+		status = front_serve(front, device, config);
 	close(device); /* the queues have descriptors of their own */
-	if (status == 0)
-		status = front_serve(front);
 	if (status == 0)
 		status = front_attach(front);
 	return status;
@@ -251,11 +223,10 @@ static int fuse_start(const struct frontend_config *config, struct disk *disk, s
 
 	if (!front)
 		return -ENOMEM;
-	front->base.ops = fuse_ops;
-	snprintf(front->name, sizeof front->name, "%s", config->name);
-	front->file = (struct fuse_file){.disk = disk, .name = front->name};
+	front->base.ops = &frontend_fuse;
+	front->file = (struct fuse_file){.disk = disk};
 	front->file.request_bytes = fuse_limit(bytes / STORE_PAGE * STORE_PAGE, FUSE_REQUEST_MIN, FUSE_REQUEST_MAX);
-	if (snprintf(front->mountpoint, sizeof front->mountpoint, "%s/fuse", config->folder) < PATH_MAX) {
+	if (snprintf(front->path, sizeof front->path, "%s/fuse", config->folder) < PATH_MAX) {
 		status = front_bring_up(front, config);
 	} else {
 		log_error("the path of the folder %.64s... is too long", config->folder);
@@ -265,18 +236,9 @@ static int fuse_start(const struct frontend_config *config, struct disk *disk, s
 		front_close(front); /* attaching the loop device is the last step, so there is none */
 		return status;
 	}
-	log_info("%s is /dev/loop%d, by FUSE and a loop device", front->name, (int)front->number);
+	log_info("%s is /dev/loop%d, by FUSE and a loop device", config->name, (int)front->number);
 	*ret_frontend = &front->base;
 	return 0;
-}
-
-static int fuse_adopt(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend)
-{
-	(void)config;
-	(void)disk;
-	(void)ret_frontend;
-	log_error("a device by FUSE ends with its daemon; detach it");
-	return -EOPNOTSUPP;
 }
 
 static void fuse_device(const struct frontend *frontend, struct frontend_device *ret_device)
@@ -288,16 +250,10 @@ static void fuse_device(const struct frontend *frontend, struct frontend_device 
 	ret_device->number = front->number;
 }
 
-/* Does nothing. A FUSE device ends with its daemon, so no daemon could adopt it. */
-static void fuse_leave(struct frontend *frontend)
-{
-	(void)frontend;
-}
-
 /* --- Remains of a dead daemon -------------------------------------------------------------------------------- */
 
-/* Returns true if a file system of farpage is mounted at @folder. */
-static bool fuse_is_mounted(const char *folder)
+/* Returns true if a file system of farpage is mounted at @path. */
+static bool fuse_is_mounted(const char *path)
 {
 	char text[2 * PATH_MAX];
 	struct mntent entry;
@@ -307,46 +263,29 @@ static bool fuse_is_mounted(const char *folder)
 	if (!mounts)
 		return false;
 	while (!found && getmntent_r(mounts, &entry, text, sizeof text))
-		found = strcmp(entry.mnt_type, FUSE_TYPE) == 0 && strcmp(entry.mnt_dir, folder) == 0;
+		found = strcmp(entry.mnt_type, FUSE_TYPE) == 0 && strcmp(entry.mnt_dir, path) == 0;
 	endmntent(mounts);
 	return found;
 }
 
 static int fuse_clear(int32_t number)
 {
-	char backing[PATH_MAX], folder[PATH_MAX];
-	char *slash;
-	int status = loop_backing(number, backing, sizeof backing);
+	char path[PATH_MAX];
+	int status = loop_backing(number, path, sizeof path);
 
-	if (status < 0)
-		return status;
-	memcpy(folder, backing, sizeof folder);
-	slash = strrchr(folder, '/');
-	if (!slash)
-		return -ENOENT;
-	*slash = '\0';
-	if (!fuse_is_mounted(folder))
-		return -ENOENT;
-	status = loop_detach(number, backing);
-	if (status < 0)
-		return status;
-	if (umount2(folder, MNT_FORCE | MNT_DETACH) < 0) {
-		status = -errno;
-		log_error("cannot unmount %s: %s", folder, strerror(-status));
-		return status;
-	}
-	rmdir(folder);
-	return 0;
+	if (status == 0 && !fuse_is_mounted(path))
+		status = -ENOENT;
+	if (status == 0)
+		status = loop_detach(number, path);
+	return status < 0 ? status : file_unmount(path);
 }
 
 const struct frontend_ops frontend_fuse = {
     .name = "fuse",
-    .adopts = false,
+    .adopts = false, /* a FUSE device ends with its daemon */
     .probe = fuse_probe,
     .start = fuse_start,
-    .adopt = fuse_adopt,
     .device = fuse_device,
     .remove = fuse_remove,
-    .leave = fuse_leave,
     .clear = fuse_clear,
 };

@@ -1,246 +1,240 @@
 /* fuse_file: see fuse_file.h. */
 #include "blockdev/fuse/fuse_file.h"
 
-#include "blockdev/fuse/fuse_queue.h"
+#include "common/log.h"
 
-#define FUSE_USE_VERSION 314
 #include <errno.h>
-#include <fcntl.h>
-#include <fuse_lowlevel.h>
 #include <limits.h>
 #include <linux/falloc.h>
-#include <stdio.h>
-#include <string.h>
+#include <linux/fuse.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#define FILE_INODE 2u       /* the root directory is FUSE_ROOT_ID, 1 */
-#define FOREVER_SECONDS 1e9 /* how long the kernel may cache names and attributes, which never change */
-#define SPLICING (FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE)
+#define FOREVER_S 1000000000u /* how long the kernel may cache attributes, which never change */
+#define INIT_LEAST 16u        /* length of the first message's body before Linux 5.17 */
+/* Several requests of one file at a time, of more than a page. */
+#define CAPABILITIES (FUSE_ASYNC_READ | FUSE_ASYNC_DIO | FUSE_BIG_WRITES | FUSE_MAX_PAGES)
 
-static const struct fuse_file *file_of(fuse_req_t request)
+struct message {
+	struct fuse_in_header header;
+	union {
+		struct fuse_init_in init;
+		struct fuse_read_in read;
+		struct fuse_write_in write;
+		struct fuse_fallocate_in fallocate;
+	};
+};
+
+_Static_assert(offsetof(struct message, write) + sizeof(struct fuse_write_in) == FUSE_FILE_HEADERS,
+	       "what lies before the data of a WRITE");
+
+static const struct message *message_of(const struct fuse_slot *slot)
 {
-	return ((struct fuse_queue *)fuse_req_userdata(request))->file;
+	return (const void *)(slot->data - FUSE_FILE_HEADERS);
 }
+
+/* --- Answers ------------------------------------------------------------------------------------------------- */
+
+/* Answers with @error, a positive errno or 0, and @length bytes at @body. Returns 0, or -errno after logging it. */
+static int answer(int fd, const struct message *message, int error, const void *body, size_t length)
+{
+	struct fuse_out_header header = {
+	    .len = (uint32_t)(sizeof header + length), .error = -error, .unique = message->header.unique};
+	struct iovec parts[] = {{&header, sizeof header}, {(void *)(uintptr_t)body, length}};
+
+	/* ENOENT: the kernel has given the operation up. ENODEV: unmounted meanwhile. */
+	if (writev(fd, parts, length ? 2 : 1) >= 0 || errno == ENOENT || errno == ENODEV)
+		return 0;
+	log_error("fuse: answering requests: %m");
+	return -errno;
+}
+
+static void answer_error(const struct fuse_slot *slot, int error)
+{
+	answer(slot->fd, message_of(slot), error, NULL, 0);
+}
+
+static void answer_with(const struct fuse_slot *slot, const void *body, size_t length)
+{
+	answer(slot->fd, message_of(slot), 0, body, length);
+}
+
+void fuse_file_answer(const struct fuse_slot *slot)
+{
+	const struct disk_request *request = &slot->request;
+	const struct fuse_write_out written = {.size = (uint32_t)request->length};
+
+	if (request->status < 0)
+		answer_error(slot, -request->status);
+	else if (request->op == DISK_READ)
+		answer_with(slot, request->data, request->length);
+	else if (request->op == DISK_WRITE)
+		answer_with(slot, &written, sizeof written);
+	else
+		answer_error(slot, 0);
+}
+
+/* --- Operations of the disk ---------------------------------------------------------------------------------- */
 
 static bool is_sectors(uint64_t offset, uint64_t length)
 {
 	return (offset | length) % DISK_SECTOR == 0;
 }
 
-/* --- Attributes and names ------------------------------------------------------------------------------------ */
-
-static void file_init(void *userdata, struct fuse_conn_info *connection)
+/* Returns true. */
+static bool request(struct fuse_slot *slot, enum disk_op op, uint64_t offset, uint64_t length)
 {
-	const struct fuse_file *file = ((struct fuse_queue *)userdata)->file;
-
-	connection->max_write = file->request_bytes;
-	connection->max_read = file->request_bytes;
-	connection->max_readahead = 0;
-	connection->max_background = file->depth;
-	connection->congestion_threshold = file->depth;
-	/*
-	 * Splicing allocates pipes. With FUSE_CAP_ATOMIC_O_TRUNC, the kernel would believe that an open with O_TRUNC
-	 * has emptied the file.
-	 */
-	connection->want &= ~(unsigned)(SPLICING | FUSE_CAP_ATOMIC_O_TRUNC);
+	slot->request = (struct disk_request){.op = op, .offset = offset, .length = length, .data = slot->data};
+	return true;
 }
 
-static void file_stat(const struct fuse_file *file, fuse_ino_t inode, struct stat *ret_stat)
+static bool decode_read(const struct fuse_file *file, struct fuse_slot *slot)
 {
-	bool is_file = inode == FILE_INODE;
+	const struct fuse_read_in *in = &message_of(slot)->read;
+	uint64_t bytes = disk_bytes(file->disk);
 
-	*ret_stat = (struct stat){
-	    .st_ino = inode,
-	    .st_mode = is_file ? S_IFREG | 0600 : S_IFDIR | 0700,
-	    .st_nlink = is_file ? 1 : 2,
-	    .st_size = is_file ? (off_t)disk_bytes(file->disk) : 0,
-	    .st_blocks = is_file ? (blkcnt_t)(disk_bytes(file->disk) / 512) : 0,
-	    .st_blksize = STORE_PAGE,
-	};
-}
-
-static void file_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
-{
-	const struct fuse_file *file = file_of(request);
-	struct fuse_entry_param entry = {
-	    .ino = FILE_INODE, .attr_timeout = FOREVER_SECONDS, .entry_timeout = FOREVER_SECONDS};
-
-	if (parent != FUSE_ROOT_ID || strcmp(name, file->name) != 0) {
-		fuse_reply_err(request, ENOENT);
-		return;
-	}
-	file_stat(file, FILE_INODE, &entry.attr);
-	fuse_reply_entry(request, &entry);
-}
-
-static void file_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
-{
-	struct stat stat;
-
-	(void)info;
-	file_stat(file_of(request), inode, &stat);
-	fuse_reply_attr(request, &stat, FOREVER_SECONDS);
-}
-
-static void file_setattr(fuse_req_t request, fuse_ino_t inode, struct stat *stat, int which,
-			 struct fuse_file_info *info)
-{
-	(void)inode;
-	(void)stat;
-	(void)which;
-	(void)info;
-	fuse_reply_err(request, EPERM);
-}
-
-static void file_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *info)
-{
-	const struct fuse_file *file = file_of(request);
-	struct stat stat;
-	char entry[320];
-	size_t length;
-
-	(void)info;
-	file_stat(file, FILE_INODE, &stat);
-	length = fuse_add_direntry(request, entry, sizeof entry, file->name, &stat, 1);
-	if (inode != FUSE_ROOT_ID)
-		fuse_reply_err(request, ENOTDIR);
-	else if (offset > 0 || length > size || length > sizeof entry)
-		fuse_reply_buf(request, NULL, 0);
+	if (!is_sectors(in->offset, in->size) || in->size > file->request_bytes)
+		answer_error(slot, EINVAL);
+	else if (in->offset >= bytes || in->size == 0)
+		answer_error(slot, 0);
 	else
-		fuse_reply_buf(request, entry, length);
+		return request(slot, DISK_READ, in->offset,
+			       in->size < bytes - in->offset ? in->size : bytes - in->offset);
+	return false;
 }
 
-static void file_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
+static bool decode_write(const struct fuse_file *file, struct fuse_slot *slot)
 {
-	(void)inode;
-	info->direct_io = 1;
-	fuse_reply_open(request, info);
+	const struct message *message = message_of(slot);
+	const struct fuse_write_in *in = &message->write;
+	const struct fuse_write_out nothing = {.size = 0};
+	uint64_t bytes = disk_bytes(file->disk);
+
+	if (!is_sectors(in->offset, in->size) || in->size != message->header.len - FUSE_FILE_HEADERS)
+		answer_error(slot, EINVAL);
+	else if (in->offset > bytes || in->size > bytes - in->offset)
+		answer_error(slot, ENOSPC);
+	else if (in->size == 0)
+		answer_with(slot, &nothing, sizeof nothing);
+	else
+		return request(slot, DISK_WRITE, in->offset, in->size);
+	return false;
+}
+
+static bool decode_fallocate(const struct fuse_file *file, struct fuse_slot *slot)
+{
+	const struct fuse_fallocate_in *in = &message_of(slot)->fallocate;
+	uint64_t bytes = disk_bytes(file->disk);
+	uint32_t what = in->mode & ~(uint32_t)FALLOC_FL_KEEP_SIZE;
+
+	if (what != FALLOC_FL_PUNCH_HOLE && what != FALLOC_FL_ZERO_RANGE)
+		answer_error(slot, EOPNOTSUPP);
+	else if (!is_sectors(in->offset, in->length))
+		answer_error(slot, EINVAL);
+	else if (in->offset > bytes || in->length > bytes - in->offset)
+		answer_error(slot, ENOSPC);
+	else
+		return request(slot, what == FALLOC_FL_PUNCH_HOLE ? DISK_DISCARD : DISK_ZERO, in->offset, in->length);
+	return false;
+}
+
+/* --- Operations without the disk ----------------------------------------------------------------------------- */
+
+static void answer_attributes(const struct fuse_file *file, const struct fuse_slot *slot)
+{
+	const struct fuse_attr_out attributes = {.attr_valid = FOREVER_S,
+						 .attr = {.ino = FUSE_ROOT_ID,
+							  .mode = S_IFREG | 0600,
+							  .nlink = 1,
+							  .size = disk_bytes(file->disk),
+							  .blocks = disk_bytes(file->disk) / 512,
+							  .blksize = STORE_PAGE}};
+
+	answer_with(slot, &attributes, sizeof attributes);
 }
 
 /* The loop driver uses the block size as the granularity of discards. */
-static void file_statfs(fuse_req_t request, fuse_ino_t inode)
+static void answer_statistics(const struct fuse_file *file, const struct fuse_slot *slot)
 {
-	struct statvfs statfs = {
-	    .f_bsize = STORE_PAGE,
-	    .f_frsize = STORE_PAGE,
-	    .f_blocks = disk_bytes(file_of(request)->disk) / STORE_PAGE,
-	    .f_files = 1,
-	    .f_namemax = NAME_MAX,
-	};
+	const struct fuse_statfs_out statistics = {.st = {.bsize = STORE_PAGE,
+							  .frsize = STORE_PAGE,
+							  .blocks = disk_bytes(file->disk) / STORE_PAGE,
+							  .files = 1,
+							  .namelen = NAME_MAX}};
 
-	(void)inode;
-	fuse_reply_statfs(request, &statfs);
+	answer_with(slot, &statistics, sizeof statistics);
 }
 
-/* --- Reading and writing ------------------------------------------------------------------------------------- */
-
-static void file_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *info)
+static void answer_open(const struct fuse_slot *slot)
 {
-	struct fuse_queue *queue = fuse_req_userdata(request);
-	uint64_t begin = (uint64_t)offset, bytes = disk_bytes(queue->file->disk);
+	const struct fuse_open_out opened = {.open_flags = FOPEN_DIRECT_IO};
 
-	(void)inode;
-	(void)info;
-	if (!is_sectors(begin, size) || size > queue->request_bytes)
-		fuse_reply_err(request, EINVAL);
-	else if (begin >= bytes || size == 0)
-		fuse_reply_buf(request, NULL, 0);
-	else
-		fuse_queue_submit(queue, request, DISK_READ, begin, size < bytes - begin ? size : bytes - begin,
-				  queue->current->data);
+	answer_with(slot, &opened, sizeof opened);
 }
 
-static void file_write(fuse_req_t request, fuse_ino_t inode, const char *data, size_t size, off_t offset,
-		       struct fuse_file_info *info)
+bool fuse_file_decode(const struct fuse_file *file, struct fuse_slot *slot, size_t size)
 {
-	struct fuse_queue *queue = fuse_req_userdata(request);
-	uint64_t begin = (uint64_t)offset, bytes = disk_bytes(queue->file->disk);
+	const struct fuse_in_header *header = &message_of(slot)->header;
 
-	(void)inode;
-	(void)info;
-	if (!is_sectors(begin, size) || size > queue->request_bytes)
-		fuse_reply_err(request, EINVAL);
-	else if (begin > bytes || size > bytes - begin)
-		fuse_reply_err(request, ENOSPC);
-	else if (size == 0)
-		fuse_reply_write(request, 0);
-	else
-		/* @data points into the slot's memory. The sum drops the const that libfuse adds. */
-		fuse_queue_submit(queue, request, DISK_WRITE, begin, size,
-				  queue->current->data + (data - (const char *)queue->current->data));
-}
-
-static void file_fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t length,
-			   struct fuse_file_info *info)
-{
-	struct fuse_queue *queue = fuse_req_userdata(request);
-	uint64_t begin = (uint64_t)offset, size = (uint64_t)length, bytes = disk_bytes(queue->file->disk);
-	int what = mode & ~FALLOC_FL_KEEP_SIZE;
-
-	(void)inode;
-	(void)info;
-	if (what != FALLOC_FL_PUNCH_HOLE && what != FALLOC_FL_ZERO_RANGE) {
-		fuse_reply_err(request, EOPNOTSUPP);
-	} else if (!is_sectors(begin, size)) {
-		fuse_reply_err(request, EINVAL);
-	} else if (begin > bytes || size > bytes - begin) {
-		fuse_reply_err(request, ENOSPC);
-	} else {
-		fuse_queue_submit(queue, request, what == FALLOC_FL_PUNCH_HOLE ? DISK_DISCARD : DISK_ZERO, begin, size,
-				  NULL);
+	if (size < sizeof *header || size != header->len) {
+		log_error("fuse: the length of a message is wrong");
+		return false;
+	}
+	switch (header->opcode) {
+	case FUSE_READ:
+		return decode_read(file, slot);
+	case FUSE_WRITE:
+		return decode_write(file, slot);
+	case FUSE_FALLOCATE:
+		return decode_fallocate(file, slot);
+	case FUSE_FSYNC:
+		return request(slot, DISK_FLUSH, 0, 0);
+	case FUSE_GETATTR:
+		answer_attributes(file, slot);
+		return false;
+	case FUSE_SETATTR:
+		answer_error(slot, EPERM);
+		return false;
+	case FUSE_STATFS:
+		answer_statistics(file, slot);
+		return false;
+	case FUSE_OPEN:
+		answer_open(slot);
+		return false;
+	case FUSE_RELEASE:
+		answer_error(slot, 0);
+		return false;
+	case FUSE_FORGET:
+	case FUSE_BATCH_FORGET:
+		return false; /* the kernel waits for no answer */
+	default:
+		answer_error(slot, ENOSYS);
+		return false;
 	}
 }
 
-static void file_fsync(fuse_req_t request, fuse_ino_t inode, int data_only, struct fuse_file_info *info)
+int fuse_file_greet(const struct fuse_file *file, int fd)
 {
-	(void)inode;
-	(void)data_only;
-	(void)info;
-	fuse_queue_submit(fuse_req_userdata(request), request, DISK_FLUSH, 0, 0, NULL);
-}
+	union {
+		struct message message;
+		char room[FUSE_MIN_READ_BUFFER];
+	} first;
+	const struct fuse_init_in *theirs = &first.message.init;
+	struct fuse_init_out ours = {.major = FUSE_KERNEL_VERSION,
+				     .minor = FUSE_KERNEL_MINOR_VERSION,
+				     .max_background = (uint16_t)file->depth,
+				     .congestion_threshold = (uint16_t)file->depth,
+				     .max_write = file->request_bytes,
+				     .max_pages = (uint16_t)(file->request_bytes / STORE_PAGE),
+				     .time_gran = 1};
+	ssize_t size = read(fd, &first, sizeof first);
 
-void fuse_file_answer(struct fuse_slot *slot)
-{
-	const struct disk_request *request = &slot->request;
-
-	if (request->status < 0)
-		fuse_reply_err(slot->reply, -request->status);
-	else if (request->op == DISK_READ)
-		fuse_reply_buf(slot->reply, request->data, request->length);
-	else if (request->op == DISK_WRITE)
-		fuse_reply_write(slot->reply, request->length);
-	else
-		fuse_reply_err(slot->reply, 0);
-}
-
-/* --- The session --------------------------------------------------------------------------------------------- */
-
-/* libfuse answers ENOSYS to operations that are missing here, and the kernel then stops sending them. */
-static const struct fuse_lowlevel_ops file_ops = {
-    .init = file_init,
-    .lookup = file_lookup,
-    .getattr = file_getattr,
-    .setattr = file_setattr,
-    .readdir = file_readdir,
-    .open = file_open,
-    .statfs = file_statfs,
-    .read = file_read,
-    .write = file_write,
-    .fallocate = file_fallocate,
-    .fsync = file_fsync,
-};
-
-struct fuse_session *fuse_file_session(struct fuse_queue *queue)
-{
-	char program[] = "farpage", option[] = "-o", value[32];
-	char *words[] = {program, option, value, NULL};
-	struct fuse_args arguments = FUSE_ARGS_INIT(3, words);
-	struct fuse_session *session;
-
-	snprintf(value, sizeof value, "max_read=%u", queue->request_bytes);
-	session = fuse_session_new(&arguments, &file_ops, sizeof file_ops, queue);
-	fuse_opt_free_args(&arguments);
-	return session;
+	if (size < 0)
+		return -errno;
+	if ((size_t)size < sizeof first.message.header + INIT_LEAST || first.message.header.opcode != FUSE_INIT ||
+	    theirs->major != FUSE_KERNEL_VERSION)
+		return -EPROTO;
+	ours.flags = theirs->flags & CAPABILITIES;
+	return answer(fd, &first.message, 0, &ours, sizeof ours);
 }

@@ -1,37 +1,58 @@
 /*
- * fuse_file: presents a disk as a file system with one file, through libfuse's low-level operations.
+ * fuse_file: presents a disk as a file, in the messages of the kernel's FUSE protocol.
  *
- * Theory of operation. The root directory contains one file of the disk's size. Root can read and write it. It is
- * always opened for direct I/O, so the kernel's page cache never holds any of it. As with O_DIRECT, offsets and lengths
- * must be whole sectors; otherwise the answer is EINVAL. The file cannot be truncated, extended or renamed.
+ * Theory of operation. A FUSE file system need not have a directory: here its root is a regular file of the disk's size.
+ * It is mounted over a file, and root can read and write it. It is always opened for direct I/O, so the kernel's page
+ * cache never holds any of it. As with O_DIRECT, offsets and lengths must be whole sectors; otherwise the answer is
+ * EINVAL. The file cannot be truncated or extended.
+ *
+ * The kernel sends a message for each operation, and waits for one answer to most of them (linux/fuse.h, fuse(4)). A
+ * message stays where it was read, so the data of a WRITE is not copied. Reads, writes, discards and flushes become
+ * requests of the disk, which are answered when the disk has finished them. All other messages are answered at once. An
+ * operation that is missing here gets ENOSYS, and the kernel then does without it. That includes interrupts: requests
+ * are never broken off.
  *
  * The loop driver punches holes to discard, and punches holes or zeroes ranges for write-zeroes. Both release the
  * memory of whole pages, which then read as zeroes. The loop device has blocks of a page, so it sends whole pages only.
  *
- * Threads. An operation runs in the thread of the queue that is its session's userdata. Only `init` runs in the main
- * thread, from fuse_queue_connect().
+ * Threads. Any thread may call these functions. They keep no state.
  */
 #ifndef BLOCKDEV_FUSE_FILE_H
 #define BLOCKDEV_FUSE_FILE_H
 
 #include "blockdev/disk.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-struct fuse_session;
-struct fuse_queue;
-struct fuse_slot;
+#define FUSE_FILE_HEADERS 80u /* length of what lies before the data of a WRITE */
 
 struct fuse_file {
 	struct disk *disk;
-	const char *name;
 	uint32_t request_bytes; /* length of the longest read or write */
 	unsigned depth;         /* maximum of requests in progress, over all queues */
 };
 
-/* Makes a session that serves @queue. Returns NULL if memory is short. */
-struct fuse_session *fuse_file_session(struct fuse_queue *queue);
-/* Answers the request in @slot, which the disk has finished. */
-void fuse_file_answer(struct fuse_slot *slot);
+/* A message of the kernel, and the request of the disk that it becomes. */
+struct fuse_slot {
+	struct disk_request request; /* first, so a request's address is its slot's */
+	/* A page-aligned place for the data of one request. The message begins FUSE_FILE_HEADERS bytes before it. */
+	uint8_t *data;
+	int fd; /* the descriptor that the message came from, and that the answer goes to */
+};
+
+/*
+ * Reads the kernel's first message from @fd, the descriptor of a new mount, and agrees with the kernel on the protocol.
+ * Returns 0, -EPROTO if the kernel speaks another one, or another -errno.
+ */
+int fuse_file_greet(const struct fuse_file *file, int fd);
+/*
+ * Decodes the message of @size bytes in @slot. Returns true if slot->request is now a request for the disk; the caller
+ * sets its buffer and, when it is done, calls fuse_file_answer(). Returns false if the slot is free again.
+ */
+bool fuse_file_decode(const struct fuse_file *file, struct fuse_slot *slot, size_t size);
+/* Answers the message in @slot, whose request the disk has finished. */
+void fuse_file_answer(const struct fuse_slot *slot);
 
 #endif

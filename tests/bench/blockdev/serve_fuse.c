@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	if (status < 0)
 		return EXIT_FAILURE;
 	frontend_fuse.device(frontend, &device);
-	printf("%s %s/fuse/%s\n", device.path, config.folder, NAME);
+	printf("%s %s/fuse\n", device.path, config.folder);
 	fflush(stdout);
 	while (read(STDIN_FILENO, rest, sizeof rest) > 0)
 		;

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ static struct fake {
 	atomic_bool dies;  /* the worker dies when its device exists but is not ready */
 	atomic_bool fails; /* the start fails at the same point, and the front end removes the device */
 	atomic_bool holds; /* the front end does not leave, as with requests in flight */
+	atomic_bool stops; /* the worker can write no file of the device's folder after it has adopted */
 	atomic_uint starts, adopts, leaves;
 	atomic_int cleared; /* number of the device that clear() removed */
 } * fake;
@@ -40,6 +42,7 @@ static struct rig rig;
 
 struct frontend_fake {
 	struct frontend base;
+	struct disk_queue *queue;
 };
 
 static const struct frontend_ops fake_ops;
@@ -66,16 +69,30 @@ static int page_write(struct store *store)
 	return status;
 }
 
-static int fake_bring_up(struct frontend **ret_frontend)
+static int fake_bring_up(struct disk *disk, struct frontend **ret_frontend)
 {
 	struct frontend_fake *front = malloc(sizeof *front);
+	int status;
 
 	if (!front)
 		return -ENOMEM;
+	status = disk_queue_open(disk, 1, &front->queue);
+	if (status < 0) {
+		free(front);
+		return status;
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the worker dies with this test, also when the test crashes */
 	front->base.ops = &fake_ops;
 	*ret_frontend = &front->base;
 	return 0;
+}
+
+static void fake_free(struct frontend *frontend)
+{
+	struct frontend_fake *front = (struct frontend_fake *)frontend;
+
+	disk_queue_close(front->queue);
+	free(front);
 }
 
 static void device_fill(struct frontend_device *ret_device)
@@ -96,14 +113,24 @@ static int fake_start(const struct frontend_config *config, struct disk *disk, s
 	if (fake->fails)
 		return -EIO;
 	status = page_write(disk_store(disk));
-	return status < 0 ? status : fake_bring_up(ret_frontend);
+	return status < 0 ? status : fake_bring_up(disk, ret_frontend);
+}
+
+/* A folder in place of the file that each file of the device's folder is first written to. */
+static const char *obstacle(void)
+{
+	static char path[RUNTIME_PATH_MAX + 16];
+
+	runtime_path(NAME, "next", path);
+	return path;
 }
 
 static int fake_adopt(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend)
 {
-	(void)disk;
 	fake->adopts++;
-	return config->number == NUMBER ? fake_bring_up(ret_frontend) : -ENODEV;
+	if (fake->stops && mkdir(obstacle(), 0700) < 0)
+		return -errno;
+	return config->number == NUMBER ? fake_bring_up(disk, ret_frontend) : -ENODEV;
 }
 
 static void fake_device(const struct frontend *frontend, struct frontend_device *ret_device)
@@ -114,7 +141,7 @@ static void fake_device(const struct frontend *frontend, struct frontend_device 
 
 static int fake_remove(struct frontend *frontend)
 {
-	free(frontend);
+	fake_free(frontend);
 	return 0;
 }
 
@@ -123,7 +150,7 @@ static void fake_leave(struct frontend *frontend)
 	fake->leaves++;
 	while (fake->holds)
 		rig_sleep_ms(1);
-	free(frontend);
+	fake_free(frontend);
 }
 
 static int fake_clear(int32_t number)
@@ -291,6 +318,21 @@ static void a_device_is_adopted_without_its_starter(void)
 	   "a daemon adopts the device although nobody reads its ready descriptor");
 }
 
+/* The worker must leave the device before it closes the disk, whose queues the front end has open. */
+static void an_adopted_device_that_cannot_be_recorded_is_left(void)
+{
+	char *argv[] = {(char[]){"daemon"}, (char[]){"--name=" NAME}, (char[]){"--adopt"}, NULL};
+	unsigned left = fake->leaves;
+
+	fake->stops = true;
+	ok(!daemon_ends(daemon_run(argv)) && fake->leaves == left + 1,
+	   "a worker that cannot record the device it has adopted leaves it");
+	fake->stops = false;
+	rmdir(obstacle());
+	ok(folder_is_there() && leased_is(RIG_SLAB),
+	   "a device that could not be recorded keeps its folder and its lease");
+}
+
 static void a_device_that_was_left_is_removed(void)
 {
 	fake->cleared = -1;
@@ -378,6 +420,7 @@ int main(int argc, char **argv)
 	a_half_made_device_is_removed();
 	an_abandoned_leave_has_another_worker_adopt();
 	a_device_is_adopted_without_its_starter();
+	an_adopted_device_that_cannot_be_recorded_is_left();
 	a_device_that_was_left_is_removed();
 	a_device_without_its_key_is_removed();
 	daemon_stop(&rig.donors[0], SIGTERM);

@@ -52,7 +52,7 @@ __attribute__((unused)) static int fuse_device_open(struct fuse_device *device, 
 	*device = (struct fuse_device){.folder = "/tmp/farpage-fuse-XXXXXX"};
 	if (!mkdtemp(device->folder))
 		return -1;
-	snprintf(device->file, sizeof device->file, "%s/fuse/%s", device->folder, NAME);
+	snprintf(device->file, sizeof device->file, "%s/fuse", device->folder);
 	status = store_open_memory(bytes / STORE_PAGE, &device->memory);
 	device->store = device->memory;
 	if (status == 0 && faults)

@@ -199,7 +199,6 @@ static void the_file_has_a_fixed_size_and_takes_whole_sectors(void)
 	struct fuse_device device;
 	struct stat stat;
 	uint8_t *data = page_memory(2 * STORE_PAGE);
-	char other[160];
 	int fd;
 
 	fuse_device_open(&device, BYTES, NULL);
@@ -224,10 +223,6 @@ static void the_file_has_a_fixed_size_and_takes_whole_sectors(void)
 	ok(ftruncate(fd, STORE_PAGE) == -1 && errno == EPERM, "truncating the file gets EPERM");
 	close(fd);
 	ok(open(device.file, O_RDWR | O_TRUNC) == -1 && errno == EPERM, "opening the file with O_TRUNC gets EPERM");
-	snprintf(other, sizeof other, "%s/fuse/other", device.folder);
-	ok(open(other, O_RDWR | O_CREAT, 0600) == -1, "creating a second file in the folder fails");
-	snprintf(other, sizeof other, "%s/fuse", device.folder);
-	ok(entries(other) == 1, "the folder lists exactly one file");
 	fd = open(device.file, O_RDWR | O_CLOEXEC);
 	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device is removed while its file is open");
 	ok(pread(fd, data, STORE_PAGE, 0) == -1, "a read of the open file fails after the removal");
@@ -324,6 +319,49 @@ static bool news_are_taken(unsigned count)
 	return news >= count;
 }
 
+/* Returns how often the threads of all queues have gone to sleep. */
+static unsigned long sleeps(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
+	unsigned long sum = 0, count;
+	char line[320];
+
+	while (tasks && (task = readdir(tasks))) {
+		bool of_queue = false;
+		FILE *status;
+
+		snprintf(line, sizeof line, "/proc/self/task/%s/status", task->d_name);
+		status = fopen(line, "re");
+		while (status && fgets(line, sizeof line, status)) {
+			of_queue |= strncmp(line, "Name:\tfuse", 10) == 0;
+			if (of_queue && sscanf(line, "voluntary_ctxt_switches: %lu", &count) == 1)
+				sum += count;
+		}
+		if (status)
+			fclose(status);
+	}
+	if (tasks)
+		closedir(tasks);
+	return sum;
+}
+
+/* Returns true if the queues' threads soon sleep for 200 ms without interruption. */
+static bool queues_fall_asleep(void)
+{
+	const struct timespec while_asleep = {.tv_nsec = 200000000};
+	unsigned long before = sleeps(), now = before;
+
+	for (unsigned i = 0; i < 25; i++) {
+		nanosleep(&while_asleep, NULL);
+		now = sleeps();
+		if (before && now == before)
+			return true;
+		before = now;
+	}
+	return false;
+}
+
 static void an_idle_queue_polls_its_store(void)
 {
 	struct fuse_device device;
@@ -342,6 +380,11 @@ static void an_idle_queue_polls_its_store(void)
 		eventfd_write(news_fd, 1);
 		ok(news_are_taken(i), "a queue without requests polls its store when the store signals an event");
 		requests_of(&device, STORE_PAGE);
+	}
+	ok(queues_fall_asleep(), "a queue without requests and without events of its store does not wake up");
+	for (unsigned i = 4; i <= 6; i++) {
+		eventfd_write(news_fd, 1);
+		ok(news_are_taken(i), "a queue polls its store after each event in a long time without requests");
 	}
 	ok(frontend_fuse.remove(device.frontend) == 0, "a FUSE device is removed after events of its store");
 	device.memory->ops = real_ops;

@@ -228,7 +228,7 @@ static void a_failed_step_of_a_start_leaves_no_trace(void)
 	device.memory->ops = real_ops;
 	snprintf(path, sizeof path, "%s/fuse", device.folder);
 	mkdir(path, 0700);
-	start_fails(&device, -EEXIST, "the folder for the mount already exists");
+	start_fails(&device, -EEXIST, "something already has the file's name");
 	rmdir(path);
 	rmdir(device.folder);
 	start_fails(&device, -ENOENT, "the device's folder does not exist");
