@@ -41,7 +41,7 @@ bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void
 	for (uint32_t i = 0; i < count; i++) {
 		/* This comes first: once the page is in the ring, the disk may refuse it and set the bit again. */
 		backup_ring_unmiss_all(&backup->ring, page + i, 1);
-		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
+		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE))
 			continue;
 		backup_ring_miss(&backup->ring, page + i);
 		atomic_store_explicit(&backup->overflown, true, memory_order_relaxed);
@@ -51,12 +51,10 @@ bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void
 	return all;
 }
 
-bool backup_put_again(struct backup *backup, uint64_t page, const void *data)
+void backup_put_again(struct backup *backup, uint64_t page, const void *data)
 {
-	if (!backup_ring_put(&backup->ring, page, data, true))
-		return false;
+	backup_ring_put_again(&backup->ring, page, data);
 	backup_wake(backup);
-	return true;
 }
 
 void backup_ask(struct backup *backup, struct backup_io *io)
@@ -68,16 +66,9 @@ void backup_ask(struct backup *backup, struct backup_io *io)
 	eventfd_write(backup->wake, 1);
 }
 
-void backup_caught(struct backup *backup, uint32_t count)
-{
-	atomic_fetch_sub(&backup->catching, count);
-	/* The thread logs that the backup has caught up, if these were the last pages. */
-	eventfd_write(backup->wake, 1);
-}
-
 uint64_t backup_behind(const struct backup *backup)
 {
-	return backup_ring_count(&backup->ring) + backup->catching + backup->ring.missed_count;
+	return backup_ring_count(&backup->ring) + backup->ring.missed_count;
 }
 
 uint64_t backup_memory(const struct backup *backup)
@@ -247,8 +238,8 @@ static void writes_put(struct backup *backup)
 		if (!io->put)
 			io->from = backup_ring_put_count(&backup->ring);
 		for (; io->put < io->count; io->put++) {
-			if (!backup_ring_put(&backup->ring, io->page + io->put, io->data + (size_t)io->put * STORE_PAGE,
-					     false))
+			if (!backup_ring_put(&backup->ring, io->page + io->put,
+					     io->data + (size_t)io->put * STORE_PAGE))
 				return;
 			backup_ring_unmiss_all(&backup->ring, io->page + io->put, 1);
 		}
@@ -310,10 +301,12 @@ static unsigned batch_order(struct backup *backup)
 
 		if (!place)
 			break;
-		/* The page was written since it was read back. The newer copy is in the ring as well, or is missed. */
+		/* The page was written since it was read back, and that write may have been missed. */
 		if (place->again &&
-		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch)))
+		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch))) {
+			backup_ring_miss(&backup->ring, place->page);
 			continue;
+		}
 		backup->order[count++] = place->page << 10 | backup->batch;
 	}
 	order_sort(backup->order, count);

@@ -69,7 +69,6 @@ struct backup {
 	struct backup_disk *disk;
 	struct backup_ring ring;
 	_Atomic(struct backup_io *) asked; /* a stack */
-	_Atomic uint64_t catching;         /* pages that the rebuild thread is reading back to put in */
 	_Atomic bool overflown;            /* some pages found the ring full */
 	_Atomic uint64_t bad_until;        /* no missed page is read back before: the disk refused some */
 	_Atomic bool asleep;               /* the thread sleeps until it is woken */
@@ -120,12 +119,9 @@ bool backup_is_over(const struct backup *backup);
 
 /* Copies pages that were just written into the ring. Pages without room are missed. Returns true if none was missed. */
 bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data);
-/* Puts in a page that was read back, with `again` set (backup_ring.h). Returns false, without a miss, if there is no
-   room. */
-bool backup_put_again(struct backup *backup, uint64_t page, const void *data);
+/* Puts in a missed page that was read back, if there is room. */
+void backup_put_again(struct backup *backup, uint64_t page, const void *data);
 void backup_ask(struct backup *backup, struct backup_io *io);
-/* Ends @count pages of `catching`. Only the rebuild thread calls it, when it has put them in or missed them again. */
-void backup_caught(struct backup *backup, uint32_t count);
 /* Returns the number of pages that are not on the disk yet. */
 uint64_t backup_behind(const struct backup *backup);
 uint64_t backup_memory(const struct backup *backup);

@@ -76,7 +76,7 @@ uint64_t backup_ring_memory(const struct backup_ring *ring)
 
 /* --- Any thread ----------------------------------------------------------------------------------------------- */
 
-bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again)
+static bool ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again)
 {
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	struct backup_ring_place *place;
@@ -104,6 +104,23 @@ bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, 
 	return true;
 }
 
+bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data)
+{
+	return ring_put(ring, page, data, false);
+}
+
+void backup_ring_put_again(struct backup_ring *ring, uint64_t page, const void *data)
+{
+	_Atomic uint64_t *word = &ring->missed[page / 64];
+	uint64_t bit = UINT64_C(1) << page % 64;
+
+	/* First this: a write that is missed from here on sets the bit again. The page stays counted until it is in. */
+	if (!(atomic_fetch_and(word, ~bit) & bit))
+		return;
+	if (ring_put(ring, page, data, true) || atomic_fetch_or(word, bit) & bit)
+		atomic_fetch_sub(&ring->missed_count, 1);
+}
+
 void backup_ring_miss(struct backup_ring *ring, uint64_t page)
 {
 	uint64_t bit = UINT64_C(1) << page % 64;
@@ -114,22 +131,16 @@ void backup_ring_miss(struct backup_ring *ring, uint64_t page)
 		atomic_fetch_sub(&ring->missed_count, 1);
 }
 
-bool backup_ring_unmiss(struct backup_ring *ring, uint64_t page)
-{
-	uint64_t bit = UINT64_C(1) << page % 64;
-
-	if (!backup_ring_is_missed(ring, page) || !(atomic_fetch_and(&ring->missed[page / 64], ~bit) & bit))
-		return false;
-	atomic_fetch_sub(&ring->missed_count, 1);
-	return true;
-}
-
 void backup_ring_unmiss_all(struct backup_ring *ring, uint64_t page, uint64_t count)
 {
 	if (!atomic_load_explicit(&ring->missed_count, memory_order_relaxed))
 		return;
-	for (uint64_t i = page; i < page + count; i++)
-		backup_ring_unmiss(ring, i);
+	for (uint64_t i = page; i < page + count; i++) {
+		uint64_t bit = UINT64_C(1) << i % 64;
+
+		if (backup_ring_is_missed(ring, i) && atomic_fetch_and(&ring->missed[i / 64], ~bit) & bit)
+			atomic_fetch_sub(&ring->missed_count, 1);
+	}
 }
 
 bool backup_ring_is_missed(const struct backup_ring *ring, uint64_t page)

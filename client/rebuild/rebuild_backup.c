@@ -11,7 +11,6 @@
 /* The pause after a slab was asked for. */
 #define ASKED_NS (5 * NS_PER_MS)
 
-static_assert(COPIER_PAGES <= 64, "a page of a visit is a bit of `put`");
 static_assert(COPIER_PART <= BACKUP_IO_PAGES, "the backup takes a copy as a whole");
 
 /* --- Catching up -------------------------------------------------------------------------------------------------- */
@@ -41,8 +40,7 @@ static uint32_t missed_seek(const struct far *far, struct catch_up *catch_up)
 			catch_up->page = end;
 			continue;
 		}
-		while (run < COPIER_PAGES && page + run < end && backup_ring_is_missed(ring, page + run) &&
-		       integrity_kind(&far->integrity, page + run) == INTEGRITY_IS_LIVE)
+		while (run < COPIER_PAGES && page + run < end && backup_ring_is_missed(ring, page + run))
 			run++;
 		return run;
 	}
@@ -56,6 +54,7 @@ static uint64_t catch_up_begin(struct chore *chore)
 	struct backup *backup = copier->far->backup;
 	struct visit visit = {.chore = chore, .kind = INTEGRITY_IS_LIVE};
 	uint64_t bad_until;
+	uint32_t run;
 
 	if (!backup || !backup->ring.missed_count)
 		return COPIER_EVENT;
@@ -69,43 +68,28 @@ static uint64_t catch_up_begin(struct chore *chore)
 	/* Pages that are being written now come first. */
 	if (backup_ring_count(&backup->ring) > backup->ring.room / 2)
 		return copier->now + NS_PER_MS;
-	catch_up->run = missed_seek(copier->far, catch_up);
-	if (!catch_up->run) {
+	run = missed_seek(copier->far, catch_up);
+	if (!run) {
 		catch_up->page = 0;
 		return catch_up->due = copier->now + PAUSE_NS;
 	}
 	visit.page = catch_up->page;
-	visit.end = catch_up->page += catch_up->run;
-	if (!copier_hold(copier, visit.page))
-		return COPIER_NOW;
-	catch_up->put = 0;
-	/* Counted first. A page that is missed again from here on is marked again. */
-	atomic_fetch_add(&backup->catching, catch_up->run);
-	backup_ring_unmiss_all(&backup->ring, visit.page, catch_up->run);
-	return copier_begin(copier, &visit);
+	visit.end = catch_up->page += run;
+	return copier_hold(copier, visit.page) ? copier_begin(copier, &visit) : COPIER_NOW;
 }
 
 static void catch_up_answered(struct chore *chore, struct copy *copy)
 {
-	struct catch_up *catch_up = (struct catch_up *)chore;
 	struct copier *copier = chore->copier;
 
 	copier->copied += copy->count;
 	for (uint32_t i = 0; i < copy->count && copy->status == 0; i++)
-		if (backup_put_again(copier->far->backup, copy->page + i, copy->bytes + (size_t)i * STORE_PAGE))
-			catch_up->put |= UINT64_C(1) << (copy->page + i - copier->first);
+		backup_put_again(copier->far->backup, copy->page + i, copy->bytes + (size_t)i * STORE_PAGE);
 }
 
 static void catch_up_end(struct chore *chore)
 {
-	struct catch_up *catch_up = (struct catch_up *)chore;
-	struct copier *copier = chore->copier;
-
-	for (uint32_t i = 0; i < catch_up->run; i++)
-		if (!(catch_up->put >> i & 1))
-			backup_ring_miss(&copier->far->backup->ring, copier->first + i);
-	backup_caught(copier->far->backup, catch_up->run);
-	copier_drop(copier, copier->first, 1);
+	copier_drop(chore->copier, chore->copier->first, 1);
 }
 
 const struct chore_kind catch_up_kind = {"catch up", false, catch_up_begin, catch_up_answered, catch_up_end};

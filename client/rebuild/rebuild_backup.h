@@ -25,8 +25,6 @@ struct catch_up {
 	struct chore chore;
 	uint64_t page; /* where the pass is */
 	uint64_t due;  /* when it goes on */
-	uint32_t run;  /* pages of the visit */
-	uint64_t put;  /* those that are in the ring, one bit each */
 };
 
 struct bring_back {
