@@ -3,57 +3,41 @@
 
 #include "farpage/store.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-
-static uint64_t copies_bytes(const struct backup_ring *ring)
-{
-	return ring->room * STORE_PAGE;
-}
 
 static uint64_t place_of(const struct backup_ring *ring, uint64_t at)
 {
 	return at & (ring->room - 1);
 }
 
-static uint64_t places_bytes(const struct backup_ring *ring)
+static uint64_t missed_words(const struct backup_ring *ring)
 {
-	return ring->room * sizeof *ring->places;
+	return (ring->pages + 63) / 64;
 }
 
-static uint64_t missed_bytes(const struct backup_ring *ring)
+/* Returns the bytes of the copies, the places and the bits, which lie in this order. */
+static uint64_t ring_bytes(const struct backup_ring *ring)
 {
-	return (ring->pages + 63) / 64 * sizeof(uint64_t);
-}
-
-static void *ring_map(uint64_t length)
-{
-	void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	return base == MAP_FAILED ? NULL : base;
-}
-
-static void ring_unmap(void *base, uint64_t length)
-{
-	if (base)
-		munmap(base, length);
+	return ring->room * (STORE_PAGE + sizeof *ring->places) + missed_words(ring) * sizeof *ring->missed;
 }
 
 int backup_ring_open(struct backup_ring *ring, uint64_t pages, uint64_t bytes)
 {
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+	void *base;
+
 	ring->pages = pages;
 	ring->room = RING_PAGES_MAX;
-	while (bytes && ring->room > RING_PAGES_MIN && copies_bytes(ring) > bytes)
+	while (bytes && ring->room > RING_PAGES_MIN && ring->room * STORE_PAGE > bytes)
 		ring->room /= 2;
-	ring->bytes = ring_map(copies_bytes(ring));
-	ring->places = ring_map(places_bytes(ring));
-	ring->missed = ring_map(missed_bytes(ring));
-	if (!ring->bytes || !ring->places || !ring->missed) {
-		backup_ring_close(ring);
+	base = mmap(NULL, ring_bytes(ring), PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (base == MAP_FAILED)
 		return -ENOMEM;
-	}
+	ring->bytes = base;
+	ring->places = (struct backup_ring_place *)(ring->bytes + ring->room * STORE_PAGE);
+	ring->missed = (_Atomic uint64_t *)(ring->places + ring->room);
 	for (uint64_t i = 0; i < ring->room; i++)
 		ring->places[i].sequence = i;
 	return 0;
@@ -61,17 +45,14 @@ int backup_ring_open(struct backup_ring *ring, uint64_t pages, uint64_t bytes)
 
 void backup_ring_close(struct backup_ring *ring)
 {
-	ring_unmap(ring->bytes, copies_bytes(ring));
-	ring_unmap(ring->places, places_bytes(ring));
-	ring_unmap((void *)ring->missed, missed_bytes(ring));
+	if (ring->bytes)
+		munmap(ring->bytes, ring_bytes(ring));
 	ring->bytes = NULL;
-	ring->places = NULL;
-	ring->missed = NULL;
 }
 
 uint64_t backup_ring_memory(const struct backup_ring *ring)
 {
-	return sizeof *ring + copies_bytes(ring) + places_bytes(ring) + missed_bytes(ring);
+	return sizeof *ring + ring_bytes(ring);
 }
 
 /* --- Any thread ----------------------------------------------------------------------------------------------- */
@@ -99,7 +80,7 @@ static bool ring_put(struct backup_ring *ring, uint64_t page, const void *data, 
 	place->page = page;
 	place->again = again;
 	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
-	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup_thread.c). */
+	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
 }
