@@ -93,7 +93,7 @@ struct far {
 	_Atomic uint64_t queue_memory;
 	_Atomic uint64_t discards, lost_pages;
 	_Atomic uint64_t complained;        /* when a checksum error was last logged */
-	_Atomic uint64_t window;            /* pages closed to writers (far_published.h); rebuild.c */
+	_Atomic uint64_t window;            /* pages closed to writers (far_published.h); copier.c */
 	struct rebuild *rebuild;            /* NULL with one donor and no scrub or backup */
 	char *backup_path;                  /* NULL if no backup is wanted */
 	struct backup *backup;              /* NULL if there is none */

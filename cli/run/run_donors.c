@@ -21,7 +21,7 @@ int run_donors_check(const struct far_config *config, struct run_donors *ret_don
 		return error;
 	for (unsigned i = 0; i < config->donor_count; i++)
 		domains_name(&domains, i, answers[i].domain);
-	if (domains_lack(&domains, config->donor_count, config->replicas, config->donors[0], text)) {
+	if (domains_lack(&domains, config->donor_count, config->replicas, config->donors, text)) {
 		log_error("%s", text);
 		return -EINVAL;
 	}

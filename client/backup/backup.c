@@ -1,12 +1,15 @@
 /* backup: see backup.h. */
 #include "client/backup/backup.h"
 
-#include "client/io/far_backup.h"
+#include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
+#include "common/thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,12 +22,19 @@
 #define TELL_NS UINT64_C(10000000000)
 /* After the disk has refused pages, missed pages are not read back for it for this long. */
 #define BAD_NS UINT64_C(1000000000)
+#define BACKUP_STACK (128u << 10)
+#define NS_PER_S UINT64_C(1000000000)
 #define READ_BYTES ((size_t)BACKUP_IO_PAGES * STORE_PAGE)
 /* A read's cookie is its index in `reads`. A write's is its extent's index | COOKIE_WRITE. */
 #define COOKIE_WRITE (UINT64_C(1) << 32)
 
-_Static_assert(BACKUP_BATCH <= 1 << 10, "a place in a batch has 10 bits");
-_Static_assert(BACKUP_IO_PAGES <= 32, "and a page of a read one of 32");
+/* In `order`: the page, then its place in the batch. */
+#define ORDER_PAGE_SHIFT 10
+#define ORDER_PLACE_MASK ((1u << ORDER_PAGE_SHIFT) - 1)
+
+static_assert(BACKUP_BATCH <= ORDER_PLACE_MASK + 1, "the places in a batch fit");
+static_assert(BACKUP_IO_PAGES <= 32, "a page of a read is a bit of `there`");
+static_assert(BACKUP_READS + 1 < DISK_DEPTH, "reads leave room for writes");
 
 /* --- Any thread ----------------------------------------------------------------------------------------------- */
 
@@ -34,33 +44,28 @@ static void backup_wake(struct backup *backup)
 		eventfd_write(backup->wake, 1);
 }
 
-bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
+void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
 {
-	bool all = true;
-
 	for (uint32_t i = 0; i < count; i++) {
 		/* This comes first: once the page is in the ring, the disk may refuse it and set the bit again. */
 		backup_ring_unmiss_all(&backup->ring, page + i, 1);
-		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE, false))
+		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE))
 			continue;
 		backup_ring_miss(&backup->ring, page + i);
 		atomic_store_explicit(&backup->overflown, true, memory_order_relaxed);
-		all = false;
 	}
 	backup_wake(backup);
-	return all;
 }
 
-bool backup_put_again(struct backup *backup, uint64_t page, const void *data)
+void backup_put_again(struct backup *backup, uint64_t page, const void *data)
 {
-	if (!backup_ring_put(&backup->ring, page, data, true))
-		return false;
+	backup_ring_put_again(&backup->ring, page, data);
 	backup_wake(backup);
-	return true;
 }
 
 void backup_ask(struct backup *backup, struct backup_io *io)
 {
+	assert(io->count && io->count <= BACKUP_IO_PAGES);
 	io->next = atomic_load(&backup->asked);
 	while (!atomic_compare_exchange_weak(&backup->asked, &io->next, io))
 		;
@@ -68,16 +73,9 @@ void backup_ask(struct backup *backup, struct backup_io *io)
 	eventfd_write(backup->wake, 1);
 }
 
-void backup_caught(struct backup *backup, uint32_t count)
-{
-	atomic_fetch_sub(&backup->catching, count);
-	/* The thread logs that the backup has caught up, if these were the last pages. */
-	eventfd_write(backup->wake, 1);
-}
-
 uint64_t backup_behind(const struct backup *backup)
 {
-	return backup_ring_count(&backup->ring) + backup->catching + backup->ring.missed_count;
+	return backup_ring_count(&backup->ring) + backup->ring.missed_count;
 }
 
 uint64_t backup_memory(const struct backup *backup)
@@ -138,21 +136,17 @@ static void list_put(struct backup_list *list, struct backup_io *io)
 
 static void asked_take(struct backup *backup)
 {
-	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL;
+	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL, *next;
 
-	/* The stack has the newest on top. The queue lists begin with the oldest. */
-	while (io) {
-		struct backup_io *next = io->next;
-
+	/* The stack has the newest on top. The lists begin with the oldest. */
+	for (; io; io = next) {
+		next = io->next;
 		io->next = first;
 		first = io;
-		io = next;
 	}
-	while (first) {
-		struct backup_io *next = first->next;
-
-		list_put(first->write ? &backup->to_put : &backup->to_read, first);
-		first = next;
+	for (; first; first = next) {
+		next = first->next;
+		list_put(first->write ? &backup->writes : &backup->to_read, first);
 	}
 }
 
@@ -199,8 +193,8 @@ static void read_begin(struct backup *backup, unsigned index, struct backup_io *
 		io_answer(read, 0);
 		return;
 	}
-	backup->reads[index].read = read;
-	backup->reads[index].there = there;
+	read->there = there;
+	backup->reads[index] = read;
 	backup->reading++;
 	backup->in_flight++;
 	backup_disk_read(backup->disk, read->page, backup->bytes + index * READ_BYTES, read->count, index);
@@ -213,7 +207,7 @@ static void reads_begin(struct backup *backup)
 	while (backup->to_read.first && backup->reading < BACKUP_READS) {
 		struct backup_io *read = backup->to_read.first;
 
-		while (backup->reads[index].read)
+		while (backup->reads[index])
 			index++;
 		backup->to_read.first = read->next;
 		read_begin(backup, index, read);
@@ -222,16 +216,16 @@ static void reads_begin(struct backup *backup)
 
 static void read_done(struct backup *backup, unsigned index, int64_t result, uint64_t now)
 {
-	struct backup_io *read = backup->reads[index].read;
+	struct backup_io *read = backup->reads[index];
 	const uint8_t *bytes = backup->bytes + index * READ_BYTES;
 	int status = result == (int64_t)read->count * STORE_PAGE ? 0 : -EIO;
 
 	for (uint32_t i = 0; i < read->count && status == 0; i++)
-		if (!(backup->reads[index].there >> i & 1))
+		if (!(read->there >> i & 1))
 			memcpy(read->data + (size_t)i * STORE_PAGE, bytes + (size_t)i * STORE_PAGE, STORE_PAGE);
 	if (status < 0)
 		tell_error(backup, "read", result, now);
-	backup->reads[index].read = NULL;
+	backup->reads[index] = NULL;
 	backup->reading--;
 	io_answer(read, status);
 }
@@ -241,20 +235,18 @@ static void read_done(struct backup *backup, unsigned index, int64_t result, uin
 /* Puts writes into the ring, in the order they were asked for, while there is room. */
 static void writes_put(struct backup *backup)
 {
-	struct backup_io *io;
-
-	while ((io = backup->to_put.first)) {
+	for (struct backup_io *io = backup->writes.first; io; io = io->next) {
+		if (io->until)
+			continue;
 		if (!io->put)
 			io->from = backup_ring_put_count(&backup->ring);
 		for (; io->put < io->count; io->put++) {
-			if (!backup_ring_put(&backup->ring, io->page + io->put, io->data + (size_t)io->put * STORE_PAGE,
-					     false))
+			if (!backup_ring_put(&backup->ring, io->page + io->put,
+					     io->data + (size_t)io->put * STORE_PAGE))
 				return;
 			backup_ring_unmiss_all(&backup->ring, io->page + io->put, 1);
 		}
 		io->until = backup_ring_put_count(&backup->ring);
-		backup->to_put.first = io->next;
-		list_put(&backup->put, io);
 	}
 }
 
@@ -263,10 +255,9 @@ static void writes_fail(const struct backup *backup, uint64_t first, uint32_t co
 {
 	uint64_t end = backup_ring_taken_count(&backup->ring) + backup->batch;
 
-	for (unsigned i = 0; i < 2; i++)
-		for (struct backup_io *io = i ? backup->to_put.first : backup->put.first; io; io = io->next)
-			if (io->put && io->from < end && io->page < first + count && first < io->page + io->put)
-				io->status = -EIO;
+	for (struct backup_io *io = backup->writes.first; io; io = io->next)
+		if (io->put && io->from < end && io->page < first + count && first < io->page + io->put)
+			io->status = -EIO;
 }
 
 /* Answers the writes whose pages have all left the ring. Their pages are on the disk, or were refused. */
@@ -275,8 +266,8 @@ static void writes_answer(struct backup *backup)
 	uint64_t taken = backup_ring_taken_count(&backup->ring);
 	struct backup_io *io;
 
-	while ((io = backup->put.first) && io->until <= taken) {
-		backup->put.first = io->next;
+	while ((io = backup->writes.first) && io->until && io->until <= taken) {
+		backup->writes.first = io->next;
 		io_answer(io, io->status);
 	}
 }
@@ -300,6 +291,11 @@ static void order_sort(uint64_t *order, unsigned count)
 	}
 }
 
+static uint64_t order_page(const struct backup *backup, unsigned index)
+{
+	return backup->order[index] >> ORDER_PAGE_SHIFT;
+}
+
 /* Makes up a batch: fills `order` with the newest copy of each page, sorted by page. Returns the number of pages. */
 static unsigned batch_order(struct backup *backup)
 {
@@ -310,15 +306,17 @@ static unsigned batch_order(struct backup *backup)
 
 		if (!place)
 			break;
-		/* The page was written since it was read back. The newer copy is in the ring as well, or is missed. */
+		/* The page was written since it was read back, and that write may have been missed. */
 		if (place->again &&
-		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch)))
+		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch))) {
+			backup_ring_miss(&backup->ring, place->page);
 			continue;
-		backup->order[count++] = place->page << 10 | backup->batch;
+		}
+		backup->order[count++] = place->page << ORDER_PAGE_SHIFT | backup->batch;
 	}
 	order_sort(backup->order, count);
 	for (unsigned i = 0; i < count; i++)
-		if (i + 1 == count || backup->order[i] >> 10 != backup->order[i + 1] >> 10)
+		if (i + 1 == count || order_page(backup, i) != order_page(backup, i + 1))
 			backup->order[kept++] = backup->order[i];
 	return kept;
 }
@@ -335,11 +333,10 @@ static void batch_end(struct backup *backup, uint64_t now)
 static void batch_go_on(struct backup *backup)
 {
 	while (backup->begun < backup->extents && backup->in_flight < DISK_DEPTH - BACKUP_READS) {
-		unsigned index = backup->begun++;
+		unsigned index = backup->begun++, piece = backup->extent[index].piece;
 
-		backup_disk_write(backup->disk, backup->extent[index].first,
-				  &backup->pieces[backup->extent[index].piece], backup->extent[index].count,
-				  COOKIE_WRITE | index);
+		backup_disk_write(backup->disk, order_page(backup, piece), &backup->pieces[piece],
+				  backup->extent[index].count, COOKIE_WRITE | index);
 		backup->in_flight++;
 	}
 }
@@ -352,16 +349,13 @@ static void batch_begin(struct backup *backup, uint64_t now)
 	backup->due = backup->batch == BACKUP_BATCH ? now : now + BATCH_PAUSE_NS;
 	backup->extents = backup->begun = backup->done = 0;
 	for (unsigned i = 0, run; i < count; i += run) {
-		uint64_t first = backup->order[i] >> 10;
+		uint64_t first = order_page(backup, i);
 
-		for (run = 0; run < DISK_PIECES && i + run < count && backup->order[i + run] >> 10 == first + run;
-		     run++)
-			backup->pieces[i + run] =
-			    (struct iovec){.iov_base = backup_ring_bytes(&backup->ring, backup->order[i + run] & 0x3ff),
-					   .iov_len = STORE_PAGE};
-		backup->extent[backup->extents].first = first;
-		backup->extent[backup->extents].count = run;
-		backup->extent[backup->extents++].piece = i;
+		for (run = 0; run < DISK_PIECES && i + run < count && order_page(backup, i + run) == first + run; run++)
+			backup->pieces[i + run] = (struct iovec){
+			    backup_ring_bytes(&backup->ring, backup->order[i + run] & ORDER_PLACE_MASK), STORE_PAGE};
+		backup->extent[backup->extents].piece = i;
+		backup->extent[backup->extents++].count = run;
 	}
 	if (backup->extents)
 		batch_go_on(backup);
@@ -371,7 +365,7 @@ static void batch_begin(struct backup *backup, uint64_t now)
 
 static void write_done(struct backup *backup, unsigned index, int64_t result, uint64_t now)
 {
-	uint64_t first = backup->extent[index].first;
+	uint64_t first = order_page(backup, backup->extent[index].piece);
 	uint32_t count = backup->extent[index].count;
 
 	if (result != (int64_t)count * STORE_PAGE) {
@@ -387,7 +381,7 @@ static void write_done(struct backup *backup, unsigned index, int64_t result, ui
 		batch_go_on(backup);
 }
 
-/* --- The backup's thread ----------------------------------------------------------------------------------------- */
+/* --- Steps ------------------------------------------------------------------------------------------------------ */
 
 static void backup_reap(struct backup *backup, uint64_t now)
 {
@@ -414,14 +408,17 @@ bool backup_is_over(const struct backup *backup)
 
 uint64_t backup_step(struct backup *backup, uint64_t now)
 {
-	bool writes = !atomic_load(&backup->stop) || backup->far->leave;
+	const bool goes_on = !atomic_load(&backup->stop) || backup->far->leave;
+	const struct backup_io *first;
 
 	backup_reap(backup, now);
 	asked_take(backup);
 	reads_begin(backup);
 	writes_put(backup);
 	/* A write that a queue waits for is not delayed by the pause. */
-	if (!backup->batch && writes && (now >= backup->due || backup->put.first) && backup_ring_at(&backup->ring, 0))
+	first = backup->writes.first;
+	if (!backup->batch && goes_on && (now >= backup->due || (first && first->until)) &&
+	    backup_ring_at(&backup->ring, 0))
 		batch_begin(backup, now);
 	tell_caught_up(backup);
 	if (backup_disk_submit(backup->disk) < 0)
@@ -430,6 +427,62 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 		return now;
 	/* During a batch the thread waits for the disk. Then it pauses until `due`, then sleeps until it is woken. */
 	return backup->batch || now >= backup->due ? UINT64_MAX : backup->due;
+}
+
+/* --- The backup's thread ----------------------------------------------------------------------------------------- */
+
+/* Waits until there is something to do, at most @ns (UINT64_MAX for no limit). */
+static void backup_wait(struct backup *backup, uint64_t ns)
+{
+	struct pollfd fds[] = {{.fd = backup->wake, .events = POLLIN},
+			       {.fd = backup_disk_fd(backup->disk), .events = POLLIN}};
+	struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+	eventfd_t value;
+
+	/* A page that is put in during a batch, or in the pause after one, need not wake the thread. `asleep` is stored
+	   before the ring is looked at. */
+	atomic_store(&backup->asleep, ns == UINT64_MAX && !backup->batch);
+	if (!backup->asleep || !backup_ring_at(&backup->ring, 0))
+		ppoll(fds, 2, ns == UINT64_MAX ? NULL : &timeout, NULL);
+	atomic_store(&backup->asleep, false);
+	if (fds[0].revents)
+		eventfd_read(backup->wake, &value);
+}
+
+static void *backup_main(void *argument)
+{
+	struct backup *backup = argument;
+
+	while (!backup_is_over(backup)) {
+		uint64_t now = clock_now(), due = backup_step(backup, now);
+
+		if (due > now)
+			backup_wait(backup, due == UINT64_MAX ? UINT64_MAX : due - now);
+	}
+	return NULL;
+}
+
+int backup_start(struct backup *backup)
+{
+	int error;
+
+	if (!backup)
+		return 0;
+	error = thread_start(&backup->thread, NULL, BACKUP_STACK, backup_main, backup);
+	backup->started = error == 0;
+	if (error < 0)
+		log_error("cannot start the thread that keeps the backup: %s", format_errno(error));
+	return error;
+}
+
+void backup_stop(struct backup *backup)
+{
+	if (!backup || !backup->started)
+		return;
+	atomic_store(&backup->stop, true);
+	eventfd_write(backup->wake, 1);
+	pthread_join(backup->thread, NULL);
+	backup->started = false;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */

@@ -57,9 +57,11 @@ struct backup_io {
 	bool kept; /* a read of KEPT pages */
 	uint8_t *data;
 	int status; /* 0 (read, not yet checked; written to the disk) or -EIO */
-	/* The backup thread's own, for a write. */
-	uint32_t put;         /* pages already in the ring */
-	uint64_t from, until; /* backup_ring_put_count() before its first page, after its last */
+	/* The backup thread's own. */
+	uint32_t there; /* a read: the pages that were in the ring, one bit each */
+	uint32_t put;   /* a write: pages already in the ring */
+	uint64_t from;  /* a write: backup_ring_put_count() before its first page */
+	uint64_t until; /* a write: the same after its last page, or 0 until all are in the ring */
 };
 
 struct backup_list {
@@ -72,7 +74,6 @@ struct backup {
 	struct backup_disk *disk;
 	struct backup_ring ring;
 	_Atomic(struct backup_io *) asked; /* a stack */
-	_Atomic uint64_t catching;         /* pages that the rebuild thread is reading back to put in */
 	_Atomic bool overflown;            /* some pages found the ring full */
 	_Atomic uint64_t bad_until;        /* no missed page is read back before: the disk refused some */
 	_Atomic bool asleep;               /* the thread sleeps until it is woken */
@@ -81,14 +82,10 @@ struct backup {
 	pthread_t thread;
 	bool started;
 	/* The backup thread's own. */
-	struct backup_list to_read; /* not yet begun */
-	struct backup_list to_put;  /* writes whose pages are not all in the ring */
-	struct backup_list put;     /* writes whose pages are, in the order of the ring */
-	struct {
-		struct backup_io *read; /* NULL if free */
-		uint32_t there;         /* the pages that were in the ring, one bit each */
-	} reads[BACKUP_READS];
-	uint8_t *bytes; /* buffer of the reads */
+	struct backup_list to_read;            /* reads not yet begun */
+	struct backup_list writes;             /* not yet answered, in the order in which they go into the ring */
+	struct backup_io *reads[BACKUP_READS]; /* NULL if free */
+	uint8_t *bytes;                        /* buffer of the reads */
 	unsigned reading;
 	uint64_t batch;   /* copies in the current batch, or 0 for none */
 	unsigned extents; /* of the batch */
@@ -99,11 +96,10 @@ struct backup {
 	_Atomic uint64_t told_slow;  /* last warning; 0 if none since all was on the disk */
 	_Atomic uint64_t told_error; /* likewise, the last error */
 	struct {
-		uint64_t first;
-		uint32_t count;
 		uint32_t piece; /* index of its first piece */
-	} extent[BACKUP_BATCH];
-	uint64_t order[BACKUP_BATCH]; /* page << 10 | place in the batch */
+		uint32_t count;
+	} extent[BACKUP_BATCH];       /* pages that are neighbours on the disk */
+	uint64_t order[BACKUP_BATCH]; /* pages, with their places in the batch (backup.c) */
 	struct iovec pieces[BACKUP_BATCH];
 };
 
@@ -121,14 +117,11 @@ uint64_t backup_step(struct backup *backup, uint64_t now);
 /* Returns true if the thread was told to stop and has nothing left to do. */
 bool backup_is_over(const struct backup *backup);
 
-/* Copies pages that were just written into the ring. Pages without room are missed. Returns true if none was missed. */
-bool backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data);
-/* Puts in a page that was read back, with `again` set (backup_ring.h). Returns false, without a miss, if there is no
-   room. */
-bool backup_put_again(struct backup *backup, uint64_t page, const void *data);
+/* Copies pages that were just written into the ring. Pages without room are missed. */
+void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data);
+/* Puts in a missed page that was read back, if there is room. */
+void backup_put_again(struct backup *backup, uint64_t page, const void *data);
 void backup_ask(struct backup *backup, struct backup_io *io);
-/* Ends @count pages of `catching`. Only the rebuild thread calls it, when it has put them in or missed them again. */
-void backup_caught(struct backup *backup, uint32_t count);
 /* Returns the number of pages that are not on the disk yet. */
 uint64_t backup_behind(const struct backup *backup);
 uint64_t backup_memory(const struct backup *backup);

@@ -226,13 +226,11 @@ static void file_go_direct(const struct backup_disk *disk)
 		log_info("the backup %s goes through the page cache: its file system has no direct I/O", disk->path);
 }
 
-static int file_is_here(const struct backup_disk *disk)
+static int file_is_here(const struct backup_disk *disk, struct stat *ret_status)
 {
-	struct stat status;
-
-	if (fstat(disk->fd, &status) < 0)
+	if (fstat(disk->fd, ret_status) < 0)
 		return cannot(disk, "open");
-	if (device_is_far(status.st_dev))
+	if (device_is_far(ret_status->st_dev))
 		return complain(disk, -EINVAL, "is itself on a device of far memory: name a file on a local disk");
 	return 0;
 }
@@ -247,12 +245,9 @@ static int named_open(struct backup_disk *disk, uint64_t length, uint64_t bytes,
 		return cannot(disk, "open");
 	error = disk_lock(disk, adopt);
 	if (error == 0)
-		error = file_is_here(disk);
-	if (error < 0)
-		return error;
-	if (fstat(disk->fd, &status) < 0)
-		return cannot(disk, "open");
-	error = file_check(disk, &status, adopt);
+		error = file_is_here(disk, &status);
+	if (error == 0)
+		error = file_check(disk, &status, adopt);
 	if (error < 0)
 		return error;
 	disk->named = true;
@@ -264,6 +259,7 @@ static int named_open(struct backup_disk *disk, uint64_t length, uint64_t bytes,
 static int nameless_open(struct backup_disk *disk, uint64_t length, uint64_t bytes)
 {
 	char name[PATH_MAX];
+	struct stat status;
 	int error;
 
 	if (format_text(name, sizeof name, "%s.XXXXXX", disk->path) >= sizeof name)
@@ -273,7 +269,7 @@ static int nameless_open(struct backup_disk *disk, uint64_t length, uint64_t byt
 	if (error == 0)
 		unlink(name);
 	if (error == 0)
-		error = file_is_here(disk);
+		error = file_is_here(disk, &status);
 	return error < 0 ? error : file_lay_out(disk, length, bytes);
 }
 

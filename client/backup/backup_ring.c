@@ -3,57 +3,41 @@
 
 #include "farpage/store.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-
-static uint64_t copies_bytes(const struct backup_ring *ring)
-{
-	return ring->room * STORE_PAGE;
-}
 
 static uint64_t place_of(const struct backup_ring *ring, uint64_t at)
 {
 	return at & (ring->room - 1);
 }
 
-static uint64_t places_bytes(const struct backup_ring *ring)
+static uint64_t missed_words(const struct backup_ring *ring)
 {
-	return ring->room * sizeof *ring->places;
+	return (ring->pages + 63) / 64;
 }
 
-static uint64_t missed_bytes(const struct backup_ring *ring)
+/* Returns the bytes of the copies, the places and the bits, which lie in this order. */
+static uint64_t ring_bytes(const struct backup_ring *ring)
 {
-	return (ring->pages + 63) / 64 * sizeof(uint64_t);
-}
-
-static void *ring_map(uint64_t length)
-{
-	void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	return base == MAP_FAILED ? NULL : base;
-}
-
-static void ring_unmap(void *base, uint64_t length)
-{
-	if (base)
-		munmap(base, length);
+	return ring->room * (STORE_PAGE + sizeof *ring->places) + missed_words(ring) * sizeof *ring->missed;
 }
 
 int backup_ring_open(struct backup_ring *ring, uint64_t pages, uint64_t bytes)
 {
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+	void *base;
+
 	ring->pages = pages;
 	ring->room = RING_PAGES_MAX;
-	while (bytes && ring->room > RING_PAGES_MIN && copies_bytes(ring) > bytes)
+	while (bytes && ring->room > RING_PAGES_MIN && ring->room * STORE_PAGE > bytes)
 		ring->room /= 2;
-	ring->bytes = ring_map(copies_bytes(ring));
-	ring->places = ring_map(places_bytes(ring));
-	ring->missed = ring_map(missed_bytes(ring));
-	if (!ring->bytes || !ring->places || !ring->missed) {
-		backup_ring_close(ring);
+	base = mmap(NULL, ring_bytes(ring), PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (base == MAP_FAILED)
 		return -ENOMEM;
-	}
+	ring->bytes = base;
+	ring->places = (struct backup_ring_place *)(ring->bytes + ring->room * STORE_PAGE);
+	ring->missed = (_Atomic uint64_t *)(ring->places + ring->room);
 	for (uint64_t i = 0; i < ring->room; i++)
 		ring->places[i].sequence = i;
 	return 0;
@@ -61,22 +45,19 @@ int backup_ring_open(struct backup_ring *ring, uint64_t pages, uint64_t bytes)
 
 void backup_ring_close(struct backup_ring *ring)
 {
-	ring_unmap(ring->bytes, copies_bytes(ring));
-	ring_unmap(ring->places, places_bytes(ring));
-	ring_unmap((void *)ring->missed, missed_bytes(ring));
+	if (ring->bytes)
+		munmap(ring->bytes, ring_bytes(ring));
 	ring->bytes = NULL;
-	ring->places = NULL;
-	ring->missed = NULL;
 }
 
 uint64_t backup_ring_memory(const struct backup_ring *ring)
 {
-	return sizeof *ring + copies_bytes(ring) + places_bytes(ring) + missed_bytes(ring);
+	return sizeof *ring + ring_bytes(ring);
 }
 
 /* --- Any thread ----------------------------------------------------------------------------------------------- */
 
-bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again)
+static bool ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again)
 {
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	struct backup_ring_place *place;
@@ -99,9 +80,26 @@ bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, 
 	place->page = page;
 	place->again = again;
 	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
-	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup_thread.c). */
+	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
+}
+
+bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data)
+{
+	return ring_put(ring, page, data, false);
+}
+
+void backup_ring_put_again(struct backup_ring *ring, uint64_t page, const void *data)
+{
+	_Atomic uint64_t *word = &ring->missed[page / 64];
+	uint64_t bit = UINT64_C(1) << page % 64;
+
+	/* First this: a write that is missed from here on sets the bit again. The page stays counted until it is in. */
+	if (!(atomic_fetch_and(word, ~bit) & bit))
+		return;
+	if (ring_put(ring, page, data, true) || atomic_fetch_or(word, bit) & bit)
+		atomic_fetch_sub(&ring->missed_count, 1);
 }
 
 void backup_ring_miss(struct backup_ring *ring, uint64_t page)
@@ -114,22 +112,16 @@ void backup_ring_miss(struct backup_ring *ring, uint64_t page)
 		atomic_fetch_sub(&ring->missed_count, 1);
 }
 
-bool backup_ring_unmiss(struct backup_ring *ring, uint64_t page)
-{
-	uint64_t bit = UINT64_C(1) << page % 64;
-
-	if (!backup_ring_is_missed(ring, page) || !(atomic_fetch_and(&ring->missed[page / 64], ~bit) & bit))
-		return false;
-	atomic_fetch_sub(&ring->missed_count, 1);
-	return true;
-}
-
 void backup_ring_unmiss_all(struct backup_ring *ring, uint64_t page, uint64_t count)
 {
 	if (!atomic_load_explicit(&ring->missed_count, memory_order_relaxed))
 		return;
-	for (uint64_t i = page; i < page + count; i++)
-		backup_ring_unmiss(ring, i);
+	for (uint64_t i = page; i < page + count; i++) {
+		uint64_t bit = UINT64_C(1) << i % 64;
+
+		if (backup_ring_is_missed(ring, i) && atomic_fetch_and(&ring->missed[i / 64], ~bit) & bit)
+			atomic_fetch_sub(&ring->missed_count, 1);
+	}
 }
 
 bool backup_ring_is_missed(const struct backup_ring *ring, uint64_t page)

@@ -5,9 +5,10 @@
  * Theory of operation. Any thread puts copies in, one thread takes them out. Each place of the ring has a sequence
  * number (Vyukov's bounded queue), so putting is a compare-and-swap and a copy.
  *
- * A page that finds the ring full is missed: its bit is set. The rebuild thread later reads it back from donors and
- * puts it in with `again` set (rebuild_backup.c). Such a copy may enter behind a newer copy of the page. So its
- * checksum is checked when it is taken out. Whoever puts a page in clears its bit.
+ * A page that finds the ring full is missed: its bit is set. Whoever puts the page in clears the bit. The rebuild thread
+ * later reads a missed page back from donors and puts it in with `again` set (rebuild_backup.c). Such a copy may be
+ * older than another copy of the page, or than a write that was missed. So its checksum is checked when it is taken
+ * out. If it is wrong, the page counts as missed again.
  *
  * A page has one writer at a time (farpage/store.h), so its copies enter in the order of its writes.
  *
@@ -50,10 +51,11 @@ void backup_ring_close(struct backup_ring *ring);
 uint64_t backup_ring_memory(const struct backup_ring *ring);
 
 /* Puts in a copy of the page. Returns false, and does nothing else, if there is no room. */
-bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data, bool again);
+bool backup_ring_put(struct backup_ring *ring, uint64_t page, const void *data);
+/* Puts in a missed page that was read back. If there is no room, it stays missed. Does nothing if the page is not missed
+   any more. */
+void backup_ring_put_again(struct backup_ring *ring, uint64_t page, const void *data);
 void backup_ring_miss(struct backup_ring *ring, uint64_t page);
-/* Clears the page's bit. Returns true if it was set. */
-bool backup_ring_unmiss(struct backup_ring *ring, uint64_t page);
 /* Clears the bits of @count pages. */
 void backup_ring_unmiss_all(struct backup_ring *ring, uint64_t page, uint64_t count);
 bool backup_ring_is_missed(const struct backup_ring *ring, uint64_t page);

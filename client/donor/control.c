@@ -56,12 +56,15 @@ static int open_check_slabs(const struct far *far, const struct far_donor *first
 /* Checks that there are enough failure domains, because two replicas are never kept in one. */
 static int open_check_domains(const struct far *far)
 {
+	const char *uris[FAR_DONORS_MAX];
 	struct domains domains = {0};
 	char text[DOMAINS_TEXT_MAX];
 
-	for (unsigned i = 0; i < far->donor_count; i++)
+	for (unsigned i = 0; i < far->donor_count; i++) {
 		domains_name(&domains, i, far->donors[i].session.donor.domain);
-	if (!domains_lack(&domains, far->donor_count, far->config.replicas, far->donors[0].uri, text))
+		uris[i] = far->donors[i].uri;
+	}
+	if (!domains_lack(&domains, far->donor_count, far->config.replicas, uris, text))
 		return 0;
 	log_error("%s", text);
 	return -EINVAL;

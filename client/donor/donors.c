@@ -449,14 +449,12 @@ static bool action_is_ours(struct far *far, const struct leases_action *action)
 	case LEASES_WAKE:
 		return true;
 	case LEASES_FILL:
-		rebuild_fill(far->rebuild, action->request, action->chunk, action->epoch, action->donor);
-		return true;
 	case LEASES_DRAIN:
-		rebuild_drain(far->rebuild, action->request, action->chunk);
-		return true;
 	case LEASES_LEAVE:
-		donors_tell_leaving(far);
-		rebuild_leave(far->rebuild, action->request, action->chunk, action->epoch);
+		if (action->kind == LEASES_LEAVE)
+			donors_tell_leaving(far);
+		fill_give(&far->rebuild->fill, action);
+		mailbox_wake_rebuild(&far->mailbox);
 		return true;
 	case LEASES_LACKING:
 	case LEASES_WHOLE:

@@ -36,30 +36,40 @@ uint64_t domains_mates(const struct domains *domains, unsigned donor)
 	return mates | domains->unknown;
 }
 
+/* Returns the donors before this one that are known to be in its domain. */
+static uint64_t mates_before(const struct domains *domains, unsigned donor)
+{
+	if (domains->unknown >> donor & 1)
+		return 0;
+	return domains_mates(domains, donor) & ~domains->unknown & ((UINT64_C(1) << donor) - 1);
+}
+
 unsigned domains_count(const struct domains *domains, unsigned count)
 {
 	unsigned domains_found = 0;
 
-	for (unsigned i = 0; i < count; i++) {
-		uint64_t before = domains_mates(domains, i) & ~domains->unknown & ((UINT64_C(1) << i) - 1);
-
-		domains_found += domains->unknown >> i & 1 || !before;
-	}
+	for (unsigned i = 0; i < count; i++)
+		domains_found += !mates_before(domains, i);
 	return domains_found;
 }
 
-bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *uri,
+bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *const uris[],
 		  char text[DOMAINS_TEXT_MAX])
 {
-	unsigned there = domains_count(domains, count);
+	unsigned there = domains_count(domains, count), mate = 0;
 
+	assert(count >= replicas);
 	if (there >= replicas)
 		return false;
+	/* There are fewer domains than donors, so two donors share one. */
+	while (!mates_before(domains, mate))
+		mate++;
 	format_text(
 	    text, DOMAINS_TEXT_MAX,
-	    "%u replicas cannot be kept in %u failure domain%s (donor %s is in '%s'): name donors of others, or "
-	    "restart some with another --domain",
-	    replicas, there, there > 1 ? "s" : "", uri, domains->names[0]);
+	    "%u replicas cannot be kept in %u failure domain%s (donors %s and %s are both in '%s'): name donors "
+	    "of others, or restart some with another --domain",
+	    replicas, there, there > 1 ? "s" : "", uris[__builtin_ctzll(mates_before(domains, mate))], uris[mate],
+	    domains->names[mate]);
 	return true;
 }
 

@@ -38,10 +38,10 @@ uint64_t domains_mates(const struct domains *domains, unsigned donor);
 /* Returns how many domains the first @count donors are in at most. A donor not heard yet may be in one of its own. */
 unsigned domains_count(const struct domains *domains, unsigned count);
 
-/* Returns true if the first @count donors are in too few domains for @replicas. Then @text says so, and what to do.
-   @uri is the first donor's. */
-#define DOMAINS_TEXT_MAX 512
-bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *uri,
+/* Returns true if the first @count donors are in too few domains for @replicas. Then @text says so, names two donors of
+   one domain, and says what to do. There are at least as many donors as replicas. */
+#define DOMAINS_TEXT_MAX 1024
+bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *const uris[],
 		  char text[DOMAINS_TEXT_MAX]);
 
 /* A donor's free slabs. */

@@ -127,6 +127,25 @@ static void donors_of_one_name_are_mates(void)
 	   "a donor that gives a name is only that domain's mate");
 }
 
+static void lack_is_told_with_two_donors_that_share_a_domain(void)
+{
+	static const char *const uris[] = {"tcp://a", "tcp://b", "tcp://c", "tcp://d"};
+	struct domains domains = {0};
+	char text[DOMAINS_TEXT_MAX] = "";
+
+	domains_name(&domains, 1, "rack1");
+	domains_name(&domains, 2, "rack2");
+	domains_name(&domains, 3, "rack2");
+	ok(!domains_lack(&domains, 4, 3, uris, text) && !*text, "three domains do not lack for three replicas");
+	ok(domains_lack(&domains, 4, 4, uris, text) &&
+	       strstr(text, "4 replicas cannot be kept in 3 failure domains (") &&
+	       strstr(text, "(donors tcp://c and tcp://d are both in 'rack2')"),
+	   "a lack of domains is told with two donors that share one: %s", text);
+	domains_name(&domains, 0, "rack1");
+	ok(domains_lack(&domains, 3, 3, uris, text) && strstr(text, "(donors tcp://a and tcp://b are both in 'rack1')"),
+	   "a domain that the first donor shares is told as well: %s", text);
+}
+
 /* --- Room ------------------------------------------------------------------------------------------------------- */
 
 #define ROOM_DONORS 4u
@@ -517,6 +536,7 @@ static void chunk_in_one_rack_waits_for_an_unheard_donor(void)
 int main(void)
 {
 	donors_of_one_name_are_mates();
+	lack_is_told_with_two_donors_that_share_a_domain();
 	room_equals_an_exhaustive_placement();
 	room_depends_on_slabs_and_domains();
 	new_chunks_spread_over_domains();

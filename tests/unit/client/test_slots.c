@@ -216,7 +216,7 @@ static void race_settle(struct race *race)
 }
 
 /*
- * Adds a replica as client/lease/leases_joins.c and client/rebuild/rebuild.c do: slot @index on @slab, filled from
+ * Adds a replica as client/lease/leases_joins.c and client/rebuild/copier.c do: slot @index on @slab, filled from
  * @source.
  */
 static void race_join(struct race *race, unsigned index, uint64_t slab, uint64_t source, struct random_state *random)
