@@ -3,11 +3,19 @@
 #include "common/random.h"
 #include "farpage/fabric_faults.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 
 #define PAGES (4 * RIG_SLAB_PAGES)
+
+/* Opens a store with a replica on each donor. */
+static void open_faulty(struct rig *rig, unsigned donors, struct fabric_faults *faults)
+{
+	rig_donors(rig, donors, "16M");
+	rig->config.fabric.faults = faults;
+	rig->config.replicas = donors;
+	rig_open(rig, "fault+tcp");
+}
 
 static void flipped_bit_of_a_read_is_an_error(void)
 {
@@ -15,17 +23,13 @@ static void flipped_bit_of_a_read_is_an_error(void)
 	struct store_stats stats;
 	struct rig rig;
 
-	rig_donors(&rig, 1, "16M");
-	rig.config.fabric.faults = &faults;
-	rig_open(&rig, "fault+tcp");
-	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "a page is written before a read flips a bit");
+	open_faulty(&rig, 1, &faults);
+	ok(rig_put(&rig, 3, 1) == 0, "a page is written before a read flips a bit");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "a read with a flipped bit fails with -EBADMSG");
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(stats.checksum_errors == 1 && !stats.lost_pages,
 	   "a flipped bit counts as a checksum error, and no page is lost");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a second read of the page returns its contents");
+	ok(rig_has(&rig, 3, 1), "a second read of the page returns its contents");
 	rig_close(&rig);
 }
 
@@ -34,12 +38,8 @@ static void flipped_bit_of_a_write_is_an_error(void)
 	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
 
-	rig_donors(&rig, 1, "16M");
-	rig.config.fabric.faults = &faults;
-	rig_open(&rig, "fault+tcp");
-	for (unsigned i = 0; i < 8; i++)
-		rig_fill(rig.bytes + i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 0, 8, rig.bytes) == 0, "a run is written with a bit flipped on its way");
+	open_faulty(&rig, 1, &faults);
+	ok(rig_put_run(&rig, 0, 8, 1) == 0, "a run is written with a bit flipped on its way");
 	ok(rig_read(&rig, 0, 8, rig.bytes) == -EBADMSG,
 	   "a read of a run with a bit flipped by its write fails with -EBADMSG");
 	rig_close(&rig);
@@ -50,14 +50,9 @@ static void good_replica_is_read_instead_of_a_bad_one(void)
 	struct fabric_faults faults = {.corrupt_at = 3}; /* two writes, then a read */
 	struct rig rig;
 
-	rig_donors(&rig, 2, "16M");
-	rig.config.fabric.faults = &faults;
-	rig.config.replicas = 2;
-	rig_open(&rig, "fault+tcp");
-	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0, "a page is written to two donors");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a page is read right although a bit of one operation flips");
+	open_faulty(&rig, 2, &faults);
+	ok(rig_put(&rig, 3, 1) == 0, "a page is written to two donors");
+	ok(rig_has(&rig, 3, 1), "a page is read right although a bit of one operation flips");
 	rig_close(&rig);
 }
 
@@ -67,10 +62,7 @@ static void read_combines_pages_of_both_replicas(void)
 	struct fabric_faults faults = {.corrupt_at = 1};
 	struct rig rig;
 
-	rig_donors(&rig, 2, "16M");
-	rig.config.fabric.faults = &faults;
-	rig.config.replicas = 2;
-	rig_open(&rig, "fault+tcp");
+	open_faulty(&rig, 2, &faults);
 	for (unsigned i = 0; i < 4; i++)
 		rig_fill(rig.bytes + i * STORE_PAGE, i, 1);
 	ok(rig_write(&rig, 1, 1, rig.bytes + STORE_PAGE) == 0, "a page is written with its first replica bad");
@@ -84,9 +76,7 @@ static void read_combines_pages_of_both_replicas(void)
 	for (unsigned i = 0; i < 4; i++)
 		ok(rig_is(rig.bytes + i * STORE_PAGE, i, 1), "page %u of the combined read is right", i);
 	ok(rig_stats(&rig).checksum_errors >= 2, "both bad replicas are counted as checksum errors");
-	for (unsigned i = 0; i < 100 && rig_stats(&rig).repaired_pages < 2; i++)
-		rig_sleep_ms(100);
-	ok(rig_stats(&rig).repaired_pages == 2, "both bad replicas are repaired");
+	ok(rig_becomes(&rig, repaired_pages, 2), "both bad replicas are repaired");
 	rig_close(&rig);
 }
 
@@ -110,8 +100,7 @@ static void random_faults_never_give_wrong_bytes(const char *name, struct fabric
 		int status;
 
 		if (random_below(&random, 2)) {
-			rig_fill(rig.bytes, page, i);
-			status = rig_write(&rig, page, 1, rig.bytes);
+			status = rig_put(&rig, page, i);
 			if (status == 0)
 				versions[page] = i;
 		} else {
@@ -134,9 +123,8 @@ static void random_faults_never_give_wrong_bytes(const char *name, struct fabric
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	flipped_bit_of_a_read_is_an_error();
 	flipped_bit_of_a_write_is_an_error();
 	read_combines_pages_of_both_replicas();

@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "farpage/fabric_faults.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,9 +20,6 @@
 
 static struct traffic traffic;
 
-/* Waits until @figure of rig_stats() is at least @least. Returns false if that takes too long. */
-#define reaches(rig, figure, least) rig_figure_is(rig, offsetof(struct store_stats, figure), least, UINT64_MAX)
-
 /* Opens a store and writes a page. A bit of the first operation is flipped. The page is not read. */
 static void open_flipped(struct rig *rig, struct fabric_faults *faults, unsigned donors, uint64_t rate)
 {
@@ -33,9 +29,7 @@ static void open_flipped(struct rig *rig, struct fabric_faults *faults, unsigned
 	rig->config.scrub_rate = rate;
 	rig_open(rig, "fault+tcp");
 	log_begin();
-	rig_fill(rig->bytes, 3, 1);
-	ok(rig_write(rig, 3, 1, rig->bytes) == 0, "%u replicas: a page is written, with a wrong bit in one replica",
-	   donors);
+	ok(rig_put(rig, 3, 1) == 0, "%u replicas: a page is written, with a wrong bit in one replica", donors);
 }
 
 static void wrong_replica_is_mended_before_anybody_reads_it(void)
@@ -46,15 +40,14 @@ static void wrong_replica_is_mended_before_anybody_reads_it(void)
 	struct rig rig;
 
 	open_flipped(&rig, &faults, 2, FAST);
-	ok(reaches(&rig, repaired_pages, 1), "a wrong replica that was never read is repaired");
+	ok(rig_reaches(&rig, repaired_pages, 1), "a wrong replica that was never read is repaired");
 	ok(rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1,
 	   "a wrong replica counts as one checksum error and is reported in one line");
-	passes = reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 5);
+	passes = rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 5);
 	stats = rig_stats(&rig);
 	ok(passes && stats.checksum_errors == 1 && stats.repaired_pages == 1 && !log_count(SPOILT),
 	   "a repaired page is found right by the scrubs that follow");
-	ok(!stats.reads && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a repaired page reads right, and no read came before");
+	ok(!stats.reads && rig_has(&rig, 3, 1), "a repaired page reads right, and no read came before");
 	log_show();
 	rig_close(&rig);
 }
@@ -70,19 +63,16 @@ static void wrong_only_copy_is_reported_once(void)
 	ok(rig_stats(&rig).checksum_errors && !rig_stats(&rig).repaired_pages,
 	   "a page that is wrong in its only copy counts as an error and is not repaired");
 	/* Another page is found right three times, so the last two of these passes began after its write. */
-	rig_fill(rig.bytes, 5, 1);
-	ok(rig_write(&rig, 5, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3) &&
-	       rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1 && log_count(SPOILT) == 1,
+	ok(rig_put(&rig, 5, 1) == 0 && rig_reaches(&rig, scrubbed_pages, 3) && rig_stats(&rig).checksum_errors == 1 &&
+	       log_count(CHANGED) == 1 && log_count(SPOILT) == 1,
 	   "a page found wrong again and again is counted and reported once");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG,
 	   "reading a page that is wrong in its only copy fails with -EBADMSG");
-	rig_fill(rig.bytes, 3, 2);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 2),
-	   "a page that was wrong is right once it is written again");
+	ok(rig_put(&rig, 3, 2) == 0 && rig_has(&rig, 3, 2), "a page that was wrong is right once it is written again");
 	/* Each pass reads two pages, so the second of two passes began after the write. */
-	reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
+	rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
 	errors = rig_stats(&rig).checksum_errors;
-	ok(reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4) &&
+	ok(rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4) &&
 	       rig_stats(&rig).checksum_errors == errors,
 	   "a page written again is found right by the scrubs that follow");
 	log_show();
@@ -91,14 +81,7 @@ static void wrong_only_copy_is_reported_once(void)
 
 static bool is_dormant(const struct rig *rig)
 {
-	uint64_t begun = clock_now();
-
-	while (!atomic_load(&((struct far *)rig->store)->rebuild->scrub.dormant)) {
-		if (clock_now() - begun > 60000 * MS)
-			return false;
-		rig_sleep_ms(5);
-	}
-	return true;
+	return wait_until_ms(60000, atomic_load(&((struct far *)rig->store)->rebuild->scrub.dormant));
 }
 
 /* No page, then one, then none. Then no scrub at all. */
@@ -110,8 +93,7 @@ static void scrub_sleeps_without_pages(void)
 	rig.config.scrub_rate = FAST;
 	rig_open(&rig, "tcp");
 	ok(is_dormant(&rig), "the scrub of an empty store sleeps");
-	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3),
+	ok(rig_put(&rig, 3, 1) == 0 && rig_reaches(&rig, scrubbed_pages, 3),
 	   "the scrub wakes up when a page is written");
 	store_discard(rig.store, 0, rig.store->pages);
 	ok(rig_wait_leased(&rig, 0) && is_dormant(&rig),
@@ -164,11 +146,11 @@ static void scrub_reports_no_error_amid_requests(void)
 	traffic_begin(&traffic, &rig, 7);
 	before = rig_stats(&rig).scrubbed_pages;
 	traffic_run(&traffic, 1500);
-	ok(reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are scrubbed while others are written");
-	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(rig_reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are scrubbed while others are written");
+	donor_kill(&rig.donors[0]);
 	traffic_run(&traffic, 1500);
-	ok(!traffic_check(&traffic) && !traffic.failed && !traffic.wrong,
-	   "all of %u requests and all pages are right when a donor is killed during the scrub", traffic.done);
+	ok(traffic_good(&traffic), "all of %u requests and all pages are right when a donor is killed during the scrub",
+	   traffic.done);
 	stats = rig_stats(&rig);
 	ok(!stats.lost_pages && !stats.checksum_errors && !stats.repaired_pages && !log_count(CHANGED) &&
 	       !log_count("as it was written"),
@@ -180,9 +162,8 @@ static void scrub_reports_no_error_amid_requests(void)
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
 	wrong_replica_is_mended_before_anybody_reads_it();
 	wrong_only_copy_is_reported_once();

@@ -1,6 +1,6 @@
 /* test_fuse_watch: the watch calls a thread that sleeps in a read only when the thread's store has an event. */
 #include "blockdev/fuse/fuse_watch.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

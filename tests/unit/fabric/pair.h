@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "farpage/fabric.h"
 #include "farpage/fabric_faults.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "farpage/farpage.h"
 #include "farpage/store.h"
 #include "pager/pager.h"
-#include "tests/sanitizers.h"
+#include "tests/lib/sanitizers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,21 @@
+/* sanitizers: which of them this build has; 0 or 1. Gcc says so by names of its own, clang by __has_feature. */
+#ifndef TESTS_LIB_SANITIZERS_H
+#define TESTS_LIB_SANITIZERS_H
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#else
+#define UNDER_ASAN 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#else
+#define UNDER_TSAN 0
+#endif
+
+#endif
