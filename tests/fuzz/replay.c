@@ -2,7 +2,7 @@
  * replay: the main() of a fuzz target without libFuzzer. Runs the target on every file that is named, and on every
  * prefix of the file. A target that finds a fault aborts.
  */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <stdint.h>
 
 #define INPUT_MAX (1u << 16)

@@ -22,11 +22,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import namedtuple
 from pathlib import Path
 
 from processes import Processes
+from tap import done, ok, skip, skip_all
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE / "corpus"
@@ -156,20 +156,11 @@ class Corpus:
         self.folder = Path(processes.folder)
         donors = processes.start_donors(self.bin, 2, "1G", slab="8M")
         self.options = [word for donor in donors for word in ("--donor", donor)] + ["--key", processes.key]
-        self.count = self.failed = 0
+        self.failed = False
         self.rows = []
 
     def report(self, good, name, *notes):
-        self.count += 1
-        self.failed += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
-        for note in [] if good else notes:
-            for line in str(note).splitlines()[-20:]:
-                print(f"# {line}", flush=True)
-
-    def skip(self, name, why):
-        self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
+        self.failed |= not ok(good, name, *("\n".join(str(note).splitlines()[-20:]) for note in notes))
 
     def call(self, one, folder, *prefix):
         """Runs it in a session of its own; None if it takes longer than LIMIT."""
@@ -223,7 +214,7 @@ class Corpus:
     def run(self, one):
         why = lacking(one)
         if why:
-            self.skip(one.name, why)
+            skip(one.name, why)
             return
         folder = self.folder / "work"
         wrong = prepare(one, folder)
@@ -260,10 +251,9 @@ def main():
     options = parser.parse_args()
     if options.packages:
         print(*sorted({package for one in PROGRAMS for package in one.packages if options.all or one.light}))
-        return 0
+        return
     if os.geteuid() != 0:
-        print("1..0 # SKIP the swap engine needs root")
-        return 0
+        skip_all("the swap engine needs root")
     with Processes("corpus") as processes:
         corpus = Corpus(options.bin, processes)
         for one in PROGRAMS:
@@ -271,9 +261,8 @@ def main():
                 corpus.run(one)
         if options.table and not corpus.failed:
             write_table(options.table, corpus.rows)
-        print(f"1..{corpus.count}", flush=True)
-    return 1 if corpus.failed else 0
+    done()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

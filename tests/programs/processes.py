@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from donor import Donor # noqa: E402
 
 
 class Outcome:
@@ -80,17 +84,9 @@ class Processes:
         self.key = os.path.join(self.folder, "key")
         if subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
             raise SystemExit(1) # it has said why
-        return [self._start_donor(bin_folder / "farpage-memserver", donate, listen, slab) for _ in range(count)]
-
-    def _start_donor(self, program, donate, listen, slab):
-        with open(os.path.join(self.folder, "donors.log"), "a+", encoding="utf-8") as log:
-            process = self.start([program, "--listen", listen, "--donate", donate, "--slab", slab, "--key", self.key],
-                                 stdout=subprocess.PIPE, stderr=log, text=True)
-            for line in process.stdout:
-                if " listening on " in line:
-                    return line.split()[-1]
-            log.seek(0)
-            raise SystemExit(f"{program} does not start:\n{log.read()}")
+        return [Donor("--donate", donate, "--slab", slab, "--key", self.key, uri=listen, spawn=self.start,
+                      program=bin_folder / "farpage-memserver", log=os.path.join(self.folder, "donors.log")).uri
+                for _ in range(count)]
 
     def wait(self, process, tick=None):
         """For a process that was started, to its end; its status."""

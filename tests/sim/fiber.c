@@ -2,7 +2,7 @@
 #undef _FORTIFY_SOURCE /* fortified longjmp takes a jump to another stack for an error */
 #include "tests/sim/fiber.h"
 
-#include "tests/sanitizers.h"
+#include "tests/lib/sanitizers.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
  * Standard output is TAP.
  */
 #include "common/log.h"
+#include "tests/lib/tap.h"
 #include "tests/sim/history.h"
-#include "tests/tap.h"
 
 #include <fcntl.h>
 #include <getopt.h>

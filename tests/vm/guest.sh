@@ -12,26 +12,17 @@
 #                      VM_BOOT counts the lives of this machine.
 #   share_wait NAME [SECONDS]     in a pair: waits for the other machine's message and prints it
 #   rdma_listens PORT  succeeds if a program listens there by rdma_cm, which has no sockets; for wait_for
-#   wait_for SECONDS COMMAND...   waits until the command succeeds; returns 1 if it never does
 #   huge_pages COUNT   puts COUNT pages of 2 MiB into the machine's pool
 #
-# A helper that fails ends the command with a line on standard error. A guest is disposable.
+# A helper that fails ends the command with a line on standard error. A guest is disposable. wait.sh has wait_for.
 # shellcheck shell=bash
+. tests/lib/wait.sh
 
 RXE_ADDRESSES=(10.77.0.1/24 10.77.0.2/24 10.77.0.3/24 10.77.0.4/24 fd77::1/64)
 
 guest_fail() {
 	echo "guest.sh: $*" >&2
 	exit 1
-}
-
-wait_for() {
-	local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
-	shift
-	until "$@"; do
-		[ "${EPOCHREALTIME/./}" -lt "$end" ] || return 1
-		sleep 0.05
-	done
 }
 
 # gid_is_set DEVICE INDEX: succeeds if the entry of the GID table is in use, so not all zeroes.

@@ -18,7 +18,7 @@
  *
  * Static memory, which is never far, holds the version of each page.
  */
-#include "tests/mix.h"
+#include "tests/lib/mix.h"
 #include "tests/vm/page_words.h"
 
 #include <poll.h>

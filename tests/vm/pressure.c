@@ -22,7 +22,7 @@
  *
  * Thread number I has the pages I, I + THREADS, I + 2 THREADS and so on.
  */
-#include "tests/mix.h"
+#include "tests/lib/mix.h"
 #include "tests/vm/page_words.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-# swap.sh: swap on far memory in a virtual machine. Scripts source it after guest.sh, tap.sh and
+# swap.sh: swap on far memory in a virtual machine. Scripts source it after guest.sh; it sources
 # tests/func/blockdev/device.sh. FARPAGE_PAGES names the program of pages.c, which writes and checks its own memory.
 #
 #   swap_on NAME SIZE [OPTION...]    makes swap space on DONORS; sets DEVICE; leaves messages in $OUTPUT; returns the
@@ -16,16 +16,16 @@
 #   daemon_kill PID...               kills the processes with SIGKILL; returns when they have ended
 # shellcheck shell=bash disable=SC2034,SC2154
 
+. tests/func/blockdev/device.sh
+
 JOB_SAID=/run/job/out
 job_group=/sys/fs/cgroup/job
 
-# donors_make PREFIX: starts donors 1 to 4 by the test's own donor_start. A donor's address is PREFIX and its number.
+# donors_make PREFIX OPTION...: starts donors 1 to 4. A donor's address is PREFIX and its number.
 donors_make() {
 	local number
 	for number in 1 2 3 4; do
-		DONOR_URIS[number]=$1$number:7470
-		DONORS+=(--donor "${DONOR_URIS[number]}")
-		donor_start $number
+		donor_run $number "$1$number:7470" --insecure "${@:2}"
 	done
 }
 
@@ -72,7 +72,7 @@ job_start() {
 
 # job_said TEXT: succeeds if the job has printed a line that begins with TEXT, or has ended.
 job_said() {
-	grep -q "^$1" "$JOB_SAID" || ! kill -0 "$JOB" 2>/dev/null
+	said "^$1" "$JOB_SAID" "$JOB"
 }
 
 job_count() {
@@ -88,7 +88,7 @@ job_next() {
 
 # job_told STEP TIMES: succeeds if the job has ended the step so many times, or has ended itself.
 job_told() {
-	[ "$(job_count "$1")" -ge "$2" ] || ! kill -0 "$JOB" 2>/dev/null
+	[ "$(job_count "$1")" -ge "$2" ] || ended "$JOB"
 }
 
 job_end() {

@@ -2,7 +2,7 @@
 # test_bond.sh FARPAGE MEMSERVER: in one machine, a donor listens on soft-RoCE over a bond. The bond fails over to its
 # other interface, and takes the hardware address of that interface.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 farpage=$1
 memserver=$2
 uri=rdma://10.78.0.1:5500
@@ -28,17 +28,13 @@ rxe_modules
 rdma_device rxe rxe0 bond0
 "$memserver" --listen "$uri" --insecure --donate 64M --slab 4M --reserve 1M >$log 2>&1 &
 wait_for 10 rdma_listens 5500
-answers
-ok $? "a donor on a bond answers over RDMA" || note "$(cat /run/figures $log)"
+check "a donor on a bond answers over RDMA" answers || note "$(cat /run/figures $log)"
 before=$(bond address)
 [ "$(bond bonding/active_slave)" = one ] && other=two || other=one
 echo "$other" >/sys/class/net/bond0/bonding/active_slave
 expect "the bond fails over to its other interface" "$other" "$(bond bonding/active_slave)"
-[ "$(bond address)" != "$before" ]
-ok $? "the bond takes another hardware address when it fails over"
-answers
-ok $? "the donor answers over RDMA after the failover" || note "$(cat /run/figures $log)"
-answers
-ok $? "the donor answers a second time after the failover" || note "$(cat /run/figures $log)"
+check "the bond takes another hardware address when it fails over" [ "$(bond address)" != "$before" ]
+check "the donor answers over RDMA after the failover" answers || note "$(cat /run/figures $log)"
+check "the donor answers a second time after the failover" answers || note "$(cat /run/figures $log)"
 expect "the donor reports no removed RDMA device" 0 "$(grep -c 'was removed' $log)"
 tap_done

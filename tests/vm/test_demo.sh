@@ -2,7 +2,7 @@
 # test_demo.sh BIN: in one machine, the part of the demo that needs one. A program in a control group swaps to donors,
 # by ublk over soft-RoCE, and prints the same answer as without.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 rxe_up
 modprobe ublk_drv || guest_fail "the kernel has no ublk"
 text=/run/text

@@ -4,9 +4,7 @@
 # wrong. The device with the files is encrypted and has a backup. All files are still there when all donors have died.
 # The backup holds no plain text of the files.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
 export FARPAGE_TEST_URI=rdma://10.77.0.1:0 FARPAGE_TEST_FRONTEND=ublk
-. tests/func/blockdev/device.sh
 . tests/vm/swap.sh
 rxe_up
 swap_modules ublk_drv ext4
@@ -20,8 +18,7 @@ kill_under_load() {
 		daemon_kill "$worker"
 		wait_for 10 device_worker_new disk "$worker"
 		ok $? "the keeper starts another worker after one is killed under load"
-		wait_for 10 device_serves
-		ok $? "the new worker serves the device"
+		check "the new worker serves the device" wait_for 10 device_serves
 	done
 	mapfile -t pids < <(device_pids disk)
 	daemon_kill "${pids[@]}"
@@ -30,17 +27,13 @@ kill_under_load() {
 	note "$(cat "$OUTPUT")"
 	timeout 20 "$FARPAGE" disk adopt disk >"$OUTPUT" 2>&1
 	ok $? "disk adopt adopts a device whose keeper and worker are killed" || note "$(cat "$OUTPUT")"
-	wait_for 10 device_serves
-	ok $? "the daemon that adopted the device serves it"
+	check "the daemon that adopted the device serves it" wait_for 10 device_serves
 	mapfile -t pids < <(device_pids disk)
 	timeout 20 "$FARPAGE" disk adopt disk >"$OUTPUT" 2>&1
 	ok $? "disk adopt replaces a daemon that serves its device" || note "$(cat "$OUTPUT")"
-	wait_for 10 processes_ended "${pids[@]}"
-	ok $? "the old daemon ends after disk adopt"
-	wait_for 10 device_serves
-	ok $? "the daemon that replaced another serves the device"
-	kill -0 "$1"
-	ok $? "the load runs on while daemons are killed and replaced"
+	check "the old daemon ends after disk adopt" wait_for 10 processes_ended "${pids[@]}"
+	check "the daemon that replaced another serves the device" wait_for 10 device_serves
+	check "the load runs on while daemons are killed and replaced" kill -0 "$1"
 }
 
 device_serves() {
@@ -52,13 +45,12 @@ device_writes() {
 }
 
 donors_start 2 192M --slab 16M
-device_attach disk 192M
-ok $? "disk attach attaches a device over rdma://" || note "$(cat "$OUTPUT")"
+check "disk attach attaches a device over rdma://" device_attach disk 192M || note "$(cat "$OUTPUT")"
 mkfifo /run/go
 "$FARPAGE_BLOCKS" "$DEVICE" 12 fill until check >$said </run/go &
 job=$!
 exec 9>/run/go
-wait_for 20 blocks_said fill $said $job
+wait_for 20 said "^fill " $said $job
 kill_under_load $job
 exec 9>&-
 wait $job
@@ -82,8 +74,7 @@ expect "fio finds every block right after the worker was killed" 0 $status
 
 mapfile -t pids < <(device_pids disk)
 daemon_kill "${pids[@]}"
-device_detach disk
-ok $? "disk detach removes a device whose daemon is dead" || note "$(cat "$OUTPUT")"
+check "disk detach removes a device whose daemon is dead" device_detach disk || note "$(cat "$OUTPUT")"
 expect_nothing_left 15
 
 # device_says WORD: prints a field of disk list --json.
@@ -124,7 +115,8 @@ ok $? "the file system is in order, and all files are the same" || note "$(head 
 wait_for 20 device_backed_up
 ok $? "the backup has all pages within 20 s" || note "$(timeout 5 "$FARPAGE" disk list --json 2>&1)"
 expect "the backup holds no plain text of the files" 0 "$(grep -ac "$plain" /run/backup)"
-daemon_kill "${DONOR_PIDS[@]}"
+donor_kill 0
+donor_kill 1
 echo 3 >/proc/sys/vm/drop_caches
 diff -r --no-dereference $tree /run/mnt/tree >"$OUTPUT" 2>&1
 ok $? "all files are still the same when all donors are dead" || note "$(head -5 "$OUTPUT")"
@@ -140,7 +132,6 @@ ok $? "files written without donors are the same after the worker is killed" || 
 writes=$(device_says backup_writes)
 [ "$writes" -gt 0 ]
 ok $? "the device writes pages to the backup alone ($writes)"
-device_detach disk
-ok $? "disk detach removes the device without donors" || note "$(cat "$OUTPUT")"
+check "disk detach removes the device without donors" device_detach disk || note "$(cat "$OUTPUT")"
 expect "no device, process or backup file is left" "" "$(device_left; ls /run/backup 2>/dev/null)"
 tap_done

@@ -2,7 +2,7 @@
 # test_doctor.sh FARPAGE MEMSERVER: in one machine (vm.py --siw), checks the findings of farpage doctor while modules,
 # devices and RDMA are set up step by step.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 farpage=$1 memserver=$2
 
 # found NAME PATTERN [MEND]: checks that the report has a finding that matches, and says how to mend it.

@@ -8,7 +8,7 @@
 # FARPAGE_EXE, FARPAGE_MEMSERVER, FARPAGE_PRELOAD_LIBRARY, FARPAGE_PAGES and FARPAGE_SLABS name the programs.
 # shellcheck disable=SC2034 # used by the parts
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 
 KEY=(--key /share/key)
 fabric=$1

@@ -64,8 +64,7 @@ client_second_life() {
 	note "still leased after $(ms "$kept"), free after $(ms "$free")"
 	expect "the next client leases all slabs, zeroed" "leased $SLABS_LENT used 0" \
 		"$("$FARPAGE_SLABS" "$SLABS_URI" /share/key next 0)"
-	wait_for 5 nothing_lent
-	ok $? "the next client gives all slabs back"
+	check "the next client gives all slabs back" wait_for 5 nothing_lent
 }
 
 part_client() {

@@ -8,7 +8,7 @@
 # FABRIC: rdma or tcp. FARPAGE, FARPAGE_MEMSERVER and FARPAGE_PRESSURE (pressure.c) name the programs.
 # shellcheck disable=SC2154
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 
 fabric=$1
 seconds=$2

@@ -4,9 +4,7 @@
 # daemon of the device, one needs its memory, one is drained. The job goes on, no page is wrong or lost, and nothing
 # hangs. Stalls of the job are printed, not checked, because other load of the processors decides them, too.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
 export FARPAGE_TEST_FRONTEND=ublk
-. tests/func/blockdev/device.sh
 . tests/vm/swap.sh
 swap_modules ublk_drv
 # Without readahead, so that only pages that are asked for come from swap.
@@ -30,27 +28,25 @@ groups_make() {
 	echo 0 >$small_group/memory.swap.max
 }
 
-# donor_start NUMBER: starts a donor, also one that has ended. Its address is always the same.
-donor_start() {
-	local number=$1 options=(--listen "${DONOR_URIS[$1]}" --insecure --slab 1M --heartbeat 500 --grace "$GRACE")
-	options+=(--donate 96M --reserve 16M)
-	[ "$number" != 1 ] || options+=(--donate auto --reserve 32M)
-	: >"/run/donor$number"
-	(
-		[ "$number" != 1 ] || echo "$BASHPID" >$small_group/cgroup.procs
-		exec "$FARPAGE_MEMSERVER" "${options[@]}" >"/run/donor$number" 2>>"/run/donor$number.err"
-	) &
-	DONOR_PIDS[number]=$!
-	wait_for 20 grep -q listening "/run/donor$number" || guest_fail "no donor $number: $(tail -n 1 "/run/donor$number.err")"
+memserver=$FARPAGE_MEMSERVER
+
+# The program that donor_run starts as a donor. It has a process of its own, so it can exec. $index is donor_run's.
+donor_program() {
+	local options=()
+	if [ "$index" = 1 ]; then
+		echo "$BASHPID" >$small_group/cgroup.procs
+		options=(--donate auto --reserve 32M)
+	fi
+	exec "$memserver" "$@" "${options[@]}"
 }
+FARPAGE_MEMSERVER=donor_program
 
 # donor_dies NUMBER: kills the donor, once each page has another copy. Returns when the donor is dead.
 donor_dies() {
 	wait_for 60 device_whole || note "lacking: $(device_counts slabs_lacking)"
 	log_mark
 	dead=$1
-	kill -KILL "${DONOR_PIDS[$1]}"
-	wait "${DONOR_PIDS[$1]}" 2>/dev/null
+	donor_kill "$1"
 }
 
 # leased_kib NUMBER: prints how much the device leases from the donor, in KiB.
@@ -105,8 +101,7 @@ job_runs() {
 # phase_over NAME: checks that the job goes on with no page wrong or lost. Prints its longest stall.
 phase_over() {
 	job_runs
-	job_works 150
-	ok $? "$1: the job swaps pages in"
+	check "$1: the job swaps pages in" job_works 150
 	job_next until 60
 	wait_for 60 job_told stall $((++phases))
 	expect "$1: no page is wrong or lost" "0 0" "$(grep -c wrong "$JOB_SAID") $(device_counts pages_lost)"
@@ -133,11 +128,9 @@ lasting() {
 
 donor_stalls() {
 	kill -STOP "${DONOR_PIDS[$1]}"
-	lasting 5
-	ok $? "donor stalled for 5 s: the job swaps pages in meanwhile"
+	check "donor stalled for 5 s: the job swaps pages in meanwhile" lasting 5
 	kill -CONT "${DONOR_PIDS[$1]}"
-	wait_for 60 device_whole
-	ok $? "donor stalled for 5 s: each slab has its replicas again"
+	check "donor stalled for 5 s: each slab has its replicas again" wait_for 60 device_whole
 	phase_over "donor stalled for 5 s"
 }
 
@@ -155,8 +148,8 @@ two_die() {
 	donor_dies "$second"
 	rebuilt_after "the next killed"
 	phase_over "the next killed"
-	donor_start "$first"
-	donor_start "$second"
+	donor_again "$first"
+	donor_again "$second"
 }
 
 daemon_dies_too() {
@@ -165,11 +158,10 @@ daemon_dies_too() {
 	donor=$(fullest 2 3 4)
 	donor_dies "$donor"
 	daemon_kill "$worker"
-	wait_for 30 device_worker_new swap "$worker"
-	ok $? "donor and daemon killed: the keeper starts another worker"
+	check "donor and daemon killed: the keeper starts another worker" wait_for 30 device_worker_new swap "$worker"
 	rebuilt_after "donor and daemon killed"
 	phase_over "donor and daemon killed"
-	donor_start "$donor"
+	donor_again "$donor"
 }
 
 lends_less() {
@@ -187,8 +179,7 @@ memory_needed() {
 	# Under so much load the device may have missed the donor for a moment, and have no slab there any more.
 	[ "$before" = 0 ] || wait_for 60 lends_less "$before"
 	ok $? "donor needs its memory: the device gives slabs back to it"
-	wait_for 60 device_whole
-	ok $? "donor needs its memory: each slab has its replicas again"
+	check "donor needs its memory: each slab has its replicas again" wait_for 60 device_whole
 	note "lent $before KiB, then $(leased_kib 1) KiB"
 	phase_over "donor needs its memory"
 	umount /run/need
@@ -200,14 +191,14 @@ donor_drained() {
 	note "$(cat "$OUTPUT")"
 	donor_dies "$1"
 	phase_over "donor drained and powered off"
-	donor_start "$1"
+	donor_again "$1"
 }
 
 # --- All of it ------------------------------------------------------------------------------------------------------
 
 rxe_up
 groups_make
-donors_make rdma://10.77.0.
+donors_make rdma://10.77.0. --slab 1M --heartbeat 500 --grace "$GRACE" --donate 96M --reserve 16M
 swap_on swap 32M --replicas "${REPLICAS:-2}" --log $log --timeout-ms $PATIENCE_MS
 ok $? "swap on makes swap space with two replicas" || note "$(cat "$OUTPUT")"
 log_mark
@@ -228,8 +219,7 @@ kill -KILL "$JOB" 2>/dev/null
 job_end
 expect "the job ends with every page right" 0 $?
 note "$(tail -n 1 "$JOB_SAID")"
-swap_off swap
-ok $? "swap off succeeds after all faults" || note "$(cat "$OUTPUT")"
+check "swap off succeeds after all faults" swap_off swap || note "$(cat "$OUTPUT")"
 expect_nothing_left 15
 note "$SECONDS s"
 tap_done

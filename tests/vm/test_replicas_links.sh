@@ -4,8 +4,6 @@
 # directions or in one, and a donor stalls. The program goes on, no page is wrong, and nothing hangs. Stalls of the
 # program are printed, not checked, because other load of the processors decides them, too.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
-. tests/func/donors.sh
 . tests/vm/swap.sh
 said=/run/said
 memserver=$FARPAGE_MEMSERVER
@@ -59,16 +57,12 @@ donor_continues() {
 	kill -CONT "${DONOR_PIDS[$1 - 1]}"
 }
 
-program_ended() {
-	! kill -0 "$program" 2>/dev/null
-}
-
 program_faults() {
 	awk '{ sub(/.*\) /, ""); print $8 + $10 }' "/proc/$program/stat"
 }
 
 program_faulted() {
-	program_ended || [ "$(program_faults)" -ge $((program_marked + $1)) ]
+	ended "$program" || [ "$(program_faults)" -ge $((program_marked + $1)) ]
 }
 
 # program_works COUNT: waits until the program has taken COUNT page faults.
@@ -92,17 +86,15 @@ fault() {
 	said_marked=$(wc -l <$said)
 	"$2" "$4"
 	sleep "$5"
-	program_works 100
-	ok $? "$1 for $5 s: the program fetches pages meanwhile"
+	check "$1 for $5 s: the program fetches pages meanwhile" program_works 100
 	"$3" "$4"
 	wait_for 60 answers_again "$4"
 	ok $? "$1 for $5 s: the donor answers again, and no page lacks a replica" || note "$(cat $said)"
-	program_works 100
-	ok $? "$1 for $5 s: the program fetches pages afterwards"
+	check "$1 for $5 s: the program fetches pages afterwards" program_works 100
 	wait_for 60 answers_again "$4"
 	job_next until 60
 	wait_for 60 job_told stall $((++phases))
-	if program_ended; then
+	if ended "$program"; then
 		ok 1 "$1 for $5 s: the program still runs"
 		note "$(cat "$JOB_SAID" $said)"
 		tap_done

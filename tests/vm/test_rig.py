@@ -4,18 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "lib"))
 import rig  # noqa: E402
-from tap import done, ok, shown  # noqa: E402
+from tap import FOLDER, done, ok, shown  # noqa: E402
 
-scratch = tempfile.TemporaryDirectory(prefix="farpage-test-rig.")
-temporary = Path(scratch.name)
-environment = {**os.environ, "TMPDIR": scratch.name}
+environment = {**os.environ, "TMPDIR": str(FOLDER)}
 
 
 def start(*words, program="vm.py", **options):
@@ -41,17 +38,17 @@ def rig_processes():
             words = path.read_bytes()
         except OSError:
             continue
-        if b"qemu-system" in words and scratch.name.encode() in words:
+        if b"qemu-system" in words and str(FOLDER).encode() in words:
             found.append(path.parent.name)
     return found
 
 
 def leaves_nothing(what):
     end = time.monotonic() + 5
-    while (rig_processes() or list(temporary.iterdir())) and time.monotonic() < end:
+    while (rig_processes() or list(FOLDER.iterdir())) and time.monotonic() < end:
         time.sleep(0.05)
     ok(not rig_processes(), f"{what}: the rig leaves no machine", rig_processes())
-    ok(not list(temporary.iterdir()), f"{what}: the rig leaves no file", list(temporary.iterdir()))
+    ok(not list(FOLDER.iterdir()), f"{what}: the rig leaves no file", list(FOLDER.iterdir()))
 
 
 def command_status_and_output_pass_through():
@@ -65,7 +62,7 @@ def command_status_and_output_pass_through():
 
 def cached_image_needs_no_network():
     """apt fails, as on a machine without lists and network."""
-    tools = temporary / "tools"
+    tools = FOLDER / "tools"
     tools.mkdir()
     for name in ("apt-get", "apt-cache"):
         (tools / name).write_text(f"#!/bin/sh\n[ {name} = apt-cache ] || echo called >{tools}/called\nexit 100\n")
@@ -74,15 +71,15 @@ def cached_image_needs_no_network():
     result = run("true", env=apart)
     ok(result.returncode == 0 and not (tools / "called").exists(),
        "a machine boots from a cached image without network", shown(result))
-    result = run("true", env={**apart, "FARPAGE_VM_CACHE": str(temporary / "cache")})
-    left = [path.name for path in (temporary / "cache").iterdir() if path.name != "lock"]
+    result = run("true", env={**apart, "FARPAGE_VM_CACHE": str(FOLDER / "cache")})
+    left = [path.name for path in (FOLDER / "cache").iterdir() if path.name != "lock"]
     ok(result.returncode == 125 and not left,
        "vm.py without image and network exits with status 125 and leaves no partial image", shown(result), left)
     ok("apt knows no linux-image" in result.stderr, "vm.py without image and network says why it fails", shown(result))
-    for path in (tools / "apt-get", tools / "apt-cache", tools / "called", temporary / "cache" / "lock"):
+    for path in (tools / "apt-get", tools / "apt-cache", tools / "called", FOLDER / "cache" / "lock"):
         path.unlink(missing_ok=True)
     tools.rmdir()
-    (temporary / "cache").rmdir()
+    (FOLDER / "cache").rmdir()
 
 
 def deaths_and_time_limits_are_reported():
@@ -143,5 +140,4 @@ cached_image_needs_no_network()
 deaths_and_time_limits_are_reported()
 failures_of_the_emulator_are_recognized()
 signals_end_the_rig()
-scratch.cleanup()
 done()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # In one machine, a soft-RoCE device and the helpers of guest.sh.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 
 rxe_up
 expect "rxe_up makes one verbs device, rxe0" rxe0 "$(ibv_devices | awk '/rxe/ { print $1 }')"

@@ -3,9 +3,7 @@
 # the daemon takes a page fault, maps memory or writes a line. Its threads enter the kernel only for their queues. The
 # daemon is locked in memory, the OOM killer spares it, and its memory is bounded.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
 export FARPAGE_TEST_URI=rdma://10.77.0.1:0 FARPAGE_TEST_FRONTEND=ublk
-. tests/func/blockdev/device.sh
 . tests/vm/swap.sh
 tracing=/sys/kernel/debug/tracing
 
@@ -67,17 +65,13 @@ rxe_up
 swap_modules ublk_drv
 sysctl -qw vm.page-cluster=0
 donors_start 2 160M --slab 16M
-swap_on swap 192M
-ok $? "swap on makes swap space of ublk over rdma://" || note "$(cat "$OUTPUT")"
-job_start 40 16 until check
-ok $? "a job with less than half of its memory local fills its memory"
-job_works 500
-ok $? "the job swaps pages in before the trace"
+check "swap on makes swap space of ublk over rdma://" swap_on swap 192M || note "$(cat "$OUTPUT")"
+check "a job with less than half of its memory local fills its memory" job_start 40 16 until check
+check "the job swaps pages in before the trace" job_works 500
 thread_faults >/run/before
 # shellcheck disable=SC2046 # a list of numbers
 trace_start $(thread_ids)
-job_works 2000
-ok $? "the job swaps pages in during the trace"
+check "the job swaps pages in during the trace" job_works 2000
 trace_stop
 thread_faults >/run/after
 expect "no thread of the daemon takes a page fault, starts or ends" "$(cat /run/before)" "$(cat /run/after)"
@@ -116,8 +110,7 @@ done
 job_next until
 job_end
 expect "the job ends with no page wrong" 0 $?
-swap_off swap
-ok $? "swap off succeeds" || note "$(cat "$OUTPUT")"
+check "swap off succeeds" swap_off swap || note "$(cat "$OUTPUT")"
 expect_nothing_left
 
 tap_done

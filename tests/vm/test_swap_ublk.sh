@@ -2,17 +2,14 @@
 # test_swap_ublk.sh: in one machine, a job checks each of its pages on swap space (ublk, rdma://). Meanwhile the daemon
 # is killed, the device is adopted, the daemon is replaced, and the swap space is switched off.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
 export FARPAGE_TEST_URI=rdma://10.77.0.1:0 FARPAGE_TEST_FRONTEND=ublk
-. tests/func/blockdev/device.sh
 . tests/vm/swap.sh
 rxe_up
 swap_modules ublk_drv
 
 # phase_over NAME: checks that the job goes on and that its pages were right until now. Prints its longest stall.
 phase_over() {
-	job_works 500
-	ok $? "$1: the job swaps pages in"
+	check "$1: the job swaps pages in" job_works 500
 	job_next until
 	expect "$1: the job runs, with no page wrong" "" "$(grep wrong "$JOB_SAID"; kill -0 $JOB 2>&1)"
 	wait_for 5 job_told stall $((++phases))
@@ -28,8 +25,7 @@ restart_ms() {
 }
 
 donors_start 2 160M --slab 16M --reserve 8M
-swap_on swap 192M
-ok $? "swap on makes swap space of ublk over rdma://" || note "$(cat "$OUTPUT")"
+check "swap on makes swap space of ublk over rdma://" swap_on swap 192M || note "$(cat "$OUTPUT")"
 expect "the swap space is in use" 1 "$(grep -c "^$DEVICE " /proc/swaps)"
 note "$(cat "$OUTPUT.device" /proc/swaps)"
 # Without readahead, so that only pages that are asked for come from swap.
@@ -40,11 +36,9 @@ phase_over "undisturbed"
 
 worker=$(device_worker swap)
 daemon_kill "$worker"
-wait_for 10 device_worker_new swap "$worker"
-ok $? "worker killed: the keeper starts another worker"
+check "worker killed: the keeper starts another worker" wait_for 10 device_worker_new swap "$worker"
 job_mark
-wait_for 10 job_turnover 100
-ok $? "worker killed: the job swaps pages in again"
+check "worker killed: the job swaps pages in again" wait_for 10 job_turnover 100
 phase_over "worker killed"
 restart=$(restart_ms)
 stall=$(job_stall)
@@ -62,35 +56,23 @@ phase_over "both killed"
 mapfile -t pids < <(device_pids swap)
 timeout 20 "$FARPAGE" disk adopt swap >"$OUTPUT" 2>&1
 ok $? "disk adopt replaces a daemon that serves swap space" || note "$(cat "$OUTPUT")"
-wait_for 5 processes_ended "${pids[@]}"
-ok $? "the old daemon ends after disk adopt"
+check "the old daemon ends after disk adopt" wait_for 5 processes_ended "${pids[@]}"
 phase_over "replaced"
 
-timeout 20 "$FARPAGE" disk detach swap >"$OUTPUT" 2>&1
-status=$?
-[ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "disk detach refuses a device that is swap space" || note "$(cat "$OUTPUT")"
+fails "disk detach refuses a device that is swap space" device_detach swap || note "$(cat "$OUTPUT")"
 # Leaves too little memory for the pages on the swap space.
 mount -t tmpfs -o size=90% none /mnt
 available=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
 fallocate -l $((available - 18 * 1024))K /mnt/ballast
-swap_off swap
-status=$?
-[ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "swap off refuses while the pages do not fit into memory"
+fails "swap off refuses while the pages do not fit into memory" swap_off swap
 matches "swap off names both amounts of memory when it refuses" "[0-9.]+[KMG].*[0-9.]+[KMG]" "$(cat "$OUTPUT")"
 note "$(cat "$OUTPUT")"
 expect "the swap space stays in use after a refused swap off" 1 "$(grep -c "^$DEVICE " /proc/swaps)"
 umount /mnt
-swap_off swap
-status=$?
-[ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "swap off refuses while the job's control group has no room for the pages" || note "$(cat "$OUTPUT")"
-kill -0 $JOB
-ok $? "the job still runs after a refused swap off"
+fails "swap off refuses while the job's control group has no room for the pages" swap_off swap || note "$(cat "$OUTPUT")"
+check "the job still runs after a refused swap off" kill -0 $JOB
 job_limit 80
-swap_off swap
-ok $? "swap off succeeds under load when there is room" || note "$(cat "$OUTPUT")"
+check "swap off succeeds under load when there is room" swap_off swap || note "$(cat "$OUTPUT")"
 expect "no swap space is left after swap off" "" "$(tail -n +2 /proc/swaps)"
 job_next until
 job_end

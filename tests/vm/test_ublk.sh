@@ -2,7 +2,7 @@
 # test_ublk.sh UBLK_DISK: in one machine, ublk devices over pages in a file (ublk_disk.c). Checks their properties and
 # contents. Checks devices and requests under way when their server dies or leaves.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 ublk=$1
 
 # server NAME VERB...: starts ublk_disk in the background. Sets pid, device and number.
@@ -72,8 +72,7 @@ expect "a wholly discarded device takes no memory" 0 "$(du -k /dev/shm/pages | c
 mkfs.ext4 -q "$device" && mount -o discard "$device" /mnt
 cp -a tests /mnt/tree
 kill -TERM $pid
-wait_for 5 grep -q busy /run/one.out
-ok $? "the server of a mounted device says busy and does not remove the device"
+check "the server of a mounted device says busy and does not remove the device" wait_for 5 grep -q busy /run/one.out
 diff -r tests /mnt/tree >/run/diff
 ok $? "a busy device still serves its files" || note "$(head /run/diff)"
 umount /mnt && fsck.ext4 -fn "$device" >/run/fsck 2>&1
@@ -81,8 +80,7 @@ ok $? "fsck finds the file system in order" || note "$(cat /run/fsck)"
 kill -TERM $pid
 wait $pid
 ok $? "the server removes a device that is not in use"
-no_devices
-ok $? "no device file is left of a removed device" || note "$(cat /run/left)"
+check "no device file is left of a removed device" no_devices || note "$(cat /run/left)"
 
 # --- Its server dies
 server dying start 64M /dev/shm/pages 300
@@ -137,10 +135,8 @@ server last adopt "$number" 64M /dev/shm/pages
 umount /mnt
 kill -KILL $pid
 wait $pid 2>/dev/null
-"$ublk" clear "$number"
-ok $? "ublk_disk clear removes a device without a server"
-no_devices
-ok $? "no device file is left of a cleared device" || note "$(cat /run/left)"
+check "ublk_disk clear removes a device without a server" "$ublk" clear "$number"
+check "no device file is left of a cleared device" no_devices || note "$(cat /run/left)"
 
 # The server dies at several moments of adopting. One queue, because with more of them kernels before 6.16 have a moment
 # after which no server can adopt the device.
@@ -179,8 +175,7 @@ wait $fio_one
 ok $? "fio finds every write on another device at the same time" || note "$(tail -20 /run/fio.one)"
 mkswap "$device" >/run/swap && swapon "$device"
 kill -TERM $pid
-wait_for 5 grep -q busy /run/two.out
-ok $? "the server of a swap device says busy and does not remove the device"
+check "the server of a swap device says busy and does not remove the device" wait_for 5 grep -q busy /run/two.out
 swapoff "$device"
 kill -TERM $pid $pid_one
 wait $pid && wait $pid_one
@@ -189,8 +184,7 @@ ok $? "two servers remove their devices when they are not in use"
 # --- Leaks
 matches "25 devices, one after the other, leak no descriptor and no memory" \
 	"25 cycles, 0 descriptors and 0 KiB more" "$("$ublk" cycles 25 2>&1)"
-no_devices
-ok $? "no device file is left of 25 devices" || note "$(cat /run/left)"
+check "no device file is left of 25 devices" no_devices || note "$(cat /run/left)"
 expect "the kernel log has no warning, hang or I/O error" \
 	"" "$(dmesg | grep -E 'WARNING|BUG|Oops|hung|I/O error|lost' | head -5)"
 tap_done

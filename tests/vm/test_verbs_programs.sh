@@ -2,28 +2,16 @@
 # test_verbs_programs.sh FARPAGE MEMSERVER PAGES PRELOAD: in one machine, runs the programs without RDMA, without rights
 # to RDMA, and while the RDMA device is removed. Checks that no RDMA resources are left of them.
 . tests/vm/guest.sh
-. tests/func/preload/tap.sh
+. tests/lib/tap.sh
 farpage=$1 memserver=$2 pages=$3 preload=$4
 user=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
 
-# refused NAME PATTERN COMMAND...: checks that the command soon ends with an error and one line that says why.
-refused() {
-	local name=$1 pattern=$2 status
-	shift 2
-	timeout 20 "$@" >/run/output 2>&1
-	status=$?
-	[ $status -ne 0 ] && [ $status -ne 124 ]
-	ok $? "$name ends with an error within 20 s (status $status)"
-	matches "$name says why it ends" "$pattern" "$(cat /run/output)"
-	expect "$name prints one line" 1 "$(wc -l </run/output)"
-}
-
 donor_refused() {
-	refused "a donor $1" "$2" "${@:3}" "$memserver" --insecure --donate 64M --listen rdma://10.77.0.1
+	refused "a donor $1" any "$2" "${@:3}" "$memserver" --insecure --donate 64M --listen rdma://10.77.0.1
 }
 
 client_refused() {
-	refused "a client $1" "$2" "${@:3}" "$farpage" run --local 16M --donor rdma://10.77.0.1 -- true
+	refused "a client $1" any "$2" "${@:3}" "$farpage" run --local 16M --donor rdma://10.77.0.1 -- true
 }
 
 # kept TYPE: prints the number of RDMA resources of the type that belong to programs.
@@ -73,24 +61,20 @@ chmod 600 /dev/infiniband/uverbs0
 client_refused "without rights to the device" "[Pp]ermission|RDMA device" "${user[@]}"
 chmod 666 /dev/infiniband/uverbs0
 
-job_start
-ok $? "a job with far memory over rdma:// fills its memory"
+check "a job with far memory over rdma:// fills its memory" job_start
 kill -KILL "$(pgrep -x "${pages##*/}")"
 wait $job
-wait_for 10 eval '[ "$(kept qp)" -eq 0 ]'
-ok $? "a job that is killed leaves no queue pairs"
+check "a job that is killed leaves no queue pairs" wait_for 10 eval '[ "$(kept qp)" -eq 0 ]'
 job_start
 kill -TERM "$(pgrep -x "${pages##*/}")"
 wait $job
-wait_for 10 eval '[ "$(kept qp)" -eq 0 ]'
-ok $? "a job that is ended by SIGTERM leaves no queue pairs"
+check "a job that is ended by SIGTERM leaves no queue pairs" wait_for 10 eval '[ "$(kept qp)" -eq 0 ]'
 job_start
 kill -KILL $donor
 wait $donor
 exec 9>&-
 wait $job
-wait_for 10 nothing_kept
-ok $? "a donor that is killed with leases, and its job, leave no RDMA resources"
+check "a donor that is killed with leases, and its job, leave no RDMA resources" wait_for 10 nothing_kept
 
 donor_start
 job_start
@@ -98,8 +82,7 @@ kill -TERM $donor
 wait $donor
 exec 9>&-
 wait $job
-wait_for 10 nothing_kept
-ok $? "a donor that is ended with leases, and its job, leave no RDMA resources"
+check "a donor that is ended with leases, and its job, leave no RDMA resources" wait_for 10 nothing_kept
 
 # This job has no `farpage run` beside it, which would keep the device open until it ends.
 donor_start
@@ -112,13 +95,8 @@ exec 9>/run/go
 wait_for 60 grep -q filled /run/job
 rdma link delete rxe0 &
 removal=$!
-gone() {
-	! kill -0 $removal 2>/dev/null
-}
-wait_for 20 gone
-ok $? "the RDMA device of a donor and its client is removed within 20 s"
-kill -0 $donor
-ok $? "the donor still runs without its RDMA device"
+check "the RDMA device of a donor and its client is removed within 20 s" wait_for 20 ended $removal
+check "the donor still runs without its RDMA device" kill -0 $donor
 expect "the donor reports the removed RDMA device in one line" 1 \
 	"$(grep -c 'rxe0: the RDMA device was removed' /run/donor)"
 expect "the client reports the removed RDMA device in one line" 1 \
@@ -129,13 +107,11 @@ status=$?
 [ $status -eq 135 ]
 ok $? "the job dies of SIGBUS when its RDMA device is removed (status $status)"
 rdma_device rxe rxe0 far0
-wait_for 10 rdma_listens 7470
-ok $? "the donor listens on a new RDMA device within 10 s"
+check "the donor listens on a new RDMA device within 10 s" wait_for 10 rdma_listens 7470
 timeout 20 "$farpage" donors --donor rdma://10.77.0.1 >/run/output 2>&1
 ok $? "farpage donors reaches the donor over the new RDMA device"
 note "$(cat /run/donor /run/job /run/output)"
 kill -TERM $donor
 wait $donor
-wait_for 10 nothing_kept
-ok $? "the donor leaves no RDMA resources when it ends"
+check "the donor leaves no RDMA resources when it ends" wait_for 10 nothing_kept
 tap_done

@@ -15,7 +15,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/size.h"
-#include "tests/entries.h"
+#include "tests/lib/entries.h"
 
 #include <errno.h>
 #include <fcntl.h>

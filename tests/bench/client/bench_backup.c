@@ -6,10 +6,11 @@
  * them, so that other load of the machine affects both in the same way. Only ratios are meaningful. A pause after each
  * block stands for the work of a job between its faults.
  *
- *     bench_backup MEMSERVER [READS [PATH [PAUSE-US]]]
+ *     bench_backup [READS [PATH [PAUSE-US]]]
  */
 #include "common/clock.h"
 #include "common/random.h"
+#include "tests/bench/figures.h"
 #include "tests/func/client/rig.h"
 
 #include <sched.h>
@@ -18,7 +19,6 @@
 
 #define PAGES (24 * RIG_SLAB_PAGES)
 #define BLOCK 200u
-#define SAMPLES_MAX (1u << 20)
 #define COOKIE_READ UINT64_MAX
 
 enum work { READS, PAIRS, WORKS };
@@ -27,10 +27,7 @@ static struct random_state chance;
 static unsigned pause_us = 2000;
 static struct side {
 	struct rig rig;
-	unsigned count[WORKS];
-	uint64_t ns[WORKS][SAMPLES_MAX];
-	unsigned blocks[WORKS];
-	uint64_t block_ns[WORKS][SAMPLES_MAX / BLOCK + 1];
+	struct samples reads[WORKS], blocks[WORKS];
 	uint64_t behind_most;
 } sides[2];
 
@@ -39,13 +36,9 @@ static void side_open(struct side *side, const char *backup)
 	rig_donors(&side->rig, 1, "64M");
 	side->rig.config.backup = backup;
 	rig_open(&side->rig);
-	for (uint64_t page = 0; page < PAGES; page++) {
-		rig_fill(side->rig.bytes, page, 1);
-		if (rig_write(&side->rig, page, 1, side->rig.bytes) != 0)
-			exit(EXIT_FAILURE);
-	}
+	must(rig_put_each(&side->rig, 0, PAGES, 1) == 0, "a page cannot be written");
 	while (rig_stats(&side->rig).backup_behind)
-		rig_sleep_ms(1);
+		sleep_ms(1);
 }
 
 /* A block does not wait for writes under way when its read is done, like a pager. */
@@ -69,53 +62,42 @@ static void block_run(struct side *side, enum work work)
 		write.data = rig->bytes + (1 + i % 256) * (size_t)STORE_PAGE;
 		if (reads && work == PAIRS) {
 			rig_fill(write.data, write.page, at);
-			if (store_submit(rig->queue, &write, 1) != 1)
-				exit(EXIT_FAILURE);
+			must(store_submit(rig->queue, &write, 1) == 1, "a request is not taken");
 			writing++;
 		}
-		if (reads && store_submit(rig->queue, &read, 1) != 1)
-			exit(EXIT_FAILURE);
+		must(!reads || store_submit(rig->queue, &read, 1) == 1, "a request is not taken");
 		while (reads ? done.cookie != COOKIE_READ : writing) {
 			done.cookie = 0;
 			if (!store_poll(rig->queue, &done, 1)) {
 				sched_yield();
 				continue;
 			}
-			if (done.status)
-				exit(EXIT_FAILURE);
+			must(!done.status, "a request fails");
 			writing -= done.cookie != COOKIE_READ;
 		}
-		if (reads && side->count[work] < SAMPLES_MAX)
-			side->ns[work][side->count[work]++] = clock_now() - at;
+		if (reads)
+			samples_add(&side->reads[work], clock_now() - at);
 	}
-	side->block_ns[work][side->blocks[work]++] = clock_now() - begun;
-}
-
-static int compare(const void *a, const void *b)
-{
-	return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : *(const uint64_t *)a > *(const uint64_t *)b;
+	samples_add(&side->blocks[work], clock_now() - begun);
 }
 
 /* Returns the rate of the median block. Other load disturbs the extreme blocks. */
 static double rate(struct side *side, enum work work)
 {
-	unsigned middle = side->blocks[work] / 2;
-
-	qsort(side->block_ns[work], side->blocks[work], sizeof(uint64_t), compare);
-	return BLOCK * 1e9 / (double)side->block_ns[work][middle];
+	samples_sort(&side->blocks[work]);
+	return BLOCK * 1e6 / samples_quantile(&side->blocks[work], 500);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned reads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 40000;
+	unsigned reads = argument_number(argc, argv, 1, 40000);
 	double p50[2][WORKS];
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
-	pause_us = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : pause_us;
+	pause_us = argument_number(argc, argv, 3, pause_us);
 	random_seed(&chance, 1);
 	for (unsigned i = 0; i < 2; i++)
-		side_open(&sides[i], i ? (argc > 3 ? argv[3] : "/tmp/farpage-bench-backup") : NULL);
-	while (sides[0].count[READS] < reads && sides[0].count[READS] < SAMPLES_MAX - BLOCK) {
+		side_open(&sides[i], i ? (argc > 2 ? argv[2] : "/tmp/farpage-bench-backup") : NULL);
+	while (sides[0].reads[READS].count < reads && sides[0].reads[READS].count < SAMPLES_MAX - BLOCK) {
 		for (unsigned i = 0; i < 2; i++) {
 			for (enum work work = READS; work < WORKS; work++) {
 				uint64_t behind, until = clock_now() + pause_us * UINT64_C(1000);
@@ -131,10 +113,8 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		for (enum work work = READS; work < WORKS; work++) {
-			unsigned middle = sides[i].count[work] / 2;
-
-			qsort(sides[i].ns[work], sides[i].count[work], sizeof(uint64_t), compare);
-			p50[i][work] = (double)sides[i].ns[work][middle] / 1000;
+			samples_sort(&sides[i].reads[work]);
+			p50[i][work] = samples_quantile(&sides[i].reads[work], 500);
 		}
 		printf("backup %s: read p50 %6.2f us; written out meanwhile: read p50 %6.2f us, %7.0f pairs/s; most "
 		       "behind %llu pages\n",

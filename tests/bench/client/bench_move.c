@@ -9,14 +9,14 @@
  * Donors are processes of this machine, so all processes share its processors. In the next round the other donor has
  * all pages.
  *
- *     bench_move MEMSERVER [ROUNDS [MIB]]
+ *     bench_move [ROUNDS [MIB]]
  */
 #include "client/donor/operate.h"
 #include "client/io/far_link.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "common/spin.h"
-#include "tests/bench/client/figures.h"
+#include "tests/bench/figures.h"
 #include "tests/func/client/rig.h"
 
 #include <poll.h>
@@ -40,11 +40,10 @@ static uint64_t pages;
 static void donors_start(uint64_t bytes)
 {
 	char size[24];
-	const char *arguments[] = {"--donate", size, "--slab", "64M", "--reserve", "1M", NULL};
 
 	snprintf(size, sizeof size, "%llu", (unsigned long long)(bytes + 4 * SLAB));
 	for (unsigned i = 0; i < 2; i++)
-		must(daemon_start(&rig.donors[i], arguments), "a donor does not start");
+		donor_start(&rig.donors[i], "--donate", size, "--slab", "64M", "--reserve", "1M");
 	rig.donor_count = 2;
 	rig.config = (struct far_config){.donor_count = 2,
 					 .replicas = 1,
@@ -183,7 +182,7 @@ static double drain(unsigned donor)
 	begun = clock_now();
 	donor_order(donor, WIRE_DRAIN_FORCE, &operate);
 	do {
-		rig_sleep_ms(1);
+		sleep_ms(1);
 		ask.drain.what = WIRE_DRAIN_ASK;
 		must(operate_ask(operate, &ask, &answer) == 0, "a donor does not answer");
 	} while (answer.draining.slabs);
@@ -236,12 +235,11 @@ static void round_run(unsigned donor)
 
 int main(int argc, char **argv)
 {
-	unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 5;
-	uint64_t bytes = (argc > 3 ? strtoull(argv[3], NULL, 10) : 1024) * MIB;
+	unsigned rounds = argument_number(argc, argv, 1, 5);
+	uint64_t bytes = argument_number(argc, argv, 2, 1024) * MIB;
 	struct operate *operate;
 
-	must(argc > 1 && rounds, "usage: bench_move MEMSERVER [ROUNDS [MIB]]");
-	daemon_program(argv[1]);
+	must(rounds, "usage: bench_move [ROUNDS [MIB]]");
 	random_seed(&demand.chance, 1);
 	donors_start(bytes);
 	donor_order(1, WIRE_DRAIN_WAIT, &operate);

@@ -7,11 +7,11 @@
  * are of single random pages, WRITTEN in flight, without reads. Client and donors share the machine's processors, which
  * limit them. tests/bench/pager/bench_replicas.c measures the effect on faults and eviction of a program.
  *
- *     bench_replicas MEMSERVER [READS]
+ *     bench_replicas [READS]
  */
 #include "common/clock.h"
 #include "common/random.h"
-#include "tests/bench/client/figures.h"
+#include "tests/bench/figures.h"
 #include "tests/func/client/rig.h"
 
 #include <sched.h>
@@ -39,8 +39,7 @@ static void side_open(struct side *side, unsigned replicas)
 	side->rig.config.replicas = replicas;
 	rig_open(&side->rig);
 	for (uint64_t page = 0; page < PAGES; page++) {
-		rig_fill(side->rig.bytes, page, 1);
-		must(rig_write(&side->rig, page, 1, side->rig.bytes) == 0, "a page cannot be written");
+		must(rig_put(&side->rig, page, 1) == 0, "a page cannot be written");
 	}
 }
 
@@ -138,11 +137,10 @@ static void tell(struct rounds *reads, struct rounds *writes)
 
 int main(int argc, char **argv)
 {
-	unsigned reads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 100000;
+	unsigned reads = argument_number(argc, argv, 1, 100000);
 	struct rounds ratio_reads = {0}, ratio_writes = {0};
 
-	must(argc > 1 && reads, "usage: bench_replicas MEMSERVER [READS]");
-	daemon_program(argv[1]);
+	must(reads, "usage: bench_replicas [READS]");
 	random_seed(&chance, 1);
 	for (unsigned i = 0; i < 2; i++)
 		side_open(&sides[i], i + 1);

@@ -6,9 +6,9 @@
  * io_ms. The figure is the longest of all requests. The target is the configured time of detection plus 200 ms. Each
  * round has donors of its own.
  *
- *     bench_stall MEMSERVER [ROUNDS]
+ *     bench_stall [ROUNDS]
  */
-#include "tests/bench/client/figures.h"
+#include "tests/bench/figures.h"
 #include "tests/func/client/traffic.h"
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void *blow_main(void *argument)
 {
 	const struct blow *blow = argument;
 
-	rig_sleep_ms(CALM_MS / 2);
+	sleep_ms(CALM_MS / 2);
 	kill(blow->pid, blow->signal);
 	return NULL;
 }
@@ -68,12 +68,11 @@ static void round_run(int signal, uint64_t seed, struct rounds *calm, struct rou
 
 int main(int argc, char **argv)
 {
-	const unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 9;
+	const unsigned rounds = argument_number(argc, argv, 1, 9);
 	const unsigned io_ms = FABRIC_CONFIG_DEFAULT.io_ms;
 	struct rounds calm = {0}, killed = {0}, stopped = {0};
 
-	must(argc > 1 && rounds, "usage: bench_stall MEMSERVER [ROUNDS]");
-	daemon_program(argv[1]);
+	must(rounds, "usage: bench_stall [ROUNDS]");
 	log_keep(); /* keeps the log of lost donors, which are intended, from the output */
 	for (unsigned i = 0; i < rounds; i++) {
 		struct rounds again = {0};

@@ -6,11 +6,12 @@
  * timed one by one. Blocks of reads alternate, so that other load of the machine affects both in the same way. Only
  * ratios are meaningful.
  *
- *     bench_store MEMSERVER [READS]
+ *     bench_store [READS]
  */
 #include "client/io/far_link.h"
 #include "common/clock.h"
 #include "common/random.h"
+#include "tests/bench/figures.h"
 #include "tests/func/client/rig.h"
 
 #include <errno.h>
@@ -26,50 +27,8 @@
 static struct rig rig;
 static struct random_state chance;
 
-/* All latencies in ns. The buckets of a histogram would be wider than the differences to measure. */
-#define SAMPLES_MAX (1u << 20)
-struct samples {
-	unsigned count;
-	uint32_t ns[SAMPLES_MAX];
-};
+/* All latencies. The buckets of a histogram would be wider than the differences to measure. */
 static struct samples fabric_ns, store_ns, write_ns;
-
-static void sample(struct samples *samples, uint64_t ns)
-{
-	if (samples->count < SAMPLES_MAX)
-		samples->ns[samples->count++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Returns a quantile of sorted samples in us. */
-static double quantile(const struct samples *samples, unsigned per_mille)
-{
-	return samples->ns[(uint64_t)(samples->count - 1) * per_mille / 1000] / 1000.0;
-}
-
-static void pin(pid_t pid, int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(pid, sizeof set, &set) < 0)
-		fprintf(stderr, "bench_store: only one CPU: figures are of no use\n");
-}
-
-static void must(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "bench_store: %s\n", what);
-	exit(EXIT_FAILURE);
-}
 
 static void store_one(enum store_op op, struct samples *samples)
 {
@@ -85,7 +44,7 @@ static void store_one(enum store_op op, struct samples *samples)
 	while (!store_poll(rig.queue, &done, 1))
 		;
 	must(!done.status, "a request fails");
-	sample(samples, clock_now() - start);
+	samples_add(samples, clock_now() - start);
 }
 
 static void fabric_one(void)
@@ -107,7 +66,7 @@ static void fabric_one(void)
 	while (!fabric_poll(queue->fabric, &event, 1))
 		;
 	must(event.kind == FABRIC_DONE && !event.status, "an operation fails");
-	sample(&fabric_ns, clock_now() - start);
+	samples_add(&fabric_ns, clock_now() - start);
 }
 
 static uint64_t checksum_mean(void)
@@ -148,17 +107,15 @@ static double store_rate(unsigned reads)
 
 static void row(const char *name, struct samples *samples)
 {
-	qsort(samples->ns, samples->count, sizeof *samples->ns, compare);
-	printf("%-28s %8.2f %8.2f\n", name, quantile(samples, 500), quantile(samples, 990));
+	samples_sort(samples);
+	printf("%-28s %8.2f %8.2f\n", name, samples_quantile(samples, 500), samples_quantile(samples, 990));
 }
 
 int main(int argc, char **argv)
 {
-	unsigned reads = argc > 2 ? (unsigned)atoi(argv[2]) : 100000;
+	unsigned reads = argument_number(argc, argv, 1, 100000);
 	uint64_t first_start, first;
 
-	must(argc > 1, "usage: bench_store MEMSERVER [READS]");
-	daemon_program(argv[1]);
 	rig_donors(&rig, 1, "128M");
 	pin(rig.donors[0].pid, 1);
 	rig_open(&rig);
@@ -168,10 +125,7 @@ int main(int argc, char **argv)
 	first_start = clock_now();
 	must(rig_write(&rig, 0, 1, rig.bytes) == 0, "a page cannot be written");
 	first = clock_now() - first_start;
-	for (uint64_t page = 0; page < PAGES; page++) {
-		rig_fill(rig.bytes, page, 1);
-		must(rig_write(&rig, page, 1, rig.bytes) == 0, "a page cannot be written");
-	}
+	must(rig_put_each(&rig, 0, PAGES, 1) == 0, "a page cannot be written");
 	for (unsigned i = 0; i < reads; i += BLOCK) {
 		for (unsigned j = 0; j < BLOCK; j++)
 			fabric_one();
@@ -185,7 +139,7 @@ int main(int argc, char **argv)
 	row("read, store", &store_ns);
 	row("write, store", &write_ns);
 	printf("the store adds %.2f us (p50) to a read, of which the checksum %.2f us\n",
-	       quantile(&store_ns, 500) - quantile(&fabric_ns, 500), (double)checksum_mean() / 1000);
+	       samples_quantile(&store_ns, 500) - samples_quantile(&fabric_ns, 500), (double)checksum_mean() / 1000);
 	printf("reads, %u in flight: %.0f pages/s\n", DEPTH, store_rate(reads * 2));
 	printf("first write of a slab of %u KiB, with its lease: %.0f us\n", RIG_SLAB >> 10, (double)first / 1000);
 	rig_close(&rig);

@@ -9,7 +9,9 @@
  */
 #include "common/clock.h"
 #include "farpage/fabric.h"
-#include <arpa/inet.h>
+#include "tests/bench/figures.h"
+#include "tests/lib/loopback.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,48 +31,15 @@
 #define MEMORY (64ul << 20)
 #define FLOOR_REQUEST 24u
 #define DEPTH_MAX 64u
-#define SAMPLES_MAX (1u << 20)
-
-/* Latencies of one row in ns. */
-struct samples {
-	unsigned count;
-	uint32_t ns[SAMPLES_MAX];
-};
-static struct samples samples;
-
-static void sample(uint64_t ns)
-{
-	if (samples.count < SAMPLES_MAX)
-		samples.ns[samples.count++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-}
-
+static struct samples samples;       /* of one row */
 static unsigned milliseconds = 1000; /* duration of each row */
 static const char *only = "";        /* runs only rows with this text in the name */
-
-#define must(condition)                                                                                                \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "bench_fabric: %s:%d: %s: %s\n", __FILE__, __LINE__, #condition,               \
-				strerror(errno));                                                                      \
-			exit(EXIT_FAILURE);                                                                            \
-		}                                                                                                      \
-	} while (0)
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof set, &set) < 0)
-		fprintf(stderr, "bench_fabric: only one CPU: figures are of no use\n");
-}
 
 static void *pages_map(void)
 {
 	void *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-	must(memory != MAP_FAILED);
+	needed(memory != MAP_FAILED);
 	return memory;
 }
 
@@ -79,10 +48,10 @@ static pid_t spawn(int cpu)
 {
 	pid_t child = fork();
 
-	must(child >= 0);
+	needed(child >= 0);
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		pin(cpu);
+		pin(0, cpu);
 	}
 	return child;
 }
@@ -102,21 +71,10 @@ static void receive_spinning(int fd, char *bytes, size_t size)
 
 		if (received == 0)
 			exit(EXIT_SUCCESS);
-		must(received > 0 || errno == EAGAIN);
+		needed(received > 0 || errno == EAGAIN);
 		if (received > 0)
 			had += (size_t)received;
 	}
-}
-
-static int listen_loopback(struct sockaddr_in *address)
-{
-	socklen_t size = sizeof *address;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	*address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	must(bind(fd, (struct sockaddr *)address, sizeof *address) == 0 && listen(fd, 1) == 0);
-	must(getsockname(fd, (struct sockaddr *)address, &size) == 0);
-	return fd;
 }
 
 static void floor_serve(int listener)
@@ -125,30 +83,29 @@ static void floor_serve(int listener)
 	char *memory = pages_map(), request[FLOOR_REQUEST];
 	int fd = accept(listener, NULL, NULL);
 
-	must(fd >= 0);
+	needed(fd >= 0);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	for (;;) {
 		uint64_t page;
 
 		receive_spinning(fd, request, sizeof request);
 		memcpy(&page, request, sizeof page);
-		must(send(fd, memory + page * PAGE, PAGE, MSG_NOSIGNAL) == PAGE);
+		needed(send(fd, memory + page * PAGE, PAGE, MSG_NOSIGNAL) == PAGE);
 	}
 }
 
 static void floor_run(void)
 {
 	const int one = 1;
-	struct sockaddr_in address;
 	char request[FLOOR_REQUEST] = {0}, answer[PAGE];
-	int listener = listen_loopback(&address);
+	uint16_t port;
+	int listener = loopback_listen(&port), fd;
 	pid_t donor = spawn(1);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	uint64_t now, end;
 
 	if (donor == 0)
 		floor_serve(listener);
-	must(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+	fd = loopback_connect(port);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	now = clock_now();
 	end = now + milliseconds * 1000000ull;
@@ -156,10 +113,10 @@ static void floor_run(void)
 		uint64_t before = now, page = (uint64_t)rand() % (MEMORY / PAGE);
 
 		memcpy(request, &page, sizeof page);
-		must(send(fd, request, sizeof request, MSG_NOSIGNAL) == (ssize_t)sizeof request);
+		needed(send(fd, request, sizeof request, MSG_NOSIGNAL) == (ssize_t)sizeof request);
 		receive_spinning(fd, answer, sizeof answer);
 		now = clock_now();
-		sample(now - before);
+		samples_add(&samples, now - before);
 	}
 	close(fd);
 	close(listener);
@@ -185,31 +142,31 @@ static void donor_serve(struct donor *donor, const struct fabric_config *config)
 	struct fabric_event event;
 	void *memory = pages_map();
 
-	must(fabric_open(config, &fabric) == 0 && fabric_domain_open(&domain) == 0);
-	must(fabric_register(domain, memory, MEMORY, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &region) == 0);
-	must(fabric_listen(fabric, "tcp://127.0.0.1:0", &listener) == 0);
+	needed(fabric_open(config, &fabric) == 0 && fabric_domain_open(&domain) == 0);
+	needed(fabric_register(domain, memory, MEMORY, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &region) == 0);
+	needed(fabric_listen(fabric, "tcp://127.0.0.1:0", &listener) == 0);
 	donor->port = fabric_listener_port(listener);
-	must(write(donor->ready[1], &donor->port, sizeof donor->port) == sizeof donor->port);
+	needed(write(donor->ready[1], &donor->port, sizeof donor->port) == sizeof donor->port);
 	for (;;) {
 		if (fabric_wait(fabric, &event, 1, -1) < 1)
 			continue;
 		if (event.kind == FABRIC_CONNECT_REQUEST) {
-			must(fabric_accept(event.conn, domain, NULL) == 0);
+			needed(fabric_accept(event.conn, domain, NULL) == 0);
 		} else if (event.kind == FABRIC_ESTABLISHED) {
 			struct fabric_remote remote = fabric_export(region, event.conn);
 
-			must(fabric_send(event.conn, &remote, sizeof remote) == 0);
+			needed(fabric_send(event.conn, &remote, sizeof remote) == 0);
 		}
 	}
 }
 
 static void donor_start(struct donor *donor, int cpu, const struct fabric_config *config)
 {
-	must(pipe(donor->ready) == 0);
+	needed(pipe(donor->ready) == 0);
 	donor->pid = spawn(cpu);
 	if (donor->pid == 0)
 		donor_serve(donor, config);
-	must(read(donor->ready[0], &donor->port, sizeof donor->port) == sizeof donor->port);
+	needed(read(donor->ready[0], &donor->port, sizeof donor->port) == sizeof donor->port);
 	close(donor->ready[0]);
 	close(donor->ready[1]);
 }
@@ -231,18 +188,18 @@ static void client_start(struct client *client, unsigned donors, int donor_cpu, 
 	client->donor_count = donors;
 	for (unsigned i = 0; i < donors; i++)
 		donor_start(&client->donors[i], donor_cpu, config);
-	must(fabric_open(config, &client->fabric) == 0 && fabric_domain_open(&client->domain) == 0);
+	needed(fabric_open(config, &client->fabric) == 0 && fabric_domain_open(&client->domain) == 0);
 	client->memory =
 	    mmap(NULL, DEPTH_MAX * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	must(client->memory != MAP_FAILED);
-	must(fabric_register(client->domain, client->memory, DEPTH_MAX * PAGE, FABRIC_LOCAL, &client->region) == 0);
+	needed(client->memory != MAP_FAILED);
+	needed(fabric_register(client->domain, client->memory, DEPTH_MAX * PAGE, FABRIC_LOCAL, &client->region) == 0);
 	for (unsigned i = 0; i < donors; i++) {
 		snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", client->donors[i].port);
-		must(fabric_connect(client->fabric, client->domain, uri, NULL, 0, &client->donors[i],
-				    &client->donors[i].conn) == 0);
+		needed(fabric_connect(client->fabric, client->domain, uri, NULL, 0, &client->donors[i],
+				      &client->donors[i].conn) == 0);
 	}
 	for (unsigned had = 0; had < donors;) {
-		must(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind != FABRIC_DISCONNECTED);
+		needed(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind != FABRIC_DISCONNECTED);
 		if (event.kind == FABRIC_MESSAGE) {
 			memcpy(&((struct donor *)event.user)->remote, event.data, sizeof(struct fabric_remote));
 			had++;
@@ -282,10 +239,10 @@ static void latency_run(struct client *client, enum fabric_op_kind kind)
 		struct fabric_op op = op_random(client, donor, kind, 0);
 		struct fabric_event event;
 
-		must(fabric_post(donor->conn, &op, 1) == 1);
-		must(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind == FABRIC_DONE &&
-		     event.status == 0);
-		sample(clock_now() - now);
+		needed(fabric_post(donor->conn, &op, 1) == 1);
+		needed(fabric_wait(client->fabric, &event, 1, 5000) == 1 && event.kind == FABRIC_DONE &&
+		       event.status == 0);
+		samples_add(&samples, clock_now() - now);
 		now = clock_now();
 	}
 }
@@ -317,12 +274,12 @@ static double throughput_run(struct client *client, enum fabric_op_kind kind, un
 
 		for (unsigned i = 0; i < count; i++)
 			ops[i] = op_random(client, &client->donors[0], kind, slots[--free_count]);
-		must(fabric_post(client->donors[0].conn, ops, count) == (int)count);
+		needed(fabric_post(client->donors[0].conn, ops, count) == (int)count);
 		flight += count;
 		got = fabric_wait(client->fabric, events, DEPTH_MAX, 5000);
-		must(got > 0);
+		needed(got > 0);
 		for (int i = 0; i < got; i++) {
-			must(events[i].kind == FABRIC_DONE && events[i].status == 0);
+			needed(events[i].kind == FABRIC_DONE && events[i].status == 0);
 			slots[free_count++] = (unsigned)events[i].cookie;
 		}
 		flight -= (unsigned)got;
@@ -337,22 +294,13 @@ static double throughput_run(struct client *client, enum fabric_op_kind kind, un
 
 static double floor_p50;
 
-static int sample_compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void latency_print(const char *name)
 {
-	const unsigned middle = samples.count / 2, tail = (unsigned)(samples.count * 99ull / 100);
 	double p50, p99, mean = 0;
 
-	must(samples.count);
-	qsort(samples.ns, samples.count, sizeof *samples.ns, sample_compare);
-	p50 = samples.ns[middle] / 1000.0;
-	p99 = samples.ns[tail] / 1000.0;
+	samples_sort(&samples);
+	p50 = samples_quantile(&samples, 500);
+	p99 = samples_quantile(&samples, 990);
 	for (unsigned i = 0; i < samples.count; i++)
 		mean += samples.ns[i] / 1000.0 / samples.count;
 	samples.count = 0;
@@ -407,11 +355,10 @@ static void throughput_row(const char *name, enum fabric_op_kind kind, unsigned 
 
 int main(int argc, char **argv)
 {
-	if (argc > 1)
-		milliseconds = (unsigned)atoi(argv[1]);
+	milliseconds = argument_number(argc, argv, 1, milliseconds);
 	if (argc > 2)
 		only = argv[2];
-	pin(0);
+	pin(0, 0);
 	printf("%-52s %8s %8s %8s %7s\n", "4 KiB over loopback", "p50 us", "p99 us", "mean us", "ratio");
 	floor_run();
 	latency_print("bare sockets, both spin (the floor)");

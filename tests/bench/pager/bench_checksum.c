@@ -5,14 +5,14 @@
  * measures integrity_check() alone, which checks each fetched page. It does so for pages in the nearest cache, like a
  * page that this processor has just received, and for pages from memory, which is the worst case.
  *
- *     bench_checksum MEMSERVER [ROUNDS]
+ *     bench_checksum [ROUNDS]
  */
 #include "client/page/integrity.h"
 #include "common/clock.h"
 #include "farpage/farpage.h"
 #include "farpage/store.h"
-#include "tests/bench/client/figures.h"
-#include "tests/func/memserver/daemon.h"
+#include "tests/bench/figures.h"
+#include "tests/lib/donor.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -69,15 +69,13 @@ static double check_us(struct integrity *integrity, unsigned count)
 
 int main(int argc, char **argv)
 {
-	const char *const arguments[] = {"--donate", "512M", "--reserve", "1M", NULL};
-	const unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 5;
+	const unsigned rounds = argument_number(argc, argv, 1, 5);
 	struct rounds fault = {0}, near = {0}, cold = {0}, share = {0}, worst = {0};
 	static struct integrity integrity;
-	static struct daemon donor;
+	static struct donor_process donor;
 
-	must(argc > 1 && rounds, "usage: bench_checksum MEMSERVER [ROUNDS]");
-	daemon_program(argv[1]);
-	must(daemon_start(&donor, arguments), "a donor does not start");
+	must(rounds, "usage: bench_checksum [ROUNDS]");
+	donor_start(&donor, "--donate", "512M", "--reserve", "1M");
 	pages = aligned_alloc(STORE_PAGE, (size_t)COLD_PAGES * STORE_PAGE);
 	must(pages && integrity_open(&integrity, COLD_PAGES) == 0, "no memory");
 	for (unsigned i = 0; i < COLD_PAGES; i++) {
@@ -102,5 +100,5 @@ int main(int argc, char **argv)
 	figure("  if the page were in no cache", "%", &worst);
 	integrity_close(&integrity);
 	free(pages);
-	return daemon_stop(&donor, SIGTERM) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return donor_stop(&donor, SIGTERM) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

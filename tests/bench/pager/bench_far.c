@@ -18,7 +18,9 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "farpage/farpage.h"
-#include <arpa/inet.h>
+#include "tests/bench/figures.h"
+#include "tests/lib/loopback.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -43,30 +45,21 @@
 #define ROUNDS 3u
 #define ENCRYPT_ROUNDS 7u
 
-static uint64_t samples[TOUCHES];
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set);
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
+static struct samples samples;
 
 struct quantiles {
 	double p50, p99; /* us */
 };
 
-static struct quantiles quantiles_of(unsigned count)
+/* Returns the quantiles of the samples, and forgets these. */
+static struct quantiles quantiles_of(void)
 {
-	qsort(samples, count, sizeof samples[0], compare);
-	return (struct quantiles){(double)samples[count / 2] / 1e3, (double)samples[count * 99ull / 100] / 1e3};
+	struct quantiles quantiles;
+
+	samples_sort(&samples);
+	quantiles = (struct quantiles){samples_quantile(&samples, 500), samples_quantile(&samples, 990)};
+	samples.count = 0;
+	return quantiles;
 }
 
 static void die(const char *what)
@@ -84,7 +77,7 @@ static void *resolve(void *argument)
 {
 	struct uffd_msg message;
 	(void)argument;
-	pin(0);
+	pin(0, 0);
 	while (read(floor_uffd, &message, sizeof message) == (ssize_t)sizeof message) {
 		struct uffdio_copy copy = {
 		    .dst = message.arg.pagefault.address & ~(PAGE - 1), .src = (uintptr_t)floor_page, .len = PAGE};
@@ -108,7 +101,7 @@ static struct quantiles bare_fault(void)
 		die("userfaultfd");
 	pthread_t thread;
 	pthread_create(&thread, NULL, resolve, NULL);
-	pin(0);
+	pin(0, 0);
 	struct random_state random;
 	random_seed(&random, 1);
 	uint64_t pages = length / PAGE;
@@ -116,13 +109,13 @@ static struct quantiles bare_fault(void)
 		uint64_t page = i * 7919ull % (pages - 1);
 		uint64_t start = clock_now();
 		(void)memory[page * PAGE];
-		samples[i] = clock_now() - start;
+		samples_add(&samples, clock_now() - start);
 	}
 	memory[(pages - 1) * PAGE] = 1;
 	pthread_join(thread, NULL);
 	close(floor_uffd);
 	munmap((void *)(uintptr_t)memory, length);
-	return quantiles_of(FAULTS / 2);
+	return quantiles_of();
 }
 
 static void spin_transfer(int fd, char *data, size_t length, bool out)
@@ -139,16 +132,12 @@ static void spin_transfer(int fd, char *data, size_t length, bool out)
 
 static struct quantiles bare_round_trip(void)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t size = sizeof address;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	uint16_t port;
+	int listener = loopback_listen(&port), one = 1;
 	char request[32] = {0}, page[4096] = {0};
-	if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&address, &size))
-		die("listen");
 	pid_t child = fork();
 	if (child == 0) {
-		pin(1);
+		pin(0, 1);
 		int fd = accept(listener, NULL, NULL);
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 		for (;;) {
@@ -156,21 +145,19 @@ static struct quantiles bare_round_trip(void)
 			spin_transfer(fd, page, sizeof page, true);
 		}
 	}
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connect(fd, (struct sockaddr *)&address, sizeof address))
-		die("connect");
+	int fd = loopback_connect(port);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	pin(0);
+	pin(0, 0);
 	for (unsigned i = 0; i < FAULTS; i++) {
 		uint64_t start = clock_now();
 		spin_transfer(fd, request, sizeof request, true);
 		spin_transfer(fd, page, sizeof page, false);
-		samples[i] = clock_now() - start;
+		samples_add(&samples, clock_now() - start);
 	}
 	close(fd);
 	close(listener);
 	waitpid(child, NULL, 0);
-	return quantiles_of(FAULTS);
+	return quantiles_of();
 }
 
 /* --- Through libfarpage ----------------------------------------------------------------------------------------- */
@@ -220,7 +207,7 @@ static struct quantiles far_fault(char **donors, unsigned count)
 	for (unsigned i = 0; i < FAULTS; i++) {
 		uint64_t page = i * 7919ull % pages, start = clock_now();
 		uint64_t word = *(volatile uint64_t *)(volatile void *)(memory + page * PAGE);
-		samples[i] = clock_now() - start;
+		samples_add(&samples, clock_now() - start);
 		check(page, word);
 	}
 	struct farpage_stats stats;
@@ -229,7 +216,7 @@ static struct quantiles far_fault(char **donors, unsigned count)
 		fprintf(stderr, "bench_far: only %llu of %u faults were far\n", (unsigned long long)stats.faults_far,
 			FAULTS);
 	farpage_close(farpage);
-	return quantiles_of(FAULTS);
+	return quantiles_of();
 }
 
 struct rates {
@@ -246,7 +233,6 @@ static double touch(struct farpage *farpage, volatile char *memory, bool write, 
 	random_seed(&random, write ? 3 : 2);
 	farpage_get_stats(farpage, &before);
 	uint64_t begin = clock_now();
-	unsigned slow = 0;
 	for (unsigned i = 0; i < TOUCHES; i++) {
 		uint64_t page = random_below(&random, pages), start = clock_now();
 		volatile uint64_t *word = (volatile uint64_t *)(volatile void *)(memory + page * PAGE);
@@ -255,11 +241,11 @@ static double touch(struct farpage *farpage, volatile char *memory, bool write, 
 		check(page, word[0]);
 		uint64_t took = clock_now() - start;
 		if (took > 1500)
-			samples[slow++] = took;
+			samples_add(&samples, took);
 	}
 	uint64_t end = clock_now();
 	farpage_get_stats(farpage, &after);
-	*ret_quantiles = quantiles_of(slow ? slow : 1);
+	*ret_quantiles = quantiles_of();
 	return (double)(after.faults - before.faults) * 1e9 / (double)(end - begin);
 }
 
@@ -311,27 +297,10 @@ static void random_steps(char **donors, unsigned count)
 	farpage_close(farpage);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
-static double median_of(double *values, unsigned count)
-{
-	qsort(values, count, sizeof values[0], compare_doubles);
-	return values[count / 2];
-}
-
-static double median(double *values)
-{
-	return median_of(values, ROUNDS);
-}
-
 /* Measures rates, because eviction also seals pages. Sealing shows if the donors already have the contents. */
 static void compare_encrypted_rates(char **donors, unsigned count)
 {
-	double reads[2][ROUNDS], writes[2][ROUNDS];
+	struct rounds reads[2] = {0}, writes[2] = {0};
 	cpu_set_t all;
 	CPU_ZERO(&all);
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -341,41 +310,40 @@ static void compare_encrypted_rates(char **donors, unsigned count)
 		for (unsigned j = 0; j < 2; j++) {
 			encrypt = (i + j) % 2;
 			struct rates rates = quarter(donors, count);
-			reads[encrypt][i] = rates.reads;
-			writes[encrypt][i] = rates.writes;
+			rounds_add(&reads[encrypt], rates.reads);
+			rounds_add(&writes[encrypt], rates.writes);
 		}
 	}
 	for (unsigned j = 0; j < 2; j++)
 		printf("%-52s %10.0f /s %10.0f /s\n",
 		       j ? "the same, pages encrypted" : "random reads, writes, a quarter local (medians of 3)",
-		       median(reads[j]), median(writes[j]));
+		       rounds_median(&reads[j]), rounds_median(&writes[j]));
 }
 
 /* Measures the cost of --encrypt. Rounds alternate, because the speed of the machine varies. */
 static void compare_encrypted(char **donors, unsigned count)
 {
-	double p50[2][ENCRYPT_ROUNDS], p99[2][ENCRYPT_ROUNDS], ratios[ENCRYPT_ROUNDS];
-	pin(0); /* as for the floor */
+	struct rounds p50[2] = {0}, p99[2] = {0}, ratios = {0};
+	pin(0, 0); /* as for the floor */
 	for (unsigned i = 0; i < ENCRYPT_ROUNDS; i++) {
+		struct quantiles far[2];
 		for (unsigned j = 0; j < 2; j++) {
 			encrypt = (i + j) % 2;
-			struct quantiles far = far_fault(donors, count);
-			p50[encrypt][i] = far.p50;
-			p99[encrypt][i] = far.p99;
+			far[encrypt] = far_fault(donors, count);
+			rounds_add(&p50[encrypt], far[encrypt].p50);
+			rounds_add(&p99[encrypt], far[encrypt].p99);
 		}
-		ratios[i] = p50[1][i] / p50[0][i];
-		printf("round %u: far fault %.1f/%.1f us, encrypted %.1f/%.1f us\n", i + 1, p50[0][i], p99[0][i],
-		       p50[1][i], p99[1][i]);
+		rounds_add(&ratios, far[1].p50 / far[0].p50);
+		printf("round %u: far fault %.1f/%.1f us, encrypted %.1f/%.1f us\n", i + 1, far[0].p50, far[0].p99,
+		       far[1].p50, far[1].p99);
 		fflush(stdout);
 	}
 	printf("\n%-52s %10s %10s\n", "medians of 7", "p50", "p99");
 	_Static_assert(ENCRYPT_ROUNDS == 7, "as it says");
-	printf("%-52s %7.1f us %7.1f us\n", "far fault", median_of(p50[0], ENCRYPT_ROUNDS),
-	       median_of(p99[0], ENCRYPT_ROUNDS));
-	printf("%-52s %7.1f us %7.1f us\n", "far fault, pages encrypted", median_of(p50[1], ENCRYPT_ROUNDS),
-	       median_of(p99[1], ENCRYPT_ROUNDS));
-	printf("%-52s %8.2f x   (at most 1.25)\n", "  p50 against p50, median of the rounds",
-	       median_of(ratios, ENCRYPT_ROUNDS));
+	printf("%-52s %7.1f us %7.1f us\n", "far fault", rounds_median(&p50[0]), rounds_median(&p99[0]));
+	printf("%-52s %7.1f us %7.1f us\n", "far fault, pages encrypted", rounds_median(&p50[1]),
+	       rounds_median(&p99[1]));
+	printf("%-52s %8.2f x   (at most 1.25)\n", "  p50 against p50, median of the rounds", rounds_median(&ratios));
 	fflush(stdout);
 	compare_encrypted_rates(donors, count);
 }
@@ -399,8 +367,9 @@ int main(int argc, char **argv)
 		compare_encrypted(argv + 2, (unsigned)argc - 2);
 		return 0;
 	}
-	double fault50[ROUNDS], fault99[ROUNDS], trip50[ROUNDS], far50[ROUNDS], far99[ROUNDS];
-	double reads[ROUNDS], writes[ROUNDS], scans[ROUNDS], read99[ROUNDS], write99[ROUNDS], peak = 0;
+	struct rounds fault50 = {0}, fault99 = {0}, trip50 = {0}, far50 = {0}, far99 = {0};
+	struct rounds reads = {0}, writes = {0}, scans = {0}, read99 = {0}, write99 = {0};
+	double peak = 0;
 	cpu_set_t all;
 	sched_getaffinity(0, sizeof all, &all);
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -408,10 +377,10 @@ int main(int argc, char **argv)
 		struct quantiles far = far_fault(argv + 1, (unsigned)argc - 1);
 		sched_setaffinity(0, sizeof all, &all); /* the other figures are of a program without pinned threads */
 		struct rates rates = quarter(argv + 1, (unsigned)argc - 1);
-		fault50[i] = fault.p50, fault99[i] = fault.p99, trip50[i] = trip.p50, far50[i] = far.p50,
-		far99[i] = far.p99;
-		reads[i] = rates.reads, writes[i] = rates.writes, scans[i] = rates.scan;
-		read99[i] = rates.read.p99, write99[i] = rates.write.p99;
+		rounds_add(&fault50, fault.p50), rounds_add(&fault99, fault.p99), rounds_add(&trip50, trip.p50);
+		rounds_add(&far50, far.p50), rounds_add(&far99, far.p99), rounds_add(&reads, rates.reads);
+		rounds_add(&writes, rates.writes), rounds_add(&scans, rates.scan);
+		rounds_add(&read99, rates.read.p99), rounds_add(&write99, rates.write.p99);
 		peak = rates.resident_peak > peak ? rates.resident_peak : peak;
 		printf("round %u: fault %.1f/%.1f  round trip %.1f/%.1f  far fault %.1f/%.1f us;  reads %.0f, writes "
 		       "%.0f faults/s, "
@@ -420,19 +389,19 @@ int main(int argc, char **argv)
 		       rates.scan);
 		fflush(stdout);
 	}
-	double floor = median(fault50) + median(trip50), p50 = median(far50);
+	double floor = rounds_median(&fault50) + rounds_median(&trip50), p50 = rounds_median(&far50);
 	printf("\n%-52s %10s %10s\n", "medians of 3", "p50", "p99");
-	printf("%-52s %7.1f us %7.1f us\n", "floor: userfaultfd resolve, handler on the same CPU", median(fault50),
-	       median(fault99));
-	printf("%-52s %7.1f us\n", "floor: 4 KiB TCP round trip, both ends spinning", median(trip50));
-	printf("%-52s %7.1f us %7.1f us\n", "far fault through libfarpage", p50, median(far99));
+	printf("%-52s %7.1f us %7.1f us\n", "floor: userfaultfd resolve, handler on the same CPU",
+	       rounds_median(&fault50), rounds_median(&fault99));
+	printf("%-52s %7.1f us\n", "floor: 4 KiB TCP round trip, both ends spinning", rounds_median(&trip50));
+	printf("%-52s %7.1f us %7.1f us\n", "far fault through libfarpage", p50, rounds_median(&far99));
 	printf("%-52s %8.2f x   (at most 1.25)\n", "  p50 against the sum of the floors", p50 / floor);
-	printf("%-52s %8.2f x   (at most 2)\n", "  p99 against its p50", median(far99) / p50);
-	printf("%-52s %10.0f /s, p99 %.0f us   (at least 50000)\n", "random reads, a quarter local", median(reads),
-	       median(read99));
-	printf("%-52s %10.0f /s, p99 %.0f us   (at least 40000)\n", "random writes, a quarter local", median(writes),
-	       median(write99));
-	printf("%-52s %10.0f /s   (at least 250000)\n", "sequential scan, pages", median(scans));
+	printf("%-52s %8.2f x   (at most 2)\n", "  p99 against its p50", rounds_median(&far99) / p50);
+	printf("%-52s %10.0f /s, p99 %.0f us   (at least 50000)\n", "random reads, a quarter local",
+	       rounds_median(&reads), rounds_median(&read99));
+	printf("%-52s %10.0f /s, p99 %.0f us   (at least 40000)\n", "random writes, a quarter local",
+	       rounds_median(&writes), rounds_median(&write99));
+	printf("%-52s %10.0f /s   (at least 250000)\n", "sequential scan, pages", rounds_median(&scans));
 	printf("%-52s %8.3f     (at most 1)\n", "peak of resident memory, of the budget", peak);
 	return 0;
 }

@@ -5,13 +5,13 @@
  * (FARPAGE_PAGEOUT). The time until all pages have left is the time of eviction, without other work. Then it touches
  * the pages in random order, one by one, with room for all. Program and donors share the machine's processors.
  *
- *     bench_replicas MEMSERVER [ROUNDS]
+ *     bench_replicas [ROUNDS]
  */
 #include "common/clock.h"
 #include "farpage/farpage.h"
 #include "farpage/store.h"
-#include "tests/bench/client/figures.h"
-#include "tests/func/memserver/daemon.h"
+#include "tests/bench/figures.h"
+#include "tests/lib/donor.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #define FAULTS 20000u
 #define SENT 3u /* times; the quickest counts, because the first also leases slabs */
 
-static struct daemon donors[2];
+static struct donor_process donors[2];
 static struct samples faults;
 static struct rounds p50[2], p99[2], rate[2];
 
@@ -79,14 +79,12 @@ static void round_run(unsigned replicas, double *ret_fault, double *ret_rate)
 
 int main(int argc, char **argv)
 {
-	const char *const arguments[] = {"--donate", "1G", "--reserve", "1M", NULL};
-	const unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 7;
+	const unsigned rounds = argument_number(argc, argv, 1, 7);
 	struct rounds fault_ratio = {0}, rate_ratio = {0};
 
-	must(argc > 1 && rounds, "usage: bench_replicas MEMSERVER [ROUNDS]");
-	daemon_program(argv[1]);
+	must(rounds, "usage: bench_replicas [ROUNDS]");
 	for (unsigned i = 0; i < 2; i++)
-		must(daemon_start(&donors[i], arguments), "a donor does not start");
+		donor_start(&donors[i], "--donate", "1G", "--reserve", "1M");
 	for (unsigned i = 0; i < rounds; i++) {
 		double fault[2], pages[2];
 
@@ -104,6 +102,6 @@ int main(int argc, char **argv)
 	figure_at_most("far fault p50, 2 replicas / 1", "x", &fault_ratio, 1.05);
 	figure_at_least("eviction throughput, 2 replicas / 1", "x", &rate_ratio, 0.6);
 	for (unsigned i = 0; i < 2; i++)
-		daemon_stop(&donors[i], SIGTERM);
+		donor_stop(&donors[i], SIGTERM);
 	return EXIT_SUCCESS;
 }

@@ -6,38 +6,18 @@ cd "$(dirname "$(readlink -f "$0")")/../../.." || exit
 build=$(readlink -f "$1") seconds=$(($2 * 60))
 export FARPAGE=$build/cli/farpage FARPAGE_MEMSERVER=$build/memserver/farpage-memserver
 export FARPAGE_PRELOAD_LIBRARY=$build/pager/preload/libfarpage-preload.so
-. tests/func/preload/tap.sh
-. tests/func/donors.sh
+. tests/lib/donor.sh
 require_userfaultfd
 WORKERS=2 # each a process with a pager of its own
 WHOLE_LIMIT=120
-stats=$DONORS_DIRECTORY/stats log=$DONORS_DIRECTORY/log
+stats=$FOLDER/stats log=$FOLDER/log
 declare -A counts=([stop]=0 [kill]=0 [drain]=0)
-stopped=
 
-cleanup() {
-	[ -z "$stopped" ] || kill -CONT "$stopped" 2>/dev/null
-	[ -z "${job:-}" ] || kill "$job" 2>/dev/null
-	donors_cleanup
-}
-trap cleanup EXIT
-
-wait_for() {
-	local end=$((SECONDS + $1))
-	shift
-	until "$@"; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.1
-	done
-}
-
-ended() {
-	! kill -0 "$job" 2>/dev/null
-}
+at_exit '[ -z "${job:-}" ] || kill "$job" 2>/dev/null'
 
 # What is lacking is told by each process, and when nothing is. One that has yet to notice tells it within seconds.
 whole() {
-	ended || {
+	ended "$job" || {
 		[ "$(grep -c 'rebuild: [0-9]' "$log")" = "$(grep -c 'rebuild: done' "$log")" ] &&
 			[ $(($(date +%s) - $(stat -c %Y "$log"))) -gt 3 ]
 	}
@@ -46,41 +26,30 @@ whole() {
 # Of this life of a donor: how many clients have slabs there.
 holders() {
 	awk '/ leases slab / { slabs[$3]++ } / gave slab / { slabs[$3]-- } / is gone/ { delete slabs[$3] }
-		END { for (client in slabs) count += slabs[client] > 0; print count + 0 }' "$DONORS_DIRECTORY/donor.$1.err"
+		END { for (client in slabs) count += slabs[client] > 0; print count + 0 }' "$FOLDER/donor.$1.err"
 }
 
 # All clients have come to the donor since it was started, so they know that it has nothing of theirs.
 found() {
-	ended || [ "$(grep -c " has come" "$DONORS_DIRECTORY/donor.$1.err")" -ge $WORKERS ]
-}
-
-donor_again() {
-	local out=$DONORS_DIRECTORY/again
-	: >"$out"
-	"$FARPAGE_MEMSERVER" --listen "${DONOR_URIS[$1]}" --insecure --donate 512M --slab 4M >"$out" 2>"$DONORS_DIRECTORY/donor.$1.err" &
-	DONOR_PIDS[$1]=$!
-	wait_for 30 grep -q "listening on" "$out"
+	ended "$job" || [ "$(grep -c " has come" "$FOLDER/donor.$1.err")" -ge $WORKERS ]
 }
 
 donor_stop() {
-	stopped=${DONOR_PIDS[$1]}
-	kill -STOP "$stopped"
+	kill -STOP "${DONOR_PIDS[$1]}"
 	sleep $((1 + RANDOM % 10)) # shorter or longer than it is waited for
-	kill -CONT "$stopped"
-	stopped=
+	kill -CONT "${DONOR_PIDS[$1]}"
 }
 
 donor_killed() {
-	kill -KILL "${DONOR_PIDS[$1]}"
-	wait "${DONOR_PIDS[$1]}" 2>/dev/null
+	donor_kill "$1"
 	sleep $((RANDOM % 2 * (RANDOM % 10))) # every other one starts anew at once
 	donor_again "$1" && wait_for 60 found "$1"
 }
 
 donor_drain() {
-	"$FARPAGE" donors drain "${DONOR_URIS[$1]}" --timeout $WHOLE_LIMIT >"$DONORS_DIRECTORY/drain" 2>&1 ||
-		ended || return 1
-	"$FARPAGE" donors undrain "${DONOR_URIS[$1]}" >>"$DONORS_DIRECTORY/drain" 2>&1
+	"$FARPAGE" donors drain "${DONOR_URIS[$1]}" --timeout $WHOLE_LIMIT >"$FOLDER/drain" 2>&1 ||
+		ended "$job" || return 1
+	"$FARPAGE" donors undrain "${DONOR_URIS[$1]}" >>"$FOLDER/drain" 2>&1
 }
 
 # fault KIND DONOR
@@ -93,7 +62,7 @@ fault() {
 	drain) donor_drain "$2" ;;
 	esac && wait_for $WHOLE_LIMIT whole && return
 	note "donor $2, $1: not over after $((SECONDS - begin)) s"
-	note "$(tail -n 20 "$log" "$DONORS_DIRECTORY/drain" "$DONORS_DIRECTORY/donor.$2.err")"
+	note "$(tail -n 20 "$log" "$FOLDER/drain" "$FOLDER/donor.$2.err")"
 	return 1
 }
 
@@ -103,12 +72,12 @@ for port in 21470 21471 21472; do
 	FARPAGE_TEST_URI=tcp://127.78.$((BASHPID >> 8 & 255)).$((BASHPID & 255)):$port donors_start 1 512M --slab 4M
 done
 "$FARPAGE" run --local 32M --replicas 2 "${DONORS[@]}" --stats "$stats" -- stress-ng --vm $WORKERS --vm-bytes 256M \
-	--vm-keep --verify --oomable --timeout "$seconds" --verbose --temp-path "$DONORS_DIRECTORY" \
-	>"$DONORS_DIRECTORY/out" 2>"$log" &
+	--vm-keep --verify --oomable --timeout "$seconds" --verbose --temp-path "$FOLDER" \
+	>"$FOLDER/out" 2>"$log" &
 job=$!
 kinds=(stop kill drain) failed=0
 wait_for 60 whole
-while ! ended; do
+while ! ended "$job"; do
 	donor=$((RANDOM % 3))
 	[ "$(holders $donor)" -gt 0 ] || continue # nobody would miss it
 	fault "${kinds[RANDOM % 3]}" $donor || { failed=1 && break; }
@@ -118,12 +87,12 @@ expect "each fault passes, and all is whole again" 0 $failed
 wait "$job"
 expect "stress-ng ends well" 0 $?
 job=
-said_by_stress=$(grep -hE 'stress-ng: (fail|error)|SIGBUS|SIGSEGV|OOM|respawn|restart' "$DONORS_DIRECTORY/out" "$log" |
+said_by_stress=$(grep -hE 'stress-ng: (fail|error)|SIGBUS|SIGSEGV|OOM|respawn|restart' "$FOLDER/out" "$log" |
 	grep -v "donor .* has restarted")
 expect "stress-ng has found no byte wrong, and no worker was ended" "" "$said_by_stress"
 expect "no page was lost" 0 "$(stat_of "$stats" lost_pages)"
 expect "the workers' memory was far" $WORKERS "$(stat_of "$stats" processes)"
 note "stops ${counts[stop]}, kills ${counts[kill]}, drains ${counts[drain]} in $SECONDS s"
 note "fetched $(stat_of "$stats" fetched_pages) pages, $(stat_of "$stats" faults_far) far faults, far peak $(stat_of "$stats" far_peak_bytes) bytes"
-note "$(grep -h 'metrc.* vm  ' "$DONORS_DIRECTORY/out" "$log")"
+note "$(grep -h 'metrc.* vm  ' "$FOLDER/out" "$log")"
 tap_done

@@ -2,12 +2,12 @@
 # soak.sh BUILD MINUTES: whole pages checked and rewritten under farpage run for that long, in rounds of 20 seconds: one and
 # four writers, tiny and larger budgets, one and two donors, sealed or not, with the machine idle and loaded. BUILD is a tree
 # with -Dtrace=true, in which the pager compares each page's hash as well. Prints TAP, one test a round.
-here=$(dirname "$(readlink -f "$0")")
 build=$(readlink -f "$1") minutes=$2
+cd "$(dirname "$(readlink -f "$0")")/../../.." || exit
 export FARPAGE=$build/cli/farpage FARPAGE_MEMSERVER=$build/memserver/farpage-memserver
 export FARPAGE_PRELOAD_LIBRARY=$build/pager/preload/libfarpage-preload.so
+. tests/lib/tap.sh
 until=$(($(date +%s) + minutes * 60))
-count=0 failed=0
 busy=()
 output=$(mktemp)
 trap '[ ${#busy[@]} -eq 0 ] || kill "${busy[@]}"; rm -f "$output"' EXIT
@@ -29,17 +29,13 @@ load_end() {
 # round MODE LOAD
 round() {
 	[ "$2" = idle ] || load_begin
-	"$here/../../func/preload/run_victim.sh" "$1" "$build/tests/func/preload/victim_generations" >"$output" 2>&1
+	tests/func/preload/run_victim.sh "$1" "$build/tests/func/preload/victim_generations" >"$output" 2>&1
 	local status=$?
 	[ "$2" = idle ] || load_end
-	count=$((count + 1))
-	[ $status -eq 0 ] || failed=1
-	[ $status -eq 0 ] || echo -n "not "
-	echo "ok $count - pages stay right: $THREADS writers, $SIZE_MB MiB with $LOCAL here, $DONOR_COUNT donors, $1, $2"
-	if [ $status -eq 0 ]; then
+	if ok $status "pages stay right: $THREADS writers, $SIZE_MB MiB with $LOCAL here, $DONOR_COUNT donors, $1, $2"; then
 		grep -e "looked at" -e "not counted" "$output"
 	else
-		sed 's/^/# /' "$output"
+		note "$(cat "$output")"
 	fi
 }
 
@@ -58,5 +54,4 @@ while [ "$(date +%s)" -lt "$until" ]; do
 		done
 	done
 done
-echo "1..$count"
-exit $failed
+tap_done

@@ -11,6 +11,9 @@
  */
 #include "common/clock.h"
 #include "farpage/fabric.h"
+#include "tests/bench/figures.h"
+#include "tests/lib/process.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,16 +27,6 @@
 #define PAGE 4096u
 #define MEMORY (64ul << 20)
 #define DEPTH 32u
-#define SAMPLES_MAX (1u << 20)
-
-#define must(condition)                                                                                                \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "bench_verbs: %s:%d: %s: %s\n", __FILE__, __LINE__, #condition,                \
-				strerror(errno));                                                                      \
-			exit(EXIT_FAILURE);                                                                            \
-		}                                                                                                      \
-	} while (0)
 
 /* --- The donor ---------------------------------------------------------------------------------------------- */
 
@@ -49,20 +42,20 @@ static _Noreturn void donor_run(const char *uri, int port_fd)
 	void *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	must(memory != MAP_FAILED);
-	must(fabric_open(NULL, &fabric) == 0 && fabric_domain_open(&domain) == 0);
-	must(fabric_register(domain, memory, MEMORY, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &region) == 0);
-	must(fabric_listen(fabric, uri, &listener) == 0);
+	needed(memory != MAP_FAILED);
+	needed(fabric_open(NULL, &fabric) == 0 && fabric_domain_open(&domain) == 0);
+	needed(fabric_register(domain, memory, MEMORY, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE, &region) == 0);
+	needed(fabric_listen(fabric, uri, &listener) == 0);
 	port = fabric_listener_port(listener);
-	must(write(port_fd, &port, sizeof port) == sizeof port);
+	needed(write(port_fd, &port, sizeof port) == sizeof port);
 	for (;;) {
 		if (!fabric_wait(fabric, &event, 1, -1))
 			continue;
 		if (event.kind == FABRIC_CONNECT_REQUEST)
-			must(fabric_accept(event.conn, domain, NULL) == 0);
+			needed(fabric_accept(event.conn, domain, NULL) == 0);
 		if (event.kind == FABRIC_ESTABLISHED) {
 			remote = fabric_export(region, event.conn);
-			must(fabric_send(event.conn, &remote, sizeof remote) == 0);
+			needed(fabric_send(event.conn, &remote, sizeof remote) == 0);
 		}
 		if (event.kind == FABRIC_DISCONNECTED)
 			exit(EXIT_SUCCESS);
@@ -78,8 +71,6 @@ struct client {
 	struct fabric_region *region;
 	char *memory; /* DEPTH pages */
 	struct fabric_remote remote;
-	uint32_t *samples;
-	unsigned count;
 	uint64_t seed;
 };
 
@@ -88,15 +79,14 @@ static void client_open(struct client *client, const char *uri)
 	struct fabric_event event = {0};
 
 	client->memory = mmap(NULL, DEPTH * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	client->samples = calloc(SAMPLES_MAX, sizeof *client->samples);
-	must(client->memory != MAP_FAILED && client->samples);
+	needed(client->memory != MAP_FAILED);
 	memset(client->memory, 0x5a, DEPTH * PAGE);
-	must(fabric_open(NULL, &client->fabric) == 0 && fabric_domain_open(&client->domain) == 0);
-	must(fabric_register(client->domain, client->memory, DEPTH * PAGE, FABRIC_LOCAL, &client->region) == 0);
-	must(fabric_connect(client->fabric, client->domain, uri, NULL, 0, NULL, &client->conn) == 0);
+	needed(fabric_open(NULL, &client->fabric) == 0 && fabric_domain_open(&client->domain) == 0);
+	needed(fabric_register(client->domain, client->memory, DEPTH * PAGE, FABRIC_LOCAL, &client->region) == 0);
+	needed(fabric_connect(client->fabric, client->domain, uri, NULL, 0, NULL, &client->conn) == 0);
 	while (event.kind != FABRIC_MESSAGE) {
-		must(fabric_wait(client->fabric, &event, 1, 5000) == 1);
-		must(event.kind == FABRIC_ESTABLISHED || event.kind == FABRIC_MESSAGE);
+		needed(fabric_wait(client->fabric, &event, 1, 5000) == 1);
+		needed(event.kind == FABRIC_ESTABLISHED || event.kind == FABRIC_MESSAGE);
 	}
 	memcpy(&client->remote, event.data, sizeof client->remote);
 }
@@ -115,20 +105,22 @@ static struct fabric_op client_op(struct client *client, enum fabric_op_kind kin
 	return op;
 }
 
+static struct samples samples;
+
 /* Runs one operation at a time for @seconds, or until the samples are full. Keeps the latencies. */
 static void client_latency(struct client *client, enum fabric_op_kind kind, double seconds)
 {
 	uint64_t until = clock_now() + (uint64_t)(seconds * 1e9), begin;
 	struct fabric_event event;
 
-	client->count = 0;
-	while ((begin = clock_now()) < until && client->count < SAMPLES_MAX) {
+	samples.count = 0;
+	while ((begin = clock_now()) < until && samples.count < SAMPLES_MAX) {
 		struct fabric_op op = client_op(client, kind, 0);
 
-		must(fabric_post(client->conn, &op, 1) == 1);
-		must(fabric_wait(client->fabric, &event, 1, 5000) == 1);
-		must(event.kind == FABRIC_DONE && event.status == 0);
-		client->samples[client->count++] = (uint32_t)(clock_now() - begin);
+		needed(fabric_post(client->conn, &op, 1) == 1);
+		needed(fabric_wait(client->fabric, &event, 1, 5000) == 1);
+		needed(event.kind == FABRIC_DONE && event.status == 0);
+		samples_add(&samples, clock_now() - begin);
 	}
 }
 
@@ -142,20 +134,20 @@ static double client_throughput(struct client *client, enum fabric_op_kind kind,
 
 	for (unsigned i = 0; i < DEPTH; i++)
 		ops[i] = client_op(client, kind, i);
-	must(fabric_post(client->conn, ops, DEPTH) == (int)DEPTH);
+	needed(fabric_post(client->conn, ops, DEPTH) == (int)DEPTH);
 	while (flying) {
 		int count = fabric_wait(client->fabric, events, DEPTH, 5000);
 		bool more = posted < most && clock_now() < until;
 
-		must(count > 0);
+		needed(count > 0);
 		for (int i = 0; i < count; i++) {
-			must(events[i].kind == FABRIC_DONE && events[i].status == 0);
+			needed(events[i].kind == FABRIC_DONE && events[i].status == 0);
 			ops[i] = client_op(client, kind, (unsigned)events[i].cookie);
 		}
 		done += (unsigned)count;
 		flying -= (unsigned)count;
 		if (more) {
-			must(fabric_post(client->conn, ops, (unsigned)count) == count);
+			needed(fabric_post(client->conn, ops, (unsigned)count) == count);
 			flying += (unsigned)count;
 			posted += (unsigned)count;
 		}
@@ -165,38 +157,16 @@ static double client_throughput(struct client *client, enum fabric_op_kind kind,
 
 /* --- Figures ------------------------------------------------------------------------------------------------ */
 
-static int by_value(const void *a, const void *b)
+static void latency_print(const char *name)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
+	samples_sort(&samples);
+	printf("%s_us %.2f\n%s_p99_us %.2f\n", name, samples_quantile(&samples, 500), name,
+	       samples_quantile(&samples, 990));
 }
 
-static void latency_print(struct client *client, const char *name)
-{
-	qsort(client->samples, client->count, sizeof *client->samples, by_value);
-	printf("%s_us %.2f\n%s_p99_us %.2f\n", name, client->samples[client->count / 2] / 1e3, name,
-	       client->samples[client->count - client->count / 100 - 1] / 1e3);
-}
-
-/* Returns utime + stime of a process in ms, see proc(5). */
 static double cpu_ms(pid_t pid)
 {
-	unsigned long user, system;
-	char path[64], text[1024];
-	const char *after;
-	size_t size;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	must(file);
-	size = fread(text, 1, sizeof text - 1, file);
-	fclose(file);
-	text[size] = '\0';
-	after = strrchr(text, ')');
-	must(after && sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
-	return (double)(user + system) * 1000 / (double)sysconf(_SC_CLK_TCK);
+	return (double)process_ticks(pid) * 1000 / (double)sysconf(_SC_CLK_TCK);
 }
 
 static void donor_cost_print(struct client *client, pid_t donor, unsigned operations)
@@ -227,17 +197,17 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	seconds = atof(argv[2]);
-	must(pipe(pipes) == 0);
+	needed(pipe(pipes) == 0);
 	donor = fork();
 	if (donor == 0)
 		donor_run(argv[1], pipes[1]);
-	must(read(pipes[0], &port, sizeof port) == sizeof port);
+	needed(read(pipes[0], &port, sizeof port) == sizeof port);
 	snprintf(uri, sizeof uri, "%.*s:%u", (int)(strrchr(argv[1], ':') - argv[1]), argv[1], port);
 	client_open(&client, uri);
 	client_latency(&client, FABRIC_READ, seconds);
-	latency_print(&client, "read");
+	latency_print("read");
 	client_latency(&client, FABRIC_WRITE, seconds);
-	latency_print(&client, "write");
+	latency_print("write");
 	printf("read32_pages_s %.0f\n", client_throughput(&client, FABRIC_READ, seconds, UINT32_MAX));
 	printf("write32_pages_s %.0f\n", client_throughput(&client, FABRIC_WRITE, seconds, UINT32_MAX));
 	fflush(stdout);

@@ -9,15 +9,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # what it sets, and what the one who sources it has set
 
+. tests/lib/donor.sh
+
 address=${RXE_ADDRESSES[0]%/*}
 
 say() { echo "$1 $2"; }
 
 donor() {
-	"$build/bin/farpage-memserver" --listen "$1" --donate "$2" --insecure >/run/donor.out 2>/run/donor.err &
-	donor_pid=$!
-	wait_for 10 grep -q 'listening on' /run/donor.out || guest_fail "the donor does not start: $(cat /run/donor.err)"
-	donor_uri=$(sed -n 's/.*listening on //p' /run/donor.out)
+	FARPAGE_MEMSERVER=$build/bin/farpage-memserver donor_run 0 "$1" --donate "$2" --insecure
+	donor_uri=${DONOR_URIS[0]} donor_pid=${DONOR_PIDS[0]}
 }
 
 nvme_device() {

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.dom import minidom
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "lib")]
 import figures  # noqa: E402
 import plot  # noqa: E402
 import report  # noqa: E402

@@ -24,7 +24,7 @@
  * are zeroes, because a discard leaves zeroes. A run that failed may have changed its pages or not. Each page therefore
  * has a range of possible versions. A read narrows that range to one version, unless zeroes fit several versions.
  */
-#include "tests/mix.h"
+#include "tests/lib/mix.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,7 @@
-# device.sh: block devices of farpage for a test. Bash scripts in the checkout source this file after
-# tests/func/preload/tap.sh. FARPAGE and FARPAGE_MEMSERVER name the programs; FARPAGE_BLOCKS names the program built
-# from tests/func/blockdev/blocks.c.
+# device.sh: block devices of farpage for a test. Bash scripts in the checkout source this file. FARPAGE and
+# FARPAGE_MEMSERVER name the programs; FARPAGE_BLOCKS names the program built from tests/func/blockdev/blocks.c.
 #
-# This file sources donors.sh. Each test gets its own runtime folder, $FARPAGE_RUNTIME, so several tests can run on one
+# This file sources donor.sh. Each test gets its own runtime folder, $FARPAGE_RUNTIME, so several tests can run on one
 # machine at the same time. The front end is FUSE unless FARPAGE_TEST_FRONTEND names another.
 #
 #   device_require [PROGRAM...]        skips the test if devices are not possible here or one of the programs is missing
@@ -16,38 +15,30 @@
 #   donor_leased URI                   prints the bytes that a donor has leased
 #   donor_mark                         notes the first donor's number of descriptors and its memory
 #   expect_donor_unchanged             checks that the first donor has no more of either
-#   wait_for SECONDS COMMAND...        waits until the command succeeds; returns 1 if it never does
-#   blocks_said STEP FILE PID          succeeds if blocks has printed the step's line, or has ended; for wait_for
+#   blocks_start MIB STEP...           starts blocks on DEVICE in the background and waits for its first check; sets job;
+#                                      closing descriptor 9 ends the step wait; its output is the file $said
 #   blocks_of WORD FILE STEP           prints the last figure that blocks printed for a step: of "failed", "wrong", ...
 # shellcheck shell=bash disable=SC2034
 
-. tests/func/donors.sh
+. tests/lib/donor.sh
 
 FRONTEND=${FARPAGE_TEST_FRONTEND:-fuse}
-export FARPAGE_RUNTIME=$DONORS_DIRECTORY/run
-OUTPUT=$DONORS_DIRECTORY/output
+export FARPAGE_RUNTIME=$FOLDER/run
+OUTPUT=$FOLDER/output
+said=$FOLDER/blocks
 mkdir "$FARPAGE_RUNTIME"
 # `farpage swap on` raises kernel settings. On this machine it gets copies of the files in /proc/sys/vm. In a virtual
 # machine it raises the kernel's own.
 if [ -z "${VM_NAME:-}" ]; then
-	export FARPAGE_SYSCTL_VM=$DONORS_DIRECTORY
+	export FARPAGE_SYSCTL_VM=$FOLDER
 	echo 1000 >"$FARPAGE_SYSCTL_VM/min_free_kbytes"
 	echo 10 >"$FARPAGE_SYSCTL_VM/watermark_scale_factor"
 fi
 # Daemons outlive the commands that start them, so sanitizers report to files, and the test checks them at its end.
 for sanitizer in ASAN UBSAN TSAN; do
 	declare -n options=${sanitizer}_OPTIONS
-	export "${sanitizer}_OPTIONS=${options:+$options:}log_path=$DONORS_DIRECTORY/report"
+	export "${sanitizer}_OPTIONS=${options:+$options:}log_path=$FOLDER/report"
 done
-
-declare -F wait_for >/dev/null || wait_for() {
-	local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
-	shift
-	until "$@"; do
-		[ "${EPOCHREALTIME/./}" -lt "$end" ] || return 1
-		sleep 0.02
-	done
-}
 
 device_require() {
 	local program
@@ -147,11 +138,11 @@ expect_donor_unchanged() {
 		note "before: $donor_marked_memory KiB, after: $(donor_memory) KiB"
 }
 
-# Succeeds if no donor has leased anything.
+# Succeeds if no donor that runs has leased anything.
 donors_idle() {
-	local uri
-	for uri in "${DONOR_URIS[@]}"; do
-		[ "$(donor_leased "$uri")" = 0 ] || return 1
+	local index
+	for index in "${!DONOR_PIDS[@]}"; do
+		[ "$(donor_leased "${DONOR_URIS[index]}")" = 0 ] || return 1
 	done
 }
 
@@ -163,14 +154,17 @@ nothing_left() {
 expect_nothing_left() {
 	wait_for "${1:-5}" nothing_left
 	expect "no process, mount, device or file of the test's devices is left" "" "$(device_left)"
-	wait_for "${1:-5}" donors_idle
-	ok $? "no donor has a leased slab" || note "$(tail -n 8 "$DONORS_DIRECTORY"/donor.*.err)"
+	check "no donor has a leased slab" wait_for "${1:-5}" donors_idle || note "$(tail -n 8 "$FOLDER"/donor.*.err)"
 	[ -z "${FARPAGE_TEST_SANITIZED:-}" ] ||
-		expect "no sanitizer has reported a fault" "" "$(head -n 40 "$DONORS_DIRECTORY"/report.* 2>/dev/null)"
+		expect "no sanitizer has reported a fault" "" "$(head -n 40 "$FOLDER"/report.* 2>/dev/null)"
 }
 
-blocks_said() {
-	grep -q "^$1 " "$2" || ! kill -0 "$3" 2>/dev/null
+blocks_start() {
+	mkfifo "$FOLDER/go"
+	timeout 60 "$FARPAGE_BLOCKS" "$DEVICE" "$@" >"$said" <"$FOLDER/go" &
+	job=$!
+	exec 9>"$FOLDER/go"
+	wait_for 30 said "^check " "$said" $job
 }
 
 blocks_of() {
@@ -203,6 +197,5 @@ device_cleanup() {
 			umount --lazy "$line"
 		done
 	fi
-	donors_cleanup
 }
-trap device_cleanup EXIT
+at_exit device_cleanup

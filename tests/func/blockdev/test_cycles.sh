@@ -1,13 +1,12 @@
 #!/bin/bash
 # test_cycles.sh CYCLES: attaches, uses and detaches a device over and over. Nothing of it stays on the machine or at
 # the donor.
-. tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require
 cycles=$1
 
 cycle() {
-	device_attach cycles 16M && "$FARPAGE_BLOCKS" "$DEVICE" 1 fill check >"$DONORS_DIRECTORY/blocks" && device_detach cycles
+	device_attach cycles 16M && "$FARPAGE_BLOCKS" "$DEVICE" 1 fill check >"$said" && device_detach cycles
 }
 
 donors_start 1 64M --slab 4M
@@ -19,7 +18,7 @@ donor_mark
 free=$(losetup --find 2>/dev/null)
 for ((done = 0; done < cycles; done++)); do
 	if ! cycle; then
-		note "$(cat "$OUTPUT" "$DONORS_DIRECTORY/blocks")"
+		note "$(cat "$OUTPUT" "$said")"
 		break
 	fi
 done

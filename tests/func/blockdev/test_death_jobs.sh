@@ -2,22 +2,17 @@
 # test_death_jobs.sh: kills a donor under fio, and another donor under mkfs and a copy of files. The jobs end, with
 # errors or without, and none hangs. The device goes on, and data that is written later is right. With FUSE the test
 # then kills the daemon under each job. The jobs end as well, and the device is removed.
-. tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require fio mkfs.ext4 fsck.ext4
 grep -qw ext4 /proc/filesystems || modprobe ext4 2>/dev/null || skip_all "the kernel has no ext4"
 
 mib=64
-folder=$DONORS_DIRECTORY/mnt
-tree=$DONORS_DIRECTORY/tree
+folder=$FOLDER/mnt
+tree=$FOLDER/tree
 mkdir "$folder" "$tree"
 cp -a blockdev client fabric tests "$tree"
 head -c 9000001 /dev/urandom >"$tree/random"
-trap 'umount -l "$folder" 2>/dev/null; device_cleanup' EXIT
-
-job_ended() {
-	! kill -0 "$job" 2>/dev/null
-}
+at_exit 'umount -l "$folder" 2>/dev/null'
 
 device_written() {
 	awk '{ print $5 }' "/sys/block/${DEVICE#/dev/}/stat"
@@ -32,10 +27,9 @@ writes_wait() {
 fio_start() {
 	timeout 40 fio --name=busy --filename="$DEVICE" --size=${mib}M --direct=1 --ioengine=libaio --iodepth=8 --rw=randrw --bs=4k \
 		--verify=xxhash --verify_state_save=0 --verify_backlog=64 --time_based --runtime=2 --continue_on_error=all --thread \
-		>"$DONORS_DIRECTORY/fio" 2>&1 &
+		>"$FOLDER/fio" 2>&1 &
 	job=$!
-	writes_wait 200
-	ok $? "fio writes to the device more than 200 times"
+	check "fio writes to the device more than 200 times" writes_wait 200
 }
 
 # Starts a job that makes a file system and copies files to and on it, over and over, until a step fails.
@@ -45,26 +39,24 @@ files_start() {
 			cp -a "$tree" "$folder/" && sync -f "$folder" && cp -a "$folder/tree" "$folder/again"
 			status=$?
 			umount "$folder" || umount -l "$folder"
-			[ $status -eq 0 ] && [ ! -e "$DONORS_DIRECTORY/enough" ] || break
+			[ $status -eq 0 ] && [ ! -e "$FOLDER/enough" ] || break
 		done
-	) >"$DONORS_DIRECTORY/files" 2>&1 &
+	) >"$FOLDER/files" 2>&1 &
 	job=$!
-	writes_wait 50
-	ok $? "mkfs and cp write to the device more than 50 times"
+	check "mkfs and cp write to the device more than 50 times" writes_wait 50
 }
 
 expect_ended() {
-	wait_for 20 job_ended
-	ok $? "$1" || note "$(cat "$DONORS_DIRECTORY/fio" "$DONORS_DIRECTORY/files" 2>/dev/null | tail -n 20)"
+	check "$1" wait_for 20 ended "$job" || note "$(cat "$FOLDER/fio" "$FOLDER/files" 2>/dev/null | tail -n 20)"
 	kill -KILL "$job" 2>/dev/null
 	wait "$job" 2>/dev/null
 }
 
 # Checks that every page can be written and read right, and that files can be kept on the device.
 expect_usable() {
-	blkdiscard -f "$DEVICE" 2>/dev/null && "$FARPAGE_BLOCKS" "$DEVICE" $mib fill check >"$DONORS_DIRECTORY/blocks"
-	expect "$1: every page of the device is written and read right" "0 0 0" "$? $(blocks_of failed "$DONORS_DIRECTORY/blocks" fill) \
-$(blocks_of failed "$DONORS_DIRECTORY/blocks" check)"
+	blkdiscard -f "$DEVICE" 2>/dev/null && "$FARPAGE_BLOCKS" "$DEVICE" $mib fill check >"$said"
+	expect "$1: every page of the device is written and read right" "0 0 0" "$? $(blocks_of failed "$said" fill) \
+$(blocks_of failed "$said" check)"
 	mkfs.ext4 -q -F -E nodiscard "$DEVICE" && mount "$DEVICE" "$folder" && cp -a "$tree" "$folder/" && umount "$folder" &&
 		fsck.ext4 -fn "$DEVICE" >"$OUTPUT" 2>&1 && mount "$DEVICE" "$folder" &&
 		diff -r --no-dereference "$tree" "$folder/tree" >>"$OUTPUT" 2>&1
@@ -73,39 +65,34 @@ $(blocks_of failed "$DONORS_DIRECTORY/blocks" check)"
 }
 
 donors_start 3 $((mib * 3 / 2))M --slab 2M --grace 2
-device_attach jobs ${mib}M
-ok $? "a device attaches to three donors" || note "$(cat "$OUTPUT")"
+check "a device attaches to three donors" device_attach jobs ${mib}M || note "$(cat "$OUTPUT")"
 fio_start
 donor_kill 0
 expect_ended "fio ends after a donor is killed"
 expect_usable "a donor was killed under fio"
 files_start
 donor_kill 1
-touch "$DONORS_DIRECTORY/enough"
+touch "$FOLDER/enough"
 expect_ended "mkfs and cp end after a second donor is killed"
 expect_usable "a donor was killed under mkfs and cp"
-rm "$DONORS_DIRECTORY/enough"
+rm "$FOLDER/enough"
 
 if [ "$FRONTEND" = fuse ]; then
 	fio_start
 	mapfile -t pids < <(device_pids jobs)
 	kill -KILL "${pids[@]}"
 	expect_ended "fio ends after the daemon is killed"
-	device_detach jobs
-	ok $? "detach removes the device of the killed daemon" || note "$(cat "$OUTPUT")"
-	wait_for 10 donors_idle
-	ok $? "donors get the killed daemon's slabs back"
-	device_attach jobs ${mib}M
-	ok $? "a device of the removed device's name attaches" || note "$(cat "$OUTPUT")"
+	check "detach removes the device of the killed daemon" device_detach jobs || note "$(cat "$OUTPUT")"
+	check "donors get the killed daemon's slabs back" wait_for 10 donors_idle
+	check "a device of the removed device's name attaches" device_attach jobs ${mib}M || note "$(cat "$OUTPUT")"
 	files_start
 	mapfile -t pids < <(device_pids jobs)
 	kill -KILL "${pids[@]}"
-	touch "$DONORS_DIRECTORY/enough"
+	touch "$FOLDER/enough"
 	expect_ended "mkfs and cp end after the daemon is killed"
 	wait_for 10 eval '! grep -q "$folder" /proc/self/mounts || umount "$folder" 2>/dev/null'
 	ok $? "the file system of the killed daemon's device is unmounted"
 fi
-wait_for 10 device_detach jobs
-ok $? "detach removes the device at the end" || note "$(cat "$OUTPUT")"
+check "detach removes the device at the end" wait_for 10 device_detach jobs || note "$(cat "$OUTPUT")"
 expect_nothing_left 10
 tap_done

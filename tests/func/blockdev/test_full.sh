@@ -1,16 +1,11 @@
 #!/bin/bash
 # test_full.sh: a device larger than its donors' room. Attach refuses it, unless --overcommit is given. With
 # --overcommit a write without room fails, all other requests succeed, and later writes succeed when there is room.
-. tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require
 
-said=$DONORS_DIRECTORY/blocks
 donors_start 1 16M --slab 2M
-device_attach full 32M
-status=$?
-[ $status -ne 0 ] && [ $status -ne 124 ]
-ok $? "attach refuses a device larger than its donors' room"
+fails "attach refuses a device larger than its donors' room" device_attach full 32M
 expect "attach prints one line about the lack of room" 1 "$(wc -l <"$OUTPUT")"
 matches "attach names --overcommit when it refuses a device" --overcommit "$(cat "$OUTPUT")"
 matches "attach names the donors' room when it refuses a device" "16M" "$(cat "$OUTPUT")"
@@ -18,11 +13,7 @@ expect "a refused attach leaves nothing" "" "$(device_left)"
 
 device_attach full 32M --overcommit
 ok $? "a device larger than its donors' room attaches with --overcommit" || note "$(cat "$OUTPUT")"
-mkfifo "$DONORS_DIRECTORY/go"
-timeout 60 "$FARPAGE_BLOCKS" "$DEVICE" 32 fill check wait discard fill check >"$said" <"$DONORS_DIRECTORY/go" &
-job=$!
-exec 9>"$DONORS_DIRECTORY/go"
-wait_for 30 blocks_said check "$said" $job
+blocks_start 32 fill check wait discard fill check
 failed=$(blocks_of failed "$said" fill)
 expect "half of all writes to a device of twice the donor's room fail" 64 "$failed"
 expect "pages are read right, whether their writes succeeded or failed" "0 0" "$(blocks_of failed "$said" check) $(blocks_of wrong "$said" check)"
@@ -35,7 +26,6 @@ exec 9>&-
 wait $job
 expect "blocks reads no wrong page on a full device" 0 $?
 expect "half of all writes fail again after a discard of every page" 64 "$(blocks_of failed "$said" fill)"
-device_detach full
-ok $? "detach removes the overcommitted device" || note "$(cat "$OUTPUT")"
+check "detach removes the overcommitted device" device_detach full || note "$(cat "$OUTPUT")"
 expect_nothing_left
 tap_done

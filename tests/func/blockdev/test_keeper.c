@@ -9,7 +9,7 @@
 #include "common/auth.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static struct fake {
 	atomic_int cleared; /* number of the device that clear() removed */
 } * fake;
 
-static char base[] = "/tmp/farpage-keeper-XXXXXX", key_path[64];
+static const char *key_path;
 static struct rig rig;
 
 /* --- The front end ---------------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static void fake_leave(struct frontend *frontend)
 {
 	fake->leaves++;
 	while (fake->holds)
-		rig_sleep_ms(1);
+		sleep_ms(1);
 	fake_free(frontend);
 }
 
@@ -241,27 +241,17 @@ static bool daemon_ends(pid_t pid)
 static bool daemon_answers(void)
 {
 	static char reply[CONTROL_REPLY_MAX];
-	uint64_t end = clock_now() + UINT64_C(20000000000);
 
-	while (clock_now() < end) {
-		if (control_ask(NAME, CONTROL_STATUS, 5000, reply) > 0)
-			return true;
-		rig_sleep_ms(5);
-	}
-	return false;
+	return wait_until(control_ask(NAME, CONTROL_STATUS, 5000, reply) > 0);
 }
 
 /* Returns true if the donor soon says that it has @bytes leased. A donor that does not answer does not count. */
 static bool leased_is(uint64_t bytes)
 {
-	struct far_donor_info figures = {0};
+	struct far_donor_info figures;
 
-	for (unsigned i = 0; i < 50; i++) {
-		figures = rig_figures(&rig, 0);
-		if (figures.status == 0 && figures.leased == bytes)
-			return true;
-		rig_sleep_ms(100);
-	}
+	if (wait_until((figures = rig_figures(&rig, 0)).status == 0 && figures.leased == bytes))
+		return true;
 	printf("# leased: %llu\n", (unsigned long long)figures.leased);
 	return false;
 }
@@ -346,11 +336,10 @@ static void a_device_without_its_key_is_removed(void)
 {
 	pid_t pid = daemon_attach();
 	static char reply[CONTROL_REPLY_MAX];
-	char away[sizeof key_path + 8];
+	const char *away = folder_path("away");
 
 	ok(daemon_answers() && control_ask(NAME, CONTROL_LEAVE, 20000, reply) > 0 && daemon_ends(pid),
 	   "a second device is left");
-	snprintf(away, sizeof away, "%s.away", key_path);
 	rename(key_path, away);
 	ok(daemon_remove() == 0 && !folder_is_there(), "--remove removes a device without its key file");
 	rename(away, key_path);
@@ -384,45 +373,37 @@ static void clean(void)
 		umount2(path, MNT_DETACH);
 		rmdir(path);
 	}
-	unlink(key_path);
-	rmdir(base);
 }
 
-static void donor_start(void)
+static void donor_begin(void)
 {
 	static uint8_t key[AUTH_KEY_SIZE];
-	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL};
 
 	rig = (struct rig){.donor_count = 1};
 	rig.config = (struct far_config){.donor_count = 1, .replicas = 1, .key = key, .grace_ms = 1000};
 	rig.config.fabric = FABRIC_CONFIG_DEFAULT;
-	if (auth_key_create(key_path) < 0 || auth_key_load(key_path, key) < 0 ||
-	    !daemon_start(&rig.donors[0], arguments)) {
-		printf("Bail out! the donor does not start: %s\n", rig.donors[0].log);
-		exit(EXIT_FAILURE);
-	}
+	if (auth_key_create(key_path) < 0 || auth_key_load(key_path, key) < 0)
+		tap_bail("no key");
+	donor_start(&rig.donors[0], "--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	if (argc < 2)
-		return EXIT_FAILURE;
 	if (geteuid() != 0)
 		return tap_skip_all("devices need root");
 	fake = mmap(NULL, sizeof *fake, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (fake == MAP_FAILED || !mkdtemp(base))
+	if (fake == MAP_FAILED)
 		return EXIT_FAILURE;
-	setenv("FARPAGE_RUNTIME", base, 1);
-	snprintf(key_path, sizeof key_path, "%s/key", base);
+	setenv("FARPAGE_RUNTIME", folder(), 1);
+	key_path = folder_path("key");
 	atexit(clean);
-	daemon_program(argv[1]);
-	donor_start();
+	donor_begin();
 	a_half_made_device_is_removed();
 	an_abandoned_leave_has_another_worker_adopt();
 	a_device_is_adopted_without_its_starter();
 	an_adopted_device_that_cannot_be_recorded_is_left();
 	a_device_that_was_left_is_removed();
 	a_device_without_its_key_is_removed();
-	daemon_stop(&rig.donors[0], SIGTERM);
+	donor_end(&rig.donors[0]);
 	return tap_done();
 }

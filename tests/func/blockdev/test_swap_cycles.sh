@@ -1,8 +1,6 @@
 #!/bin/bash
 # test_swap_cycles.sh CYCLES: switches swap space on far memory on and off over and over. Nothing of it stays on the
 # machine or at the donor. In a virtual machine tests/vm/test_swap_cycles.sh runs this test.
-. tests/func/preload/tap.sh
-. tests/func/blockdev/device.sh
 . tests/vm/swap.sh
 device_require mkswap swapon
 cycles=$1
@@ -20,7 +18,7 @@ kept() {
 	rdma resource show "$1" 2>/dev/null | grep -c blockdev
 }
 
-trap 'swap_off cycle; device_cleanup' EXIT
+at_exit 'swap_off cycle'
 swaps=$(tail -n +2 /proc/swaps)
 donors_start 1 64M --slab 4M
 cycle && cycle

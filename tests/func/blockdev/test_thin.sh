@@ -1,6 +1,5 @@
 #!/bin/bash
 # test_thin.sh: a device of 1 TiB attaches fast, leases nothing before it is written, and its daemon uses little memory.
-. tests/func/preload/tap.sh
 . tests/func/blockdev/device.sh
 device_require
 
@@ -29,37 +28,33 @@ allowed=2000
 if [ -n "${VM_NAME:-}" ]; then
 	attach_timed small 16M
 	note "a device of 16 MiB takes $took ms"
-	device_detach small
-	ok $? "a small device attaches and detaches" || note "$(cat "$OUTPUT")"
+	check "a small device attaches and detaches" device_detach small || note "$(cat "$OUTPUT")"
 	wait_for 10 donors_idle
 	allowed=$((took + 2000))
 fi
-attach_timed thin 1T --overcommit
-ok $? "a device of 1 TiB attaches with --overcommit" || note "$(cat "$OUTPUT")"
+check "a device of 1 TiB attaches with --overcommit" attach_timed thin 1T --overcommit || note "$(cat "$OUTPUT")"
 [ "$took" -lt $allowed ]
 ok $? "a device of 1 TiB attaches in less than two seconds${VM_NAME:+ more than a small one}"
 note "$took ms"
 expect "a device of 1 TiB has its size" $((1 << 40)) "$(blockdev --getsize64 "$DEVICE")"
-donors_idle
-ok $? "donors lend nothing to a device before it is written"
+check "donors lend nothing to a device before it is written" donors_idle
 memory=$(daemon_memory)
 note "its daemon has $memory KiB"
 [ "$memory" -gt 0 ] && [ "$memory" -le $((64 << 10)) ]
 bounded $? "the daemon of an unwritten device of 1 TiB uses at most 64 MiB"
 
 # Pages at both ends of the device.
-"$FARPAGE_BLOCKS" "$DEVICE" 32 fill check >"$DONORS_DIRECTORY/blocks"
-expect "pages at the beginning of the device are written and read right" "0 0 0" "$? $(blocks_of failed "$DONORS_DIRECTORY/blocks" fill) $(blocks_of failed "$DONORS_DIRECTORY/blocks" check)"
-head -c 1M /dev/urandom >"$DONORS_DIRECTORY/end"
-dd if="$DONORS_DIRECTORY/end" of="$DEVICE" bs=1M seek=$(((1 << 20) - 1)) oflag=direct conv=notrunc 2>/dev/null &&
-	dd if="$DEVICE" bs=1M skip=$(((1 << 20) - 1)) iflag=direct 2>/dev/null | cmp - "$DONORS_DIRECTORY/end"
+"$FARPAGE_BLOCKS" "$DEVICE" 32 fill check >"$said"
+expect "pages at the beginning of the device are written and read right" "0 0 0" "$? $(blocks_of failed "$said" fill) $(blocks_of failed "$said" check)"
+head -c 1M /dev/urandom >"$FOLDER/end"
+dd if="$FOLDER/end" of="$DEVICE" bs=1M seek=$(((1 << 20) - 1)) oflag=direct conv=notrunc 2>/dev/null &&
+	dd if="$DEVICE" bs=1M skip=$(((1 << 20) - 1)) iflag=direct 2>/dev/null | cmp - "$FOLDER/end"
 ok $? "pages at the end of the device are written and read right"
 pages=$((33 << 8))
 memory=$(daemon_memory)
 note "with $pages pages in use its daemon has $memory KiB"
 [ "$memory" -le $(((64 << 10) + pages * 16 / 1024)) ]
 bounded $? "the daemon uses at most 64 MiB and 16 bytes a page in use"
-device_detach thin
-ok $? "detach removes the device of 1 TiB" || note "$(cat "$OUTPUT")"
+check "detach removes the device of 1 TiB" device_detach thin || note "$(cat "$OUTPUT")"
 expect_nothing_left
 tap_done

@@ -1,16 +1,11 @@
 """disks: devices for tests in Python, by FUSE or FARPAGE_TEST_FRONTEND. Each test has its own runtime folder."""
 import json
 import os
-import subprocess
-import sys
-import tempfile
-import time
 from pathlib import Path
 
-from tap import run
+from tap import FOLDER, at_end, farpage, run, skip_all, wait_until
 
 FRONTEND = os.environ.get("FARPAGE_TEST_FRONTEND", "fuse")
-FOLDER = Path(tempfile.mkdtemp(prefix="farpage-test-"))
 RUNTIME = FOLDER / "run"
 LOG = FOLDER / "log"
 os.environ["FARPAGE_RUNTIME"] = str(RUNTIME)
@@ -28,77 +23,51 @@ def sysctls():
     return [int(read(FOLDER / name)) for name in SYSCTLS]
 
 
-def remove_folder():
-    for path in FOLDER.iterdir():
-        path.unlink()
-    FOLDER.rmdir()
+sysctls_write(*SYSCTLS.values())
 
 
 def require():
     """Skips the test if devices are not possible here."""
-    why = None
     if os.geteuid() != 0:
-        why = "block devices need root"
-    elif FRONTEND == "fuse" and not (os.access("/dev/fuse", os.W_OK) and os.access("/dev/loop-control", os.W_OK)):
-        why = "no FUSE or no loop devices"
-    elif FRONTEND == "ublk" and not os.access("/dev/ublk-control", os.W_OK):
-        why = "no /dev/ublk-control"
-    sysctls_write(*SYSCTLS.values())
-    if why:
-        remove_folder()
-        print(f"1..0 # SKIP {why}")
-        sys.exit(0)
+        skip_all("block devices need root")
+    if FRONTEND == "fuse" and not (os.access("/dev/fuse", os.W_OK) and os.access("/dev/loop-control", os.W_OK)):
+        skip_all("no FUSE or no loop devices")
+    if FRONTEND == "ublk" and not os.access("/dev/ublk-control", os.W_OK):
+        skip_all("no /dev/ublk-control")
+    at_end(clean)
 
 
-def wait(condition, seconds=10):
-    """Waits until the condition is true. Returns false if that takes too long."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
+def attach(name, size, *options, verb=("disk", "attach"), **others):
+    return farpage(*verb, "--name", name, "--size", size, "--frontend", FRONTEND, "--log", LOG, *options, **others)
 
 
-class Disks:
-    """The farpage command with this test's options."""
+def detach(name):
+    return farpage("disk", "detach", name)
 
-    def __init__(self, farpage):
-        self.farpage = farpage
 
-    def call(self, *words, **options):
-        return run(self.farpage, *words, **options)
+def known():
+    """Returns the data of each device that disk list knows, by name."""
+    return {disk["name"]: disk for disk in json.loads(farpage("disk", "list", "--json").stdout)["disks"]}
 
-    def attach(self, name, size, *options, verb=("disk", "attach"), **others):
-        return self.call(*verb, "--name", name, "--size", size, "--frontend", FRONTEND, "--log", LOG, *options, **others)
 
-    def detach(self, name):
-        return self.call("disk", "detach", name)
+def left_over():
+    """Returns the remains of this test's devices on the machine."""
+    left = [str(path) for path in RUNTIME.iterdir()] if RUNTIME.exists() else []
+    left += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(FOLDER) in line]
+    left += [line for line in loops() if str(FOLDER) in line]
+    return left + processes()
 
-    def list(self):
-        """Returns the data of each device that disk list knows, by name."""
-        return {disk["name"]: disk for disk in json.loads(self.call("disk", "list", "--json").stdout)["disks"]}
 
-    def left_over(self):
-        """Returns the remains of this test's devices on the machine."""
-        left = [str(path) for path in RUNTIME.iterdir()] if RUNTIME.exists() else []
-        left += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(FOLDER) in line]
-        left += [line for line in loops() if str(FOLDER) in line]
-        return left + processes()
+def nothing_left():
+    """Returns true if no remains are left soon. A process needs a moment to end after it has removed its device."""
+    return wait_until(lambda: left_over() == [])
 
-    def nothing_left(self):
-        """Returns true if no remains are left soon. A process needs a moment to end after it has removed its device."""
-        return wait(lambda: self.left_over() == [])
 
-    def clean(self):
-        """Removes the remains of a failed test."""
-        for name in [path.name for path in RUNTIME.iterdir()] if RUNTIME.exists() else []:
-            self.call("swap", "off", name)
-            self.detach(name)
-        if RUNTIME.exists():
-            RUNTIME.rmdir()
-        LOG.unlink(missing_ok=True)
-        remove_folder()
+def clean():
+    """Removes the remains of a failed test."""
+    for name in [path.name for path in RUNTIME.iterdir()] if RUNTIME.exists() else []:
+        farpage("swap", "off", name)
+        detach(name)
 
 
 def loops():
@@ -123,13 +92,12 @@ def processes():
     return found
 
 
-def is_alive(pid):
-    """Returns true if the process runs. A zombie does not run."""
-    return read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"])
+def swaps():
+    """Returns /proc/swaps by device: size and used memory in KiB, and priority."""
+    rows = [line.split() for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]]
+    return {row[0]: [int(word) for word in row[2:5]] for row in rows}
 
 
 def unshared(script, *words):
     """Runs @script and then a command in a new mount namespace. Returns the finished command."""
-    return subprocess.run(["unshare", "--mount", "sh", "-ec", script + '\nexec "$@"', "sh", *map(str, words)],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
-                          check=False)
+    return run("unshare", "--mount", "sh", "-ec", script + '\nexec "$@"', "sh", *words)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_bench.py FARPAGE MEMSERVER: small and short runs of farpage bench against real donors on loopback."""
+"""test_bench.py: small and short runs of farpage bench against real donors on loopback."""
 import json
 import os
 import pty
@@ -7,17 +7,14 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import threading
 import xml.etree.ElementTree
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import donor_says, given_back, start_donor, stop_donors # noqa: E402
+from donor import Donor, donor_options
+from tap import FARPAGE, FOLDER, done, farpage, make_key, ok, refused, run, shown
 
-farpage, memserver = sys.argv[1:3]
+KEY = make_key()
 NOBODY = 65534
 NO_RIGHT = "no right to use userfaultfd"
 
@@ -27,17 +24,11 @@ def fabric(uri):
 
 
 def bench(*options, **more):
-    return run(farpage, "bench", "--size", "16M", "--seconds", "0.05", *options, **more)
+    return farpage("bench", "--size", "16M", "--seconds", "0.05", *options, **more)
 
 
-def refused(name, status, mentioned, result):
-    """The command prints one line on standard error that says what is wrong, and nothing on standard output."""
-    ok(result.returncode == status and result.stdout == "" and mentioned in result.stderr
-       and result.stderr.startswith("farpage: ") and result.stderr.count("\n") == 1, name, shown(result))
-
-
-def leased(uri, key):
-    return donor_says(farpage, uri, "--key", key).get("leased_bytes")
+def lender():
+    return Donor("--donate", "64M", "--slab", "16M", "--key", KEY)
 
 
 def check_figures(answer, uris, depths, label):
@@ -58,14 +49,15 @@ def check_figures(answer, uris, depths, label):
        f"{label}: each point has no more pages in flight than its depth", points)
 
 
-def bench_measures_two_donors(key, first, second, folder):
-    picture, figures = Path(folder, "plot.svg"), Path(folder, "figures.json")
-    result = bench("--donor", first, "--donor", second, "--key", key, "--depths", "1,4,32", "--plot", picture,
+def bench_measures_two_donors(first, second):
+    uris = [first.uri, second.uri]
+    picture, figures = FOLDER / "plot.svg", FOLDER / "figures.json"
+    result = bench(*donor_options([first, second]), "--key", KEY, "--depths", "1,4,32", "--plot", picture,
                    "--json", figures)
     ok(result.returncode == 0 and result.stderr == "", "bench measures two donors", shown(result))
     answer = json.loads(figures.read_text(encoding="utf-8"))
-    check_figures(answer, [first, second], [1, 4, 32], "JSON")
-    row = rf"^{re.escape(first)} +{fabric(first)} +(?:read|write) +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\d+ +[\d.]+$"
+    check_figures(answer, uris, [1, 4, 32], "JSON")
+    row = rf"^{re.escape(first.uri)} +{fabric(first.uri)} +(?:read|write) +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\d+ +[\d.]+$"
     ok(len(re.findall(row, result.stdout, re.M)) == 6, "the table has a row for each donor, operation and depth",
        shown(result))
     ok("reads: thousand pages/s" in result.stdout and "writes: thousand pages/s" in result.stdout,
@@ -87,39 +79,39 @@ def bench_measures_two_donors(key, first, second, folder):
            "a far fault takes longer than userfaultfd alone", answer)
         ok(len(re.findall(r"^a far fault over .* \(p50\); alone, userfaultfd takes ", result.stdout, re.M)) == 2,
            "bench prints userfaultfd's share of a far fault for each donor", shown(result))
-    ok(given_back(farpage, first, "--key", key) and given_back(farpage, second, "--key", key),
+    ok(first.given_back("--key", KEY) and second.given_back("--key", KEY),
        "bench releases its leases when it ends")
 
 
-def no_faults_leaves_out_faults(key, uri):
-    result = bench("--donor", uri, "--key", key, "--depths", "2", "--no-faults", "--json", "-")
+def no_faults_leaves_out_faults(donor):
+    result = bench("--donor", donor.uri, "--key", KEY, "--depths", "2", "--no-faults", "--json", "-")
     answer = json.loads(result.stdout)
     ok(result.returncode == 0 and answer["userfaultfd"] is None and answer["donors"][0]["far_fault"] is None,
        "bench --no-faults measures no faults, and --json - prints only JSON", shown(result))
-    check_figures(answer, [uri], [2], "one depth")
+    check_figures(answer, [donor.uri], [2], "one depth")
 
 
-def auto_is_reported_as_its_fabric(key, uri):
-    address = uri.replace(fabric(uri), "auto")
-    result = bench("--donor", address, "--key", key, "--depths", "1", "--no-faults", "--json", "-")
+def auto_is_reported_as_its_fabric(donor):
+    address = donor.uri.replace(fabric(donor.uri), "auto")
+    result = bench("--donor", address, "--key", KEY, "--depths", "1", "--no-faults", "--json", "-")
     answer = json.loads(result.stdout)
-    ok(result.returncode == 0 and answer["donors"][0]["fabric"] == fabric(uri),
+    ok(result.returncode == 0 and answer["donors"][0]["fabric"] == fabric(donor.uri),
        "bench reports the fabric that an auto:// donor uses", shown(result))
 
 
-def missing_right_leaves_out_only_faults(key, uri, folder):
+def missing_right_leaves_out_only_faults(donor):
     """A user without the right to userfaultfd gets all other figures, and the reason for the missing ones."""
     if os.getuid() != 0 or Path("/proc/sys/vm/unprivileged_userfaultfd").read_text(encoding="ascii").strip() != "0":
         print("# who is not root, or may use userfaultfd anyhow, cannot be tried without the right to")
         return
-    own_key, own_farpage = Path(folder, "nobody.key"), Path(folder, "farpage") # in a folder that nobody may enter
-    shutil.copy(farpage, own_farpage)
-    shutil.copy(key, own_key)
+    own_key, own_farpage = FOLDER / "nobody.key", FOLDER / "farpage" # in a folder that nobody may enter
+    shutil.copy(FARPAGE, own_farpage)
+    shutil.copy(KEY, own_key)
     os.chown(own_key, NOBODY, NOBODY)
     own_key.chmod(0o600)
-    os.chmod(folder, 0o755)
+    os.chmod(FOLDER, 0o755)
     result = run("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", own_farpage, "bench", "--size",
-                 "16M", "--seconds", "0.05", "--donor", uri, "--key", own_key, "--depths", "1")
+                 "16M", "--seconds", "0.05", "--donor", donor.uri, "--key", own_key, "--depths", "1")
     ok(result.returncode == 0 and NO_RIGHT in result.stdout and " write     1 " in result.stdout,
        "bench without the right to userfaultfd leaves out only the faults", shown(result))
 
@@ -129,7 +121,7 @@ class Terminal:
 
     def __init__(self, *options):
         self.ours, theirs = pty.openpty()
-        self.process = subprocess.Popen([farpage, "bench", "--size", "16M", *map(str, options)],
+        self.process = subprocess.Popen([FARPAGE, "bench", "--size", "16M", *map(str, options)],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True)
         os.close(theirs)
         self.text = ""
@@ -155,12 +147,12 @@ class Terminal:
         return self.process.wait(), out
 
 
-def interrupted_bench_shows_its_figures(key, uri, folder):
-    picture = Path(folder, "part.svg")
-    client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,2,3,4,5,6,7,8",
+def interrupted_bench_shows_its_figures(donor):
+    picture = FOLDER / "part.svg"
+    client = Terminal("--donor", donor.uri, "--key", KEY, "--no-faults", "--depths", "1,2,3,4,5,6,7,8",
                       "--seconds", "1", "--json", "-", "--plot", picture)
     amid = client.read("read, depth 2")
-    held = leased(uri, key)
+    held = donor.says("--key", KEY).get("leased_bytes")
     client.process.send_signal(signal.SIGINT)
     status, out = client.end()
     answer = json.loads(out)
@@ -172,59 +164,59 @@ def interrupted_bench_shows_its_figures(key, uri, folder):
        "bench shows the figures that it has after Ctrl-C", out)
     ok("(interrupted)" in "".join(xml.etree.ElementTree.parse(picture).getroot().itertext()),
        "bench marks the picture as interrupted after Ctrl-C")
-    ok(given_back(farpage, uri, "--key", key), "bench releases its leases after Ctrl-C")
+    ok(donor.given_back("--key", KEY), "bench releases its leases after Ctrl-C")
 
 
-def bench_ends_when_interrupted_amid_far_faults(key, uri):
-    client = Terminal("--donor", uri, "--key", key, "--depths", "1", "--seconds", "2")
+def bench_ends_when_interrupted_amid_far_faults(donor):
+    client = Terminal("--donor", donor.uri, "--key", KEY, "--depths", "1", "--seconds", "2")
     if client.read("far faults"):
         client.process.send_signal(signal.SIGTERM)
         status, out = client.end()
         ok(status == 143 and "write     1" in out, "SIGTERM amid far faults ends bench with status 143", status, out,
            client.text)
-        ok(given_back(farpage, uri, "--key", key), "bench releases its leases after SIGTERM amid far faults")
+        ok(donor.given_back("--key", KEY), "bench releases its leases after SIGTERM amid far faults")
     else:
         ok(NO_RIGHT in client.end()[1], "bench measures no far faults without the right to userfaultfd")
 
 
-def bench_ends_when_a_donor_dies(key):
-    process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
-    client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,8", "--seconds", "1")
+def bench_ends_when_a_donor_dies():
+    donor = lender()
+    client = Terminal("--donor", donor.uri, "--key", KEY, "--no-faults", "--depths", "1,8", "--seconds", "1")
     amid = client.read("read, depth 8")
-    process.kill()
+    donor.kill()
     status, out = client.end()
     ok(amid and status == 1 and "read      1" in out, "bench ends with status 1 and the table so far when a donor dies",
        status, out, client.text)
     # The client may log that it cannot reach the donor. It then logs that it gives the donor up, and nothing more.
     lines = re.findall(r"farpage: .*", client.text)
-    ok(all(f"farpage: donor {uri} " in line for line in lines) and " is gone " in lines[-1] and len(lines) <= 2,
+    ok(all(f"farpage: donor {donor.uri} " in line for line in lines) and " is gone " in lines[-1] and len(lines) <= 2,
        "bench tells once that the donor is gone", client.text)
 
 
-def bench_ends_when_a_donor_dies_amid_far_faults(key):
-    process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
-    client = Terminal("--donor", uri, "--key", key, "--depths", "1", "--seconds", "1")
+def bench_ends_when_a_donor_dies_amid_far_faults():
+    donor = lender()
+    client = Terminal("--donor", donor.uri, "--key", KEY, "--depths", "1", "--seconds", "1")
     if client.read("far faults"):
-        process.kill()
+        donor.kill()
         status, out = client.end()
-        ok(status == 1 and "write     1" in out and f"donor {uri} " in client.text,
+        ok(status == 1 and "write     1" in out and f"donor {donor.uri} " in client.text,
            "bench ends with status 1 and the table so far when a donor dies amid far faults", status, out, client.text)
     else:
         ok(NO_RIGHT in client.end()[1], "bench measures no far faults without the right to userfaultfd")
 
 
-def slow_donor_is_measured(key):
+def slow_donor_is_measured():
     """The donor runs for less than a point's warm-up at a time. Each point waits for its first page."""
-    process, uri = start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))
+    donor = lender()
     over = threading.Event()
 
     def hold():
         while not over.wait(0.003):
-            process.send_signal(signal.SIGSTOP)
+            donor.signal(signal.SIGSTOP)
             over.wait(0.1)
-            process.send_signal(signal.SIGCONT)
+            donor.signal(signal.SIGCONT)
 
-    client = Terminal("--donor", uri, "--key", key, "--depths", "1,2", "--no-faults", "--json", "-", "--seconds", "0.05")
+    client = Terminal("--donor", donor.uri, "--key", KEY, "--depths", "1,2", "--no-faults", "--json", "-", "--seconds", "0.05")
     begun = client.read("read, depth 1")
     holder = threading.Thread(target=hold)
     holder.start()
@@ -232,12 +224,12 @@ def slow_donor_is_measured(key):
     over.set()
     holder.join()
     ok(begun and status == 0, "bench measures a slow donor", status, out, client.text)
-    check_figures(json.loads(out), [uri], [1, 2], "slow donor")
+    check_figures(json.loads(out), [donor.uri], [1, 2], "slow donor")
 
 
-def progress_is_shown_on_a_terminal(key, uri):
+def progress_is_shown_on_a_terminal(donor):
     """On a terminal a line shows the progress, and is erased at the end."""
-    client = Terminal("--donor", uri, "--key", key, "--no-faults", "--depths", "1,64", "--seconds", "0.05")
+    client = Terminal("--donor", donor.uri, "--key", KEY, "--no-faults", "--depths", "1,64", "--seconds", "0.05")
     status, out = client.end()
     ok(status == 0 and "read, depth 1\r" in client.text and "write, depth 64\r" in client.text and "write    64" in out,
        "bench shows its progress on a terminal", client.text)
@@ -245,57 +237,47 @@ def progress_is_shown_on_a_terminal(key, uri):
        client.text)
 
 
-def bad_options_are_refused(key, uri, folder):
-    donor = ["--donor", uri, "--key", key]
-    result = run(farpage, "bench", "--help")
-    ok(result.returncode == 0 and result.stderr == "" and all(f"--{option} " in result.stdout for option in (
+def bad_options_are_refused(donor):
+    options = ["--donor", donor.uri, "--key", KEY]
+    result = farpage("bench", "--help")
+    ok(result.returncode == 0 and result.stderr == "" and all(f"--{name} " in result.stdout for name in (
         "donor", "key", "size", "seconds", "depths", "no-faults", "plot", "json")), "bench --help names all options",
        shown(result))
-    refused("bench refuses to run without a donor", 2, "--donor", run(farpage, "bench"))
-    refused("bench refuses an argument", 2, '"x"', bench(*donor, "x"))
-    refused("bench refuses nine donors", 2, "one to 8", bench(*donor * 9))
+    refused(farpage("bench"), "bench refuses to run without a donor", "--donor", status=2)
+    refused(bench(*options, "x"), "bench refuses an argument", '"x"', status=2)
+    refused(bench(*options * 9), "bench refuses nine donors", "one to 8", status=2)
     for depths in ("0", "4,2", "1,1", "257", "2x", "-1", ",".join(map(str, range(1, 18)))):
-        refused(f"bench refuses --depths {depths[:8]}", 2, "--depths takes", bench(*donor, "--depths", depths))
+        refused(bench(*options, "--depths", depths), f"bench refuses --depths {depths[:8]}", "--depths takes", status=2)
     for seconds in ("0", "-1", "nan", "inf", "1s"):
-        refused(f"bench refuses --seconds '{seconds}'", 2, "--seconds takes",
-                run(farpage, "bench", *donor, "--seconds", seconds))
-    refused("bench refuses a --size below 16M", 2, "16M", run(farpage, "bench", *donor, "--size", "1M"))
-    refused("bench refuses a donor with too little free memory", 1,
-            "has 64M free of the 64M that it lends, and 128M are needed",
-            run(farpage, "bench", *donor, "--size", "113M"))
-    refused("bench refuses a donor that is no address", 1, "bogus", run(farpage, "bench", "--donor", "bogus"))
-    refused("bench refuses a missing key file", 1, "key file",
-            run(farpage, "bench", "--donor", uri, "--key", "/dev/null/key"))
-    refused("bench refuses a donor that wants a key when none is given", 1, uri, bench("--donor", uri))
-    refused("bench refuses a --plot file that cannot be written", 1, "no/plot.svg",
-            bench(*donor, "--plot", Path(folder, "no", "plot.svg")))
-    refused("bench refuses a --json file that cannot be written", 1, "no/f.json",
-            bench(*donor, "--json", Path(folder, "no", "f.json")))
-    result = bench(*donor, "--no-faults", "--depths", "1", "--plot", "/dev/full")
+        refused(farpage("bench", *options, "--seconds", seconds), f"bench refuses --seconds '{seconds}'",
+                "--seconds takes", status=2)
+    refused(farpage("bench", *options, "--size", "1M"), "bench refuses a --size below 16M", "16M", status=2)
+    refused(farpage("bench", *options, "--size", "113M"), "bench refuses a donor with too little free memory",
+            "has 64M free of the 64M that it lends, and 128M are needed", status=1)
+    refused(farpage("bench", "--donor", "bogus"), "bench refuses a donor that is no address", "bogus", status=1)
+    refused(farpage("bench", "--donor", donor.uri, "--key", "/dev/null/key"), "bench refuses a missing key file",
+            "key file", status=1)
+    refused(bench("--donor", donor.uri), "bench refuses a donor that wants a key when none is given",
+            donor.uri, status=1)
+    refused(bench(*options, "--plot", FOLDER / "no/plot.svg"), "bench refuses a --plot file that cannot be written",
+            "no/plot.svg", status=1)
+    refused(bench(*options, "--json", FOLDER / "no/f.json"), "bench refuses a --json file that cannot be written",
+            "no/f.json", status=1)
+    result = bench(*options, "--no-faults", "--depths", "1", "--plot", "/dev/full")
     ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "/dev/full" in result.stderr,
        "bench fails when the disk under --plot is full", shown(result))
 
 
-def test(folder):
-    key = Path(folder, "key")
-    run(farpage, "key", key)
-    first, second = (start_donor(memserver, "--donate", "64M", "--slab", "16M", "--key", str(key))[1] for _ in range(2))
-    bench_measures_two_donors(key, first, second, folder)
-    no_faults_leaves_out_faults(key, first)
-    auto_is_reported_as_its_fabric(key, first)
-    missing_right_leaves_out_only_faults(key, first, folder)
-    interrupted_bench_shows_its_figures(key, first, folder)
-    bench_ends_when_interrupted_amid_far_faults(key, first)
-    bench_ends_when_a_donor_dies(key)
-    bench_ends_when_a_donor_dies_amid_far_faults(key)
-    slow_donor_is_measured(key)
-    progress_is_shown_on_a_terminal(key, first)
-    bad_options_are_refused(key, second, folder)
-
-
-try:
-    with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        test(temporary)
-finally:
-    stop_donors()
+first_donor, second_donor = lender(), lender()
+bench_measures_two_donors(first_donor, second_donor)
+no_faults_leaves_out_faults(first_donor)
+auto_is_reported_as_its_fabric(first_donor)
+missing_right_leaves_out_only_faults(first_donor)
+interrupted_bench_shows_its_figures(first_donor)
+bench_ends_when_interrupted_amid_far_faults(first_donor)
+bench_ends_when_a_donor_dies()
+bench_ends_when_a_donor_dies_amid_far_faults()
+slow_donor_is_measured()
+progress_is_shown_on_a_terminal(first_donor)
+bad_options_are_refused(second_donor)
 done()

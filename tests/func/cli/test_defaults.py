@@ -1,26 +1,16 @@
 #!/usr/bin/python3
-"""test_defaults.py FARPAGE MEMSERVER: files of defaults, their order of precedence, and one line for each mistake."""
+"""test_defaults.py: files of defaults, their order of precedence, and one line for each mistake."""
 import os
-import sys
-import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from donor import Donor
+from tap import FOLDER, done, farpage, make_key, ok, refused, shown
 
-farpage, memserver = sys.argv[1:3]
 GONE = "tcp://127.0.0.1:1"
 
 
 def call(file, *arguments, **more):
     """Runs farpage with one file of defaults."""
-    return run(farpage, *arguments, env={**os.environ, "FARPAGE_CONFIG": str(file), **more})
-
-
-def refused(name, result, mentioned):
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("# ")]
-    ok(result.returncode and len(lines) == 1 and mentioned in lines[0], name, shown(result))
+    return farpage(*arguments, env={**os.environ, "FARPAGE_CONFIG": str(file), **more})
 
 
 def verbs_take_their_defaults(file, donor, key):
@@ -38,28 +28,30 @@ def verbs_take_their_defaults(file, donor, key):
     result = call(file, "run", "--quiet=no", "--", "true")
     ok(" of 16M" in result.stderr or "nothing needed far memory" in result.stderr,
        "an option of run wins over the file of defaults", shown(result))
-    refused("--donor of donors wins over the file of defaults", call(file, "donors", "--donor", GONE), GONE)
+    result = call(file, "donors", "--donor", GONE)
+    ok(result.returncode == 1 and result.stderr.count("\n") == 1 and GONE in result.stderr,
+       "--donor of donors wins over the file of defaults", shown(result))
     result = call(file, "disk", "attach", "--name", "x", "--size", "1M", "--key", "/nowhere")
-    refused("disk attach takes the donor from the file of defaults and refuses a missing key", result, "/nowhere")
+    refused(result, "disk attach takes the donor from the file of defaults and refuses a missing key", "/nowhere")
 
 
-def narrower_defaults_win(folder, donor, key):
+def narrower_defaults_win(donor, key):
     """The user's file is read. A verb's section wins over the shared section. --config replaces all files."""
-    home = folder / "home/.config/farpage"
+    home = FOLDER / "home/.config/farpage"
     home.mkdir(parents=True)
     file = home / "farpage.ini"
     environment = {word: value for word, value in os.environ.items() if word not in ("FARPAGE_CONFIG", "XDG_CONFIG_HOME")}
     file.write_text(f"[farpage]\ndonor = {donor}\nkey = {key}\n", encoding="ascii")
-    result = run(farpage, "donors", env={**environment, "HOME": str(folder / "home")})
+    result = farpage("donors", env={**environment, "HOME": str(FOLDER / "home")})
     ok(result.returncode == 0 and donor in result.stdout, "~/.config/farpage/farpage.ini is read", shown(result))
-    result = run(farpage, "donors", env={**environment, "HOME": "/", "XDG_CONFIG_HOME": str(folder / "home/.config")})
+    result = farpage("donors", env={**environment, "HOME": "/", "XDG_CONFIG_HOME": str(FOLDER / "home/.config")})
     ok(result.returncode == 0 and donor in result.stdout, "farpage/farpage.ini in XDG_CONFIG_HOME is read", shown(result))
     file.write_text(f"[run]\ndonor = {donor}\nlocal = 16M\n[farpage]\ndonor = {GONE}\nkey = {key}\n", encoding="ascii")
     result = call(file, "run", "--quiet", "--", "true")
     ok(result.returncode == 0, "the verb's section wins over the shared section, wherever it stands", shown(result))
-    own = folder / "own.ini"
+    own = FOLDER / "own.ini"
     own.write_text(f"[run]\nlocal = 16M\ndonor = {GONE}\n", encoding="ascii")
-    refused("--config is read in place of the file of defaults", call(file, "run", "--config", own, "--", "true"), GONE)
+    refused(call(file, "run", "--config", own, "--", "true"), "--config is read in place of the file of defaults", GONE)
 
 
 def budget_is_told(file, donor, key):
@@ -71,45 +63,40 @@ def budget_is_told(file, donor, key):
     ok(result.returncode == 0 and "--local 900T bounds nothing: this machine has" in result.stderr,
        "run warns of a budget beyond the machine's memory", shown(result))
     file.write_text(f"[farpage]\ndonor = {donor}\nkey = {key}.gone\n", encoding="ascii")
-    refused("run prints one line about a missing key file, and none about its budget", call(file, "run", "--", "true"),
-            "cannot read key file")
+    refused(call(file, "run", "--", "true"),
+            "run prints one line about a missing key file, and none about its budget", "cannot read key file")
 
 
-def mistakes_in_defaults_are_refused(file, donor, folder):
+def mistakes_in_defaults_are_refused(file, donor):
     file.write_text("[farpage]\ndonor = bla\n", encoding="ascii")
-    refused("a donor that is no address is refused", call(file, "run", "--local", "16M", "--", "true"), "bla")
+    refused(call(file, "run", "--local", "16M", "--", "true"), "a donor that is no address is refused", "bla")
     file.write_text("[farpage]\nlocal = 16M\n", encoding="ascii")
-    refused("a setting of run in the shared section is refused", call(file, "run", "--", "true"), f"{file}:2: 'local'")
+    refused(call(file, "run", "--", "true"), "a setting of run in the shared section is refused", f"{file}:2: 'local'")
     file.write_text("[farpage]\n[rum]\nlocal = 16M\n", encoding="ascii")
-    refused("an unknown section is refused", call(file, "donors"), f"{file}:3: [rum]")
+    refused(call(file, "donors"), "an unknown section is refused", f"{file}:3: [rum]")
     file.write_text("[run]\nlokal = 16M\n", encoding="ascii")
-    refused("an unknown setting of run is refused by run", call(file, "run", "--", "true"),
-            f"{file}:2: unknown setting 'lokal'")
-    refused("an unknown setting of run is ignored by donors", call(file, "donors"), "no donor to ask")
-    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {folder}/no.key\n", encoding="ascii")
-    refused("run refuses a missing key file from the file of defaults",
-            call(file, "run", "--local", "16M", "--", "true"), f"{folder}/no.key")
+    refused(call(file, "run", "--", "true"),
+            "an unknown setting of run is refused by run", f"{file}:2: unknown setting 'lokal'")
+    refused(call(file, "donors"), "an unknown setting of run is ignored by donors", "no donor to ask")
+    file.write_text(f"[farpage]\ndonor = {donor}\nkey = {FOLDER}/no.key\n", encoding="ascii")
+    refused(call(file, "run", "--local", "16M", "--", "true"),
+            "run refuses a missing key file from the file of defaults", f"{FOLDER}/no.key")
     file.chmod(0o666)
-    refused("a file of defaults that others may write is refused", call(file, "donors"), "chmod go-w")
+    refused(call(file, "donors"), "a file of defaults that others may write is refused", "chmod go-w")
     file.chmod(0o644)
     if os.getuid() == 0:
         os.chown(file, 65534, 65534)
-        refused("a file of defaults of another user is refused", call(file, "donors"), "belongs to another user")
+        refused(call(file, "donors"), "a file of defaults of another user is refused", "belongs to another user")
         os.chown(file, 0, 0)
-    refused("a missing file of defaults that is named is refused", call(folder / "none.ini", "donors"),
-            "none.ini: cannot be opened")
-    refused("run is refused without a donor and a file of defaults", call("", "run", "--", "true"), "no donor is named")
+    refused(call(FOLDER / "none.ini", "donors"),
+            "a missing file of defaults that is named is refused", "none.ini: cannot be opened")
+    refused(call("", "run", "--", "true"), "run is refused without a donor and a file of defaults", "no donor is named")
 
 
-with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-    place = Path(temporary)
-    run(farpage, "key", place / "key")
-    try:
-        uri = start_donor(memserver, "--donate", "64M", "--slab", "8M", "--key", str(place / "key"))[1]
-        verbs_take_their_defaults(place / "farpage.ini", uri, place / "key")
-        narrower_defaults_win(place, uri, place / "key")
-        budget_is_told(place / "farpage.ini", uri, place / "key")
-        mistakes_in_defaults_are_refused(place / "farpage.ini", uri, place)
-    finally:
-        stop_donors()
+file_of_defaults, the_key = FOLDER / "farpage.ini", make_key()
+lender = Donor("--donate", "64M", "--slab", "8M", "--key", the_key).uri
+verbs_take_their_defaults(file_of_defaults, lender, the_key)
+narrower_defaults_win(lender, the_key)
+budget_is_told(file_of_defaults, lender, the_key)
+mistakes_in_defaults_are_refused(file_of_defaults, lender)
 done()

@@ -1,42 +1,37 @@
 #!/usr/bin/python3
-"""test_disk_config.py FARPAGE MEMSERVER BLOCKDEV SAMPLE: the sample configuration of farpage-blockdev."""
+"""test_disk_config.py BLOCKDEV SAMPLE: the sample configuration of farpage-blockdev."""
 import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
-from disks import FOLDER, FRONTEND, LOG, Disks, require, wait # noqa: E402
+import disks
+from disks import FRONTEND, LOG
+from donor import Donor
+from tap import FOLDER, done, farpage, ok, run, shown, wait_until
 
-farpage, memserver, blockdev, sample_path = sys.argv[1:5]
+blockdev, sample_path = sys.argv[1:3]
 sample = Path(sample_path).read_text(encoding="utf-8")
 NOT_SETTINGS = {"adopt", "remove", "ready-fd", "config", "version", "help"} # actions, not settings of the device
 
-require()
-disks = Disks(farpage)
-try:
-    shown_help = run(blockdev, "--help")
-    options = set(re.findall(r"^  --([a-z-]+)", shown_help.stdout, re.MULTILINE)) - NOT_SETTINGS
-    keys = set(re.findall(r"^(?:; )?([a-z-]+) = ", sample, re.MULTILINE))
-    ok(len(options) > 10 and options == keys, "the sample has exactly the settings of farpage-blockdev", options ^ keys)
+disks.require()
+shown_help = run(blockdev, "--help")
+options = set(re.findall(r"^  --([a-z-]+)", shown_help.stdout, re.MULTILINE)) - NOT_SETTINGS
+keys = set(re.findall(r"^(?:; )?([a-z-]+) = ", sample, re.MULTILINE))
+ok(len(options) > 10 and options == keys, "the sample has exactly the settings of farpage-blockdev", options ^ keys)
 
-    backup = FOLDER / "backup"
-    donor = start_donor(memserver, "--donate", "64M", "--slab", "16M")[1]
-    for name, old, new in (("unchanged but for donor and size", "", ""),
-                           ("with every default written out", r"^; (?=[a-z-]+ = )(?!name|key|log|frontend|backup)", ""),
-                           ("with a backup", r"^; backup = .*", f"backup = {backup}"),
-                           ("with overcommit = yes", r"^; overcommit = no", "overcommit = yes")):
-        text = re.sub(r"^size = .*", "size = 32M", sample, flags=re.MULTILINE)
-        text = re.sub(r"^donor = .*", f"donor = {donor}", text, flags=re.MULTILINE)
-        path = FOLDER / "sample.ini"
-        path.write_text(re.sub(old, new, text, flags=re.MULTILINE) if old else text, encoding="utf-8")
-        made = disks.call("disk", "attach", "--config", path, "--name", "sample", "--frontend", FRONTEND, "--log", LOG)
-        ok(made.returncode == 0 and disks.list()["sample"]["size"] == 32 << 20, f"the sample is accepted {name}", shown(made))
-        gone = disks.detach("sample")
-        ok(gone.returncode == 0 and wait(lambda: not disks.left_over()) and not backup.exists(),
-           "disk detach removes the sample's device and its backup", shown(gone), disks.left_over())
-finally:
-    disks.clean()
-    stop_donors()
+backup = FOLDER / "backup"
+donor = Donor("--donate", "64M", "--slab", "16M").uri
+for name, old, new in (("unchanged but for donor and size", "", ""),
+                       ("with every default written out", r"^; (?=[a-z-]+ = )(?!name|key|log|frontend|backup)", ""),
+                       ("with a backup", r"^; backup = .*", f"backup = {backup}"),
+                       ("with overcommit = yes", r"^; overcommit = no", "overcommit = yes")):
+    text = re.sub(r"^size = .*", "size = 32M", sample, flags=re.MULTILINE)
+    text = re.sub(r"^donor = .*", f"donor = {donor}", text, flags=re.MULTILINE)
+    path = FOLDER / "sample.ini"
+    path.write_text(re.sub(old, new, text, flags=re.MULTILINE) if old else text, encoding="utf-8")
+    made = farpage("disk", "attach", "--config", path, "--name", "sample", "--frontend", FRONTEND, "--log", LOG)
+    ok(made.returncode == 0 and disks.known()["sample"]["size"] == 32 << 20, f"the sample is accepted {name}", shown(made))
+    gone = disks.detach("sample")
+    ok(gone.returncode == 0 and wait_until(lambda: not disks.left_over()) and not backup.exists(),
+       "disk detach removes the sample's device and its backup", shown(gone), disks.left_over())
 done()

@@ -1,20 +1,16 @@
 #!/usr/bin/python3
-"""test_doctor.py FARPAGE MEMSERVER: farpage doctor on any host, and with donors of all kinds."""
+"""test_doctor.py: farpage doctor on any host, and with donors of all kinds."""
 import json
 import os
 import platform
 import resource
 import socket
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from donor import Donor
+from tap import FOLDER, done, farpage, make_key, ok, refused, shown
 
-farpage, memserver = sys.argv[1:3]
 IDS = {"rdma.devices", "rdma.cm", "rdma.port", "rdma.mtu", "rdma.limits",
        "faults.right", "faults.paging", "faults.forks",
        "memory.lock", "memory.donate", "memory.room", "memory.huge", "memory.hugetlb", "memory.overcommit", "memory.maps",
@@ -25,7 +21,7 @@ IDS = {"rdma.devices", "rdma.cm", "rdma.port", "rdma.mtu", "rdma.limits",
 
 def examine(*options, **how):
     """Runs farpage doctor --json. Returns the result, and its findings by id, or by id and subject."""
-    result = run(farpage, "doctor", "--json", *options, **how)
+    result = farpage("doctor", "--json", *options, **how)
     findings = json.loads(result.stdout)
     return result, {(one["id"], one["subject"]) if one["subject"] else one["id"]: one for one in findings}
 
@@ -69,7 +65,7 @@ def this_host_is_examined():
         ok(slower["cpu.seal"]["status"] == "warn" and "slow" in slower["cpu.seal"]["found"],
            "doctor warns of a processor without AES instructions", slower["cpu.seal"])
 
-    text = run(farpage, "doctor")
+    text = farpage("doctor")
     ok("\033" not in text.stdout and text.returncode == result.returncode, "doctor prints no colours into a pipe",
        shown(text))
     for one in findings.values():
@@ -109,11 +105,9 @@ def missing_rights_are_told():
        "doctor skips the checks of userfaultfd for a donor", shown(result))
 
 
-def donors_are_examined(folder):
-    key, other = Path(folder, "key"), Path(folder, "other")
-    for path in (key, other):
-        run(farpage, "key", path)
-    good = start_donor(memserver, "--donate", "256M", "--slab", "16M", "--key", str(key))[1]
+def donors_are_examined():
+    key, other = make_key(), make_key("other")
+    good = Donor("--donate", "256M", "--slab", "16M", "--key", key).uri
 
     result, findings = examine("--donor", good, "--key", key)
     ok(status(findings, "donor.reach", good) == "pass" and good in findings["donor.reach", good]["found"],
@@ -158,7 +152,7 @@ def donors_are_examined(folder):
 
 def swap_is_examined():
     """Checks the findings about swap. A donor on the same machine is not safe."""
-    good = start_donor(memserver, "--donate", "64M", "--slab", "16M")[1]
+    good = Donor("--donate", "64M", "--slab", "16M").uri
     result, findings = examine("--swap", "64M", "--donor", good)
     root = os.geteuid() == 0
     ok(status(findings, "swap.rights") in (("pass", "fail") if root else ("fail",)),
@@ -183,29 +177,23 @@ def swap_is_examined():
        "doctor skips the checks of swap for a donor", findings)
 
 
-def wrong_usage_is_refused(folder):
+def wrong_usage_is_refused():
     for name, options, code, text in (("an argument", ["x"], 2, '"x"'),
                                       ("an unknown option", ["--bogus"], 2, "--bogus"),
                                       ("a --donate that is no size", ["--donate", "much"], 2, "--donate"),
                                       ("a --swap that is no size", ["--swap", "much"], 2, "--swap"),
                                       ("a key without a donor", ["--key", "x"], 2, "--donor"),
                                       ("a missing key file",
-                                       ["--key", Path(folder, "no"), "--donor", "tcp://127.0.0.1:1"], 1, "cannot read")):
-        result = run(farpage, "doctor", *options)
-        ok(result.returncode == code and text in result.stderr and result.stdout == "" and
-           result.stderr.count("\n") == 1, f"doctor refuses {name} in one line", shown(result))
-    result = run(farpage, "doctor", "--help")
+                                       ["--key", FOLDER / "no", "--donor", "tcp://127.0.0.1:1"], 1, "cannot read")):
+        refused(farpage("doctor", *options), f"doctor refuses {name} in one line", text, status=code)
+    result = farpage("doctor", "--help")
     ok(result.returncode == 0 and all(word in result.stdout for word in ("--donate SIZE", "--swap SIZE", "--json", "exit status", "rdma://")),
        "doctor --help has the options and the exit status", shown(result))
 
 
-try:
-    with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        this_host_is_examined()
-        missing_rights_are_told()
-        donors_are_examined(temporary)
-        swap_is_examined()
-        wrong_usage_is_refused(temporary)
-finally:
-    stop_donors()
+this_host_is_examined()
+missing_rights_are_told()
+donors_are_examined()
+swap_is_examined()
+wrong_usage_is_refused()
 done()

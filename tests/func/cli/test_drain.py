@@ -1,16 +1,10 @@
 #!/usr/bin/python3
-"""test_drain.py FARPAGE MEMSERVER: farpage donors drain and undrain of a donor that a program uses."""
+"""test_drain.py: farpage donors drain and undrain of a donor that a program uses."""
 import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from donor import Donor
+from tap import done, farpage, make_key, ok, refused, shown, start
 
-farpage, memserver = sys.argv[1:3]
 SLAB = 8 << 20
 PROGRAM = """
 import hashlib, os, sys
@@ -23,28 +17,24 @@ print('right' if hashlib.sha256(memory).hexdigest() == digest else 'wrong', flus
 
 
 def start_program(donor, key):
-    program = subprocess.Popen([farpage, "run", "--local", "16M", "--donor", donor, "--key", key, "--",
-                                "/usr/bin/python3", "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    program = start("run", "--local", "16M", "--donor", donor, "--key", key, "--", "/usr/bin/python3", "-c", PROGRAM)
     program.stdout.readline()
     return program
 
 
 def state(donor, key):
-    result = run(farpage, "donors", "--donor", donor, "--key", key, "--json")
+    result = farpage("donors", "--donor", donor, "--key", key, "--json")
     return json.loads(result.stdout)["donors"][0]
 
 
 def bad_drains_are_refused(donor, key):
-    def usage(name, *words, says):
-        result = run(farpage, "donors", *words)
-        ok(result.returncode == 2 and says in result.stderr and result.stderr.count("\n") == 1, name, shown(result))
-
-    usage("donors drain is refused without a donor", "drain", says="name one")
-    usage("donors drain is refused with two donors", "drain", donor, "tcp://127.0.0.2", says="too many")
-    usage("donors drain --deadline is refused without --force", "drain", donor, "--deadline", "5", says="--force")
-    usage("donors undrain is refused with --force", "undrain", donor, "--force", says="--force")
-    result = run(farpage, "donors", "drain", donor)
+    for name, says, words in (("donors drain is refused without a donor", "name one", ["drain"]),
+                              ("donors drain is refused with two donors", "too many", ["drain", donor, "tcp://127.0.0.2"]),
+                              ("donors drain --deadline is refused without --force", "--force",
+                               ["drain", donor, "--deadline", "5"]),
+                              ("donors undrain is refused with --force", "--force", ["undrain", donor, "--force"])):
+        refused(farpage("donors", *words), name, says, status=2)
+    result = farpage("donors", "drain", donor)
     ok(result.returncode == 1 and "key" in result.stderr, "donors drain is refused without the donor's key",
        shown(result))
     ok(state(donor, key)["state"] == "lending", "refused drains leave the donor lending")
@@ -52,7 +42,7 @@ def bad_drains_are_refused(donor, key):
 
 def drain_waits_for_the_program(donor, key):
     program = start_program(donor, key)
-    result = run(farpage, "donors", "drain", donor, "--key", key, "--timeout", "1")
+    result = farpage("donors", "drain", donor, "--key", key, "--timeout", "1")
     ok(result.returncode == 1, "donors drain fails at its --timeout while a program leases memory", shown(result))
     ok("is not empty after 1 s" in result.stderr and "--force" in result.stderr,
        "donors drain tells that the donor is not empty, and names --force", shown(result))
@@ -61,24 +51,23 @@ def drain_waits_for_the_program(donor, key):
     answer = state(donor, key)
     ok(answer["state"] == "draining" and answer["free_bytes"] == 0,
        "a donor goes on draining after the --timeout and has no free memory", answer)
-    result = run(farpage, "donors", "--donor", donor, "--key", key)
+    result = farpage("donors", "--donor", donor, "--key", key)
     ok("  draining" in result.stdout, "the table of donors shows a draining donor", shown(result))
-    result = run(farpage, "donors", "drain", donor, "--key", key, "--timeout", "0", "--json")
+    result = farpage("donors", "drain", donor, "--key", key, "--timeout", "0", "--json")
     answer = json.loads(result.stdout)
     ok(result.returncode == 1 and not answer["empty"] and answer["state"] == "draining" and
        answer["leased_bytes"] == sum(holder["leased_bytes"] for holder in answer["holders"]) > 0 and
        not answer["holders"][0]["vanished"], "donors drain --json has the state, the leased bytes and their holders",
        shown(result))
 
-    result = run(farpage, "donors", "undrain", donor, "--key", key)
+    result = farpage("donors", "undrain", donor, "--key", key)
     ok(result.returncode == 0 and "lends again: 128M" in result.stdout,
        "donors undrain succeeds and prints what the donor lends", shown(result))
     answer = state(donor, key)
     ok(answer["state"] == "lending" and answer["leased_bytes"] >= 48 << 20 and answer["free_bytes"] > 0,
        "an undrained donor lends, and the program keeps its memory", answer)
 
-    drain = subprocess.Popen([farpage, "donors", "drain", donor, "--key", key], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    drain = start("donors", "drain", donor, "--key", key)
     first = drain.stdout.readline()
     ok(" drains: " in first and "of 1 client" in first, "a second donors drain prints how many clients hold slabs",
        first)
@@ -88,22 +77,22 @@ def drain_waits_for_the_program(donor, key):
     output, errors = drain.communicate(timeout=60)
     ok(drain.returncode == 0 and f"{donor} is empty and lends nothing more: it is safe to power it off" in output,
        "donors drain ends when the program does, and allows to power the donor off", output, errors)
-    result = run(farpage, "donors", "drain", donor, "--key", key, "--json")
+    result = farpage("donors", "drain", donor, "--key", key, "--json")
     ok(result.returncode == 0 and json.loads(result.stdout) == {"donor": donor, "state": "draining", "leased_bytes": 0,
                                                                "empty": True, "holders": []},
        "donors drain of an empty donor ends at once", shown(result))
-    result = run(farpage, "run", "--local", "16M", "--donor", donor, "--key", key, "--", "/usr/bin/python3", "-c",
+    result = farpage("run", "--local", "16M", "--donor", donor, "--key", key, "--", "/usr/bin/python3", "-c",
                  "import os; os.urandom(64 << 20)")
     ok(result.returncode != 0, "run fails on a drained donor", shown(result))
-    run(farpage, "donors", "undrain", donor, "--key", key)
+    farpage("donors", "undrain", donor, "--key", key)
 
 
 def drain_by_force_empties_the_donor(donor, key, admin_key):
     program = start_program(donor, key)
-    result = run(farpage, "donors", "drain", donor, "--key", key, "--force", "--deadline", "2")
+    result = farpage("donors", "drain", donor, "--key", key, "--force", "--deadline", "2")
     ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr and
        state(donor, key)["state"] == "lending", "donors drain --force is refused with a client's key", shown(result))
-    result = run(farpage, "donors", "drain", donor, "--admin-key", admin_key, "--force", "--deadline", "2")
+    result = farpage("donors", "drain", donor, "--admin-key", admin_key, "--force", "--deadline", "2")
     ok(result.returncode == 0 and "safe to power it off" in result.stdout,
        "donors drain --force empties the donor by its deadline", shown(result))
     ok(state(donor, key)["leased_bytes"] == 0, "a donor that was drained by force has no leased memory")
@@ -115,32 +104,21 @@ def drain_by_force_empties_the_donor(donor, key, admin_key):
 def only_the_admin_key_drains(donor, key, admin_key):
     """Only the admin key drains and undrains a donor that has one."""
     for verb in ("drain", "undrain"):
-        result = run(farpage, "donors", verb, donor, "--key", key)
+        result = farpage("donors", verb, donor, "--key", key)
         ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr,
            f"donors {verb} is refused with a client's key when the donor has an admin key", shown(result))
-        result = run(farpage, "donors", verb, donor, "--admin-key", admin_key)
+        result = farpage("donors", verb, donor, "--admin-key", admin_key)
         ok(result.returncode == 0, f"donors {verb} succeeds with the admin key", shown(result))
 
 
-def all_drains(folder):
-    key = str(Path(folder, "key"))
-    run(farpage, "key", key)
-    admin_key = str(Path(folder, "admin-key"))
-    run(farpage, "key", admin_key)
-    donor = start_donor(memserver, "--donate", "128M", "--slab", str(SLAB), "--key", key)[1]
-    bad_drains_are_refused(donor, key)
-    drain_waits_for_the_program(donor, key)
-    result = run(farpage, "donors", "drain", donor, "--key", key, "--force")
-    ok(result.returncode == 1 and "admin key" in result.stderr,
-       "donors drain --force is refused by a donor without an admin key", shown(result))
-    donor = start_donor(memserver, "--donate", "128M", "--slab", str(SLAB), "--key", key, "--admin-key", admin_key)[1]
-    only_the_admin_key_drains(donor, key, admin_key)
-    drain_by_force_empties_the_donor(donor, key, admin_key)
-
-
-try:
-    with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        all_drains(temporary)
-finally:
-    stop_donors()
+the_key, the_admin_key = make_key(), make_key("admin-key")
+lender = Donor("--donate", "128M", "--slab", SLAB, "--key", the_key).uri
+bad_drains_are_refused(lender, the_key)
+drain_waits_for_the_program(lender, the_key)
+forced = farpage("donors", "drain", lender, "--key", the_key, "--force")
+ok(forced.returncode == 1 and "admin key" in forced.stderr,
+   "donors drain --force is refused by a donor without an admin key", shown(forced))
+lender = Donor("--donate", "128M", "--slab", SLAB, "--key", the_key, "--admin-key", the_admin_key).uri
+only_the_admin_key_drains(lender, the_key, the_admin_key)
+drain_by_force_empties_the_donor(lender, the_key, the_admin_key)
 done()

@@ -1,17 +1,14 @@
 #!/usr/bin/python3
-"""test_run_coverage.py FARPAGE MEMSERVER: farpage run reports memory that it cannot send away, and --strict ends it."""
+"""test_run_coverage.py: farpage run reports memory that it cannot send away, and --strict ends it."""
 import json
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from donor import Donor
+from tap import FOLDER, done, farpage, ok, shown
 
-farpage, memserver = sys.argv[1:3]
 MIB = 1 << 20
+DONOR = Donor("--donate", "512M", "--slab", 8 * MIB)
 SIZE = 64 * MIB
 NAP = "import time; time.sleep(3); print('done')" # long enough for several measurements, also on a busy machine
 FAR = f"memory = bytearray(b'x') * {SIZE}; {NAP}"
@@ -36,15 +33,15 @@ print('done')
 """
 
 
-def start(folder, donor, options, *command):
+def far(options, *command):
     """Runs the command under farpage run. Returns the result and its statistics."""
-    stats = folder / "stats"
-    result = run(farpage, "run", "--local", "16M", "--donor", donor, "--stats", stats, *options, "--", *command)
+    stats = FOLDER / "stats"
+    result = farpage("run", "--local", "16M", "--donor", DONOR.uri, "--stats", stats, *options, "--", *command)
     return result, json.loads(stats.read_text(encoding="ascii"))
 
 
-def python(folder, donor, program, *options):
-    return start(folder, donor, options, "/usr/bin/python3", "-c", program)
+def python(program, *options):
+    return far(options, "/usr/bin/python3", "-c", program)
 
 
 def lives(pid):
@@ -59,56 +56,51 @@ def warned(result, *kinds):
     return len(lines) == 1 and all(kind in lines[0] for kind in kinds)
 
 
-def outside_memory_is_reported(folder, donor):
-    result, stats = python(folder, donor, FAR)
+def outside_memory_is_reported():
+    result, stats = python(FAR)
     ok(result.returncode == 0 and "outside" not in result.stderr and stats["outside_bytes"] < 16 * MIB,
        "far memory is not counted as outside memory", shown(result), stats)
     for name, program, kind in (("shared memory", SHARED, "shared memory"), ("a heap by brk", BRK, "by brk")):
-        result, stats = python(folder, donor, program)
+        result, stats = python(program)
         ok(result.returncode == 0 and result.stdout == "done\n" and warned(result, kind, "python3"),
            f"{name}: one line warns of outside memory, and the program goes on", shown(result))
         ok(SIZE * 0.9 < stats["outside_bytes"] < SIZE * 1.5, f"{name}: --stats counts the outside memory", stats)
         ok("outside farpage's reach" in result.stderr.splitlines()[-1], f"{name}: the last line has the outside memory",
            shown(result))
-    result, stats = start(folder, donor, [], "sh", "-c",
+    result, stats = far([], "sh", "-c",
                           f"env -u LD_PRELOAD /usr/bin/python3 -c \"{FAR.replace(chr(39), chr(92) + chr(34))}\"; true")
     ok(result.returncode == 0 and warned(result, "without farpage's library"),
        "a warning tells of a descendant without farpage's library", shown(result))
 
 
-def strict_ends_outside_memory(folder, donor):
+def strict_ends_outside_memory():
     begin = time.monotonic()
-    result, stats = python(folder, donor, SHARED.replace("sleep(3)", "sleep(50)"), "--strict")
+    result, stats = python(SHARED.replace("sleep(3)", "sleep(50)"), "--strict")
     ok(result.returncode == 125 and warned(result, "shared memory") and "--strict" in result.stderr,
        "--strict ends a command with outside memory with status 125", shown(result))
     ok(time.monotonic() - begin < 40 and stats["outside_bytes"] > 16 * MIB,
        "--strict ends a command with outside memory before the command's own end", stats)
-    result, stats = start(folder, donor, ["--strict"], "sh", "-c", "sh -c 'sleep 400 & echo $!; exec /usr/bin/python3 -c "
+    result, stats = far(["--strict"], "sh", "-c", "sh -c 'sleep 400 & echo $!; exec /usr/bin/python3 -c "
                           f"\"{SHARED.replace(chr(39), chr(92) + chr(34)).replace('sleep(3)', 'sleep(50)')}\"'; true")
     ok(result.returncode == 125 and not lives(result.stdout.strip()),
        "--strict ends all processes of a command with outside memory", shown(result))
-    result, stats = python(folder, donor, FAR, "--strict")
+    result, stats = python(FAR, "--strict")
     ok(result.returncode == 0 and result.stdout == "done\n", "--strict leaves a command without outside memory alone",
        shown(result))
 
 
-def stopped_children_are_reported(folder, donor):
-    result, stats = python(folder, donor, FORKED)
+def stopped_children_are_reported():
+    result, stats = python(FORKED)
     ok(result.returncode == 0 and stats["children_stopped"] == 1, "--stats counts a forked child that was stopped",
        stats, shown(result))
     ok("1 forked child stopped" in result.stderr.splitlines()[-1],
        "the last line has the forked child that was stopped", shown(result))
-    result, stats = python(folder, donor, FORKED, "--strict")
+    result, stats = python(FORKED, "--strict")
     ok(result.returncode == 125 and result.stdout == "done\n",
        "--strict gives status 125 when a forked child was stopped", shown(result))
 
 
-try:
-    with tempfile.TemporaryDirectory(prefix="farpage-test-") as temporary:
-        uri = start_donor(memserver, "--donate", "512M", "--slab", str(8 * MIB))[1]
-        outside_memory_is_reported(Path(temporary), uri)
-        strict_ends_outside_memory(Path(temporary), uri)
-        stopped_children_are_reported(Path(temporary), uri)
-finally:
-    stop_donors()
+outside_memory_is_reported()
+strict_ends_outside_memory()
+stopped_children_are_reported()
 done()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """
-test_run_jobs.py FARPAGE MEMSERVER: farpage run and its command as one job: a stop by the terminal, a stop by SIGSTOP,
+test_run_jobs.py: farpage run and its command as one job: a stop by the terminal, a stop by SIGSTOP,
 and SIGKILL to farpage run.
 """
 import os
@@ -8,15 +8,11 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from donor import Donor
+from tap import FARPAGE, FOLDER, done, ok, start, wait_until
 
-farpage, memserver = sys.argv[1:3]
 # Ends with status 3 when the file exists. A shell would not do: a stop in the middle of its vfork() may never end.
 COMMAND = """
 import os, sys, time
@@ -45,20 +41,11 @@ def waits_for_child_signal(pid):
     return int(field_of(pid, "ShdPnd") or "0", 16) >> (signal.SIGCHLD - 1) & 1
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
-
-
-def start(folder, donor):
-    """Starts farpage run. Returns its process, its command's pid, and the path of the file that ends the command."""
-    go = os.path.join(folder, "go")
-    process = subprocess.Popen([farpage, "run", "--local", "16M", "--donor", donor, "--quiet", "--",
-                                sys.executable, "-c", COMMAND, go], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                               start_new_session=True)
-    return process, int(process.stdout.readline()), go
+def begin(donor, go):
+    """Starts farpage run, with a command that ends when the file @go exists. Returns its process and its command's pid."""
+    process = start("run", "--local", "16M", "--donor", donor, "--quiet", "--", sys.executable, "-c", COMMAND, go,
+                    stdin=subprocess.DEVNULL, stderr=None, start_new_session=True)
+    return process, int(process.stdout.readline())
 
 
 def end(process, command):
@@ -74,55 +61,50 @@ def end(process, command):
 
 
 def command_is_stopped_and_continued_alone(donor):
-    with tempfile.TemporaryDirectory() as folder:
-        process, command, go = start(folder, donor)
-        os.kill(command, signal.SIGSTOP)
-        ok(wait_until(lambda: state_of(command) == "T"), "SIGSTOP to the command stops the command")
-        wait_until(lambda: not waits_for_child_signal(process.pid))
-        os.kill(command, signal.SIGCONT)
-        Path(go).touch()
-        ok(wait_until(lambda: process.poll() is not None) and process.returncode == 3,
-           "farpage run ends with a command that was stopped and continued alone")
-        end(process, command)
+    go = FOLDER / "alone"
+    process, command = begin(donor, go)
+    os.kill(command, signal.SIGSTOP)
+    ok(wait_until(lambda: state_of(command) == "T"), "SIGSTOP to the command stops the command")
+    wait_until(lambda: not waits_for_child_signal(process.pid))
+    os.kill(command, signal.SIGCONT)
+    go.touch()
+    ok(wait_until(lambda: process.poll() is not None) and process.returncode == 3,
+       "farpage run ends with a command that was stopped and continued alone")
+    end(process, command)
 
 
 def ctrl_z_stops_run_and_its_command(donor):
-    with tempfile.TemporaryDirectory() as folder:
-        go = os.path.join(folder, "go")
-        script = ('set -m; "$0" run --local 16M --donor "$1" --quiet -- python3 -c "$2" "$3"; echo stopped $?; '
-                  'touch "$3"; fg >/dev/null; echo ended $?')
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.execv("/bin/bash", ["bash", "-c", script, farpage, donor, COMMAND, go])
-        said, stopped = "", False
-        while "ended" not in said:
-            try:
-                said += os.read(terminal, 4096).decode()
-            except OSError:
-                break
-            if not stopped and "\n" in said:
-                stopped = True
-                os.write(terminal, CTRL_Z)
-        os.waitpid(pid, 0)
-        os.close(terminal)
-        ok("stopped 14" in said, "Ctrl-Z stops farpage run together with its command")
-        ok("ended 3" in said, "fg continues farpage run and its command")
+    go = FOLDER / "terminal"
+    script = ('set -m; "$0" run --local 16M --donor "$1" --quiet -- python3 -c "$2" "$3"; echo stopped $?; '
+              'touch "$3"; fg >/dev/null; echo ended $?')
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv("/bin/bash", ["bash", "-c", script, FARPAGE, donor, COMMAND, str(go)])
+    said, stopped = "", False
+    while "ended" not in said:
+        try:
+            said += os.read(terminal, 4096).decode()
+        except OSError:
+            break
+        if not stopped and "\n" in said:
+            stopped = True
+            os.write(terminal, CTRL_Z)
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    ok("stopped 14" in said, "Ctrl-Z stops farpage run together with its command")
+    ok("ended 3" in said, "fg continues farpage run and its command")
 
 
 def killed_run_ends_its_command(donor):
-    with tempfile.TemporaryDirectory() as folder:
-        process, command, _ = start(folder, donor)
-        process.kill()
-        process.wait()
-        ok(wait_until(lambda: state_of(command) in ("", "Z")), "SIGKILL to farpage run ends its command")
-        end(process, command)
+    process, command = begin(donor, FOLDER / "never")
+    process.kill()
+    process.wait()
+    ok(wait_until(lambda: state_of(command) in ("", "Z")), "SIGKILL to farpage run ends its command")
+    end(process, command)
 
 
-try:
-    address = start_donor(memserver, "--donate", "64M")[1]
-    command_is_stopped_and_continued_alone(address)
-    ctrl_z_stops_run_and_its_command(address)
-    killed_run_ends_its_command(address)
-finally:
-    stop_donors()
+address = Donor("--donate", "64M").uri
+command_is_stopped_and_continued_alone(address)
+ctrl_z_stops_run_and_its_command(address)
+killed_run_ends_its_command(address)
 done()

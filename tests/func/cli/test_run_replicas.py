@@ -1,18 +1,12 @@
 #!/usr/bin/python3
 """
-test_run_replicas.py FARPAGE MEMSERVER: a program with two replicas of each page goes on when a donor is killed, and
+test_run_replicas.py: a program with two replicas of each page goes on when a donor is killed, and
 when a second donor is killed after the rebuild. The program finds every byte as it was. Far memory is limited to the
 pages that fit with two replicas in different failure domains.
 """
-import subprocess
-import sys
-from pathlib import Path
+from donor import Donor, donor_options, donors, donors_end
+from tap import done, farpage, ok, refused, shown, start
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
-
-farpage, memserver = sys.argv[1:3]
 # For each line on standard input the program checks and writes 48 MiB in two rounds, and prints the wrong pages.
 PROGRAM = """
 import mmap, random, sys
@@ -42,12 +36,10 @@ for line in sys.stdin:
 """
 
 
-def program_survives_two_deaths(donors):
-    command = [farpage, "run", "--local", "12M", "--replicas", "2", "--timeout-ms", "20000"]
-    for _, uri in donors:
-        command += ["--donor", uri]
-    process = subprocess.Popen([*command, "--", "/usr/bin/python3", "-c", PROGRAM], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def program_survives_two_deaths():
+    three = donors(3, "--donate", "256M", "--slab", "4M")
+    process = start("run", "--local", "12M", "--replicas", "2", "--timeout-ms", "20000", *donor_options(three), "--",
+                    "/usr/bin/python3", "-c", PROGRAM)
 
     def round_of(name):
         process.stdin.write("\n")
@@ -66,11 +58,11 @@ def program_survives_two_deaths(donors):
     round_of("the program finds its memory as it was while all donors live")
     process.stdin.write("\n")
     process.stdin.flush()
-    donors[0][0].kill()
+    three[0].kill()
     answer = process.stdout.readline()
     ok(answer == "wrong 0\n", "the program finds its memory as it was when a donor is killed", answer)
     ok(told("rebuild: done"), "a rebuild makes the killed donor's replicas again")
-    donors[1][0].kill()
+    three[1].kill()
     round_of("the program finds its memory as it was when a second donor is killed")
     process.stdin.close()
     process.stdin = None
@@ -80,46 +72,36 @@ def program_survives_two_deaths(donors):
     process.stderr.close()
 
 
-def program_started_after_a_death_uses_other_donors(donors):
+def program_started_after_a_death_uses_other_donors():
     """A running program starts another program after a donor has died."""
-    command = [farpage, "run", "--local", "12M", "--replicas", "2"]
-    for _, uri in donors:
-        command += ["--donor", uri]
-    process = subprocess.Popen([*command, "--", "/bin/sh", "-c", 'echo began; read line; exec /usr/bin/python3 -c "$0"',
-                                PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    three = donors(3, "--donate", "256M", "--slab", "4M")
+    process = start("run", "--local", "12M", "--replicas", "2", *donor_options(three), "--", "/bin/sh", "-c",
+                    'echo began; read line; exec /usr/bin/python3 -c "$0"', PROGRAM)
     began = process.stdout.readline()
-    donors[1][0].kill()
-    donors[1][0].wait()
+    three[1].kill()
     out, err = process.communicate("\n\n")
     ok(began == "began\n" and process.returncode == 0 and out == "ready\nwrong 0\n",
        "a program that starts after a donor's death uses the other donors", (process.returncode, out, err))
-    ok(f"donor {donors[1][1]} does not answer" in err, "a program that starts after a donor's death names that donor",
+    ok(f"donor {three[1].uri} does not answer" in err, "a program that starts after a donor's death names that donor",
        err)
 
 
 def far_is_limited_by_failure_domains():
     """There are two racks. The smaller one limits far memory."""
-    command = [farpage, "run", "--local", "12M", "--replicas", "2"]
-    for size, rack in (("16M", "r1"), ("16M", "r1"), ("12M", "r2")):
-        command += ["--donor", start_donor(memserver, "--donate", size, "--slab", "4M", "--domain", rack)[1]]
-    refused = subprocess.run([*command, "--far", "13M", "--", "true"], capture_output=True, text=True, check=False)
-    ok(refused.returncode and "for as many replicas: 12M" in refused.stderr and refused.stderr.count("\n") == 1,
-       "a --far that does not fit into two failure domains is refused", refused.stderr)
-    taken = subprocess.run([*command, "--far", "12M", "--", "true"], capture_output=True, text=True, check=False)
-    ok(not taken.returncode, "a --far that fits into two failure domains is accepted", taken.stderr)
-    one = [word for word in command if word != command[-1]][:-1]
-    refused = subprocess.run([*one, "--", "true"], capture_output=True, text=True, check=False)
-    ok(refused.returncode and "in 1 failure domain" in refused.stderr and refused.stderr.count("\n") == 1,
-       "two replicas in one failure domain are refused with the reason", refused.stderr)
+    racks = [Donor("--donate", size, "--slab", "4M", "--domain", rack)
+             for size, rack in (("16M", "r1"), ("16M", "r1"), ("12M", "r2"))]
+    command = ["run", "--local", "12M", "--replicas", "2"]
+    refused(farpage(*command, *donor_options(racks), "--far", "13M", "--", "true"),
+            "a --far that does not fit into two failure domains is refused", "for as many replicas: 12M")
+    taken = farpage(*command, *donor_options(racks), "--far", "12M", "--", "true")
+    ok(not taken.returncode, "a --far that fits into two failure domains is accepted", shown(taken))
+    refused(farpage(*command, *donor_options(racks[:2]), "--", "true"),
+            "two replicas in one failure domain are refused with the reason", "in 1 failure domain")
 
 
-try:
-    far_is_limited_by_failure_domains()
-    stop_donors()
-    program_survives_two_deaths([start_donor(memserver, "--donate", "256M", "--slab", "4M") for _ in range(3)])
-    stop_donors()
-    program_started_after_a_death_uses_other_donors([start_donor(memserver, "--donate", "256M", "--slab", "4M")
-                                                     for _ in range(3)])
-finally:
-    stop_donors()
+far_is_limited_by_failure_domains()
+donors_end()
+program_survives_two_deaths()
+donors_end()
+program_started_after_a_death_uses_other_donors()
 done()

@@ -1,22 +1,17 @@
 #!/usr/bin/python3
-"""test_run_swap.py FARPAGE MEMSERVER: any program under the swap engine, in one budget, with nothing left."""
+"""test_run_swap.py: any program under the swap engine, in one budget, with nothing left."""
 import json
 import os
 import re
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import given_back, start_donor, stop_donors # noqa: E402
-from disks import FOLDER, RUNTIME, SYSCTLS, Disks, remove_folder, sysctls_write, wait # noqa: E402
+import disks
+from donor import Donor
+from tap import FOLDER, done, farpage, ok, refused, run, shown, skip_all, start, wait_until
 
-farpage, memserver = sys.argv[1:3]
-disks = Disks(farpage)
 MIB = 1 << 20
 LOCAL = 24 * MIB
 GROUPS = Path("/sys/fs/cgroup")
@@ -116,7 +111,7 @@ def groups():
 
 
 def swaps():
-    return [line.split()[0] for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]]
+    return list(disks.swaps())
 
 
 def everything():
@@ -128,11 +123,15 @@ BEFORE = []
 
 
 def nothing_left():
-    return wait(lambda: everything() == BEFORE)
+    return wait_until(lambda: everything() == BEFORE)
 
 
 def swapped(donor, *command, local=LOCAL, options=(), **more):
-    return run(farpage, "run", "--local", str(local), "--donor", donor, *options, "--", *command, **more)
+    return farpage("run", "--local", str(local), "--donor", donor.uri, *options, "--", *command, **more)
+
+
+def begun(donor, *command, options=()):
+    return start("run", "--local", LOCAL, "--donor", donor.uri, *options, "--", *command)
 
 
 def static_program_runs_on_swap(donor, program):
@@ -152,7 +151,7 @@ def static_program_runs_on_swap(donor, program):
     ok(figures["processes_killed"] == 0, "no process of a static program is killed for want of memory", figures)
     stats.unlink()
     ok(nothing_left(), "a run leaves no device, swap space or control group", everything())
-    ok(given_back(farpage, donor), "the donor has its memory back after a run")
+    ok(donor.given_back(), "the donor has its memory back after a run")
 
 
 def processes_share_one_budget(donor, program):
@@ -179,11 +178,10 @@ def ends_of_the_command_are_passed_on(donor, program):
     ok(swapped(donor, "/bin/sh", "-c", "kill -KILL $$", options=("--engine", "swap")).returncode == -signal.SIGKILL,
        "run ends with the signal that ended its command")
     for number, victim in ((signal.SIGTERM, "farpage run passes SIGTERM on"), (signal.SIGKILL, "farpage run is killed")):
-        process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program,
-                                    "64", "hold"], stdout=subprocess.PIPE, text=True)
+        process = begun(donor, program, "64", "hold", options=("--quiet",))
         ok(process.stdout.readline() == "full\n" and set(swaps()) - set(BEFORE),
            f"{victim}: the run has swap space before the signal")
-        live = [one for one in json.loads(run(farpage, "status", "--json").stdout)["runs"] if one["pid"] == process.pid]
+        live = [one for one in json.loads(farpage("status", "--json").stdout)["runs"] if one["pid"] == process.pid]
         ok(live and live[0]["engine"] == "swap" and 0 < live[0]["resident_bytes"] <= LOCAL and live[0]["far_bytes"] >= 40 * MIB,
            f"{victim}: farpage status shows the run before the signal", live)
         process.send_signal(number)
@@ -192,13 +190,12 @@ def ends_of_the_command_are_passed_on(donor, program):
         # The guard process also has the pipe, so the pipe ends after the guard.
         ok(process.stdout.read() == "" and nothing_left(), f"{victim}: the run leaves nothing", everything())
         process.stdout.close()
-    ok(given_back(farpage, donor), "the donor has its memory back after both signals")
+    ok(donor.given_back(), "the donor has its memory back after both signals")
 
 
 def signal_ends_a_process_that_lives_on(donor):
     """A process of the command lives on for ever. A signal ends it."""
-    process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--engine", "swap", "--",
-                                "/bin/sh", "-c", "sleep 1000 & exit 3"], stderr=subprocess.PIPE, text=True)
+    process = begun(donor, "/bin/sh", "-c", "sleep 1000 & exit 3", options=("--engine", "swap"))
     line = process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     process.wait()
@@ -209,13 +206,12 @@ def signal_ends_a_process_that_lives_on(donor):
 
 def two_runs_share_the_machine(donor, program):
     """The kernel spreads the pages of both runs over both swap spaces."""
-    first = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--quiet", "--", program, "96", "hold"],
-                             stdout=subprocess.PIPE, text=True)
+    first = begun(donor, program, "96", "hold", options=("--quiet",))
     ok(first.stdout.readline() == "full\n", "the first of two runs holds its memory")
     result = swapped(donor, program, "96", options=("--quiet",))
     ok(result.returncode == 0 and result.stdout == "wrong 0\n" and result.stderr == "",
        "a second run reads every page right beside the first", shown(result))
-    ok(wait(lambda: len(set(swaps()) - set(BEFORE)) == 1), "the second run leaves only the first one's swap space",
+    ok(wait_until(lambda: len(set(swaps()) - set(BEFORE)) == 1), "the second run leaves only the first one's swap space",
        swaps())
     first.terminate()
     first.wait()
@@ -224,48 +220,48 @@ def two_runs_share_the_machine(donor, program):
 
 
 def on_device(*command, options=()):
-    return [farpage, "run", "--local", str(LOCAL), "--swap", "shared", *options, "--", *command]
+    return ["run", "--local", LOCAL, "--swap", "shared", *options, "--", *command]
 
 
 def runs_share_a_device_of_swap_on(donor, program):
     """Runs share a device that existed before them, and do not remove it."""
-    made = run(farpage, "swap", "on", "--name", "shared", "--size", "256M", "--donor", donor, "--keep-vm-settings", "--priority", "32767")
+    made = farpage("swap", "on", "--name", "shared", "--size", "256M", "--donor", donor.uri, "--keep-vm-settings", "--priority", "32767")
     if made.returncode:
         raise SystemExit(made.stderr)
     area = set(swaps()) - set(BEFORE)
-    first = subprocess.Popen(on_device(program, "64", "hold", options=("--quiet",)), stdout=subprocess.PIPE, text=True)
+    first = start(*on_device(program, "64", "hold", options=("--quiet",)))
     ok(first.stdout.readline() == "full\n", "a run holds its memory on a device of swap on")
-    result = run(*on_device(program, "64"))
+    result = farpage(*on_device(program, "64"))
     ok(result.returncode == 0 and result.stdout == "wrong 0\n",
        "a second run on the same device reads every page right", shown(result))
     ok(re.search(r"pages in [1-9]\d{3,}, out [1-9]\d{3,}", result.stderr), "the second run swaps to that device",
        shown(result))
-    result = run(*on_device(program, "256"))
+    result = farpage(*on_device(program, "256"))
     ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
        "a run larger than the device's room is killed, and a line says why", shown(result))
     ok(set(swaps()) - set(BEFORE) == area, "the device of swap on outlives a run that was killed for want of memory",
        swaps())
     first.kill()
     first.wait()
-    ok(first.stdout.read() == "" and wait(lambda: not groups()) and set(swaps()) - set(BEFORE) == area,
+    ok(first.stdout.read() == "" and wait_until(lambda: not groups()) and set(swaps()) - set(BEFORE) == area,
        "a run that is killed leaves the device, and no control group", everything())
     first.stdout.close()
     base = ("--local", str(LOCAL), "--swap", "shared")
-    refused("run --encrypt refuses a device that does not encrypt", 125, "it does not encrypt", *base, "--encrypt")
-    refused("run --replicas 2 refuses a device with fewer replicas", 125, "fewer replicas", *base, "--replicas", "2")
-    refused("run --far refuses a device with less room", 125, "less room than --far", *base, "--far", "300M")
-    small = subprocess.Popen(on_device(program, "8", "hold"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run_refused("run --encrypt refuses a device that does not encrypt", 125, "it does not encrypt", *base, "--encrypt")
+    run_refused("run --replicas 2 refuses a device with fewer replicas", 125, "fewer replicas", *base, "--replicas", "2")
+    run_refused("run --far refuses a device with less room", 125, "less room than --far", *base, "--far", "300M")
+    small = start(*on_device(program, "8", "hold"))
     ok(small.stdout.readline() == "full\n", "a run that fits into its budget starts on the device")
-    off = run(farpage, "swap", "off", "shared")
+    off = farpage("swap", "off", "shared")
     ok(off.returncode == 0 and not set(swaps()) - set(BEFORE), "swap off removes the device under that run", shown(off))
     ok("swap space no more" in small.stderr.readline(), "a line of the run tells that the device is gone")
     small.terminate()
     _, last = small.communicate()
     ok("pages in 0, out 0" in last and nothing_left(),
        "a run without its device ends without swapped pages and leaves nothing", last, everything())
-    refused("run --swap refuses a device that does not exist", 125, "there is no such swap space", "--local",
+    run_refused("run --swap refuses a device that does not exist", 125, "there is no such swap space", "--local",
             str(LOCAL), "--swap", "shared")
-    refused("run --swap is refused with --engine pager", 125, "is for --engine swap", "--local", str(LOCAL), "--swap",
+    run_refused("run --swap is refused with --engine pager", 125, "is for --engine swap", "--local", str(LOCAL), "--swap",
             "shared", "--engine", "pager")
 
 
@@ -278,8 +274,7 @@ echo $! >"/sys/fs/cgroup/$path/below/cgroup.procs"
 
 
 def groups_of_the_command_are_removed(donor):
-    process = subprocess.Popen([farpage, "run", "--local", str(LOCAL), "--donor", donor, "--engine", "swap", "--",
-                                "/bin/sh", "-ec", BELOW], stderr=subprocess.PIPE, text=True)
+    process = begun(donor, "/bin/sh", "-ec", BELOW, options=("--engine", "swap"))
     line = process.stderr.readline()
     ok("1 process of it lives on" in line, "a run waits for a process in a control group that its command made", line)
     process.terminate()
@@ -306,7 +301,7 @@ def run_works_where_sigchld_is_ignored(donor):
 
 
 def want_of_memory_is_told(program):
-    small = start_donor(memserver, "--donate", "32M", "--slab", "8M")[1]
+    small = Donor("--donate", "32M", "--slab", "8M")
     stats = FOLDER / "stats"
     result = swapped(small, program, "200", options=("--stats", stats))
     ok(result.returncode == -signal.SIGKILL and ", 1 process killed for want of memory" in result.stderr,
@@ -333,32 +328,30 @@ def short_want_of_memory_is_survived(donor, program):
        "a program that found no memory for a moment reads every page right", shown(result))
 
 
-def refused(name, status, mentioned, *options, command=("/bin/true",), **more):
-    result = run(farpage, "run", *options, "--", *command, **more)
-    ok(result.returncode == status and mentioned in result.stderr and result.stderr.count("\n") == 1 and
-       result.stdout == "", name, shown(result))
+def run_refused(name, status, mentioned, *options, command=("/bin/true",), **more):
+    refused(farpage("run", *options, "--", *command, **more), name, mentioned, status=status)
 
 
 def bad_runs_are_refused(donor, program):
-    base = ("--local", str(LOCAL), "--donor", donor)
-    refused("run refuses an unknown engine", 125, "give pager, swap, or auto", *base, "--engine", "swop")
-    refused("run --engine swap refuses a budget of 1M", 125, "the least that works is 4M", "--local", "1M", "--donor",
-            donor, "--engine", "swap")
-    refused("run --engine swap refuses --timeout-ms 50", 125, "--timeout-ms 50", *base, "--engine", "swap",
+    base = ("--local", str(LOCAL), "--donor", donor.uri)
+    run_refused("run refuses an unknown engine", 125, "give pager, swap, or auto", *base, "--engine", "swop")
+    run_refused("run --engine swap refuses a budget of 1M", 125, "the least that works is 4M", "--local", "1M", "--donor",
+            donor.uri, "--engine", "swap")
+    run_refused("run --engine swap refuses --timeout-ms 50", 125, "--timeout-ms 50", *base, "--engine", "swap",
             "--timeout-ms", "50")
-    refused("run --engine swap refuses --far 64K", 125, "--far", *base, "--engine", "swap", "--far", "64K")
-    refused("run refuses a missing program", 127, "no such program", *base, "--engine", "swap",
+    run_refused("run --engine swap refuses --far 64K", 125, "--far", *base, "--engine", "swap", "--far", "64K")
+    run_refused("run refuses a missing program", 127, "no such program", *base, "--engine", "swap",
             command=("farpage-no-such",))
-    refused("run refuses a missing file", 127, "/nowhere/program", *base, "--engine", "swap",
+    run_refused("run refuses a missing file", 127, "/nowhere/program", *base, "--engine", "swap",
             command=("/nowhere/program",))
-    refused("run refuses a text file that is no script", 126, "neither a program nor a script", *base, "--engine",
+    run_refused("run refuses a text file that is no script", 126, "neither a program nor a script", *base, "--engine",
             "swap", command=(FOLDER / "text",))
-    refused("run --engine pager refuses a static program", 126, "statically linked", *base, "--engine", "pager",
+    run_refused("run --engine pager refuses a static program", 126, "statically linked", *base, "--engine", "pager",
             command=(program, "1"))
     unprivileged = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-    refused("run --engine swap is refused without root", 125, "--engine swap needs root", *base, "--engine", "swap",
+    run_refused("run --engine swap is refused without root", 125, "--engine swap needs root", *base, "--engine", "swap",
             **unprivileged)
-    refused("run of a static program is refused without root", 126, "--engine swap would need root", *base,
+    run_refused("run of a static program is refused without root", 126, "--engine swap would need root", *base,
             command=(program, "1"), **unprivileged)
     ok(nothing_left(), "refused runs leave nothing", everything())
 
@@ -375,36 +368,25 @@ def lacking():
     return None if modprobe and run(modprobe, "-n", "-q", "ublk_drv").returncode == 0 else "neither FUSE nor ublk"
 
 
-def main():
-    why = lacking()
-    sysctls_write(*SYSCTLS.values())
-    if why:
-        remove_folder()
-        print(f"1..0 # SKIP {why}")
-        return
-    donor = start_donor(memserver, "--donate", "512M", "--slab", "8M")[1]
-    program = compiled("static", "-static")
-    (FOLDER / "text").write_text("no program\n", encoding="ascii")
-    os.chmod(FOLDER / "text", 0o755)
-    BEFORE.extend(everything())
-    static_program_runs_on_swap(donor, program)
-    processes_share_one_budget(donor, compiled("dynamic"))
-    ends_of_the_command_are_passed_on(donor, program)
-    signal_ends_a_process_that_lives_on(donor)
-    two_runs_share_the_machine(donor, program)
-    runs_share_a_device_of_swap_on(donor, program)
-    groups_of_the_command_are_removed(donor)
-    daemon_has_its_own_descriptor_limit(donor, program)
-    run_works_where_sigchld_is_ignored(donor)
-    want_of_memory_is_told(program)
-    short_want_of_memory_is_survived(donor, program)
-    os.chmod(FOLDER, 0o755)
-    bad_runs_are_refused(donor, program)
-    stop_donors()
-    if RUNTIME.exists():
-        RUNTIME.rmdir()
-    remove_folder()
-    done()
-
-
-main()
+why = lacking()
+if why:
+    skip_all(why)
+lender = Donor("--donate", "512M", "--slab", "8M")
+static = compiled("static", "-static")
+(FOLDER / "text").write_text("no program\n", encoding="ascii")
+os.chmod(FOLDER / "text", 0o755)
+BEFORE.extend(everything())
+static_program_runs_on_swap(lender, static)
+processes_share_one_budget(lender, compiled("dynamic"))
+ends_of_the_command_are_passed_on(lender, static)
+signal_ends_a_process_that_lives_on(lender)
+two_runs_share_the_machine(lender, static)
+runs_share_a_device_of_swap_on(lender, static)
+groups_of_the_command_are_removed(lender)
+daemon_has_its_own_descriptor_limit(lender, static)
+run_works_where_sigchld_is_ignored(lender)
+want_of_memory_is_told(static)
+short_want_of_memory_is_survived(lender, static)
+os.chmod(FOLDER, 0o755)
+bad_runs_are_refused(lender, static)
+done()

@@ -1,16 +1,11 @@
 #!/usr/bin/python3
-"""test_status.py FARPAGE MEMSERVER: farpage status shows each run, and run's last line tells of thrashing."""
+"""test_status.py: farpage status shows each run, and run's last line tells of thrashing."""
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
-from memservers import start_donor, stop_donors # noqa: E402
+from donor import Donor
+from tap import done, farpage, ok, refused, shown, skip_all, start
 
-farpage, memserver = sys.argv[1:3]
 MIB = 1 << 20
 LOCAL = 24 * MIB
 # The program reads random pages of 64 MiB: argv[1] of them, or without end if that is -1.
@@ -29,17 +24,17 @@ while left:
 
 def shown_run(pid):
     """Returns the data of the run in farpage status, or None."""
-    found = [one for one in json.loads(run(farpage, "status", "--json").stdout)["runs"] if one["pid"] == pid]
+    found = [one for one in json.loads(farpage("status", "--json").stdout)["runs"] if one["pid"] == pid]
     return found[0] if found else None
 
 
 def lines_of(pid):
-    return [line for line in run(farpage, "status").stdout.splitlines() if line.split()[0] == str(pid)]
+    return [line for line in farpage("status").stdout.splitlines() if line.split()[0] == str(pid)]
 
 
 def run_is_shown_while_it_runs(donor):
-    process = subprocess.Popen([farpage, "run", "--engine", "pager", "--local", str(LOCAL), "--donor", donor, "--quiet", "--",
-                                "/usr/bin/python3", "-c", PROGRAM, "-1"], stdout=subprocess.PIPE, text=True)
+    process = start("run", "--engine", "pager", "--local", LOCAL, "--donor", donor, "--quiet", "--", "/usr/bin/python3", "-c",
+                    PROGRAM, "-1")
     ok(process.stdout.readline() == "full\n", "a run fills its memory")
     one = shown_run(process.pid) or {"command": "", "resident_bytes": 0, "far_bytes": 0}
     ok(one.get("engine") == "pager" and one.get("local_bytes") == LOCAL,
@@ -54,14 +49,13 @@ def run_is_shown_while_it_runs(donor):
     ok(len(lines) == 1 and " pager " in lines[0] and "%" in lines[0],
        "farpage status shows a run in one line of its table", lines)
     process.terminate()
-    process.wait()
-    process.stdout.close()
+    process.communicate()
     ok(shown_run(process.pid) is None, "farpage status does not show a run that has ended")
 
 
 def thrashing_is_told(donor):
     def last_line(local, count):
-        result = run(farpage, "run", "--engine", "pager", "--local", local, "--donor", donor, "--", "/usr/bin/python3", "-c",
+        result = farpage("run", "--engine", "pager", "--local", local, "--donor", donor, "--", "/usr/bin/python3", "-c",
                      PROGRAM, count)
         return result.stderr.splitlines()[-1]
 
@@ -74,24 +68,17 @@ def thrashing_is_told(donor):
 
 
 def bad_arguments_are_refused():
-    result = run(farpage, "status", "what")
-    ok(result.returncode == 2 and result.stderr.count("\n") == 1, "farpage status refuses an argument", shown(result))
-    ok(run(farpage, "status").returncode == 0, "farpage status succeeds without a run")
-    result = run(farpage, "status", "--json")
+    refused(farpage("status", "what"), "farpage status refuses an argument", status=2)
+    ok(farpage("status").returncode == 0, "farpage status succeeds without a run")
+    result = farpage("status", "--json")
     ok(isinstance(json.loads(result.stdout)["runs"], list), "farpage status --json prints a list without a run",
        shown(result))
 
 
-def main():
-    if not os.access("/dev/userfaultfd", os.R_OK | os.W_OK) and os.geteuid() != 0:
-        print("1..0 # SKIP no right to use userfaultfd")
-        return
-    donor = start_donor(memserver, "--donate", "256M", "--slab", "8M")[1]
-    run_is_shown_while_it_runs(donor)
-    thrashing_is_told(donor)
-    bad_arguments_are_refused()
-    stop_donors()
-    done()
-
-
-main()
+if not os.access("/dev/userfaultfd", os.R_OK | os.W_OK) and os.geteuid() != 0:
+    skip_all("no right to use userfaultfd")
+lender = Donor("--donate", "256M", "--slab", "8M").uri
+run_is_shown_while_it_runs(lender)
+thrashing_is_told(lender)
+bad_arguments_are_refused()
+done()

@@ -14,7 +14,7 @@
 /* Larger mappings belong to a sanitizer and are mostly not present. */
 #define MAPPING_MAX (UINT64_C(1) << 30)
 
-static int memory_open(const struct daemon *donor)
+static int memory_open(const struct donor_process *donor)
 {
 	char path[32];
 
@@ -22,7 +22,7 @@ static int memory_open(const struct daemon *donor)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-bool donor_memory_opens(const struct daemon *donor)
+bool donor_memory_opens(const struct donor_process *donor)
 {
 	int fd = memory_open(donor);
 
@@ -32,7 +32,7 @@ bool donor_memory_opens(const struct daemon *donor)
 }
 
 /* Calls @visit for the donor's memory, a piece at a time. */
-static void memory_visit(const struct daemon *donor,
+static void memory_visit(const struct donor_process *donor,
 			 void (*visit)(void *context, uint64_t address, const uint8_t *bytes, size_t length),
 			 void *context)
 {
@@ -82,7 +82,7 @@ static void visit_count(void *context, uint64_t address, const uint8_t *bytes, s
 	}
 }
 
-uint64_t donor_memory_count(const struct daemon *donor, const void *bytes, size_t length)
+uint64_t donor_memory_count(const struct donor_process *donor, const void *bytes, size_t length)
 {
 	struct counting counting = {.bytes = bytes, .length = length};
 
@@ -115,7 +115,7 @@ static void visit_seek(void *context, uint64_t address, const uint8_t *bytes, si
 	seeking->found++;
 }
 
-bool donor_memory_slab(const struct daemon *donor, unsigned pages, uint64_t *ret_address)
+bool donor_memory_slab(const struct donor_process *donor, unsigned pages, uint64_t *ret_address)
 {
 	struct seeking seeking = {.pages = pages};
 
@@ -126,21 +126,19 @@ bool donor_memory_slab(const struct daemon *donor, unsigned pages, uint64_t *ret
 
 static void page_moved(int fd, ssize_t length)
 {
-	if (length != (ssize_t)STORE_PAGE) {
-		printf("Bail out! a donor's memory cannot be reached\n");
-		exit(EXIT_FAILURE);
-	}
+	if (length != (ssize_t)STORE_PAGE)
+		tap_bail("a donor's memory cannot be reached");
 	close(fd);
 }
 
-void donor_memory_get(const struct daemon *donor, uint64_t address, void *page)
+void donor_memory_get(const struct donor_process *donor, uint64_t address, void *page)
 {
 	int fd = memory_open(donor);
 
 	page_moved(fd, pread(fd, page, STORE_PAGE, (off_t)address));
 }
 
-void donor_memory_put(const struct daemon *donor, uint64_t address, const void *page)
+void donor_memory_put(const struct donor_process *donor, uint64_t address, const void *page)
 {
 	int fd = memory_open(donor);
 

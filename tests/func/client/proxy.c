@@ -1,7 +1,8 @@
 /* proxy: see proxy.h. */
 #include "tests/func/client/proxy.h"
 
-#include <arpa/inet.h>
+#include "tests/lib/loopback.h"
+
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -13,12 +14,6 @@
 
 /* Small pieces, so that a cut interrupts a message. */
 #define PIECE 3000
-
-static struct sockaddr_in loopback(uint16_t port)
-{
-	return (struct sockaddr_in){
-	    .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
 
 static void pair_close(int pair[2])
 {
@@ -150,21 +145,12 @@ static void *proxy_main(void *argument)
 
 void proxy_start(struct proxy *proxy, uint16_t target)
 {
-	struct sockaddr_in address = loopback(0);
-	socklen_t size = sizeof address;
-
 	memset(proxy, 0, sizeof *proxy);
 	memset(proxy->pairs, -1, sizeof proxy->pairs);
 	proxy->target = target;
-	proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (proxy->listener < 0 || bind(proxy->listener, (struct sockaddr *)&address, sizeof address) < 0 ||
-	    listen(proxy->listener, PROXY_PAIRS) < 0 ||
-	    getsockname(proxy->listener, (struct sockaddr *)&address, &size) < 0 ||
-	    pthread_create(&proxy->thread, NULL, proxy_main, proxy)) {
-		printf("Bail out! no proxy\n");
-		exit(EXIT_FAILURE);
-	}
-	proxy->port = ntohs(address.sin_port);
+	proxy->listener = loopback_listen(&proxy->port);
+	if (pthread_create(&proxy->thread, NULL, proxy_main, proxy))
+		tap_bail("no proxy");
 }
 
 void proxy_stop(struct proxy *proxy)

@@ -12,17 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define RIG_PATIENCE_NS (60 * UINT64_C(1000000000))
-
-static void bail_out(const char *why)
-{
-	printf("Bail out! %s\n", why);
-	fflush(stdout);
-	exit(EXIT_FAILURE);
-}
+#define RIG_PATIENCE_MS 60000u
 
 void rig_donors(struct rig *rig, unsigned count, const char *donate)
 {
@@ -37,8 +29,7 @@ void rig_donors_in(struct rig *rig, unsigned count, const char *donate, const ch
 	for (unsigned i = 0; i < count; i++) {
 		arguments[6] = domains ? "--domain" : NULL;
 		arguments[7] = domains ? domains[i] : NULL;
-		if (!daemon_start(&rig->donors[i], arguments))
-			bail_out("a donor does not start");
+		donor_start_list(&rig->donors[i], NULL, arguments);
 	}
 	rig->donor_count = count;
 	rig->config = (struct far_config){.donor_count = count, .replicas = 1, .grace_ms = 1000};
@@ -51,7 +42,7 @@ void rig_state(struct rig *rig)
 {
 	rig->state_fd = memfd_create("state", MFD_CLOEXEC);
 	if (rig->state_fd < 0)
-		bail_out("no state file");
+		tap_bail("no state file");
 	snprintf(rig->state_path, sizeof rig->state_path, "/proc/self/fd/%d", rig->state_fd);
 	rig->config.state_file = rig->state_path;
 	rig->config.grace_ms = 0; /* the default */
@@ -62,7 +53,7 @@ static struct stat state_stat(const struct rig *rig)
 	struct stat status;
 
 	if (fstat(rig->state_fd, &status) < 0)
-		bail_out("the state file is gone");
+		tap_bail("the state file is gone");
 	return status;
 }
 
@@ -95,7 +86,7 @@ int rig_try(struct rig *rig)
 static void donors_tell(struct rig *rig)
 {
 	for (unsigned i = 0; i < rig->donor_count; i++) {
-		int status = daemon_stop(&rig->donors[i], SIGTERM);
+		int status = donor_stop(&rig->donors[i], SIGTERM);
 
 		printf("# donor %s, ended with %d: %s\n", rig->donors[i].uri, status, rig->donors[i].log);
 	}
@@ -105,15 +96,15 @@ void rig_open(struct rig *rig)
 {
 	if (rig_try(rig) < 0) {
 		donors_tell(rig);
-		bail_out("far_open fails");
+		tap_bail("far_open fails");
 	}
 	if (store_queue_open(rig->store, &rig->queue) < 0)
-		bail_out("store_queue_open fails");
+		tap_bail("store_queue_open fails");
 	rig->bytes =
 	    mmap(NULL, RIG_BUFFER_PAGES * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (rig->bytes == MAP_FAILED ||
 	    store_register(rig->store, rig->bytes, RIG_BUFFER_PAGES * STORE_PAGE, &rig->buffer) < 0)
-		bail_out("no buffer");
+		tap_bail("no buffer");
 }
 
 void rig_shut(struct rig *rig, bool leave)
@@ -133,9 +124,12 @@ void rig_shut(struct rig *rig, bool leave)
 void rig_close(struct rig *rig)
 {
 	rig_shut(rig, false);
-	for (unsigned i = 0; i < rig->donor_count; i++)
-		if (rig->donors[i].pid)
-			daemon_stop(&rig->donors[i], SIGTERM);
+	for (unsigned i = 0; i < rig->donor_count; i++) {
+		int status = rig->donors[i].pid ? donor_stop(&rig->donors[i], SIGTERM) : 0;
+
+		if (status)
+			tap_bail("the donor at %s ends with %d: %s", rig->donors[i].uri, status, rig->donors[i].log);
+	}
 	rig->donor_count = 0;
 	if (rig->config.state_file)
 		close(rig->state_fd);
@@ -144,7 +138,7 @@ void rig_close(struct rig *rig)
 
 int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max)
 {
-	uint64_t end = clock_now() + RIG_PATIENCE_NS;
+	uint64_t end = clock_now() + RIG_PATIENCE_MS * UINT64_C(1000000);
 
 	while (clock_now() < end) {
 		struct pollfd fd = {.fd = store_queue_fd(queue), .events = POLLIN};
@@ -155,7 +149,7 @@ int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max)
 		if (store_arm(queue) == 0)
 			poll(&fd, 1, 1000);
 	}
-	bail_out("a request is never answered");
+	tap_bail("a request is never answered");
 	return 0;
 }
 
@@ -166,10 +160,10 @@ int rig_io(struct rig *rig, struct store_queue *queue, enum store_op op, uint64_
 	struct store_done done;
 
 	if (store_submit(queue, &io, 1) != 1)
-		bail_out("a request is not taken");
+		tap_bail("a request is not taken");
 	rig_wait(queue, &done, 1);
 	if (done.cookie != page)
-		bail_out("another request was answered");
+		tap_bail("another request was answered");
 	return done.status;
 }
 
@@ -199,28 +193,23 @@ struct store_stats rig_stats(const struct rig *rig)
 	return stats;
 }
 
-bool rig_figure_is(const struct rig *rig, size_t offset, uint64_t least, uint64_t most)
+static uint64_t figure_at(const struct rig *rig, size_t offset)
 {
-	uint64_t begun = clock_now(), value = 0;
+	struct store_stats stats = rig_stats(rig);
+	uint64_t value;
 
-	do {
-		struct store_stats stats = rig_stats(rig);
-
-		memcpy(&value, (const uint8_t *)&stats + offset, sizeof value);
-		if (value >= least && value <= most)
-			return true;
-		rig_sleep_ms(5);
-	} while (clock_now() - begun < UINT64_C(60000000000));
-	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)least);
-	return false;
+	memcpy(&value, (const uint8_t *)&stats + offset, sizeof value);
+	return value;
 }
 
-void rig_sleep_ms(unsigned ms)
+bool rig_figure_is(const struct rig *rig, size_t offset, uint64_t least, uint64_t most)
 {
-	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+	uint64_t value;
 
-	while (nanosleep(&pause, &pause) < 0)
-		;
+	if (wait_until_ms(RIG_PATIENCE_MS, (value = figure_at(rig, offset)) >= least && value <= most))
+		return true;
+	printf("# it is %llu, not %llu\n", (unsigned long long)value, (unsigned long long)least);
+	return false;
 }
 
 void rig_rest(const struct rig *rig)
@@ -229,38 +218,27 @@ void rig_rest(const struct rig *rig)
 
 	while (!store_quiet(rig->queue)) {
 		if (store_poll(rig->queue, &done, 1))
-			bail_out("what nobody asked for is answered");
+			tap_bail("what nobody asked for is answered");
 		sched_yield();
 	}
 }
 
-bool rig_donor_again(struct rig *rig, unsigned index, const char *const *arguments)
+static uint64_t leased_together(const struct rig *rig)
 {
-	char uri[sizeof rig->donors[index].uri];
+	uint64_t leased = 0;
 
-	memcpy(uri, rig->donors[index].uri, sizeof uri);
-	/* The kernel takes a moment to remove the sockets of a killed process. */
-	for (unsigned i = 0; i < 100; i++) {
-		if (daemon_start_at(&rig->donors[index], uri, arguments))
-			return true;
-		rig_sleep_ms(20);
-	}
-	return false;
+	for (unsigned i = 0; i < rig->donor_count; i++)
+		if (rig->donors[i].pid)
+			leased += rig_figures(rig, i).leased;
+	return leased;
 }
 
 bool rig_wait_leased(const struct rig *rig, uint64_t bytes)
 {
-	uint64_t end = clock_now() + RIG_PATIENCE_NS / 6, leased;
+	uint64_t leased = 0;
 
-	do {
-		leased = 0;
-		for (unsigned i = 0; i < rig->donor_count; i++)
-			if (rig->donors[i].pid)
-				leased += rig_figures(rig, i).leased;
-		if (leased == bytes)
-			return true;
-		rig_sleep_ms(10);
-	} while (clock_now() < end);
+	if (wait_until_ms(RIG_PATIENCE_MS / 6, (leased = leased_together(rig)) == bytes))
+		return true;
 	printf("# leased: %llu, wanted: %llu\n", (unsigned long long)leased, (unsigned long long)bytes);
 	return false;
 }
@@ -289,4 +267,42 @@ bool rig_is_zero(const void *data)
 	static const uint8_t zeroes[STORE_PAGE];
 
 	return !memcmp(data, zeroes, STORE_PAGE);
+}
+
+int rig_put_run(struct rig *rig, uint64_t page, uint32_t count, uint64_t version)
+{
+	for (uint32_t i = 0; i < count; i++)
+		rig_fill(rig->bytes + (size_t)i * STORE_PAGE, page + i, version);
+	return rig_write(rig, page, count, rig->bytes);
+}
+
+int rig_put(struct rig *rig, uint64_t page, uint64_t version)
+{
+	return rig_put_run(rig, page, 1, version);
+}
+
+unsigned rig_put_each(struct rig *rig, uint64_t first, uint64_t count, uint64_t version)
+{
+	unsigned failed = 0;
+
+	for (uint64_t page = first; page < first + count; page++)
+		failed += rig_put(rig, page, version) != 0;
+	return failed;
+}
+
+bool rig_has(struct rig *rig, uint64_t page, uint64_t version)
+{
+	memset(rig->bytes, 0xee, STORE_PAGE);
+	if (rig_read(rig, page, 1, rig->bytes))
+		return false;
+	return version ? rig_is(rig->bytes, page, version) : rig_is_zero(rig->bytes);
+}
+
+unsigned rig_wrong(struct rig *rig, uint64_t first, uint64_t count, uint64_t version)
+{
+	unsigned wrong = 0;
+
+	for (uint64_t page = first; page < first + count; page++)
+		wrong += !rig_has(rig, page, version);
+	return wrong;
 }

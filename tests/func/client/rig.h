@@ -3,7 +3,8 @@
 #define TESTS_FUNC_CLIENT_RIG_H
 
 #include "client/far.h"
-#include "tests/func/memserver/daemon.h"
+#include "tests/lib/donor.h"
+#include "tests/lib/wait.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@
 #define RIG_TIMEOUT_MS 2000u
 
 struct rig {
-	struct daemon donors[RIG_DONORS_MAX];
+	struct donor_process donors[RIG_DONORS_MAX];
 	unsigned donor_count;
 	char uris[RIG_DONORS_MAX][64]; /* as the store uses them */
 	/* May be changed between rig_donors and rig_open. Encrypts if FARPAGE_TEST_ENCRYPT is set in the environment. */
@@ -45,9 +46,7 @@ int rig_try(struct rig *rig);
 void rig_open(struct rig *rig);
 /* Closes everything but the donors. With @leave the store stays in the state file for the next rig_open. */
 void rig_shut(struct rig *rig, bool leave);
-/* Starts an ended donor again on its old address. Returns false if the address cannot be had. */
-bool rig_donor_again(struct rig *rig, unsigned index, const char *const *arguments);
-/* Closes everything and stops donors that still run. */
+/* Closes everything and ends the donors that still run. Bails out if one does not end well. */
 void rig_close(struct rig *rig);
 
 /* Submits one request on @queue and waits asleep for its completion. Returns the status. Bails out after a minute. */
@@ -70,12 +69,24 @@ struct store_stats rig_stats(const struct rig *rig);
  * a minute.
  */
 bool rig_figure_is(const struct rig *rig, size_t offset, uint64_t least, uint64_t most);
-/* Sleeps for the full time, whatever signals come. */
-void rig_sleep_ms(unsigned ms);
+#define rig_becomes(rig, figure, wanted) rig_figure_is(rig, offsetof(struct store_stats, figure), wanted, wanted)
+#define rig_reaches(rig, figure, least) rig_figure_is(rig, offsetof(struct store_stats, figure), least, UINT64_MAX)
 
 /* Fills a page with contents that depend on @page and @version and are never zero. */
 void rig_fill(void *data, uint64_t page, uint64_t version);
 bool rig_is(const void *data, uint64_t page, uint64_t version);
 bool rig_is_zero(const void *data);
+/*
+ * Write a page, or a run of pages, with contents as rig_fill() makes them, through the first of the buffer's pages.
+ * Return the status.
+ */
+int rig_put(struct rig *rig, uint64_t page, uint64_t version);
+int rig_put_run(struct rig *rig, uint64_t page, uint32_t count, uint64_t version);
+/* Reads a page into the buffer's first one. Returns true if it is as rig_put() wrote it, or zero if @version is 0. */
+bool rig_has(struct rig *rig, uint64_t page, uint64_t version);
+/* Writes pages one by one. Returns the number of those that were not written. */
+unsigned rig_put_each(struct rig *rig, uint64_t first, uint64_t count, uint64_t version);
+/* Returns how many of the pages rig_has() finds to be other than with this version. */
+unsigned rig_wrong(struct rig *rig, uint64_t first, uint64_t count, uint64_t version);
 
 #endif

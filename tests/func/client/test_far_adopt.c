@@ -3,7 +3,6 @@
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +15,15 @@ static void open_donors(struct rig *rig)
 	rig_donors(rig, 2, "32M");
 	rig_state(rig);
 	rig->config.pages = TRAFFIC_PAGES;
+}
+
+/* One donor with other slabs and another grace. */
+static void open_donor(struct rig *rig, const char *slab, const char *grace)
+{
+	rig_donors(rig, 0, NULL);
+	donor_start(&rig->donors[0], "--donate", "32M", "--slab", slab, "--reserve", "1M", "--grace", grace);
+	rig->donor_count = rig->config.donor_count = 1;
+	rig_state(rig);
 }
 
 /* --- Left, and adopted ------------------------------------------------------------------------------------------ */
@@ -38,7 +46,7 @@ static void left_store_is_adopted_with_all_pages(void)
 	ok(!traffic.failed && !traffic.wrong, "a store left and adopted four times carries out %u requests right",
 	   traffic.done);
 	ok(!traffic_check(&traffic), "all pages are right after four adoptions");
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(stats.pages_live == TRAFFIC_PAGES && !stats.lost_pages && !stats.checksum_errors,
 	   "an adopted store counts all pages live and none lost");
 	/* Without a size the store keeps its own. */
@@ -118,7 +126,6 @@ static bool pages_read(struct rig *rig, unsigned *ret_failed)
 /* The first of two donors is killed before the adoption, and started again if @again. */
 static void adoption_without_a_donor_loses_only_its_pages(bool again)
 {
-	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	const char *name = again ? "restarted" : "dead";
 	struct store_stats stats;
 	struct far_donor_info figures[2];
@@ -132,15 +139,15 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 	traffic_begin(&traffic, &rig, 3);
 	far_donors(rig.store, figures, 2);
 	rig_shut(&rig, true);
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	if (again)
-		rig_donor_again(&rig, 0, arguments);
+		donor_again(&rig.donors[0]);
 	log_begin();
 	rig_open(&rig);
 	right = pages_read(&rig, &failed);
 	ok(right && failed == figures[0].leased_here / STORE_PAGE,
 	   "%s donor: the adopted store loses its %u pages and no other", name, failed);
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(stats.lost_pages == failed && !stats.checksum_errors, "%s donor: the lost pages are counted", name);
 	ok(log_count(again ? "has restarted: what it held is lost" : "is gone") == 1,
 	   "%s donor: one line gives the reason of the loss", name);
@@ -150,9 +157,8 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 	right = pages_read(&rig, &traffic.failed);
 	ok(right && traffic.failed == failed, "%s donor: the next process finds the same pages lost", name);
 	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++) {
-		rig_fill(rig.bytes, page, page);
 		traffic.versions[page] = page;
-		right &= rig_write(&rig, page, 1, rig.bytes) == 0;
+		right &= rig_put(&rig, page, page) == 0;
 	}
 	right &= pages_read(&rig, &failed);
 	ok(right && !failed, "%s donor: all pages can be written again", name);
@@ -192,14 +198,9 @@ static void store_without_reachable_donors_is_not_adopted(void)
 /* A donor that keeps pages for a shorter time than it is asked to. */
 static void short_grace_of_a_donor_is_reported(void)
 {
-	const char *arguments[] = {"--donate", "4M", "--slab", "1M", "--reserve", "1M", "--grace", "7", NULL};
 	struct rig rig;
 
-	rig_donors(&rig, 0, NULL);
-	if (!ok(daemon_start(&rig.donors[0], arguments), "a donor with a short grace starts"))
-		return;
-	rig.donor_count = rig.config.donor_count = 1;
-	rig_state(&rig);
+	open_donor(&rig, "1M", "7");
 	log_begin();
 	rig_open(&rig);
 	ok(log_count("\n") == 1 && log_count("keeps pages for 7 s when this process has ended, instead of 60 s"),
@@ -220,17 +221,12 @@ static void short_grace_of_a_donor_is_reported(void)
 
 static void large_store_opens_and_is_adopted_fast(void)
 {
-	const char *arguments[] = {"--donate", "32M", "--slab", "16M", "--reserve", "1M", NULL};
 	uint64_t pages = UINT64_C(1) << 28, since, opened, adopted, before;
 	struct store_stats stats;
 	struct rig rig;
 	bool good;
 
-	rig_donors(&rig, 0, NULL);
-	if (!ok(daemon_start(&rig.donors[0], arguments), "a donor with larger slabs starts"))
-		return;
-	rig.donor_count = rig.config.donor_count = 1;
-	rig_state(&rig);
+	open_donor(&rig, "16M", "900");
 	rig.config.pages = pages;
 	since = clock_now();
 	rig_open(&rig);
@@ -239,11 +235,10 @@ static void large_store_opens_and_is_adopted_fast(void)
 	   "a store of 1 TiB opens in %llu ms, and its state file takes %llu KiB", (unsigned long long)(opened / MS),
 	   (unsigned long long)(rig_state_bytes(&rig) >> 10));
 	ok(rig_figures(&rig, 0).leased == 0, "an unwritten store of 1 TiB leases no slab");
-	rig_fill(rig.bytes, pages - 1, 1);
-	good = rig_write(&rig, pages - 1, 1, rig.bytes) == 0;
+	good = rig_put(&rig, pages - 1, 1) == 0;
 	before = rig_state_bytes(&rig);
 	for (uint64_t page = 1 << 20; page < pages - (1 << 20); page += pages / 500) {
-		good &= rig_read(&rig, page, 1, rig.bytes) == 0 && rig_is_zero(rig.bytes);
+		good &= rig_has(&rig, page, 0);
 		good &= store_same(rig.store, page, rig.bytes);
 		store_discard(rig.store, page, 1);
 	}
@@ -254,16 +249,15 @@ static void large_store_opens_and_is_adopted_fast(void)
 	since = clock_now();
 	rig_open(&rig);
 	adopted = clock_now() - since;
-	good = rig_read(&rig, pages - 1, 1, rig.bytes) == 0 && rig_is(rig.bytes, pages - 1, 1);
-	store_stats(rig.store, &stats);
+	good = rig_has(&rig, pages - 1, 1);
+	stats = rig_stats(&rig);
 	ok(good && adopted < 2000 * MS && rig_state_bytes(&rig) == before && stats.pages_live == 1,
 	   "a store of 1 TiB is adopted in %llu ms", (unsigned long long)(adopted / MS));
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
 	left_store_is_adopted_with_all_pages();
 	refused_adoption_costs_no_page();

@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -41,10 +40,10 @@ static void *stall_main(void *argument)
 	struct stall *stall = argument;
 	uint64_t begin;
 
-	rig_sleep_ms(stall->after_ms);
+	sleep_ms(stall->after_ms);
 	begin = clock_now();
 	kill(stall->pid, SIGSTOP);
-	rig_sleep_ms(stall->ms);
+	sleep_ms(stall->ms);
 	kill(stall->pid, SIGCONT);
 	stall->took = clock_now() - begin;
 	return NULL;
@@ -58,7 +57,7 @@ static uint64_t stall_run(struct rig *rig, unsigned ms, bool idle)
 
 	pthread_create(&thread, NULL, stall_main, &stall);
 	if (idle)
-		rig_sleep_ms(ms + 500);
+		sleep_ms(ms + 500);
 	else
 		traffic_run(&traffic, ms + 500);
 	pthread_join(thread, NULL);
@@ -131,12 +130,7 @@ static struct store_stats stats_of_lost(const struct rig *rig)
 {
 	struct store_stats stats;
 
-	for (unsigned i = 0; i < 250; i++) {
-		store_stats(rig->store, &stats);
-		if (stats.lost_pages)
-			break;
-		rig_sleep_ms(20);
-	}
+	wait_until((stats = rig_stats(rig)).lost_pages);
 	return stats;
 }
 
@@ -151,7 +145,7 @@ static void killed_donor_is_lost_within_a_second(void)
 	traffic_begin(&traffic, &rig, 3);
 	log_begin();
 	killed_at = clock_now();
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	told = log_wait("is gone", 1, &told_at);
 	ok(told && told_at - killed_at < 1000 * MS, "killed: the donor is lost after %llu ms",
 	   (unsigned long long)((told_at - killed_at) / MS));
@@ -167,7 +161,6 @@ static void killed_donor_is_lost_within_a_second(void)
 
 static void restarted_donor_is_lost(void)
 {
-	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct store_stats stats;
 	struct rig rig;
 	uint64_t ignored;
@@ -178,8 +171,8 @@ static void restarted_donor_is_lost(void)
 	/* Silent first, so that the donor is waited for, as while a machine starts up. */
 	kill(rig.donors[0].pid, SIGSTOP);
 	ok(log_wait(SILENT, 1, &ignored), "restarted: the silent donor is reported");
-	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(rig_donor_again(&rig, 0, arguments), "restarted: the killed donor starts again");
+	donor_kill(&rig.donors[0]);
+	donor_again(&rig.donors[0]);
 	ok(log_wait("has restarted: what it held is lost", 1, &ignored),
 	   "restarted: the donor is reported as restarted and lost");
 	log_show();
@@ -203,25 +196,39 @@ static int client_main(struct rig *rig)
 	return traffic.failed || traffic.wrong || traffic_check(&traffic);
 }
 
-static void stopped_client_keeps_its_slabs(void)
+/* Starts a client of one donor in a process of its own, and waits until it stops itself. */
+static pid_t client_start(struct rig *rig, unsigned timeout_ms, int (*client)(struct rig *))
 {
-	struct rig rig;
 	int status;
 	pid_t pid;
 
-	rig_donors(&rig, 1, "32M");
-	rig.config.timeout_ms = 0;
+	rig_donors(rig, 1, "32M");
+	rig->config.timeout_ms = timeout_ms;
 	fflush(stdout);
 	pid = fork();
 	if (!pid)
-		_exit(client_main(&rig));
+		_exit(client(rig));
 	ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "a client is stopped");
-	ok(daemon_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
+	return pid;
+}
+
+static bool client_ends_well(pid_t pid)
+{
+	int status;
+
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void stopped_client_keeps_its_slabs(void)
+{
+	struct rig rig;
+	pid_t pid = client_start(&rig, 0, client_main);
+
+	ok(donor_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
 	   "the donor of a stopped client keeps its slabs for ten minutes");
 	kill(pid, SIGCONT);
-	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	   "a continued client still has every page");
-	ok(daemon_log_wait(&rig.donors[0], "has come back"),
+	ok(client_ends_well(pid), "a continued client still has every page");
+	ok(donor_log_wait(&rig.donors[0], "has come back"),
 	   "the donor reports that the continued client has come back");
 	rig_close(&rig);
 }
@@ -248,27 +255,17 @@ static int client_missing_main(struct rig *rig)
 static void client_stopped_with_its_donor_keeps_its_pages(void)
 {
 	struct rig rig;
-	int status;
-	pid_t pid;
+	pid_t pid = client_start(&rig, BOTH_MS, client_missing_main);
 
-	rig_donors(&rig, 1, "32M");
-	rig.config.timeout_ms = BOTH_MS;
-	fflush(stdout);
-	pid = fork();
-	if (!pid)
-		_exit(client_missing_main(&rig));
-	ok(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "a client that misses its donor is stopped");
-	rig_sleep_ms(2 * BOTH_MS);
+	sleep_ms(2 * BOTH_MS);
 	kill(pid, SIGCONT);
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	   "a client continued after twice its timeout still has every page");
+	ok(client_ends_well(pid), "a client continued after twice its timeout still has every page");
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
 	stopped_client_keeps_its_slabs(); /* first, because they fork */
 	client_stopped_with_its_donor_keeps_its_pages();

@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "tests/func/client/flips.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +25,7 @@
 #define KEPT "pages are on the backup"
 
 static struct traffic traffic;
-static char directory[] = "/tmp/farpage-backup-XXXXXX", path[64];
-
-/* Waits until @figure of rig_stats() is @wanted. Returns false if that takes too long. */
-#define becomes(rig, figure, wanted) rig_figure_is(rig, offsetof(struct store_stats, figure), wanted, wanted)
+static const char *path;
 
 static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
 {
@@ -42,11 +39,8 @@ static void open_backed(struct rig *rig, unsigned donors, unsigned replicas)
 /* Starts the first @count donors again, without slabs. */
 static void donors_again(struct rig *rig, unsigned count)
 {
-	static const char *const arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
-
 	for (unsigned i = 0; i < count; i++)
-		if (!rig_donor_again(rig, i, arguments))
-			printf("Bail out! a donor does not start again\n"), exit(EXIT_FAILURE);
+		donor_again(&rig->donors[i]);
 }
 
 static bool is_gone(void)
@@ -64,29 +58,29 @@ static void kept_pages_return_to_donors_that_return(unsigned donors, unsigned re
 	ok(is_gone(), "%u donors, %u replicas: the backup has no name", donors, replicas);
 	traffic_begin(&traffic, &rig, 7);
 	traffic_run(&traffic, 300);
-	ok(becomes(&rig, backup_behind, 0) && becomes(&rig, backup_pages, TRAFFIC_PAGES),
+	ok(rig_becomes(&rig, backup_behind, 0) && rig_becomes(&rig, backup_pages, TRAFFIC_PAGES),
 	   "all pages are on the backup");
 	for (unsigned i = 0; i < donors; i++)
-		daemon_stop(&rig.donors[i], SIGKILL);
+		donor_kill(&rig.donors[i]);
 	ok(!traffic_check(&traffic), "every page is right once all donors are killed");
-	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES), "all pages are on the backup alone once all donors are killed");
+	ok(rig_becomes(&rig, kept_pages, TRAFFIC_PAGES),
+	   "all pages are on the backup alone once all donors are killed");
 	stats = rig_stats(&rig);
 	ok(!stats.lost_pages && stats.backup_reads >= TRAFFIC_PAGES && log_count(KEPT),
 	   "no page is lost when all donors are killed, and a line reports the kept pages");
 	donors_again(&rig, donors);
-	ok(becomes(&rig, kept_pages, 0) && rig_stats(&rig).returned_pages == TRAFFIC_PAGES &&
-	       becomes(&rig, pages_live, TRAFFIC_PAGES),
+	ok(rig_becomes(&rig, kept_pages, 0) && rig_stats(&rig).returned_pages == TRAFFIC_PAGES &&
+	       rig_becomes(&rig, pages_live, TRAFFIC_PAGES),
 	   "all pages return to donors that were started again");
 	traffic_run(&traffic, 300);
 	stats = rig_stats(&rig);
-	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.checksum_errors &&
-	       rig_stats(&rig).backup_reads == stats.backup_reads,
+	ok(traffic_good(&traffic) && !stats.checksum_errors && rig_stats(&rig).backup_reads == stats.backup_reads,
 	   "returned pages are read from donors, and right");
-	becomes(&rig, backup_behind, 0);
+	rig_becomes(&rig, backup_behind, 0);
 	for (unsigned i = 0; i < donors && replicas == 2; i++)
-		daemon_stop(&rig.donors[i], SIGKILL);
+		donor_kill(&rig.donors[i]);
 	if (replicas == 2)
-		ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && !traffic_check(&traffic),
+		ok(rig_becomes(&rig, kept_pages, TRAFFIC_PAGES) && !traffic_check(&traffic),
 		   "every page is right once all donors are killed a second time");
 	log_show();
 	rig_close(&rig);
@@ -99,12 +93,12 @@ static void donor_killed_amid_requests_loses_no_page(void)
 
 	open_backed(&rig, 2, 1);
 	traffic_begin(&traffic, &rig, 8);
-	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup before one of two donors is killed");
-	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(rig_becomes(&rig, backup_behind, 0), "all pages are on the backup before one of two donors is killed");
+	donor_kill(&rig.donors[0]);
 	traffic_run(&traffic, 1500);
-	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed,
-	   "all requests and pages are right while one of two donors is killed (%u requests)", traffic.done);
-	ok(becomes(&rig, kept_pages, 0) && !rig_stats(&rig).lost_pages,
+	ok(traffic_good(&traffic), "all requests and pages are right while one of two donors is killed (%u requests)",
+	   traffic.done);
+	ok(rig_becomes(&rig, kept_pages, 0) && !rig_stats(&rig).lost_pages,
 	   "the pages of a killed donor are brought to the other donor");
 	ok(!traffic_check(&traffic), "every page is right on the remaining donor");
 	log_show();
@@ -119,22 +113,22 @@ static void store_goes_on_without_donors(unsigned donors, unsigned replicas)
 
 	open_backed(&rig, donors, replicas);
 	traffic_begin(&traffic, &rig, 9);
-	ok(becomes(&rig, backup_behind, 0), "%u donors, %u replicas: all pages are on the backup", donors, replicas);
+	ok(rig_becomes(&rig, backup_behind, 0), "%u donors, %u replicas: all pages are on the backup", donors,
+	   replicas);
 	for (unsigned i = 0; i < donors; i++)
-		daemon_stop(&rig.donors[i], SIGKILL);
+		donor_kill(&rig.donors[i]);
 	traffic_run(&traffic, 1500);
 	stats = rig_stats(&rig);
-	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && stats.backup_writes && !stats.lost_pages,
+	ok(traffic_good(&traffic) && stats.backup_writes && !stats.lost_pages,
 	   "all of %u requests are carried out while all donors are killed", traffic.done);
 	ok(log_count("written to the backup") == 1, "writes to the backup alone are reported once");
-	rig_fill(rig.bytes, TRAFFIC_PAGES, 1);
-	ok(rig_write(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 && rig_read(&rig, TRAFFIC_PAGES, 1, rig.bytes) == 0 &&
-	       rig_is(rig.bytes, TRAFFIC_PAGES, 1) && rig_stats(&rig).kept_pages == TRAFFIC_PAGES + 1,
+	ok(rig_put(&rig, TRAFFIC_PAGES, 1) == 0 && rig_has(&rig, TRAFFIC_PAGES, 1) &&
+	       rig_stats(&rig).kept_pages == TRAFFIC_PAGES + 1,
 	   "a page first written without donors is read back");
 	donors_again(&rig, donors);
 	traffic_run(&traffic, 500);
-	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, pages_live, TRAFFIC_PAGES + 1) && !traffic_check(&traffic) &&
-	       !traffic.wrong && !traffic.failed,
+	ok(rig_becomes(&rig, kept_pages, 0) && rig_becomes(&rig, pages_live, TRAFFIC_PAGES + 1) &&
+	       traffic_good(&traffic),
 	   "all pages return to restarted donors amid requests");
 	stats = rig_stats(&rig);
 	traffic_run(&traffic, 300);
@@ -155,11 +149,10 @@ static void pages_without_room_live_on_the_backup(void)
 	log_begin();
 	traffic_begin(&traffic, &rig, 10);
 	traffic_run(&traffic, 500);
-	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && rig_stats(&rig).backup_writes &&
-	       rig_stats(&rig).kept_pages >= TRAFFIC_PAGES / 2,
+	ok(traffic_good(&traffic) && rig_stats(&rig).backup_writes && rig_stats(&rig).kept_pages >= TRAFFIC_PAGES / 2,
 	   "pages that find no room on donors are on the backup alone, and all pages are right");
 	store_discard(rig.store, 0, TRAFFIC_PAGES);
-	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, bytes_leased, 0),
+	ok(rig_becomes(&rig, kept_pages, 0) && rig_becomes(&rig, bytes_leased, 0),
 	   "discarded pages are neither on the backup nor on donors");
 	log_show();
 	rig_close(&rig);
@@ -189,15 +182,12 @@ static void wrong_page_on_the_backup_is_an_error(void)
 	rig.config.backup = path;
 	rig_open(&rig);
 	log_begin();
-	for (uint64_t page = 0; page < 8; page++)
-		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
-	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	ok(rig_put_run(&rig, 0, 8, 1) == 0 && rig_becomes(&rig, backup_behind, 0),
 	   "written pages are on the named backup");
 	ok(stat(path, &status) == 0 && (status.st_mode & 0777) == 0600, "a named backup is a file of mode 0600");
 	change_byte(3);
-	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(rig_read(&rig, 2, 1, rig.bytes) == 0 && rig_is(rig.bytes, 2, 1),
-	   "a page is read right from the backup once its donor is killed");
+	donor_kill(&rig.donors[0]);
+	ok(rig_has(&rig, 2, 1), "a page is read right from the backup once its donor is killed");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG, "a page that is wrong on the disk fails with -EBADMSG");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EIO && rig_stats(&rig).lost_pages == 1 &&
 	       log_count("does not have page 3") == 1,
@@ -205,8 +195,7 @@ static void wrong_page_on_the_backup_is_an_error(void)
 	ok(rig_read(&rig, 4, 4, rig.bytes) == 0 && rig_is(rig.bytes, 4, 1) && rig_is(rig.bytes + 3 * STORE_PAGE, 7, 1),
 	   "pages beside one that is wrong on the disk are right");
 	store_discard(rig.store, 5, 1);
-	ok(rig_read(&rig, 5, 1, rig.bytes) == 0 && rig_is_zero(rig.bytes),
-	   "a kept page that is discarded reads as zero");
+	ok(rig_has(&rig, 5, 0), "a kept page that is discarded reads as zero");
 	log_show();
 	rig_shut(&rig, false);
 	ok(is_gone(), "a backup closed for good leaves no file");
@@ -222,30 +211,29 @@ static void pages_that_the_disk_refused_are_errors(void)
 	open_backed(&rig, 1, 1);
 	for (uint64_t page = 0; page < 8; page++)
 		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
-	ok(rig_write(&rig, 0, 4, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	ok(rig_write(&rig, 0, 4, rig.bytes) == 0 && rig_becomes(&rig, backup_behind, 0),
 	   "pages are on the backup before the disk refuses writes");
 	getrlimit(RLIMIT_FSIZE, &none);
 	limit = none;
 	limit.rlim_cur = 4 * STORE_PAGE;
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &limit);
-	ok(rig_write(&rig, 4, 4, rig.bytes + 4 * STORE_PAGE) == 0 && becomes(&rig, backup_behind, 4),
+	ok(rig_write(&rig, 4, 4, rig.bytes + 4 * STORE_PAGE) == 0 && rig_becomes(&rig, backup_behind, 4),
 	   "pages that the disk refuses are written to their donor and are missed");
-	daemon_stop(&rig.donors[0], SIGKILL);
-	ok(becomes(&rig, kept_pages, 8), "all pages are kept once the donor is killed, also missed ones");
-	rig_sleep_ms(2500); /* two rounds of the search for pages that the disk has missed */
+	donor_kill(&rig.donors[0]);
+	ok(rig_becomes(&rig, kept_pages, 8), "all pages are kept once the donor is killed, also missed ones");
+	sleep_ms(2500); /* two rounds of the search for pages that the disk has missed */
 	ok(store_same(rig.store, 3, rig.bytes + 3 * STORE_PAGE) && rig_stats(&rig).backup_behind == 4,
 	   "store_same() recognises a kept page that is on the disk");
 	ok(!store_same(rig.store, 6, rig.bytes + 6 * STORE_PAGE),
 	   "store_same() does not recognise a page that the disk has missed");
 	setrlimit(RLIMIT_FSIZE, &none);
-	ok(rig_write(&rig, 6, 1, rig.bytes + 6 * STORE_PAGE) == 0 && rig_read(&rig, 6, 1, rig.bytes) == 0 &&
-	       rig_is(rig.bytes, 6, 1),
+	ok(rig_write(&rig, 6, 1, rig.bytes + 6 * STORE_PAGE) == 0 && rig_has(&rig, 6, 1),
 	   "a missed page is read back after it was written again");
-	ok(store_same(rig.store, 6, rig.bytes) && becomes(&rig, backup_behind, 3),
+	ok(store_same(rig.store, 6, rig.bytes) && rig_becomes(&rig, backup_behind, 3),
 	   "store_same() recognises a missed page that was written again");
 	ok(rig_read(&rig, 7, 1, rig.bytes) == -EBADMSG, "a page that neither disk nor donor has fails with -EBADMSG");
-	ok(becomes(&rig, backup_behind, 2), "a lost page no longer counts as missed");
+	ok(rig_becomes(&rig, backup_behind, 2), "a lost page no longer counts as missed");
 	log_show();
 	rig_close(&rig);
 }
@@ -259,16 +247,13 @@ static void wrong_page_on_its_donor_is_mended_from_the_backup(void)
 	rig.config.backup = path;
 	rig_open(&rig);
 	log_begin();
-	rig_fill(rig.bytes, 3, 1);
 	flips_at(1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	ok(rig_put(&rig, 3, 1) == 0 && rig_becomes(&rig, backup_behind, 0),
 	   "a page with a wrong bit on its donor is written");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a page with a wrong bit on its donor is read right from the backup");
-	ok(becomes(&rig, repaired_pages, 1) && rig_stats(&rig).backup_reads == 1,
+	ok(rig_has(&rig, 3, 1), "a page with a wrong bit on its donor is read right from the backup");
+	ok(rig_becomes(&rig, repaired_pages, 1) && rig_stats(&rig).backup_reads == 1,
 	   "a page with a wrong bit on its donor is mended from the backup");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1) && rig_stats(&rig).backup_reads == 1,
-	   "a mended page is read from its donor again");
+	ok(rig_has(&rig, 3, 1) && rig_stats(&rig).backup_reads == 1, "a mended page is read from its donor again");
 	log_show();
 	rig_close(&rig);
 }
@@ -284,12 +269,11 @@ static void silent_donors_page_is_read_from_the_backup(void)
 	rig.config.fabric.io_ms = 300;
 	rig.config.backup = path;
 	rig_open(&rig);
-	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	ok(rig_put(&rig, 3, 1) == 0 && rig_becomes(&rig, backup_behind, 0),
 	   "a page of a donor that falls silent later is on the backup");
 	kill(rig.donors[0].pid, SIGSTOP);
 	begun = clock_now();
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1) && clock_now() - begun < 30000 * MS,
+	ok(rig_has(&rig, 3, 1) && clock_now() - begun < 30000 * MS,
 	   "a page of a silent donor is read from the backup without waiting for the donor's loss");
 	kill(rig.donors[0].pid, SIGCONT);
 	ok(!rig_stats(&rig).kept_pages && !rig_stats(&rig).lost_pages,
@@ -310,37 +294,31 @@ static void killed_process_leaves_its_backup_to_the_next(void)
 	child = fork();
 	if (child == 0) {
 		rig_open(&rig);
-		for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
-			rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
 		for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page += STORE_RUN_MAX)
-			if (rig_write(&rig, page, STORE_RUN_MAX, rig.bytes + page * STORE_PAGE))
+			if (rig_put_run(&rig, page, STORE_RUN_MAX, 1))
 				_exit(1);
-		if (!becomes(&rig, backup_behind, 0))
+		if (!rig_becomes(&rig, backup_behind, 0))
 			_exit(2);
 		raise(SIGKILL);
 	}
 	ok(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "a process writes pages and is killed");
 	ok(!is_gone(), "the backup of a killed process still has its name");
-	daemon_stop(&rig.donors[1], SIGKILL);
+	donor_kill(&rig.donors[1]);
 	log_begin();
 	rig.config.backup = NULL;
 	ok(rig_try(&rig) == -EINVAL && log_count("give the same backup") == 1,
 	   "a store with pages on a backup is not adopted without the backup");
 	rig.config.backup = path;
 	rig_open(&rig);
-	unsigned wrong = 0;
-	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
-		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
-	ok(!wrong && !rig_stats(&rig).lost_pages, "every page of a store adopted with its backup is right");
-	ok(becomes(&rig, kept_pages, 0) && becomes(&rig, backup_behind, 0),
+	ok(!rig_wrong(&rig, 0, RIG_BUFFER_PAGES, 1) && !rig_stats(&rig).lost_pages,
+	   "every page of a store adopted with its backup is right");
+	ok(rig_becomes(&rig, kept_pages, 0) && rig_becomes(&rig, backup_behind, 0),
 	   "kept pages move to the remaining donor, and the backup has all pages");
 	rig_shut(&rig, true);
 	ok(!is_gone(), "a backup left to another process keeps its name");
 	rig_open(&rig);
-	wrong = 0;
-	for (uint64_t page = 0; page < RIG_BUFFER_PAGES; page++)
-		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
-	ok(!wrong && !rig_stats(&rig).lost_pages, "every page is right after a second adoption");
+	ok(!rig_wrong(&rig, 0, RIG_BUFFER_PAGES, 1) && !rig_stats(&rig).lost_pages,
+	   "every page is right after a second adoption");
 	log_show();
 	rig_shut(&rig, false);
 	ok(is_gone(), "a backup closed for good after adoptions leaves no file");
@@ -350,7 +328,6 @@ static void killed_process_leaves_its_backup_to_the_next(void)
 /* The process ends before all its donors. The next process finds no donor, or donors without slabs. */
 static void store_is_adopted_from_the_backup_alone(void)
 {
-	unsigned wrong = 0;
 	struct rig rig;
 
 	rig_donors(&rig, 1, "32M");
@@ -358,34 +335,25 @@ static void store_is_adopted_from_the_backup_alone(void)
 	rig.config.timeout_ms = 1000;
 	rig.config.backup = path;
 	rig_open(&rig);
-	for (uint64_t page = 0; page < 8; page++)
-		rig_fill(rig.bytes + page * STORE_PAGE, page, 1);
-	ok(rig_write(&rig, 0, 8, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	ok(rig_put_run(&rig, 0, 8, 1) == 0 && rig_becomes(&rig, backup_behind, 0),
 	   "pages are on the backup before the process ends");
 	rig_shut(&rig, true);
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	log_begin();
 	ok(rig_try(&rig) < 0 && log_count("cannot be adopted"),
 	   "a store whose only donor does not answer is not adopted");
 	donors_again(&rig, 1);
 	rig_open(&rig);
-	for (uint64_t page = 0; page < 8; page++)
-		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, 1);
-	ok(!wrong && !rig_stats(&rig).lost_pages && becomes(&rig, kept_pages, 0),
+	ok(!rig_wrong(&rig, 0, 8, 1) && !rig_stats(&rig).lost_pages && rig_becomes(&rig, kept_pages, 0),
 	   "a store whose restarted donor has no slab is adopted from the backup, and its pages return");
-	becomes(&rig, backup_behind, 0);
-	daemon_stop(&rig.donors[0], SIGKILL);
-	rig_fill(rig.bytes, 0, 2);
-	ok(becomes(&rig, kept_pages, 8) && rig_write(&rig, 0, 1, rig.bytes) == 0,
-	   "a page is written while no donor is left");
+	rig_becomes(&rig, backup_behind, 0);
+	donor_kill(&rig.donors[0]);
+	ok(rig_becomes(&rig, kept_pages, 8) && rig_put(&rig, 0, 2) == 0, "a page is written while no donor is left");
 	rig_shut(&rig, true);
 	rig_open(&rig);
-	for (uint64_t page = 0; page < 8; page++)
-		wrong += rig_read(&rig, page, 1, rig.bytes) != 0 || !rig_is(rig.bytes, page, page ? 1 : 2);
-	ok(!wrong && !rig_stats(&rig).lost_pages, "a store without pages on donors is adopted without any donor");
-	rig_fill(rig.bytes, 3, 3);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 3),
-	   "a page is written after an adoption without donors");
+	ok(rig_has(&rig, 0, 2) && !rig_wrong(&rig, 1, 7, 1) && !rig_stats(&rig).lost_pages,
+	   "a store without pages on donors is adopted without any donor");
+	ok(rig_put(&rig, 3, 3) == 0 && rig_has(&rig, 3, 3), "a page is written after an adoption without donors");
 	log_show();
 	rig_shut(&rig, false);
 	rig_close(&rig);
@@ -423,12 +391,12 @@ static void taken_memory_leaves_pages_on_the_backup(void)
 
 	open_backed(&rig, 1, 1);
 	traffic_begin(&traffic, &rig, 11);
-	ok(becomes(&rig, backup_behind, 0), "all pages are on the backup before the only donor takes its memory");
-	ok(drain(&rig, WIRE_DRAIN_FORCE) && becomes(&rig, kept_pages, TRAFFIC_PAGES),
+	ok(rig_becomes(&rig, backup_behind, 0), "all pages are on the backup before the only donor takes its memory");
+	ok(drain(&rig, WIRE_DRAIN_FORCE) && rig_becomes(&rig, kept_pages, TRAFFIC_PAGES),
 	   "a donor that takes its memory back leaves all pages on the backup alone");
 	ok(!traffic_check(&traffic) && !rig_stats(&rig).lost_pages,
 	   "every page is right after its donor took its memory, and none is lost");
-	ok(drain(&rig, WIRE_DRAIN_END) && becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
+	ok(drain(&rig, WIRE_DRAIN_END) && rig_becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
 	   "all pages return to a donor that lends again after taking its memory");
 	log_show();
 	rig_close(&rig);
@@ -444,14 +412,14 @@ static void drained_donor_leaves_pages_on_the_backup(void)
 	traffic_begin(&traffic, &rig, 12);
 	ok(drain(&rig, WIRE_DRAIN_WAIT), "the only donor accepts a drain without a deadline");
 	traffic_run(&traffic, 1500);
-	ok(becomes(&rig, kept_pages, TRAFFIC_PAGES) && becomes(&rig, bytes_leased, 0),
+	ok(rig_becomes(&rig, kept_pages, TRAFFIC_PAGES) && rig_becomes(&rig, bytes_leased, 0),
 	   "all pages go to the backup amid %u requests, and the drained donor has its memory", traffic.done);
 	traffic_run(&traffic, 300);
 	stats = rig_stats(&rig);
-	ok(!traffic_check(&traffic) && !traffic.wrong && !traffic.failed && !stats.lost_pages && !stats.checksum_errors,
+	ok(traffic_good(&traffic) && !stats.lost_pages && !stats.checksum_errors,
 	   "every request during the drain is carried out, and every page is right");
 	ok(log_count("no other donor has room") == 1, "a drain without room on other donors is reported once");
-	ok(drain(&rig, WIRE_DRAIN_END) && becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
+	ok(drain(&rig, WIRE_DRAIN_END) && rig_becomes(&rig, kept_pages, 0) && !traffic_check(&traffic),
 	   "all pages return to a donor that lends again after a drain");
 	stats = rig_stats(&rig);
 	traffic_run(&traffic, 300);
@@ -465,18 +433,17 @@ static void drained_donor_leaves_pages_on_the_backup(void)
 static void unusable_backups_are_refused(void)
 {
 	struct rig rig, other;
-	char missing[96];
+	char bytes[6];
 	int fd;
 
 	rig_donors(&rig, 1, "32M");
 	rig_state(&rig);
-	snprintf(missing, sizeof missing, "%s/no/such", directory);
-	ok(try_with(&rig, missing) == -ENOENT, "a backup in a missing folder is refused with -ENOENT");
-	ok(try_with(&rig, directory) == -EINVAL, "a folder is refused as a backup");
+	ok(try_with(&rig, folder_path("no/such")) == -ENOENT, "a backup in a missing folder is refused with -ENOENT");
+	ok(try_with(&rig, folder()) == -EINVAL, "a folder is refused as a backup");
 	ok(try_with(&rig, "/dev/null") == -EINVAL, "a character device is refused as a backup");
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	ok(fd >= 0 && write(fd, "thesis", 6) == 6 && try_with(&rig, path) == -EEXIST && pread(fd, missing, 6, 0) == 6 &&
-	       !memcmp(missing, "thesis", 6),
+	ok(fd >= 0 && write(fd, "thesis", 6) == 6 && try_with(&rig, path) == -EEXIST && pread(fd, bytes, 6, 0) == 6 &&
+	       !memcmp(bytes, "thesis", 6),
 	   "a file of other contents is refused as a backup and left unchanged");
 	ok(ftruncate(fd, 0) == 0 && try_with(&rig, path) == 0, "an empty file is accepted as a backup");
 	close(fd);
@@ -503,8 +470,7 @@ static void adoption_waits_for_a_locked_backup(void)
 	rig_state(&rig);
 	rig.config.backup = path;
 	rig_open(&rig);
-	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && becomes(&rig, backup_behind, 0),
+	ok(rig_put(&rig, 3, 1) == 0 && rig_becomes(&rig, backup_behind, 0),
 	   "a page is on the backup before the store is left");
 	rig_shut(&rig, true);
 	log_begin();
@@ -513,7 +479,7 @@ static void adoption_waits_for_a_locked_backup(void)
 	if (child == 0) {
 		flock(fd, LOCK_EX);
 		raise(SIGSTOP);
-		rig_sleep_ms(300);
+		sleep_ms(300);
 		_exit(0);
 	}
 	close(fd);
@@ -521,8 +487,7 @@ static void adoption_waits_for_a_locked_backup(void)
 	kill(child, SIGCONT);
 	rig_open(&rig);
 	ok(waitpid(child, NULL, WNOHANG) == child, "adoption waits until the backup is unlocked");
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a page is read right after adoption waited for the backup");
+	ok(rig_has(&rig, 3, 1), "a page is read right after adoption waited for the backup");
 	rig_shut(&rig, true);
 	rig.config.state_file = NULL;
 	ok(try_with(&rig, path) == 0 && !is_gone(), "a store without a state file opens beside a left backup");
@@ -533,13 +498,10 @@ static void adoption_waits_for_a_locked_backup(void)
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
-	if (!mkdtemp(directory))
-		return tap_skip_all("no folder for a backup");
-	snprintf(path, sizeof path, "%s/backup", directory);
+	path = folder_path("backup");
 	killed_process_leaves_its_backup_to_the_next(); /* first, because it forks */
 	kept_pages_return_to_donors_that_return(1, 1);
 	kept_pages_return_to_donors_that_return(2, 2);
@@ -556,6 +518,6 @@ int main(int argc, char **argv)
 	store_is_adopted_from_the_backup_alone();
 	unusable_backups_are_refused();
 	adoption_waits_for_a_locked_backup();
-	ok(rmdir(directory) == 0, "the folder of the backups is empty at the end");
+	ok(rmdir(folder()) == 0, "the folder of the backups is empty at the end");
 	return tap_done();
 }

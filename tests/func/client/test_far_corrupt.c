@@ -3,7 +3,7 @@
 #include "common/random.h"
 #include "tests/func/client/flips.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 
@@ -82,7 +82,7 @@ static void read_combines_pages_of_both_replicas(void)
 		ok(rig_is(rig.bytes + i * STORE_PAGE, i, 1), "page %u of the combined read is right", i);
 	ok(rig_stats(&rig).checksum_errors >= 2, "both bad replicas are counted as checksum errors");
 	for (unsigned i = 0; i < 100 && rig_stats(&rig).repaired_pages < 2; i++)
-		rig_sleep_ms(100);
+		sleep_ms(100);
 	ok(rig_stats(&rig).repaired_pages == 2, "both bad replicas are repaired");
 	rig_close(&rig);
 }
@@ -127,9 +127,8 @@ static void random_flips_never_give_wrong_bytes(void)
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	flipped_bit_of_a_read_is_an_error();
 	flipped_bit_of_a_write_is_an_error();
 	read_combines_pages_of_both_replicas();

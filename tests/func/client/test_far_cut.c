@@ -8,7 +8,6 @@
 #include "common/log.h"
 #include "tests/func/client/proxy.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static void *cut_main(void *argument)
 	random_seed(&random, 7);
 	for (unsigned i = 0; i < CUTS; i++) {
 		/* Some cuts come before the store is back from the last one. */
-		rig_sleep_ms(10 + (unsigned)random_below(&random, 300));
+		sleep_ms(10 + (unsigned)random_below(&random, 300));
 		proxy_cut(argument);
 	}
 	return NULL;
@@ -74,7 +73,7 @@ static void cut_wires_cost_no_page(unsigned replicas)
 	ok(!log_count("lost"), "cut, replicas %u: no donor is lost", replicas);
 	log_show();
 	ok(!traffic_check(&traffic), "cut, replicas %u: all pages are right", replicas);
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(!stats.lost_pages && !stats.checksum_errors, "cut, replicas %u: no page is lost and no checksum is wrong",
 	   replicas);
 	store_discard(rig.store, 0, rig.store->pages);
@@ -102,7 +101,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 	open_wired(&rig, proxies, 2, 1, 0);
 	traffic_begin(&traffic, &rig, 9);
 	log_begin();
-	rig_sleep_ms(300);
+	sleep_ms(300);
 	lost = time_lost(&rig);
 	died_at = clock_now();
 	proxy_die(&proxies[0], true);
@@ -119,7 +118,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 	took = told_at - died_at - (time_lost(&rig) - lost);
 	ok(told && took < 1000 * MS, "dead, %s: the loss is noticed after %llu ms of the store's own time", name,
 	   (unsigned long long)(took / MS));
-	rig_sleep_ms(500);
+	sleep_ms(500);
 	proxy_die(&proxies[0], false);
 	for (unsigned left = busy ? TRAFFIC_DEPTH : 0; left;) {
 		struct store_done dones[TRAFFIC_DEPTH];
@@ -159,9 +158,9 @@ static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 
 		store_submit(rig.queue, &io, 1);
 	}
-	ok(daemon_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
+	ok(donor_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
 	   "mute, %s: the donor knows that the client lives, and keeps its slabs", name);
-	rig_sleep_ms(MUTE_MS); /* longer than for a client that may be dead */
+	sleep_ms(MUTE_MS); /* longer than for a client that may be dead */
 	proxy_mute(&proxies[0], false);
 	for (unsigned left = busy ? 2 : 0; left; left--)
 		failed |= rig_wait(rig.queue, &done, 1) != 1 || done.status;
@@ -170,7 +169,7 @@ static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 	ok(!log_count("lost"), "mute, %s: no donor is lost", name);
 	log_show();
 	ok(!traffic_check(&traffic), "mute, %s: all pages are right", name);
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(!stats.lost_pages, "mute, %s: no page is lost", name);
 	close_wired(&rig, proxies, 2);
 }
@@ -206,7 +205,7 @@ static void killed_donors_resets_are_reported_in_one_line(void)
 	close_wired(&rig, proxies, 2);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	const char *uri = getenv("FARPAGE_TEST_URI");
 
@@ -214,7 +213,6 @@ int main(int argc, char **argv)
 		printf("1..0 # SKIP the wire that is cut is a TCP proxy on loopback\n");
 		return 0;
 	}
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
 	cut_wires_cost_no_page(1);
 	cut_wires_cost_no_page(2);

@@ -2,7 +2,6 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,11 +13,8 @@ static bool write_all(struct rig *rig, uint64_t version)
 {
 	bool good = true;
 
-	for (uint64_t page = 0; page < PAGES; page += DEPTH) {
-		for (unsigned i = 0; i < DEPTH; i++)
-			rig_fill(rig->bytes + i * STORE_PAGE, page + i, version);
-		good &= rig_write(rig, page, DEPTH, rig->bytes) == 0;
-	}
+	for (uint64_t page = 0; page < PAGES; page += DEPTH)
+		good &= rig_put_run(rig, page, DEPTH, version) == 0;
 	return good;
 }
 
@@ -103,7 +99,7 @@ static void one_dead_donor_loses_only_its_pages(int signal, const char *name)
 	read_all(&rig, 1, &right, &failed);
 	ok(right + failed == PAGES && failed < PAGES, "%s: no page reads wrong: %u are right, %u fail", name, right,
 	   failed);
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	far_donors(rig.store, donors, 3);
 	for (unsigned i = 0; i < 3; i++)
 		ok((donors[i].status < 0) == (i == victim), "%s: only the dead donor is known as dead", name);
@@ -114,7 +110,7 @@ static void one_dead_donor_loses_only_its_pages(int signal, const char *name)
 	ok(right == PAGES, "%s: all pages written again are read back", name);
 	if (signal == SIGSTOP)
 		kill(rig.donors[victim].pid, SIGKILL);
-	daemon_wait(&rig.donors[victim]);
+	donor_wait(&rig.donors[victim]);
 	ok(rig_wait_leased(&rig, 8 * RIG_SLAB), "%s: the other donors have lent all slabs", name);
 	rig_close(&rig);
 }
@@ -127,12 +123,11 @@ static void all_donors_dead_fail_reads_in_time(void)
 	rig_donors(&rig, 2, "32M");
 	rig_open(&rig);
 	ok(write_all(&rig, 1), "all die: pages are written");
-	daemon_stop(&rig.donors[0], SIGKILL);
-	daemon_stop(&rig.donors[1], SIGKILL);
+	donor_kill(&rig.donors[0]);
+	donor_kill(&rig.donors[1]);
 	read_all(&rig, 1, &right, &failed);
 	ok(failed == PAGES, "all die: every read fails with -EIO");
-	rig_fill(rig.bytes, 0, 2);
-	ok(rig_write(&rig, 0, 1, rig.bytes) == -ENOSPC, "all die: a write fails with -ENOSPC");
+	ok(rig_put(&rig, 0, 2) == -ENOSPC, "all die: a write fails with -ENOSPC");
 	ok(rig_read(&rig, PAGES, 1, rig.bytes) == 0, "all die: a page never written is read without an error");
 	store_discard(rig.store, 0, PAGES);
 	read_all(&rig, 1, &right, &failed);
@@ -154,15 +149,14 @@ static void second_replica_hides_a_dead_donor(void)
 	ok(storm(&rig, 0, SIGKILL, &errors) && !errors, "two replicas: no request fails when a donor dies");
 	read_all(&rig, 1, &right, &failed);
 	ok(right == PAGES, "two replicas: every page is read right from the other donor");
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(!stats.lost_pages, "two replicas: no page is lost");
-	daemon_wait(&rig.donors[0]);
+	donor_wait(&rig.donors[0]);
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	one_dead_donor_loses_only_its_pages(SIGKILL, "killed");
 	/* Over RDMA the memory of a stopped process is still served, so there is no loss to count. */
 	if (getenv("FARPAGE_TEST_URI"))

@@ -5,7 +5,6 @@
 #include "client/far_store.h"
 #include "client/io/far_queue.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 
@@ -22,7 +21,7 @@ static int ask(struct store_queue *queue, enum store_op op, void *data, unsigned
 	return done.status;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	struct store_queue *queue;
 	struct chunk_view view;
@@ -30,13 +29,11 @@ int main(int argc, char **argv)
 	unsigned donor;
 	struct far *far;
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 1, "8M");
 	rig_open(&rig);
 	far = (struct far *)rig.store;
 	other = rig.bytes + STORE_PAGE;
-	rig_fill(rig.bytes, 0, 1);
-	ok(rig_write(&rig, 0, 1, rig.bytes) == 0, "a page is written, so that its chunk has a slab");
+	ok(rig_put(&rig, 0, 1) == 0, "a page is written, so that its chunk has a slab");
 	if (!ok(store_queue_open(rig.store, &queue) == 0 && chunk_view(&far->table, 0, &view),
 		"a queue opens, and the chunk has a view"))
 		return tap_done();

@@ -4,7 +4,6 @@
  */
 #include "common/clock.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,9 +20,7 @@ static struct traffic traffic;
 
 static void check(struct rig *rig, const char *name)
 {
-	unsigned wrong = traffic_check(&traffic);
-
-	ok(!traffic.failed && !traffic.wrong && !wrong && !rig_stats(rig).lost_pages,
+	ok(traffic_good(&traffic) && !rig_stats(rig).lost_pages,
 	   "%s: %u requests and all pages are right, and no page is lost", name, traffic.done);
 }
 
@@ -54,14 +51,9 @@ static uint64_t slabs_in(const struct rig *rig, unsigned rack)
 /* Sends requests until each slab has a replica in each rack and no other slab is leased. */
 static bool run_until_spread(struct rig *rig)
 {
-	uint64_t end = clock_now() + 60000 * MS;
-	bool spread = false;
-
-	while (!spread && clock_now() < end) {
-		traffic_run(&traffic, 20);
-		spread = !rig_stats(rig).slabs_lacking && slabs_in(rig, 0) == SLABS && slabs_in(rig, 1) == SLABS;
-	}
-	return spread;
+	return wait_until_ms(60000,
+			     (traffic_run(&traffic, 20),
+			      !rig_stats(rig).slabs_lacking && slabs_in(rig, 0) == SLABS && slabs_in(rig, 1) == SLABS));
 }
 
 static void rack_kill(struct rig *rig, unsigned rack)
@@ -69,24 +61,18 @@ static void rack_kill(struct rig *rig, unsigned rack)
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
 		kill(rig->donors[i].pid, SIGKILL);
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
-		daemon_stop(&rig->donors[i], SIGKILL); /* waits for its end */
+		donor_kill(&rig->donors[i]); /* waits for its end */
 }
 
-static bool donor_again(struct rig *rig, unsigned index, const char *domain)
+static void donor_moves(struct donor_process *donor, const char *domain)
 {
-	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", "--domain", domain, NULL};
-
-	return rig_donor_again(rig, index, arguments);
+	donor_start_at(donor, donor->uri, "--donate", "32M", "--slab", "1M", "--reserve", "1M", "--domain", domain);
 }
 
 /* Sends requests until @text was logged @nth times. */
 static bool run_until(const char *text, unsigned nth)
 {
-	uint64_t end = clock_now() + 60000 * MS;
-
-	while (log_count(text) < nth && clock_now() < end)
-		traffic_run(&traffic, 50);
-	return log_count(text) >= nth;
+	return wait_until_ms(60000, (traffic_run(&traffic, 50), log_count(text) >= nth));
 }
 
 static void killed_rack_loses_no_page_and_is_rebuilt_in_place(void)
@@ -108,19 +94,21 @@ static void killed_rack_loses_no_page_and_is_rebuilt_in_place(void)
 	traffic_run(&traffic, 1500); /* longer than the pause between two searches for a donor with room */
 	ok(rig_stats(&rig).slabs_lacking == SLABS && slabs_in(&rig, 1) == SLABS,
 	   "the replicas of a killed rack are not rebuilt in the other rack");
-	ok(donor_again(&rig, 0, "rack2") && donor_again(&rig, 1, "rack2") &&
-	       run_until("2 replicas cannot be kept in 1 failure domain:", 1) &&
+	donor_moves(&rig.donors[0], "rack2");
+	donor_moves(&rig.donors[1], "rack2");
+	ok(run_until("2 replicas cannot be kept in 1 failure domain:", 1) &&
 	       log_count("is in failure domain 'rack2' now, not 'rack1'") == 2,
 	   "replicas are not rebuilt on donors that return in the other rack, and a line says so");
 	traffic_run(&traffic, 1500);
 	ok(rig_stats(&rig).slabs_lacking == SLABS && !rig_figures(&rig, 0).leased && !rig_figures(&rig, 1).leased,
 	   "donors that return in the other rack are lent no slab");
-	daemon_stop(&rig.donors[1], SIGKILL);
-	ok(donor_again(&rig, 1, "rack1") && run_until(DONE, 1) && !rig_stats(&rig).slabs_lacking,
+	donor_kill(&rig.donors[1]);
+	donor_moves(&rig.donors[1], "rack1");
+	ok(run_until(DONE, 1) && !rig_stats(&rig).slabs_lacking,
 	   "replicas are rebuilt on a donor that returns in the killed rack");
 	ok(rig_figures(&rig, 1).leased == SLABS * RIG_SLAB, "the returned donor gets all replicas of the killed rack");
 	check(&rig, "a rack is back");
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	rack_kill(&rig, 1);
 	traffic_run(&traffic, 300);
 	check(&rig, "the other rack is killed");
@@ -137,11 +125,7 @@ static void adopted_store_keeps_replicas_in_both_racks(void)
 	rig_open(&rig);
 	/* Writes a slab again at a time when some donors may not be reached yet. */
 	store_discard(rig.store, 0, RIG_SLAB_PAGES);
-	for (uint32_t page = 0; page < RIG_SLAB_PAGES; page++) {
-		traffic.versions[page] = ++traffic.version;
-		rig_fill(rig.bytes, page, traffic.version);
-		traffic.failed += rig_write(&rig, page, 1, rig.bytes) != 0;
-	}
+	traffic_rewrite(&traffic, RIG_SLAB_PAGES);
 	ok(run_until_spread(&rig), "each slab of an adopted store has a replica in each rack");
 	rack_kill(&rig, 1);
 	traffic_run(&traffic, 300);
@@ -176,21 +160,17 @@ static void room_is_that_of_the_smaller_rack(void)
 	rig_open(&rig);
 	ok(rig_stats(&rig).bytes_available == 8 * RIG_SLAB && rig.store->pages == 4 * 4 * RIG_SLAB_PAGES,
 	   "two replicas get 8 of 12 slabs in two unequal racks, and the store is four times that size");
-	rig_fill(rig.bytes, 0, 1);
-	ok(rig_write(&rig, 0, 1, rig.bytes) == 0 && rig_stats(&rig).bytes_available == 6 * RIG_SLAB,
+	ok(rig_put(&rig, 0, 1) == 0 && rig_stats(&rig).bytes_available == 6 * RIG_SLAB,
 	   "a written chunk takes two slabs from the room");
-	daemon_stop(&rig.donors[2], SIGKILL);
+	donor_kill(&rig.donors[2]);
 	ok(log_wait("what it held is lost", 1, &(uint64_t){0}) && rig_stats(&rig).bytes_available == 7 * RIG_SLAB,
 	   "with the smaller rack lost, the room is what the other rack has for a single replica");
 	log_show();
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	if (argc < 2)
-		return 2;
-	daemon_program(argv[1]);
 	log_keep();
 	killed_rack_loses_no_page_and_is_rebuilt_in_place();
 	adopted_store_keeps_replicas_in_both_racks();

@@ -6,7 +6,6 @@
 #include "client/far_store.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <signal.h>
 
@@ -19,23 +18,12 @@ static unsigned version;
 /* Writes every page once. */
 static bool write_all(void)
 {
-	bool good = true;
-
-	version++;
-	for (uint64_t page = 0; page < PAGES; page++) {
-		rig_fill(rig.bytes, page, version);
-		good = good && rig_write(&rig, page, 1, rig.bytes) == 0;
-	}
-	return good;
+	return !rig_put_each(&rig, 0, PAGES, ++version);
 }
 
 static bool read_all(void)
 {
-	bool good = true;
-
-	for (uint64_t page = 0; page < PAGES; page++)
-		good = good && rig_read(&rig, page, 1, rig.bytes) == 0 && rig_is(rig.bytes, page, version);
-	return good;
+	return !rig_wrong(&rig, 0, PAGES, version);
 }
 
 /* Returns false if the donor does not accept the drain. */
@@ -64,11 +52,10 @@ static bool drain(unsigned donor)
 	return good && !slabs;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	const struct far *far;
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 2, "16M");
 	rig.config.rebuild_rate = RATE;
 	rig_open(&rig);
@@ -77,10 +64,8 @@ int main(int argc, char **argv)
 	ok(drain(0), "a donor drained amid writes holds no slab in the end");
 	ok(read_all() && rig_stats(&rig).lost_pages == 0,
 	   "every page is as it was written last after the drain, and none is lost");
-	for (unsigned i = 0; i < 1000 && far->hurry; i++)
-		rig_sleep_ms(10);
-	ok(!far->hurry, "the rebuild keeps to its rate again after the drain");
-	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(wait_until(!far->hurry), "the rebuild keeps to its rate again after the drain");
+	donor_kill(&rig.donors[0]);
 	ok(read_all(), "all pages are read once the drained donor is killed");
 	rig_close(&rig);
 	return tap_done();

@@ -3,7 +3,6 @@
  * found.
  */
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 
@@ -14,8 +13,7 @@ static void slabs_are_spread_over_both_donors(struct rig *rig)
 	struct far_donor_info donors[2];
 
 	for (unsigned i = 0; i < SLABS; i++) {
-		rig_fill(rig->bytes, i * RIG_SLAB_PAGES, 1);
-		ok(rig_write(rig, i * RIG_SLAB_PAGES, 1, rig->bytes) == 0, "chunk %u finds a slab", i);
+		ok(rig_put(rig, i * RIG_SLAB_PAGES, 1) == 0, "chunk %u finds a slab", i);
 	}
 	far_donors(rig->store, donors, 2);
 	ok(donors[0].leased_here == 2 * RIG_SLAB && donors[1].leased_here == 2 * RIG_SLAB,
@@ -26,18 +24,13 @@ static void full_donors_refuse_new_chunks_only(struct rig *rig)
 {
 	struct store_stats stats;
 
-	rig_fill(rig->bytes, SLABS * RIG_SLAB_PAGES, 1);
-	ok(rig_write(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == -ENOSPC,
-	   "a write to one more chunk fails with -ENOSPC");
+	ok(rig_put(rig, SLABS * RIG_SLAB_PAGES, 1) == -ENOSPC, "a write to one more chunk fails with -ENOSPC");
 	ok(rig_write(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == -ENOSPC,
 	   "a second write to one more chunk fails with -ENOSPC");
-	ok(rig_read(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == 0 && rig_is_zero(rig->bytes),
-	   "a page whose write failed for lack of room reads as zero");
-	rig_fill(rig->bytes, 1, 1);
-	ok(rig_write(rig, 1, 1, rig->bytes) == 0, "a chunk that has a slab can be written while donors are full");
-	ok(rig_read(rig, 1, 1, rig->bytes) == 0 && rig_is(rig->bytes, 1, 1),
-	   "a chunk that has a slab can be read while donors are full");
-	store_stats(rig->store, &stats);
+	ok(rig_has(rig, SLABS * RIG_SLAB_PAGES, 0), "a page whose write failed for lack of room reads as zero");
+	ok(rig_put(rig, 1, 1) == 0, "a chunk that has a slab can be written while donors are full");
+	ok(rig_has(rig, 1, 1), "a chunk that has a slab can be read while donors are full");
+	stats = rig_stats(rig);
 	ok(stats.bytes_available == 0 && stats.bytes_leased == SLABS * RIG_SLAB,
 	   "store_stats() counts no available bytes when donors are full");
 }
@@ -47,10 +40,7 @@ static void run_that_does_not_fit_fails_whole(struct rig *rig)
 {
 	uint64_t first = SLABS * RIG_SLAB_PAGES - 8;
 
-	for (unsigned i = 0; i < 16; i++)
-		rig_fill(rig->bytes + i * STORE_PAGE, first + i, 2);
-	ok(rig_write(rig, first, 16, rig->bytes) == -ENOSPC,
-	   "a run that ends in a chunk without room fails with -ENOSPC");
+	ok(rig_put_run(rig, first, 16, 2) == -ENOSPC, "a run that ends in a chunk without room fails with -ENOSPC");
 	ok(rig_read(rig, first + 8, 8, rig->bytes) == 0 && rig_is_zero(rig->bytes),
 	   "a run that fails leaves zeroes in the chunk without room");
 }
@@ -60,17 +50,12 @@ static void discarded_slab_serves_another_chunk(struct rig *rig)
 	bool good = true;
 
 	store_discard(rig->store, 0, RIG_SLAB_PAGES);
-	rig_fill(rig->bytes, SLABS * RIG_SLAB_PAGES, 3);
-	ok(rig_write(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == 0,
-	   "a slab emptied by a discard serves another chunk at once");
-	ok(rig_read(rig, SLABS * RIG_SLAB_PAGES, 1, rig->bytes) == 0 && rig_is(rig->bytes, SLABS * RIG_SLAB_PAGES, 3),
-	   "a page in a reused slab is read back");
-	ok(rig_read(rig, 1, 1, rig->bytes) == 0 && rig_is_zero(rig->bytes),
-	   "a discarded page whose slab is reused reads as zero");
+	ok(rig_put(rig, SLABS * RIG_SLAB_PAGES, 3) == 0, "a slab emptied by a discard serves another chunk at once");
+	ok(rig_has(rig, SLABS * RIG_SLAB_PAGES, 3), "a page in a reused slab is read back");
+	ok(rig_has(rig, 1, 0), "a discarded page whose slab is reused reads as zero");
 	for (unsigned i = 0; i < 200; i++) {
-		rig_fill(rig->bytes, i % 2 * RIG_SLAB_PAGES * SLABS, i);
 		store_discard(rig->store, (i + 1) % 2 * RIG_SLAB_PAGES * SLABS, RIG_SLAB_PAGES);
-		good &= rig_write(rig, i % 2 * RIG_SLAB_PAGES * SLABS, 1, rig->bytes) == 0;
+		good &= rig_put(rig, i % 2 * RIG_SLAB_PAGES * SLABS, i) == 0;
 	}
 	ok(good, "one slab serves two chunks in turn, 200 times");
 }
@@ -80,7 +65,7 @@ static void memory_released_by_another_client_is_found(struct rig *rig)
 {
 	const char *uris[] = {rig->donors[0].uri, rig->donors[1].uri};
 	struct far_config config = rig->config;
-	struct rig other = {.config = config};
+	struct rig other = {.config = config, .bytes = rig->bytes};
 	struct store *store;
 
 	config.donors = uris;
@@ -89,9 +74,7 @@ static void memory_released_by_another_client_is_found(struct rig *rig)
 	other.store = store;
 	store_queue_open(store, &other.queue);
 	store_register(store, rig->bytes, STORE_PAGE, &other.buffer);
-	rig_fill(rig->bytes, 0, 7);
-	ok(rig_write(&other, 0, 1, rig->bytes) == -ENOSPC,
-	   "a write of another client fails with -ENOSPC while donors are full");
+	ok(rig_put(&other, 0, 7) == -ENOSPC, "a write of another client fails with -ENOSPC while donors are full");
 	store_discard(rig->store, 0, rig->store->pages);
 	ok(rig_wait_leased(rig, 0), "the first client releases all slabs after a discard");
 	ok(rig_write(&other, 0, 1, rig->bytes) == 0, "another client's write succeeds once there is room");
@@ -102,11 +85,10 @@ static void memory_released_by_another_client_is_found(struct rig *rig)
 	ok(rig_wait_leased(rig, 0), "the slabs of a client that ends are released");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	struct rig rig;
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 2, "2M");
 	rig_open(&rig);
 	slabs_are_spread_over_both_donors(&rig);

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "fabric/backend.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -22,7 +21,6 @@
 #define MANY 40u
 #define LATE_NS (20 * UINT64_C(1000000))
 #define ASLEEP_MS 40000
-#define SETTLED_NS (20 * UINT64_C(1000000000))
 #define NOBODY UINT32_MAX
 
 int __real_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
@@ -214,14 +212,6 @@ static uint64_t median_of(struct rig *rig, unsigned reads)
 	return times[reads / 2];
 }
 
-static struct store_stats stats_of(const struct rig *rig)
-{
-	struct store_stats stats;
-
-	store_stats(rig->store, &stats);
-	return stats;
-}
-
 /* Returns the pages held in the only chunk. */
 static uint64_t pages_held(const struct rig *rig)
 {
@@ -231,11 +221,7 @@ static uint64_t pages_held(const struct rig *rig)
 /* Returns true if exactly the written pages are held, waiting a moment for a repair. */
 static bool pages_are_all(const struct rig *rig)
 {
-	uint64_t begun = clock_now();
-
-	while (pages_held(rig) != PAGES && clock_now() - begun < SETTLED_NS)
-		sched_yield();
-	return pages_held(rig) == PAGES;
+	return wait_until(pages_held(rig) == PAGES);
 }
 
 static void open_rig(struct rig *rig)
@@ -250,10 +236,7 @@ static void open_rig(struct rig *rig)
 	rig_open(rig);
 	hook.bytes = bytes;
 	store_register(rig->store, bytes, sizeof bytes, &hook.buffer);
-	for (unsigned i = 0; i < PAGES; i++) {
-		rig_fill(rig->bytes, i, 1);
-		wrong += rig_write(rig, i, 1, rig->bytes) != 0;
-	}
+	wrong += rig_put_each(rig, 0, PAGES, 1);
 	hooked = true;
 }
 
@@ -346,9 +329,9 @@ static void hedge_answers_a_stalled_read(struct rig *rig)
 
 	hook.slow = usual_donor(rig);
 	hook.late_ns = UINT64_MAX;
-	before = stats_of(rig);
+	before = rig_stats(rig);
 	ok(read_held(rig, &page), "a read that its donor does not answer is answered by the other donor");
-	ok(stats_of(rig).hedges > before.hedges && stats_of(rig).hedges_won > before.hedges_won,
+	ok(rig_stats(rig).hedges > before.hedges && rig_stats(rig).hedges_won > before.hedges_won,
 	   "a hedged read counts as hedged and as won");
 	memset(data, 0xa5, STORE_PAGE);
 	ok(!store_quiet(rig->queue), "a queue with a late answer to come is not quiet");
@@ -386,13 +369,13 @@ static void wrong_hedge_is_not_believed(struct rig *rig)
 		hook.wrong = NOBODY;
 		earn(rig);
 		hook.wrong = 1 - hook.slow;
-		before = stats_of(rig);
+		before = rig_stats(rig);
 		io.page = turn++ % PAGES;
 		memset(rig->bytes, 0, STORE_PAGE);
 		hook.reads[hook.wrong] = 0;
 		store_submit(rig->queue, &io, 1);
 		got = hook.reads[hook.wrong] == 0;
-		while (stats_of(rig).checksum_errors == before.checksum_errors)
+		while (rig_stats(rig).checksum_errors == before.checksum_errors)
 			if (store_poll(rig->queue, &done, 1))
 				abort();
 		if (!got) {
@@ -402,7 +385,7 @@ static void wrong_hedge_is_not_believed(struct rig *rig)
 			hook.go = false;
 		}
 	}
-	ok(stats_of(rig).hedges == before.hedges + 1, "a wrong answer to one hedge is found by its checksum");
+	ok(rig_stats(rig).hedges == before.hedges + 1, "a wrong answer to one hedge is found by its checksum");
 	for (unsigned i = 0; i < 100; i++)
 		got = got && !store_poll(rig->queue, &done, 1);
 	ok(got && held() && !rig_is(rig->bytes, io.page, 1), "a read whose hedge is wrong is not answered by it");
@@ -464,7 +447,7 @@ static unsigned read_many(struct rig *rig, unsigned count, uint64_t ns)
 static void few_reads_are_hedged(struct rig *rig)
 {
 	unsigned donor = usual_donor(rig), left;
-	struct store_stats before = stats_of(rig), after;
+	struct store_stats before = rig_stats(rig), after;
 	uint64_t page;
 
 	for (unsigned round = 0; round < 4; round++) {
@@ -481,7 +464,7 @@ static void few_reads_are_hedged(struct rig *rig)
 		hook.go = false;
 		donor = 1 - donor;
 	}
-	after = stats_of(rig);
+	after = rig_stats(rig);
 	ok(after.hedges - before.hedges <= 8 + 1 + (after.reads - before.reads) / 32,
 	   "at most one read in 32 is hedged: %llu of %llu", (unsigned long long)(after.hedges - before.hedges),
 	   (unsigned long long)(after.reads - before.reads));
@@ -489,17 +472,16 @@ static void few_reads_are_hedged(struct rig *rig)
 	hook.slow = usual_donor(rig);
 	ok(read_held(rig, &page), "a read of the donor that is to die is answered by a hedge");
 	/* What is held back ends with the connection. */
-	daemon_stop(&rig->donors[hook.slow], SIGKILL);
+	donor_kill(&rig->donors[hook.slow]);
 	for (unsigned i = 0; i < 2000; i++)
 		read_next(rig);
 	ok(!wrong, "all pages are read once the donor of a late answer dies");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	struct rig rig;
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	open_rig(&rig);
 	ok(!wrong, "all pages are written to two donors");
 	reads_avoid_a_slow_donor_until_it_is_fast(&rig);

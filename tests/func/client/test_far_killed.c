@@ -1,13 +1,12 @@
 /*
  * Processes that are killed amid writes, one after the other. The next process adopts the store, and every page whose
- * write was complete is as it was left. The second argument is the number of replicas.
+ * write was complete is as it was left. The argument is the number of replicas.
  *
  * The processes are children of this one. The test opens the store itself only after all of them, because a process
  * with an open RDMA device cannot fork and go on.
  */
 #include "common/random.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -229,7 +228,7 @@ static void killed_processes_leave_every_complete_write(unsigned replicas)
 	ok(journal->uncertain && journal->mended,
 	   "%u interrupted pages are old, new or unmatched, and can be written again", journal->uncertain);
 	pages_check(&rig);
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(!journal->wrong && !stats.lost_pages, "all pages are right after the repair, and none is lost");
 	ok(rig_wait_leased(&rig, stats.bytes_leased), "no donor keeps a slab that the store does not know");
 	rig_rest(&rig);
@@ -243,7 +242,6 @@ static void killed_processes_leave_every_complete_write(unsigned replicas)
 
 int main(int argc, char **argv)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
-	killed_processes_leave_every_complete_write(argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 1);
+	killed_processes_leave_every_complete_write(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 1);
 	return tap_done();
 }

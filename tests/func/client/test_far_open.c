@@ -2,47 +2,23 @@
 #include "client/donor/donor.h"
 #include "common/auth.h"
 #include "common/clock.h"
-#include "common/log.h"
 #include "tests/func/client/proxy.h"
-#include "tests/func/client/rig.h"
-#include "tests/tap.h"
+#include "tests/func/client/traffic.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/loopback.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-static char log_text[4096];
-static int log_file;
-
-static void log_begin(void)
-{
-	if (ftruncate(log_file, 0) < 0)
-		abort();
-	lseek(log_file, 0, SEEK_SET);
-}
-
-/* Returns what was logged since log_begin(). */
-static const char *log_look(void)
-{
-	ssize_t length = pread(log_file, log_text, sizeof log_text - 1, 0);
-
-	log_text[length > 0 ? length : 0] = '\0';
-	return log_text;
-}
 
 /* Returns true if the log is one line that contains both texts. */
 static bool log_says(const char *a, const char *b)
 {
-	const char *end = strchr(log_look(), '\n');
+	const char *text = log_text(), *end = strchr(text, '\n');
 
-	printf("# %s", *log_text ? log_text : "(nothing)\n");
-	return end && !end[1] && strstr(log_text, a) && strstr(log_text, b);
+	printf("# %s", *text ? text : "(nothing)\n");
+	return end && !end[1] && strstr(text, a) && strstr(text, b);
 }
 
 /*
@@ -117,16 +93,14 @@ static void silent_donor_times_out(struct rig *rig)
 
 static void wrong_use_of_a_key_is_explained(const struct rig *rig, const char *key_path)
 {
-	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path, NULL};
 	uint8_t key[AUTH_KEY_SIZE], wrong[AUTH_KEY_SIZE] = {1};
 	const char *uris[1];
-	struct daemon locked;
+	struct donor_process locked;
 	struct far_donor_info figures;
 	struct far_config config = {.key = key};
 
-	unlink(key_path);
 	ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0, "a key file is made and loaded");
-	ok(daemon_start(&locked, arguments), "a donor with a key starts");
+	donor_start(&locked, "--donate", "16M", "--slab", "1M", "--reserve", "1M", "--key", key_path);
 	uris[0] = locked.uri;
 	ok(open_fails(uris, 1, wrong, -EKEYREJECTED, "check --key"),
 	   "opening fails with -EKEYREJECTED with a wrong key");
@@ -139,8 +113,7 @@ static void wrong_use_of_a_key_is_explained(const struct rig *rig, const char *k
 	uris[0] = rig->donors[0].uri;
 	ok(open_fails(uris, 1, key, -EKEYREJECTED, "leave --key out"),
 	   "opening fails with -EKEYREJECTED with a key where none is needed");
-	daemon_stop(&locked, SIGTERM);
-	unlink(key_path);
+	donor_end(&locked);
 }
 
 /* A listener that is no donor and answers any request with this text. */
@@ -169,15 +142,10 @@ static void *impostor_main(void *argument)
 
 static void impostor_start(struct impostor *impostor, const void *answer, size_t size)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-	socklen_t length = sizeof address;
+	uint16_t port;
 
-	*impostor = (struct impostor){.answer = answer, .size = size};
-	impostor->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (bind(impostor->fd, (struct sockaddr *)&address, length) < 0 || listen(impostor->fd, 1) < 0 ||
-	    getsockname(impostor->fd, (struct sockaddr *)&address, &length) < 0)
-		abort();
-	snprintf(impostor->uri, sizeof impostor->uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+	*impostor = (struct impostor){.fd = loopback_listen(&port), .answer = answer, .size = size};
+	snprintf(impostor->uri, sizeof impostor->uri, "tcp://127.0.0.1:%u", port);
 	pthread_create(&impostor->thread, NULL, impostor_main, impostor);
 }
 
@@ -250,44 +218,37 @@ static void donor_of_another_version_is_refused(void)
 
 static void donors_of_different_slab_sizes_are_refused(const struct rig *rig)
 {
-	const char *arguments[] = {"--donate", "16M", "--slab", "2M", "--reserve", "1M", NULL};
 	const char *uris[2] = {rig->donors[0].uri};
-	struct daemon other;
+	struct donor_process other;
 
-	daemon_start(&other, arguments);
+	donor_start(&other, "--donate", "16M", "--slab", "2M", "--reserve", "1M");
 	uris[1] = other.uri;
 	ok(open_fails(uris, 2, NULL, -EINVAL, "same --slab"),
 	   "opening fails with -EINVAL if donors' slab sizes differ");
-	daemon_stop(&other, SIGTERM);
+	donor_end(&other);
 }
 
 /* Waits until the status of donor @index in a store of at most three donors is @status. */
 static bool donor_becomes(const struct store *store, unsigned index, int status)
 {
-	uint64_t start = clock_now();
 	struct far_donor_info donors[3];
 
-	do {
-		far_donors(store, donors, 3);
-		if (donors[index].status == status)
-			return true;
-		rig_sleep_ms(10);
-	} while (clock_now() - start < 20 * UINT64_C(1000000000));
+	if (wait_until((far_donors(store, donors, 3), donors[index].status == status)))
+		return true;
 	printf("# it is %d (%s)\n", donors[index].status, strerror(-donors[index].status));
 	return false;
 }
 
 static void *killer_main(void *argument)
 {
-	rig_sleep_ms(300);
-	daemon_stop(argument, SIGKILL);
+	sleep_ms(300);
+	donor_kill(argument);
 	return NULL;
 }
 
 /* A donor has welcomed the client, and dies while the client waits for another donor, which is silent. */
 static void donor_that_dies_during_opening_is_left_out(void)
 {
-	const char *arguments[] = {"--donate", "16M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct impostor mute;
 	pthread_t killer;
 	struct rig rig;
@@ -307,8 +268,8 @@ static void donor_that_dies_during_opening_is_left_out(void)
 	if (status < 0)
 		return;
 	ok(donor_becomes(rig.store, 1, -ECONNRESET), "a donor that died during the opening is known as lost");
-	ok(rig_donor_again(&rig, 1, arguments) && donor_becomes(rig.store, 1, 0),
-	   "a donor that died during the opening is used once it starts again");
+	donor_again(&rig.donors[1]);
+	ok(donor_becomes(rig.store, 1, 0), "a donor that died during the opening is used once it starts again");
 	store_close(rig.store);
 	rig.store = NULL;
 	impostor_end(&mute);
@@ -328,35 +289,26 @@ static void donor_under_two_addresses_is_noticed_later(struct rig *rig)
 	other.config.pages = 4 * RIG_SLAB_PAGES;
 	snprintf(other.donors[1].uri, sizeof other.donors[1].uri, "tcp://127.0.0.1:%u", proxy.port);
 	rig_open(&other);
-	for (unsigned i = 0; i < 4; i++)
-		rig_fill(other.bytes + i * STORE_PAGE, i * RIG_SLAB_PAGES, 1);
-	ok(rig_write(&other, 0, 1, other.bytes) == 0, "a store writes while its second donor does not answer yet");
+	ok(rig_put(&other, 0, 1) == 0, "a store writes while its second donor does not answer yet");
 	log_begin();
 	proxy_die(&proxy, false);
-	for (unsigned i = 0; i < 1000 && !strstr(log_look(), "are the same donor: name it once"); i++)
-		rig_sleep_ms(10);
-	ok(strstr(log_look(), "are the same donor: name it once"),
+	ok(log_wait("are the same donor: name it once", 1, &(uint64_t){0}),
 	   "a second address of the same donor is reported once it answers");
-	ok(rig_read(&other, 0, 1, other.bytes) == 0 && rig_is(other.bytes, 0, 1),
-	   "a page is read right after the second address was reported");
-	ok(rig_write(&other, RIG_SLAB_PAGES, 1, other.bytes) == 0, "a store with a doubled donor still leases slabs");
+	ok(rig_has(&other, 0, 1), "a page is read right after the second address was reported");
+	ok(rig_put(&other, RIG_SLAB_PAGES, 1) == 0, "a store with a doubled donor still leases slabs");
 	rig_shut(&other, false);
 	proxy_stop(&proxy);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	char key_path[] = "farpage-test-key-XXXXXX";
 	struct rig rig;
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
-	log_file = memfd_create("log", MFD_CLOEXEC);
-	log_set_fd(log_file);
-	close(mkstemp(key_path));
+	log_keep();
 	rig_donors(&rig, 1, "16M");
 	unreachable_donors_are_named(&rig);
 	silent_donor_times_out(&rig);
-	wrong_use_of_a_key_is_explained(&rig, key_path);
+	wrong_use_of_a_key_is_explained(&rig, folder_path("key"));
 	other_service_is_refused();
 	donor_of_another_version_is_refused();
 	donors_of_different_slab_sizes_are_refused(&rig);

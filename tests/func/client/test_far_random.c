@@ -4,7 +4,6 @@
  */
 #include "common/random.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -157,7 +156,7 @@ static void random_requests_match_a_reference(unsigned replicas)
 		ok(!workers[i].failed, "replicas %u, thread %u: no request fails", replicas, i);
 		ok(!workers[i].wrong, "replicas %u, thread %u: every read returns the last writes", replicas, i);
 	}
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(stats.pages_live == live_pages(workers), "the store counts %llu live pages, as the reference does",
 	   (unsigned long long)stats.pages_live);
 	ok(rig_wait_leased(&rig, 2 * PAGES / RIG_SLAB_PAGES * RIG_SLAB * (uint64_t)replicas),
@@ -171,9 +170,8 @@ static void random_requests_match_a_reference(unsigned replicas)
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	random_requests_match_a_reference(1);
 	random_requests_match_a_reference(2);
 	return tap_done();

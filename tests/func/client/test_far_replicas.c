@@ -5,7 +5,6 @@
 #include "common/clock.h"
 #include "tests/func/client/flips.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -39,11 +38,9 @@ static void open_rig(struct rig *rig, unsigned donors, uint64_t seed)
 static void check(struct rig *rig, const char *name)
 {
 	struct store_stats stats;
-	unsigned wrong = traffic_check(&traffic);
 
+	ok(traffic_good(&traffic), "%s: all of %u requests and all pages are right", name, traffic.done);
 	stats = rig_stats(rig);
-	ok(!traffic.failed && !traffic.wrong && !wrong, "%s: all of %u requests and all pages are right", name,
-	   traffic.done);
 	ok(!stats.lost_pages && !stats.checksum_errors, "%s: no page is lost, and no stale page is read", name);
 }
 
@@ -58,7 +55,7 @@ static void *blow_main(void *argument)
 {
 	const struct blow *blow = argument;
 
-	rig_sleep_ms(blow->after_ms);
+	sleep_ms(blow->after_ms);
 	kill(blow->pid, blow->signal);
 	return NULL;
 }
@@ -73,20 +70,14 @@ static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
 	traffic_run(&traffic, ms);
 	pthread_join(thread, NULL);
 	if (signal == SIGKILL)
-		daemon_stop(&rig->donors[donor], SIGKILL); /* waits for its end */
+		donor_kill(&rig->donors[donor]); /* waits for its end */
 }
 
 /* Sends requests until no slab lacks a replica and the end of the rebuild was logged @nth times. */
 static bool run_until_done(unsigned nth)
 {
-	uint64_t end = clock_now() + 40000 * MS;
-	bool done = false;
-
-	while (!done && clock_now() < end) {
-		traffic_run(&traffic, 50);
-		done = log_count(DONE) >= nth && !rig_stats(traffic.rig).slabs_lacking;
-	}
-	return done;
+	return wait_until_ms(
+	    40000, (traffic_run(&traffic, 50), log_count(DONE) >= nth && !rig_stats(traffic.rig).slabs_lacking));
 }
 
 static void say_stall(const char *name)
@@ -134,7 +125,7 @@ static void stopped_donors_replicas_are_rebuilt(void)
 	ok(run_until_done(1), "pages written while a donor was stopped get two replicas again");
 	traffic_run(&traffic, 1500); /* the donor is back, and its old pages must not be read */
 	check(&rig, "one of three is stopped");
-	daemon_stop(&rig.donors[2], SIGKILL);
+	donor_kill(&rig.donors[2]);
 	traffic_run(&traffic, 300);
 	check(&rig, "one of three was stopped and another one is killed");
 	store_discard(rig.store, 0, rig.store->pages);
@@ -163,7 +154,7 @@ static void donor_stopped_too_long_is_used_again_without_slabs(void)
 	   "a donor stopped for longer than the timeout is used again, without slabs");
 	traffic_run(&traffic, 300);
 	check(&rig, "stopped for longer than the timeout");
-	daemon_stop(&rig.donors[1], SIGKILL);
+	donor_kill(&rig.donors[1]);
 	ok(run_until_done(2), "the replicas of a second lost donor are rebuilt");
 	check(&rig, "another one is killed");
 	log_show();
@@ -174,7 +165,6 @@ static void donor_stopped_too_long_is_used_again_without_slabs(void)
 
 static void returning_donor_of_two_is_filled_again(void)
 {
-	const char *arguments[] = {"--donate", "32M", "--slab", "1M", "--reserve", "1M", NULL};
 	struct rig rig;
 	uint64_t ignored;
 
@@ -185,20 +175,16 @@ static void returning_donor_of_two_is_filled_again(void)
 	kill(rig.donors[0].pid, SIGCONT);
 	ok(run_until_done(1), "slabs get their second replica back when the stopped donor returns");
 	check(&rig, "one of two is stopped");
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	ok(log_wait("what it held is lost", 1, &ignored), "a killed donor of two is reported as lost");
 	/* New slabs are leased, too, while there is only one donor. */
 	store_discard(rig.store, 0, RIG_SLAB_PAGES);
-	for (uint32_t page = 0; page < RIG_SLAB_PAGES; page++) {
-		traffic.versions[page] = ++traffic.version;
-		rig_fill(rig.bytes, page, traffic.version);
-		traffic.failed += rig_write(&rig, page, 1, rig.bytes) != 0;
-	}
+	traffic_rewrite(&traffic, RIG_SLAB_PAGES);
 	traffic_run(&traffic, 200);
 	check(&rig, "one of two is killed");
-	ok(rig_donor_again(&rig, 0, arguments) && run_until_done(2),
-	   "a killed donor of two that starts again gets all replicas");
-	daemon_stop(&rig.donors[1], SIGKILL);
+	donor_again(&rig.donors[0]);
+	ok(run_until_done(2), "a killed donor of two that starts again gets all replicas");
+	donor_kill(&rig.donors[1]);
 	traffic_run(&traffic, 300);
 	check(&rig, "the other one is killed");
 	log_show();
@@ -260,7 +246,7 @@ static void writes_of_several_queues_survive_rebuilds(void)
 		kill(rig.donors[i].pid, SIGCONT);
 		run_until_done(i + 1);
 	}
-	daemon_stop(&rig.donors[2], SIGKILL);
+	donor_kill(&rig.donors[2]);
 	ok(run_until_done(3), "three queues: replicas are rebuilt three times");
 	for (unsigned i = 0; i < WRITERS; i++) {
 		writers[i].stop = true;
@@ -291,7 +277,7 @@ static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 	rig_open(&rig);
 	log_begin();
 	traffic_begin(&traffic, &rig, 6);
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	ok(log_wait(BEGUN, 1, &begun), "three replicas: the rebuild begins once one donor is killed");
 	while (!(pages = rig_stats(&rig).rebuilt_pages))
 		traffic_run(&traffic, 20);
@@ -302,16 +288,13 @@ static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 	ok(stats.rebuilt_pages <= pages + 128 + MIDWAY_RATE * ((clock_now() - begun) / MS) / 1000 / STORE_PAGE,
 	   "the rebuild keeps to its rate: %llu pages copied, %llu slabs to go",
 	   (unsigned long long)stats.rebuilt_pages, (unsigned long long)stats.slabs_lacking);
-	daemon_stop(&rig.donors[1], SIGKILL);
+	donor_kill(&rig.donors[1]);
 	traffic_run(&traffic, 1500);
 	check(&rig, "another one is killed during the rebuild");
 	/* In the end each slab lies on the two donors that are left. */
-	begun = clock_now();
-	while (rig_stats(&rig).slabs_lacking > TRAFFIC_PAGES / RIG_SLAB_PAGES && clock_now() - begun < 40000 * MS)
-		rig_sleep_ms(20);
-	ok(rig_stats(&rig).slabs_lacking == TRAFFIC_PAGES / RIG_SLAB_PAGES,
+	ok(rig_becomes(&rig, slabs_lacking, TRAFFIC_PAGES / RIG_SLAB_PAGES),
 	   "a rebuild interrupted by a second loss is started again elsewhere");
-	daemon_stop(&rig.donors[2], SIGKILL);
+	donor_kill(&rig.donors[2]);
 	traffic_run(&traffic, 300);
 	check(&rig, "all donors but one are killed");
 	store_discard(rig.store, 0, rig.store->pages);
@@ -334,26 +317,21 @@ static void wrong_replica_is_repaired(void)
 	for (unsigned i = 0; i < 60 && !stats.checksum_errors; i++) {
 		rig_shut(&rig, false);
 		rig_open(&rig);
-		rig_fill(rig.bytes, 3, 1);
 		flips_at(1);
-		good = good && rig_write(&rig, 3, 1, rig.bytes) == 0;
-		good = good && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1);
+		good = good && rig_put(&rig, 3, 1) == 0;
+		good = good && rig_has(&rig, 3, 1);
 		stats = rig_stats(&rig);
 	}
 	ok(good && stats.checksum_errors == 1, "a page with a wrong bit on one donor is read from the other");
-	for (unsigned i = 0; i < 1000 && !rig_stats(&rig).repaired_pages; i++)
-		rig_sleep_ms(10);
-	ok(rig_stats(&rig).repaired_pages == 1, "a page with a wrong bit on one donor is repaired");
-	daemon_stop(&rig.donors[1], SIGKILL);
-	ok(rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a repaired page is read right once the other donor is killed");
+	ok(rig_becomes(&rig, repaired_pages, 1), "a page with a wrong bit on one donor is repaired");
+	donor_kill(&rig.donors[1]);
+	ok(rig_has(&rig, 3, 1), "a repaired page is read right once the other donor is killed");
 	log_show();
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
 	killed_donors_replicas_are_rebuilt();
 	stopped_donors_replicas_are_rebuilt();

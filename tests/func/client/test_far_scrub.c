@@ -6,7 +6,7 @@
 #include "common/clock.h"
 #include "tests/func/client/flips.h"
 #include "tests/func/client/traffic.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,9 +20,6 @@
 #define SPOILT "no replica has page 3 as it was written"
 
 static struct traffic traffic;
-
-/* Waits until @figure of rig_stats() is at least @least. Returns false if that takes too long. */
-#define reaches(rig, figure, least) rig_figure_is(rig, offsetof(struct store_stats, figure), least, UINT64_MAX)
 
 /* Opens a store and writes a page. A bit flips on the way to the first donor. The page is not read. */
 static void open_flipped(struct rig *rig, unsigned donors, uint64_t rate)
@@ -45,10 +42,10 @@ static void wrong_replica_is_mended_before_anybody_reads_it(void)
 	struct rig rig;
 
 	open_flipped(&rig, 2, FAST);
-	ok(reaches(&rig, repaired_pages, 1), "a wrong replica that was never read is repaired");
+	ok(rig_reaches(&rig, repaired_pages, 1), "a wrong replica that was never read is repaired");
 	ok(rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1,
 	   "a wrong replica counts as one checksum error and is reported in one line");
-	passes = reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 5);
+	passes = rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 5);
 	stats = rig_stats(&rig);
 	ok(passes && stats.checksum_errors == 1 && stats.repaired_pages == 1 && !log_count(SPOILT),
 	   "a repaired page is found right by the scrubs that follow");
@@ -69,7 +66,7 @@ static void wrong_only_copy_is_reported_once(void)
 	   "a page that is wrong in its only copy counts as an error and is not repaired");
 	/* Another page is found right three times, so the last two of these passes began after its write. */
 	rig_fill(rig.bytes, 5, 1);
-	ok(rig_write(&rig, 5, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3) &&
+	ok(rig_write(&rig, 5, 1, rig.bytes) == 0 && rig_reaches(&rig, scrubbed_pages, 3) &&
 	       rig_stats(&rig).checksum_errors == 1 && log_count(CHANGED) == 1 && log_count(SPOILT) == 1,
 	   "a page found wrong again and again is counted and reported once");
 	ok(rig_read(&rig, 3, 1, rig.bytes) == -EBADMSG,
@@ -78,9 +75,9 @@ static void wrong_only_copy_is_reported_once(void)
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 2),
 	   "a page that was wrong is right once it is written again");
 	/* Each pass reads two pages, so the second of two passes began after the write. */
-	reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
+	rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
 	errors = rig_stats(&rig).checksum_errors;
-	ok(reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4) &&
+	ok(rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4) &&
 	       rig_stats(&rig).checksum_errors == errors,
 	   "a page written again is found right by the scrubs that follow");
 	log_show();
@@ -94,7 +91,7 @@ static bool is_dormant(const struct rig *rig)
 	while (!atomic_load(&((struct far *)rig->store)->rebuild->scrub.dormant)) {
 		if (clock_now() - begun > 60000 * MS)
 			return false;
-		rig_sleep_ms(5);
+		sleep_ms(5);
 	}
 	return true;
 }
@@ -109,7 +106,7 @@ static void scrub_sleeps_without_pages(void)
 	rig_open(&rig);
 	ok(is_dormant(&rig), "the scrub of an empty store sleeps");
 	rig_fill(rig.bytes, 3, 1);
-	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && reaches(&rig, scrubbed_pages, 3),
+	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_reaches(&rig, scrubbed_pages, 3),
 	   "the scrub wakes up when a page is written");
 	store_discard(rig.store, 0, rig.store->pages);
 	ok(rig_wait_leased(&rig, 0) && is_dormant(&rig),
@@ -162,8 +159,8 @@ static void scrub_reports_no_error_amid_requests(void)
 	traffic_begin(&traffic, &rig, 7);
 	before = rig_stats(&rig).scrubbed_pages;
 	traffic_run(&traffic, 1500);
-	ok(reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are scrubbed while others are written");
-	daemon_stop(&rig.donors[0], SIGKILL);
+	ok(rig_reaches(&rig, scrubbed_pages, before + TRAFFIC_PAGES), "pages are scrubbed while others are written");
+	donor_kill(&rig.donors[0]);
 	traffic_run(&traffic, 1500);
 	ok(!traffic_check(&traffic) && !traffic.failed && !traffic.wrong,
 	   "all of %u requests and all pages are right when a donor is killed during the scrub", traffic.done);
@@ -178,9 +175,8 @@ static void scrub_reports_no_error_amid_requests(void)
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	log_keep();
 	wrong_replica_is_mended_before_anybody_reads_it();
 	wrong_only_copy_is_reported_once();

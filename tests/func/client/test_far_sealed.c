@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "tests/func/client/donor_memory.h"
 #include "tests/func/client/rig.h"
-#include "tests/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define PAGES 48u /* the first pages of a slab */
-#define PATIENCE_NS (UINT64_C(20) * 1000000000)
 
 static const char words[] = "what nobody else is to read; ";
 
@@ -37,15 +36,20 @@ static bool is(const uint8_t *data, uint64_t page, unsigned version)
 	return !memcmp(data, expected, STORE_PAGE);
 }
 
+static bool write_all(struct rig *rig)
+{
+	for (unsigned i = 0; i < PAGES; i++)
+		fill(rig->bytes + (size_t)i * STORE_PAGE, i, 1);
+	return rig_write(rig, 0, PAGES, rig->bytes) == 0;
+}
+
 static void open_written(struct rig *rig, unsigned donors, bool encrypt)
 {
 	rig_donors(rig, donors, "16M");
 	rig->config.replicas = donors > 1 ? 2 : 1;
 	rig->config.encrypt = encrypt;
 	rig_open(rig);
-	for (unsigned i = 0; i < PAGES; i++)
-		fill(rig->bytes + (size_t)i * STORE_PAGE, i, 1);
-	ok(rig_write(rig, 0, PAGES, rig->bytes) == 0, "%u pages are written%s", PAGES, encrypt ? ", sealed" : "");
+	ok(write_all(rig), "%u pages are written%s", PAGES, encrypt ? ", sealed" : "");
 }
 
 /* Returns the number of pages that cannot be read or are wrong. */
@@ -132,7 +136,7 @@ static void changed_pages_are_errors(void)
 
 static void changed_replica_is_mended_from_the_other(void)
 {
-	uint64_t slabs[2], end = clock_now() + PATIENCE_NS;
+	uint64_t slabs[2], end = clock_now() + UINT64_C(1000000) * WAIT_MS;
 	uint8_t whole[STORE_PAGE], now[STORE_PAGE], noise[STORE_PAGE];
 	struct rig rig;
 	bool good = true;
@@ -158,16 +162,7 @@ static void changed_replica_is_mended_from_the_other(void)
 
 static bool wait_rebuilt(struct rig *rig)
 {
-	uint64_t end = clock_now() + PATIENCE_NS;
-
-	while (clock_now() < end) {
-		struct store_stats stats = rig_stats(rig);
-
-		if (stats.rebuilt_pages >= PAGES && !stats.slabs_lacking)
-			return true;
-		rig_sleep_ms(5);
-	}
-	return false;
+	return wait_until(rig_stats(rig).rebuilt_pages >= PAGES && !rig_stats(rig).slabs_lacking);
 }
 
 /* Returns the donor that has no page yet. */
@@ -194,12 +189,12 @@ static void rebuilt_replica_is_sealed_as_before(void)
 	second = (spare + 2) % 3;
 	ok(donor_memory_slab(&rig.donors[first], PAGES, &slab), "one donor has all pages");
 	donor_memory_get(&rig.donors[first], page_at(slab, 20), sealed);
-	daemon_stop(&rig.donors[first], SIGKILL);
+	donor_kill(&rig.donors[first]);
 	ok(wait_rebuilt(&rig), "the replica of a killed donor is rebuilt");
 	ok(donor_memory_slab(&rig.donors[spare], PAGES, &slab), "the rebuilt replica is on the third donor");
 	donor_memory_get(&rig.donors[spare], page_at(slab, 20), now);
 	ok(!memcmp(sealed, now, STORE_PAGE), "the rebuilt replica has the same sealed bytes as the lost one");
-	daemon_stop(&rig.donors[second], SIGKILL);
+	donor_kill(&rig.donors[second]);
 	ok(pages_bad(&rig) == 0, "all pages are read from the rebuilt replica once the other donor is killed");
 	rig_close(&rig);
 }
@@ -214,9 +209,7 @@ static void sealed_store_is_adopted_only_with_encryption(void)
 	rig.config.encrypt = true;
 	rig_state(&rig);
 	rig_open(&rig);
-	for (unsigned i = 0; i < PAGES; i++)
-		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a sealed store with a state file is written");
+	ok(write_all(&rig), "a sealed store with a state file is written");
 	rig_shut(&rig, true);
 	rig.config.encrypt = false;
 	ok(rig_try(&rig) == -EINVAL, "a sealed store is not adopted without encryption");
@@ -232,36 +225,28 @@ static void sealed_store_is_adopted_only_with_encryption(void)
 /* The backup on the local disk holds the same bytes as the donor. */
 static void backup_holds_sealed_pages(void)
 {
-	char directory[] = "/tmp/farpage-sealed-XXXXXX", path[64];
-	uint64_t slab, end = clock_now() + PATIENCE_NS;
+	const char *path = folder_path("backup");
+	uint64_t slab;
 	uint8_t there[STORE_PAGE], here[STORE_PAGE];
 	struct rig rig;
 	int file;
 
-	if (!mkdtemp(directory))
-		abort();
-	snprintf(path, sizeof path, "%s/backup", directory);
 	rig_donors(&rig, 1, "16M");
 	rig.config.encrypt = true;
 	rig.config.backup = path;
 	rig_state(&rig); /* gives the backup a name */
 	rig_open(&rig);
-	for (unsigned i = 0; i < PAGES; i++)
-		fill(rig.bytes + (size_t)i * STORE_PAGE, i, 1);
-	ok(rig_write(&rig, 0, PAGES, rig.bytes) == 0, "a sealed store with a backup is written");
-	while (rig_stats(&rig).backup_behind && clock_now() < end)
-		rig_sleep_ms(5);
-	if (!donor_memory_slab(&rig.donors[0], PAGES, &slab))
+	ok(write_all(&rig), "a sealed store with a backup is written");
+	if (!rig_becomes(&rig, backup_behind, 0) || !donor_memory_slab(&rig.donors[0], PAGES, &slab))
 		abort();
 	donor_memory_get(&rig.donors[0], page_at(slab, 5), there);
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	ok(pread(file, here, STORE_PAGE, 5 * STORE_PAGE) == (ssize_t)STORE_PAGE && !memcmp(here, there, STORE_PAGE),
 	   "the backup has the same sealed bytes as the donor");
 	close(file);
-	daemon_stop(&rig.donors[0], SIGKILL);
+	donor_kill(&rig.donors[0]);
 	ok(pages_bad(&rig) == 0, "all pages are read from the backup once the only donor is killed");
 	rig_close(&rig);
-	rmdir(directory);
 }
 
 /* More requests at once than the queue's buffer can hold. */
@@ -322,13 +307,11 @@ static void sealed_pages_are_recognised(void)
 	rig_close(&rig);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	struct rig rig;
 	bool allowed;
 
-	(void)argc;
-	daemon_program(argv[1]);
 	rig_donors(&rig, 1, "1M");
 	allowed = donor_memory_opens(&rig.donors[0]);
 	rig_close(&rig);

@@ -7,8 +7,7 @@
  * counted, because a sanitizer takes its own.
  */
 #include "tests/func/client/rig.h"
-#include "tests/sanitizers.h"
-#include "tests/tap.h"
+#include "tests/lib/sanitizers.h"
 
 #include <link.h>
 #include <stdatomic.h>
@@ -110,16 +109,7 @@ static bool chunks_use(struct rig *rig, uint64_t first, uint64_t count)
 /* Waits asleep until @bytes are leased. */
 static bool leased_wait(struct rig *rig, uint64_t bytes)
 {
-	struct timespec pause = {.tv_nsec = 10000000};
-	struct store_stats stats;
-
-	for (unsigned i = 0; i < 1000; i++) {
-		store_stats(rig->store, &stats);
-		if (stats.bytes_leased == bytes)
-			return true;
-		nanosleep(&pause, NULL);
-	}
-	return false;
+	return wait_until(rig_stats(rig).bytes_leased == bytes);
 }
 
 /*
@@ -143,7 +133,7 @@ static int segments_populate(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	struct store_stats stats;
 	struct rig rig;
@@ -151,7 +141,6 @@ int main(int argc, char **argv)
 	long own, all, kept;
 	bool good;
 
-	daemon_program(argc > 1 ? argv[1] : NULL);
 	rig_donors(&rig, 2, "64M");
 	rig_state(&rig);
 	rig.config.pages = CHUNKS * RIG_SLAB_PAGES;
@@ -171,7 +160,7 @@ int main(int argc, char **argv)
 	all = faults_now(RUSAGE_SELF) - all;
 	kept = ((long)rig_state_bytes(&rig) - kept) / getpagesize();
 	counted = allocations - counted;
-	store_stats(rig.store, &stats);
+	stats = rig_stats(&rig);
 	ok(good && stats.pages_live == CHUNKS / 2 * RIG_SLAB_PAGES,
 	   "%u chunks are written for the first time, and half of them are discarded", CHUNKS - 4);
 	ok(!counted, "no thread of the store allocates or frees memory during I/O: %u times", counted);

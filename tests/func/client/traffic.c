@@ -3,22 +3,12 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "tests/lib/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
-
-#define LOG_PATIENCE_NS (30 * UINT64_C(1000000000))
-
-static void bail_out(const char *why)
-{
-	printf("Bail out! %s\n", why);
-	fflush(stdout);
-	exit(EXIT_FAILURE);
-}
 
 /* --- Requests --------------------------------------------------------------------------------------------------- */
 
@@ -27,12 +17,9 @@ void traffic_begin(struct traffic *traffic, struct rig *rig, uint64_t seed)
 	memset(traffic, 0, sizeof *traffic);
 	traffic->rig = rig;
 	random_seed(&traffic->random, seed);
-	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++) {
-		traffic->versions[page] = ++traffic->version;
-		rig_fill(rig->bytes, page, traffic->versions[page]);
-		if (rig_write(rig, page, 1, rig->bytes))
-			bail_out("a page cannot be written");
-	}
+	traffic_rewrite(traffic, TRAFFIC_PAGES);
+	if (traffic->failed)
+		tap_bail("%u pages cannot be written", traffic->failed);
 }
 
 static void slot_start(struct traffic *traffic, unsigned index)
@@ -67,7 +54,7 @@ static void slot_end(struct traffic *traffic, const struct store_done *done)
 	uint64_t took = clock_now() - traffic->slots[done->cookie].since;
 
 	if (!traffic->slots[done->cookie].active)
-		bail_out("a request is answered twice");
+		tap_bail("a request is answered twice");
 	if (done->status)
 		traffic->failed++;
 	else if (io->op == STORE_WRITE)
@@ -96,17 +83,27 @@ void traffic_run(struct traffic *traffic, unsigned ms)
 	rig_rest(traffic->rig);
 }
 
+void traffic_rewrite(struct traffic *traffic, uint32_t count)
+{
+	for (uint32_t page = 0; page < count; page++) {
+		traffic->versions[page] = ++traffic->version;
+		traffic->failed += rig_put(traffic->rig, page, traffic->version) != 0;
+	}
+}
+
 unsigned traffic_check(struct traffic *traffic)
 {
 	unsigned wrong = 0;
 
-	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++) {
-		memset(traffic->rig->bytes, 0, STORE_PAGE);
-		wrong += rig_read(traffic->rig, page, 1, traffic->rig->bytes) ||
-			 !rig_is(traffic->rig->bytes, page, traffic->versions[page]);
-	}
+	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++)
+		wrong += !rig_has(traffic->rig, page, traffic->versions[page]);
 	rig_rest(traffic->rig);
 	return wrong;
+}
+
+bool traffic_good(struct traffic *traffic)
+{
+	return !traffic_check(traffic) && !traffic->failed && !traffic->wrong;
 }
 
 /* --- The log ---------------------------------------------------------------------------------------------------- */
@@ -117,17 +114,17 @@ void log_keep(void)
 {
 	log_fd = memfd_create("log", MFD_CLOEXEC);
 	if (log_fd < 0)
-		bail_out("nowhere to keep the log");
+		tap_bail("nowhere to keep the log");
 	log_set_fd(log_fd);
 }
 
 void log_begin(void)
 {
 	if (ftruncate(log_fd, 0) < 0 || lseek(log_fd, 0, SEEK_SET) < 0)
-		bail_out("the log cannot be emptied");
+		tap_bail("the log cannot be emptied");
 }
 
-static char *log_text(void)
+char *log_text(void)
 {
 	static char text[1 << 16];
 	ssize_t size = pread(log_fd, text, sizeof text - 1, 0);
@@ -138,27 +135,15 @@ static char *log_text(void)
 
 unsigned log_count(const char *text)
 {
-	unsigned count = 0;
-
-	for (const char *at = log_text(); (at = strstr(at, text)); at++)
-		count++;
-	return count;
+	return text_times(log_text(), text);
 }
 
 bool log_wait(const char *text, unsigned count, uint64_t *ret_ns)
 {
-	uint64_t end = clock_now() + LOG_PATIENCE_NS;
+	bool good = wait_until(log_count(text) >= count);
 
-	do {
-		struct timespec pause = {.tv_nsec = 2000000};
-
-		if (log_count(text) >= count) {
-			*ret_ns = clock_now();
-			return true;
-		}
-		nanosleep(&pause, NULL);
-	} while (clock_now() < end);
-	return false;
+	*ret_ns = clock_now();
+	return good;
 }
 
 void log_show(void)

@@ -35,19 +35,22 @@ struct traffic {
 void traffic_begin(struct traffic *traffic, struct rig *rig, uint64_t seed);
 /* Sends requests for @ms, then waits until all are answered. */
 void traffic_run(struct traffic *traffic, unsigned ms);
+/* Writes the first @count pages anew, one by one. */
+void traffic_rewrite(struct traffic *traffic, uint32_t count);
 /* Reads every page. Returns the number of pages that are not as last written. */
 unsigned traffic_check(struct traffic *traffic);
+/* Returns true if no request so far has failed or was wrong, and every page is as last written. */
+bool traffic_good(struct traffic *traffic);
 
 /* Keeps the log instead of showing it. Call before any store is open. */
 void log_keep(void);
 /* Forgets the kept log. */
 void log_begin(void);
-/* Returns the number of kept lines with @text. */
+/* Returns the kept log, until the next call. */
+char *log_text(void);
+/* Returns how often @text is in the kept log. */
 unsigned log_count(const char *text);
-/*
- * Waits until there are @count such lines. Returns false after some seconds. @ret_ns is the clock_now() time of
- * success.
- */
+/* Waits until @text is there @count times. Returns false if it is not. @ret_ns is the clock_now() time afterwards. */
 bool log_wait(const char *text, unsigned count, uint64_t *ret_ns);
 /* Shows the kept log as comments, and forgets it. */
 void log_show(void);

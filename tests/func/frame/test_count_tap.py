@@ -1,31 +1,24 @@
 #!/usr/bin/python3
 """Tests of scripts/count_tap.py: the counts and the exit status of ./dev test are right."""
 import json
-import subprocess
-import sys
-import tempfile
+import shutil
 from pathlib import Path
 
+from tap import FOLDER, done, ok, run, shown
+
 COUNT = Path(__file__).resolve().parents[3] / "scripts" / "count_tap.py"
-count = failures = 0
 
 
 def check(name, files, expected, status, mentioned=""):
     """Checks the last line and the exit status of count_tap.py on a folder of @files."""
-    global count, failures
-    with tempfile.TemporaryDirectory() as directory:
-        for file, text in files.items():
-            (Path(directory) / file).write_text(text)
-        run = subprocess.run([COUNT, directory], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    count += 1
-    lines = run.stdout.splitlines()
-    if lines[-1:] == [expected] and run.returncode == status and mentioned in run.stdout:
-        print(f"ok {count} - {name}")
-    else:
-        failures += 1
-        print(f"not ok {count} - {name}")
-        for line in lines + [f"(status {run.returncode})"]:
-            print("# " + line)
+    folder = FOLDER / "results"
+    folder.mkdir()
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    result = run(COUNT, folder)
+    shutil.rmtree(folder)
+    said = result.stdout + result.stderr
+    ok(said.splitlines()[-1:] == [expected] and result.returncode == status and mentioned in said, name, shown(result))
 
 
 def program(stdout, result="OK", returncode=0):
@@ -63,5 +56,4 @@ check("count_tap.py counts a failure in a .tap file",
       "1 passed, 1 failed, 0 skipped", 1, "# /f")
 check("count_tap.py fails when there is no test", {}, "0 passed, 1 failed, 0 skipped", 1)
 
-print(f"1..{count}")
-sys.exit(1 if failures else 0)
+done()

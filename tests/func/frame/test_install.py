@@ -1,11 +1,8 @@
 #!/usr/bin/python3
 """test_install.py BUILD: a repeated `meson install` keeps the operator's configuration files."""
 import sys
-import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tap import done, ok, run, shown # noqa: E402
+from tap import FOLDER, done, ok, run, shown
 
 build = sys.argv[1]
 NAMES = ("farpage.ini", "farpage-blockdev.ini", "farpage-memserver.ini")
@@ -35,6 +32,5 @@ def install_keeps_the_operators_files(root):
        "install puts the sample among the documentation's examples", copies)
 
 
-with tempfile.TemporaryDirectory(prefix="farpage-install-") as temporary:
-    install_keeps_the_operators_files(Path(temporary))
+install_keeps_the_operators_files(FOLDER)
 done()

@@ -3,7 +3,8 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "tests/func/memserver/daemon.h"
+#include "tests/lib/donor.h"
+#include "tests/lib/wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +22,8 @@ void client_init(struct client *client, const char *uri, const uint8_t *key, con
 	client->buffer = mmap(NULL, CLIENT_BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (client->buffer == MAP_FAILED || fabric_open(&config, &client->fabric) < 0 ||
 	    fabric_domain_open(&client->domain) < 0 ||
-	    fabric_register(client->domain, client->buffer, CLIENT_BUFFER, FABRIC_LOCAL, &client->region) < 0) {
-		printf("Bail out! no fabric\n");
-		exit(EXIT_FAILURE);
-	}
+	    fabric_register(client->domain, client->buffer, CLIENT_BUFFER, FABRIC_LOCAL, &client->region) < 0)
+		tap_bail("no fabric");
 }
 
 void client_close(struct client *client)
@@ -93,7 +92,7 @@ static bool message_passes(struct client *client, const struct fabric_event *eve
 static int event_wait(struct client *client, struct fabric_conn *conn, enum fabric_event_kind kind,
 		      struct fabric_event *event, unsigned *reason)
 {
-	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	uint64_t end = clock_now() + UINT64_C(1000000) * WAIT_MS;
 
 	while (clock_now() < end) {
 		struct wire_reject reject;
@@ -313,7 +312,7 @@ bool client_noticed(const struct client *client, enum wire_type type, uint64_t s
 
 bool client_wait_notices(struct client *client, enum wire_type type, unsigned count)
 {
-	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	uint64_t end = clock_now() + UINT64_C(1000000) * WAIT_MS;
 	struct fabric_event event;
 
 	while (client_notices(client, type) < count && clock_now() < end) {
@@ -342,6 +341,34 @@ void client_suspend(struct client *client)
 	struct wire_message message = {.type = WIRE_SUSPEND};
 
 	message_send(client, &message);
+	client_close(client);
+}
+
+int client_enter(struct client *client, const struct donor_process *donor, const uint8_t *key, const char *name)
+{
+	client_init(client, donor->uri, key, name);
+	return client_come(client);
+}
+
+int client_visit(const struct donor_process *donor, const uint8_t *key, const char *name)
+{
+	struct client client;
+	int status = client_enter(&client, donor, key, name);
+
+	client_close(&client);
+	return status;
+}
+
+void client_arrive(struct client *client, const struct donor_process *donor, const char *name)
+{
+	if (client_enter(client, donor, NULL, name) || client_attach(client, 0))
+		tap_bail("%s cannot come", name);
+}
+
+void client_leave(struct client *client)
+{
+	client_bye(client);
+	client_wait_end(client, client->session);
 	client_close(client);
 }
 
@@ -374,9 +401,19 @@ int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_
 	return operate(client, FABRIC_WRITE, address, rkey, length);
 }
 
+int client_get(struct client *client, const struct wire_message *grant, uint32_t length)
+{
+	return client_read(client, grant->granted.address, grant->granted.rkey, length);
+}
+
+int client_put(struct client *client, const struct wire_message *grant, uint32_t length)
+{
+	return client_write(client, grant->granted.address, grant->granted.rkey, length);
+}
+
 bool client_wait_capacity(struct client *client, uint64_t leased, unsigned clients)
 {
-	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	uint64_t end = clock_now() + UINT64_C(1000000) * WAIT_MS;
 	struct wire_capacity capacity = {0};
 
 	while (clock_now() < end) {

@@ -9,6 +9,7 @@
 #include "common/channel.h"
 #include "farpage/fabric.h"
 #include "farpage/wire.h"
+#include "tests/lib/donor.h"
 
 #define CLIENT_BUFFER (1u << 20)
 #define CLIENT_NOTICES 256u
@@ -39,6 +40,15 @@ void client_init(struct client *client, const char *uri, const uint8_t *key, con
 /* Ends the client without a goodbye, as a crash would. */
 void client_close(struct client *client);
 
+/* Initializes the client and opens its session connection. Returns as client_come() does. */
+int client_enter(struct client *client, const struct donor_process *donor, const uint8_t *key, const char *name);
+/* Does the same for a client that ends at once. */
+int client_visit(const struct donor_process *donor, const uint8_t *key, const char *name);
+/* Initializes the client, without a key, and opens both its connections to the donor. Bails out if that fails. */
+void client_arrive(struct client *client, const struct donor_process *donor, const char *name);
+/* Says goodbye, waits until the donor has ended the session, and ends the client. */
+void client_leave(struct client *client);
+
 /* Opens the session connection and does the handshake. Returns 0, a wire_reason, or -errno. */
 int client_come(struct client *client);
 /* Opens a data connection and ends the previous one. @counter 0 stands for the next counter. */
@@ -54,6 +64,9 @@ void client_suspend(struct client *client);
 /* Does one operation on the data connection, with the first @length bytes of the buffer. Returns 0 or -errno. */
 int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
 int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
+/* The same at the beginning of a granted slab. */
+int client_get(struct client *client, const struct wire_message *grant, uint32_t length);
+int client_put(struct client *client, const struct wire_message *grant, uint32_t length);
 
 /* Sends a DRAIN and waits for the answer. Returns 0, a wire_reason, or -errno. */
 int client_drain(struct client *client, enum wire_drain what, uint32_t deadline_ms, struct wire_message *ret_draining);

@@ -1,6 +1,8 @@
 /* group: see group.h. */
 #include "tests/func/memserver/group.h"
 
+#include "tests/lib/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +18,7 @@
 #define V1 "/sys/fs/cgroup/memory"
 #define V2 "/sys/fs/cgroup"
 
-static bool text_write(const char *folder, const char *name, const char *text)
+static bool group_write(const char *folder, const char *name, const char *text)
 {
 	char path[4400];
 	int fd;
@@ -31,24 +33,13 @@ static bool text_write(const char *folder, const char *name, const char *text)
 	return good;
 }
 
-/* Returns the number after @field in a file of the group. If @field is NULL, the file is just a number. */
+/* Returns the number after @field in a file of the group. If @field is empty, the file is just a number. */
 static uint64_t number_read(const struct group *group, const char *name, const char *field)
 {
-	unsigned long long number = 0;
-	char path[256], line[256];
-	FILE *file;
+	char path[256];
 
 	snprintf(path, sizeof path, "%s/%s", group->path, name);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof line, file)) {
-		if (field && strncmp(line, field, strlen(field)) != 0)
-			continue;
-		sscanf(line + (field ? strlen(field) : 0), "%llu", &number);
-		break;
-	}
-	if (file)
-		fclose(file);
-	return number;
+	return text_number(path, field);
 }
 
 /* Finds the group that this process is in. Returns false if /proc does not tell. */
@@ -82,14 +73,14 @@ const char *group_make(struct group *group, const char *name, uint64_t limit)
 	if (group->second && access(V2 "/cgroup.controllers", F_OK) != 0)
 		return "no control groups for memory under /sys/fs/cgroup";
 	if (group->second)
-		text_write(V2, "cgroup.subtree_control", "+memory");
+		group_write(V2, "cgroup.subtree_control", "+memory");
 	if (!home_find(group))
 		return "/proc/self/cgroup does not tell where this is";
 	snprintf(group->path, sizeof group->path, "%s/farpage-%s-%d", group->second ? V2 : V1, name, (int)getpid());
 	if (mkdir(group->path, 0755) < 0)
 		return "no right to make a control group";
 	snprintf(text, sizeof text, "%llu", (unsigned long long)limit);
-	if (text_write(group->path, group->second ? "memory.max" : "memory.limit_in_bytes", text))
+	if (group_write(group->path, group->second ? "memory.max" : "memory.limit_in_bytes", text))
 		return NULL;
 	rmdir(group->path);
 	return "a control group here takes no memory limit";
@@ -107,7 +98,7 @@ static void process_move(const char *folder)
 	char text[32];
 
 	snprintf(text, sizeof text, "%d", (int)getpid());
-	text_write(folder, "cgroup.procs", text);
+	group_write(folder, "cgroup.procs", text);
 }
 
 void group_enter(const struct group *group)
@@ -122,7 +113,7 @@ void group_leave(const struct group *group)
 
 uint64_t group_available(const struct group *group)
 {
-	uint64_t usage = number_read(group, group->second ? "memory.current" : "memory.usage_in_bytes", NULL);
+	uint64_t usage = number_read(group, group->second ? "memory.current" : "memory.usage_in_bytes", "");
 	uint64_t cache = number_read(group, "memory.stat", group->second ? "inactive_file " : "total_inactive_file ");
 
 	return usage - cache < group->limit ? group->limit - (usage - cache) : 0;

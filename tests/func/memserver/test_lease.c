@@ -1,27 +1,13 @@
 /* Leases: their life, their bounds, the quota and the reserve. */
 #include "tests/func/memserver/client.h"
-#include "tests/func/memserver/daemon.h"
-#include "tests/tap.h"
+#include "tests/lib/text.h"
 
 #include <errno.h>
 #include <signal.h>
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define SLAB (1u << 20)
 
-static void come(struct client *client, const struct daemon *daemon, const char *name)
-{
-	int status;
-
-	client_init(client, daemon->uri, NULL, name);
-	status = client_come(client);
-	if (!status)
-		status = client_attach(client, 0);
-	if (status) {
-		printf("Bail out! %s cannot come: %d\n", name, status);
-		exit(EXIT_FAILURE);
-	}
-}
+static struct donor_process donor;
 
 static void fill(struct client *client, unsigned seed, unsigned length)
 {
@@ -45,23 +31,22 @@ static bool zeroed(const struct client *client, unsigned length)
 	return true;
 }
 
-static void a_slab_is_leased_used_and_released(struct daemon *daemon)
+static void a_slab_is_leased_used_and_released(void)
 {
 	struct wire_message grant, again;
 	struct client client, next;
 
-	come(&client, daemon, "first");
+	client_arrive(&client, &donor, "first");
 	ok(client_lease(&client, &grant) == 0 && grant.granted.bytes == SLAB,
 	   "a client leases a slab of the donor's slab size");
 	ok(grant.granted.capacity.leased == SLAB && grant.granted.capacity.clients == 1,
 	   "the grant counts the leased slab and its client");
 	memset(client.buffer, 1, SLAB);
-	ok(client_read(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0 && zeroed(&client, SLAB),
-	   "a new slab reads as zeroes");
+	ok(client_get(&client, &grant, SLAB) == 0 && zeroed(&client, SLAB), "a new slab reads as zeroes");
 	fill(&client, 5, SLAB);
-	ok(client_write(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0, "a client writes a whole slab");
+	ok(client_put(&client, &grant, SLAB) == 0, "a client writes a whole slab");
 	memset(client.buffer, 1, SLAB);
-	ok(client_read(&client, grant.granted.address, grant.granted.rkey, SLAB) == 0 && filled(&client, 5, SLAB),
+	ok(client_get(&client, &grant, SLAB) == 0 && filled(&client, 5, SLAB),
 	   "a read of the slab returns the written bytes");
 	ok(client_read(&client, grant.granted.address + SLAB - 4096, grant.granted.rkey, 4096) == 0 &&
 	       !memcmp(client.buffer, (char[]){(char)((SLAB - 4096) * 31 + 5)}, 1),
@@ -70,42 +55,34 @@ static void a_slab_is_leased_used_and_released(struct daemon *daemon)
 	ok(client_release(&client, grant.granted.slab) == WIRE_REASON_TAKEN, "a second release of the slab is denied");
 	ok(client_wait_capacity(&client, 0, 1), "the donor has no leased slab after the release");
 
-	come(&next, daemon, "next");
-	ok(client_lease(&next, &again) == 0 &&
-	       client_read(&next, again.granted.address, again.granted.rkey, SLAB) == 0 && zeroed(&next, SLAB),
+	client_arrive(&next, &donor, "next");
+	ok(client_lease(&next, &again) == 0 && client_get(&next, &again, SLAB) == 0 && zeroed(&next, SLAB),
 	   "the slab's next owner reads zeroes");
 	ok(client_release(&client, again.granted.slab) == WIRE_REASON_MALFORMED,
 	   "a release of another client's slab is denied");
-	ok(client_read(&client, grant.granted.address, grant.granted.rkey, 4096) < 0,
-	   "a read with a released slab's key fails");
-	client_bye(&client);
-	client_bye(&next);
-	client_wait_end(&client, client.session);
-	client_wait_end(&next, next.session);
-	client_close(&client);
-	client_close(&next);
+	ok(client_get(&client, &grant, 4096) < 0, "a read with a released slab's key fails");
+	client_leave(&client);
+	client_leave(&next);
 }
 
 /* Each bad access ends the data connection of the client that tries it, and nothing else. */
-static void access_outside_a_lease_is_refused(struct daemon *daemon)
+static void access_outside_a_lease_is_refused(void)
 {
 	struct client owner, thief;
 	struct wire_message theirs, mine;
 
-	come(&owner, daemon, "owner");
-	come(&thief, daemon, "thief");
+	client_arrive(&owner, &donor, "owner");
+	client_arrive(&thief, &donor, "thief");
 	client_lease(&owner, &theirs);
 	client_lease(&thief, &mine);
 	fill(&owner, 9, SLAB);
-	ok(client_write(&owner, theirs.granted.address, theirs.granted.rkey, SLAB) == 0,
-	   "the owner of a slab writes it");
+	ok(client_put(&owner, &theirs, SLAB) == 0, "the owner of a slab writes it");
 
 	memset(thief.buffer, 0, SLAB);
-	ok(client_read(&thief, theirs.granted.address, theirs.granted.rkey, 4096) < 0 && zeroed(&thief, 4096),
+	ok(client_get(&thief, &theirs, 4096) < 0 && zeroed(&thief, 4096),
 	   "a read with another client's address and key fails and returns no bytes");
 	ok(client_attach(&thief, 0) == 0, "a client opens a new data connection after a bad read");
-	ok(client_write(&thief, theirs.granted.address, theirs.granted.rkey, 4096) < 0,
-	   "a write with another client's address and key fails");
+	ok(client_put(&thief, &theirs, 4096) < 0, "a write with another client's address and key fails");
 	ok(client_attach(&thief, 0) == 0 && client_read(&thief, theirs.granted.address, mine.granted.rkey, 4096) < 0,
 	   "a read of another client's address with one's own key fails");
 	ok(client_attach(&thief, 0) == 0 &&
@@ -116,26 +93,19 @@ static void access_outside_a_lease_is_refused(struct daemon *daemon)
 	ok(client_attach(&thief, 0) == 0 && client_read(&thief, UINT64_MAX - 100, mine.granted.rkey, 4096) < 0,
 	   "a read whose address wraps around fails");
 
-	ok(client_read(&owner, theirs.granted.address, theirs.granted.rkey, SLAB) == 0 && filled(&owner, 9, SLAB),
+	ok(client_get(&owner, &theirs, SLAB) == 0 && filled(&owner, 9, SLAB),
 	   "bad accesses of another client leave the owner's data and connection intact");
-	client_bye(&owner);
-	client_bye(&thief);
-	client_wait_end(&owner, owner.session);
-	client_wait_end(&thief, thief.session);
-	client_close(&owner);
-	client_close(&thief);
+	client_leave(&owner);
+	client_leave(&thief);
 }
 
 static void a_client_gets_no_more_than_its_quota(void)
 {
-	static struct daemon daemon;
 	struct wire_message grants[4], more;
 	struct client client;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--quota", "3M")),
-		"a donor with four slabs and a quota of three starts"))
-		return;
-	come(&client, &daemon, "greedy");
+	donor_start(&donor, "--donate", "4M", "--slab", "1M", "--quota", "3M");
+	client_arrive(&client, &donor, "greedy");
 	for (int i = 0; i < 3; i++)
 		ok(client_lease(&client, &grants[i]) == 0, "a client leases slab %d of its quota", i);
 	ok(client_lease(&client, &more) == WIRE_REASON_FULL && more.denied.capacity.leased == 3 * SLAB,
@@ -143,24 +113,17 @@ static void a_client_gets_no_more_than_its_quota(void)
 	ok(client_release(&client, grants[1].granted.slab) == 0 && client_lease(&client, &grants[1]) == 0,
 	   "a client at its quota leases a slab after it releases one");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with a quota ends with 0 after SIGTERM");
+	donor_end(&donor);
 }
 
 static void the_reserve_is_not_lent(void)
 {
-	static struct daemon daemon;
 	struct wire_message grant;
 	struct client client;
-	char reserve[32], line[128];
-	unsigned long long total = 0, available = 0;
-	FILE *file = fopen("/proc/meminfo", "r");
+	char reserve[32];
+	unsigned long long total = text_number("/proc/meminfo", "MemTotal:");
+	unsigned long long available = text_number("/proc/meminfo", "MemAvailable:");
 
-	while (file && fgets(line, sizeof line, file)) {
-		sscanf(line, "MemTotal: %llu", &total);
-		sscanf(line, "MemAvailable: %llu", &available);
-	}
-	if (file)
-		fclose(file);
 	/* The reserve is between the available and the total memory: the donor starts but must not lend. */
 	if (total - available < 64 << 10) {
 		tap_skip("a donor denies a lease that would use its reserve",
@@ -168,31 +131,24 @@ static void the_reserve_is_not_lent(void)
 		return;
 	}
 	snprintf(reserve, sizeof reserve, "%llu", (total - (total - available) / 2) << 10);
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--reserve", reserve)),
-		"a donor whose reserve exceeds the available memory starts"))
-		return;
-	come(&client, &daemon, "hopeful");
+	donor_start(&donor, "--donate", "4M", "--slab", "1M", "--reserve", reserve);
+	client_arrive(&client, &donor, "hopeful");
 	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && grant.denied.capacity.leased == 0,
 	   "a donor denies a lease that would use its reserve");
-	ok(daemon_log_wait(&daemon, "--reserve"), "the log blames --reserve for the denied lease");
+	ok(donor_log_wait(&donor, "--reserve"), "the log blames --reserve for the denied lease");
 	ok(client_lease(&client, &grant) == WIRE_REASON_FULL && client_wait_capacity(&client, 0, 1),
 	   "the donor answers and has no leased slab after a second denied lease");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with a large reserve ends with 0 after SIGTERM");
+	donor_end(&donor);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	static struct daemon daemon;
 
-	if (argc < 2)
-		return EXIT_FAILURE;
-	daemon_program(argv[1]);
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "8M", "--slab", "1M")), "a donor starts"))
-		return tap_done();
-	a_slab_is_leased_used_and_released(&daemon);
-	access_outside_a_lease_is_refused(&daemon);
-	ok(daemon_stop(&daemon, SIGTERM) == 0 && strstr(daemon.log, "nothing is leased"),
+	donor_start(&donor, "--donate", "8M", "--slab", "1M");
+	a_slab_is_leased_used_and_released();
+	access_outside_a_lease_is_refused();
+	ok(donor_stop(&donor, SIGTERM) == 0 && strstr(donor.log, "nothing is leased"),
 	   "the donor ends with 0 and logs that nothing is leased");
 	a_client_gets_no_more_than_its_quota();
 	the_reserve_is_not_lent();

@@ -1,45 +1,42 @@
 /* SIGHUP: the donor reads its settings again, keeps its old settings if the new ones are wrong, and ends no lease. */
 #include "common/auth.h"
 #include "tests/func/memserver/client.h"
-#include "tests/func/memserver/daemon.h"
-#include "tests/tap.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/text.h"
 
 #include <signal.h>
 #include <unistd.h>
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static char path[] = "/tmp/farpage-reload-XXXXXX";
+static struct donor_process donor;
+static const char *path;
 
 static void config_write(const char *settings)
 {
-	FILE *file = fopen(path, "w");
+	char text[512];
 
-	fprintf(file, "[farpage-memserver]\nheartbeat = 10000\n%s%s", strstr(settings, "slab") ? "" : "slab = 1M\n",
-		settings);
-	fclose(file);
+	snprintf(text, sizeof text, "[farpage-memserver]\nheartbeat = 10000\n%s%s",
+		 strstr(settings, "slab") ? "" : "slab = 1M\n", settings);
+	text_write(path, text);
 }
 
 /* Has the donor read @settings, and empties its log first. Returns true if the log then has @says. */
-static bool reload(struct daemon *daemon, const char *settings, const char *says)
+static bool reload(const char *settings, const char *says)
 {
 	config_write(settings);
-	daemon->log[0] = '\0';
-	kill(daemon->pid, SIGHUP);
-	return daemon_log_wait(daemon, "reloaded") && daemon_log_wait(daemon, says);
+	donor.log[0] = '\0';
+	kill(donor.pid, SIGHUP);
+	return donor_log_wait(&donor, "reloaded") && donor_log_wait(&donor, says);
 }
 
 /* Returns the grace time that a new client is told, in ms, or 0 if it is refused. */
-static uint32_t grace_told(const struct daemon *daemon)
+static uint32_t grace_told(void)
 {
 	struct client client;
 	uint32_t grace;
 
-	client_init(&client, daemon->uri, NULL, "asks");
+	client_init(&client, donor.uri, NULL, "asks");
 	grace = client_come(&client) == 0 ? client.welcome.welcome.grace_ms : 0;
-	client_bye(&client);
-	client_wait_end(&client, client.session);
-	client_close(&client);
+	client_leave(&client);
 	return grace;
 }
 
@@ -51,116 +48,99 @@ static uint64_t donated(struct client *client)
 	return capacity.donated >> 20;
 }
 
-static void a_reload_applies_new_settings(struct daemon *daemon, struct client *client,
-					  const struct wire_message *grant)
+static void a_reload_applies_new_settings(struct client *client, const struct wire_message *grant)
 {
 	struct wire_message more, denied;
 
-	ok(reload(daemon, "donate = 8M\ngrace = 7\nquota = 2M\nverbose = yes\n", "memserver: reloaded\n"),
+	ok(reload("donate = 8M\ngrace = 7\nquota = 2M\nverbose = yes\n", "memserver: reloaded\n"),
 	   "SIGHUP makes the donor read its settings again and log that in one line");
-	ok(client_read(client, grant->granted.address, grant->granted.rkey, 4096) == 0 && client->session,
+	ok(client_get(client, grant, 4096) == 0 && client->session,
 	   "a client keeps its session and slab across a reload");
-	ok(grace_told(daemon) == 7000, "a new client is told the reloaded grace time");
-	ok(daemon_log_wait(daemon, " -> established"), "a reloaded verbose setting makes the donor log connections");
+	ok(grace_told() == 7000, "a new client is told the reloaded grace time");
+	ok(donor_log_wait(&donor, " -> established"), "a reloaded verbose setting makes the donor log connections");
 	ok(client_lease(client, &more) == 0 && client_lease(client, &denied) == WIRE_REASON_FULL,
 	   "a client leases up to the reloaded quota, and no more");
-	ok(client_release(client, more.granted.slab) == 0 && reload(daemon, "donate = 3M\n", "memserver: reloaded\n") &&
+	ok(client_release(client, more.granted.slab) == 0 && reload("donate = 3M\n", "memserver: reloaded\n") &&
 	       donated(client) == 3,
 	   "a reload with a smaller donate setting lends less");
-	ok(reload(daemon, "donate = 6M\n", "memserver: reloaded\n") && donated(client) == 6,
+	ok(reload("donate = 6M\n", "memserver: reloaded\n") && donated(client) == 6,
 	   "a reload with a larger donate setting lends more");
-	ok(reload(daemon, "donate = 64M\nclients = 3\nspin-us = 7\n",
+	ok(reload("donate = 64M\nclients = 3\nspin-us = 7\n",
 		  "as before until the next start: donate (more than at the start), clients, spin-us\n") &&
 	       donated(client) == 8,
 	   "a reload logs the settings that wait for the next start in one line");
 }
 
-static void a_bad_reload_changes_nothing(struct daemon *daemon, struct client *client)
+static void a_bad_reload_changes_nothing(struct client *client)
 {
-	ok(reload(daemon, "donate = 4M\ngrace = 9\n", "memserver: reloaded\n"), "a reload takes correct settings");
-	ok(reload(daemon, "donate = lots\ngrace = 5\n", "not reloaded: the settings stay as they were") &&
-	       strstr(daemon->log, "lots"),
+	ok(reload("donate = 4M\ngrace = 9\n", "memserver: reloaded\n"), "a reload takes correct settings");
+	ok(reload("donate = lots\ngrace = 5\n", "not reloaded: the settings stay as they were") &&
+	       strstr(donor.log, "lots"),
 	   "a reload with a bad size is refused, and the log has the bad value");
-	ok(reload(daemon, "donate = 4M\ncolour = red\n", "not reloaded: ") && strstr(daemon->log, "colour"),
+	ok(reload("donate = 4M\ncolour = red\n", "not reloaded: ") && strstr(donor.log, "colour"),
 	   "a reload with an unknown setting is refused, and the log has its name");
-	ok(reload(daemon, "donate = 4M\nkey = /no/where\n", "not reloaded: "),
-	   "a reload with a missing key file is refused");
+	ok(reload("donate = 4M\nkey = /no/where\n", "not reloaded: "), "a reload with a missing key file is refused");
 	unlink(path);
-	daemon->log[0] = '\0';
-	kill(daemon->pid, SIGHUP);
-	ok(daemon_log_wait(daemon, "not reloaded: ") && strstr(daemon->log, path),
+	donor.log[0] = '\0';
+	kill(donor.pid, SIGHUP);
+	ok(donor_log_wait(&donor, "not reloaded: ") && strstr(donor.log, path),
 	   "a reload without the configuration file is refused, and the log has its path");
-	ok(grace_told(daemon) == 9000 && donated(client) == 4 && client->session,
+	ok(grace_told() == 9000 && donated(client) == 4 && client->session,
 	   "refused reloads leave the settings and the session as they were");
 }
 
 /* A donor that gets its first key lets any client with a key claim leases made before, as no client had a key then. */
 static void a_lease_survives_the_donors_first_key(void)
 {
-	static struct daemon daemon;
 	struct wire_message grant, claimed;
-	char key_path[128], settings[256];
+	const char *key_path = folder_path("key");
+	char settings[256];
 	uint8_t key[AUTH_KEY_SIZE];
 	struct client client;
 
-	snprintf(key_path, sizeof key_path, "%s-key", path);
 	snprintf(settings, sizeof settings, "donate = 4M\nkey = %s\n", key_path);
 	config_write("donate = 4M\n");
 	client_init(&client, "", NULL, "client");
-	if (!ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0 &&
-		    daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)),
-		"a donor without a key starts"))
-		return;
-	snprintf(client.uri, sizeof client.uri, "%s", daemon.uri);
+	ok(auth_key_create(key_path) == 0 && auth_key_load(key_path, key) == 0, "auth_key_create() makes a key file");
+	donor_start_at(&donor, "tcp://127.0.0.1:0", "--config", path);
+	snprintf(client.uri, sizeof client.uri, "%s", donor.uri);
 	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0, "a client leases a slab without a key");
-	ok(reload(&daemon, settings, "memserver: reloaded\n"), "a reload gives the donor its first key");
-	ok(grace_told(&daemon) == 0, "a donor with its first key refuses a client without it");
+	ok(reload(settings, "memserver: reloaded\n"), "a reload gives the donor its first key");
+	ok(grace_told() == 0, "a donor with its first key refuses a client without it");
 	fabric_disconnect(client.session);
 	client.session = NULL;
 	client.key = key;
 	ok(client_come(&client) == 0 && client_claim(&client, grant.granted.slab, &claimed) == 0,
 	   "a client claims its keyless lease with the new key");
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that got its first key ends with 0 after SIGTERM");
-	unlink(key_path);
-	unlink(path);
+	donor_end(&donor);
 }
 
 /* The slab stays until the next start. A quota of less than one slab would be no limit at all. */
 static void a_quota_below_the_slab_in_use_is_refused(void)
 {
-	static struct daemon daemon;
-
 	config_write("slab = 4M\ndonate = 8M\nquota = 4M\n");
-	ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)), "a donor starts with slabs of 4M");
-	ok(reload(&daemon, "slab = 1M\ndonate = 8M\nquota = 1M\n", "less than one slab of 4M, the size of now"),
+	donor_start_at(&donor, "tcp://127.0.0.1:0", "--config", path);
+	ok(reload("slab = 1M\ndonate = 8M\nquota = 1M\n", "less than one slab of 4M, the size of now"),
 	   "a reload refuses a quota below one slab of the size in use");
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that refused a quota ends with 0 after SIGTERM");
-	unlink(path);
+	donor_end(&donor);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	static struct daemon daemon;
 	struct wire_message grant;
 	struct client client;
-	int fd = mkstemp(path);
 
-	if (argc < 2 || fd < 0)
-		return EXIT_FAILURE;
-	close(fd);
-	daemon_program(argv[1]);
+	path = folder_path("config");
 	config_write("donate = 8M\n");
-	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--config", path)),
-		"a donor starts with a configuration file"))
-		return tap_done();
-	client_init(&client, daemon.uri, NULL, "client");
-	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0,
+	donor_start_at(&donor, "tcp://127.0.0.1:0", "--config", path);
+	ok(client_enter(&client, &donor, NULL, "client") == 0 && client_attach(&client, 0) == 0 &&
+	       client_lease(&client, &grant) == 0,
 	   "a client leases a slab before any reload");
-	a_reload_applies_new_settings(&daemon, &client, &grant);
-	a_bad_reload_changes_nothing(&daemon, &client);
+	a_reload_applies_new_settings(&client, &grant);
+	a_bad_reload_changes_nothing(&client);
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that was reloaded ends with 0 after SIGTERM");
+	donor_end(&donor);
 	a_lease_survives_the_donors_first_key();
 	a_quota_below_the_slab_in_use_is_refused();
 	return tap_done();

@@ -1,8 +1,9 @@
-/* The daemon as a service: its readiness, its end, and its cost when idle. */
+/* The donor as a service: its readiness, its end, and its cost when idle. */
 #include "common/clock.h"
 #include "tests/func/memserver/client.h"
-#include "tests/func/memserver/daemon.h"
-#include "tests/tap.h"
+#include "tests/lib/process.h"
+#include "tests/lib/text.h"
+#include "tests/lib/wait.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -10,8 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define SLAB (1u << 20)
+
+static struct donor_process donor;
 
 /* Appends the donor's notifications to @all, one a line, until @all has @text. Returns false if one takes too long. */
 static bool heard(int fd, char *all, size_t size, const char *text)
@@ -22,7 +24,7 @@ static bool heard(int fd, char *all, size_t size, const char *text)
 		size_t length = strlen(all);
 		ssize_t got;
 
-		if (poll(&poll_fd, 1, DAEMON_WAIT_MS) != 1 || length + 2 >= size)
+		if (poll(&poll_fd, 1, WAIT_MS) != 1 || length + 2 >= size)
 			return false;
 		got = recv(fd, all + length, size - 2 - length, 0);
 		if (got < 0)
@@ -35,21 +37,19 @@ static bool heard(int fd, char *all, size_t size, const char *text)
 /* No RDMA device has the loopback address. */
 static void auto_falls_back_to_tcp(void)
 {
-	static struct daemon daemon;
 
-	daemon_spawn(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--listen", "auto://127.0.0.1:0"));
-	ok(daemon_log_wait(&daemon, "over TCP only: no RDMA device at that address"),
+	donor_spawn(&donor, "--donate", "4M", "--slab", "1M", "--listen", "auto://127.0.0.1:0");
+	ok(donor_log_wait(&donor, "over TCP only: no RDMA device at that address"),
 	   "a donor at auto:// without an RDMA device logs that it is TCP only");
-	ok(daemon_log_wait(&daemon, "listening on loopback only"), "a donor at auto:// without an RDMA device listens");
-	ok(daemon_stop(&daemon, SIGTERM) == 0 &&
-	       strstr(daemon.output, "listening on tcp://127.0.0.1:") == strstr(daemon.output, "listening on"),
+	ok(donor_log_wait(&donor, "listening on loopback only"), "a donor at auto:// without an RDMA device listens");
+	ok(donor_stop(&donor, SIGTERM) == 0 &&
+	       strstr(donor.output, "listening on tcp://127.0.0.1:") == strstr(donor.output, "listening on"),
 	   "a donor at auto:// without an RDMA device prints only a tcp:// address");
 }
 
 static void the_service_manager_is_notified(void)
 {
 	const uint64_t since = clock_now();
-	static struct daemon daemon;
 	static char all[1 << 14];
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char name[64];
@@ -66,44 +66,40 @@ static void the_service_manager_is_notified(void)
 	}
 	setenv("NOTIFY_SOCKET", name, 1);
 	/* Heartbeats are far apart, because the client is silent while the test reads the notifications. */
-	ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M", "--heartbeat", "10000")),
-	   "a donor starts under a service manager");
+	donor_start(&donor, "--donate", "4M", "--slab", "1M", "--heartbeat", "10000");
 	unsetenv("NOTIFY_SOCKET");
 	ok(heard(fd, all, sizeof all, "READY=1"), "the service manager gets READY=1");
 	ok(heard(fd, all, sizeof all, "STATUS=lending 0 of 4 slabs (0 of 4M) to 0 clients"),
 	   "the service manager gets the donor's state");
-	client_init(&client, daemon.uri, NULL, "client");
-	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0 && client_lease(&client, &grant) == 0 &&
-	       client_lease(&client, &grant) == 0,
+	ok(client_enter(&client, &donor, NULL, "client") == 0 && client_lease(&client, &grant) == 0 &&
+	       client_lease(&client, &grant) == 0 && client_lease(&client, &grant) == 0,
 	   "a client leases three slabs of a donor under a service manager");
 	ok(heard(fd, all, sizeof all, "STATUS=lending 3 of 4 slabs (3M of 4M) to 1 client\n"),
 	   "the service manager gets the state with three leased slabs");
-	ok(daemon_times(all, "STATUS=") <= 1 + (clock_now() - since) / UINT64_C(1000000000),
-	   "the service manager gets at most one state a second: %u times", daemon_times(all, "STATUS="));
-	kill(daemon.pid, SIGTERM);
+	ok(text_times(all, "STATUS=") <= 1 + (clock_now() - since) / UINT64_C(1000000000),
+	   "the service manager gets at most one state a second: %u times", text_times(all, "STATUS="));
+	kill(donor.pid, SIGTERM);
 	ok(heard(fd, all, sizeof all, "STOPPING=1"), "the service manager gets STOPPING=1 after SIGTERM");
-	ok(daemon_wait(&daemon) == 0, "a donor under a service manager ends with 0 after SIGTERM");
+	ok(donor_wait(&donor) == 0, "a donor under a service manager ends with 0 after SIGTERM");
 	client_close(&client);
 	close(fd);
 }
 
 static void a_signal_ends_the_donor_and_its_sessions(int signal)
 {
-	static struct daemon daemon;
 	struct wire_message grant;
 	struct client one, two;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor starts"))
-		return;
-	client_init(&one, daemon.uri, NULL, "one");
-	client_init(&two, daemon.uri, NULL, "two");
+	donor_start(&donor, "--donate", "4M", "--slab", "1M");
+	client_init(&one, donor.uri, NULL, "one");
+	client_init(&two, donor.uri, NULL, "two");
 	ok(client_come(&one) == 0 && client_lease(&one, &grant) == 0 && client_lease(&one, &grant) == 0 &&
 	       client_come(&two) == 0 && client_lease(&two, &grant) == 0,
 	   "two clients lease three slabs before the donor ends");
-	ok(daemon_stop(&daemon, signal) == 0, "a donor with leases ends with 0 after a signal (%s)", strsignal(signal));
-	ok(strstr(daemon.log, "3 slabs (3M) are leased by 2 clients"),
+	ok(donor_stop(&donor, signal) == 0, "a donor with leases ends with 0 after a signal (%s)", strsignal(signal));
+	ok(strstr(donor.log, "3 slabs (3M) are leased by 2 clients"),
 	   "a donor that ends logs how many slabs are still leased");
-	ok(strstr(daemon.log, "still leases 2 slabs (2M)") && strstr(daemon.log, "still leases 1 slab (1M)"),
+	ok(strstr(donor.log, "still leases 2 slabs (2M)") && strstr(donor.log, "still leases 1 slab (1M)"),
 	   "a donor that ends logs how many slabs each client still leases");
 	ok(client_wait_end(&one, one.session) && client_wait_end(&two, two.session),
 	   "the sessions of both clients end with the donor");
@@ -111,35 +107,13 @@ static void a_signal_ends_the_donor_and_its_sessions(int signal)
 	client_close(&two);
 }
 
-static unsigned long cpu_ticks(pid_t pid)
-{
-	unsigned long user = 0, system = 0;
-	char path[64];
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	file = fopen(path, "r");
-	if (!file || fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-		user = 1000000;
-	if (file)
-		fclose(file);
-	return user + system;
-}
-
 /* Returns how often the serving thread has slept and been woken. */
 static unsigned long wakeups(pid_t pid)
 {
-	unsigned long count = 0;
-	char path[64], line[128];
-	FILE *file;
+	char path[64];
 
 	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof line, file))
-		sscanf(line, "voluntary_ctxt_switches: %lu", &count);
-	if (file)
-		fclose(file);
-	return count;
+	return (unsigned long)text_number(path, "voluntary_ctxt_switches:");
 }
 
 /*
@@ -151,10 +125,10 @@ static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeup
 	unsigned long woken = wakeups(pid), least = 1000000;
 
 	for (unsigned half = 0; half < 2; half++) {
-		unsigned long ticks = cpu_ticks(pid);
+		unsigned long ticks = process_ticks(pid);
 
 		poll(NULL, 0, 1000);
-		ticks = cpu_ticks(pid) - ticks;
+		ticks = process_ticks(pid) - ticks;
 		if (ticks < least)
 			least = ticks;
 	}
@@ -164,52 +138,39 @@ static void watch(pid_t pid, unsigned long *ret_ticks, unsigned long *ret_wakeup
 
 static void an_idle_donor_costs_next_to_nothing(void)
 {
-	static struct daemon daemon;
 	unsigned long ticks, woken;
 	struct wire_message grant;
 	struct client client;
 
-	if (!ok(daemon_start(&daemon, ARGS("--donate", "4M", "--slab", "1M")), "a donor starts"))
-		return;
-	watch(daemon.pid, &ticks, &woken);
+	donor_start(&donor, "--donate", "4M", "--slab", "1M");
+	watch(donor.pid, &ticks, &woken);
 	ok(ticks <= 1 && woken <= 2, "a donor without clients uses no CPU (%lu ticks) and sleeps (%lu wakeups)", ticks,
 	   woken);
-	client_init(&client, daemon.uri, NULL, "idle");
-	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && client_lease(&client, &grant) == 0,
+	ok(client_enter(&client, &donor, NULL, "idle") == 0 && client_attach(&client, 0) == 0 &&
+	       client_lease(&client, &grant) == 0,
 	   "a client leases a slab and stays idle");
-	ok(client_write(&client, grant.granted.address, grant.granted.rkey, 4096) == 0,
-	   "the client writes a page before it is idle");
-	watch(daemon.pid, &ticks, &woken);
+	ok(client_put(&client, &grant, 4096) == 0, "the client writes a page before it is idle");
+	watch(donor.pid, &ticks, &woken);
 	ok(ticks <= 2 && woken <= 20, "a donor with an idle client uses little CPU (%lu ticks) and few wakeups (%lu)",
 	   ticks, woken);
 	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with an idle client ends with 0 after SIGTERM");
-	ok(strstr(daemon.log,
+	donor_end(&donor);
+	ok(strstr(donor.log,
 		  getenv("FARPAGE_TEST_URI") ? "no key, and --insecure" : "no key: listening on loopback only"),
 	   "a donor without a key logs where it listens");
 }
 
 static void a_donor_listens_at_two_addresses(void)
 {
-	static struct daemon daemon;
-	struct client client;
-
-	if (!ok(daemon_start(&daemon, ARGS("--listen", "tcp://127.0.0.2:0", "--donate", "4M", "--slab", "1M")),
-		"a donor starts with two addresses"))
-		return;
-	client_init(&client, daemon.uri, NULL, "client");
-	ok(client_come(&client) == 0, "a client opens a session at the first of two addresses");
-	client_close(&client);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor with two addresses ends with 0 after SIGTERM");
-	ok(strstr(daemon.output, "\nfarpage-memserver: listening on tcp://127.0.0.2:"),
+	donor_start(&donor, "--listen", "tcp://127.0.0.2:0", "--donate", "4M", "--slab", "1M");
+	ok(client_visit(&donor, NULL, "client") == 0, "a client opens a session at the first of two addresses");
+	donor_end(&donor);
+	ok(strstr(donor.output, "\nfarpage-memserver: listening on tcp://127.0.0.2:"),
 	   "the donor prints a line for the second address");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	if (argc < 2)
-		return EXIT_FAILURE;
-	daemon_program(argv[1]);
 	the_service_manager_is_notified();
 	auto_falls_back_to_tcp();
 	a_signal_ends_the_donor_and_its_sessions(SIGTERM);

@@ -1,19 +1,17 @@
 /*
  * A donor whose machine needs its memory. A control group stands for the machine. The donor recalls as many slabs as
  * are short, and takes recalled slabs that are not released in time. The reserve is back within the deadline. Other
- * slabs stay as they are. `test_shrink DAEMON loop N` repeats the case of a client that releases nothing N times, and
+ * slabs stay as they are. `test_shrink loop N` repeats the case of a client that releases nothing N times, and
  * tells how long the memory took to come back.
  */
 #include "common/clock.h"
 #include "tests/func/memserver/client.h"
-#include "tests/func/memserver/daemon.h"
 #include "tests/func/memserver/group.h"
-#include "tests/tap.h"
+#include "tests/lib/wait.h"
 
 #include <poll.h>
 #include <signal.h>
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define MIB UINT64_C(1048576)
 #define SLAB (4 * MIB)
 #define LIMIT (256 * MIB)
@@ -23,22 +21,20 @@
 #define LOOP_DEADLINE_MS 10000u /* the default */
 
 static struct group group;
-static struct daemon donor;
+static struct donor_process donor;
 static struct client client;
 static struct wire_message grants[SLABS];
 
-static bool donor_start(unsigned deadline_ms)
+static void lender_start(unsigned deadline_ms)
 {
 	char deadline[16];
-	bool good;
 
 	snprintf(deadline, sizeof deadline, "%u", deadline_ms / 1000);
 	group_enter(&group);
 	/* Heartbeats are far apart, because the client is silent while a program takes its memory. */
-	good = daemon_start(&donor, ARGS("--donate", "auto", "--slab", "4M", "--reserve", "25%", "--revoke-deadline",
-					 deadline, "--heartbeat", "10000"));
+	donor_start(&donor, "--donate", "auto", "--slab", "4M", "--reserve", "25%", "--revoke-deadline", deadline,
+		    "--heartbeat", "10000");
 	group_leave(&group);
-	return good;
 }
 
 static void mark(unsigned slab)
@@ -63,8 +59,7 @@ static bool client_start(void)
 	good = !client_come(&client) && !client_attach(&client, 0);
 	for (unsigned i = 0; good && i < SLABS; i++) {
 		mark(i);
-		good = !client_lease(&client, &grants[i]) &&
-		       !client_write(&client, grants[i].granted.address, grants[i].granted.rkey, 4096);
+		good = !client_lease(&client, &grants[i]) && !client_put(&client, &grants[i], 4096);
 	}
 	return good;
 }
@@ -92,7 +87,7 @@ static bool machine_needs(struct hog *hog, uint64_t short_by)
  */
 static uint64_t wait_available(uint64_t bytes)
 {
-	uint64_t start = clock_now(), end = start + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	uint64_t start = clock_now(), end = start + UINT64_C(1000000) * WAIT_MS;
 	struct wire_capacity capacity;
 
 	while (group_available(&group) < bytes && clock_now() < end) {
@@ -125,7 +120,7 @@ static void recalled_slabs_are_released_in_time(void)
 	for (unsigned i = 0; i < SLABS; i++) {
 		if (!client_noticed(&client, WIRE_REVOKE, grants[i].granted.slab))
 			continue;
-		wrong += client_read(&client, grants[i].granted.address, grants[i].granted.rkey, 4096) || !marked(i);
+		wrong += client_get(&client, &grants[i], 4096) || !marked(i);
 		wrong += client_release(&client, grants[i].granted.slab) != 0;
 		grants[i].granted.slab = 0;
 	}
@@ -152,20 +147,14 @@ static void check_taken(unsigned *ret_kept, unsigned *ret_wrong)
 			continue;
 		}
 		++*ret_kept;
-		*ret_wrong +=
-		    client_read(&client, grants[i].granted.address, grants[i].granted.rkey, 4096) || !marked(i);
+		*ret_wrong += client_get(&client, &grants[i], 4096) || !marked(i);
 	}
 }
 
 /* A taken slab can still be read until its key is dead, a moment after the notice. */
 static bool dies(const struct wire_message *grant)
 {
-	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
-
-	while (clock_now() < end)
-		if (client_read(&client, grant->granted.address, grant->granted.rkey, 4096) < 0)
-			return true;
-	return false;
+	return wait_until(client_get(&client, grant, 4096) < 0);
 }
 
 /* The client ignores the recall. */
@@ -204,7 +193,7 @@ static void unreleased_slabs_are_taken_at_the_deadline(void)
  */
 static bool stalls_have_slabs_recalled(void)
 {
-	const uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	const uint64_t end = clock_now() + UINT64_C(1000000) * WAIT_MS;
 	uint64_t before = stalled_us(), stalled = 0;
 	struct wire_capacity capacity;
 	struct thrash thrash;
@@ -240,7 +229,7 @@ static bool stalls_have_slabs_recalled(void)
 static void end(bool told)
 {
 	client_close(&client);
-	ok(daemon_stop(&donor, SIGTERM) == 0, "a donor that was short of memory ends with 0 after SIGTERM");
+	donor_end(&donor);
 	ok(!told || (strstr(donor.log, "memory is short") && strstr(donor.log, "to be given back within 4 s")),
 	   "the log says that memory is short and when the slabs are due");
 	if (tap_failed)
@@ -257,7 +246,8 @@ static void memory_is_back_within_the_deadline(unsigned runs)
 		struct hog hog;
 		uint64_t took;
 
-		if (!donor_start(LOOP_DEADLINE_MS) || !client_start() || !machine_needs(&hog, 3 * SLAB + SLAB / 2))
+		lender_start(LOOP_DEADLINE_MS);
+		if (!client_start() || !machine_needs(&hog, 3 * SLAB + SLAB / 2))
 			break;
 		began++;
 		took = wait_available(RESERVE);
@@ -266,7 +256,7 @@ static void memory_is_back_within_the_deadline(unsigned runs)
 		least = took < least ? took : least;
 		hog_end(&hog);
 		client_close(&client);
-		daemon_stop(&donor, SIGTERM);
+		donor_stop(&donor, SIGTERM);
 	}
 	ok(began == runs && in_time == runs, "memory is back within the deadline in %u of %u runs, %llu to %llu ms",
 	   in_time, runs, (unsigned long long)least, (unsigned long long)most);
@@ -274,31 +264,27 @@ static void memory_is_back_within_the_deadline(unsigned runs)
 
 static bool start(void)
 {
-	return ok(donor_start(DEADLINE_MS), "a donor starts and lends all but a quarter of its control group") &&
-	       ok(client_start(), "a client leases and writes sixteen slabs");
+	lender_start(DEADLINE_MS); /* lends all but a quarter of its control group */
+	return ok(client_start(), "a client leases and writes sixteen slabs");
 }
 
 int main(int argc, char **argv)
 {
 	const char *why;
 
-	if (argc < 2)
-		return EXIT_FAILURE;
-	daemon_program(argv[1]);
 	why = group_make(&group, "shrink", LIMIT);
 	if (why)
 		return tap_skip_all(why);
-	if (argc > 3 && !strcmp(argv[2], "loop")) {
-		memory_is_back_within_the_deadline((unsigned)strtoul(argv[3], NULL, 10));
+	if (argc > 2 && !strcmp(argv[1], "loop")) {
+		memory_is_back_within_the_deadline((unsigned)strtoul(argv[2], NULL, 10));
 	} else {
 		if (start()) {
 			recalled_slabs_are_released_in_time();
 			unreleased_slabs_are_taken_at_the_deadline();
 			end(true);
 		}
-		if (start()) {
+		if (start())
 			end(stalls_have_slabs_recalled());
-		}
 	}
 	group_remove(&group);
 	return tap_done();

@@ -5,8 +5,9 @@
 #include "common/clock.h"
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/func/memserver/client.h"
-#include "tests/func/memserver/daemon.h"
-#include "tests/tap.h"
+#include "tests/lib/loopback.h"
+#include "tests/lib/text.h"
+#include "tests/lib/wait.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,13 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define KEPT 600 /* connections that a flooder keeps open */
 #define FLOOD 5000
 #define TRIES 30
 /* The most lines that the donor may log in the minutes that this test takes. */
 #define LINES_MAX 500
 
+static struct donor_process donor;
 static _Atomic unsigned long *flooded; /* connections that the flooder has made */
 
 struct flood {
@@ -33,21 +34,29 @@ struct flood {
 	bool hello, garbage;
 };
 
-/* Starts one connection, and sends what @flood asks for, without waiting. Returns its descriptor, or -1. */
-static int flood_connect(const struct flood *flood, uint16_t port, unsigned long number)
+/* Returns what a client of the TCP fabric sends first. */
+static struct tcp_greeting greeting_with(const struct wire_hello *hello)
 {
-	static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from = {.sin_family = AF_INET};
-	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
-	const struct linger reset = {.l_onoff = 1};
 	struct tcp_greeting greeting = {.magic = TCP_MAGIC,
 					.version = TCP_VERSION,
 					.kind = TCP_CONNECT,
 					.private_size = WIRE_HELLO_SIZE,
 					.depth = 64};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	wire_encode_hello(hello, greeting.private_data);
+	return tcp_greeting_swap(greeting);
+}
+
+/* Starts one connection, and sends what @flood asks for, without waiting. Returns its descriptor, or -1. */
+static int flood_connect(const struct flood *flood, uint16_t port, unsigned long number)
+{
+	static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
+	struct sockaddr_in to = loopback(port), from = {.sin_family = AF_INET};
+	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_SESSION};
+	const struct linger reset = {.l_onoff = 1};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct tcp_greeting greeting;
+
 	inet_pton(AF_INET, flood->from, &from.sin_addr);
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset); /* close() then frees the port at once */
 	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof from) < 0 ||
@@ -56,8 +65,7 @@ static int flood_connect(const struct flood *flood, uint16_t port, unsigned long
 		return -1;
 	}
 	memcpy(hello.id, &number, sizeof number);
-	wire_encode_hello(&hello, greeting.private_data);
-	greeting = tcp_greeting_swap(greeting);
+	greeting = greeting_with(&hello);
 	if (flood->hello)
 		send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL);
 	else if (flood->garbage)
@@ -104,23 +112,22 @@ static void flood_end(pid_t pid)
 /* The client uses its page until the flooder has made @until connections. Returns false if it could not. */
 static bool carries_on(struct client *client, const struct wire_message *granted, unsigned long until)
 {
-	uint64_t end = clock_now() + UINT64_C(1000000) * DAEMON_WAIT_MS;
+	uint64_t end = clock_now() + UINT64_C(1000000) * WAIT_MS;
 	unsigned long round = 0;
 
 	do {
 		memset(client->buffer, (int)(++round % 251), 4096);
-		if (client_write(client, granted->granted.address, granted->granted.rkey, 4096))
+		if (client_put(client, granted, 4096))
 			return false;
 		memset(client->buffer, 255, 4096);
-		if (client_read(client, granted->granted.address, granted->granted.rkey, 4096) ||
-		    client->buffer[17] != (char)(round % 251))
+		if (client_get(client, granted, 4096) || client->buffer[17] != (char)(round % 251))
 			return false;
 	} while (*flooded < until && clock_now() < end);
 	return *flooded >= until && client->session && !client->session_end;
 }
 
 /* Returns how often a new client is refused before it gets in, or TRIES if it never gets in. */
-static unsigned tries(const struct daemon *daemon, const char *name)
+static unsigned tries(const char *name)
 {
 	unsigned count = 0;
 	int status;
@@ -128,27 +135,27 @@ static unsigned tries(const struct daemon *daemon, const char *name)
 	do {
 		struct client client;
 
-		client_init(&client, daemon->uri, NULL, name);
+		client_init(&client, donor.uri, NULL, name);
 		status = client_come(&client);
 		client_close(&client);
 	} while (status && ++count < TRIES);
 	return count;
 }
 
-static void a_flood_keeps_no_client_out(const struct daemon *daemon, const struct flood *flood)
+static void a_flood_keeps_no_client_out(const struct flood *flood)
 {
 	struct wire_message granted, claimed;
 	struct client client;
 	unsigned before;
 	pid_t flooder;
 
-	client_init(&client, daemon->uri, NULL, "resident");
-	if (!ok(!client_come(&client) && !client_attach(&client, 0) && !client_lease(&client, &granted),
+	if (!ok(!client_enter(&client, &donor, NULL, "resident") && !client_attach(&client, 0) &&
+		    !client_lease(&client, &granted),
 		"%s: a client leases a slab before the flood", flood->what))
 		return;
-	flooder = flood_begin(flood, daemon->port);
+	flooder = flood_begin(flood, donor.port);
 	ok(carries_on(&client, &granted, FLOOD), "%s: the client goes on and keeps its session", flood->what);
-	before = tries(daemon, "newcomer");
+	before = tries("newcomer");
 	ok(before < TRIES, "%s: a new client gets in, after %u refusals", flood->what, before);
 	if (strcmp(flood->from, "127.0.0.1"))
 		ok(before <= 2, "%s: a new client is refused at most twice", flood->what);
@@ -159,29 +166,18 @@ static void a_flood_keeps_no_client_out(const struct daemon *daemon, const struc
 	ok(before <= 2 && !client_claim(&client, granted.granted.slab, &claimed),
 	   "%s: a known client comes back to its slab, after %u refusals", flood->what, before);
 	flood_end(flooder);
-	client_bye(&client);
-	client_wait_end(&client, client.session);
-	client_close(&client);
+	client_leave(&client);
 }
 
 /* Connects with an unknown version, and waits until the donor hangs up. */
-static void refused_connect(const struct daemon *daemon)
+static void refused_connect(void)
 {
-	struct wire_hello hello = {.version = WIRE_VERSION + 1, .role = WIRE_SESSION};
-	struct tcp_greeting greeting = {.magic = TCP_MAGIC,
-					.version = TCP_VERSION,
-					.kind = TCP_CONNECT,
-					.private_size = WIRE_HELLO_SIZE,
-					.depth = 64};
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(daemon->port)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct wire_hello hello = {.version = WIRE_VERSION + 1, .role = WIRE_SESSION};
+	const struct tcp_greeting greeting = greeting_with(&hello);
+	int fd = loopback_connect(donor.port);
 	char bytes[128];
 
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	wire_encode_hello(&hello, greeting.private_data);
-	greeting = tcp_greeting_swap(greeting);
-	if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 &&
-	    send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) > 0)
+	if (send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) > 0)
 		while (recv(fd, bytes, sizeof bytes, 0) > 0)
 			;
 	close(fd);
@@ -189,22 +185,18 @@ static void refused_connect(const struct daemon *daemon)
 
 static void refused_connections_are_counted_not_listed(void)
 {
-	static struct daemon daemon;
-
-	if (!ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0", ARGS("--donate", "4M", "--slab", "1M")),
-		"a donor starts before 200 refused connections"))
-		return;
+	donor_start_at(&donor, "tcp://127.0.0.1:0", "--donate", "4M", "--slab", "1M");
 	for (int i = 0; i < 200; i++)
-		refused_connect(&daemon);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that refused 200 connections ends with 0 after SIGTERM");
-	ok(daemon_times(daemon.log, ": refused tcp://") <= 120,
+		refused_connect();
+	donor_end(&donor);
+	ok(text_times(donor.log, ": refused tcp://") <= 120,
 	   "the log has at most 120 lines about 200 refused connections (%u)",
-	   daemon_times(daemon.log, ": refused tcp://"));
-	ok(strstr(daemon.log, "refused 200 connections since the start"),
+	   text_times(donor.log, ": refused tcp://"));
+	ok(strstr(donor.log, "refused 200 connections since the start"),
 	   "the log has the total of refused connections");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	static const struct flood floods[] = {
 	    {"hellos from another address", "127.0.0.66", true, false},
@@ -212,23 +204,17 @@ int main(int argc, char **argv)
 	    {"silence from the same address", "127.0.0.1", false, false},
 	    {"garbage from the same address", "127.0.0.1", false, true},
 	};
-	static struct daemon daemon;
 
-	if (argc < 2)
-		return EXIT_FAILURE;
-	daemon_program(argv[1]);
 	flooded = mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (flooded == MAP_FAILED)
+		tap_bail("no shared memory");
 	/* Heartbeats are far apart, because the client is silent while a new client comes. */
-	if (flooded == MAP_FAILED ||
-	    !ok(daemon_start_at(&daemon, "tcp://127.0.0.1:0",
-				ARGS("--donate", "4M", "--slab", "1M", "--heartbeat", "10000")),
-		"a donor starts before the floods"))
-		return tap_done();
+	donor_start_at(&donor, "tcp://127.0.0.1:0", "--donate", "4M", "--slab", "1M", "--heartbeat", "10000");
 	for (unsigned i = 0; i < sizeof floods / sizeof *floods; i++)
-		a_flood_keeps_no_client_out(&daemon, &floods[i]);
-	ok(daemon_stop(&daemon, SIGTERM) == 0, "a donor that was flooded ends with 0 after SIGTERM");
-	ok(daemon_log_lines(&daemon) <= LINES_MAX, "the log of a flooded donor stays short (%u lines)",
-	   daemon_log_lines(&daemon));
+		a_flood_keeps_no_client_out(&floods[i]);
+	donor_end(&donor);
+	ok(donor_log_lines(&donor) <= LINES_MAX, "the log of a flooded donor stays short (%u lines)",
+	   donor_log_lines(&donor));
 	refused_connections_are_counted_not_listed();
 	munmap((void *)flooded, sizeof *flooded);
 	return tap_done();

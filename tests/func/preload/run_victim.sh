@@ -5,8 +5,7 @@
 #   far      under farpage run: a quarter of the program's memory is resident, the rest is on two donors
 #   sealed   as far, with encrypted pages
 # Environment, with defaults: SIZE_MB (64), the program's memory; LOCAL (16M), its budget; DONOR_COUNT (2).
-here=$(dirname "$0")
-. "$here/tap.sh"
+. tests/lib/tap.sh
 mode=$1 victim=$2
 export SIZE_MB=${SIZE_MB:-64}
 local=${LOCAL:-16M}
@@ -21,30 +20,25 @@ waiting)
 esac
 
 require_userfaultfd
-. "$here/../donors.sh"
+. tests/lib/donor.sh
 donors_start "${DONOR_COUNT:-2}" 512M --slab 8M
-stats=$DONORS_DIRECTORY/stats
+stats=$FOLDER/stats
 export CHILD_MB=4
 options=()
 [ "$mode" = far ] || options=(--encrypt)
-"$FARPAGE" run --local "$local" "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$DONORS_DIRECTORY/tap"
+"$FARPAGE" run --local "$local" "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$FOLDER/tap"
 status=$?
-grep -v '^1\.\.' "$DONORS_DIRECTORY/tap"
-TAP_COUNT=$(grep -Ec '^(not )?ok ' "$DONORS_DIRECTORY/tap")
-grep -q '^1\.\.' "$DONORS_DIRECTORY/tap"
-ok $? "the program prints its TAP plan at its end"
+grep -v '^1\.\.' "$FOLDER/tap"
+TAP_COUNT=$(grep -Ec '^(not )?ok ' "$FOLDER/tap")
+check "the program prints its TAP plan at its end" grep -q '^1\.\.' "$FOLDER/tap"
 expect "the program exits with status 0" 0 $status
 [ "$(stat_of "$stats" processes)" -ge 1 ] && [ "$(stat_of "$stats" fetched_pages)" -gt 1000 ]
 ok $? "the program fetches more than 1000 pages from donors"
-[ "$(stat_of "$stats" resident_peak_bytes)" -le $((${local%M} << 20)) ]
-ok $? "the program's resident memory stays within --local"
+check "the program's resident memory stays within --local" \
+	[ "$(stat_of "$stats" resident_peak_bytes)" -le $((${local%M} << 20)) ]
 dropped=$(stat_of "$stats" dropped_pages)
 [ "$(basename "$victim")" = victim_dropped ] && [ "$dropped" -gt 0 ] || [ "$dropped" -eq 0 ]
 ok $? "dropped_pages counts pages only for a program that drops some ($dropped)"
 note "resident peak $(stat_of "$stats" resident_peak_bytes), fetched $(stat_of "$stats" fetched_pages) pages"
 expect "no page is lost" 0 "$(stat_of "$stats" lost_pages)"
-for pid in "${DONOR_PIDS[@]}"; do
-	kill -0 "$pid" 2>/dev/null
-	ok $? "donor $pid still runs"
-done
 tap_done

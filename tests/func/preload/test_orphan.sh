@@ -1,30 +1,27 @@
 #!/bin/bash
 # The parent of a forked child ends, and with it the pager. The child lives on until it needs a far page. It never reads
 # zeroes in place of far memory.
-here=$(dirname "$0")
-. "$here/tap.sh"
+. tests/lib/donor.sh
 require_userfaultfd
-. "$here/../donors.sh"
 victim=$1
 donors_start 2 512M --slab 8M
-directory=$DONORS_DIRECTORY
 export SIZE_MB=48
 
 # Waits for the child, too, because the child holds the pipe to cat open.
 orphan() {
-	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$@" 2>"$directory/err" | cat
+	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$@" 2>"$FOLDER/err" | cat
 }
 for round in 1 2 3; do
 	expect "round $round: an orphan that needs no far page lives on" alive "$(orphan plain)"
 	expect "round $round: farpage prints nothing about an orphan that needs no far page" \
-		"" "$(cat "$directory/err")"
+		"" "$(cat "$FOLDER/err")"
 	expect "round $round: an orphan that reads far memory is stopped" "" "$(orphan far)"
 	matches "round $round: a line says why the orphan is stopped" \
-		"could have brought it, has ended: it is stopped" "$(cat "$directory/err")"
+		"could have brought it, has ended: it is stopped" "$(cat "$FOLDER/err")"
 	expect "round $round: an orphan that closed all other descriptors lives on" alive "$(orphan plain closed)"
 	expect "round $round: an orphan without other descriptors is stopped when it reads far memory" \
 		"" "$(orphan far closed)"
 	matches "round $round: a line says why the orphan without other descriptors is stopped" \
-		"could have brought it, has ended: it is stopped" "$(cat "$directory/err")"
+		"could have brought it, has ended: it is stopped" "$(cat "$FOLDER/err")"
 done
 tap_done

@@ -1,18 +1,10 @@
 #!/bin/bash
 # farpage run passes exit statuses, signals and standard streams through. At the end it prints a summary.
-here=$(dirname "$0")
-. "$here/tap.sh"
+. tests/lib/donor.sh
 require_userfaultfd
-. "$here/../donors.sh"
 donors_start 2 128M --slab 8M
-directory=$DONORS_DIRECTORY
 shm_before=$(ls /dev/shm)
 run=("$FARPAGE" run --local 16M "${DONORS[@]}")
-
-# wait_for_line FILE PID: waits until process PID has ended or has printed a line to FILE, which was empty before.
-wait_for_line() {
-	until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done
-}
 
 "${run[@]}" --quiet -- sh -c 'exit 37'
 expect "farpage run exits with the exit status of its command" 37 $?
@@ -23,54 +15,46 @@ expect "the command has the standard input and output of farpage run" \
 expect "the command gets its arguments unchanged" \
 	"a  b|-x|" "$("${run[@]}" --quiet sh -c 'printf "%s|" "$@"' sh 'a  b' -x)"
 
-: >"$directory/out"
+: >"$FOLDER/out"
 for signal in TERM INT HUP USR1; do
 	# env restores the signal's default action. A shell without job control makes background commands ignore SIGINT.
 	# nohup makes all commands ignore SIGHUP.
 	env --default-signal=$signal "${run[@]}" --quiet -- bash -c "trap 'echo got $signal; exit 5' $signal; echo ready; while :; do sleep 0.05; done" \
-		>"$directory/out" &
+		>"$FOLDER/out" &
 	pid=$!
-	wait_for_line "$directory/out" $pid
+	wait_for 60 said . "$FOLDER/out" $pid
 	kill -$signal $pid
 	wait $pid
 	expect "farpage run exits with the status of a command that handles SIG$signal" 5 $?
-	expect "SIG$signal sent to farpage run reaches the command once" 1 "$(grep -c "got $signal" "$directory/out")"
-	: >"$directory/out"
+	expect "SIG$signal sent to farpage run reaches the command once" 1 "$(grep -c "got $signal" "$FOLDER/out")"
+	: >"$FOLDER/out"
 done
-: >"$directory/out"
-"${run[@]}" --quiet -- bash -c 'echo ready; while :; do sleep 0.05; done' >"$directory/out" &
+: >"$FOLDER/out"
+"${run[@]}" --quiet -- bash -c 'echo ready; while :; do sleep 0.05; done' >"$FOLDER/out" &
 pid=$!
-wait_for_line "$directory/out" $pid
+wait_for 60 said . "$FOLDER/out" $pid
 kill -TERM $pid
 wait $pid
 expect "farpage run exits with 128 + 15 if its command dies of a SIGTERM passed on" 143 $?
 
 # Job control: farpage run and its command stop together and go on together.
-: >"$directory/out"
+: >"$FOLDER/out"
 set -m
-"${run[@]}" --quiet -- bash -c 'echo $$; while [ ! -e "$0" ]; do sleep 0.02; done; exit 3' "$directory/go" >"$directory/out" &
+"${run[@]}" --quiet -- bash -c 'echo $$; while [ ! -e "$0" ]; do sleep 0.02; done; exit 3' "$FOLDER/go" >"$FOLDER/out" &
 pid=$!
 set +m
-wait_for_line "$directory/out" $pid
-command=$(cat "$directory/out")
-state_of() {
-	sed 's/.*) //; s/ .*//' "/proc/$1/stat"
-}
-# shellcheck disable=SC2053 # the state is a pattern
-wait_for_state() {
-	local tries=0
-	until [[ $(state_of "$1") = $2 ]] || [ $((tries += 1)) -gt 500 ]; do sleep 0.02; done
-	[[ $(state_of "$1") = $2 ]]
+wait_for 60 said . "$FOLDER/out" $pid
+command=$(cat "$FOLDER/out")
+# in_state PID STATE: STATE is a pattern.
+in_state() {
+	sed 's/.*) //; s/ .*//' "/proc/$1/stat" | grep -qx "$2"
 }
 kill -TSTP $pid
-wait_for_state "$command" T
-ok $? "SIGTSTP sent to farpage run stops the command"
-wait_for_state $pid T
-ok $? "SIGTSTP stops farpage run"
+check "SIGTSTP sent to farpage run stops the command" wait_for 10 in_state "$command" T
+check "SIGTSTP stops farpage run" wait_for 10 in_state $pid T
 kill -CONT $pid
-wait_for_state "$command" '[!T]'
-ok $? "SIGCONT sent to farpage run continues the command"
-: >"$directory/go"
+check "SIGCONT sent to farpage run continues the command" wait_for 10 in_state "$command" '[^T]'
+: >"$FOLDER/go"
 wait $pid
 expect "farpage run exits with the status of a command that was stopped and continued" 3 $?
 
@@ -80,17 +64,16 @@ matches "the summary of a small program says that nothing needed far memory" \
 expect "farpage run --quiet prints nothing" "" "$("${run[@]}" --quiet -- true 2>&1)"
 big='my @a = map { "x" x 1000 . $_ } 1..60000; my $n = 0; $n += length for @a; $n += length for @a; print "$n\n"'
 expect "a program that needs far memory prints what it prints without farpage" \
-	"$(perl -e "$big")" "$("${run[@]}" --stats "$directory/stats" -- perl -e "$big" 2>"$directory/err")"
+	"$(perl -e "$big")" "$("${run[@]}" --stats "$FOLDER/stats" -- perl -e "$big" 2>"$FOLDER/err")"
 matches "the summary of a program with far memory gives memory, faults, pages and time" \
 	'^farpage: peak resident [0-9.]+M of 16M, far [0-9.]+[KM]? \(peak [0-9.]+M\), faults [0-9]+ \(far [0-9]+, p50 [0-9.]+ us, p99 [0-9.]+ us\), fetched [0-9]+ pages, evicted [0-9]+(, [0-9]+% of its time waiting for far memory: --local [0-9.]+M would end that)?, wall [0-9.]+ s$' \
-	"$(cat "$directory/err")"
-expect "--stats counts one process" 1 "$(stat_of "$directory/stats" processes)"
-expect "--stats has the budget of --local in bytes" $((16 << 20)) "$(stat_of "$directory/stats" local_bytes)"
-[ "$(stat_of "$directory/stats" far_peak_bytes)" -gt $((32 << 20)) ]
-ok $? "--stats has a peak of far memory above 32 MiB"
-printf '[run]\nlocal = 16M\nquiet = yes\n' >"$directory/farpage.conf"
+	"$(cat "$FOLDER/err")"
+expect "--stats counts one process" 1 "$(stat_of "$FOLDER/stats" processes)"
+expect "--stats has the budget of --local in bytes" $((16 << 20)) "$(stat_of "$FOLDER/stats" local_bytes)"
+check "--stats has a peak of far memory above 32 MiB" [ "$(stat_of "$FOLDER/stats" far_peak_bytes)" -gt $((32 << 20)) ]
+printf '[run]\nlocal = 16M\nquiet = yes\n' >"$FOLDER/farpage.conf"
 expect "farpage run takes options from the file of --config" "from a file" \
-	"$("$FARPAGE" run --config "$directory/farpage.conf" "${DONORS[@]}" -- echo from a file 2>&1)"
+	"$("$FARPAGE" run --config "$FOLDER/farpage.conf" "${DONORS[@]}" -- echo from a file 2>&1)"
 matches "farpage run --help prints the usage" 'usage: farpage run' "$("$FARPAGE" run --help)"
 
 expect "a command runs a pipeline of its own" 200000 \

@@ -1,19 +1,16 @@
 #!/bin/bash
 # Unmodified programs print the same bytes with a quarter of their memory local: sqlite3, sort, Python, perl, bash.
-here=$(dirname "$0")
-. "$here/tap.sh"
+. tests/lib/donor.sh
 require_userfaultfd
-. "$here/../donors.sh"
 donors_start 2 512M --slab 8M
-directory=$DONORS_DIRECTORY
 
 # same NAME LOCAL COMMAND...: checks that the command prints the same with and without far memory. Standard input is
-# $directory/input.
+# $FOLDER/input.
 same() {
-	local name=$1 budget=$2 plain far stats=$DONORS_DIRECTORY/stats
+	local name=$1 budget=$2 plain far stats=$FOLDER/stats
 	shift 2
-	plain=$("$@" <"$directory/input" | md5sum)
-	far=$("$FARPAGE" run --local "$budget" "${DONORS[@]}" --quiet --stats "$stats" -- "$@" <"$directory/input" | md5sum)
+	plain=$("$@" <"$FOLDER/input" | md5sum)
+	far=$("$FARPAGE" run --local "$budget" "${DONORS[@]}" --quiet --stats "$stats" -- "$@" <"$FOLDER/input" | md5sum)
 	expect "$name prints the same bytes with far memory as without" "$plain" "$far"
 	[ "$(stat_of "$stats" far_peak_bytes)" -gt 0 ]
 	ok $? "$name has far memory"
@@ -22,10 +19,10 @@ same() {
 	note "resident peak $(stat_of "$stats" resident_peak_bytes), far $(stat_of "$stats" far_peak_bytes)"
 }
 
-seq 1 300000 | awk '{ print ($1 * 7919) % 1000003, "line", $1 }' >"$directory/input"
+seq 1 300000 | awk '{ print ($1 * 7919) % 1000003, "line", $1 }' >"$FOLDER/input"
 same sort 16M env LC_ALL=C sort --parallel=2 -S 64M
 if command -v sqlite3 >/dev/null; then
-	cat >"$directory/query" <<-'END'
+	cat >"$FOLDER/query" <<-'END'
 		create table t(a integer, b text, c integer);
 		with recursive n(x) as (select 1 union all select x + 1 from n where x < 250000)
 			insert into t select x * 7919 % 1000003, 'text number ' || x, x % 1000 from n;
@@ -33,10 +30,10 @@ if command -v sqlite3 >/dev/null; then
 		select c, count(*), sum(a), min(b), max(b) from t group by c order by c;
 		select count(*) from t x join t y on x.a = y.c;
 	END
-	same sqlite3 12M sqlite3 :memory: ".read $directory/query"
+	same sqlite3 12M sqlite3 :memory: ".read $FOLDER/query"
 fi
 if command -v python3 >/dev/null; then
-	cat >"$directory/program.py" <<-'END'
+	cat >"$FOLDER/program.py" <<-'END'
 		import hashlib, subprocess
 		words = {}
 		for i in range(120000):
@@ -51,7 +48,7 @@ if command -v python3 >/dev/null; then
 		numbers.sort()
 		print(digest.hexdigest(), sum(numbers[::7]), subprocess.check_output(["echo", "child"]))
 	END
-	same python3 20M python3 "$directory/program.py"
+	same python3 20M python3 "$FOLDER/program.py"
 fi
 same perl 8M perl -e 'my %h; while (<STDIN>) { my ($k, @v) = split; push @{$h{$k % 500}}, $_; last if $. > 100000; }
 	for (sort { $a <=> $b } keys %h) { print "$_ ", scalar(@{$h{$_}}), " ", join("", sort @{$h{$_}}), "\n"; }'

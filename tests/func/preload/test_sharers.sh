@@ -1,33 +1,30 @@
 #!/bin/bash
 # A process shares the memory of its maker. The maker ends, and with it the pager. The process lives on until it needs a
 # far page. It neither hangs nor reads zeroes.
-here=$(dirname "$0")
-. "$here/tap.sh"
+. tests/lib/donor.sh
 require_userfaultfd
-. "$here/../donors.sh"
 victim=$1
 donors_start 2 512M --slab 8M
-directory=$DONORS_DIRECTORY
 export SIZE_MB=48
 why="shares the memory of process [0-9]+, which was partly far and has ended: it is stopped"
 
 # Waits for all processes, because each holds the pipe to cat open.
 sharer() {
 	{
-		"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$@" 2>"$directory/err"
-		echo $? >"$directory/status"
+		"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet -- "$victim" "$@" 2>"$FOLDER/err"
+		echo $? >"$FOLDER/status"
 	} | cat
 }
 for way in vfork clone; do
 	expect "$way: a process that needs no far page outlives its maker" alive "$(sharer $way plain)"
 	expect "$way: farpage prints nothing about a process that needs no far page" \
-		"" "$(grep farpage: "$directory/err")"
-	expect "$way: farpage run exits with 128 + 9 after SIGKILL ends the maker" 137 "$(cat "$directory/status")"
+		"" "$(grep farpage: "$FOLDER/err")"
+	expect "$way: farpage run exits with 128 + 9 after SIGKILL ends the maker" 137 "$(cat "$FOLDER/status")"
 	expect "$way: a process that needs a far page is stopped when its maker has ended" "" "$(sharer $way far)"
-	matches "$way: a line says why the process is stopped" "$why" "$(cat "$directory/err")"
+	matches "$way: a line says why the process is stopped" "$why" "$(cat "$FOLDER/err")"
 done
 expect "clone: a child of the process is stopped when it needs a far page" "" "$(sharer clone fork)"
-matches "clone: a line says why the child of the process is stopped" "$why" "$(cat "$directory/err")"
+matches "clone: a line says why the child of the process is stopped" "$why" "$(cat "$FOLDER/err")"
 expect "clone: a process that needs no far page lives on when its maker executes a program" \
 	alive "$(sharer clone plain exec)"
 expect "clone: a process that needs a far page is stopped when its maker has executed a program" \

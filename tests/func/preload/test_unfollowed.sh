@@ -1,13 +1,11 @@
 #!/bin/bash
 # farpage may not follow forks without CAP_SYS_PTRACE. A child may execute another program. A child that touches far
 # memory is stopped, and a line says so.
-here=$(dirname "$0")
-. "$here/tap.sh"
+. tests/lib/donor.sh
 require_userfaultfd
 { [ "$(id -u)" = 0 ] && [ -w /dev/userfaultfd ]; } || skip_all "only root can give up CAP_SYS_PTRACE, and needs /dev/userfaultfd then"
-. "$here/../donors.sh"
 donors_start 1 256M --slab 8M
-stats=$DONORS_DIRECTORY/stats
+stats=$FOLDER/stats
 
 # unfollowed PROGRAM OPTION...: runs Python without CAP_SYS_PTRACE. Leaves its standard output in $out, its
 # standard error in $err, the exit status in $status.
@@ -15,9 +13,9 @@ unfollowed() {
 	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$FARPAGE" run --engine pager --local 16M "${DONORS[@]}" --stats "$stats" "${@:2}" \
 		-- /usr/bin/python3 -c "import os, sys
 memory = bytearray(b'x') * (48 << 20)
-$1" >"$DONORS_DIRECTORY/out" 2>"$DONORS_DIRECTORY/err"
+$1" >"$FOLDER/out" 2>"$FOLDER/err"
 	status=$?
-	out=$(<"$DONORS_DIRECTORY/out") err=$(<"$DONORS_DIRECTORY/err")
+	out=$(<"$FOLDER/out") err=$(<"$FOLDER/err")
 }
 
 unfollowed "import subprocess; print(subprocess.run(['echo', 'ran'], stdout=-1).stdout, memory[-1])"

@@ -5,8 +5,8 @@
  */
 #ifndef TESTS_FUNC_PRELOAD_VICTIM_H
 #define TESTS_FUNC_PRELOAD_VICTIM_H
-#include "tests/mix.h"
-#include "tests/tap.h"
+#include "tests/lib/mix.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <stdint.h>

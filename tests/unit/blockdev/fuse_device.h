@@ -4,7 +4,7 @@
 #define FUSE_DEVICE_H
 #include "blockdev/frontend.h"
 #include "blockdev/fuse/loop.h"
-#include "tests/entries.h"
+#include "tests/lib/entries.h"
 #include "tests/lib/store_faulty.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* disk: one request at a time. Every operation on every range of sectors within three pages, invalid requests, long
    requests, the discard of a whole TiB, and the statistics. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * thread waits, and touch no memory for the first time. The linker replaces the real functions with the __wrap
  * functions, in the disk and in the stores below it.
  */
-#include "tests/sanitizers.h"
-#include "tests/tap.h"
+#include "tests/lib/sanitizers.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* disk: many overlapping requests in progress on one queue, with and without faults of the store. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/disk_load.h"
 
 #define SMALL (24u * STORE_PAGE)

@@ -1,5 +1,5 @@
 /* disk: queues of several threads, on regions that meet within pages, and on shared pages. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/disk_load.h"
 
 #include <pthread.h>

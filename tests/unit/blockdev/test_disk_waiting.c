@@ -1,5 +1,5 @@
 /* disk: which requests wait for which, when they wake up, and which are sent together. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
 #include <errno.h>

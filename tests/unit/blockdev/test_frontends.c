@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/frontends: the choice of a front end. The probes return what the test wants. */
 #include "blockdev/frontends.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

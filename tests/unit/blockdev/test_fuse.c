@@ -1,7 +1,7 @@
 /* test_fuse: a FUSE block device: its size and blocks, its contents with several threads and through the file itself,
    errors of the store, and removal. */
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/fuse_device.h"
 
 #include <errno.h>

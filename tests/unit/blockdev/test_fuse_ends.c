@@ -1,6 +1,6 @@
 /* test_fuse_ends: a FUSE device leaves nothing behind: when a step of its start fails, after many starts, and when the
    device is cleared away after its daemon was killed. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/fuse_device.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* test_fuse_file: the kernel's messages, without the kernel: what each becomes, and how it is answered. */
 #include "blockdev/fuse/fuse_file.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <linux/falloc.h>

@@ -1,6 +1,6 @@
 /* test_fuse_programs: other programs on a FUSE block device. fio checks what it wrote. An ext4 is made, filled, checked
    and compared. A mounted device is not removed. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/fuse_device.h"
 
 #include <errno.h>

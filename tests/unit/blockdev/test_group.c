@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/group, with a folder of files in place of the kernel's control groups. */
 #include "blockdev/host/group.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <sys/stat.h>

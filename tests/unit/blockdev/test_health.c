@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/health: the state of a device, and when the log tells it. */
 #include "blockdev/daemon/health.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <string.h>
 #include <sys/mman.h>

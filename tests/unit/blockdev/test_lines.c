@@ -1,6 +1,6 @@
 /* test_lines: reading files line by line. */
 #include "blockdev/daemon/lines.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <stdlib.h>
 #include <string.h>

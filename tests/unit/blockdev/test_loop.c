@@ -1,7 +1,7 @@
 /* test_loop: loop devices on a file: they are attached, told apart, kept while in use, and detached, also by several
    threads at once. */
 #include "blockdev/fuse/loop.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* page_locks: which locks exclude each other, which queues are woken, and threads that sleep until others unlock. */
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/blockdev/racing_atomics.h"
 
 /* Included here, so that it uses the racing atomics. */

@@ -1,6 +1,6 @@
 /* Unit tests of blockdev/relief: when the reserve is lowered, and when it is not. */
 #include "blockdev/host/relief.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/runtime: names, paths, and the folders themselves (as root). */
 #include "blockdev/daemon/runtime.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

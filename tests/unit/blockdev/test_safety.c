@@ -1,8 +1,8 @@
 /* Unit tests of blockdev/safety: the steps that safety_steps() reports, compared with what the kernel says. */
 #include "blockdev/host/safety.h"
 #include "common/log.h"
-#include "tests/sanitizers.h"
-#include "tests/tap.h"
+#include "tests/lib/sanitizers.h"
+#include "tests/lib/tap.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/daemon/service.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

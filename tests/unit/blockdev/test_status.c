@@ -1,6 +1,6 @@
 /* Unit tests of blockdev/status: the status is JSON whatever the name is, and contains the figures. */
 #include "blockdev/daemon/status.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <json-c/json.h>
 

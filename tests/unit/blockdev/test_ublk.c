@@ -5,8 +5,8 @@
 #include "blockdev/frontend.h"
 #include "blockdev/ublk/ublk_control.h"
 #include "common/log.h"
-#include "tests/entries.h"
-#include "tests/tap.h"
+#include "tests/lib/entries.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

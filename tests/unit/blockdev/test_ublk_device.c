@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/ublk_device: opening a disk exclusively, with files in the test's own /dev. */
 #include "blockdev/ublk/ublk_device.h"
 #include "common/clock.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

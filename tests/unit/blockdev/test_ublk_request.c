@@ -1,6 +1,6 @@
 /* ublk_request: conversion of the kernel's requests, and operations that the device does not offer. */
 #include "blockdev/ublk/ublk_request.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* Unit tests of blockdev/use with the devices that this machine has mounted. The tests in tests/func check the rest. */
 #include "blockdev/host/use.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
    goes, and the files themselves (as root). */
 #include "blockdev/host/watermarks.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

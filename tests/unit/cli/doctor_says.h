@@ -3,7 +3,7 @@
 #define TESTS_UNIT_CLI_DOCTOR_SAYS_H
 
 #include "cli/doctor/internal.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <string.h>
 

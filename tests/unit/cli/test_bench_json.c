@@ -1,7 +1,7 @@
 /* bench_json: all figures, with the names of farpage(1). */
 #include "bench_fixture.h"
 #include "cli/bench/bench_json.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <json-c/json.h>
 
 static uint64_t number(struct json_object *object, const char *name)

@@ -1,7 +1,7 @@
 /* bench_plot: marks lie at their values, and the lines fit a terminal. */
 #include "bench_fixture.h"
 #include "cli/bench/bench_plot.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 /* Returns line @number of @text, counted from 0, in a static buffer. */
 static const char *line_at(const char *text, unsigned number)

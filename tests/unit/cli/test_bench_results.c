@@ -1,6 +1,6 @@
 /* bench_results: what is computed from the measured figures. */
 #include "bench_fixture.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <math.h>
 
 static void a_rate_is_pages_per_second(void)

@@ -2,7 +2,7 @@
 #include "bench_fixture.h"
 #include "cli/bench/bench_scale.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <math.h>
 
 static void axes_of_known_values_end_at_round_numbers(void)

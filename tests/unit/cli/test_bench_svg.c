@@ -1,7 +1,7 @@
 /* bench_svg: a picture of what was measured. A test in tests/func/cli parses the XML with Python. */
 #include "bench_fixture.h"
 #include "cli/bench/bench_svg.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 static void a_picture_shows_all_figures(void)
 {

@@ -1,7 +1,7 @@
 /* bench_table: the figures in their columns, and the sentences below the table. */
 #include "bench_fixture.h"
 #include "cli/bench/bench_table.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 /* Returns the line of @text that begins with @begin and contains @part, in a static buffer. Each run of blanks becomes
    one blank. */

@@ -1,6 +1,6 @@
 /* Unit tests of cli/run_choice: which engine farpage run chooses, and the line that explains the choice. */
 #include "cli/run/run_choice.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 static char line[RUN_CHOICE_MAX];
 

@@ -1,7 +1,7 @@
 /* survival: the sentences of `farpage swap on` equal the table in docs/faults.md, whose path is the first argument. */
 #include "cli/survival.h"
 #include "client/far.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Unit tests of cli/swap_groups: control groups of both versions, made of files in a folder. */
 #include "cli/swap/swap_groups.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "cli/disk/disk_daemon.h"
 #include "cli/swap/swap_space.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* Unit tests of cli/swaps: parsing of /proc/swaps. */
 #include "cli/swap/swaps.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

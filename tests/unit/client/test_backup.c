@@ -7,7 +7,7 @@
 #include "client/io/far_backup.h"
 #include "client/rebuild/rebuild.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

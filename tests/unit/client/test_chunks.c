@@ -2,7 +2,7 @@
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * claims: every slab of the returning donor and no other is claimed, within a window. Impossible answers are refused.
  */
 #include "client/donor/claims.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * requests that want to be answered. `test_client_comeback SEED` replays one.
  */
 #include "client/donor/comeback.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 #include "common/log.h"
 #include "memserver/handshake.h"
 #include "memserver/lease.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* domains: which donors fail together, and replicas that are kept apart whatever happens to donors. */
 #include "client/lease/domains.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
 #include <errno.h>

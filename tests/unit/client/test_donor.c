@@ -1,6 +1,6 @@
 /* donor: the session state machine, message by message, against a donor made of the same wire and auth functions. */
 #include "client/donor/donor.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

@@ -5,7 +5,7 @@
 #include "client/page/integrity.h"
 #include "common/random.h"
 #include "farpage/store.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "client/io/far_link.h"
 #include "client/io/far_piece.h"
 #include "client/io/far_request.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* latency: how fast a donor answers, as recorded. */
 #include "client/io/latency.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)

@@ -1,6 +1,6 @@
 /* leases: single events, then seeded histories with donors that grant, deny, are slow, and die. */
 #include "client/donor/claims.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Unit tests of client/mailbox: marks are kept, merged and taken once. */
 #include "client/mailbox.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* placement: never a forbidden donor, always an allowed one, and a nearly even spread. */
 #include "client/far.h"
 #include "client/lease/placement.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

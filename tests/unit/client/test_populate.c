@@ -1,6 +1,6 @@
 /* populate: populated memory is present and keeps its contents. A range that cannot be populated is an error. */
 #include "client/page/populate.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* leases: slabs that their donors recall, one case a test. */
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
 #define CHUNKS 8u

@@ -3,7 +3,7 @@
 
 #include "common/random.h"
 #include "farpage/store.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <pthread.h>
 #include <sodium.h>

@@ -6,7 +6,7 @@
 #include "client/page/state.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/client/tables.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* store_faulty: faults at the configured rates, one answer for each request, and no wrong bytes. */
 #include "common/random.h"
 #include "tests/lib/store_faulty.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

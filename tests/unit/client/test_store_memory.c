@@ -1,7 +1,7 @@
 /* store_memory: random requests against a reference, several queues, and the queue descriptor. */
 #include "common/random.h"
 #include "farpage/store.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <poll.h>

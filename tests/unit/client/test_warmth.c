@@ -1,6 +1,6 @@
 /* warmth: which rate of which slab is reported, when, and how many slabs a message holds. */
 #include "client/lease/warmth.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define CHUNKS 40u
 #define SECOND UINT64_C(1000000000)

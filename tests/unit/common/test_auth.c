@@ -3,7 +3,7 @@
  */
 #include "common/auth.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

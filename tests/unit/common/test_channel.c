@@ -1,6 +1,6 @@
 /* channel: a side accepts only the next message of the other side. */
 #include "common/channel.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* clock: clock_now() never goes back, and shows the system's monotonic clock. */
 #include "common/clock.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <time.h>
 
 static uint64_t system_now(void)

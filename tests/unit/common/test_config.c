@@ -1,7 +1,7 @@
 /* config: reads settings from the command line and from a file. Each mistake logs one exact line and returns -errno. */
 #include "common/config.h"
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* crowd: chooses which stranger makes room, so that a client gets in however fast strangers come. */
 #include "common/crowd.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define FLOODER UINT64_C(0x0a000001)
 #define CLIENT UINT64_C(0x0a000002)

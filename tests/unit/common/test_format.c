@@ -3,7 +3,7 @@
  * neither the C library's printf nor anything that a program can change.
  */
 #include "common/format.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>

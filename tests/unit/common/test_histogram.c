@@ -3,7 +3,7 @@
  */
 #include "common/histogram.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <inttypes.h>
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
  * have a prefix in the journal.
  */
 #include "common/log.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* log_limit: bounds the lines that others can cause, and counts each line that is left out. */
 #include "common/log.h"
 #include "common/log_limit.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <fcntl.h>
 #include <unistd.h>
 

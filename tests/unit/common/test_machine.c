@@ -1,6 +1,6 @@
 /* machine: reads how much memory the kernel has available, and what control groups leave of it. */
 #include "common/machine.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <ftw.h>

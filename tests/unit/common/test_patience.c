@@ -1,6 +1,6 @@
 /* Unit tests of common/patience: a clock that stands still while its thread has no processor. */
 #include "common/patience.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define MS UINT64_C(1000000)
 #define BEGIN (1000 * MS)

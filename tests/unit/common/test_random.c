@@ -1,6 +1,6 @@
 /* random: a seed replays its sequence. Bounded numbers stay below the bound and are even. Secrets differ. */
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 static void a_seed_replays_its_sequence(void)
 {

@@ -1,7 +1,7 @@
 /* size: reads sizes as people write them, refuses other texts, and writes sizes that can be read back. */
 #include "common/random.h"
 #include "common/size.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <inttypes.h>
 

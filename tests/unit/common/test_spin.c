@@ -1,6 +1,6 @@
 /* spin: the time to poll grows towards the time of the answers, stays below its limit, and shrinks again. */
 #include "common/spin.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define US 1000ull
 

@@ -1,6 +1,6 @@
 /* Unit tests of common/text_file. */
 #include "common/text_file.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Unit tests of common/thread. */
 #include "common/thread.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /* uri: splits addresses as people write them. Refuses all other texts, and writes nothing for those. */
 #include "common/uri.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 
 static void addresses_are_split_into_scheme_host_and_port(void)

@@ -2,7 +2,7 @@
 #include "common/random.h"
 #include "farpage/fabric.h"
 #include "farpage/wire.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <assert.h>
 #include <errno.h>
 

@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "farpage/fabric.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* fabric_devices: on any host, the list agrees with the kernel's own folders, and reading it keeps nothing. */
 #include "farpage/fabric_devices.h"
-#include "tests/entries.h"
-#include "tests/tap.h"
+#include "tests/lib/entries.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

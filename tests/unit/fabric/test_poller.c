@@ -1,7 +1,7 @@
 /* poller: each implementation reports an armed source once and a removed source never, and ends its waits. */
 #include "common/clock.h"
 #include "fabric/poller.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -4,7 +4,7 @@
  */
 #include "common/log.h"
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/memserver/conversation.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* handshake: decides which clients are let in, and what each is told. */
 #include "memserver/handshake.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 static const uint8_t key_one[AUTH_KEY_SIZE] = {1}, key_two[AUTH_KEY_SIZE] = {2};
 static const struct keyring ring_one = {.keys = {{.name = "one", .key = {1}, .quota = 77}}, .count = 1};

@@ -1,6 +1,6 @@
 /* lease: each event in each state that matters has a test of its own. */
 #include "memserver/lease.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 

@@ -6,7 +6,7 @@
  */
 #include "common/random.h"
 #include "memserver/lease.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define CLIENTS 5
 #define SESSIONS (CLIENTS - 1)

@@ -1,6 +1,6 @@
 /* lease: takes slabs back. Each rule has a test of its own. */
 #include "memserver/lease.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define SECOND UINT64_C(1000000000)
 #define SLABS 40u

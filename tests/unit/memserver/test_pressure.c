@@ -2,7 +2,7 @@
 #include "memserver/pressure.h"
 
 #include "common/random.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #define MIB UINT64_C(1048576)
 #define SECOND UINT64_C(1000000000)

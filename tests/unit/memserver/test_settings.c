@@ -1,7 +1,7 @@
 /* settings: checks which settings make sense together. The messages are checked from outside, in suite func. */
 #include "common/log.h"
 #include "memserver/settings.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

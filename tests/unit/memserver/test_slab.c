@@ -1,6 +1,6 @@
 /* slab: memory is zeroed and populated, and goes back to the kernel. The machine keeps its reserve. */
 #include "memserver/slab.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* stall: one source of stalls suffices, and a missing source is logged. */
 #include "common/log.h"
 #include "memserver/stall.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>

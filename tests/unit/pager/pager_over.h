@@ -4,8 +4,8 @@
 
 #include "farpage/farpage.h"
 #include "pager/pager.h"
+#include "tests/lib/sanitizers.h"
 #include "tests/lib/store_faulty.h"
-#include "tests/sanitizers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

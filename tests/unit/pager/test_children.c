@@ -1,6 +1,6 @@
 /* Forked children: which pages are far for each of them, and when contents kept only for them are given back. */
 #include "pager/children.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
 #include <errno.h>
 #include <fcntl.h>

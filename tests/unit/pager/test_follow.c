@@ -2,8 +2,8 @@
 #include "common/clock.h"
 #include "common/thread.h"
 #include "pager/follow.h"
-#include "tests/sanitizers.h"
-#include "tests/tap.h"
+#include "tests/lib/sanitizers.h"
+#include "tests/lib/tap.h"
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -104,7 +104,7 @@ static void farpages_threads_are_not_the_programs(void)
 		tap_skip("a program beside five threads of farpage's counts as single-threaded", "TSan's own thread");
 	else
 		ok(atomic_load(&follow.alone) >= 0,
-			"a program beside five threads of farpage's counts as single-threaded");
+		   "a program beside five threads of farpage's counts as single-threaded");
 	pthread_create(&threads[OWN], NULL, wait_for_end, &end);
 	follow.next_look = 0;
 	follow_thread(&follow, gettid(), clock_now());

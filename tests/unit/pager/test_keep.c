@@ -1,6 +1,6 @@
 /* keep: pages that must not leave local memory. */
 #include "pager/pager.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* late: a handler with nothing in flight still polls its store while the store's queue is not quiet. Answers that no
    request waits for are still to come. */
 #include "pager_over.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>

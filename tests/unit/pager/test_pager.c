@@ -1,7 +1,7 @@
 /* pager: memory of four times the budget keeps its contents, as the program sees it. */
 #include "common/random.h"
 #include "pager_over.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

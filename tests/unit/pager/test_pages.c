@@ -1,7 +1,7 @@
 /* pages and residents: the word of a page, and the queues of pages that may leave. */
 #include "pager/pages.h"
 #include "pager/residents.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 
 static void a_page_moves_only_from_what_was_seen(void)
 {

@@ -3,7 +3,7 @@
  * into such a buffer writes the frames that were there at registration, so these frames must not be exchanged.
  */
 #include "pager_over.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <liburing.h>
 #include <pthread.h>
 #include <setjmp.h>

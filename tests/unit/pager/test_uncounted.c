@@ -4,8 +4,8 @@
  */
 #include "pager/uffd.h"
 #include "pager_over.h"
-#include "tests/mix.h"
-#include "tests/tap.h"
+#include "tests/lib/mix.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* vma: mappings, as the kernel answers a query, and as read from the text on kernels without the query. */
 #include "pager/vma.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>

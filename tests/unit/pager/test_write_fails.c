@@ -1,7 +1,7 @@
 /* write_fails: writes that fail. One fails after its page has come back. A forked child still sees the contents that
    were being written. Others fail because the donors are full, while this process pauses. */
 #include "pager_over.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* near_heap: blocks do not overlap. They are aligned, zeroed on request, and used again. Threads share the heap. */
 #include "pager/preload/near_heap.h"
-#include "tests/mix.h"
-#include "tests/tap.h"
+#include "tests/lib/mix.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <pthread.h>

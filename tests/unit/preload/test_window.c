@@ -1,7 +1,7 @@
 /* window: random histories compared with a model of one byte per page, and threads that must never share a page. */
 #include "common/random.h"
 #include "pager/window.h"
-#include "tests/tap.h"
+#include "tests/lib/tap.h"
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,8 +1,11 @@
 /* figures: see figures.h. */
-#include "tests/bench/client/figures.h"
+#include "tests/bench/figures.h"
 
 #include "common/clock.h"
+#include "tests/lib/process.h"
 
+#include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,29 @@ void must(bool good, const char *what)
 		return;
 	fprintf(stderr, "benchmark: %s\n", what);
 	exit(EXIT_FAILURE);
+}
+
+void needed_at(bool good, const char *what, const char *file, int line)
+{
+	if (good)
+		return;
+	fprintf(stderr, "benchmark: %s:%d: %s: %s\n", file, line, what, strerror(errno));
+	exit(EXIT_FAILURE);
+}
+
+unsigned argument_number(int argc, char **argv, int index, unsigned fallback)
+{
+	return argc > index ? (unsigned)strtoul(argv[index], NULL, 10) : fallback;
+}
+
+void pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(pid, sizeof set, &set) < 0)
+		fprintf(stderr, "benchmark: only one processor: the figures are of no use\n");
 }
 
 void samples_add(struct samples *samples, uint64_t ns)
@@ -110,31 +136,12 @@ static uint64_t ticks_busy(void)
 	return user + nice + system + irq + soft;
 }
 
-/* Returns the ticks that a process has used. */
-static uint64_t ticks_of(pid_t pid)
-{
-	unsigned long long user = 0, system = 0;
-	char path[40], line[1024] = "";
-	const char *rest;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	rest = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
-	if (!rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
-		user = system = 0;
-	fclose(file);
-	return user + system;
-}
-
 static uint64_t ticks_ours(const struct others *others)
 {
-	uint64_t ticks = ticks_of(getpid());
+	uint64_t ticks = process_ticks(getpid());
 
 	for (unsigned i = 0; i < others->count; i++)
-		ticks += ticks_of(others->donors[i]);
+		ticks += process_ticks(others->donors[i]);
 	return ticks;
 }
 

@@ -2,14 +2,15 @@
  * tap: the Test Anything Protocol (testanything.org, version 12), in one header. A test program is a sequence of
  * ok()s inside named tests; tap_done() prints the plan and gives the exit status.
  */
-#ifndef TESTS_TAP_H
-#define TESTS_TAP_H
+#ifndef TESTS_LIB_TAP_H
+#define TESTS_LIB_TAP_H
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int tap_count, tap_failed;
+/* Weak, so that the files of a program count together. */
+__attribute__((weak)) int tap_count, tap_failed;
 
 #define ok(condition, ...) tap_ok((condition), #condition, __FILE__, __LINE__, __VA_ARGS__)
 
@@ -41,6 +42,19 @@ __attribute__((unused)) static void tap_skip(const char *name, const char *why)
 {
 	printf("ok %d - %s # SKIP %s\n", ++tap_count, name, why);
 	fflush(stdout);
+}
+
+/* For a test that cannot go on: says why and ends the program. */
+__attribute__((format(printf, 1, 2), noreturn, unused)) static void tap_bail(const char *format, ...)
+{
+	__builtin_va_list arguments;
+
+	__builtin_va_start(arguments, format);
+	printf("Bail out! ");
+	vprintf(format, arguments);
+	printf("\n");
+	fflush(stdout);
+	exit(EXIT_FAILURE);
 }
 
 __attribute__((unused)) static int tap_done(void)

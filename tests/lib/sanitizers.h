@@ -1,6 +1,6 @@
 /* sanitizers: which of them this build has; 0 or 1. Gcc says so by names of its own, clang by __has_feature. */
-#ifndef TESTS_SANITIZERS_H
-#define TESTS_SANITIZERS_H
+#ifndef TESTS_LIB_SANITIZERS_H
+#define TESTS_LIB_SANITIZERS_H
 
 #ifndef __has_feature
 #define __has_feature(feature) 0

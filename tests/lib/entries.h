@@ -1,6 +1,6 @@
 /* entries: how many there are in a folder: descriptors in /proc/self/fd, threads in /proc/self/task. */
-#ifndef TESTS_ENTRIES_H
-#define TESTS_ENTRIES_H
+#ifndef TESTS_LIB_ENTRIES_H
+#define TESTS_LIB_ENTRIES_H
 
 #include <dirent.h>
 

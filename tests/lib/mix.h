@@ -1,6 +1,6 @@
 /* mix: numbers for tests that look random and are the same each time. Source: the finalizer of MurmurHash3. */
-#ifndef TESTS_MIX_H
-#define TESTS_MIX_H
+#ifndef TESTS_LIB_MIX_H
+#define TESTS_LIB_MIX_H
 
 #include <stdint.h>
 

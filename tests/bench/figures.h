@@ -4,8 +4,8 @@
  * A figure is the median of several rounds of one run, printed with the least and the greatest value. Only ratios of
  * one run are meaningful.
  */
-#ifndef TESTS_BENCH_CLIENT_FIGURES_H
-#define TESTS_BENCH_CLIENT_FIGURES_H
+#ifndef TESTS_BENCH_FIGURES_H
+#define TESTS_BENCH_FIGURES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,7 +50,13 @@ void others_begin(struct others *others, const pid_t *donors, unsigned count);
 /* Returns the share since others_begin(), in percent. */
 double others_share(const struct others *others);
 
-/* Ends the program with the line @what if not @good. */
+/* Ends the program with the line @what if not @good. needed() says where, and shows errno. */
 void must(bool good, const char *what);
+#define needed(condition) needed_at((condition), #condition, __FILE__, __LINE__)
+void needed_at(bool good, const char *what, const char *file, int line);
+/* Returns argument @index as a number, or @fallback if there are fewer arguments. */
+unsigned argument_number(int argc, char **argv, int index, unsigned fallback);
+/* Moves a process, or the calling thread if @pid is 0, to one processor. */
+void pin(pid_t pid, int cpu);
 
 #endif

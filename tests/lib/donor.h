@@ -1,0 +1,51 @@
+/*
+ * donor: farpage-memserver processes for tests in C, as donor.sh and donor.py start them for tests in bash and Python.
+ *
+ * FARPAGE_MEMSERVER names the program. The test reads a donor's standard output and error from pipes. A donor is killed
+ * when the test ends, also when the test crashes. All calls come from one thread.
+ */
+#ifndef TESTS_LIB_DONOR_H
+#define TESTS_LIB_DONOR_H
+
+#include "tests/lib/tap.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct donor_process {
+	pid_t pid; /* 0 if it does not run */
+	int out, err;
+	char log[1 << 16];    /* standard error so far */
+	char output[8192];    /* standard output so far */
+	char arguments[1024]; /* of the last donor_start(), each with its zero byte */
+	uint16_t port;
+	char uri[64];
+};
+
+/* Starts the program with exactly these arguments. Does not wait. */
+#define donor_spawn(donor, ...) donor_spawn_list(donor, (const char *const[]){__VA_ARGS__, NULL})
+void donor_spawn_list(struct donor_process *donor, const char *const *arguments);
+/*
+ * Starts a donor with these arguments and waits until it listens. Bails out if it ends instead. The address is @uri, or
+ * a free port of FARPAGE_TEST_URI, or of loopback if that is not set.
+ */
+#define donor_start_at(donor, uri, ...) donor_start_list(donor, uri, (const char *const[]){__VA_ARGS__, NULL})
+#define donor_start(donor, ...) donor_start_at(donor, NULL, __VA_ARGS__)
+void donor_start_list(struct donor_process *donor, const char *uri, const char *const *arguments);
+/* Starts a donor that has ended again, with its arguments and at its address. */
+void donor_again(struct donor_process *donor);
+
+/* Waits until the log has @text. */
+bool donor_log_wait(struct donor_process *donor, const char *text);
+/* Waits for the donor's end. Returns its exit status, or -signal. log and output then have all that it wrote. */
+int donor_wait(struct donor_process *donor);
+/* Sends a signal, then waits as donor_wait() does. */
+int donor_stop(struct donor_process *donor, int signal);
+void donor_kill(struct donor_process *donor);
+/* Ends the donor by SIGTERM. Checks that it ends well. */
+void donor_end(struct donor_process *donor);
+/* Returns the number of lines in the log. */
+unsigned donor_log_lines(const struct donor_process *donor);
+
+#endif

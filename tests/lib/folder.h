@@ -1,0 +1,54 @@
+/*
+ * folder: a folder for the files of a test. It is made when it is first asked for, and removed with all that is in it
+ * when the test exits. Processes that the test forks do not remove it.
+ */
+#ifndef TESTS_LIB_FOLDER_H
+#define TESTS_LIB_FOLDER_H
+
+#include "tests/lib/tap.h"
+
+#include <ftw.h>
+#include <unistd.h>
+
+static pid_t folder_owner; /* 0 if there is no folder yet */
+static char folder_name[] = "/tmp/farpage-test-XXXXXX";
+
+static inline int folder_remove_one(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+	(void)status;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+static inline void folder_remove(void)
+{
+	if (getpid() == folder_owner)
+		nftw(folder_name, folder_remove_one, 8, FTW_DEPTH | FTW_MOUNT | FTW_PHYS);
+}
+
+static inline const char *folder(void)
+{
+	if (!folder_owner) {
+		if (!mkdtemp(folder_name))
+			tap_bail("no folder for the test's files");
+		folder_owner = getpid();
+		atexit(folder_remove);
+	}
+	return folder_name;
+}
+
+/* Returns the path of @name in the folder. It stays for the life of the program. */
+static inline const char *folder_path(const char *name)
+{
+	static char paths[1 << 13];
+	static size_t used;
+	char *path = paths + used;
+
+	used += 1 + (size_t)snprintf(path, sizeof paths - used, "%s/%s", folder(), name);
+	if (used > sizeof paths)
+		tap_bail("too many files in the test's folder");
+	return path;
+}
+
+#endif

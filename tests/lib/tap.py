@@ -1,0 +1,117 @@
+"""tap: the Test Anything Protocol for tests in Python, as tap.h and tap.sh are for those in C and bash.
+
+FOLDER is a folder for the test's files. FARPAGE is the command under test, which the environment names.
+"""
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("FARPAGE_CONFIG", "") # no defaults of this machine's
+FARPAGE = os.environ.get("FARPAGE", "farpage")
+FOLDER = Path(tempfile.mkdtemp(prefix="farpage-test-"))
+
+_count = _failed = 0
+_test = os.getpid() # a forked child has another
+_undo = []
+
+
+def ok(good, name, *notes):
+    """One check; @notes are shown if it failed."""
+    global _count, _failed
+    _count += 1
+    print(f"{'' if good else 'not '}ok {_count} - {name}", flush=True)
+    if not good:
+        _failed += 1
+        for note in notes:
+            for line in str(note).splitlines():
+                print("# " + line, flush=True)
+    return good
+
+
+def skip(name, why):
+    """A check that is left out."""
+    ok(True, f"{name} # SKIP {why}")
+
+
+def at_end(undo):
+    """Has @undo called when the test ends, before what was given earlier. It may make a check."""
+    _undo.append(undo)
+
+
+def _end():
+    while _undo and os.getpid() == _test:
+        _undo.pop()()
+
+
+def _remove_folder():
+    if os.getpid() == _test:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+atexit.register(_remove_folder)
+atexit.register(_end) # called first
+
+
+def done():
+    """Ends what the test has started, prints the plan and ends the program."""
+    _end()
+    print(f"1..{_count}", flush=True)
+    sys.exit(1 if _failed else 0)
+
+
+def skip_all(why):
+    """Ends a test that cannot run here."""
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def run(*command, **options):
+    """Runs a command to its end, at most a minute; its returncode, stdout and stderr as text."""
+    return subprocess.run([str(word) for word in command], **{
+        "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60,
+        "check": False, **options})
+
+
+def farpage(*words, **options):
+    """Runs the farpage command to its end."""
+    return run(FARPAGE, *words, **options)
+
+
+def start(*words, **options):
+    """Starts the farpage command with pipes to all its streams. Returns the process."""
+    return subprocess.Popen([FARPAGE, *map(str, words)], **{
+        "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options})
+
+
+def shown(result):
+    """A finished run for a failed test's notes."""
+    return f"status {result.returncode}\n{result.stdout}{result.stderr}"
+
+
+def refused(result, name, *words, status=None):
+    """A refused command says what is wrong in one line on standard error with @words, and prints nothing else."""
+    good = result.returncode == status if status else result.returncode > 0
+    ok(good and result.stdout == "" and result.stderr.count("\n") == 1 and
+       result.stderr.startswith(("farpage: ", "farpage-blockdev: ")) and all(word in result.stderr for word in words),
+       name, shown(result), f"words: {words}")
+
+
+def wait_until(condition, seconds=20):
+    """Waits until the condition is true. Returns false if that takes too long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def make_key(name="key"):
+    """Makes a key file in FOLDER. Returns its path."""
+    farpage("key", FOLDER / name)
+    return FOLDER / name
