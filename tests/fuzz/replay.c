@@ -28,10 +28,11 @@ int main(int argc, char **argv)
 		if (!ok(file, "%s can be opened", argv[i]))
 			continue;
 		size_t size = fread(data, 1, sizeof data, file);
+		bool whole = feof(file) && !ferror(file);
 		fclose(file);
 		for (size_t part = 0; part <= size; part++)
 			run(data, part);
-		ok(true, "%s: %zu inputs", argv[i], size + 1);
+		ok(whole, "%s: all of its %zu beginnings were tried", argv[i], size + 1);
 	}
 	ok(argc > 1, "there is a corpus");
 	return tap_done();

@@ -1,14 +1,19 @@
 /* donors: see donors.h. */
 #include "tests/sim/donors.h"
 
+#include "memserver/peer.h"
 #include "memserver/shrink.h"
 #include "tests/sim/net.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* By host; those of an earlier history that had more donors do not run. */
+static struct donor_host *hosts[DONORS_MAX];
+
 void donors_open(struct donor_host *donor, unsigned host, const struct donor_config *config)
 {
+	hosts[host] = donor;
 	*donor = (struct donor_host){.host = host, .config = *config, .down = true};
 	snprintf(donor->uri, sizeof donor->uri, "tcp://%u:7470", host);
 }
@@ -85,6 +90,101 @@ unsigned donor_slabs_used(const struct donor_host *donor)
 	const struct donor *open = donor->server->donor;
 
 	return open && !donor->down ? open->config.limits.slabs - open->book->free_count : 0;
+}
+
+unsigned donors_lend_to(const uint8_t id[WIRE_ID_SIZE])
+{
+	unsigned slabs = 0;
+
+	for (unsigned i = 0; i < DONORS_MAX && hosts[i]; i++) {
+		const struct donor *donor = hosts[i]->ready ? hosts[i]->server->donor : NULL;
+		uint32_t session = donor ? lease_session_find(donor->book, id) : LEASE_NO_SESSION;
+
+		slabs += session == LEASE_NO_SESSION ? 0 : donor->book->sessions[session].slabs;
+	}
+	return slabs;
+}
+
+/* --- Checks ----------------------------------------------------------------------------------------------------- */
+
+/* A scheduler may be so late. */
+#define OVER_NS (600 * MS)
+
+static bool slab_is_held(const struct lease_slab *slab)
+{
+	return slab->state == LEASE_SLAB_LEASED || slab->state == LEASE_SLAB_REVOKING;
+}
+
+/* Checks that each leased slab, and no other, is registered for the client that leases it. */
+static void slabs_check(struct donor_host *host, const struct donor *donor)
+{
+	for (uint32_t i = 0; i < donor->config.limits.slabs; i++) {
+		const struct lease_slab *slab = &donor->book->slabs[i];
+		const struct fabric_region *region = donor->regions[i];
+
+		host->warm += slab->warmth != 0;
+		if (slab_is_held(slab) ? !region || region->domain != donor->sessions[slab->session].domain
+				       : region != NULL)
+			world_fail("%s: slab %u is %s, and %s", host->process->name, i,
+				   lease_slab_state_name(slab->state),
+				   region ? "registered for somebody" : "not registered");
+	}
+}
+
+static void sessions_check(const struct donor_host *host, const struct donor *donor)
+{
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++) {
+		const struct lease_session *session = &donor->book->sessions[i];
+		unsigned slabs = 0, conns = 0;
+
+		for (uint32_t j = 0; j < donor->config.limits.slabs; j++)
+			slabs +=
+			    donor->book->slabs[j].session == i && donor->book->slabs[j].state != LEASE_SLAB_CLEARING;
+		for (const struct peer *peer = donor->sessions[i].data; peer; peer = peer->next)
+			conns++;
+		if (slabs != session->slabs || conns != session->conns)
+			world_fail("%s: session %u is said to have %u slabs and %u connections, and has %u and %u",
+				   host->process->name, i, session->slabs, session->conns, slabs, conns);
+	}
+}
+
+/* Checks that the donor lends nothing more while it wants slabs back, and gets them back at its deadline. */
+static void wants_check(struct donor_host *host, const struct lease_book *book)
+{
+	const struct machine *machine = machine_at(host->host);
+	const uint32_t allowed = machine->told.drain == WIRE_DRAIN_FORCE ? 0 : machine->told.slabs;
+	unsigned lent = 0, kept = 0, counted = 0;
+
+	for (uint32_t i = 0; i < book->limits.slabs; i++) {
+		const struct lease_slab *slab = &book->slabs[i];
+		const bool stays =
+		    slab->state == LEASE_SLAB_LEASED || (slab->state == LEASE_SLAB_PREPARING && !slab->unwanted);
+
+		lent += slab_is_held(slab);
+		kept += stays;
+		counted += stays || (slab->state == LEASE_SLAB_REVOKING && slab->drained);
+	}
+	if (counted > machine->told.slabs || (kept && machine->told.drain != WIRE_DRAIN_END))
+		world_fail("%s: lends %u slabs and wants %u of them back", host->process->name, lent, lent - kept);
+	if (lent <= allowed || allowed != host->over_slabs || host->process->stalled_until > world_now())
+		host->over_since = world_now();
+	else if (world_now() > host->over_since + book->limits.revoke_ns + OVER_NS)
+		world_fail("%s: lends %u slabs long after it may lend %u", host->process->name, lent, allowed);
+	host->over_slabs = allowed;
+}
+
+void donor_check(struct donor_host *host)
+{
+	const struct donor *donor = host->server->donor;
+
+	/* Between an event and its last action, the books need not agree. */
+	if (!host->ready || !donor || donor->book->action_count)
+		return;
+	if (donor->lines[DONOR_MISTAKES].lines)
+		world_fail("%s: a client broke the protocol", host->process->name);
+	slabs_check(host, donor);
+	sessions_check(host, donor);
+	wants_check(host, donor->book);
 }
 
 bool donor_is_empty(const struct donor_host *donor)

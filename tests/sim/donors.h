@@ -21,8 +21,11 @@ struct donor_host {
 	struct process *process; /* the running process, or the last that was killed */
 	struct server *server;   /* of the process */
 	unsigned starts;
-	bool down;  /* no process runs */
-	bool ready; /* it listens */
+	bool down;           /* no process runs */
+	bool ready;          /* it listens */
+	uint64_t over_since; /* since then it has run, and lent more slabs than `over_slabs`, which it may lend */
+	uint32_t over_slabs;
+	uint64_t warm; /* looks that found a slab whose client has told its warmth */
 };
 
 /* Sets up the donor of a host. Does not start it. */
@@ -36,11 +39,18 @@ void donor_stop(struct donor_host *donor);
 /* Tells the donor that the wants of its machine have changed (machines.h). */
 void donor_hint(const struct donor_host *donor);
 
+/*
+ * Fails the history if the donor's books of slabs and sessions disagree, if it goes on lending what it wants back, or if
+ * a client broke the protocol.
+ */
+void donor_check(struct donor_host *donor);
 /* Returns true if the donor runs and has no leases, sessions or regions. */
 bool donor_is_empty(const struct donor_host *donor);
 /* Fails the history with the remains of the donor if it is not empty. */
 void donor_check_empty(const struct donor_host *donor);
 /* Returns the number of slabs that are not free. */
 unsigned donor_slabs_used(const struct donor_host *donor);
+/* Returns the number of slabs that all donors lend to the client of this id, which is connected. */
+unsigned donors_lend_to(const uint8_t id[WIRE_ID_SIZE]);
 
 #endif

@@ -2,7 +2,8 @@
  * fabric: include/farpage/fabric.h over simulated wires (net.h).
  *
  * Each process counts keys and addresses from 1 on. So a donor that starts anew hands out the same ones again, as
- * devices may. Memory that peers may reach must be all zero when it is registered (invariant 4).
+ * devices may. A client that comes back over another connection gets other keys, as over another device, and the keys
+ * it had are void. Memory that peers may reach must be all zero when it is registered (invariant 4).
  *
  * Threads: one. A fabric belongs to the task that opened it.
  */
@@ -155,8 +156,8 @@ void fabric_deregister(struct fabric_region *region)
 
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn)
 {
-	(void)conn;
-	return (struct fabric_remote){.address = (uint64_t)region->key << 32, .rkey = region->key};
+	region->domain->salt = conn->wire->number;
+	return (struct fabric_remote){.address = (uint64_t)region->key << 32, .rkey = net_key(region)};
 }
 
 /* --- Connections ------------------------------------------------------------------------------------------------ */

@@ -8,6 +8,9 @@
 /* A gentle history leaves a donor alone for so long after an outage. */
 #define REST_NS (3 * SECOND / 2)
 #define RESTART_NS (2 * SECOND)
+/* Longest time that a program rests after a fault. */
+#define PAUSE_NS (60 * MS)
+
 static uint64_t happened;
 
 uint64_t faults_count(void)
@@ -371,6 +374,17 @@ static void (*const faults[FAULTS])(struct history *) = {
     [FAULT_SLEEP] = fault_sleep,
 };
 
+/*
+ * While a program rests, a donor that was away comes back before a write detaches its replica. So a replica that missed
+ * a write is found by the next reads.
+ */
+static void programs_rest(struct history *history)
+{
+	for (unsigned i = 0; i < history->program_count; i++)
+		if (history->programs[i].config.rests)
+			history->programs[i].rests_until = world_now() + world_below(PAUSE_NS);
+}
+
 static void fault_happen(void *what, uint64_t kind)
 {
 	struct history *history = what;
@@ -379,6 +393,7 @@ static void fault_happen(void *what, uint64_t kind)
 		return;
 	happened++;
 	faults[kind](history);
+	programs_rest(history);
 	world_at(world_now() + 1 + world_below(2 * history->every_ns[kind]), fault_happen, history, kind);
 }
 

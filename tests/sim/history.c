@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PAGE ((uint64_t)4096)
-/* Interval of the checks of programs. */
+/* Interval of the checks of donors and programs. */
 #define LOOK_NS (50 * MS)
 #define SCRUB_RATE (UINT64_C(1) << 36) /* a pass of the scrub takes at least 16 ms */
 
@@ -91,6 +91,17 @@ static void draw_sleep(struct history *history)
 	random_seed(&dice, history->seed ^ UINT64_C(0x736c656570));
 	if (!history->victims && history->seed % 10 != 7 && random_below(&dice, 2))
 		history->every_ns[FAULT_SLEEP] = (500 + random_below(&dice, 2000)) * MS;
+}
+
+/* Draws programs that rest after faults. Their connections break often. */
+static void draw_rests(struct history *history)
+{
+	struct random_state dice;
+
+	random_seed(&dice, history->seed ^ UINT64_C(0x7265737473));
+	history->rests = history->replicas > 1 && random_below(&dice, 4) == 0;
+	if (history->rests)
+		history->every_ns[FAULT_RESET] = (50 + random_below(&dice, 100)) * MS;
 }
 
 /* Draws at least as many failure domains as replicas. Has its own generator, so that other histories stay the same. */
@@ -180,6 +191,9 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	config.far.backup = history->seed % 5 == 2 ? disk_path(index) : NULL;
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
 	config.far.encrypt = history->seed % 4 == 1;
+	config.lent = donors_lend_to;
+	config.rests = history->rests;
+	config.excuses.donors = history->loses || history->victims;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
 	/* No new chunk can be written while there are fewer donors than replicas. */
 	config.excuses.late |= history->victims != 0;
@@ -208,6 +222,7 @@ static void history_draw(struct history *history, uint64_t seed)
 	draw_faults(history);
 	draw_shrinking(history);
 	draw_sleep(history);
+	draw_rests(history);
 	draw_habits(history);
 	draw_donors(history, chunk_pages * PAGE, chunks);
 	for (unsigned i = 0; i < history->program_count; i++)
@@ -221,8 +236,10 @@ static void history_draw(struct history *history, uint64_t seed)
 
 /* --- The run ---------------------------------------------------------------------------------------------------- */
 
-static void programs_look(struct history *history)
+static void history_look(struct history *history)
 {
+	for (unsigned i = 0; i < history->donor_count; i++)
+		donor_check(&history->donors[i]);
 	for (unsigned i = 0; i < history->program_count; i++) {
 		struct program *program = &history->programs[i];
 
@@ -250,7 +267,7 @@ static bool run_until(struct history *history, uint64_t within, bool (*done)(con
 
 		while (world_step(look < until ? look : until))
 			;
-		programs_look(history);
+		history_look(history);
 		if (done && done(history))
 			return true;
 	}
@@ -357,11 +374,14 @@ void history_run(uint64_t seed, enum world_telling telling, struct history_resul
 	result.hash = world_hash();
 	result.operations = net.operations;
 	result.faults = faults_count();
+	for (unsigned i = 0; i < history.donor_count; i++)
+		result.warm += history.donors[i].warm;
 	for (unsigned i = 0; i < history.program_count; i++) {
 		result.good += history.programs[i].good;
 		result.failed += history.programs[i].failed;
 		result.adoptions += history.programs[i].adoptions;
 		result.hedges += history.programs[i].hedges;
+		result.rebuilt += history.programs[i].rebuilt;
 		program_close(&history.programs[i]);
 	}
 	tasks_forget();

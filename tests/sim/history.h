@@ -8,6 +8,12 @@
  * Some histories are gentle (`loses` is false). In these either no donor is away for as long as a client waits, or
  * fewer donors than a chunk has replicas are lost. No page may be lost then, and only the right answer is allowed.
  *
+ * Twenty times a second all books are checked: those of the donors (donor_check()) and those of the stores
+ * (program_check()). A bug is found there before it does harm.
+ *
+ * In some histories programs rest after each fault. A donor is then back before a write detaches its replica, and reads
+ * find what the replica missed.
+ *
  * In some histories donors name failure domains, fewer than there are donors. Then no chunk may ever have two replicas
  * in one domain, and all donors of a domain die together.
  *
@@ -56,6 +62,7 @@ struct history {
 	bool loses;                      /* pages may be lost */
 	unsigned victims;                /* bitmap of the donors that may be lost although !loses */
 	const char *domains[DONORS_MAX]; /* of each donor; NULL for a domain of its own */
+	bool rests;                      /* programs make no requests for a while after a fault */
 	bool placed;                     /* some donors share a domain */
 	uint64_t rests_until[DONORS_MAX];
 	uint64_t asleep_until; /* FAULT_SLEEP: until then some processes are stopped */
@@ -67,7 +74,7 @@ struct history {
 struct history_result {
 	char wrong[256]; /* the failure, or empty */
 	uint64_t hash;   /* of the events; not with WORLD_SILENT */
-	uint64_t good, failed, adoptions, operations, faults, hedges;
+	uint64_t good, failed, adoptions, operations, faults, hedges, rebuilt, warm;
 };
 
 void history_run(uint64_t seed, enum world_telling telling, struct history_result *ret_result);

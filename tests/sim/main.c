@@ -16,6 +16,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+/* So many histories have some of everything in them. */
+#define HISTORIES_ENOUGH 300u
+
 static volatile sig_atomic_t running;
 static char running_text[32];
 
@@ -55,6 +58,8 @@ static int run_many(uint64_t first, uint64_t count)
 		all.operations += one.operations;
 		all.faults += one.faults;
 		all.hedges += one.hedges;
+		all.rebuilt += one.rebuilt;
+		all.warm += one.warm;
 		if (one.wrong[0])
 			break;
 	}
@@ -66,6 +71,10 @@ static int run_many(uint64_t first, uint64_t count)
 	       "processes killed, %llu reads hedged\n",
 	       (unsigned long long)all.good, (unsigned long long)all.failed, (unsigned long long)all.operations,
 	       (unsigned long long)all.faults, (unsigned long long)all.adoptions, (unsigned long long)all.hedges);
+	if (!one.wrong[0] && count >= HISTORIES_ENOUGH)
+		ok(all.failed && all.adoptions && all.hedges && all.rebuilt && all.warm,
+		   "stores are adopted, reads hedged, %llu pages rebuilt, and donors told %llu times of warm slabs",
+		   (unsigned long long)all.rebuilt, (unsigned long long)all.warm);
 	return tap_done();
 }
 

@@ -192,6 +192,11 @@ void net_end(struct fabric_conn *conn)
 
 /* --- Requests for pages ----------------------------------------------------------------------------------------- */
 
+uint32_t net_key(const struct fabric_region *region)
+{
+	return region->domain->salt << 16 ^ region->key;
+}
+
 static struct fabric_region *region_find(const struct fabric_conn *conn, const struct fabric_op *op)
 {
 	unsigned right = op->kind == FABRIC_READ ? FABRIC_REMOTE_READ : FABRIC_REMOTE_WRITE;
@@ -199,7 +204,7 @@ static struct fabric_region *region_find(const struct fabric_conn *conn, const s
 	for (struct fabric_region *region = conn->process->region_list; region; region = region->next) {
 		uint64_t address = (uint64_t)region->key << 32, offset = op->remote.address - address;
 
-		if (region->key == op->remote.rkey)
+		if (net_key(region) == op->remote.rkey)
 			return region->domain == conn->domain && region->access & right &&
 				       op->remote.address >= address && offset <= region->length &&
 				       op->length <= region->length - offset

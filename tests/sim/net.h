@@ -118,6 +118,7 @@ struct fabric {
 struct fabric_domain {
 	struct process *process;
 	unsigned regions;
+	uint32_t salt; /* of the keys that are valid; see fabric.c */
 	bool closed;
 };
 
@@ -166,6 +167,8 @@ void net_end(struct fabric_conn *conn);
 void net_watch_time(struct fabric_conn *conn);
 /* Queues an event of the connection. */
 void net_tell(struct fabric_conn *conn, const struct fabric_event *event);
+/* Returns the key by which peers reach the region now. */
+uint32_t net_key(const struct fabric_region *region);
 /* Removes the queued events of the connection. */
 void net_untell(struct fabric_conn *conn);
 /* Wakes the tasks that wait for an event of the fabric. */

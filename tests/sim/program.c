@@ -52,6 +52,7 @@ static void wait_empty(struct program *program, struct process *process)
 {
 	uint64_t until = task_now() + EMPTIES_NS;
 	struct store_stats stats;
+	unsigned lent;
 
 	store_discard(program->store, 0, program->config.far.pages);
 	for (uint64_t i = 0; i < program->config.far.pages && !process->dead; i++)
@@ -61,12 +62,14 @@ static void wait_empty(struct program *program, struct process *process)
 		if (process->dead)
 			return;
 		store_stats(program->store, &stats);
-		if (!stats.bytes_leased && !stats.pages_live)
+		lent = program->config.lent(((const struct far *)program->store)->id);
+		if (!stats.bytes_leased && !stats.pages_live && !lent)
 			return;
 		if (task_now() > until) {
-			world_fail("%s: a store without contents keeps %llu bytes of slabs and %llu pages",
+			world_fail("%s: a store without contents keeps %llu bytes of slabs and %llu pages, and donors "
+				   "lend it %u slabs",
 				   program->name, (unsigned long long)stats.bytes_leased,
-				   (unsigned long long)stats.pages_live);
+				   (unsigned long long)stats.pages_live, lent);
 			return;
 		}
 	}
@@ -78,6 +81,7 @@ static void program_count(struct program *program)
 
 	store_stats(program->store, &stats);
 	program->hedges += stats.hedges;
+	program->rebuilt += stats.rebuilt_pages;
 }
 
 static void process_work(struct program *program, struct process *process)
@@ -238,6 +242,22 @@ static void saved_note(const struct program *program)
 	}
 }
 
+static void donors_check(const struct program *program)
+{
+	const struct far *far = (const struct far *)program->store;
+
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		const struct leases_donor *donor = &far->leases.donors[i];
+
+		if ((donor->away || !donor->live) && (donor->asked || donor->waiting))
+			world_fail("%s: donor %u is asked for something while it is away", program->process->name, i);
+		if (far->donors[i].comeback.status == -EPROTO)
+			world_fail("%s: donor %u broke the protocol", program->process->name, i);
+		if (far->donors[i].status && !program->config.excuses.donors)
+			world_fail("%s: donor %u is given up, and was only away", program->process->name, i);
+	}
+}
+
 void program_check(const struct program *program)
 {
 	const struct process *process = program->process;
@@ -245,6 +265,7 @@ void program_check(const struct program *program)
 	if (program->phase != PROGRAM_WORKS && program->phase != PROGRAM_DRAINS)
 		return;
 	saved_note(program);
+	donors_check(program);
 	for (unsigned i = 0; i < program->config.workers; i++) {
 		for (unsigned j = 0; j < program->config.depth; j++) {
 			const struct program_slot *slot = &program->workers[i]->slots[j];

@@ -22,12 +22,13 @@
 #define PROGRAM_RUN_MAX 8u
 #define PROGRAM_CHUNKS_MAX 16u
 
-/* The errors that this history excuses for any page. */
+/* What this history excuses: errors for any page, and more. */
 struct program_excuses {
 	bool lost;    /* -EIO */
 	bool damaged; /* -EBADMSG */
 	bool full;    /* -ENOSPC, of writes */
 	bool late;    /* -ETIMEDOUT, of writes */
+	bool donors;  /* the store may give donors up */
 };
 
 struct program_config {
@@ -37,8 +38,11 @@ struct program_config {
 	uint64_t think_ns; /* longest pause between two polls */
 	unsigned writes;   /* of ten requests on average */
 	bool keeps_state;
+	bool rests; /* makes no request for a while after a fault */
 	struct program_excuses excuses;
 	uint64_t bound_ns; /* longest time to answer a request */
+	unsigned (*lent)(
+	    const uint8_t id[]); /* donors_lend_to() of donors.h, which does not go together with client/ */
 };
 
 struct program_slot {
@@ -84,10 +88,11 @@ struct program {
 	int open_status;
 	struct reference reference;
 	struct worker *workers[PROGRAM_WORKERS_MAX];
+	uint64_t rests_until;             /* its workers begin nothing before */
 	bool repeat;                      /* the next process repeats the requests that were under way */
 	bool excused[PROGRAM_CHUNKS_MAX]; /* chunks that may have two replicas in a domain, because one is to go */
 	/* Counters. */
-	uint64_t good, failed, discards, adoptions, hedges;
+	uint64_t good, failed, discards, adoptions, hedges, rebuilt;
 };
 
 void program_open(struct program *program, unsigned index, unsigned host, const struct program_config *config);
@@ -96,7 +101,7 @@ void program_start(struct program *program, bool anew);
 void program_kill(struct program *program);
 /* Tells the program to end. */
 void program_end(struct program *program, enum program_end end);
-/* Fails the history if a request is late. */
+/* Fails the history if a request is late, if a donor is given up that may not be, or if one broke the protocol. */
 void program_check(const struct program *program);
 /*
  * Fails the history if two replicas of a chunk are on donors of the same domain, unless one of them is to go. @domains

@@ -1,8 +1,10 @@
 #!/usr/bin/python3 -B
-"""The simulator finds bugs: each of planted/*.patch, applied to a copy of the sources, is found within some seeds, and
-nothing is found without them. What a patch touches is compiled anew; the rest is linked as it was built.
+"""The simulator finds bugs: each of planted/*.patch, applied to a copy of the sources, is found within some seeds.
+sim/seeds_1 shows that nothing is found in these seeds without them. What a patch touches is compiled anew; the rest is
+linked as it was built.
 
-test_planted.py SOURCES SIMULATOR COMPILER LIBRARY... -- LINKER_ARGUMENT..."""
+test_planted.py SOURCES COMPILER LIBRARY... -- LINKER_ARGUMENT..."""
+import concurrent.futures
 import os
 import re
 import shutil
@@ -36,7 +38,7 @@ def run(*words, **options):
 def simulate(simulator):
     """What it has found: a line, or nothing."""
     result = run(simulator, "--seeds", str(SEEDS))
-    found = re.search(r"^(# seed .*|not ok .* ends the simulator itself.*)$", result.stdout, re.M)
+    found = re.search(r"^(# seed .*|not ok .*)$", result.stdout, re.M)
     if not found and result.returncode:
         return f"status {result.returncode}: {result.stdout}"
     return found.group(1) if found else ""
@@ -72,23 +74,25 @@ def build(folder, patch, compiler, libraries, arguments):
     return built.stdout if built.returncode else None
 
 
+def try_patch(sources, patch, compiler, libraries, arguments):
+    """What the simulator has found, or nothing; and what else is wrong, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy(sources, folder)
+        wrong = build(folder, patch, compiler, libraries, arguments)
+        return "" if wrong else simulate(os.path.join(folder, "sim")), wrong
+
+
 def main():
-    sources, simulator = sys.argv[1:3]
+    sources = sys.argv[1]
     split = sys.argv.index("--")
-    compiler, libraries, arguments = sys.argv[3].split(","), sys.argv[4:split], sys.argv[split + 1:]
+    compiler, libraries, arguments = sys.argv[2].split(","), sys.argv[3:split], sys.argv[split + 1:]
     libraries = [os.path.abspath(library) for library in libraries]
-    found = simulate(os.path.abspath(simulator))
-    ok(not found, f"nothing is found in {SEEDS} seeds where nothing was planted", found)
-    patches = os.path.join(sources, "tests/sim/planted")
-    for name in sorted(os.listdir(patches)):
-        with tempfile.TemporaryDirectory() as folder:
-            copy(sources, folder)
-            wrong = build(folder, os.path.abspath(os.path.join(patches, name)), compiler, libraries, arguments)
-            if wrong:
-                ok(False, name, wrong)
-                continue
-            found = simulate(os.path.join(folder, "sim"))
-            ok(bool(found), f"{name}: {found.lstrip('# ') or 'not found'}", f"not found in {SEEDS} seeds")
+    patches = os.path.abspath(os.path.join(sources, "tests/sim/planted"))
+    names = sorted(os.listdir(patches))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        for name, (found, wrong) in zip(names, threads.map(
+                lambda name: try_patch(sources, os.path.join(patches, name), compiler, libraries, arguments), names)):
+            ok(bool(found), f"{name}: {found.lstrip('# ') or 'not found'}", wrong or f"not found in {SEEDS} seeds")
     print(f"1..{count}")
     return failed != 0
 

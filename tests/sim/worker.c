@@ -161,6 +161,8 @@ static void requests_start(struct worker *worker)
 {
 	struct program *program = worker->program;
 
+	if (world_now() < program->rests_until)
+		return;
 	for (unsigned i = 0; i < program->config.depth && !worker->process->dead; i++) {
 		struct program_slot *slot = &worker->slots[i];
 		bool write = world_below(10) < program->config.writes;

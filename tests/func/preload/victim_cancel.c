@@ -15,6 +15,7 @@
 static char *memory;
 static size_t size;
 static _Atomic bool stop;
+static uint64_t rounds; /* of press() */
 static volatile bool returned;
 
 static void pageout(void)
@@ -68,8 +69,8 @@ static void *cancelled_thread(void *call)
 static void *press(void *unused)
 {
 	(void)unused;
-	for (uint64_t round = 0; !stop; round++)
-		fill(memory + SHARE, size - SHARE, round);
+	for (; !stop; rounds++)
+		fill(memory + SHARE, size - SHARE, rounds);
 	return NULL;
 }
 
@@ -105,7 +106,8 @@ int main(void)
 	call_returns_before_cancellation("fork", fork_once);
 	stop = true;
 	pthread_join(presser, NULL);
-	ok(true, "a thread that uses memory all the time is joined");
+	ok(rounds && wrong(memory + SHARE, size - SHARE, rounds - 1, 0) == 0,
+	   "what a thread writes all the time is there when it is joined");
 	ok(wrong(memory, SHARE, 1, 0) == 0, "pages that madvise(MADV_PAGEOUT) sent out keep their contents");
 	return tap_done();
 }
