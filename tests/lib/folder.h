@@ -5,9 +5,11 @@
 #ifndef TESTS_LIB_FOLDER_H
 #define TESTS_LIB_FOLDER_H
 
-#include "tests/lib/tap.h"
+#include "tests/lib/text.h"
 
 #include <ftw.h>
+#include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static pid_t folder_owner; /* 0 if there is no folder yet */
@@ -49,6 +51,19 @@ static inline const char *folder_path(const char *name)
 	if (used > sizeof paths)
 		tap_bail("too many files in the test's folder");
 	return path;
+}
+
+/* Writes @text to the file @name in the folder. Makes the folders on its path. */
+static inline void folder_put(const char *name, const char *text)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s/%s", folder(), name);
+	for (char *slash = path + sizeof folder_name; (slash = strchr(slash, '/')); *slash++ = '/') {
+		*slash = '\0';
+		mkdir(path, 0700);
+	}
+	text_write(path, text);
 }
 
 #endif

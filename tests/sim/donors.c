@@ -1,7 +1,7 @@
 /* donors: see donors.h. */
 #include "tests/sim/donors.h"
 
-#include "memserver/peer.h"
+#include "memserver/connection.h"
 #include "memserver/shrink.h"
 #include "tests/sim/net.h"
 
@@ -125,8 +125,7 @@ static void slabs_check(struct donor_host *host, const struct donor *donor)
 		host->warm += slab->warmth != 0;
 		if (slab_is_held(slab) ? !region || region->domain != donor->sessions[slab->session].domain
 				       : region != NULL)
-			world_fail("%s: slab %u is %s, and %s", host->process->name, i,
-				   lease_slab_state_name(slab->state),
+			world_fail("%s: slab %u is in state %d, and %s", host->process->name, i, slab->state,
 				   region ? "registered for somebody" : "not registered");
 	}
 }
@@ -140,7 +139,7 @@ static void sessions_check(const struct donor_host *host, const struct donor *do
 		for (uint32_t j = 0; j < donor->config.limits.slabs; j++)
 			slabs +=
 			    donor->book->slabs[j].session == i && donor->book->slabs[j].state != LEASE_SLAB_CLEARING;
-		for (const struct peer *peer = donor->sessions[i].data; peer; peer = peer->next)
+		for (const struct connection *peer = donor->sessions[i].data; peer; peer = peer->next)
 			conns++;
 		if (slabs != session->slabs || conns != session->conns)
 			world_fail("%s: session %u is said to have %u slabs and %u connections, and has %u and %u",

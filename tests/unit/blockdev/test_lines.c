@@ -1,20 +1,12 @@
 /* test_lines: reading files line by line. */
 #include "blockdev/daemon/lines.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static void open_with(struct lines *lines, const char *text, size_t size)
+static void open_with(struct lines *lines, const char *text)
 {
-	char path[] = "/tmp/farpage-lines.XXXXXX";
-	int fd = mkstemp(path);
-
-	if (fd < 0 || write(fd, text, size) != (ssize_t)size || lines_open(lines, path) < 0)
+	folder_put("lines", text);
+	if (lines_open(lines, folder_path("lines")) < 0)
 		abort();
-	close(fd);
-	unlink(path);
 }
 
 static bool next_is(struct lines *lines, const char *expected)
@@ -26,11 +18,10 @@ static bool next_is(struct lines *lines, const char *expected)
 
 static void a_short_file_is_read_to_its_end(void)
 {
-	static const char text[] = "one\n\nthree";
 	char line[LINES_MAX] = "before";
 	struct lines lines;
 
-	open_with(&lines, text, sizeof text - 1);
+	open_with(&lines, "one\n\nthree");
 	ok(next_is(&lines, "one"), "a line is read without its line break");
 	ok(next_is(&lines, ""), "an empty line is read as an empty line");
 	ok(next_is(&lines, "three"), "a last line without a line break is read");
@@ -52,8 +43,8 @@ static void long_files_and_long_lines_are_read(void)
 	for (unsigned i = 0; i < COUNT; i++)
 		size += (size_t)sprintf(text + size, "line %u\n", i);
 	memset(text + size, 'x', LONG);
-	memcpy(text + size + LONG, "\nlast\n", 6);
-	open_with(&lines, text, size + LONG + 6);
+	strcpy(text + size + LONG, "\nlast\n");
+	open_with(&lines, text);
 	for (unsigned i = 0; i < COUNT; i++) {
 		snprintf(expected, sizeof expected, "line %u", i);
 		good &= next_is(&lines, expected);

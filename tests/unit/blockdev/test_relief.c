@@ -1,40 +1,11 @@
 /* Unit tests of blockdev/relief: when the reserve is lowered, and when it is not. */
 #include "blockdev/host/relief.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <dirent.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define RECORD "min_free_kbytes found 1000 set 33000\nwatermark_scale_factor found 10 set 10\n"
-
-static char base[] = "/tmp/farpage-relief-XXXXXX";
-
-/* Writes a file below `base`: min_free_kbytes, or `watermarks` in the folder of the device "swap". */
-static void file_write(const char *file, const char *text)
-{
-	char path[128];
-	FILE *opened;
-
-	snprintf(path, sizeof path, "%s/%s", base, file);
-	opened = fopen(path, "we");
-	if (!opened || fputs(text, opened) < 0 || fclose(opened) != 0)
-		exit(EXIT_FAILURE);
-}
-
-static unsigned min_free(void)
-{
-	char path[128];
-	FILE *opened;
-	unsigned value = 0;
-
-	snprintf(path, sizeof path, "%s/min_free_kbytes", base);
-	opened = fopen(path, "re");
-	if (!opened || fscanf(opened, "%u", &value) != 1)
-		exit(EXIT_FAILURE);
-	fclose(opened);
-	return value;
-}
 
 /* Starts a worker's relief while min_free_kbytes has @value. Its first look sees an answer. Returns the value after
    that look. */
@@ -42,13 +13,13 @@ static unsigned begun(const char *path, const char *value, unsigned *ret_step)
 {
 	struct relief relief;
 
-	file_write("min_free_kbytes", value);
+	folder_put("min_free_kbytes", value);
 	relief_open(&relief, "swap", path);
 	*ret_step = relief.step;
 	relief_tick(&relief, UINT64_C(1) << 40, 1);
 	close(relief.inflight);
 	close(relief.meminfo);
-	return min_free();
+	return (unsigned)text_number(folder_path("min_free_kbytes"), "");
 }
 
 /* Writes the path of any block device. Returns false if the machine has none. */
@@ -69,20 +40,16 @@ static bool device_find(char path[64])
 
 static void a_new_worker_finds_the_step_of_the_last(void)
 {
-	char path[64], folder[128];
+	char path[64];
 	unsigned step;
 
 	if (!device_find(path)) {
 		tap_skip("a new worker finds the step of the last worker", "no block device");
 		return;
 	}
-	if (!mkdtemp(base))
-		exit(EXIT_FAILURE);
-	setenv("FARPAGE_RUNTIME", base, 1);
-	setenv("FARPAGE_SYSCTL_VM", base, 1);
-	snprintf(folder, sizeof folder, "%s/swap", base);
-	mkdir(folder, 0700);
-	file_write("swap/watermarks", RECORD);
+	setenv("FARPAGE_RUNTIME", folder(), 1);
+	setenv("FARPAGE_SYSCTL_VM", folder(), 1);
+	folder_put("swap/watermarks", RECORD);
 	ok(begun(path, "33000", &step) == 33000 && step == 0, "a new worker leaves an unlowered reserve unchanged");
 	ok(begun(path, "27000", &step) == 33000 && step == 3,
 	   "an answer restores a reserve that the last worker lowered by three steps");
@@ -92,9 +59,6 @@ static void a_new_worker_finds_the_step_of_the_last(void)
 	   "a value lower than any step belongs to somebody else and stays");
 	ok(begun(path, "26999", &step) == 26999 && step == 0,
 	   "a value between two steps belongs to somebody else and stays");
-	snprintf(folder, sizeof folder, "rm -r %s", base);
-	if (system(folder) != 0)
-		ok(false, "the command succeeds: %s", folder);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* Unit tests of blockdev/runtime: names, paths, and the folders themselves (as root). */
 #include "blockdev/daemon/runtime.h"
 #include "common/log.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +96,6 @@ static void folders_are_created_taken_over_and_removed(void)
 
 int main(void)
 {
-	char base[] = "/tmp/farpage-runtime-XXXXXX";
-
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	names_are_checked();
 	paths_lie_in_the_runtime_folder();
@@ -105,10 +103,7 @@ int main(void)
 		tap_skip("folders are created, taken over and removed", "not allowed to mount");
 		return tap_done();
 	}
-	if (!mkdtemp(base))
-		return EXIT_FAILURE;
-	setenv("FARPAGE_RUNTIME", base, 1);
+	setenv("FARPAGE_RUNTIME", folder(), 1);
 	folders_are_created_taken_over_and_removed();
-	rmdir(base);
 	return tap_done();
 }

@@ -3,7 +3,7 @@
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/daemon/service.h"
 #include "common/log.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -237,19 +237,9 @@ static void a_leave_needs_a_caller_that_waits(void)
 
 int main(void)
 {
-	char base[] = "/tmp/farpage-service-XXXXXX", path[64];
-
-	if (!mkdtemp(base))
-		return EXIT_FAILURE;
-	setenv("FARPAGE_RUNTIME", base, 1);
-	snprintf(path, sizeof path, "%s/fake", base);
-	mkdir(path, 0700);
+	setenv("FARPAGE_RUNTIME", folder(), 1);
+	mkdir(folder_path("fake"), 0700);
 	a_service_answers_until_it_detaches_or_leaves();
 	a_leave_needs_a_caller_that_waits();
-	snprintf(path, sizeof path, "%s/fake/control", base);
-	unlink(path);
-	snprintf(path, sizeof path, "%s/fake", base);
-	rmdir(path);
-	rmdir(base);
 	return tap_done();
 }

@@ -3,12 +3,10 @@
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/daemon/settings.h"
 #include "common/log.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define ARGUMENTS_MAX 96
 
@@ -81,43 +79,25 @@ static void options_that_cannot_be_kept_are_refused(void)
 	   "a log file that can be written is accepted");
 }
 
-/* Writes the settings to the options file in the folder of @name. */
-static void options_are_kept_in_the_folder(const char *base, const char *name)
+/* Writes the settings to the options file of the device @name. */
+static void options_are_kept(const char *name)
 {
 	static char text[RUNTIME_OPTIONS_MAX];
-	size_t length = settings_write(&settings, text, sizeof text);
-	char path[128];
-	int fd;
+	char path[64];
 
-	snprintf(path, sizeof path, "%s/%s", base, name);
-	mkdir(path, 0700);
-	snprintf(path, sizeof path, "%s/%s/options", base, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	ok(fd >= 0 && write(fd, text, length) == (ssize_t)length, "the options are written to the folder %s", name);
-	close(fd);
+	text[settings_write(&settings, text, sizeof text - 1)] = '\0';
+	snprintf(path, sizeof path, "%s/options", name);
+	folder_put(path, text);
 }
 
-static void forget(const char *base, const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s/options", base, name);
-	unlink(path);
-	snprintf(path, sizeof path, "%s/%s", base, name);
-	rmdir(path);
-}
-
-static void kept_options_are_read_back(const char *base)
+static void kept_options_are_read_back(void)
 {
 	struct settings kept;
 
 	settings_of("--name=a --size=8M --donor=tcp://h:1,rdma://i --replicas=2 --rebuild-rate=64M --scrub-rate=0 "
-		    "--backup=/var/b --queues=3 "
-		    "--depth=7 --spin-us=0 "
-		    "--timeout-ms=700 --grace=9 --encrypt --overcommit --swap "
-		    "--keep-vm-settings --verbose --frontend=ublk "
-		    "--log=/dev/null");
-	options_are_kept_in_the_folder(base, "a");
+		    "--backup=/var/b --queues=3 --depth=7 --spin-us=0 --timeout-ms=700 --grace=9 --encrypt "
+		    "--overcommit --swap --keep-vm-settings --verbose --frontend=ublk --log=/dev/null");
+	options_are_kept("a");
 	ok(settings_of("--name=a --adopt") == 0 && settings.adopt, "a device with an options file is adopted");
 	ok(settings.size == 8 << 20 && settings.donors.count == 2 && !strcmp(settings.donors.items[1], "rdma://i") &&
 	       settings.replicas == 2 && settings.rebuild_rate == 64 << 20 && !settings.scrub_rate && settings.backup &&
@@ -141,25 +121,18 @@ static void kept_options_are_read_back(const char *base)
 	ok(settings_of("--name=a --size=8M --memory --backup=/var/b") == -EINVAL,
 	   "a device in memory with a backup is refused");
 	settings_of("--name=c --size=8M --memory");
-	options_are_kept_in_the_folder(base, "c");
+	options_are_kept("c");
 	ok(settings_of("--name=c --remove") == 0 && settings.memory,
 	   "the options file keeps that a device is in memory");
-	forget(base, "a");
-	forget(base, "c");
 }
 
 int main(void)
 {
-	char base[] = "/tmp/farpage-settings-XXXXXX";
-
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	if (!mkdtemp(base))
-		return EXIT_FAILURE;
-	setenv("FARPAGE_RUNTIME", base, 1);
+	setenv("FARPAGE_RUNTIME", folder(), 1);
 	a_size_is_whole_pages_within_limits();
 	a_device_has_either_donors_or_memory();
 	options_that_cannot_be_kept_are_refused();
-	kept_options_are_read_back(base);
-	rmdir(base);
+	kept_options_are_read_back();
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /* Unit tests of blockdev/use with the devices that this machine has mounted. The tests in tests/func check the rest. */
 #include "blockdev/host/use.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -49,8 +49,9 @@ static bool child_opens(const char *path, int flags, char text[USE_TEXT_MAX])
 
 static void another_process_with_the_device_open_is_found(void)
 {
-	char path[] = "/tmp/farpage-use-XXXXXX", text[USE_TEXT_MAX] = "";
-	int fd = mkstemp(path);
+	const char *path = folder_path("opened");
+	char text[USE_TEXT_MAX] = "";
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	ok(fd >= 0 && !use_find_opener(path, text), "a device that only this process has open has no opener");
 	close(fd);
@@ -58,19 +59,18 @@ static void another_process_with_the_device_open_is_found(void)
 	   "another process that has the device open is found");
 	ok(!child_opens(path, O_PATH, text), "another process that opened the device with O_PATH is not found");
 	ok(!use_find_opener(path, text), "a process that has ended is not found as an opener");
-	unlink(path);
 }
 
 /* A file serves in place of a device here, too. */
 static void a_loop_device_on_the_device_is_found(void)
 {
-	char path[] = "/tmp/farpage-use-XXXXXX", text[USE_TEXT_MAX] = "", command[128], device[64] = "";
-	int fd = mkstemp(path);
+	const char *path = folder_path("looped");
+	char text[USE_TEXT_MAX] = "", command[128], device[64] = "";
 	FILE *setup;
 
-	if (fd < 0 || ftruncate(fd, 1 << 20) < 0)
+	text_write(path, "");
+	if (truncate(path, 1 << 20) < 0)
 		abort();
-	close(fd);
 	snprintf(command, sizeof command, "losetup --find --show %s 2>/dev/null", path);
 	setup = popen(command, "r");
 	if (!setup || !fgets(device, sizeof device, setup) || pclose(setup) != 0) {
@@ -82,7 +82,6 @@ static void a_loop_device_on_the_device_is_found(void)
 		snprintf(command, sizeof command, "losetup --detach %s", device);
 		ok(system(command) == 0 && !use_find_opener(path, text), "a detached loop device is not found");
 	}
-	unlink(path);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
    goes, and the files themselves (as root). */
 #include "blockdev/host/watermarks.h"
 #include "common/log.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,17 +135,12 @@ static void records_are_written_and_read(void)
 
 /* --- The files, in a folder that stands for /proc/sys/vm --------------------------------------------------------- */
 
-static char folder[] = "/tmp/farpage-watermarks.XXXXXX";
-
 static void set(const char *name, unsigned value)
 {
-	char path[128];
-	FILE *file;
+	char text[16];
 
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	file = fopen(path, "w");
-	fprintf(file, "%u\n", value);
-	fclose(file);
+	snprintf(text, sizeof text, "%u\n", value);
+	folder_put(name, text);
 }
 
 static bool now_is(uint64_t min, uint64_t scale)
@@ -160,7 +155,6 @@ static void devices_raise_and_restore_the_files(void)
 	struct watermarks first_needs = both(3000, 20), second_needs = both(5000, 15);
 	struct watermarks_record record;
 	struct runtime first, second;
-	char path[128];
 
 	set("min_free_kbytes", 1000);
 	set("watermark_scale_factor", 10);
@@ -190,8 +184,7 @@ static void devices_raise_and_restore_the_files(void)
 	watermarks_restore(&second);
 	ok(now_is(1000, 77), "the second device restores one value and leaves the one that somebody changed");
 	/* A kernel without one of the values. */
-	snprintf(path, sizeof path, "%s/watermark_scale_factor", folder);
-	unlink(path);
+	unlink(folder_path("watermark_scale_factor"));
 	ok(watermarks_raise(&first, &first_needs) == -ENOENT && watermarks_record_read("first", &record) == -ENOENT,
 	   "a kernel that lacks one value gets -ENOENT, and no record is written");
 	runtime_remove(&first);
@@ -200,23 +193,18 @@ static void devices_raise_and_restore_the_files(void)
 
 int main(void)
 {
-	char runtime[64], command[128];
-
 	log_setup("test_watermarks", LOG_LEVEL_ERROR);
 	memory_and_data_in_progress_decide_the_values();
 	one_device_raises_and_restores();
 	two_devices_leave_each_other_their_values();
 	relief_is_undone_by_the_last_of_two_devices();
 	records_are_written_and_read();
-	if (geteuid() != 0 || !mkdtemp(folder)) {
+	if (geteuid() != 0) {
 		tap_skip("devices raise and restore the values in the files", "needs root");
 		return tap_done();
 	}
-	setenv("FARPAGE_SYSCTL_VM", folder, 1);
-	snprintf(runtime, sizeof runtime, "%s/run", folder);
-	setenv("FARPAGE_RUNTIME", runtime, 1);
+	setenv("FARPAGE_SYSCTL_VM", folder(), 1);
+	setenv("FARPAGE_RUNTIME", folder_path("run"), 1);
 	devices_raise_and_restore_the_files();
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	ok(system(command) == 0, "the test's folder is removed");
 	return tap_done();
 }

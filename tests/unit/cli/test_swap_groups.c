@@ -1,27 +1,15 @@
 /* Unit tests of cli/swap_groups: control groups of both versions, made of files in a folder. */
 #include "cli/swap/swap_groups.h"
-#include "tests/lib/tap.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "tests/lib/folder.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-static char root[] = "/tmp/farpage-groups-XXXXXX";
-
 static void put(const char *group, const char *name, const char *text)
 {
-	char path[PATH_MAX];
-	FILE *file;
+	char path[64];
 
-	snprintf(path, sizeof path, "%s/%s", root, group);
-	mkdir(path, 0700);
-	snprintf(path, sizeof path, "%s/%s/%s", root, group, name);
-	file = fopen(path, "w");
-	if (!file || fputs(text, file) < 0 || fclose(file) != 0)
-		abort(); /* a full disk */
+	snprintf(path, sizeof path, "%s/%s", group, name);
+	folder_put(path, text);
 }
 
 /* Makes a group of version 2. @limit is the text of memory.max, or NULL for no limit. The other sizes are in MiB. */
@@ -41,10 +29,8 @@ static void group(const char *name, const char *limit, unsigned current, unsigne
 int main(void)
 {
 	struct swap_group found;
-	char command[PATH_MAX + 16];
+	const char *root = folder();
 
-	if (!mkdtemp(root))
-		abort();
 	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a folder without groups has no group that overflows");
 	group("free", NULL, 900, 900, 0);
 	ok(!swap_groups_overflow(root, 1000 * MIB, &found), "a group without a limit does not overflow");
@@ -71,7 +57,5 @@ int main(void)
 	put("one", "memory.stat", "swap 5\ntotal_swap 104857600\ntotal_inactive_file 0\n");
 	ok(swap_groups_overflow(root, 1000 * MIB, &found) && strstr(found.path, "/one") && found.swapped == 100 * MIB,
 	   "a group of version 1 overflows by its own figures");
-	snprintf(command, sizeof command, "rm -r %s", root);
-	ok(system(command) == 0, "the test's folder is removed");
 	return tap_done();
 }

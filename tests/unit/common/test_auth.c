@@ -3,22 +3,20 @@
  */
 #include "common/auth.h"
 #include "common/random.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char directory[] = "/tmp/farpage-test-auth-XXXXXX";
-static char path[64], other[64];
+static const char *path, *other;
 
 static void file_write(const char *name, const char *text, mode_t mode)
 {
 	unlink(name);
-	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) || fchmod(fd, mode) || close(fd))
+	text_write(name, text);
+	if (chmod(name, mode))
 		abort();
 }
 
@@ -83,7 +81,7 @@ static void only_valid_private_key_files_are_loaded(void)
 	}
 	unlink(path);
 	ok(auth_key_load(path, key) == -ENOENT, "loading a missing key file returns -ENOENT");
-	ok(auth_key_load(directory, key) == -EINVAL, "a directory is refused as a key file");
+	ok(auth_key_load(folder(), key) == -EINVAL, "a directory is refused as a key file");
 	ok(!mkfifo(path, 0600) && auth_key_load(path, key) == -EINVAL,
 	   "a FIFO is refused as a key file without waiting");
 	unlink(path);
@@ -190,15 +188,12 @@ static void first_proofs_of_several_threads_agree(void)
 int main(void)
 {
 	first_proofs_of_several_threads_agree();
-	if (!mkdtemp(directory))
-		return tap_skip_all("no temporary directory");
-	snprintf(path, sizeof path, "%s/key", directory);
-	snprintf(other, sizeof other, "%s/other", directory);
+	path = folder_path("key");
+	other = folder_path("other");
 	key_files_are_made_private_and_never_overwritten();
 	only_valid_private_key_files_are_loaded();
 	proofs_depend_on_each_bit_of_key_and_session();
 	attach_proofs_depend_on_counter_and_id();
 	auth_mac_equal_compares_each_bit();
-	rmdir(directory);
 	return tap_done();
 }

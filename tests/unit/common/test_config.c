@@ -1,7 +1,7 @@
 /* config: reads settings from the command line and from a file. Each mistake logs one exact line and returns -errno. */
 #include "common/config.h"
 #include "common/log.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -208,24 +208,12 @@ static void an_overlong_line_is_refused_as_one_mistake(void)
 	ok(!key, "an overlong line of a file sets nothing");
 }
 
-static char path[] = "/tmp/farpage-test-config-XXXXXX";
-
-/* Writes a string literal to the file, including zero bytes inside it. */
-#define FILE_WRITE(text) file_write(text, sizeof text - 1)
-
-static void file_write(const char *text, size_t size)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC);
-	if (fd < 0 || write(fd, text, size) != (ssize_t)size || close(fd))
-		abort();
-}
-
-#define FILE_TEXT "[farpage-memserver]\ndonate = 3G\nclients = 9\nlisten = f1\nlisten = f2\n"
-
 static void the_command_line_overrides_the_file(void)
 {
+	const char *path = folder_path("file");
 	char expected[256];
-	FILE_WRITE(FILE_TEXT);
+	FILE *file;
+	folder_put("file", "[farpage-memserver]\ndonate = 3G\nclients = 9\nlisten = f1\nlisten = f2\n");
 	ok(READ("--config", path) == 3 && donate == 3ull << 30 && clients == 9 && listen_on.count == 2,
 	   "--config reads the settings of its file");
 	char option[64];
@@ -234,11 +222,15 @@ static void the_command_line_overrides_the_file(void)
 	       listen_on.count == 1 && !strcmp(listen_on.items[0], "c"),
 	   "the command line overrides the file in any order, and the file sets the rest");
 	ok(!*take_log(), "a good file and a good command line log nothing");
-	FILE_WRITE("[farpage-memserver]\nclients = none\n");
+	folder_put("file", "[farpage-memserver]\nclients = none\n");
 	ok(READ("--config", path) == -EINVAL, "a mistake in the file of --config is refused");
 	snprintf(expected, sizeof expected, "farpage-memserver: %s:2: clients: 'none' is not a number\n", path);
 	ok(!strcmp(take_log(), expected), "a mistake in the file of --config is logged with file and line");
-	FILE_WRITE("[farpage-memserver]\n\0clients = 1\n");
+	folder_put("file", "[farpage-memserver]\n@clients = 1\n");
+	file = fopen(path, "r+e");
+	fseek(file, strlen("[farpage-memserver]\n"), SEEK_SET);
+	fputc('\0', file);
+	fclose(file);
 	ok(READ("--config", path) == -EINVAL, "a file with a zero byte is refused");
 	snprintf(expected, sizeof expected, "farpage-memserver: %s: not a text file\n", path);
 	ok(!strcmp(take_log(), expected), "a file with a zero byte is logged as no text file");
@@ -277,10 +269,9 @@ static void the_help_shows_each_setting_on_one_line(void)
 
 int main(void)
 {
-	int ends[2], fd = mkstemp(path);
-	if (fd < 0 || pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFL, O_NONBLOCK))
-		return tap_skip_all("no pipe or no temporary file");
-	close(fd);
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFL, O_NONBLOCK))
+		return tap_skip_all("no pipe");
 	unsetenv("JOURNAL_STREAM");
 	pipe_read = ends[0];
 	log_set_fd(ends[1]);

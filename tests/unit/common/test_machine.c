@@ -1,42 +1,16 @@
 /* machine: reads how much memory the kernel has available, and what control groups leave of it. */
 #include "common/machine.h"
-#include "tests/lib/tap.h"
+#include "tests/lib/folder.h"
 
 #include <errno.h>
-#include <ftw.h>
-#include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MIB UINT64_C(1048576)
-
-static char root[] = "/tmp/farpage-machine-XXXXXX";
-
-/* Writes @text to @path below the test's folder. Makes the folders on the path. */
-static void put(const char *path, const char *text)
-{
-	char full[PATH_MAX];
-	FILE *file;
-
-	snprintf(full, sizeof full, "%s/%s", root, path);
-	for (char *slash = strchr(full + sizeof root, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(full, 0700);
-		*slash = '/';
-	}
-	file = fopen(full, "w");
-	if (!file || fputs(text, file) < 0 || fclose(file))
-		abort();
-}
 
 static bool reads(uint64_t total, uint64_t available)
 {
 	struct machine_memory memory = {0};
-	char proc[PATH_MAX], group[PATH_MAX];
 
-	snprintf(proc, sizeof proc, "%s/proc", root);
-	snprintf(group, sizeof group, "%s/group", root);
-	if (machine_memory_read_at(proc, group, &memory) < 0)
+	if (machine_memory_read_at(folder_path("proc"), folder_path("group"), &memory) < 0)
 		return false;
 	if (memory.total == total * MIB && memory.available == available * MIB)
 		return true;
@@ -68,64 +42,56 @@ static void meminfo_is_parsed_whole_or_not_at_all(void)
 
 static void control_groups_limit_the_memory(void)
 {
-	put("proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 819200 kB\n");
+	folder_put("proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 819200 kB\n");
 	ok(reads(1024, 800), "a machine without control groups has all its memory");
 
-	put("proc/self/cgroup", "0::/system/donor\n");
+	folder_put("proc/self/cgroup", "0::/system/donor\n");
 	ok(reads(1024, 800), "a control group without files limits nothing");
-	put("group/system/donor/memory.max", "max\n");
-	put("group/system/donor/memory.current", "104857600\n");
+	folder_put("group/system/donor/memory.max", "max\n");
+	folder_put("group/system/donor/memory.current", "104857600\n");
 	ok(reads(1024, 800), "a control group with memory.max \"max\" limits nothing");
-	put("group/system/donor/memory.max", "536870912\n");
+	folder_put("group/system/donor/memory.max", "536870912\n");
 	ok(reads(512, 412), "a limit of 512M with 100M used leaves 412M");
-	put("group/system/donor/memory.stat", "anon 5\nfile 7\nactive_inactive_file 3\ninactive_file 20971520\n");
+	folder_put("group/system/donor/memory.stat",
+		   "anon 5\nfile 7\nactive_inactive_file 3\ninactive_file 20971520\n");
 	ok(reads(512, 432), "20M of inactive page cache in a control group count as available");
-	put("group/system/memory.max", "268435456\n");
-	put("group/system/memory.current", "314572800\n");
+	folder_put("group/system/memory.max", "268435456\n");
+	folder_put("group/system/memory.current", "314572800\n");
 	ok(reads(256, 0), "a parent group above its own limit leaves nothing");
-	put("group/system/memory.max", "1073741823\n");
-	put("group/system/memory.current", "1063256063\n");
+	folder_put("group/system/memory.max", "1073741823\n");
+	folder_put("group/system/memory.current", "1063256063\n");
 	ok(reads(512, 10), "a parent group with a higher limit but less left bounds what is available");
-	put("group/system/memory.max", "99999999999999\n");
+	folder_put("group/system/memory.max", "99999999999999\n");
 	ok(reads(512, 432), "a parent group's limit above the machine's memory limits nothing");
 
-	put("group/system/donor/memory.high", "max\n");
+	folder_put("group/system/donor/memory.high", "max\n");
 	ok(reads(512, 432), "a control group with memory.high \"max\" limits nothing");
-	put("group/system/donor/memory.high", "402653184\n");
+	folder_put("group/system/donor/memory.high", "402653184\n");
 	ok(reads(384, 304), "a memory.high of 384M limits the memory to 384M");
-	put("group/system/donor/memory.max", "max\n");
+	folder_put("group/system/donor/memory.max", "max\n");
 	ok(reads(384, 304), "a memory.high of 384M limits the memory without a memory.max, too");
-	put("group/system/donor/memory.high", "52428800\n");
+	folder_put("group/system/donor/memory.high", "52428800\n");
 	ok(reads(50, 0), "a control group above its memory.high leaves nothing");
-	put("group/system/donor/memory.high", "402653184\n");
-	put("group/system/donor/memory.max", "134217728\n");
+	folder_put("group/system/donor/memory.high", "402653184\n");
+	folder_put("group/system/donor/memory.max", "134217728\n");
 	ok(reads(128, 48), "the lower one of memory.max and memory.high is the limit");
 
-	put("proc/self/cgroup", "3:cpu,cpuacct:/x\n4:memory:/job\n0::/nowhere\n");
-	put("group/memory/job/memory.limit_in_bytes", "134217728\n");
-	put("group/memory/job/memory.usage_in_bytes", "33554432\n");
-	put("group/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 1048576\n");
+	folder_put("proc/self/cgroup", "3:cpu,cpuacct:/x\n4:memory:/job\n0::/nowhere\n");
+	folder_put("group/memory/job/memory.limit_in_bytes", "134217728\n");
+	folder_put("group/memory/job/memory.usage_in_bytes", "33554432\n");
+	folder_put("group/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 1048576\n");
 	ok(reads(128, 97), "a control group of version 1 limits the memory");
-	put("group/memory/memory.limit_in_bytes", "9223372036854771712\n");
-	put("group/memory/memory.usage_in_bytes", "33554432\n");
+	folder_put("group/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	folder_put("group/memory/memory.usage_in_bytes", "33554432\n");
 	ok(reads(128, 97), "the root group of version 1 limits nothing");
 
-	put("proc/self/cgroup", "nonsense\n:\n::\n0::\n");
+	folder_put("proc/self/cgroup", "nonsense\n:\n::\n0::\n");
 	ok(reads(1024, 800), "a malformed /proc/self/cgroup limits nothing");
-}
-
-static int entry_remove(const char *path, const struct stat *stat, int kind, struct FTW *where)
-{
-	(void)stat, (void)kind, (void)where;
-	return remove(path);
 }
 
 int main(void)
 {
-	if (!mkdtemp(root))
-		return EXIT_FAILURE;
 	meminfo_is_parsed_whole_or_not_at_all();
 	control_groups_limit_the_memory();
-	nftw(root, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_done();
 }

@@ -3,7 +3,7 @@
  * end is reported.
  */
 #include "fabric/tcp/tcp_frame.h"
-#include "tests/entries.h"
+#include "tests/lib/entries.h"
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
 #include <signal.h>

@@ -20,8 +20,8 @@ struct over {
 	struct farpage *farpage;
 };
 
-__attribute__((unused)) static int over_open(struct over *over, size_t local, size_t window,
-					     const struct store_faults *faults)
+/* Opens the store alone. A test may change its operations before over_start(). */
+static int over_store(struct over *over, size_t window, const struct store_faults *faults)
 {
 	memset(over, 0, sizeof *over);
 	int result = store_open_memory(window / STORE_PAGE, &over->inner);
@@ -29,8 +29,12 @@ __attribute__((unused)) static int over_open(struct over *over, size_t local, si
 		result = store_open_faulty(over->inner, faults, &over->store);
 	else
 		over->store = over->inner;
-	if (result == 0)
-		result = window_reserve(&over->window, window);
+	return result;
+}
+
+static int over_start(struct over *over, size_t local, size_t window)
+{
+	int result = window_reserve(&over->window, window);
 	over->window.mediated = true; /* the tests change protections while no other thread touches those pages */
 	/* FARPAGE_NO_MOVE stands for a kernel without UFFDIO_MOVE, where pages leave only with unsafe_dio. */
 	bool copies = getenv("FARPAGE_NO_MOVE");
@@ -38,6 +42,13 @@ __attribute__((unused)) static int over_open(struct over *over, size_t local, si
 	if (result == 0)
 		result = pager_open_store(&options, over->store, &over->window, NULL, &over->farpage);
 	return result;
+}
+
+__attribute__((unused)) static int over_open(struct over *over, size_t local, size_t window,
+					     const struct store_faults *faults)
+{
+	int result = over_store(over, window, faults);
+	return result ? result : over_start(over, local, window);
 }
 
 __attribute__((unused)) static void over_close(struct over *over)
