@@ -3,8 +3,8 @@
  *
  * Theory of operation. A store holds `pages` pages of STORE_PAGE bytes. All are zero at first. Threads access a store
  * through queues. Each queue belongs to one thread, takes reads and writes of runs of pages, and is polled for their
- * completions. There are three stores: far memory on donors (client/far.h), an array in local memory, and a wrapper
- * that injects faults into another store. pager/ and blockdev/ know only this header.
+ * completions. There are two stores: far memory on donors (client/far.h), and an array in local memory. Tests have a
+ * third. pager/ and blockdev/ know only this header.
  *
  * Invariants, whatever fails:
  *  1. A read returns the bytes of the last completed write of that page, or an error. It never returns older bytes, nor
