@@ -88,7 +88,8 @@ void page_locks_wake(struct page_locks *locks, unsigned slot);
 int page_locks_fd(const struct page_locks *locks, unsigned slot);
 /* Prepares to sleep. The caller then tries once more. */
 void page_locks_arm(struct page_locks *locks, unsigned slot);
-/* Ends page_locks_arm() and resets the descriptor. */
+/* Undoes page_locks_arm(): unlocks no longer wake the queue, and the descriptor is no longer readable. If a wake-up is
+   still on its way, the next call takes it. */
 void page_locks_disarm(struct page_locks *locks, unsigned slot);
 
 /* For tests: returns true if no page is locked. */

@@ -64,7 +64,7 @@ int mailbox_take_break(struct mailbox *mailbox, unsigned donor, uint32_t round);
 void mailbox_put_wait(struct mailbox *mailbox, unsigned donor, uint64_t since);
 /* Returns when the oldest wait began, or 0 for none. Does not take it. */
 uint64_t mailbox_oldest_wait(const struct mailbox *mailbox, unsigned donor);
-/* Forgets the waits. Requests that still wait note that again. */
+/* Forgets the waits. A request that still waits calls mailbox_put_wait() again. */
 void mailbox_forget_waits(struct mailbox *mailbox, unsigned donor);
 
 /* Asks for a repair: each donor in @donors (one bit each) may have changed these pages. @count is at most 511. */

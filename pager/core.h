@@ -31,7 +31,7 @@ struct core {
 	struct store_buffer *buffer; /* registration of the victim buffer's frames */
 	struct pager_counters *counters;
 	struct children *children;
-	struct follow *follow; /* the handler's; tells the evictor where to run */
+	struct follow *follow; /* part of the handler; tells the evictor its processor */
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;

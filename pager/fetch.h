@@ -31,7 +31,7 @@ void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid
 unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length);
 /* Processes the answers that have arrived. Returns their number. */
 unsigned fetch_poll(struct handler *handler);
-/* Parks a fault that cannot be answered yet. It is retried when something has settled. */
+/* Parks a fault that cannot be answered yet. The handler tries it again after the next core_settled(). */
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);
 
 #endif

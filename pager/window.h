@@ -47,7 +47,8 @@ static inline bool window_contains(const struct window *window, const void *addr
 }
 
 /*
- * Allocates @length bytes, rounded up to pages. @alignment is a power of two, and at least a page is used. Allocations
+ * Allocates @length bytes, rounded up to pages. @alignment is a power of two. An alignment below a page
+ * counts as a page. Allocations
  * stay close together at the low end (first fit), so that bookkeeping stays dense. Returns 0, -ENOMEM if there is no
  * such run, or -EINVAL.
  */

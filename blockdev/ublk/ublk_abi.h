@@ -45,7 +45,7 @@ enum ublk_io_operation { UBLK_FETCH = 0x20, UBLK_COMMIT_AND_FETCH = 0x21 };
 #define UBLK_NO_QUEUE UINT16_MAX
 #define UBLK_ANY_NUMBER UINT32_MAX /* ADD: the driver chooses */
 
-/* In sqe->cmd of a command about devices. */
+/* The contents of sqe->cmd in a command about devices. */
 struct ublk_command {
 	uint32_t number;  /* of the device */
 	uint16_t queue;   /* UBLK_NO_QUEUE */
@@ -124,7 +124,7 @@ static_assert(sizeof(struct ublk_descriptor) == 24, "as the kernel has it");
 #define UBLK_DESCRIPTORS_STRIDE (UBLK_DEPTH_MAX * sizeof(struct ublk_descriptor))
 static_assert(UBLK_DESCRIPTORS_STRIDE % 4096 == 0, "whole pages");
 
-/* In sqe->cmd of a command about a tag. */
+/* The contents of sqe->cmd in a command about a tag. */
 struct ublk_io_command {
 	uint16_t queue, tag;
 	int32_t result;   /* COMMIT_AND_FETCH: bytes, 0, or -errno */

@@ -4,8 +4,8 @@
  * Theory of operation. Page N lies at byte N * STORE_PAGE. A file is made for the store. It is sparse, only its owner
  * may read or write it, and it grows with the pages that are written, at most to the size of the store.
  *
- * If no other process is to go on with the store, the file has no name, except for a moment as PATH.XXXXXX. So nothing
- * is left however this process ends, and several stores may be given the same path.
+ * If no other process is to go on with the store, the file has no name, except for a moment as PATH.XXXXXX. So no file
+ * remains, however this process ends. Several stores may also be given the same path.
  *
  * Otherwise the file keeps its name until the store is closed. One more page behind the store's pages then carries a
  * mark. The mark identifies a file that a process has left behind. Any other file of that name is left alone.

@@ -407,7 +407,8 @@ void far_queue_close(struct store_queue *base)
 
 	far_backup_queue_end(queue);
 	/* Nobody will poll for late answers (far_hedge.h), which keep their slabs. Ending the connections ends them.
-	   The queue stays in the list until then, so that their pieces are seen as published. */
+	   The queue stays in far->queues until its connections have ended. So other threads still see the published
+	   pieces of late answers. */
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
 			link_drop(queue, i);

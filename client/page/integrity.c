@@ -249,7 +249,8 @@ uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t c
 	for (uint64_t i = 0; i < count; i++) {
 		uint16_t generation;
 
-		/* Looking first leaves untouched memory untouched. */
+		/* Reads before it writes. A write would allocate memory for generations of pages that were never
+		   written. */
 		if (generation_load(integrity, page + i) == INTEGRITY_NONE)
 			continue;
 		generation = atomic_exchange(&integrity->generations[page + i], INTEGRITY_NONE);

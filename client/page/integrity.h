@@ -104,7 +104,7 @@ uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t c
 uint32_t integrity_commit_kept(struct integrity *integrity, uint64_t page, uint32_t count);
 /* Makes these pages read as zeroes again. Returns how many of them were live. */
 uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count);
-/* Makes live pages lost, or KEPT if there is a backup. Returns how many pages are lost. */
+/* Makes live pages lost, or KEPT if there is a backup. Returns how many pages it made lost. */
 uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count);
 /* Makes live pages KEPT, because the local disk has them. Returns how many pages were live. */
 uint32_t integrity_keep(struct integrity *integrity, uint64_t page, uint32_t count);

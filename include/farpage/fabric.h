@@ -125,8 +125,8 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener);
  * Starts to connect to @uri, with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). With rdma:// the
  * private data arrives padded with zeroes. Names are resolved before this returns, which may block for seconds.
  *
- * One event follows: FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with a status that tells why. connect_ms is the
- * deadline for all of it. The status is one of:
+ * One event follows: FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with a status that tells why. It
+ * follows within connect_ms, however many addresses are tried. The status is one of:
  *
  * - -ECONNREFUSED: nothing listens there, or the peer rejected (data and size then hold the reject's private data)
  * - -ETIMEDOUT: after connect_ms
@@ -223,7 +223,7 @@ struct fabric_event {
 	size_t size;
 };
 
-/* Takes what has happened, without waiting. Returns how many events it wrote (0 to @max). */
+/* Takes the events that have happened, without waiting. Returns how many events it wrote (0 to @max). */
 int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
 
 /*

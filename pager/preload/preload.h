@@ -100,8 +100,8 @@ __attribute__((noreturn)) void preload_give_up(const char *why);
 
 /* --- start.c ---------------------------------------------------------------------------------------------------- */
 
-/* Has the starter start the pager, and waits for it for a while. Any thread of the program, with any of its locks
-   held. */
+/* Tells the starter thread to start the pager. Waits until the pager runs, but only for a limited time. Any thread of
+   the program may call it, with any of the program's locks held. */
 void preload_start(void);
 /* Allows starts. The constructor calls it, and nothing is started before. */
 void start_prepare(void);

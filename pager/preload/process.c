@@ -60,8 +60,8 @@ static void __attribute__((constructor)) process_begin(void)
 {
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
-	/* heap_is_ours() also calls malloc. So a malloc of the program's has registered its fork handlers before
-	   farpage does. In a child it is then whole again before farpage's handlers make a thread. */
+	/* heap_is_ours() also calls malloc. If the program brings its own malloc, this call makes that malloc register
+	   its fork handlers. So they come before farpage's. In a child it is then whole again before farpage's handlers make a thread. */
 	preload.own_malloc = !heap_is_ours();
 	preload_near++;
 	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);

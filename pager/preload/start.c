@@ -1,5 +1,5 @@
 /*
- * start: starts the pager in a thread of its own, the starter, never in a thread of the program. A program calls mmap
+ * start: starts the pager. A separate thread, the starter, does this, never a thread of the program. A program calls mmap
  * and malloc with locks held, for example those of its own malloc. The start may need those locks, because it makes
  * threads and calls libraries that allocate.
  *

@@ -11,8 +11,8 @@
  * Twenty times a second all books are checked: those of the donors (donor_check()) and those of the stores
  * (program_check()). A bug is found there before it does harm.
  *
- * In some histories programs rest after each fault. A donor is then back before a write detaches its replica, and reads
- * find what the replica missed.
+ * In some histories programs rest after each fault. Meanwhile a donor that was away comes back, before any write could
+ * detach its replica. The next reads find that this replica missed a write.
  *
  * In some histories donors name failure domains, fewer than there are donors. Then no chunk may ever have two replicas
  * in one domain, and all donors of a domain die together.

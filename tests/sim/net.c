@@ -214,7 +214,7 @@ static struct fabric_region *region_find(const struct fabric_conn *conn, const s
 	return NULL;
 }
 
-/* Takes the pages of a read. */
+/* Copies the pages that a read asked for out of the donor's memory. */
 static void pages_take(void *what, uint64_t token)
 {
 	struct operation *operation = what;

@@ -284,7 +284,7 @@ static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 	begun = clock_now();
 	traffic_run(&traffic, 300);
 	stats = rig_stats(&rig);
-	/* One window before and one behind are allowed. */
+	/* The limit allows two more windows of 64 pages: one at the start of the measured time, one at its end. */
 	ok(stats.rebuilt_pages <= pages + 128 + MIDWAY_RATE * ((clock_now() - begun) / MS) / 1000 / STORE_PAGE,
 	   "the rebuild keeps to its rate: %llu pages copied, %llu slabs to go",
 	   (unsigned long long)stats.rebuilt_pages, (unsigned long long)stats.slabs_lacking);

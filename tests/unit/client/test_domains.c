@@ -44,7 +44,7 @@ static bool grant(const struct leases_action *ask, uint64_t slab, uint64_t now)
 	return leases_granted(&world.leases, ask->donor, ask->request, &slot, now);
 }
 
-/* Makes a READY chunk with one held page. */
+/* Makes a READY chunk that counts one held page (chunk_hold()). */
 static void chunk_make(uint32_t chunk)
 {
 	struct leases_action action;
