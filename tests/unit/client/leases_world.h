@@ -19,11 +19,36 @@ struct world {
 	struct integrity integrity;
 	struct leases leases;
 };
+extern struct world world;
 
 /* Opens @chunks chunks, all NONE. No donor is heard yet. */
-void world_open(struct world *world, uint64_t chunks, unsigned donors, unsigned replicas, uint64_t seed);
-void world_close(struct world *world);
-/* Returns the next action that is not a wake-up, or false if there is none. */
-bool world_next(struct world *world, struct leases_action *ret_action);
+void world_open(uint64_t chunks, unsigned donors, unsigned replicas, uint64_t seed);
+void world_close(void);
+/* Returns the next action that is not a wake-up and not a report, or false if there is none. */
+bool world_next(struct leases_action *ret_action);
+/* Returns true if there is a next action, and it is of this kind. */
+bool world_next_is(enum leases_action_kind kind, struct leases_action *ret_action);
+/* Returns true if there is no next action. */
+bool world_is_quiet(void);
+/* Returns the donor that is asked for a slab at @now, and the action; or -1. */
+int world_ask(uint64_t now, struct leases_action *ret_ask);
+/* Lets the donor that @ask is for grant a slab. Returns false if it was not asked. */
+bool world_grant(const struct leases_action *ask, uint64_t slab, uint64_t now);
+/* As world_grant(). Returns the join that is to fill the slab, or -1. */
+int world_join(const struct leases_action *ask, uint64_t slab, uint64_t now);
+
+/* Holds a page of the chunk. Returns true if this asks for slabs. */
+bool chunk_want(uint32_t chunk, uint64_t now);
+/*
+ * Makes a READY chunk with one held page. Its slabs are named 100 + chunk. Returns the donors that have one, as a bit
+ * mask.
+ */
+unsigned chunk_make(uint32_t chunk);
+/* Makes a READY chunk with these slots and one held page. */
+void chunk_place(uint32_t chunk, const struct chunk_slot slots[FAR_REPLICAS_MAX]);
+/* Drops the page that chunk_make() holds. The chunk is idle from @now on. */
+void chunk_unhold(uint32_t chunk, uint64_t now);
+/* Returns the donors that have a FULL slot of the chunk, as a bit mask. */
+unsigned chunk_full(uint32_t chunk);
 
 #endif

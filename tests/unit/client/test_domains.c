@@ -9,66 +9,13 @@
 
 #define CHUNKS 8u
 
-static struct world world;
-
 static void donors_open(const char *const names[], unsigned donors, unsigned replicas, uint64_t seed)
 {
-	world_open(&world, CHUNKS, donors, replicas, seed);
+	world_open(CHUNKS, donors, replicas, seed);
 	for (unsigned i = 0; i < donors; i++) {
 		leases_donor_named(&world.leases, i, names[i]);
 		leases_donor_heard(&world.leases, i, 100 * SLAB);
 	}
-}
-
-/* Returns the next action that is not a wake-up and not a report, or false if there is none. */
-static bool next(struct leases_action *action)
-{
-	while (world_next(&world, action))
-		if (action->kind != LEASES_LACKING && action->kind != LEASES_WHOLE)
-			return true;
-	return false;
-}
-
-static void want(uint32_t chunk)
-{
-	struct chunk_view view;
-
-	chunk_hold(&world.table, chunk, 1, &view);
-	leases_scan(&world.leases, 0);
-}
-
-static bool grant(const struct leases_action *ask, uint64_t slab, uint64_t now)
-{
-	struct chunk_slot slot = {.address = 4096, .rkey = 1, .slab = slab};
-
-	return leases_granted(&world.leases, ask->donor, ask->request, &slot, now);
-}
-
-/* Makes a READY chunk that counts one held page (chunk_hold()). */
-static void chunk_make(uint32_t chunk)
-{
-	struct leases_action action;
-	struct chunk_view view;
-
-	want(chunk);
-	while (next(&action) && action.kind == LEASES_ASK)
-		grant(&action, 100 + chunk, 0);
-	chunk_hold(&world.table, chunk, 1, &view);
-}
-
-/* Returns the donors that have a FULL slot of the chunk, as a bit mask. */
-static unsigned full(uint32_t chunk)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned donors = 0;
-
-	if (chunk_state(&world.table, chunk) != CHUNK_READY)
-		return 0;
-	chunk_slots(&world.table, chunk, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		if (slots[i].state == SLOT_FULL)
-			donors |= 1u << slots[i].donor;
-	return donors;
 }
 
 static bool apart(unsigned donors)
@@ -77,28 +24,6 @@ static bool apart(unsigned donors)
 		if (donors >> i & 1 && domains_mates(&world.leases.domains, i) & donors & ~(1u << i))
 			return false;
 	return true;
-}
-
-/* Returns the donor that is asked for a slab now, or -1 for none. */
-static int asked(uint64_t now, struct leases_action *ret_action)
-{
-	leases_tick(&world.leases, now);
-	while (next(ret_action))
-		if (ret_action->kind == LEASES_ASK)
-			return (int)ret_action->donor;
-	return -1;
-}
-
-/* Grants @ask. Returns the join to fill, or -1 for none. */
-static int granted(const struct leases_action *ask, uint64_t slab, uint64_t now)
-{
-	struct leases_action action;
-
-	grant(ask, slab, now);
-	while (next(&action))
-		if (action.kind == LEASES_FILL)
-			return (int)action.request;
-	return -1;
 }
 
 /* --- The module ------------------------------------------------------------------------------------------------- */
@@ -268,10 +193,10 @@ static void new_chunks_spread_over_domains(void)
 		donors_open(two_racks, 4, 2, seed);
 		for (uint32_t i = 0; i < CHUNKS; i++) {
 			chunk_make(i);
-			wrong += __builtin_popcount(full(i)) != 2 || !apart(full(i));
-			kinds |= 1u << full(i);
+			wrong += __builtin_popcount(chunk_full(i)) != 2 || !apart(chunk_full(i));
+			kinds |= 1u << chunk_full(i);
 		}
-		world_close(&world);
+		world_close();
 	}
 	ok(!wrong, "two replicas of a new chunk never share a domain: %u do", wrong);
 	ok(kinds == (1u << 5 | 1u << 6 | 1u << 9 | 1u << 10), "new chunks use every pair of donors from two domains");
@@ -283,29 +208,29 @@ static void denied_donors_are_replaced_within_their_domain(void)
 	unsigned denied = 0, donors = 0;
 
 	donors_open(two_racks, 4, 2, 1);
-	want(3);
-	while (next(&action) && action.kind == LEASES_ASK) {
+	chunk_want(3, 0);
+	while (world_next_is(LEASES_ASK, &action)) {
 		donors |= 1u << action.donor;
 		if (action.donor < 2)
-			grant(&action, 103, 1);
+			world_grant(&action, 103, 1);
 		else if (++denied == 1)
 			leases_denied(&world.leases, action.donor, action.request, 1);
 		else
-			grant(&action, 103, 1);
+			world_grant(&action, 103, 1);
 	}
-	ok(apart(full(3)) && __builtin_popcount(full(3)) == 2 && (donors & 12) == 12,
+	ok(apart(chunk_full(3)) && __builtin_popcount(chunk_full(3)) == 2 && (donors & 12) == 12,
 	   "the mate of a donor without room is asked for a slab");
-	want(4);
-	while (next(&action) && action.kind == LEASES_ASK) {
+	chunk_want(4, 0);
+	while (world_next_is(LEASES_ASK, &action)) {
 		if (action.donor < 2)
-			grant(&action, 104, 1);
+			world_grant(&action, 104, 1);
 		else
 			leases_denied(&world.leases, action.donor, action.request, 1);
 	}
 	ok(chunk_state(&world.table, 4) == CHUNK_NONE && world.table.chunks[4].denial == -ENOSPC &&
 	       action.kind == LEASES_RELEASE && action.donor < 2,
 	   "a chunk does not begin with both replicas in one domain when the other has no room");
-	world_close(&world);
+	world_close();
 }
 
 /* Only donors that come back under another name can end the lack. */
@@ -317,20 +242,20 @@ static void one_domain_holds_one_replica(void)
 
 	donors_open(names, 3, 2, 1);
 	chunk_make(3);
-	ok(__builtin_popcount(full(3)) == 1 && chunk_replicas_missing(&world.table, 3) == 1,
+	ok(__builtin_popcount(chunk_full(3)) == 1 && chunk_replicas_missing(&world.table, 3) == 1,
 	   "a chunk in a single domain begins with one replica");
-	ok(asked(0, &action) < 0 && asked(10 * PAUSE, &action) < 0,
+	ok(world_ask(0, &action) < 0 && world_ask(10 * PAUSE, &action) < 0,
 	   "a chunk in a single domain gets no second replica there");
-	donor = full(3) == 1 ? 1 : 0;
+	donor = chunk_full(3) == 1 ? 1 : 0;
 	leases_donor_away(&world.leases, (unsigned)donor, 20 * PAUSE);
 	leases_donor_named(&world.leases, (unsigned)donor, "r2");
 	leases_donor_back(&world.leases, (unsigned)donor, 0, 100 * SLAB, 20 * PAUSE);
-	ok(asked(20 * PAUSE, &action) == donor, "a donor that returns in another domain is asked for a slab");
-	join = granted(&action, 203, 20 * PAUSE);
+	ok(world_ask(20 * PAUSE, &action) == donor, "a donor that returns in another domain is asked for a slab");
+	join = world_join(&action, 203, 20 * PAUSE);
 	leases_filled(&world.leases, (unsigned)join, true, 20 * PAUSE);
-	ok(apart(full(3)) && !chunk_replicas_missing(&world.table, 3),
+	ok(apart(chunk_full(3)) && !chunk_replicas_missing(&world.table, 3),
 	   "a donor that returned in another domain gets the second replica");
-	world_close(&world);
+	world_close();
 }
 
 static void idle_chunk_in_one_domain_is_not_reused(void)
@@ -341,7 +266,7 @@ static void idle_chunk_in_one_domain_is_not_reused(void)
 
 	donors_open(two_racks, 4, 2, 1);
 	chunk_make(3);
-	before = full(3);
+	before = chunk_full(3);
 	chunk_view(&world.table, 3, &view);
 	chunk_drop(&world.table, 3, view.epoch, 1);
 	leases_scan(&world.leases, 1);
@@ -352,17 +277,17 @@ static void idle_chunk_in_one_domain_is_not_reused(void)
 		leases_donor_named(&world.leases, i, "r3");
 		leases_donor_back(&world.leases, i, 1, 100 * SLAB, 2);
 	}
-	ok(full(3) == before, "donors that return as mates keep their replicas");
-	want(4);
-	while (next(&action)) {
+	ok(chunk_full(3) == before, "donors that return as mates keep their replicas");
+	chunk_want(4, 0);
+	while (world_next(&action)) {
 		if (action.kind == LEASES_ASK)
-			grant(&action, 104, 3);
+			world_grant(&action, 104, 3);
 		else
 			released |= 1u << action.donor;
 	}
-	ok(released == before && full(4) && apart(full(4)),
+	ok(released == before && chunk_full(4) && apart(chunk_full(4)),
 	   "an idle chunk in one domain is released and not reused by another chunk");
-	world_close(&world);
+	world_close();
 }
 
 /* --- Chunks that lack ------------------------------------------------------------------------------------------- */
@@ -375,22 +300,23 @@ static void lost_replica_is_rebuilt_apart(void)
 
 	donors_open(two_racks, 4, 2, 1);
 	chunk_make(3);
-	there = (unsigned)__builtin_ctz(full(3) & 12);
+	there = (unsigned)__builtin_ctz(chunk_full(3) & 12);
 	mate = there ^ 1;
 	leases_donor_lost(&world.leases, there, 10);
-	ok(asked(10, &action) == (int)mate, "a lost donor's replica is rebuilt on its mate, the only donor apart");
-	join = granted(&action, 203, 10);
+	ok(world_ask(10, &action) == (int)mate, "a lost donor's replica is rebuilt on its mate, the only donor apart");
+	join = world_join(&action, 203, 10);
 	leases_filled(&world.leases, (unsigned)join, true, 20);
-	ok(full(3) >> mate & 1 && apart(full(3)) && !chunk_replicas_missing(&world.table, 3),
+	ok(chunk_full(3) >> mate & 1 && apart(chunk_full(3)) && !chunk_replicas_missing(&world.table, 3),
 	   "a replica rebuilt on the mate leaves no replica lacking");
 	leases_donor_lost(&world.leases, mate, 30);
-	ok(asked(30, &action) < 0 && asked(30 + 10 * PAUSE, &action) < 0 &&
+	ok(world_ask(30, &action) < 0 && world_ask(30 + 10 * PAUSE, &action) < 0 &&
 	       chunk_replicas_missing(&world.table, 3) == 1,
 	   "a lacking replica waits while a whole domain is gone");
 	leases_donor_named(&world.leases, there, "r2");
 	leases_donor_back(&world.leases, there, 0, 100 * SLAB, 40 + 10 * PAUSE);
-	ok(asked(40 + 10 * PAUSE, &action) == (int)there, "a returning donor of the lost domain is asked for a slab");
-	world_close(&world);
+	ok(world_ask(40 + 10 * PAUSE, &action) == (int)there,
+	   "a returning donor of the lost domain is asked for a slab");
+	world_close();
 }
 
 /* While a slab is asked for, the other replica's donor goes away and returns in the asked donor's domain. */
@@ -403,19 +329,19 @@ static void granted_slab_beside_a_replica_is_released(void)
 
 	donors_open(names, 3, 2, 1);
 	chunk_make(3);
-	stays = (unsigned)__builtin_ctz(full(3));
-	goes = (unsigned)__builtin_ctz(full(3) & ~(1u << stays));
+	stays = (unsigned)__builtin_ctz(chunk_full(3));
+	goes = (unsigned)__builtin_ctz(chunk_full(3) & ~(1u << stays));
 	leases_donor_lost(&world.leases, goes, 10);
-	donor = asked(10, &action);
+	donor = world_ask(10, &action);
 	leases_donor_away(&world.leases, stays, 11);
 	leases_donor_named(&world.leases, stays, names[donor]);
 	leases_donor_back(&world.leases, stays, 1, 100 * SLAB, 12);
-	grant(&action, 203, 13);
-	ok(next(&other) && other.kind == LEASES_RELEASE && other.donor == (unsigned)donor && other.slab == 203,
+	world_grant(&action, 203, 13);
+	ok(world_next(&other) && other.kind == LEASES_RELEASE && other.donor == (unsigned)donor && other.slab == 203,
 	   "a slab granted in the domain of the other replica is released");
-	ok(full(3) == 1u << stays && asked(13 + PAUSE, &action) < 0,
+	ok(chunk_full(3) == 1u << stays && world_ask(13 + PAUSE, &action) < 0,
 	   "a slab released for its domain is not asked for again");
-	world_close(&world);
+	world_close();
 }
 
 /* In an adopted store the domain of a donor that is not there yet is unknown. */
@@ -441,12 +367,13 @@ static void unheard_donor_blocks_placement(void)
 		leases_donor_named(&world.leases, i, said[i]);
 		leases_donor_back(&world.leases, i, i < 2, 100 * SLAB, 10);
 	}
-	ok(chunk_replicas_missing(&world.table, 3) == 1 && asked(10, &action) < 0 && asked(10 + PAUSE, &action) < 0,
+	ok(chunk_replicas_missing(&world.table, 3) == 1 && world_ask(10, &action) < 0 &&
+	       world_ask(10 + PAUSE, &action) < 0,
 	   "no replica is placed beside a slot on a donor not yet heard");
 	leases_donor_named(&world.leases, 0, said[0]);
 	leases_donor_back(&world.leases, 0, 1, 100 * SLAB, 20 + PAUSE);
-	ok(asked(20 + PAUSE, &action) == 3, "a donor apart from all replicas is asked once every donor was heard");
-	world_close(&world);
+	ok(world_ask(20 + PAUSE, &action) == 3, "a donor apart from all replicas is asked once every donor was heard");
+	world_close();
 }
 
 /* --- Slabs that their donors want back ------------------------------------------------------------------------------
@@ -460,30 +387,30 @@ static void recalled_slab_makes_room_in_its_domain(void)
 
 	donors_open(two_racks, 4, 2, 1);
 	chunk_make(3);
-	before = full(3);
+	before = chunk_full(3);
 	from = (unsigned)__builtin_ctz(before);
 	leases_recall(&world.leases, from, 103, 1000, 10);
-	ok(asked(10, &action) == (int)(from ^ 1), "a recalled slab is replaced on its donor's mate");
-	join = granted(&action, 203, 10);
+	ok(world_ask(10, &action) == (int)(from ^ 1), "a recalled slab is replaced on its donor's mate");
+	join = world_join(&action, 203, 10);
 	leases_filled(&world.leases, (unsigned)join, true, 20);
-	ok(full(3) == ((before & ~(1u << from)) | 1u << (from ^ 1)),
+	ok(chunk_full(3) == ((before & ~(1u << from)) | 1u << (from ^ 1)),
 	   "a slab filled on the mate replaces the recalled slab");
-	world_close(&world);
+	world_close();
 
 	for (uint64_t seed = 0, last = 20; seed < last; seed++) {
 		donors_open(two_racks, 4, 2, seed);
 		chunk_make(3);
-		before = full(3);
+		before = chunk_full(3);
 		leases_recall(&world.leases, (unsigned)__builtin_ctz(before & 3), 103, 1000, 10);
 		leases_recall(&world.leases, (unsigned)__builtin_ctz(before & 12), 103, 1000, 10);
-		asked(10, &action);
-		join = granted(&action, 203, 10);
+		world_ask(10, &action);
+		join = world_join(&action, 203, 10);
 		leases_filled(&world.leases, (unsigned)join, true, 20);
-		if (__builtin_popcount(full(3)) != 2 || !apart(full(3)) || seed + 1 == last)
-			ok(apart(full(3)) && __builtin_popcount(full(3)) == 2,
+		if (__builtin_popcount(chunk_full(3)) != 2 || !apart(chunk_full(3)) || seed + 1 == last)
+			ok(apart(chunk_full(3)) && __builtin_popcount(chunk_full(3)) == 2,
 			   "of two recalled slabs the one in the new slab's domain is replaced first (seed %u)",
 			   (unsigned)seed);
-		world_close(&world);
+		world_close();
 	}
 }
 
@@ -496,18 +423,18 @@ static void join_beside_a_kept_slab_is_drained(void)
 
 	donors_open(names, 4, 3, 1);
 	chunk_make(3);
-	from = (unsigned)__builtin_ctz(full(3) & 3);
+	from = (unsigned)__builtin_ctz(chunk_full(3) & 3);
 	leases_donor_lost(&world.leases, 3, 5);
-	before = full(3);
+	before = chunk_full(3);
 	leases_recall(&world.leases, from, 103, 1000, 10);
-	ok(asked(10, &action) == (int)(from ^ 1),
+	ok(world_ask(10, &action) == (int)(from ^ 1),
 	   "a chunk that lacks a replica and has a recalled one asks the recalled donor's mate");
-	join = granted(&action, 203, 10);
+	join = world_join(&action, 203, 10);
 	leases_keep(&world.leases, from, 103);
 	leases_filled(&world.leases, (unsigned)join, true, 20);
-	ok(full(3) == before && next(&action) && action.kind == LEASES_DRAIN,
+	ok(chunk_full(3) == before && world_next_is(LEASES_DRAIN, &action),
 	   "a slab filled beside a kept one in its domain is drained");
-	world_close(&world);
+	world_close();
 }
 
 /* A donor that an adopted store has not heard may be anybody's mate. Once it is lost it is nobody's mate. */
@@ -519,18 +446,18 @@ static void chunk_in_one_rack_waits_for_an_unheard_donor(void)
 	donors_open(names, 3, 2, 1);
 	leases_donor_heard(&world.leases, 2, 0);
 	chunk_make(3);
-	ok(full(3) == 3, "a chunk begins in two racks");
+	ok(chunk_full(3) == 3, "a chunk begins in two racks");
 	leases_donor_heard(&world.leases, 2, 100 * SLAB);
 	leases_donor_adopt(&world.leases, 2, 0);
 	leases_donor_named(&world.leases, 1, "r1");
 	leases_tick(&world.leases, 10);
-	ok(!next(&action), "a chunk whose racks become one is not moved while a third donor is not heard");
+	ok(world_is_quiet(), "a chunk whose racks become one is not moved while a third donor is not heard");
 	leases_donor_lost(&world.leases, 2, 20);
 	leases_donor_back(&world.leases, 2, 0, 100 * SLAB, 30);
 	leases_tick(&world.leases, 30);
-	ok(next(&action) && action.kind == LEASES_ASK && action.donor == 2,
+	ok(world_next_is(LEASES_ASK, &action) && action.donor == 2,
 	   "a chunk whose racks became one moves once the third donor holds no slab");
-	world_close(&world);
+	world_close();
 }
 
 int main(void)

@@ -4,44 +4,11 @@
 
 #define CHUNKS 8u
 
-static struct world world;
-
 static void donors_open(unsigned donors, unsigned replicas)
 {
-	world_open(&world, CHUNKS, donors, replicas, 1);
+	world_open(CHUNKS, donors, replicas, 1);
 	for (unsigned i = 0; i < donors; i++)
 		leases_donor_heard(&world.leases, i, 10 * SLAB);
-}
-
-static bool next_is(enum leases_action_kind kind, struct leases_action *action)
-{
-	return world_next(&world, action) && action->kind == kind;
-}
-
-static bool quiet(void)
-{
-	struct leases_action action;
-
-	return !world_next(&world, &action);
-}
-
-/* Makes a READY chunk with one held page. Its slabs are named 100 + chunk. Returns its donors as a bit mask. */
-static unsigned chunk_make(uint32_t chunk)
-{
-	struct chunk_slot slot = {.address = 4096, .rkey = 1, .slab = 100 + chunk};
-	struct leases_action action;
-	struct chunk_view view;
-	unsigned donors = 0;
-
-	chunk_hold(&world.table, chunk, 1, &view);
-	leases_scan(&world.leases, 0);
-	while (world_next(&world, &action) && action.kind == LEASES_ASK) {
-		slot.donor = action.donor;
-		leases_granted(&world.leases, action.donor, action.request, &slot, 0);
-		donors |= 1u << action.donor;
-	}
-	chunk_hold(&world.table, chunk, 1, &view);
-	return donors;
 }
 
 static void page_write(uint64_t page)
@@ -57,36 +24,14 @@ static int lowest(unsigned donors)
 	return __builtin_ctz(donors);
 }
 
-/* Returns the donors that have a FULL slot of the chunk, as a bit mask. */
-static unsigned full(uint32_t chunk)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	unsigned donors = 0;
-
-	if (chunk_state(&world.table, chunk) != CHUNK_READY)
-		return 0;
-	chunk_slots(&world.table, chunk, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		if (slots[i].state == SLOT_FULL)
-			donors |= 1u << slots[i].donor;
-	return donors;
-}
-
 /* Lets the donor that is asked for a slab grant it. Returns the join to fill, or -1 if there is none. */
 static int join(uint64_t now, unsigned *ret_donor)
 {
-	struct chunk_slot slot = {.address = 8192, .rkey = 2, .slab = 200};
-	struct leases_action action;
+	struct leases_action ask;
+	int donor = world_ask(now, &ask);
 
-	leases_tick(&world.leases, now);
-	if (!next_is(LEASES_ASK, &action))
-		return -1;
-	*ret_donor = slot.donor = action.donor;
-	leases_granted(&world.leases, action.donor, action.request, &slot, now);
-	while (world_next(&world, &action))
-		if (action.kind == LEASES_FILL)
-			return (int)action.request;
-	return -1;
+	*ret_donor = (unsigned)donor;
+	return donor < 0 ? -1 : world_join(&ask, 200, now);
 }
 
 static void recalled_slab_is_filled_elsewhere_and_released(unsigned replicas)
@@ -103,18 +48,20 @@ static void recalled_slab_is_filled_elsewhere_and_released(unsigned replicas)
 	ok(leases_recalls_due(&world.leases) == 1000, "a recall is due at its deadline");
 	filled = join(10, &to);
 	ok(filled >= 0 && !(before >> to & 1), "a recall makes another donor lend a slab to fill");
-	ok(full(3) == before, "a slab being filled does not count as a replica");
+	ok(chunk_full(3) == before, "a slab being filled does not count as a replica");
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
-	ok(full(3) == ((before & ~(1u << from)) | 1u << to), "a filled slab replaces the recalled one");
-	ok(next_is(LEASES_DRAIN, &action) && (int)action.request == filled && quiet(),
+	ok(chunk_full(3) == ((before & ~(1u << from)) | 1u << to), "a filled slab replaces the recalled one");
+	ok(world_next_is(LEASES_DRAIN, &action) && (int)action.request == filled && world_is_quiet(),
 	   "a replaced slab is drained first");
 	leases_drained(&world.leases, (unsigned)filled, 30);
-	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet(),
+	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && world_is_quiet(),
 	   "a drained slab is released to its donor");
-	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) && leases_recalls_due(&world.leases) == UINT64_MAX,
+	ok(!leases_recalls_tick(&world.leases, 5000) && chunk_full(3) &&
+	       leases_recalls_due(&world.leases) == UINT64_MAX,
 	   "the deadline of a recall passes without effect after the release");
-	ok(chunk_replicas_missing(&world.table, 3) == 0 && quiet(), "a chunk whose slab was moved lacks no replica");
-	world_close(&world);
+	ok(chunk_replicas_missing(&world.table, 3) == 0 && world_is_quiet(),
+	   "a chunk whose slab was moved lacks no replica");
+	world_close();
 }
 
 static void deadline_takes_a_slab_before_its_replacement_is_filled(void)
@@ -127,17 +74,17 @@ static void deadline_takes_a_slab_before_its_replacement_is_filled(void)
 	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, 1000, 10);
 	page_write(3 * CHUNK_PAGES);
 	filled = join(10, &to);
-	ok(!leases_recalls_tick(&world.leases, 999) && full(3), "a recalled slab is used up to its deadline");
+	ok(!leases_recalls_tick(&world.leases, 999) && chunk_full(3), "a recalled slab is used up to its deadline");
 	ok(leases_recalls_tick(&world.leases, 1000) == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
 	   "a chunk whose only slab passes its deadline loses its pages");
 	leases_filled(&world.leases, (unsigned)filled, true, 1001);
-	ok(next_is(LEASES_DRAIN, &action), "a slab filled for a lost chunk is drained");
+	ok(world_next_is(LEASES_DRAIN, &action), "a slab filled for a lost chunk is drained");
 	leases_drained(&world.leases, (unsigned)filled, 1002);
-	ok(next_is(LEASES_RELEASE, &action) && action.donor == to && action.slab == 200 && quiet(),
+	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == to && action.slab == 200 && world_is_quiet(),
 	   "a drained slab filled for a lost chunk is released to its donor");
-	ok(!leases_taken(&world.leases, !to, 103, 1100) && quiet(),
+	ok(!leases_taken(&world.leases, !to, 103, 1100) && world_is_quiet(),
 	   "a donor that takes a slab past its deadline costs no further page");
-	world_close(&world);
+	world_close();
 }
 
 static void chunk_keeps_its_other_replica_after_a_deadline(void)
@@ -149,19 +96,19 @@ static void chunk_keeps_its_other_replica_after_a_deadline(void)
 	from = (unsigned)lowest(before);
 	page_write(3 * CHUNK_PAGES);
 	leases_recall(&world.leases, from, 103, 1000, 10);
-	ok(leases_recalls_tick(&world.leases, 1000) == 0 && full(3) == (before & ~(1u << from)),
+	ok(leases_recalls_tick(&world.leases, 1000) == 0 && chunk_full(3) == (before & ~(1u << from)),
 	   "a chunk keeps its other replica when a slab passes its deadline");
 	ok(chunk_replicas_missing(&world.table, 3) == 1, "a chunk that lost a slab to a deadline lacks one replica");
-	world_close(&world);
+	world_close();
 
 	donors_open(2, 2);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
-	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3) == (before & ~(1u << from)),
+	ok(leases_taken(&world.leases, from, 103, 10) == 0 && chunk_full(3) == (before & ~(1u << from)),
 	   "a chunk keeps its other replica when a donor takes a slab without a deadline");
-	ok(leases_taken(&world.leases, from, 103, 10) == 0 && full(3),
+	ok(leases_taken(&world.leases, from, 103, 10) == 0 && chunk_full(3),
 	   "a slab reported as taken twice is detached once");
-	world_close(&world);
+	world_close();
 }
 
 /* A slab's donor goes away before the slab is moved. When the donor is back it takes back what is not claimed. */
@@ -177,13 +124,13 @@ static void slab_moved_while_its_donor_is_away_is_released_once(void)
 	filled = join(10, &to);
 	leases_donor_away(&world.leases, from, 20);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
-	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to && !world.leases.donors[from].held,
+	ok(world_next_is(LEASES_DRAIN, &action) && chunk_full(3) == 1u << to && !world.leases.donors[from].held,
 	   "a slab moved while its donor is away is no longer held");
 	leases_donor_back(&world.leases, from, 0, 10 * SLAB, 40);
 	leases_drained(&world.leases, (unsigned)filled, 50);
-	ok(quiet() && !world.leases.donors[from].held,
+	ok(world_is_quiet() && !world.leases.donors[from].held,
 	   "a slab moved while its donor was away is not released again after the return");
-	world_close(&world);
+	world_close();
 
 	donors_open(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
@@ -192,16 +139,18 @@ static void slab_moved_while_its_donor_is_away_is_released_once(void)
 	leases_donor_away(&world.leases, from, 20);
 	leases_donor_claiming(&world.leases, from, true);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
-	ok(quiet() && full(3) == (1u << from | 1u << to), "no slab of a donor is detached while its slabs are claimed");
+	ok(world_is_quiet() && chunk_full(3) == (1u << from | 1u << to),
+	   "no slab of a donor is detached while its slabs are claimed");
 	leases_donor_claiming(&world.leases, from, false);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 40);
 	leases_tick(&world.leases, 50);
-	ok(next_is(LEASES_DRAIN, &action) && full(3) == 1u << to,
+	ok(world_next_is(LEASES_DRAIN, &action) && chunk_full(3) == 1u << to,
 	   "a replaced slab is drained after its donor's claims are over");
 	leases_drained(&world.leases, action.request, 60);
-	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !world.leases.donors[from].held,
+	ok(world_next_is(LEASES_RELEASE, &action) && action.slab == 103 && world_is_quiet() &&
+	       !world.leases.donors[from].held,
 	   "a slab drained after claims is released to its donor");
-	world_close(&world);
+	world_close();
 }
 
 /* A returning donor would send its recalls again, so recalls from before are void. */
@@ -217,9 +166,9 @@ static void recall_is_forgotten_when_its_donor_returns(void)
 	leases_donor_claiming(&world.leases, from, true);
 	leases_recall_void(&world.leases, 3, 0);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 30);
-	ok(!leases_recalls_tick(&world.leases, 5000) && full(3) == 1u << from && !leases_recalling(&world.leases),
+	ok(!leases_recalls_tick(&world.leases, 5000) && chunk_full(3) == 1u << from && !leases_recalling(&world.leases),
 	   "a recall is forgotten when its donor returns, and its old deadline takes no slab");
-	world_close(&world);
+	world_close();
 }
 
 /*
@@ -246,7 +195,8 @@ static void surplus_replica_is_released_once_all_donors_are_back(unsigned replic
 	leases_donor_claiming(&world.leases, from, true);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
 	leases_tick(&world.leases, UINT64_C(2000000000));
-	ok(quiet() && full(3) == all, "%u replicas and one surplus: no other donor is asked for a slab", replicas);
+	ok(world_is_quiet() && chunk_full(3) == all, "%u replicas and one surplus: no other donor is asked for a slab",
+	   replicas);
 	leases_donor_claiming(&world.leases, from, false);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, UINT64_C(2000000001));
 	leases_keep(&world.leases, from, 103);
@@ -255,21 +205,21 @@ static void surplus_replica_is_released_once_all_donors_are_back(unsigned replic
 			leases_donor_away(&world.leases, i, UINT64_C(2000000001));
 	leases_donor_away(&world.leases, to, UINT64_C(2000000001));
 	leases_tick(&world.leases, UINT64_C(2000000002));
-	ok(quiet() && full(3) == all, "the only readable replica is not detached as surplus");
+	ok(world_is_quiet() && chunk_full(3) == all, "the only readable replica is not detached as surplus");
 	for (unsigned i = 0; i < replicas + 3; i++)
 		leases_donor_back(&world.leases, i, all >> i & 1, 10 * SLAB, UINT64_C(4000000000));
 	leases_tick(&world.leases, UINT64_C(4000000000));
-	ok(next_is(LEASES_DRAIN, &action) && __builtin_popcount(full(3)) == (int)replicas,
+	ok(world_next_is(LEASES_DRAIN, &action) && __builtin_popcount(chunk_full(3)) == (int)replicas,
 	   "one surplus replica is drained once all donors are back, although no recall is left");
-	ok(!mates || __builtin_popcount(full(3) & (1u << from | 1u << to)) == 1,
+	ok(!mates || __builtin_popcount(chunk_full(3) & (1u << from | 1u << to)) == 1,
 	   "the surplus replica that is drained is the right one: %s",
 	   mates ? "one of two in the same domain" : "any of them");
 	leases_drained(&world.leases, action.request, UINT64_C(4000000001));
-	ok(next_is(LEASES_RELEASE, &action) && !(full(3) >> action.donor & 1),
+	ok(world_next_is(LEASES_RELEASE, &action) && !(chunk_full(3) >> action.donor & 1),
 	   "a drained surplus replica is released to its donor");
 	leases_tick(&world.leases, UINT64_C(8000000000));
-	ok(quiet(), "no action is left once the surplus replica is released");
-	world_close(&world);
+	ok(world_is_quiet(), "no action is left once the surplus replica is released");
+	world_close();
 }
 
 /* The two donors of a chunk turn out to be in one failure domain. */
@@ -287,22 +237,22 @@ static void chunk_moves_apart_donors_of_one_domain(void)
 	filled = join(10, &to);
 	ok(filled >= 0 && !(before >> to & 1), "a donor in another rack is asked for a slab");
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
-	ok(next_is(LEASES_DRAIN, &action) && full(3) >> to & 1 && __builtin_popcount(full(3)) == 2,
+	ok(world_next_is(LEASES_DRAIN, &action) && chunk_full(3) >> to & 1 && __builtin_popcount(chunk_full(3)) == 2,
 	   "a slab filled in another rack replaces one of the two in the same rack");
 	leases_drained(&world.leases, action.request, 30);
-	ok(next_is(LEASES_RELEASE, &action) && before >> action.donor & 1,
+	ok(world_next_is(LEASES_RELEASE, &action) && before >> action.donor & 1,
 	   "a slab replaced by one in another rack is released");
 	leases_tick(&world.leases, UINT64_C(9000000000));
-	ok(quiet(), "no action is left once a replica has moved to another rack");
-	world_close(&world);
+	ok(world_is_quiet(), "no action is left once a replica has moved to another rack");
+	world_close();
 
 	donors_open(2, 2);
 	before = chunk_make(3);
 	for (unsigned i = 0; i < 2; i++)
 		leases_donor_named(&world.leases, i, "rack1");
 	leases_tick(&world.leases, 10);
-	ok(quiet() && full(3) == before, "a chunk stays where it is if all donors are in one rack");
-	world_close(&world);
+	ok(world_is_quiet() && chunk_full(3) == before, "a chunk stays where it is if all donors are in one rack");
+	world_close();
 }
 
 /* A recalled slab still counts where a chunk lacks a replica. */
@@ -318,16 +268,16 @@ static void recalled_slab_stays_while_a_replica_is_lacking(void)
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_donor_back(&world.leases, 1, 0, 10 * SLAB, 20);
 	filled = join(20, &to);
-	ok(filled >= 0 && to == 1 && full(3) == 1, "a chunk whose only replica is recalled gets another one");
+	ok(filled >= 0 && to == 1 && chunk_full(3) == 1, "a chunk whose only replica is recalled gets another one");
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
-	ok(full(3) == 3 && quiet(), "both replicas stay while no third donor is there");
+	ok(chunk_full(3) == 3 && world_is_quiet(), "both replicas stay while no third donor is there");
 	leases_keep(&world.leases, 0, 103);
 	ok(!chunk_replicas_missing(&world.table, 3) && !leases_recalling(&world.leases),
 	   "a withdrawn recall leaves a chunk with both replicas and no recall");
 	leases_recall(&world.leases, 0, 103, 1000, 40);
-	ok(!leases_recalls_tick(&world.leases, 1000) && full(3) == 2 && !next_is(LEASES_RELEASE, &action),
+	ok(!leases_recalls_tick(&world.leases, 1000) && chunk_full(3) == 2 && !world_next_is(LEASES_RELEASE, &action),
 	   "a recalled slab is left at its deadline, and the other replica stays");
-	world_close(&world);
+	world_close();
 }
 
 static void withdrawn_recall_keeps_the_slab(void)
@@ -340,16 +290,16 @@ static void withdrawn_recall_keeps_the_slab(void)
 	leases_recall(&world.leases, from, 103, 1000, 10);
 	leases_keep(&world.leases, from, 103);
 	leases_tick(&world.leases, 10);
-	ok(quiet() && !leases_recalls_tick(&world.leases, 2000) && full(3) == 1u << from,
+	ok(world_is_quiet() && !leases_recalls_tick(&world.leases, 2000) && chunk_full(3) == 1u << from,
 	   "a slab whose recall is withdrawn stays past the old deadline");
-	ok(!leases_recall(&world.leases, from, 999, 1000, 10) && next_is(LEASES_RELEASE, &action) &&
-	       action.slab == 999 && quiet(),
+	ok(!leases_recall(&world.leases, from, 999, 1000, 10) && world_next_is(LEASES_RELEASE, &action) &&
+	       action.slab == 999 && world_is_quiet(),
 	   "a recalled slab that the client does not hold is released at once");
 	leases_released(&world.leases, from);
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 2000);
-	ok(!leases_recalls_tick(&world.leases, UINT64_MAX - 1) && full(3) == 1u << from,
+	ok(!leases_recalls_tick(&world.leases, UINT64_MAX - 1) && chunk_full(3) == 1u << from,
 	   "a slab recalled without a deadline is never taken");
-	world_close(&world);
+	world_close();
 }
 
 /* A restarted donor reuses the names of slabs. Recalls from before the restart no longer count. */
@@ -368,20 +318,20 @@ static void restarted_donors_slab_of_the_same_name_is_not_recalled(unsigned repl
 		to = chunk_make(3);
 	} else {
 		leases_tick(&world.leases, 30);
-		while (world_next(&world, &action) && action.kind != LEASES_ASK)
+		while (world_next(&action) && action.kind != LEASES_ASK)
 			;
 		slot.donor = to = action.donor;
 		leases_granted(&world.leases, to, action.request, &slot, 40);
-		while (world_next(&world, &action) && action.kind != LEASES_FILL)
+		while (world_next(&action) && action.kind != LEASES_FILL)
 			;
 		leases_filled(&world.leases, action.request, true, 50);
-		to = full(3);
+		to = chunk_full(3);
 	}
-	ok(to == before && full(3) == before, "%u replicas: a restarted donor grants a slab of the same name as before",
-	   replicas);
-	ok(!leases_recalling(&world.leases) && !leases_recalls_tick(&world.leases, 1000) && full(3) == before,
+	ok(to == before && chunk_full(3) == before,
+	   "%u replicas: a restarted donor grants a slab of the same name as before", replicas);
+	ok(!leases_recalling(&world.leases) && !leases_recalls_tick(&world.leases, 1000) && chunk_full(3) == before,
 	   "a slab granted by a restarted donor is not recalled by a recall from before");
-	world_close(&world);
+	world_close();
 }
 
 /* A drain without a deadline is over when no slab is left. */
@@ -396,7 +346,7 @@ static void recall_is_over_once_its_slab_is_moved(void)
 	filled = join(10, &to);
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
 	ok(!leases_recalling(&world.leases) && !world.leases.recalled, "a recall is over once its slab was moved");
-	world_close(&world);
+	world_close();
 }
 
 /* A donor comes back while chunks wait for slabs and idle slabs are recalled. Both must go on at once. */
@@ -407,7 +357,7 @@ static void waiting_chunks_and_idle_releases_go_on_together(void)
 	struct leases_action action;
 	struct chunk_view view;
 
-	world_open(&world, idle + LEASES_WANTS_MAX, 2, 1, 1);
+	world_open(idle + LEASES_WANTS_MAX, 2, 1, 1);
 	leases_donor_heard(&world.leases, 0, 0);
 	leases_donor_heard(&world.leases, 1, idle * SLAB);
 	for (uint32_t i = 0; i < idle; i++)
@@ -424,17 +374,17 @@ static void waiting_chunks_and_idle_releases_go_on_together(void)
 	for (uint32_t i = 0; i < LEASES_WANTS_MAX; i++) {
 		chunk_hold(&world.table, idle + i, 1, &view);
 		leases_scan(&world.leases, 10);
-		while (world_next(&world, &action))
+		while (world_next(&action))
 			leases_denied(&world.leases, action.donor, action.request, 10);
 	}
 	leases_donor_back(&world.leases, 0, 0, 100 * SLAB, 20);
-	while (world_next(&world, &action)) {
+	while (world_next(&action)) {
 		asks += action.kind == LEASES_ASK && action.donor == 0;
 		releases += action.kind == LEASES_RELEASE && action.donor == 1;
 	}
 	ok(asks == LEASES_WANTS_MAX && releases > 100 && releases < LEASES_ACTIONS,
 	   "%u wanted chunks ask for slabs while %u of %u idle slabs are released", asks, releases, idle);
-	world_close(&world);
+	world_close();
 }
 
 /* Recalls the only slab of the chunk while no other donor has room. Returns true if the chunk leaves for the backup. */
@@ -445,10 +395,11 @@ static bool leaves(uint32_t chunk, unsigned donor, uint64_t now, struct leases_a
 	world.leases.config.backup = true;
 	leases_recall(&world.leases, donor, 100 + chunk, 9000, now);
 	leases_tick(&world.leases, now);
-	if (!next_is(LEASES_ASK, &action) || !quiet())
+	if (!world_next_is(LEASES_ASK, &action) || !world_is_quiet())
 		return false;
 	leases_denied(&world.leases, action.donor, action.request, now);
-	return next_is(LEASES_LEAVE, ret_leave) && ret_leave->chunk == chunk && chunk_is_leaving(&world.table, chunk);
+	return world_next_is(LEASES_LEAVE, ret_leave) && ret_leave->chunk == chunk &&
+	       chunk_is_leaving(&world.table, chunk);
 }
 
 static void chunk_without_room_leaves_for_the_backup(void)
@@ -459,22 +410,23 @@ static void chunk_without_room_leaves_for_the_backup(void)
 
 	donors_open(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
-	ok(leaves(3, from, 10, &leave) && quiet(), "a recalled chunk that no donor has room for leaves for the backup");
-	ok(full(3) == 1u << from && chunk_pages_held(&world.table, 3) == 2,
+	ok(leaves(3, from, 10, &leave) && world_is_quiet(),
+	   "a recalled chunk that no donor has room for leaves for the backup");
+	ok(chunk_full(3) == 1u << from && chunk_pages_held(&world.table, 3) == 2,
 	   "a leaving chunk keeps its slab and its held pages");
 	version = chunk_version(&world.table, 3);
 	chunk_drop(&world.table, 3, leave.epoch, 1);
 	leases_left(&world.leases, leave.request, true, 20);
-	ok(next_is(LEASES_DRAIN, &action) && action.request == leave.request && quiet() &&
-	       chunk_version(&world.table, 3) != version && full(3),
+	ok(world_next_is(LEASES_DRAIN, &action) && action.request == leave.request && world_is_quiet() &&
+	       chunk_version(&world.table, 3) != version && chunk_full(3),
 	   "a chunk that has left is drained before its slab is released");
 	leases_drained(&world.leases, action.request, 30);
-	ok(next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && quiet() &&
+	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && world_is_quiet() &&
 	       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3),
 	   "the slab of a chunk that has left is released, and the chunk has no state");
 	ok(!leases_recalls_tick(&world.leases, 9000),
 	   "the deadline of a recall passes without effect after the chunk has left");
-	world_close(&world);
+	world_close();
 }
 
 static void failed_leave_is_retried_after_a_pause(void)
@@ -486,20 +438,22 @@ static void failed_leave_is_retried_after_a_pause(void)
 	from = (unsigned)lowest(chunk_make(3));
 	leaves(3, from, 10, &leave);
 	leases_left(&world.leases, leave.request, false, 20);
-	ok(quiet() && full(3) && !chunk_is_leaving(&world.table, 3) && chunk_pages_held(&world.table, 3) == 1,
+	ok(world_is_quiet() && chunk_full(3) && !chunk_is_leaving(&world.table, 3) &&
+	       chunk_pages_held(&world.table, 3) == 1,
 	   "a chunk that the disk refuses stays on its donor");
 	leases_tick(&world.leases, 30);
-	ok(quiet(), "a chunk that the disk refused does not leave again before a pause");
+	ok(world_is_quiet(), "a chunk that the disk refused does not leave again before a pause");
 	leases_tick(&world.leases, 2000000000);
-	ok(next_is(LEASES_ASK, &action), "donors are asked for a slab again after a refused leave");
+	ok(world_next_is(LEASES_ASK, &action), "donors are asked for a slab again after a refused leave");
 	leases_denied(&world.leases, action.donor, action.request, 2000000000);
-	ok(next_is(LEASES_LEAVE, &leave) && quiet(), "a chunk leaves again if donors still have no room");
+	ok(world_next_is(LEASES_LEAVE, &leave) && world_is_quiet(),
+	   "a chunk leaves again if donors still have no room");
 	leases_left(&world.leases, leave.request, true, 2000000001);
-	next_is(LEASES_DRAIN, &action);
+	world_next_is(LEASES_DRAIN, &action);
 	leases_drained(&world.leases, action.request, 2000000002);
-	ok(quiet() && full(3) && !chunk_is_leaving(&world.table, 3),
+	ok(world_is_quiet() && chunk_full(3) && !chunk_is_leaving(&world.table, 3),
 	   "a chunk that still has held pages after leaving stays on its donor");
-	world_close(&world);
+	world_close();
 }
 
 /* The donor takes the slab, or dies, while the chunk leaves. */
@@ -519,9 +473,9 @@ static void chunk_lost_while_leaving_keeps_its_pages_on_the_backup(void)
 		       world.integrity.kept == 1,
 		   "a leaving chunk whose donor %s keeps its pages on the backup", dies ? "dies" : "takes it");
 		leases_left(&world.leases, leave.request, false, 9001);
-		ok(quiet() && chunk_state(&world.table, 3) == CHUNK_NONE,
+		ok(world_is_quiet() && chunk_state(&world.table, 3) == CHUNK_NONE,
 		   "no action is left after a leaving chunk was lost");
-		world_close(&world);
+		world_close();
 	}
 }
 
@@ -536,21 +490,22 @@ static void left_chunk_keeps_its_slab_during_claims(void)
 	world.leases.config.backup = true;
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
 	leases_tick(&world.leases, 10);
-	next_is(LEASES_LEAVE, &leave);
+	world_next_is(LEASES_LEAVE, &leave);
 	chunk_drop(&world.table, 3, leave.epoch, 1);
 	leases_left(&world.leases, leave.request, true, 20);
-	next_is(LEASES_DRAIN, &action);
+	world_next_is(LEASES_DRAIN, &action);
 	leases_donor_away(&world.leases, from, 30);
 	leases_donor_claiming(&world.leases, from, true);
 	leases_drained(&world.leases, action.request, 40);
 	leases_tick(&world.leases, 50 + IDLE);
-	ok(quiet() && full(3) == 1u << from, "a chunk that has left keeps its slab while its donor is claimed from");
+	ok(world_is_quiet() && chunk_full(3) == 1u << from,
+	   "a chunk that has left keeps its slab while its donor is claimed from");
 	leases_donor_claiming(&world.leases, from, false);
 	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 60 + IDLE);
 	leases_tick(&world.leases, 60 + 2 * IDLE);
-	ok(next_is(LEASES_RELEASE, &action) && action.slab == 103 && quiet() && !full(3),
+	ok(world_next_is(LEASES_RELEASE, &action) && action.slab == 103 && world_is_quiet() && !chunk_full(3),
 	   "the slab of a chunk that has left is released after the claims");
-	world_close(&world);
+	world_close();
 }
 
 /* Another replica stays, or there is no backup. */
@@ -564,17 +519,17 @@ static void chunk_leaves_only_without_another_place(void)
 	world.leases.config.backup = true;
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_tick(&world.leases, 10);
-	ok(quiet() && full(3) == donors, "a chunk with another replica that stays does not leave");
+	ok(world_is_quiet() && chunk_full(3) == donors, "a chunk with another replica that stays does not leave");
 	leases_recall(&world.leases, 1, 103, UINT64_MAX, 20);
 	leases_tick(&world.leases, 20);
-	ok(next_is(LEASES_LEAVE, &action) && quiet(), "a chunk whose replicas are all recalled leaves");
-	world_close(&world);
+	ok(world_next_is(LEASES_LEAVE, &action) && world_is_quiet(), "a chunk whose replicas are all recalled leaves");
+	world_close();
 	donors_open(1, 1);
 	chunk_make(3);
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_tick(&world.leases, 10);
-	ok(quiet() && full(3) == 1, "a chunk does not leave without a backup");
-	world_close(&world);
+	ok(world_is_quiet() && chunk_full(3) == 1, "a chunk does not leave without a backup");
+	world_close();
 }
 
 int main(void)
