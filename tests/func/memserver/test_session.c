@@ -1,4 +1,5 @@
 /* Sessions: keys, replays, versions and garbage. A bad client harms no other client. */
+#include "common/clock.h"
 #include "tests/func/memserver/client.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/loopback.h"
@@ -10,7 +11,8 @@
 #include <unistd.h>
 
 #define REBIRTHS 50u
-#define HELLOS 300u /* more handshakes than a donor waits for */
+#define HELLOS 300u                       /* more handshakes than a donor waits for */
+#define HANDSHAKE_NS UINT64_C(5000000000) /* time that a donor gives each */
 
 static struct donor_process donor;
 static const uint8_t key_wrong[AUTH_KEY_SIZE] = {1, 2, 3};
@@ -139,10 +141,12 @@ static void a_crowd_does_not_keep_a_client_out(void)
 	struct fabric_event event;
 	static int fds[300];
 	unsigned there = 0;
+	uint64_t begun;
 
 	for (unsigned i = 0; i < 300 && strncmp(donor.uri, "tcp:", 4) == 0; i++)
 		fds[i] = loopback_connect(donor.port);
 	client_init(&crowd, donor.uri, NULL, "crowd");
+	begun = clock_now();
 	/* One after the other, because the donor drops older connections that have not said hello to make room. */
 	for (unsigned i = 0; i < HELLOS; i++) {
 		bool answered = false;
@@ -156,7 +160,12 @@ static void a_crowd_does_not_keep_a_client_out(void)
 	client_init(&client, donor.uri, NULL, "client");
 	ok(there == HELLOS && client_come(&client) == 0,
 	   "a client opens a session although many connections have proved nothing");
-	ok(donor_log_wait(&donor, "too many are waiting"), "the log says that too many connections are waiting");
+	/* A connection may wait for 5 s. If the others took longer to come, too few wait at a time. */
+	if (clock_now() - begun > HANDSHAKE_NS && !strstr(donor.log, "too many are waiting"))
+		tap_skip("the log says that too many connections are waiting", "they took more than 5 s to connect");
+	else
+		ok(donor_log_wait(&donor, "too many are waiting"),
+		   "the log says that too many connections are waiting");
 	client_close(&client);
 	client_close(&crowd);
 	for (unsigned i = 0; i < 300; i++)
