@@ -12,18 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-void must(bool good, const char *what)
+void must_fail(const char *what)
 {
-	if (good)
-		return;
 	fprintf(stderr, "benchmark: %s\n", what);
 	exit(EXIT_FAILURE);
 }
 
-void needed_at(bool good, const char *what, const char *file, int line)
+void needed_fail(const char *what, const char *file, int line)
 {
-	if (good)
-		return;
 	fprintf(stderr, "benchmark: %s:%d: %s: %s\n", file, line, what, strerror(errno));
 	exit(EXIT_FAILURE);
 }

@@ -51,9 +51,10 @@ void others_begin(struct others *others, const pid_t *donors, unsigned count);
 double others_share(const struct others *others);
 
 /* Ends the program with the line @what if not @good. needed() says where, and shows errno. */
-void must(bool good, const char *what);
-#define needed(condition) needed_at((condition), #condition, __FILE__, __LINE__)
-void needed_at(bool good, const char *what, const char *file, int line);
+#define must(good, what) ((good) ? (void)0 : must_fail(what))
+#define needed(good) ((good) ? (void)0 : needed_fail(#good, __FILE__, __LINE__))
+__attribute__((noreturn)) void must_fail(const char *what);
+__attribute__((noreturn)) void needed_fail(const char *what, const char *file, int line);
 /* Returns argument @index as a number, or @fallback if there are fewer arguments. */
 unsigned argument_number(int argc, char **argv, int index, unsigned fallback);
 /* Moves a process, or the calling thread if @pid is 0, to one processor. */

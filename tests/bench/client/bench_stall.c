@@ -62,7 +62,10 @@ static void round_run(int signal, uint64_t seed, struct rounds *calm, struct rou
 	rounds_add(stall, slowest_ms(RUN_MS));
 	pthread_join(thread, NULL);
 	must(!traffic_check(&traffic) && !traffic.failed && !traffic.wrong, "pages are lost, or wrong");
-	kill(rig.donors[0].pid, SIGCONT);
+	if (signal == SIGKILL)
+		donor_kill(&rig.donors[0]); /* waits for its end */
+	else
+		kill(rig.donors[0].pid, SIGCONT);
 	rig_close(&rig);
 }
 
