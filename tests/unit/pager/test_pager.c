@@ -128,11 +128,12 @@ static void pages_on_the_backup_alone_count_as_far(void)
 {
 	struct over over;
 	struct farpage_stats stats;
-	over_open(&over, LOCAL, 64 * MIB, NULL);
+	over_store(&over, 64 * MIB, NULL);
 	struct store_ops ops = *over.inner->ops;
 	memory_ops = over.inner->ops;
 	ops.stats = stats_half_kept;
 	over.inner->ops = &ops;
+	over_start(&over, LOCAL, 64 * MIB);
 	char *memory = over_map(&over, BYTES);
 	for (uint64_t page = 0; page < PAGES; page++)
 		fill(memory, page, 9);
@@ -142,7 +143,6 @@ static void pages_on_the_backup_alone_count_as_far(void)
 	   (unsigned long long)stats.far_bytes, (unsigned long long)BYTES);
 	ok(stats.far_peak_bytes <= BYTES, "the peak of far bytes counts no page twice (%llu)",
 	   (unsigned long long)stats.far_peak_bytes);
-	over.inner->ops = memory_ops;
 	over_close(&over);
 }
 
