@@ -140,6 +140,14 @@ static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
 	return end < far->integrity.pages ? end : far->integrity.pages;
 }
 
+/* Takes @pages off the count of @chunk, which were counted in @epoch. Tells the control thread if the chunk's slabs can be
+   given back now. Any thread. */
+static inline void far_drop(struct far *far, uint64_t chunk, uint32_t epoch, uint32_t pages)
+{
+	if (pages && chunk_drop(&far->table, chunk, epoch, pages))
+		mailbox_wake_control(&far->mailbox);
+}
+
 /* Makes these pages read as zeroes again, and gives back what was held for them. Any thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 

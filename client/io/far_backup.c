@@ -197,8 +197,8 @@ static void write_commit(struct far_queue *queue, const struct far_piece *piece)
 	bool ready = chunk_epoch(&far->table, piece->chunk, &epoch);
 
 	live = integrity_commit_kept(&far->integrity, piece->page, piece->count);
-	if (ready && live && chunk_drop(&far->table, piece->chunk, epoch, live))
-		mailbox_wake_control(&far->mailbox);
+	if (ready)
+		far_drop(far, piece->chunk, epoch, live);
 	far_count(&queue->counters.backup_writes, piece->count);
 	/* Wakes the rebuild thread, which brings KEPT pages back. */
 	mailbox_wake_rebuild(&far->mailbox);

@@ -14,7 +14,7 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 
 		if (!chunk_is_untouched(table, chunk)) {
 			/* Reads the epoch before the pages. If the epoch has ended, the counts it covered are void, and
-			   chunk_drop() drops nothing. A chunk without a slab had no live pages. If live pages are found
+			   far_drop() drops nothing. A chunk without a slab had no live pages. If live pages are found
 			   there, they were brought back in between, and are counted under the epoch read then. */
 			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
@@ -24,8 +24,8 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 				backup_ring_unmiss_all(&far->backup->ring, page, here);
 			if (live && !ready && (before == CHUNK_NONE || before == CHUNK_WANTED))
 				ready = chunk_epoch(table, chunk, &epoch);
-			if (ready && live && chunk_drop(table, chunk, epoch, live))
-				mailbox_wake_control(&far->mailbox);
+			if (ready)
+				far_drop(far, chunk, epoch, live);
 		}
 		page += here;
 		count -= here;

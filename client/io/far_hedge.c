@@ -231,8 +231,7 @@ static void piece_hedge(struct far_queue *queue, uint16_t index)
 	if (view.epoch != piece->epoch ||
 	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
 	    (slot = hedge_slot(queue, piece, &view)) < 0 || !far_hedge_begin(queue, index, 1)) {
-		if (chunk_drop(&queue->far->table, piece->chunk, view.epoch, 1))
-			mailbox_wake_control(&queue->far->mailbox);
+		far_drop(queue->far, piece->chunk, view.epoch, 1);
 		return;
 	}
 	far_piece_move(queue, index, PIECE_HEDGED);

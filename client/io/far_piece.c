@@ -121,17 +121,14 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 
 void far_piece_drop(struct far_queue *queue, const struct far_piece *piece, uint32_t pages)
 {
-	struct far *far = queue->far;
-
-	if (pages && chunk_drop(&far->table, piece->chunk, piece->epoch, pages))
-		mailbox_wake_control(&far->mailbox);
+	far_drop(queue->far, piece->chunk, piece->epoch, pages);
 }
 
 void far_piece_redo(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far_request *request = &queue->requests[piece->request];
 
-	/* Counted before the piece is withdrawn: see scrub.c. */
+	/* Counted before the piece is withdrawn: see repair.c. */
 	assert(piece->state != PIECE_FREE);
 	if (!request->counted_anew)
 		atomic_fetch_add(&queue->redone, 1);

@@ -104,7 +104,6 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 				       const struct chunk_view *view, uint64_t donors)
 {
-	struct far *far = queue->far;
 	uint16_t piece;
 	enum far_way way = far_piece_publish(queue, index, count, chunk, view, &piece);
 
@@ -112,8 +111,7 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 		write_post(queue, piece, view, donors);
 		return FAR_GOES_ON;
 	}
-	if (chunk_drop(&far->table, chunk, view->epoch, count))
-		mailbox_wake_control(&far->mailbox);
+	far_drop(queue->far, chunk, view->epoch, count);
 	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
 }
 
@@ -193,8 +191,7 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 			mailbox_wake_control(&far->mailbox);
 		return write_publish(queue, index, chunk, count, &view, links.live);
 	}
-	if (chunk_drop(&far->table, chunk, view.epoch, count))
-		mailbox_wake_control(&far->mailbox);
+	far_drop(far, chunk, view.epoch, count);
 	if (links.live && links.away >= 0) {
 		write_await(queue, request, chunk, &links);
 	} else if (links.live) {

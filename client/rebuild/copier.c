@@ -123,8 +123,7 @@ void copier_drop(const struct copier *copier, uint64_t page, uint32_t count)
 {
 	struct far *far = copier->far;
 
-	if (chunk_drop(&far->table, page / far->table.pages, copier->epoch, count))
-		mailbox_wake_control(&far->mailbox);
+	far_drop(far, page / far->table.pages, copier->epoch, count);
 }
 
 /* Returns true if any queue has published a piece that far_queue_is_at() looks for. */
