@@ -73,11 +73,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
    by whole chunks, so the result is rather too high than too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
-	const uint64_t a_page = STORE_PAGE / sizeof *far->table.chunks + 1;
-	uint64_t chunks =
-	    far->table.placed || touched + a_page > far->table.count ? far->table.count : touched + a_page;
-
-	return sizeof *far + far->donor_count * sizeof *far->donors + chunks * sizeof *far->table.chunks +
+	return sizeof *far + far->donor_count * sizeof *far->donors + chunk_table_memory(&far->table, touched) +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }

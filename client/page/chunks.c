@@ -84,6 +84,13 @@ int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_p
 	return 0;
 }
 
+uint64_t chunk_table_memory(const struct chunk_table *table, uint64_t touched)
+{
+	const uint64_t used = touched + STORE_PAGE / sizeof *table->chunks + 1; /* the last page is not full */
+
+	return (table->placed || used > table->count ? table->count : used) * sizeof *table->chunks;
+}
+
 void chunk_table_close(struct chunk_table *table)
 {
 	if (table->chunks && !table->placed)

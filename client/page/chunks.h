@@ -111,6 +111,9 @@ struct chunk_view {
    more pages in a chunk, than the table can count. */
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas);
 void chunk_table_close(struct chunk_table *table);
+/* Returns the bytes of memory that the chunks take, of which @touched have been used. Chunks are used from the first on.
+   Those in the caller's memory count in full. */
+uint64_t chunk_table_memory(const struct chunk_table *table, uint64_t touched);
 
 /* Return the number of chunks, and the bytes of their attention bits. */
 uint64_t chunk_table_count(uint64_t pages, uint64_t chunk_pages);
