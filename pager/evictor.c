@@ -148,10 +148,12 @@ static void submit_all(struct evictor *evictor, const struct store_io *ios, unsi
 {
 	while (count) {
 		int taken = store_submit(evictor->queue, ios, count);
-		if (taken < 1)
+		if (taken < 1) {
 			poll_writes(evictor, true);
-		else
-			ios += taken, count -= (unsigned)taken;
+			continue;
+		}
+		ios += taken;
+		count -= (unsigned)taken;
 	}
 }
 

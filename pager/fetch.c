@@ -6,6 +6,7 @@
 #include "pager/anomaly.h"
 #include "pager/children.h"
 #include "pager/trace.h"
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -257,8 +258,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 		group++;
 	if (group == HANDLER_RUNS)
 		return 0;
-	if (length > handler->ahead)
-		length = handler->ahead;
+	assert(length <= handler->ahead); /* a group's frames */
 	if (page + length > core->pages.count)
 		length = (unsigned)(core->pages.count - page);
 	length = (unsigned)core_claim(core, length, core->low / 2);

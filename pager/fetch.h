@@ -26,7 +26,7 @@ extern const struct origin fetch_resident; /* zeroes, for a page that should be 
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
 /* Reads @page for @thread, which faulted at @started (ns). The page is PAGE_FETCHING, or @child needs it. */
 void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);
-/* Reads up to @length pages from @page on, while they are far and there is room beyond what demands need. Returns the
+/* Reads up to @length pages (at most the handler's `ahead`) from @page on, while they are far and there is room beyond what demands need. Returns the
    number of pages. */
 unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length);
 /* Processes the answers that have arrived. Returns their number. */
