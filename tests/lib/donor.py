@@ -2,9 +2,11 @@
 
 FARPAGE_MEMSERVER names the program, unless the test does. tests/vm runs the tests over other fabrics than TCP.
 """
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 
 from tap import FOLDER, at_end, farpage, ok, wait_until
@@ -63,6 +65,15 @@ class Donor:
         """Waits while the donor clears slabs, which count as leased until then. Returns true if no client is left."""
         wait_until(lambda: self.says(*options)["clients"] or not self.says(*options)["leased_bytes"])
         return self.says(*options)["clients"] == 0
+
+
+@contextlib.contextmanager
+def no_donors():
+    """Gives two addresses: at one nobody answers, and at the other nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            nobody = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+        yield f"tcp://127.0.0.1:{silent.getsockname()[1]}", nobody
 
 
 def donors(count, *options):

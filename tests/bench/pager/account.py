@@ -3,20 +3,15 @@ account.py BENCH_FAR: what a far fault costs in counts, which do not depend on t
 random reads and writes of bench_far over one tcp donor, and counts with perf(1) what each thread does meanwhile: system
 calls, context switches and processor time. Each is told for a far fault, and the evictor's also for an evicted page.
 """
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 
+from donor import Donor
+
 EVENTS = ("raw_syscalls:sys_enter", "context-switches", "task-clock")
-
-
-def start_donor():
-    donor = subprocess.Popen([os.environ["FARPAGE_MEMSERVER"], "--listen", "tcp://127.0.0.1:0", "--donate", "512M"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return donor, re.search(r"listening on (\S+)", donor.stdout.readline()).group(1)
 
 
 def counts_of(text):
@@ -34,7 +29,7 @@ def counts_of(text):
 
 def step(bench, donor, name):
     assert bench.stdout.readline() == "ready\n"
-    perf = subprocess.Popen(["perf", "stat", "--per-thread", "-x,", "-e", ",".join(EVENTS), "-p", f"{bench.pid},{donor.pid}"],
+    perf = subprocess.Popen(["perf", "stat", "--per-thread", "-x,", "-e", ",".join(EVENTS), "-p", f"{bench.pid},{donor.process.pid}"],
                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:
         perf.wait(timeout=0.5)  # it has attached by then, or has failed
@@ -59,16 +54,14 @@ def step(bench, donor, name):
 def main():
     if not shutil.which("perf"):
         sys.exit("account: needs perf (Debian: linux-perf)")
-    donor, address = start_donor()
-    bench = subprocess.Popen([sys.argv[1], "--random", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    donor = Donor("--donate", "512M")
+    bench = subprocess.Popen([sys.argv[1], "--random", donor.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         for name in ("random reads", "random writes"):
             step(bench, donor, name)
     finally:
         bench.stdin.close()
         bench.wait()
-        donor.terminate()
-        donor.wait()
 
 
 main()

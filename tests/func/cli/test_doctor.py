@@ -4,11 +4,10 @@ import json
 import os
 import platform
 import resource
-import socket
 import time
 from pathlib import Path
 
-from donor import Donor
+from donor import Donor, no_donors
 from tap import FOLDER, done, farpage, make_key, ok, refused, shown
 
 IDS = {"rdma.devices", "rdma.cm", "rdma.port", "rdma.mtu", "rdma.limits",
@@ -128,11 +127,7 @@ def donors_are_examined():
         ok(status(findings, "donor.free", good) == "skip", "doctor skips further checks of a donor that refuses it",
            findings)
 
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        mute = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        unused = socket.create_server(("127.0.0.1", 0))
-        nobody = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
-        unused.close()
+    with no_donors() as (mute, nobody):
         start = time.monotonic()
         result, findings = examine("--donor", mute, "--donor", nobody, "--donor", good, "--donor", "bogus", "--key", key)
         seconds = time.monotonic() - start

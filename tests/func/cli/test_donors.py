@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 """test_donors.py: farpage donors with real donors, and with addresses that no donor has."""
 import json
-import socket
 import time
 
-from donor import Donor
+from donor import Donor, no_donors
 from tap import done, farpage, make_key, ok, shown
 
 
@@ -68,11 +67,7 @@ result = ask("--donor", big, "--key", other_key)
 ok(result.returncode == 1 and big in result.stderr and "wrong key" in result.stderr,
    "donors tells of the wrong key on standard error", shown(result))
 
-with socket.create_server(("127.0.0.1", 0)) as silent:
-    mute = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-    unused = socket.create_server(("127.0.0.1", 0))
-    nobody = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
-    unused.close()
+with no_donors() as (mute, nobody):
     start = time.monotonic()
     result = ask("--donor", mute, "--donor", nobody, "--donor", big, "--donor", "bogus", "--key", key)
     seconds = time.monotonic() - start
