@@ -4,8 +4,7 @@
  * Theory of operation. fabric_poll() asks each backend in use. A hot backend looks at its sockets or queues directly.
  * The poller is then asked only in every POLLS_PER_LOOK-th poll, or if it is known to have found something. If no
  * backend is hot, every poll asks the poller. fabric_wait() polls until nothing has moved for the time that
- * common/spin.h has learned. Then it sleeps in the
- * poller until a source is ready or the next deadline.
+ * common/spin.h has learned. Then it sleeps in the poller until a source is ready or the next deadline.
  *
  * Between empty polls, fabric_wait() yields the CPU. Two processes that spin for each other on one CPU then take turns
  * of a microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So if a yield took

@@ -47,10 +47,9 @@ static inline bool window_contains(const struct window *window, const void *addr
 }
 
 /*
- * Allocates @length bytes, rounded up to pages. @alignment is a power of two. An alignment below a page
- * counts as a page. Allocations
- * stay close together at the low end (first fit), so that bookkeeping stays dense. Returns 0, -ENOMEM if there is no
- * such run, or -EINVAL.
+ * Allocates @length bytes, rounded up to pages. @alignment is a power of two. An alignment below a page counts as a
+ * page. Allocations stay close together at the low end (first fit), so that bookkeeping stays dense. Returns 0, -ENOMEM
+ * if there is no such run, or -EINVAL.
  */
 int window_allocate(struct window *window, size_t length, size_t alignment, void **ret_address);
 /* Allocates a range at a fixed place. Returns 0, -EEXIST if any page of it is taken, -EINVAL if it is outside the

@@ -33,9 +33,9 @@ int loop_backing(int32_t number, char *ret_path, size_t size);
  */
 int loop_attach(int file, const char *name, uint32_t block_bytes, int32_t *ret_number, char *ret_backing, size_t size);
 /*
- * Ends the device if its backing path is still @backing. Waits up to a second for other programs,
- * such as udev, to close it. Returns 0, -EBUSY
- * if it is in use and therefore stays, -ENOENT if it is not over @backing, or another -errno.
+ * Ends the device if its backing path is still @backing. Waits up to a second for other programs, such as udev, to
+ * close it. Returns 0, -EBUSY if it is in use and therefore stays, -ENOENT if it is not over @backing, or another
+ * -errno.
  */
 int loop_detach(int32_t number, const char *backing);
 

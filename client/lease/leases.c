@@ -247,8 +247,8 @@ static void idle_release(struct leases *leases, uint64_t now)
 	}
 }
 
-/* Sorts chunks that were granted a while ago. By now the writers that wanted such a chunk hold
-   pages of it, or they never will. */
+/* Sorts chunks that were granted a while ago. By now the writers that wanted such a chunk hold pages of
+   it, or they never will. */
 static void fresh_sort(struct leases *leases, uint64_t now)
 {
 	uint32_t index;

@@ -9,9 +9,9 @@
  *
  * A page that the scrub has found is counted and logged if it is still wrong. If no replica has a page intact, this is
  * logged as well: the page is spoilt. Neither is done while a write may have been cut off and is still to be repeated.
- * For 10 s and twice timeout_ms after an adoption, this includes writes of the earlier process. A page that was logged as spoilt is not
- * counted or logged again until it is written. Only the last REPAIR_SPOILT such pages are remembered. Each kind of line
- * is logged at most once a second.
+ * For 10 s and twice timeout_ms after an adoption, this includes writes of the earlier process. A page that was logged
+ * as spoilt is not counted or logged again until it is written. Only the last REPAIR_SPOILT such pages are remembered.
+ * Each kind of line is logged at most once a second.
  *
  * Threads. The rebuild thread.
  */

@@ -18,9 +18,8 @@
  *
  *     rdma://HOST:PORT   Queue pairs of an RDMA device. The device does all of the above. The peer's program takes no
  *                        part, and may not learn what its device refused (soft-RoCE tells only the side that asked).
- *                        On iWARP, a refusal looks like -ECONNRESET.
- *                        A region to write to must also be readable. A write past the end of a range may still change
- *                        the part inside it.
+ *                        On iWARP, a refusal looks like -ECONNRESET. A region to write to must also be readable. A
+ *                        write past the end of a range may still change the part inside it.
  *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The target checks registered ranges for
  *                        every request.
  *
@@ -125,8 +124,8 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener);
  * Starts to connect to @uri, with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). With rdma:// the
  * private data arrives padded with zeroes. Names are resolved before this returns, which may block for seconds.
  *
- * One event follows: FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with a status that tells why. It
- * follows within connect_ms, however many addresses are tried. The status is one of:
+ * One event follows: FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with a status that tells why. It follows within
+ * connect_ms, however many addresses are tried. The status is one of:
  *
  * - -ECONNREFUSED: nothing listens there, or the peer rejected (data and size then hold the reject's private data)
  * - -ETIMEDOUT: after connect_ms

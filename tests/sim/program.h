@@ -22,7 +22,7 @@
 #define PROGRAM_RUN_MAX 8u
 #define PROGRAM_CHUNKS_MAX 16u
 
-/* What this history excuses: errors for any page, and more. */
+/* The errors and losses that this history excuses. The first four are errors, for any page. */
 struct program_excuses {
 	bool lost;    /* -EIO */
 	bool damaged; /* -EBADMSG */

@@ -18,8 +18,8 @@
 
 /* --- Machines without FUSE ----------------------------------------------------------------------------------- */
 
-/* Probes in a child with its own /dev, which contains only @device (NULL for none). Without @root the child runs
-   as the user "nobody". Returns true if the probe returns @expected with @advice in its line. */
+/* Probes in a child with its own /dev, which contains only @device (NULL for none). Without @root the child runs as
+   the user "nobody". Returns true if the probe returns @expected with @advice in its line. */
 static bool is_told(int expected, const char *device, bool root, const char *advice)
 {
 	char why[256] = "";
