@@ -57,6 +57,7 @@ struct children {
 	unsigned added;         /* children so far */
 	_Atomic int announced;  /* socket that waits for the next child's descriptor, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; the evictor overwrites nothing meanwhile */
+	_Atomic bool held_back; /* the evictor waits until `reads` is 0: no more reads begin */
 	pthread_mutex_t lock;
 };
 

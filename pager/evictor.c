@@ -230,8 +230,12 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 	choose_processor(evictor);
 	while (core->victims.in_flight)
 		poll_writes(evictor, true);
+	/* A child that faults again and again has hardly a moment without a read. So the handler begins no more. */
+	atomic_store(&core->children->held_back, true);
 	while (atomic_load(&core->children->reads))
 		sched_yield();
+	atomic_store(&core->children->held_back, false);
+	core_settled(core);
 	while (store_submit(evictor->queue, &io, 1) < 1)
 		sched_yield();
 	struct store_done done;

@@ -176,11 +176,12 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 		fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* The read is counted before the state is loaded, because the evictor takes the page before it checks the
-	   count. */
+	/* The read is counted before the state and `held_back` are loaded, because the evictor takes the page and sets
+	   `held_back` before it checks the count. */
 	atomic_fetch_add(&core->children->reads, 1);
 	uint32_t word = pages_load(&core->pages, page);
-	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING)) {
+	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING) ||
+	    atomic_load(&core->children->held_back)) {
 		atomic_fetch_sub(&core->children->reads, 1);
 		fetch_park(handler, page, child, thread, started);
 	} else {
