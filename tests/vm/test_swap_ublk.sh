@@ -24,7 +24,8 @@ restart_ms() {
 		awk '/killed/ { killed = $1 } /served/ && killed { print $1 - killed; exit }'
 }
 
-donors_start 2 160M --slab 16M --reserve 8M
+# The test fills this machine's memory later. The donors are on the same machine, and must not take theirs back then.
+donors_start 2 160M --slab 16M --reserve 1M
 check "swap on makes swap space of ublk over rdma://" swap_on swap 192M || note "$(cat "$OUTPUT")"
 expect "the swap space is in use" 1 "$(grep -c "^$DEVICE " /proc/swaps)"
 note "$(cat "$OUTPUT.device" /proc/swaps)"
@@ -76,7 +77,9 @@ check "swap off succeeds under load when there is room" swap_off swap || note "$
 expect "no swap space is left after swap off" "" "$(tail -n +2 /proc/swaps)"
 job_next until
 job_end
-expect "the job ends with no page wrong" 0 $?
+status=$?
+expect "the job ends with no page wrong" 0 $status
+[ $status = 0 ] || note "$(dmesg | grep -v 'speed is unknown' | tail -n 30)"
 note "$(tail -n 3 "$JOB_SAID")"
 expect_nothing_left
 tap_done

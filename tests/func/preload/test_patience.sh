@@ -3,16 +3,19 @@
 # job that waits for its donor.
 . tests/lib/donor.sh
 require_userfaultfd
-set -m # each job has its own process group, as in an interactive shell, and does not ignore SIGINT
 victim=$1
 # The donor keeps the slabs of killed jobs, so it needs room for all jobs.
 donors_start 1 512M --slab 8M --heartbeat 50
 mkfifo "$FOLDER/go"
 
+# set -m: the job has its own process group, as in an interactive shell, and does not ignore SIGINT. It is set no longer
+# than that: with it, `wait` also returns when a process has been stopped.
 job_start() {
 	: >"$FOLDER/out" # empties the output of the job before
 	: >"$FOLDER/err"
+	set -m
 	"$FARPAGE" run --local 16M "${DONORS[@]}" --quiet "$@" -- "$victim" "$FOLDER/go" >"$FOLDER/out" 2>"$FOLDER/err" &
+	set +m
 	pid=$!
 	await_line ready out || { echo "Bail out! the job does not start: $(cat "$FOLDER/err")"; exit 1; }
 }
