@@ -6,6 +6,7 @@ packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-d
 packages_test="clang libclang-rt-dev llvm python3 sqlite3 perl procps mount util-linux fio e2fsprogs patch spin"
 packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest
 	util-linux procps make binutils mount fio e2fsprogs"
+packages_package="debhelper dpkg-dev lintian systemd udev"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
 packages_run="python3 sqlite3 procps util-linux"
 packages_bench="$packages_run $packages_vm libfuse3-dev nvme-cli fio nbdkit nbd-client mount stress-ng
@@ -24,6 +25,7 @@ packages_of_verb() {
 	test) echo "$packages_test" ;;
 	vm) echo "$packages_vm" ;;
 	lint) echo "$packages_lint" ;;
+	package) echo "$packages_package" ;;
 	demo) echo "$packages_run" ;;
 	bench) echo "$packages_bench" ;;
 	esac
