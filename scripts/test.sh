@@ -34,8 +34,8 @@ packages_need "${need[@]}" || exit 1
 # Minutes that all tests take on two processors with everything installed; none is known for a selection.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=33
-	[ "$machines" = wanted ] || usual=22
+	usual=26
+	[ "$machines" = wanted ] || usual=19
 	[ -z "$long" ] || usual=95
 fi
 all=(--no-suite long)
