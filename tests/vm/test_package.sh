@@ -3,13 +3,16 @@
 # ./dev package has built them. The machine's disk is thrown away, so dpkg may change it.
 . tests/vm/guest.sh
 . tests/lib/tap.sh
-shopt -s nullglob
 packages=(build-packages/*.deb)
-# --no-triggers: mandb(8) reads all manual pages of the machine, for minutes.
 names=(farpage farpage-memserver libfarpage0 libfarpage-dev)
 out=/run/out
 
-DEBIAN_FRONTEND=noninteractive dpkg --no-triggers --install "${packages[@]}" >$out 2>&1
+# --no-triggers: mandb(8) would read all manual pages of the machine, for minutes.
+run_dpkg() {
+	dpkg --no-triggers "$@" >$out 2>&1
+}
+
+run_dpkg --install "${packages[@]}"
 ok $? "dpkg installs the packages" || note "$(tail -n 20 $out)"
 expect "four packages are installed" "${#names[@]}" \
 	"$(dpkg-query --show --showformat '${db:Status-Status}\n' "${names[@]}" | grep -cx installed)"
@@ -27,11 +30,9 @@ check "the donor's service is not enabled by installing it" \
 	[ ! -e /etc/systemd/system/multi-user.target.wants/farpage-memserver.service ]
 
 # A program under the pager, with the programs where the package has put them.
-cd /
-farpage key /run/key >$out 2>&1 || note "no key"
+farpage key /run/key >$out 2>&1
 farpage-memserver --listen tcp://127.0.0.1:7470 --donate 64M --slab 4M --reserve 1M --key /run/key >/run/donor 2>&1 &
 donor=$!
-cd - >/dev/null || exit 1
 wait_for 10 grep -q "^farpage-memserver: listening" /run/donor
 ok $? "the installed donor listens" || note "$(cat /run/donor)"
 seq 400000 | sort -R >/run/numbers
@@ -46,7 +47,7 @@ expect "the installed donor ends with status 0" 0 $?
 
 cat >/run/job.c <<'END'
 #include <farpage/farpage.h>
-#include <stdio.h>
+
 int main(void)
 {
 	struct farpage_options options = {.local = 16u << 20};
@@ -60,16 +61,16 @@ cc /run/job.c -o /run/job $(pkg-config --cflags --libs farpage) 2>$out && /run/j
 ok $? "a program is compiled against the library with pkg-config, and runs" || note "$(cat $out)"
 
 sed -i 's/^donate = .*/donate = 7G/' /etc/farpage/farpage-memserver.ini
-DEBIAN_FRONTEND=noninteractive dpkg --no-triggers --install "${packages[@]}" >$out 2>&1
+run_dpkg --install "${packages[@]}"
 ok $? "dpkg installs the packages over themselves" || note "$(tail -n 20 $out)"
 expect "an upgrade keeps what the operator has written" "donate = 7G" "$(grep '^donate' /etc/farpage/farpage-memserver.ini)"
 
 # Files, not folders: most of those are other packages', too.
 dpkg --listfiles "${names[@]}" | while read -r file; do [ -d "$file" ] || echo "$file"; done >/run/files
-dpkg --no-triggers --remove "${names[@]}" >$out 2>&1
+run_dpkg --remove "${names[@]}"
 ok $? "dpkg removes the packages" || note "$(tail -n 20 $out)"
 expect "removing keeps the operator's configuration" "donate = 7G" "$(grep '^donate' /etc/farpage/farpage-memserver.ini)"
-dpkg --no-triggers --purge "${names[@]}" >$out 2>&1
+run_dpkg --purge "${names[@]}"
 ok $? "dpkg purges the packages" || note "$(tail -n 20 $out)"
 # The account stays, as it does with all of Debian's packages: files elsewhere may belong to it.
 expect "no file of the packages is left" "" "$(xargs -a /run/files ls -d 2>/dev/null; ls -d /etc/farpage 2>/dev/null)"
