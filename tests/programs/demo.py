@@ -1,7 +1,7 @@
 """
-demo.py [--no-vm] BIN: real programs on real text, once with all their memory and once with a quarter of it, the rest lent
-by two donors on this machine; then one that swaps to donors, here and in a virtual machine with RDMA (--no-vm: only here).
-BIN is where farpage and the daemons are. Exit status 1 if an answer differs.
+demo.py [--no-vm] BIN: real programs on real text, with all their memory and with three quarters, a half and a quarter of it,
+the rest lent by two donors on this machine; then one that swaps to donors, here and in a virtual machine with RDMA (--no-vm:
+only here). BIN is where farpage and the daemons are. Exit status 1 if an answer differs.
 """
 import argparse
 import filecmp
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jobs import make_jobs, write_head
 from memory_group import Unavailable
-from processes import Processes, Progress, format_size
+from processes import Processes, Progress, format_size, print_table
 from swapped import Failed, run_swapped
 
 HERE = Path(__file__).resolve().parent
@@ -30,7 +30,8 @@ AVAILABLE_MIN = 2 << 30 # swapping to memory of the same machine, it must not ru
 GUEST_TEXT = 8 << 20 # emulated processors are slow
 GUEST_SIZE = "256M"
 GUEST_LIMIT = 300 # seconds
-COLUMNS = ("program", "memory needed", "local budget", "peak resident", "pages fetched", "all local", "a quarter",
+SHARES = (("3/4", 3, 4), ("1/2", 1, 2), ("1/4", 1, 4))
+COLUMNS = ("program", "memory needed", "local budget", "share", "peak resident", "pages fetched", "all local", "with far memory",
            "slowdown", "same answer")
 SWAP_COLUMNS = ("program", "swapping to", "memory needed", "limit", "pages out", "pages in", "all local", "a quarter", "slowdown",
                 "same answer")
@@ -56,34 +57,39 @@ class Demo:
                 self.processes.key, "--stats", str(stats), "--"]
 
     def run(self, job):
-        here, far, stats = (str(self.folder / f"{job.name}.{end}") for end in ("here", "far", "stats"))
+        here = str(self.folder / f"{job.name}.here")
         self.progress.begin(f"{job.name}: with all its memory")
         whole = self.processes.run(job, here, tick=self.progress.tick)
+        self.progress.clear()
         if whole.status != 0:
-            self.progress.clear()
             raise SystemExit(f"{job.name} fails by itself (status {whole.status}):\n{whole.complaint}")
-        local = max(whole.peak // 4 >> 20 << 20, LOCAL_MIN)
+        for share, part, of in SHARES:
+            self.run_far(job, here, whole, share, max(whole.peak * part // of >> 20 << 20, LOCAL_MIN))
+        os.unlink(here)
+
+    def run_far(self, job, here, whole, share, local):
+        far, stats = (str(self.folder / f"{job.name}.{end}") for end in ("far", "stats"))
         self.progress.begin(f"{job.name}: took {whole.seconds:.1f} s; now with {format_size(local)} of the"
                             f" {format_size(whole.peak)} it needs")
-        quarter = self.processes.run(job, far, prefix=self.far_prefix(local, stats), tick=self.progress.tick)
+        outcome = self.processes.run(job, far, prefix=self.far_prefix(local, stats), tick=self.progress.tick)
         self.progress.clear()
-        same = quarter.status == 0 and filecmp.cmp(here, far, shallow=False)
-        self.add_row(job, whole, local, quarter, stats, same)
-        for path in (here, far, stats):
+        same = outcome.status == 0 and filecmp.cmp(here, far, shallow=False)
+        self.add_row(job, whole, share, local, outcome, stats, same)
+        for path in (far, stats):
             Path(path).unlink(missing_ok=True)
 
-    def add_row(self, job, whole, local, quarter, stats, same):
+    def add_row(self, job, whole, share, local, outcome, stats, same):
         counters = {}
         if os.path.exists(stats):
             counters = json.loads(Path(stats).read_text(encoding="utf-8"))
         if not same:
             self.failed = True
-            print(f"{job.name} behind farpage run: status {quarter.status}, another answer\n{quarter.complaint}")
-        elif quarter.complaint:
-            print(f"{job.name}: {quarter.complaint}", end="", flush=True)
-        self.rows.append((job.name, format_size(whole.peak), format_size(local),
+            print(f"{job.name} behind farpage run: status {outcome.status}, another answer\n{outcome.complaint}")
+        elif outcome.complaint:
+            print(f"{job.name}: {outcome.complaint}", end="", flush=True)
+        self.rows.append((job.name, format_size(whole.peak), format_size(local), share,
                           format_size(counters.get("resident_peak_bytes", 0)), f"{counters.get('fetched_pages', 0):,}",
-                          f"{whole.seconds:.1f} s", f"{quarter.seconds:.1f} s", f"{quarter.seconds / whole.seconds:.1f}x",
+                          f"{whole.seconds:.1f} s", f"{outcome.seconds:.1f} s", f"{outcome.seconds / whole.seconds:.1f}x",
                           "yes" if same else "NO"))
 
     def swap_here(self, text):
@@ -143,16 +149,6 @@ class Demo:
         print_table(COLUMNS, self.rows, left=1)
         if self.swap_rows:
             print_table(SWAP_COLUMNS, self.swap_rows, left=2)
-
-
-def print_table(columns, rows, left):
-    """The first @left columns are words."""
-    table = [columns, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    print()
-    for row in table:
-        print("  ".join(cell.ljust(width) if i < left else cell.rjust(width)
-                        for i, (cell, width) in enumerate(zip(row, widths))))
 
 
 def main():

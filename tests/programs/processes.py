@@ -18,10 +18,11 @@ from donor import Donor # noqa: E402
 
 
 class Outcome:
-    """How a run went: seconds, the peak of resident memory in bytes, the exit status, standard error."""
+    """How a run went: seconds, also of processor time, the peak of resident memory in bytes, exit status, standard error."""
 
-    def __init__(self, seconds, peak, status, complaint):
+    def __init__(self, seconds, processor, peak, status, complaint):
         self.seconds = seconds
+        self.processor = processor
         self.peak = peak
         self.status = status
         self.complaint = complaint
@@ -80,9 +81,10 @@ class Processes:
         self.made.remove(process)
 
     def start_donors(self, bin_folder, count, donate, listen="tcp://127.0.0.1:0", slab="64M"):
-        """Makes a key and starts donors, by default on free loopback ports; gives their addresses."""
+        """Makes a key, once, and starts donors, by default on free loopback ports; gives their addresses."""
         self.key = os.path.join(self.folder, "key")
-        if subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
+        if not os.path.exists(self.key) and \
+           subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
             raise SystemExit(1) # it has said why
         return [Donor("--donate", donate, "--slab", slab, "--key", self.key, uri=listen, spawn=self.start,
                       program=bin_folder / "farpage-memserver", log=os.path.join(self.folder, "donors.log")).uri
@@ -112,7 +114,7 @@ class Processes:
             complaint.seek(0)
             text = complaint.read().decode("utf-8", "replace")
         os.unlink(complaint_path)
-        return Outcome(seconds, usage.ru_maxrss * 1024, process.returncode, text)
+        return Outcome(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, process.returncode, text)
 
 
 def _interrupted(number, _frame):
@@ -181,3 +183,13 @@ def format_size(size):
         if size < 1024 or unit == "T":
             return f"{size:.1f}{unit}".replace(".0", "") if unit else str(size)
         size /= 1024
+
+
+def print_table(columns, rows, left):
+    """The first @left columns are words."""
+    table = [columns, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    print()
+    for row in table:
+        print("  ".join(cell.ljust(width) if i < left else cell.rjust(width)
+                        for i, (cell, width) in enumerate(zip(row, widths))))

@@ -1,22 +1,26 @@
 """
-programs.py BIN: how much slower real programs run with a quarter of their peak memory, each way in one run:
+programs.py BIN: how much slower real programs run with a part of their peak memory, each way in one run:
 
-    pager      behind farpage run --engine pager, the rest on two tcp donors on loopback
-    swap       the same with --engine swap
-    zram       in a control group of that limit, swapping to lz4-compressed memory
-    swap file  the same, swapping to a file on a disk
+    pager       farpage run --engine pager, the rest on one tcp donor
+    two donors  the same with two donors
+    unpinned    the same with two donors, and no process has a processor of its own
+    swap        farpage run --engine swap, over one donor
+    zram        in a control group of that limit, swapping to lz4-compressed memory
+    swap file   the same, swapping to a file on a disk
 
-and, with --way, what guards the job's pages, each alone:
+and, with --way, what guards the job's pages, each alone and over two donors:
 
-    backup     the pager with --backup, on the disk of the swap file
-    encrypt    the pager with --encrypt
-    replicas   the pager with --replicas 2
+    backup      the pager with --backup, on the disk of the swap file
+    encrypt     the pager with --encrypt
+    replicas    the pager with --replicas 2
 
-Medians of the rounds, and their ratios: the pager is to be at most 1.5 times as slow as zram, and to take at most half
-the time of a swap file; a backup is to leave nine tenths of the throughput; and the engine that farpage run chooses by
-itself is to be the faster one for four of five programs. Exit status 1 if an answer differs or a run fails.
+A donor stands for another machine. So the program and all that serves it on its own machine have the first processor,
+and donors have the second. Only "unpinned" leaves that to the kernel. The processor time of donors is told apart.
+
+Medians of the rounds, and their ratios to zram. Exit status 1 if an answer differs or a run fails.
 """
 import argparse
+import contextlib
 import hashlib
 import os
 import re
@@ -25,20 +29,56 @@ import subprocess
 import sys
 import tempfile
 import threading
+from fractions import Fraction
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "programs"))
-from jobs import make_jobs, make_more_jobs                                  # noqa: E402
-from memory_group import MemoryGroup, Unavailable          # noqa: E402
+from jobs import make_jobs, make_more_jobs                  # noqa: E402
+from memory_group import MemoryGroup, Unavailable           # noqa: E402
 from pressure import SwapFile, Zram                         # noqa: E402
-from processes import Processes, Progress, format_size      # noqa: E402
+from processes import Processes, Progress, format_size, print_table  # noqa: E402
 
 LOCAL_MIN = 8 << 20
-# A way's time, at most so many times that of the other.
-TARGETS = (("pager", "zram", 1.5), ("pager", "swap file", 0.5), ("swap", "pager", None), ("backup", "pager", 1 / 0.9),
-           ("encrypt", "pager", None), ("replicas", "pager", None))
-WAYS = ("pager", "swap", "zram", "swap file", "backup", "encrypt", "replicas")
+WAYS = ("pager", "two donors", "unpinned", "swap", "zram", "swap file", "backup", "encrypt", "replicas")
+COLUMNS = ("way", "seconds", "spread", "slowdown", "client", "donors", "pages in", "time / zram", "pages / zram")
+AIMS = "the pager is to take at most 1.25 times the time of zram, and to bring in at most 1.15 times as many pages"
+CLIENT, DONORS = "0", "1"  # processors
+
+
+class Run:
+    """What was measured of one run: seconds, processor seconds of the client and of the donors, pages brought in."""
+
+    def __init__(self, outcome, donors=0.0, pages=None):
+        self.seconds = outcome.seconds
+        self.client = outcome.processor
+        self.donors = donors
+        self.pages = pages
+
+
+class Donors:
+    def __init__(self, bin_folder, processes, count, processor):
+        before = len(processes.made)
+        self.addresses = processes.start_donors(bin_folder, count, "2G")
+        self.pids = [process.pid for process in processes.made[before:]]
+        self.key = processes.key
+        for pid in self.pids if processor else ():
+            subprocess.run(["taskset", "--all-tasks", "--pid", "--cpu-list", processor, str(pid)], check=True,
+                           stdout=subprocess.DEVNULL)
+
+    def processor_seconds(self):
+        ticks = 0
+        for pid in self.pids:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])  # utime and stime of proc(5)
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def options(self):
+        return [word for donor in self.addresses for word in ("--donor", donor)] + ["--key", self.key]
+
+
+def pages_swapped_in():
+    return int(re.search(r"^pswpin (\d+)$", Path("/proc/vmstat").read_text(encoding="ascii"), re.M).group(1))
 
 
 class Bench:
@@ -47,20 +87,32 @@ class Bench:
         self.processes = processes
         self.progress = Progress()
         self.bin = Path(options.bin).resolve()
-        ways = {"pager": self.run_pager, "swap": lambda *run: self.run_far(*run, "--engine", "swap"),
-                "zram": self.run_zram, "swap file": self.run_file, "backup": self.run_backup,
-                "encrypt": lambda *run: self.run_pager(*run, "--encrypt"),
-                "replicas": lambda *run: self.run_pager(*run, "--replicas", "2")}
-        self.ways = {way: ways[way] for way in options.way or WAYS[:4]}
+        ways = {"pager": lambda *run: self.run_far(*run, "pager", 1),
+                "two donors": lambda *run: self.run_far(*run, "pager", 2),
+                "unpinned": lambda *run: self.run_far(*run, "pager", 2, pinned=False),
+                "swap": lambda *run: self.run_far(*run, "swap", 1),
+                "zram": lambda *run: self.run_pressed(*run, Zram(options.swap_size)),
+                "swap file": lambda *run: self.run_pressed(*run, SwapFile(options.swap_folder, options.swap_size)),
+                "backup": self.run_backup,
+                "encrypt": lambda *run: self.run_far(*run, "pager", 2, "--encrypt"),
+                "replicas": lambda *run: self.run_far(*run, "pager", 2, "--replicas", "2")}
+        self.ways = {way: ways[way] for way in options.way or WAYS[:6]}
         self.failed = False
         self.chosen = []  # of the programs, whether the engine that was chosen for it is the faster one
-        donors = processes.start_donors(self.bin, 2, "1G")
-        self.far = [str(self.bin / "farpage"), "run", *(word for donor in donors for word in ("--donor", donor)),
-                    "--key", processes.key]
+        self.answer = None
 
-    def run(self, job, step, prefix=()):
-        """One run: the outcome, and the digest of what it printed."""
-        self.progress.begin(step)
+    @contextlib.contextmanager
+    def donors(self, count, pinned=True):
+        """Donors that nobody has used: what they do for a run does not depend on the one before."""
+        before = len(self.processes.made)
+        try:
+            yield Donors(self.bin, self.processes, count, DONORS if pinned else None)
+        finally:
+            for process in self.processes.made[before:]:
+                self.processes.end(process)
+
+    def run(self, job, prefix=(), pinned=True):
+        """Runs @job, whose answer must be that of all other runs. Returns the outcome."""
         read, write = os.pipe()
         digest = hashlib.blake2b()
 
@@ -71,111 +123,116 @@ class Bench:
 
         taker = threading.Thread(target=take)
         taker.start()
+        pin = ("taskset", "--cpu-list", CLIENT) if pinned else ()
         try:
-            outcome = self.processes.run(job, os.fdopen(write, "wb"), prefix=prefix, tick=self.progress.tick)
+            outcome = self.processes.run(job, os.fdopen(write, "wb"), prefix=[*pin, *prefix], tick=self.progress.tick)
         finally:
             self.progress.clear()
         taker.join()
-        return outcome, digest.hexdigest()
+        self.answer = self.answer or digest.hexdigest()
+        same = digest.hexdigest() == self.answer
+        if outcome.status != 0 or not same:
+            self.failed = True
+            raise Unavailable(f"status {outcome.status}, {'the same' if same else 'another'} answer\n{outcome.complaint}")
+        return outcome
 
-    def run_far(self, job, step, local, *more):
-        outcome, digest = self.run(job, step, [*self.far, "--local", str(local), *more, "--"])
-        print(f"  {outcome.complaint.strip()}; whole process at most {format_size(outcome.peak)} resident", flush=True)
-        return outcome, digest
+    def run_far(self, job, local, engine, count, *more, pinned=True):
+        with self.donors(count, pinned) as donors:
+            swapped = pages_swapped_in()
+            outcome = self.run(job, [str(self.bin / "farpage"), "run", *donors.options(), "--engine", engine, "--local",
+                                     str(local), *more, "--"], pinned)
+            print(f"  {outcome.complaint.strip()}", flush=True)
+            fetched = re.search(r"fetched (\d+) pages", outcome.complaint)
+            return Run(outcome, donors.processor_seconds(),
+                       int(fetched.group(1)) if fetched else pages_swapped_in() - swapped)
 
-    def run_pager(self, *run):
-        return self.run_far(*run, "--engine", "pager")
-
-    def run_backup(self, job, step, local):
+    def run_backup(self, job, local):
         with tempfile.TemporaryDirectory(prefix="farpage-bench-", dir=self.options.swap_folder) as folder:
-            return self.run_pager(job, step, local, "--backup", str(Path(folder, "backup")))
+            return self.run_far(job, local, "pager", 2, "--backup", str(Path(folder, "backup")))
 
-    def run_pressed(self, job, step, local, swap):
+    def run_pressed(self, job, local, swap):
         self.processes.at_end(swap.close)
         group = MemoryGroup(local)
         self.processes.at_end(group.close)
+        swapped = pages_swapped_in()
         try:
-            return self.run(job, step, group.prefix())
+            outcome = self.run(job, group.prefix())
+            return Run(outcome, pages=pages_swapped_in() - swapped)
         finally:
             group.close()
             swap.close()
 
-    def run_zram(self, job, step, local):
-        return self.run_pressed(job, step, local, Zram(self.options.swap_size))
-
-    def run_file(self, job, step, local):
-        return self.run_pressed(job, step, local, SwapFile(self.options.swap_folder, self.options.swap_size))
-
     def measure(self, job):
-        """Seconds of each round, by way; peak bytes; the budget."""
-        seconds = {way: [] for way in ("local", *self.ways)}
-        peak = local = answer = None
-        for number in range(self.options.rounds):
-            step = f"{job.name}, round {number + 1} of {self.options.rounds}"
-            outcome, digest = self.run(job, f"{step}: local")
-            if outcome.status != 0:
-                raise SystemExit(f"{job.name} fails by itself:\n{outcome.complaint}")
-            answer = answer or digest
-            peak = peak or outcome.peak
-            local = max(peak // 4 >> 20 << 20, LOCAL_MIN)
-            seconds["local"].append(outcome.seconds)
-            for way, run in list(self.ways.items()):
-                try:
-                    outcome, digest = run(job, f"{step}: {way}, {format_size(local)}", local)
-                except Unavailable as why:
-                    print(f"no {way} here: {why}")
-                    del self.ways[way]
-                    continue
-                if outcome.status != 0 or digest != answer:
-                    self.failed = True
-                    print(f"{job.name}, {way}: status {outcome.status}, "
-                          f"{'the same' if digest == answer else 'another'} answer\n{outcome.complaint}")
-                else:
-                    seconds[way].append(outcome.seconds)
-        return seconds, peak, local
+        """Measures and reports @job with each share of its memory."""
+        self.answer = None
+        self.progress.begin(f"{job.name}: with all its memory")
+        whole = [self.run(job) for _ in range(self.options.rounds)]
+        peak, seconds = whole[0].peak, statistics.median(outcome.seconds for outcome in whole)
+        for share in self.options.share:
+            local = max(int(peak * share) >> 20 << 20, LOCAL_MIN)
+            runs = {way: [] for way in self.ways}
+            for number in range(self.options.rounds):
+                for way in self.ways:
+                    self.progress.begin(f"{job.name}, {format_size(local)} local, round {number + 1}: {way}")
+                    try:
+                        runs[way].append(self.ways[way](job, local))
+                    except Unavailable as why:
+                        self.progress.clear()
+                        print(f"{job.name}, {way}: {why}", flush=True)
+            self.report(job, share, local, seconds, {way: of for way, of in runs.items() if of})
 
     def choice(self, job):
         """The engine that farpage run takes for the program of @job when none is named."""
-        said = subprocess.run([*self.far, "--local", "64M", "--", *job.probe], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, check=True).stderr
+        with self.donors(1) as donors:
+            said = subprocess.run([str(self.bin / "farpage"), "run", *donors.options(), "--local", "64M", "--", *job.probe],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stderr
         return re.search(r"engine (pager|swap)", said).group(1)
 
-    def report_choice(self, job, medians):
-        chosen = self.choice(job)
-        right = medians[chosen] == min(medians["pager"], medians["swap"])
-        self.chosen.append(right)
-        return f"farpage run chooses {chosen}, the {'faster' if right else 'SLOWER'} one"
+    def report(self, job, share, local, seconds, runs):
+        def median(way, what):
+            return statistics.median(getattr(run, what) for run in runs[way])
 
-    def report(self, job, seconds, peak, local):
-        medians = {way: statistics.median(times) for way, times in seconds.items() if times}
-        words = [f"{job.name}: peak {format_size(peak)}, local {format_size(local)}, all local {medians['local']:.2f} s"]
-        words += [f"{way} {medians[way]:.1f} s = {medians[way] / medians['local']:.1f}x" for way in WAYS if way in medians]
-        for way, other, target in TARGETS:
-            if way in medians and other in medians:
-                ratio = medians[way] / medians[other]
-                verdict = f" (at most {target:.2f}: {'met' if ratio <= target else 'MISSED'})" if target else ""
-                words.append(f"{way}/{other} {ratio:.2f}{verdict}")
-        if "pager" in medians and "swap" in medians:
-            words.append(self.report_choice(job, medians))
-        return "; ".join(words)
+        rows = []
+        for way in runs:
+            times = [run.seconds for run in runs[way]]
+            ratios = [f"{median(way, what) / median('zram', what):.2f}" if "zram" in runs and median("zram", what) else ""
+                      for what in ("seconds", "pages")]
+            rows.append((way, f"{median(way, 'seconds'):.1f}", f"{(max(times) - min(times)) / median(way, 'seconds'):.0%}",
+                         f"{median(way, 'seconds') / seconds:.1f}x", f"{median(way, 'client'):.1f}", f"{median(way, 'donors'):.1f}",
+                         f"{median(way, 'pages'):,.0f}", *ratios))
+        print(f"\n{job.name}: {share} of its memory, {format_size(local)}; with all of it {seconds:.2f} s", end="")
+        print_table(COLUMNS, rows, left=1)
+        if "pager" in runs and "swap" in runs:
+            chosen = self.choice(job)
+            right = median(chosen if chosen == "swap" else "pager", "seconds") == min(median("pager", "seconds"),
+                                                                                     median("swap", "seconds"))
+            self.chosen.append(right)
+            print(f"farpage run chooses {chosen}, the {'faster' if right else 'SLOWER'} one")
+        print(flush=True)
 
 
 def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", help="where farpage and farpage-memserver are")
     parser.add_argument("--program", action="append", help="only this one (sqlite3, sort, python3, numpy, Redis); can be repeated")
-    parser.add_argument("--way", action="append", choices=WAYS, help="only this one; can be repeated (the first four)")
+    parser.add_argument("--way", action="append", choices=WAYS, help="only this one; can be repeated (the first six)")
+    parser.add_argument("--share", action="append", type=Fraction, help="of the peak memory; can be repeated (3/4, 1/2 and 1/4)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1, help="of the inputs")
     parser.add_argument("--swap-folder", default="/var/tmp", help="where swap file and backup go")
     parser.add_argument("--swap-size", type=int, default=1 << 30, help="bytes")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.share = options.share or [Fraction(3, 4), Fraction(1, 2), Fraction(1, 4)]
+    return options
 
 
 def main():
     options = read_options()
     if os.geteuid() != 0:
         print("programs: needs root for control groups and swap")
+        return 1
+    if os.cpu_count() < 2:
+        print("programs: needs two processors, one of them for the donors")
         return 1
     if len(Path("/proc/swaps").read_text(encoding="ascii").splitlines()) > 1:
         print("programs: this machine swaps already; its swap space may be used as well if ours is full")
@@ -185,15 +242,12 @@ def main():
         bench.progress.begin("gathering text from the package lists and /usr/share")
         jobs = make_jobs(processes.folder, options.scale) + make_more_jobs(options.scale)
         bench.progress.clear()
-        reports = []
         for job in jobs:
             if not options.program or job.name in options.program:
-                reports.append(bench.report(job, *bench.measure(job)))
-                print(reports[-1], flush=True)
-        print(f"\nmedians of {options.rounds}; vm.page-cluster {page_cluster}")
-        print("\n".join(reports))
+                bench.measure(job)
+        print(f"medians of {options.rounds}; vm.page-cluster {page_cluster}; {AIMS}")
         if bench.chosen:
-            print(f"farpage run chooses the faster engine for {sum(bench.chosen)} of {len(bench.chosen)} (at least four of five)")
+            print(f"farpage run chooses the faster engine {sum(bench.chosen)} times of {len(bench.chosen)}")
         return 1 if bench.failed else 0
 
 
