@@ -1,4 +1,4 @@
-/* bench_json: see bench_json.h. farpage(1) lists the names. */
+/* bench_json: see bench_json.h. farpage-bench(1) lists the names. */
 #include "cli/bench/bench_json.h"
 #include <json-c/json.h>
 

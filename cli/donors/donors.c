@@ -165,10 +165,13 @@ static int donors_show(const struct donors_options *options, const struct far_co
 static const struct subcommands_text text = {
     .name = "donors",
     .before = "usage: farpage donors --donor URI [--donor URI...] [OPTION...]\n"
-	      "       farpage donors drain|undrain URI, see farpage donors drain --help\n\n"
+	      "       farpage donors VERB URI [OPTION...]\n\n"
 	      "Asks each donor what it lends, how much of that is leased to clients, and how much is free. A donor\n"
 	      "that cannot be asked within two seconds is shown with the reason, and the exit status is then 1.\n\n",
-    .after = "\n"
+    .after = "\nverbs:\n"
+	     "  drain    empty a donor, for maintenance\n"
+	     "  undrain  have a drained donor lend again\n\n"
+	     "farpage donors VERB --help tells more about a verb.\n\n"
 	     "  farpage donors --donor tcp://10.0.0.7 --donor tcp://10.0.0.8 --key /etc/farpage/key\n",
     .instead = "donors are named with --donor URI (and there are drain and undrain)",
 };

@@ -102,7 +102,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	if (first >= argc)
 		wrong = "a command is missing";
 	else if (!options->donors.count && !options->swap)
-		wrong = "no donor is named, by --donor URI or in a file of defaults (farpage(1))";
+		wrong = "no donor is named, by --donor URI or in a file of defaults (farpage.ini(5))";
 	if (wrong)
 		log_error("run: %s; farpage run --help tells more", wrong);
 	else if (!run_choice_is_name(options->engine))

@@ -1,4 +1,4 @@
-/* bench_json: all figures, with the names of farpage(1). */
+/* bench_json: all figures, with the names of farpage-bench(1). */
 #include "bench_fixture.h"
 #include "cli/bench/bench_json.h"
 #include "tests/lib/tap.h"
