@@ -1,8 +1,13 @@
 #!/usr/bin/python3
-"""fuse.py SERVE_FUSE RAM_FUSE: the FUSE front end over the store in local memory, beside the smallest FUSE file in RAM.
+"""
+fuse.py SERVE_FUSE RAM_FUSE TOUCH BIN: the FUSE front end beside the smallest FUSE file in RAM.
 
-Both serve a file of direct I/O, and a loop device with direct I/O over it; fio reads them at random, 4 KiB at a time. All
-rows of a round come right after each other, on the same machine in the same state: only ratios of one run mean anything.
+    smallest   a FUSE file in RAM, and a loop device over it
+    front end  farpage's front end over the store in local memory
+    device     farpage's block device over one tcp donor on this machine
+
+fio reads the files and the loop devices at random, 4 KiB at a time. Then each device is swap space for a program of 192 MiB
+that may have 64 MiB. All rows of a round come right after each other, so only ratios of one run mean anything.
 """
 import contextlib
 import json
@@ -14,13 +19,20 @@ import sys
 import tempfile
 import time
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "programs"))
+from memory_group import MemoryGroup                        # noqa: E402
+from processes import Processes                             # noqa: E402
+
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SECONDS = float(os.environ.get("READ_SECONDS", "3"))
 SPIN_US = os.environ.get("SPIN_US", "50")  # as the daemon does by itself
 BYTES = 256 << 20
-AIM = 1.1  # QD1 latency against the peer's
+SWAP_MIB, SWAP_LIMIT = 192, 64 << 20
+FIRST_PRIORITY = "32767"  # before any swap space that the machine has of its own
+AIMS = {("file", "front end", 1): ("p50", 1.1), ("loop", "front end", 1): ("p50", 1.1), ("swap", "device", 1): ("pages", 0.8)}
 
-serve_fuse, ram_fuse = sys.argv[1:]
+serve_fuse, ram_fuse, touch, bin_folder = sys.argv[1:]
 
 
 def run(*words):
@@ -36,19 +48,8 @@ def wait_for(what, path):
 
 
 @contextlib.contextmanager
-def ours(folder):
-    with subprocess.Popen([serve_fuse, folder, str(BYTES), SPIN_US], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          text=True) as server:
-        words = server.stdout.readline().split()
-        if len(words) != 2:
-            sys.exit("fuse.py: the FUSE front end did not start")
-        yield {"file": words[1], "loop": words[0]}
-        server.stdin.close()
-
-
-@contextlib.contextmanager
-def peer(folder):
-    with subprocess.Popen([ram_fuse, folder, str(BYTES)]):
+def smallest():
+    with tempfile.TemporaryDirectory() as folder, subprocess.Popen([ram_fuse, folder, str(BYTES)]):
         file = f"{folder}/file"
         wait_for("ram_fuse", file)
         try:
@@ -61,25 +62,60 @@ def peer(folder):
             run("umount", folder)
 
 
+@contextlib.contextmanager
+def front_end():
+    with tempfile.TemporaryDirectory() as folder, \
+         subprocess.Popen([serve_fuse, folder, str(BYTES), SPIN_US], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as server:
+        words = server.stdout.readline().split()
+        if len(words) != 2:
+            sys.exit("fuse.py: the FUSE front end did not start")
+        yield {"file": words[1], "loop": words[0]}
+        server.stdin.close()
+
+
+@contextlib.contextmanager
+def device():
+    with Processes("bench") as processes:
+        farpage, name = pathlib.Path(bin_folder, "farpage"), f"bench-{os.getpid()}"
+        [donor] = processes.start_donors(pathlib.Path(bin_folder), 1, "1G")
+        path = run(farpage, "disk", "attach", "--name", name, "--size", BYTES, "--frontend", "fuse", "--key", processes.key,
+                   "--donor", donor).splitlines()[-1]
+        try:
+            yield {"loop": path}
+        finally:
+            run(farpage, "disk", "detach", name)
+
+
 def fio(path, *options):
     words = ["fio", "--name=bench", f"--filename={path}", "--direct=1", f"--size={BYTES}", *options]
     return json.loads(run(*words, "--output-format=json"))["jobs"][0]
 
 
-def fill(path):
-    fio(path, "--rw=write", "--bs=128k")
-
-
 def read(path, depth):
-    """p50 and p99 in us, reads a second."""
+    """p50 and p99 in us, pages a second."""
     engine = "--ioengine=psync" if depth == 1 else "--ioengine=libaio"
     figures = fio(path, "--rw=randread", "--bs=4k", engine, f"--iodepth={depth}", f"--runtime={SECONDS}", "--time_based")["read"]
     percentiles = figures["clat_ns"]["percentile"]
     return percentiles["50.000000"] / 1000, percentiles["99.000000"] / 1000, figures["iops"]
 
 
-def median(rounds, which):
-    return statistics.median(figures[which] for figures in rounds)
+def swap(path, threads):
+    """p50 and p99 in us of an access that faults, such accesses a second."""
+    run("mkswap", path)
+    run("swapon", "--priority", FIRST_PRIORITY, path)
+    try:
+        group = MemoryGroup(SWAP_LIMIT)
+        try:
+            lines = run(*group.prefix(), touch, SWAP_MIB, int(SECONDS) + 1, threads).splitlines()
+        finally:
+            group.close()
+    finally:
+        run("swapoff", path)
+    figures = dict(line.split() for line in lines)
+    if figures["wrong"] != "0":
+        sys.exit(f"fuse.py: {path} gave {figures['wrong']} wrong pages")
+    return float(figures["fault_p50_us"]), float(figures["fault_p99_us"]), float(figures["faults_s"])
 
 
 def ratio(over, under, which):
@@ -87,34 +123,41 @@ def ratio(over, under, which):
     return statistics.median(a[which] / b[which] for a, b in zip(over, under))
 
 
+ROWS = (("file", 1), ("file", 32), ("loop", 1), ("loop", 32), ("swap", 1), ("swap", 4))
+TITLES = {"file": "reads of the file, {} at a time", "loop": "reads of the loop device, {} at a time", "swap": "swap, {} threads"}
+
+
+def report(row, of):
+    what, depth = row
+    print(TITLES[what].format(depth))
+    for name, rounds in of.items():
+        p50, p99, rate = (statistics.median(figures[which] for figures in rounds) for which in range(3))
+        words = f"  {name:<12}{p50:>9.1f}{p99:>9.1f}{rate:>10.0f}"
+        if name != "smallest":
+            words += f"{ratio(rounds, of['smallest'], 0):>14.2f}{ratio(rounds, of['smallest'], 2):>10.2f}"
+        kind, aim = AIMS.get((what, name, depth), (None, None))
+        print(words + {"p50": f"   (p50 at most {aim})", "pages": f"   (pages at least {aim})"}.get(kind, ""))
+
+
 def main():
     if os.geteuid() != 0:
         sys.exit("fuse.py: mounting and loop devices are root's: sudo ./dev bench blockdev-fuse")
-    with tempfile.TemporaryDirectory() as folder:
-        mountpoint = pathlib.Path(folder, "peer")
-        mountpoint.mkdir()
-        with ours(folder) as our_paths, peer(str(mountpoint)) as peer_paths:
-            fill(our_paths["loop"])
-            fill(peer_paths["loop"])
-            rows = [(what, depth) for what in ("file", "loop") for depth in (1, 32)]
-            figures = {(who, *row): [] for who in ("ours", "peer") for row in rows}
-            for _ in range(ROUNDS):
-                for what, depth in rows:
-                    figures["peer", what, depth].append(read(peer_paths[what], depth))
-                    figures["ours", what, depth].append(read(our_paths[what], depth))
-    print(f"4 KiB random reads of memory, medians of {ROUNDS} rounds of {SECONDS:g} s: the smallest FUSE file in RAM, and the "
-          f"FUSE front end polling for {SPIN_US} us")
-    print(f"{'':<28}{'p50 us':>9}{'p99 us':>9}{'reads/s':>10}")
-    for what, depth in rows:
-        title = {"file": "the file", "loop": "a loop device on it"}[what]
-        mine, theirs = figures["ours", what, depth], figures["peer", what, depth]
-        print(f"{title}, depth {depth}")
-        for name, rounds in (("smallest", theirs), ("front end", mine)):
-            print(f"  {name:<26}{median(rounds, 0):>9.1f}{median(rounds, 1):>9.1f}{median(rounds, 2):>10.0f}")
-        if depth == 1:
-            print(f"  {'p50 against the smallest':<26}{ratio(mine, theirs, 0):>9.2f}   (at most {AIM})")
-        else:
-            print(f"  {'reads against the smallest':<26}{ratio(mine, theirs, 2):>9.2f}")
+    figures = {row: {} for row in ROWS}
+    with smallest() as small, front_end() as front, device() as far:
+        servers = {"smallest": small, "front end": front, "device": far}
+        for paths in servers.values():
+            fio(paths["loop"], "--rw=write", "--bs=128k")
+        for _ in range(ROUNDS):
+            for what, depth in ROWS:
+                for name, paths in servers.items():
+                    measure = swap if what == "swap" else read
+                    path = paths.get("loop" if what == "swap" else what)
+                    if path:
+                        figures[what, depth].setdefault(name, []).append(measure(path, depth))
+    print(f"medians of {ROUNDS} rounds of {SECONDS:g} s; the front end polls for {SPIN_US} us; ratios to the smallest")
+    print(f"{'':<14}{'p50 us':>9}{'p99 us':>9}{'pages/s':>10}{'p50 ratio':>14}{'pages':>10}")
+    for row in ROWS:
+        report(row, figures[row])
 
 
 main()
