@@ -8,6 +8,9 @@ fuse.py SERVE_FUSE RAM_FUSE TOUCH BIN: the FUSE front end beside the smallest FU
 
 fio reads the files and the loop devices at random, 4 KiB at a time. Then each device is swap space for a program of 192 MiB
 that may have 64 MiB. All rows of a round come right after each other, so only ratios of one run mean anything.
+
+A donor stands for another machine. So it has the second processor, and everything else has the first. With UNPINNED=1
+the kernel places them all.
 """
 import contextlib
 import json
@@ -27,6 +30,8 @@ from processes import Processes                             # noqa: E402
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SECONDS = float(os.environ.get("READ_SECONDS", "3"))
 SPIN_US = os.environ.get("SPIN_US", "50")  # as the daemon does by itself
+PINNED = "UNPINNED" not in os.environ
+CLIENT, DONOR = {0}, {1}  # processors
 BYTES = 256 << 20
 SWAP_MIB, SWAP_LIMIT = 192, 64 << 20
 FIRST_PRIORITY = "32767"  # before any swap space that the machine has of its own
@@ -79,6 +84,9 @@ def device():
     with Processes("bench") as processes:
         farpage, name = pathlib.Path(bin_folder, "farpage"), f"bench-{os.getpid()}"
         [donor] = processes.start_donors(pathlib.Path(bin_folder), 1, "1G")
+        if PINNED:
+            for thread in os.listdir(f"/proc/{processes.made[0].pid}/task"):
+                os.sched_setaffinity(int(thread), DONOR)
         path = run(farpage, "disk", "attach", "--name", name, "--size", BYTES, "--frontend", "fuse", "--key", processes.key,
                    "--donor", donor).splitlines()[-1]
         try:
@@ -142,6 +150,8 @@ def report(row, of):
 def main():
     if os.geteuid() != 0:
         sys.exit("fuse.py: mounting and loop devices are root's: sudo ./dev bench blockdev-fuse")
+    if PINNED:
+        os.sched_setaffinity(0, CLIENT)
     figures = {row: {} for row in ROWS}
     with smallest() as small, front_end() as front, device() as far:
         servers = {"smallest": small, "front end": front, "device": far}
@@ -154,7 +164,8 @@ def main():
                     path = paths.get("loop" if what == "swap" else what)
                     if path:
                         figures[what, depth].setdefault(name, []).append(measure(path, depth))
-    print(f"medians of {ROUNDS} rounds of {SECONDS:g} s; the front end polls for {SPIN_US} us; ratios to the smallest")
+    print(f"medians of {ROUNDS} rounds of {SECONDS:g} s, {'the donor on a processor of its own' if PINNED else 'unpinned'}; "
+          f"the front end polls for {SPIN_US} us; ratios to the smallest")
     print(f"{'':<14}{'p50 us':>9}{'p99 us':>9}{'pages/s':>10}{'p50 ratio':>14}{'pages':>10}")
     for row in ROWS:
         report(row, figures[row])
