@@ -4,7 +4,9 @@
  * freed block returns to the heap that its address belongs to, in whatever thread.
  *
  * A program may bring its own malloc, in its executable or by LD_PRELOAD. Then the functions here serve only farpage's
- * own code. The linker (--wrap, in meson.build) binds the calls of that code to the last functions of this file.
+ * own code. A library of the program may bring one, too, and come behind this library. It then allocates under other
+ * names, and may free by name: libjemalloc's operator delete calls free(). So blocks in the window that are not
+ * mimalloc's go to the next library that has the name. The linker (--wrap, in meson.build) binds the calls of that code to the last functions of this file.
  *
  * Where mimalloc and glibc differ in what they accept, a program sees what glibc does:
  * - realloc(p, 0) frees.
@@ -30,6 +32,12 @@ void __libc_free(void *block);
 static inline bool in_window(const void *block)
 {
 	return window_contains(&preload.window, block);
+}
+
+/* Returns true if @block is mimalloc's. */
+static inline bool is_far(const void *block)
+{
+	return in_window(block) && mapping_is_heap(block);
 }
 
 /* Returns false in a process that is not configured. */
@@ -84,12 +92,31 @@ PRELOAD_EXPORT void *calloc(size_t count, size_t size)
 	return far_block(mi_calloc(count, size));
 }
 
+/* Frees a block of a malloc that comes behind this library. */
+static void next_free(void *block)
+{
+	static void (*next)(void *);
+	if (!next)
+		next = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+	next(block);
+}
+
+static void *next_realloc(void *block, size_t size)
+{
+	static void *(*next)(void *, size_t);
+	if (!next)
+		next = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
+	return next(block, size);
+}
+
 PRELOAD_EXPORT void free(void *block)
 {
-	if (in_window(block))
+	if (!in_window(block))
+		near_free(block);
+	else if (__builtin_expect(mapping_is_heap(block), true))
 		mi_free(block);
 	else
-		near_free(block);
+		next_free(block);
 }
 
 /* Resizes a block of the near heap. realloc(p, 0) frees. */
@@ -107,6 +134,8 @@ PRELOAD_EXPORT void *realloc(void *block, size_t size)
 		return malloc(size);
 	if (!in_window(block))
 		return near_heap_contains(block) ? near_realloc(block, size) : __libc_realloc(block, size);
+	if (!mapping_is_heap(block))
+		return next_realloc(block, size);
 	if (!size) {
 		mi_free(block);
 		return NULL;
@@ -186,7 +215,7 @@ PRELOAD_EXPORT void *pvalloc(size_t size)
 	return allocate_aligned(WINDOW_PAGE, (size + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE);
 }
 
-/* Returns the usable size of a block that is not far. */
+/* Returns the usable size of a block that is not mimalloc's. */
 static size_t near_usable_size(void *block)
 {
 	if (near_heap_contains(block))
@@ -201,7 +230,7 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *block)
 {
 	if (!block)
 		return 0;
-	return in_window(block) ? mi_usable_size(block) : near_usable_size(block);
+	return is_far(block) ? mi_usable_size(block) : near_usable_size(block);
 }
 
 /* --- What farpage itself calls, whatever malloc the program has --------------------------------------------------- */

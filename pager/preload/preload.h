@@ -125,6 +125,13 @@ void thread_spares_forget(void);
 /* Returns true if malloc, by name, is this library's. */
 bool heap_is_ours(void);
 
+/* --- mapping.c --------------------------------------------------------------------------------------------------- */
+
+/* Prepares mapping_is_heap(). Call it once the window is reserved. Returns 0 or -ENOMEM. */
+int mapping_prepare(void);
+/* Returns true if the heap (libmimalloc) has mapped @address, which lies in the window. */
+bool mapping_is_heap(const void *address);
+
 /* --- far.c: pages of the window, in any mode ---------------------------------------------------------------------- */
 
 /* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if no part is inside. */

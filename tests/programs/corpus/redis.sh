@@ -3,7 +3,7 @@ set -e
 serve() {
 	redis-server --port 0 --unixsocket "$PWD/socket" --save '' --enable-debug-command yes --dir "$PWD" --daemonize no >redis.log 2>&1 &
 	server=$!
-	until redis-cli -s socket ping >/dev/null 2>&1; do
+	until [ "$(redis-cli -s socket ping 2>/dev/null)" = PONG ]; do # not LOADING
 		kill -0 $server
 		sleep 0.05
 	done
@@ -12,7 +12,7 @@ ask() {
 	redis-cli -s socket "$@"
 }
 serve
-ask debug populate 90000 key 200
+ask debug populate 160000 key 200
 ask bgsave
 while ask info persistence | grep -q 'rdb_bgsave_in_progress:1'; do
 	sleep 0.1
