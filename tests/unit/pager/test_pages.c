@@ -68,6 +68,8 @@ static void a_kept_page_does_not_leave(void)
 	uint32_t word = pages_load(&pages, 0);
 	ok(!pages_move(&pages, 0, PAGE_RESIDENT, PAGE_EVICTING, 0) && pages_load(&pages, 0) == word,
 	   "a kept page stays resident when the evictor asks for the page");
+	ok(!pages_move_from(&pages, 0, word, PAGE_EVICTING, 0) && pages_load(&pages, 0) == word,
+	   "a kept page stays resident when the evictor asks for the page by its word");
 	ok(pages_move(&pages, 0, PAGE_RESIDENT, PAGE_DISCARDING, 0), "a kept page is discarded like others");
 	pages_close(&pages);
 }
