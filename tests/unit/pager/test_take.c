@@ -10,6 +10,7 @@
 #include <liburing.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PAGES = 256, WORDS = STORE_PAGE / 8 };
@@ -250,6 +251,29 @@ static void a_page_that_a_device_holds_stays(const char *mapping, int protection
 	end();
 }
 
+static void locked_pages_stay_and_their_neighbours_leave_whole(void)
+{
+	enum { LOCKED = 10, COUNT = 30 };
+	begin();
+	if (syscall(SYS_mlock, words_of(LOCKED), 10 * STORE_PAGE)) { /* sanitizers make mlock(3) do nothing */
+		tap_skip("locked pages stay with their contents", "memory cannot be locked");
+		end();
+		return;
+	}
+	take_every(0, 1, COUNT);
+	unsigned stay = 0, whole = 0;
+	for (uint64_t page = 0; page < COUNT; page++) {
+		bool locked = page >= LOCKED && page < LOCKED + 10, gone = taken[page].result == TAKE_TAKEN;
+		stay += locked && taken[page].result == TAKE_HELD && is_here(page) && holds(words_of(page), page) &&
+			!is_protected(page);
+		whole += !locked && (gone ? holds(taken[page].data, page) : is_here(page));
+	}
+	ok(stay == 10, "locked pages are held with their contents, and let no writer wait (%u of 10)", stay);
+	ok(whole == COUNT - 10, "pages beside locked ones are taken with their contents, or stay (%u of %u)", whole,
+	   COUNT - 10);
+	end();
+}
+
 static void opening_tells_what_cannot_leave(void)
 {
 	struct take other;
@@ -328,6 +352,7 @@ int main(void)
 	else
 		for (unsigned i = 0; i < 4; i++)
 			a_page_that_a_device_holds_stays(mappings[i].name, mappings[i].protection);
+	locked_pages_stay_and_their_neighbours_leave_whole();
 	opening_tells_what_cannot_leave();
 	no_write_is_lost_while_pages_leave();
 	return tap_done();
