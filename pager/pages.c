@@ -138,6 +138,8 @@ bool pages_move_from(struct pages *pages, uint64_t page, uint32_t word, enum pag
 {
 	assert(page < pages->count);
 	assert(pages_moves[page_state(word)] & (1u << to));
+	if (to == PAGE_EVICTING && (word & PAGE_KEPT))
+		return false;
 	return atomic_compare_exchange_strong_explicit(&pages->words[page], &word,
 						       (word & PAGE_MARKS) | (uint32_t)to | to_frame << 8,
 						       memory_order_acq_rel, memory_order_acquire);

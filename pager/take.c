@@ -100,15 +100,25 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 	set_results(taken + first, count, TAKE_BUSY);
 	if (uffd_protect(take->uffd, from, length, true))
 		return;
-	if (!read_pages(take, to, from, length) || madvise(from, length, MADV_DONTNEED)) {
+	if (!read_pages(take, to, from, length)) {
 		uffd_protect(take->uffd, from, length, false);
 		return;
 	}
-	uffd_wake(take->uffd->fd, from, length); /* writers that came meanwhile find the page missing now */
+	bool dropped = madvise(from, length, MADV_DONTNEED) == 0;
 	for (unsigned i = 0; i < count; i++) {
-		taken[first + i].result = TAKE_TAKEN;
-		taken[first + i].data = to + (size_t)i * STORE_PAGE;
+		struct taken *page = &taken[first + i];
+		char *address = from + (size_t)i * STORE_PAGE;
+		/* madvise(2) drops the pages before a locked mapping and then fails. Nothing comes in meanwhile, so a
+		   page that was dropped is dropped again without harm. */
+		if (!dropped && madvise(address, STORE_PAGE, MADV_DONTNEED)) {
+			page->result = errno == EINVAL ? TAKE_HELD : TAKE_BUSY;
+			uffd_protect(take->uffd, address, STORE_PAGE, false);
+			continue;
+		}
+		page->result = TAKE_TAKEN;
+		page->data = to + (size_t)i * STORE_PAGE;
 	}
+	uffd_wake(take->uffd->fd, from, length); /* writers that came meanwhile find the page missing now */
 }
 
 /* Takes @count adjacent pages without UFFDIO_MOVE. */

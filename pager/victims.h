@@ -34,8 +34,9 @@ static inline char *victims_frame(const struct victims *victims, uint32_t frame)
 	return victims->frames + (size_t)frame * STORE_PAGE;
 }
 
-/* Empties the next frame of the ring and returns it. The page that the frame had is far now. Returns VICTIMS_NONE while
-   that frame is being written: wait for completions and ask again. */
+/* Empties the next frame of the ring and returns it. The page that the frame had is far now. Skips frames whose pages
+   the handler is copying back. Returns VICTIMS_NONE while the next frame is being written: wait for completions and ask
+   again. */
 uint32_t victims_allocate(struct victims *victims);
 /* Empties @frame; its page is far now. Returns false if something is still reading or writing the frame. */
 bool victims_empty(struct victims *victims, uint32_t frame);

@@ -1,0 +1,295 @@
+/* faults and fetch: how the handler answers a fault by the state of its page. The test plays the other threads. */
+#include "core_over.h"
+#include "pager/faults.h"
+#include "pager/fetch.h"
+#include "tests/lib/store_faulty.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { PAGES = 512, LIMIT = 200, AHEAD = 32 };
+
+static struct core_over over;
+static struct core *const core = &over.core;
+static struct handler handler;
+static struct store *inner;
+
+/* Opens a handler, whose thread is this one. @faults is NULL for a store that never fails. */
+static void begin(const struct store_faults *faults)
+{
+	if (core_over_open(&over, PAGES, LIMIT))
+		tap_bail("no userfaultfd");
+	inner = core->store;
+	if (faults && store_open_faulty(inner, faults, &core->store))
+		tap_bail("no memory");
+	if (handler_open(&handler, core, 50 * LIMIT, AHEAD) || store_queue_open(core->store, &handler.queue))
+		tap_bail("no handler opens");
+}
+
+static void end(void)
+{
+	handler_close(&handler);
+	if (core->store != inner)
+		store_close(core->store);
+	core->store = inner;
+	core_over_close(&over);
+}
+
+static void fault(uint64_t page)
+{
+	faults_answer(&handler, page, gettid(), 1);
+}
+
+static void poll_all(void)
+{
+	while (handler.in_flight)
+		fetch_poll(&handler);
+}
+
+/* Returns true if @page is resident and is full of @byte. */
+static bool holds(uint64_t page, char byte)
+{
+	const char *data = core_address(core, page);
+	return state_of(&core->pages, page) == PAGE_RESIDENT && core_has(&over, page) && data[0] == byte &&
+	       data[STORE_PAGE - 1] == byte;
+}
+
+static bool can_be_read(uint64_t page)
+{
+	int file = memfd_create("sink", MFD_CLOEXEC);
+	bool can = write(file, core_address(core, page), 1) == 1;
+	close(file);
+	return can;
+}
+
+static uint64_t reads(void)
+{
+	struct store_stats stats;
+	store_stats(inner, &stats);
+	return stats.reads;
+}
+
+static void a_fault_brings_in_what_the_page_has(void)
+{
+	uint64_t popped[4];
+	begin(NULL);
+	fault(10);
+	ok(holds(10, 0) && core->resident == 1, "a fault on an untouched page brings in zeroes and takes room");
+	core_make(&over, 20, PAGE_FAR, 'f');
+	fault(20);
+	ok(state_of(&core->pages, 20) == PAGE_FETCHING && core->resident == 2,
+	   "a fault on a far page begins a fetch and takes room");
+	fault(20);
+	poll_all();
+	ok(holds(20, 'f') && core->resident == 2 && reads() == 1,
+	   "a far page comes in with its contents, by one read for two faults");
+	ok(residents_pop(&core->residents, popped, 4) == 2 && popped[0] == 10 && popped[1] == 20,
+	   "pages that have come in may leave in turn");
+
+	uint32_t before = core->residents.proven.count;
+	core_make(&over, 30, PAGE_BUFFERED, 'b');
+	core_store(&over, 30, 'X'); /* the store's contents must not be asked for */
+	fault(30);
+	ok(holds(30, 'b') && core->resident == 3, "a buffered page comes back with the contents of its frame");
+	ok(core->residents.proven.count == before + 1, "a page that comes back from the buffer is proven");
+	fault(30);
+	ok(holds(30, 'b') && over.counters.dropped == 0, "a second fault on a page that is here changes nothing");
+	end();
+}
+
+static void a_page_that_was_dropped_unseen_reads_as_zeroes(void)
+{
+	begin(NULL);
+	core_make(&over, 5, PAGE_RESIDENT, 'r');
+	madvise(core_address(core, 5), STORE_PAGE, MADV_DONTNEED);
+	fault(5);
+	ok(holds(5, 0) && over.counters.dropped == 1 && core->resident == 1,
+	   "a resident page that is absent reads as zeroes, and is counted");
+	end();
+}
+
+static void a_fault_waits_for_another_thread(void)
+{
+	static const struct {
+		enum page_state state, next;
+		char byte;
+	} waits[] = {{PAGE_EVICTING, PAGE_FAR, 'e'},
+		     {PAGE_EVICTING, PAGE_RESIDENT, 'e'},
+		     {PAGE_EVICTING, PAGE_UNTOUCHED, 0},
+		     {PAGE_DISCARDING, PAGE_UNTOUCHED, 0}};
+	for (unsigned i = 0; i < sizeof waits / sizeof *waits; i++) {
+		begin(NULL);
+		core_make(&over, 7, waits[i].state, 'e');
+		if (waits[i].next != PAGE_RESIDENT)
+			madvise(core_address(core, 7), STORE_PAGE, MADV_DONTNEED);
+		core_store(&over, 7, 'e');
+		fault(7);
+		ok(handler.parked_count == 1 && core->waiting == 1 && state_of(&core->pages, 7) == waits[i].state,
+		   "a fault on a page that is %s is parked", pages_state_name(waits[i].state));
+		kick_prepare(&core->handler_kick);
+		pages_move(&core->pages, 7, waits[i].state, waits[i].next, 0);
+		core_settled(core);
+		ok(!core->handler_kick.asleep, "settling a page that is %s wakes the handler",
+		   pages_state_name(waits[i].next));
+		faults_retry(&handler);
+		poll_all();
+		ok(holds(7, waits[i].byte) && !handler.parked_count && !core->waiting,
+		   "a page that was %s and is %s comes in when its fault is retried", pages_state_name(waits[i].state),
+		   pages_state_name(waits[i].next));
+		end();
+	}
+}
+
+static void a_fault_waits_for_room(void)
+{
+	begin(NULL);
+	core_make(&over, 1, PAGE_FAR, 'a');
+	core_make(&over, 2, PAGE_BUFFERED, 'b');
+	core_claim(core, LIMIT, 0);
+	kick_prepare(&core->evictor_kick);
+	for (uint64_t page = 1; page <= 3; page++)
+		fault(page);
+	ok(handler.parked_count == 3 && over.counters.stalls == 3 && !core->evictor_kick.asleep,
+	   "faults without room are parked, counted as stalls, and wake the evictor");
+	ok(core->resident == LIMIT && state_of(&core->pages, 1) == PAGE_FAR &&
+	       state_of(&core->pages, 2) == PAGE_BUFFERED && state_of(&core->pages, 3) == PAGE_UNTOUCHED,
+	   "faults without room leave their pages as they were");
+	core_release(core, 2);
+	core_settled(core);
+	faults_retry(&handler);
+	poll_all();
+	ok(core->resident == LIMIT && handler.parked_count == 1 && holds(1, 'a') && holds(2, 'b'),
+	   "as many parked faults are answered as there is room, in their order");
+	core_release(core, 1);
+	faults_retry(&handler);
+	ok(holds(3, 0) && !handler.parked_count && over.counters.stalls == 3,
+	   "the last fault is answered with the next room, and counted as one stall");
+	end();
+}
+
+static void faults_in_order_read_ahead(void)
+{
+	enum { FIRST = 100, COUNT = 150, HOLE = FIRST + 90 };
+	begin(NULL);
+	for (uint64_t page = FIRST; page < FIRST + COUNT; page++)
+		if (page != HOLE)
+			core_make(&over, page, PAGE_FAR, (char)page);
+	unsigned faults = 0, wrong = 0;
+	int64_t most = 0;
+	for (uint64_t page = FIRST; page < FIRST + COUNT; page++) {
+		if (state_of(&core->pages, page) != PAGE_RESIDENT) {
+			fault(page);
+			faults++;
+		}
+		most = core->resident > most ? core->resident : most;
+		poll_all();
+		wrong += !holds(page, page == HOLE ? 0 : (char)page);
+		if (page == HOLE - 1)
+			ok(state_of(&core->pages, HOLE) == PAGE_UNTOUCHED, "no page is read ahead that is not far");
+	}
+	ok(!wrong, "pages that are read ahead have their contents (%u do not)", wrong);
+	ok(faults < COUNT / 4 && over.counters.prefetched > COUNT / 2,
+	   "faults in order read most pages ahead (%u faults)", faults);
+	ok(core->resident == COUNT && most <= LIMIT, "each page that came in takes room once (%d)",
+	   (int)core->resident);
+	end();
+
+	begin(NULL);
+	for (uint64_t page = FIRST; page < FIRST + COUNT; page++)
+		core_make(&over, page, PAGE_FAR, (char)page);
+	core_claim(core, LIMIT - CORE_LOW - 6, 0);
+	for (uint64_t page = FIRST; page < FIRST + 8 && core->resident < LIMIT; page++)
+		if (state_of(&core->pages, page) == PAGE_FAR)
+			fault(page);
+	poll_all();
+	uint64_t ahead = over.counters.prefetched;
+	ok(core->resident <= LIMIT && ahead <= 6, "pages are read ahead only into free room (%u)", (unsigned)ahead);
+	unsigned astray = 0;
+	for (uint64_t page = FIRST; page < FIRST + COUNT; page++)
+		astray += state_of(&core->pages, page) != PAGE_FAR && !holds(page, (char)page);
+	ok(!astray, "pages for which there is no room stay far (%u astray)", astray);
+	end();
+}
+
+static void faults_in_order_fill_ahead(void)
+{
+	enum { COUNT = 64, FAR = 40 };
+	unsigned faults = 0, wrong = 0;
+	begin(NULL);
+	core_make(&over, FAR, PAGE_FAR, 'f');
+	window_free(&over.window, core_address(core, COUNT), (PAGES - COUNT) * STORE_PAGE);
+	for (uint64_t page = 0; page < COUNT; page++) {
+		if (state_of(&core->pages, page) != PAGE_RESIDENT) {
+			fault(page);
+			faults++;
+		}
+		poll_all();
+		wrong += !holds(page, page == FAR ? 'f' : 0);
+	}
+	ok(!wrong && faults < COUNT, "untouched pages are filled ahead of faults in order (%u faults)", faults);
+	ok(core->resident == COUNT && state_of(&core->pages, COUNT) == PAGE_UNTOUCHED && !core_has(&over, COUNT),
+	   "no page is filled ahead that is not allocated, and each that is takes room once (%d)", (int)core->resident);
+	end();
+}
+
+static void a_page_that_cannot_be_read_is_lost(void)
+{
+	const struct store_faults faults = {.seed = 1, .read_error = UINT16_MAX};
+	begin(&faults);
+	core_make(&over, 40, PAGE_FAR, 'l');
+	core_make(&over, 41, PAGE_RESIDENT, 'n');
+	fault(40);
+	poll_all();
+	ok(state_of(&core->pages, 40) == PAGE_LOST && core->resident == 1,
+	   "a page that the store cannot read is lost, and takes no room");
+	if (core->uffd.can_poison)
+		ok(!can_be_read(40) && can_be_read(41), "a lost page cannot be read, and its neighbour can");
+	else
+		tap_skip("a lost page cannot be read, and its neighbour can", "this kernel cannot poison pages");
+	for (uint64_t page = 60; page < 100; page++)
+		core_make(&over, page, PAGE_FAR, 'l');
+	fault(60);
+	fault(61);
+	unsigned far = 0;
+	uint64_t ahead = over.counters.prefetched;
+	poll_all();
+	for (uint64_t page = 62; page < 100; page++)
+		far += state_of(&core->pages, page) == PAGE_FAR;
+	ok(ahead > 0 && far == 38 && core->resident == 1, "pages that cannot be read ahead stay far (%u of 38)", far);
+	ok(over.counters.lost == 3, "lost pages are counted (%u)", (unsigned)over.counters.lost);
+	end();
+}
+
+static void a_delayed_answer_meets_its_page(void)
+{
+	const struct store_faults faults = {.seed = 3, .delay = UINT16_MAX / 2, .delay_polls = 5};
+	enum { COUNT = 60 };
+	unsigned right = 0;
+	begin(&faults);
+	for (uint64_t page = 0; page < 2 * COUNT; page += 2) {
+		core_make(&over, page, PAGE_FAR, (char)page);
+		fault(page);
+	}
+	poll_all();
+	for (uint64_t page = 0; page < 2 * COUNT; page += 2)
+		right += holds(page, (char)page) && state_of(&core->pages, page + 1) == PAGE_UNTOUCHED;
+	ok(right == COUNT, "answers that overtake each other come to their own pages (%u of %u)", right, COUNT);
+	end();
+}
+
+int main(void)
+{
+	int result = core_over_open(&over, PAGES, LIMIT);
+	if (result == -EPERM || result == -ENOSYS)
+		return tap_skip_all("no right to userfaultfd");
+	core_over_close(&over);
+	a_fault_brings_in_what_the_page_has();
+	a_page_that_was_dropped_unseen_reads_as_zeroes();
+	a_fault_waits_for_another_thread();
+	a_fault_waits_for_room();
+	faults_in_order_read_ahead();
+	faults_in_order_fill_ahead();
+	a_page_that_cannot_be_read_is_lost();
+	a_delayed_answer_meets_its_page();
+	return tap_done();
+}
