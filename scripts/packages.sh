@@ -10,7 +10,7 @@ packages_package="debhelper dpkg-dev lintian systemd udev"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
 packages_run="python3 sqlite3 procps util-linux"
 packages_bench="$packages_run $packages_vm libfuse3-dev nvme-cli fio nbdkit nbd-client mount stress-ng
-	python3-numpy redis-server"
+	python3-numpy redis-server valgrind"
 
 packages_of() {
 	echo "$packages_build"
