@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LOOK_NS UINT64_C(2000000000)
-/* Pause between two messages to a donor. A connection takes only a limited number at once. */
+/* The pause between two messages to a donor, because a connection takes only a limited number at once. */
 #define TELL_NS UINT64_C(100000000)
 #define NS_PER_S UINT64_C(1000000000)
 /* The rate of the latest interval has this share (1 in NEW_SHARE) in the average. */
