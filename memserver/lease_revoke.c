@@ -96,7 +96,7 @@ static bool slab_is_wanted(const struct lease_slab *slab)
 	return (slab->state == LEASE_SLAB_PREPARING && !slab->unwanted) || slab->state == LEASE_SLAB_LEASED;
 }
 
-/* Returns true unless the slab will be freed at a deadline or at once. */
+/* Returns false if the slab will be freed, at a deadline or at once. */
 static bool slab_stays(const struct lease_slab *slab)
 {
 	return slab_is_wanted(slab) || (slab->state == LEASE_SLAB_REVOKING && slab->take_at == LEASE_NEVER);

@@ -6,11 +6,11 @@
  * all memory that is lent. So the donor can lend what is in use plus what is available above the reserve.
  *
  *   available                       slabs that may be in use
- *   below the reserve               fewer than in use, to make up for what is lacking; the surplus is recalled
+ *   below the reserve               fewer than in use, by the lack; the surplus is recalled
  *   stalls (PSI), and less than     one step fewer than in use, unless slabs are on their way back already, because
  *   2 * (reserve + margin)          the kernel's estimate of available memory is then too high
  *   reserve .. reserve + margin     as many as in use, so that no slab is granted that is soon recalled
- *   above                           as many more as fit
+ *   above                           as many as fit
  *
  * If tasks stall although memory is plentiful, some control group has hit its own limit. Returning slabs would not
  * help, so these stalls are ignored.

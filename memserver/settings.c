@@ -486,7 +486,7 @@ static void waiting_format(const struct settings *s, const struct settings *next
 			snprintf(text + strlen(text), size - strlen(text), "%s%s", *text ? ", " : "", all[i].name);
 }
 
-/* Takes over the settings that may change, limited by those that stay. */
+/* Takes over the settings that may change. The settings that stay may limit them. */
 static void take_over(struct settings *s, const struct settings *next)
 {
 	const uint64_t most = s->server.donor.limits.slabs * s->slab;
