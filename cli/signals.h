@@ -9,12 +9,12 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Blocks these signals, except ignored ones (nohup), which would become pending. @ret_blocked: the blocked signals.
-   @ret_before: the mask before, for sigprocmask(SIG_SETMASK). */
+/* Blocks these signals, except ignored ones (nohup), which would become pending. *@ret_blocked gets the blocked
+   signals, and *@ret_before the mask before, for sigprocmask(SIG_SETMASK). */
 void signals_block(sigset_t *ret_blocked, sigset_t *ret_before);
 /* Returns true if one of the signals in @blocked has come. */
 bool signals_came(const sigset_t *blocked);
-/* Returns this process's mask without these signals. It is for a program that this process starts, or for a wait. */
+/* Returns this process's mask without these signals, for a program that this process starts, or for a wait. */
 sigset_t signals_open(void);
 
 #endif
