@@ -30,7 +30,7 @@ static struct fake {
 	atomic_bool dies;  /* the worker dies when its device exists but is not ready */
 	atomic_bool fails; /* the start fails at the same point, and the front end removes the device */
 	atomic_bool holds; /* the front end does not leave, as with requests in flight */
-	atomic_bool stops; /* the worker can write no file of the device's folder after it has adopted */
+	atomic_bool stops; /* after an adoption, the worker cannot write to the device's folder */
 	atomic_uint starts, adopts, leaves;
 	atomic_int cleared; /* number of the device that clear() removed */
 } * fake;
@@ -116,7 +116,7 @@ static int fake_start(const struct frontend_config *config, struct disk *disk, s
 	return status < 0 ? status : fake_bring_up(disk, ret_frontend);
 }
 
-/* A folder in place of the file that each file of the device's folder is first written to. */
+/* Returns the path of a temporary file. A folder of this name keeps the worker from writing files. */
 static const char *obstacle(void)
 {
 	static char path[RUNTIME_PATH_MAX + 16];

@@ -298,7 +298,7 @@ static void request_without_room_is_parked(void)
 	submit(STORE_READ);
 	submit(STORE_READ);
 	ok(requests_in(REQUEST_UNDER_WAY) == 1 && requests_in(REQUEST_PARKED) == 1 && pieces_in(PIECE_UNDER_WAY) == 1,
-	   "a read is parked while its donor takes no other operation");
+	   "a read is parked while its donor has no room for it");
 	donors_answer(true, true, true);
 	ok(poll_once() && requests_in(REQUEST_UNDER_WAY) == 1 && requests_in(REQUEST_PARKED) == 0,
 	   "a parked read is under way once its donor has answered another read");

@@ -276,7 +276,7 @@ static void recalled_slab_stays_while_a_replica_is_lacking(void)
 	   "a withdrawn recall leaves a chunk with both replicas and no recall");
 	leases_recall(&world.leases, 0, 103, 1000, 40);
 	ok(!leases_recalls_tick(&world.leases, 1000) && chunk_full(3) == 2 && !world_next_is(LEASES_RELEASE, &action),
-	   "a recalled slab is left at its deadline, and the other replica stays");
+	   "the slot of a recalled slab is detached at its deadline, and the other replica stays");
 	world_close();
 }
 

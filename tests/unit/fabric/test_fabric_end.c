@@ -70,7 +70,7 @@ static void no_event_follows_ones_own_disconnect(void)
 	count = pair.client.count;
 	memset(pair.client.memory, 7, 4096);
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ECONNRESET,
-	   "the donor learns of the client's disconnect");
+	   "the donor is told of the client's disconnect");
 	pump_for(&pair, 10);
 	ok(pair.client.count == count, "no event follows one's own disconnect");
 	ok(pair.client.memory[0] == 7 && pair.client.memory[4095] == 7, "no byte arrives after one's own disconnect");

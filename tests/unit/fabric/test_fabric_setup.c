@@ -135,7 +135,7 @@ static void bad_listeners_end_the_connect_with_a_reason(void)
 	fd = accept(listener, NULL, NULL);
 	ok(write(fd, "HTTP/1.1 400 Bad Request\r\n", 26) == 26 && pump_until(&pair, side_ended(&pair.client)) &&
 	       side_ended(&pair.client) == -EPROTO,
-	   "a listener that speaks something else ends the connect with -EPROTO");
+	   "a listener with another protocol ends the connect with -EPROTO");
 	fabric_disconnect(pair.client.conn);
 	close(fd);
 
@@ -362,7 +362,7 @@ static void slow_answers_end_no_connection(void)
 		       pump_until(&pair, side_count(&pair.donor, FABRIC_DONE) == i + 1),
 		   "a slow peer's answer to request %u arrives", i);
 	}
-	ok(!side_ended(&pair.donor), "a request that is older than io_ms is waited for behind slow answers");
+	ok(!side_ended(&pair.donor), "behind slow answers, a request may be older than io_ms");
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ETIMEDOUT,
 	   "a request without an answer ends the connection with -ETIMEDOUT after slow answers");
 	close(fd);
@@ -507,7 +507,7 @@ static void an_answer_to_an_unsent_write_ends_the_connection(void)
 	for (unsigned i = 0; i < 64; i++)
 		granted += side_seen(&pair.client, FABRIC_DONE, i)->status == 0;
 	ok(granted < 64 && side_count(&pair.client, FABRIC_DONE) == 64,
-	   "only writes that were sent are taken as done (%u of 64)", granted);
+	   "only writes that were sent are answered as done (%u of 64)", granted);
 	close(fd);
 	pair_close(&pair);
 }

@@ -153,7 +153,7 @@ static void a_flood_of_messages_is_held_back(void)
 	   peer.sent);
 	pump_until(&pair, side_ended(&pair.donor) || side_count(&pair.donor, FABRIC_MESSAGE) == count);
 	ok(iwarp ? side_ended(&pair.donor) == -ECONNRESET : side_count(&pair.donor, FABRIC_MESSAGE) == count,
-	   "a flooded donor gets all messages that come (%u)", side_count(&pair.donor, FABRIC_MESSAGE));
+	   "a flooded donor gets all messages that arrive (%u)", side_count(&pair.donor, FABRIC_MESSAGE));
 	ok(pair_connect(&pair), "a flooded donor takes other connections");
 	closed(&peer, &pair);
 }
@@ -185,9 +185,8 @@ static void bad_answers_end_the_connect(void)
 
 	pair_open(&pair, NULL);
 	peer_open(&peer);
-	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, "hello", 5),
-	   "a peer that speaks something else accepts");
-	check_not_taken("an accept that speaks something else", &peer, &pair, -EPROTO);
+	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, "hello", 5), "a peer with another protocol accepts");
+	check_not_taken("an accept of another protocol", &peer, &pair, -EPROTO);
 
 	pair_open(&pair, NULL);
 	peer_open(&peer);
