@@ -24,7 +24,7 @@ int subcommands_run(const struct subcommand *verbs, const char *family, const ch
 /* The texts of a command that takes no arguments. */
 struct subcommands_text {
 	const char *name;           /* "disk list" */
-	const char *before, *after; /* of the options in --help */
+	const char *before, *after; /* texts before and after the options in --help */
 	const char *instead;        /* what to do in place of an argument: "it shows all" */
 };
 /* Ends the reading of a command line. @first is the result of config_read() or defaults_read(). Prints --help, or logs

@@ -107,7 +107,7 @@ int far_check(const struct far_config *config);
  *
  *   -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH  the donor cannot be reached
  *   -ENOENT                                   the donor's name does not resolve
- *   -EPROTO                                   something else listens there
+ *   -EPROTO                                   another service listens there
  *   -EPROTONOSUPPORT                          the donor has another version
  *   -ELIBACC                                  there is no library to encrypt with
  *   -EKEYREJECTED                             the key is wrong or missing

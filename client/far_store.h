@@ -1,5 +1,6 @@
 /*
- * far_store: what the parts of the far store (far.c, control.c, far_queue.c) share. Only for use inside client/.
+ * far_store: the structs that the parts of the far store (far.c, control.c, far_queue.c) share. Only for use inside
+ * client/.
  *
  * Theory of operation. Queues touch only atomic fields, and fields that never change once far_open() has returned. A
  * queue needs the control thread when a chunk is wanted or emptied, or a connection has ended. The queue then leaves a

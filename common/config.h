@@ -2,7 +2,7 @@
  * config: reads a program's settings from its command line and one INI file (libinih) into one table. A setting is
  * "--name VALUE" on the command line and "name = VALUE" in the file's [PROGRAM] section. The command line wins.
  *
- * Every mistake is logged as one line: file and line or option, what is wrong, and what to do.
+ * Every mistake is logged as one line, which names file and line or the option, the mistake, and the next step.
  */
 #ifndef COMMON_CONFIG_H
 #define COMMON_CONFIG_H

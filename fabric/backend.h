@@ -1,5 +1,5 @@
 /*
- * backend: what a kind of fabric (tcp, verbs) provides, and what all kinds share. Only inside fabric/.
+ * backend: the operations of a kind of fabric (tcp, verbs), and the structs that all kinds share. Only inside fabric/.
  *
  * Theory of operation. wait.c owns waiting, watches and time. A backend owns its connections. Its structs begin with or
  * contain the structs of this file. It adds its descriptors to the fabric's poller. Its poll() looks at the active
@@ -72,9 +72,10 @@ struct fabric_backend {
 
 	/* Writes events. Returns true if bytes moved, even if they made no event, as when a request was served. */
 	bool (*poll)(void *state, struct backend_events *out);
-	/* Returns true if poll() may find something before the poller reports it, so that polling again soon pays. */
+	/* Returns true if poll() may find bytes or completions before the poller reports them, so that polling again
+	   soon pays. */
 	bool (*hot)(const void *state);
-	/* Returns true if the last poll() left something over, so that the next one makes progress. */
+	/* Returns true if the last poll() left work over, so that the next poll makes progress. */
 	bool (*ready)(const void *state);
 	/* Arms every source, because the fabric is about to sleep. */
 	void (*arm)(void *state);
@@ -90,7 +91,7 @@ struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
 /* Notes that an operation was posted, so that fabric_wait() spins for its answer. */
 void fabric_touch(struct fabric *fabric);
-/* Counts a log line about what a peer did (log_limit.h). Returns true if the line may be logged. */
+/* Counts a log line about a peer (log_limit.h). Returns true if the line may be logged. */
 bool fabric_may_tell(struct fabric *fabric);
 
 #endif

@@ -35,7 +35,8 @@
 /* After this many polls that filled the caller's array, every connection got its turn. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
-/* fabric_wait() spins if something moved shortly before the call: within this many spin times, or within RECENT_NS. */
+/* fabric_wait() spins if bytes or events moved shortly before the call: within this many spin times, or within
+   RECENT_NS. */
 #define RECENT_SPINS 4
 #define RECENT_NS (200 * 1000ull)
 /* A yield that takes this long means that another program computes on this CPU. */

@@ -44,7 +44,8 @@ struct keyring {
  * is full.
  */
 int keyring_add_file(struct keyring *keyring, const char *path, const char *name, bool admin);
-/* Adds the keys in the folder of --keys. Skips files with other names after one logged line each. Returns as above. */
+/* Adds the keys in the folder of --keys. Skips files with other names after one logged line each. Returns the same as
+   keyring_add_file(). */
 int keyring_add_folder(struct keyring *keyring, const char *path);
 /*
  * Sets a quota such as "alice=32G". Returns 0, or -EINVAL after one logged line if the text is malformed or no key has

@@ -1,5 +1,5 @@
 /*
- * lease_book: what the parts of lease.h share. Only these files include it:
+ * lease_book: structs and functions that the parts of lease.h share. Only these files include this header:
  *
  * - lease.c: the book and its sessions
  * - lease_slab.c: slabs

@@ -79,7 +79,8 @@ void lease_take(struct lease_book *book, uint64_t now)
 		lease_slab_disown(book, i);
 		lease_slab_move(book, i, LEASE_SLAB_CLEARING);
 		s->taken = true;
-		/* A client that has returned but not yet claimed the slab learns of it from the answer to its claim. */
+		/* If a client has returned but not yet claimed the slab, the answer to its claim will tell it of the
+		   recall. */
 		if (book->sessions[session].state == LEASE_SESSION_ACTIVE && known) {
 			s->session = session; /* the session to tell */
 			lease_tell(book, i, true);

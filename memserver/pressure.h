@@ -3,7 +3,7 @@
  * readings and the time.
  *
  * Theory of operation. The operator's reserve must stay available (MemAvailable, or what a control group leaves) beside
- * all memory that is lent. So the donor can lend what is in use plus what is available above the reserve.
+ * all memory that is lent. So the donor can lend the slabs in use, plus the memory that is available above the reserve.
  *
  *   available                       slabs that may be in use
  *   below the reserve               fewer than in use, by the lack; the surplus is recalled
@@ -47,7 +47,7 @@ struct pressure_config {
 
 /* The machine's memory at one moment. */
 struct pressure_reading {
-	uint64_t available; /* bytes, without what is in use */
+	uint64_t available; /* available bytes, without the slabs in use */
 	uint32_t in_use;    /* slabs that have memory */
 	uint32_t going;     /* slabs in use that will be released without further action */
 	bool stalls;        /* PSI reported stalls since the last reading */

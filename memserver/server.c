@@ -241,7 +241,7 @@ int server_loop(struct server *server)
 	return 0;
 }
 
-/* Watches everything besides clients that wakes the loop. */
+/* Watches the descriptors, other than those of clients, that wake the loop. */
 static int watch_all(struct server *server)
 {
 	struct fabric *fabric = server->donor->fabric;

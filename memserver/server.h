@@ -13,8 +13,8 @@
  * inside the fabric and never get here. The loop waits for the service manager each time it reports the donor's state,
  * so it does this at most once a second.
  *
- * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends everything in order. SIGHUP
- * rereads the settings and never ends anything.
+ * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends all sessions in order. SIGHUP
+ * rereads the settings and ends no session.
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H

@@ -380,7 +380,7 @@ static void server_fill(struct settings *s)
 		s->server.donor.fabric.io_ms = LEASE_HEARTBEATS_MISSED * s->heartbeat_ms;
 }
 
-/* Reads and checks everything except the addresses and the drain file. */
+/* Reads and checks all settings except the addresses and the drain file. */
 static int all_read(struct settings *s, int argc, char **argv)
 {
 	struct machine_memory memory;
@@ -518,7 +518,7 @@ int settings_reload(struct settings *settings, struct keyring *ret_before)
 		log_error("others can reach this donor, and there is no key any more; give --key FILE, or --insecure");
 		status = -EINVAL;
 	}
-	/* The slab stays as it is, whatever the files say now. */
+	/* The size of slabs does not change, whatever the files say now. */
 	if (status == 0 && next.quota && next.quota < settings->slab) {
 		char quota[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
 

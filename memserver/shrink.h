@@ -1,5 +1,5 @@
 /*
- * shrink: keeps the slabs that a donor lends within what its machine can spare.
+ * shrink: lets a donor lend only as many slabs as its machine can spare.
  *
  * Theory of operation. This module does the I/O for pressure.h. It reads the machine's memory (machine.h) when a
  * reading is due, or at once when tasks stall (stall.h). It then tells the donor how many slabs may be in use. While no

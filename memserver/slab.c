@@ -48,7 +48,7 @@ struct slab_worker {
 	int eventfd;
 	pthread_t thread;
 	bool started;
-	pthread_mutex_t lock; /* guards everything below */
+	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t ordered;
 	bool stop;
 	struct slab_queue queues[SLAB_ORDER_KINDS];

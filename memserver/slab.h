@@ -51,7 +51,7 @@ struct slab_answer {
 struct slab_worker;
 
 /*
- * Starts the worker. The worker inherits the caller's signal mask, which should block everything. Returns 0, -ENOMEM,
+ * Starts the worker. The worker inherits the caller's signal mask, which should block all signals. Returns 0, -ENOMEM,
  * -EMFILE or -EAGAIN.
  */
 int slab_open(const struct slab_config *config, struct slab_worker **ret_worker);

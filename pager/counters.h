@@ -45,7 +45,7 @@ struct report {
 /* A process whose memory is partly far, and its userfaultfd. */
 struct report_pager {
 	int32_t pid, uffd;
-	uint64_t base, length; /* of the window, bytes */
+	uint64_t base, length; /* base and length of the window, in bytes */
 };
 
 #endif

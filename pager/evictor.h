@@ -5,7 +5,7 @@
  * batches until `high` pages are free. It takes a batch out of the program's reach (take.h), and judges each page by
  * its contents alone:
  * - A page of zeroes is forgotten.
- * - A page that equals what its donors have is clean, and is not written.
+ * - A page that equals its donors' contents is clean, and is not written.
  * - Any other page is dirty, and is written.
  *
  * Clean and dirty pages go through a frame of the victim buffer and stay readable there for a while.
@@ -58,7 +58,7 @@ struct evictor {
    or -errno. */
 int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch, bool copies);
 int evictor_start(struct evictor *evictor);
-/* Ends the thread and frees everything. The caller has set core->stop. Accepts a partly opened evictor. */
+/* Ends the thread and frees the evictor's memory. The caller has set core->stop. Accepts a partly opened evictor. */
 void evictor_close(struct evictor *evictor);
 
 /* Evicts a range of pages and returns when their donors have them. Any thread except the pager's own. */

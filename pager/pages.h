@@ -41,7 +41,7 @@ enum page_state {
 };
 
 #define PAGE_QUEUED (1u << 4)   /* is in a queue of residents */
-#define PAGE_WRITING (1u << 5)  /* a write of it to the donors is in flight */
+#define PAGE_WRITING (1u << 5)  /* a write of the page to the donors is in flight */
 #define PAGE_SNAPSHOT (1u << 6) /* a forked child may still need the contents its donors have now */
 #define PAGE_KEPT (1u << 7)     /* must not leave (keep.h) */
 #define PAGE_MARKS (PAGE_QUEUED | PAGE_WRITING | PAGE_SNAPSHOT | PAGE_KEPT)

@@ -32,7 +32,7 @@ struct uffd_message {
 	enum uffd_kind kind;
 	bool write;
 	pid_t thread;      /* the faulting thread */
-	uintptr_t address; /* of the fault */
+	uintptr_t address; /* the address of the fault */
 	int child;         /* UFFD_FORKED: the child's descriptor, which the receiver owns */
 };
 

@@ -1,7 +1,7 @@
 /*
  * health: the state of a device in one word and one sentence.
  *
- *   serving    all donors can be reached, and nothing is lost or lacking
+ *   serving    all donors can be reached, and no page or replica is missing
  *   degraded   the device serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not rewritten
  *   failed     every donor is lost and there is no backup: nothing can be read or written
  *

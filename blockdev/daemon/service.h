@@ -2,10 +2,10 @@
  * service: the work of the worker's main thread while other threads serve the device. It answers the control socket and
  * signals, and calls `tick` once a second, which logs.
  *
- * Theory of operation. One poll(2) waits for everything. A connection carries one request and one answer. Few
- * connections are open at a time; the others wait in the socket's queue. SIGTERM and SIGINT act like CONTROL_DETACH.
- * They change nothing while the device is in use, however often they come. SIGHUP, as from a closed terminal, only
- * causes a log line.
+ * Theory of operation. One poll(2) waits for connections, requests and signals. A connection carries one request and
+ * one answer. Few connections are open at a time; the others wait in the socket's queue. SIGTERM and SIGINT act like
+ * CONTROL_DETACH. They change nothing while the device is in use, however often they come. SIGHUP, as from a closed
+ * terminal, only causes a log line.
  *
  * CONTROL_LEAVE takes as long as requests wait for donors. The caller may give up meanwhile. Then no other daemon takes
  * over, so the device must not be left (SERVICE_ABANDONED).

@@ -166,7 +166,7 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	return text.length;
 }
 
-/* Rejects options that change what an existing device is. */
+/* Rejects options that would change an existing device. */
 static int fixed_check(const struct settings *given)
 {
 	if (!given->size && !given->donors.count && !given->memory)

@@ -2,8 +2,8 @@
  * worker: the process that serves a device. It opens the store, starts or adopts the device, and serves until it is
  * asked to end. It is a child of the keeper (keeper.h), which starts another one if it dies.
  *
- * Threads. The main thread starts everything and then runs the service (service.h). The store and the front end have
- * their own threads.
+ * Threads. The main thread starts the store and the device, and then runs the service (service.h). The store and the
+ * front end have their own threads.
  */
 #ifndef BLOCKDEV_WORKER_H
 #define BLOCKDEV_WORKER_H

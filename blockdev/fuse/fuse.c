@@ -174,7 +174,7 @@ static int front_attach(struct fuse_front *front)
 
 /* --- Removing ------------------------------------------------------------------------------------------------ */
 
-/* Ends everything but the loop device, and frees @front. The loop device was detached, or was never made. */
+/* Ends all parts except the loop device, and frees @front. The loop device was detached, or was never made. */
 static void front_close(struct fuse_front *front)
 {
 	if (front->is_mounted)

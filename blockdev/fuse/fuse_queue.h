@@ -33,7 +33,7 @@
 #define FUSE_QUEUE_DEPTH_MAX 256u
 
 struct fuse_queue_config {
-	const char *name;      /* of the device */
+	const char *name;      /* the device's name */
 	unsigned index, depth; /* the queue's index, for its thread's name; requests at a time */
 	unsigned spin_us;
 	int device; /* an open descriptor of the FUSE connection */

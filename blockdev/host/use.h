@@ -1,5 +1,5 @@
 /*
- * use: finds out what a block device is used for (swap space, mount, device mapper, RAID) from /proc and /sys.
+ * use: finds the use of a block device (swap space, mount, device mapper, RAID) in /proc and /sys.
  *
  * Threads. Any thread may call these functions.
  */

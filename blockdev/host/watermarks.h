@@ -49,7 +49,8 @@ struct watermarks_record {
 
 #define WATERMARKS_TEXT_MAX 192 /* size of a record's text, and of a line about a record */
 
-/* Returns what a machine with this much memory needs for a device with up to @flight_kib of requests in progress. */
+/* Returns the values that a machine with this memory needs for a device with up to @flight_kib of requests in
+   progress. */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib);
 
 /* Reads the kernel's values. Returns 0, or -errno if one cannot be read. */

@@ -443,7 +443,7 @@ static int recovery_start(struct ublk *ublk)
 	while ((status = ublk_control_start_recovery(ublk->control, ublk->info.number)) == -EBUSY &&
 	       clock_now() < deadline)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	/* A process that died before it fetched anything has already started it (Linux 6.11 and later). */
+	/* A process that died before it fetched a tag has already started the recovery (Linux 6.11 and later). */
 	if (status == -EINVAL)
 		status = 0;
 	return status < 0 ? ublk_fail(ublk, "the kernel does not hand its ublk device over", status) : 0;

@@ -47,7 +47,7 @@ enum ublk_io_operation { UBLK_FETCH = 0x20, UBLK_COMMIT_AND_FETCH = 0x21 };
 
 /* The contents of sqe->cmd in a command about devices. */
 struct ublk_command {
-	uint32_t number;  /* of the device */
+	uint32_t number;  /* the device's number */
 	uint16_t queue;   /* UBLK_NO_QUEUE */
 	uint16_t length;  /* length of the data at `address` */
 	uint64_t address; /* data to or from the kernel, depending on the operation */

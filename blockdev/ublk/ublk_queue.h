@@ -48,8 +48,8 @@
 #include <stdbool.h>
 
 struct ublk_queue_config {
-	const char *name; /* of the device */
-	unsigned index;   /* of the queue */
+	const char *name; /* the device's name */
+	unsigned index;   /* the queue's index */
 	unsigned depth;
 	uint32_t request_bytes;
 	unsigned spin_us;

@@ -1,5 +1,5 @@
 /*
- * internal: what the files of `farpage doctor` share.
+ * internal: the structs and functions that the files of `farpage doctor` share.
  *
  * Theory of operation. checks.c has the table of all checks. A row names a function that reads facts, one that judges
  * them, and the texts. doctor.c walks the table twice. First it reads all facts into struct host. Then it judges every
@@ -134,7 +134,7 @@ struct host {
 
 	struct {
 		uint64_t lockable;         /* RLIMIT_MEMLOCK in bytes, or UINT64_MAX if unlimited */
-		uint64_t total, available; /* of this machine, in bytes */
+		uint64_t total, available; /* memory of this machine, in bytes */
 		/* The lowest limit of this process's control group and the groups above it, the least that is left
 		   below any such limit, and the most that they may use without being slowed down. In bytes; UINT64_MAX
 		   if there is no limit. */

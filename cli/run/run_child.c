@@ -103,8 +103,8 @@ struct wake {
 	int fd, timer;
 };
 
-/* Opens @ret_wake. Without a timer, only signals wake this process. Returns 0 or -errno. In both cases wake_close()
-   closes what is open. */
+/* Opens @ret_wake. Without a timer, only signals wake this process. Returns 0 or -errno. In both cases the caller calls
+   wake_close(). */
 static int wake_open(int signals, unsigned look_ms, struct wake *ret_wake)
 {
 	const struct timespec pause = {.tv_nsec = look_ms * 1000000l};

@@ -22,7 +22,7 @@ struct run_group;
 
 struct run_guard {
 	const struct run_group *group;
-	const char *name; /* of the device; NULL if there is none to remove */
+	const char *name; /* the device to remove, or NULL for none */
 	pid_t pid;
 	int pipe; /* closing it makes the guard work */
 };

@@ -37,7 +37,7 @@ struct run_live {
 struct run_live *run_live_open(const char *engine, uint64_t local, char **argv);
 /* Returns true if the figures are due for an update. Takes NULL. */
 bool run_live_is_due(const struct run_live *live);
-/* Begin and end a change. Between the two calls readers discard what they read. */
+/* Begin and end a change. Readers discard figures that they read between the two calls. */
 void run_live_begin(struct run_live *live);
 void run_live_end(struct run_live *live);
 

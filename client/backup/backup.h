@@ -11,7 +11,7 @@
  * from donors (rebuild_backup.h) and puts them into the ring. A disk that is too slow costs neither memory nor time. It
  * only leaves pages unsaved. A warning about this is logged at most every ten seconds.
  *
- * Nobody keeps a list of what is on the disk. The checksum and generation of a page (integrity.h) show if the bytes on
+ * There is no list of the pages on the disk. The checksum and generation of a page (integrity.h) show if the bytes on
  * the disk are those of its last write.
  *
  * When the last replica of a page goes, the page is KEPT (integrity.h): only the disk, or the ring, still has it.
@@ -94,7 +94,7 @@ struct backup {
 	unsigned in_flight;          /* operations of the disk, writes and reads */
 	uint64_t due;                /* when the next batch may begin */
 	_Atomic uint64_t told_slow;  /* when a slow disk was last logged; 0 again once all pages are on the disk */
-	_Atomic uint64_t told_error; /* when an error of the disk was last logged; 0 likewise */
+	_Atomic uint64_t told_error; /* when an error was last logged; 0 again once all pages are on the disk */
 	struct {
 		uint32_t piece; /* index of the extent's first piece */
 		uint32_t count;

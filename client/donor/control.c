@@ -190,7 +190,7 @@ static void control_tell_warmth(struct far *far, uint64_t now)
 		session_tell(&far->donors[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
 }
 
-/* Waits for something to happen and handles it. */
+/* Waits for the next event and handles it. */
 static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];

@@ -39,11 +39,11 @@ struct donor {
 	enum donor_state state;
 	struct auth_session session;
 	uint8_t session_key[AUTH_KEY_SIZE];    /* from PROVING on */
-	struct channel channel;                /* likewise; messages are sent through channel_seal() */
+	struct channel channel;                /* from PROVING on; seals every message */
 	struct wire_capacity capacity;         /* the last figures that the donor sent, from READY on */
 	uint64_t incarnation, slabs;           /* as WELCOME has them, from READY on */
-	uint32_t grace_ms;                     /* the grace time that the donor granted, likewise */
-	char domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, likewise */
+	uint32_t grace_ms;                     /* the grace time that the donor granted, from READY on */
+	char domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, from READY on */
 	uint64_t heartbeat_ns;
 	uint64_t deadline;      /* when the handshake must be over */
 	uint64_t heard, said;   /* when the last message came, and when the last was sent */

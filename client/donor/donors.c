@@ -170,7 +170,7 @@ static void donor_bury(struct far *far, unsigned index, uint64_t now)
 	if (!far->adopting)
 		donors_incarnation_keep(far, index, 0);
 	donor->status = donor->comeback.status;
-	/* A session that is still alive says goodbye: nothing of ours on this donor is of use any more. */
+	/* A session that is still alive says goodbye, because we need no slab on this donor any more. */
 	if (!far->adopting)
 		session_end(&donor->session);
 	session_drop(&donor->session);

@@ -33,7 +33,7 @@ static void news_take(struct operate *operate, const struct donor_answer *answer
 	operate->answered = true;
 }
 
-/* Sleeps once, until @end at most, and handles what has happened. */
+/* Sleeps once, until @end at most, and handles the events that have come. */
 static void step(struct operate *operate, uint64_t end)
 {
 	uint64_t now = clock_now(), due = session_due(&operate->session);

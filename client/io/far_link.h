@@ -17,7 +17,7 @@ struct far_link {
 	struct fabric_conn *conn; /* NULL for none */
 	bool established;         /* the connection was made, and is not known to have ended */
 	uint32_t round;           /* the donor's round when `conn` was made */
-	struct latency latency;   /* of reads, with replicas only */
+	struct latency latency;   /* latency of reads; used only with replicas */
 	unsigned staged;
 	struct fabric_op ops[FAR_LINK_BATCH];
 };

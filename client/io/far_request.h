@@ -5,7 +5,7 @@
  *                             |  carried out anew -^
  *                             +--all pieces have ended--> FREE; the completion waits to be polled
  *
- * A request waits for room, a slab or a donor. Meanwhile pieces of it may be under way, too. request_moves[] in
+ * A request waits for room, a slab or a donor. Some of its pieces may be under way meanwhile. request_moves[] in
  * far_request.c lists the legal moves.
  *
  * Threads: the queue's.
@@ -42,7 +42,7 @@ struct far_request {
 	enum far_request_state state;
 	uint32_t next;   /* pages done or under way */
 	uint32_t pieces; /* pieces under way */
-	int status;      /* of the first piece that failed */
+	int status;      /* the status of the first piece that failed */
 	uint64_t failed; /* of a read: donors that failed it, one bit each */
 	int failure;     /* the first of these failures */
 	uint32_t single; /* the current page, counted from io.page, of a read page by page; otherwise FAR_NONE */

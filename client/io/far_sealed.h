@@ -55,8 +55,8 @@ void far_sealed_prepare(struct far_queue *queue, uint16_t piece);
 /* Frees the piece's part of the buffer. Nothing of the piece may be under way. */
 void far_sealed_end(struct far_queue *queue, uint16_t piece);
 
-/* Checks @data, which was received for page @nth of the piece. Returns false if this is not what was last written. If
-   pages are sealed, opens the page into the caller's buffer, except on the rebuild thread's queue. */
+/* Checks @data, which was received for page @nth of the piece. Returns false if the page was last written with other
+   contents. If pages are sealed, opens the page into the caller's buffer, except on the rebuild thread's queue. */
 bool far_sealed_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
 
 /* Open and close far->sealers, which store_same() needs if pages are sealed. far_sealers_open() returns 0 or -ENOMEM.

@@ -116,7 +116,7 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
 }
 
-/* Notes what the write waits for, because it cannot go to all of its chunk's replicas. */
+/* Notes that the write waits, because it cannot go to all of its chunk's replicas. */
 static void write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
 			const struct write_links *links)
 {
@@ -164,7 +164,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	return FAR_GOES_ON;
 }
 
-/* Sends @count pages of one chunk. None of them is all zero. */
+/* Sends @count pages of one chunk. None of these pages is all zero. */
 static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	struct far *far = queue->far;

@@ -1,6 +1,6 @@
-/* leases_own: what the files leases*.c share. Only they include it. leases.c has actions, lists, idle chunks and
-   events. leases_wants.c gives chunks their slabs. leases_joins.c gives chunks another replica. leases_recalls.c has
-   recalls. */
+/* leases_own: functions that the files leases*.c share. Only these files include this header. leases.c has actions,
+   lists, idle chunks and events. leases_wants.c gives chunks their slabs. leases_joins.c gives chunks another replica.
+   leases_recalls.c has recalls. */
 #ifndef CLIENT_LEASES_OWN_H
 #define CLIENT_LEASES_OWN_H
 

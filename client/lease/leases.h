@@ -24,8 +24,8 @@
  * A chunk that lacks a replica gets a join. There are few joins at a time. Chunks with the fewest readable replicas
  * come first. A join asks for a slab on a donor that holds none of the chunk's, and makes it a JOINING slot. Then the
  * caller is told to fill the slot (rebuild.h), and reports the end. After a success the slot becomes FULL. After a
- * failure it is detached. When the caller has seen that nothing is under way to the slab any more (LEASES_DRAIN), the
- * slab goes back, and a new join begins. If no donor has room, a join is tried again after a pause.
+ * failure it is detached. When no access to the slab is under way any more (LEASES_DRAIN), the slab goes back, and a
+ * new join begins. If no donor has room, a join is tried again after a pause.
  *
  * Failure domains (domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a slot
  * also excludes its mates. The exception is a recalled slot and the slot that replaces it. If there are fewer domains
@@ -34,13 +34,13 @@
  *
  * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
  * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the
- * recalled slab's slot is detached, and the slab goes back when nothing is under way to it. If the deadline comes
+ * recalled slab's slot is detached, and the slab goes back when no access to it is under way. If the deadline comes
  * first, the slot is detached at once. The chunk goes on with its other replicas, or is lost. Such a slab is not
  * released: its donor takes it.
  *
  * Backup. If all slabs of a chunk are recalled, and no other donor has room, the chunk leaves for the backup, if there
- * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and
- * nothing is under way to its slabs any more, they go back.
+ * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and no
+ * access to its slabs is under way any more, they go back.
  *
  * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin()).
  *
@@ -62,7 +62,7 @@
 /* The sum of this and LEASES_WINDOW is at most the number of unsent messages that a connection queues. So a donor that
    stalls is not taken for dead. */
 #define LEASES_WANTS_MAX 16
-/* No slab is given back while so many requests are in flight to one donor. */
+/* No slab is given back while this many requests are in flight to one donor. */
 #define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
 /* The number of joins at a time. While one is filled, the next one's donor makes a slab ready. */
@@ -136,7 +136,7 @@ enum leases_action_kind {
 	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
 	LEASES_WAKE,    /* wake waiting queues: a chunk was granted, denied, lost, or lost a slot */
 	LEASES_FILL,    /* fill the JOINING slot of join `request`; then call leases_filled() */
-	LEASES_DRAIN,   /* call leases_drained() when nothing is under way to what join `request` gives back */
+	LEASES_DRAIN,   /* call leases_drained() when no access to the slab of join `request` is under way */
 	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; then call leases_left() */
 	LEASES_LACKING, /* replicas begin to be made anew */
 	LEASES_WHOLE,   /* no chunk lacks replicas any more */
@@ -212,8 +212,8 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
 
-/* leases_recalls_open() allocates the memory for recalls. The memory is touched only when something is recalled.
-   Returns 0 or -ENOMEM. */
+/* leases_recalls_open() allocates the memory for recalls. The memory is touched only when a slab is recalled. Returns 0
+   or -ENOMEM. */
 int leases_recalls_open(struct leases *leases);
 void leases_recalls_close(struct leases *leases);
 /*
@@ -234,7 +234,7 @@ void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
    leases_recalls_due() returns when to call it next, or UINT64_MAX for never. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
-/* Returns true if the pages of some recalled slot must still be moved. Clears `recalled` if nothing is recalled any
+/* Returns true if the pages of some recalled slot must still be moved. Clears `recalled` if no slab is recalled any
    more. */
 bool leases_recalling(struct leases *leases);
 

@@ -197,7 +197,7 @@ static bool join_leaves(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Returns true if the chunk is still in the join's epoch and still lacks what the join gives it. */
+/* Returns true if the chunk is still in the join's epoch and still needs the join. */
 static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
 {
 	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
@@ -332,7 +332,7 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 	join_act(leases, join, LEASES_DRAIN);
 }
 
-/* The chunk has left for the backup, and nothing is under way to its slabs. Gives them back at once. */
+/* The chunk has left for the backup, and no access to its slabs is under way. Gives the slabs back at once. */
 static void join_emptied(struct leases *leases, const struct leases_join *join, uint64_t now)
 {
 	const struct chunk *chunk = &leases->table->chunks[join->chunk];

@@ -5,8 +5,8 @@
  * averaged over about eight seconds. A chunk is reported if its rate has doubled or halved since its last report, or if
  * its slots have changed. Reports go out in WARM messages, a few at a time. A store that moves no pages sends none.
  *
- * Reports are advice. If one is lost or late, a donor may make a worse choice, and nothing else happens. A process that
- * adopts the store does not inherit them, and reports all its slabs anew.
+ * Reports are only advice. If a report is lost or late, a donor may make a worse choice. A process that adopts the
+ * store does not inherit them, and reports all its slabs anew.
  *
  * Threads. Any thread may call warmth_moved(). The control thread calls the other functions.
  */
@@ -26,7 +26,7 @@ struct warmth_chunk {
 struct warmth {
 	struct warmth_chunk *chunks;
 	uint64_t count;
-	uint64_t looked; /* far_now() when warmth_look() last did something */
+	uint64_t looked; /* far_now() when warmth_look() last computed rates */
 	uint64_t next;   /* next chunk to report, or `count` for none */
 	uint64_t told;   /* when the last messages were made */
 	struct wire_message messages[FAR_DONORS_MAX];

@@ -35,7 +35,7 @@
  * it takes a chunk out of WANTED or READY. One bit per chunk in `attention` tells it where to look.
  *
  * After a crash. The table may lie in a file (state.h) and outlive its process, which may be killed between any two
- * stores. chunk_recover() repairs what it finds:
+ * stores. chunk_recover() repairs these states:
  *
  * - WANTED: the chunk becomes NONE. No write waits any more, and nobody claims a slab that was granted meanwhile.
  * - READY: slots and slabs are complete, because the word is stored after them. Claims renew addresses and rkeys before
@@ -96,7 +96,7 @@ struct chunk {
 struct chunk_table {
 	struct chunk *chunks;
 	uint64_t count;
-	uint64_t pages; /* of one chunk */
+	uint64_t pages; /* pages of one chunk */
 	unsigned replicas;
 	_Atomic uint64_t *attention;
 	bool placed; /* the caller owns the memory */

@@ -84,7 +84,7 @@ void integrity_close(struct integrity *integrity);
  */
 int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count);
 int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count);
-/* Returns the bytes that are kept for so many pages. */
+/* Returns the size of the arrays for @pages pages, in bytes. */
 uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages);
 /* Returns how many of these pages are live. */
 uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count);

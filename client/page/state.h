@@ -10,9 +10,9 @@
  *   generations  see integrity.h
  *   checksums    or, for sealed pages, the records that open them
  *
- * The file is sparse. Until something is written, a store of 1 TiB costs the header and its chunks (192 bytes each).
- * The generations and checksums of a chunk's pages are populated before its slab is asked for. The file does not
- * contain the donors' key. The key of sealed pages is a part of the secret.
+ * The file is sparse. Before the first write, a store of 1 TiB costs the header and its chunks (192 bytes each). The
+ * generations and checksums of a chunk's pages are populated before its slab is asked for. The file does not contain
+ * the donors' key. The key of sealed pages is a part of the secret.
  *
  * A new file gets its header first, then its full length. Only then are donors asked for slabs. So a file that is
  * neither empty nor as long as the header alone holds a whole store, or is damaged. When a store is closed for good,
@@ -21,7 +21,7 @@
  * Trust. Only the owner can access the file. It is checked for damage, not for malice. state_adopt() is the one
  * validator. Once it has succeeded, nothing in the header or the chunks can lead outside the arrays, or to a donor that
  * does not exist. Damage in generations and checksums shows as pages that are lost or do not match. state_recover()
- * repairs what a killed process left half done. chunks.h and integrity.h list the cases.
+ * completes or undoes the changes that a killed process left half done. chunks.h and integrity.h list the cases.
  *
  * Threads: one. The arrays have their own rules.
  */
@@ -75,8 +75,8 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 /* Takes over the store in the file. Returns -EINVAL, and changes nothing, if the file is damaged or if @config asks for
    another store. Returns -ENOMEM if there is no memory. */
 int state_adopt(struct state *state, const struct far_config *config);
-/* Completes what the earlier process left half done, and populates the memory in use. *ret_lost is the number of pages
-   found lost. Must be called once, after state_adopt(). Returns 0 or -ENOMEM. */
+/* Completes the changes that the earlier process left half done, and populates the memory in use. *ret_lost is the
+   number of pages found lost. Must be called once, after state_adopt(). Returns 0 or -ENOMEM. */
 int state_recover(struct state *state, uint64_t *ret_lost);
 
 /* The next two functions need a store that was created or adopted. The header and the tables are valid until

@@ -62,8 +62,8 @@ struct copy {
 struct chore;
 struct chore_kind {
 	const char *name;
-	bool urgent; /* while this chore has something to do, later chores of rebuild.c wait */
-	/* Looks for something to do. Calls copier_begin(), or returns when to look again. */
+	bool urgent; /* while this chore has work, later chores of rebuild.c wait */
+	/* Looks for work. Calls copier_begin(), or returns when to look again. */
 	uint64_t (*begin)(struct chore *chore);
 	/* The copy's request was answered. The chore asks for the next request by copier_read() or copier_write(). If
 	   it does not, the copy is complete. */
@@ -86,7 +86,7 @@ struct visit {
 };
 
 enum copier_state {
-	COPIER_IDLE,     /* no visit: waits for a chore that has something to do */
+	COPIER_IDLE,     /* no visit: waits for a chore that has work */
 	COPIER_ENTERING, /* the window is open: waits until queues have ended their writes in it */
 	COPIER_COPYING,  /* copies are under way: waits for answers to their requests */
 	COPIER_STATES

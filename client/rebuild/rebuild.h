@@ -3,7 +3,7 @@
  *
  * Theory of operation. A store has one such thread if it has several donors, a scrub rate or a backup. The thread has
  * five chores, which the copier (copier.h) carries out one at a time. When the copier is idle, the thread asks the
- * chores in this order if they have something to do:
+ * chores in this order if they have work:
  *
  *   fill                  copies a chunk to a new replica, or to the backup (fill.h)
  *   repair                rewrites a page that one donor has changed (repair.h)

@@ -32,7 +32,7 @@ struct scrub {
 	/* The rest belongs to the rebuild thread. */
 	uint64_t page, end; /* the pages that the pass is at */
 	unsigned slot;      /* the slot of their chunk to read next */
-	bool wrong;         /* some of them did not match */
+	bool wrong;         /* some of these pages did not match */
 	uint64_t burst;     /* pages read since the last pause */
 	uint64_t begun;     /* when the pass began, or 0 if none has begun */
 	uint64_t due;       /* when the next read may begin */

@@ -12,8 +12,8 @@
  * a later write of the same bytes, if that write was posted before the answer. The same holds for verbs without a
  * fence.
  *
- * Waiting. Connections with something outstanding, and those that recently had something, are `active`. Each poll looks
- * at them with a plain recv(). It looks at other connections only when the poller reports them.
+ * Waiting. Connections with work, or with work a short time ago, are `active`. Each poll looks at them with a plain
+ * recv(). It looks at other connections only when the poller reports them.
  *
  * A disconnected connection is freed at the next poll, because earlier events may point into it.
  */

@@ -1,5 +1,5 @@
 /*
- * tcp: what the parts of the tcp backend share. The theory of operation is in tcp.c.
+ * tcp: the structs and functions that the parts of the tcp backend share. The theory of operation is in tcp.c.
  *     tcp.c         the table of operations, the list of active connections, states, ending
  *     tcp_setup.c   listening, connecting, greetings
  *     tcp_output.c  the queue of frames to be sent, and sending it
@@ -27,7 +27,7 @@
 /* The most incoming connections per fabric that have sent no greeting yet. One is closed for each further one
    (crowd.h). */
 #define TCP_ARRIVING_MAX 256u
-/* Polls in which an idle connection is still looked at after it last had something. */
+/* The number of empty polls after which a connection is no longer active. */
 #define TCP_IDLE_POLLS 256u
 
 enum tcp_state {
@@ -94,14 +94,14 @@ struct tcp_conn {
 	bool announce; /* CONNECT_REQUEST or ESTABLISHED is due */
 	bool more;     /* the socket or the buffer may hold more */
 	bool blocked;  /* the socket accepts no output now */
-	bool unheard;  /* ARRIVING: not looked at yet */
+	bool unheard;  /* ARRIVING: no poll has looked at this connection yet */
 	bool rejected; /* ENDING: `theirs` holds the reject's private data */
 	unsigned idle; /* polls in a row that found nothing */
 	/* The -errno of a failed send, or 0. Input that the peer sent before is still read. */
 	int send_error;
 	int status;             /* ENDING: the status of FABRIC_DISCONNECTED */
 	int flush;              /* ENDING: the status of operations in flight */
-	uint64_t deadline;      /* of the set-up; CONNECTING: of this address */
+	uint64_t deadline;      /* the deadline of the set-up, or, while CONNECTING, of this address */
 	uint64_t connect_until; /* CONNECTING: the deadline of all addresses */
 
 	/* Set-up: */

@@ -7,10 +7,9 @@
  * completion queue, with room for all its completions. So no queue overruns, and an ended connection leaves no
  * completions behind.
  *
- * Waiting. Connections with something outstanding, and those that recently had something, are `active`: their
- * completion queues are polled. Before the thread sleeps, or a connection stops being active, its queue is told to
- * report the next completion. Then the queue is polled once more, because a completion that came in between is not
- * reported.
+ * Waiting. Connections with work, or with work a short time ago, are `active`: their completion queues are polled.
+ * Before the thread sleeps, or a connection stops being active, its queue is told to report the next completion. Then
+ * the queue is polled once more, because a completion that came in between is not reported.
  *
  * Ending. Destroying the queue pair ends a connection. This is the fence: from then on the device carries out no
  * request of it, in either direction. Completed operations are answered with their own status, the others with the

@@ -1,5 +1,5 @@
 /*
- * verbs: what the parts of the verbs backend share. The theory of operation is in verbs.c.
+ * verbs: the structs and functions that the parts of the verbs backend share. The theory of operation is in verbs.c.
  * Each file calls only files below it in this list:
  *     verbs.c            the table of operations, polling, arming, deadlines
  *     verbs_setup.c      connecting and accepting through the RDMA CM
@@ -30,7 +30,7 @@
 #define VERBS_SENDS 64u
 /* The most connect requests per fabric that wait for the user's decision. Further ones are rejected at once. */
 #define VERBS_ARRIVING_MAX 256u
-/* Polls in which an idle connection is still looked at after it last had something. */
+/* The number of empty polls after which a connection is no longer active. */
 #define VERBS_IDLE_POLLS 256u
 /* A write asks for a completion if it ends a batch, and if its number is a multiple of this. */
 #define VERBS_SIGNAL_EVERY 16u
@@ -162,7 +162,7 @@ struct verbs_conn {
 	unsigned cq_events; /* events taken from the channel and not acknowledged yet */
 	bool armed;         /* the device will report the next completion */
 
-	/* All of it in one mapping: */
+	/* These are in one mapping: */
 	void *memory;
 	size_t memory_size;
 	unsigned depth;
@@ -172,7 +172,7 @@ struct verbs_conn {
 	uint32_t sent_done;   /* entries completed */
 	uint32_t sent_tail;   /* entries posted */
 	unsigned ops;         /* operations in flight */
-	uint64_t progress_at; /* when something last completed, ns */
+	uint64_t progress_at; /* when a request last completed, ns */
 	bool flushed;         /* a flush completion showed that the queue pair is in error */
 	bool failed;          /* the reason is known; the next two fields have it */
 	int fail_status;      /* the status of the entry at sent_done, or 0 if no request of ours failed */
@@ -324,7 +324,7 @@ bool verbs_deliver(struct verbs_conn *conn, struct backend_events *out);
 bool verbs_deliver_failed(struct verbs_conn *conn, struct backend_events *out);
 /* Posts the buffers of messages given in the last poll again. Sends messages that waited for credits. */
 void verbs_refresh(struct verbs_conn *conn);
-/* Returns true if the rings hold something that the next poll can give. */
+/* Returns true if the rings hold answers or messages that the next poll can give. */
 bool verbs_pending(const struct verbs_conn *conn);
 
 /* verbs_conn.c */

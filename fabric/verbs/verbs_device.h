@@ -37,8 +37,8 @@
 /* The binding of a domain to a device. It lies in the domain. */
 struct verbs_binding {
 	LIST_ENTRY(verbs_binding) link;
-	/* Frees what the domain has on the device. Called under the table's lock, when no fabric of this process uses
-	   the device any more. */
+	/* Frees the domain's resources on the device. Called under the table's lock, when no fabric of this process
+	   uses the device any more. */
 	void (*let_go)(struct verbs_binding *binding);
 };
 

@@ -43,7 +43,7 @@
 #define FABRIC_MESSAGE_MAX 256
 /* Largest single read or write, in bytes. */
 #define FABRIC_OP_MAX (1u << 20)
-/* Most operations in flight on one connection, whatever the configuration asks for. */
+/* The most operations in flight on one connection. The configuration cannot raise this. */
 #define FABRIC_DEPTH_MAX 1024
 
 struct fabric;
@@ -233,9 +233,9 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms);
 
 /*
- * For a thread that sleeps on several things by itself. fabric_arm_until() returns 0, or 1 if there is something to poll
- * now. After it has returned 0, fabric_fd() becomes readable when there is something to poll, and at @until (ns, by
- * clock_now(); UINT64_MAX means never).
+ * For a thread that sleeps on several descriptors by itself. fabric_arm_until() returns 0, or 1 if fabric_poll() may
+ * have an event now. After it has returned 0, fabric_fd() becomes readable when fabric_poll() may have an event, and at
+ * @until (ns, by clock_now(); UINT64_MAX means never).
  */
 int fabric_fd(const struct fabric *fabric);
 int fabric_arm_until(struct fabric *fabric, uint64_t until);

@@ -6,7 +6,7 @@
  * completions. There are two stores: far memory on donors (client/far.h), and an array in local memory. Tests have a
  * third. pager/ and blockdev/ know only this header.
  *
- * Invariants, whatever fails:
+ * Invariants, which hold whatever fails:
  *  1. A read returns the bytes of the last completed write of that page, or an error. It never returns older bytes, or
  *     bytes of another page or another client.
  *  2. A write is complete when every live replica has it.

@@ -1,5 +1,5 @@
 /*
- * preload: what the files of libfarpage-preload.so share.
+ * preload: state and functions that the files of libfarpage-preload.so share.
  *
  * Theory of operation. LD_PRELOAD puts the library in front of an unmodified program. The library gives the program's
  * heap (libmimalloc) and its large anonymous mappings addresses inside one window. It follows munmap, mremap, madvise

@@ -147,7 +147,7 @@ static void sessions_check(const struct donor_host *host, const struct donor *do
 	}
 }
 
-/* Checks that the donor lends nothing more while it wants slabs back, and gets them back at its deadline. */
+/* Checks that the donor grants no slab while it wants slabs back, and has these back at its deadline. */
 static void wants_check(struct donor_host *host, const struct lease_book *book)
 {
 	const struct machine *machine = machine_at(host->host);

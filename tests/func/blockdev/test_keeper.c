@@ -346,7 +346,7 @@ static void a_device_without_its_key_is_removed(void)
 	ok(leased_is(RIG_SLAB), "--remove without the key releases no slab");
 }
 
-/* A worker does not get its device ready. The keeper removes the half-made device, and nothing else. */
+/* A worker does not make its device ready. The keeper removes only the half-made device. */
 static void a_half_made_device_is_removed(void)
 {
 	fake->cleared = -1;

@@ -14,7 +14,7 @@
 #define PROXY_PAIRS 16
 
 struct proxy {
-	uint16_t port;   /* of this machine, for the store to connect to */
+	uint16_t port;   /* the port on this machine to which the store connects */
 	uint16_t target; /* the donor's port */
 	int listener;
 	int pairs[PROXY_PAIRS][2]; /* sockets, or -1 for none */

@@ -46,7 +46,7 @@ int rig_try(struct rig *rig);
 void rig_open(struct rig *rig);
 /* Closes all but the donors. With @leave the store stays in the state file for the next rig_open. */
 void rig_shut(struct rig *rig, bool leave);
-/* Closes everything and ends the donors that still run. Bails out if one does not end well. */
+/* Closes the store and ends the donors that still run. Bails out if one does not end well. */
 void rig_close(struct rig *rig);
 
 /* Submits one request on @queue and waits asleep for its completion. Returns the status. Bails out after a minute. */

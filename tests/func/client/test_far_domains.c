@@ -61,7 +61,7 @@ static void rack_kill(struct rig *rig, unsigned rack)
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
 		kill(rig->donors[i].pid, SIGKILL);
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
-		donor_kill(&rig->donors[i]); /* also waits for the donor's end */
+		donor_kill(&rig->donors[i]); /* returns after the donor's end */
 }
 
 static void donor_moves(struct donor_process *donor, const char *domain)

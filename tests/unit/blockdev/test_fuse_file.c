@@ -1,4 +1,4 @@
-/* test_fuse_file: the kernel's messages, without the kernel: what each becomes, and how it is answered. */
+/* test_fuse_file: how each message of the kernel is decoded and answered, without the kernel. */
 #include "blockdev/fuse/fuse_file.h"
 #include "tests/lib/tap.h"
 

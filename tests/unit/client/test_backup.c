@@ -1,7 +1,7 @@
 /*
- * backup: what goes to the disk, in which order, and what is read back. The disk of the test is slow, full, or
- * completes in any order. Two writes of a page at once, a write answered before the disk has it, and memory without
- * bound must never happen.
+ * backup: which copies go to the disk, in which order, and which are read back. The disk of the test is slow, full, or
+ * completes in any order. There must never be two writes of a page at once, a write that is answered before the disk
+ * has it, or memory without bound.
  */
 #include "client/backup/backup.h"
 #include "client/io/far_backup.h"
@@ -212,7 +212,7 @@ static bool put(uint64_t page, uint64_t word)
 	return !backup_ring_is_missed(&backup->ring, page);
 }
 
-/* Steps until only waiting is left, and past the pauses. */
+/* Steps, also past the pauses, until the backup only waits. */
 static void steps(void)
 {
 	for (unsigned i = 0; i < 100; i++) {

@@ -1,6 +1,6 @@
 /*
  * comeback: single events, then seeded histories of a donor that comes and goes, stalls, dies and starts anew, with
- * requests that want to be answered. `test_client_comeback SEED` replays one.
+ * requests that wait for an answer. `test_client_comeback SEED` replays one.
  */
 #include "client/donor/comeback.h"
 #include "tests/lib/tap.h"
@@ -188,8 +188,8 @@ struct world {
 	uint64_t now;
 	enum host host;
 	uint64_t incarnation; /* of the running program */
-	bool connected;       /* the client's connections stand */
-	bool holds;           /* the program has what the client wrote */
+	bool connected;       /* the client's connections are established */
+	bool holds;           /* the program has the client's pages */
 	uint64_t try_ends;    /* time at which an unanswered try is given up */
 	struct {
 		uint64_t since;
@@ -251,7 +251,7 @@ static void step(struct world *w, enum comeback_step what)
 	}
 }
 
-/* Lets the far side answer a try, or stay silent. */
+/* Lets the donor answer a try, or stay silent. */
 static void host_answer(struct world *w)
 {
 	static const int odd[] = {-ECONNRESET, -EPIPE, -EBUSY, -EHOSTUNREACH};
@@ -300,7 +300,7 @@ static void requests_step(struct world *w)
 			answer(w, i, true);
 		}
 	}
-	/* A connection without answers is noticed. */
+	/* The client notices a connection without answers. */
 	if (w->connected && (w->host != HOST_RUNS || !w->holds) && random_below(&w->random, 4) == 0)
 		step(w, comeback_broke(&w->comeback, -ETIMEDOUT, false, w->now));
 	else if (w->connected && random_below(&w->random, 20) == 0)

@@ -33,7 +33,7 @@ struct fabric_region {
 struct fabric_conn {
 	void *user;
 	bool open, established;
-	bool broken;         /* the next poll tells that it has ended */
+	bool broken;         /* the next poll reports the connection's end */
 	unsigned reads;      /* posted so far */
 	bool posted;         /* `op` is not answered yet */
 	struct fabric_op op; /* each donor has one operation at a time */

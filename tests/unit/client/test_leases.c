@@ -1,4 +1,4 @@
-/* leases: slabs for chunks, one case a test. tests/sim has all of it at random. */
+/* leases: slabs for chunks, one case a test. tests/sim runs all cases at random. */
 #include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 

@@ -1,4 +1,4 @@
-/* machine: reads how much memory the kernel has available, and what control groups leave of it. */
+/* machine: reads how much memory the kernel has available, and how much of it control groups allow. */
 #include "common/machine.h"
 #include "tests/lib/folder.h"
 

@@ -53,7 +53,7 @@ static void a_disconnect_by_the_peer_answers_all_in_flight_once(unsigned max)
 	pair_close(&pair);
 }
 
-/* The side that asks ends the connection. No event of this connection follows. */
+/* A side ends its own connection. No event of this connection follows. */
 static void no_event_follows_ones_own_disconnect(void)
 {
 	struct pair pair;

@@ -149,7 +149,7 @@ static void messages_arrive_in_order_and_whole(void)
 	pair_close(&pair);
 }
 
-/* Both sides ask and serve on one connection, for far more than the socket holds. */
+/* Both sides ask and serve on one connection, with far more data than the socket holds. */
 static void both_sides_may_read_at_once(void)
 {
 	struct pair pair;
@@ -183,7 +183,7 @@ static void both_sides_may_read_at_once(void)
 	pair_close(&pair);
 }
 
-/* One side asks for much and reads nothing. */
+/* One side asks for much data and does not read the answers. */
 static void a_side_that_reads_late_gets_everything(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;

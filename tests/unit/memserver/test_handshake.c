@@ -1,4 +1,4 @@
-/* handshake: decides which clients are let in, and what each is told. */
+/* handshake: decides which clients are let in, and which answer each gets. */
 #include "memserver/handshake.h"
 #include "tests/lib/tap.h"
 

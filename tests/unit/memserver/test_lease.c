@@ -374,7 +374,7 @@ static void a_client_may_return_before_its_end_is_noticed(void)
 	lease_close(book);
 }
 
-/* A returning client never releases slabs that it does not know of. So the book clears what it does not claim. */
+/* A returning client never releases slabs that it does not know of. So the book clears slabs that it does not claim. */
 static void slabs_that_are_not_claimed_are_cleared(void)
 {
 	struct lease_book *book = book_open();
@@ -477,10 +477,10 @@ static void bye_ends_a_session_at_once(void)
 	struct lease_action action, one = lease(book, a, 1), two = lease(book, a, 2);
 
 	lease_session_bye(book, a);
-	ok(next_is(book, LEASE_FENCE, &action), "BYE fences the session first");
+	ok(next_is(book, LEASE_FENCE, &action), "the first action after BYE fences the session");
 	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_CLEAR, &action),
 	   "BYE clears every slab of the session");
-	ok(next_is(book, LEASE_FORGET, &action) && quiet(book), "BYE forgets the session last");
+	ok(next_is(book, LEASE_FORGET, &action) && quiet(book), "the last action after BYE is to forget the session");
 	lease_cleared(book, one.slab);
 	lease_cleared(book, two.slab);
 	ok(leased(book) == 0 && clients(book) == 0 && quiet(book),

@@ -76,7 +76,7 @@ static void stalls_lower_the_target_while_memory_is_scarce(void)
 	   "stalls while the slabs of a step are on their way back keep the target");
 	pressure_init(&pressure, &config);
 	ok(read_at(SECOND, 10, 20, 6, true) == 14,
-	   "stalls while more slabs than a step are on their way back take no further step");
+	   "stalls do not lower the target further while more slabs than a step are on their way back");
 	pressure_init(&pressure, &config);
 	read_at(SECOND, 10, 20, 0, true);
 	ok(read_at(3 * SECOND, 14, 16, 0, true) == 12,

@@ -1,4 +1,4 @@
-/* Forked children: which pages are far for each of them, and when contents kept only for them are given back. */
+/* Forked children: which pages are far for each child, and when contents kept only for children are given back. */
 #include "pager/children.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
