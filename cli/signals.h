@@ -1,7 +1,7 @@
 /*
  * signals: handles the signals that end a command (SIGINT, SIGTERM, SIGHUP), for commands that must not end half-way.
  *
- * Threads: the only one.
+ * Threads: the command's only thread.
  */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H

@@ -20,7 +20,7 @@ struct fabric_conn {
 	struct fabric *fabric;
 	struct fabric_domain *domain; /* NULL until accepted */
 	void *user;
-	uint64_t origin; /* address_origin() of the peer if it connected to us; else 0 */
+	uint64_t origin; /* address_origin() of a peer that connected to us; else 0 */
 	char peer[BACKEND_PEER_MAX];
 };
 

@@ -107,7 +107,7 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 			found = most(found, others[i].found.at[which]);
 		}
 		/*
-		 * Our devices have raised the value, and relief may have lowered it. So the original value is that in
+		 * Our devices have raised the value, and relief may have lowered it. So the original value comes from
 		 * the other records. The new value must reach the highest value set, because a lower value would not be
 		 * recognized as ours.
 		 */

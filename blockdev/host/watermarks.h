@@ -6,7 +6,7 @@
  * socket buffers and requests. Two kernel settings keep memory for this:
  *
  * - vm.min_free_kbytes is a reserve that a task that can wait may not use. The network's interrupts and soft-RoCE's
- *   work may use the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
+ *   work may use the greater part of this reserve (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
  * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes and how far above it
  *   kswapd stops. Programs can take that memory while the first pages are still on their way.
  *

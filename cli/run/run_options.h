@@ -4,7 +4,7 @@
  * An engine has two functions: one checks whether it can run a program here, the other runs the program. A check makes
  * nothing, except that run_swap_check() may load the kernel's ublk driver.
  *
- * Threads: the only one.
+ * Threads: the command's only thread.
  */
 #ifndef CLI_RUN_OPTIONS_H
 #define CLI_RUN_OPTIONS_H

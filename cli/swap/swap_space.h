@@ -8,7 +8,7 @@
  * checked before. A child process makes the call. A signal ends the child, and then the kernel continues to swap to the
  * device. Meanwhile this process shows the progress from /proc/swaps.
  *
- * Threads: the only one.
+ * Threads: the command's only thread.
  */
 #ifndef CLI_SWAP_SPACE_H
 #define CLI_SWAP_SPACE_H

@@ -80,7 +80,7 @@ struct comeback {
 	unsigned tries;  /* since the donor went out of reach */
 	bool reset;      /* the connection was reset; otherwise its end was concluded from silence */
 	bool anew;       /* it was LOST, holds nothing, and has not returned yet */
-	bool unknown;    /* nobody knows how it went away: `status` is a guess */
+	bool unknown;    /* how the donor went away is not known: `status` is a guess */
 	bool met;        /* it has welcomed this process before */
 	int status;      /* how the donor went away, or why it is LOST */
 	enum comeback_end end;

@@ -51,7 +51,7 @@ void donors_round_end(struct far *far, struct far_donor *donor)
 	queues_wake(far, true);
 }
 
-/* Starts a new round: connections made from now on belong to it, and prove that they know this session's key. */
+/* Starts a new round. Later connections belong to this round, and prove that they know this session's key. */
 static void round_begin(struct far *far, struct far_donor *donor)
 {
 	pthread_mutex_lock(&far->attach);

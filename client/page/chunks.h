@@ -49,7 +49,7 @@
  *   the slab. The donor takes back slabs that are not claimed. Two chunks never name one slab, because a slab leaves
  *   one chunk before it enters another.
  *
- * The epoch stays if the slots stay. No count of an ended process is left to be dropped in it.
+ * The epoch stays if the slots stay: no thread of the ended process is left to drop a count of that epoch.
  */
 #ifndef CLIENT_CHUNKS_H
 #define CLIENT_CHUNKS_H

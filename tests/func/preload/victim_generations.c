@@ -116,7 +116,7 @@ int main(void)
 		pthread_join(writers[i].thread, NULL);
 	printf("# %lu pages were looked at\n", accesses);
 	ok(wrong_pages == 0, "every page has the contents last written (%lu do not)", wrong_pages);
-	ok(wrong_generations == 0, "every far generation number is the one last written (%lu are not)",
+	ok(wrong_generations == 0, "every far generation number has the value last written (%lu do not)",
 	   wrong_generations);
 	return tap_done();
 }

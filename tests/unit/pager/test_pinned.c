@@ -25,7 +25,7 @@ struct device {
 	size_t length;
 };
 
-/* Makes a file whose page i is full of bytes 0x80 | i, and pins @buffer for reading it. Returns false on an error. */
+/* Makes a file and pins @buffer to read it. Each byte of the file's page i is 0x80 | i. Returns false on an error. */
 static bool device_open(struct device *device, char *buffer, size_t length)
 {
 	char page[STORE_PAGE];
