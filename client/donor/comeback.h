@@ -7,8 +7,8 @@
  *                    +---- it failed --------+------------------+
  *     any of them --patience over, refused for good, or not the same donor any more--> LOST --anew--> AWAY
  *
- * Theory of operation. The caller (client/donor/donors.c) reports what happens to the donor's connections. Each event is
- * answered with at most one thing to do.
+ * Theory of operation. The caller (client/donor/donors.c) reports each event of the donor's connections, and gets
+ * at most one thing to do as the answer.
  *
  * A connection that breaks, for whatever reason, makes the donor AWAY, and all its connections are ended. After a
  * moment, the client tries a new session. The pauses between tries double, up to a second. Chance takes off up to half

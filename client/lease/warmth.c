@@ -16,8 +16,7 @@ _Static_assert(FAR_DONORS_MAX <= 64, "a bit for each donor");
 
 int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now)
 {
-	/* Writes to all of *warmth, so that no message faults later. The counters of calloc() may have no memory
-	   yet. */
+	/* Writes to all of *warmth, so that no message faults later. calloc() may have reserved addresses only. */
 	memset(warmth, 0, sizeof *warmth);
 	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
 	warmth->count = warmth->next = chunks;
