@@ -2,7 +2,7 @@
  * config: see config.h.
  *
  * Theory of operation. The command line is read first, then the file that it names. Each is a `struct source`. A source
- * knows its position for log lines. It also knows which settings it has given and which ones stronger sources have
+ * keeps its file and line for log lines. It also knows which settings it has given and which ones stronger sources have
  * given, so a file skips settings of the command line. A file of defaults is read as two sources: first the program's
  * own section, then the shared section. The shared section is weaker, wherever it stands in the file. All values end in
  * setting_take(), which knows the kinds.

@@ -49,7 +49,7 @@ uint64_t far_sealed_memory(const struct far_queue *queue)
 
 /* --- The buffer ------------------------------------------------------------------------------------------------- */
 
-/* Returns the places where @count free pages follow each other in @idle, one bit for each place. */
+/* Returns a bit for each place in @idle where @count free pages follow each other. */
 static uint64_t runs_in(uint64_t idle, uint32_t count)
 {
 	while (--count && idle)

@@ -40,8 +40,8 @@ struct rebuild {
 	struct scrub scrub;
 };
 
-/* Allocates the rebuild thread's state. Must be called before the control thread starts, because that may give jobs at
-   once. Returns 0 or -ENOMEM. */
+/* Allocates the rebuild thread's state. Must be called before the control thread starts, because that thread may give
+   jobs at once. Returns 0 or -ENOMEM. */
 int rebuild_open(struct far *far, struct rebuild **ret_rebuild);
 /* Frees @rebuild. NULL is allowed. */
 void rebuild_close(struct rebuild *rebuild);

@@ -99,9 +99,9 @@ static bool is_ordinary_memory(int protection, int flags)
 /* --- Reservations ------------------------------------------------------------------------------------------------- */
 
 /*
- * A program that reserves at an address of its choice gets another one. Most programs take it, or try a few dozen more.
+ * A program that reserves at an address of its choice gets another address. Most take it, or try a few dozen more.
  * A program that insists on its choice (ZGC maps shared memory there) would try thousands. So after CHOICES_MAX tries,
- * the kernel makes such reservations. If the program hands a reservation back at once, it is known to be empty, so no
+ * the kernel makes such reservations. A reservation that the program hands back at once is known to be empty, so no
  * page need be looked at.
  */
 
