@@ -20,7 +20,7 @@ int pager_connect(const struct farpage_options *options, uint64_t window_bytes, 
 int pager_open_store(const struct farpage_options *options, struct store *store, struct window *window,
 		     struct pager_counters *counters, struct farpage **ret_farpage);
 
-/* Returns the smallest local budget that works, in bytes. Sets *@ret_with to the options that make it larger: "", "
+/* Returns the smallest local budget that works, in bytes. Sets *@ret_with to the options that enlarge the budget: "", "
    with --backup", and so on. */
 static inline size_t pager_local_least(bool backup, bool encrypt, const char **ret_with)
 {

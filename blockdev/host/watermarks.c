@@ -62,8 +62,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 /*
  * The reserve is the kernel's own choice plus twice the bytes of the device's requests in progress. The factor is two
  * because a task that may go below the watermark gets about half of the reserve. The distance between the watermarks is
- * the bytes of the device's requests in progress. kswapd then has as much on its way out before programs reach the
- * reserve.
+ * the bytes of the device's requests in progress. So kswapd has that many bytes on their way out before programs reach
+ * the reserve.
  */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 {

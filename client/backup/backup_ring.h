@@ -28,7 +28,7 @@
 struct backup_ring_place {
 	_Atomic uint64_t sequence;
 	uint64_t page;
-	bool again; /* the page was read back later, not copied when it was written */
+	bool again; /* the copy is of a later read, not of the write itself */
 };
 
 struct backup_ring {

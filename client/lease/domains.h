@@ -8,7 +8,7 @@
  *
  * Room. A chunk takes a slab in as many domains as it has replicas. A domain can hold at most c slabs of c chunks. So c
  * chunks fit if and only if the domains together can hold c times the replicas. Proof: fill the domains one after the
- * other. Go from chunk to chunk, and begin again at the first chunk after the last. No chunk meets a domain twice
+ * other. Go from chunk to chunk, and begin again at the first chunk after the last. No chunk gets two slabs in a domain
  * (McNaughton's wrap-around rule, 1959). Placement goes by chance and may get stuck a little earlier.
  *
  * Threads. One thread at a time uses a struct domains. The control thread uses that of a store. Any thread may call
