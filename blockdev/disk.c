@@ -83,7 +83,7 @@ static struct disk_queue *queue_allocate(struct disk *disk, unsigned depth)
 	queue->depth = depth;
 	STAILQ_INIT(&queue->pending);
 	STAILQ_INIT(&queue->done);
-	/* The first entries are on top of the stacks, so that a queue with little work uses few cache lines. */
+	/* Puts the first entries on top of the stacks, so that a queue with little work uses few cache lines. */
 	while (queue->idle_run_count < DISK_RUNS) {
 		queue->idle_runs[queue->idle_run_count] = (uint16_t)(DISK_RUNS - 1 - queue->idle_run_count);
 		queue->idle_run_count++;

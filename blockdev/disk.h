@@ -1,24 +1,24 @@
 /*
  * disk: performs a block device's requests on a store's pages. All front ends use it.
  *
- * Theory of operation. A request names bytes. The store (include/farpage/store.h) takes runs of whole pages. It forbids
- * reading, writing or discarding a page while that page is being written. So a request is cut into runs of at most
- * STORE_RUN_MAX pages, which go straight between the front end's registered memory and the store. If a request begins
- * or ends within a page, that part goes through a page of the queue: read, changed, written.
+ * Theory of operation. A request names bytes. The store (include/farpage/store.h) takes runs of whole pages. The store
+ * forbids reading, writing or discarding a page while that page is being written. So a request is cut into runs of at
+ * most STORE_RUN_MAX pages, which go straight between the front end's registered memory and the store. If a request
+ * begins or ends within a page, a page of the queue takes the whole page: it is read, changed and written.
  *
  * Each run locks its pages (page_locks.h: shared to read, exclusive otherwise) until the store has answered. A request
  * whose next run finds a page locked waits. Later requests go on unless they concern the same pages. A Bloom filter
- * decides this, so it sometimes holds back other requests too. So a request is not overtaken for long by requests of
- * its own queue. Each page holds what one request left there as a whole. Overlapping requests of several runs may mix
- * page by page, as the block layer permits.
+ * decides this, so it sometimes holds back other requests too. So later requests of its own queue do not overtake a
+ * request for long. Each page has the data of one request, never of two. If two requests overlap, some pages may have
+ * the data of the first and some of the second, as the block layer permits.
  *
  * Discarding and zeroing whole pages releases their memory (store_discard()). The queue's thread does this itself, a
  * limited number of pages per disk_poll(), and discards take turns. So other requests go on while a TiB is discarded.
- * disk_arm() says that there is more to do. DISK_ZERO zeroes parts of pages in place. DISK_DISCARD leaves parts of
- * pages unchanged, because it promises nothing about later reads. After both, whole pages read as zeroes.
+ * disk_arm() then returns 1. DISK_ZERO zeroes parts of pages in place. DISK_DISCARD leaves parts of pages unchanged,
+ * because the block layer expects nothing of later reads. After both, whole pages read as zeroes.
  *
- * A write is done when the store has it on every replica. So DISK_FLUSH and FUA need not wait. A flush concerns only
- * the writes that were done before its submission, as the block layer defines. It is done with the next disk_poll().
+ * A write is complete when every replica has it. So DISK_FLUSH and FUA need not wait. A flush concerns only writes that
+ * were complete before its submission, as the block layer defines. The next disk_poll() completes it.
  *
  * A run that fails makes its request fail with the store's status, after the request's other runs have been answered.
  * No further runs of the request are started. Each of its pages then has either its old or its new contents. Other
@@ -43,7 +43,7 @@ enum disk_op { DISK_READ, DISK_WRITE, DISK_DISCARD, DISK_ZERO, DISK_FLUSH, DISK_
 const char *disk_op_name(enum disk_op op); /* "read" */
 
 struct disk_request {
-	/* Set by the front end, and unchanged until the request is done. */
+	/* The front end sets these fields, and does not change them until the request is done. */
 	enum disk_op op;
 	uint64_t offset, length; /* bytes, multiples of DISK_SECTOR, inside the disk, not 0; ignored for DISK_FLUSH */
 	void *data;              /* DISK_READ, DISK_WRITE: @length bytes in @buffer; 8-byte aligned */
@@ -54,8 +54,8 @@ struct disk_request {
 	struct {
 		uint64_t next, end; /* bytes still to be started */
 		uint32_t runs;      /* runs in progress */
-		bool listed;        /* in the list `pending`: waits, or is new */
-		bool waited;        /* found a page locked */
+		bool listed;        /* in the list `pending`, because it waits or is new */
+		bool waited;        /* the request found a page locked */
 		STAILQ_ENTRY(disk_request) link;
 	} own;
 };
@@ -82,13 +82,13 @@ int disk_queue_open(struct disk *disk, unsigned depth, struct disk_queue **ret_q
 void disk_queue_close(struct disk_queue *queue);
 
 /*
- * Submits a request, whose memory stays the caller's. Never fails: an invalid request gets a status. The caller keeps
- * at most `depth` requests in progress.
+ * Submits a request. Its memory still belongs to the caller. Never fails: an invalid request gets a status. The caller
+ * keeps at most `depth` requests in progress.
  */
 void disk_submit(struct disk_queue *queue, struct disk_request *request);
 /*
  * Starts submitted requests and returns up to @max finished ones, in the order in which they finished. Never waits.
- * Call it after every batch of submissions, so that all of them share one doorbell, and when one of the descriptors is
+ * Call it after every batch of submissions, so that all share one doorbell, and whenever one of the descriptors is
  * readable. The disk does not touch a returned request any more.
  */
 unsigned disk_poll(struct disk_queue *queue, struct disk_request *ret_done[], unsigned max);
@@ -97,12 +97,12 @@ unsigned disk_queue_busy(const struct disk_queue *queue);
 
 /*
  * Writes the two descriptors to sleep on after disk_arm() has returned 0. The first is the store's. The second becomes
- * readable when another queue unlocks pages while a request of this queue waits for some. disk_poll() resets it.
+ * readable when another queue unlocks pages while a request of this queue waits for a page. disk_poll() resets it.
  */
 void disk_queue_fds(const struct disk_queue *queue, int ret_fds[2]);
 /*
- * Prepares to sleep on the descriptors. May start waiting requests. Returns 0, or 1 to call disk_poll() at once
- * instead.
+ * Prepares to sleep on the descriptors. May start waiting requests. Returns 0 if the caller may sleep, or 1 if it must
+ * call disk_poll() at once.
  */
 int disk_arm(struct disk_queue *queue);
 

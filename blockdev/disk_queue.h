@@ -2,8 +2,8 @@
  * disk_queue: the structures of a disk and its queues, for disk.c (opening, closing, statistics) and disk_requests.c
  * (the path of a request).
  *
- * Threads. A queue belongs to its thread, except that any thread may read its counters. The disk's lock guards what
- * changes when queues are opened and closed.
+ * Threads. A queue belongs to its thread, but any thread may read its counters. The disk's lock guards the fields that
+ * change when queues are opened and closed.
  */
 #ifndef BLOCKDEV_DISK_QUEUE_H
 #define BLOCKDEV_DISK_QUEUE_H
@@ -24,7 +24,7 @@ struct disk_run {
 	struct disk_request *request;
 	uint64_t page;
 	uint8_t *data;          /* edge: the request's bytes, or NULL for zeroes */
-	uint16_t first, length; /* edge: which bytes of the page */
+	uint16_t first, length; /* edge: where its bytes are in the page */
 	uint16_t count;         /* pages */
 	uint16_t edge;
 	enum run_step step;
@@ -42,18 +42,18 @@ struct disk_queue {
 	struct disk *disk;
 	struct store_queue *inner;
 	struct page_locks *locks;
-	unsigned slot; /* in @locks */
+	unsigned slot; /* the queue's slot in @locks */
 	unsigned depth, busy;
 	struct disk_request_list pending, done;
 	/* Results of the last pass through `pending`. */
 	uint64_t shade;
-	unsigned waiters;   /* requests that found a page locked */
+	unsigned waiters;   /* requests that found a page locked in the last pass */
 	bool more;          /* some request has more to discard */
 	bool fresh;         /* `pending` has a request that no pass has seen yet */
 	bool unlocked;      /* pages were unlocked since other queues were last woken */
 	uint32_t allowance; /* pages that this poll may still discard */
 	unsigned io_count;
-	struct store_io ios[DISK_RUNS]; /* for the store to take */
+	struct store_io ios[DISK_RUNS]; /* requests that the store has not taken yet */
 	unsigned idle_run_count, idle_edge_count;
 	uint16_t idle_runs[DISK_RUNS], idle_edges[DISK_EDGES];
 	struct disk_run runs[DISK_RUNS];
@@ -67,7 +67,7 @@ struct disk {
 	struct store *store;
 	uint64_t bytes;
 	struct page_locks *locks;
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t lock; /* guards the fields below */
 	LIST_HEAD(, disk_queue) queues;
 	struct disk_stats closed; /* counters of closed queues */
 };

@@ -2,18 +2,18 @@
  * disk_requests: cuts requests into runs and collects the answers (disk.h).
  *
  * A request with bytes still to be started is in the list `pending`, in the order of arrival. requests_go_on() passes
- * through that list. Each request starts as many runs as it can. It stops at a locked page, when the queue has no free
- * run or edge page, or when this poll has discarded enough. `shade` is a Bloom filter of the pages that earlier
- * requests in the list wait for.
+ * through that list. Each request starts as many runs as it can. It stops at a locked page, if the queue has no free
+ * run or edge page, or if this poll has discarded enough. `shade` is a Bloom filter of the pages for which earlier
+ * requests in the list wait.
  *
- * A run is one request to the store, and its index is the store's cookie. It has one of these steps:
+ * A run is one request to the store, with the run's index as its cookie. A run has one of these steps:
  *
  *   RUN_WHOLE    whole pages from or into the front end's memory
  *   EDGE_READ    a part of a page, copied from the store's answer
- *   EDGE_FETCH   a part of a page to write: the answer is changed, and the step becomes EDGE_STORE
+ *   EDGE_FETCH   a part of a page to write: the page that was read is changed, and the step becomes EDGE_STORE
  *   EDGE_STORE   the changed page is written
  *
- * Requests that the store does not take at once stay in `ios` and are offered again.
+ * Requests that the store does not accept at once stay in `ios` and are submitted again.
  */
 #include "blockdev/disk_queue.h"
 
@@ -21,8 +21,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define DISK_DONES 64u                /* answers taken at once */
-#define DISCARD_PAGES PAGE_LOCKS_SPAN /* discarded per poll */
+#define DISK_DONES 64u                /* the most answers taken at once */
+#define DISCARD_PAGES PAGE_LOCKS_SPAN /* the most pages discarded in one poll */
 
 /* The result of a request's next step. */
 enum progress { PROGRESS_MADE, PROGRESS_LOCKED, PROGRESS_NO_ROOM, PROGRESS_ENOUGH };
@@ -135,7 +135,7 @@ static void answers_take(struct disk_queue *queue)
 	struct store_done dones[DISK_DONES];
 	int count;
 
-	/* Ends, because the loop submits nothing. */
+	/* This loop ends, because it submits nothing. */
 	do {
 		count = store_poll(queue->inner, dones, DISK_DONES);
 		for (int i = 0; i < count; i++)
@@ -154,7 +154,7 @@ static uint64_t shade_of(uint64_t page, uint32_t count)
 	return UINT64_C(1) << (first * golden >> 58) | UINT64_C(1) << (last * golden >> 58);
 }
 
-/* Locks pages. Pages that are not free are marked in `shade`, so that later requests do not overtake there. */
+/* Locks pages. If they are not free, marks them in `shade`, so that later requests for these pages do not overtake. */
 static bool pages_lock(struct disk_queue *queue, uint64_t page, uint32_t count, bool exclusive)
 {
 	uint64_t shade = shade_of(page, count);
@@ -170,7 +170,7 @@ static uint8_t *request_data(const struct disk_request *request)
 	return request->data ? (uint8_t *)request->data + (request->own.next - request->offset) : NULL;
 }
 
-/* Takes a new run at own.next, whose pages are locked. The caller must start it. */
+/* Makes a run that begins at own.next, whose pages are locked. The caller must start the run. */
 static struct disk_run *run_begin(struct disk_queue *queue, struct disk_request *request, uint32_t count)
 {
 	struct disk_run *run = &queue->runs[queue->idle_runs[--queue->idle_run_count]];

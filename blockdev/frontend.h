@@ -5,7 +5,7 @@
  * thread. A ublk device outlives its daemon: it waits, and a new daemon adopts it. The kernel then repeats the requests
  * that were not answered. A FUSE device ends with its daemon.
  *
- * Threads. All operations belong to the daemon's main thread. They return when they are done.
+ * Threads. The daemon's main thread calls all operations. Each returns when it is complete.
  */
 #ifndef BLOCKDEV_FRONTEND_H
 #define BLOCKDEV_FRONTEND_H
@@ -16,7 +16,7 @@
 
 struct frontend_device {
 	char path[FRONTEND_PATH_MAX]; /* "/dev/ublkb0" */
-	int32_t number;               /* 0 in "/dev/ublkb0"; also of a loop device */
+	int32_t number;               /* the number of the ublk or loop device: 0 in "/dev/ublkb0" */
 };
 
 struct frontend_config {
@@ -26,7 +26,8 @@ struct frontend_config {
 	uint32_t request_bytes; /* longest request, or 0 for the front end's choice */
 	unsigned spin_us;       /* how long a queue polls before it sleeps, or 0 for never */
 	int32_t number;         /* adopt: the number of the device (struct frontend_device) */
-	/* start: reports that the kernel has a device that outlives this process but is not ready yet. Or NULL. */
+	/* start() calls this, unless it is NULL, when the kernel has a device that is not ready yet but outlives this
+	   process. */
 	void (*made)(void *user, const struct frontend_device *device);
 	void *user;
 };
@@ -41,9 +42,9 @@ struct frontend_ops {
 	 * next step in @ret_why.
 	 */
 	int (*probe)(char ret_why[256]);
-	/* Creates the device, which is ready on return. A failure leaves nothing and logs one line. */
+	/* Creates the device, which is ready on return. After a failure there is no device, and one line was logged. */
 	int (*start)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
-	/* Does the same for a device whose daemon has ended (config->number). Only if `adopts`. */
+	/* Does the same for a device whose daemon has ended (config->number). Called only if `adopts` is true. */
 	int (*adopt)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
 	void (*device)(const struct frontend *frontend, struct frontend_device *ret_device);
 	/*
@@ -51,7 +52,8 @@ struct frontend_ops {
 	 * an error nothing has changed.
 	 */
 	int (*remove)(struct frontend *frontend);
-	/* Ends the threads and frees @frontend. The device waits for the next daemon. Only if `adopts`. */
+	/* Ends the threads and frees @frontend. The device waits for the next daemon. Called only if `adopts` is
+	   true. */
 	void (*leave)(struct frontend *frontend);
 	/*
 	 * Removes the device of a daemon that has ended. Returns 0, -EBUSY, -ENOENT if there is none, or another

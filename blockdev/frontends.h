@@ -15,14 +15,14 @@ const struct frontend_ops *frontends_find(const char *name);
 
 /*
  * Chooses the front end called @name, or for "auto" the first one that this machine has. @ret_note gets a line about
- * the front ends passed over, or "". Returns 0, -EINVAL for an unknown name, or the probe's error. Each error is logged
- * as one line with the next step.
+ * the front ends that were passed over, or "". Returns 0, -EINVAL for an unknown name, or the probe's error. Each error
+ * is logged as one line with the next step.
  */
 int frontends_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX]);
 
 /*
- * Returns the first front end that this machine has, or NULL. @ret_why says why those before it cannot be used, or is
- * "". Logs nothing.
+ * Returns the first front end that this machine has, or NULL. @ret_why says why the front ends before it cannot be
+ * used, or is "". Logs nothing.
  */
 const struct frontend_ops *frontends_any(char ret_why[FRONTENDS_NOTE_MAX]);
 

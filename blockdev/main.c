@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	if (status < 0)
 		return EXIT_FAILURE;
-	/* A process that waits for this one wants to see errors and warnings only. */
+	/* A process that waits for this one needs only errors and warnings. */
 	if (settings.verbose)
 		level = LOG_LEVEL_DEBUG;
 	else if (settings.ready_fd || settings.remove)

@@ -100,7 +100,7 @@ uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page,
 	uint64_t none = 0;
 	uint32_t unlocked = 0;
 
-	/* Looks first, as page_locks_try() does. */
+	/* Looks first, like page_locks_try(). */
 	if (!word_is_free(locks, page, true))
 		return 0;
 	if (!atomic_compare_exchange_strong(&locks->span, &none, page / PAGE_LOCKS_SPAN + 1))
@@ -153,8 +153,8 @@ void page_locks_disarm(struct page_locks *locks, unsigned slot)
 	if (!locks->slots[slot].armed)
 		return;
 	/*
-	 * If another thread has cleared the bit, its write follows at once. If the write has not come yet, the next
-	 * call takes it.
+	 * If another thread has cleared the bit, it writes the eventfd at once. If that write has not come yet, the
+	 * next call takes it.
 	 */
 	if (atomic_fetch_and(&locks->waiting, ~slot_bit(slot)) & slot_bit(slot) ||
 	    eventfd_read(locks->slots[slot].fd, &value) == 0)

@@ -2,28 +2,28 @@
  * page_locks: locks the pages of a disk that are being read, written or discarded, for all of its queues.
  *
  * Theory of operation. There is a fixed table of PAGE_LOCKS small words. Pages are spread over the table so that no two
- * pages of a run share a word. Neither do pages at the same place of different 256 MiB parts of the disk, where
- * programs often work at the same time. Two pages that share a word are treated as one page. A word is 0, a number of
+ * pages of a run share a word. Pages at the same place of different 256 MiB parts of the disk, which programs often use
+ * at the same time, share no word either. Two pages that share a word are treated as one page. A word is 0, a number of
  * readers, or PAGE_LOCKED.
  *
  * A run is locked as a whole or not at all, and no thread waits inside. A lock is held only while the store works on
  * the page, and never while another lock is wanted. So there is no deadlock.
  *
  * Discards may concern whole disks, so they lock no words. A discard first announces the group of PAGE_LOCKS_SPAN pages
- * it works in (`span`, one for all queues). It then looks for locked pages in that group. A thread that locks pages
- * first takes the words and then looks whether they are in the span. So whichever comes second sees the other and backs
+ * in which it works (`span`, one for all queues). It then looks for locked pages in that group. A thread that locks
+ * pages first takes the words and then looks if they are in the span. So the second of the two sees the first and backs
  * off.
  *
  * Waking. A thread that found a page locked may try again at any time. Before it sleeps, it sets its bit in `waiting`
  * (page_locks_arm()) and tries once more. A thread that unlocks pages does so first and then reads `waiting`
- * (page_locks_wake()). It clears the bits it finds and writes the eventfds of those queues.
+ * (page_locks_wake()). page_locks_wake() clears the bits that it finds, and writes the eventfds of those queues.
  *
- * All four steps are sequentially consistent. If the last try precedes the unlock, the bit is set before it is read, so
- * no wake-up is lost. While no bit is set, there is no system call.
+ * All four steps are sequentially consistent. If the last try comes before the unlock, the bit was set before it is
+ * read, so no wake-up is lost. If no bit is set, there is no system call.
  *
- * Each set bit is answered exactly once. Either its own queue clears it (page_locks_disarm()), or the eventfd is
- * written once. An attempt that takes some pages of a run and releases them again also counts as an unlock. So that two
- * waiting queues do not wake each other in turns, page_locks_try() first looks at the whole run.
+ * Each set bit is cleared exactly once: by its own queue (page_locks_disarm()), or by a thread that then writes the
+ * eventfd once. An attempt that takes some pages of a run and releases them again also counts as an unlock. Two waiting
+ * queues could thus wake each other without end. To avoid this, page_locks_try() first looks at the whole run.
  *
  * There is no order between queues. If other queues lock a page without a pause, a queue may wait for it without limit.
  *
@@ -48,12 +48,12 @@
 
 struct page_locks_slot {
 	int fd;     /* -1 if never used */
-	bool armed; /* its bit in `waiting` was set and not answered yet; belongs to the queue */
+	bool armed; /* the queue's own: its bit in `waiting` was set, and it has not read the eventfd yet */
 };
 
 struct page_locks {
-	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot: its queue sleeps and wants a page */
-	_Alignas(64) _Atomic uint64_t span;    /* number of the group that is being discarded in + 1, or 0 for none */
+	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot, set if its queue sleeps and wants a page */
+	_Alignas(64) _Atomic uint64_t span;    /* 1 + the number of the group in which a discard works, or 0 for none */
 	_Alignas(64) _Atomic uint64_t joined;  /* slots in use */
 	struct page_locks_slot slots[PAGE_LOCKS_QUEUES];
 	_Atomic uint16_t words[PAGE_LOCKS];
@@ -74,9 +74,9 @@ bool page_locks_try(struct page_locks *locks, unsigned slot, uint64_t page, uint
 void page_locks_unlock(struct page_locks *locks, uint64_t page, uint32_t count, bool exclusive);
 
 /*
- * Returns how many of @count pages from @page on can be discarded now, 0 .. @count. All of them must be in one group.
- * If the result is not 0, nobody locks them until page_locks_span_end(). Call that soon, and page_locks_wake() after
- * it.
+ * Returns how many of @count pages from @page on can be discarded now, 0 .. @count. All @count pages must be in one
+ * group. If the result is not 0, nobody locks them until page_locks_span_end(). Call that soon, and page_locks_wake()
+ * after it.
  */
 uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count);
 void page_locks_span_end(struct page_locks *locks);

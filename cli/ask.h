@@ -1,6 +1,6 @@
 /*
- * ask: asks all donors the same question at the same time, each in a thread of its own. The slowest donor determines
- * the duration, not the sum of all. This file also has the texts about answers that all verbs share.
+ * ask: asks all donors the same question at the same time, each in a thread of its own. So the duration is that of the
+ * slowest donor. This file also has the texts about answers that all verbs share.
  */
 #ifndef CLI_ASK_H
 #define CLI_ASK_H
@@ -22,8 +22,8 @@ void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask)
    far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
 
-/* Returns the bytes that @donor can still lease. Returns 0 if its operator has lowered the donated size below what
-   is leased. */
+/* Returns the bytes that @donor can still lease. Returns 0 if its operator has lowered the donated size below the
+   leased size. */
 uint64_t ask_free(const struct far_donor_info *donor);
 /* Returns in a few words why a donor did not answer. @status is -errno. */
 const char *ask_reason(int status);

@@ -6,8 +6,8 @@
  * - COMMAND_FAILED after one line on standard error that names the cause and the next step;
  * - COMMAND_USAGE if it was called incorrectly.
  *
- * command_run returns the status of the program that it ran. Like env(1) and nice(1), it has additional statuses of its
- * own (enum run_status in run_program.h).
+ * command_run returns the status of the program that it ran. Like env(1) and nice(1), it can also return statuses of
+ * its own (enum run_status in run_program.h).
  */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H

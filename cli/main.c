@@ -56,8 +56,8 @@ static const struct command *main_find(const char *name)
 	return NULL;
 }
 
-/* Flushes standard output, because a full disk or a closed pipe must not look like success to a script. Returns
-   @status, or COMMAND_FAILED if @status is COMMAND_OK and output was lost. */
+/* Flushes standard output, because a full disk or a closed pipe must not look like success to a script. If output was
+   lost and @status is COMMAND_OK, returns COMMAND_FAILED, otherwise @status. */
 static int main_flushed(int status)
 {
 	bool lost = ferror(stdout) != 0;

@@ -7,28 +7,28 @@
 
 #include "common/config.h"
 
-/* A verb. It has @run. Or it has @act, and then takes nothing but the name of a device, and only root may use it. */
+/* A verb. It has either @run or @act. A verb with @act takes only the name of a device, and only root may use it. */
 struct subcommand {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *help;               /* one line */
 	int (*act)(const char *device); /* returns 0, or -errno after one logged line */
 	const char *about;              /* with @act: the text of --help */
-	const char *otherwise;          /* with @act: the device if none is named, or NULL */
+	const char *otherwise;          /* with @act: the device if the user names none, or NULL */
 };
 
-/* Runs the verb that argv[1] names among @verbs, which end with a NULL name. @family: "disk". @about: the first text
-   of --help. Returns the exit status. */
+/* Runs the verb that argv[1] names among @verbs, which end with a NULL name. @family is, for example, "disk". @about is
+   the first text of --help. Returns the exit status. */
 int subcommands_run(const struct subcommand *verbs, const char *family, const char *about, int argc, char **argv);
 
 /* The texts of a command that takes no arguments. */
 struct subcommands_text {
 	const char *name;           /* "disk list" */
-	const char *before, *after; /* of the options in --help */
+	const char *before, *after; /* texts before and after the options in --help */
 	const char *instead;        /* what to do in place of an argument: "it shows all" */
 };
-/* Ends the reading of a command line. @first: what config_read() or defaults_read() has returned. Prints --help, or
-   logs one line if there is an argument. Returns -1 if the command goes on, otherwise its exit status. */
+/* Ends the reading of a command line. @first is the result of config_read() or defaults_read(). Prints --help, or logs
+   one line if there is an argument. Returns -1 if the command goes on, otherwise its exit status. */
 int subcommands_begin(const struct subcommands_text *text, const struct config_setting *settings, int first, int argc,
 		      char **argv);
 

@@ -9,18 +9,19 @@ struct survival survival_of(unsigned copies, bool backup)
 {
 	/* The same words as in docs/faults.md. */
 	static const struct survival all[FAR_REPLICAS_MAX][2] = {
-	    {{"no donor's death: what it held is lost", "nothing more"},
-	     {"the death of all donors, but for pages not yet on the disk (it is milliseconds behind, and told when "
-	      "more)",
-	      "a local disk that takes every write; what a dead donor held is read, and what no donor has room for is "
-	      "written, at the disk's pace"}},
-	    {{"the death of 1 donor, and of another once what it held is copied again",
+	    {{"no donor's death: its pages are lost", "nothing more"},
+	     {"the death of all donors, except for pages that are not on the disk yet (those of some milliseconds; a "
+	      "line says when there are more)",
+	      "a local disk that takes every write; pages of dead donors are read from it, and pages without room on "
+	      "donors are written to it, at the disk's pace"}},
+	    {{"the death of 1 donor, and of another once the lost copies are made again",
 	      "2 x the donors' memory, and every write sent twice"},
-	     {"the death of 1 donor without a pause, and of all but for pages not yet on the disk",
+	     {"the death of 1 donor without a pause, and of all donors, except for pages that are not on the disk yet",
 	      "2 x the donors' memory, every write sent twice, and a local disk that takes every write"}},
-	    {{"the death of 2 donors at once, and of others once what they held is copied again",
+	    {{"the death of 2 donors at once, and of others once the lost copies are made again",
 	      "3 x the donors' memory, and every write sent three times"},
-	     {"the death of 2 donors at once without a pause, and of all but for pages not yet on the disk",
+	     {"the death of 2 donors at once without a pause, and of all donors, except for pages that are not on the "
+	      "disk yet",
 	      "3 x the donors' memory, every write sent three times, and a local disk that takes every write"}},
 	};
 

@@ -1,6 +1,6 @@
 /*
- * survival: tells what a device's copies and backup survive, and what they cost. The words are those of the table in
- * docs/faults.md.
+ * survival: tells which losses a device with copies or a backup survives, and what these cost. The words are those of
+ * the table in docs/faults.md.
  *
  * Threads: any.
  */
@@ -13,7 +13,7 @@ struct survival {
 	const char *survives, *costs;
 };
 
-/* @copies: 1 to FAR_REPLICAS_MAX. */
+/* Returns the texts for a device with @copies, 1 to FAR_REPLICAS_MAX. */
 struct survival survival_of(unsigned copies, bool backup);
 
 #endif

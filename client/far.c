@@ -1,5 +1,6 @@
 /*
- * far: opens and closes the far store, and does what belongs neither to a queue nor to the control thread. See far.h.
+ * far: opens and closes the far store, and has the calls that belong neither to a queue nor to the control thread. See
+ * far.h.
  *
  * Threads: any. far_store.h tells what is shared.
  */
@@ -21,8 +22,8 @@
 
 #define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
-/* With one copy, giving up on the donor loses its pages, so the wait is long. NVMe's default, ctrl_loss_tmo, is the
-   same. */
+/* With one copy, a lost donor loses its pages, so the wait is long. It is the same as NVMe's default
+   (ctrl_loss_tmo). */
 #define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 _Static_assert(FAR_FAILURE_DOMAIN_SIZE == WIRE_FAILURE_DOMAIN_SIZE, "what a donor says of its domain");
@@ -69,8 +70,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 /* --- Figures -------------------------------------------------------------------------------------------------- */
 
-/* Returns how many bytes of memory the store uses, of which @touched chunks have pages. The lazily mapped arrays count
-   by whole chunks, so the result is rather too high than too low. */
+/* Returns how many bytes of memory the store uses if @touched of its chunks have pages. The lazily mapped arrays count
+   by whole chunks, so the result is never too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->donor_count * sizeof *far->donors + chunk_table_memory(&far->table, touched) +
@@ -276,7 +277,7 @@ int far_check(const struct far_config *config)
 
 /*
  * Returns how long an operation may take before its connection is made anew. With replicas, another replica is asked
- * then, so the fabric's usual time is right. With one copy, only the same donor can be asked again. Heartbeats tell if
+ * next, so the fabric's usual time is right. With one copy, only the same donor can be asked again. Heartbeats show if
  * that donor is silent. A connection that is merely slow costs less than a new one, which a machine without free memory
  * may be unable to make.
  */
@@ -365,7 +366,7 @@ static int far_open_state(struct far *far, const struct far_config *config)
 	return error;
 }
 
-/* Starts what needs the size of the store. */
+/* Starts the parts that need the size of the store. */
 static int far_start(struct far *far)
 {
 	int error = 0;
@@ -396,7 +397,7 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	/* with one donor and no scrub or backup, there is nothing to copy */
+	/* With one donor and no scrub or backup, there is nothing to copy. */
 	if (far->donor_count > 1 || config->scrub_rate || config->backup)
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)

@@ -1,14 +1,15 @@
 /*
- * far_store: what the parts of the far store (far.c, control.c, far_queue.c) share. Only for use inside client/.
+ * far_store: the structs that the parts of the far store (far.c, control.c, far_queue.c) share. Only for use inside
+ * client/.
  *
- * Theory of operation. Queues touch only what is atomic, or fixed once far_open() has returned. A queue needs the
- * control thread when a chunk is wanted or emptied, or a connection has ended. It then leaves a mark in the mailbox
- * (mailbox.h).
+ * Theory of operation. Queues touch only atomic fields, and fields that never change once far_open() has returned. A
+ * queue needs the control thread when a chunk is wanted or emptied, or a connection has ended. The queue then leaves a
+ * mark in the mailbox (mailbox.h).
  *
  * Only the control thread decides if a donor can be reached (donors.h). The donor's `round` tells the queues. It is odd
  * while the donor is up, and has a new odd value after each return. A queue's connection belongs to one round and is
  * useless in another. The donor's `status` tells that the donor is lost. Until then requests wait for it. A lost donor
- * may be used again in a later round. By then, all slots that name it have slabs leased since.
+ * may be used again in a later round. By then, the donor's slots have only slabs that were leased since.
  *
  * Locks: `attach` and `lock`. No thread holds both. The data path takes neither.
  */
@@ -37,21 +38,21 @@
 /* A donor. */
 struct far_donor {
 	char *uri;
-	char via[SESSION_URI_MAX]; /* its address in use: guarded by far->attach, and fixed once it was reached */
-	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* as last heard; guarded by far->attach */
-	_Atomic int status;                   /* 0 if in use; -errno if lost, until it has come back with nothing */
-	_Atomic uint32_t round;               /* odd while it is up */
+	char via[SESSION_URI_MAX]; /* the address in use; guarded by far->attach; fixed once the donor was reached */
+	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* the failure domain it last told; guarded by far->attach */
+	_Atomic int status;                   /* 0 if in use, or -errno from its loss until its return */
+	_Atomic uint32_t round;               /* odd while the donor is up */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
-	uint8_t session_key[AUTH_KEY_SIZE]; /* of this round; guarded by far->attach */
+	uint8_t session_key[AUTH_KEY_SIZE]; /* the key of this round's session; guarded by far->attach */
 	uint64_t attach_counter;            /* data connections begun; guarded by far->attach */
 	/* The control thread's own. */
 	struct session session;
 	struct comeback comeback;
 	struct claims claims;
-	uint64_t away_at; /* clock_now() when it went away: real time, for messages to the user */
-	bool told;        /* the user was told that it is away */
-	bool adopted;     /* of an adopted store, or missing when the store was opened, and not yet reached */
+	uint64_t away_at; /* clock_now() when the donor went away: real time, for messages to the user */
+	bool told;        /* the user was told that the donor is away */
+	bool adopted;     /* not reached yet: the store was adopted, or was opened without this donor */
 };
 
 /* The counters of one queue. The store adds up all queues when asked. */
@@ -76,16 +77,16 @@ struct far {
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;
-	_Atomic(struct seal *) sealers[FAR_SEALERS]; /* for store_same(), if pages are sealed; far_sealed.c */
+	_Atomic(struct seal *) sealers[FAR_SEALERS]; /* used by store_same() if pages are sealed; far_sealed.c */
 	struct warmth warmth;
-	struct state *state; /* backs `table` and `integrity`, or NULL */
+	struct state *state; /* the state file, which holds `table` and `integrity`, or NULL */
 	bool adopted;        /* another process had the store before */
 	bool leave;          /* state and leases stay for another process */
 
 	pthread_mutex_t attach;   /* guards the donors' session keys, counters, addresses and domains */
 	_Atomic uint32_t changes; /* counts changes of any donor's round or status */
 
-	struct mailbox mailbox; /* for the control thread and the rebuild thread */
+	struct mailbox mailbox; /* marks for the control thread and the rebuild thread */
 
 	pthread_mutex_t lock; /* guards the list of queues and `closed` */
 	LIST_HEAD(, far_queue) queues;
@@ -93,7 +94,7 @@ struct far {
 	_Atomic uint64_t queue_memory;
 	_Atomic uint64_t discards, lost_pages;
 	_Atomic uint64_t complained;        /* when a checksum error was last logged */
-	_Atomic uint64_t window;            /* pages closed to writers (far_published.h); copier.c */
+	_Atomic uint64_t window;            /* the rebuild window (far_published.h); copier.c sets it */
 	struct rebuild *rebuild;            /* NULL with one donor and no scrub or backup */
 	char *backup_path;                  /* NULL if no backup is wanted */
 	struct backup *backup;              /* NULL if there is none */
@@ -102,24 +103,24 @@ struct far {
 	_Atomic uint64_t leaving_told;      /* when chunks leaving for the backup were last logged */
 	_Atomic bool crowded;               /* no donor had room when a slab was last asked for; far_backup.h */
 
-	/* The control thread, and what it owns; control.c. */
+	/* The control thread, and the fields that it owns; control.c. */
 	pthread_t thread;
 	sem_t opened; /* posted once open_status is known */
 	int open_status;
 	_Atomic bool stop;
 	bool open;
-	/* The control thread sets both. If donors want slabs back (`hurry`), copying is not limited. If the deadline is
-	   near (`pressing`), copying does not yield to other threads either. */
+	/* The control thread sets both. `hurry`: donors want slabs back, so the rate of copying is not limited.
+	   `pressing`: a deadline is near, so copying does not yield to other threads either. */
 	_Atomic bool hurry, pressing;
-	bool adopting; /* lost donors are not given up yet, because adopting may fail as a whole */
+	bool adopting; /* adopting may still fail, so the slabs of lost donors are not given up yet */
 	struct fabric *fabric;
-	struct patience patience; /* for all deadlines of the thread; far_now() */
+	struct patience patience; /* the clock for all deadlines of the thread; far_now() */
 	struct leases leases;
-	uint64_t lacking_since; /* when replicas began to lack; logged when none lack any more */
+	uint64_t lacking_since; /* since when replicas are missing; logged once none is missing */
 };
 
-/* Returns the control thread's clock in ns. It stands still while that thread gets no processor (patience.h). Any
-   thread. */
+/* Returns the control thread's clock in ns. The clock stands still while that thread gets no processor (patience.h).
+   Any thread. */
 static inline uint64_t far_now(const struct far *far)
 {
 	return patience_at(&far->patience, clock_now());
@@ -140,15 +141,15 @@ static inline uint64_t far_chunk_end(const struct far *far, uint64_t page)
 	return end < far->integrity.pages ? end : far->integrity.pages;
 }
 
-/* Takes @pages off the count of @chunk, which were counted in @epoch. Tells the control thread if the chunk's slabs can be
-   given back now. Any thread. */
+/* Takes @pages, which were counted in @epoch, off the count of @chunk. Tells the control thread if the chunk's slabs
+   can be given back now. Any thread. */
 static inline void far_drop(struct far *far, uint64_t chunk, uint32_t epoch, uint32_t pages)
 {
 	if (pages && chunk_drop(&far->table, chunk, epoch, pages))
 		mailbox_wake_control(&far->mailbox);
 }
 
-/* Makes these pages read as zeroes again, and gives back what was held for them. Any thread. */
+/* Makes these pages read as zeroes again, and takes them off the counts of their chunks. Any thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * mailbox: what the data path leaves for the control thread and the rebuild thread.
+ * mailbox: marks that the data path leaves for the control thread and the rebuild thread.
  *
  * Theory of operation. Queues, and the backup's thread, call nothing that belongs to the threads above them. They leave
  * a mark here and write an eventfd:
  *
- *   wake     The control thread must look at the chunks (chunks.h keeps its own marks of which).
- *   break    A connection to a donor has ended. Marks of one donor are merged: the break of the newest round is kept.
- *   wait     A request waits for a donor. The oldest wait is kept.
+ *   wake     The control thread must look at the chunks that are marked in chunks.h.
+ *   break    A connection to a donor has ended. The break of a donor's newest round is kept.
+ *   wait     A request waits for a donor. The oldest wait for each donor is kept.
  *   repair   Some donors may have changed these pages. A repair that finds no room is dropped: the next read of the
  *            page asks again.
  *
@@ -47,7 +47,7 @@ struct mailbox_repair {
 int mailbox_open(struct mailbox *mailbox);
 void mailbox_close(struct mailbox *mailbox);
 
-/* Wakes the control thread to look at what waits for it. */
+/* Wakes the control thread, which then looks at its marks. */
 void mailbox_wake_control(struct mailbox *mailbox);
 /* Must be called when control_wake is readable, before the control thread looks. */
 void mailbox_control_is_awake(struct mailbox *mailbox);
@@ -57,12 +57,12 @@ void mailbox_rebuild_is_awake(struct mailbox *mailbox);
 
 /* Reports that a connection made in @round to this donor has ended, or could not be made. @status is negative. */
 void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, int status);
-/* Takes the report. Returns its status, or 0 if there is none of @round. */
+/* Takes a break. Returns its status, or 0 if there is no break of @round. */
 int mailbox_take_break(struct mailbox *mailbox, unsigned donor, uint32_t round);
 
 /* Notes that a request waits for this donor since @since (of far_now()). */
 void mailbox_put_wait(struct mailbox *mailbox, unsigned donor, uint64_t since);
-/* Returns when the oldest wait began, or 0 for none. Does not take it. */
+/* Returns when the oldest wait began, or 0 for none. The wait stays. */
 uint64_t mailbox_oldest_wait(const struct mailbox *mailbox, unsigned donor);
 /* Forgets the waits. A request that still waits calls mailbox_put_wait() again. */
 void mailbox_forget_waits(struct mailbox *mailbox, unsigned donor);

@@ -1,7 +1,7 @@
 /*
  * store: the calls of include/farpage/store.h. Each passes to the store's own table of operations.
  *
- * Asserts here, once for all stores, what a caller must not do. There is no state. Any thread may call.
+ * The asserts here catch wrong calls, for all stores. There is no state. Any thread may call.
  */
 #include "farpage/store.h"
 

@@ -1,11 +1,12 @@
 /*
- * store_memory: a store whose pages are an array in local memory. For tests of code that uses a store.
+ * store_memory: a store whose pages are an array in local memory. It serves tests of code that uses a store.
  *
- * Theory of operation. One private mapping holds the pages. A bit for each page tells whether it was written. A request
- * is carried out inside submit. Its completion waits in a ring until it is polled. Only the queue's own thread can make
+ * Theory of operation. One private mapping holds the pages. A bit for each page shows if it was written. A request is
+ * carried out inside submit. Its completion waits in a ring until it is polled. Only the queue's own thread can make
  * completions, so only a submit after an arm writes to the queue's descriptor (an eventfd).
  *
- * Threads. One thread uses each queue. The bits are atomic. The store's contract keeps accesses to the same page apart.
+ * Threads. One thread uses each queue. The bits are atomic. The store's contract forbids two accesses to one page at
+ * the same time.
  */
 #include "farpage/store.h"
 
@@ -175,7 +176,7 @@ static void memory_discard(struct store *base, uint64_t page, uint64_t count)
 	struct memory_store *memory = (struct memory_store *)base;
 
 	for (uint64_t i = 0; i < count;) {
-		/* a store may be huge with few pages written */
+		/* A huge store may have few written pages, so skips 64 pages at once. */
 		bool none = (page + i) % 64 == 0 && count - i >= 64 && !atomic_load(&memory->written[(page + i) / 64]);
 
 		if (!none)

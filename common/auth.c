@@ -3,8 +3,8 @@
  *
  * Theory of operation. Every proof is a keyed BLAKE2b (libsodium crypto_generichash) over a label of its own and the
  * contributions of both sides. All labels have one length, so inputs of different meaning are never the same bytes. The
- * donor's proof has another label than the client's, so sending the client's proof back to it proves nothing. Secrets
- * on the stack are wiped.
+ * donor's proof has another label than the client's. So a donor cannot send a client's own proof back to it. Secrets on
+ * the stack are wiped.
  *
  * Threads. No state: any thread. sodium_init() is idempotent and takes its own lock.
  */
@@ -62,7 +62,7 @@ static int auth_sync_directory(const char *path)
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(directory);
 	if (fd < 0)
-		return errno == EACCES ? 0 : -errno; /* writable but not readable: nothing to sync */
+		return errno == EACCES ? 0 : -errno; /* it is writable but not readable, so it cannot be synced */
 	int error = fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
 	close(fd);
 	return error;
@@ -78,7 +78,7 @@ int auth_key_create(const char *path)
 	random_secret(key, sizeof key);
 	sodium_bin2hex(text, sizeof text, key, sizeof key);
 	text[KEY_HEX_SIZE] = '\n';
-	int error = fchmod(fd, S_IRUSR | S_IWUSR) < 0 ? -errno : 0; /* independent of the umask */
+	int error = fchmod(fd, S_IRUSR | S_IWUSR) < 0 ? -errno : 0; /* makes the mode independent of the umask */
 	if (!error)
 		error = auth_write_all(fd, text, sizeof text);
 	if (!error && fsync(fd) < 0)
@@ -111,8 +111,7 @@ static ssize_t auth_read_all(int fd, char *bytes, size_t size)
 	return (ssize_t)have;
 }
 
-/* Decodes a key. Rejects the all-zero key, which stands for "no key": a file with it would look like protection and
-   give none. */
+/* Decodes a key. Rejects the all-zero key, which stands for "no key": a file with that key would protect nothing. */
 static int auth_key_decode(const char *text, size_t size, uint8_t ret_key[AUTH_KEY_SIZE])
 {
 	uint8_t key[AUTH_KEY_SIZE];
@@ -171,7 +170,7 @@ static void auth_mac(const uint8_t *key, const void *input, size_t input_size, u
 	static const uint8_t no_key[AUTH_KEY_SIZE];
 	if (sodium_init() < 0 ||
 	    crypto_generichash(mac, mac_size, input, input_size, key ? key : no_key, AUTH_KEY_SIZE))
-		abort(); /* never seen; going on without proofs would be worse */
+		abort(); /* this was never seen; to continue without proofs would be worse */
 }
 
 static void auth_session_mac(const uint8_t *key, const char label[AUTH_LABEL_SIZE], const struct auth_session *session,

@@ -2,9 +2,9 @@
  * channel: one end of a session's connection, from the moment when both sides have the session key. Each message is
  * followed by a MAC under the session key. It covers the sender's role, the sender's message counter, and the message.
  *
- * The receiver accepts only the sender's next message. It rejects one that was forged, changed, cut, repeated, skipped
- * or reordered. A connection by itself loses and reorders nothing, and every session has its own key (auth.h). So any
- * other message is an attack or a bug, and ends the connection.
+ * The receiver accepts only the sender's next message. The receiver rejects a message that was forged, changed, cut,
+ * repeated or reordered, or that follows a skipped one. A connection by itself neither loses nor reorders messages, and
+ * every session has its own key (auth.h). So any other message is an attack or a bug, and ends the connection.
  *
  * The MAC is keyed BLAKE2b, as for the proofs in auth.h.
  *

@@ -2,8 +2,8 @@
  * config: see config.h.
  *
  * Theory of operation. The command line is read first, then the file that it names. Each is a `struct source`. A source
- * knows its position for log lines. It also knows which settings it has given and which ones stronger sources have
- * given, so a file skips what the command line has set. A file of defaults is read as two sources: first the program's
+ * keeps its file and line for log lines. It also knows which settings it has given and which ones stronger sources have
+ * given, so a file skips settings of the command line. A file of defaults is read as two sources: first the program's
  * own section, then the shared section. The shared section is weaker, wherever it stands in the file. All values end in
  * setting_take(), which knows the kinds.
  *
@@ -38,10 +38,10 @@ struct source {
 	const struct config_setting *settings;
 	uint64_t stronger; /* set by stronger sources: a bit for each index */
 	uint64_t given;    /* set by this source: a bit for each index */
-	const char *file;  /* NULL: the command line */
+	const char *file;  /* the file, or NULL for the command line */
 	unsigned line;
-	const char *section, *text;             /* of a file: its section to read, and the text left to parse */
-	const struct config_defaults *defaults; /* the file is one of these; NULL: it has one section */
+	const char *section, *text;             /* of a file: the section to read, and the rest of the text */
+	const struct config_defaults *defaults; /* set if the file is one of these; NULL if it has one section */
 	bool failed;                            /* an error was logged: read no further */
 };
 
@@ -200,7 +200,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 	case CONFIG_NUMBER:
 		return number_take(setting, where, text);
 	case CONFIG_LIST:
-		if (!again) /* replaces the list of a weaker source, or the default */
+		if (!again) /* the list replaces that of a weaker source, or the default */
 			((struct config_list *)setting->value)->count = 0;
 		return list_take(setting, where, text);
 	}
@@ -257,7 +257,7 @@ static bool section_is_shared(const struct source *source)
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
 	struct source *source = user;
-	source->failed = true; /* until the line is known to be good; line_next() ends the file after a failure */
+	source->failed = true; /* reset if the line is good; after a failure, line_next() ends the file */
 	if (!*section) {
 		log_error("%s:%u: '%.64s' stands before any section; write [%s] above it", source->file, source->line,
 			  name, source->section);
@@ -353,7 +353,7 @@ static int file_load(int fd, const char *path, char **ret_text)
 	return 0;
 }
 
-/* Rejects a file of defaults that other users can write: they could send the caller's pages elsewhere. */
+/* Rejects a file of defaults that other users can write, because they could send the caller's pages elsewhere. */
 static int file_check_owner(int fd, const char *path)
 {
 	struct stat stat;
@@ -467,7 +467,7 @@ static int options_read(struct source *options, int argc, char **argv, const cha
 	return at;
 }
 
-/* Reads one file of @defaults. *given has the settings of stronger sources, and this file's are added. */
+/* Reads one file of @defaults. *given has the settings of stronger sources. Adds the settings of this file to it. */
 static int defaults_read(const struct config_setting *settings, const char *section,
 			 const struct config_defaults *defaults, const char *path, uint64_t *given)
 {

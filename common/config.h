@@ -2,7 +2,7 @@
  * config: reads a program's settings from its command line and one INI file (libinih) into one table. A setting is
  * "--name VALUE" on the command line and "name = VALUE" in the file's [PROGRAM] section. The command line wins.
  *
- * Every mistake is logged as one line: file and line or option, what is wrong, and what to do.
+ * Every mistake is logged as one line, which names file and line or the option, the mistake, and the next step.
  */
 #ifndef COMMON_CONFIG_H
 #define COMMON_CONFIG_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum config_kind {
-	CONFIG_FLAG,   /* bool *; written "--name", or "name = yes|no" in a file */
+	CONFIG_FLAG,   /* bool *; given as "--name", or as "name = yes|no" in a file */
 	CONFIG_STRING, /* const char **; the string lives until exit */
 	CONFIG_SIZE,   /* uint64_t *; syntax of size.h */
 	CONFIG_NUMBER, /* unsigned *; within min .. max */
@@ -26,7 +26,7 @@ struct config_setting {
 	const char *name;
 	enum config_kind kind;
 	void *value;
-	uint64_t min, max;           /* bounds of sizes and numbers; max 0: no upper bound */
+	uint64_t min, max;           /* bounds of sizes and numbers; max 0 means no upper bound */
 	const char *argument, *help; /* for --help: "SIZE", "memory to lend" */
 };
 /*
@@ -38,15 +38,17 @@ struct config_setting {
  */
 int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		const char *file_option);
-/* Files that are read when the command line names none. A file adds only settings that stronger sources left out. */
+/* Files that are read if the command line names no file. A file adds only settings that stronger sources do not
+   give. */
 struct config_defaults {
-	/* The section whose settings several programs share. It is weaker than the program's own section. */
+	/* The section whose settings several programs share. The program's own section takes precedence over it. */
 	const char *section;
-	const char *const *shared; /* names of the shared settings, NULL at the end; a program ignores those it lacks */
+	const char *const *shared; /* names of the shared settings, NULL at the end; unknown ones are ignored */
 	const char *const *others; /* ignored sections of other programs, NULL at the end */
-	/* The strongest first, or NULL for none. Root or the caller must own a file, and nobody else may write it. */
+	/* The files, the strongest first, or NULL for none. Root or the caller must own a file, and nobody else may
+	   write it. */
 	const char *paths[2];
-	bool wanted; /* every file must exist; else a missing file is skipped silently */
+	bool wanted; /* every file must exist; if false, a missing file is skipped silently */
 };
 /* Does the same as config_read(), with @defaults. @section may be NULL if the program has no section of its own. */
 int config_read_defaults(const struct config_setting *settings, const char *section,

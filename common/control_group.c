@@ -55,7 +55,7 @@ static bool number_read(const char *folder, const char *name, uint64_t *ret_numb
 	errno = 0;
 	number = strtoull(text, &end, 10);
 	if (errno || end == text)
-		return false; /* "max" is no number: no limit */
+		return false; /* "max" is no number and means no limit */
 	*ret_number = number;
 	return true;
 }

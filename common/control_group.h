@@ -26,14 +26,15 @@ struct control_group_memory {
 	uint64_t inactive, active; /* file pages: not used lately, used lately */
 };
 
-/* Reads the group at @folder. Returns false if it is no group of that version or has neither limit. */
+/* Reads the group at @folder. Returns false if @folder is no group of that version, or if the group has neither
+   limit. */
 bool control_group_read(enum control_group_version version, const char *folder,
 			struct control_group_memory *ret_memory);
 
-/* Returns the lower of both limits: what the group may use without being slowed down or stopped. */
+/* Returns the lower of both limits. Up to this, the group is neither slowed down nor stopped. */
 uint64_t control_group_easy(const struct control_group_memory *memory);
-/* Returns what is left of the limit @of. Inactive file pages count as free, because the kernel reclaims them first. The
-   kernel estimates MemAvailable in the same way. */
+/* Returns how many bytes are left below the limit @of. Inactive file pages count as free, because the kernel reclaims
+   them first. The kernel estimates MemAvailable in the same way. */
 uint64_t control_group_left(const struct control_group_memory *memory, uint64_t of);
 
 /* Finds the path of this process's group in that version's hierarchy, relative to its root. The root itself is the

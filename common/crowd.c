@@ -8,9 +8,9 @@
 
 /* Counts strangers by origin: a hash table with linear probing. */
 struct origins {
-	uint64_t salt; /* so that strangers cannot choose origins that collide */
+	uint64_t salt; /* random, so that strangers cannot choose origins that collide */
 	uint64_t of[PLACES];
-	uint16_t counts[PLACES]; /* 0: a free place */
+	uint16_t counts[PLACES]; /* 0 for a free place */
 };
 
 static uint16_t *origin_count(struct origins *origins, uint64_t origin)
@@ -29,7 +29,7 @@ uint32_t crowd_victim(const struct crowd_one *ones, uint32_t count, const struct
 	struct origins origins = {.salt = chance};
 	uint32_t candidates[CROWD_MAX], candidate_count = 0;
 	uint16_t most = 0;
-	bool known = true; /* the victim is among the known (true) or the unknown (false) */
+	bool known = true; /* true if the victim must name a known client */
 
 	assert(count && count <= CROWD_MAX);
 	for (uint32_t i = 0; i < count; i++)

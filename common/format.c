@@ -95,7 +95,7 @@ static uint64_t power_of_ten(int exponent)
 static void put_decimal(struct output *output, const struct conversion *c, const char *sign, double value, int fraction,
 			bool strip)
 {
-	/* Round once, at the last digit shown. Half a unit rounds up, as in sizes and times elsewhere. */
+	/* Rounds once, at the last digit shown. Half a unit rounds up, as in other sizes and times of farpage. */
 	uint64_t scale = power_of_ten(fraction), scaled = (uint64_t)(value * (double)scale + 0.5);
 	char digits[DIGITS_MAX], body[2 * DIGITS_MAX];
 	char *first = digits_of(scaled / scale, 10, 1, digits);
@@ -291,7 +291,7 @@ size_t format_text(char *text, size_t size, const char *format, ...)
 
 const char *format_errno(int error)
 {
-	/* Text from glibc's own English table. strerror(3) would translate it and allocate. */
+	/* The text comes from glibc's own English table. strerror(3) would translate it and allocate. */
 	const char *text = strerrordesc_np(error < 0 ? -error : error);
 
 	return text ? text : "unknown error";

@@ -1,8 +1,8 @@
 /*
  * format: printf-like formatting for every thread of farpage, above all for near threads (docs/architecture.md). The C
- * library's printf family must not run there. It reads tables that a program can register (register_printf_modifier(3),
- * which libquadmath uses) and the program's locale. Both may lie in far memory. The functions here read only their
- * arguments, allocate nothing, and keep errno.
+ * library's printf family must not run in near threads. It reads tables that a program can register
+ * (register_printf_modifier(3), which libquadmath uses) and the program's locale. Both may lie in far memory. The
+ * functions here read only their arguments, allocate nothing, and keep errno.
  *
  * Supported:
  *   - conversions %s %c %d %i %u %x %p %f %g %m %%

@@ -6,7 +6,7 @@
  * = 68 s. Longer values count in the last bucket.
  *
  * Threads. The recorder adds with a relaxed load and store, without a locked instruction. Readers load relaxed and sum
- * up the buckets themselves, so a quantile is never computed from a larger count than was seen.
+ * up the buckets themselves, so the count of a quantile always fits the buckets.
  */
 #include "common/histogram.h"
 #include <assert.h>
@@ -59,7 +59,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mill
 		total += counter_get(&histogram->buckets[bucket]);
 	if (!total)
 		return 0;
-	/* Round the rank up: of two values, the median is the first and p99 the second. */
+	/* Rounds the rank up: with two values, the median is the first and p99 the second. */
 	uint64_t rank = (uint64_t)(((unsigned __int128)total * per_mille + 999) / 1000), seen = 0;
 	if (!rank)
 		rank = 1;

@@ -2,7 +2,7 @@
  * histogram: counts latencies from 1 ns to 68 s in log-linear buckets, 32 per power of two (3 % wide). Debian 12
  * packages no C histogram library.
  *
- * Threads: one thread records. Any thread may read at the same time (relaxed atomics) and sees a snapshot.
+ * Threads: one thread records. Any thread may read a snapshot at the same time (relaxed atomics).
  */
 #ifndef COMMON_HISTOGRAM_H
 #define COMMON_HISTOGRAM_H

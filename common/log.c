@@ -5,10 +5,10 @@
  * so lines of several threads or processes never mix. Control characters become '?'. So text from a peer or a file can
  * neither forge a second line nor control a terminal. A text that does not fit ends in "...".
  *
- * A failed write is ignored, because there is nobody to tell. A line is also dropped if nobody reads. A full pipe or a
- * stopped terminal is waited for once. It is not waited for again until it takes a line. The logging thread may be the
- * one that keeps our leases alive or answers page faults, so it must not block. Nothing of the C library's stdio or
- * locale is used, because a program can place them in its far memory (format.h).
+ * A failed write is ignored, because there is nobody to tell. A line is also dropped if nobody reads. The first line
+ * for a full pipe or a stopped terminal waits briefly. Further lines do not wait until a line could be written again.
+ * The logging thread may be the one that keeps our leases alive or answers page faults, so it must not block. Nothing
+ * of the C library's stdio or locale is used, because a program can place them in its far memory (format.h).
  *
  * Threads. log_setup() and log_set_fd() run before other threads start. Their settings are only read afterwards. The
  * level may change at any time.
@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define LOG_LINE_MAX 1024
-/* The longest wait for a full pipe. A heartbeat may be this late. */
+/* The longest wait for a full pipe. It may delay a heartbeat this long. */
 #define LOG_PATIENCE_NS 200000000
 
 static struct {
@@ -97,8 +97,8 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
-/* Returns true if a write to @fd can block: for pipes, sockets and terminals. The kernel's log, /dev/kmsg, never
-   blocks, and never polls as writable either. */
+/* Returns true if a write to @fd can block, as for pipes, sockets and terminals. The kernel's log, /dev/kmsg, never
+   blocks, but poll(2) never calls it writable. */
 static bool log_may_wait(int fd)
 {
 	struct stat stat;
@@ -107,8 +107,8 @@ static bool log_may_wait(int fd)
 	return S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) || (S_ISCHR(stat.st_mode) && isatty(fd));
 }
 
-/* Waits briefly for room for a line. Returns true if there is room. It makes the system call itself, because ppoll(2)
-   is replaced where time is simulated. */
+/* Waits briefly for room for a line. Returns true if there is room. Makes the system call itself, because the
+   simulation of time replaces ppoll(2). */
 static bool log_has_room(void)
 {
 	static _Atomic bool stuffed;

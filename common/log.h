@@ -16,9 +16,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 /* Sets the program's name (a literal) and the level. Must run before other threads start. The defaults are "farpage"
    and LOG_LEVEL_WARNING. */
 void log_setup(const char *name, enum log_level level);
-/* Sets the descriptor that lines are written to, 2 by default. Must run before other threads start. */
+/* Sets the descriptor to which lines are written. The default is 2. Must run before other threads start. */
 void log_set_fd(int fd);
-/* May be called at any time. */
+/* Changes the level. May be called at any time. */
 void log_set_level(enum log_level level);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -26,9 +26,9 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Rate-limits a line that could otherwise come with every page. If @pause_ns have passed since *@last, sets *@last to
-   @now and returns true. If several threads call it at once, only one gets true. *@last is 0 initially. Setting it to 0 lets
-   the next line through at once. @now is clock_now(). */
+/* Rate-limits a log line that could otherwise come with every page. If @pause_ns have passed since *@last, sets *@last
+   to @now and returns true. If several threads call it at once, only one gets true. *@last is 0 initially. Setting it
+   to 0 lets the next line through at once. @now is clock_now(). */
 bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns);
 
 #endif

@@ -23,7 +23,7 @@ void log_limit_tell(struct log_limit *limit, uint64_t now)
 {
 	if (!limit->more || now < limit->until)
 		return;
-	log_warning("and %llu more %s in the last minute, each not told of", (unsigned long long)limit->more,
+	log_warning("and %llu more %s in the last minute, which were not logged", (unsigned long long)limit->more,
 		    limit->what);
 	limit->more = 0;
 }

@@ -56,8 +56,8 @@ int machine_memory_parse(const char *text, struct machine_memory *ret_memory)
 static void group_look(const struct control_group_memory *group, void *user)
 {
 	struct machine_memory *memory = user;
-	/* Above memory.high the kernel slows down tasks that allocate. By then it is too late to give memory back, so
-	   this limit counts too. */
+	/* Above memory.high the kernel slows down tasks that allocate. Memory must be given back before that, so this
+	   limit counts, too. */
 	uint64_t easy = control_group_easy(group), left = control_group_left(group, easy);
 
 	if (easy < memory->total)

@@ -4,15 +4,15 @@
  * Theory of operation. A loop sleeps until some time and then works briefly. If it wakes late, or its work takes long,
  * the thread had no processor. The process was stopped, or its machine was paused or is loaded. In that time the loop
  * could receive nothing, so no peer is to blame. Such time does not count. A loop that measures all deadlines by this
- * clock moves them all by its own delay. A pause that ends before the loop wanted to wake goes unnoticed. It costs no
- * deadline, because none was due.
+ * clock moves them all by its own delay. The loop does not notice a pause that ends before its intended wake-up. Such a
+ * pause matters to no deadline, because none was due.
  *
  * Other threads may wake before the loop does. For them the clock stops at PATIENCE_LATE_NS after the loop's intended
  * wake-up, until the loop has woken. So they do not count a pause before the loop has noticed it. For the loop's own
- * thread, the clock never runs backwards. For other threads it may, by PATIENCE_LATE_NS, or by a pause that happened
- * while the loop worked.
+ * thread, the clock never runs backwards. For other threads it may run backwards, by PATIENCE_LATE_NS, or by the length
+ * of a pause while the loop worked.
  *
- * Threads: patience_at(): any. The other functions: the loop's thread.
+ * Threads. Any thread may call patience_at(). The loop's thread calls the other functions.
  */
 #ifndef COMMON_PATIENCE_H
 #define COMMON_PATIENCE_H
@@ -38,7 +38,7 @@ uint64_t patience_at(const struct patience *patience, uint64_t clock);
    Returns the timeout in ms, or -1 for no limit. The timeout is rounded up, so that @due has passed afterwards, and is
    at most one hour. */
 int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due);
-/* Must be called when the loop has woken, for whatever reason. */
+/* Must be called each time the loop has woken. */
 void patience_wake(struct patience *patience, uint64_t clock);
 
 #endif

@@ -58,7 +58,8 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 
 void random_secret(void *bytes, uint64_t size)
 {
-	/* Idempotent and safe in any thread. Without the kernel's random numbers no secret is safe, so abort. */
+	/* sodium_init() may be called again, and in any thread. Without the kernel's random numbers no secret is safe,
+	   so abort. */
 	if (sodium_init() < 0)
 		abort();
 	randombytes_buf(bytes, size);

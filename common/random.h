@@ -1,6 +1,6 @@
 /*
  * random: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for placement, and for the histories of tests. A
- * history replays from its seed. Not for secrets. One owner thread per generator.
+ * history can be replayed from its seed. Do not use this generator for secrets. Each generator has one owner thread.
  */
 #ifndef COMMON_RANDOM_H
 #define COMMON_RANDOM_H

@@ -10,7 +10,8 @@ static const char units[] = "kmgtpe"; /* powers of 1024, from 1024^1 on */
 
 #define FRACTION_DIGITS_MAX 18 /* 10^18 x 2^60 fits in 128 bits */
 
-/* Parses the unit at @text, which must end there: "", "M", "m", "MiB". Returns its shift, or -EINVAL. */
+/* Parses the unit at @text, such as "", "M", "m" or "MiB". The text must end behind it. Returns the unit's shift, or
+   -EINVAL. */
 static int size_unit_parse(const char *text)
 {
 	if (!*text)
@@ -48,7 +49,7 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 		return -EINVAL;
 	if (too_large || whole > UINT64_MAX >> shift)
 		return -ERANGE;
-	/* Cannot overflow: the fraction is less than one unit, and the whole part leaves room for one unit. */
+	/* This cannot overflow: the fraction is less than one unit, and the whole part leaves room for one unit. */
 	*ret_bytes = (whole << shift) + (uint64_t)(((unsigned __int128)fraction << shift) / scale);
 	return 0;
 }

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #define SIZE_TEXT_MAX 16
-/* Parses a size. A fraction such as "17.3M" is rounded down to whole bytes. Returns 0, -ERANGE if it does not fit, or
-   -EINVAL if it is no size (empty, negative, trailing characters, a fraction without a unit). */
+/* Parses a size. A fraction such as "17.3M" is rounded down to whole bytes. Returns 0, -ERANGE if the size does not
+   fit, or -EINVAL if the text is no size (empty, negative, trailing characters, a fraction without a unit). */
 int size_parse(const char *text, uint64_t *ret_bytes);
 /* Formats a size for people, exact to 1 %: "64M", "1.5G", "17.3M", "4096", "1023M". size_parse() can read it. Returns
    @text. */

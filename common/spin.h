@@ -2,9 +2,9 @@
  * spin: learns from past answers how long to poll for an answer before sleeping.
  *
  * Theory of operation. It follows Linux's halt polling (Documentation/virt/kvm/halt-polling.rst). An answer that comes
- * soon after polling ended doubles the time to poll. An answer that takes longer than the longest polling halves it. So
- * a fabric that answers after 80 us is polled for 100 us, and a donor that is gone is not polled for long. Soft-RoCE
- * answers just after the usual 50 us. A read that sleeps there takes more than twice as long as one that is polled for.
+ * soon after polling ended doubles the time to poll. An answer that takes longer than the longest polling halves the
+ * time to poll. So a fabric that answers after 80 us is polled for 100 us, and a donor that is gone is not polled for
+ * long. Soft-RoCE answers just after the usual 50 us. If its reader sleeps, a read takes more than twice as long.
  */
 #ifndef COMMON_SPIN_H
 #define COMMON_SPIN_H
@@ -16,10 +16,10 @@
 
 struct spin {
 	uint64_t least_ns, most_ns;
-	uint64_t ns; /* to poll for now */
+	uint64_t ns; /* the current time to poll */
 };
 
-/* @us is the initial and shortest time to poll. 0 disables polling. */
+/* Initialises @spin. @us is the initial and shortest time to poll. 0 disables polling. */
 void spin_init(struct spin *spin, unsigned us);
 /* Must be called for every answer. @took is the time from the beginning of polling to the answer in ns, including any
    sleep. */

@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* Lies on the stack of the thread that calls thread_start(), until the new thread has taken it. */
+/* The arguments of a new thread. They lie on the stack of the thread that calls thread_start(), until the new thread
+   has copied them. */
 struct call {
 	void *(*run)(void *);
 	void *argument;
@@ -19,7 +20,7 @@ static void *run_counted(void *data)
 	void *(*run)(void *) = call->run;
 	void *argument = call->argument, *result;
 
-	sem_post(&call->taken); /* from here on `call` may be gone */
+	sem_post(&call->taken); /* from now on `call` may be gone */
 	result = run(argument);
 	atomic_fetch_sub(&count, 1);
 	return result;

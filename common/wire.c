@@ -2,15 +2,15 @@
  * wire: see farpage/wire.h.
  *
  * Theory of operation. One list of fields per message describes its bytes in order. Encoder and decoder both walk that
- * list, so they cannot disagree. A field has its width, its place in the C struct and what the decoder demands of its
- * value. Reserved bytes are fields that must be zero. capacity_check() and granted_check() check rules that involve
+ * list, so they cannot disagree. A field has its width, its place in the C struct, and the values that the decoder
+ * accepts. Reserved bytes are fields that must be zero. capacity_check() and granted_check() check rules that involve
  * more than one field. The layout, little-endian:
  *
  *     hello    magic 4, version 2, role 1, 0, id 16, then SESSION: nonce 16, 0 x 16; ATTACH: counter 8, mac 16, 0 x 8
  *     reject   magic 4, reason 2, detail 2
  *     message  type 2, size 2 (header and body), request 4, body
  *
- * Magic and version keep their places in every future version. So an old donor can tell a new client the reason of a
+ * Magic and version have the same places in every future version. So an old donor can tell a new client the reason of a
  * reject.
  *
  * Threads. No state: any thread.
@@ -352,7 +352,7 @@ static bool is_power_of_two(uint64_t number)
 	return number && !(number & (number - 1));
 }
 
-/* Returns true if a donor's capacity is consistent. The all-zero one is valid: that donor tells nothing. */
+/* Returns true if a donor's capacity is consistent. An all-zero capacity is valid: that donor tells nothing. */
 static bool capacity_check(const struct wire_capacity *capacity)
 {
 	if (!capacity->slab_bytes)

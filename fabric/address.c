@@ -41,7 +41,7 @@ static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_a
 	size_t length = strcspn(host, "%");
 
 	memset(ret_address, 0, sizeof *ret_address);
-	four->sin_port = htons(port); /* at the same offset in both families */
+	four->sin_port = htons(port); /* the port is at the same offset in both families */
 	four->sin_family = AF_INET;
 	if (inet_pton(AF_INET, host, &four->sin_addr) == 1)
 		return 1;
@@ -102,7 +102,8 @@ static void *look_up_name(void *argument)
 	return NULL;
 }
 
-/* Returns the entry of a name, new if there was none, or NULL without memory. The lock must be held. */
+/* Returns the entry of a name, and makes one if there was none. Returns NULL if there is no memory. The lock must be
+   held. */
 static struct name *name_of(const char *host, bool *ret_new)
 {
 	struct name *name = book.names;
@@ -132,7 +133,7 @@ static void name_ask(struct name *name)
 	name->count = -ENOMEM;
 }
 
-/* Waits for the lookup, at most LOOKUP_PATIENCE_S. The lock must be held. It runs once per name, so it need not be
+/* Waits for the lookup, at most LOOKUP_PATIENCE_S. The lock must be held. This runs once per name, so it need not be
    cheap. */
 static void name_await(const struct name *name)
 {
@@ -211,7 +212,7 @@ uint64_t address_origin(const struct sockaddr_storage *address)
 		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
 	if (IN6_IS_ADDR_V4MAPPED(six))
 		return ntohl(six->s6_addr32[3]);
-	/* The first half of ::1 and of link-local addresses does not tell hosts apart. */
+	/* ::1 and link-local addresses have the same first half on all hosts. */
 	memcpy(&half, IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_LINKLOCAL(six) ? &six->s6_addr[8] : &six->s6_addr[0],
 	       sizeof half);
 	return half;

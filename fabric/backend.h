@@ -1,9 +1,9 @@
 /*
- * backend: what a kind of fabric (tcp, verbs) provides, and what all kinds share. Only inside fabric/.
+ * backend: the operations of a kind of fabric (tcp, verbs), and the structs that all kinds share. Only inside fabric/.
  *
  * Theory of operation. wait.c owns waiting, watches and time. A backend owns its connections. Its structs begin with or
- * contain the ones here. It adds its descriptors to the fabric's poller. Its poll() looks at the connections that may
- * have something, and at those whose sources the poller has reported. The sources of all other connections are armed.
+ * contain the structs of this file. It adds its descriptors to the fabric's poller. Its poll() looks at the active
+ * connections, and at those whose sources the poller has reported. The sources of all other connections are armed.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -20,7 +20,7 @@ struct fabric_conn {
 	struct fabric *fabric;
 	struct fabric_domain *domain; /* NULL until accepted */
 	void *user;
-	uint64_t origin; /* address_origin() of the peer if it connected to us; else 0 */
+	uint64_t origin; /* address_origin() of a peer that connected to us; else 0 */
 	char peer[BACKEND_PEER_MAX];
 };
 
@@ -40,7 +40,7 @@ static inline bool backend_events_full(const struct backend_events *out)
 	return out->count == out->max;
 }
 
-/* Appends an event, all zero but for kind, connection and its user. There must be room. */
+/* Appends an event. Sets its kind, connection and user; the other fields are zero. There must be room. */
 static inline struct fabric_event *backend_event(struct backend_events *out, enum fabric_event_kind kind,
 						 struct fabric_conn *conn)
 {
@@ -70,13 +70,14 @@ struct fabric_backend {
 	size_t (*memory)(const struct fabric_conn *conn);
 	int (*send)(struct fabric_conn *conn, const void *message, size_t size);
 
-	/* Writes events. Returns true if bytes moved, even if that made no event (a request was served). */
+	/* Writes events. Returns true if bytes moved, even if they made no event, as when a request was served. */
 	bool (*poll)(void *state, struct backend_events *out);
-	/* Returns true if poll() may find something before the poller reports it, so that polling again soon pays. */
+	/* Returns true if poll() may find bytes or completions before the poller reports them, so that polling again
+	   soon pays. */
 	bool (*hot)(const void *state);
-	/* Returns true if the last poll() left something over, so that the next one makes progress. */
+	/* Returns true if the last poll() left work over, so that the next poll makes progress. */
 	bool (*ready)(const void *state);
-	/* Arms every source that can be waited for, because the fabric is about to sleep. */
+	/* Arms every source, because the fabric is about to sleep. */
 	void (*arm)(void *state);
 	/* Returns when expire() must be called next, in ns of clock_now(), or BACKEND_NEVER. */
 	uint64_t (*deadline)(const void *state);
@@ -88,9 +89,9 @@ extern const struct fabric_backend tcp_backend, verbs_backend;
 /* Parts of the fabric that backends use. */
 struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
-/* Notes that something was posted, so that fabric_wait() spins for its answer. */
+/* Notes that an operation was posted, so that fabric_wait() spins for its answer. */
 void fabric_touch(struct fabric *fabric);
-/* Counts a log line about what a peer did (log_limit.h). Returns true if the line may be logged. */
+/* Counts a log line about a peer (log_limit.h). Returns true if the line may be logged. */
 bool fabric_may_tell(struct fabric *fabric);
 
 #endif

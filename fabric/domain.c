@@ -22,8 +22,8 @@ struct domain_binding {
 
 struct fabric_domain {
 	pthread_mutex_t lock;
-	/* Held for reading while registrations are made and freed without `lock`. Held for writing to let go of a
-	   device. */
+	/* Held for reading while registrations are made and freed without `lock`. Held for writing while a device is
+	   unbound. */
 	pthread_rwlock_t bound;
 	/* Protected by `lock`: */
 	uint32_t fresh;     /* index of the first region never used */
@@ -49,8 +49,8 @@ const char *domain_refusal_name(enum domain_refusal refusal)
 
 int fabric_domain_open(struct fabric_domain **ret_domain)
 {
-	/* 7 MiB of address space, of which only the used part is ever touched. calloc() would clear all of it when it
-	   reuses heap memory. */
+	/* The table takes 7 MiB of address space, and only its used part is ever touched. calloc() would clear all of
+	   it when it reuses heap memory. */
 	struct fabric_domain *domain =
 	    mmap(NULL, sizeof *domain, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -145,8 +145,8 @@ static void mrs_free(struct fabric_region *region)
 	pthread_rwlock_unlock(&domain->bound);
 }
 
-/* Registers the region with every device that the domain is bound to, or with none. Nobody else knows the region
-   yet. */
+/* Registers the region with every device that the domain is bound to. After an error, it is registered with none.
+   Nobody else knows the region yet. */
 static int mrs_make(struct fabric_region *region)
 {
 	struct fabric_domain *domain = region->domain;
@@ -188,8 +188,8 @@ int domain_mr(struct fabric_region *region, const struct verbs_device *device, s
 	return 0;
 }
 
-/* Registers all regions with only local access, which stage pages: they are few, small, and about to be used. The lock
-   must be held. */
+/* Registers all regions with only local access. These hold pages on their way, and are few, small, and used soon. The
+   lock must be held. */
 static int local_mrs_make(struct fabric_domain *domain, const struct verbs_device *device)
 {
 	int status = 0;
@@ -326,7 +326,7 @@ void fabric_deregister(struct fabric_region *region)
 {
 	if (!region)
 		return;
-	/* Under the lock, so that a device that is being bound has either registered the region already or skips it. */
+	/* Takes the lock, so that a device that is being bound has either registered the region already or skips it. */
 	pthread_mutex_lock(&region->domain->lock);
 	atomic_store(&region->rkey, 0);
 	pthread_mutex_unlock(&region->domain->lock);
@@ -342,8 +342,8 @@ enum domain_refusal domain_pin(struct fabric_domain *domain, uint32_t rkey, uint
 	struct fabric_region *region = &domain->regions[rkey & INDEX_MASK];
 	enum domain_refusal refusal = DOMAIN_GRANTED;
 
-	/* Pin first, then read the key. fabric_deregister() removes the key first, then reads the pins. So one of the
-	   two sees the other. */
+	/* Pins first, then reads the key. fabric_deregister() removes the key first, then reads the pins. So at least
+	   one of the two sees the other's step. */
 	atomic_fetch_add(&region->pins, 1);
 	if (rkey == 0 || atomic_load(&region->rkey) != rkey)
 		refusal = DOMAIN_RKEY_UNKNOWN;

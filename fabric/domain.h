@@ -4,7 +4,7 @@
  * Theory of operation. A domain is a table of regions. An rkey has the region's index in its low bits and random bits
  * above. So a lookup costs one compare, and a stale or guessed rkey does not match. A request pins its region while
  * bytes move, for at most one non-blocking system call. Deregistering first removes the key and then waits for the
- * pins. So the memory may be unmapped when it returns.
+ * pins. So the memory may be unmapped when fabric_deregister() returns.
  *
  * For the verbs backend, a domain also has a protection domain on each RDMA device that it is bound to. Its first
  * connection on a device binds it. Each region has a registration with each of those devices:
@@ -30,7 +30,7 @@
 struct fabric_region {
 	_Atomic uint32_t rkey; /* 0: not registered */
 	_Atomic uint32_t pins;
-	uint32_t next_free, last_rkey; /* under the domain's lock */
+	uint32_t next_free, last_rkey; /* guarded by the domain's lock */
 	/* A mask of enum fabric_access. The fields from here to `domain` are constant while rkey is not 0. */
 	unsigned access;
 	uint64_t base;
@@ -47,7 +47,7 @@ enum domain_refusal {
 	DOMAIN_NO_WRITE,
 	DOMAIN_REFUSAL_COUNT
 };
-/* Returns the text for logs, such as "rkey unknown". */
+/* Returns the refusal as a text for logs, such as "rkey unknown". */
 const char *domain_refusal_name(enum domain_refusal refusal);
 
 /*
@@ -57,7 +57,7 @@ const char *domain_refusal_name(enum domain_refusal refusal);
 enum domain_refusal domain_pin(struct fabric_domain *domain, uint32_t rkey, uint64_t address, uint64_t length,
 			       unsigned access, struct fabric_region **ret_region);
 void domain_unpin(struct fabric_region *region);
-/* Returns true if @region contains our own [@local, @local + @length). */
+/* Returns true if @region contains our own memory at [@local, @local + @length). */
 bool domain_covers(const struct fabric_region *region, const void *local, uint64_t length);
 
 /* --- RDMA devices ------------------------------------------------------------------------------------------- */

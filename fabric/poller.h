@@ -1,8 +1,8 @@
 /*
- * poller: what one fabric sleeps on. A source is a descriptor. When an armed source is ready, or was ready already, its
- * ready() is called once, and the source must be armed again. Calls of ready() may be spurious but are never missing.
- * ready() must not add, remove or arm sources. A source that is read directly needs no arming, and costs nothing
- * meanwhile. Before the fabric sleeps, all sources are armed.
+ * poller: waits for all the sources of one fabric. A source is a descriptor. When an armed source is ready, or was
+ * ready already, its ready() is called once. The source must then be armed again. Calls of ready() may be spurious but
+ * are never missing. ready() must not add, remove or arm sources. A source that is read directly needs no arming, and
+ * costs nothing meanwhile. Before the fabric sleeps, all sources are armed.
  *
  * There are two implementations:
  *   - poller_ring uses one-shot polls of an io_uring. Arming is a write to memory. Sleeping takes one system call,
@@ -33,22 +33,22 @@ struct poller_source {
 	void (*ready)(struct poller_source *source, unsigned events);
 	/* Private to the implementation: */
 	uint32_t slot;
-	unsigned armed; /* events it is armed for */
+	unsigned armed; /* the events for which it is armed */
 };
 
 int poller_open(struct poller **ret_poller);
 /* All sources must have been removed. Takes NULL. */
 void poller_close(struct poller *poller);
-/* Returns a descriptor that is readable when poller_wait() would find something. */
+/* Returns a descriptor that is readable when poller_wait() would find a ready source. */
 int poller_fd(const struct poller *poller);
 /* Adds @source, unarmed. The caller has set fd and ready, and must not move it until it is removed. Returns 0 or
    -errno. */
 int poller_add(struct poller *poller, struct poller_source *source);
 /* Removes @source. Must be called before its descriptor is closed. */
 void poller_remove(struct poller *poller, struct poller_source *source);
-/* Arms @source for at least @events, for one call of ready(). Replaces what it was armed for. */
+/* Arms @source for at least @events, for one call of ready(). Replaces the events for which it was armed. */
 void poller_arm(struct poller *poller, struct poller_source *source, unsigned events);
-/* Returns true if poller_wait() would find something, as far as can be seen without a system call. */
+/* Returns true if poller_wait() would find a ready source, as far as this shows without a system call. */
 bool poller_has_found(const struct poller *poller);
 /* Waits up to @timeout_ns (0: does not wait, negative: no limit). Returns the number of sources reported, or -errno. */
 int poller_wait(struct poller *poller, int64_t timeout_ns);

@@ -1,13 +1,13 @@
 /*
  * poller_ring: implements poller.h with io_uring. Arming queues a one-shot poll. The next wait submits it, together
  * with its sleep. `slot` is an index into the table of sources. The user data of a poll is that index and a generation.
- * The generation reveals completions of a source that is gone or was armed again.
+ * The generation shows if a completion is of a source that is gone or was armed again.
  *
  * A poll belongs to the thread that submitted it. When that thread exits, the kernel cancels the poll, which the owner
  * gets as a spurious ready(). The kernel also completes polls in that thread's context. While that thread is stuck in a
  * page fault, nothing completes. So code that pages for a program opens its fabric on its own thread (pager/thread.h).
  *
- * Kernels from 6.1 on have all that is needed here. If set-up fails, poller.c uses epoll.
+ * Kernels from 6.1 on have all the operations used here. If set-up fails, poller.c uses epoll.
  */
 #include "fabric/poller.h"
 #include <errno.h>
@@ -160,7 +160,7 @@ static void ring_remove(struct poller *poller, struct poller_source *source)
 
 	if (source->armed) {
 		slot_cancel(ring, slot);
-		/* Submit now, because the poll holds the socket open. */
+		/* Submits the cancellation now, because the poll holds the socket open. */
 		io_uring_submit(&ring->uring);
 	}
 	source->armed = 0;

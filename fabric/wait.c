@@ -2,24 +2,24 @@
  * wait: polling, waiting and watches of farpage/fabric.h.
  *
  * Theory of operation. fabric_poll() asks each backend in use. A hot backend looks at its sockets or queues directly.
- * The poller is then asked only in every POLLS_PER_LOOK-th poll, or if it is known to have found something. If no
- * backend is hot, every poll asks the poller. fabric_wait() polls until nothing has moved for the time that
- * common/spin.h has learned. Then it sleeps in the poller until a source is ready or the next deadline.
+ * The poller is then asked only in every POLLS_PER_LOOK-th poll, or if poller_has_found() is true. If no backend is
+ * hot, every poll asks the poller. fabric_wait() polls until no bytes have moved for the time that common/spin.h has
+ * learned. Then it sleeps in the poller until a source is ready or a deadline passes.
  *
  * Between empty polls, fabric_wait() yields the CPU. Two processes that spin for each other on one CPU then take turns
  * of a microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So if a yield took
  * CROWDED_NS, spinning does not yield for a period. The period doubles each time it turns out right again. If spinning
- * finds nothing twice in a row then, the answering process may need this CPU, and waits sleep at once for VAIN_NS.
- * Measured with 4 KiB reads and a computing program on the client's CPU, the median is 2400 us if spins always yield.
- * It is 40 to 90 us if waits always sleep, and 15 us with this rule.
+ * finds nothing twice in a row during such a period, the answering process may need this CPU. Waits then sleep at once
+ * for VAIN_NS. Measured with 4 KiB reads and a computing program on the client's CPU, the median is 2400 us if spins
+ * always yield. It is 40 to 90 us if waits always sleep, and 15 us with this rule.
  *
  * Deadlines are checked when a poll finds nothing (at most every EXPIRE_NS), after a sleep, and before each poll,
- * because every poll may find something. A check uses only a time up to which every connection has been looked at. This
- * thread may have stood still, and an answer that came in time may be waiting.
+ * because every poll may find something. A check uses only the time up to which every connection was looked at: this
+ * thread may have stood still while an answer came in time.
  *
- * A thread that wakes late had no processor, nor perhaps had its whole machine. Then no connection is ended for as long
- * again as the thread was late, so that data on its way can arrive. Each deadline is deferred only once, or a loaded
- * machine would never reach one.
+ * A thread that wakes late had no processor. Perhaps its whole machine had none. No connection is then ended for as
+ * long again as the thread was late, so that data on its way can arrive. Each deadline is deferred only once. Otherwise
+ * a loaded machine would never reach any.
  */
 #include "common/clock.h"
 #include "fabric/internal.h"
@@ -32,10 +32,11 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
-/* Every connection got its turn after this number of polls that left no room in the caller's array. */
+/* After this many polls that filled the caller's array, every connection got its turn. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
-/* fabric_wait() spins if something moved shortly before the call: within this many spin times, or within RECENT_NS. */
+/* fabric_wait() spins if bytes or events moved shortly before the call: within this many spin times, or within
+   RECENT_NS. */
 #define RECENT_SPINS 4
 #define RECENT_NS (200 * 1000ull)
 /* A yield that takes this long means that another program computes on this CPU. */
@@ -48,7 +49,7 @@
 /* A delay up to this long is normal on any machine. */
 #define LATE_NS (10 * 1000000ull)
 
-/* Must be called when the thread is awake. @wanted is the latest time at which it wanted to be awake. */
+/* Must be called when the thread wakes. @wanted is the latest time at which it wanted to wake. */
 static void late_look(struct fabric *fabric, uint64_t wanted, uint64_t now)
 {
 	const uint64_t most = fabric->config.io_ms * 1000000ull;
@@ -68,7 +69,7 @@ static void timer_ready(struct poller_source *source, unsigned events)
 
 	(void)events;
 	if (read(source->fd, &expirations, sizeof expirations) < 0)
-		return; /* it was set again in between */
+		return; /* the timer was set again meanwhile */
 	late_look(fabric, fabric->timer_at, clock_now());
 	fabric->timer_at = 0;
 	fabric->expire_at = 0;
@@ -202,7 +203,7 @@ static bool backend_poll(struct fabric *fabric, unsigned backend, struct backend
 	return fabric->states[backend] && fabric_backends[backend]->poll(fabric->states[backend], out);
 }
 
-/* Polls everything once. Returns true if something moved. */
+/* Polls all backends and watches once. Returns true if bytes or events moved. */
 static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
@@ -214,11 +215,11 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	}
 	if (fabric->watches_first)
 		watches_poll(fabric, out);
-	/* Begin with another backend each time, because there may be room for only one. */
+	/* Begins with another backend each time, because there may be room for the events of only one. */
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (backend_poll(fabric, (i + fabric->polls) % FABRIC_BACKENDS, out))
 			moved = true;
-	/* If connections leave watches no room, take turns. */
+	/* If connections leave no room for watches, the two take turns. */
 	fabric->watches_first = !fabric->watches_first && fabric->watches_ready && backend_events_full(out);
 	if (fabric->watches_ready)
 		watches_poll(fabric, out);
@@ -255,7 +256,7 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 	expire_meanwhile(fabric);
 	if (!poll_once(fabric, &out)) {
 		now = clock_now();
-		if (fabric->timer_at) /* it may have expired without having been read */
+		if (fabric->timer_at) /* the timer may have expired without having been read */
 			late_look(fabric, fabric->timer_at, now);
 		backends_expire(fabric, now);
 	} else {
@@ -283,7 +284,7 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 	}
 	backends_arm(fabric);
 	if (backends_ready(fabric))
-		return; /* something came while the sources were being armed */
+		return; /* a source became ready while the sources were being armed */
 	poller_wait(fabric->poller, until == BACKEND_NEVER ? -1 : (int64_t)(until - now));
 	if (until == BACKEND_NEVER)
 		return;
@@ -308,7 +309,7 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	took = clock_now() - now;
 	if (took < CROWDED_NS)
 		return;
-	/* A new crowd so soon after the last one is the same crowd. */
+	/* If the CPU is crowded again so soon, the last period was too short. */
 	if (now - fabric->crowded_until > fabric->crowded_ns)
 		fabric->crowded_ns = CROWDED_MIN_NS;
 	else if (fabric->crowded_ns * 2 <= CROWDED_MAX_NS)
@@ -348,7 +349,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	for (;;) {
 		backends_expire(fabric, now);
 		if (moved || backends_ready(fabric)) {
-			; /* more may come at once */
+			; /* the next event may come at once */
 		} else if (now < spin_until) {
 			wait_yield(fabric, now);
 			spun = true;

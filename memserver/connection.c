@@ -224,7 +224,7 @@ static void connection_lost(struct connection *connection, bool closed)
 	connection_end(connection);
 }
 
-/* Stores where a session comes from, as text that is valid on the wire. */
+/* Stores the address of a session's client, as text that is valid on the wire. */
 static void session_from(struct donor_session *session, const char *from)
 {
 	memset(session->from, 0, sizeof session->from);
@@ -238,7 +238,7 @@ static bool session_open(struct donor *donor, uint32_t session)
 	const uint8_t *id = donor->book->sessions[session].id;
 	int status;
 
-	if (s->domain) /* the session went on when its client returned */
+	if (s->domain) /* the session existed when its client returned */
 		return true;
 	status = fabric_domain_open(&s->domain);
 	if (status < 0) {
@@ -271,7 +271,7 @@ static void handshake_refuse(struct connection *connection, unsigned reason)
 	connection_end(connection);
 }
 
-/* Turns the handshake of a client that proved itself into the connection of its session. */
+/* Makes the handshake of a client that proved itself the connection of the client's session. */
 static void handshake_succeed(struct connection *connection, struct wire_message *welcome)
 {
 	struct donor *donor = connection->donor;

@@ -18,8 +18,8 @@
 #include "memserver/handshake.h"
 
 /*
- * Most connections at a time that have proved nothing yet, and the time in ns each one gets. If there are more, crowd.h
- * decides which one is ended.
+ * The most connections at a time that have proved nothing yet, and the time in ns that each one gets. If there are
+ * more, crowd.h decides which one is ended.
  */
 #define CONNECTION_HANDSHAKES_MAX CROWD_MAX
 #define CONNECTION_HANDSHAKE_NS 5000000000u
@@ -35,7 +35,7 @@ struct connection {
 	struct handshake handshake;      /* CONNECTION_HANDSHAKE */
 	struct channel channel;          /* CONNECTION_SESSION; begins when the client has proved itself */
 	bool known;                      /* CONNECTION_HANDSHAKE: its hello names a client that has a session here */
-	bool deaf;                       /* will be ended: the client does not take messages, or was given up */
+	bool deaf;                       /* to be ended: the client does not read its messages, or was given up */
 	struct connection *next, **link; /* links of its list */
 };
 
@@ -53,8 +53,8 @@ void connection_expire_handshakes(struct donor *donor, uint64_t now);
 /* Marks the session's connection, which exists, for connection_end_deaf(). The client must then reconnect. */
 void connection_give_up(struct donor *donor, uint32_t session);
 /*
- * Ends the connections of sessions that were given up or whose client does not take messages. Reports to the book that
- * these clients vanished.
+ * Ends the connections of sessions that were given up or whose client does not read its messages. Reports to the book
+ * that these clients vanished.
  */
 void connection_end_deaf(struct donor *donor);
 /* Returns the deadline of the oldest handshake, or UINT64_MAX if there is none. */

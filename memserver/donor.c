@@ -85,7 +85,7 @@ static void domain_drop(struct donor *donor, struct fabric_domain *domain)
 	fabric_domain_close(domain);
 }
 
-/* Reports that the slab has no memory, or none any more. */
+/* Reports that the slab has no memory now. */
 static void slab_left(struct donor *donor, uint32_t slab)
 {
 	struct fabric_domain *domain = donor->domains[slab];
@@ -162,7 +162,7 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	struct fabric_remote remote;
 	char text[DONOR_STATUS_MAX];
 
-	if (!session->connection) /* the client has just gone; the book learns of it next */
+	if (!session->connection) /* the client has just gone, and the book does not know this yet */
 		return;
 	remote = fabric_export(donor->regions[action->slab], session->connection->conn);
 	if (!remote.address) { /* the client's device cannot reach the memory */
@@ -329,7 +329,7 @@ void donor_end_deaf(struct donor *donor)
 {
 	while (donor->deaf_clients) {
 		connection_end_deaf(donor);
-		donor_settle(donor); /* this may mark more clients */
+		donor_settle(donor); /* this may mark more connections as deaf */
 	}
 }
 

@@ -11,7 +11,7 @@
  *   shrink.c               how many slabs the machine can spare
  *
  * Isolation. Every session has a protection domain of its own. Its data connections are accepted into that domain, and
- * its slabs are registered there. Session connections live in the lobby, an empty domain, so nothing can be reached
+ * its slabs are registered there. Session connections belong to the lobby, an empty domain, so no memory can be reached
  * through them. A slab's region is deregistered before its memory is released. The slab worker registers the memory. A
  * session's domain therefore stays open until the worker is done with its last slab, even after the session has ended.
  *
@@ -63,8 +63,8 @@ enum donor_line {
 
 struct donor {
 	struct donor_config config;
-	uint64_t incarnation;     /* random; shows a returning client whether the donor has restarted */
-	struct patience patience; /* for all the donor's deadlines; see donor_now() */
+	uint64_t incarnation;     /* random; by it, a returning client notices a restart of the donor */
+	struct patience patience; /* the clock for all the donor's deadlines; see donor_now() */
 	struct fabric *fabric;
 	struct fabric_domain *lobby;
 	struct lease_book *book;
@@ -84,7 +84,8 @@ struct donor {
  * (-ENOMEM, -EMFILE, ...) after one logged line.
  */
 int donor_open(const struct donor_config *config, struct donor **ret_donor);
-/* Returns the loop's clock in ns. It stands still while the loop gets no CPU, so that this ends no session. */
+/* Returns the loop's clock in ns. The clock stands still while the loop gets no CPU, so that a lack of CPU ends no
+   session. */
 uint64_t donor_now(const struct donor *donor);
 /* Ends all connections and frees all slabs. Accepts NULL and a partly opened donor. */
 void donor_close(struct donor *donor);
@@ -92,8 +93,8 @@ void donor_close(struct donor *donor);
 /* Performs the book's actions until none is left. Call it after every event reported to the book. */
 void donor_settle(struct donor *donor);
 /*
- * Ends the connections of clients that do not take what is sent to them, or that were given up. Do not call it while an
- * event from the fabric is unhandled, because the event may belong to one of these connections.
+ * Ends the connections of clients that do not read their messages, or that were given up. Do not call it while an event
+ * from the fabric is unhandled, because the event may belong to one of these connections.
  */
 void donor_end_deaf(struct donor *donor);
 /* Takes the slab worker's answers. Call it when slab_fd() is readable. */
@@ -114,7 +115,7 @@ void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_
  */
 uint32_t donor_quota_slabs(const struct donor *donor, uint64_t bytes);
 
-/* Writes who a session is, for logs of administrative acts: "key admin, tcp://10.0.0.7:40312". */
+/* Writes the key and address of a session, for logs of administrative acts: "key admin, tcp://10.0.0.7:40312". */
 #define DONOR_WHO_MAX (WIRE_ADDRESS_SIZE + LEASE_OWNER_SIZE + 8)
 void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_MAX]);
 
@@ -124,7 +125,7 @@ void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_M
  */
 void donor_reload(struct donor *donor, const struct donor_config *config, const struct keyring *before);
 
-/* Logs what is still leased, then ends all sessions. */
+/* Logs which slabs are still leased, then ends all sessions. */
 void donor_leave(struct donor *donor);
 
 /* Returns true if one more line of this kind may be logged. Otherwise counts the line for a later summary. */

@@ -61,7 +61,8 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
  * - Without keys, any client may do anything.
  * - Every client may ask for the progress of a drain.
  * - With an admin key, only its holders may drain, end a drain, and list holders.
- * - With keys but no admin key, every client may do so, except drain by force, which would destroy others' data.
+ * - With keys but no admin key, every client may do so. But nobody may drain by force, which would destroy others'
+ *   data.
  */
 static bool may_act(const struct donor *donor, uint32_t session, const struct wire_message *message)
 {

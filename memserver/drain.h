@@ -1,6 +1,7 @@
 /*
- * drain: requests of operators to a donor: drain, lend again, report progress, list the holders of slabs. With a drain
- * file (drain_file.h), a drained donor stays drained when its program restarts. drain.c says which clients may do what.
+ * drain: carries out requests of operators to a donor: drain, lend again, report progress, list the holders of slabs.
+ * With a drain file (drain_file.h), a drained donor stays drained when its program restarts. drain.c says which clients
+ * may do what.
  *
  * Threads. All functions run in the donor's thread.
  */

@@ -37,7 +37,7 @@ void handshake_challenge(const struct handshake *handshake, const struct keyring
 	ret_message->challenge.needs_key = keyring_is_needed(keys);
 }
 
-/* Returns 0 or the reason to refuse the client. *ret_key is the key that the client proved, or NULL if none. */
+/* Returns 0 or the reason to refuse the client. *ret_key is the key that the client proved, or NULL. */
 static unsigned reason_against(const struct handshake *handshake, const struct keyring *keys,
 			       const struct wire_message *message, const struct keyring_key **ret_key)
 {

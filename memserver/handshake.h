@@ -2,7 +2,7 @@
  * handshake: the donor's side of the proof of a client's identity. wire.h describes the whole exchange.
  *
  * Theory of operation. The module is pure. It takes the client's hello and PROOF and returns the message to send. The
- * donor's nonce comes from the caller, so that a history replays. One thread owns a handshake.
+ * donor's nonce comes from the caller, so that a history can be replayed. One thread owns a handshake.
  *
  *   handshake_begin(hello)
  *   handshake_challenge()    -> CHALLENGE

@@ -51,7 +51,7 @@ static bool ends_with(const char *text, const char *suffix)
 	return length > end && strcmp(text + length - end, suffix) == 0;
 }
 
-/* Writes the name of the key that a file of this name contains. Returns false if it is no key file's name. */
+/* Writes the name of the key in the file @file. Returns false if @file is not a name for a key file. */
 static bool name_of_file(const char *file, char name[KEYRING_NAME_SIZE])
 {
 	size_t length = strcspn(file, ".");

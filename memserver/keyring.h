@@ -44,7 +44,8 @@ struct keyring {
  * is full.
  */
 int keyring_add_file(struct keyring *keyring, const char *path, const char *name, bool admin);
-/* Adds the keys in the folder of --keys. Skips files with other names after one logged line each. Returns as above. */
+/* Adds the keys in the folder of --keys. Skips files with other names after one logged line each. Returns the same as
+   keyring_add_file(). */
 int keyring_add_folder(struct keyring *keyring, const char *path);
 /*
  * Sets a quota such as "alice=32G". Returns 0, or -EINVAL after one logged line if the text is malformed or no key has
@@ -54,14 +55,14 @@ int keyring_set_quota(struct keyring *keyring, const char *text);
 
 /* Returns true if clients need a key. Here and below, NULL is an empty keyring. */
 bool keyring_is_needed(const struct keyring *keyring);
-/* Returns the key that the proof @mac was made with, or NULL if none of these. */
+/* Returns the key with which the proof @mac was made, or NULL if the keyring does not have it. */
 const struct keyring_key *keyring_prove(const struct keyring *keyring, const struct auth_session *session,
 					const uint8_t mac[WIRE_MAC_SIZE]);
 /* Returns a key of this name, or NULL. */
 const struct keyring_key *keyring_find(const struct keyring *keyring, const char *name);
 /*
- * Returns the first key of @keyring that had the name @name in @before, perhaps with another name now, or NULL if none
- * is left.
+ * Returns the first key of @keyring that had the name @name in @before. The key may have another name now. Returns NULL
+ * if no such key is left.
  */
 const struct keyring_key *keyring_renamed(const struct keyring *keyring, const struct keyring *before,
 					  const char *name);

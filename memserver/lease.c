@@ -297,7 +297,7 @@ void lease_session_bye(struct lease_book *book, uint32_t session)
 }
 
 /*
- * Does not update book->deadline. lease_expire() then comes early, finds nothing to do and recomputes it. That is
+ * Does not update book->deadline. So lease_expire() is called early, finds no work and recomputes the deadline. This is
  * cheaper than looking at all sessions for every message.
  */
 void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session)

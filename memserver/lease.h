@@ -27,12 +27,12 @@
  *
  * The client may use a recalled slab until the deadline. A returning client that claims the slab is told again of the
  * recall. The client's deadline is at 8/10 of the time given. The book takes the slab at 9/10, so that clearing ends in
- * time. The tenth between lets the client's last requests end. While more slabs are in use than the caller allows, or
- * while the donor drains, the book grants nothing and clients see no free capacity.
+ * time. In the tenth between, the client's last requests can end. While more slabs are in use than the caller allows,
+ * or while the donor drains, the book grants nothing and clients see no free capacity.
  *
- * A connection holds few unsent messages. The book therefore sends a client at most LEASE_NOTICES notices, and the rest
- * after the client has been heard from. A PING makes the client answer. When a slab is taken, its memory is released at
- * once, but the slab is not lent again before its client has been told.
+ * A connection holds few unsent messages. The book therefore sends a client at most LEASE_NOTICES notices, and further
+ * notices only after a message from the client. A PING makes the client answer. When a slab is taken, its memory is
+ * released at once. But the slab is not lent again before its client was told.
  *
  * Time is in ns, of any monotonic clock. One thread owns the book. lease_open() allocates everything.
  */
@@ -56,7 +56,8 @@
  * connect at the same time.
  */
 #define LEASE_COUNTERS 64u
-/* Notices about slabs that a client gets before it is heard from again. A connection holds twice as many messages. */
+/* The most notices about slabs that a client gets between two of its messages. A connection holds twice as many
+   messages. */
 #define LEASE_NOTICES 16u
 #define LEASE_NEVER UINT64_MAX
 
@@ -109,7 +110,7 @@ struct lease_slab {
 	enum lease_slab_state state;
 	bool claimed;        /* the client knows that it has this slab */
 	bool unwanted;       /* preparing: cleared instead of granted when ready */
-	bool drained;        /* revoking: only because of lease_drain() */
+	bool drained;        /* revoking: recalled only because of lease_drain() */
 	bool taken;          /* clearing: taken at the deadline, not released by the client */
 	bool cleared;        /* clearing, taken: the memory is released, but the client is still to be told */
 	bool untold;         /* the client is still to be told that the slab is recalled, kept or taken */
@@ -162,9 +163,9 @@ struct lease_book {
 	uint32_t *free_slabs; /* a stack, so that the slab freed last is used first */
 	uint32_t free_count, session_count;
 	bool leaving, draining;
-	bool pressed;                 /* the machine is short of memory, as the caller last said */
+	bool pressed;                 /* the machine is short of memory, by the last lease_target() */
 	uint32_t target;              /* slabs that may be lent */
-	uint32_t revoking;            /* slabs in that state */
+	uint32_t revoking;            /* slabs in state "revoking" */
 	uint32_t untold;              /* slabs with a notice to send */
 	uint64_t grants;              /* number of grants so far */
 	uint32_t *sorted;             /* scratch space to sort slabs for a recall */
@@ -236,7 +237,7 @@ void lease_detach(struct lease_book *book, uint32_t session);
 void lease_request(struct lease_book *book, uint32_t session, uint32_t request);
 /* Reports the outcome of PREPARE. */
 void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome);
-/* Reports that the client cannot reach the slab of the GRANT just taken. Causes CLEAR and DENY. */
+/* Reports that the client cannot reach the slab of the last GRANT. Causes CLEAR and DENY. */
 void lease_refuse(struct lease_book *book, uint32_t slab);
 /* RELEASE of the slab with this name, recalled or not. Causes CLEAR and later RETURNED, or DENY. */
 void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
@@ -249,7 +250,7 @@ void lease_cleared(struct lease_book *book, uint32_t slab);
 
 /* Ends silent sessions and the leases of vanished clients, takes overdue slabs, and sends PINGs that are due. */
 void lease_expire(struct lease_book *book, uint64_t now);
-/* Returns when to call lease_expire() next, or UINT64_MAX if only after another event. */
+/* Returns when to call lease_expire() next, or UINT64_MAX for not before another event. */
 uint64_t lease_deadline(const struct lease_book *book);
 
 /* WARM: records the slab's warmth in pages per second. Ignores slabs that are not the session's. */

@@ -1,5 +1,5 @@
 /*
- * lease_book: what the parts of lease.h share. Only these files include it:
+ * lease_book: structs and functions that the parts of lease.h share. Only these files include this header:
  *
  * - lease.c: the book and its sessions
  * - lease_slab.c: slabs
@@ -24,21 +24,21 @@ struct lease_session *lease_session_in(struct lease_book *book, uint32_t session
 /* Changes a slab's state. All changes go through here. */
 void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to);
 /*
- * Detaches the slab from its session. The client hears nothing more of this slab. Frees a taken slab whose memory is
- * already released.
+ * Detaches the slab from its session. The client gets no further notice about this slab. Frees a taken slab whose
+ * memory is already released.
  */
 void lease_slab_disown(struct lease_book *book, uint32_t slab);
 /* Moves the slab to "clearing" and queues LEASE_CLEAR. */
 void lease_slab_clear(struct lease_book *book, uint32_t slab);
 /* Returns true if the owner may use the slab: it is leased, or recalled and not yet taken. */
 bool lease_slab_is_held(const struct lease_slab *slab);
-/* Sets whether the slab's client is still to be told what has become of it. */
+/* Sets `untold`: the slab's client is still to be told that the slab is recalled, kept or taken. */
 void lease_tell(struct lease_book *book, uint32_t slab, bool tell);
 
 /* --- lease_revoke.c -------------------------------------------------------------------------------------- */
 /*
- * Queues the notices of this session, or of all sessions for LEASE_NO_SESSION. Stops at LEASE_NOTICES per session until
- * that client is heard from.
+ * Queues the notices of this session, or of all sessions for LEASE_NO_SESSION. Stops at LEASE_NOTICES for each session
+ * until its client sends a message.
  */
 void lease_notices(struct lease_book *book, uint32_t session);
 /* Takes all slabs whose time is over, and updates the book's deadline for the others. */

@@ -79,7 +79,8 @@ void lease_take(struct lease_book *book, uint64_t now)
 		lease_slab_disown(book, i);
 		lease_slab_move(book, i, LEASE_SLAB_CLEARING);
 		s->taken = true;
-		/* A client that has returned but not yet claimed the slab learns of it from the answer to its claim. */
+		/* If a client has returned but not yet claimed the slab, the answer to its claim will tell it of the
+		   recall. */
 		if (book->sessions[session].state == LEASE_SESSION_ACTIVE && known) {
 			s->session = session; /* the session to tell */
 			lease_tell(book, i, true);
@@ -96,7 +97,7 @@ static bool slab_is_wanted(const struct lease_slab *slab)
 	return (slab->state == LEASE_SLAB_PREPARING && !slab->unwanted) || slab->state == LEASE_SLAB_LEASED;
 }
 
-/* Returns true unless the slab will be freed at a deadline or at once. */
+/* Returns false if the slab will be freed, at a deadline or at once. */
 static bool slab_stays(const struct lease_slab *slab)
 {
 	return slab_is_wanted(slab) || (slab->state == LEASE_SLAB_REVOKING && slab->take_at == LEASE_NEVER);

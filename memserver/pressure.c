@@ -27,7 +27,8 @@ static uint32_t step(const struct pressure_config *config)
 	return config->slabs / PRESSURE_STEPS ? config->slabs / PRESSURE_STEPS : 1;
 }
 
-/* Returns the margin above the reserve when granting. It avoids a recall after a small drop of available memory. */
+/* Returns the margin above the reserve that a grant must leave. It avoids a recall after a small drop of available
+   memory. */
 static uint64_t margin(const struct pressure_config *config)
 {
 	return config->reserve / 8 > config->slab_bytes ? config->reserve / 8 : config->slab_bytes;
@@ -38,7 +39,8 @@ static uint32_t less(uint32_t slabs, uint64_t by)
 	return by < slabs ? slabs - (uint32_t)by : 0;
 }
 
-/* Returns how many slabs may be in use, by available memory alone. It is not below those in use, except by @config. */
+/* Returns how many slabs may be in use, by available memory alone. Only @config can make this less than those in
+   use. */
 static uint32_t most(const struct pressure_config *config, const struct pressure_reading *reading)
 {
 	const uint64_t keep = config->reserve + margin(config);

@@ -3,14 +3,14 @@
  * readings and the time.
  *
  * Theory of operation. The operator's reserve must stay available (MemAvailable, or what a control group leaves) beside
- * all memory that is lent. So the donor can lend what is in use plus what is available above the reserve.
+ * all memory that is lent. So the donor can lend the slabs in use, plus the memory that is available above the reserve.
  *
  *   available                       slabs that may be in use
- *   below the reserve               fewer than in use, to make up for what is lacking; the surplus is recalled
+ *   below the reserve               fewer than in use, by the lack; the surplus is recalled
  *   stalls (PSI), and less than     one step fewer than in use, unless slabs are on their way back already, because
  *   2 * (reserve + margin)          the kernel's estimate of available memory is then too high
  *   reserve .. reserve + margin     as many as in use, so that no slab is granted that is soon recalled
- *   above                           as many more as fit
+ *   above                           as many as fit
  *
  * If tasks stall although memory is plentiful, some control group has hit its own limit. Returning slabs would not
  * help, so these stalls are ignored.
@@ -47,7 +47,7 @@ struct pressure_config {
 
 /* The machine's memory at one moment. */
 struct pressure_reading {
-	uint64_t available; /* bytes, without what is in use */
+	uint64_t available; /* available bytes, without the slabs in use */
 	uint32_t in_use;    /* slabs that have memory */
 	uint32_t going;     /* slabs in use that will be released without further action */
 	bool stalls;        /* PSI reported stalls since the last reading */

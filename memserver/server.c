@@ -218,7 +218,7 @@ int server_loop(struct server *server)
 	while (!server->stop) {
 		struct fabric_event event;
 		uint64_t deadline = donor_deadline(donor), due = loop_due(server);
-		/* One event at a time, because it may end a connection that a later event would refer to. */
+		/* Takes one event at a time, because it may end a connection that a later event would refer to. */
 		int timeout_ms = patience_sleep(&donor->patience, clock_now(), due < deadline ? due : deadline);
 		int count = fabric_wait(donor->fabric, &event, 1, timeout_ms);
 
@@ -227,7 +227,7 @@ int server_loop(struct server *server)
 			log_error("the fabric failed: %s", strerror(-count));
 			return count;
 		}
-		/* First, so that no client is offered memory that is no longer available. */
+		/* Takes the reading first, so that no client is offered memory that is no longer available. */
 		if (server->shrink)
 			shrink_look(server->shrink, donor_now(donor));
 		if (count > 0)
@@ -241,7 +241,7 @@ int server_loop(struct server *server)
 	return 0;
 }
 
-/* Watches everything besides clients that wakes the loop. */
+/* Watches the descriptors, other than those of clients, that wake the loop. */
 static int watch_all(struct server *server)
 {
 	struct fabric *fabric = server->donor->fabric;

@@ -10,11 +10,11 @@
  * - the donor's next deadline
  *
  * Without clients there is no deadline, and the thread sleeps without a time limit. Requests for pages are answered
- * inside the fabric and never get here. The loop tells the service manager the donor's state at most once a second,
- * because it waits for the service manager.
+ * inside the fabric and never get here. The loop waits for the service manager each time it reports the donor's state,
+ * so it does this at most once a second.
  *
- * SIGTERM and SIGINT end the loop: it logs what is still leased and then ends everything in order. SIGHUP rereads the
- * settings and never ends anything.
+ * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends all sessions in order. SIGHUP
+ * rereads the settings and ends no session.
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
@@ -25,7 +25,7 @@
 
 struct server_config {
 	struct donor_config donor;
-	bool drained;              /* the donor begins drained, because it was drained when it last ended */
+	bool drained;              /* the donor starts drained, because it was drained at its last end */
 	uint64_t reserve;          /* bytes that stay available on this machine */
 	uint32_t slabs;            /* maximum to lend; the donor has room for the number at its start */
 	const char *const *listen; /* URIs */
@@ -51,10 +51,10 @@ struct shrink;
 struct server {
 	const struct server_config *config;
 	struct donor *donor;
-	struct shrink *shrink; /* NULL to lend as the settings say and ignore what the machine needs */
+	struct shrink *shrink; /* NULL if the donor lends as much as the settings say, whatever the machine needs */
 	int signals;           /* signalfd, watched with the address of this field as user; -1 for none */
 	bool stop;
-	char status[DONOR_STATUS_MAX]; /* as last told to the service manager */
+	char status[DONOR_STATUS_MAX]; /* the last status told to the service manager */
 	uint64_t status_told_at;
 	uint64_t status_due; /* when to tell the status again, or UINT64_MAX if it is up to date */
 };

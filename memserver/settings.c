@@ -380,7 +380,7 @@ static void server_fill(struct settings *s)
 		s->server.donor.fabric.io_ms = LEASE_HEARTBEATS_MISSED * s->heartbeat_ms;
 }
 
-/* Reads and checks everything except the addresses and the drain file. */
+/* Reads and checks all settings except the addresses and the drain file. */
 static int all_read(struct settings *s, int argc, char **argv)
 {
 	struct machine_memory memory;
@@ -486,7 +486,7 @@ static void waiting_format(const struct settings *s, const struct settings *next
 			snprintf(text + strlen(text), size - strlen(text), "%s%s", *text ? ", " : "", all[i].name);
 }
 
-/* Takes over the settings that may change, limited by those that stay. */
+/* Takes over the settings that may change. The settings that stay may limit them. */
 static void take_over(struct settings *s, const struct settings *next)
 {
 	const uint64_t most = s->server.donor.limits.slabs * s->slab;
@@ -518,7 +518,7 @@ int settings_reload(struct settings *settings, struct keyring *ret_before)
 		log_error("others can reach this donor, and there is no key any more; give --key FILE, or --insecure");
 		status = -EINVAL;
 	}
-	/* The slab stays as it is, whatever the files say now. */
+	/* The size of slabs does not change, whatever the files say now. */
 	if (status == 0 && next.quota && next.quota < settings->slab) {
 		char quota[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
 

@@ -1,6 +1,6 @@
 /*
- * settings: what the operator asked for, checked against this machine. Reads the command line, the configuration file,
- * the keys, and the machine's memory (machine.h). Each mistake is logged as one line that names the cause and the next
+ * settings: the operator's settings, checked against this machine. Reads the command line, the configuration file, the
+ * keys, and the machine's memory (machine.h). Each mistake is logged as one line that names the cause and the next
  * step.
  *
  * Threads. settings_read() runs before the program has threads.
@@ -43,9 +43,10 @@ struct settings {
 int settings_read(struct settings *settings, int argc, char **argv);
 
 /*
- * Reads the same command line and its file again, and takes over what may change while the server runs. One logged line
- * names the other changes. Writes the keys that were valid before to *ret_before. Called by the server's thread; does
- * not use the resolver. Returns 0, or -EINVAL after logging what is wrong; then nothing has changed.
+ * Reads the same command line and its file again, and takes over those settings that may change while the server runs.
+ * One logged line names the other changes. Writes the keys that were valid before to *ret_before. Called by the
+ * server's thread; does not use the resolver. Returns 0, or -EINVAL after logging what is wrong; then nothing has
+ * changed.
  */
 int settings_reload(struct settings *settings, struct keyring *ret_before);
 

@@ -1,10 +1,10 @@
 /*
- * shrink: keeps the slabs that a donor lends within what its machine can spare.
+ * shrink: lets a donor lend only as many slabs as its machine can spare.
  *
  * Theory of operation. This module does the I/O for pressure.h. It reads the machine's memory (machine.h) when a
- * reading is due, or at once when tasks stall (stall.h). It then tells the donor how many slabs may be in use. While
- * nothing is lent, the loop does not wake up for a reading. A reading that is due is then taken before the next client
- * is answered.
+ * reading is due, or at once when tasks stall (stall.h). It then tells the donor how many slabs may be in use. While no
+ * slab is lent, the loop does not wake for a reading. A reading that is due is then taken before the next client is
+ * answered.
  *
  * Threads. All functions run in the donor's thread.
  */

@@ -42,17 +42,17 @@ struct slab_memory {
 };
 
 struct slab_worker {
-	struct slab_config config; /* except its reserve, which may change */
+	struct slab_config config; /* constant, except its reserve */
 	_Atomic uint64_t reserve;
 	struct slab_memory *memory; /* per slab; owned by the worker while an order for the slab is pending */
 	int eventfd;
 	pthread_t thread;
 	bool started;
-	pthread_mutex_t lock; /* guards everything below */
+	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t ordered;
 	bool stop;
 	struct slab_queue queues[SLAB_ORDER_KINDS];
-	bool *abandoned;             /* per slab: nobody needs what its last order is to prepare */
+	bool *abandoned;             /* per slab: nobody needs the memory that its last order prepares */
 	struct slab_answer *answers; /* a ring of config.slabs entries */
 	uint32_t answer_head, answer_count;
 };
@@ -132,7 +132,7 @@ static int memory_get(const struct slab_config *config, void **ret_memory)
 	char *memory = config->huge && config->bytes >= HUGE_PAGE ? hugetlb_map(config->bytes) : NULL;
 	int status = 0;
 
-	if (!memory) { /* hugetlb pages are set aside already; other pages come from what is available */
+	if (!memory) { /* hugetlb pages are set aside already; other pages come from available memory */
 		status = reserve_check(config);
 		if (status < 0)
 			return status;
@@ -140,7 +140,7 @@ static int memory_get(const struct slab_config *config, void **ret_memory)
 	}
 	if (!memory)
 		return -ENOMEM;
-	/* Keep the clients' data out of core dumps and out of child processes. */
+	/* Keeps the clients' data out of core dumps and out of child processes. */
 	madvise(memory, config->bytes, MADV_DONTDUMP);
 	madvise(memory, config->bytes, MADV_DONTFORK);
 	status = populate(memory, config->bytes);

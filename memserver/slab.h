@@ -4,7 +4,7 @@
  * Theory of operation. A slab has memory only while it is leased. It gets fresh anonymous pages when the lease begins
  * and returns them to the kernel when the lease ends. The kernel zeroes every page between two mappings, so one
  * client's data never reaches the next client. All pages are populated at once, so that no page fault delays a client.
- * Memory is only taken while the machine has more than a reserve available.
+ * Memory is taken only if the machine then still has its reserve available.
  *
  * The memory is registered in its owner's domain as soon as it is populated. It is deregistered before it is released,
  * so that no key to it outlives the lease.
@@ -42,8 +42,8 @@ struct slab_answer {
 	struct fabric_region *region; /* PREPARE with status 0; otherwise NULL */
 	void *memory;                 /* PREPARE with status 0; otherwise NULL */
 	/*
-	 * PREPARE: 0 or -errno. -ENOMEM: the machine needs its memory itself. -EPERM: the memory may not be locked.
-	 * -ECANCELED: the order was abandoned.
+	 * The outcome of a PREPARE: 0 or -errno. -ENOMEM: the machine needs its memory itself. -EPERM: the memory may
+	 * not be locked. -ECANCELED: the order was abandoned.
 	 */
 	int status;
 };
@@ -51,7 +51,7 @@ struct slab_answer {
 struct slab_worker;
 
 /*
- * Starts the worker. The worker inherits the caller's signal mask, which should block everything. Returns 0, -ENOMEM,
+ * Starts the worker. The worker inherits the caller's signal mask, which should block all signals. Returns 0, -ENOMEM,
  * -EMFILE or -EAGAIN.
  */
 int slab_open(const struct slab_config *config, struct slab_worker **ret_worker);

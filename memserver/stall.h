@@ -17,7 +17,7 @@
 struct stall;
 
 /*
- * Starts the thread "stall", which inherits the caller's signal mask; the mask should block everything. If only one of
+ * Starts the thread "stall", which inherits the caller's signal mask; the mask should block all signals. If only one of
  * the two sources works, logs one line. Returns 0 or -errno:
  *
  *   -ENOENT, -EOPNOTSUPP   this kernel has no PSI, or it is off

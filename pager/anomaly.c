@@ -9,7 +9,7 @@ void anomaly_dropped(struct core *core, uint64_t page)
 {
 	uint64_t before = __atomic_fetch_add(&core->counters->dropped, 1, __ATOMIC_RELAXED);
 	if (before & (before + 1))
-		return; /* not a doubling */
+		return; /* the count has not doubled */
 	log_warning(
 	    "memory at %p of process %d was dropped by something farpage did not see, and reads as zeroes (%llu "
 	    "pages so far)",

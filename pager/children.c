@@ -74,7 +74,7 @@ static void take_snapshot(struct children *children, struct child *child)
 	}
 }
 
-/* Returns 0 or -errno. */
+/* Fills in the entry of a new child. Returns 0 or -errno. */
 static int fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
 {
 	struct core *core = children->core;
@@ -102,7 +102,7 @@ bool children_announce(struct children *children, int socket)
 {
 	if (!children->core->uffd.sees_forks)
 		return false;
-	/* The previous socket is still to be sent, unless its fork has failed. In that case nobody waits for it. */
+	/* Waits until the previous child's descriptor is sent. If its fork has failed, nobody will send it. */
 	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
 		usleep(ANNOUNCE_US);
 	int old = atomic_exchange(&children->announced, socket);
@@ -111,8 +111,8 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-/* Sends @uffd to the announced child of the program. By keeping it open, the child keeps its memory from reading as
-   zeroes if this process ends first. @uffd -1 tells the child that it cannot have far memory and must end. */
+/* Sends @uffd to the announced child of the program. If the child keeps it open, its memory does not read as zeroes
+   when this process ends first. An @uffd of -1 tells the child that it cannot have far memory and must end. */
 static void send_uffd(struct children *children, int uffd)
 {
 	int socket = atomic_exchange(&children->announced, -1);
@@ -173,7 +173,8 @@ static void count_stopped(struct core *core)
 /*
  * Refuses a child that has no entry. With its descriptor open and unanswered, the child would hang. With its descriptor
  * closed, its far pages would read as zeroes. So its far pages are poisoned. Without UFFDIO_POISON the program's own
- * child is told to end. A child's own child cannot be told, and hangs. @error: -errno, or 0 if there are too many.
+ * child is told to end. A child's own child cannot be told, and hangs. @error is -errno, or 0 if there are too many
+ * children.
  */
 static void refuse(struct children *children, const struct child *parent, int uffd, int error)
 {
@@ -249,7 +250,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	if (!*room && core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
 	int result = uffd_copy(child->uffd, core_address(core, page), data, STORE_PAGE, NULL);
-	*room = result != 0; /* unused room serves the next attempt, or the caller releases it */
+	*room = result != 0; /* unused room is for the next attempt, or the caller releases it */
 	if (result == 0)
 		child->given++;
 	if (result == -EAGAIN || result == -ENOMEM)
@@ -286,8 +287,8 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			result = child->uffd < 0 || !bit_of(child, page) ? 0
 				 : data                                  ? give(children, child, page, data, room)
 									 : -EIO;
-			/* No room for a second child's copy. Waiting would be in vain, because this thread makes the
-			   room. */
+			/* There is no room for a second child's copy. Waiting would be in vain, because this thread
+			   itself makes room. */
 			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
 				result = -ENOSPC;
 			if (result && result != -EAGAIN) {
@@ -315,7 +316,7 @@ static unsigned added(struct children *children)
 
 bool children_hand_over(struct children *children, uint64_t page, const void *data)
 {
-	bool room = true; /* that of the parent's page, which is leaving */
+	bool room = true; /* the room of the parent's page, which is leaving */
 	unsigned before;
 	/* A child's own child may have taken an entry that was passed already, with pages that its parent still
 	   needed. */
@@ -326,7 +327,7 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 	return !room;
 }
 
-/* Discards the contents that were kept for children only. No child is left. */
+/* Discards the contents that were kept for children only, because no child is left. */
 static void sweep(struct children *children)
 {
 	struct core *core = children->core;

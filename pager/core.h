@@ -31,7 +31,7 @@ struct core {
 	struct store_buffer *buffer; /* registration of the victim buffer's frames */
 	struct pager_counters *counters;
 	struct children *children;
-	struct follow *follow; /* part of the handler; tells the evictor its processor */
+	struct follow *follow; /* the handler's part that tells the evictor its processor */
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;
@@ -39,9 +39,9 @@ struct core {
 	unsigned timeout_ms, spin_us;
 
 	struct kick handler_kick, evictor_kick;
-	_Atomic unsigned waiting;     /* faults that the handler has parked until something settles */
+	_Atomic unsigned waiting;     /* faults that the handler has parked until the next core_settled() */
 	_Atomic uint64_t settlements; /* number of core_settled() calls */
-	_Atomic pid_t evictor_thread; /* its own faults cannot wait for it */
+	_Atomic pid_t evictor_thread; /* the evictor, which must not wait for itself in a fault */
 	/* Held by the evictor while pages are half way out, and by the handler while it adds a child of the program. */
 	pthread_mutex_t evict_lock;
 	/* Odd while the handler reads events, until the snapshots of forks among them are taken. */
@@ -92,14 +92,14 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 	return claimed;
 }
 
-/* Releases the room of @count pages, which are gone from this machine or were not used. */
+/* Releases the room of @count pages, which are gone from this machine or never came. */
 static inline void core_release(struct core *core, int64_t count)
 {
 	int64_t before = atomic_fetch_sub(&core->resident, count);
 	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
 }
 
-/* Tells the handler that a page, or room, that it may be waiting for has become available. */
+/* Tells the handler that a page or room has become available. The handler may be waiting for it. */
 static inline void core_settled(struct core *core)
 {
 	atomic_fetch_add(&core->settlements, 1);

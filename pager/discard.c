@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PORTION 512u /* pages held in PAGE_DISCARDING at once */
+#define PORTION 512u /* the most pages in PAGE_DISCARDING at once */
 
 /* Moves @page to PAGE_DISCARDING as soon as no other thread works on it. Leaves an untouched page alone. Returns the
    state that the page had. */
@@ -29,7 +29,7 @@ static enum page_state hold(struct core *core, uint64_t page)
 				return state;
 			break;
 		default:
-			break; /* settles within microseconds, or once its donor has answered */
+			break; /* the page settles within microseconds, or once its donor has answered */
 		}
 		if (tries < 100)
 			sched_yield();
@@ -53,8 +53,8 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 	}
 }
 
-/* Discards what donors have of the held pages, except contents that a forked child may still ask for. children.c
-   discards those later. Returns true if there were any. */
+/* Discards the donors' contents of the held pages, except contents that a forked child may still ask for. children.c
+   discards those later. Returns true if there are such contents. */
 static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
 	bool any_kept = false;
@@ -74,15 +74,15 @@ static bool forget_far(struct core *core, uint64_t page, const struct held *held
 	return any_kept;
 }
 
-/* Discards contents that forget_far() left to children.c, and that children.c then left because the pages were held
-   here. */
+/* Discards contents that forget_far() has left to children.c, but that children.c did not discard because the pages
+   were held here. */
 static void forget_swept(struct core *core, uint64_t page, unsigned count)
 {
 	for (uint64_t end = page + count; page < end; page++) {
 		if (pages_load(&core->pages, page) & PAGE_SNAPSHOT)
 			continue;
 		if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_DISCARDING, 0))
-			continue; /* in use again: the next write replaces the contents */
+			continue; /* the page is in use again, and its next write replaces the contents */
 		store_discard(core->store, page, 1);
 		pages_move(&core->pages, page, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
 	}
@@ -109,8 +109,8 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 	core_settled(core);
 }
 
-/* Waits until the handler has taken the snapshots of all forks that have returned. The children need what was far
-   then. */
+/* Waits until the handler has taken the snapshots of all forks that have returned. The children need the pages that
+   were far at that moment. */
 static void await_forks(const struct core *core)
 {
 	uint64_t looks = atomic_load(&core->looks);

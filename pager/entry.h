@@ -1,7 +1,7 @@
 /*
- * entry: encloses farpage's code in a thread of the program. The thread cannot be cancelled inside, neither at a wait
- * of farpage's nor anywhere (PTHREAD_CANCEL_ASYNCHRONOUS). A thread that ended inside would leave locks held and pages
- * half way. A call that succeeds leaves errno unchanged. Entering and leaving make no system call.
+ * entry: encloses farpage's code in a thread of the program. The thread cannot be cancelled inside that code, even with
+ * PTHREAD_CANCEL_ASYNCHRONOUS. A thread that ended there would leave locks held and pages half moved. A call that
+ * succeeds leaves errno unchanged. Entering and leaving make no system call.
  */
 #ifndef PAGER_ENTRY_H
 #define PAGER_ENTRY_H

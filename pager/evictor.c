@@ -17,17 +17,17 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define RUN_MAX 16u          /* pages of one write */
+#define RUN_MAX 16u          /* the most pages of one write */
 #define RETRY_NS 50000000ull /* pause before a failed write is repeated */
 #define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
 #define FULL_MS 5000u        /* longest time that writes to full donors are repeated */
 #define LATE_NS 500000000ull /* most time that counts between two failures of a full donor */
 #define ACCOUNT_SLACK                                                                                                  \
-	65536u /* bytes that the bookkeeping may grow by between two account() calls, 14 for each evicted page */
+	65536u /* the most bytes by which the bookkeeping grows between two account() calls: 14 for each evicted page */
 
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
-/* Ends the program before it reads something wrong: its contents can neither stay nor leave. */
+/* Stops the program, because its contents can neither stay nor leave. It must not read wrong data. */
 static void stop_program(const char *why)
 {
 	log_error("pages cannot be sent out: %s: stopping process %d; add a donor or give more --local", why, getpid());
@@ -36,8 +36,7 @@ static void stop_program(const char *why)
 	kill(getpid(), SIGKILL);
 }
 
-/* Returns how long a failed write is repeated. Full donors do answer, so they get less time than a donor out of
-   reach. */
+/* Returns how long a failed write is repeated. Full donors answer, so they get less time than a donor out of reach. */
 static uint64_t patience_ns(const struct evictor *evictor, int status)
 {
 	unsigned ms = evictor->core->timeout_ms;
@@ -78,7 +77,7 @@ static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
 static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
 static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
 
-/* Returns true if the contents of @frame must reach the donors. Either they are the only copy, because the page has not
+/* Returns true if the contents of @frame must reach the donors. They may be the only copy, because the page has not
    come back. Or a child that was forked before the page came back reads them from the donors. */
 static bool frame_is_wanted(const struct core *core, uint32_t frame)
 {
@@ -230,7 +229,8 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 	choose_processor(evictor);
 	while (core->victims.in_flight)
 		poll_writes(evictor, true);
-	/* A child that faults again and again has hardly a moment without a read. So the handler begins no more. */
+	/* A child that faults again and again nearly always has a read in flight. So the handler must begin no more
+	   reads. */
 	atomic_store(&core->children->held_back, true);
 	while (atomic_load(&core->children->reads))
 		sched_yield();
@@ -308,7 +308,7 @@ static void sort_taken(struct taken *taken, unsigned count)
 		}
 }
 
-/* Evicts those of @pages that are resident. Returns the number of pages that left. */
+/* Evicts the resident pages among @pages. Returns the number of pages that left. */
 static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned count)
 {
 	struct core *core = evictor->core;
@@ -490,8 +490,8 @@ static void make_room(struct evictor *evictor)
 			evictor->since_account = 0;
 			account(evictor);
 		}
-		/* No page can leave now: all are held or on their way in. Sleeps for 1 ms, or until a write completes
-		   or a kick. */
+		/* No page can leave now, because all are held or on their way in. Sleeps for 1 ms, or until a write
+		   completes or a kick comes. */
 		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
 			exceed_budget(evictor);
 			struct epoll_event event;
@@ -553,11 +553,11 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 }
 
 /*
- * Runs on the evictor's thread. The kernel does a queue's work in the name of the thread that opened the queue. A
- * thread of the program could sit in a fault that waits for this very queue.
+ * Runs on the evictor's thread. The kernel does a queue's work in the context of the thread that opened the queue. A
+ * thread of the program could be in a fault that waits for this very queue.
  *
- * Pages that were there before the pager do not fault. So nothing would slow the program down while too many pages are
- * resident. Therefore the pager is open only when it is within the budget.
+ * Pages that were there before the pager do not fault, so the program would not slow down while too many pages are
+ * resident. Therefore the pager counts as open only when it is within the budget.
  */
 static int open_evictor(void *argument)
 {

@@ -27,11 +27,11 @@
 
 #define SPIN_US_DEFAULT 50u
 #define PREFETCH_DEFAULT 64u
-/* Divisor of the budget: size of the victim buffer. With 8 or 4, sort and Python had no fewer far faults. */
+/* The victim buffer has this fraction of the budget. With 8 or 4, sort and Python had no fewer far faults. */
 #define VICTIMS_SHARE 16u
-#define VICTIMS_MIN 128u /* bounds of that size, pages */
+#define VICTIMS_MIN 128u /* the least and most pages of the victim buffer */
 #define VICTIMS_MAX 16384u
-#define BACKUP_SHARE 32u /* divisor of the budget: pages on their way to a backup */
+#define BACKUP_SHARE 32u /* pages on their way to a backup take this fraction of the budget */
 #define BATCH_SHARE 128  /* divisor of the budget: pages that are evicted together; 2 to 4 batches are kept free */
 #define BATCH_MIN 8
 #define GRACE_MS 1000u /* the contents of a dead process are worthless */
@@ -129,7 +129,7 @@ static void set_marks(struct farpage *farpage)
 	farpage->evictor.batch = (unsigned)batch;
 }
 
-/* Registers the frames that pages leave through. An RDMA device pins them. Logs the reason of a failure. */
+/* Registers the frames through which pages leave. An RDMA device pins them. Logs the reason of a failure. */
 static int register_frames(struct core *core)
 {
 	size_t bytes = (size_t)core->victims.count * STORE_PAGE;
@@ -186,7 +186,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 				       (size_t)TAKE_LANDING * STORE_PAGE, &core->uffd));
 	if (result)
 		return result;
-	/* A child whose fork is not seen would read far pages as zeroes. So it gets nothing of the window. */
+	/* A child whose fork is not seen would read far pages as zeroes. So it gets no memory of the window. */
 	if (!core->uffd.sees_forks)
 		madvise(core->window->base, core->window->length, MADV_DONTFORK);
 	children_open(&farpage->children, core);
@@ -411,7 +411,7 @@ static void close_farpage(struct farpage *farpage)
 	munmap(farpage, sizeof *farpage);
 }
 
-/* A thread of the program cannot be cancelled in these functions, nor in those of "Use" that wait (entry.h). */
+/* A thread of the program cannot be cancelled in these functions, nor in functions of "Use" that wait (entry.h). */
 
 EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
 {

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOST_TIMES 1000u /* no thread of the program faults on a lost page this often in a row */
+#define LOST_TIMES 1000u /* after this many faults in a row on a lost page, the process is killed */
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 	uint32_t frame = page_frame(word);
 	if (!pages_move_from(&core->pages, page, word, PAGE_RETURNING, frame)) {
 		core_release(core, 1);
-		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* it changed: the fault comes back */
+		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE); /* the thread faults again */
 		return true;
 	}
 	core_count(&core->counters->faults_buffered, 1);
@@ -75,8 +75,8 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 
 /*
  * Resolves a fault on a resident page. Usually another thread's fault was answered meanwhile, and the page is here. If
- * it is absent, the program dropped it in a way that farpage did not see, and it reads as zeroes. The page is FILLING
- * meanwhile, so that the evictor cannot take it.
+ * the page is absent, it was dropped without farpage's knowledge, and reads as zeroes. The page is FILLING meanwhile,
+ * so that the evictor cannot take it.
  */
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
@@ -176,7 +176,7 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 		fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* The read is counted before the state and `held_back` are loaded, because the evictor takes the page and sets
+	/* Counts the read before it loads the state and `held_back`, because the evictor takes the page and sets
 	   `held_back` before it checks the count. */
 	atomic_fetch_add(&core->children->reads, 1);
 	uint32_t word = pages_load(&core->pages, page);
@@ -194,7 +194,7 @@ void faults_retry(struct handler *handler)
 	struct core *core = handler->core;
 	struct parked parked[64];
 	handler->settlements = atomic_load(&core->settlements);
-	/* Faults are retried in portions. Each one is tried once, and may park itself again behind the others. */
+	/* Retries faults in portions. Each fault is tried once, and may be parked again behind the others. */
 	for (unsigned left = handler->parked_count; left;) {
 		unsigned count = left < 64 ? left : 64;
 		memcpy(parked, handler->parked, count * sizeof parked[0]);

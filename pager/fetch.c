@@ -14,13 +14,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RUN_PIECE 16u /* pages of one read of a read-ahead; the first pieces are mapped while the rest arrives */
+#define RUN_PIECE 16u /* pages in a piece of a read-ahead: the first is mapped while the rest arrives */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
 	if (handler->parked_count == HANDLER_PARKED) {
-		/* No place is left. The thread faults again, and its message comes back. */
+		/* The list is full. Wakes the thread, which faults again. */
 		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return;
 	}
@@ -55,8 +55,8 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
 	}
 }
 
-/* Returns pages to where they came from. A thread that waits for them faults again, and learns why it cannot have
-   them. */
+/* Moves pages back to their earlier state. A thread that waits for them faults again, and is then refused for the right
+   reason. */
 static void not_placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -78,7 +78,7 @@ static void already_there(struct core *core, uint64_t page, const struct origin 
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
 {
 	struct core *core = handler->core;
-	/* One call cannot cross from one mapping to the next. After a failure the pages go one by one. */
+	/* One call cannot cross from one mapping to the next. After a failure the pages are placed one by one. */
 	uint32_t at_once = count;
 	for (uint32_t done = 0; done < count;) {
 		size_t bytes = 0;
@@ -103,8 +103,8 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		} else if (at_once > 1) {
 			at_once = 1;
 			if (origin->from == PAGE_FILLING) {
-				/* Only the first page, the demanded one, is needed of a fill ahead. The rest may lie
-				   behind the mapping's edge. */
+				/* A fill ahead has only one demanded page, the first. The other pages may lie behind the
+				   mapping's edge. */
 				uint32_t keep = done ? done : 1;
 				not_placed(core, page + keep, count - keep, origin);
 				count = keep;
@@ -144,7 +144,7 @@ static void free_fetch(struct handler *handler, unsigned slot)
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)slot;
 }
 
-/* Gives up a read-ahead that failed. That is no loss yet: a demand for the page will tell. */
+/* Gives up a read-ahead that failed. The page may not be lost: a demand for it will show that. */
 static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 {
 	struct core *core = handler->core;
@@ -161,7 +161,7 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	atomic_fetch_sub(&core->children->reads, 1);
 	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
 	    !children_want(core->children, fetch->child, fetch->page))
-		return; /* gone, or the page was handed over meanwhile */
+		return; /* the child is gone, or the page was handed over meanwhile */
 	int result = status ? children_deny(core->children, fetch->child, fetch->page, "is lost with its donor")
 			    : children_answer(core->children, fetch->child, fetch->page, data);
 	if (result == -EAGAIN)
@@ -208,8 +208,7 @@ unsigned fetch_poll(struct handler *handler)
 {
 	unsigned answered = 0;
 	struct store_done done;
-	/* The answers are kept where a nested call within fetched() finds them. The nested call may wait for one of
-	   them. */
+	/* Keeps the answers in the handler, because a call nested in fetched() may wait for one of them. */
 	int count = store_poll(handler->queue, handler->answers + handler->answer_count, HANDLER_POLL);
 	handler->answer_count += count > 0 ? (unsigned)count : 0;
 	for (; next_answer(handler, &done); answered++)

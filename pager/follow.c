@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS 5000000ull /* 5 ms between two reads of some 10 µs each: 0.2 % of the time */
+#define LOOK_NS 5000000ull /* the pause between two reads of some 10 µs each, which take 0.2 % of the time */
 
 /* The processors that the process had when it began. */
 static cpu_set_t given;
@@ -32,7 +32,8 @@ static int number_at(const char *text)
 	return (int)ascii_number(&text);
 }
 
-/* Reads a thread's last processor and the number of threads from /proc/self/task/TID/stat. Returns false if unknown. */
+/* Reads a thread's last processor and the number of threads from /proc/self/task/TID/stat. Returns false if they are
+   unknown. */
 static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
@@ -71,7 +72,7 @@ static bool pin(int cpu)
 	return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-/* Undoes pin(), unless something else (taskset -a) has moved the thread meanwhile. */
+/* Undoes pin(), unless another process (taskset -a) has moved the thread meanwhile. */
 static void unpin(int cpu)
 {
 	const cpu_set_t pinned = only(cpu);

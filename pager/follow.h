@@ -1,13 +1,13 @@
 /*
  * follow: chooses the processors of the pager's threads.
  *
- * The handler runs on the processor of the faulting thread. Waking it on another one costs several times the fault, and
- * the faulting thread only waits.
+ * The handler runs on the processor of the faulting thread, which only waits. To wake the handler on another processor
+ * costs several times the fault.
  *
  * While the program has a single thread, the evictor runs on that processor, too. Then no other processor has the
- * program's pages in its TLB, and none is interrupted for each page taken out. With more threads the evictor runs where
- * the scheduler puts it, on the processors that the process had when it began (taskset). No thread of the pager leaves
- * those processors unless the program's own threads do.
+ * program's pages in its TLB, so no processor is interrupted for each page taken out. With more threads, the scheduler
+ * places the evictor on one of the processors that the process had at its start (taskset). The pager's threads leave
+ * those processors only if the program's threads do.
  *
  * Measured: Python filled and sorted dicts on two processors, with a quarter of its memory local. It took:
  * - 25.5 s if handler and evictor follow
@@ -25,7 +25,7 @@
 #include <sys/types.h>
 struct follow {
 	uint64_t next_look; /* ns */
-	int cpu;            /* processor of the calling thread, or -1 if it was not moved yet */
+	int cpu;            /* the handler's processor, or -1 if it was not moved yet */
 	bool off;           /* FARPAGE_FOLLOW=0 */
 	/* Processor of the program's only thread, or -1 if it has several threads or none has faulted. */
 	_Atomic int alone;
@@ -33,7 +33,7 @@ struct follow {
 void follow_init(struct follow *follow);
 /* Moves the calling thread to the processor of @thread, which faulted at @now, if that processor has changed. */
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
-/* Moves the calling thread, the evictor, to the processor where it belongs now. @allowed is false if it must not share
-   the program's processor. @cpu is where it was put last, -1 at first. */
+/* Moves the evictor, which calls this, to its right processor. @allowed is false if it must not share the program's
+   processor. *@cpu is the processor on which it was put last, and -1 at first. */
 void follow_alone(const struct follow *follow, bool allowed, int *cpu);
 #endif

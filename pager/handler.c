@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define ZERO_AHEAD 32u    /* most untouched pages filled ahead when pages are touched in order */
-#define POLLS_A_LOOK 4u   /* polls of the store between two reads of new faults */
+#define POLLS_A_LOOK 4u   /* number of polls of the store between two reads of new faults */
 #define REAP_MS 100       /* interval between two searches for children that are gone */
 #define FRAMES_SHARE 256u /* divisor of the budget: single frames, and frames of a read-ahead */
 #define FRAMES_MIN 8u     /* ... and the fewest of each */
@@ -178,7 +178,7 @@ static void serve_wanted(struct handler *handler)
 		if (count == 0)
 			break;
 	}
-	/* No room ends the request: pages in use take precedence. */
+	/* A lack of room ends the request, because pages in use take precedence. */
 	if (wanted->page >= wanted->end || core_free(handler->core) < handler->core->low)
 		atomic_store(&handler->has_wanted, false);
 	pthread_mutex_unlock(&handler->wanted_lock);
@@ -186,7 +186,7 @@ static void serve_wanted(struct handler *handler)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* Reports the time of an answer that arrived after the handler had gone to sleep. Longer polling might have paid. */
+/* Learns the time of an answer that arrived after the handler had gone to sleep. Longer polling might have paid. */
 static void answered(struct handler *handler)
 {
 	if (handler->unanswered_since)
@@ -231,14 +231,14 @@ static void sleep_until_needed(struct handler *handler)
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
 	int count = 0;
-	/* With no reads in flight, answers matter only while the store still waits for some (store_quiet). */
+	/* With no read in flight, the store is polled only while it still waits for answers (store_quiet). */
 	bool listens = handler->in_flight || !store_quiet(handler->queue);
 	if (!ready && (!listens || store_arm(handler->queue) == 0))
 		count = epoll_wait(handler->epoll, events, 8, timeout);
 	else if (!ready && fetch_poll(handler))
 		answered(handler);
 	kick_cancel(&core->handler_kick);
-	/* Even with nothing in flight, the store reports when a donor goes. */
+	/* Even with no read in flight, the store reports when a donor goes. */
 	for (int i = 0; i < count; i++)
 		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
 			answered(handler);

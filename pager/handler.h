@@ -4,14 +4,14 @@
  * Theory of operation. One thread reads the faults of all the program's threads and keeps several in flight. It fills
  * an untouched page with zeroes, and copies a buffered page back. It reads a far page into a frame, and copies it in
  * when it has arrived and its checksum is right. While reads are in flight, the handler polls for as long as spin.h
- * says, and then sleeps. With nothing in flight it sleeps at once, because the program needs the processor more.
+ * says, and then sleeps. With no read in flight, it sleeps at once, because the program needs the processor more.
  *
  * The handler runs on the processor of the faulting thread (follow.h).
  *
- * Read-ahead (streams.h) goes behind the demanded page, and only into room that is really free.
+ * Read-ahead (streams.h) begins behind the demanded page, and uses only room that is really free.
  *
- * A fault that cannot be answered yet is parked, and retried when something has settled. Either there is no room, or
- * the evictor or a discarding thread works on the page.
+ * A fault cannot be answered yet if there is no room, or if the evictor or a discarding thread works on the page. Such
+ * a fault is parked, and tried again after the next core_settled().
  */
 #ifndef PAGER_HANDLER_H
 #define PAGER_HANDLER_H
@@ -35,7 +35,7 @@ struct child;
 struct fetch {
 	uint64_t page, started;
 	struct child *child; /* NULL for the program itself */
-	unsigned born;       /* serial number of the child, whose entry may be reused by now */
+	unsigned born;       /* serial number of the child: its entry may be reused by now */
 	pid_t thread;
 	uint32_t frame;
 	uint16_t count;
@@ -59,7 +59,7 @@ struct handler {
 	void (*drain)(struct handler *); /* reads and answers all waiting messages */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
-	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* from the store, not processed yet */
+	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* taken from the store, and not processed yet */
 	unsigned answer_count;
 	bool keeps_back; /* a fork is being recorded, and no page of the program may come in */
 	char *frames;    /* `demands` single frames, then HANDLER_RUNS groups of `ahead` frames */
@@ -70,7 +70,7 @@ struct handler {
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
-	uint16_t group_pending[HANDLER_RUNS]; /* pages of the group still in flight */
+	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
 	unsigned in_flight;                   /* reads */
 	struct parked parked[HANDLER_PARKED];
 	unsigned parked_count;
@@ -80,7 +80,7 @@ struct handler {
 	unsigned lost_times;
 	struct streams far_streams, new_streams;
 	struct spin spin;
-	/* Start of the polling after which the handler slept, with its reads still unanswered; otherwise 0. */
+	/* If the handler slept while reads were in flight: when the polling before that sleep began. Otherwise 0. */
 	uint64_t unanswered_since;
 	struct follow follow;
 	int epoll;
@@ -93,8 +93,8 @@ struct handler {
 	_Atomic bool has_wanted;
 };
 
-/* @budget: pages of the local budget. It bounds the handler's frames, which are at most a fiftieth of it. @ahead: longest
-   read-ahead wanted, pages. Returns 0 or -errno; the caller then calls handler_close(). */
+/* @budget is the local budget in pages. The handler's frames take at most a fiftieth of it. @ahead is the longest
+   wanted read-ahead in pages. Returns 0 or -errno; the caller then calls handler_close(). */
 int handler_open(struct handler *handler, struct core *core, uint64_t budget, unsigned ahead);
 int handler_start(struct handler *handler);
 void handler_close(struct handler *handler);

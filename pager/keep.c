@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #define SHARE 4      /* a quarter of the budget */
-#define TRIES 100000 /* until the page has settled here; only memory outside the pager never does */
+#define TRIES 100000 /* the most tries until the page is resident */
 
-/* Touches @page through the kernel. For memory that is no longer the program's, that gives an error and no signal.
-   Reading /proc/self/mem would not do, because the kernel takes no fault for it. Returns true on success. */
+/* Touches @page through the kernel. If the memory is no longer mapped, this gives an error and no signal. A read of
+   /proc/self/mem would not help, because the kernel takes no fault for it. Returns true on success. */
 static bool touch(const struct core *core, uint64_t page)
 {
 	char byte;

@@ -1,9 +1,9 @@
 /*
- * keep: pages that must not leave, because the kernel uses them at a moment when it takes no fault. At the end of a
- * thread it uses the thread's robust mutexes and the word that pthread_join() waits for.
+ * keep: keeps pages local that the kernel uses at a moment when it takes no fault. These are a thread's robust mutexes
+ * and the word that pthread_join() waits for. The kernel uses them at the thread's end.
  *
- * A kept page has the mark PAGE_KEPT, which pages_move() honours. The evictor drops it from the queue of residents when
- * it meets it there. The page stays until it is discarded.
+ * A kept page has the mark PAGE_KEPT, which pages_move() honours. If the evictor finds a kept page in the queue of
+ * residents, it drops the page from the queue. The page stays until it is discarded.
  */
 #ifndef PAGER_KEEP_H
 #define PAGER_KEEP_H

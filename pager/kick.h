@@ -1,5 +1,5 @@
 /*
- * kick: wakes a thread that sleeps in epoll, at no cost while it is awake.
+ * kick: wakes a thread that sleeps in epoll. Costs nothing if the thread is awake.
  *
  * The sleeper calls kick_prepare(), looks once more for work, and only then sleeps on `fd`. A thread that makes work
  * calls kick_ring(). One sleeper, any number of ringing threads.
@@ -43,14 +43,14 @@ static inline void kick_cancel(struct kick *kick)
 {
 	uint64_t value;
 	if (!atomic_exchange(&kick->asleep, false) && read(kick->fd, &value, sizeof value) < 0)
-		return; /* rung between the two: the next sleep returns at once */
+		return; /* kick_ring() came in between: the next sleep returns at once */
 }
 
 static inline void kick_ring(struct kick *kick)
 {
 	uint64_t one = 1;
 	if (atomic_exchange(&kick->asleep, false) && write(kick->fd, &one, sizeof one) < 0)
-		return; /* the counter is full, so it is rung already */
+		return; /* the counter is full, so the thread is being woken already */
 }
 
 #endif

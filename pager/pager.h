@@ -20,8 +20,8 @@ int pager_connect(const struct farpage_options *options, uint64_t window_bytes, 
 int pager_open_store(const struct farpage_options *options, struct store *store, struct window *window,
 		     struct pager_counters *counters, struct farpage **ret_farpage);
 
-/* Returns the smallest local budget that works, in bytes. Sets *@ret_with to the options that raise it: "", " with
-   --backup", and so on. */
+/* Returns the smallest local budget that works, in bytes. Sets *@ret_with to the options that enlarge the budget: "", "
+   with --backup", and so on. */
 static inline size_t pager_local_least(bool backup, bool encrypt, const char **ret_with)
 {
 	*ret_with = backup && encrypt ? " with --backup and --encrypt"
@@ -32,18 +32,18 @@ static inline size_t pager_local_least(bool backup, bool encrypt, const char **r
 }
 
 /*
- * Returns a line that says what this kernel lacks to detect pages that a device holds, and what to do. Returns NULL if
- * it lacks nothing, or if the caller promises that there are no such pages (@unsafe_dio, see farpage.h). Kernels
- * without userfaultfd pass, because opening one reports that. Any thread.
+ * A kernel may lack what is needed to detect pages that a device holds. If so, returns a line that says what it lacks
+ * and what to do. Otherwise returns NULL, also if the caller promises that there are no such pages (@unsafe_dio, see
+ * farpage.h). Returns NULL for kernels without userfaultfd, because uffd_open() reports that. Any thread.
  */
 const char *pager_kernel_lacks(bool unsafe_dio);
 
-/* Returns true if forked children keep far memory. Otherwise they have nothing of the window. */
+/* Returns true if forked children keep far memory. Otherwise forked children have no memory of the window. */
 bool pager_follows_forks(const struct farpage *farpage);
 
 /*
  * Announces that the calling thread is about to fork. No other fork may happen in between. The pager sends the child's
- * userfaultfd over @socket and closes @socket. A child that keeps its userfaultfd open keeps it from ending with this
+ * userfaultfd over @socket and closes @socket. If the child keeps its userfaultfd open, it does not end with this
  * process. The socket carries one of:
  * - one byte with SCM_RIGHTS: the userfaultfd
  * - one byte alone: there are too many children, and this child must end

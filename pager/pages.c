@@ -58,7 +58,7 @@ static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t en
 	unsigned char in_core[PORTIONS];
 	const uint64_t limit = (end - page) / PORTION;
 	uint64_t run = 0, next = 0;
-	/* Asks for one portion first, which is most often in memory. */
+	/* Asks for one portion first, because it is usually in memory. */
 	for (uint64_t asked = 1; run == next && run < limit; asked = PORTIONS) {
 		next = asked < limit - run ? run + asked : limit;
 		if (mincore((void *)(uintptr_t)(pages->words + page + run * PORTION), (next - run) * 4096, in_core))
@@ -108,7 +108,7 @@ bool pages_state_is_far(enum page_state state)
 	case PAGE_UNTOUCHED:
 	case PAGE_RESIDENT:
 	case PAGE_FILLING:
-	case PAGE_DISCARDING: /* another thread's discard is not finished, so zeroes are right */
+	case PAGE_DISCARDING: /* another thread is still discarding the page, so zeroes are right */
 	case PAGE_STATES:
 		break;
 	}

@@ -100,8 +100,8 @@ static bool is_stale(uint32_t word)
 
 /*
  * Puts a page back at the end of @queue, unless it is stale. The page was taken off and unmarked when its word was
- * @word. A thread that has made it resident since then has pushed it again; in that case nothing is done. Returns true
- * if it was put back.
+ * @word. If another thread has made the page resident meanwhile, it has also pushed the page, so nothing is done.
+ * Returns true if the page was put back.
  */
 static bool put_back(struct residents *residents, struct queue *queue, uint32_t page, uint32_t word)
 {
@@ -144,7 +144,7 @@ static void push(struct residents *residents, struct queue *queue, uint64_t page
 		append(queue, (uint32_t)page);
 	pthread_mutex_unlock(&residents->lock);
 	if (!room)
-		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: it stays until it is discarded */
+		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: it is never evicted */
 }
 
 void residents_push(struct residents *residents, uint64_t page, bool proven)
@@ -164,7 +164,8 @@ static struct queue *next_queue(struct residents *residents)
 	return &residents->proven;
 }
 
-/* Takes the oldest page of @queue. Returns false if it cannot be evicted now; it goes to the end unless it is stale. */
+/* Takes the oldest page of @queue. If the page cannot be evicted now, returns false and puts the page at the end,
+   unless it is stale. */
 static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_page)
 {
 	uint32_t page = take_oldest(queue), word = pages_unmark(residents->pages, page, PAGE_QUEUED);

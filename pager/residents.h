@@ -2,18 +2,19 @@
  * residents: the resident pages, in the order of eviction.
  *
  * Theory of operation. Two first-in-first-out queues follow 2Q (Johnson and Shasha, 1994). Pages arrive in the *young*
- * queue. A page that is missed again while it is in the victim buffer (victims.h) is in use, and comes back to the
- * *proven* queue. While the young queue exceeds its share of the budget, its oldest page leaves. Otherwise the oldest
- * proven page leaves. So pages that are touched once pass through without driving out pages in use.
+ * queue. If a page is touched again while it is in the victim buffer (victims.h), it comes back to the *proven* queue.
+ * While the young queue exceeds its share of the budget, its oldest page leaves. Otherwise the oldest proven page
+ * leaves. So pages that are touched only once do not drive out pages in use.
  *
  * Pages that cannot leave for now, because a device or their mapping holds them, wait in a third queue, *held*. The
  * evictor retries some of them now and then.
  *
- * A page is in at most one queue (PAGE_QUEUED). An entry is stale if its page was discarded since. The first two queues
- * are a little longer than the budget. So a scan usually finds a stale entry to drop before a queue is full. If too
- * much is held, more pages are resident than the budget allows. A full queue without a stale entry is made longer.
+ * A page is in at most one queue (PAGE_QUEUED). An entry is stale if its page was discarded meanwhile. The first two
+ * queues are a little longer than the budget. So a scan usually finds a stale entry to drop before a queue is full. If
+ * many pages are held, more pages are resident than the budget allows. A full queue without a stale entry is made
+ * longer.
  *
- * Any thread. A lock is held for a few instructions, or for one scan of a queue.
+ * Any thread may call these functions. A lock is held for a few instructions, or for one scan of a queue.
  */
 #ifndef PAGER_RESIDENTS_H
 #define PAGER_RESIDENTS_H
@@ -51,7 +52,7 @@ unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned ma
 
 /* Appends @page, which is resident and cannot leave for now, to the held queue. */
 void residents_hold(struct residents *residents, uint64_t page);
-/* Does the same as residents_pop() for held pages. Takes those that have waited longest. */
+/* Does the same as residents_pop() for held pages. Takes the pages that have waited longest. */
 unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max);
 /* Return the entries of the young and proven queues, or of the held queue. Stale entries count. */
 uint32_t residents_count(struct residents *residents);

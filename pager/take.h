@@ -1,21 +1,21 @@
 /*
- * take: takes pages out of the program's reach, so that nothing it does can change them.
+ * take: takes pages out of the program's reach, so that the program cannot change them any more.
  *
- * Theory of operation. UFFDIO_MOVE moves pages into a landing area, adjacent pages in one call. A page of a run takes
- * 0.1 to 0.2 us, a page alone 1.1 to 1.8 us. MOVE refuses a page that a device holds (O_DIRECT, registered buffers of
- * io_uring or RDMA). The device would go on writing to the memory that has left. MOVE also refuses a run that crosses
- * the edge of a mapping, and a mapping whose protection differs from the landing area's. A refused run is halved, down
- * to single pages, to find the refused page.
+ * Theory of operation. UFFDIO_MOVE moves pages into a landing area, adjacent pages in one call. In a run, a page takes
+ * 0.1 to 0.2 us; alone, it takes 1.1 to 1.8 us. MOVE refuses a page that a device holds (O_DIRECT, registered buffers
+ * of io_uring or RDMA), because the device would continue to write to the old memory. MOVE also refuses a run that
+ * crosses the edge of a mapping, and a mapping whose protection differs from the landing area's. A refused run is
+ * halved, down to single pages, to find the refused page.
  *
  * The landing area has two halves. One is writable, the other is writable and executable. A page of an executable
  * mapping moves to the second half. A read-only mapping is made writable for the move, and its pages are
  * write-protected by userfaultfd, so that the program's writes still do not succeed. The window's owner must promise
  * not to change protections meanwhile (`mediated` in window.h). A page that MOVE still refuses is held: it stays where
- * it is. Memory without any access stays, too, because a read would succeed meanwhile.
+ * it is. Memory without any access right stays, too, because a read would succeed during the move.
  *
  * With @copies a page can also be write-protected, copied through the kernel, and dropped. Writers wait for userfaultfd
- * meanwhile. Nothing in user space shows whether a device holds such a page. So @copies is for programs that never let
- * a device touch their memory. It is the only way on kernels without UFFDIO_MOVE (before Linux 6.8).
+ * meanwhile. User space cannot see if a device holds such a page. So @copies is for programs that never let a device
+ * touch their memory. It is the only way on kernels without UFFDIO_MOVE (before Linux 6.8).
  *
  * The evictor owns a struct take.
  */
@@ -45,9 +45,9 @@ struct take {
 
 enum take_result {
 	TAKE_TAKEN,  /* `data` has the contents; the page is gone from the window */
-	TAKE_ABSENT, /* the page was dropped before, and reads as zeroes */
-	TAKE_BUSY,   /* the address space is changing; the page is where it was */
-	TAKE_HELD,   /* a device or its mapping holds the page, which is where it was */
+	TAKE_ABSENT, /* the page was dropped already, and reads as zeroes */
+	TAKE_BUSY,   /* the address space is changing; the page has not moved */
+	TAKE_HELD,   /* a device or its mapping holds the page, which has not moved */
 };
 
 struct taken {

@@ -4,10 +4,10 @@
 #define PAGER_THREAD_H
 #include <pthread.h>
 #define PAGER_STACK_BYTES (256u << 10)
-#define PAGER_STACK_TOUCHED (32u << 10) /* more than a thread uses of it: 12 KiB were seen */
+#define PAGER_STACK_TOUCHED (32u << 10) /* a thread uses less: 12 KiB were seen */
 /*
- * Starts a thread that calls @prepare, and then @run if @prepare returned 0. @prepare opens what the thread that uses
- * it must open (store queues). Returns when @prepare has returned. Returns 0, or -errno, and then there is no thread.
+ * Starts a thread that calls @prepare, and then @run if @prepare returned 0. @prepare opens things that their own
+ * thread must open, such as store queues. Returns when @prepare has returned: 0, or -errno if there is no thread.
  */
 int pager_thread_start(pthread_t *thread, const char *name, int (*prepare)(void *), void *(*run)(void *),
 		       void *argument);

@@ -1,7 +1,7 @@
 /*
  * trace: in a build with -Dtrace=true, keeps the hash of every page that left and compares it when the page comes back.
- * It finds pages that went wrong inside the pager, which the store's checksums cannot find. Other builds have none of
- * it.
+ * It finds pages that the pager itself has spoilt, which the store's checksums cannot find. Other builds do not have
+ * this code.
  *
  * Threads: a page's entry belongs to the thread that has moved the page to an in-between state (pages.h).
  */
@@ -18,7 +18,7 @@ uint64_t trace_hash(const char *data);
 /* Records that @page leaves with the contents @data. NULL means that it has no contents any more and must read as
    zeroes. */
 void trace_left(uint64_t page, const char *data);
-/* Stops the process if @data is not what @page left with. @what is for the log. */
+/* Stops the process if @data differs from the contents with which @page left. @what is for the log. */
 void trace_compare(struct core *core, uint64_t page, const char *data, const char *what);
 /* Logs that the kernel has moved @count pages without counting them (take.c), unless @count is 0. */
 void trace_uncounted(unsigned count);

@@ -6,7 +6,7 @@
  * UFFDIO_MOVE (Linux 6.8). The page itself changes hands atomically, so no write of the program can fall between
  * reading the page and dropping it. MOVE wants its *target* registered with the descriptor that it is called on. So the
  * landing area belongs to a second descriptor. That one has no event features, so that emptying the area raises no
- * events. The file take.h says what happens without MOVE, and to pages that MOVE refuses.
+ * events. take.h describes kernels without MOVE, and pages that MOVE refuses.
  *
  * Source: Documentation/admin-guide/mm/userfaultfd.rst, ioctl_userfaultfd(2). uffd.c defines the constants that are
  * newer than Debian 12's kernel headers. The features are probed at run time.
@@ -21,7 +21,7 @@
 
 struct uffd {
 	int fd;          /* faults and fork events of the window; non-blocking */
-	int mover;       /* the landing area's, or -1 without UFFDIO_MOVE */
+	int mover;       /* the descriptor of the landing area, or -1 without UFFDIO_MOVE */
 	bool can_poison; /* UFFDIO_POISON, Linux 6.6 */
 	bool sees_forks; /* UFFD_FEATURE_EVENT_FORK, needs CAP_SYS_PTRACE */
 };
@@ -31,18 +31,18 @@ enum uffd_kind { UFFD_MISSING, UFFD_PROTECTED, UFFD_FORKED, UFFD_OTHER };
 struct uffd_message {
 	enum uffd_kind kind;
 	bool write;
-	pid_t thread;      /* the faulting one */
-	uintptr_t address; /* of the fault */
+	pid_t thread;      /* the faulting thread */
+	uintptr_t address; /* the address of the fault */
 	int child;         /* UFFD_FORKED: the child's descriptor, which the receiver owns */
 };
 
-/* Returns true if this kernel has UFFDIO_MOVE. Also returns true if no userfaultfd can be had to ask the kernel. */
+/* Returns true if this kernel has UFFDIO_MOVE. Also returns true if no userfaultfd can be opened to find out. */
 bool uffd_can_move(void);
 
 /*
  * Registers [@base, +@length) for faults, and [@landing, +@landing_length) as the target of uffd_take(). With
- * FARPAGE_NO_MOVE in the environment it does without UFFDIO_MOVE, like on older kernels (tests). Returns 0, -EPERM if
- * the system call is not permitted, -ENOSYS if the kernel lacks it, -ENOMEM, or -EINVAL.
+ * FARPAGE_NO_MOVE in the environment (for tests), it does without UFFDIO_MOVE, as on older kernels. Returns 0, -EPERM
+ * if the system call is not permitted, -ENOSYS if the kernel lacks it, -ENOMEM, or -EINVAL.
  */
 int uffd_open(void *base, size_t length, void *landing, size_t landing_length, struct uffd *ret_uffd);
 /* Closes both descriptors. The kernel wakes the faults that still wait, and their pages read as zeroes. */
@@ -61,8 +61,8 @@ int uffd_read(int fd, struct uffd_message *messages, unsigned max);
  */
 int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_done);
 int uffd_wake(int fd, void *address, size_t length);
-/* Makes the pages raise SIGBUS when touched. Returns 0, -EOPNOTSUPP if the kernel cannot, -EAGAIN if an event must be
-   read from @fd first, or another -errno. */
+/* Makes the pages raise SIGBUS when touched. Returns 0, -EOPNOTSUPP if the kernel lacks UFFDIO_POISON, -EAGAIN if an
+   event must be read from @fd first, or another -errno. */
 int uffd_poison(const struct uffd *uffd, int fd, void *address, size_t length);
 
 /*
@@ -76,7 +76,7 @@ int uffd_poison(const struct uffd *uffd, int fd, void *address, size_t length);
  * - -EOPNOTSUPP: there is no UFFDIO_MOVE
  */
 ssize_t uffd_take(const struct uffd *uffd, void *landing, void *from, size_t length);
-/* Write-protects pages, or unprotects them. Writers wait (UFFD_PROTECTED) until they are unprotected or dropped.
+/* Write-protects pages, or unprotects them. Writers wait (UFFD_PROTECTED) until the pages are unprotected or dropped.
    Returns 0 or -errno. */
 int uffd_protect(const struct uffd *uffd, void *address, size_t length, bool protect);
 

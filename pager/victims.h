@@ -1,10 +1,10 @@
 /*
- * victims: the buffer that evicted pages leave through. It is a ring of frames in memory registered with the store. A
- * dirty page is written to its donors straight from its frame. Until the ring comes round again, the frame also answers
- * misses of the page (PAGE_BUFFERED), without the network.
+ * victims: the victim buffer, through which evicted pages leave. It is a ring of frames in memory registered with the
+ * store. A dirty page is written to its donors straight from its frame. Until the frame is reused, it also answers
+ * faults on the page (PAGE_BUFFERED), without the network.
  *
  * The landing area (take.h) cannot be registered in place of the frames. UFFDIO_MOVE exchanges a page's memory, and a
- * device would go on using the old one. So pages are copied from there into frames.
+ * device would continue to use the old memory. So pages are copied from there into frames.
  *
  * The evictor owns the buffer. The handler only reads a frame whose page it has moved to PAGE_RETURNING.
  */
@@ -35,10 +35,10 @@ static inline char *victims_frame(const struct victims *victims, uint32_t frame)
 }
 
 /* Empties the next frame of the ring and returns it. The page that the frame had is far now. Skips frames whose pages
-   the handler is copying back. Returns VICTIMS_NONE while the next frame is being written: wait for completions and ask
-   again. */
+   the handler is copying back. Returns VICTIMS_NONE while the next frame is being written: wait for completions and
+   call again. */
 uint32_t victims_allocate(struct victims *victims);
-/* Empties @frame; its page is far now. Returns false if something is still reading or writing the frame. */
+/* Empties @frame; its page is far now. Returns false if the frame is still being read or written. */
 bool victims_empty(struct victims *victims, uint32_t frame);
 
 #endif

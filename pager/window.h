@@ -1,13 +1,13 @@
 /*
- * window: the address space that far memory is mapped in, and its allocation.
+ * window: the pager window, an address range for far memory, and its allocation.
  *
- * Theory of operation. One reservation (PROT_NONE, not accounted) is made for good. Page i of it is page i of the
- * store. Allocations are whole pages, kept in a bitmap of one bit per page. The bitmap is a mapping of its own, so that
- * nothing here calls an allocator: the preload library uses the window underneath malloc. Free pages are PROT_NONE,
- * like after munmap. Allocated pages are readable and writable. Contents are the pager's business. Pages must be
- * emptied before they are freed, by farpage_advise(DISCARD), or by MADV_DONTNEED before a pager runs.
+ * Theory of operation. One reservation (PROT_NONE, not accounted) is made and kept for good. Its page i is page i of
+ * the store. Allocations are whole pages, kept in a bitmap of one bit per page. The bitmap is a mapping of its own, so
+ * that these functions call no allocator: the preload library uses the window underneath malloc. Free pages are
+ * PROT_NONE, like after munmap. Allocated pages are readable and writable. Pages must be emptied before they are freed:
+ * by farpage_advise(DISCARD), or, before a pager runs, by MADV_DONTNEED.
  *
- * Any thread. A lock inside is held for bitmap work and mprotect(2) only.
+ * Any thread may call these functions. A lock is held only for work on the bitmap and for mprotect(2).
  */
 #ifndef PAGER_WINDOW_H
 #define PAGER_WINDOW_H
@@ -26,13 +26,13 @@ struct window {
 	uint64_t next;                /* the lowest free page, where searches begin */
 	_Atomic uint64_t high;        /* first page never allocated so far; read without the lock */
 	uint64_t allocated;           /* pages allocated now */
-	bool adopted;                 /* the mapping was handed in, and stays */
+	bool adopted;                 /* the caller made the mapping, which stays */
 	bool mediated;                /* the owner promises to change protections by window_protect() alone */
 	pthread_mutex_t protect_lock; /* held while protections change, or must not change */
 	pthread_mutex_t lock;
 };
 
-/* Reserves @length bytes (rounded up to pages). Makes the system call mmap(2), past the libc symbol. Returns 0, -ENOMEM
+/* Reserves @length bytes (rounded up to pages). Makes the system call mmap(2) itself, without libc. Returns 0, -ENOMEM
    or -EINVAL. */
 int window_reserve(struct window *window, size_t length);
 /* Takes an existing private anonymous mapping of @length bytes at @base as entirely allocated. Returns 0, -ENOMEM or
@@ -68,7 +68,7 @@ int window_protect(struct window *window, void *address, size_t length, int prot
 /* Does the same with pkey_mprotect(2). */
 int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key);
 
-/* Returns how many of the @max pages from @page on are allocated, up to the first free one. Takes no lock, so the
+/* Returns how many of the @max pages from @page on are allocated, up to the first free page. Takes no lock, so the
    answer may be old. */
 unsigned window_run(const struct window *window, uint64_t page, unsigned max);
 

@@ -80,7 +80,7 @@ int control_receive(int connection, enum control_verb *ret_verb)
 
 int control_reply(int connection, const char *text)
 {
-	/* A caller that does not read its answer does not get it. */
+	/* Does not wait: a caller that does not read gets no answer. */
 	return send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -104,7 +104,7 @@ static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_
 	while (length < 0 && errno == EINTR && clock_now() < deadline);
 	if (length >= 0 || (errno != EAGAIN && errno != EINTR))
 		return length;
-	/* From here on the daemon's answer fails. An answer that came just before is still taken. */
+	/* From now on, the daemon cannot send its answer. An answer that came just before is still taken. */
 	shutdown(fd, SHUT_RD);
 	length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, MSG_DONTWAIT);
 	if (length > 0)

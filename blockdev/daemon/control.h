@@ -5,10 +5,10 @@
  * one word. The answer to "status" is a line of JSON (status.h). The answer to the others is "ok", or "error: " and the
  * cause.
  *
- * The keeper opens the socket. It outlives a worker that dies, so a request waits for the next worker. A caller that
- * gives up waiting takes no answer from then on. So both sides agree whether the caller got an answer.
+ * The keeper opens the socket. If a worker dies, the socket stays, so a request waits for the next worker. A caller
+ * that gives up waiting accepts no answer from then on. So both sides agree if the caller got an answer.
  *
- * Threads. Any thread may call these functions. In the daemon, its main thread does. Nothing here allocates.
+ * Threads. Any thread may call these functions. In the daemon, the main thread calls them. They do not allocate.
  */
 #ifndef BLOCKDEV_CONTROL_H
 #define BLOCKDEV_CONTROL_H
@@ -30,8 +30,8 @@ int control_listen(const char *path, int *ret_socket);
 /* Takes the next connection. Returns 0, -EAGAIN if there is none, or another -errno. */
 int control_accept(int socket, int *ret_connection);
 /*
- * Reads the request of a connection. Returns 0, -EAGAIN if it has not come yet, -EINVAL if it is no verb (the sender is
- * told so), or another -errno.
+ * Reads the request of a connection. Returns 0, -EAGAIN if the request has not come yet, -EINVAL if it is unknown (the
+ * sender is told this), or another -errno.
  */
 int control_receive(int connection, enum control_verb *ret_verb);
 /* Sends the answer. Returns 0, or -errno if it cannot be delivered because the caller has given up. */
@@ -44,7 +44,7 @@ bool control_is_awaited(int connection);
  * -errno:
  *
  *   -ENOENT, -ECONNREFUSED   there is no daemon
- *   -ETIMEDOUT               no answer in time; the daemon learns that nobody waits any more
+ *   -ETIMEDOUT               no answer came in time; the daemon notices that nobody waits for it
  */
 int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, char ret_reply[CONTROL_REPLY_MAX]);
 

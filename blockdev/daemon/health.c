@@ -17,7 +17,7 @@ const char *health_name(enum health health)
 
 struct health_sight health_look(const struct store *store, bool backup)
 {
-	/* Too large for the stack. Only the main thread uses it. */
+	/* This is too large for the stack. Only the main thread uses it. */
 	static struct far_donor_info donors[FAR_DONORS_MAX];
 	struct health_sight sight = {.donors = far_donors(store, donors, FAR_DONORS_MAX), .backup = backup};
 	struct store_stats stats;

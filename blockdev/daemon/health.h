@@ -1,8 +1,8 @@
 /*
  * health: the state of a device in one word and one sentence.
  *
- *   serving    all donors can be reached, and nothing is lost or lacking
- *   degraded   serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not rewritten
+ *   serving    all donors can be reached, and no page or replica is missing
+ *   degraded   the device serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not rewritten
  *   failed     every donor is lost and there is no backup: nothing can be read or written
  *
  * Theory of operation. A state is logged only after it has lasted HEALTH_TELL_NS, because a donor may be away for a

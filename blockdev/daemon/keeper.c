@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAKE_OVER_MS 10000 /* for a daemon that was told to leave, in addition to the time its requests may take */
+#define TAKE_OVER_MS 10000             /* how long a daemon may take to leave, in addition to its requests */
 #define QUICK_NS UINT64_C(10000000000) /* a worker that served for less died quickly */
 #define QUICK_MAX 5                    /* after more quick deaths in a row the keeper gives up */
 #define PAUSE_MS 100                   /* before the second restart in a row; doubles each time */
@@ -33,19 +33,19 @@
 struct keeper {
 	const struct settings *settings;
 	struct runtime runtime;
-	struct runtime_device device; /* once there is one */
+	struct runtime_device device; /* valid once the device exists */
 	struct worker worker;
 	char note[FRONTENDS_NOTE_MAX];
 	pid_t pid;      /* process id of the worker */
 	int report;     /* pipe on which the worker reports that it is ready, or -1 */
 	int signals;    /* signalfd */
-	bool ready;     /* some worker was ready */
+	bool ready;     /* some worker has been ready */
 	bool serving;   /* the present worker is ready */
 	uint64_t since; /* when the worker was started, then when it was ready */
 	unsigned quick; /* quick deaths in a row */
 };
 
-/* Removes the last traces of a device on this machine. */
+/* Removes the folder and all other traces of a device on this machine. */
 static void folder_remove(struct keeper *keeper)
 {
 	watermarks_restore(&keeper->runtime);
@@ -215,7 +215,7 @@ static int worker_ended(struct keeper *keeper, int status)
 		return 0;
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_ABANDONED)
-		keeper->quick = 0; /* not a death */
+		keeper->quick = 0; /* this end does not count as a death */
 	else if (!WIFEXITED(status) || WEXITSTATUS(status) != WORKER_FAILED)
 		log_error("the process that serves %s %s", keeper->runtime.name, death_text(status, text));
 	if (keeper->ready) {
@@ -250,7 +250,7 @@ static int signals_open(struct keeper *keeper)
 	return 0;
 }
 
-/* Returns 1 to go on, otherwise the daemon's result. */
+/* Handles a signal. Returns 1 if the daemon goes on, otherwise the daemon's result. */
 static int signal_take(struct keeper *keeper)
 {
 	struct signalfd_siginfo info;
@@ -310,8 +310,7 @@ static int options_keep(const struct keeper *keeper)
 }
 
 /*
- * Prepares the machine before there is a device that pages could leave for. A refused step leaves the machine as it
- * was.
+ * Prepares the machine before there is a device to swap to. A refused step leaves the machine as it was.
  */
 static void machine_prepare(const struct keeper *keeper)
 {
@@ -323,7 +322,7 @@ static void machine_prepare(const struct keeper *keeper)
 
 	if (!keeper->worker.adopt) /* an adopted device has a record already */
 		watermarks_raise(&keeper->runtime, &needed);
-	if (settings->ready_fd) /* otherwise it has a unit, or runs in the caller's group */
+	if (settings->ready_fd) /* otherwise the daemon has a unit, or runs in the caller's group */
 		group_enter(settings->name);
 }
 
@@ -418,7 +417,7 @@ static int keeper_remove(struct keeper *keeper)
 		folder_remove(keeper);
 		return 0;
 	}
-	/* A front end would ask the device's file, which may have vanished. */
+	/* A front end would need the device's file, which may have vanished. */
 	if (access(keeper->device.device.path, F_OK) < 0 && use_find(keeper->device.device.path, use))
 		status = -EBUSY;
 	else

@@ -1,13 +1,13 @@
 /*
- * keeper: the process that a daemon begins as. It stays and makes sure that its device is served.
+ * keeper: the first process of a daemon, which stays and makes sure that the device is served.
  *
  * Theory of operation. The keeper creates or takes over the device's folder, opens its control socket, and forks a
  * worker (worker.h), which serves. If a worker dies, another one adopts the device.
  *
  * The keeper is small, locked in memory and has no threads. It allocates nothing while it replaces a worker. So it can
- * do that while the machine waits for the very memory that the device holds. If workers die again and again, the keeper
- * gives up, and the device waits for `farpage disk adopt`. If a device cannot be adopted (FUSE, --memory), the keeper
- * removes it and logs the loss.
+ * replace a worker while the machine waits for the very memory that the device holds. If workers die again and again,
+ * the keeper gives up, and the device waits for `farpage disk adopt`. If a device cannot be adopted (FUSE, --memory),
+ * the keeper removes it and logs the loss.
  *
  * Threads. The process has one thread.
  */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define RUNTIME_BASE "/run/farpage"
-#define PATH_SIZE (RUNTIME_PATH_MAX + 16) /* of a path to a file in a folder */
+#define PATH_SIZE (RUNTIME_PATH_MAX + 16) /* size of a path to a file in a folder */
 
 static const char *runtime_base(void)
 {
@@ -57,7 +57,7 @@ int runtime_path(const char *name, const char *file, char ret_path[PATH_SIZE])
 	return 0;
 }
 
-/* Locks the parent folder, under which folders come and go. Returns a descriptor to close, or -errno. */
+/* Locks the parent folder. Returns a descriptor to close, or -errno. */
 static int base_lock(bool create)
 {
 	const char *base = runtime_base();
@@ -227,8 +227,8 @@ void runtime_remove(struct runtime *runtime)
 	int base = base_lock(false);
 
 	/*
-	 * Detaches lazily, so that `pid` stays open and locked until the folder is gone. EINVAL: the creator died
-	 * before the mount.
+	 * Detaches lazily, so that `pid` stays open and locked until the folder is gone. EINVAL means that the creator
+	 * died before the mount.
 	 */
 	if (umount2(runtime->folder, MNT_DETACH) < 0 && errno != EINVAL)
 		log_warning("cannot unmount %s: %m; run: umount -l %s", runtime->folder, runtime->folder);

@@ -1,23 +1,23 @@
 /*
  * runtime: the folder of a device, /run/farpage/NAME. FARPAGE_RUNTIME names another folder in place of /run/farpage.
  *
- * Theory of operation. The folder has all that is known of a device and all that the next daemon needs. It is a ramfs
- * of its own. A ramfs is never swapped out, so reading it never needs the device. The file `pid` stays locked (flock)
- * while any process of the daemon lives. A folder with a free lock was left by a crash or on purpose. Folders are
- * created, taken over and removed under the lock of the parent folder.
+ * Theory of operation. The folder holds all that the next daemon needs to know about the device. It is a ramfs of its
+ * own. A ramfs is never swapped out, so reading it never needs the device. The file `pid` stays locked (flock) while
+ * any process of the daemon lives. If the lock is free, a daemon has left the folder on purpose or has crashed. Folders
+ * are created, taken over and removed under the lock of the parent folder.
  *
  * Files in a folder:
  *
  *   pid          process id of the keeper
  *   options      options of the daemon, one per line
- *   device       the device, once there is one
+ *   device       the device, once it exists
  *   state        the store's state file (client/far.h)
  *   control      the control socket (control.h)
  *   frontend     the front end's folder
  *   watermarks   see watermarks.h
  *
- * Threads. All functions belong to the main thread. Only runtime_list() allocates. The others work while the machine
- * has no free memory.
+ * Threads. All functions belong to the main thread. Only runtime_list() allocates. The other functions work even if the
+ * machine has no free memory.
  */
 #ifndef BLOCKDEV_RUNTIME_H
 #define BLOCKDEV_RUNTIME_H
@@ -59,8 +59,8 @@ int runtime_path(const char *name, const char *file, char ret_path[RUNTIME_PATH_
 /* Creates the folder. Returns 0, or -errno after one logged line (-EEXIST: the name is in use; -EPERM; ...). */
 int runtime_create(const char *name, struct runtime *ret_runtime);
 /*
- * Takes over a folder that was left, which may be empty. Waits up to @wait_ms for a daemon that is about to end.
- * Returns 0, or -errno after one logged line (-ENOENT: there is none; -EBUSY: its daemon lives; ...).
+ * Takes over a folder that a daemon has left. The folder may be empty. Waits up to @wait_ms for a daemon that is about
+ * to end. Returns 0, or -errno after one logged line (-ENOENT: there is none; -EBUSY: its daemon lives; ...).
  */
 int runtime_adopt(const char *name, unsigned wait_ms, struct runtime *ret_runtime);
 /* Removes the folder and its contents. */
@@ -80,8 +80,8 @@ int runtime_read_device(const char *name, struct runtime_device *ret_device);
 /* Returns true if a process of the device's daemon lives. */
 bool runtime_is_served(const char *name);
 /*
- * Takes the lock under which folders come and go, for a decision that concerns all devices. The caller closes the
- * descriptor. Meanwhile only the functions that read and write files may be called. Returns the descriptor or -errno.
+ * Takes the lock of the parent folder, for a decision that concerns all devices. The caller closes the descriptor.
+ * Before that, it may call only the functions that read and write files. Returns the descriptor or -errno.
  */
 int runtime_lock(void);
 /* Writes all names, sorted. Returns their number or -errno. */

@@ -44,7 +44,7 @@ static int loop_end(struct loop *loop, enum service_end end, char *ret_reply, si
 	return 0;
 }
 
-/* Performs the end that a connection asks for. */
+/* Detaches or leaves, as a connection has asked for. */
 static void end_take(struct loop *loop, int connection, enum service_end end)
 {
 	char reply[WHY_MAX + 16] = "error: the daemon is ending already";
@@ -78,7 +78,7 @@ static void signal_take(struct loop *loop)
 /* Handles a connection. Returns false if the caller must close it. */
 static bool connection_take(struct loop *loop, int connection)
 {
-	/* Too large for the stack. Only the main thread uses it. */
+	/* This is too large for the stack. Only the main thread uses it. */
 	static char reply[CONTROL_REPLY_MAX];
 	enum control_verb verb;
 	int status = control_receive(connection, &verb);
@@ -94,7 +94,7 @@ static bool connection_take(struct loop *loop, int connection)
 	return false;
 }
 
-/* Handles all connections that poll(2) reported, and closes the gaps of those that are done. */
+/* Handles all connections that poll(2) reported. Then closes up the gaps in the array. */
 static void connections_take(struct loop *loop, const struct pollfd *polled)
 {
 	unsigned kept = 0;

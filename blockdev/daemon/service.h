@@ -1,16 +1,16 @@
 /*
  * service: the work of the worker's main thread while other threads serve the device. It answers the control socket and
- * signals, and once a second checks whether there is something to log.
+ * signals, and calls `tick` once a second, which logs.
  *
- * Theory of operation. One poll(2) waits for everything. A connection carries one request and one answer. Few
- * connections are open at a time; the others wait in the socket's queue. SIGTERM and SIGINT act like CONTROL_DETACH.
- * They change nothing while the device is in use, however often they come. SIGHUP, as from a closed terminal, only
- * causes a log line.
+ * Theory of operation. One poll(2) waits for connections, requests and signals. A connection carries one request and
+ * one answer. Few connections are open at a time; the others wait in the socket's queue. SIGTERM and SIGINT act like
+ * CONTROL_DETACH. They change nothing while the device is in use, however often they come. SIGHUP, as from a closed
+ * terminal, only causes a log line.
  *
- * Leaving takes as long as requests wait for donors. The caller may give up meanwhile. Then no next daemon takes over,
- * so the device must not be left (SERVICE_ABANDONED).
+ * CONTROL_LEAVE takes as long as requests wait for donors. The caller may give up meanwhile. Then no other daemon takes
+ * over, so the device must not be left (SERVICE_ABANDONED).
  *
- * Threads. All of it runs in the main thread. Nothing here allocates.
+ * Threads. All functions run in the main thread. They do not allocate.
  */
 #ifndef BLOCKDEV_SERVICE_H
 #define BLOCKDEV_SERVICE_H
@@ -20,7 +20,7 @@
 enum service_end {
 	SERVICE_DETACHED,
 	SERVICE_LEFT,
-	SERVICE_ABANDONED /* as SERVICE_LEFT, but the caller gave up meanwhile, so no next daemon takes over */
+	SERVICE_ABANDONED /* like SERVICE_LEFT, but the caller gave up meanwhile, so no other daemon takes over */
 };
 
 struct service {
@@ -29,7 +29,7 @@ struct service {
 	int keeper;  /* write end of a pipe whose read end the keeper has, or -1 */
 	void *user;
 	void (*status)(void *user, char *ret_text, size_t size);
-	/* Returns 0 if the service is over, or -errno with the reason for the caller in @ret_why. */
+	/* Returns 0 if the service is over, or -errno. In that case @ret_why has the reason, for the caller. */
 	int (*detach)(void *user, char *ret_why, size_t size);
 	int (*leave)(void *user, char *ret_why, size_t size);
 	void (*tick)(void *user);

@@ -166,7 +166,7 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	return text.length;
 }
 
-/* Rejects options that change what an existing device is. */
+/* Rejects options that would change an existing device. */
 static int fixed_check(const struct settings *given)
 {
 	if (!given->size && !given->donors.count && !given->memory)
@@ -176,7 +176,7 @@ static int fixed_check(const struct settings *given)
 	return -EINVAL;
 }
 
-/* Reads the options again: those of the folder, then those of the command line. */
+/* Reads the options again: first the folder's, then those of the command line. */
 static int kept_read(struct settings *settings, int argc, char **argv)
 {
 	static char text[RUNTIME_OPTIONS_MAX]; /* the settings point into it */
@@ -310,7 +310,7 @@ static int kept_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Checks the log file of a new device. An existing device goes on even without its log. */
+/* Checks the log file of a new device. An existing device is served even without its log. */
 static int log_check(const struct settings *s)
 {
 	int fd;

@@ -2,7 +2,7 @@
  * settings: the options of a daemon, and the file in the device's folder that keeps them for the next daemon. Each
  * mistake is logged as one line that names the cause and the next step.
  *
- * Threads. The main thread calls these functions before there are others.
+ * Threads. The main thread calls these functions before it starts other threads.
  */
 #ifndef BLOCKDEV_SETTINGS_H
 #define BLOCKDEV_SETTINGS_H
@@ -32,14 +32,14 @@ struct settings {
 	/* The device will be swap space. The daemon runs in real time and raises the kernel's reserves. */
 	bool swap;
 	bool keep_vm;       /* leaves the kernel's reserves and the control group as they are */
-	bool adopt, remove; /* what to do; attach if neither */
+	bool adopt, remove; /* the order to the daemon; if both are false, attach */
 	bool version;
 	uint8_t key[AUTH_KEY_SIZE];
 };
 
 /*
- * Reads and checks the options. To adopt or remove, the other options come from the device's folder, but options given
- * now win. Returns 0, -EINVAL after one logged line, or -ECANCELED if --help or --version was asked for and answered.
+ * Reads and checks the options. For an adoption or a removal, options that are not given come from the device's folder.
+ * Returns 0, -EINVAL after one logged line, or -ECANCELED if --help or --version was asked for and answered.
  */
 int settings_read(struct settings *settings, int argc, char **argv);
 

@@ -129,7 +129,7 @@ static void add_health(struct json *json, const struct status *status)
 
 static void add_donors(struct json *json, const struct store *store)
 {
-	/* Too large for the stack. Only the main thread uses it. */
+	/* This is too large for the stack. Only the main thread uses it. */
 	static struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
 

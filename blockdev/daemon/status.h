@@ -1,7 +1,7 @@
 /*
- * status: writes the state of a daemon as one line of JSON, which `farpage disk list --json` passes on.
+ * status: writes the state of a daemon as one line of JSON, which `farpage disk list --json` prints.
  *
- * Threads. The main thread calls it while all others run. Nothing here allocates.
+ * Threads. The main thread calls this while all other threads run. Nothing is allocated.
  */
 #ifndef BLOCKDEV_STATUS_H
 #define BLOCKDEV_STATUS_H
@@ -19,7 +19,7 @@ struct status {
 	const struct store *store;
 	const struct disk *disk;
 	uint64_t uptime_s;
-	unsigned restarts; /* workers that died */
+	unsigned restarts; /* number of workers that died */
 };
 
 /* Writes a string. Text that does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */

@@ -31,7 +31,7 @@ struct served {
 	struct disk *disk;
 	struct frontend *frontend;
 	struct frontend_device device;
-	int node;                   /* from use_watch(), of the device */
+	int node;                   /* the device's descriptor, from use_watch() */
 	uint64_t errors_told, told; /* number of errors last logged, and when */
 	struct relief relief;
 	struct health_told health;
@@ -99,7 +99,7 @@ static int store_start(struct served *served)
 	config = far_config_of(settings, worker->runtime, state);
 	if (!worker_can_adopt(worker->ops, settings)) {
 		config.state_file = NULL;
-		config.grace_ms = 0; /* nobody comes back for the leases */
+		config.grace_ms = 0; /* no process comes back for the leases */
 	} else if (!worker->adopt && (status = state_make(state)) < 0) {
 		return status;
 	}
@@ -147,7 +147,8 @@ static int device_record(const struct worker *worker, const struct frontend_devi
 	return runtime_write_device(worker->runtime, &record);
 }
 
-/* Records the device for the process that removes it if this one dies. A failure shows when the device is ready. */
+/* Records the device, so that another process can remove it if this process dies. A failure shows when the device is
+   ready. */
 static void device_made(void *user, const struct frontend_device *device)
 {
 	const struct served *served = user;
@@ -186,7 +187,7 @@ static int frontend_begin(struct served *served)
 	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
-		/* Either way the front end's queues are closed before the disk. */
+		/* In both cases the front end's queues are closed before the disk. */
 		if (worker->adopt)
 			worker->ops->leave(served->frontend);
 		else
@@ -291,7 +292,7 @@ static void served_health(struct served *served, uint64_t now)
 	health_tell(&served->health, served->device.path, health, why, now);
 }
 
-/* Requests that failed are logged here, because their path does not log. */
+/* Logs failed requests, because the path of a request does not log. */
 static void served_tick(void *user)
 {
 	struct served *served = user;
@@ -319,7 +320,7 @@ static void served_tick(void *user)
 	served->told = now;
 }
 
-/* Sends log lines to the log file. The process that started the daemon has seen what it waited for. */
+/* Sends further log lines to the log file. The process that started the daemon needs no more lines. */
 static void log_move(const struct settings *settings)
 {
 	int fd = open(settings->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);

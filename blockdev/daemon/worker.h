@@ -2,8 +2,8 @@
  * worker: the process that serves a device. It opens the store, starts or adopts the device, and serves until it is
  * asked to end. It is a child of the keeper (keeper.h), which starts another one if it dies.
  *
- * Threads. The main thread starts everything and then runs the service (service.h). The store and the front end have
- * their own threads.
+ * Threads. The main thread starts the store and the device, and then runs the service (service.h). The store and the
+ * front end have their own threads.
  */
 #ifndef BLOCKDEV_WORKER_H
 #define BLOCKDEV_WORKER_H
@@ -18,9 +18,9 @@
 /* Exit statuses. */
 enum worker_end {
 	WORKER_DETACHED, /* the device is gone and the leases are released */
-	WORKER_FAILED,   /* the worker could not begin to serve, and logged one line; an adopted device still waits */
-	WORKER_LEFT,     /* the device and its leases wait for the next daemon */
-	WORKER_ABANDONED /* as WORKER_LEFT, but the caller has given up, so the keeper must start another worker */
+	WORKER_FAILED, /* the worker could not serve, and logged one line; an adopted device still waits for a daemon */
+	WORKER_LEFT,   /* the device and its leases wait for the next daemon */
+	WORKER_ABANDONED /* like WORKER_LEFT, but the caller has given up, so the keeper must start another worker */
 };
 
 struct worker {
@@ -29,8 +29,8 @@ struct worker {
 	const struct frontend_ops *ops;
 	const char *note;  /* about the choice of the front end, to log once it serves; or "" */
 	bool adopt;        /* adopt the device of another worker */
-	int32_t number;    /* adopt: number of that device */
-	unsigned restarts; /* workers that died before */
+	int32_t number;    /* the number of the device to adopt */
+	unsigned restarts; /* number of workers that died before this one */
 	uint64_t started;  /* clock_now() when the daemon started to serve the device */
 	pid_t keeper;      /* the parent; if it is gone, the worker cleans up */
 	int control;       /* listening socket */

@@ -3,8 +3,8 @@
  *
  * Theory of operation. A file system that is only a file (fuse_file.h) is mounted at FOLDER/fuse. Queues (fuse_queue.h)
  * serve it. The loop driver gets that file, opened for direct I/O. So only the block device's requests reach the daemon,
- * and nothing is cached twice. Only the kernel records which file a loop device is over. fuse_clear() gets from it the
- * file that a dead daemon has left.
+ * and nothing is cached twice. Only the kernel records the file below a loop device. So fuse_clear() asks the kernel
+ * for the file that a dead daemon has left.
  *
  * fuse_remove() detaches the loop device first. Then front_close() unmounts, ends the queues, and frees the memory. It
  * does the same after a failed start, for the steps already taken. Unmounting with MNT_FORCE aborts the connection,
@@ -32,7 +32,7 @@
 
 #define FUSE_TYPE "fuse.farpage"
 #define FUSE_QUEUES_MAX 16u
-#define FUSE_QUEUES 4u                  /* maximum of the default, which is half the number of processors */
+#define FUSE_QUEUES 4u                  /* the default is half the number of processors, but at most this */
 #define FUSE_REQUESTS 64u               /* default for all queues together */
 #define FUSE_REQUEST_BYTES (128u << 10) /* default */
 #define FUSE_REQUEST_MIN (16u << 10)
@@ -41,8 +41,8 @@
 struct fuse_front {
 	struct frontend base;
 	struct fuse_file file;
-	char path[PATH_MAX];    /* of the FUSE file */
-	char backing[PATH_MAX]; /* the kernel's name of it, without symbolic links */
+	char path[PATH_MAX];    /* path of the FUSE file */
+	char backing[PATH_MAX]; /* the kernel's name of that file, without symbolic links */
 	bool is_mounted;
 	int32_t number; /* number of the loop device */
 	unsigned queue_count;
@@ -159,7 +159,7 @@ static int front_attach(struct fuse_front *front)
 	int file = open(front->path, O_RDWR | O_DIRECT | O_CLOEXEC), status;
 	struct stat stat;
 
-	/* The kernel asks for the file's size only when somebody asks the kernel. The loop driver does not. */
+	/* The kernel asks the daemon for the file's size only on fstat(), which the loop driver does not call. */
 	if (file < 0 || fstat(file, &stat) < 0) {
 		status = -errno;
 		log_error("cannot open %s, which this process serves: %s", front->path, strerror(-status));
@@ -174,7 +174,7 @@ static int front_attach(struct fuse_front *front)
 
 /* --- Removing ------------------------------------------------------------------------------------------------ */
 
-/* Ends everything but the loop device, and frees @front. The loop device was detached, or was never made. */
+/* Ends all parts except the loop device, and frees @front. The loop device was detached, or was never made. */
 static void front_close(struct fuse_front *front)
 {
 	if (front->is_mounted)
@@ -233,7 +233,7 @@ static int fuse_start(const struct frontend_config *config, struct disk *disk, s
 		status = -ENAMETOOLONG;
 	}
 	if (status < 0) {
-		front_close(front); /* attaching the loop device is the last step, so there is none */
+		front_close(front); /* there is no loop device, because attaching it is the last step */
 		return status;
 	}
 	log_info("%s is /dev/loop%d, by FUSE and a loop device", config->name, (int)front->number);

@@ -13,7 +13,7 @@
 
 #define FOREVER_S 1000000000u /* how long the kernel may cache attributes, which never change */
 #define INIT_LEAST 16u        /* length of the first message's body before Linux 5.17 */
-/* Several requests of one file at a time, of more than a page. */
+/* These allow several requests of one file at a time, each of more than a page. */
 #define CAPABILITIES (FUSE_ASYNC_READ | FUSE_ASYNC_DIO | FUSE_BIG_WRITES | FUSE_MAX_PAGES)
 
 struct message {
@@ -43,7 +43,7 @@ static int answer(int fd, const struct message *message, int error, const void *
 	    .len = (uint32_t)(sizeof header + length), .error = -error, .unique = message->header.unique};
 	struct iovec parts[] = {{&header, sizeof header}, {(void *)(uintptr_t)body, length}};
 
-	/* ENOENT: the kernel has given the operation up. ENODEV: unmounted meanwhile. */
+	/* ENOENT: the kernel has given up the operation. ENODEV: the file was unmounted meanwhile. */
 	if (writev(fd, parts, length ? 2 : 1) >= 0 || errno == ENOENT || errno == ENODEV)
 		return 0;
 	log_error("fuse: answering requests: %m");
@@ -82,7 +82,7 @@ static bool is_sectors(uint64_t offset, uint64_t length)
 	return (offset | length) % DISK_SECTOR == 0;
 }
 
-/* Returns true. */
+/* Makes the slot's request for the disk. Always returns true. */
 static bool request(struct fuse_slot *slot, enum disk_op op, uint64_t offset, uint64_t length)
 {
 	slot->request = (struct disk_request){.op = op, .offset = offset, .length = length, .data = slot->data};

@@ -2,15 +2,15 @@
  * fuse_file: presents a disk as a file, in the messages of the kernel's FUSE protocol.
  *
  * Theory of operation. A FUSE file system need not have a directory: here its root is a regular file of the disk's size.
- * It is mounted over a file, and root can read and write it. It is always opened for direct I/O, so the kernel's page
- * cache never holds any of it. As with O_DIRECT, offsets and lengths must be whole sectors; otherwise the answer is
- * EINVAL. The file cannot be truncated or extended.
+ * It is mounted over a file, and root can read and write it. The file is always opened for direct I/O, so the kernel's
+ * page cache never holds its pages. As with O_DIRECT, offsets and lengths must be whole sectors; otherwise the answer
+ * is EINVAL. The file cannot be truncated or extended.
  *
  * The kernel sends a message for each operation, and waits for one answer to most of them (linux/fuse.h, fuse(4)). A
- * message stays where it was read, so the data of a WRITE is not copied. Reads, writes, discards and flushes become
+ * message is used where it was read, so the data of a WRITE is not copied. Reads, writes, discards and flushes become
  * requests of the disk, which are answered when the disk has finished them. All other messages are answered at once. An
- * operation that is missing here gets ENOSYS, and the kernel then does without it. That includes interrupts: requests
- * are never broken off.
+ * operation that this file does not implement gets ENOSYS, and the kernel then does without it. One of these is
+ * INTERRUPT: requests are never broken off.
  *
  * The loop driver punches holes to discard, and punches holes or zeroes ranges for write-zeroes. Both release the
  * memory of whole pages, which then read as zeroes. The loop device has blocks of a page, so it sends whole pages only.
@@ -39,12 +39,12 @@ struct fuse_slot {
 	struct disk_request request; /* first, so a request's address is its slot's */
 	/* A page-aligned place for the data of one request. The message begins FUSE_FILE_HEADERS bytes before it. */
 	uint8_t *data;
-	int fd; /* the descriptor that the message came from, and that the answer goes to */
+	int fd; /* the descriptor of the message and of its answer */
 };
 
 /*
  * Reads the kernel's first message from @fd, the descriptor of a new mount, and agrees with the kernel on the protocol.
- * Returns 0, -EPROTO if the kernel speaks another one, or another -errno.
+ * Returns 0, -EPROTO if the kernel has another protocol, or another -errno.
  */
 int fuse_file_greet(const struct fuse_file *file, int fd);
 /*

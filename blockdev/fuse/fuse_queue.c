@@ -21,14 +21,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH 16u       /* requests read or answered in a row */
+#define BATCH 16u       /* the most requests read or answered in a row */
 #define POLLS_A_LOOK 4u /* the kernel's requests are read once in this many polls of the disk */
 #define STACK_BYTES (256u << 10)
-#define TOUCHED_BYTES (64u << 10) /* part of the stack that is touched before serving */
+#define TOUCHED_BYTES (64u << 10) /* bytes of the stack that are touched before serving */
 #define TICK_NS 20000000
 #define TICK_SIGNAL (SIGRTMIN + 4) /* its handler does nothing; only the queues' threads unblock it */
 #ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid /* what glibc calls it */
+#define sigev_notify_thread_id _sigev_un._tid /* glibc's name of this field */
 #endif
 
 struct fuse_queue {
@@ -44,7 +44,7 @@ struct fuse_queue {
 	uint16_t *free;
 	struct spin spin;
 	uint64_t waits_since; /* ns; when the present wait for requests in progress began, or 0 for none */
-	bool slept;           /* since waits_since */
+	bool slept;           /* the thread slept after waits_since */
 	timer_t timer;
 	bool has_timer;
 	bool ticks; /* the timer runs */
@@ -80,9 +80,9 @@ static bool receive(struct fuse_queue *queue, int fd)
 		disk_submit(queue->disk, &slot->request);
 		return true;
 	}
-	/* ENOENT: the kernel has given a request up. */
+	/* ENOENT means that the kernel has given up a request. */
 	if (size < 0 && errno != EAGAIN && errno != EINTR && errno != ENOENT) {
-		if (errno != ENODEV && errno != ECONNABORTED) /* expected: unmounted, aborted */
+		if (errno != ENODEV && errno != ECONNABORTED) /* expected: an unmount or an abort */
 			log_error("fuse: reading requests: %m");
 		queue->ended = true;
 	}
@@ -115,7 +115,7 @@ static unsigned give_answers(struct fuse_queue *queue)
 	return count;
 }
 
-/* Sleeps until the disk or the kernel has something. Returns true if the kernel has. */
+/* Sleeps until the disk or the kernel has work for the queue. Returns true if the kernel has. */
 static bool sleep_for_news(struct fuse_queue *queue)
 {
 	int fds[2];
@@ -133,7 +133,7 @@ static bool sleep_for_news(struct fuse_queue *queue)
 	return polled[2].revents;
 }
 
-/* Called after polls without result while requests are in progress. Lets polling go on for spin.ns, then sleeps. */
+/* Called after polls without result while requests are in progress. Allows polling for spin.ns, then sleeps. */
 static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 {
 	uint64_t now;
@@ -170,8 +170,8 @@ static void tick(struct fuse_queue *queue, bool ticks)
 }
 
 /*
- * Sleeps until the kernel has a request, and takes it. No request may be in progress. Returns the number taken: 0 if
- * the disk must be polled first.
+ * Sleeps until the kernel has a request, and takes it. No request may be in progress. Returns the number of requests
+ * taken, or 0 if the disk must be polled first.
  */
 static unsigned wait_for_request(struct fuse_queue *queue)
 {
@@ -213,7 +213,7 @@ static void serve(struct fuse_queue *queue)
 
 /* --- The thread ---------------------------------------------------------------------------------------------- */
 
-/* Touches the stack, so that serving takes no new page. */
+/* Touches the stack, so that serving needs no new page. */
 static void __attribute__((noinline)) stack_touch(void)
 {
 	volatile char stack[TOUCHED_BYTES];

@@ -7,18 +7,18 @@
  * there and puts a READ's data there. So the kernel makes the only copies, to and from the descriptor. Apart from the
  * store's work, a request is two system calls: read and writev. Nothing is allocated after the start.
  *
- * Waiting. While requests are in progress, the thread takes turns reading a non-blocking descriptor and polling the
- * disk. spin.h says how long. Then it sleeps in poll(2) on that descriptor and the disk's. Requests read in one turn are
+ * Waiting. While requests are in progress, the thread alternately reads a non-blocking descriptor and polls the disk.
+ * spin.h says for how long. Then it sleeps in poll(2) on that descriptor and the disk's. Requests read in one turn are
  * submitted together.
  *
  * While no request is in progress, the thread sleeps in a read of a blocking descriptor. This needs no system calls
  * beyond the two of a request, and each request wakes one thread. With the store in local memory, 4 KiB at depth 1 took
- * 9.4 us. With an armed store and an epoll_wait() over both before each read it took 12.9 us. But a store may have news
- * without a request: a donor went away or came back. So a timer interrupts the read every TICK_NS by a signal. If a tick
- * finds no requests since the last tick, the ticks stop and the thread sleeps in poll(2). They go on with the next
- * request. Without requests nothing runs.
+ * 9.4 us. An armed store, and an epoll_wait() over both descriptors before each read, took 12.9 us. But a store must
+ * also be polled without a request, when a donor has gone away or come back. So a timer interrupts the read every
+ * TICK_NS by a signal. If a tick finds no requests since the last tick, the ticks stop and the thread sleeps in
+ * poll(2). The next request starts them again. Without requests, no thread runs.
  *
- * The signal comes while the thread does other things, too. So the store must put up with interrupted system calls.
+ * The signal may also come outside the read. So the store must accept that its system calls are interrupted.
  *
  * The end. After the file system is unmounted or its connection is aborted, reading fails with ENODEV or ECONNABORTED.
  * The thread waits for the requests in progress, and ends.
@@ -33,8 +33,8 @@
 #define FUSE_QUEUE_DEPTH_MAX 256u
 
 struct fuse_queue_config {
-	const char *name;      /* of the device */
-	unsigned index, depth; /* index: of the queue, for its thread's name */
+	const char *name;      /* the device's name */
+	unsigned index, depth; /* the queue's index, for its thread's name; requests at a time */
 	unsigned spin_us;
 	int device; /* an open descriptor of the FUSE connection */
 };

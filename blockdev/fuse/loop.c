@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOP_RACES_MAX 64           /* attempts to take a free number before others do */
-#define LOOP_LINGER_NS 1000000000ul /* programs that only look at a device, such as udev, have closed it by then */
+#define LOOP_RACES_MAX 64           /* the most attempts to take a free number before other processes */
+#define LOOP_LINGER_NS 1000000000ul /* for programs that only look at a device, such as udev */
 #define LOOP_LOOK_NS 1000000
 
 void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX])
@@ -28,8 +28,8 @@ void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX])
 }
 
 /*
- * Makes the device's file in /dev, if it has vanished or nothing creates such files in this /dev. Returns 0, -ENODEV if
- * there is no such device, or another -errno.
+ * Makes the device's file in /dev, if it has vanished or no program creates such files in this /dev. Returns 0, -ENODEV
+ * if there is no such device, or another -errno.
  */
 static int loop_make_file(int32_t number, const char *path)
 {

@@ -1,9 +1,9 @@
 /*
  * group: a control group for a daemon, outside the limits of the session or service that started it.
  *
- * Theory of operation. `farpage swap on` runs in some session or service. A daemon that stayed in that control group
- * would be slowed down and refused memory when the group reaches its limit. At that moment the daemon must take that
- * group's pages.
+ * Theory of operation. `farpage swap on` runs in some session or service. When that service's control group reaches its
+ * limit, the kernel slows down its members and refuses them memory. At that moment the daemon must take that group's
+ * pages, so it must not be a member.
  *
  * So a daemon that serves swap space creates the group farpage-NAME at the root (cgroup v2). The group protects all
  * memory that the daemon uses (memory.min = max) and limits nothing. The daemon enters it before it takes any memory,
@@ -14,7 +14,7 @@
  *
  * FARPAGE_CGROUP names a folder in place of /sys/fs/cgroup, for tests.
  *
- * Threads. The main thread calls these functions before there are others. They move the whole process.
+ * Threads. The main thread calls these functions before it starts other threads. They move the whole process.
  */
 #ifndef BLOCKDEV_GROUP_H
 #define BLOCKDEV_GROUP_H

@@ -16,7 +16,7 @@ unsigned relief_step(unsigned step, const struct relief_sight *sight)
 {
 	if (sight->answered || !sight->inflight)
 		return 0;
-	/* The kernel raises its watermarks for a while when it had to break up large blocks of memory. */
+	/* The kernel raises its watermarks for a while after it has broken up large blocks of memory. */
 	if (sight->free_kib > sight->kept_kib * 2)
 		return step;
 	return step < RELIEF_MOST ? step + 1 : step;

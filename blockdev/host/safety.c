@@ -28,10 +28,10 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define STACK_BYTES ((size_t)512 << 10) /* of each thread, which needs little */
-#define HEAP_AHEAD (1 << 20)            /* what malloc takes at a time */
+#define STACK_BYTES ((size_t)512 << 10) /* the stack of each thread, which needs little */
+#define HEAP_AHEAD (1 << 20)            /* the memory that malloc takes at a time */
 #define MAPPED_APART (8 << 20)          /* larger blocks get their own mapping */
-/* Larger mappings are a store's tables and a front end's buffers. Their owners touch what they use. */
+/* Larger mappings are a store's tables and a front end's buffers. Their owners touch the parts that they use. */
 #define TOUCHED_MAX ((uint64_t)16 << 20)
 
 static const char *const names[] = {
@@ -90,7 +90,7 @@ void safety_tell(void)
 
 static void malloc_settle(void)
 {
-	/* One arena on the heap, which only grows, in pieces that last for years. */
+	/* Makes malloc use one arena, which only grows, and grows in large pieces. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TOP_PAD, HEAP_AHEAD);
 	mallopt(M_TRIM_THRESHOLD, INT32_MAX);
@@ -120,7 +120,7 @@ static int memory_lock(void)
 {
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
-	/* If this is refused, mlockall() shows whether it matters. */
+	/* If this is refused, mlockall() shows if it matters. */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (mlockall(MCL_CURRENT) < 0 || mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
 		return errno;

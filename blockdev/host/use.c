@@ -53,7 +53,7 @@ static bool device_of(const char *path, dev_t *ret_device)
 	return true;
 }
 
-/* The list has the name that was given to swapon. The file may have another name by now, or be "(deleted)". */
+/* The list has the name that swapon was given. By now the file may have another name, or be "(deleted)". */
 static bool swap_find(dev_t device, char ret_text[USE_TEXT_MAX])
 {
 	static const char deleted[] = " (deleted)";
@@ -155,7 +155,7 @@ static bool process_has_open(unsigned process, const char *device)
 	return found;
 }
 
-/* The kernel opens what a loop device is over. No process has it open, and it is not held exclusively. */
+/* The kernel itself opens the device below a loop device. So no process has it open, and it is not held exclusively. */
 static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
 {
 	DIR *disks = opendir("/sys/block");

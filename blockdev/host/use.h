@@ -1,5 +1,5 @@
 /*
- * use: finds out what a block device is used for (swap space, mount, device mapper, RAID) from /proc and /sys.
+ * use: finds the use of a block device (swap space, mount, device mapper, RAID) in /proc and /sys.
  *
  * Threads. Any thread may call these functions.
  */
@@ -11,23 +11,23 @@
 #define USE_TEXT_MAX 160
 
 /*
- * Writes the first use found: "swap space", "mounted on /mnt", "used by dm-0", "open in process 7". @path, such as
- * "/dev/ublkb0", need not exist any more. Returns false if no use is known.
+ * Writes the first use that it finds: "swap space", "mounted on /mnt", "used by dm-0", "open in process 7". @path, such
+ * as "/dev/ublkb0", need not exist any more. Returns false if no use is known.
  */
 bool use_find(const char *path, char ret_text[USE_TEXT_MAX]);
 /*
- * Looks only for another process that has the device open, as far as /proc shows it, or for a loop device over it.
- * Writes the text of use_find(). Returns false if neither is found.
+ * Looks only for a loop device over the device, and for another process that has it open, as far as /proc shows. Writes
+ * the text of use_find(). Returns false if neither is found.
  */
 bool use_find_opener(const char *path, char ret_text[USE_TEXT_MAX]);
 /*
- * Opens a descriptor that names the device without opening it. It stays valid when the file at @path vanishes or
- * belongs to another device. Returns the descriptor or -errno.
+ * Opens a descriptor that names the device without opening it. The descriptor stays valid if the file at @path vanishes
+ * or then names another device. Returns the descriptor or -errno.
  */
 int use_watch(const char *path);
 /*
- * Returns true if the device of this descriptor is in exclusive use: a mount, swap space, a program with O_EXCL. -1 as
- * @watch gives false.
+ * Returns true if the device of this descriptor is in exclusive use: a mount, swap space, a program with O_EXCL.
+ * Returns false if @watch is -1.
  */
 bool use_is_taken(int watch);
 

@@ -15,11 +15,11 @@
 #define OTHERS_MAX 64
 #define VALUE_MAX 1000000000u
 
-/* The kernel's own choice, calculate_min_free_kbytes(). */
+/* The least and the most of the kernel's own choice: see calculate_min_free_kbytes(). */
 #define OWN_LEAST_KIB 128u
 #define OWN_MOST_KIB (256u << 10)
-#define MIN_SHARE 8u    /* at most this fraction of memory, for any device */
-#define SCALE_MOST 500u /* 5 %, because programs cannot use what is above the watermarks */
+#define MIN_SHARE 8u    /* the reserve is at most 1/MIN_SHARE of memory */
+#define SCALE_MOST 500u /* 5 % at most, because programs cannot use the memory below the watermarks */
 
 static const char *const files[] = {
     [WATERMARK_MIN] = "min_free_kbytes",
@@ -60,9 +60,10 @@ static uint64_t most(uint64_t a, uint64_t b)
 }
 
 /*
- * The reserve is the kernel's own choice plus twice the device's requests in progress. Twice, because a task that may
- * go below the watermark gets about half of the reserve. The distance between the watermarks is the device's requests
- * in progress. kswapd then has that much on its way out before programs reach the reserve.
+ * The reserve is the kernel's own choice plus twice the bytes of the device's requests in progress. The factor is two
+ * because a task that may go below the watermark gets about half of the reserve. The distance between the watermarks is
+ * the bytes of the device's requests in progress. So kswapd has that many bytes on their way out before programs reach
+ * the reserve.
  */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 {
@@ -106,8 +107,8 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 			found = most(found, others[i].found.at[which]);
 		}
 		/*
-		 * Our devices have raised the value, and relief may have lowered it. So the original value is what the
-		 * others have found. The new value must reach the highest one set, because a lower value is not
+		 * Our devices have raised the value, and relief may have lowered it. So the original value comes from
+		 * the other records. The new value must reach the highest value set, because a lower value would not be
 		 * recognized as ours.
 		 */
 		if (count && value_is_of(highest, (enum watermark)which, now->at[which])) {
@@ -319,7 +320,7 @@ static int raise_locked(const struct runtime *runtime, const struct watermarks *
 		return status;
 	}
 	record = watermarks_plan(&now, needed, others, others_read(runtime->name, others));
-	/* The record goes first. If the values are then not written, the undo finds other values and leaves them. */
+	/* Writes the record first. If the values are then not written, the undo finds other values and leaves them. */
 	status = runtime_write(runtime, FILE_NAME, text, watermarks_format(&record, text));
 	if (status < 0)
 		log_warning("cannot write %s/" FILE_NAME ": %s", runtime->folder, strerror(-status));

@@ -1,21 +1,21 @@
 /*
- * watermarks: how much memory the kernel keeps free while the machine may swap to one of our devices, and how early it
- * begins to swap.
+ * watermarks: sets how much memory the kernel keeps free, and how early it begins to swap, while the machine may swap
+ * to our devices.
  *
- * Theory of operation. Pages leave for the device just when memory has run out, and the way there needs memory too, for
+ * Theory of operation. Pages leave for the device just when memory has run out. Sending them needs memory, too, for
  * socket buffers and requests. Two kernel settings keep memory for this:
  *
  * - vm.min_free_kbytes is a reserve that a task that can wait may not use. The network's interrupts and soft-RoCE's
- *   work may use the greater part of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
- * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes up and how far it goes
- *   on. Programs can take that memory while the first pages are still on their way.
+ *   work may use the greater part of this reserve (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
+ * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes and how far above it
+ *   kswapd stops. Programs can take that memory while the first pages are still on their way.
  *
- * Both are raised before there is a device, never lowered, and restored when it goes. watermarks_needed() computes the
- * values and explains them.
+ * Both values are raised before there is a device, never lowered, and restored when the device goes.
+ * watermarks_needed() computes the values and explains them.
  *
  * The file `watermarks` in the device's folder records the values found and the values set. So the process that removes
- * the device can restore them, even after a crash. Each device has a record. All records have found the same values:
- * those before the first device. When a device goes, the highest values that the other devices have set remain. A value
+ * the device can restore them, even after a crash. Each device has a record. All records have the same found values:
+ * those before the first device. When a device goes, the values become the highest that other devices have set. A value
  * that differs from the highest one set was changed by somebody else, and is left alone.
  *
  * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm, for tests.
@@ -44,12 +44,13 @@ struct watermarks {
 
 /* The record of one device. */
 struct watermarks_record {
-	struct watermarks found, set; /* values before the first of all devices, and values that this device set */
+	struct watermarks found, set; /* the values before the first device, and the values that this device set */
 };
 
-#define WATERMARKS_TEXT_MAX 192 /* of a record, and of a line about one */
+#define WATERMARKS_TEXT_MAX 192 /* size of a record's text, and of a line about a record */
 
-/* Returns what a machine with this much memory needs for a device with up to @flight_kib of requests in progress. */
+/* Returns the values that a machine with this memory needs for a device with up to @flight_kib of requests in
+   progress. */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib);
 
 /* Reads the kernel's values. Returns 0, or -errno if one cannot be read. */
@@ -84,7 +85,7 @@ bool watermarks_changes(const struct watermarks_record *record, char ret_text[WA
 struct watermarks_record watermarks_plan(const struct watermarks *now, const struct watermarks *needed,
 					 const struct watermarks_record *others, unsigned count);
 /*
- * Computes a value for the time after the device of @own is gone and those of @others stay. Returns false if somebody
+ * Computes the value to set when the device of @own goes and the devices of @others stay. Returns false if somebody
  * else has changed the value.
  */
 bool watermarks_undo(enum watermark which, const struct watermarks_record *own, uint64_t now,

@@ -5,16 +5,16 @@
  * START then creates the disk. All data goes through one arena that is registered with the store once. Each tag has
  * request_bytes of it.
  *
- * Adopting does the same with an existing device. Queues are prepared before START_RECOVERY, because the device should
- * not also wait for donors until END_RECOVERY. The shorter this time is, the less can happen to this process in it.
+ * Adopting does the same with an existing device. Queues are prepared before START_RECOVERY, so that no step between it
+ * and END_RECOVERY waits for donors. This time must be short, because this process might die in it.
  *
  * Removing. The disk is held exclusively, so that nobody mounts it meanwhile. STOP lets the queues finish their
  * requests and ends their commands. DELETE returns when all users have closed the device, so queues and character
  * device are closed before it.
  *
- * A trap of Linux before 6.16: a server may die while it adopts a device of which some queues are fetched and others
- * not. The next START_RECOVERY of that device then follows a null pointer in the kernel. This state lasts microseconds.
- * A file in the device's folder exists meanwhile. A daemon that finds the file refuses to adopt.
+ * A bug of Linux before 6.16: a server may die during an adoption, when some queues are fetched and others not. The
+ * next START_RECOVERY then crashes in the kernel. This state lasts microseconds. During it, a file exists in the
+ * device's folder. A daemon that finds the file refuses to adopt.
  *
  * Threads. See frontend.h, and ublk_queue.h for the queues' threads.
  */
@@ -46,14 +46,14 @@
 #define ARENA_DEFAULT (16u << 20)
 #define ARENA_ALIGN (2u << 20) /* a huge page */
 #define PAGE_SHIFT 12
-/* Most bytes of one discard request. The kernel splits larger ones, and other requests run in between. */
+/* The most bytes of one discard request. The kernel splits larger requests, and other requests run in between. */
 #define DISCARD_BYTES (128u << 20)
 /*
- * Time for the kernel to notice that the old server is gone. It is a request's timeout, in case somebody has undone
- * ublk_device_tune().
+ * The time in which the kernel notices that the old server is gone. It is longer than a request's default timeout, in
+ * case somebody has undone ublk_device_tune().
  */
 #define QUIESCE_NS 40000000000ull
-/* Time in which the old server may still be about to end. */
+/* How long to wait for an old server that is about to end. */
 #define SERVED_NS 1000000000ull
 #define LOOK_NS 1000000
 #define FETCHING_PATH_MAX 256
@@ -64,7 +64,7 @@ struct ublk {
 	char fetching[FETCHING_PATH_MAX]; /* path of a file that exists while queues are fetched; "" if not needed */
 	struct disk *disk;
 	struct ublk_control *control;
-	struct ublk_info info; /* of the device; valid while `added` */
+	struct ublk_info info; /* about the device; valid while `added` is true */
 	bool added;            /* this process created the device, so a failed start deletes it */
 	int fd;                /* /dev/ublkcN */
 	char *arena;
@@ -418,7 +418,7 @@ static int device_find(struct ublk *ublk, uint32_t number)
 	return 0;
 }
 
-/* Returns 0, or -ENOTRECOVERABLE if asking the kernel to hand over the device would crash it. */
+/* Returns 0, or -ENOTRECOVERABLE if an adoption would crash the kernel. */
 static int device_check(struct ublk *ublk, const char *folder)
 {
 	if (ublk->info.queues == 1 || !folder || ublk_control_features(ublk->control) & UBLK_PER_IO_DAEMON)
@@ -443,7 +443,7 @@ static int recovery_start(struct ublk *ublk)
 	while ((status = ublk_control_start_recovery(ublk->control, ublk->info.number)) == -EBUSY &&
 	       clock_now() < deadline)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	/* A process that died before it fetched anything has already started it (Linux 6.11 and later). */
+	/* A process that died before it fetched a tag has already started the recovery (Linux 6.11 and later). */
 	if (status == -EINVAL)
 		status = 0;
 	return status < 0 ? ublk_fail(ublk, "the kernel does not hand its ublk device over", status) : 0;
@@ -489,7 +489,7 @@ static int ublk_probe(char ret_why[256])
 
 	if (status < 0)
 		return status;
-	/* If the kernel does not tell its features, device_add() finds out. */
+	/* If the kernel does not tell its features, device_add() finds out if it lacks one. */
 	if (!ublk_control_is_legacy(control) && !(ublk_control_features(control) & UBLK_USER_RECOVERY_REISSUE)) {
 		snprintf(ret_why, UBLK_WHY_MAX, "this kernel's ublk has no USER_RECOVERY_REISSUE; Linux 6.1 has");
 		status = -EOPNOTSUPP;

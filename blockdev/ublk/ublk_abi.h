@@ -2,8 +2,8 @@
  * ublk_abi: the interface between the kernel's ublk driver and its servers, as far as farpage uses it.
  *
  * Source: Linux 6.12 Documentation/block/ublk.rst and include/uapi/linux/ublk_cmd.h. Debian 12 has the header of 6.1,
- * without the ioctl-encoded commands and GET_FEATURES. So the facts are here, under names that do not clash with that
- * header.
+ * without the ioctl-encoded commands and GET_FEATURES. So this file has its own definitions, under names that do not
+ * clash with that header.
  *
  * Two devices. Commands about devices go to /dev/ublk-control. They are io_uring commands in 128-byte entries with a
  * `struct ublk_command`. Requests of device N go through /dev/ublkcN. Each queue's descriptors, one per tag, are mapped
@@ -47,10 +47,10 @@ enum ublk_io_operation { UBLK_FETCH = 0x20, UBLK_COMMIT_AND_FETCH = 0x21 };
 
 /* The contents of sqe->cmd in a command about devices. */
 struct ublk_command {
-	uint32_t number;  /* of the device */
+	uint32_t number;  /* the device's number */
 	uint16_t queue;   /* UBLK_NO_QUEUE */
-	uint16_t length;  /* of the data at `address` */
-	uint64_t address; /* in or out, depending on the operation */
+	uint16_t length;  /* length of the data at `address` */
+	uint64_t address; /* data to or from the kernel, depending on the operation */
 	uint64_t data;    /* START, END_RECOVERY: the server's process id */
 	uint16_t path_length, padding;
 	uint32_t reserved;
@@ -59,7 +59,7 @@ static_assert(sizeof(struct ublk_command) == 32, "as the kernel has it");
 
 /* Features of the driver and flags of a device. */
 #define UBLK_USER_RECOVERY (1ull << 3)         /* the device waits for another server when its own ends */
-#define UBLK_USER_RECOVERY_REISSUE (1ull << 4) /* and then repeats the requests that were not answered */
+#define UBLK_USER_RECOVERY_REISSUE (1ull << 4) /* the device then repeats the requests that were not answered */
 #define UBLK_PER_IO_DAEMON (1ull << 13)        /* Linux 6.16 */
 
 enum ublk_state { UBLK_DEAD, UBLK_LIVE, UBLK_QUIESCED };
@@ -83,7 +83,7 @@ static_assert(sizeof(struct ublk_info) == 64, "as the kernel has it");
 #define UBLK_PARAMETERS_DISCARD (1u << 1)
 
 struct ublk_parameters {
-	uint32_t length; /* of this struct, whose known length varies among kernels */
+	uint32_t length; /* length of this struct, which differs between kernels */
 	uint32_t types;  /* which parts are set */
 	struct {
 		uint32_t attributes; /* 0: writable, not rotational, no volatile cache */
@@ -115,7 +115,7 @@ struct ublk_descriptor {
 	uint32_t operation_flags; /* bits 0-7: enum ublk_request_operation */
 	uint32_t sectors;
 	uint64_t sector;
-	uint64_t address; /* as given in the command */
+	uint64_t address; /* the address given in the tag's command */
 };
 static_assert(sizeof(struct ublk_descriptor) == 24, "as the kernel has it");
 
@@ -127,8 +127,8 @@ static_assert(UBLK_DESCRIPTORS_STRIDE % 4096 == 0, "whole pages");
 /* The contents of sqe->cmd in a command about a tag. */
 struct ublk_io_command {
 	uint16_t queue, tag;
-	int32_t result;   /* COMMIT_AND_FETCH: bytes, 0, or -errno */
-	uint64_t address; /* of the data of this request and the next */
+	int32_t result;   /* COMMIT_AND_FETCH: number of bytes, 0, or -errno */
+	uint64_t address; /* the memory for the data of this request and of the next */
 };
 static_assert(sizeof(struct ublk_io_command) == 16, "as the kernel has it");
 

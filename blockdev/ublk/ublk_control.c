@@ -11,13 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* For commands that only ask or note. */
+/* The timeout of commands that only ask for or set something. */
 #define QUICK_MS 5000
-/* START reads from the device. STOP waits for requests that the store has, while donors may be away. */
+/* The timeout of START, which reads from the device, and of STOP, which waits for the store's requests while donors may
+   be away. */
 #define SLOW_MS 30000
 #define ENTRIES 4
 
-/* The data of a command, in or out. */
+/* The data of a command, to or from the kernel. */
 union memory {
 	struct ublk_info info;
 	struct ublk_parameters parameters;
@@ -48,8 +49,8 @@ static uint32_t control_encode(const struct ublk_control *control, enum ublk_ope
 }
 
 /*
- * Replaces the ring and its memory. Closing the ring cancels a command that does not answer, if possible. The memory
- * that the command may still write to is abandoned.
+ * Replaces the ring and its memory. Closing the ring cancels a command that does not answer, if possible. The old
+ * memory is abandoned, because the command may still write to it.
  */
 static void control_renew(struct ublk_control *control)
 {

@@ -17,7 +17,7 @@
 #define PATH_SIZE 96
 #define APPEAR_NS 5000000000ull
 #define LOOK_NS 1000000
-/* A process that only looks at a disk has closed it by then. */
+/* Within this time, a process that only looks at a disk has closed it. */
 #define LINGER_NS 1000000000ull
 #define OPENER_LOOK_NS 20000000 /* each look reads all of /proc */
 /* The kernel's timers round this up to whole seconds. */
@@ -57,7 +57,7 @@ int ublk_device_wait(uint32_t number)
 	int fd = -1, status;
 
 	ublk_device_path(number, path, sizeof path);
-	/* O_PATH, because a real open would prevent others from holding the disk. */
+	/* Uses O_PATH, because a real open would prevent others from holding the disk. */
 	status = appearing_open(path, O_PATH, &fd);
 	if (status < 0)
 		return status == -ENOENT ? -ETIMEDOUT : status;

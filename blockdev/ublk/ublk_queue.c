@@ -42,14 +42,14 @@ struct ublk_queue {
 	size_t descriptors_bytes;
 	struct disk_request *requests; /* by tag */
 	struct disk_request **done;
-	unsigned fetched;       /* tags that the kernel or the thread has, without those that the kernel has ended */
+	unsigned fetched;       /* tags that the kernel has not ended */
 	int sources[SOURCES];   /* descriptors; SOURCE_TICK has none */
-	bool polled[SOURCES];   /* the ring polls it */
+	bool polled[SOURCES];   /* true if the ring polls that descriptor */
 	uint32_t fetch, commit; /* operations, encoded */
 	struct spin spin;
 	bool complained;
 	bool used;                 /* there were requests since the last tick */
-	bool ticked;               /* a tick has just come */
+	bool ticked;               /* a tick came in this round */
 	bool told;                 /* the disk may have work */
 	bool armed;                /* the disk is armed while there are no requests */
 	uint64_t unanswered_since; /* start of the polling that ended without an answer, or 0 */
@@ -58,7 +58,7 @@ struct ublk_queue {
 	char name[16];
 	int fd;
 	atomic_bool end;
-	/* Where the thread is. The front end's thread waits for changes. */
+	/* The phase of the thread. The front end's thread waits for changes of it. */
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	enum phase phase;
@@ -192,7 +192,7 @@ static void ring_take(struct ublk_queue *queue)
 	io_uring_cq_advance(&queue->ring, count);
 }
 
-/* Takes finished requests from the disk. Their answers go into the ring, to be submitted. */
+/* Takes finished requests from the disk, and puts their answers into the ring. The caller submits these. */
 static unsigned disk_take(struct ublk_queue *queue)
 {
 	unsigned count = disk_poll(queue->disk, queue->done, queue->config.depth);
@@ -213,7 +213,7 @@ static bool ring_has_work(struct ublk_queue *queue)
 
 /* --- Waiting --------------------------------------------------------------------------------------------- */
 
-/* If the thread slept before this answer, longer polling might have paid. */
+/* Learns from an answer. If the thread slept before it came, longer polling might have paid. */
 static void queue_answered(struct ublk_queue *queue)
 {
 	if (queue->unanswered_since)
@@ -253,7 +253,7 @@ static bool queue_spin(struct ublk_queue *queue)
 	return false;
 }
 
-/* Submits what is in the ring and sleeps until something is ready. */
+/* Submits the ring's entries and sleeps until a completion comes. */
 static int queue_wait(struct ublk_queue *queue)
 {
 	int status;
@@ -383,7 +383,7 @@ refused:
 /* Closes everything except the ring; see ublk_queue.h. */
 static void queue_close(struct ublk_queue *queue)
 {
-	io_uring_unregister_ring_fd(&queue->ring); /* the registration belongs to this thread; fails if there is none */
+	io_uring_unregister_ring_fd(&queue->ring); /* this thread's registration; fails if there is none */
 	disk_queue_close(queue->disk);
 	if (queue->descriptors)
 		munmap((void *)(uintptr_t)queue->descriptors, queue->descriptors_bytes);

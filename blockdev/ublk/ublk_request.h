@@ -10,8 +10,8 @@
 #include "blockdev/ublk/ublk_abi.h"
 
 /*
- * Sets op, offset and length, and nothing else. @data_bytes is the room of the request's tag. Returns 0, -EOPNOTSUPP
- * for an operation that the device does not offer, or -EINVAL if the request has more data than @data_bytes.
+ * Sets only op, offset and length. @data_bytes is the room for data of the request's tag. Returns 0, -EOPNOTSUPP for an
+ * operation that the device does not offer, or -EINVAL if the request has more data than @data_bytes.
  */
 int ublk_request_read(const volatile struct ublk_descriptor *descriptor, uint32_t data_bytes,
 		      struct disk_request *ret_request);

@@ -1,8 +1,8 @@
 /*
  * farpage bench: measures the far memory that the given donors provide to this machine.
  *
- * Theory of operation. First the command checks everything that can be wrong: the options, the key, the donors and
- * their free memory, and the output files. Then a separate process (bench_apart.h) measures in this order:
+ * Theory of operation. First the command checks the options, the key, the donors and their free memory, and the output
+ * files. Then a separate process (bench_apart.h) measures in this order:
  * - the floor of a userfaultfd fault;
  * - for each donor the points of bench_store.c and the far faults of bench_fault.c.
  *
@@ -40,7 +40,7 @@
 #define SECONDS_DEFAULT 1.5 /* measures two donors in about a minute */
 #define SECONDS_MAX 3600.0
 #define PAGE 4096u
-#define ROOM_WAIT_MS 5000 /* until a donor has processed the release of earlier leases */
+#define ROOM_WAIT_MS 5000 /* how long to wait until a donor has processed the release of earlier leases */
 #define CONNECT_MS 1800
 
 struct bench_options {

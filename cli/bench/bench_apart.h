@@ -7,7 +7,7 @@
  *
  * A forked process cannot use RDMA devices that its parent has opened. So only steps talk to donors, never the parent.
  *
- * Threads: the main thread, while there is no other.
+ * Threads: the main thread, as long as there is no other thread.
  */
 #ifndef CLI_BENCH_APART_H
 #define CLI_BENCH_APART_H

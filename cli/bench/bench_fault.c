@@ -19,8 +19,8 @@ struct touching {
 	const char *uri;
 	struct farpage *farpage;
 	char *memory;
-	uint32_t *order;     /* in which the pages are touched */
-	size_t pages, aside; /* pages that are touched; pages after them that are written between rounds */
+	uint32_t *order;     /* the order in which the pages are touched */
+	size_t pages, aside; /* pages that are touched, and further pages that are written between rounds */
 	uint64_t left_ns;    /* remaining time for touching */
 	struct histogram latencies;
 };
@@ -70,7 +70,8 @@ static int touching_round(struct touching *touching)
 	return 0;
 }
 
-/* Runs rounds until the time is up. @ret_far: faults that waited for the donor, as counted by libfarpage. */
+/* Runs rounds until the time is up. *@ret_far is the number of faults that waited for the donor, by libfarpage's
+   count. */
 static int touching_rounds(struct touching *touching, uint64_t *ret_far)
 {
 	struct farpage_stats before, after;
@@ -141,7 +142,7 @@ static int touching_open(struct touching *touching, const char *key_file, uint64
 int bench_fault_measure(const char *key_file, struct bench_results *results, unsigned donor)
 {
 	struct bench_fault *fault = &results->donors[donor].fault;
-	static struct touching touching; /* too large for the stack */
+	static struct touching touching; /* static, because it is too large for the stack */
 	uint64_t far;
 	int error;
 

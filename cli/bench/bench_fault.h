@@ -3,8 +3,8 @@
  *
  * Theory of operation. The thread that touches the memory times two kinds of faults.
  *
- * The floor: faults in a plain mapping, answered with UFFDIO_COPY by a thread that blocks on the same processor. No
- * other thread can answer a userfaultfd fault at a lower cost.
+ * The floor: faults in a plain mapping, answered with UFFDIO_COPY by a thread that blocks on the same processor. This
+ * is the cheapest way to answer a userfaultfd fault.
  *
  * Far faults: libfarpage maps memory over one donor, with a quarter of the memory as local budget. All pages are sent
  * out, then touched in random order, each page once. So each touch waits for the donor while earlier pages are evicted.

@@ -17,7 +17,7 @@
 #define PAGE ((size_t)4096)
 #define PAGES 2048u
 #define ROUNDS 8u
-#define STEP 797u /* a prime: visits every page, never two neighbours in a row */
+#define STEP 797u /* a prime, so that every page is visited, and never two neighbours in a row */
 
 struct floor {
 	int uffd;
@@ -121,7 +121,7 @@ static int floor_measure(struct floor *floor)
 
 int bench_fault_floor(struct bench_results *results)
 {
-	static struct floor floor; /* too large for the stack */
+	static struct floor floor; /* static, because it is too large for the stack */
 	int error = 0;
 
 	memset(&floor, 0, sizeof floor);

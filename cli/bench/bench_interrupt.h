@@ -12,9 +12,9 @@
 
 /* Catches both signals from now on. Called once. Returns 0, or -ENOMEM after one logged line. */
 int bench_interrupt_catch(void);
-/* Makes a child ignore both signals, which its parent handles. */
+/* Makes a child ignore both signals, because its parent handles them. */
 void bench_interrupt_leave(void);
-/* Returns true if a signal has come. It is cheap enough for every round of a measuring loop. */
+/* Returns true if a signal has come. The call is cheap enough for every round of a measuring loop. */
 bool bench_interrupted(void);
 /* Returns 128 + the signal's number, the exit status that a shell reports. */
 int bench_interrupt_status(void);

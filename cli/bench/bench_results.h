@@ -26,20 +26,20 @@ struct bench_latency bench_latency_of(const struct histogram *histogram);
 struct bench_point {
 	bool measured;
 	struct bench_latency latency; /* of each page */
-	double seconds;               /* duration of all latency.count pages */
+	double seconds;               /* time in which all latency.count pages were moved */
 };
 
 struct bench_fault {
-	const char *skipped; /* NULL, or why it was not measured */
+	const char *skipped; /* why it was not measured, or NULL if it was */
 	struct bench_latency latency;
-	uint64_t far; /* how many of latency.count waited for the donor, as counted by libfarpage */
+	uint64_t far; /* how many of the latency.count faults waited for the donor, by libfarpage's count */
 };
 
 struct bench_donor {
 	const char *uri;
 	char fabric[URI_SCHEME_MAX]; /* "tcp" */
 	struct bench_point points[BENCH_OPS][BENCH_DEPTHS_MAX];
-	struct bench_fault fault; /* neither skipped nor counted: the benchmark ended before */
+	struct bench_fault fault; /* if neither skipped nor counted, the benchmark ended before */
 };
 
 struct bench_results {
@@ -64,8 +64,8 @@ const struct bench_point *bench_donor_point(const struct bench_results *results,
 /* Returns the name of a donor in texts: its fabric if no other donor has the same fabric, otherwise its address. */
 const char *bench_donor_label(const struct bench_results *results, unsigned donor);
 
-/* The parts of a far fault (p50), in us. @rest is negative if the two parts together take longer alone than the
-   fault. */
+/* The parts of a far fault (p50), in us. `rest` is negative if the sum of the two parts, measured alone, is longer than
+   the fault. */
 struct bench_shares {
 	double fault, resolve, read, rest;
 };

@@ -20,7 +20,7 @@
 #define ROOM_PAUSE_MS 20
 #define VAIN_POLLS 32 /* empty polls in a row before the thread yields */
 
-/* The load that is applied to the store. */
+/* A load: the requests that are in flight on a store. */
 struct load {
 	const char *uri;
 	struct store *store;
@@ -50,8 +50,8 @@ static const char *status_reason(int status)
 	}
 }
 
-/* Logs one line unless the store has logged the error itself. The store logs the loss of the donor and contents that
-   differ from what was written. Without its donor it also reports -ENOSPC for writes. Returns @status. */
+/* Logs one line unless the store has logged the error itself, and returns @status. The store logs the loss of the
+   donor, and contents that differ from those written. Without its donor it also reports -ENOSPC for writes. */
 static int load_fail(const struct load *load, int status)
 {
 	struct far_donor_info donor = {0};
@@ -170,7 +170,7 @@ static int load_run(struct load *load, double seconds, double *ret_seconds)
 			break;
 		vain = result ? 0 : vain + 1;
 		if (vain && vain % VAIN_POLLS == 0)
-			sched_yield(); /* a donor on this machine may need it */
+			sched_yield(); /* a donor on this machine may need the processor */
 		if (phase == LOAD_WARM && !load->in_order && now >= begin) {
 			phase = LOAD_COUNTED;
 			begin = now;
@@ -221,8 +221,8 @@ static int load_points(struct load *load, struct bench_results *results, unsigne
 	return 0;
 }
 
-/* Allocates and registers the frames and fills them with random bytes. Later reads keep them that way, because no
-   page of the store is zero. */
+/* Allocates and registers the frames and fills them with random bytes. Later reads leave them random, because no page
+   of the store is zero. */
 static int load_open_frames(struct load *load)
 {
 	size_t length = (size_t)BENCH_DEPTH_MAX * STORE_PAGE;
@@ -268,7 +268,7 @@ static int load_measure(struct load *load, struct bench_results *results, unsign
 	return error;
 }
 
-/* Sets the fabric that was taken where the address leaves it open ("auto://"). */
+/* Sets the donor's fabric if its address does not name one ("auto://"). */
 static void load_name_fabric(const struct load *load, struct bench_donor *donor)
 {
 	struct far_donor_info answer = {0};

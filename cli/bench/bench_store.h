@@ -19,11 +19,12 @@
 #include "client/far.h"
 
 /* Waits up to @wait_ms until the donor has @bytes free. A donor needs a moment to process leases that were returned.
-   Returns 0, -ENOSPC after one line that says how much is free, or the -errno of far_query() after its line. */
+   Returns 0, -ENOSPC after one logged line that says how much is free, or the -errno of far_query(), which logs its own
+   line. */
 int bench_store_room(const struct far_config *config, const char *uri, uint64_t bytes, unsigned wait_ms);
 
-/* Measures the points of results->donors[@donor]. @config: key and fabric. Returns 0, -EINTR if interrupted, or
-   another -errno after one logged line. Points that were measured before the error are kept. */
+/* Measures the points of results->donors[@donor]. @config has the key and the fabric's settings. Returns 0, -EINTR if
+   interrupted, or another -errno after one logged line. Points that were measured before the error are kept. */
 int bench_store_measure(const struct far_config *config, struct bench_results *results, unsigned donor);
 
 #endif

@@ -15,7 +15,7 @@
 #define TICKS 4
 #define BAR 18.0
 #define BAR_STEP 40.0
-#define LABEL_MAX 44 /* characters of an address in the legend and above a bar */
+#define LABEL_MAX 44 /* the most characters of an address in the legend and above a bar */
 
 static const char *const colours[BENCH_DONORS_MAX] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 						      "#e69f00", "#56b4e9", "#7f7f7f", "#000000"};

@@ -4,7 +4,7 @@
 
 #define PAGE 4096.0
 #define MIB 1048576.0
-#define MANY 32u /* pages in flight for the comparison; the deepest depth if this one was not requested */
+#define MANY 32u /* pages in flight for the comparison; if this depth was not requested, the deepest one */
 
 static double table_us(uint64_t ns)
 {
@@ -91,8 +91,8 @@ void bench_table_print(const struct bench_results *results, FILE *out)
 	table_print_faults(results, width, out);
 }
 
-/* Returns a score of a donor at @depth; larger is better. At depth 1 the score is 1/p50, otherwise pages per second.
-   Returns 0 if it was not measured. */
+/* Returns a score of a donor at @depth; larger is better. At depth 1 the score is 1/p50, otherwise pages per second. It
+   is 0 if the donor was not measured. */
 static double meaning_score(const struct bench_results *results, unsigned donor, unsigned depth)
 {
 	const struct bench_point *point = bench_donor_point(results, donor, BENCH_READ, depth);

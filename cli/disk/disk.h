@@ -1,6 +1,6 @@
 /*
- * disk: verbs of `farpage disk`, one source file each. disk.c has their table, and the verbs that disk_daemon.h does.
- * commands.h says how they are called.
+ * disk: verbs of `farpage disk`, one source file each. disk.c has their table, and the verbs that only call
+ * disk_daemon.h. commands.h says how they are called.
  */
 #ifndef CLI_DISK_H
 #define CLI_DISK_H

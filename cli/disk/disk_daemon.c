@@ -24,9 +24,9 @@
 
 #define DAEMON "farpage-blockdev"
 #define ARGUMENTS_MAX 128
-#define STATUS_MS 1000  /* the daemon's main thread answers when its current work is done */
+#define STATUS_MS 1000  /* the daemon's main thread may have to end other work before it answers */
 #define DETACH_MS 60000 /* the daemon returns its leases before it answers */
-#define LEAVE_MS 10000  /* in addition to the longest time of requests under way */
+#define LEAVE_MS 10000  /* the time to leave, in addition to the longest time of requests under way */
 
 static const char *const states[] = {
     [DISK_SERVING] = "serving",   [DISK_DEGRADED] = "degraded", [DISK_FAILED] = "failed",
@@ -96,7 +96,7 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 		posix_spawn_file_actions_adddup2(&actions, keep, 3);
 	posix_spawn_file_actions_addclosefrom_np(&actions, keep >= 0 ? 4 : 3);
 	posix_spawnattr_setsigmask(&attributes, &set);
-	/* If SIGCHLD stayed ignored, the daemon would not learn of the end of its own children. */
+	/* If SIGCHLD stayed ignored, the daemon would not notice the end of its own children. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	posix_spawnattr_setsigdefault(&attributes, &set);
@@ -148,7 +148,7 @@ static int ready_read(int fd, char ret_path[FRONTEND_PATH_MAX])
 }
 
 /* Starts the daemon with @argv and waits until its device is ready. @argv must have room for one more argument.
-   @what is shown on a terminal meanwhile. Returns 0, or -errno after a logged line. */
+   On a terminal, shows @what meanwhile. Returns 0, or -errno after a logged line. */
 static int daemon_start(char **argv, const char *what, char ret_path[FRONTEND_PATH_MAX])
 {
 	bool terminal = isatty(STDERR_FILENO);
@@ -200,9 +200,10 @@ int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_P
 	return daemon_start(argv, what, ret_path);
 }
 
-/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests under way. They
-   wait for donors out of reach until those are lost. Returns 0 or more if it leaves. Returns -EBUSY or -ETIMEDOUT
-   after one logged line. Other errors are those of settings_kept(), or those of control_ask() if there is no daemon. */
+/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests under way.
+   Requests wait for donors out of reach until these are lost. Returns 0 or more if the daemon leaves. Returns -EBUSY or
+   -ETIMEDOUT after one logged line. Other errors are those of settings_kept(), or those of control_ask() if there is no
+   daemon. */
 static int leave_ask(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -338,7 +339,7 @@ static int refusal_tell(const char *name, const char *why)
 	return -EBUSY;
 }
 
-/* Waits until the daemon has removed its folder, which is the last thing it does. */
+/* Waits until the daemon has removed its folder, which is its last step. */
 static int daemon_wait_gone(const char *name, unsigned timeout_ms)
 {
 	const struct timespec step = {.tv_nsec = 2000000};

@@ -1,5 +1,5 @@
 /*
- * disk_daemon: starts farpage-blockdev, and asks the daemons that run.
+ * disk_daemon: starts farpage-blockdev, and sends requests to running daemons.
  *
  * Theory of operation. The daemon's program is found beside this program. The daemon reports through a pipe that its
  * device is ready. It logs errors on standard error, and gives up that descriptor when the device is ready. If this
@@ -29,15 +29,16 @@ int disk_daemon_adopt(const char *name, char ret_path[FRONTEND_PATH_MAX]);
    answer in time continues to serve the device. */
 int disk_daemon_leave(const char *name);
 
-/* Removes the device @name and ends its daemon, if that still lives. Returns 0, or -EBUSY or another -errno after
-   one logged line. */
+/* Removes the device @name, and ends its daemon if it still lives. Returns 0, or -EBUSY or another -errno after one
+   logged line. */
 int disk_daemon_detach(const char *name);
 
 enum disk_state { DISK_SERVING, DISK_DEGRADED, DISK_FAILED, DISK_ADOPTING, DISK_LEFT, DISK_STATES };
 const char *disk_state_name(enum disk_state state); /* "serving" */
-/* Returns true if the state is one that a daemon reports itself. */
+/* Returns true if a daemon itself reports this state. */
 bool disk_state_is_reported(enum disk_state state);
-/* Returns the exit status of a list that has shown a device in @state. @status: the status for the devices before. */
+/* Returns the exit status of a list that has shown a device in @state. @status is the exit status for the devices shown
+   before. */
 int disk_state_status(enum disk_state state, int status);
 /* Asks the daemon of @name for its state. If disk_state_is_reported() is true for the result, @ret_reply has the
    daemon's status as JSON (blockdev/daemon/status.h). */

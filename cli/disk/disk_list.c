@@ -2,7 +2,7 @@
  * farpage disk list: shows all devices as a table or as JSON.
  *
  * Theory of operation. The command lists the devices' folders and asks each daemon. If a daemon does not answer, the
- * device's folder provides what is known.
+ * figures come from the device's folder.
  *
  * Threads: none.
  */
@@ -53,7 +53,7 @@ static struct json_object *disk_kept(const char *name)
 	return object;
 }
 
-/* Returns an object that the caller releases with json_object_put(). */
+/* Asks the daemon of @name. Returns an object that the caller releases with json_object_put(). */
 static struct json_object *disk_ask(const char *name, enum disk_state *ret_state)
 {
 	static char reply[CONTROL_REPLY_MAX];

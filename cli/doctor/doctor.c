@@ -22,7 +22,7 @@ struct doctor_options {
 	bool json, verbose;
 };
 
-/* Returns true if no row before @row has its reading function. */
+/* Returns true if no row before @row has the same reading function. */
 static bool is_first_to_read(unsigned row)
 {
 	for (unsigned i = 0; i < row; i++)
@@ -66,7 +66,7 @@ static unsigned terminal_width(void)
 
 static int examine(const struct doctor_options *options, const uint8_t *key)
 {
-	static struct host host; /* too large for a stack */
+	static struct host host; /* static, because it is too large for a stack */
 	struct report report = {.verbose = options->verbose};
 	unsigned width = terminal_width();
 	int status = COMMAND_OK;

@@ -49,7 +49,7 @@ struct verdict doctor_cpu_seal(const struct host *host)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the ns of one reading, the best of many. Before the other readings this process may have waited. */
+/* Returns the ns of one reading of the clock, the best of many: during other readings this process may have waited. */
 static uint64_t clock_measure(void)
 {
 	uint64_t best = UINT64_MAX, before = clock_now(), now;
@@ -87,12 +87,12 @@ static uint64_t seal_measure(void)
 
 void doctor_cpu_read(struct host *host)
 {
-	static cpu_set_t sets[64]; /* for more processors than one set has room for */
+	static cpu_set_t sets[64]; /* one set would not have room for all processors */
 	char flags[8192];
 
 	if (!sched_getaffinity(0, sizeof sets, sets))
 		host->cpu.count = (unsigned)CPU_COUNT_S(sizeof sets, sets);
-	/* x86 only */
+	/* Only x86 has this flag. */
 	host->cpu.guest = facts_line("/proc/cpuinfo", "flags", flags, sizeof flags) && strstr(flags, " hypervisor");
 	facts_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", host->cpu.governor,
 		   sizeof host->cpu.governor);

@@ -1,7 +1,7 @@
 /*
- * doctor_devices: checks the front ends of farpage's block devices: ublk, or a FUSE file under a loop device. Also checks
- * the devices of this host: a device should be served, as safely as possible, and not be left over from a crash. The
- * facts about these are in /run/farpage (blockdev/daemon/runtime.h), which only root can read.
+ * doctor_devices: checks the front ends of farpage's block devices: ublk, or a FUSE file under a loop device. Also
+ * checks the devices of this host: a device should be served, as safely as possible, and not be left over from a crash.
+ * The facts about devices are in /run/farpage (blockdev/daemon/runtime.h), which only root can read.
  */
 #include "blockdev/daemon/control.h"
 #include "blockdev/host/use.h"
@@ -44,7 +44,7 @@ uint64_t doctor_devices_flight_kib(const struct host *host)
 
 struct verdict doctor_devices_ublk(const struct host *host)
 {
-	enum verdict_status lacking = host->swap ? WARN : SKIP; /* only swap devices need it */
+	enum verdict_status lacking = host->swap ? WARN : SKIP; /* only swap devices need ublk */
 	int error = host->devices.ublk;
 
 	if (is_absent(error) && host->devices.ublk_at_hand)
@@ -125,7 +125,7 @@ struct verdict doctor_devices_left(const struct host *host)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if a file could not be opened, and its kernel module @name is installed. @error: of opening the file. */
+/* Returns true if a file could not be opened, with @error, and its kernel module @name is installed. */
 static bool module_is_at_hand(const struct host *host, int error, const char *name)
 {
 	char path[PATH_MAX], pattern[64], line[4096];

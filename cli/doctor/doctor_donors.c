@@ -2,8 +2,8 @@
  * doctor_donors: checks whether the donors answer, over which fabric, how much they have free, and how far away they are.
  *
  * Theory of operation. A probe opens a session of its own, as `farpage donors` does. Then it asks for the donor's
- * status several times, one request after the other. The donor's process answers these requests itself. So they take
- * longer than a page over rdma://, which bypasses that process. farpage bench measures pages.
+ * status several times, one request after the other. The donor's process answers these requests itself. So a request
+ * takes longer than a page over rdma://, which bypasses that process. farpage bench measures pages.
  *
  * Threads: one for each probe, joined before doctor_donors_read() returns.
  */
@@ -21,14 +21,14 @@
 #define CONNECT_MS 1500 /* limits each step of a conversation with a donor */
 #define ROUNDS 16
 #define ROUNDS_NS (100 * NS_PER_MS) /* no new round after this time, because other probes wait for their turn */
-#define FAR_NS NS_PER_MS            /* too long a round trip for a local network */
+#define FAR_NS NS_PER_MS            /* a longer round trip is too long for a local network */
 
 struct mend {
 	int code;
 	const char *text;
 };
 
-/* By enum wire_reason. */
+/* The mend for each enum wire_reason. */
 static const struct mend refusals[] = {
     {WIRE_REASON_KEY, "copy the donor's key file here and name it with --key; both sides need the same"},
     {WIRE_REASON_KEY_NEEDED, "the donor has a key: copy its key file here and name it with --key"},

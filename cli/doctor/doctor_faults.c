@@ -1,7 +1,7 @@
 /*
  * doctor_faults: checks whether programs can have far memory on this host. It tries userfaultfd as the pager uses it
- * (pager/uffd.h): it treats one page of this process like a page of far memory. It leaves out the fault itself, which
- * would need a second thread.
+ * (pager/uffd.h), with one page of this process as far memory. It leaves out the fault itself, which would need a
+ * second thread.
  */
 #include "cli/doctor/internal.h"
 #include "pager/uffd.h"
@@ -65,8 +65,8 @@ struct verdict doctor_faults_forks(const struct host *host)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Places a page, write-protects it, and takes it away. @memory: three pages: the page, the one that it is taken away to,
-   and its contents. */
+/* Places a page, write-protects it, and takes it away. @memory has three pages: the page, its place in the landing
+   area, and its contents. */
 static void page_try(struct host *host, const struct uffd *uffd, char *memory, size_t page)
 {
 	static const char mark[] = "farpage doctor";

@@ -86,7 +86,7 @@ static int madvise_try(void)
 
 void doctor_kernel_read(struct host *host)
 {
-	char text[16]; /* if PSI is disabled, the file exists but cannot be read */
+	char text[16]; /* if PSI is disabled, the file exists but reading it fails */
 	struct utsname name = {0};
 
 	host->capabilities = facts_field("/proc/self/status", "CapEff", 16);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LABEL_MAX 30u /* a longer label shifts the rest of its line to the right */
-#define INDENT 8u     /* of the "why" and "mend" lines */
+#define INDENT 8u     /* columns before the "why" and "mend" lines */
 
 static const char *const colours[] = {
     [PASS] = "\033[32m", [WARN] = "\033[33m", [FAIL] = "\033[31m", [SKIP] = "\033[2m"};

@@ -2,12 +2,12 @@
  * doctor_safety: judges how safe swapping to far memory would be on this host, for each fabric and with the front end
  * that this host has.
  *
- * Theory of operation. Pages leave for a swap device exactly when memory has run out. If the way to the donor then
- * needs memory from the kernel, it may get none until pages have left. In that case the host stands still. The verdict
- * uses three words:
+ * Theory of operation. Pages leave for a swap device exactly when memory has run out. If sending pages to the donor
+ * needs memory from the kernel, it may get none until pages have left. In that case the host stops. The verdict uses
+ * three words:
  * - Unsafe: the donor is this host itself, or the daemon may be swapped out, be killed, or wait for its own pages.
- * - Best effort: something on the way takes memory (socket buffers, FUSE's requests), or the device is lost with its
- *   daemon. A reserve makes a lack of memory unlikely.
+ * - Best effort: sending pages takes memory (socket buffers, FUSE's requests), or the device is lost with its daemon. A
+ *   reserve makes a lack of memory unlikely.
  * - Safe: none of that. There is an RDMA device that works without the kernel, and ublk with recovery.
  *
  * The reserve is vm.min_free_kbytes. farpage swap on raises it while its device exists (blockdev/host/watermarks.h), and
@@ -21,7 +21,7 @@
 #include <netdb.h>
 #include <string.h>
 
-/* Returns why swapping would be unsafe, and the mend in a second line, or NULL if it would not be. */
+/* Returns why swapping would be unsafe, and the mend in a second line, or NULL if it would be safe. */
 static const char *danger_of(const struct host *host)
 {
 	if (host->way_is_local)
@@ -34,7 +34,7 @@ static const char *danger_of(const struct host *host)
 	return NULL;
 }
 
-/* Returns what takes memory from the kernel on the way to a donor, or NULL if nothing does. */
+/* Returns the part of the way to a donor that takes memory from the kernel, or NULL if there is none. */
 static const char *hindrance_of(const struct host *host, bool fuse)
 {
 	if (host->way == WAY_TCP)
@@ -44,7 +44,7 @@ static const char *hindrance_of(const struct host *host, bool fuse)
 	return fuse ? "the loop device and FUSE take memory for each request" : NULL;
 }
 
-/* Judges a way that takes memory. @lost: a device is lost with its daemon. */
+/* Judges a way that takes memory. @lost means that a device is lost with its daemon. */
 static struct verdict judge_reserve(const struct host *host, const char *hindrance, bool lost)
 {
 	const char *dies = lost ? "; and if the daemon dies, so does what is swapped to it" : "";
@@ -113,7 +113,8 @@ static bool peer_is_local(const char *peer)
 	return found;
 }
 
-/* Returns true if donors were reached over @scheme, "tcp://" or "rdma://". @ret_local: one of them on this host. */
+/* Returns true if donors were reached over @scheme, "tcp://" or "rdma://". *@ret_local tells if one of these donors is
+   on this host. */
 static bool is_reached(const struct host *host, const char *scheme, bool *ret_local)
 {
 	bool reached = false;

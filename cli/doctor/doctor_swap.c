@@ -180,7 +180,7 @@ void doctor_swap_read(struct host *host)
 {
 	host->daemon.flusher = flusher_try();
 	host->daemon.own_group = group_possible();
-	/* Where farpage swap on looks, except in PATH. */
+	/* farpage swap on looks at these two places, and in PATH. */
 	host->daemon.mkswap = access("/usr/sbin/mkswap", X_OK) == 0 || access("/sbin/mkswap", X_OK) == 0;
 	host->daemon.kernel = access("/proc/swaps", F_OK) == 0;
 	host->daemon.page_cluster = facts_number("/proc/sys/vm/page-cluster");

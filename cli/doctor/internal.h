@@ -1,15 +1,16 @@
 /*
- * internal: what the files of `farpage doctor` share.
+ * internal: the structs and functions that the files of `farpage doctor` share.
  *
  * Theory of operation. checks.c has the table of all checks. A row names a function that reads facts, one that judges
  * them, and the texts. doctor.c walks the table twice. First it reads all facts into struct host. Then it judges every
- * check, once for the host or once for each device, port or donor. Judging knows nothing but struct host, so tests can
- * invent hosts. Nothing is changed on the host.
+ * check, once for the host or once for each device, port or donor. A judging function sees only struct host, so tests
+ * can invent hosts. No check changes the host.
  *
  * Each layer calls only layers below it:
  * - doctor.c
  * - checks.c
- * - the subjects: doctor_rdma.c, doctor_faults.c, ...; of these, safety stands on swap, and swap on devices
+ * - the subjects: doctor_rdma.c, doctor_faults.c, ...; doctor_safety.c also calls doctor_swap.c, which calls
+ *   doctor_devices.c
  * - verdict.c, facts.c, doctor_print.c
  *
  * Threads: one, except that doctor_donors_read() starts and joins its own.
@@ -38,9 +39,9 @@
 enum verdict_status {
 	PASS,
 	WARN,  /* farpage works, but could work better */
-	FAIL,  /* something requested, or needed by every use, does not work */
-	SKIP,  /* not requested, or nothing to judge */
-	FAULT, /* only from a judging function: FAIL if what the check is for was requested, otherwise WARN */
+	FAIL,  /* a requested thing, or a thing that every use needs, does not work */
+	SKIP,  /* not requested, or there is nothing to judge */
+	FAULT, /* only from a judging function: FAIL if the check's purpose was requested, otherwise WARN */
 };
 
 struct verdict {
@@ -53,7 +54,8 @@ struct verdict {
 /* "pass", "warn", ... */
 const char *verdict_name(enum verdict_status status);
 /* Returns a verdict. @format and the arguments after it are its text, as for printf(3). The first line of the text is
-   what was found. A second line is the mend in place of the check's usual one. It is empty if no mend is known. */
+   the finding. A second line is the mend, in place of the check's usual mend. An empty second line means that no mend
+   is known. */
 struct verdict verdict_of(enum verdict_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define PASS(...) verdict_of(PASS, __VA_ARGS__)
 #define WARN(...) verdict_of(WARN, __VA_ARGS__)
@@ -62,7 +64,7 @@ struct verdict verdict_of(enum verdict_status status, const char *format, ...) _
 #define FAULT(...) verdict_of(FAULT, __VA_ARGS__)
 /* Formats a size as an argument of verdict_of(). */
 #define SIZE(bytes) size_format(bytes, (char[SIZE_TEXT_MAX]){0})
-/* Returns a warning without a mend. @error: -errno of reading @what. */
+/* Returns a warning without a mend: reading @what has failed with @error (-errno). */
 struct verdict verdict_unread(const char *what, int64_t error);
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
@@ -73,7 +75,7 @@ int facts_text(const char *path, char *text, size_t size);
 int64_t facts_number(const char *path);
 /* Reads the line "Name: text" of a file like /proc/meminfo, without the name. Returns false if there is none. */
 bool facts_line(const char *path, const char *name, char *text, size_t size);
-/* Returns the number in such a line, in the file's unit, or 0 if there is no such line. */
+/* Returns the number in such a line of a file, in the file's unit, or 0 if there is no such line. */
 uint64_t facts_field(const char *path, const char *name, int base);
 /* Returns 0 if this process may open the file for reading and writing, otherwise -errno. */
 int facts_open(const char *path);
@@ -84,31 +86,32 @@ bool facts_release_is(const char *release, unsigned major, unsigned minor);
 struct probe {
 	const char *uri;
 	int status;                     /* 0, or -errno if it failed */
-	struct operate_refusal refusal; /* from the donor, if it refused */
-	char peer[64];                  /* the donor's address as reached, "rdma://10.0.0.7:7470" */
-	uint64_t connect_ns;            /* until the end of the handshake */
+	struct operate_refusal refusal; /* the donor's refusal, if it refused */
+	char peer[64];                  /* the address at which the donor was reached: "rdma://10.0.0.7:7470" */
+	uint64_t connect_ns;            /* time until the end of the handshake */
 	unsigned rounds;                /* control messages answered after the handshake */
 	uint64_t round_ns, worst_ns;    /* median and longest of these rounds */
 	struct far_donor_info figures;
 };
 
-/* The ways of pages to donors. Software emulates the device of a soft one. */
+/* The ways of pages to donors. WAY_SOFT_RDMA is a device that software emulates. */
 enum way { WAY_RDMA, WAY_SOFT_RDMA, WAY_TCP };
 
 #define LEFT_MAX 64
 struct left {
 	const char *name, *path; /* path: NULL if the device was never made */
 	const char *use;         /* "swap space", "mounted on /mnt"; NULL if unused */
-	bool served, answers;    /* the daemon lives; the daemon has reported `missing` */
+	bool served, answers;    /* the daemon lives; it has reported `missing` */
 	bool adoptable;          /* a new daemon could adopt the device */
-	char missing[128];       /* safety steps not taken: "locked, oom_exempt" */
+	char missing[128];       /* the safety steps that were not taken: "locked, oom_exempt" */
 };
 
 #define SUBJECT_MAX 300 /* long enough for a donor's address */
 
-/* The request, and all facts. An int is 0 or -errno of a trial. An int64_t is a number, or -errno of reading it. */
+/* The request, and all facts. An int fact is the result of a trial, 0 or -errno. An int64_t is a number, or the -errno
+   of reading it. */
 struct host {
-	/* The request. */
+	/* The user's request. */
 	const struct config_list *donors;
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes, or NULL */
 	uint64_t donate;    /* bytes to lend, or 0 if this host is not a donor */
@@ -116,37 +119,38 @@ struct host {
 	bool client;        /* this host should be able to run programs */
 	bool rdma_wanted;   /* at least one donor is named as rdma:// */
 
-	uint64_t capabilities; /* of this process, a bit for each CAP_... */
+	uint64_t capabilities; /* this process's capabilities, a bit for each CAP_... */
 
 	struct fabric_devices rdma;
-	int rdma_error; /* of listing them */
+	int rdma_error; /* the error of listing the devices */
 
 	struct {
-		int open;             /* of opening with all features that the pager requires */
-		int device;           /* of opening /dev/userfaultfd */
+		int open;             /* result of opening a userfaultfd with all features that the pager requires */
+		int device;           /* result of opening /dev/userfaultfd */
 		int64_t unprivileged; /* vm.unprivileged_userfaultfd */
 		bool moves, poisons, sees_forks;
-		int place, take; /* of placing a page and of taking it away; `take` only with `moves` */
+		int place, take; /* results of placing a page and of taking it away; `take` only with `moves` */
 	} uffd;
 
 	struct {
 		uint64_t lockable;         /* RLIMIT_MEMLOCK in bytes, or UINT64_MAX if unlimited */
-		uint64_t total, available; /* of this machine, in bytes */
-		/* The least limit of this process's control group and those above, in bytes, and the least left of any
-		   such limit. Then what they may use without being slowed down. UINT64_MAX if there is no limit. */
+		uint64_t total, available; /* memory of this machine, in bytes */
+		/* The lowest limit of this process's control group and the groups above it, the least that is left
+		   below any such limit, and the most that they may use without being slowed down. In bytes; UINT64_MAX
+		   if there is no limit. */
 		uint64_t group_limit, group_left, group_easy;
 		char huge[128];                         /* "always [madvise] never", or "" if the kernel has none */
-		uint64_t hugetlb_bytes;                 /* of one hugetlb page, or 0 if the kernel has none */
+		uint64_t hugetlb_bytes;                 /* bytes of one hugetlb page, or 0 if the kernel has none */
 		uint64_t hugetlb_total, hugetlb_unused; /* pages */
 		int64_t overcommit, maps;               /* vm.overcommit_memory, vm.max_map_count */
 	} memory;
 
 	struct {
 		char release[65];
-		int ring;              /* of setting up a ring as fabric/poller_ring.c does */
+		int ring;              /* result of setting up a ring as fabric/poller_ring.c does */
 		int64_t ring_disabled; /* kernel.io_uring_disabled */
-		int madvise;           /* of process_madvise(MADV_DONTNEED) on this process */
-		int pressure;          /* of reading /proc/pressure/memory */
+		int madvise;           /* result of process_madvise(MADV_DONTNEED) on this process */
+		int pressure;          /* result of reading /proc/pressure/memory */
 	} kernel;
 
 	struct {
@@ -154,14 +158,14 @@ struct host {
 		bool guest;     /* this is a virtual machine */
 		char governor[32], driver[32];
 		char clock[64];    /* the kernel's clock source, or empty */
-		uint64_t clock_ns; /* one reading */
-		uint64_t seal_ns;  /* to encrypt a page, or 0 if pages cannot be encrypted */
+		uint64_t clock_ns; /* duration of one reading of the clock */
+		uint64_t seal_ns;  /* time to encrypt a page, or 0 if pages cannot be encrypted */
 	} cpu;
 
 	struct {
-		int ublk;           /* of opening /dev/ublk-control */
+		int ublk;           /* result of opening /dev/ublk-control */
 		bool ublk_recovers; /* devices outlive their daemon; unanswered requests are repeated */
-		int fuse, loop;     /* of opening /dev/fuse, /dev/loop-control */
+		int fuse, loop;     /* results of opening /dev/fuse and /dev/loop-control */
 		bool ublk_at_hand;  /* an installed module is not loaded */
 		bool fuse_at_hand, loop_at_hand;
 		char left[LEFT_MAX][RUNTIME_NAME_MAX + 1]; /* names of farpage's devices on this host */
@@ -169,27 +173,27 @@ struct host {
 	} devices;
 
 	struct {
-		int flusher;          /* of PR_SET_IO_FLUSHER, which needs CAP_SYS_RESOURCE */
+		int flusher;          /* result of PR_SET_IO_FLUSHER, which needs CAP_SYS_RESOURCE */
 		bool own_group;       /* farpage swap on can make a group for the daemon alone */
-		bool mkswap, kernel;  /* the program exists; the kernel can swap */
+		bool mkswap, kernel;  /* the program mkswap exists; the kernel can swap */
 		int64_t page_cluster; /* vm.page-cluster */
 		int reserves_error;
 		struct watermarks reserves;
 		const char *raised_for; /* a device that has raised the reserves, or NULL */
 		struct watermarks_record raised;
-	} daemon; /* of a swap device */
+	} daemon; /* the daemon of a swap device */
 
 	struct probe probes[CONFIG_LIST_MAX];
 	unsigned probe_count;
 
-	/* The subject of the check at hand. */
+	/* The subject of the current check. */
 	char subject[SUBJECT_MAX]; /* "rxe0/1", "tcp://10.0.0.7"; empty for this host */
 	const struct fabric_device *device;
 	const struct fabric_port *port;
 	const struct probe *donor;
 	struct left left;
 	enum way way;
-	bool way_is_local; /* to a donor on this host itself */
+	bool way_is_local; /* the way leads to a donor on this host itself */
 };
 
 /* Returns true if this process has the capability in effect. @capability: CAP_... of linux/capability.h. */
@@ -201,32 +205,32 @@ static inline bool host_may(const struct host *host, unsigned capability)
 /* --- Checks ------------------------------------------------------------------------------------------------------ */
 
 typedef void check_read(struct host *host);
-/* Makes subject number @index the one at hand. Returns false if there is none. */
+/* Makes subject number @index the current subject. Returns false if there is none. */
 typedef bool check_each(struct host *host, unsigned index);
 typedef struct verdict check_judge(const struct host *host);
 
 enum check_purpose {
-	FOR_CLIENTS = 1, /* a host that only lends does without */
-	FOR_RDMA = 2,    /* was requested if a donor is named as rdma:// */
-	FOR_SWAP = 4,    /* was requested if a swap device was */
+	FOR_CLIENTS = 1, /* a host that only lends does not need it */
+	FOR_RDMA = 2,    /* requested if a donor is named as rdma:// */
+	FOR_SWAP = 4,    /* requested if a swap device was requested */
 };
 
 struct check {
 	const char *id;    /* "rdma.port"; stable, because programs use it */
 	const char *group; /* "RDMA" */
 	const char *title; /* "port"; begins the finding's line */
-	check_read *read;  /* reads the facts that are judged, and others of their kind */
+	check_read *read;  /* reads the facts that this check judges, and related facts */
 	check_each *each;  /* NULL if the check is about the host */
 	check_judge *judge;
-	unsigned purpose; /* enum check_purpose, any of them */
-	const char *why;  /* why it matters */
+	unsigned purpose; /* a mask of enum check_purpose */
+	const char *why;  /* why the check matters */
 	const char *mend; /* the usual mend of a warning or failure, or NULL */
 };
 
 extern const struct check checks[];
 extern const unsigned checks_count;
 
-/* Returns the verdict about the subject at hand, complete with its mend. */
+/* Returns the verdict about the current subject, complete with its mend. */
 struct verdict checks_judge(const struct check *check, const struct host *host);
 
 check_read doctor_rdma_read, doctor_faults_read, doctor_memory_read, doctor_kernel_read, doctor_cpu_read;
@@ -246,13 +250,15 @@ check_judge doctor_swap_space, doctor_safety;
 
 /* Returns the front end that `auto` chooses on this host, or NULL if there is none. */
 const struct frontend_ops *doctor_devices_frontend(const struct host *host);
-/* Returns the KiB that all queues of a device may have under way with default settings, or 0 without a front end. */
+/* Returns how many KiB the requests of all queues of a device may have, with default settings. Returns 0 without a
+   front end. */
 uint64_t doctor_devices_flight_kib(const struct host *host);
 /* Returns true if this process may lock all of its memory, whatever the limit. */
 bool doctor_swap_locks(const struct host *host);
 /* Returns the reserves that swapping to a device of this host needs. */
 struct watermarks doctor_swap_needed(const struct host *host);
-/* Returns the bytes of memory that the daemon of a full device of host->swap takes on this host. */
+/* Returns how many bytes of this host's memory the daemon of a swap device of host->swap bytes takes if the device is
+   full. */
 uint64_t doctor_swap_daemon_bytes(const struct host *host);
 
 /* --- The report -------------------------------------------------------------------------------------------------- */
@@ -260,7 +266,7 @@ uint64_t doctor_swap_daemon_bytes(const struct host *host);
 struct finding {
 	const struct check *check;
 	char subject[SUBJECT_MAX];
-	char label[SUBJECT_MAX + 32]; /* title and subject */
+	char label[SUBJECT_MAX + 32]; /* the check's title and subject */
 	struct verdict verdict;
 };
 

@@ -1,4 +1,4 @@
-/* verdict: a verdict about one thing: its status, what was found, and what to do next. See internal.h. */
+/* verdict: makes verdicts: a status, a finding, and the next step. See internal.h. */
 #include "cli/doctor/internal.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
  * farpage donors: asks each donor what it lends, and shows the answers as a table or as JSON.
  *
  * Theory of operation. All donors are asked at once (ask.h), then the answers are printed. A donor that does not answer
- * is a row like any other, with the reason. It also makes the exit status 1. far_query() has then logged a line that
- * says what to do.
+ * is a row like any other, with the reason. Such a donor also makes the exit status 1, and far_query() has logged a
+ * line that says what to do.
  */
 #include "cli/ask.h"
 #include "cli/commands.h"
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The command ends within two seconds. The difference is for names, threads and printing. */
+/* The command ends within two seconds. The rest of that time is for names, threads and printing. */
 #define DONORS_TIMEOUT_MS 1500
 
 struct donors_options {
@@ -31,7 +31,7 @@ struct donors_options {
 	bool json;
 };
 
-/* Returns the donor's address as given, or for auto:// the address that was taken. */
+/* Returns the donor's address as given, or for auto:// the address that worked. */
 static const char *donors_name(const struct ask *ask)
 {
 	const struct far_donor_info *donor = ask->answer;
@@ -49,7 +49,7 @@ static int donors_width(const struct ask *asks, unsigned count)
 	return (int)width;
 }
 
-/* Returns the width of the column of failure domains, or 0 if no donor names one. Then there is no such column. */
+/* Returns the width of the column of failure domains. Returns 0, for no such column, if no donor names its domain. */
 static int donors_domain_width(const struct ask *asks, unsigned count)
 {
 	size_t width = 0;

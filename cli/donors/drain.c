@@ -179,7 +179,7 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 
 /* --- Draining -------------------------------------------------------------------------------------------- */
 
-/* Logs and prints what is left in a donor that is not empty in time. Returns the exit status. */
+/* Logs and prints which slabs are left in a donor that is not empty in time. Returns the exit status. */
 static int drain_late(struct drain *drain, const struct wire_message *answer)
 {
 	char left[96];

@@ -2,8 +2,9 @@
  * drain: farpage donors drain and undrain. commands.h says how they are called.
  *
  * Theory of operation. A drained donor lends nothing more and asks its clients for all of its slabs. One message of
- * this command starts that. Afterwards the command only watches until the donor is empty, so draining continues if the
- * command ends. Without --force nothing is taken from a client, because pages without another copy would be lost.
+ * this command starts the drain. Afterwards the command only watches until the donor is empty, so the drain continues
+ * if the command ends. Without --force no slab is taken from a client, because pages without another copy would be
+ * lost.
  *
  * Threads: the caller's.
  */

@@ -1,9 +1,9 @@
 /*
  * farpage run: runs a program with part of its memory on donors.
  *
- * Theory of operation. First the command checks everything that could go wrong later: the options, the program, the
- * engine's needs on this machine, and every donor. Then the engine (run_options.h) runs the program as a child, and
- * reports. At the end this process exits with the program's exit status or signal.
+ * Theory of operation. First the command checks the options, the program, the engine's needs on this machine, and every
+ * donor. Then the engine (run_options.h) runs the program as a child, and reports. At the end this process exits with
+ * the program's exit status or signal.
  *
  * Threads: one, except that ask_all() starts and joins its own.
  */
@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every donor answers or is reported within two seconds. */
+/* With this limit, every donor answers or is reported within two seconds. */
 #define ANSWER_MS 1800
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is a multiple of this */
 
@@ -201,7 +201,7 @@ static int check_donors(const struct run_options *options, struct run_donors *re
 	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
 }
 
-/* Chooses the engine. @ret_line says which and why. Returns 0, or an enum run_status after one logged line. */
+/* Chooses the engine. @ret_line names it and the reason. Returns 0, or an enum run_status after one logged line. */
 static int choose_engine(const struct run_options *options, const char *path, char *const arguments[],
 			 enum run_engine *ret_engine, char ret_line[RUN_CHOICE_MAX])
 {

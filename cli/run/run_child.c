@@ -3,7 +3,7 @@
  *
  * Theory of operation. The parent blocks all signals that it handles and takes them one by one from a signalfd. It
  * passes on a signal that was sent to this process alone. It does not pass on a signal from the terminal (SI_KERNEL),
- * because the whole foreground group has got it, including the child. SIGKILL cannot be taken; if the parent dies, the
+ * because the whole foreground group has got it, including the child. SIGKILL cannot be taken. If the parent dies, the
  * kernel sends SIGKILL to the child (PR_SET_PDEATHSIG).
  *
  * Job control. The terminal or a signal to this process may stop the job. If the child stops for such a reason, the
@@ -63,8 +63,8 @@ static bool has_terminal(void)
 	return terminal >= 0;
 }
 
-/* Returns true if the child's stop by signal @number should stop the job. @asked: this process was told to stop, and
-   passed that on. */
+/* Returns true if the child's stop by signal @number should stop the job. @asked means that this process got a signal
+   to stop, and passed it on. */
 static bool stops_job(int number, bool asked)
 {
 	return (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && (asked || has_terminal());
@@ -88,7 +88,7 @@ static bool reap(pid_t child, bool *asked, int *ret_wait_status)
 	return false;
 }
 
-/* Returns the next signal, or 0. @ret_by_terminal: the terminal sent it. */
+/* Returns the next signal, or 0 if there is none. *@ret_by_terminal tells if the terminal sent the signal. */
 static int take_signal(int signals, bool *ret_by_terminal)
 {
 	struct signalfd_siginfo info;
@@ -98,13 +98,13 @@ static int take_signal(int signals, bool *ret_by_terminal)
 	return (int)info.ssi_signo;
 }
 
-/* An epoll descriptor that is readable when a signal has come, or when the attendant should look. */
+/* Wakes this process when a signal has come, or when the attendant should look: an epoll descriptor. */
 struct wake {
 	int fd, timer;
 };
 
-/* Opens @ret_wake. Without a timer only signals wake. Returns 0 or -errno; either way wake_close() closes what is
-   open. */
+/* Opens @ret_wake. Without a timer, only signals wake this process. Returns 0 or -errno. In both cases the caller calls
+   wake_close(). */
 static int wake_open(int signals, unsigned look_ms, struct wake *ret_wake)
 {
 	const struct timespec pause = {.tv_nsec = look_ms * 1000000l};

@@ -1,6 +1,6 @@
 /*
- * run_child: runs the program of `farpage run` as a child. It passes signals to the child, and passes on how the child
- * ended.
+ * run_child: runs the program of `farpage run` as a child. It passes signals to the child, and ends in the same way as
+ * the child.
  */
 #ifndef CLI_RUN_CHILD_H
 #define CLI_RUN_CHILD_H
@@ -12,20 +12,20 @@
 struct run_attendant {
 	void *engine;
 	unsigned look_ms; /* time between two calls of look(), less than 1000 */
-	/* Called in the child before exec(2). Returns 0, or -errno to end the child. NULL: nothing to do. */
+	/* Called in the child before exec(2), unless it is NULL. Returns 0, or -errno to end the child. */
 	int (*enter)(void *engine);
 	void (*look)(void *engine, pid_t child);
-	/* Waits until @fd is readable, and returns true. With @for_rest the command has ended; then it returns false
-	   as soon as nothing that is left of the command needs this process. */
+	/* Waits until @fd is readable, and returns true. With @for_rest, the command has ended. Then it returns false
+	   as soon as no other process of the command needs this process. */
 	bool (*wait)(void *engine, int fd, bool for_rest);
 };
 
-/* Runs @path with @argv in the current environment. Returns when the child has ended and attendant->wait() waits for
-   nothing more. Returns 0 and the wait status, or an enum run_status after one logged line. Must run in the only
-   thread of the process. */
+/* Runs @path with @argv in the current environment. Returns when the child has ended and attendant->wait() has returned
+   false. Returns 0 and the wait status, or an enum run_status after one logged line. Must run in the only thread of the
+   process. */
 int run_child(const char *path, char **argv, const struct run_attendant *attendant, int *ret_wait_status);
 
-/* Ends this process as the child ended: returns the exit status for it, or dies of the same signal. */
+/* Ends this process as the child ended: returns the child's exit status, or dies of the same signal. */
 int run_child_imitate(int wait_status);
 
 #endif

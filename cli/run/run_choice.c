@@ -5,10 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* Programs whose children go on in their parent's memory. */
+/* Programs whose children continue to use their parent's memory. */
 static const struct {
 	const char *name;  /* the beginning of the program's name */
-	bool only_to_save; /* it forks no child if it saves nothing */
+	bool only_to_save; /* the program forks only to save its data */
 } forkers[] = {
     {"redis-server", true}, {"valkey-server", true}, {"keydb-server", true}, {"gunicorn", false}, {"uwsgi", false},
     {"apache2", false},     {"httpd", false},        {"php-fpm", false},     {"postgres", false},
@@ -20,8 +20,8 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Returns true if the command line says --save '' and not --appendonly yes: then Redis forks no child. As in Redis, the
-   last of several counts, and "yes" may have capitals. */
+/* Returns true if Redis forks no child, because the command line has --save '' and not --appendonly yes. As in Redis,
+   the last option of a name counts, and "yes" may have capitals. */
 static bool saves_nothing(char *const arguments[])
 {
 	bool nothing = false, appends = false;

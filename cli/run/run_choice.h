@@ -24,9 +24,9 @@ enum run_engine { RUN_ENGINE_NONE, RUN_ENGINE_PAGER, RUN_ENGINE_SWAP };
 
 struct run_choice {
 	const char *wanted;     /* "auto", "pager" or "swap" */
-	const char *path;       /* of the program */
-	char *const *arguments; /* of the program: argv, NULL at its end; NULL for none */
-	/* The thing that each engine lacks to run the program, or NULL if it lacks nothing. */
+	const char *path;       /* the program's path */
+	char *const *arguments; /* the program's argv, with NULL at its end, or NULL for none */
+	/* The reason why each engine cannot run the program, or NULL if it can. */
 	const char *pager_lacks, *swap_lacks;
 };
 

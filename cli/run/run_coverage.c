@@ -47,7 +47,7 @@ static void name_of(const char *status, char ret_name[NAME_SIZE])
 	snprintf(ret_name, NAME_SIZE, "%.*s", at ? (int)strcspn(at + 6, "\n") : 1, at ? at + 6 : "?");
 }
 
-/* Returns the bytes that the pager of process @pid counts as resident, or 0 if there is no pager. @ret_own: the part
+/* Returns the bytes that the pager of process @pid counts as resident, or 0 if there is no pager. *@ret_own is the part
    of these bytes that the pager itself uses for buffers and bookkeeping. */
 static uint64_t covered(const struct report *report, pid_t pid, uint64_t *ret_own)
 {
@@ -115,7 +115,8 @@ static const char *next_header(const char *at)
 	return at ? at + 1 : NULL;
 }
 
-/* Returns the bytes of the mappings in @smaps that farpage cannot send away. @ret_kind: words for the largest kind. */
+/* Returns how many bytes of the mappings in @smaps farpage cannot send away. *@ret_kind names the largest kind of
+   them. */
 static uint64_t mappings_sum(const char *smaps, const char **ret_kind)
 {
 	uint64_t sums[KINDS] = {0}, sum = 0;
@@ -175,7 +176,7 @@ static void process_look(struct run_coverage *coverage, pid_t pid)
 		}
 	}
 	free(status);
-	/* A process without a pager may be a forked one that shares much of this memory. */
+	/* A process without a pager may be a forked process that shares much of this memory. */
 	if ((inside || outside > coverage->local_bytes) && outside > coverage->outside_bytes)
 		coverage->outside_bytes = outside;
 }
@@ -225,8 +226,8 @@ void run_coverage_look(struct run_coverage *coverage, pid_t command)
 	if (!coverage->ended)
 		return;
 	log_error("the command is ended, as --strict asks for");
-	/* Stopped processes do not fork. They are killed from the leaves up, because the children of a dead process
-	   would not be found. */
+	/* Stops the processes first, because stopped processes do not fork. Then kills them from the leaves up, because
+	   the children of a dead process would not be found. */
 	tree_walk(coverage, command, process_stop, NULL, 0);
 	tree_walk(coverage, command, NULL, process_end, 0);
 }

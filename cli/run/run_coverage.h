@@ -9,8 +9,8 @@
  * - all memory of a process without farpage's library.
  *
  * In these fields each forked process counts shared pages in full. So before a process is reported, its smaps is read
- * mapping by mapping. In smaps, far memory has userfaultfd's flag "um", and shared pages count in part. A process with
- * more memory outside than the budget is reported once, with the kind that most of this memory is.
+ * mapping by mapping. In smaps, far memory has userfaultfd's flag "um", and shared pages count in part. If a process
+ * has more memory outside than its budget, it is reported once. The line names the largest kind of this memory.
  *
  * The processes are the command and its descendants according to the kernel's lists of children. Processes whose
  * parents have ended are not found.
@@ -32,7 +32,7 @@ struct run_coverage {
 	uint64_t local_bytes;   /* the budget of each process */
 	bool strict;            /* a process that exceeds the budget ends the command */
 	uint64_t outside_bytes; /* the largest amount seen outside in one process */
-	bool ended;             /* the command was ended for that reason */
+	bool ended;             /* the command was killed because of `strict` */
 	unsigned told_count;
 	pid_t told[16];
 };

@@ -45,7 +45,7 @@ static void copy_lines(int from)
 			break;
 }
 
-/* Makes the swap space. Shows the lines that the device's daemon writes while it starts only if it fails. Returns 0
+/* Makes the swap space. The daemon of the device writes lines while it starts. Shows them only if it fails. Returns 0
    or -errno. */
 static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
 {
@@ -81,7 +81,7 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	if (!options->far && settings.size > DEVICE_MAX)
 		settings.size = DEVICE_MAX;
 	settings.size -= settings.size % STORE_PAGE;
-	/* Other clients may lease meanwhile, and the user did not request this size. */
+	/* Other clients may lease slabs meanwhile, and the user did not request this size. */
 	settings.overcommit = !options->far;
 	if (options->timeout_ms)
 		settings.timeout_ms = options->timeout_ms;
@@ -105,7 +105,7 @@ static bool is_for_a_run(const char *name)
 	return sscanf(name, RUN_DEVICE_NAME "%n", &pid, &number, &end) == 2 && end && !name[end];
 }
 
-/* Returns which request the device does not meet, or NULL if it meets all. */
+/* Returns the request of the run that the device does not meet, or NULL if it meets all. */
 static const char *lacking(const struct run_options *options, const struct settings *kept, const struct swap_area *area)
 {
 	if (options->encrypt && !kept->encrypt)

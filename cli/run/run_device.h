@@ -30,11 +30,12 @@ struct run_device {
 	char path[FRONTEND_PATH_MAX];
 	uint64_t size; /* bytes */
 	bool lent;     /* `farpage swap on` has made it */
-	bool is_gone;  /* it is no longer swap space, which was logged */
+	bool is_gone;  /* the device is no longer swap space, and this was logged */
 	struct run_transfers before;
 };
 
-/* Makes the device @name and swaps to it. Returns 0, or -errno after logged lines; then there is no device. */
+/* Makes the device @name and swaps to it. Returns 0. After an error, logs lines and returns -errno, and there is no
+   device. */
 int run_device_make(const struct run_options *options, const struct run_donors *donors, const char *name,
 		    struct run_device *ret_device);
 /* Finds the swap space options->swap. Returns 0, or -errno after one logged line if it does not exist, does not

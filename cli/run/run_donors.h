@@ -1,4 +1,4 @@
-/* run_donors: checks whether the donors of `farpage run` answer, and what they have. */
+/* run_donors: checks whether the donors of `farpage run` answer, and how much memory they have. */
 #ifndef CLI_RUN_DONORS_H
 #define CLI_RUN_DONORS_H
 #include "client/far.h"

@@ -20,12 +20,12 @@
 #define V1_ROOT CONTROL_GROUP_ROOT "/memory"
 #define TEXT_SIZE 8192
 #define PAUSE_NS 5000000
-#define KILL_TRIES 2000   /* ten seconds; a process may wait for a device that does not answer */
-#define REMOVE_TRIES 1000 /* five seconds */
+#define KILL_TRIES 2000   /* tries for ten seconds, because a process may wait for a device that does not answer */
+#define REMOVE_TRIES 1000 /* tries for five seconds */
 /* Version 2: the group is slowed down when 1/HIGH_PART of its budget is left. */
 #define HIGH_PART 16
-/* Version 1: the kernel lets some pages in beyond the limit (240 KiB beyond 16 MiB were seen). So 1/BEYOND_PART of
-   the budget, at most BEYOND_MAX, is kept for them. */
+/* Version 1: the kernel allows some pages beyond the limit (240 KiB beyond 16 MiB were seen). So 1/BEYOND_PART of the
+   budget, at most BEYOND_MAX, is reserved for such pages. */
 #define BEYOND_PART 32
 #define BEYOND_MAX (UINT64_C(8) << 20)
 #define SWAPPINESS 60
@@ -113,7 +113,7 @@ static bool place_v1(char ret_folder[PATH_MAX])
 	char path[PATH_MAX];
 	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !control_group_own_path("/proc", CONTROL_GROUP_V1, path))
 		return false;
-	/* In a container the path may be the host's. Then the root's files are those of this process's group. */
+	/* In a container the path may be that on the host. Then the root's files are those of this process's group. */
 	if (snprintf(ret_folder, PATH_MAX, "%s%s", V1_ROOT, path) >= PATH_MAX || access(ret_folder, F_OK) < 0)
 		snprintf(ret_folder, PATH_MAX, "%s", V1_ROOT);
 	return is_writable(ret_folder);
@@ -198,7 +198,7 @@ static int event_open(const struct run_group *group)
 	return event;
 }
 
-/* Sets whether the kernel kills a task if there is no memory. If not, tasks that find none sleep. */
+/* Sets if the kernel kills a task when there is no memory. If not, tasks that find no memory sleep. */
 static void killer_set(struct run_group *group, bool kills)
 {
 	group->kills = kills;
@@ -256,16 +256,16 @@ static bool is_starving(const struct run_group *group)
 	return !group->kills && number_read(group->folder, "memory.oom_control", "under_oom ", 0);
 }
 
-/* Wakes tasks that sleep for want of memory, as a higher limit does. The limit is raised more each time, because the
-   kernel may not take back the last raise at once. */
+/* Wakes tasks that sleep for want of memory, by raising the limit for a moment. Each raise is larger than the last,
+   because the kernel may not take back the last raise at once. */
 static void wake(const struct run_group *group)
 {
 	number_write(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);
 	number_write(group->folder, "memory.limit_in_bytes", group->limit);
 }
 
-/* Version 1: counts the looks with sleeping tasks, and wakes the tasks or switches the killer on. @full: swap space
-   is nearly full. */
+/* Version 1: counts the looks with sleeping tasks, and wakes the tasks or switches the killer on. @full means that swap
+   space is nearly full. */
 static void relieve(struct run_group *group, bool full)
 {
 	bool starving = is_starving(group);
@@ -311,7 +311,7 @@ void run_group_sum(const struct run_group *group, struct run_group_use *use)
 		use->swapped_peak = swapped;
 	use->killed = number_read(group->folder, v2 ? "memory.events" : "memory.oom_control",
 				  v2 ? "\noom_kill " : "oom_kill ", 0);
-	/* The kernel may count no pressure (psi=0). */
+	/* The kernel may not count pressure (psi=0). */
 	use->stalled_us = v2 ? number_read(group->folder, "memory.pressure", "total=", UINT64_MAX) : UINT64_MAX;
 }
 
@@ -351,8 +351,8 @@ static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 	return count;
 }
 
-/* Like for_each_here(), for the group and the groups below it, which the command may have made. With @removing it
-   removes the groups below, the lowest first. */
+/* Does the same as for_each_here() for the group and the groups below it, which the command may have made. With
+   @removing, also removes the groups below, the lowest first. */
 static unsigned for_each(const char *folder, void (*act)(pid_t pid), bool removing)
 {
 	char path[PATH_MAX];

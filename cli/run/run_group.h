@@ -7,15 +7,15 @@
  * memory controller on to its children, or the root. In version 1 the parent is this process's own group.
  *
  * The kernel may find no page to evict although swap space is free, and then it would kill a process (seen with Linux
- * 6.18). It decides by counts that are updated late. If all pages have just moved to the active list, the kernel
- * believes that the inactive list is still long, and evicts nothing.
+ * 6.18). The kernel decides by counts that are updated late. If all pages have just moved to the active list, the
+ * kernel believes that the inactive list is still long, and evicts nothing.
  * - Version 2 slows the group down a little below its limit (memory.high), which gives the kernel time.
- * - Version 1 cannot slow a group down. Its killer is switched off, and a task that finds no memory sleeps. A system
- *   call fails instead of sleeping, so such tasks should be rare.
+ * - Version 1 cannot slow a group down. The kernel's OOM killer is switched off for it, and a task that finds no memory
+ *   sleeps. In a system call such a task fails instead of sleeping, so this should be rare.
  *
  * In version 1 run_group_look() reads memory.stat, which updates the counts. Then it lets the sleeping tasks try again.
- * An event causes run_group_wait() to help at once when the kernel begins to find no memory. The killer is switched on
- * when swap space is nearly full, or when many tries did not help.
+ * When the kernel begins to find no memory, an event wakes run_group_wait(), which helps at once. The killer is
+ * switched on when swap space is nearly full, or when many tries did not help.
  *
  * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, sections 10 and 11.
  *
@@ -38,8 +38,8 @@ struct run_group {
 	char folder[PATH_MAX];
 	uint64_t limit;   /* bytes; this field and all below are for version 1 only */
 	int event;        /* an eventfd that signals that the kernel finds no memory, or -1 */
-	unsigned starved; /* looks at which a task slept for want of memory */
-	unsigned calm;    /* looks since a task last slept for want of memory */
+	unsigned starved; /* number of looks that found a task asleep for want of memory */
+	unsigned calm;    /* number of looks since a task last slept for want of memory */
 	bool kills;       /* the kernel's killer is switched on */
 };
 
@@ -47,13 +47,14 @@ struct run_group {
 struct run_group_use {
 	uint64_t bytes;        /* memory at the last look */
 	uint64_t swapped;      /* bytes in swap space at the last look */
-	uint64_t peak_bytes;   /* highest memory that was seen, or the kernel's own peak */
+	uint64_t peak_bytes;   /* the most memory that was seen, or the kernel's own peak */
 	uint64_t swapped_peak; /* highest number of bytes in swap space that was seen */
 	uint64_t stalled_us;   /* time in which some task waited for memory, or UINT64_MAX if not counted */
 	uint64_t killed;       /* processes that the kernel killed for want of memory */
 };
 
-/* Chooses where the group @name will be. Makes nothing. Returns 0, or -errno with what is missing in @ret_why. */
+/* Chooses where the group @name will be. Makes nothing. Returns 0, or -errno. In that case @ret_why says what is
+   missing. */
 int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
 /* Makes the group, with @local bytes for all its processes together. Returns 0, or -errno after one logged line;
    then there is no group. */
@@ -63,10 +64,10 @@ int run_group_make(struct run_group *group, uint64_t local);
 bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struct run_group_use *use);
 /* Moves the calling process into the group. May be called in a child after fork(2). Returns 0 or -errno. */
 int run_group_enter(const struct run_group *group);
-/* Updates @use, and in version 1 lets tasks that found no memory try again. @far: bytes of swap space for the group.
-   Version 1 needs this call every RUN_GROUP_LOOK_MS. */
+/* Updates @use, and in version 1 lets tasks that found no memory try again. @far is the swap space for the group in
+   bytes. Version 1 needs this call every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
-/* Updates @use with what the kernel itself has counted until now. */
+/* Updates @use with the kernel's own counts. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);
 /* Returns the number of processes in the group and in groups below it. Ended processes that were not waited for do
    not count. */

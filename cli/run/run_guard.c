@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define PAUSE_NS 20000000
-/* A daemon that starts gets ready within READY_NS, or finds out that nobody waits for it. */
+/* Within READY_NS, a daemon that starts is ready, or has noticed that nobody waits for it. */
 #define READY_NS UINT64_C(60000000000)
 #define UNUSED_NS UINT64_C(10000000000)
 

@@ -24,7 +24,7 @@ static void command_text(char **argv, char *ret_text, size_t size)
 	size_t used = 0;
 	for (unsigned i = 0; argv[i] && used < size; i++)
 		used += (size_t)snprintf(ret_text + used, size - used, "%s%s", i ? " " : "", argv[i]);
-	/* The text is printed on other users' terminals. */
+	/* Replaces control characters, because the text is printed on other users' terminals. */
 	for (char *at = ret_text; *at; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';

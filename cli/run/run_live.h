@@ -2,7 +2,7 @@
  * run_live: the current figures of a `farpage run`, for `farpage status`.
  *
  * Theory of operation. The run keeps a struct run_live in a memfd (memfd_create(2)) and updates it twice a second.
- * Other processes find it by its name below /proc/PID/fd, if they may read that. Nothing is left behind, however the
+ * Other processes find it by its name below /proc/PID/fd, if they may read that. No file is left behind, however the
  * run ends.
  *
  * Threads: one. Source: proc_pid_fd(5).
@@ -23,7 +23,7 @@ struct run_live {
 	uint64_t magic;
 	uint64_t changing; /* odd while other fields change */
 	char engine[8];
-	char command[64]; /* as it was called, cut to fit */
+	char command[64]; /* the command line, cut to fit */
 	uint64_t started_ns, updated_ns;
 	uint64_t local_bytes;
 	uint64_t resident_bytes, far_bytes;
@@ -32,12 +32,12 @@ struct run_live {
 	uint64_t waiting_ns;    /* time that threads waited for far memory, or RUN_LIVE_UNKNOWN */
 };
 
-/* Makes the figures of a run, with @local bytes as the budget of the command @argv. Returns NULL on failure; then
-   the run continues without figures. */
+/* Makes the figures of a run, with @local bytes as the budget of the command @argv. Returns NULL on failure. The run
+   then continues without figures. */
 struct run_live *run_live_open(const char *engine, uint64_t local, char **argv);
 /* Returns true if the figures are due for an update. Takes NULL. */
 bool run_live_is_due(const struct run_live *live);
-/* Begin and end a change. Between the two calls readers discard what they read. */
+/* Begin and end a change. Readers discard figures that they read between the two calls. */
 void run_live_begin(struct run_live *live);
 void run_live_end(struct run_live *live);
 

@@ -4,7 +4,7 @@
  * An engine has two functions: one checks whether it can run a program here, the other runs the program. A check makes
  * nothing, except that run_swap_check() may load the kernel's ublk driver.
  *
- * Threads: the only one.
+ * Threads: the command's only thread.
  */
 #ifndef CLI_RUN_OPTIONS_H
 #define CLI_RUN_OPTIONS_H
@@ -27,9 +27,9 @@ struct run_options {
 
 #define RUN_SWAP_LEAST (UINT64_C(4) << 20) /* the smallest --local */
 
-/* Return 0 if the engine can be used here, or -errno with what the engine lacks in @ret_why. For run_pager_check()
-   -ENOEXEC means that the pager does not suit the program at @path. An enum run_status means that the program cannot
-   run at all. */
+/* Return 0 if the engine can be used here, or -errno. In that case @ret_why says what the engine lacks. For
+   run_pager_check(), -ENOEXEC means that the pager does not suit the program at @path, and an enum run_status that the
+   program cannot run at all. */
 int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX]);
 int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX]);
 

@@ -1,7 +1,7 @@
 /*
  * run_pager: the engine of `farpage run` that loads libfarpage-preload.so into the command.
  *
- * Theory of operation. The loader takes the library before all other libraries of the command. The library reads its
+ * Theory of operation. The loader loads the library before all other libraries of the command. The library reads its
  * options from the environment (pager/preload/settings.h), and counts into a report that this process keeps. Children
  * of the command inherit both.
  *

@@ -95,7 +95,7 @@ static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) 
 	return found;
 }
 
-/* Returns true if the program defines a function @name itself, which its libraries then use too. */
+/* Returns true if the program defines a function @name itself. Its libraries then use this function, too. */
 static bool defines(int fd, const struct elf_program *elf, const char *name)
 {
 	unsigned count = elf->header.e_shnum;
@@ -111,7 +111,7 @@ static bool defines(int fd, const struct elf_program *elf, const char *name)
 	return found;
 }
 
-/* Compares the ELF file with this process's program, which runs here and uses the same C library as the preload
+/* Compares the ELF file with this process's own program, which can run here and uses the same C library as the preload
    library. */
 static int check_elf(int fd, const struct refusal *refusal)
 {

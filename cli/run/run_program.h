@@ -6,7 +6,7 @@
  * - exec(2) does not raise its privileges, because then the loader ignores the environment.
  * - It has no mmap or munmap of its own, because the library must see all mappings.
  *
- * For a script, its interpreter must meet them.
+ * For a script, its interpreter must meet these conditions.
  */
 #ifndef CLI_RUN_PROGRAM_H
 #define CLI_RUN_PROGRAM_H
@@ -14,7 +14,7 @@
 
 #define RUN_WHY_MAX (4 * PATH_MAX)
 
-/* Exit statuses of `farpage run` besides the program's, as of env(1). */
+/* Exit statuses of `farpage run` besides the program's. They are those of env(1). */
 enum run_status {
 	RUN_FAILED = 125,         /* farpage failed */
 	RUN_NOT_EXECUTABLE = 126, /* the program cannot be run, or cannot have far memory */

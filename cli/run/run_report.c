@@ -1,4 +1,4 @@
-/* run_report: see run_report.h. Threads: one. Processes that count may still be running. */
+/* run_report: see run_report.h. Threads: one. Other processes may still be counting. */
 #include "cli/run/run_report.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -43,7 +43,7 @@ void run_report_close(struct run_report *report)
 	report->shared = NULL;
 }
 
-/* Adds what one process counted. Peaks of far memory are added too, as if they had occurred at the same time. */
+/* Adds the counts of one process. Peaks of far memory are added, too, as if they had occurred at the same time. */
 static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 {
 	sum->resident_bytes += one->resident_bytes;
@@ -109,7 +109,7 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 	return text;
 }
 
-/* Returns the share of its threads' time that the command waited for far memory, whatever the number of threads. */
+/* Returns the share of its threads' time in which the command waited for far memory, for any number of threads. */
 static double waited(const struct run_summary *summary)
 {
 	if (summary->waiting_ns < WAITED_MIN_NS)

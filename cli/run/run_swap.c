@@ -34,7 +34,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REST_MS 20 /* time between two checks whether a process of the command is left */
+#define REST_MS 20 /* time between two looks for processes of the command */
 #define TIMEOUT_MIN_MS 100u
 #define TIMEOUT_MAX_MS 600000u
 #define V2_LOOK_MS 100
@@ -181,7 +181,8 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	return options->strict && run->use.killed ? RUN_FAILED : 0;
 }
 
-/* Checks options that the device's daemon would refuse, because this message has the names that the user knows. */
+/* Checks options that the device's daemon would also refuse, because messages of this check use the names that the user
+   knows. */
 static int check_sizes(const struct run_options *options)
 {
 	char least[SIZE_TEXT_MAX];

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOOK_MS 20 /* time between two checks whether memory without a pager still exists */
+#define LOOK_MS 20 /* time between two looks if memory without a pager still exists */
 
 int run_watch_open(struct run_watch *ret_watch)
 {
@@ -71,7 +71,7 @@ static void add(struct run_watch *watch, const struct watched *pager)
 	close(pager->uffd);
 }
 
-/* Ends the pagers of process @pid, which has begun another program since. */
+/* Ends the pagers of process @pid, which has begun another program meanwhile. */
 static void end_pagers_of(struct run_watch *watch, pid_t pid)
 {
 	for (unsigned i = watch->count; i-- > 0;)
@@ -100,7 +100,7 @@ static void read_told(struct run_watch *watch)
 		add_told(watch, &told);
 }
 
-/* Kills the processes that want a page of memory that has no pager any more. */
+/* Kills the processes that need a page of memory that has no pager any more. */
 static void stop_sharers(struct run_watch *watch, unsigned index)
 {
 	const struct watched pager = watch->pagers[index];

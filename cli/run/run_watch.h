@@ -1,5 +1,5 @@
 /*
- * run_watch: handles processes that share the memory of another process whose pager has ended with it.
+ * run_watch: handles processes that share memory with a process that has ended, and its pager with it.
  *
  * Theory of operation. A vfork child, or another process made with CLONE_VM, lives in its maker's memory. When the
  * maker ends, its pager ends, but that memory remains. Its far pages can then never come back. So each process that
@@ -7,13 +7,14 @@
  * waits for its end.
  *
  * If the memory still exists after that end, a process that asks for one of its pages is killed, and one line is
- * logged. A process that needs no page lives on. Without the copy such a process would hang for ever, or read zeroes.
+ * logged. A process that needs no page lives on. Without the copy, a process that needs a page would hang for ever, or
+ * read zeroes.
  *
  * Not covered:
  * - processes from which `farpage run` may not take descriptors, because they changed their user or are not dumpable;
  * - processes that outlive `farpage run`.
  *
- * If a maker executes another program, this is noticed when that program ends or starts a pager.
+ * If a maker executes another program, `farpage run` notices this when that program ends or starts a pager.
  *
  * Threads: one.
  */
@@ -40,7 +41,7 @@ struct run_watch {
 	} pagers[RUN_WATCH_MAX];
 };
 
-/* Returns 0 or -errno. */
+/* Opens @ret_watch. Returns 0 or -errno. */
 int run_watch_open(struct run_watch *ret_watch);
 void run_watch_close(struct run_watch *watch);
 /* Watches until @fd is readable, and returns true. With @for_sharers it returns false as soon as no process has

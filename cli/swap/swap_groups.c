@@ -8,9 +8,9 @@
 
 #define FOLDERS_OPEN 32 /* folders that nftw() has open at a time */
 
-/* nftw() takes no context. */
+/* The context of the walk, which nftw() cannot pass on. */
 static struct {
-	uint64_t used, excess; /* the worst so far */
+	uint64_t used, excess; /* the largest excess found so far */
 	struct swap_group worst;
 } walk;
 
@@ -21,7 +21,7 @@ static void group_look(enum control_group_version version, const char *folder)
 
 	if (!control_group_read(version, folder, &memory))
 		return;
-	/* Other swap spaces may hold some of these pages. Then it is unknown which pages are where. */
+	/* Other swap spaces may hold some of these pages. Nobody knows which. */
 	if (memory.swapped > walk.used)
 		memory.swapped = walk.used;
 	files = memory.inactive + memory.active;

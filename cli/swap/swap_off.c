@@ -1,7 +1,7 @@
 /*
  * farpage swap off: brings the swapped pages back and removes the device.
  *
- * A device that is no longer swap space is only removed. So a swap off that failed half-way can be repeated.
+ * If a device is no longer swap space, it is only removed. So a swap off that failed half-way can be repeated.
  *
  * Threads: none.
  */

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <sys/swap.h>
 
-/* Tells what the daemon has changed on this machine. */
+/* Prints which settings of this machine the daemon has changed. */
 static void changes_tell(const char *name)
 {
 	struct watermarks_record record;

@@ -121,8 +121,8 @@ static int daemon_check(const char *name)
 	return -ENOTCONN;
 }
 
-/* Checks that the swapped pages fit into their control groups. Beyond its limit a group would lose a program, unless
-   other swap space takes the excess. @swap: free bytes of other swap space. */
+/* Checks that the swapped pages fit into their control groups. In a group beyond its limit the kernel would kill a
+   program, unless other swap space takes the excess. @swap is the free space of other swap spaces in bytes. */
 static int groups_check(const struct swap_area *area, uint64_t swap)
 {
 	char needed[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];
@@ -208,7 +208,7 @@ static int swap_end(const struct swap_area *area)
 		return status;
 	}
 	if ((WIFEXITED(status) && !WEXITSTATUS(status)) || swaps_find(area->path, &after) == -ENOENT)
-		return 0; /* whatever signals came meanwhile */
+		return 0; /* signals that came meanwhile do not matter */
 	if (WIFEXITED(status)) {
 		log_error("swapoff %s: %s; it is still swap space", area->path, strerror(WEXITSTATUS(status)));
 		return -WEXITSTATUS(status);

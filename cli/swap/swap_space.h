@@ -8,7 +8,7 @@
  * checked before. A child process makes the call. A signal ends the child, and then the kernel continues to swap to the
  * device. Meanwhile this process shows the progress from /proc/swaps.
  *
- * Threads: the only one.
+ * Threads: the command's only thread.
  */
 #ifndef CLI_SWAP_SPACE_H
 #define CLI_SWAP_SPACE_H
@@ -22,13 +22,14 @@
 /* Returns true if mkswap(8), which swap_space_attach() runs, is where Debian installs it. */
 bool swap_space_has_mkswap(void);
 
-/* Makes swap space according to @settings, completely or not at all. @priority: its priority among swap spaces, or
-   UINT_MAX for the kernel's choice. @ret_path: the device's path. Signals that end a command are blocked meanwhile.
-   After one logged line returns -errno of the step that failed, or -EINTR if such a signal came. Otherwise returns 0. */
+/* Makes swap space according to @settings, completely or not at all. @priority is its priority among swap spaces, or
+   UINT_MAX for the kernel's choice. @ret_path gets the device's path. Signals that end a command are blocked meanwhile.
+   Returns 0. If a step fails or such a signal comes, logs one line and returns the step's -errno or -EINTR. */
 int swap_space_attach(const struct settings *settings, unsigned priority, char ret_path[FRONTEND_PATH_MAX]);
 
 /* Ends swapping to @area, the device @name, and removes the device. Returns 0, or -errno after one logged line.
-   After -ENOMEM (its pages fit nowhere else), -EINTR (interrupted) or an error of swapoff(2) it is still swap space. */
+   After -ENOMEM (its pages fit nowhere else), -EINTR (a signal came) or an error of swapoff(2), the device is still
+   swap space. */
 int swap_space_detach(const char *name, const struct swap_area *area);
 
 #endif

@@ -20,12 +20,12 @@
 #define BATCH_PAUSE_NS UINT64_C(2000000)
 /* Each warning or error is logged at most once in this time. */
 #define TELL_NS UINT64_C(10000000000)
-/* After the disk has refused pages, missed pages are not read back for it for this long. */
+/* After the disk has refused pages, no missed page is read back for this long. */
 #define BAD_NS UINT64_C(1000000000)
 #define BACKUP_STACK (128u << 10)
 #define NS_PER_S UINT64_C(1000000000)
 #define READ_BYTES ((size_t)BACKUP_IO_PAGES * STORE_PAGE)
-/* A read's cookie is its index in `reads`. A write's is its extent's index | COOKIE_WRITE. */
+/* The cookie of a read is its index in `reads`. The cookie of a write is its extent's index | COOKIE_WRITE. */
 #define COOKIE_WRITE (UINT64_C(1) << 32)
 
 /* In `order`: the page, then its place in the batch. */
@@ -47,7 +47,7 @@ static void backup_wake(struct backup *backup)
 void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		/* This comes first: once the page is in the ring, the disk may refuse it and set the bit again. */
+		/* Clears the bit first: once the page is in the ring, the disk may refuse it and set the bit again. */
 		backup_ring_unmiss_all(&backup->ring, page + i, 1);
 		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE))
 			continue;
@@ -162,7 +162,7 @@ static bool page_is_right(const struct backup *backup, uint64_t page, const uint
 	return integrity_check(integrity, page, data);
 }
 
-/* Copies the page as it was last written from the ring. Returns false if the ring does not have it. */
+/* Copies the page's last contents from the ring. Returns false if the ring does not have them. */
 static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 {
 	uint64_t below = backup_ring_count(&backup->ring);
@@ -250,7 +250,7 @@ static void writes_put(struct backup *backup)
 	}
 }
 
-/* The disk has refused pages of the current batch: sets the status of the writes that they may belong to. */
+/* The disk has refused pages of the current batch. Sets the status of the writes to which these pages may belong. */
 static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
 {
 	uint64_t end = backup_ring_taken_count(&backup->ring) + backup->batch;
@@ -296,7 +296,7 @@ static uint64_t order_page(const struct backup *backup, unsigned index)
 	return backup->order[index] >> ORDER_PAGE_SHIFT;
 }
 
-/* Makes up a batch: fills `order` with the newest copy of each page, sorted by page. Returns the number of pages. */
+/* Begins a batch: fills `order` with the newest copy of each page, sorted by page. Returns the number of pages. */
 static unsigned batch_order(struct backup *backup)
 {
 	unsigned count = 0, kept = 0;
@@ -329,7 +329,7 @@ static void batch_end(struct backup *backup, uint64_t now)
 	backup_look_behind(backup, now);
 }
 
-/* Submits extents of the batch, as many as the disk takes. */
+/* Submits as many extents of the batch as the disk takes. */
 static void batch_go_on(struct backup *backup)
 {
 	while (backup->begun < backup->extents && backup->in_flight < DISK_DEPTH - BACKUP_READS) {

@@ -9,10 +9,10 @@
  *
  * A page is "missed" if it found the ring full, or if the disk refused it. The rebuild thread reads missed pages back
  * from donors (rebuild_backup.h) and puts them into the ring. A disk that is too slow costs neither memory nor time. It
- * only leaves pages unsaved, and a warning says so at most every ten seconds.
+ * only leaves pages unsaved. A warning about this is logged at most every ten seconds.
  *
- * Nobody keeps a list of what is on the disk. Checksum and generation (integrity.h) tell if a page that was read is as
- * the last write left it.
+ * There is no list of the pages on the disk. The checksum and generation of a page (integrity.h) show if the bytes on
+ * the disk are those of its last write.
  *
  * When the last replica of a page goes, the page is KEPT (integrity.h): only the disk, or the ring, still has it.
  * Queues hand reads of KEPT pages, and reads that no donor has answered correctly, to the backup's thread
@@ -22,10 +22,10 @@
  * A killed process takes its ring with it. The process that adopts the store counts all live pages as missed, and
  * copies them again. A KEPT page whose copy was in the ring does not match its checksum, and is lost.
  *
- * When no donor has room for a write, the queue hands the write to the backup's thread, too. So it does when the chunk
- * leaves for the backup (chunks.h). The thread puts the pages into the ring, behind older copies of them, as soon as
- * there is room. It answers when all of them have left the ring: then they are on the disk, or the disk refused them.
- * Pages on the disk are KEPT from then on.
+ * A queue also hands a write to the backup's thread if no donor has room for it, or if its chunk leaves for the backup
+ * (chunks.h). The thread puts the pages into the ring, behind older copies of them, as soon as there is room. The
+ * thread answers when all of these pages have left the ring. Each page is then on the disk, and KEPT, or the disk
+ * refused it.
  *
  * backup_step() does all of this. It never waits and reads no clock.
  *
@@ -39,7 +39,7 @@
 #include "client/backup/backup_ring.h"
 #include "client/far_store.h"
 
-/* The longest run, in pages, that one read or one write of a queue covers. */
+/* The most pages of one read or write of a queue. */
 #define BACKUP_IO_PAGES 16u
 #define BACKUP_READS 16u
 /* Pages in a batch. */
@@ -56,12 +56,12 @@ struct backup_io {
 	bool write;
 	bool kept; /* a read of KEPT pages */
 	uint8_t *data;
-	int status; /* 0 (read, not yet checked; written to the disk) or -EIO */
+	int status; /* the result: -EIO, or 0. The bytes of a read are not checked yet. */
 	/* The backup thread's own. */
-	uint32_t there; /* a read: the pages that were in the ring, one bit each */
-	uint32_t put;   /* a write: pages already in the ring */
-	uint64_t from;  /* a write: backup_ring_put_count() before its first page */
-	uint64_t until; /* a write: the same after its last page, or 0 until all are in the ring */
+	uint32_t there; /* of a read: the pages found in the ring, one bit each */
+	uint32_t put;   /* of a write: how many of its pages were put into the ring */
+	uint64_t from;  /* of a write: backup_ring_put_count() before its first page was put in */
+	uint64_t until; /* of a write: backup_ring_put_count() after its last page, or 0 before that */
 };
 
 struct backup_list {
@@ -70,12 +70,12 @@ struct backup_list {
 
 struct backup {
 	struct far *far;
-	struct seal *seal; /* NULL unless pages are sealed; its thread's */
+	struct seal *seal; /* used by the backup's thread; NULL unless pages are sealed */
 	struct backup_disk *disk;
 	struct backup_ring ring;
-	_Atomic(struct backup_io *) asked; /* a stack */
+	_Atomic(struct backup_io *) asked; /* a stack of requests that the thread has not taken yet */
 	_Atomic bool overflown;            /* some pages found the ring full */
-	_Atomic uint64_t bad_until;        /* no missed page is read back before: the disk refused some */
+	_Atomic uint64_t bad_until;        /* the disk refused pages: no missed page is read back before this time */
 	_Atomic bool asleep;               /* the thread sleeps until it is woken */
 	int wake;                          /* eventfd */
 	_Atomic bool stop;
@@ -85,18 +85,18 @@ struct backup {
 	struct backup_list to_read;            /* reads not yet begun */
 	struct backup_list writes;             /* not yet answered, in the order in which they go into the ring */
 	struct backup_io *reads[BACKUP_READS]; /* NULL if free */
-	uint8_t *bytes;                        /* buffer of the reads */
+	uint8_t *bytes;                        /* the buffer of `reads` */
 	unsigned reading;
 	uint64_t batch;   /* copies in the current batch, or 0 for none */
-	unsigned extents; /* of the batch */
+	unsigned extents; /* extents in the batch */
 	unsigned begun;   /* extents in flight or done */
 	unsigned done;
-	unsigned in_flight;          /* writes and reads */
+	unsigned in_flight;          /* operations of the disk, writes and reads */
 	uint64_t due;                /* when the next batch may begin */
-	_Atomic uint64_t told_slow;  /* last warning; 0 if none since all was on the disk */
-	_Atomic uint64_t told_error; /* likewise, the last error */
+	_Atomic uint64_t told_slow;  /* when a slow disk was last logged; 0 again once all pages are on the disk */
+	_Atomic uint64_t told_error; /* when an error was last logged; 0 again once all pages are on the disk */
 	struct {
-		uint32_t piece; /* index of its first piece */
+		uint32_t piece; /* index of the extent's first piece */
 		uint32_t count;
 	} extent[BACKUP_BATCH];       /* pages that are neighbours on the disk */
 	uint64_t order[BACKUP_BATCH]; /* pages, with their places in the batch (backup.c) */
@@ -106,20 +106,21 @@ struct backup {
 /* Opens the backup of a store whose size is known. Errors are logged. Returns 0, -ENOMEM, or an error of
    backup_disk_open(). */
 int backup_open(struct far *far, struct backup **ret_backup);
-/* Frees the backup, which nothing uses any more. @keep leaves its file to another process. Takes NULL. */
+/* Frees the backup. Nothing may use it any more. With @keep, its file stays for another process. Takes NULL. */
 void backup_close(struct backup *backup, bool keep);
-/* Start and end the backup's thread. If the store is left to another process, backup_stop() waits until the ring is
-   empty. Both take NULL. backup_start() returns 0 or -errno. */
+/* backup_start() starts the backup's thread, and returns 0 or -errno. backup_stop() ends the thread. If another process
+   is to adopt the store, backup_stop() first waits until the ring is empty. Both take NULL. */
 int backup_start(struct backup *backup);
 void backup_stop(struct backup *backup);
-/* Does the thread's work at @now. Returns when to call it again, or UINT64_MAX: when `wake` or the disk is readable. */
+/* Does the thread's work at @now. Returns the time of the next call. UINT64_MAX means: when `wake` or the disk is
+   readable. */
 uint64_t backup_step(struct backup *backup, uint64_t now);
 /* Returns true if the thread was told to stop and has nothing left to do. */
 bool backup_is_over(const struct backup *backup);
 
 /* Copies pages that were just written into the ring. Pages without room are missed. */
 void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data);
-/* Puts in a missed page that was read back, if there is room. */
+/* Puts a missed page that was read back into the ring, if there is room. */
 void backup_put_again(struct backup *backup, uint64_t page, const void *data);
 void backup_ask(struct backup *backup, struct backup_io *io);
 /* Returns the number of pages that are not on the disk yet. */

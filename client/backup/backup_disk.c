@@ -29,22 +29,21 @@
 /* The mark behind a file's pages: this text, then the id of the machine's boot. */
 #define DISK_MARK "farpage backup 1\n"
 #define DISK_MARK_SIZE 64
-/* The successor of a killed process waits this long for the writes that the process had in flight. It looks this
-   often. */
+/* How long the successor of a killed process waits for the writes in flight of that process, and how often it looks. */
 #define HELD_NS UINT64_C(30000000000)
 #define HELD_LOOK_NS UINT64_C(10000000)
 
 struct backup_disk {
 	char *path;
 	int fd, event;
-	bool named; /* a file with a name, which backup_disk_close() removes */
+	bool named; /* the file has a name, which backup_disk_close() removes */
 	bool ring_open;
 	struct io_uring ring;
 };
 
 /* --- What the path names ---------------------------------------------------------------------------------------- */
 
-/* Returns true if @device is a ublk device, which is taken for far memory. @device is the backup, or holds its file. */
+/* Returns true if @device is a ublk device, which counts as far memory. @device is the backup, or holds its file. */
 static bool device_is_far(dev_t device)
 {
 	char path[64], target[256];
@@ -74,8 +73,8 @@ static int cannot(const struct backup_disk *disk, const char *what)
 	return error;
 }
 
-/* If @adopt, waits HELD_LOOK_NS for a disk that is in use. Writes that a killed process began keep its file, and its
-   lock, until the kernel has done them. @since: when the wait began, or 0. Returns false without @adopt, or once
+/* With @adopt, waits HELD_LOOK_NS for a disk that is in use. Writes of a killed process keep its file open, and locked,
+   until the kernel has completed them. *@since is when the wait began, or 0. Returns false without @adopt, or once
    HELD_NS are over. */
 static bool held_for_now(const struct backup_disk *disk, bool adopt, uint64_t *since)
 {
@@ -155,8 +154,8 @@ static void mark_make(char mark[DISK_MARK_SIZE])
 	close(fd);
 }
 
-/* Returns 0 if the file may be used: it is empty or a backup. Otherwise returns -EEXIST after one logged line. A backup
-   that nobody has locked is what a killed process left. After a reboot it is worthless. In the same boot it may still
+/* Returns 0 if the file may be used: it is empty or a backup. Otherwise returns -EEXIST after one logged line. A killed
+   process leaves a backup that is not locked. After a reboot such a backup is worthless. In the same boot it may still
    be adopted, so without @adopt it is refused. */
 static int file_check(const struct backup_disk *disk, const struct stat *status, bool adopt)
 {
@@ -175,7 +174,7 @@ static int file_check(const struct backup_disk *disk, const struct stat *status,
 	return 0;
 }
 
-/* Checks that the file system has @bytes free: room for the pages that donors have room for. */
+/* Checks that the file system has @bytes free: as much as donors have room for. */
 static int file_room(const struct backup_disk *disk, uint64_t bytes)
 {
 	char here[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
@@ -217,7 +216,7 @@ static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_
 	return 0;
 }
 
-/* Bypasses the page cache from here on, if the file system can. */
+/* Bypasses the page cache from now on, if the file system allows it. */
 static void file_go_direct(const struct backup_disk *disk)
 {
 	int flags = fcntl(disk->fd, F_GETFL);
@@ -288,7 +287,7 @@ static int path_open(struct backup_disk *disk, uint64_t length, uint64_t bytes, 
 		return complain(disk, -EINVAL, "is neither a file nor a block device");
 	error = keep ? named_open(disk, length, bytes, adopt) : nameless_open(disk, length, bytes);
 	if (error < 0 && disk->fd >= 0 && keep && found < 0 && !disk->named)
-		unlink(disk->path); /* made just now */
+		unlink(disk->path); /* this call made it */
 	if (error == 0)
 		file_go_direct(disk);
 	return error;

@@ -1,21 +1,21 @@
 /*
  * backup_disk: the file or block device of a backup, read and written through io_uring.
  *
- * Theory of operation. Page N lies at byte N * STORE_PAGE. A file is made for the store. It is sparse, only its owner
- * may read or write it, and it grows with the pages that are written, at most to the size of the store.
+ * Theory of operation. Page N lies at byte N * STORE_PAGE. A file is made for the store. The file is sparse. Only its
+ * owner may read or write it. It grows as pages are written, at most to the size of the store.
  *
- * If no other process is to go on with the store, the file has no name, except for a moment as PATH.XXXXXX. So no file
- * remains, however this process ends. Several stores may also be given the same path.
+ * If no other process may adopt the store, the file has no name, except for a moment as PATH.XXXXXX. So no file remains
+ * after this process, even if it is killed. Several stores may then have the same path.
  *
- * Otherwise the file keeps its name until the store is closed. One more page behind the store's pages then carries a
- * mark. The mark identifies a file that a process has left behind. Any other file of that name is left alone.
+ * Otherwise the file keeps its name until the store is closed. A mark on one more page, behind the store's pages,
+ * identifies a file that a process has left behind. A file of that name without this mark is never touched.
  *
  * A block device is opened exclusively, and its contents are overwritten.
  *
- * I/O bypasses the page cache (O_DIRECT) if the file system can do that: writing pages out must not need memory.
+ * I/O bypasses the page cache (O_DIRECT) if the file system allows it, because writing pages out must not need memory.
  *
- * Threads: the backup's; another thread opens the disk before that one runs. The simulator and tests replace this file
- * with disks of their own.
+ * Threads: the backup's. Another thread opens the disk before the backup's thread starts. The simulator and tests
+ * replace this file with disks of their own.
  */
 #ifndef CLIENT_BACKUP_DISK_H
 #define CLIENT_BACKUP_DISK_H
@@ -37,29 +37,30 @@ struct backup_disk_done {
 };
 
 /*
- * Opens the backup for a store of @pages pages, of which at most @bytes bytes are in use at once. @keep: the file keeps
- * its name, for a process that adopts the store. @adopt: the file is what such a process has left, and its last writes
- * are waited for. Returns 0, or an error after one logged line:
+ * Opens the backup for a store of @pages pages, of which at most @bytes bytes are in use at once. With @keep, the file
+ * keeps its name, so that another process can adopt the store. With @adopt, an ended process has left the file, and the
+ * call waits for that process' last writes. Returns 0, or an error after one logged line:
  *
  * - -EEXIST: @path is no backup, or is the backup of a killed store of this boot, which may still be adopted
- * - -EBUSY: another store, a mount or the like uses it
+ * - -EBUSY: another store, a mount or the like uses @path
  * - -ENOSPC: the device, or the file system's free space, is too small
- * - -EINVAL: it is neither a file nor a block device, or lies on far memory itself
+ * - -EINVAL: @path is neither a file nor a block device, or lies on far memory itself
  * - any other error of open or io_uring
  */
 int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
 		     struct backup_disk **ret_disk);
-/* Opens the backup as for a new store that no other process goes on with, and closes it. Returns as
+/* Opens the backup as for a new store that no other process adopts, and closes it. Returns the same as
    backup_disk_open(). */
 int backup_disk_check(const char *path, uint64_t bytes);
-/* Closes the disk, which has nothing in flight. @keep leaves the file to another process. Otherwise its name goes, and
-   with it its contents. Takes NULL. */
+/* Closes the disk. No operation may be in flight. With @keep, the file stays for another process. Otherwise it is
+   removed. Takes NULL. */
 void backup_disk_close(struct backup_disk *disk, bool keep);
-/* Returns a descriptor that is readable when there may be something to reap. */
+/* Returns a descriptor that is readable when an operation may have been completed. */
 int backup_disk_fd(const struct backup_disk *disk);
 
-/* Prepare an operation from @page on. Its memory, and @pieces, stay in place until it is done. At most DISK_DEPTH
-   operations are in flight. backup_disk_submit() starts what is prepared, and returns 0 or -errno. */
+/* Prepare an operation that begins at @page. The caller keeps its memory and @pieces in place until the operation is
+   complete. At most DISK_DEPTH operations may be in flight. backup_disk_submit() starts the prepared operations, and
+   returns 0 or -errno. */
 void backup_disk_write(struct backup_disk *disk, uint64_t page, const struct iovec *pieces, unsigned count,
 		       uint64_t cookie);
 void backup_disk_read(struct backup_disk *disk, uint64_t page, void *data, uint32_t pages, uint64_t cookie);

@@ -80,7 +80,8 @@ static bool ring_put(struct backup_ring *ring, uint64_t page, const void *data, 
 	place->page = page;
 	place->again = again;
 	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
-	/* Sequentially consistent: the thread that takes out looks at it before it sleeps (backup.c). */
+	/* The store is sequentially consistent, because the thread that takes out loads this before it sleeps
+	   (backup.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
 }
@@ -95,7 +96,8 @@ void backup_ring_put_again(struct backup_ring *ring, uint64_t page, const void *
 	_Atomic uint64_t *word = &ring->missed[page / 64];
 	uint64_t bit = UINT64_C(1) << page % 64;
 
-	/* First this: a write that is missed from here on sets the bit again. The page stays counted until it is in. */
+	/* Clears the bit first: a write that is missed from now on sets it again. The page stays counted until it is in
+	   the ring. */
 	if (!(atomic_fetch_and(word, ~bit) & bit))
 		return;
 	if (ring_put(ring, page, data, true) || atomic_fetch_or(word, bit) & bit)
@@ -106,7 +108,7 @@ void backup_ring_miss(struct backup_ring *ring, uint64_t page)
 {
 	uint64_t bit = UINT64_C(1) << page % 64;
 
-	/* Counted first: for a moment the count is too high rather than too low. */
+	/* Counts the page first: for a moment the count may be too high, but never too low. */
 	atomic_fetch_add(&ring->missed_count, 1);
 	if (atomic_fetch_or(&ring->missed[page / 64], bit) & bit)
 		atomic_fetch_sub(&ring->missed_count, 1);

@@ -42,7 +42,7 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab)
 {
-	claims_seek(claims); /* the donor may have taken the slab since */
+	claims_seek(claims); /* the donor may have taken the slab meanwhile */
 	if (claims->under_way == CLAIMS_WINDOW || !claim_is_ours(claims->table, claims->donor, claims->next, ret_slab))
 		return false;
 	*ret_request = (uint32_t)claims->next++;

@@ -2,8 +2,8 @@
  * claims: tells a donor that has come back which of its slabs are ours, and learns where they are now.
  *
  * Theory of operation. The slabs are those of the chunk table's FULL slots on this donor. They are claimed in the order
- * of the chunks, a few at a time. The donor confirms each with its address and rkey, which go into the table, or says
- * that it does not hold it any more.
+ * of the chunks, a few at a time. The donor confirms a slab with its address and rkey, which go into the table. Or it
+ * denies the slab, because it does not hold the slab any more.
  *
  * While the donor is away, it gets no new slots. While its slabs are being claimed, its slots are not detached either
  * (leases.h), except for slabs that the donor itself takes. The slab of a slot that was detached earlier is not
@@ -31,13 +31,13 @@ struct claims {
 uint64_t claims_count(const struct chunk_table *table, unsigned donor);
 
 void claims_begin(struct claims *claims, struct chunk_table *table, unsigned donor);
-/* Takes the next slab to claim. The answer carries @ret_request. Returns false if the window is full, or if none is
-   left. */
+/* Takes the next slab to claim. The donor's answer will carry @ret_request. Returns false if the window is full, or if
+   no slab is left. */
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab);
-/* The donor confirms a claim. Returns 0, or -EPROTO if that slab was not asked for. */
+/* The donor confirms a claim. Returns 0, or -EPROTO if that slab was not claimed. */
 int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uint64_t address, uint32_t rkey);
-/* The donor denies a claim, because the slab is not ours any more. Returns 1 if its slot is still there and has to go,
-   0 if the slot has gone, or -EPROTO if nothing was asked for. */
+/* The donor denies a claim, because the slab is not ours any more. Returns 1 if the slab still has a slot, which the
+   caller must detach. Returns 0 if it has none, or -EPROTO if no such claim was made. */
 int claims_denied(struct claims *claims, uint32_t request, uint64_t *ret_slab);
 /* Returns true if every claim was sent and answered. */
 bool claims_over(const struct claims *claims);

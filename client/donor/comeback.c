@@ -36,7 +36,7 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 	comeback->met = false;
 }
 
-/* Makes the donor AWAY, tried at intervals as one that holds nothing. */
+/* Makes the donor AWAY. It is tried every second, as a donor that holds nothing. */
 static void anew_begin(struct comeback *comeback, uint64_t now)
 {
 	comeback->state = COMEBACK_AWAY;
@@ -73,17 +73,17 @@ bool comeback_is_waited_for(const struct comeback *comeback)
 	return comeback->state != COMEBACK_UP && comeback->state != COMEBACK_LOST;
 }
 
-/* Returns true if @status says that the donor answers, but will not have us. */
+/* Returns true if @status means that the donor answers, but refuses us. */
 static bool status_is_final(int status)
 {
 	return status == -EKEYREJECTED || status == -EPROTONOSUPPORT || status == -EPROTO || status == -EACCES ||
 	       status == -EINVAL;
 }
 
-/* Returns true if the reason why a connection ended, or was not made, may soon be over. A lack on this machine (memory,
-   descriptors, a device that is set up again) is no reason to give up pages that are safe on the donor. A fault of one
-   connection (a device that lost count, a slab that is not ours any more) shows in the next handshake, and in the
-   claims. */
+/* Returns true if the reason why a connection ended, or was not made, may soon pass. If this machine lacks something
+   (memory, descriptors, a device that is set up again), pages that are safe on the donor must not be given up. If one
+   connection was at fault (a device that lost count, a slab that is not ours any more), the next handshake and the
+   claims will show it. */
 static bool status_may_pass(const struct comeback *comeback, int status)
 {
 	if (is_up(comeback))
@@ -92,21 +92,22 @@ static bool status_may_pass(const struct comeback *comeback, int status)
 }
 
 /* Returns true if an attacker on the path may have made up the refusal, or changed what the donor said. If a donor has
-   welcomed us before, its refusal therefore counts only when patience is over. A donor's own word carries a MAC: it
-   came while the donor was UP, or is what its welcome says (-EINVAL). */
+   welcomed us before, its refusal therefore counts only when patience is over. A refusal that came while the donor was
+   UP, or in its welcome (-EINVAL), carries a MAC and counts at once. */
 static bool refusal_may_pass(const struct comeback *comeback, int status)
 {
 	return comeback->met && !is_up(comeback) && status != -EINVAL;
 }
 
-/* Other statuses say that this machine lacks something. */
+/* Other statuses mean that this machine lacks something. */
 bool comeback_is_out_of_reach(int status)
 {
 	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
 	       status == -EHOSTUNREACH || status == -ENETUNREACH;
 }
 
-/* Begins a pause: the shortest one, doubled for each try, up to the longest. Chance takes off up to half of it. */
+/* Begins a pause. The first pause is the shortest, and each try doubles it, up to the longest. Chance takes off up to
+   half. */
 static void pause_begin(struct comeback *comeback, uint64_t now)
 {
 	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
@@ -142,7 +143,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 			comeback->tries = 0;
 		comeback->unknown = false;
 		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
-				  status == -EACCES; /* an ending process loses memory before connections */
+				  status == -EACCES; /* a process that ends loses its memory before its connections */
 		comeback->status = status;
 	} else if (comeback->unknown) {
 		comeback->status = status;
@@ -158,10 +159,10 @@ enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarna
 	bool same = incarnation == comeback->incarnation;
 
 	assert(comeback->state == COMEBACK_TRYING);
-	/* If we held nothing there, nothing is lost. */
+	/* If we held no slab there, none is lost. */
 	if (held && !same)
 		return comeback_lose(comeback, COMEBACK_RESTARTED, -ECONNRESET);
-	/* The donor may have taken some of them back. The claims tell which. */
+	/* The donor may have taken some slabs back. The claims show which. */
 	if (held && !slabs)
 		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
 	comeback->incarnation = incarnation;

@@ -18,10 +18,10 @@
 
 #define CONTROL_STACK (256u << 10)
 /* The longest sleep while a donor is away. When this process is paused, the time up to the planned wake-up counts as
-   waiting for that donor (patience.h). So it must be short. */
+   waiting for that donor (patience.h). So the sleep must be short. */
 #define MISSED_SLEEP_NS UINT64_C(50000000)
 #define CONTROL_EVENTS 16u
-#define CONTROL_DEPTH 16u /* it posts no reads and writes */
+#define CONTROL_DEPTH 16u /* the thread posts neither reads nor writes */
 /* An unused slab stays leased this long, because a program that frees memory often allocates again soon. */
 #define CONTROL_IDLE_MS 500u
 /* The pause between two searches for a donor with room for a missing replica. */
@@ -88,7 +88,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 	return leases_recalls_open(&far->leases);
 }
 
-/* Creates the tables in the state file. Notes there the incarnation of each donor that has answered. */
+/* Creates the tables in the state file, and notes the incarnation of each donor that has answered. */
 static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
 {
 	const char *uris[FAR_DONORS_MAX];
@@ -121,7 +121,7 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	return error;
 }
 
-/* Returns how many bytes fit on the donors, each with its replicas. */
+/* Returns how many bytes fit on the donors. Each byte counts once, with all its replicas. */
 static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 {
 	struct domains_share shares[FAR_DONORS_MAX];
@@ -190,7 +190,7 @@ static void control_tell_warmth(struct far *far, uint64_t now)
 		session_tell(&far->donors[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
 }
 
-/* Waits for something to happen and handles it. */
+/* Waits for the next event and handles it. */
 static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];
@@ -201,7 +201,7 @@ static void control_step(struct far *far)
 
 	patience_wake(&far->patience, clock_now());
 	now = far_now(far);
-	/* Finished copies come first: they may save pages from a donor that is found lost now. */
+	/* Reports finished copies first: they may save the pages of a donor that is found lost below. */
 	if (far->open)
 		rebuild_collect(far, now);
 	for (int i = 0; i < count; i++) {
@@ -251,7 +251,7 @@ static int control_adopt(struct far *far)
 	error = open_leases(far, far->table.pages * STORE_PAGE);
 	if (error < 0)
 		return error;
-	/* From here on, this is a store whose donors are all away. */
+	/* From now on, this is a store whose donors are all away. */
 	far->open = far->adopting = true;
 	donors_adopt(far, far_now(far));
 	while ((error = donors_adopt_outcome(far)) == 1)

@@ -18,7 +18,7 @@
  * The caller has set far->donors, id, config, state and domain. Returns 0, or an error, which is logged.
  */
 int control_start(struct far *far);
-/* Ends the thread, and its sessions: with a goodbye to the donors, unless far->leave. */
+/* Ends the thread and its sessions. The donors get a goodbye, unless far->leave is set. */
 void control_stop(struct far *far);
 
 #endif

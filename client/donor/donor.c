@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Heartbeats that a donor may miss. */
+/* The number of heartbeats after which a silent donor is lost. */
 #define DONOR_SILENCE 4
 /* The limits of a donor's heartbeat. A shorter one would keep both sides awake. With a longer one a dead donor goes
    unnoticed. */
@@ -88,7 +88,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 {
 	bool has_key = donor->config.key != NULL;
 
-	/* Refused here, not by the donor: neither side has to see a proof that cannot hold. */
+	/* Refuses here, before the donor does: neither side needs to see a wrong proof. */
 	if (message->challenge.needs_key && !has_key) {
 		donor_refused(donor, WIRE_REASON_KEY_NEEDED, 0, answer);
 		return;
@@ -162,7 +162,7 @@ static void donor_answered(struct donor *donor, const struct wire_message *messa
 	case WIRE_DRAINING:
 		donor->capacity = message->draining.capacity;
 		break;
-	default: /* no figures in it */
+	default: /* the message has no figures */
 		break;
 	}
 	answer->message = *message;
@@ -220,8 +220,8 @@ static bool refuses_key(const struct wire_message *message)
 		message->refused.reason == WIRE_REASON_KEY_UNKNOWN);
 }
 
-/* Decodes a message. Returns true if it is the donor's next one. During PROVING, a donor without our key may refuse
-   without a valid MAC. A WELCOME whose MAC is wrong comes from a donor with another key. */
+/* Decodes a message. Returns true if it is the next message of the donor. During PROVING, a donor without our key may
+   refuse without a valid MAC. A WELCOME whose MAC is wrong comes from a donor with another key. */
 static bool message_take(struct donor *donor, const void *bytes, size_t size, struct wire_message *message)
 {
 	int length;

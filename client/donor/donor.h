@@ -2,7 +2,7 @@
  * donor: one session with one donor, as a state machine without I/O or clock.
  *
  * Theory of operation. The caller (client/donor/session.c over a fabric, or a test) connects with donor_hello() as private
- * data and reports what happens. Each event is answered with at most one message to send and at most one piece of news.
+ * data and reports what happens. The answer to an event has at most one message to send and at most one piece of news.
  *
  *     CONNECTING --connected--> GREETED --CHALLENGE--> PROVING --WELCOME--> READY
  *     any of them --refused, broken off, broke the rules, too late--> LOST
@@ -11,8 +11,8 @@
  * a heartbeat. The session is LOST if the donor is silent for four heartbeats, or if requests get no answer for the
  * timeout. comeback.h decides if the donor is lost with the session or is reached again in another one.
  *
- * A donor's default heartbeat is 200 ms. So the death of its machine is noticed within 0.8 s, and a stall of 500 ms is
- * survived wherever it falls between two heartbeats.
+ * A donor's default heartbeat is 200 ms. So the death of its machine is noticed within 0.8 s. A stall of 500 ms ends no
+ * session, wherever it falls between two heartbeats.
  */
 #ifndef CLIENT_DONOR_H
 #define CLIENT_DONOR_H
@@ -29,7 +29,7 @@ enum donor_state { DONOR_CONNECTING, DONOR_GREETED, DONOR_PROVING, DONOR_READY, 
 struct donor_config {
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes that outlive the machine, or NULL */
 	uint8_t id[WIRE_ID_SIZE];
-	uint8_t nonce[WIRE_NONCE_SIZE]; /* new for each session */
+	uint8_t nonce[WIRE_NONCE_SIZE]; /* random, made anew for each session */
 	uint32_t grace_ms, closed_ms;
 	uint64_t connect_ns, timeout_ns;
 };
@@ -39,18 +39,18 @@ struct donor {
 	enum donor_state state;
 	struct auth_session session;
 	uint8_t session_key[AUTH_KEY_SIZE];    /* from PROVING on */
-	struct channel channel;                /* likewise; messages are sent through channel_seal() */
-	struct wire_capacity capacity;         /* as last heard, from READY on */
-	uint64_t incarnation, slabs;           /* WELCOME's, from READY on */
-	uint32_t grace_ms;                     /* granted, likewise */
-	char domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, likewise */
+	struct channel channel;                /* from PROVING on; seals every message */
+	struct wire_capacity capacity;         /* the last figures that the donor sent, from READY on */
+	uint64_t incarnation, slabs;           /* as WELCOME has them, from READY on */
+	uint32_t grace_ms;                     /* the grace time that the donor granted, from READY on */
+	char domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, from READY on */
 	uint64_t heartbeat_ns;
-	uint64_t deadline;      /* of the handshake */
-	uint64_t heard, said;   /* when the last message came, and went */
-	bool proved;            /* PROOF was sent: the donor may have a session of ours */
+	uint64_t deadline;      /* when the handshake must be over */
+	uint64_t heard, said;   /* when the last message came, and when the last was sent */
+	bool proved;            /* PROOF was sent, so the donor may have opened a session */
 	uint64_t waiting_since; /* when the oldest request was sent, or the last answer came */
 	uint32_t waiting;       /* requests in flight */
-	int status;             /* once LOST: -errno */
+	int status;             /* -errno, once the session is LOST */
 	uint16_t reason;        /* the donor's reason (enum wire_reason), or 0 for none */
 	uint16_t detail;
 };
@@ -77,7 +77,7 @@ void donor_hello(const struct donor *donor, uint8_t bytes[WIRE_HELLO_SIZE]);
 
 void donor_connected(struct donor *donor, uint64_t now);
 void donor_received(struct donor *donor, const void *bytes, size_t size, uint64_t now, struct donor_answer *answer);
-/* The connection has ended. @data: a reject's private data, if any. */
+/* The connection has ended. @data is the private data of a reject, if there was one. */
 void donor_disconnected(struct donor *donor, int status, const void *data, size_t size, struct donor_answer *answer);
 /* Lets time pass. It may be called at any time, not only at donor_due(). */
 void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer);
@@ -88,8 +88,8 @@ void donor_requested(struct donor *donor, uint64_t now);
 /* Makes the session LOST with @status, because something failed outside the machine: no name, no memory, a send. */
 void donor_fail(struct donor *donor, int status);
 
-/* Writes to @text why a LOST session is lost and what to do about it, to go behind "donor NAME " in one line. Returns
-   @text. */
+/* Writes to @text why a LOST session is lost and what to do about it. The text completes a line that begins with the
+   donor's name. Returns @text. */
 #define DONOR_EXPLAIN_MAX 192
 const char *donor_explain(const struct donor *donor, char text[DONOR_EXPLAIN_MAX]);
 

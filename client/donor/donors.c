@@ -24,11 +24,10 @@
    for a while by its user, a debugger or a migration. */
 #define DONORS_GRACE_MORE_MS 1000u
 #define DONORS_STOPPED_MS 600000u
-/* How long leases live after a connection ended without a SUSPEND: either this process has ended, or the connection was
-   reset and a try follows at once. */
+/* How long leases outlive a connection that ended without a SUSPEND. In that case this process has ended, or the
+   connection was reset and a try follows at once. */
 #define DONORS_CLOSED_MS 2000u
-/* How long leases wait for the process that adopts a store, if the configuration does not say. Somebody has to start
-   that process. */
+/* The default of how long leases wait for the process that adopts a store. Somebody has to start that process. */
 #define DONORS_ADOPT_MS 60000u
 
 /* --- Going and coming ------------------------------------------------------------------------------------------- */
@@ -52,7 +51,7 @@ void donors_round_end(struct far *far, struct far_donor *donor)
 	queues_wake(far, true);
 }
 
-/* Starts a new round: connections made from now on belong to it, and prove that they know this session's key. */
+/* Starts a new round. Later connections belong to this round, and prove that they know this session's key. */
 static void round_begin(struct far *far, struct far_donor *donor)
 {
 	pthread_mutex_lock(&far->attach);
@@ -171,7 +170,7 @@ static void donor_bury(struct far *far, unsigned index, uint64_t now)
 	if (!far->adopting)
 		donors_incarnation_keep(far, index, 0);
 	donor->status = donor->comeback.status;
-	/* A session that is still alive says goodbye: nothing of ours on this donor is of use any more. */
+	/* A session that is still alive says goodbye, because we need no slab on this donor any more. */
 	if (!far->adopting)
 		session_end(&donor->session);
 	session_drop(&donor->session);
@@ -415,7 +414,7 @@ void donors_event(struct far *far, const struct fabric_event *event, uint64_t no
 	donor_news(far, (unsigned)(donor - far->donors), &answer, now);
 }
 
-/* Acts on what queues have reported of the donor. A report from an earlier round has been dealt with already. */
+/* Acts on the queues' reports about the donor. A report of an earlier round was handled before. */
 static void reports_take(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
@@ -424,7 +423,7 @@ static void reports_take(struct far *far, unsigned index, uint64_t now)
 
 	if (status < 0)
 		donor_broke(far, index, status, now);
-	/* Read now: the end of a round forgets its waits. */
+	/* Reads this now, because the end of a round forgets its waits. */
 	since = mailbox_oldest_wait(&far->mailbox, index);
 	if (since && donor->comeback.state != COMEBACK_UP)
 		comeback_waits(&donor->comeback, since);
@@ -439,7 +438,7 @@ static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
 	return patience_at(&far->patience, donor->away_at + DONORS_TELL_NS);
 }
 
-/* Carries out an action that no donor is told of. Returns false if the action is a message to a donor. */
+/* Carries out an action that needs no message. Returns false if the action is a message to a donor. */
 static bool action_is_ours(struct far *far, const struct leases_action *action)
 {
 	switch (action->kind) {

@@ -44,15 +44,15 @@ int donors_outcome(const struct far *far)
 		const struct far_donor *donor = &far->donors[i];
 		const struct donor *machine = &donor->session.donor;
 
-		/* Checked first: two sessions of one client end each other, which would hide the cause. */
+		/* Checks this first: two sessions of one client end each other, which would hide the cause. */
 		if (donors_is_duplicate(far, i))
 			return -EINVAL;
 		waits |= machine->state != DONOR_READY && machine->state != DONOR_LOST;
 		if (machine->state == DONOR_LOST && !failed)
 			failed = donor;
 	}
-	/* If a donor was ready and then broke off, the reason may be a second address for the same donor. Its answer
-	   will tell, so wait for it. */
+	/* If a donor was ready and then broke off, another address may belong to the same donor. The answer from that
+	   address will show this, so wait for it. */
 	if (waits && (!failed || far->config.go_without || failed->session.donor.incarnation))
 		return 1;
 	if (!failed || (far->config.go_without && comeback_is_out_of_reach(failed->session.donor.status) &&
@@ -81,8 +81,7 @@ void donors_opened(struct far *far, uint64_t now)
 		comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->status, now);
 		donor->told = donor->adopted = true;
 		session_drop(&donor->session);
-		donors_round_end(far,
-				 donor); /* it may have been ready, and have broken off while others were awaited */
+		donors_round_end(far, donor); /* it may have broken off while other donors were awaited */
 	}
 }
 
@@ -103,7 +102,7 @@ void donors_adopt(struct far *far, uint64_t now)
 }
 
 /* Returns true if the donor rejects our key or protocol version. All donors share one key, and this program has one
-   version, so the answer counts for all. */
+   version, so the answer holds for all. */
 static bool donor_objects(const struct far_donor *donor)
 {
 	return donor->comeback.end == COMEBACK_REFUSED &&

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Least time between two lines about chunks that leave for the backup. */
+/* The least time between two log lines about chunks that leave for the backup. */
 #define LEAVING_NS UINT64_C(60000000000)
 
 /* Returns @status in a few words. */
@@ -69,7 +69,7 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = machine->reason ? wire_reason_name(machine->reason) : death_name(donor->comeback.status);
 
-	/* While adopting, no page is lost yet. */
+	/* During an adoption, no page is lost yet. */
 	if (far->adopting && donor->comeback.end == COMEBACK_REFUSED) {
 		log_error("donor %s %s", donor->uri, donor_explain(machine, text));
 		return;

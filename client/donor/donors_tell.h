@@ -8,22 +8,22 @@
 
 #include "client/far_store.h"
 
-/* The user is told when a donor has been away this long. Measured by clock_now(), the time the user experiences. */
+/* After this time away, a donor is reported to the user. clock_now() measures it, because the user experiences real
+   time. */
 #define DONORS_TELL_NS UINT64_C(2000000000)
 
-/* The donor has gone away. Logged only with --verbose, because most such breaks are over in a moment. */
+/* The donor has gone away. Logs this with --verbose only, because most donors are back in a moment. */
 void donors_tell_broke(const struct far_donor *donor);
 /* The donor has been away for DONORS_TELL_NS. Logs a warning, once. */
 void donors_tell_away(const struct far *far, struct far_donor *donor);
-/* The donor is up again, or, in an adopted store, for the first time. */
+/* The donor is up again. A donor of an adopted store may be up for the first time. */
 void donors_tell_back(const struct far_donor *donor);
 /* The donor is lost. Logs the donor's own reason if it gave one. */
 void donors_tell_lost(const struct far *far, const struct far_donor *donor);
-/* The donor is reached for the first time. Logs if it will keep our leases for a shorter time than wished, after this
-   process has fallen silent or ended. */
+/* The donor is reached for the first time. Logs a line if the donor's grace time is shorter than this process needs. */
 void donors_tell_grace(const struct far *far, const struct far_donor *donor);
-/* The donor has told its failure domain. Stores the name and lets it count for placement from now on. Logs a warning if
-   the name has changed, or if there are now too few domains for the replicas. */
+/* The donor has told its failure domain. Stores the name, which counts for placement from now on. Logs a warning if the
+   name has changed, or if there are now too few domains for the replicas. */
 void donors_tell_domain(struct far *far, unsigned index);
 /* If @whole is false, rebuilding of missing replicas has begun. If it is true, no chunk lacks a replica any more. */
 void donors_tell_replicas(struct far *far, bool whole);

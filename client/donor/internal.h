@@ -12,14 +12,13 @@
 void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now);
 /* Ends the donor's current round, if it has one, and makes every queue look at its connections. */
 void donors_round_end(struct far *far, struct far_donor *donor);
-/* Records in the state file, if there is one, which start of the donor's program has our slabs. Must be called before
-   that program has any. @incarnation is 0 once the donor's slabs have been given up. */
+/* Records in the state file, if there is one, the incarnation of the donor that has our slabs. Must be called before
+   that incarnation gets any. @incarnation is 0 once the donor's slabs have been given up. */
 void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
 /* Gives up the donor's slabs: counts the pages that are lost with them, ends the round, and lets the donor come back as
    one that holds nothing. */
 void donors_lose_donor(struct far *far, unsigned index, uint64_t now);
-/* Looks whether the donor that has welcomed us is also known under another address. If so, logs this and returns
-   true. */
+/* If the donor that has welcomed us is also known under another address, logs this and returns true. */
 bool donors_is_duplicate(const struct far *far, unsigned index);
 
 #endif

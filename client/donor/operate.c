@@ -20,8 +20,8 @@ struct operate {
 	struct fabric *fabric;
 	struct fabric_domain *domain;
 	struct session session;
-	uint32_t request; /* the last one sent */
-	bool answered;    /* `message` is the answer to it */
+	uint32_t request; /* the number of the last request sent */
+	bool answered;    /* `message` is the answer to that request */
 	struct wire_message message;
 };
 
@@ -33,7 +33,7 @@ static void news_take(struct operate *operate, const struct donor_answer *answer
 	operate->answered = true;
 }
 
-/* Sleeps once, until @end at most, and handles what has happened. */
+/* Sleeps once, until @end at most, and handles the events that have come. */
 static void step(struct operate *operate, uint64_t end)
 {
 	uint64_t now = clock_now(), due = session_due(&operate->session);
@@ -53,7 +53,7 @@ static void step(struct operate *operate, uint64_t end)
 	news_take(operate, &answer);
 }
 
-/* Returns 0, or why the session is lost, after one logged line unless it is quiet. */
+/* Returns 0, or why the session is lost. Then logs one line, unless the session is quiet. */
 static int status_tell(const struct operate *operate)
 {
 	const struct donor *donor = &operate->session.donor;

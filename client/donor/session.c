@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Sends a message. If the connection has ended, drops the message and returns 0: the reason follows as an event of the
-   connection. */
+/* Sends a message. If the connection has ended, drops the message and returns 0. An event of the connection will tell
+   the reason. */
 static int session_send(struct session *session, const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
@@ -42,14 +42,14 @@ static int session_connect(struct session *session)
 			      &session->conn);
 }
 
-/* Tries TCP instead. Called only while the donor has not said anything. */
+/* Tries TCP instead. Called only if the donor has not sent a message yet. */
 static int session_fall_back(struct session *session, int status, uint64_t now)
 {
 	char address[SESSION_URI_MAX];
 
 	session->may_fall_back = false;
 	session->rdma_status = status;
-	/* The full time again, so that each address of the name gets its share. */
+	/* Gives the full time again, so that each address of the name gets its share. */
 	session->donor.deadline = now + session->donor.config.connect_ns;
 	fabric_disconnect(session->conn);
 	session->conn = NULL;
@@ -122,7 +122,7 @@ static void session_reply(struct session *session, struct donor_answer *answer)
 {
 	int error = answer->send ? session_send(session, &answer->reply) : 0;
 
-	/* If so many messages are unsent, the donor has stopped reading. */
+	/* The connection holds too many unsent messages: the donor has stopped reading. */
 	if (error < 0) {
 		donor_fail(&session->donor, error == -ENOBUFS ? -ETIMEDOUT : error);
 		answer->news = DONOR_IS_LOST;
@@ -226,7 +226,7 @@ void session_drop(struct session *session)
 	donor_fail(&session->donor, -ECONNRESET);
 }
 
-/* A session that is LOST because of silence is suspended as well: the message may still arrive. */
+/* Also suspends a session that is LOST because of silence, because the message may still arrive. */
 void session_suspend(struct session *session)
 {
 	const struct wire_message suspend = {.type = WIRE_SUSPEND};

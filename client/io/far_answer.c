@@ -20,8 +20,8 @@ static void complain(struct far *far, unsigned donor, uint64_t page)
 		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->donors[donor].uri, page);
 }
 
-/* Checks that @data, sent by @donor, is what the last writes left in the piece's pages. If pages are sealed, opens them
-   into the caller's buffer. Returns 0, -EBADMSG, or -EIO if a page is not live any more. */
+/* Checks that @data, sent by @donor, has the contents of the last writes to the piece's pages. If pages are sealed,
+   opens them into the caller's buffer. Returns 0, -EBADMSG, or -EIO if a page is not live any more. */
 static int read_verify(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
 	struct far *far = queue->far;
@@ -31,7 +31,7 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 
 		if (far_sealed_verify(queue, piece, i, data + (size_t)i * STORE_PAGE))
 			continue;
-		/* The page's donor was buried while the bytes were under way. */
+		/* The page's donor was lost while the bytes were under way. */
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
 			return -EIO;
 		/* If the rebuild thread reads, the page may have been discarded, or be about to be written again. The
@@ -55,12 +55,12 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 		backup_put(far->backup, piece->page, piece->count, sent);
 	/*
 	 * The control thread ends the epoch first, and then marks the pages lost. If it did so before the commit, it
-	 * missed these pages, so they are marked here.
+	 * missed these pages. So they are marked here.
 	 */
 	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
 		integrity_lose(&far->integrity, piece->page, piece->count);
-		/* With a backup the write is carried out anew. It goes to another slab, or to the disk until there is
-		   one. */
+		/* With a backup, the write is carried out anew. It goes to another slab, or to the disk if there is
+		   none. */
 		return far->backup ? -EAGAIN : -EIO;
 	}
 	/* Pages that were live before are counted already. */
@@ -114,8 +114,8 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 }
 
 /*
- * Takes the answer to a read into a buffer of the queue. Returns true if the piece is complete, with its status in
- * *ret_status as for piece_complete(). If another answer is still to come then, the piece is late.
+ * Takes the answer to a read into a buffer of the queue. Returns true if the piece is complete, and then stores its
+ * status (see piece_complete()). If its other read is not answered yet, the piece becomes LATE.
  */
 static bool read_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good, int *ret_status)
 {

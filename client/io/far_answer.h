@@ -3,8 +3,8 @@
  *
  * Theory of operation. The bytes of a read are checked against checksum or seal. A write is committed when every donor
  * has answered. Then the piece ends, and its request with the last piece (far_request.h). If a connection ended before
- * the answer came, the request is carried out anew. So is a read that one of several donors, or a donor with a backup
- * behind it, has answered wrongly.
+ * the answer came, the request is carried out anew. The same goes for a read with wrong bytes, if there is another
+ * donor or a backup to read from.
  *
  * Threads: the queue's.
  */
@@ -13,7 +13,8 @@
 
 #include "client/io/far_queue.h"
 
-/* Takes one answer of a donor. @good is false if the connection ended first. The donor must owe the piece an answer. */
+/* Takes one answer of a donor. @good is false if the connection ended first. The donor must not have answered this
+   piece before. */
 void far_answer_take(struct far_queue *queue, uint16_t piece, unsigned donor, bool good);
 /* Takes all answers that the backup has given. */
 void far_answer_collect(struct far_queue *queue);

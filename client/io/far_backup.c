@@ -26,7 +26,7 @@ int far_backup_queue_open(struct far_queue *queue)
 	queue->backup_ios = malloc(size);
 	if (!queue->backup_ios)
 		return -ENOMEM;
-	memset(queue->backup_ios, 0, size); /* populates it, so that there is no page fault later */
+	memset(queue->backup_ios, 0, size); /* populates the memory, so that there is no page fault later */
 	return 0;
 }
 
@@ -56,7 +56,7 @@ bool far_backup_is_left(const struct far_queue *queue, const struct far_request 
 	return queue->far->backup && request->only == FAR_NONE && !request->not_on_backup;
 }
 
-/* The backup's thread calls it. */
+/* Takes an answer of the backup. The backup's thread calls this. */
 static void answer(struct backup_io *io)
 {
 	struct far_queue *queue = io->queue;
@@ -105,8 +105,8 @@ bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 {
 	const struct far *far = queue->far;
 
-	/* An untouched chunk has no memory yet for checksums and generations. Without KEPT pages, the rebuild thread
-	   asks for no slab, so writes must ask themselves. */
+	/* An untouched chunk has no memory yet for checksums and generations. If no page is KEPT, the rebuild thread
+	   asks for no slab, so writes must ask. */
 	return far->backup &&
 	       (chunk_is_leaving(&far->table, chunk) ||
 		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
@@ -152,8 +152,8 @@ static void complain(struct far *far, uint64_t page)
 			  far->backup_path, page);
 }
 
-/* Returns 0 if every page is as it was last written. Otherwise returns the status of the read, or -EBADMSG. Gives up
-   KEPT pages that are wrong, unless the rebuild thread reads. */
+/* Returns 0 if every page has the contents of its last write. Otherwise returns the status of the read, or -EBADMSG.
+   Gives up KEPT pages that are wrong, unless the rebuild thread reads. */
 static int read_check(struct far_queue *queue, const struct backup_io *read)
 {
 	struct integrity *integrity = &queue->far->integrity;
@@ -211,7 +211,7 @@ static void write_end(struct far_queue *queue, const struct backup_io *write)
 
 	if (write->status == 0 && !queue->direct)
 		write_commit(queue, piece);
-	/* The chunk still has slabs: it was leaving for the backup. With a disk that fails, it will not leave, so the
+	/* The chunk still has slabs: it was leaving for the backup. If the disk fails, the chunk will not leave, so the
 	   write is carried out anew. */
 	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
 		far_piece_redo(queue, piece);

@@ -14,8 +14,8 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 
 		if (!chunk_is_untouched(table, chunk)) {
 			/* Reads the epoch before the pages. If the epoch has ended, the counts it covered are void, and
-			   far_drop() drops nothing. A chunk without a slab had no live pages. If live pages are found
-			   there, they were brought back in between, and are counted under the epoch read then. */
+			   far_drop() drops nothing. A chunk without a slab has no live pages. If live pages are found
+			   there all the same, they were brought back meanwhile, and the epoch must be read again. */
 			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
 

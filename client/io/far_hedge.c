@@ -98,8 +98,8 @@ unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view,
 	return slot_to_look_at(queue, slots, best);
 }
 
-/* Returns how many ns an answer may take, or 0 if that is not known yet. The least p99 of all donors stands for the
-   fabric. */
+/* Returns how many ns an answer may take, or 0 if that is not known yet. The donors' least p99 shows how fast the
+   fabric is. */
 static uint64_t limit_ns(const struct far_queue *queue)
 {
 	uint64_t least = 0;
@@ -159,7 +159,7 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool
 	assert(!(hedge->idle >> buffer & 1));
 	if (good && latency_record(&queue->links[donor].latency, clock_now() - ended->posted_at)) {
 		hedge->limit = limit_ns(queue);
-		hedge->due = 0; /* must be computed anew */
+		hedge->due = 0; /* computed anew by far_hedge_due() */
 	}
 	hedge->idle |= UINT32_C(1) << buffer;
 	ended->buffer = NULL;
@@ -193,7 +193,7 @@ uint64_t far_hedge_due(struct far_queue *queue)
 	return hedge->due;
 }
 
-/* Returns the fastest other slot that the piece can be read from, or -1. @view is the one it was published with. */
+/* Returns the fastest other slot from which the piece can be read, or -1. The piece was published with @view. */
 static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
 {
 	const struct far_request *request = &queue->requests[piece->request];
@@ -226,8 +226,8 @@ static void piece_hedge(struct far_queue *queue, uint16_t index)
 	/* A late answer may come after the pages were discarded. Until then the count keeps the chunk's slabs. */
 	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
 		return;
-	/* Other threads wait for the piece by the version it was published with. So the hedge must use slots of that
-	   version. */
+	/* Other threads wait for pieces of the version with which this piece was published. So the hedge must use slots
+	   of that version. */
 	if (view.epoch != piece->epoch ||
 	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
 	    (slot = hedge_slot(queue, piece, &view)) < 0 || !far_hedge_begin(queue, index, 1)) {
@@ -256,7 +256,7 @@ void far_hedge_look(struct far_queue *queue)
 
 		if (!piece || waited < hedge->limit)
 			continue;
-		/* Moved in any case, so that the read is looked at only once. */
+		/* Moves the piece in any case, so that its read is looked at only once. */
 		far_piece_move(queue, hedge->pieces[i], PIECE_OVERDUE);
 		latency_overdue(&queue->links[piece->donor].latency, waited);
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))

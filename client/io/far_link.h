@@ -1,6 +1,6 @@
 /*
- * far_link: a queue's connections to donors, one for each donor. Operations are staged here, and posted in batches.
- * Other files make and end the connections (far_queue.c), and take the answers (far_answer.h).
+ * far_link: a queue's connections to donors, one for each donor. They stage operations, and post them in batches. Other
+ * files make and end the connections (far_queue.c), and take the answers (far_answer.h).
  *
  * Threads: the queue's.
  */
@@ -15,9 +15,9 @@
 
 struct far_link {
 	struct fabric_conn *conn; /* NULL for none */
-	bool established;         /* established, and not known to have ended */
+	bool established;         /* the connection was made, and is not known to have ended */
 	uint32_t round;           /* the donor's round when `conn` was made */
-	struct latency latency;   /* of reads, with replicas only */
+	struct latency latency;   /* latency of reads; used only with replicas */
 	unsigned staged;
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
@@ -32,7 +32,7 @@ static inline bool far_link_donor_is_lost(const struct far_queue *queue, unsigne
 	return atomic_load_explicit(&queue->far->donors[donor].status, memory_order_acquire);
 }
 
-/* Returns true if operations can be posted to the donor, as far as is known. */
+/* Returns true if operations can be posted to the donor, as far as the queue knows. */
 static inline bool far_link_is_usable(const struct far_queue *queue, unsigned donor)
 {
 	const struct far_link *link = &queue->links[donor];
@@ -41,12 +41,13 @@ static inline bool far_link_is_usable(const struct far_queue *queue, unsigned do
 	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
 }
 
-/* Posts what is staged for the donor. */
+/* Posts the operations that are staged for the donor. */
 void far_link_flush(struct far_queue *queue, unsigned donor);
 /* Posts all staged operations. */
 void far_links_flush(struct far_queue *queue);
 
-/* Returns true if one more operation can be staged. The link must be usable. It may be found to have ended. */
+/* Returns true if one more operation can be staged. The link must be usable. This may find that the connection has
+   ended. */
 static inline bool far_link_has_room(struct far_queue *queue, unsigned donor)
 {
 	const struct far_link *link = &queue->links[donor];
@@ -59,8 +60,8 @@ static inline bool far_link_has_room(struct far_queue *queue, unsigned donor)
 /* Stages one operation of the piece, to or from the slot. There must be room. */
 void far_link_stage(struct far_queue *queue, uint16_t piece, enum fabric_op_kind kind, const struct chunk_slot *slot);
 
-/* Notes that the request waits for a donor that is away, or whose connection is being made. The control thread tells
-   when it is back or lost. */
+/* Notes that the request waits for a donor that is away, or whose connection is being made. The control thread wakes
+   the queue when the donor is back or lost. */
 void far_link_await(struct far_queue *queue, struct far_request *request, unsigned donor);
 
 #endif

@@ -81,7 +81,7 @@ static enum far_way piece_publish(struct far_queue *queue, const struct far_requ
 	uint64_t page = request->io.page + request->next;
 	enum far_way way = FAR_GOES_OUT;
 
-	/* Publishes before it looks at slots and window: see far_queue.h. */
+	/* Publishes first, then looks at slots and window: see far_queue.h. */
 	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
 	if (view && !chunk_is_unchanged(table, chunk, view))
 		way = FAR_ANEW;
@@ -105,7 +105,7 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 	enum far_way way = queue->direct ? FAR_GOES_OUT : FAR_KEPT_OUT;
 
 	assert(queue->idle_piece_count);
-	/* Tries twice: a window that closes after `waiting` is set wakes the queue, and the second try sees one that
+	/* Tries twice. A window that closes after `waiting` is set wakes the queue. The second try sees a window that
 	   closed before. */
 	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
 		way = piece_publish(queue, &queue->requests[request], count, chunk, view);
@@ -128,7 +128,7 @@ void far_piece_redo(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far_request *request = &queue->requests[piece->request];
 
-	/* Counted before the piece is withdrawn: see repair.c. */
+	/* Counts the write before the piece is withdrawn: see repair.c. */
 	assert(piece->state != PIECE_FREE);
 	if (!request->counted_anew)
 		atomic_fetch_add(&queue->redone, 1);
@@ -136,7 +136,7 @@ void far_piece_redo(struct far_queue *queue, const struct far_piece *piece)
 	request->anew = true;
 }
 
-/* A piece that was not published has no word here. */
+/* Withdraws the piece, if it was published. */
 static void piece_withdraw(struct far_queue *queue, uint16_t index)
 {
 	if (atomic_load_explicit(&queue->published[index], memory_order_relaxed) == PUBLISHED_NONE)

@@ -6,8 +6,8 @@
  *     bits 1-9    number of pages
  *     bit 0       1 for a write, 0 for a read
  *
- * The word is 0 for none. Eight bits of the version are enough. A piece is never under way while a version rises by
- * 256, because each change of slots waits for the pieces that use earlier versions.
+ * 0 means that nothing is published. Eight bits of the version are enough. A piece is never under way while a version
+ * rises by 256, because each change of slots waits for the pieces that use earlier versions.
  */
 #ifndef CLIENT_FAR_PUBLISHED_H
 #define CLIENT_FAR_PUBLISHED_H
@@ -35,7 +35,7 @@ static inline bool published_is_of(uint64_t word, uint32_t version)
 	return (word >> 10 & 0xff) == (version & 0xff);
 }
 
-/* Returns true if the word has pages of [@page, @page + @count). */
+/* Returns true if the word names a page of [@page, @page + @count). */
 static inline bool published_overlaps(uint64_t word, uint64_t page, uint64_t count)
 {
 	uint64_t first = word >> 18, length = word >> 1 & 0x1ff;

@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 #define QUEUE_EVENTS 32u
-/* After so many polls that find something, far_hedge_look() is called once. */
+/* After this many polls with a result, far_hedge_look() is called once. */
 #define POLLS_PER_HEDGE_LOOK 32u
 
 /* --- Submitting ----------------------------------------------------------------------------------------------- */
 
 static bool queue_is_full(const struct far_queue *queue)
 {
-	/* Completions that were not polled yet count, too. There is room for FAR_QUEUE_DEPTH of requests and
-	   completions. */
+	/* Completions that were not polled yet count, too. There is room for FAR_QUEUE_DEPTH requests and completions
+	   together. */
 	return queue->idle_request_count <= queue->tail - queue->head || queue->congested;
 }
 
@@ -44,7 +44,7 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 	}
 	far_links_flush(queue);
 	if (queue->direct)
-		return (int)taken; /* these are not a program's requests */
+		return (int)taken; /* the rebuild thread's requests do not count as the program's */
 	far_count(&queue->counters.reads, reads);
 	far_count(&queue->counters.writes, writes);
 	return (int)taken;
@@ -356,7 +356,7 @@ static int queue_set_up(struct far_queue *queue)
 	struct fabric_config config = far->config.fabric;
 	int error;
 
-	/* A connect gets at least as much time as an operation. */
+	/* Gives a connect at least as much time as an operation. */
 	if (config.connect_ms < config.io_ms)
 		config.connect_ms = config.io_ms;
 	error = fabric_open(&config, &queue->fabric);
@@ -406,9 +406,9 @@ void far_queue_close(struct store_queue *base)
 	struct far *far = queue->far;
 
 	far_backup_queue_end(queue);
-	/* Nobody will poll for late answers (far_hedge.h), which keep their slabs. Ending the connections ends them.
-	   The queue stays in far->queues until its connections have ended. So other threads still see the published
-	   pieces of late answers. */
+	/* Late answers (far_hedge.h) keep their slabs, and nobody will poll for them any more. They end with their
+	   connections. The queue stays in far->queues until its connections have ended. So other threads still see the
+	   published pieces of late answers. */
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
 			link_drop(queue, i);

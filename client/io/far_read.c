@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Returns the best slot to read @count pages from, among donors that can be reached and have not failed this request.
-   If there is none, returns a slot whose donor may be reached again, or -1. Stores all slots. */
+   If there is none, returns a slot whose donor may be reached again, or -1. Stores all slots in *ret_view. */
 static int read_replica(struct far_queue *queue, const struct far_request *request, uint64_t chunk, uint32_t count,
 			struct chunk_view *ret_view)
 {
@@ -66,7 +66,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		return FAR_WAITS;
 	}
 	if (far_piece_publish(queue, index, count, chunk, &view, &piece) != FAR_GOES_OUT)
-		return FAR_GOES_ON; /* begins anew with the current slots */
+		return FAR_GOES_ON; /* the read begins anew with the current slots */
 	queue->pieces[piece].donor = (uint16_t)donor;
 	if (queue->hedge.memory)
 		far_hedge_begin(queue, piece, 0);

@@ -54,15 +54,15 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 	request_move(queue, index, REQUEST_FREE);
 }
 
-/* If one donor sent pages back changed, and another one sent them right, has them repaired on the first. */
+/* If one donor sent pages back changed, and another sent them unchanged, asks for a repair on the first donor. */
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
 	if (request->wrong_bytes && !queue->direct)
 		mailbox_put_repair(&queue->far->mailbox, request->io.page, request->io.count, request->failed);
 }
 
-/* Begins the next page of a request that is read page by page: every donor may be asked for it. Nothing of the request
-   may be under way. */
+/* Begins the next page of a request that is read page by page. The page may come from any donor. No piece of the
+   request may be under way. */
 static void request_single(struct far_request *request)
 {
 	assert(!request->pieces);
@@ -73,15 +73,15 @@ static void request_single(struct far_request *request)
 	request->wrong_bytes = request->not_on_backup = false;
 }
 
-/* Returns true if no donor has all of the request's pages right, so that each page must be asked for separately. The
-   rebuild thread does that by itself. */
+/* Returns true if no donor has all of the request's pages intact, so that each page must be read separately. The
+   rebuild thread does this without the queue's help. */
 static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
 {
 	return request->status && !request->anew && request->failed && request->io.op == STORE_READ &&
 	       request->io.count > 1 && request->single == FAR_NONE && request->only == FAR_NONE && !queue->direct;
 }
 
-/* Ends the request, or parks it to be carried out anew. Nothing of it may be under way. */
+/* Ends the request, or parks it to be carried out anew. No piece of it may be under way. */
 static void request_settle(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];
@@ -115,7 +115,7 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 	assert(request->pieces);
 	request->pieces--;
 	if (request->state == REQUEST_PARKED) {
-		/* It can end or begin anew now, or its next single page can be read. */
+		/* The request can end or begin anew now, or its next single page can be read. */
 		if (request->status || request->anew || request->single != FAR_NONE)
 			queue->look = true;
 	} else if (!request->pieces) {
@@ -125,7 +125,7 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 
 /* --- The way of a request ---------------------------------------------------------------------------------------- */
 
-/* Carries the request on as far as possible. Returns FAR_WAITS if it must be called again. */
+/* Carries out the request as far as possible. Returns FAR_WAITS if this must be called again. */
 static enum far_progress request_issue(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];

@@ -49,7 +49,7 @@ uint64_t far_sealed_memory(const struct far_queue *queue)
 
 /* --- The buffer ------------------------------------------------------------------------------------------------- */
 
-/* Returns where runs of @count free pages begin in @idle, one bit each. */
+/* Returns a bit for each place in @idle where @count free pages follow each other. */
 static uint64_t runs_in(uint64_t idle, uint32_t count)
 {
 	while (--count && idle)
@@ -62,7 +62,7 @@ static uint64_t run_bits(uint32_t first, uint32_t count)
 	return (UINT64_MAX >> (64 - count)) << first % 64;
 }
 
-/* Returns the first page of @count free ones, or -1 if there are none. */
+/* Returns the first of @count free pages in a row, or -1 if there are none. */
 static int run_find(const struct far_sealed *sealed, uint32_t count)
 {
 	for (unsigned i = 0; i < SEALED_PAGES / 64; i++) {
@@ -163,7 +163,7 @@ bool far_sealed_same(struct far *far, uint64_t page, const void *data)
 	unsigned i = 0;
 	bool same;
 
-	/* All sealers are in use. Each call takes about a microsecond. */
+	/* If all sealers are in use, tries again. Each use takes about a microsecond. */
 	while (!(seal = atomic_exchange_explicit(&far->sealers[i], NULL, memory_order_acquire))) {
 		i = (i + 1) % FAR_SEALERS;
 		if (!i)

@@ -1,17 +1,16 @@
 /*
- * far_sealed: how a queue's pages leave, and how they are checked when they come back. They have checksums
- * (integrity.h), or are sealed (seal.h). Sealed pages are written from a buffer of the queue.
+ * far_sealed: prepares a queue's pages before they leave, and checks them when they come back. The pages have checksums
+ * (integrity.h), or are sealed (seal.h).
  *
  * Theory of operation. The caller's buffer must stay unchanged. So a page is sealed into the queue's buffer, which is
  * registered when the queue is opened, and goes from there to all replicas. The buffer has SEALED_PAGES pages. A write
- * that finds no room there waits, just as if a connection had no room. A write of many pages becomes pieces of at most
- * SEALED_RUN pages. Each is sealed while earlier ones are under way. A piece keeps its part of the buffer until all its
- * operations have been answered, or their connections have ended. A write that is carried out anew is sealed anew, with
- * new numbers.
+ * that finds no room in the buffer waits, as it waits for room in a connection. A write of many pages becomes pieces of
+ * at most SEALED_RUN pages. Each is sealed while earlier ones are under way. A piece keeps its part of the buffer until
+ * all its operations have been answered, or their connections have ended. A write that is carried out anew is sealed
+ * anew, with new numbers.
  *
- * A page that was read is opened where it arrived, or from a buffer of far_hedge.h into the caller's. The rebuild
- * thread's queue copies pages as they are. It opens them only to check them, and keeps no output, so it needs no
- * buffer.
+ * A page that was read is opened in place, or from a buffer of far_hedge.h into the caller's. The rebuild thread's
+ * queue copies pages as they are. It opens them only to check them, and keeps no output, so it needs no buffer.
  *
  * Threads: the queue's. Any thread may call far_sealed_same(). No allocation after far_sealed_open().
  */
@@ -47,8 +46,8 @@ void far_sealed_close(struct far_queue *queue);
 void far_sealed_direct(struct far_queue *queue);
 uint64_t far_sealed_memory(const struct far_queue *queue);
 
-/* Returns how many of a write's @count pages can go out as one piece, or 0 if none can now. If pages are not sealed,
-   all can. */
+/* Returns how many of a write's @count pages can go out as one piece, or 0 if none can now. Returns @count if pages are
+   not sealed. */
 uint32_t far_sealed_room(const struct far_queue *queue, uint32_t count);
 /* Prepares the pages of a write, which is about to go out: stores their checksums (integrity.h), or seals them into the
    buffer. There must be room for them. */
@@ -56,12 +55,12 @@ void far_sealed_prepare(struct far_queue *queue, uint16_t piece);
 /* Frees the piece's part of the buffer. Nothing of the piece may be under way. */
 void far_sealed_end(struct far_queue *queue, uint16_t piece);
 
-/* Checks that @data, received for page @nth of the piece, is as it was last written. If pages are sealed, also opens it
-   into the caller's buffer, except on the rebuild thread's queue. Returns false if it is wrong. */
+/* Checks @data, which was received for page @nth of the piece. Returns false if the page was last written with other
+   contents. If pages are sealed, opens the page into the caller's buffer, except on the rebuild thread's queue. */
 bool far_sealed_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data);
 
-/* Open and close what store_same() needs if pages are sealed. far_sealers_open() returns 0 or -ENOMEM. If it was not
-   called, far_sealers_close() does nothing. */
+/* Open and close far->sealers, which store_same() needs if pages are sealed. far_sealers_open() returns 0 or -ENOMEM.
+   far_sealers_close() does nothing if there are no sealers. */
 int far_sealers_open(struct far *far);
 void far_sealers_close(struct far *far);
 bool far_sealed_same(struct far *far, uint64_t page, const void *data);

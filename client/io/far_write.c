@@ -6,7 +6,8 @@
 
 _Static_assert((uint64_t)STORE_RUN_MAX *STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
 
-/* Returns how many pages from @data on, at most @limit, are all zero. If @zero is false, returns how many are not. */
+/* Returns how many pages from @data on, at most @limit, are all zero. If @zero is false, returns how many are not all
+   zero. */
 static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 {
 	uint32_t count = 0;
@@ -19,9 +20,9 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 /* The donors of a held chunk. */
 struct write_links {
 	uint64_t live; /* donors that are not lost, one bit each */
-	int away;      /* one of them that cannot be reached, or -1 */
-	bool others;   /* another one, with a FULL slot, can be reached */
-	bool room;     /* all of them can take an operation */
+	int away;      /* one of these donors, which cannot be reached, or -1 */
+	bool others;   /* another donor, with a FULL slot, can be reached */
+	bool room;     /* all these donors can take an operation */
 };
 
 static struct write_links write_links(struct far_queue *queue, const struct chunk_view *view)
@@ -35,7 +36,7 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 			continue;
 		links.live |= UINT64_C(1) << donor;
 		links.room = links.room && far_link_is_usable(queue, donor) && far_link_has_room(queue, donor);
-		/* Checked last, because making room may show that the connection has ended. */
+		/* Checks this last, because making room may show that the connection has ended. */
 		if (!far_link_is_usable(queue, donor))
 			links.away = (int)donor;
 		else
@@ -47,7 +48,7 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 static void write_post(struct far_queue *queue, uint16_t piece, const struct chunk_view *view, uint64_t donors)
 {
 	far_sealed_prepare(queue, piece);
-	/* Does not check again that the donors are up. If one has gone since, its connection will say so. */
+	/* Does not check again that the donors are up. If a donor has gone meanwhile, its connection will end. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			far_link_stage(queue, piece, FABRIC_WRITE, &view->slots[i]);
@@ -62,22 +63,22 @@ static bool write_denied(struct far_request *request, const struct chunk *chunk,
 		return false;
 	status = atomic_load(&chunk->denial);
 	request->wanted = FAR_NO_CHUNK;
-	/* This slab was asked for ahead of need. Now a write needs it, so it is asked for again. */
+	/* The slab was asked for before a write needed it. Now a write needs it, so asks for it again. */
 	if (status == -EAGAIN)
 		return false;
 	request->status = far_request_status(status);
 	return true;
 }
 
-/* Counts the pages in their chunk. Returns FAR_WAITS if the chunk has no slab yet, or was denied one: then the request
-   has a status. */
+/* Counts the pages in their chunk. Returns FAR_WAITS if the chunk has no slab yet. If it was denied one, also sets the
+   request's status. */
 static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t index,
 				    uint32_t count, struct chunk_view *ret_view)
 {
 	struct chunk_table *table = &queue->far->table;
 	const struct chunk *chunk = &table->chunks[index];
 
-	/* Tries twice: a change after `waiting` is set wakes the queue, and the second try sees a change before. */
+	/* Tries twice. A change after `waiting` is set wakes the queue. The second try sees an earlier change. */
 	for (unsigned i = 0; i < 2; i++) {
 		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk, index))
 			return FAR_WAITS;
@@ -99,8 +100,8 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	return FAR_WAITS;
 }
 
-/* Posts the held write. Returns FAR_GOES_ON if that is done, or must be begun anew. Returns FAR_WAITS if a window is
-   open. */
+/* Posts the held write. Returns FAR_GOES_ON if the write is posted, or must begin anew. Returns FAR_WAITS if a window
+   is open. */
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 				       const struct chunk_view *view, uint64_t donors)
 {
@@ -115,7 +116,7 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
 }
 
-/* Notes what the write waits for, because it cannot go to all of its chunk's replicas. */
+/* Notes that the write waits, because it cannot go to all of its chunk's replicas. */
 static void write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
 			const struct write_links *links)
 {
@@ -146,7 +147,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	if (donor == FAR_ON_BACKUP)
 		return far_backup_write(queue, index, chunk, request->io.count);
 	request->status = -ESTALE;
-	/* In another epoch nobody holds the chunk. Its slab may be another chunk's when the bytes arrive. */
+	/* In another epoch nobody holds the chunk. Its slab may belong to another chunk when the bytes arrive. */
 	if (!chunk_view(&queue->far->table, chunk, &view) || view.epoch != request->epoch)
 		return FAR_GOES_ON;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
@@ -163,7 +164,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	return FAR_GOES_ON;
 }
 
-/* Sends @count pages of one chunk. None of them is all zero. */
+/* Sends @count pages of one chunk. None of these pages is all zero. */
 static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	struct far *far = queue->far;
@@ -197,7 +198,8 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 	} else if (links.live) {
 		queue->congested = true;
 	} else {
-		/* All donors of the chunk are lost, and are being buried. Then the chunk gets a new slab. */
+		/* All donors of the chunk are lost. The control thread is giving up their slabs. Then the chunk gets a
+		   new slab. */
 		atomic_store(&queue->waiting, true);
 		queue->look |= !chunk_is_current(&far->table, chunk, view.epoch);
 	}

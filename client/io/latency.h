@@ -1,11 +1,10 @@
 /*
  * latency: how fast one donor answers reads, as one queue sees it.
  *
- * Theory of operation. A moving mean serves to compare donors. A small histogram yields p99. It has four buckets per
- * power of two, from 256 ns to 4 s, and is halved every LATENCY_WINDOW answers, so that old answers fade. The mean
- * falls faster than it rises. So one slow answer among fast ones is no reason to leave a donor, and a donor that has
- * recovered soon counts as fast again. A donor whose answer is overdue counts as at least that slow before it has
- * answered.
+ * Theory of operation. A moving mean serves to compare donors. A small histogram yields p99. The histogram has four
+ * buckets per power of two, from 256 ns to 4 s. It is halved every LATENCY_WINDOW answers, so that old answers fade.
+ * The mean falls faster than it rises. So one slow answer among fast ones does not turn reads away from a donor. A
+ * donor that has recovered soon counts as fast again. An overdue answer counts against its donor before it has come.
  *
  * Threads: the queue's. No allocation, no lock. Times are in ns.
  */
@@ -17,18 +16,18 @@
 
 #define LATENCY_BUCKETS 96u
 #define LATENCY_WINDOW 1024u
-/* Answers before p99 is known. */
+/* The number of answers from which p99 is known. */
 #define LATENCY_KNOWN 64u
-/* Answers before the mean counts against a donor. */
+/* The number of answers from which the mean may count against a donor. */
 #define LATENCY_JUDGED 8u
 
-/* The mean assumed of a donor that was never measured: slower than a donor known to be fast, and faster than one whose
-   answer is overdue (far_hedge.h). */
+/* The assumed mean of a donor that was never measured. It lies between that of a fast donor and that of a donor with an
+   overdue answer (far_hedge.h). */
 #define LATENCY_UNKNOWN_NS UINT64_C(1000000)
 
 /* Initially all zero. */
 struct latency {
-	uint64_t mean; /* 0 if there is none */
+	uint64_t mean; /* 0 if not known yet */
 	uint64_t p99;  /* 0 if not known yet */
 	uint32_t count;
 	uint16_t buckets[LATENCY_BUCKETS];

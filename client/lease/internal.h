@@ -1,13 +1,13 @@
-/* leases_own: what the files leases*.c share. Only they include it. leases.c has actions, lists, idle chunks and
-   events. leases_wants.c gives chunks their slabs. leases_joins.c gives chunks another replica. leases_recalls.c has
-   recalls. */
+/* leases_own: functions that the files leases*.c share. Only these files include this header. leases.c has actions,
+   lists, idle chunks and events. leases_wants.c gives chunks their slabs. leases_joins.c gives chunks another replica.
+   leases_recalls.c has recalls. */
 #ifndef CLIENT_LEASES_OWN_H
 #define CLIENT_LEASES_OWN_H
 
 #include "client/lease/leases.h"
 
-/* The most actions that one event may leave behind: every want goes on, and a few chunks are dealt with. A loop that
-   makes more actions must ask leases_has_room() first. */
+/* The most actions that one event may leave behind: those of all wants, and of a few chunks. A loop that makes more
+   actions must ask leases_has_room() first. */
 #define LEASES_STEP (LEASES_WANTS_MAX * FAR_REPLICAS_MAX + FAR_SLOTS_MAX * 4)
 
 /* --- leases.c --- */
@@ -21,14 +21,14 @@ void leases_list_put(struct leases *leases, enum leases_list_kind kind, uint32_t
 void leases_list_remove(struct leases *leases, uint32_t index);
 /* Stores the oldest chunk of the list. Returns false if the list is empty. */
 bool leases_list_first(const struct leases *leases, enum leases_list_kind kind, uint32_t *ret_index);
-/* Puts a chunk that is in no list where it belongs. */
+/* Puts a chunk that is in no list into the list in which it belongs. */
 void leases_sort(struct leases *leases, uint32_t index, uint64_t now);
-/* Takes an idle chunk off its list. Returns true if the chunk is still idle: then its slots are the caller's. */
+/* Takes an idle chunk off its list. Returns true if the chunk is still idle. Its slabs then belong to the caller. */
 bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[]);
-/* Returns a donor that can be asked, or -ENOSPC. It is neither in @tried nor a mate of a donor in @used (one bit each).
-   Unless @all is true, it must be thought to have room. */
+/* Returns a donor that can be asked, or -ENOSPC. Leaves out the donors in @tried and the mates of donors in @used (one
+   bit each). Unless @all is true, also leaves out donors whose last figures show no room. */
 int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all);
-/* Returns true if no two of @slots, except EMPTY ones, are on donors that fail together. */
+/* Returns true if no two of @slots are on donors that fail together. EMPTY slots do not count. */
 bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[]);
 /* Makes a lease request to the donor. Returns the request's number. */
 uint32_t leases_ask(struct leases *leases, unsigned donor);
@@ -47,18 +47,18 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab);
 
 /* leases_recalled_slots() returns how many of the chunk's FULL slots are recalled. leases_slots_recalled() returns true
-   if any of @slots, which the chunk has or had, is recalled. */
+   if any of @slots is recalled. These are slots of the chunk, now or earlier. */
 unsigned leases_recalled_slots(const struct leases *leases, uint32_t index);
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[]);
 /*
  * Returns true if one of the READY chunk's FULL slots may go at once, and stores which. Prefers a recalled slot, then
  * one whose donor is a mate of another FULL slot's donor. A slot that fits both conditions may always go. Any other
- * slot may go only if more slots are FULL than there are replicas. Such a surplus slot need not be recalled: perhaps it
- * could not go when its replacement became FULL, or this process was killed just then.
+ * slot may go only if more slots are FULL than there are replicas. Such a surplus slot may be one that is not recalled.
+ * Perhaps it could not go when its replacement became FULL, or this process was killed just then.
  */
 bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_replica);
 /* Returns the donors of the chunk's slots that stay, one bit each, except slot @but. Their mates may not have another
-   slot of the chunk. Stores the donors of recalled slots, which are to go, in *ret_going. */
+   slot of the chunk. Stores the donors of recalled slots in *ret_going. */
 uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going);
 
 /* --- leases_wants.c --- */
@@ -71,8 +71,8 @@ void leases_want_granted(struct leases *leases, struct leases_want *want, unsign
 void leases_want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now);
 void leases_want_deny(struct leases *leases, struct leases_want *want, int status);
 void leases_wants_start(struct leases *leases, uint64_t now);
-/* Takes a recalled slab from the want that it was granted to. @taken: the donor has the slab already, so it is not
-   given back. Returns false if no want has it. */
+/* Takes a recalled slab from the want that it was granted to. If @taken is true, the donor has the slab already, so it
+   is not given back. Returns false if no want has the slab. */
 bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);
 /* Drops all requests and grants that wants have at the donor. */
 void leases_wants_drop(struct leases *leases, unsigned donor);
@@ -86,9 +86,9 @@ void leases_join_granted(struct leases *leases, struct leases_join *join, const 
 void leases_join_denied(struct leases *leases, struct leases_join *join, uint64_t now);
 /* Returns true if the slab will be given back as soon as nothing is under way to it. */
 bool leases_joins_drain(const struct leases *leases, unsigned donor, uint64_t slab);
-/* Tells the join of a JOINING slot that slot and slab are gone. */
+/* Tells the join of a JOINING slot that the slot and its slab are gone. */
 void leases_joins_cut(struct leases *leases, uint32_t index, unsigned replica);
-/* Drops all that joins have at the donor, which is away or lost. */
+/* Drops the requests and slots that joins have at the donor, which is away or lost. */
 void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now);
 /* Begins joins for chunks that lack replicas, if it is time. */
 void leases_joins_start(struct leases *leases, uint64_t now);

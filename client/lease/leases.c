@@ -113,7 +113,7 @@ int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all
 		uint64_t asked = donor->asked * leases->config.slab_bytes;
 
 		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
-		/* Another client may have made room. */
+		/* Tries donors without room, too: another client may have made room. */
 		if (all)
 			free[i]++;
 		if (!donor->live || donor->away)
@@ -188,7 +188,7 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 {
 	struct chunk_table *table = leases->table;
 
-	/* Cleared first. If a queue does something later, it is seen below, or sets the bit again. */
+	/* Clears the bit first. A later step of a queue is seen below, or sets the bit again. */
 	chunk_attention_clear(table, index);
 	switch (chunk_state(table, index)) {
 	case CHUNK_WANTED:
@@ -247,8 +247,7 @@ static void idle_release(struct leases *leases, uint64_t now)
 	}
 }
 
-/* Sorts chunks that were granted a while ago. By now the writers that wanted such a chunk hold pages of
-   it, or they never will. */
+/* Sorts chunks that were granted a while ago. By now their writers hold pages of them, or have gone. */
 static void fresh_sort(struct leases *leases, uint64_t now)
 {
 	uint32_t index;
@@ -271,14 +270,14 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
 void leases_donor_named(struct leases *leases, unsigned donor, const char *domain)
 {
 	domains_name(&leases->domains, donor, domain);
-	leases->lacking |= leases->table->replicas > 1; /* its slots may now be on mates of others */
+	leases->lacking |= leases->table->replicas > 1; /* its slots may now be on mates of other slots' donors */
 }
 
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
 	domains_forget(&leases->domains, donor);
 	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
-	leases->lacking = true; /* not known yet */
+	leases->lacking = true; /* if a replica is missing is not known yet */
 }
 
 /* Takes an answer to a lease request (@asked) or to a release. Returns false if no such request is in flight. */
@@ -302,7 +301,7 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	struct leases_join *join = leases_join_find(leases, donor, request);
 	struct chunk_slot granted = *slot;
 
-	/* A slab in two chunks would be safe for neither. */
+	/* A slab must not belong to two chunks. */
 	if (!leases_answered(leases, donor, true) || leases_holds(leases, donor, slot->slab))
 		return false;
 	granted.donor = donor;
@@ -350,7 +349,7 @@ void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
 {
 	leases->donors[donor].claiming = claiming;
-	/* Slots that could not go while they were claimed. */
+	/* Looks for slots that could not go while their slabs were being claimed. */
 	for (uint32_t i = 0; i < leases->table->count && !claiming && leases->table->replicas > 1; i++)
 		leases_detach_away(leases, i);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
@@ -364,8 +363,8 @@ void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uin
 }
 
 /*
- * Detaches the chunk's slot on a lost donor. Returns true if this was the last FULL slot on a live donor: then the slot
- * stays, and the chunk is lost.
+ * Detaches the chunk's slot on a lost donor. If no other FULL slot is on a live donor, keeps the slot and returns true:
+ * the chunk is lost.
  */
 static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 {
@@ -432,7 +431,7 @@ void leases_scan(struct leases *leases, uint64_t now)
 			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
 
 			leases_detach_away(leases, index);
-			/* An idle chunk is looked at when its time has come. A fresh one was used, and emptied. */
+			/* An idle chunk is looked at when its time has come. A fresh chunk was used and emptied. */
 			if (leases->table->chunks[index].list == LEASES_FRESH)
 				leases_list_remove(leases, index);
 			if (leases->table->chunks[index].list == LEASES_UNLISTED)

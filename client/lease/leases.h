@@ -1,5 +1,5 @@
 /*
- * leases: which slabs are asked for and given back, as a state machine without I/O or clock.
+ * leases: decides which slabs are asked for and given back. A state machine without I/O or clock.
  *
  * Theory of operation. Queues mark chunks (chunks.h, `attention`) that are wanted or idle. A wanted chunk becomes a
  * want: one lease request for each replica, to donors that placement.c chooses. A denied or lost request is repeated to
@@ -7,40 +7,40 @@
  * wants are active. Further wanted chunks wait in a list.
  *
  * An idle chunk's slabs are given back after a while, so that a chunk that fills and empties does not flap. A wanted
- * chunk gets an idle chunk's slabs first. A granted chunk is looked at again after a while, because its writer may have
- * gone. A chunk asked for ahead of its first write counts as idle at once. So its slabs serve any chunk that needs
- * some.
+ * chunk gets the slabs of an idle chunk, if there is one. A granted chunk is looked at again after a while, because its
+ * writer may have gone. A chunk asked for ahead of its first write counts as idle at once. So its slabs serve any chunk
+ * that needs some.
  *
  * A donor that is away is not asked for slabs, and no slab is given back to it. A want that only this donor could serve
- * waits for it until the timeout. Because slabs wait to be given back, the donor holds what the chunk table says when
- * it returns (claims.h). Requests that it has not answered are made anew. Slabs that it granted all the same are not
- * claimed, so it takes them back.
+ * waits for it until the timeout. So when the donor returns, it holds the slabs that the chunk table names (claims.h).
+ * Requests that it has not answered are made anew. If it did grant such a request, nobody claims that slab, and the
+ * donor takes it back.
  *
- * Replicas. With several replicas, no write waits for a missing donor while another donor is there. A wanted chunk then
- * begins with the slabs that can be had. A write that meets an away donor says so (chunk_hinder()). If another
- * replica's donor is up, the away donor's slot is detached. It is not written any more, and never read again. A lost
- * donor's slots are detached if another replica lives. Otherwise the chunk is lost.
+ * Replicas. With several replicas, no write waits for a missing donor if another donor is up. A wanted chunk then
+ * begins with fewer slabs. A write that meets an away donor says so (chunk_hinder()). If another replica's donor is up,
+ * the away donor's slot is detached. It is not written any more, and never read again. A lost donor's slots are
+ * detached if another replica lives. Otherwise the chunk is lost.
  *
  * A chunk that lacks a replica gets a join. There are few joins at a time. Chunks with the fewest readable replicas
  * come first. A join asks for a slab on a donor that holds none of the chunk's, and makes it a JOINING slot. Then the
- * caller is told to fill the slot (rebuild.h), and reports if that went well. If so, the slot becomes FULL. If not, it
- * is detached. When the caller has seen that nothing is under way to the slab any more (LEASES_DRAIN), the slab goes
- * back, and a new join begins. If no donor has room, a join is tried again after a pause.
+ * caller is told to fill the slot (rebuild.h), and reports the end. After a success the slot becomes FULL. After a
+ * failure it is detached. When no access to the slab is under way any more (LEASES_DRAIN), the slab goes back, and a
+ * new join begins. If no donor has room, a join is tried again after a pause.
  *
  * Failure domains (domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a slot
- * also excludes its mates. The exception is a slot that is to go and the slot that replaces it. If there are fewer
- * domains than replicas, chunks lack replicas. Replicas may share a domain after a donor has come back under another
- * name. Such a chunk gets a replica in another domain, if there is one, and then one of the mates' slots goes.
+ * also excludes its mates. The exception is a recalled slot and the slot that replaces it. If there are fewer domains
+ * than replicas, chunks lack replicas. Replicas may share a domain after a donor has come back under another name. Such
+ * a chunk gets a replica in another domain, if there is one, and then one of the mates' slots goes.
  *
  * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
  * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the
- * recalled slab's slot is detached, and the slab goes back when nothing is under way to it. If the deadline comes
+ * recalled slab's slot is detached, and the slab goes back when no access to it is under way. If the deadline comes
  * first, the slot is detached at once. The chunk goes on with its other replicas, or is lost. Such a slab is not
  * released: its donor takes it.
  *
  * Backup. If all slabs of a chunk are recalled, and no other donor has room, the chunk leaves for the backup, if there
- * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and
- * nothing is under way to its slabs any more, they go back.
+ * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and no
+ * access to its slabs is under way any more, they go back.
  *
  * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin()).
  *
@@ -59,10 +59,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Together with LEASES_WINDOW, no more than the messages that a connection queues unsent. So a donor that stalls is not
-   taken for dead. */
+/* The sum of this and LEASES_WINDOW is at most the number of unsent messages that a connection queues. So a donor that
+   stalls is not taken for dead. */
 #define LEASES_WANTS_MAX 16
-/* No slab is given back while so many requests are in flight to one donor. */
+/* No slab is given back while this many requests are in flight to one donor. */
 #define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
 /* The number of joins at a time. While one is filled, the next one's donor makes a slab ready. */
@@ -73,24 +73,24 @@ struct leases_config {
 	uint64_t slab_bytes;
 	uint64_t timeout_ns; /* a chunk that is wanted for longer is denied */
 	uint64_t idle_ns;    /* how long a slab is idle before it is given back */
-	uint64_t pause_ns;   /* between two searches for a donor with room for a lacking replica */
+	uint64_t pause_ns;   /* the pause between two searches for a donor with room for a missing replica */
 	uint64_t seed;
 	bool backup; /* there is a backup */
 };
 
 struct leases_donor {
-	bool live;        /* known, and not lost */
+	bool live;        /* the donor is known, and not lost */
 	bool away;        /* out of reach for now */
 	bool claiming;    /* its slabs are being claimed, so no slot on it may go */
-	uint64_t free;    /* bytes, as last heard */
+	uint64_t free;    /* bytes, by the donor's last figures */
 	uint32_t asked;   /* lease requests in flight */
 	uint32_t waiting; /* requests of any kind in flight */
-	uint64_t held;    /* slabs that this store holds there */
+	uint64_t held;    /* slabs of the donor that this store holds */
 };
 
 struct leases_want {
 	bool active;
-	bool over; /* the chunk was granted or denied; requests in flight keep the want */
+	bool over; /* the chunk was granted or denied, but requests are still in flight */
 	uint32_t chunk;
 	uint64_t deadline;
 	uint64_t tried;                      /* donors that denied it, one bit each */
@@ -136,7 +136,7 @@ enum leases_action_kind {
 	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
 	LEASES_WAKE,    /* wake waiting queues: a chunk was granted, denied, lost, or lost a slot */
 	LEASES_FILL,    /* fill the JOINING slot of join `request`; then call leases_filled() */
-	LEASES_DRAIN,   /* call leases_drained() when nothing is under way to what join `request` gives back */
+	LEASES_DRAIN,   /* call leases_drained() when no access to the slab of join `request` is under way */
 	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; then call leases_left() */
 	LEASES_LACKING, /* replicas begin to be made anew */
 	LEASES_WHOLE,   /* no chunk lacks replicas any more */
@@ -168,12 +168,12 @@ struct leases {
 	bool recalled;                          /* some slab may be recalled */
 	uint64_t recall_due;                    /* the earliest deadline of recalled slabs */
 	bool lacking;                           /* some chunk may lack a replica */
-	bool mending;                           /* LEASES_LACKING was told, LEASES_WHOLE not yet */
+	bool mending;                           /* LEASES_LACKING was reported, and LEASES_WHOLE not yet */
 	uint32_t join_next;                     /* where the search for the next chunk begins */
-	uint64_t join_at;                       /* when it may begin */
-	bool join_any;                          /* take the next chunk, even if others are in more danger */
+	uint64_t join_at;                       /* when that search may begin */
+	bool join_any;                          /* take the next chunk, even if other chunks have fewer replicas */
 	struct leases_list lists[LEASES_LISTS]; /* by enum leases_list_kind */
-	bool wake;                              /* LEASES_WAKE is to come */
+	bool wake;                              /* LEASES_WAKE is the next action */
 	unsigned head, tail;
 	struct leases_action actions[LEASES_ACTIONS];
 };
@@ -185,15 +185,15 @@ bool leases_next(struct leases *leases, struct leases_action *ret_action);
 /* Returns when leases_tick() must be called next, or UINT64_MAX for never. */
 uint64_t leases_due(const struct leases *leases);
 
-/* Takes a donor that is ready, or its new figures. @free is in bytes. */
+/* Notes that the donor is ready and has @free bytes. */
 void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
 /* Sets the donor's failure domain, or "" for one of its own. Called before the donor is first used, and each time
    before it is used again. Its slabs stay. */
 void leases_donor_named(struct leases *leases, unsigned donor, const char *domain);
-/* Takes a donor of an adopted store, which has not been reached yet. It should hold @held slabs. */
+/* Notes a donor of an adopted store, which has not been reached yet. It should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
-/* The donor cannot be reached, or can be reached again. In the second case it holds @held slabs: those that the chunk
-   table names. */
+/* leases_donor_away(): the donor cannot be reached. leases_donor_back(): it can be reached again, and holds @held
+   slabs, which the chunk table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
 /* The claiming of the donor's slabs begins, or has ended without the donor's return. */
@@ -204,7 +204,7 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
 void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);
 
-/* The answers to requests. @slot has address, rkey and slab. A grant that nobody waits for any more is given back.
+/* Take the answers to requests. @slot has address, rkey and slab. A slab that nobody waits for any more is given back.
    Return false if the donor has broken the protocol: no such request is in flight, or the slab is ours already. The
    caller must then treat the donor as away. */
 bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
@@ -212,7 +212,7 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
 
-/* leases_recalls_open() allocates what recalls need. The memory is touched only when something is recalled. Returns 0
+/* leases_recalls_open() allocates the memory for recalls. The memory is touched only when a slab is recalled. Returns 0
    or -ENOMEM. */
 int leases_recalls_open(struct leases *leases);
 void leases_recalls_close(struct leases *leases);
@@ -228,19 +228,21 @@ bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_
 void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
 uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
 /* Forgets a recall of the slot. Called when the slot gets a slab, because a restarted donor may reuse a slab's name.
-   Also called when a donor has come back and confirmed the slab: it says anew what it recalls. */
+   Also called when a donor has come back and confirmed the slab, because the donor then repeats its recalls. */
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica);
 /* leases_recalls_tick() detaches slots whose deadline has passed, and returns how many pages are lost with them.
    leases_recalls_due() returns when to call it next, or UINT64_MAX for never. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
-/* Returns true if a FULL slot must still be moved for its donor. Clears `recalled` if nothing is recalled any more. */
+/* Returns true if the pages of some recalled slot must still be moved. Clears `recalled` if no slab is recalled any
+   more. */
 bool leases_recalling(struct leases *leases);
 
-/* Report the end of LEASES_FILL and of LEASES_DRAIN. @good: the slot has all that the chunk's FULL slots have. */
+/* Report the end of LEASES_FILL and of LEASES_DRAIN. @good means that the slot has all pages of the chunk's FULL
+   slots. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);
 void leases_drained(struct leases *leases, unsigned join, uint64_t now);
-/* Reports the end of LEASES_LEAVE. @good: no page of the chunk is live. */
+/* Reports the end of LEASES_LEAVE. @good means that no page of the chunk is live. */
 void leases_left(struct leases *leases, unsigned join, bool good, uint64_t now);
 
 #endif

@@ -72,13 +72,13 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
 }
 
-/* Returns true if two of the chunk's replicas would fail together. Perhaps one was to go, and is not recalled any more,
-   while its replacement is there. Or a donor has come back with another domain. */
+/* Returns true if two of the chunk's replicas would fail together. Perhaps the recall of one was taken back after its
+   replacement came. Or a donor has come back with another domain. */
 static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 
-	/* A donor that was not reached yet may turn out to be anybody's mate, or nobody's. */
+	/* Nobody knows yet whose mate an unknown donor is. */
 	if (chunk_state(leases->table, index) != CHUNK_READY || leases->domains.unknown)
 		return false;
 	chunk_slots(leases->table, index, slots);
@@ -119,8 +119,8 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
 						  .epoch = join->epoch});
 }
 
-/* Asks the next donor that holds no replica of the chunk, and is no mate of one that does. Returns false if there is
-   none, or if one of the chunk's slots must go first. */
+/* Asks the next donor that neither holds a replica of the chunk nor is a mate of a donor that does. Returns false if
+   there is no such donor, or if one of the chunk's slots must go first. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
@@ -180,13 +180,13 @@ static bool chunk_can_leave(const struct leases *leases, uint32_t index)
 	return up && leases_recalled_slots(leases, index) == full;
 }
 
-/* Lets the join's chunk leave for the backup, if there is one and all slabs of the chunk are recalled. No donor has
-   room for a replacement. Returns true if the chunk leaves. */
+/* Called if no donor has room for a replacement. If there is a backup, and all slabs of the chunk are recalled, lets
+   the join's chunk leave for the backup and returns true. */
 static bool join_leaves(struct leases *leases, struct leases_join *join)
 {
 	struct chunk_view view;
 
-	/* The count keeps the chunk from becoming idle before nothing is under way to its slabs. */
+	/* The count keeps the chunk from becoming idle while accesses to its slabs may be under way. */
 	if (!leases->config.backup || !chunk_can_leave(leases, join->chunk) ||
 	    !chunk_hold_ready(leases->table, join->chunk, 1, &view))
 		return false;
@@ -197,14 +197,14 @@ static bool join_leaves(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Returns true if the chunk, if it is still in the join's epoch, lacks what the join is for. */
+/* Returns true if the chunk is still in the join's epoch and still needs the join. */
 static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
 {
 	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
 }
 
-/* Returns true if no staying slot of the chunk, except @replica, is on a mate of the join's donor. A donor may have
-   come back with another domain, or a slot may stay after all. */
+/* Returns true if no slot that stays, except @replica, is on a mate of the join's donor. This may have changed: a donor
+   has come back with another domain, or a recall was taken back. */
 static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
@@ -278,7 +278,7 @@ void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
 
-		/* If the chunk leaves for the backup, the caller finds out by itself. */
+		/* If the chunk leaves for the backup, the caller notices this itself. */
 		if (join->state == JOIN_FREE || join->state == JOIN_LEAVING || join->state == JOIN_EMPTYING ||
 		    join->slot.donor != donor)
 			continue;
@@ -310,7 +310,7 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 	bool current = join_is_current(leases, join), replaced = false;
 
 	assert(join->state == JOIN_FILLING);
-	/* The slot that was to go may stay after all. */
+	/* The recall of the slot that was to go may have been taken back. */
 	good = good && (!current || (chunk_lacks(leases, join->chunk) && join_is_apart(leases, join, join->replica)));
 	if (good && current && !join->cut) {
 		chunk_promote(leases->table, join->chunk, join->replica);
@@ -332,7 +332,7 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 	join_act(leases, join, LEASES_DRAIN);
 }
 
-/* The chunk has left for the backup, and nothing is under way to its slabs. Gives them back at once. */
+/* The chunk has left for the backup, and no access to its slabs is under way. Gives the slabs back at once. */
 static void join_emptied(struct leases *leases, const struct leases_join *join, uint64_t now)
 {
 	const struct chunk *chunk = &leases->table->chunks[join->chunk];
@@ -346,8 +346,8 @@ static void join_emptied(struct leases *leases, const struct leases_join *join, 
 		leases_list_remove(leases, join->chunk);
 		leases_sort(leases, join->chunk, now);
 	}
-	/* While a donor is away, an idle chunk keeps its slabs, because they may be being claimed. idle_release() gives
-	   them back later. */
+	/* While a donor is away, an idle chunk keeps its slabs, because they may be claimed at this moment.
+	   idle_release() gives them back later. */
 	if (chunk->list == LEASES_IDLE && !leases_donors_away(leases) &&
 	    leases_take_idle(leases, join->chunk, now, slots))
 		leases_release_slots(leases, slots);
@@ -388,10 +388,10 @@ void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
 
 /*
- * Finds the next chunk that lacks something, can be read, and has no join. Prefers the chunk with the fewest readable
- * replicas. If the last chosen chunk found no donor (`join_any`), takes just the next one. Otherwise the same chunk
- * would be chosen again and again. Sets *ret_lacking if any chunk lacks something. Returns false if there is no chunk
- * to choose.
+ * Finds the next chunk for which chunk_lacks() is true, and which can be read and has no join. Prefers the chunk with
+ * the fewest readable replicas. If the last chosen chunk found no donor (`join_any`), takes the next chunk in any case,
+ * so that the same one is not chosen for ever. Sets *ret_lacking if chunk_lacks() is true for any chunk. Returns false
+ * if there is no chunk to choose.
  */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {
@@ -455,7 +455,7 @@ void leases_joins_start(struct leases *leases, uint64_t now)
 				continue;
 			leases->join_any = true;
 		}
-		/* No donor has room, or the joins in progress do all that there is to do. */
+		/* No donor has room, or every chunk that lacks something has a join. */
 		leases->join_at = now + leases->config.pause_ns;
 		leases->lacking = lacking || joins_active(leases);
 		if (!leases->mending || joins_active(leases) || replicas_lack(leases))

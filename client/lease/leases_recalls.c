@@ -1,8 +1,8 @@
 /*
  * leases_recalls: slabs that their donors have recalled. See leases.h.
  *
- * A recall is noted at its chunk's slot, together with the slab's name. It means nothing once the slot has another
- * slab.
+ * A recall is noted at its chunk's slot, together with the slab's name. Once the slot has another slab, the recall is
+ * void.
  */
 #include "client/lease/internal.h"
 
@@ -163,9 +163,9 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
 }
 
 /*
- * The donor speaks of a slab that no chunk has as if it were ours. The slot was detached for the donor to take the
- * slab, and now the donor does not take it. So the slab is released. If it has been released meanwhile, the donor
- * denies this.
+ * Releases a slab that no chunk has, but that the donor still counts as ours. Its slot was detached so that the donor
+ * could take the slab, and now the donor does not take it. If the slab was released meanwhile, the donor denies this
+ * release.
  */
 static void left_release(struct leases *leases, unsigned donor, uint64_t slab)
 {
@@ -212,13 +212,13 @@ void leases_keep(struct leases *leases, unsigned donor, uint64_t slab)
 
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 {
-	/* Memory that was never needed is not touched. */
+	/* Does not touch memory that was never needed. */
 	if (leases->recalls && recall_of(leases, index, replica)->until)
 		recall_of(leases, index, replica)->until = 0;
 }
 
-/* Detaches the slot without releasing its slab. Returns how many pages are lost: those of a chunk without another
-   replica. */
+/* Detaches the slot without releasing its slab. If the chunk has no other replica, its pages are lost. Returns how many
+   are lost. */
 static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned replica, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -228,8 +228,8 @@ static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned repli
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		others |= i != replica && slots[i].state == SLOT_FULL && leases->donors[slots[i].donor].live;
 	recall_of(leases, index, replica)->until = 0;
-	/* The donor takes the slab by itself. After a release, it might do so while a last request is under way
-	   there. */
+	/* The donor takes the slab without a release. After a release, it might take the slab while a last request is
+	   still under way. */
 	leases->donors[slots[replica].donor].held--;
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 	leases->lacking = true;
@@ -256,7 +256,7 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 	return slot_leave(leases, index, replica, now);
 }
 
-/* Looks at all recalls. @leaves is @leases or NULL. If it is not NULL, detaches the slots of recalls past their
+/* Looks at all recalls. @leaves is @leases or NULL. If @leaves is not NULL, detaches the slots of recalls past their
    deadline. Adds up lost pages in *lost and recalled slabs in *slabs. Returns the next deadline, or UINT64_MAX for
    none. */
 static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves, uint64_t now, uint64_t *lost,
@@ -280,7 +280,7 @@ static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves,
 				due = recall->until < due ? recall->until : due;
 				continue;
 			}
-			if (leases->donors[recall->donor].claiming) { /* the answer to its claim will tell */
+			if (leases->donors[recall->donor].claiming) { /* the answer to its claim decides */
 				due = now + RECALL_PAUSE_NS < due ? now + RECALL_PAUSE_NS : due;
 				continue;
 			}

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns true if all replicas are there, on donors that are not lost. */
+/* Returns true if @slots have all replicas, each on a donor that is not lost. */
 static bool slots_are_whole(const struct leases *leases, const struct chunk_slot slots[])
 {
 	unsigned whole = 0;
@@ -69,7 +69,7 @@ void leases_want_deny(struct leases *leases, struct leases_want *want, int statu
 	want_end(leases, want);
 }
 
-/* Gives the want an idle chunk's slabs, if it can. They serve as well as new ones, because no page is read that was not
+/* Gives the want an idle chunk's slabs, if it can. These are as good as new slabs, because no page is read before it is
    written. Returns true if the want has them. */
 static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
 {
@@ -116,8 +116,9 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 }
 
 /*
- * No donor is left to ask for what the want lacks. While a donor is missing, the chunk begins with fewer replicas, and
- * gets the others later (leases_joins.c). The want waits for a missing donor only if there is no other.
+ * No donor is left to ask for the want's missing replicas. If a donor is missing, the chunk begins with fewer replicas,
+ * and gets the others later (leases_joins.c). The want waits for a missing donor only if no other donor has granted it
+ * a slab.
  */
 static void want_exhausted(struct leases *leases, struct leases_want *want, bool ahead, uint64_t now)
 {
@@ -134,11 +135,11 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 	}
 	if (!ahead && leases_donors_away(leases))
 		return;
-	/* After -EAGAIN, a write that waits by now asks again, no longer ahead of need. */
+	/* After -EAGAIN, a write that waits by now asks again. */
 	leases_want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 }
 
-/* Asks for each replica that is neither granted nor asked for. */
+/* Asks for a slab for each replica that has neither a slab nor a request. */
 static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	for (unsigned i = 0; i < leases->table->replicas; i++) {
@@ -147,7 +148,7 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 
 		if (want->granted[i] || want->requests[i])
 			continue;
-		/* Quicker than a new slab, which its donor must make ready first. */
+		/* An idle slab is quicker than a new slab, which its donor must make ready first. */
 		ahead = leases->table->chunks[want->chunk].ahead;
 		if (!ahead && want_take_idle(leases, want, now))
 			return;
@@ -193,7 +194,7 @@ void leases_want_denied(struct leases *leases, struct leases_want *want, unsigne
 		want_step(leases, want, now);
 }
 
-/* Makes what is kept of an untouched chunk's pages present. Returns 0 or -ENOMEM. */
+/* Makes an untouched chunk's part of the integrity arrays present. Returns 0 or -ENOMEM. */
 static int chunk_begin(const struct leases *leases, uint32_t index)
 {
 	uint64_t first = index * leases->table->pages, rest = leases->integrity->pages - first;

@@ -1,10 +1,10 @@
 /*
  * placement: chooses the donor that is asked for the next slab.
  *
- * Theory of operation. The power of two choices (Mitzenmacher 2001): of two donors drawn at random, the one with more
- * free memory is chosen. Load is nearly as even as if the donor with the most free memory were always chosen. But
- * clients with equally outdated figures do not all choose the same donor. The function is pure: randomness comes from a
- * generator that is passed in, so that a history can be replayed.
+ * Theory of operation. This is the power of two choices (Mitzenmacher 2001): of two donors drawn at random, the freer
+ * one is chosen. The load is nearly as even as if the freest donor were always chosen. But clients with equally
+ * outdated figures do not all choose the same donor. The function is pure: randomness comes from a generator that is
+ * passed in, so that a history can be replayed.
  */
 #ifndef CLIENT_PLACEMENT_H
 #define CLIENT_PLACEMENT_H

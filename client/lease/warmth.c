@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LOOK_NS UINT64_C(2000000000)
-/* Pause between two messages to a donor. A connection takes only a limited number at once. */
+/* The pause between two messages to a donor, because a connection takes only a limited number at once. */
 #define TELL_NS UINT64_C(100000000)
 #define NS_PER_S UINT64_C(1000000000)
 /* The rate of the latest interval has this share (1 in NEW_SHARE) in the average. */
@@ -16,7 +16,7 @@ _Static_assert(FAR_DONORS_MAX <= 64, "a bit for each donor");
 
 int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now)
 {
-	/* Writes to all of *warmth, so that no message faults later. calloc() may leave the counters without memory. */
+	/* Writes to all of *warmth, so that no message faults later. calloc() may have reserved addresses only. */
 	memset(warmth, 0, sizeof *warmth);
 	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
 	warmth->count = warmth->next = chunks;

@@ -5,10 +5,10 @@
  * averaged over about eight seconds. A chunk is reported if its rate has doubled or halved since its last report, or if
  * its slots have changed. Reports go out in WARM messages, a few at a time. A store that moves no pages sends none.
  *
- * Reports are advice. If one is lost or late, a donor may make a worse choice, and nothing else happens. A process that
- * adopts the store does not inherit them, and reports all its slabs anew.
+ * Reports are only advice. If a report is lost or late, a donor may make a worse choice. A process that adopts the
+ * store does not inherit them, and reports all its slabs anew.
  *
- * Threads: warmth_moved: any. All else: the control thread.
+ * Threads. Any thread may call warmth_moved(). The control thread calls the other functions.
  */
 #ifndef CLIENT_WARMTH_H
 #define CLIENT_WARMTH_H
@@ -17,16 +17,16 @@
 #include "farpage/wire.h"
 
 struct warmth_chunk {
-	_Atomic uint32_t moved; /* pages moved since the last look */
+	_Atomic uint32_t moved; /* pages moved since warmth_look() */
 	uint32_t rate;          /* pages per second */
-	uint32_t version;       /* of the chunk's slots, when last reported */
-	uint8_t told;           /* number of bits of the rate, when last reported */
+	uint32_t version;       /* the version of the chunk's slots when the rate was last reported */
+	uint8_t told;           /* the number of bits of the last reported rate */
 };
 
 struct warmth {
 	struct warmth_chunk *chunks;
 	uint64_t count;
-	uint64_t looked; /* far_now() at the last look */
+	uint64_t looked; /* far_now() when warmth_look() last computed rates */
 	uint64_t next;   /* next chunk to report, or `count` for none */
 	uint64_t told;   /* when the last messages were made */
 	struct wire_message messages[FAR_DONORS_MAX];
@@ -44,14 +44,14 @@ static inline void warmth_moved(struct warmth *warmth, uint64_t chunk, uint32_t 
 	atomic_fetch_add_explicit(&warmth->chunks[chunk].moved, pages, memory_order_relaxed);
 }
 
-/* Turns the counts into rates, if two seconds have passed since this was last done. */
+/* Turns the counts into rates, unless this was done less than two seconds ago. */
 void warmth_look(struct warmth *warmth, uint64_t now);
 /*
- * Prepares the next messages. Returns a bit for each donor that has one, in warmth->messages.
+ * Prepares the next messages in warmth->messages. Returns one bit for each donor that has a message.
  *
- * @donors are those that can take a message, a bit each. A chunk with a slab on any other donor is left for the next
- * look. Further chunks come with later calls. No timer is needed for them: the control thread calls this whenever it is
- * awake.
+ * @donors has one bit for each donor that can take a message. A chunk with a slab on any other donor is reported after
+ * the next warmth_look(). Further chunks are reported by later calls. No timer is needed for them: the control thread
+ * calls this whenever it is awake.
  */
 uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now);
 

@@ -35,7 +35,7 @@ static uint64_t word_moved(uint64_t word, enum chunk_state state)
 {
 	uint64_t epoch = (word & ~(WORD_EPOCH_ONE - 1)) + WORD_EPOCH_ONE;
 
-	/* Epoch 0 means "untouched". An epoch never comes back to it. */
+	/* Epoch 0 means "untouched". No later epoch is 0. */
 	if (!epoch)
 		epoch = WORD_EPOCH_ONE;
 	return epoch | (uint64_t)state << WORD_STATE_SHIFT;
@@ -145,8 +145,8 @@ static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk
 {
 	/*
 	 * These stores are releases. A thread that sees one of them also sees that an old epoch has ended, or that the
-	 * version has changed. For a slot that goes, only the word changes: while it says FULL, the rest is right, also
-	 * for another process.
+	 * version has changed. If a slot is detached, only its word changes. So while the word says FULL, the other
+	 * fields are valid, also for another process.
 	 */
 	if (slot->state != SLOT_EMPTY) {
 		atomic_store_explicit(&chunk->slots[replica].address, slot->address, memory_order_release);
@@ -205,7 +205,7 @@ static bool attention_set(struct chunk_table *table, uint64_t index)
 }
 
 /* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the caller must try again: the word
-   has changed, or the chunk was lost in between, and the new count with it. *@word is then the current word. */
+   has changed, or the chunk was lost meanwhile, which voids the new count. *@word is then the current word. */
 static bool ready_hold(struct chunk *chunk, uint64_t *word, uint32_t pages, struct chunk_view *ret_view)
 {
 	uint64_t before = *word;
@@ -390,7 +390,7 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 
 	assert(word_state(word) == CHUNK_WANTED);
 	atomic_store(&chunk->denial, (int16_t)status);
-	/* Counted before the word moves, so that a request that asks again begins from the new number of denials. */
+	/* Counts the denial before the word moves, so that a request that asks again sees the new number of denials. */
 	atomic_fetch_add(&chunk->denials, 1);
 	atomic_store(&chunk->word,
 		     status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
@@ -420,7 +420,7 @@ void chunk_lose(struct chunk_table *table, uint64_t index)
 		assert(word_state(word) == CHUNK_READY);
 	} while (!atomic_compare_exchange_weak(&chunk->word, &word, word_moved(word, CHUNK_LOSING)));
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with chunk_is_current() */
-	atomic_fetch_add(&chunk->version, 1);      /* accesses begun earlier carry an older version */
+	atomic_fetch_add(&chunk->version, 1);      /* earlier pieces carry an older version */
 }
 
 void chunk_lost(struct chunk_table *table, uint64_t index)
@@ -487,7 +487,7 @@ void chunk_leave(struct chunk_table *table, uint64_t index)
 {
 	assert(chunk_state(table, index) == CHUNK_READY);
 	atomic_store(&table->chunks[index].leaving, true);
-	/* An access that has not seen `leaving` carries an older version. */
+	/* A piece that has not seen `leaving` carries an older version. */
 	atomic_fetch_add(&table->chunks[index].version, 1);
 }
 

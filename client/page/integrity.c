@@ -22,7 +22,7 @@ static void *integrity_map(uint64_t length)
 
 	if (base == MAP_FAILED)
 		return NULL;
-	/* Pages of the store are touched here and there. A huge page would waste memory. */
+	/* The program touches scattered pages of the store, so huge pages would waste memory. */
 	madvise(base, length, MADV_NOHUGEPAGE);
 	return base;
 }
@@ -164,14 +164,15 @@ static enum integrity_kind generation_kind(uint16_t generation)
 						: INTEGRITY_IS_LIVE;
 }
 
-/* Takes a page out of the count of KEPT pages, if its old generation was KEPT. */
+/* Counts one KEPT page less, if the old generation was KEPT. */
 static void kept_ended(struct integrity *integrity, uint16_t generation)
 {
 	if (generation_is_kept(generation))
 		atomic_fetch_sub(&integrity->kept, 1);
 }
 
-/* The constants are those of splitmix64 (Steele, Lea, Flood 2014). Any odd constants with well-spread bits would do. */
+/* Returns the checksum. The constants are those of splitmix64 (Steele, Lea, Flood 2014). Any odd constants with
+   well-spread bits would do. */
 static uint64_t integrity_sum(const struct integrity *integrity, uint64_t page, uint16_t generation, const void *data)
 {
 	uint64_t place = (page + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ generation * UINT64_C(0xbf58476d1ce4e5b9);
@@ -207,7 +208,7 @@ static uint32_t pages_commit(struct integrity *integrity, uint64_t page, uint32_
 {
 	uint32_t live = 0;
 
-	/* Counted first, because another thread may take the pages out of KEPT at once. */
+	/* Counts the pages first, because another thread may end their KEPT state at once. */
 	if (kept)
 		atomic_fetch_add(&integrity->kept, count);
 	for (uint32_t i = 0; i < count; i++) {
@@ -268,7 +269,7 @@ static bool page_leave(struct integrity *integrity, uint64_t page, bool keeps)
 	while (generation_is_live(generation)) {
 		uint16_t then = keeps ? generation | INTEGRITY_KEPT : INTEGRITY_LOST;
 
-		/* Counted first, because another thread may take the page out of KEPT at once. */
+		/* Counts the page first, because another thread may end its KEPT state at once. */
 		if (keeps)
 			atomic_fetch_add(&integrity->kept, 1);
 		if (atomic_compare_exchange_strong(&integrity->generations[page], &generation, then))
@@ -414,8 +415,8 @@ bool integrity_is_zero(const void *data)
 {
 	const uint8_t *bytes = data;
 
-	/* 64 bytes at a time: the compiler makes four vector ORs of it. Most pages that are not zero differ in the
-	   first 64. */
+	/* Looks at 64 bytes at a time, which the compiler turns into four vector ORs. Most pages that are not zero
+	   differ in the first 64 bytes. */
 	for (unsigned offset = 0; offset < STORE_PAGE; offset += 64) {
 		uint64_t words[8], all = 0;
 

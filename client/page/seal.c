@@ -15,8 +15,8 @@
 #define SEAL_TAG_SIZE 16
 #define SEAL_NONCE_SIZE 12
 #define SEAL_PLACE_SIZE 10
-/* About what libcrypto 3.0 takes for itself, and for one cipher context with AES-256-GCM: its heap, and its own data
-   that is not shared. Measured. */
+/* The memory of libcrypto 3.0 itself, and of one cipher context with AES-256-GCM, as measured: heap, and data that is
+   not shared. */
 #define LIBRARY_BYTES (600u << 10)
 #define CONTEXT_BYTES 1536u
 
@@ -27,7 +27,7 @@
 struct seal {
 	EVP_CIPHER_CTX *encrypt, *decrypt;
 	_Atomic uint64_t *numbers;
-	uint64_t next, end; /* of the numbers taken from the counter */
+	uint64_t next, end; /* the numbers taken from the counter and not used yet */
 	uint8_t scratch[STORE_PAGE];
 };
 
@@ -96,8 +96,8 @@ int seal_load(void)
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */
 
-/* Calls each function that is called later once, so that nothing is first allocated or bound then. Returns true if all
-   work. */
+/* Calls once each function that is used later, so that later calls need not allocate or bind anything. Returns true if
+   all work. */
 static bool seal_try(struct seal *seal)
 {
 	struct seal_place place = {0};
@@ -189,7 +189,7 @@ static void encrypt_as(struct seal *seal, const struct seal_place *place, uint64
 	       library.EVP_EncryptUpdate(seal->encrypt, out, &length, data, STORE_PAGE) == 1 &&
 	       length == (int)STORE_PAGE && library.EVP_EncryptFinal_ex(seal->encrypt, none, &length) == 1 &&
 	       library.EVP_CIPHER_CTX_ctrl(seal->encrypt, EVP_CTRL_AEAD_GET_TAG, SEAL_TAG_SIZE, tag) == 1;
-	/* This can only fail by a mistake of ours. A page that was not sealed must not leave. */
+	/* Only a mistake of ours can make this fail. A page that was not sealed must not leave. */
 	if (!good)
 		abort();
 }

@@ -23,13 +23,13 @@
 
 /* Alignment of the arrays: a multiple of the page size of any kernel. */
 #define STATE_ALIGN UINT64_C(65536)
-/* 2^48 bytes of far memory. No product below overflows. */
+/* This many pages have 2^48 bytes. No product below overflows. */
 #define STATE_PAGES_MAX (UINT64_C(1) << 36)
 
 struct state {
 	char *path;
 	int fd;
-	uint64_t length; /* of the file when it was opened, later of the mapping */
+	uint64_t length; /* length of the file when it was opened, later of the mapping */
 	uint8_t *base;   /* NULL if not mapped */
 	struct chunk_table table;
 	struct integrity integrity;
@@ -285,8 +285,7 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 	return NULL;
 }
 
-/* Checks whether the configuration asks for another store than the one in the file. If so, logs this and returns
-   true. */
+/* If the configuration asks for another store than that in the file, logs this and returns true. */
 static bool config_contradicts(const struct state *state, const struct state_header *header,
 			       const struct far_config *config)
 {
@@ -445,8 +444,8 @@ int state_recover(struct state *state, uint64_t *ret_lost)
 	for (uint64_t i = 0; i < table->count && error == 0; i++) {
 		uint64_t first, count = pages_of(state, i, &first), live = 0;
 
-		/* Nobody looks at the entries of an untouched chunk's pages. Reading them would allocate memory in the
-		   file. */
+		/* Skips an untouched chunk: nobody uses its pages' entries, and reading them would allocate memory in
+		   the file. */
 		if (!chunk_is_untouched(table, i)) {
 			error = integrity_populate(&state->integrity, first, count);
 			if (error < 0)

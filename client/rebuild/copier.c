@@ -9,16 +9,16 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* In pages. With one donor and no backup there is nowhere to copy to. Then the thread only scrubs, a little at a
-   time. */
+/* The size of the buffer, in pages, with one donor and no backup. The thread then copies nothing, and only scrubs a
+   little at a time. */
 #define COPIER_PAGES_ALONE 8u
 #define COPIER_RATE (UINT64_C(256) << 20)
 #define COPIER_BUSY 4u /* divides the rate while other queues have requests in flight */
 #define NS_PER_S UINT64_C(1000000000)
-/* How long a window waits for writers, and how long if slabs will soon be lost. */
+/* How long a window waits for writers: usually, and if slabs will soon be lost. */
 #define PATIENCE_NS UINT64_C(2000000)
 #define PATIENCE_PRESSED_NS UINT64_C(100000000)
-/* How long writers are let in after they did not leave a window in time. */
+/* How long no window is opened after writers did not leave one in time. */
 #define WRITERS_PAUSE_NS UINT64_C(1000000)
 
 /* --- States ----------------------------------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ void copier_poll(struct copier *copier, uint64_t now)
 	struct store_done done;
 
 	copier->now = now;
-	/* This also follows the donors' rounds. */
+	/* This poll also follows the donors' rounds. */
 	while (store_poll(copier->queue, &done, 1) == 1) {
 		copier->copies[done.cookie].under_way = false;
 		copier->copies[done.cookie].status = done.status;
@@ -203,7 +203,7 @@ uint64_t copier_begin(struct copier *copier, const struct visit *visit)
 	if (!visit->window)
 		return copier_move(copier, COPIER_COPYING);
 	copier->patience = copier->now + (atomic_load(&far->pressing) ? PATIENCE_PRESSED_NS : PATIENCE_NS);
-	/* First the store, then the look at published pieces: see far_queue.h. */
+	/* Opens the window first, then looks at published pieces: see far_queue.h. */
 	atomic_store(&far->window, published_make(visit->page, (uint32_t)(visit->end - visit->page), 0, true));
 	return copier_move(copier, COPIER_ENTERING);
 }
@@ -264,8 +264,8 @@ static void copy_answered(struct copier *copier, struct copy *copy)
 	struct visit *visit = &copier->visit;
 
 	if (copy->status < 0 && copy->state == COPY_READING && copy->count > 1) {
-		/* Goes on from here, page by page. Copies of pages behind are still right, because no writer is in the
-		   window. */
+		/* Continues from this page, one page at a time. Copies of later pages stay valid, because no writer is
+		   in the window. */
 		if (copy->page < visit->page) {
 			visit->page = copy->page;
 			copier->singles = copy->page + copy->count;

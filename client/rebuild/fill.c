@@ -51,7 +51,7 @@ void fill_collect(struct fill *fill, struct leases *leases, uint64_t now)
 
 		if (state != JOB_DONE && state != JOB_FAILED)
 			continue;
-		/* First this: the planner may answer with another job. */
+		/* Moves the job first, because the planner may answer with another job. */
 		job_move(job, JOB_NONE);
 		if (job->action.kind == LEASES_DRAIN)
 			leases_drained(leases, i, now);
@@ -140,7 +140,7 @@ static void fill_end(struct chore *chore)
 
 /* --- Copies ----------------------------------------------------------------------------------------------------- */
 
-/* Marks the live ones of these pages KEPT, and takes them out of their chunk's count. */
+/* Marks the live pages among these KEPT, and takes them off their chunk's count. */
 static void pages_leave(struct copier *copier, uint64_t page, uint32_t count)
 {
 	copier_drop(copier, page, integrity_keep(&copier->far->integrity, page, count));
@@ -158,7 +158,7 @@ static void page_unread(struct fill *fill, uint64_t page, int status)
 	}
 	if (live)
 		repair_page_spoilt(fill->repair, page, false);
-	/* The backup does not have the page intact either. Reading it there will show that. */
+	/* The backup does not have the page intact either. The next read of the page will show that. */
 	if (job_is_leave(fill->job))
 		pages_leave(copier, page, 1);
 }

@@ -1,15 +1,15 @@
 /*
- * fill: copies a chunk's pages to a new replica, or to the backup: the jobs that the joins of leases.h ask for.
+ * fill: carries out the jobs of the joins (leases.h): copies a chunk's pages to a new replica, or to the backup.
  *
  * Theory of operation. A job is the action of a join:
  *
- *   LEASES_FILL   Copies what the chunk's FULL slots hold into a JOINING slot. First the chore waits for every piece that
- *                 was published before the slot existed. From then on all writes go to the JOINING slot as well. Then
- *                 it copies the chunk's live pages, one window (copier.h) at a time. They are read, checked like any
- *                 fetched page, and written to the JOINING slot's donor.
+ *   LEASES_FILL   Copies the pages of the chunk's FULL slots into a JOINING slot. First the chore waits for every piece
+ *                 that was published before the slot existed. From then on all writes go to the JOINING slot as well.
+ *                 Then it copies the chunk's live pages, one window (copier.h) at a time. It reads these pages, checks
+ *                 them like any fetched page, and writes them to the JOINING slot's donor.
  *                 Pages that are not live need no copy: a later write of them goes to the JOINING slot too. A page that
- *                 no replica has intact is left out. No replica could serve it anyway.
- *   LEASES_DRAIN  Waits until no published piece goes by the chunk's earlier slots, so that a slab can be given back.
+ *                 no replica has intact is left out.
+ *   LEASES_DRAIN  Waits until no published piece uses the chunk's earlier slots, so that a slab can be given back.
  *   LEASES_LEAVE  Copies the chunk's live pages to the backup in the same way. They are then KEPT there (integrity.h).
  *                 New writes go to the backup already.
  *
@@ -26,9 +26,9 @@
 
 enum fill_job_state {
 	JOB_NONE,    /* waits for the control thread to give a job */
-	JOB_GIVEN,   /* waits until queues have ended their pieces that go by the chunk's earlier slots */
+	JOB_GIVEN,   /* waits until no piece uses the chunk's earlier slots */
 	JOB_COPYING, /* the rebuild thread copies the chunk's pages, one window after another */
-	JOB_DONE,    /* these two wait for the control thread to collect them */
+	JOB_DONE,    /* JOB_DONE and JOB_FAILED wait for the control thread to collect them */
 	JOB_FAILED,
 	JOB_STATES
 };
@@ -43,7 +43,7 @@ struct fill {
 	struct fill_job jobs[LEASES_JOINS_MAX];
 	/* The rebuild thread's own. */
 	struct fill_job *job; /* the current one, or NULL for none */
-	uint64_t page, end;   /* next page of its chunk, and the chunk's end */
+	uint64_t page, end;   /* the next page to copy, and the end of the chunk */
 };
 
 extern const struct chore_kind fill_kind;

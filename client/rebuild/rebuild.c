@@ -88,7 +88,7 @@ void rebuild_end(struct rebuild *rebuild)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* Waits until something has come, or for @ns at most. UINT64_MAX means no limit. */
+/* Waits for an event, for @ns at most. UINT64_MAX means no limit. */
 static void rebuild_wait(struct rebuild *rebuild, uint64_t ns)
 {
 	struct store_queue *queue = rebuild->copier.queue;

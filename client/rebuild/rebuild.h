@@ -3,7 +3,7 @@
  *
  * Theory of operation. A store has one such thread if it has several donors, a scrub rate or a backup. The thread has
  * five chores, which the copier (copier.h) carries out one at a time. When the copier is idle, the thread asks the
- * chores in this order if they have something to do:
+ * chores in this order if they have work:
  *
  *   fill                  copies a chunk to a new replica, or to the backup (fill.h)
  *   repair                rewrites a page that one donor has changed (repair.h)
@@ -11,7 +11,7 @@
  *   scrub                 looks for pages that a donor has changed (scrub.h)
  *
  * rebuild_step() does all of this. It never waits and reads no clock. The thread calls it when an event has arrived or a
- * time has come. The thread lets other threads run first, until slabs will soon be lost (`pressing`).
+ * time has come. The thread lets other threads run first, unless slabs will soon be lost (`pressing`).
  *
  * Threads. The rebuild thread blocks all signals, and allocates only until it is started. The control thread calls
  * fill_give() and rebuild_collect().
@@ -40,23 +40,23 @@ struct rebuild {
 	struct scrub scrub;
 };
 
-/* Allocates the rebuild thread's state. Must be called before the control thread starts, which may give jobs at once.
-   Returns -ENOMEM on failure. */
+/* Allocates the rebuild thread's state. Must be called before the control thread starts, because that thread may give
+   jobs at once. Returns 0 or -ENOMEM. */
 int rebuild_open(struct far *far, struct rebuild **ret_rebuild);
 /* Frees @rebuild. NULL is allowed. */
 void rebuild_close(struct rebuild *rebuild);
 /* Starts the thread of far->rebuild, if there is one, and waits until it has its connections. Returns 0 or -errno,
    which is logged. */
 int rebuild_start(struct far *far);
-/* Ends the thread, after the requests under way are answered. Does nothing if the thread was not started. */
+/* Ends the thread once all its requests are answered. Does nothing if the thread was not started. */
 void rebuild_stop(struct far *far);
-/* Reports finished jobs to far->leases, and wakes the scrub if there is something to read. Called now and then by the
-   control thread. */
+/* Reports finished jobs to far->leases, and wakes the scrub if there are pages to read. The control thread calls this
+   now and then. */
 void rebuild_collect(struct far *far, uint64_t now);
 
 /* Opens the thread's queue. Called first on the thread. Returns 0 or -errno. */
 int rebuild_begin(struct rebuild *rebuild);
-/* Does what can be done now. Returns when to call it again, or UINT64_MAX if only an event makes that necessary. */
+/* Does the work that can be done now. Returns when to call this again, or UINT64_MAX for after the next event. */
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
 /* Closes the queue. No request may be in flight. */
 void rebuild_end(struct rebuild *rebuild);

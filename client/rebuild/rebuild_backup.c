@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* The pause after a pass, or after nothing could be done. */
+/* The pause after a pass, or after a step that could do nothing. */
 #define PAUSE_NS (1000 * NS_PER_MS)
 /* The pause after a slab was asked for. */
 #define ASKED_NS (5 * NS_PER_MS)
@@ -16,7 +16,7 @@ static_assert(COPIER_PART <= BACKUP_IO_PAGES, "the backup takes a copy as a whol
 /* --- Catching up -------------------------------------------------------------------------------------------------- */
 
 /* Finds the next run of pages that are missed, live, and in a chunk that has a slab. Returns its length, or 0 if there
-   is none any more. */
+   is none. */
 static uint32_t missed_seek(const struct far *far, struct catch_up *catch_up)
 {
 	struct backup_ring *ring = &far->backup->ring;
@@ -96,7 +96,7 @@ const struct chore_kind catch_up_kind = {"catch up", false, catch_up_begin, catc
 
 /* --- Bringing back ------------------------------------------------------------------------------------------------ */
 
-/* Finds the next run of KEPT pages. Returns its length, or 0 if there is none any more. */
+/* Finds the next run of KEPT pages. Returns its length, or 0 if there is none. */
 static uint32_t kept_seek(const struct far *far, struct bring_back *back)
 {
 	for (uint64_t end; back->page < far->integrity.pages; back->page = end) {
@@ -207,7 +207,7 @@ static void bring_back_answered(struct chore *chore, struct copy *copy)
 		kept_restore((struct bring_back *)chore, copy->page, copy->count);
 }
 
-/* Gives back the hold on all but the pages that are live again. */
+/* Takes the pages that are not live again off the chunk's count. */
 static void bring_back_end(struct chore *chore)
 {
 	struct bring_back *back = (struct bring_back *)chore;

@@ -10,13 +10,13 @@
 
 /* Each kind of line is logged at most once in this time. */
 #define COMPLAIN_NS UINT64_C(1000000000)
-/* After a process was killed, its successor may take this long to repeat its writes. The time to wait for donors is
+/* The time that the successor of a killed process may take to repeat its writes. The time to wait for donors is
    added. */
 #define QUIET_NS UINT64_C(10000000000)
 
 /* --- What is found ---------------------------------------------------------------------------------------------- */
 
-/* Returns true if a write may have been cut off and will be repeated. Until then the page's copies on donors may match
+/* Returns true if a write may have been cut off and not repeated yet. The page's copies on donors may then match
    nothing. A cut-off write of a page in the window was counted in `redone` before the window was entered, and stays
    counted until the window closes. Writes that were under way in an earlier process are repeated by its successor. */
 static bool writes_are_redone(const struct repair *repair)
@@ -49,7 +49,7 @@ static bool is_known(const struct repair *repair, uint64_t page)
 	return known;
 }
 
-/* The suspect donor has the page changed. Counts and logs this. Returns true if the page must be repaired. */
+/* Counts and logs a page that the suspect donor has changed. Returns true if the page must be repaired. */
 static bool page_changed(struct repair *repair, uint64_t page)
 {
 	const struct copier *copier = repair->chore.copier;

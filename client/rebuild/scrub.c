@@ -52,7 +52,7 @@ static uint64_t scrub_pass_end(struct scrub *scrub)
 
 	scrub->page = scrub->end = 0;
 	scrub->begun = 0;
-	/* First the store, then the look: scrub_wake() sees a slab that comes after the look. */
+	/* Sets `dormant` first, then looks for slabs: scrub_wake() sees a slab that comes after the look. */
 	atomic_store(&scrub->dormant, true);
 	if (!has_slabs(scrub->chore.copier->far))
 		return COPIER_EVENT;

@@ -10,12 +10,12 @@
  * second look is a repair (repair.h), which counts, logs and rewrites the page if it is still wrong. Donors that cannot
  * be reached, and slots that are still being filled, are left for a later pass.
  *
- * The rate is far_config.scrub_rate, and a quarter of it while other queues have requests in flight. SCRUB_BURST pages
- * are read, then there is a pause. A pass takes at least as long as one over SCRUB_LEAST bytes would, so that a small
- * store is not read all the time. While no donor has a slab of this store the scrub sleeps (`dormant`), until
+ * The rate is far_config.scrub_rate, and a quarter of it while other queues have requests in flight. The scrub reads
+ * SCRUB_BURST pages, then pauses. A pass over a small store takes as long as one over SCRUB_LEAST bytes, so that a
+ * small store is not read all the time. While no donor has a slab of this store the scrub sleeps (`dormant`), until
  * scrub_wake() sees one.
  *
- * Threads. The rebuild thread. scrub_wake: the control thread. Nothing is allocated.
+ * Threads. The rebuild thread. The control thread calls scrub_wake(). Nothing is allocated.
  */
 #ifndef CLIENT_SCRUB_H
 #define CLIENT_SCRUB_H
@@ -31,15 +31,15 @@ struct scrub {
 	_Atomic bool dormant;
 	/* The rest belongs to the rebuild thread. */
 	uint64_t page, end; /* the pages that the pass is at */
-	unsigned slot;      /* of their chunk, to be read next */
-	bool wrong;         /* some of them did not match */
+	unsigned slot;      /* the slot of their chunk to read next */
+	bool wrong;         /* some of these pages did not match */
 	uint64_t burst;     /* pages read since the last pause */
 	uint64_t begun;     /* when the pass began, or 0 if none has begun */
 	uint64_t due;       /* when the next read may begin */
 };
 
 extern const struct chore_kind scrub_kind;
-/* Ends the scrub's sleep if a slab is leased. Called now and then by the control thread. */
+/* Ends the scrub's sleep if a slab is leased. The control thread calls this now and then. */
 void scrub_wake(struct scrub *scrub, struct far *far);
 
 #endif

@@ -9,12 +9,13 @@
  * served, and later ones are dropped, as with a queue pair in the error state.
  *
  * Requests are carried out in order, but the data of a read is taken when its answer is sent. A read may therefore see
- * a write of the same bytes that was posted behind it, before its answer. The same holds for verbs without a fence.
+ * a later write of the same bytes, if that write was posted before the answer. The same holds for verbs without a
+ * fence.
  *
- * Waiting. Connections with something outstanding, and those that recently had something, are `active`. Each poll looks
- * at them with a plain recv(). It looks at other connections only when the poller reports them.
+ * Waiting. Connections with work, or with work a short time ago, are `active`. Each poll looks at them with a plain
+ * recv(). It looks at other connections only when the poller reports them.
  *
- * A disconnected connection is freed at the next poll, because events already given may point into it.
+ * A disconnected connection is freed at the next poll, because earlier events may point into it.
  */
 #include "fabric/tcp/tcp.h"
 #include "common/clock.h"
@@ -139,7 +140,7 @@ void tcp_conn_shut(struct tcp_conn *conn)
 	if (conn->source.fd < 0)
 		return;
 	poller_remove(fabric_poller(conn->base.fabric), &conn->source);
-	/* Unread input would make close() reset the connection and drop what was sent last. shutdown() is needed
+	/* Unread input would make close() reset the connection and drop the last bytes sent. shutdown() is needed
 	   because a forked child may hold the socket. */
 	for (unsigned i = 0; i < DRAINS_MAX && recv(conn->source.fd, scratch, sizeof scratch, MSG_DONTWAIT) > 0; i++)
 		;
@@ -297,7 +298,7 @@ static int tcp_send(struct fabric_conn *base, const void *message, size_t size)
 	return 0;
 }
 
-/* Looks at one connection. Returns true if something moved. */
+/* Looks at one connection. Returns true if bytes or events moved. */
 static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	bool moved = false;
@@ -367,8 +368,8 @@ static bool tcp_poll(void *state, struct backend_events *out)
 		tcp_listeners_poll(tcp, clock_now());
 		moved = true;
 	}
-	/* Look at each once, oldest first. Those that stay active go to the end, so each gets room for events in
-	   turn. */
+	/* Looks at each connection once, the oldest first. Connections that stay active go to the end, so that each
+	   gets room for events in turn. */
 	for (unsigned i = tcp->active_count; i; i--) {
 		struct tcp_conn *conn = TAILQ_FIRST(&tcp->active);
 		bool step;
@@ -414,8 +415,8 @@ static bool tcp_ready(const void *state)
 
 /* --- Time ------------------------------------------------------------------------------------------------- */
 
-/* Returns the later of the last answer and the time of the oldest unanswered post. A deep queue of long requests may
-   take longer than io_ms in total. */
+/* Returns the time of the last answer, or of the oldest unanswered post if that is later. A deep queue of long requests
+   may take longer than io_ms in total. */
 static uint64_t silent_since(const struct tcp_conn *conn)
 {
 	uint64_t posted_at = conn->ops[conn->op_head & conn->op_mask].posted_at;

@@ -1,5 +1,5 @@
 /*
- * tcp: what the parts of the tcp backend share. The theory of operation is in tcp.c.
+ * tcp: the structs and functions that the parts of the tcp backend share. The theory of operation is in tcp.c.
  *     tcp.c         the table of operations, the list of active connections, states, ending
  *     tcp_setup.c   listening, connecting, greetings
  *     tcp_output.c  the queue of frames to be sent, and sending it
@@ -16,10 +16,10 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-/* Size of a connection's receive buffer. The connecting side maps it populated. The other side touches only what it
-   uses. */
+/* Size of a connection's receive buffer. The connecting side maps it populated. The other side touches only the part
+   that it uses. */
 #define TCP_RECEIVE_SIZE (64u << 10)
-/* The data of an answer from this size on is received in place. One more system call, for its header, costs less than
+/* An answer with at least this much data is received in place. One more system call, for its header, costs less than
    the copy. */
 #define TCP_LARGE (64u << 10)
 /* The most unsent messages per connection. */
@@ -27,7 +27,7 @@
 /* The most incoming connections per fabric that have sent no greeting yet. One is closed for each further one
    (crowd.h). */
 #define TCP_ARRIVING_MAX 256u
-/* Polls in which an idle connection is still looked at after it last had something. */
+/* The number of empty polls after which a connection is no longer active. */
 #define TCP_IDLE_POLLS 256u
 
 enum tcp_state {
@@ -37,7 +37,7 @@ enum tcp_state {
 	TCP_STATE_REQUESTED,  /* the user must call fabric_accept() or fabric_reject() */
 	TCP_STATE_ESTABLISHED,
 	TCP_STATE_ENDING, /* socket closed; answers and FABRIC_DISCONNECTED are still due */
-	TCP_STATE_ENDED,  /* everything was given; waits for fabric_disconnect() */
+	TCP_STATE_ENDED,  /* all events were given; waits for fabric_disconnect() */
 	TCP_STATE_COUNT
 };
 
@@ -69,7 +69,7 @@ struct tcp_queue {
 	struct tcp_out *outs;
 	uint32_t mask;
 	uint32_t head, tail; /* not masked */
-	uint32_t sent;       /* bytes of the first frame, header and data, that were sent */
+	uint32_t sent;       /* bytes of the first frame, header and data, that are sent already */
 };
 
 /* The data that is being received for the current frame. */
@@ -77,7 +77,7 @@ enum tcp_data { TCP_DATA_NONE, TCP_DATA_READ, TCP_DATA_WRITE };
 struct tcp_incoming {
 	enum tcp_data data;
 	uint32_t left;
-	uint64_t address; /* of the next byte: our own (READ), or in the region of rkey (WRITE) */
+	uint64_t address; /* the next byte's address: our own (READ), or in the region of rkey (WRITE) */
 	uint32_t rkey;
 	uint32_t sequence;
 };
@@ -93,22 +93,22 @@ struct tcp_conn {
 	bool active;
 	bool announce; /* CONNECT_REQUEST or ESTABLISHED is due */
 	bool more;     /* the socket or the buffer may hold more */
-	bool blocked;  /* the socket takes no output now */
-	bool unheard;  /* ARRIVING: not looked at yet */
+	bool blocked;  /* the socket accepts no output now */
+	bool unheard;  /* ARRIVING: no poll has looked at this connection yet */
 	bool rejected; /* ENDING: `theirs` holds the reject's private data */
 	unsigned idle; /* polls in a row that found nothing */
 	/* The -errno of a failed send, or 0. Input that the peer sent before is still read. */
 	int send_error;
 	int status;             /* ENDING: the status of FABRIC_DISCONNECTED */
 	int flush;              /* ENDING: the status of operations in flight */
-	uint64_t deadline;      /* of the set-up; CONNECTING: of this address */
+	uint64_t deadline;      /* the deadline of the set-up, or, while CONNECTING, of this address */
 	uint64_t connect_until; /* CONNECTING: the deadline of all addresses */
 
 	/* Set-up: */
 	struct sockaddr_storage addresses[ADDRESS_MAX];
 	unsigned address_count, address_next;
 	struct tcp_greeting ours, theirs; /* in wire order */
-	size_t theirs_size;               /* bytes received of it */
+	size_t theirs_size;               /* bytes of `theirs` that have arrived */
 
 	/* Established, all in one mapping: */
 	void *memory;
@@ -116,13 +116,13 @@ struct tcp_conn {
 	unsigned peer_depth;
 	struct tcp_op *ops;                 /* a ring */
 	uint32_t op_mask, op_head, op_tail; /* not masked; also the sequence numbers on the wire */
-	uint32_t op_sent;                   /* operations before it were sent completely */
+	uint32_t op_sent;                   /* operations before this one were sent completely */
 	uint64_t progress_at;               /* when an answer last came while more were awaited, ns */
 	struct tcp_queue queue;
 	uint8_t *messages; /* a ring of TCP_MESSAGES_MAX slots */
 	uint32_t message_head, message_tail;
-	uint32_t served;    /* sequence of the peer's next request */
-	uint32_t answering; /* answers in the queue to the peer */
+	uint32_t served;    /* the sequence number of the peer's next request */
+	uint32_t answering; /* answers to the peer in `queue` */
 	uint8_t *receive;
 	uint32_t receive_head, receive_tail;
 	struct tcp_incoming incoming;
@@ -146,7 +146,7 @@ struct tcp {
 	unsigned active_count, arriving;
 	unsigned unheard; /* arriving connections not looked at yet */
 	bool listeners_ready;
-	bool ready; /* the last poll left something over */
+	bool ready; /* the last poll left work over */
 };
 
 static inline struct tcp_conn *tcp_conn_of(const struct fabric_conn *conn)
@@ -159,9 +159,9 @@ void tcp_state_set(struct tcp_conn *conn, enum tcp_state state);
 void tcp_activate(struct tcp_conn *conn);
 /* Arms the source of a connection that is about to leave the active list. */
 void tcp_conn_arm(struct tcp_conn *conn);
-/* Allocates a connection without socket, in no list. Returns NULL without memory. */
+/* Allocates a connection that has no socket and is in no list. Returns NULL if there is no memory. */
 struct tcp_conn *tcp_conn_new(struct tcp *tcp, enum tcp_state state);
-/* Makes @fd the connection's socket. Returns 0, or -errno, and then @fd stays the caller's. */
+/* Makes @fd the connection's socket. Returns 0 or -errno. After an error, @fd still belongs to the caller. */
 int tcp_conn_open(struct tcp_conn *conn, int fd);
 void tcp_conn_shut(struct tcp_conn *conn);
 /* Closes the socket and enters ENDING. Operations in flight are answered with @flush, then FABRIC_DISCONNECTED comes
@@ -183,17 +183,17 @@ int tcp_accept(struct fabric_conn *conn);
 void tcp_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
 /* Notes that an arriving connection was looked at, or ends. */
 void tcp_heard(struct tcp_conn *conn);
-/* Advances a connection that is not yet established. Returns true if something moved. */
+/* Advances a connection that is not yet established. Returns true if it made progress. */
 bool tcp_setup_step(struct tcp_conn *conn);
 
 /* tcp_output.c. There is always room for a frame, because the queue is sized for the most frames that can be in it. */
 void tcp_queue_frame(struct tcp_conn *conn, struct tcp_frame frame, struct tcp_out out);
-/* Sends what the socket takes. May end the connection. */
+/* Sends as many bytes as the socket accepts. May end the connection. */
 void tcp_output(struct tcp_conn *conn);
 
 /* tcp_input.c */
-/* Takes what the socket has: writes events and regions, and queues answers. Returns true if bytes moved. May end the
-   connection. */
+/* Receives bytes and handles them: writes events and regions, and queues answers. Returns true if bytes moved. May end
+   the connection. */
 bool tcp_input(struct tcp_conn *conn, struct backend_events *out);
 
 #endif

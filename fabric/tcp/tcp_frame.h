@@ -10,7 +10,7 @@
  *     MESSAGE  length                              data: the message
  *
  * The requests of one side are numbered from 0 (mod 2^32) and answered in that order. A side never has more unanswered
- * requests than the `depth` of its greeting. This bounds what the other side must remember. All numbers are
+ * requests than the `depth` of its greeting. This limit bounds the memory of the other side. All numbers are
  * little-endian.
  */
 #ifndef FABRIC_TCP_FRAME_H
@@ -52,9 +52,9 @@ _Static_assert(sizeof(struct tcp_frame) == 24, "no padding");
 struct tcp_greeting tcp_greeting_swap(struct tcp_greeting greeting);
 struct tcp_frame tcp_frame_swap(struct tcp_frame frame);
 
-/* Checks the first @size bytes of a greeting as far as they go, so that other protocols are detected early. @kinds is a
-   mask of 1 << kind of the expected kinds. Writes *ret_version once the version has arrived. The rest of another
-   version's greeting is not checked. Returns NULL if the bytes are good, else what is wrong, for the log. */
+/* Checks the part of a greeting that has arrived, its first @size bytes, so that other protocols are detected early.
+   @kinds is a mask of 1 << kind of the expected kinds. Writes *ret_version once the version has arrived. The rest of
+   another version's greeting is not checked. Returns NULL if the bytes are good, else what is wrong, for the log. */
 const char *tcp_greeting_check(const void *bytes, size_t size, unsigned kinds, uint16_t *ret_version);
 /* Checks one frame by itself, in host byte order. Returns NULL if it is good, else what is wrong. */
 const char *tcp_frame_check(const struct tcp_frame *frame);

@@ -1,8 +1,8 @@
 /*
- * tcp_output: sending, see tcp.h. One sendmsg() sends all queued frames if the socket takes them. The data of reads
- * comes straight from the registered memory, the data of writes straight from the poster's. No pin lasts longer than
- * the call. Unsent frames are described again for the next call, and their regions are pinned again. So a region that
- * was deregistered in between ends the connection, like a request for an unknown rkey.
+ * tcp_output: sending, see tcp.h. One sendmsg() sends all queued frames if the socket takes them. The data of reads is
+ * sent straight from the registered memory, the data of writes straight from the memory of the caller. No pin lasts
+ * longer than the call. The next call describes unsent frames anew and pins their regions again. So if a region was
+ * deregistered meanwhile, the connection ends, as after a request for an unknown rkey.
  */
 #include "common/log.h"
 #include "fabric/tcp/tcp.h"
@@ -18,7 +18,7 @@ struct batch {
 	struct fabric_region *pinned[IOVECS_MAX];
 	unsigned iovec_count, pinned_count;
 	size_t bytes;
-	/* An answer was replaced by a refusal. All frames behind it were dropped, and the connection ends after it. */
+	/* A refusal has replaced an answer. All frames behind it were dropped, and the connection ends after it. */
 	bool cut;
 };
 
@@ -58,7 +58,7 @@ static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why
 	queue->tail = index + 1;
 }
 
-/* Adds the frame at @index from byte @skip on. Returns false if its data is not available but part of it was sent
+/* Adds the frame at @index from byte @skip on. Returns false if its data is gone although part of it was sent
    already. */
 static bool batch_frame(struct batch *batch, struct tcp_conn *conn, uint32_t index, uint32_t skip)
 {
@@ -172,7 +172,7 @@ void tcp_output(struct tcp_conn *conn)
 			return;
 		}
 		if (sent < 0) {
-			/* Continue reading: the peer's last messages may tell why it ended the connection. */
+			/* Continues to read: the peer's last messages may tell why it ended the connection. */
 			conn->send_error = (int)sent;
 			conn->more = true;
 			tcp_activate(conn);

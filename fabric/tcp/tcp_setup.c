@@ -18,8 +18,8 @@
 #define BACKLOG 1024
 /*
  * The most accepted connections that have not been looked at yet. A poll may have room for only one event while many
- * connections arrive, and the rest wait in the kernel. Otherwise accepted connections would be closed to make room
- * before they are heard.
+ * connections arrive, and the rest wait in the kernel. Without this limit, accepted connections would be closed to make
+ * room before they are heard.
  */
 #define UNHEARD_MAX 16
 /* The pause after descriptors ran out. */
@@ -66,7 +66,8 @@ static struct tcp_greeting greeting_make(const struct tcp_conn *conn, enum tcp_g
 	return tcp_greeting_swap(greeting);
 }
 
-/* Sends a greeting. A new socket's buffer takes it whole. Otherwise the connection is useless. Returns 0 or -errno. */
+/* Sends a greeting. Returns 0 or -errno. A new socket's buffer takes the whole greeting; if not, the connection is
+   useless. */
 static int greeting_send(int fd, const struct tcp_greeting *greeting)
 {
 	ssize_t sent = send(fd, greeting, sizeof *greeting, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -75,7 +76,7 @@ static int greeting_send(int fd, const struct tcp_greeting *greeting)
 }
 
 /*
- * Receives the peer's greeting, and nothing behind it. Returns 1 if the greeting is complete, or 0 if more must come.
+ * Receives the peer's greeting, and no bytes behind it. Returns 1 if the greeting is complete, or 0 if more must come.
  * On error it writes *ret_why and returns -errno: -ECONNRESET at the end of the stream, -EPROTO, or -EPROTONOSUPPORT
  * for another version.
  */
@@ -102,7 +103,7 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
  * Allocates everything an established connection needs, in one mapping. Both sides' depths must be known.
  *
  * The connecting side, which posts requests, populates the mapping at once, so that no page fault delays them. The
- * serving side has many, mostly idle connections and does not.
+ * serving side does not, because it has many connections, and most are idle.
  */
 static int conn_memory(struct tcp_conn *conn)
 {
@@ -145,7 +146,7 @@ static int connect_status(int error)
 	case ENETUNREACH:
 	case EADDRNOTAVAIL:
 	case EHOSTDOWN:
-	case EACCES: /* from a firewall */
+	case EACCES: /* a firewall refuses it */
 	case EPERM:
 		return -EHOSTUNREACH;
 	default:
@@ -182,7 +183,7 @@ static void connect_next(struct tcp_conn *conn, int status)
 	tcp_end(conn, status, status);
 }
 
-/* Tests whether the socket has connected. Returns true if something moved. */
+/* Advances the connection if its socket has connected or failed. Returns true if so. */
 static bool connect_step(struct tcp_conn *conn)
 {
 	const struct sockaddr_storage *address = &conn->addresses[conn->address_next - 1];
@@ -443,7 +444,7 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 			listener->retry_at = now + RETRY_NS;
 			return;
 		}
-		/* Any other error concerns only that one connection, accept(2). */
+		/* Any other error concerns only that one connection: see accept(2). */
 	}
 	listener->ready = true;
 }

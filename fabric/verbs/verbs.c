@@ -4,21 +4,22 @@
  * Theory of operation. A connection is a reliable connected queue pair that the RDMA CM sets up (verbs_setup.c). Its
  * device, port and GID follow from the address. The device carries out reads and writes. The peer's device checks rkey,
  * address, length and rights. The peer's program takes no part and sleeps (verbs_path.c). Each connection has its own
- * completion queue, sized for all that can be in it. So nothing overruns, and nothing of an ended connection is left
- * behind.
+ * completion queue, with room for all its completions. So no queue overruns, and an ended connection leaves no
+ * completions behind.
  *
- * Waiting. Connections with something outstanding, and those that recently had something, are `active`: their
- * completion queues are polled. Before the thread sleeps, or a connection leaves the active ones, the queue is told to
- * report the next completion. Then it is polled once more, because a completion that came in between is not reported.
+ * Waiting. Connections with work, or with work a short time ago, are `active`: their completion queues are polled.
+ * Before the thread sleeps, or a connection stops being active, its queue is told to report the next completion. Then
+ * the queue is polled once more, because a completion that came in between is not reported.
  *
- * Ending. Destroying the queue pair ends a connection. This is the fence: from then on the device carries out nothing
- * for it, in either direction. Completed operations are answered as they completed, the others once with the reason.
+ * Ending. Destroying the queue pair ends a connection. This is the fence: from then on the device carries out no
+ * request of it, in either direction. Completed operations are answered with their own status, the others with the
+ * reason of the end.
  *
- * Time. The device sends a lost packet again, 6 times. The time between is chosen so that the device gives up just
- * after io_ms (4.096 us << n, InfiniBand 1.4, 9.7.6.1.3). A device may take up to four times as long as asked, and
- * soft-RoCE takes 7 retries as forever. So the backend enforces io_ms too.
+ * Time. The device repeats a lost packet 6 times. The pause between two tries is chosen so that the device gives up
+ * just after io_ms (4.096 us << n, InfiniBand 1.4, 9.7.6.1.3). A device may take up to four times as long, and
+ * soft-RoCE never gives up if told to retry 7 times. So the backend enforces io_ms, too.
  *
- * A disconnected connection is freed at the next poll, because events already given may point into it.
+ * A disconnected connection is freed at the next poll, because earlier events may point into it.
  */
 #include "fabric/verbs/verbs.h"
 #include "common/clock.h"
@@ -113,7 +114,7 @@ static void accepting_step(struct verbs_conn *conn)
 	conn->announce = true;
 }
 
-/* Looks at one connection. Returns true if something moved. */
+/* Looks at one connection. Returns true if completions or events moved. */
 static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
 {
 	bool moved = false;
@@ -130,7 +131,7 @@ static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
 	}
 	if (conn->state == VERBS_STATE_ESTABLISHED && !conn->announce) {
 		moved |= verbs_deliver(conn, out);
-		/* Give what came before the failure first. */
+		/* First gives the answers and messages that came before the failure. */
 		if (conn->failed && conn->sent_head == conn->sent_done && conn->received_head == conn->received_tail)
 			end_failed(conn);
 	} else if (conn->state == VERBS_STATE_ACCEPTING && conn->failed) {
@@ -148,7 +149,7 @@ static bool has_completions(const struct verbs_conn *conn)
 	return conn->qp && (conn->state == VERBS_STATE_ESTABLISHED || conn->state == VERBS_STATE_ACCEPTING);
 }
 
-/* Makes the device report the next completion. Returns true if one has come already or something else is left to do. */
+/* Makes the device report the next completion. Returns true if a completion has come already, or other work is left. */
 static bool conn_arm(struct verbs_conn *conn)
 {
 	if (conn->announce || conn->state == VERBS_STATE_ENDING)
@@ -215,8 +216,8 @@ static bool verbs_poll(void *state, struct backend_events *out)
 		verbs_channels_poll(verbs);
 	if (verbs->lost)
 		gone_devices_leave(verbs);
-	/* Look at each once, oldest first. Those that stay active go to the end, so each gets room for events in
-	   turn. */
+	/* Looks at each connection once, the oldest first. Connections that stay active go to the end, so that each
+	   gets room for events in turn. */
 	for (unsigned i = verbs->active_count; i; i--) {
 		struct verbs_conn *conn = TAILQ_FIRST(&verbs->active);
 		bool step;

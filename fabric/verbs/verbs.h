@@ -1,5 +1,5 @@
 /*
- * verbs: what the parts of the verbs backend share. The theory of operation is in verbs.c.
+ * verbs: the structs and functions that the parts of the verbs backend share. The theory of operation is in verbs.c.
  * Each file calls only files below it in this list:
  *     verbs.c            the table of operations, polling, arming, deadlines
  *     verbs_setup.c      connecting and accepting through the RDMA CM
@@ -24,13 +24,13 @@
 
 /* Receive buffers of a connection: the most messages that a peer may send before it gets credits back. */
 #define VERBS_RECEIVES 64u
-/* The most messages of the user that are accepted and not yet completed. */
+/* The most messages of the user that may be accepted and not yet completed. */
 #define VERBS_MESSAGES_MAX 32u
 /* Slots for outgoing messages, the user's and the backend's own. */
 #define VERBS_SENDS 64u
 /* The most connect requests per fabric that wait for the user's decision. Further ones are rejected at once. */
 #define VERBS_ARRIVING_MAX 256u
-/* Polls in which an idle connection is still looked at after it last had something. */
+/* The number of empty polls after which a connection is no longer active. */
 #define VERBS_IDLE_POLLS 256u
 /* A write asks for a completion if it ends a batch, and if its number is a multiple of this. */
 #define VERBS_SIGNAL_EVERY 16u
@@ -50,7 +50,7 @@ enum verbs_state {
 	VERBS_STATE_ACCEPTING,  /* rdma_accept() was called, the peer's opening message is awaited */
 	VERBS_STATE_ESTABLISHED,
 	VERBS_STATE_ENDING, /* queue pair destroyed; answers and FABRIC_DISCONNECTED are still due */
-	VERBS_STATE_ENDED,  /* everything was given; waits for fabric_disconnect() */
+	VERBS_STATE_ENDED,  /* all events were given; waits for fabric_disconnect() */
 	VERBS_STATE_COUNT
 };
 
@@ -61,7 +61,7 @@ enum verbs_state {
 
 /*
  * The private data of an accept or a reject. It holds its own size, because the CM pads private data with zeroes. The
- * private data of a connect is only the user's, because the CM has no room for more.
+ * private data of a connect has no struct of ours, because the CM has no room for more than the user's data.
  */
 struct verbs_answer {
 	uint32_t magic;
@@ -76,7 +76,7 @@ enum verbs_message_kind {
 	VERBS_MESSAGE_USER,     /* a message of fabric_send() */
 	VERBS_MESSAGE_CREDIT,   /* only credits */
 };
-/* iWARP pads messages to a multiple of this. Where siw has to pad, it sometimes loses its place in the stream, so the
+/* iWARP pads messages to a multiple of this. If siw has to pad, it sometimes loses its place in the stream. So the
    backend pads messages itself. */
 #define VERBS_ALIGN 4u
 struct verbs_message {
@@ -137,18 +137,18 @@ struct verbs_conn {
 	unsigned idle;                 /* polls in a row that found nothing */
 	int status;                    /* ENDING: the status of FABRIC_DISCONNECTED */
 	int flush;                     /* ENDING: the status of operations in flight */
-	uint64_t deadline;             /* of the set-up; while connecting: of this address */
+	uint64_t deadline;             /* the deadline of the set-up, or, while connecting, of this address */
 	uint64_t connect_until;        /* while connecting: the deadline of all addresses */
 	uint64_t nudge_at;             /* ESTABLISHED: when to nudge the peer next, or 0 for never */
 	unsigned nudges;               /* number of nudges sent */
 	struct rdma_cm_id *id;         /* NULL once ended */
 	bool dialing;                  /* no event of the CM has come since rdma_connect() */
-	struct verbs_channel *channel; /* NULL: none yet, or ended */
+	struct verbs_channel *channel; /* NULL before the connection has one, and after its end */
 
 	/* Set-up: */
 	struct sockaddr_storage addresses[ADDRESS_MAX];
 	unsigned address_count, address_next;
-	unsigned ports_tried; /* local ports that were in use */
+	unsigned ports_tried; /* number of local ports that were in use */
 	uint8_t ours[FABRIC_PRIVATE_MAX], theirs[FABRIC_PRIVATE_MAX];
 	size_t ours_size, theirs_size;
 	unsigned their_initiator, their_responder; /* REQUESTED: concurrent RDMA Reads the peer asks for */
@@ -159,10 +159,10 @@ struct verbs_conn {
 	struct ibv_mr *mr; /* covers the message buffers and the flush sink */
 	void *flush_sink;  /* VERBS_FLUSH_SINK bytes that flushes read into; never used */
 	uint32_t inline_size;
-	unsigned cq_events; /* taken, not acknowledged yet */
+	unsigned cq_events; /* events taken from the channel and not acknowledged yet */
 	bool armed;         /* the device will report the next completion */
 
-	/* All of it in one mapping: */
+	/* These are in one mapping: */
 	void *memory;
 	size_t memory_size;
 	unsigned depth;
@@ -172,16 +172,16 @@ struct verbs_conn {
 	uint32_t sent_done;   /* entries completed */
 	uint32_t sent_tail;   /* entries posted */
 	unsigned ops;         /* operations in flight */
-	uint64_t progress_at; /* when something last completed, ns */
+	uint64_t progress_at; /* when a request last completed, ns */
 	bool flushed;         /* a flush completion showed that the queue pair is in error */
-	bool failed;          /* the reason is known, in the next two fields: */
-	int fail_status;      /* status of the entry at sent_done, or 0 if no request of ours failed */
-	int fail_flush;       /* status of the entries behind it */
+	bool failed;          /* the reason is known; the next two fields have it */
+	int fail_status;      /* the status of the entry at sent_done, or 0 if no request of ours failed */
+	int fail_flush;       /* the status of the entries behind that entry */
 
 	struct verbs_message *sends; /* VERBS_SENDS slots */
 	uint16_t *send_sizes;
 	uint32_t send_head, send_posted, send_tail;
-	unsigned user_messages; /* messages of the user in these slots */
+	unsigned user_messages; /* messages of the user in `sends` */
 	unsigned credits;       /* messages that the peer has buffers for */
 
 	struct verbs_message *receives;  /* VERBS_RECEIVES buffers */
@@ -195,7 +195,7 @@ struct verbs_conn {
 
 /*
  * The resources of a connection that was given up before the CM reported its result. Destroying such an id or its queue
- * pair blocks until iWARP's CM has an answer, 10 s with siw. So they are kept until the CM reports it.
+ * pair blocks until iWARP's CM has an answer, 10 s with siw. So the resources are kept until the CM reports the result.
  */
 struct verbs_parked {
 	TAILQ_ENTRY(verbs_parked) link;
@@ -212,7 +212,7 @@ struct verbs_listener {
 	struct verbs *verbs;
 	TAILQ_ENTRY(verbs_listener) link;
 	struct sockaddr_storage address;
-	struct rdma_cm_id *id; /* NULL: its device was removed, and it tries again at again_at */
+	struct rdma_cm_id *id; /* NULL: its device was removed, and listening is tried again at again_at */
 	uint64_t again_at;
 };
 
@@ -230,8 +230,8 @@ struct verbs {
 	unsigned active_count, arriving;
 	bool completed;            /* `completed` of some channel is set */
 	bool lost;                 /* the device of some channel is gone */
-	bool ready;                /* the last poll left something over */
-	uint64_t flush_vain_until; /* until then, last messages are awaited only briefly, ns */
+	bool ready;                /* the last poll left work over */
+	uint64_t flush_vain_until; /* until this time in ns, an end waits only briefly for last messages */
 };
 
 static inline struct verbs_conn *verbs_conn_of(const struct fabric_conn *conn)
@@ -244,7 +244,7 @@ static inline unsigned verbs_least(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Returns the send queue entries that @depth operations need. On iWARP each may be followed by a flush. */
+/* Returns the send queue entries that @depth operations need. On iWARP a flush may follow each operation. */
 static inline unsigned verbs_send_entries(const struct verbs_device *device, unsigned depth)
 {
 	return depth * (device->iwarp ? 2 : 1) + VERBS_SENDS;
@@ -279,8 +279,8 @@ void verbs_end_lost(struct verbs_conn *conn, int status);
 void verbs_disconnect(struct fabric_conn *base);
 
 /* verbs_resources.c */
-/* Makes all resources of a connection whose id knows its device. Returns 0, or -errno after logging. verbs_shut()
-   frees a part of them as well. */
+/* Makes all resources of a connection whose id knows its device. Returns 0, or -errno after logging. After an error,
+   verbs_shut() frees the resources made so far. */
 int verbs_equip(struct verbs_conn *conn);
 /* Destroys the queue pair, its resources and the id, as far as they exist. */
 void verbs_shut(struct verbs_conn *conn);
@@ -290,7 +290,7 @@ void verbs_parked_free(struct verbs_parked *parked);
 /* verbs_channel.c */
 /* Finds or opens this fabric's channel on the device of @id, and counts the connection. Returns 0 or -errno. */
 int verbs_channel_get(struct verbs *verbs, struct rdma_cm_id *id, struct verbs_channel **ret_channel);
-/* Must be called when a connection has nothing on the channel any more. */
+/* Must be called when a connection has no resources on the channel any more. */
 void verbs_channel_leave(struct verbs_channel *channel);
 void verbs_channel_arm(struct verbs_channel *channel);
 void verbs_channel_close(struct verbs_channel *channel);
@@ -313,25 +313,25 @@ void verbs_send_opening(struct verbs_conn *conn);
 void verbs_nudge(struct verbs_conn *conn, uint64_t now);
 /* Takes completions into the rings, and sets `failed` on errors. Returns true if any came. */
 bool verbs_drain(struct verbs_conn *conn);
-/* Returns the later of the last completion and the time of the oldest uncompleted post. A deep queue of long requests
-   may take longer than io_ms in total. */
+/* Returns the time of the last completion, or of the oldest uncompleted post if that is later. A deep queue of long
+   requests may take longer than io_ms in total. */
 uint64_t verbs_silent_since(const struct verbs_conn *conn);
 /* Takes the first message received. Returns NULL if it is a good opening, else what is wrong. */
 const char *verbs_take_opening(struct verbs_conn *conn);
-/* Gives answers and messages from the rings, as far as there is room. Returns true if it gave any. */
+/* Gives the user answers and messages from the rings, as far as there is room. Returns true if it gave any. */
 bool verbs_deliver(struct verbs_conn *conn, struct backend_events *out);
 /* Answers operations in flight with their failure, as far as there is room. Returns true if all are answered. */
 bool verbs_deliver_failed(struct verbs_conn *conn, struct backend_events *out);
 /* Posts the buffers of messages given in the last poll again. Sends messages that waited for credits. */
 void verbs_refresh(struct verbs_conn *conn);
-/* Returns true if the rings hold something that the next poll can give. */
+/* Returns true if the rings hold answers or messages that the next poll can give. */
 bool verbs_pending(const struct verbs_conn *conn);
 
 /* verbs_conn.c */
 void verbs_state_set(struct verbs_conn *conn, enum verbs_state state);
 void verbs_activate(struct verbs_conn *conn);
 void verbs_deactivate(struct verbs_conn *conn);
-/* Allocates a connection in no list. Returns NULL without memory. */
+/* Allocates a connection that is in no list. Returns NULL if there is no memory. */
 struct verbs_conn *verbs_conn_new(struct verbs *verbs, enum verbs_state state);
 void verbs_conn_list(struct verbs_conn *conn);
 /* Frees a connection that has ended and is in no list. */

@@ -2,7 +2,7 @@
  * verbs_channel: a fabric's part on a device, see verbs.h. It has the descriptors that report completions, asynchronous
  * events and the device's removal.
  *
- * A channel stays while the fabric is open, so that the fabric notices the removal even without a connection there.
+ * A channel stays open as long as the fabric, so that the fabric notices the removal even without a connection there.
  * Once the device is gone, its connections are ended (verbs.c) and the channel is closed: verbs_channels_sweep().
  */
 #include "common/log.h"
@@ -188,7 +188,7 @@ void verbs_channels_sweep(struct verbs *verbs)
 {
 	struct verbs_channel *channel, *next;
 
-	verbs->lost = false; /* every connection has left by now */
+	verbs->lost = false; /* every connection has left its lost channel by now */
 	for (channel = TAILQ_FIRST(&verbs->channels); channel; channel = next) {
 		next = TAILQ_NEXT(channel, link);
 		if (channel->device->gone && !channel->conns)

@@ -1,5 +1,5 @@
 /*
- * verbs_conn: a connection's state and the lists that it is in, see verbs.h. Connections with something to look at are
+ * verbs_conn: a connection's state and the lists that it is in, see verbs.h. Connections that polls must look at are
  * `active` (verbs.c).
  */
 #include "common/clock.h"

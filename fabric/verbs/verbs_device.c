@@ -31,7 +31,7 @@ static int device_ask(struct verbs_device *device, struct ibv_context *context)
 
 	if (error)
 		return -error;
-	/* Reads must not block: another thread may have taken the event already. */
+	/* Makes reads non-blocking, because another thread may have taken the event already. */
 	flags = fcntl(context->async_fd, F_GETFL);
 	if (flags < 0 || fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
@@ -106,7 +106,7 @@ static int device_open(struct verbs_device *device, unsigned slot, struct rdma_c
 	return 0;
 }
 
-/* Replaces the context's descriptors, so that the kernel takes back what this process has open of the device. */
+/* Replaces the context's descriptors, so that the kernel frees all that this process has open on the device. */
 static void context_abandon(struct ibv_context *context)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -286,7 +286,7 @@ void verbs_device_events(struct verbs_device *device)
 
 	while (ibv_get_async_event(device->context, &event) == 0) {
 		event_take(device, &event);
-		/* Acknowledge last, because ibv_destroy_qp() waits for it: until then the queue pair exists. */
+		/* Acknowledges last. ibv_destroy_qp() waits for this, so the queue pair exists until then. */
 		ibv_ack_async_event(&event);
 	}
 }

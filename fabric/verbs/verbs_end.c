@@ -30,8 +30,8 @@ void verbs_end(struct verbs_conn *conn, int status, int flush)
 	verbs_activate(conn);
 }
 
-/* Takes completions, or sleeps briefly if there are none. A soft device's own threads may need this processor. A yield
-   does not let them run if this thread has real-time priority. */
+/* Takes completions, or sleeps briefly if there are none. A soft device's own threads may need this processor, and a
+   yield does not let them run if this thread has real-time priority. */
 static void drain_or_pause(struct verbs_conn *conn)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -54,7 +54,7 @@ static void last_answers_await(struct verbs_conn *conn)
 void verbs_end_lost(struct verbs_conn *conn, int status)
 {
 	if (conn->state == VERBS_STATE_REQUESTED) {
-		/* The user is about to accept or reject it, and gets the end then. */
+		/* The user has yet to accept or reject the connection, and gets its end then. */
 		verbs_shut(conn);
 		return;
 	}
@@ -76,7 +76,8 @@ static bool messages_remain(const struct verbs_conn *conn)
 	return !conn->failed && conn->send_head != conn->send_posted;
 }
 
-/* Waits briefly until the last messages have been taken. Does not wait for a peer that has been silent for FLUSH_NS. */
+/* Waits briefly until the peer's device has taken the last messages. Does not wait for a peer that was silent for
+   FLUSH_NS. */
 static void messages_flush(struct verbs_conn *conn)
 {
 	struct verbs *verbs = conn->verbs;

@@ -3,16 +3,16 @@
  *
  * Theory of operation. Every entry of the send queue has an entry in the `sent` ring, and its wr_id is its index there.
  * A reliable connection completes its requests in order (InfiniBand 1.4, 9.4.1), so one completion covers all requests
- * before it. Only some requests ask for one: every read (somebody waits for the page), the last write of a batch, and
- * every VERBS_SIGNAL_EVERY-th. The first completion in error tells which request failed. Those before it have
- * succeeded, and those behind it are flushed. Receives may be flushed before the failed request completes. If requests
- * are in flight, such a flush only tells that the reason is still to come.
+ * before it. Only some requests ask for a completion: every read (a thread waits for the page), the last write of a
+ * batch, and every VERBS_SIGNAL_EVERY-th write. The first completion in error tells which request failed. Requests
+ * before it have succeeded, and requests behind it are flushed. Receives may be flushed before the failed request
+ * completes. If requests are in flight, such a flush only shows that another completion will tell the reason.
  *
- * iWARP completes a write when the stream has taken it, not when the peer has it (RFC 5040, 5.5). So a page just
- * written could be read in its old state over another connection. Therefore, on iWARP, a flush follows each batch that
- * ends with a write: a read of the first bytes of the last write. It is answered after all earlier writes were placed,
- * and completes them. By the standard, a read of no bytes would suffice, and would need no right to read, but siw does
- * not handle it.
+ * iWARP completes a write when the stream has taken it, not when the peer has it (RFC 5040, 5.5). So a read over
+ * another connection could still return the old page. Therefore, on iWARP, a flush follows each batch that ends with a
+ * write: a read of the first bytes of the last write. The flush is answered after all earlier writes were placed, and
+ * completes them. By the standard, a read of no bytes would suffice, and needs no right to read. But siw does not
+ * handle such a read.
  *
  * Messages. Each side posts VERBS_RECEIVES buffers. Every message tells the peer how many of them became free since the
  * last one. A message waits until there is a credit for it. The last credit is reserved for a message that returns
@@ -42,7 +42,7 @@ int verbs_path_open(struct verbs_conn *conn)
 	size_t sent, size;
 	uint8_t *memory;
 
-	if (conn->memory) /* of an address that was tried before */
+	if (conn->memory) /* the memory is left from an earlier address */
 		munmap(conn->memory, conn->memory_size);
 	conn->memory = NULL;
 	while (entries < verbs_send_entries(conn->channel->device, conn->depth))
@@ -124,7 +124,7 @@ static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status stat
 	case IBV_WC_LOC_QP_OP_ERR:
 	case IBV_WC_REM_OP_ERR:
 	case IBV_WC_GENERAL_ERR:
-		/* iWARP has no answers beside the stream: a peer that refuses or leaves cuts the stream in the
+		/* iWARP has no answers outside the stream: a peer that refuses or leaves cuts the stream in the
 		   middle. */
 		return conn->channel->device->iwarp ? -ECONNRESET : -EIO;
 	default: /* IBV_WC_LOC_*: an error of this side; IBV_WC_FATAL_ERR, ...: a broken device */
@@ -132,23 +132,23 @@ static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status stat
 	}
 }
 
-/* Records that the queue pair is in error, though no request of ours is the reason. */
+/* Records that the queue pair is in error, although no request of ours is the reason. */
 static void fail_flushed(struct verbs_conn *conn)
 {
 	if (conn->failed)
 		return;
-	/* An asynchronous event tells if the peer asked for something that it must not. */
+	/* An asynchronous event tells if the peer made a forbidden request. */
 	verbs_device_events(conn->channel->device);
 	fail(conn, 0, conn->noted.event == IBV_EVENT_QP_ACCESS_ERR + 1 ? -EPROTO : -ECONNRESET);
 }
 
-/* Returns the status of the requests behind one that failed with @status. */
+/* Returns the status of the requests behind a request that failed with @status. */
 static int failure_flush(int status)
 {
 	return status == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET;
 }
 
-/* Handles a completion in error. A flush only tells that something else failed before. */
+/* Handles a completion in error. A flush only shows that another request failed before. */
 static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 {
 	bool receive = wc->wr_id & WR_RECEIVE;
@@ -162,7 +162,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 	}
 	if (conn->failed)
 		return;
-	/* A receive that fails for another reason than its size was hit by a bad request of the peer to this device. */
+	/* If a receive fails for another reason than its size, the peer has made a bad request to this device. */
 	if (receive)
 		status = wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR ? -EPROTO : status;
 	if (fabric_may_tell(conn->base.fabric))
@@ -173,7 +173,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 		fail(conn, 0, status);
 		return;
 	}
-	/* On iWARP, earlier requests that were sent need not have arrived. */
+	/* On iWARP, earlier requests were sent, but may not have arrived. */
 	if (!conn->channel->device->iwarp)
 		conn->sent_done = (uint32_t)wc->wr_id;
 	if (conn->sent_done != (uint32_t)wc->wr_id)
@@ -196,9 +196,9 @@ static void sent_advance(struct verbs_conn *conn)
 		message_sent(conn);
 }
 
-/* Handles the completion of entry @index. It covers all entries before it, except on iWARP. There, siw completes a
-   message when it is sent, even before earlier reads that wait for their answers. Messages are in order among
-   themselves there. The flush covers writes. */
+/* Handles the completion of entry @index. It covers all entries before it, except on iWARP. siw completes a message
+   when it is sent, even before earlier reads that wait for their answers. The order among messages is kept. The flush
+   covers writes. */
 static void completion_sent(struct verbs_conn *conn, uint32_t index)
 {
 	struct verbs_sent *sent = &conn->sent[index & conn->sent_mask];
@@ -220,7 +220,7 @@ static void completion_received(struct verbs_conn *conn, const struct ibv_wc *wc
 
 	if (conn->failed)
 		return;
-	/* An RDMA Write with Immediate also takes a receive, and puts nothing there. */
+	/* An RDMA Write with Immediate also takes a receive, but writes no bytes into it. */
 	if (wc->opcode != IBV_WC_RECV || wc->byte_len < VERBS_MESSAGE_HEAD || wc->byte_len > sizeof *message ||
 	    message->padding >= VERBS_ALIGN || message->padding > wc->byte_len - VERBS_MESSAGE_HEAD ||
 	    le16toh(message->credits) > VERBS_RECEIVES - conn->credits) {
@@ -361,7 +361,7 @@ static struct verbs_sent *sent_take(struct verbs_conn *conn, uint64_t *ret_wr_id
 	return &conn->sent[conn->sent_tail++ & conn->sent_mask];
 }
 
-/* Posts @wrs. The queue is sized for all of them, so a device that does not take them is broken. */
+/* Posts @wrs. The queue has room for all of them, so a device that refuses them is broken. */
 static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -519,8 +519,8 @@ static void messages_post(struct verbs_conn *conn)
 
 	while (conn->send_posted != conn->send_tail && message_may_go(conn))
 		message_post(conn, now);
-	/* Messages of credits always leave the user's messages their slots, even if the peer returns credits before the
-	   sends complete. */
+	/* Messages that only return credits must leave enough slots for the user's messages, even if the peer returns
+	   credits before the sends complete. */
 	if (conn->owed < VERBS_RECEIVES / 2 || !message_may_go(conn) || conn->send_posted != conn->send_tail ||
 	    conn->send_tail - conn->send_head - conn->user_messages == VERBS_SENDS - VERBS_MESSAGES_MAX)
 		return;
@@ -554,9 +554,9 @@ void verbs_send_opening(struct verbs_conn *conn)
 	messages_post(conn);
 }
 
-/* Sends one more message until the peer was heard. While the accepting side moves its queue pair to where it may
-   receive, siw leaves received bytes in the socket until more come. If those bytes are the opening, each side would
-   wait for the other. */
+/* Sends one more message, unless the peer has sent one. While the accepting side makes its queue pair ready to receive,
+   siw leaves received bytes in the socket until more bytes come. If those bytes are the opening, each side would wait
+   for the other. */
 void verbs_nudge(struct verbs_conn *conn, uint64_t now)
 {
 	conn->nudges++;

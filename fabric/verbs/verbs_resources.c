@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The inline size asked for. On a device with less, nothing is sent inline. */
+/* The inline size to ask for. A device that offers less sends no message inline. */
 #define INLINE_SIZE 288
 
-/* Sets the depth: the configured one, or less if the device allows no more. Returns 0 or -EOPNOTSUPP. */
+/* Sets the depth: the configured depth, or less if the device does not allow it. Returns 0 or -EOPNOTSUPP. */
 static int depth_choose(struct verbs_conn *conn)
 {
 	const struct verbs_device *device = conn->channel->device;
@@ -53,8 +53,8 @@ static int qp_create(struct verbs_conn *conn, struct ibv_pd *pd)
 	}
 	conn->qp = conn->id->qp;
 	verbs_device_note(conn->channel->device, &conn->noted, conn->qp);
-	/* With siw, one message in some 25,000 arrived with displaced bytes while connections came and went. Since
-	   messages there are neither inline nor of odd length, it was not seen again, which is no proof. */
+	/* With siw, one message in some 25,000 arrived with displaced bytes while connections came and went. Messages
+	   on siw are therefore neither inline nor of odd length. The error was not seen again, which is no proof. */
 	conn->inline_size = conn->channel->device->iwarp ? 0 : attributes.cap.max_inline_data;
 	return 0;
 }
@@ -70,8 +70,8 @@ static int cq_create(struct verbs_conn *conn)
 static int buffers_register(struct verbs_conn *conn, struct ibv_pd *pd)
 {
 	size_t length = (size_t)((char *)conn->flush_sink + VERBS_FLUSH_SINK - (char *)conn->memory);
-	/* On iWARP the answer of a read is a remote write. Only the peer of this connection can write there, and the
-	   messages are the peer's anyway. */
+	/* On iWARP the answer of a read is a remote write. Only the peer of this connection can write there, and these
+	   buffers receive the peer's messages anyway. */
 	int flags = IBV_ACCESS_LOCAL_WRITE | (conn->channel->device->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
 
 	conn->mr = ibv_reg_mr(pd, conn->memory, length, flags);
@@ -119,7 +119,7 @@ int verbs_equip(struct verbs_conn *conn)
 	return status;
 }
 
-/* Destroys the queue pair first: from then on the device carries out nothing for it. */
+/* Destroys the queue pair first: from then on the device carries out no request of it. */
 static void resources_free(struct verbs_channel *channel, struct rdma_cm_id *id, struct ibv_cq *cq, struct ibv_mr *mr)
 {
 	/* On a removed device these calls may fail. */
@@ -174,7 +174,7 @@ void verbs_shut(struct verbs_conn *conn)
 	verbs_device_forget(&conn->noted);
 	if (!conn_park(conn)) {
 		if (conn->qp && conn->state != VERBS_STATE_RESOLVING && conn->state != VERBS_STATE_ROUTING)
-			rdma_disconnect(conn->id); /* tells the peer; fails if there is nothing to tell */
+			rdma_disconnect(conn->id); /* tells the peer; fails if the peer is told already */
 		resources_free(conn->channel, conn->id, conn->cq, conn->mr);
 	}
 	conn->dialing = false;

@@ -4,8 +4,8 @@
  *     connecting:  resolve address -> queue pair -> resolve route -> connect -> the accept comes: first message
  *     accepting:   request comes -> the user accepts: queue pair -> accept -> first message comes
  *
- * The accepting side waits for that message because iWARP forbids it to send first (RFC 5044, 7.1.3). One deadline
- * covers all steps, because a CM may never answer.
+ * The accepting side waits for the first message, because iWARP forbids this side to send first (RFC 5044, 7.1.3). One
+ * deadline covers all steps, because a CM may never answer.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -19,18 +19,18 @@
 
 /* The most events of the CM taken in one poll, because this thread serves other connections too. */
 #define CM_EVENTS_MAX 64
-/* Soft-RoCE takes 7 as forever. */
+/* Soft-RoCE would retry for ever if this were 7. */
 #define RETRIES 6
 /* The smallest and the largest ACK timeout, as exponents: 4.096 us << n. */
 #define ACK_TIMEOUT_MIN 12
 #define ACK_TIMEOUT_MAX 21
 #define CONNECT_STACK (128u << 10)
-/* The most local ports tried for one address, if ports are in use. */
+/* The most local ports to try for one address, if ports are in use. */
 #define PORTS_MAX 16
 
 /* --- Connecting ------------------------------------------------------------------------------------------- */
 
-/* Sets the ACK timeout. The device gives up after 1 + RETRIES of them, just after io_ms. */
+/* Sets the ACK timeout. The device gives up after 1 + RETRIES timeouts, just after io_ms. */
 static void ack_timeout_set(struct verbs_conn *conn)
 {
 	const uint64_t io_ns = fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
@@ -53,7 +53,7 @@ static int cm_status(int status)
 	case -ENOENT:
 	case 0:
 		return -EHOSTUNREACH;
-	case -1: /* not from the kernel: librdmacm could not use the device */
+	case -1: /* not an error of the kernel: librdmacm could not use the device */
 		return verbs_nodes_status();
 	default:
 		return status;
@@ -124,10 +124,10 @@ static void *connect_run(void *argument)
 /*
  * Calls rdma_connect() without interruption. Returns 0 or -errno.
  *
- * In this call, siw waits for its TCP socket to connect. A signal or task work of this thread's io_uring drops that TCP
- * connection. siw then tries again with the same port, which TCP refuses. The other side's siw closes its listener for
- * good after a connection was dropped so early (siw_cm_work_handler() of Linux 6.12). So for iWARP, a thread that gets
- * neither makes the call.
+ * In this call, siw waits for its TCP socket to connect. A signal, or task work of this thread's io_uring, drops that
+ * TCP connection. siw then tries again with the same port, which TCP refuses. The other side's siw closes its listener
+ * for good after a connection was dropped so early (siw_cm_work_handler() of Linux 6.12). So for iWARP, another thread
+ * makes the call, which gets neither signals nor task work.
  */
 static int id_connect(struct rdma_cm_id *id, struct rdma_conn_param *param, bool iwarp)
 {
@@ -174,8 +174,8 @@ static void route_resolved(struct verbs_conn *conn)
 	connect_next(conn, cm_status(status));
 }
 
-/* Checks the private data of an accept or a reject. Returns NULL if it is ours. Otherwise returns what is wrong and
-   sets *ret_status. */
+/* Checks the private data of an accept or a reject. Returns NULL if it is in our format. Otherwise returns what is
+   wrong and sets *ret_status. */
 static const char *answer_check(const struct rdma_conn_param *param, struct verbs_answer *ret_answer, int *ret_status)
 {
 	*ret_status = -EPROTO;
@@ -216,7 +216,7 @@ static void connection_rejected(struct verbs_conn *conn, const struct rdma_conn_
 	const char *why = answer_check(param, &answer, &status);
 
 	log_debug("%s: rejected, the CM's reason %d%s%s", conn->base.peer, reason, why ? ": " : "", why ? why : "");
-	/* Without our magic, the CM itself has rejected: nobody listens. */
+	/* Without our magic, the CM itself has rejected the connection: no program listens. */
 	if (why && status != -EPROTONOSUPPORT) {
 		connect_next(conn, -ECONNREFUSED);
 		return;
@@ -425,7 +425,7 @@ bool verbs_cm_poll(struct verbs *verbs)
 		struct rdma_cm_id *id = event->id, *listen_id = event->listen_id;
 		int status = event->status;
 
-		/* Acknowledge first: handling the event may destroy the id, which waits for the acknowledgement. */
+		/* Acknowledges first: handling the event may destroy the id, which waits for the acknowledgement. */
 		if (param.private_data && param.private_data_len)
 			memcpy(private_data, param.private_data, param.private_data_len);
 		param.private_data = private_data;

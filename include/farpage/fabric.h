@@ -7,20 +7,20 @@
  * answered in batches. The answers of one connection come in the order of its posts. Small two-sided messages carry
  * control.
  *
- * The far side refuses an operation if address, rkey or length lie outside what was registered. This ends the
- * connection, as a NAK moves a queue pair into the error state. The refused operation is answered with -EACCES. Each
- * operation in flight behind it is answered once, with -ECONNRESET.
+ * The peer refuses an operation if address, rkey or length lie outside the registered range. This ends the connection,
+ * as a NAK moves a queue pair into the error state. The refused operation is answered with -EACCES. Each operation in
+ * flight behind it is answered once, with -ECONNRESET.
  *
- * There are no fences: a read posted before a write may still return that write's data. This is so with verbs, too.
- * Post such a write only after the read was answered. A read sees every write posted before it.
+ * There are no fences: a read posted before a write may still return that write's data. The same holds for verbs. If
+ * this matters, post the write only after the read was answered. A read sees every write posted before it.
  *
  * Backends are const tables of operations, chosen by the scheme of an address:
  *
  *     rdma://HOST:PORT   Queue pairs of an RDMA device. The device does all of the above. The peer's program takes no
- *                        part, and may not learn what its device refused (soft-RoCE tells only the side that asked).
- *                        On iWARP, a refusal looks like -ECONNRESET. A region to write to must also be readable. A
- *                        write past the end of a range may still change the part inside it.
- *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The target checks registered ranges for
+ *                        part, and may not learn what its device refused (soft-RoCE tells only the requesting side). On
+ *                        iWARP, a refusal looks like -ECONNRESET. A region to write to must also be readable. A write
+ *                        past the end of a range may still change the part inside it.
+ *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The peer's program checks the range of
  *                        every request.
  *
  * Threads. A `struct fabric`, and all that is created from it (listeners, connections, events), belong to one thread.
@@ -43,7 +43,7 @@
 #define FABRIC_MESSAGE_MAX 256
 /* Largest single read or write, in bytes. */
 #define FABRIC_OP_MAX (1u << 20)
-/* Most operations in flight on one connection, whatever the configuration asks for. */
+/* The most operations in flight on one connection. The configuration cannot raise this. */
 #define FABRIC_DEPTH_MAX 1024
 
 struct fabric;
@@ -55,11 +55,11 @@ struct fabric_conn;
 struct fabric_config {
 	unsigned depth; /* operations in flight on a connection, 1 to FABRIC_DEPTH_MAX, 0 for 256 */
 	/* How long fabric_wait() polls before it sleeps, in µs. 0 means it sleeps at once. It polls up to eight times
-	   as long if answers come soon after it has stopped polling. */
+	   as long if answers often come soon after the polling. */
 	unsigned spin_us;
 	unsigned connect_ms; /* deadline in ms to connect, or to accept a connection, 0 for 2000 */
-	/* An operation that is not answered for this long, nor any before it, ends its connection with -ETIMEDOUT. The
-	   unit is ms. 0 means 800. */
+	/* If no operation is answered for this long although some are in flight, the connection ends with -ETIMEDOUT.
+	   The unit is ms. 0 means 800. */
 	unsigned io_ms;
 };
 
@@ -96,13 +96,13 @@ int fabric_register(struct fabric_domain *domain, void *base, size_t length, uns
 /* Ends a registration. When this returns, no later request with its rkey succeeds. NULL is allowed. */
 void fabric_deregister(struct fabric_region *region);
 
-/* A registered range, as a peer names it. */
+/* The names by which a peer accesses a registered range. */
 struct fabric_remote {
 	uint64_t address;
 	uint32_t rkey;
 };
 /*
- * Returns what the peer at the other end of @conn must use for @region. With rdma:// the rkey depends on the device. If
+ * Returns the names of @region for the peer at the other end of @conn. With rdma:// the rkey depends on the device. If
  * the device cannot register the region, this logs a line and returns all zero.
  */
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn);
@@ -117,7 +117,7 @@ struct fabric_remote fabric_export(const struct fabric_region *region, const str
  * at that address).
  */
 int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener);
-/* Returns the port listened on, in host byte order. */
+/* Returns the listener's port in host byte order. */
 uint16_t fabric_listener_port(const struct fabric_listener *listener);
 
 /*
@@ -131,7 +131,7 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener);
  * - -ETIMEDOUT: after connect_ms
  * - -EHOSTUNREACH
  * - -ECONNRESET: the peer hung up
- * - -EPROTO: the peer speaks something else
+ * - -EPROTO: the peer has another protocol
  * - -EPROTONOSUPPORT: another version of the fabric's protocol
  *
  * Errors at once:
@@ -145,25 +145,25 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener);
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
 		   size_t private_size, void *user, struct fabric_conn **ret_conn);
 
-/* Answers a FABRIC_CONNECT_REQUEST. The peer may then use what is registered in @domain. FABRIC_ESTABLISHED follows. */
+/* Answers a FABRIC_CONNECT_REQUEST. The peer may then use the regions of @domain. FABRIC_ESTABLISHED follows. */
 int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user);
 /* Answers a FABRIC_CONNECT_REQUEST. The peer gets -ECONNREFUSED and @private_data. @conn no longer exists. */
 void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
 
 /*
- * Ends a connection in any state, and frees it. No event of the connection follows, and nothing in flight is answered
- * any more. After the return, the peer cannot touch this side's memory through it (invariant 6 in
+ * Ends a connection in any state, and frees it. No event of the connection follows, so operations in flight get no
+ * answer. After the return, the peer cannot touch this side's memory through this connection (invariant 6 in
  * docs/architecture.md).
  *
  * Every connection must be ended with this, also after its FABRIC_DISCONNECTED. Messages that fabric_send() accepted
- * before are delivered first, as far as this is possible without waiting. NULL is allowed.
+ * are delivered first, as far as this is possible without waiting. NULL is allowed.
  */
 void fabric_disconnect(struct fabric_conn *conn);
 
 /* Returns a name for logs, such as "tcp://127.0.0.1:40312". The connection owns it. */
 const char *fabric_conn_peer(const struct fabric_conn *conn);
-/* Returns the host that an incoming connection comes from, as a number: an IPv4 address, or the half of an IPv6 address
-   that tells hosts apart. It is 0 for an outgoing connection. */
+/* Returns the host of an incoming connection as a number: an IPv4 address, or that half of an IPv6 address that differs
+   between hosts. It is 0 for an outgoing connection. */
 uint64_t fabric_conn_origin(const struct fabric_conn *conn);
 /* Returns the bytes of this process's memory that an established connection uses by itself. */
 size_t fabric_conn_memory(const struct fabric_conn *conn);
@@ -175,27 +175,27 @@ enum fabric_op_kind { FABRIC_READ, FABRIC_WRITE };
 struct fabric_op {
 	enum fabric_op_kind kind;
 	uint32_t length;                    /* bytes, 1 to FABRIC_OP_MAX */
-	void *local;                        /* inside @region, not touched by the caller until the answer */
-	const struct fabric_region *region; /* registration of the local range, in the connection's domain */
+	void *local;                        /* inside @region; the caller must not touch it until the answer */
+	const struct fabric_region *region; /* the region of the local range, in the connection's domain */
 	struct fabric_remote remote;
 	uint64_t cookie; /* returned in the answer */
 };
 
 /*
- * Posts up to @count operations, in order, with one doorbell. Returns how many were taken: fewer if `depth` operations
- * are in flight, 0 if none fits. Returns -ENOTCONN if the connection has ended.
+ * Posts up to @count operations, in order, with one doorbell. Returns how many were accepted: fewer than @count if
+ * `depth` operations are in flight, 0 if there is no room. Returns -ENOTCONN if the connection has ended.
  */
 int fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
 
-/* Returns how many more operations fabric_post() would take now. */
+/* Returns how many more operations fabric_post() would accept now. */
 unsigned fabric_room(const struct fabric_conn *conn);
 
-/* Sends a message of 1 to FABRIC_MESSAGE_MAX bytes, which is copied. Returns 0, -ENOTCONN, or -ENOBUFS if too many are
-   unsent. */
+/* Sends a message of 1 to FABRIC_MESSAGE_MAX bytes, which is copied. Returns 0, -ENOTCONN, or -ENOBUFS if too many
+   messages are unsent. */
 int fabric_send(struct fabric_conn *conn, const void *message, size_t size);
 
 enum fabric_event_kind {
-	FABRIC_CONNECT_REQUEST, /* conn must be accepted or rejected (data and size: its private data) */
+	FABRIC_CONNECT_REQUEST, /* accept or reject conn; data and size are its private data */
 	FABRIC_ESTABLISHED,
 	/*
 	 * A connection has ended. The answers to all operations in flight have come before. The status tells why:
@@ -207,8 +207,8 @@ enum fabric_event_kind {
 	 */
 	FABRIC_DISCONNECTED,
 	FABRIC_MESSAGE,  /* data, size */
-	FABRIC_DONE,     /* an operation was answered: cookie, and status 0 or -errno */
-	FABRIC_READABLE, /* a watched descriptor is readable (user: fabric_watch()'s) */
+	FABRIC_DONE,     /* an operation was answered; cookie names it, status is 0 or -errno */
+	FABRIC_READABLE, /* a watched descriptor is readable; user is that of fabric_watch() */
 };
 
 struct fabric_event {
@@ -216,7 +216,7 @@ struct fabric_event {
 	int status;
 	struct fabric_conn *conn;
 	struct fabric_listener *listener;
-	void *user; /* the connection's, or the watch's */
+	void *user; /* the user pointer of the connection or of the watch */
 	uint64_t cookie;
 	const void *data; /* valid until the next fabric_poll() or fabric_wait() on this fabric */
 	size_t size;
@@ -233,9 +233,9 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms);
 
 /*
- * For a thread that sleeps on several things by itself. fabric_arm_until() returns 0, or 1 if there is something to poll
- * now. After it has returned 0, fabric_fd() becomes readable when there is something to poll, and at @until (ns, by
- * clock_now(); UINT64_MAX means never).
+ * For a thread that sleeps on several descriptors by itself. fabric_arm_until() returns 0, or 1 if fabric_poll() may
+ * have an event now. After it has returned 0, fabric_fd() becomes readable when fabric_poll() may have an event, and at
+ * @until (ns, by clock_now(); UINT64_MAX means never).
  */
 int fabric_fd(const struct fabric *fabric);
 int fabric_arm_until(struct fabric *fabric, uint64_t until);

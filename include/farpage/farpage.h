@@ -39,20 +39,20 @@ struct farpage_options {
 	/* Donors that hold each page, 1 to 3. 0 means 1. With N replicas, N - 1 donors may die without loss. */
 	unsigned replicas;
 	const char *key_file; /* file with the pre-shared key, or NULL for none */
-	/* A donor that cannot be reached for this long is lost, with its pages. 0 means 600000, or 5000 if pages have
-	   another copy (`replicas`, `backup`). */
+	/* A donor that cannot be reached for this long, in ms, is lost with its pages. 0 means 600000, or 5000 if pages
+	   have another copy (`replicas`, `backup`). */
 	unsigned timeout_ms;
-	unsigned spin_us;        /* time to poll for an answer before sleeping, µs, 0 for 50 */
-	unsigned prefetch_pages; /* longest read-ahead in pages, 0 for 64, 1 for none */
+	unsigned spin_us;        /* how long to poll for an answer before sleeping, in µs; 0 means 50 */
+	unsigned prefetch_pages; /* longest read-ahead in pages; 0 means 64, 1 means no read-ahead */
 	/* Rate in bytes/s at which pages at rest are read and checked, on each replica. 0 means never. */
 	uint64_t scrub_rate;
-	bool encrypt; /* pages leave encrypted and authenticated, by a key that stays in this process */
-	/* NULL for none, or where to keep a copy of all pages on a local disk: a block device, or a path. For a path,
+	bool encrypt; /* encrypts and authenticates pages before they leave, with a key that stays here */
+	/* A block device or a path, where a copy of all pages is kept on a local disk, or NULL for no copy. For a path,
 	   farpage makes a file without a name in the same directory. Pages are copied in the background, and read back
 	   when no donor has them. */
 	const char *backup;
-	/* The caller promises that no device writes to this memory. Pages that the kernel cannot move are then copied
-	   out: see farpage_open(). */
+	/* The caller promises that no device writes to this memory. farpage then copies pages that the kernel cannot
+	   move: see farpage_open(). */
 	bool unsafe_dio;
 	/* NULL, or an existing private anonymous mapping of `window` bytes. The mapping becomes the window, and keeps
 	   its contents. It stays mapped after farpage_close(). */
@@ -61,7 +61,7 @@ struct farpage_options {
 
 /* The smallest `local` that works, in bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
-/* How much larger it must be with `backup`, and with `encrypt`. */
+/* How much larger `local` must be with `backup`, and with `encrypt`. */
 #define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
 #define FARPAGE_LOCAL_ENCRYPT ((size_t)2 << 20)
 
@@ -69,10 +69,10 @@ struct farpage_options {
  * Opens far memory with @options.
  *
  * A device may be writing to a page (O_DIRECT reads, registered buffers of io_uring or RDMA). Such a page must not
- * leave. Only UFFDIO_MOVE (Linux 6.8) can tell whether this is so. Therefore, without `unsafe_dio`:
+ * leave. Only UFFDIO_MOVE (Linux 6.8) detects such a page. Therefore, without `unsafe_dio`:
  *
  * - On older kernels, farpage_open() fails with -EOPNOTSUPP.
- * - Pages that UFFDIO_MOVE does not accept stay on this machine: read-only, executable and locked mappings.
+ * - Pages that UFFDIO_MOVE refuses stay on this machine: those of read-only, executable and locked mappings.
  *
  * On failure, one line on standard error tells what went wrong and what to do. Errors:
  *
@@ -91,8 +91,8 @@ void farpage_close(struct farpage *farpage);
 /* Maps @length bytes of zeroed far memory, page-aligned, readable and writable. Returns -EINVAL if @length is 0, or
    -ENOMEM if the window is full. */
 int farpage_map(struct farpage *farpage, size_t length, void **ret_address);
-/* Unmaps whole pages of [@address, @address + @length): any part of what farpage_map() returned. @address must be
-   page-aligned, and @length is rounded up to pages. Otherwise, or outside the window, -EINVAL is returned. */
+/* Unmaps whole pages of [@address, @address + @length), which may be a part of a mapping of farpage_map(). @length is
+   rounded up to pages. Returns -EINVAL if @address is not page-aligned, or if the range is outside the window. */
 int farpage_unmap(struct farpage *farpage, void *address, size_t length);
 
 enum farpage_advice {
@@ -105,18 +105,18 @@ enum farpage_advice {
 int farpage_advise(struct farpage *farpage, void *address, size_t length, enum farpage_advice advice);
 
 struct farpage_stats {
-	uint64_t resident_bytes, resident_peak_bytes; /* with farpage's own buffers and bookkeeping */
+	uint64_t resident_bytes, resident_peak_bytes; /* including farpage's own buffers and bookkeeping */
 	uint64_t far_bytes, far_peak_bytes;           /* contents on donors, or on the backup alone */
 	uint64_t faults;                              /* page faults of the program */
 	uint64_t faults_far;                          /* faults that waited for a donor */
-	uint64_t faults_buffered;                     /* faults answered from a page on its way out */
+	uint64_t faults_buffered;                     /* faults on pages on their way out */
 	uint64_t fetched_pages, prefetched_pages;
 	uint64_t evicted_pages, evicted_clean_pages, evicted_zero_pages;
-	uint64_t fault_p50_ns, fault_p99_ns; /* of far faults, from arrival at the handler to the wake-up */
+	uint64_t fault_p50_ns, fault_p99_ns; /* durations of far faults, from arrival at the handler to the wake-up */
 	uint64_t stalls;                     /* faults that waited for room */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
 	uint64_t held_bytes;                 /* resident and unable to leave (pinned by a device, read-only ...) */
-	uint64_t dropped_pages;              /* dropped by the program without farpage noticing: read as zeroes */
+	uint64_t dropped_pages;              /* dropped without farpage's knowledge; they read as zeroes */
 	uint64_t children_stopped; /* forked children without room for their memory: SIGBUS if they touch it */
 	uint64_t backup_behind;    /* far pages that are not on the backup yet */
 	uint64_t backup_reads;     /* pages read from the backup */

@@ -6,9 +6,9 @@
  * completions. There are two stores: far memory on donors (client/far.h), and an array in local memory. Tests have a
  * third. pager/ and blockdev/ know only this header.
  *
- * Invariants, whatever fails:
- *  1. A read returns the bytes of the last completed write of that page, or an error. It never returns older bytes, nor
- *     those of another page or another client.
+ * Invariants, which hold whatever fails:
+ *  1. A read returns the bytes of the last completed write of that page, or an error. It never returns older bytes, or
+ *     bytes of another page or another client.
  *  2. A write is complete when every live replica has it.
  *  3. A page that was never written, or was discarded, reads as zeroes. It costs neither network traffic nor memory of
  *     donors.
@@ -40,7 +40,7 @@ struct store_io {
 	enum store_op op;
 	uint32_t count; /* pages in the run, 1 .. STORE_RUN_MAX */
 	uint64_t page;  /* first page of the run */
-	void *data;     /* count * STORE_PAGE bytes inside @buffer, not touched by the caller until completion */
+	void *data;     /* count * STORE_PAGE bytes inside @buffer; the caller must not touch them until completion */
 	struct store_buffer *buffer;
 	uint64_t cookie; /* returned in the completion */
 };
@@ -52,7 +52,7 @@ struct store_done {
 	 * 0 on success, or:
 	 *
 	 * - -EIO: the donor that held the page is gone
-	 * - -EBADMSG: what came back is not what was written
+	 * - -EBADMSG: the bytes that came back are not those that were written
 	 * - -ENOSPC: no donor has room (writes)
 	 * - -ETIMEDOUT
 	 */
@@ -62,7 +62,7 @@ struct store_done {
 struct store_stats {
 	uint64_t pages_live;              /* pages with contents on donors */
 	uint64_t bytes_leased;            /* slabs held, in bytes */
-	uint64_t bytes_available;         /* what could still be leased, for all replicas, as last heard */
+	uint64_t bytes_available;         /* bytes that could still be leased, by the donors' last figures */
 	uint64_t reads, writes, discards; /* pages, since the store was opened */
 	uint64_t zero_reads;              /* pages read without the network */
 	uint64_t checksum_errors;
@@ -71,17 +71,17 @@ struct store_stats {
 	uint64_t slabs_lacking;  /* replicas that chunks lack, because donors are lost and no rebuild has finished */
 	uint64_t rebuilt_pages;  /* pages copied to new replicas */
 	uint64_t repaired_pages; /* pages that one donor returned corrupt, and that were rewritten there */
-	uint64_t scrubbed_pages; /* pages at rest found intact, for each replica */
+	uint64_t scrubbed_pages; /* pages at rest that were found intact; each replica counts */
 	uint64_t hedges;         /* reads also sent to a second replica, because the first was slow */
 	uint64_t hedges_won;     /* hedges that the second replica answered first */
-	uint64_t backup_pages;   /* pages that are on the local backup, also or alone */
+	uint64_t backup_pages;   /* pages that are on the local backup */
 	uint64_t backup_behind;  /* pages that are not on the backup yet */
 	uint64_t backup_reads;   /* pages read from the backup */
 	uint64_t backup_writes;  /* pages written to the backup alone, because no donor had room */
 	uint64_t kept_pages;     /* pages now on the backup alone */
 	uint64_t returned_pages; /* pages brought back from the backup to donors */
 	uint64_t memory;         /* this process's memory for bookkeeping and buffers, in bytes */
-	bool encrypted;          /* pages leave encrypted and authenticated */
+	bool encrypted;          /* pages are sealed before they leave */
 };
 
 struct store_ops {
@@ -127,18 +127,18 @@ void store_queue_close(struct store_queue *queue);
 int store_submit(struct store_queue *queue, const struct store_io *ios, unsigned count);
 /* Takes up to @max completions without waiting. Returns how many it wrote. */
 int store_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
-/* Returns a descriptor. After store_arm() has returned 0, the descriptor becomes readable when there is something to
-   poll. */
+/* Returns a descriptor. After store_arm() has returned 0, the descriptor becomes readable when store_poll() may have a
+   completion. */
 int store_queue_fd(const struct store_queue *queue);
-/* Prepares the queue for sleeping. Returns 0, or 1 if there is something to poll now. */
+/* Prepares the queue for sleeping. Returns 0, or 1 if store_poll() must be called now. */
 int store_arm(struct store_queue *queue);
 /*
- * Returns true if nothing is under way except requests that have not been answered.
+ * Returns true if the queue waits only for answers to requests in flight.
  *
- * If this is false, an answer is still to come that no request waits for. An example is the slower answer to a read
- * that was sent to two replicas. Until it has been polled, a slab that its donor wants back may not be given back. A
- * thread with nothing in flight may therefore sleep without arming the queue only while this returns true. Only the
- * queue's thread may call it.
+ * If this is false, the queue also waits for an answer that no request needs, such as the slower answer to a read that
+ * was sent to two replicas. Before that answer has been polled, a recalled slab may not be given back. So a thread with
+ * no request in flight may sleep without arming the queue only if this returns true. Only the queue's thread may call
+ * it.
  */
 bool store_quiet(const struct store_queue *queue);
 
@@ -148,7 +148,7 @@ void store_discard(struct store *store, uint64_t page, uint64_t count);
 /*
  * Returns true if writing the STORE_PAGE bytes at @data to @page would change nothing. There are two such cases:
  *
- * - The last completed write of the page left these bytes. This is told by its checksum, which errs once in 2^64.
+ * - The last completed write of the page had these bytes. The checksum shows this, and errs once in 2^64.
  * - The page reads as zeroes, and @data is all zero.
  *
  * Returns false for a lost page. Does not use the network. Any thread may call it, while no I/O on that page is in
@@ -156,7 +156,7 @@ void store_discard(struct store *store, uint64_t page, uint64_t count);
  */
 bool store_same(const struct store *store, uint64_t page, const void *data);
 
-/* Reads a snapshot of the figures. Any thread may call it. */
+/* Stores a snapshot of the figures. Any thread may call it. */
 void store_stats(const struct store *store, struct store_stats *ret_stats);
 /* Closes the store, and gives all its leases back. All its queues must be closed. NULL is allowed. */
 void store_close(struct store *store);

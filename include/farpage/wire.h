@@ -1,5 +1,5 @@
 /*
- * wire: all that two farpage processes say to each other, except pages, and the one validator for it.
+ * wire: all messages between two farpage processes, and their only validator. Pages are not messages.
  *
  * Theory of operation. A client opens one *session* with each donor, and any number of *data connections* that attach
  * to it.
@@ -18,30 +18,30 @@
  * Leases. A client asks for leases, and gives them back, on the session connection. An answer carries the id of its
  * request. Each side sends PING when it has been silent for a heartbeat. Any message counts as a sign of life.
  *
- * Coming back. A client whose connections broke opens a new session under its old id. WELCOME names the start of the
- * donor's program, and says how many slabs the id holds. The client then CLAIMs each slab that it knows. A CLAIM is
- * answered like a LEASE, because the rkey is another one if another device is used. After the last one the client says
- * CLAIMED. Slabs that it has not claimed then belong to the donor again. This happens if a grant or a release was lost
- * on the way. A claim of a slab that the donor has taken back meanwhile is DENIED with WIRE_REASON_TAKEN. Only that
- * slab is lost.
+ * Coming back. A client whose connections broke opens a new session under its old id. WELCOME has the donor's
+ * incarnation, and the number of slabs that the id holds. The client then CLAIMs each slab that it knows. A CLAIM is
+ * answered like a LEASE, because over another device a slab has another rkey. After its last CLAIM the client says
+ * CLAIMED. Slabs that it has not claimed then belong to the donor again. There are such slabs if a grant or a release
+ * was lost on the way. A claim of a slab that the donor has taken back meanwhile is DENIED with WIRE_REASON_TAKEN. Only
+ * that slab is lost.
  *
  * Recalls. A donor that needs memory for itself says REVOKE{slab, deadline}. The client moves the pages elsewhere, and
  * RELEASEs the slab. After the deadline the client must no longer use the slab. A little later the donor says REVOKED
  * and takes the slab: first its key becomes invalid, then its memory is freed. KEEP cancels a REVOKE. A client may
- * report how WARM its slabs are, so that the least used slabs are chosen.
+ * report how WARM its slabs are, so that donors recall the least used slabs.
  *
- * Draining. An operator's client may DRAIN a donor, which revokes everything. It may also ask for the HOLDERs of
- * leases. If the donor requires keys, draining by force needs the admin key.
+ * Draining. An operator's client may DRAIN a donor, which then recalls all slabs. The client may also ask for the
+ * HOLDERs of leases. If the donor requires keys, draining by force needs the admin key.
  *
  * Ending. A client whose process ends says nothing: its kernel closes its connections. A client that ends a connection
  * because the donor seems not to answer says SUSPEND first. Its slabs then wait much longer (grace_ms in PROOF, instead
- * of closed_ms). SUSPEND gives a client nothing that it could not have asked for in PROOF.
+ * of closed_ms). SUSPEND gives a client no new right: it could ask for the same time in PROOF.
  *
  * WELCOME also names the donor's failure domain, such as a rack, if its operator has named one. Replicas of a page are
  * placed in different domains.
  *
  * All integers are little-endian. A message is a header, and a body whose size depends only on its type. wire_decode()
- * checks all of it. Nothing else in farpage looks at raw bytes from a peer.
+ * checks every field. No other code of farpage looks at raw bytes from a peer.
  */
 #ifndef FARPAGE_WIRE_H
 #define FARPAGE_WIRE_H
@@ -63,7 +63,7 @@
 #define WIRE_MESSAGE_MAX 240u
 #define WIRE_SEAL_SIZE 16u           /* the MAC behind each message of a session */
 #define WIRE_SEALED_MAX 256u         /* = FABRIC_MESSAGE_MAX */
-#define WIRE_ADDRESS_SIZE 64u        /* an address as text, shortened if need be, with at least one 0 byte at the end */
+#define WIRE_ADDRESS_SIZE 64u        /* an address as text, perhaps shortened, with at least one 0 byte at the end */
 #define WIRE_FAILURE_DOMAIN_SIZE 32u /* a failure domain's name, with at least one 0 byte at the end */
 #define WIRE_WARM_SLABS 16u          /* slabs in one WARM */
 #define WIRE_NO_DEADLINE UINT32_MAX
@@ -80,7 +80,7 @@ struct wire_hello {
 	uint8_t mac[WIRE_ATTACH_MAC_SIZE]; /* ATTACH: auth_attach_mac() */
 };
 
-/* Why a donor refuses. Part of the wire: never renumber. */
+/* The reasons of a refusal. The numbers are part of the wire: never change them. */
 enum wire_reason {
 	WIRE_REASON_NONE = 0,
 	WIRE_REASON_VERSION = 1, /* detail: the donor's version */
@@ -92,9 +92,9 @@ enum wire_reason {
 	WIRE_REASON_NO_SESSION = 7,  /* the donor does not have the session to attach to */
 	WIRE_REASON_REPLAY = 8,
 	WIRE_REASON_LEAVING = 9,   /* the donor is shutting down */
-	WIRE_REASON_DRAINING = 10, /* the donor is being emptied and takes nothing new */
+	WIRE_REASON_DRAINING = 10, /* the donor is being emptied and grants no slab */
 	WIRE_REASON_TAKEN = 11,    /* the claimed slab no longer belongs to the client */
-	WIRE_REASON_ADMIN = 12,    /* this needs the admin key */
+	WIRE_REASON_ADMIN = 12,    /* the request needs the admin key */
 	WIRE_REASON_COUNT
 };
 /* Returns a text such as "wrong key", in lower case, or "unknown reason". */
@@ -136,19 +136,19 @@ enum wire_type {
 };
 const char *wire_type_name(unsigned type);
 
-/* How much a donor lends. Part of the wire. */
+/* If and how a donor lends. The numbers are part of the wire. */
 enum wire_state {
 	WIRE_STATE_LENDING = 0,
 	WIRE_STATE_SHRINKING = 1, /* the donor's machine is short of memory, or was recently */
-	WIRE_STATE_DRAINING = 2,  /* nothing new, and all slabs must go */
+	WIRE_STATE_DRAINING = 2,  /* the donor grants no slab and recalls all */
 	WIRE_STATE_COUNT
 };
 
-/* The action that a DRAIN asks for. Part of the wire. */
+/* The action that a DRAIN asks for. The numbers are part of the wire. */
 enum wire_drain {
-	WIRE_DRAIN_ASK = 0,   /* only asks how far a drain has come */
-	WIRE_DRAIN_WAIT = 1,  /* revokes all, and waits until clients have released everything */
-	WIRE_DRAIN_FORCE = 2, /* the same, and takes what is left at the deadline */
+	WIRE_DRAIN_ASK = 0,   /* only asks for the progress of a drain */
+	WIRE_DRAIN_WAIT = 1,  /* recalls all slabs, and waits until clients have released them */
+	WIRE_DRAIN_FORCE = 2, /* the same, and takes the remaining slabs at the deadline */
 	WIRE_DRAIN_END = 3,   /* lend again */
 	WIRE_DRAIN_COUNT
 };
@@ -157,9 +157,9 @@ enum wire_drain {
 bool wire_failure_domain_is_valid(const char *name);
 
 /*
- * How much a donor has and lends, in bytes. GRANTED, DENIED, RELEASED, REVOKE and REVOKED carry it too, so that clients
- * place slabs well. `donated` is the most that the donor lends at present. It shrinks and grows with the memory that
- * the donor's machine can spare.
+ * How much a donor has and lends, in bytes. GRANTED, DENIED, RELEASED, REVOKE and REVOKED also have these figures, so
+ * that clients place slabs well. `donated` is the most that the donor lends at present. It shrinks and grows with the
+ * memory that the donor's machine can spare.
  */
 struct wire_capacity {
 	uint64_t donated, leased;
@@ -179,14 +179,14 @@ struct wire_message {
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint8_t has_key;
-			uint32_t grace_ms;  /* wish: lease life after the client fell silent or said SUSPEND */
-			uint32_t closed_ms; /* wish: lease life after the client's end closed the connection */
+			uint32_t grace_ms;  /* wished life of leases after the client fell silent or said SUSPEND */
+			uint32_t closed_ms; /* wished life of leases after the client's end closed the connection */
 		} proof;
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint32_t grace_ms, heartbeat_ms;
-			uint64_t incarnation; /* random, fixed for one start of the donor's program */
-			uint32_t slabs;       /* slabs that this id holds already */
+			uint64_t incarnation; /* random, and the same until the donor's program restarts */
+			uint32_t slabs;       /* slabs that this client id holds already */
 			struct wire_capacity capacity;
 			char domain
 			    [WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, 0-terminated, or "" for none */
@@ -217,7 +217,7 @@ struct wire_message {
 		} status_reply;
 		struct {
 			uint64_t slab;
-			uint32_t deadline_ms; /* from now on, or WIRE_NO_DEADLINE */
+			uint32_t deadline_ms; /* time left until the deadline, or WIRE_NO_DEADLINE */
 			struct wire_capacity capacity;
 		} revoke;
 		struct {
@@ -232,23 +232,23 @@ struct wire_message {
 		} warm;
 		struct {
 			uint32_t what;        /* enum wire_drain */
-			uint32_t deadline_ms; /* FORCE: the donor has the memory back by then */
+			uint32_t deadline_ms; /* FORCE: time within which the donor has its memory back */
 		} drain;
 		struct {
 			uint32_t slabs;   /* slabs that have memory, leased or not */
-			uint32_t holders; /* clients that lease some */
-			uint32_t left_ms; /* until the last of them is taken, or WIRE_NO_DEADLINE */
+			uint32_t holders; /* clients that lease slabs */
+			uint32_t left_ms; /* time until the last slab is taken, or WIRE_NO_DEADLINE */
 			struct wire_capacity capacity;
 		} draining;
 		struct {
 			uint32_t from; /* 0 at first, then the last HOLDER_REPLY's `next` */
 		} holder;
 		struct {
-			uint32_t next;                /* where to continue, or 0 if this is no client's entry */
+			uint32_t next;                /* `from` of the next HOLDER, or 0 if this reply has no client */
 			uint32_t slabs;               /* slabs that this client leases */
-			uint8_t away;                 /* vanished: leases end if it does not come back */
-			uint8_t name[WIRE_NAME_SIZE]; /* beginning of the client's id (the whole is secret) */
-			char peer[WIRE_ADDRESS_SIZE]; /* address that it came from: printable, 0-terminated */
+			uint8_t away;                 /* 1 if the client has vanished and its leases will end */
+			uint8_t name[WIRE_NAME_SIZE]; /* beginning of the client's id, which is secret as a whole */
+			char peer[WIRE_ADDRESS_SIZE]; /* the client's address: printable, 0-terminated */
 		} holder_reply;
 	};
 };
@@ -262,7 +262,7 @@ size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAG
 /*
  * Decode any bytes. Return 0, or -EPROTO for a wrong magic, size or type, a reserved byte that is not zero, or a field
  * out of range. wire_decode_hello() returns -EPROTONOSUPPORT for another version. It then writes only
- * ret_hello->version, and looks at nothing behind the version, because another version may have another layout.
+ * ret_hello->version, and looks at no byte behind the version, because another version may have another layout.
  */
 int wire_decode_hello(const void *bytes, size_t size, struct wire_hello *ret_hello);
 int wire_decode_reject(const void *bytes, size_t size, struct wire_reject *ret_reject);

@@ -4,13 +4,13 @@
  * When the pager ends, the kernel would drop the child's userfaultfd, and the child's far pages would read as zeroes.
  * So each child keeps a reference to its own userfaultfd, which the pager sends during the fork
  * (pager_fork_announce()). A near thread of the child waits for the end of the pager's process. From then on a thread
- * that touches a far page waits for it in vain. The near thread logs that and ends the process at the first such page.
- * A child that touches none lives on.
+ * that touches a far page would wait for ever. The near thread logs the first such touch and ends the process. A child
+ * that touches no far page lives on.
  *
  * A child does not announce its own children to the pager. They are ended as soon as the pager is gone.
  *
- * Without CAP_SYS_PTRACE forks are not followed, and a child has nothing of the window (farpage.c). It can execute
- * another program. If it touches that memory, SIGSEGV stops it, and a handler says so first.
+ * Without CAP_SYS_PTRACE forks are not followed, and a child has no memory of the window (farpage.c). It can execute
+ * another program. If it touches the window, SIGSEGV stops it, and a handler logs this first.
  *
  * Threads: the handlers run in the forking thread, under preload.lock in the parent. The watcher is a thread of the
  * child.
@@ -32,8 +32,8 @@
 
 static int pager_process = -1; /* pidfd */
 static pid_t pager_pid;
-static int own_uffd = -1;         /* of this process, if it is a child */
-static int sockets[2] = {-1, -1}; /* during a fork: the child's end, the pager's end */
+static int own_uffd = -1;         /* this process's own userfaultfd, if it is a child */
+static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end */
 
 int child_open(void)
 {
@@ -115,14 +115,14 @@ static void *watch(void *unused)
 		count_stopped();
 		stop("that one has ended");
 	}
-	/* A thread that waited for the pager faults again, and this descriptor reports that. */
+	/* A thread that waited for the pager faults again, and this descriptor reports the fault. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
 	count_stopped();
 	stop("that one, which could have brought it, has ended");
 }
 
-/* Logs why the process is stopped. The handler returns to the same fault, which has its default action by then. */
+/* Logs why the process is stopped. After the handler, the same fault comes again and has its default action. */
 static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 {
 	(void)number, (void)unused;
@@ -155,7 +155,7 @@ void child_after_in_child(void)
 	}
 	preload_near++;
 	if (own_uffd >= 0)
-		close(own_uffd); /* the parent's */
+		close(own_uffd); /* the parent's userfaultfd */
 	own_uffd = -1;
 	if (sockets[0] >= 0) {
 		close(sockets[1]);

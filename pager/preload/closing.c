@@ -7,10 +7,10 @@
  * - Closing a range goes around them.
  * - dup2 and dup3 neither replace nor copy them.
  *
- * A program that closes descriptors by a system call of its own, such as syscall(SYS_close_range, ...), is not caught.
+ * System calls that a program makes itself, such as syscall(SYS_close_range, ...), are not intercepted.
  *
- * In near threads, which run farpage and its libraries, the functions do as told. A number closed there is no longer
- * noted.
+ * In near threads, which run farpage and its libraries, the functions close any descriptor. A number closed there is no
+ * longer noted.
  *
  * Any thread, also in signal handlers and before any constructor, because only the notes are needed. The function
  * close() calls glibc's by its other name, so it remains a cancellation point.
@@ -60,8 +60,8 @@ static int kernel_close_range(unsigned first, unsigned last, int flags)
 PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	uint64_t end = (uint64_t)last + 1;
-	/* The kernel gets what needs no detour: CLOEXEC, because farpage's descriptors are close-on-exec already; calls
-	   that it refuses; and calls of near threads. */
+	/* Some calls go straight to the kernel: CLOEXEC, because farpage's descriptors are close-on-exec already; calls
+	   that the kernel refuses; and calls of near threads. */
 	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
 		return kernel_close_range(first, last, flags);
 	for (uint64_t at = first; at < end;) {
@@ -80,7 +80,8 @@ PRELOAD_EXPORT void closefrom(int first)
 	if (first < 0)
 		first = 0;
 	if (close_range((unsigned)first, UINT_MAX, 0) && !getrlimit(RLIMIT_NOFILE, &limit)) {
-		/* Linux before 5.9 lacks close_range(). The limit bounds the open numbers unless it was lowered. */
+		/* Linux before 5.9 lacks close_range(). The limit bounds the open numbers, unless the limit was
+		   lowered. */
 		rlim_t end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
 		for (rlim_t fd = (rlim_t)first; fd < end; fd++)
 			close((int)fd);

@@ -2,27 +2,27 @@
  * descriptors: farpage's descriptors are in the program's table. They get high numbers there, and are noted.
  *
  * Theory of operation. A program may close descriptors that it did not open (close_range, a loop of close). It may also
- * put a file of its own on a number without asking what is there (dup2: `exec 3>file` of a shell). If that were the
- * pager's userfaultfd, the kernel would drop it and far pages would read as zeroes. If it were an eventfd, the pager
- * would write into the program's file.
+ * put a file of its own on a number that is in use (dup2: `exec 3>file` of a shell). If that number were the pager's
+ * userfaultfd, the kernel would drop it and far pages would read as zeroes. If it were an eventfd, the pager would
+ * write into the program's file.
  *
  * So each descriptor that farpage's code makes moves to a number from FLOOR on, or from half of the limit if that is
  * less. The number is noted until farpage closes it. closing.c keeps the program off noted numbers.
  *
- * The notes hold exactly what farpage makes. The linker (--wrap, in meson.build) binds farpage's own calls that make
- * descriptors to the functions here. The program's calls do not come here, so its numbers are never noted. With LTO,
- * --wrap reaches calls of other libraries only, and the userfaultfds of children (uffd_read) are not noted. RDMA
+ * Exactly farpage's own descriptors are noted. The linker (--wrap, in meson.build) binds farpage's calls that make
+ * descriptors to functions of this file. The program's calls do not come here, so its numbers are never noted. With
+ * LTO, --wrap reaches calls of other libraries only, and the userfaultfds of children (uffd_read) are not noted. RDMA
  * devices are opened inside librdmacm. Their descriptors keep their numbers, which are noted when farpage first sees
  * them.
  *
  * A gap of microseconds remains between making a descriptor and noting it. A program that closes unknown descriptors in
  * one of several threads may hit a new connection in that gap. The connection is then made anew.
  *
- * A forked child needs none of its parent's descriptors. It may close them all. They are no longer noted there, except
- * the two that child.c keeps. A vfork child lives in its parent's memory and has a table of its own. Noted numbers stay
- * open there, too, and end with its exec, because all are close-on-exec.
+ * A forked child needs none of its parent's descriptors, and may close them all. In the child they are not noted,
+ * except the two that child.c keeps. A vfork child lives in its parent's memory and has a table of its own. Noted
+ * numbers stay open there, too, and end with its exec, because all are close-on-exec.
  *
- * Any thread. Nothing is locked, and reading the notes is safe in a signal handler.
+ * Any thread may call these functions. No lock is taken, and a signal handler may read the notes.
  */
 #include "pager/preload/preload.h"
 #include "pager/uffd.h"
@@ -120,7 +120,7 @@ static int descriptor_keep(int fd)
 			__real_syscall(SYS_close, fd);
 			fd = high;
 		}
-		/* Without a free number up there, it stays where it is. */
+		/* Without a free high number, the descriptor keeps its number. */
 	}
 	note(fd);
 	errno = before;
@@ -149,7 +149,7 @@ long __wrap_syscall(long number, ...)
 	va_list list;
 	va_start(list, number);
 	for (unsigned i = 0; i < 6; i++)
-		arguments[i] = va_arg(list, long); /* may read more than was given, which the kernel ignores */
+		arguments[i] = va_arg(list, long); /* the kernel ignores those that the caller did not give */
 	va_end(list);
 	long result =
 	    __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
@@ -241,7 +241,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 static void keep_ring(struct io_uring *ring)
 {
 	keep_field(&ring->ring_fd);
-	ring->enter_ring_fd = ring->ring_fd; /* they differ for registered rings only */
+	ring->enter_ring_fd = ring->ring_fd; /* the two differ only for registered rings */
 }
 
 int __real_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);

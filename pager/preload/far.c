@@ -1,11 +1,11 @@
 /*
  * far: hands out, empties and takes back pages of the window, in any mode of the process.
  *
- * While no pager runs, madvise(MADV_DONTNEED) empties pages under preload.lock, so that the pager never starts in the
- * middle of it. With a pager, farpage_advise() empties them. A forked child must not call its parent's pager, and
- * emptied pages must not get back what the parent holds of the child's snapshot. So a child maps fresh memory over the
- * range, which takes the range out of the child's userfaultfd registration. The memory keeps its protections, which
- * /proc tells. Free pages of a child are in that registration, too. They are mapped afresh when they are handed out.
+ * While no pager runs, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
+ * With a pager, farpage_advise() empties them. A forked child must not call its parent's pager, and pages that it has
+ * emptied must not get back the contents of its snapshot. So a child maps fresh memory over the range, which takes the
+ * range out of the child's userfaultfd registration. The new memory gets the old protections, which /proc tells. Free
+ * pages of a child are in that registration, too. They are mapped afresh when they are handed out.
  *
  * Any thread.
  */
@@ -17,7 +17,7 @@
 
 #define GIVEN_UP_MAX 256
 
-/* Places where the program has mapped something of its own over the window. Their number only grows. */
+/* The places where the program has mapped files or shared memory over the window. Their number only grows. */
 static struct {
 	pthread_mutex_t lock;
 	unsigned count; /* atomic for a first look without the lock */
@@ -75,7 +75,7 @@ int far_protection(const char *start, size_t length, size_t *ret_length)
 	return protection;
 }
 
-/* Lays fresh memory over the range. It gets the protections of the memory that it replaces. */
+/* Maps fresh memory over the range, with the protections of the memory that it replaces. */
 static int lay_alike(char *start, size_t length)
 {
 	int error = 0;
@@ -119,7 +119,7 @@ int far_allocate_at(void *address, size_t length)
 	return error;
 }
 
-/* Has the kernel empty the pages. Returns false if a pager has started meanwhile, and nothing was done. */
+/* Lets the kernel empty the pages. If a pager has started meanwhile, does nothing and returns false. */
 static bool discard_before_pager(char *start, size_t length, int *ret_error)
 {
 	bool ours = false;

@@ -1,14 +1,17 @@
 /*
  * heap: the malloc family. Far threads allocate from libmimalloc, whose memory comes from the window (mapping.c). Near
  * threads allocate from farpage's own heap (near_heap.h). A process that is not configured uses the C library's heap. A
- * freed block returns to the heap that its address belongs to, in whatever thread.
+ * freed block returns to the heap of its address, whatever thread frees it.
  *
- * A program may bring its own malloc, in its executable or by LD_PRELOAD. Then the functions here serve only farpage's
- * own code. A library of the program may bring one, too, and come behind this library. It then allocates under other
- * names, and may free by name: libjemalloc's operator delete calls free(). So blocks in the window that are not
- * mimalloc's go to the next library that has the name. The linker (--wrap, in meson.build) binds the calls of that code to the last functions of this file.
+ * A program may bring its own malloc, in its executable or by LD_PRELOAD. Then the functions of this file serve only
+ * farpage's own code. The linker (--wrap, in meson.build) binds the calls of that code to the last functions of this
+ * file.
  *
- * Where mimalloc and glibc differ in what they accept, a program sees what glibc does:
+ * A library of the program may bring a malloc, too, and come behind this library. It then allocates under other names,
+ * and may free by name: libjemalloc's operator delete calls free(). So blocks in the window that are not mimalloc's go
+ * to the next library that has the name.
+ *
+ * Where mimalloc and glibc accept different arguments, a program sees the behaviour of glibc:
  * - realloc(p, 0) frees.
  * - memalign rounds an odd alignment up.
  * - aligned_alloc takes any size.
@@ -40,7 +43,7 @@ static inline bool is_far(const void *block)
 	return in_window(block) && mapping_is_heap(block);
 }
 
-/* Returns false in a process that is not configured. */
+/* Returns true if the near heap serves this process, which must be configured. */
 static inline bool near_heap_serves(void)
 {
 	return preload.far_heap;
@@ -69,7 +72,8 @@ static void near_free(void *block)
 		__libc_free(block);
 }
 
-/* Ends every allocation from the far heap. Sets errno after a failure, and starts the pager if that is due. */
+/* Called at the end of every allocation from the far heap. Sets errno after a failure, and starts the pager if that is
+   due. */
 static inline void *far_block(void *block)
 {
 	if (__builtin_expect(!block, false))
@@ -287,7 +291,7 @@ char *__wrap_strdup(const char *text)
 
 bool heap_is_ours(void)
 {
-	/* A malloc that the program brings sets itself up with its first call: see process_begin(). */
+	/* If the program brings its own malloc, this first call sets it up: see process_begin(). */
 	free(malloc(1));
 	return preload_has_name("malloc");
 }

@@ -1,12 +1,12 @@
 /*
  * keep: keeps memory local that the kernel itself uses when a thread ends. The kernel takes no fault then, and would
- * silently give up. Waiters for a robust mutex would never hear that its owner has ended, and pthread_join() would
- * never return. So the pager keeps two kinds of pages:
+ * silently give up. Threads that wait for a robust mutex would never learn that its owner has ended, and pthread_join()
+ * would never return. So the pager keeps two kinds of pages:
  * - pages that hold robust mutexes
  * - pages that hold thread descriptors, at the top of stacks that the program provides
  *
- * Stacks that the C library makes are local anyway. A robust list that the program itself sets (set_robust_list) is not
- * covered.
+ * Stacks that the C library makes are always local. A robust list that the program itself sets (set_robust_list) is not
+ * kept.
  *
  * Theory of operation. Pages are noted while no pager runs, and handed to the pager when it has started. The table is
  * bounded. One log line reports pages beyond it, or beyond what the pager keeps.
@@ -31,7 +31,7 @@ static void tell(const char *why)
 {
 	static bool told;
 	int cancel_state;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no call that leads here is cancelled */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no caller may be cancelled here */
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		log_error("cannot keep all robust mutexes and threads' own stacks in local memory: %s; where an owner "
 			  "ends, waiters may not hear of it",

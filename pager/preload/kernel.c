@@ -1,4 +1,4 @@
-/* kernel: the memory system calls themselves. They return what the C library's functions do, including errno. Any
+/* kernel: makes the memory system calls. They return the same as the C library's functions, and set errno. Any
    thread. */
 #include "pager/preload/preload.h"
 #include <sys/syscall.h>

@@ -5,9 +5,9 @@
  * reservation has no access, and the program opens it piece by piece, by mprotect or by MAP_FIXED. The kernel makes
  * every other mapping. A call for a range that lies partly in the window is applied to each part.
  *
- * The address of the caller tells whether the heap (libmimalloc) calls. All memory that the heap maps comes from the
- * window. Its commits are only counted, because pages of the window are writable from the start. Each commit would cost
- * an mprotect(2).
+ * The caller's address shows if the heap (libmimalloc) calls. All memory that the heap maps comes from the window. The
+ * heap's commits are only counted, because pages of the window are writable from the start. A real commit would cost an
+ * mprotect(2).
  *
  * Not followed: shared memory, and a reservation that would take more than half of the window.
  *
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define MAP_FAR_MIN (128u << 10)
-#define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc wants its segments aligned to their size */
+#define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc needs segments that are aligned to their size */
 #define HEAP_SEGMENT_MIN ((size_t)1 << 20)
 
 #define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it */
@@ -99,10 +99,10 @@ static bool is_ordinary_memory(int protection, int flags)
 /* --- Reservations ------------------------------------------------------------------------------------------------- */
 
 /*
- * A program that reserves at an address of its choice gets another one. Most programs take it, or try a few dozen more.
- * A program that insists on its choice (ZGC maps shared memory there) would try thousands. So after CHOICES_MAX of them
- * the kernel makes such reservations. A reservation that the program hands back at once is empty, which saves looking
- * at each page.
+ * A program that reserves at an address of its choice gets another address. Most take it, or try a few dozen more.
+ * A program that insists on its choice (ZGC maps shared memory there) would try thousands. So after CHOICES_MAX tries,
+ * the kernel makes such reservations. A reservation that the program hands back at once is known to be empty, so no
+ * page need be looked at.
  */
 
 #define CHOICES_MAX 160u /* Go tries 128 */
@@ -137,8 +137,8 @@ static bool is_unopened(const char *start, size_t length)
 	       reserved.uses == far_uses();
 }
 
-/* Makes a reservation in the window. Returns NULL if it cannot. All of it counts as in use, because mprotect does not
-   tell how much will be. */
+/* Makes a reservation in the window. Returns NULL if it cannot. The whole reservation counts as in use, because
+   mprotect does not tell how much of it will be used. */
 static void *map_reservation(const void *choice, size_t length)
 {
 	void *address;
@@ -159,7 +159,7 @@ static void *map_reservation(const void *choice, size_t length)
 }
 
 /* Counts memory that the heap uses. This library's malloc starts the pager when it returns (heap.c). A program that has
-   libmimalloc as its own malloc does not pass there. */
+   libmimalloc as its own malloc does not call that. */
 static void count_for_heap(int64_t bytes)
 {
 	preload_count(bytes);
@@ -195,7 +195,7 @@ static void *map_far(size_t length)
 	return address;
 }
 
-/* Maps by MAP_FIXED_NOREPLACE over free pages of the window. Only memory that the window can hold is possible there. */
+/* Maps by MAP_FIXED_NOREPLACE over free pages of the window. Only private anonymous memory is possible there. */
 static void *map_unoccupied(void *address, size_t length, int protection, int flags)
 {
 	int error = is_ordinary_memory(protection, flags) ? far_allocate_at(address, length) : -EEXIST;
@@ -362,8 +362,8 @@ PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, i
 
 /*
  * Applies advice to pages of the window. Only advice that changes contents or brings them in is followed. With any
- * other advice the kernel would do to far memory what only the pager may do: hide it from children, drop it, collapse
- * it. Returns 0 or -errno.
+ * other advice, the kernel would change far memory in ways that only the pager may: hide it from children, drop it,
+ * collapse it. Returns 0 or -errno.
  */
 static int advise_far(char *start, size_t length, int advice)
 {
@@ -401,7 +401,7 @@ static int advise_far(char *start, size_t length, int advice)
 	case MADV_POPULATE_WRITE:
 		return 0;
 	default:
-		/* Either it cannot be promised (MADV_WIPEONFORK), or it is unknown. */
+		/* This advice is unknown, or cannot be followed (MADV_WIPEONFORK). */
 		return -EINVAL;
 	}
 }
@@ -459,7 +459,7 @@ PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
 
 /* --- Locking ------------------------------------------------------------------------------------------------------ */
 
-/* Far memory cannot be locked without bringing all of it in. So the call succeeds and does nothing for it. */
+/* To lock far memory would bring all of it in. So for far memory the call succeeds and does nothing. */
 
 static int lock_outside(void *address, size_t length, int flags)
 {

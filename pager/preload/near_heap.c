@@ -11,11 +11,11 @@
 #define CLASS_GIVEN_BACK 16u /* from 64 KiB on, freed memory returns to the kernel */
 #define COMMIT_STEP ((size_t)1 << 20)
 
-/* Precedes each block. In a free block, `next` is the next one of its class. */
+/* The header before each block. In a free block, `next` is the next block of its class. */
 struct header {
 	union {
 		struct header *next;
-		struct header *whole; /* start of the cut, also if the block in it was aligned */
+		struct header *whole; /* the start of the cut, even if the block in it was aligned */
 	};
 	uint64_t class;
 };
@@ -66,7 +66,8 @@ static struct header *cut_new(size_t bytes)
 	return header;
 }
 
-/* Returns a cut of the class, or NULL if there is no room. The cut reads as zeroes behind its header if *@ret_fresh. */
+/* Returns a cut of the class, or NULL if there is no room. If *@ret_fresh is true, the cut reads as zeroes behind its
+   header. */
 static struct header *cut(unsigned class, bool *ret_fresh)
 {
 	pthread_mutex_lock(&heap.lock);
@@ -135,7 +136,7 @@ void near_heap_free(void *block)
 	if (class >= CLASS_GIVEN_BACK) {
 		int error = errno;
 		if (kernel_madvise(whole, (size_t)1 << class, MADV_DONTNEED))
-			memset(whole, 0, (size_t)1 << class); /* because it is locked in memory */
+			memset(whole, 0, (size_t)1 << class); /* madvise() does not empty locked memory */
 		errno = error;
 	}
 	pthread_mutex_lock(&heap.lock);

@@ -1,7 +1,7 @@
 /*
- * near_heap: farpage's own heap, in memory that is never far. Threads of farpage allocate here whatever malloc the
- * program brings. The heap calls no name that a program can define (malloc, __libc_malloc), and takes no lock of the
- * program's heap.
+ * near_heap: farpage's own heap, in memory that is never far. Threads of farpage allocate here, even if the program
+ * brings its own malloc. The heap calls no function that a program can define (malloc, __libc_malloc), and takes no
+ * lock of the program's heap.
  *
  * Theory of operation. The heap is a reservation of address space. Blocks of a size class (powers of two) are cut from
  * its front. A freed block goes to the list of its class. Freed blocks of many pages give their memory back to the
@@ -20,7 +20,7 @@ int near_heap_reserve(void);
 bool near_heap_contains(const void *block);
 
 /* Do the same as malloc(3) and its family. Return NULL with errno ENOMEM if there is no room. @alignment is a power of
-   two, or 0 for malloc's. */
+   two, or 0 for that of malloc. */
 void *near_heap_allocate(size_t size, size_t alignment);
 void *near_heap_zeroed(size_t count, size_t size);
 void *near_heap_resize(void *block, size_t size);

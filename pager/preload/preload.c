@@ -1,19 +1,19 @@
 /*
  * preload: the state that all files share, and the mode of the process: from the first allocation to a running pager.
  *
- * Theory of operation. The first call of any interposed function reads the environment and reserves the window. That
- * can be before any constructor, in the loader. From then on the process is WAITING: the window is ordinary memory and
- * costs nothing. So shells and the small programs of a pipeline never pay for a pager. Allocations are counted, roughly
- * and rather too high. When the count passes the threshold, the next allocation that returns to the program has the
- * pager started (start.c) over the window and its contents.
+ * Theory of operation. The first call of any interposed function reads the environment and reserves the window. This
+ * may happen in the loader, before any constructor. From then on the process is WAITING: the window is ordinary memory
+ * and costs nothing. So shells and the small programs of a pipeline never pay for a pager. Allocations are counted
+ * roughly; the count may be too high. When the count passes the threshold, the next allocation that returns to the
+ * program starts the pager (start.c) over the window and its contents.
  *
- * A RUNNING process stays so until it calls exec or ends. At exit nothing is torn down, because other threads may touch
- * far memory to the very last. The donors notice that the connection is gone.
+ * A RUNNING process stays so until it calls exec or ends. At exit nothing is closed, because other threads may touch
+ * far memory until the end. The donors notice that the connection is gone.
  *
  * Forks. A page that the kernel wipes in a child tells the child from its parent, however the fork was made. A vfork
- * child shares the page, and is the parent as far as memory goes. A child of a WAITING process is a WAITING process.
+ * child shares the page and all memory, so it counts as the parent. A child of a WAITING process is a WAITING process.
  *
- * Any thread. This file calls no other file of the folder that asks for the mode.
+ * Any thread. This file calls no other file of the folder that calls preload_mode().
  */
 #include "pager/preload/preload.h"
 #include "common/log.h"
@@ -29,7 +29,7 @@
 struct preload preload = {.lock = PTHREAD_MUTEX_INITIALIZER};
 __thread unsigned preload_near;
 
-static const int *alive;              /* in a page of its own; 1, but 0 in a child */
+static const int *alive;              /* in a page of its own: 1 in the parent, 0 in a child */
 static uintptr_t heap_low, heap_high; /* libmimalloc's code */
 
 void preload_give_up(const char *why)
@@ -112,8 +112,8 @@ void preload_begin(void)
 	if (settings_read(&preload.settings)) {
 		if (preload.settings.verbose)
 			log_set_level(LOG_LEVEL_INFO);
-		/* A statically linked tcmalloc does this. Its mappings never come by here, so nothing would bound
-		   them. */
+		/* A statically linked tcmalloc does this. This library does not see its mappings, so their memory would
+		   have no bound. */
 		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
 			preload_give_up("this program brings its own mmap and cannot be given far memory");
 		if (window_reserve(&preload.window, preload.settings.options.window) || mapping_prepare() ||

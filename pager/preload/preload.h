@@ -1,22 +1,22 @@
 /*
- * preload: what the files of libfarpage-preload.so share.
+ * preload: state and functions that the files of libfarpage-preload.so share.
  *
  * Theory of operation. LD_PRELOAD puts the library in front of an unmodified program. The library gives the program's
  * heap (libmimalloc) and its large anonymous mappings addresses inside one window. It follows munmap, mremap, madvise
- * and fork on them. At first the window is ordinary memory. When enough of it is in use, the pager is started over it,
- * and keeps the process within its budget from then on (start.c).
+ * and fork on them. At first the window is ordinary memory. When enough of the window is in use, the pager is started
+ * over it (start.c). From then on the pager keeps the process within its budget.
  *
  * Near and far. Nothing of farpage may live in far memory, because a thread that serves faults must not take one. A
  * thread is near while it runs farpage's code. It allocates from farpage's own heap (near_heap.h) and from the kernel.
  * Threads made by a near thread are near for good (thread.c). The address of a block alone tells which heap it belongs
  * to.
  *
- * A near thread runs inside a foreign program, whose names come before the C library's. So it calls no malloc by name,
- * nothing of stdio, nothing that uses a locale, and no resolver. tests/func/preload/near_imports says what it may call.
- * A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
+ * A near thread runs inside a foreign program, whose functions take the place of the C library's. So it calls neither
+ * malloc nor the resolver, and no function of stdio or that uses a locale. tests/func/preload/near_imports lists the
+ * functions that it may call. A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
  *
- * Layers. Each file calls only files of the lines above, or to its left. Functions that the linker wraps (meson.build)
- * do not count.
+ * Layers. Each file calls only files of the lines above, or to its left. Calls of functions that the linker wraps
+ * (meson.build) do not count.
  *     kernel, descriptors, near_heap, settings, report
  *     preload: the mode of the process
  *     far, child, keep, thread, start
@@ -46,13 +46,13 @@ enum preload_mode {
 	PRELOAD_INERT,   /* not configured: the process runs as if the library were absent */
 	PRELOAD_WAITING, /* the window is ordinary memory */
 	PRELOAD_RUNNING, /* a pager keeps the budget */
-	PRELOAD_CHILD,   /* forked from a process with a pager, which serves what was far at the fork */
+	PRELOAD_CHILD,   /* forked from a process with a pager, which still serves the far pages of the fork */
 };
 
 struct preload {
 	int mode;        /* atomic; read through preload_mode() */
 	bool far_heap;   /* far threads allocate from the window */
-	bool start_due;  /* enough is allocated; the next safe place starts the pager */
+	bool start_due;  /* enough memory is allocated; the next safe place starts the pager */
 	bool own_malloc; /* the program brings its own malloc (heap.c); set by the constructor */
 	struct window window;
 	struct farpage *farpage;
@@ -70,7 +70,7 @@ extern __thread unsigned preload_near __attribute__((tls_model("initial-exec")))
 
 /* Reads the environment and reserves the window, once. The first call of any interposed function calls it. */
 void preload_begin(void);
-/* Returns the mode of this process, which is right even just after a fork. */
+/* Returns the mode of this process. The result is right even just after a fork. */
 enum preload_mode preload_mode(void);
 /* Returns true if the calling thread's memory belongs in the window. */
 static inline bool preload_is_far(void)
@@ -83,19 +83,18 @@ static inline bool preload_is_far(void)
 	}
 	return false;
 }
-/* Makes the mark that a fork wipes, by which preload_mode() tells a child from its parent. Ends the process if the
-   kernel cannot wipe pages. Must be called before preload_run(). */
+/* Makes the page that a fork wipes. By it, preload_mode() tells a child from its parent. Ends the process if the kernel
+   cannot wipe pages. Must be called before preload_run(). */
 void preload_mark(void);
-/* Makes the process a RUNNING one. preload.lock is held. */
+/* Changes the mode to RUNNING. preload.lock is held. */
 void preload_run(void);
 /* Notes that @bytes more of the window are in use, or fewer if @bytes is negative. */
 void preload_count(int64_t bytes);
-/* Returns true if @name, as this process resolves it, is this library's. */
+/* Returns true if @name resolves to a function of this library in this process. */
 bool preload_has_name(const char *name);
 /* Returns true if @address is in the code of the heap (libmimalloc). */
 bool preload_is_heap_code(const void *address);
-/* Logs @why and ends the process, which must not go on with memory that nothing bounds. NULL if the reason is logged
-   already. */
+/* Logs @why, unless it is NULL, and ends the process, whose memory would otherwise grow without a bound. */
 __attribute__((noreturn)) void preload_give_up(const char *why);
 
 /* --- start.c ---------------------------------------------------------------------------------------------------- */
@@ -103,7 +102,7 @@ __attribute__((noreturn)) void preload_give_up(const char *why);
 /* Tells the starter thread to start the pager. Waits until the pager runs, but only for a limited time. Any thread of
    the program may call it, with any of the program's locks held. */
 void preload_start(void);
-/* Allows starts. The constructor calls it, and nothing is started before. */
+/* Allows starts. The constructor calls this. Before, no pager is started. */
 void start_prepare(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
@@ -115,14 +114,14 @@ static inline void preload_start_if_due(void)
 
 /* --- thread.c --------------------------------------------------------------------------------------------------- */
 
-/* Makes the threads that later pthread_create() calls of near threads receive. Returns 0 or -errno. */
+/* Makes threads in advance. Later pthread_create() calls of near threads get these. Returns 0 or -errno. */
 int thread_spares_prepare(void);
 /* Forgets those threads in a child, which has none of its parent's threads. */
 void thread_spares_forget(void);
 
 /* --- heap.c ----------------------------------------------------------------------------------------------------- */
 
-/* Returns true if malloc, by name, is this library's. */
+/* Returns true if malloc resolves to this library's function. */
 bool heap_is_ours(void);
 
 /* --- mapping.c --------------------------------------------------------------------------------------------------- */
@@ -138,11 +137,11 @@ bool mapping_is_heap(const void *address);
 bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
 int far_allocate(size_t length, size_t alignment, void **ret_address);
 int far_allocate_at(void *address, size_t length);
-/* Calls mprotect(2), and waits for the evictor before. A child does not wait: it has no evictor, and the lock may have
-   been held at the fork. Returns 0, or -1 with errno. */
+/* Waits for the evictor, then calls mprotect(2). A child does not wait: it has no evictor, and the lock may have been
+   held at the fork. Returns 0, or -1 with errno. */
 int far_protect(void *address, size_t length, int protection);
-/* Returns the protection at @start, as /proc tells, or reading and writing if /proc cannot be read. Sets *@ret_length to
-   the part of @length that has it. */
+/* Returns the protection at @start, from /proc, or reading and writing if /proc cannot be read. Sets *@ret_length to
+   the part of @length that has this protection. */
 int far_protection(const char *start, size_t length, size_t *ret_length);
 /* far_note_use() notes that pages were made accessible. far_uses() returns a number that grows with each note. It also
    grows whenever pages are handed out. */
@@ -152,11 +151,11 @@ uint64_t far_uses(void);
 int far_discard(char *start, size_t length);
 /* Discards whole pages and frees them. */
 void far_free(char *start, size_t length);
-/* Gives up pages because the program maps something else (a file, shared memory) over them. The pages are emptied, and
-   never handed out again. Returns 0, or -ENOMEM if there are too many such places. */
+/* Gives up pages because the program maps a file or shared memory over them. The pages are emptied, and never handed
+   out again. Returns 0, or -ENOMEM if there are too many such places. */
 int far_give_up(char *start, size_t length);
-/* far_given_up() returns true if any page of the range was given up. far_next_given_up() finds the first stretch that
-   was. That stretch is empty, at @end, if there is none. */
+/* far_given_up() returns true if any page of the range was given up. far_next_given_up() finds the first stretch of
+   given-up pages. If there is none, it sets an empty stretch at @end. */
 bool far_given_up(const char *start, size_t length);
 void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end);
 
@@ -199,7 +198,7 @@ int kernel_mprotect(void *address, size_t length, int protection);
 int kernel_pkey_mprotect(void *address, size_t length, int protection, int key);
 void *kernel_mremap(void *address, size_t old_length, size_t new_length, int flags, void *new_address);
 
-/* Marks what the program may see of this library. */
+/* Marks the functions of this library that the program may see. */
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
 #endif

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* assert() of farpage's own code calls it. */
+/* A failed assert() of farpage's own code calls this. */
 void __attribute__((noreturn))
 __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function);
 void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
@@ -61,7 +61,8 @@ static void __attribute__((constructor)) process_begin(void)
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
 	/* heap_is_ours() also calls malloc. If the program brings its own malloc, this call makes that malloc register
-	   its fork handlers. So they come before farpage's. In a child it is then whole again before farpage's handlers make a thread. */
+	   its fork handlers. So they come before farpage's. In a child, that malloc is then usable before farpage's
+	   handlers make a thread. */
 	preload.own_malloc = !heap_is_ours();
 	preload_near++;
 	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);

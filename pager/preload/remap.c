@@ -1,8 +1,8 @@
 /*
- * remap: mremap of pages of the window. Pages shrink and grow in place when they can. While no pager runs, a move goes
- * through the kernel's page tables. With a pager, the kernel's mremap would leave the far pages behind. So contents are
- * copied, and the source is emptied behind the copy. A moved mapping never needs twice its memory. A source that cannot
- * be read is made readable for the copy. The target gets the protection of its source.
+ * remap: mremap of pages of the window. A mapping shrinks and grows in place if possible. While no pager runs, a move
+ * goes through the kernel's page tables. With a pager, the kernel's mremap would leave the far pages behind. So
+ * contents are copied, and the source is emptied behind the copy. A moved mapping never needs twice its memory. A
+ * source that cannot be read is made readable for the copy. The target gets the protection of its source.
  *
  * Any thread.
  */
@@ -20,8 +20,8 @@ static void *fail(int error)
 	return MAP_FAILED;
 }
 
-/* Moves the page tables if no pager runs; none can start meanwhile. The source stays mapped, empty. Returns true if
-   they moved. */
+/* If no pager runs, moves the page tables and returns true. No pager can start meanwhile. The source stays mapped and
+   is empty. */
 static bool move_before_pager(char *target, char *source, size_t length)
 {
 	bool moved = false;
@@ -69,14 +69,14 @@ static void move(char *target, char *source, size_t length)
 	}
 }
 
-/* Gives the pages that a mapping has grown by the protection of its last page. */
+/* Gives the pages that were added to a mapping the protection of its last page. */
 static void protect_grown(char *grown, size_t length, int protection)
 {
 	if (length && protection != (PROT_READ | PROT_WRITE))
 		far_protect(grown, length, protection);
 }
 
-/* Replaces what is mapped at the target of MREMAP_FIXED by empty writable memory. Returns 0 or -errno. */
+/* Replaces the mappings at the target of MREMAP_FIXED by empty writable memory. Returns 0 or -errno. */
 static int clear_target(char *target, size_t length)
 {
 	char *start;

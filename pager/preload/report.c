@@ -43,7 +43,7 @@ void report_pager(int uffd, const struct window *window)
 		return;
 	if (write(fd, &pager, sizeof pager) < 0) {
 		/* The pipe is full: `farpage run` is stopped, and many other processes have started. Nobody watches
-		   this one. */
+		   this process. */
 	}
 	close(fd);
 }

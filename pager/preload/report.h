@@ -4,7 +4,7 @@
 #include "pager/counters.h"
 #include "pager/window.h"
 /* Claims a slot of the report at @path for the life of the process. Returns its counters, or NULL if there is none.
-   Then nothing is reported, and everything else works. */
+   Without counters the process reports nothing, and all else works. */
 struct pager_counters *report_claim(const char *path);
 /* Tells the `farpage run` whose report was claimed that this process has a pager over @window. @uffd is the window's
    userfaultfd. */

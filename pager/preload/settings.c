@@ -138,13 +138,13 @@ static void take(struct settings *settings, const char *entry)
 		good = take_flag(value, &settings->verbose);
 		break;
 	default:
-		break; /* for another program of farpage */
+		break; /* the variable is for another program of farpage */
 	}
 	if (!good)
 		settings->wrong = names[name];
 }
 
-/* Reads the initial environment, as the kernel keeps it. An entry longer than the buffer is not farpage's. */
+/* Reads the initial environment, which the kernel keeps. An entry longer than the buffer is not farpage's. */
 static void read_proc(struct settings *settings)
 {
 	char buffer[SETTINGS_TEXT_MAX];

@@ -1,5 +1,5 @@
 /*
- * settings: what `farpage run` tells the library through the environment. The settings are read once, before the
+ * settings: the settings that `farpage run` passes to the library in the environment. They are read once, before the
  * program's own code runs. They are copied, because the program may change its environment.
  *
  *   FARPAGE_LOCAL        local budget, a size; without it the library does nothing
@@ -30,13 +30,13 @@ struct settings {
 	uint64_t start_bytes;
 	bool verbose;
 	const char *report; /* or NULL */
-	const char *wrong;  /* variable that could not be understood, or NULL */
+	const char *wrong;  /* the variable whose value is not valid, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
-	char text[SETTINGS_TEXT_MAX]; /* holds what the pointers above point to */
+	char text[SETTINGS_TEXT_MAX]; /* the pointers above point into this text */
 	unsigned text_used;
 };
 
-/* Reads the settings. Returns false if there is nothing to do. Allocates nothing. */
+/* Reads the settings. Returns false if the library is not configured. Allocates nothing. */
 bool settings_read(struct settings *settings);
 
 #endif

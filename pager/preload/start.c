@@ -4,14 +4,15 @@
  * threads and calls libraries that allocate.
  *
  * Theory of operation. When the start is due, threads of the program that take more of the window wait until the pager
- * runs. Nothing bounds their memory before. They wait with their signals open, so that the process can be ended at any
- * time. They wait for some seconds only (PATIENCE), because a thread may hold a lock that the start needs. After that,
- * each call that takes more waits for STEP. So the memory grows slowly until the pager runs or has logged why not.
+ * runs. Without a pager, their memory has no bound. They wait with their signals open, so that the process can be ended
+ * at any time. They wait for some seconds only (PATIENCE), because a thread may hold a lock that the start needs. After
+ * that, each call that takes more of the window waits for STEP. So the memory grows slowly until the pager runs, or the
+ * start has failed and logged why.
  *
  * The starter is made when the start is due, so small programs never pay for it. The thread that finds the start due
  * makes it, with memory of near_heap.h. In a program with its own malloc, pthread_create would call that malloc,
- * perhaps while the caller holds its lock. There the library's constructor makes the starter and all other threads of
- * farpage (thread_spares_prepare()). They sleep until they are needed. A forked child makes its own.
+ * perhaps while the caller holds its lock. In such a program the library's constructor makes the starter and all other
+ * threads of farpage (thread_spares_prepare()). They sleep until they are needed. A forked child makes its own.
  *
  * Forks wait for a start that is under way. Lock order: under_way, then preload.lock.
  */
@@ -39,8 +40,8 @@ static struct {
 	pthread_mutex_t under_way; /* held by the starter while it starts */
 	bool ready;                /* set by the constructor */
 	bool made;                 /* atomic; the starter exists, or is being made */
-	uint32_t wanted;           /* futex that the starter sleeps on */
-	uint32_t done;             /* futex that waiting threads sleep on */
+	uint32_t wanted;           /* the futex on which the starter sleeps */
+	uint32_t done;             /* the futex on which waiting threads sleep */
 	uint64_t begun;            /* clock_now() of the first request, or 0; atomic */
 } start = {.under_way = PTHREAD_MUTEX_INITIALIZER};
 
@@ -88,8 +89,8 @@ static void start_pager(void)
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	preload.counters = report_claim(settings->report);
 	if (pager_connect(&settings->options, preload.window.length, &store))
-		preload_give_up(NULL); /* logged already */
-	/* From here on nothing of the program is waited for, because its threads may wait for the lock. */
+		preload_give_up(NULL); /* the reason is logged already */
+	/* From now on, does not wait for threads of the program, because they may wait for the lock. */
 	pthread_mutex_lock(&preload.lock);
 	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage))
 		preload_give_up(NULL);
@@ -151,7 +152,7 @@ static void await(void)
 void preload_start(void)
 {
 	if (!start.ready)
-		return; /* before this library's constructor; a later call starts it */
+		return; /* this is before the library's constructor; a later call starts the pager */
 	struct entry entry = entry_begin();
 	want();
 	await();

@@ -3,8 +3,8 @@
  * locale, because a locale that the program has set lives in the program's heap.
  *
  * pthread_create calls malloc. A malloc that the program brings may wait for a lock whose holder waits for a far page.
- * So no thread may be made in such a program once anything is far. Some threads are made before
- * (thread_spares_prepare()). They sleep, and pthread_create hands them to near threads that ask for one.
+ * So once any page is far, no thread may be made in such a program. Some threads are made before
+ * (thread_spares_prepare()). They sleep until pthread_create gives them to near threads.
  */
 #include "common/thread.h"
 #include "pager/preload/preload.h"
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Control, rebuild, backup, handler, evictor, and one that looks up a name. */
+/* The threads: control, rebuild, backup, handler, evictor, and one that looks up a name. */
 #define SPARES 6u
 #define SPARE_STACK (512u << 10)
 

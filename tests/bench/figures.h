@@ -50,7 +50,7 @@ void others_begin(struct others *others, const pid_t *donors, unsigned count);
 /* Returns the share since others_begin(), in percent. */
 double others_share(const struct others *others);
 
-/* Ends the program with the line @what if not @good. needed() says where, and shows errno. */
+/* Unless @good is true, ends the program with the line @what. needed() also shows the place and errno. */
 #define must(good, what) ((good) ? (void)0 : must_fail(what))
 #define needed(good) ((good) ? (void)0 : needed_fail(#good, __FILE__, __LINE__))
 __attribute__((noreturn)) void must_fail(const char *what);

@@ -47,7 +47,7 @@ void donor_spawn_list(struct donor_process *donor, const char *const *arguments)
 	donor->err = err[0];
 }
 
-/* Appends what the pipe has to @text. Returns false at the end of the file. */
+/* Appends the bytes in the pipe to @text. Returns false at the end of the file. */
 static bool pipe_read(int fd, char *text, size_t size)
 {
 	size_t length = strlen(text);
@@ -106,7 +106,7 @@ void donor_start_list(struct donor_process *donor, const char *uri, const char *
 	char address[sizeof donor->uri];
 	int count = 3;
 
-	/* @uri may be the donor's own. */
+	/* @uri may be donor->uri itself. */
 	snprintf(address, sizeof address, "%s", uri ? uri : test_uri ? test_uri : LOOPBACK "0");
 	all[1] = address;
 	if (!strncmp(address, LOOPBACK, strlen(LOOPBACK)))

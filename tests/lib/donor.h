@@ -1,5 +1,5 @@
 /*
- * donor: farpage-memserver processes for tests in C, as donor.sh and donor.py start them for tests in bash and Python.
+ * donor: farpage-memserver processes for tests in C. donor.sh and donor.py do the same for tests in bash and Python.
  *
  * FARPAGE_MEMSERVER names the program. The test reads a donor's standard output and error from pipes. A donor is killed
  * when the test ends, also when the test crashes. All calls come from one thread.
@@ -14,11 +14,11 @@
 #include <sys/types.h>
 
 struct donor_process {
-	pid_t pid; /* 0 if it does not run */
+	pid_t pid; /* 0 if the donor does not run */
 	int out, err;
 	char log[1 << 16];    /* standard error so far */
 	char output[8192];    /* standard output so far */
-	char arguments[1024]; /* of the last donor_start(), each with its zero byte */
+	char arguments[1024]; /* the arguments of the last donor_start(), each with its zero byte */
 	uint16_t port;
 	char uri[64];
 };
@@ -38,9 +38,9 @@ void donor_again(struct donor_process *donor);
 
 /* Waits until the log has @text. */
 bool donor_log_wait(struct donor_process *donor, const char *text);
-/* Waits for the donor's end. Returns its exit status, or -signal. log and output then have all that it wrote. */
+/* Waits for the donor's end. Returns its exit status, or -signal. `log` and `output` then are complete. */
 int donor_wait(struct donor_process *donor);
-/* Sends a signal, then waits as donor_wait() does. */
+/* Sends a signal, then does the same as donor_wait(). */
 int donor_stop(struct donor_process *donor, int signal);
 void donor_kill(struct donor_process *donor);
 /* Ends the donor by SIGTERM. Checks that it ends well. */

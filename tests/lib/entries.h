@@ -1,10 +1,10 @@
-/* entries: how many there are in a folder: descriptors in /proc/self/fd, threads in /proc/self/task. */
+/* entries: counts the entries of a folder, such as descriptors in /proc/self/fd or threads in /proc/self/task. */
 #ifndef TESTS_LIB_ENTRIES_H
 #define TESTS_LIB_ENTRIES_H
 
 #include <dirent.h>
 
-/* 0: no such folder. Of /proc/self/fd, one is the folder itself. */
+/* Returns the number of entries, or 0 if there is no such folder. /proc/self/fd includes the folder itself. */
 static inline unsigned entries(const char *path)
 {
 	DIR *folder = opendir(path);

@@ -1,6 +1,6 @@
 /*
- * folder: a folder for the files of a test. It is made when it is first asked for, and removed with all that is in it
- * when the test exits. Processes that the test forks do not remove it.
+ * folder: a folder for the files of a test. It is made when the test first needs it, and removed with its contents when
+ * the test exits. Processes that the test forks do not remove it.
  */
 #ifndef TESTS_LIB_FOLDER_H
 #define TESTS_LIB_FOLDER_H
@@ -40,7 +40,7 @@ static inline const char *folder(void)
 	return folder_name;
 }
 
-/* Returns the path of @name in the folder. It stays for the life of the program. */
+/* Returns the path of @name in the folder. The text is valid until the program ends. */
 static inline const char *folder_path(const char *name)
 {
 	static char paths[1 << 13];

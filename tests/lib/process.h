@@ -1,4 +1,4 @@
-/* process: what /proc tells of a process. */
+/* process: reads figures of a process from /proc. */
 #ifndef TESTS_LIB_PROCESS_H
 #define TESTS_LIB_PROCESS_H
 

@@ -109,7 +109,7 @@ static void faulty_finish(struct faulty_queue *queue, uint16_t index, int status
 	ring_put(slot->delay ? &queue->delayed : &queue->ready, index);
 }
 
-/* Returns 1 if the request was taken, or 0 if the inner store is full. */
+/* Returns 1 if the request was accepted, or 0 if the inner store is full. */
 static int faulty_submit_one(struct faulty_queue *queue, const struct store_io *io)
 {
 	const struct faulty_store *faulty = (const struct faulty_store *)queue->base.store;
@@ -193,7 +193,7 @@ static int faulty_arm(struct store_queue *base)
 {
 	struct faulty_queue *queue = (struct faulty_queue *)base;
 
-	/* Only polling brings delayed completions, so nobody may sleep until they come. */
+	/* Delayed completions come only by polling, so the caller must not sleep until they come. */
 	if (!ring_empty(&queue->ready) || !ring_empty(&queue->delayed))
 		return 1;
 	return store_arm(queue->inner);

@@ -1,11 +1,11 @@
 /*
- * store_faulty: injects faults into another store, at random from a seed. For tests of code that uses a store.
+ * store_faulty: injects faults into another store, at random from a seed. It serves tests of code that uses a store.
  *
  * Theory of operation. The fate of a request is decided when it is submitted.
  *
  *   fails      The request never reaches the inner store, so the page keeps its contents.
  *   corrupted  The page is read from the inner store, and one of its bytes is changed. The answer is -EBADMSG, as from
- *              a store that checks what it reads.
+ *              a store that checks its pages.
  *   delayed    The completion is held back for a number of polls. Later completions may overtake it.
  *
  * Threads. Each queue belongs to one thread, like those of the inner store. Each queue has its own random generator,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weak, so that the files of a program count together. */
+/* These are weak, so that all files of a program share them. */
 __attribute__((weak)) int tap_count, tap_failed;
 
 #define ok(condition, ...) tap_ok((condition), #condition, __FILE__, __LINE__, __VA_ARGS__)
@@ -31,7 +31,7 @@ __attribute__((format(printf, 5, 6), unused)) static bool tap_ok(bool good, cons
 	return good;
 }
 
-/* For a whole program that cannot run here: `return tap_skip_all("no userfaultfd");` before any ok(). */
+/* Skips a whole program that cannot run here: `return tap_skip_all("no userfaultfd");` before any ok(). */
 __attribute__((unused)) static int tap_skip_all(const char *why)
 {
 	printf("1..0 # SKIP %s\n", why);
@@ -44,7 +44,7 @@ __attribute__((unused)) static void tap_skip(const char *name, const char *why)
 	fflush(stdout);
 }
 
-/* For a test that cannot go on: says why and ends the program. */
+/* Ends the program because the test cannot continue, and says why. */
 __attribute__((format(printf, 1, 2), noreturn, unused)) static void tap_bail(const char *format, ...)
 {
 	__builtin_va_list arguments;

@@ -1,4 +1,4 @@
-/* text: what tests look for in texts and small files. */
+/* text: searches in texts and small files, for tests. */
 #ifndef TESTS_LIB_TEXT_H
 #define TESTS_LIB_TEXT_H
 
@@ -23,7 +23,8 @@ static inline void text_write(const char *path, const char *text)
 		tap_bail("%s cannot be written", path);
 }
 
-/* Returns the number that follows @field at the beginning of a line of a file, such as /proc/meminfo. 0 if none does. */
+/* Returns the number after @field at the beginning of a line of a file, such as /proc/meminfo, or 0 if no line has
+   it. */
 static inline unsigned long long text_number(const char *path, const char *field)
 {
 	unsigned long long number = 0;

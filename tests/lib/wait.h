@@ -1,4 +1,4 @@
-/* wait: how tests wait for conditions. A test never sleeps for a time that is only likely to be long enough. */
+/* wait: lets tests wait for conditions. A test never sleeps for a time that is only likely to be long enough. */
 #ifndef TESTS_LIB_WAIT_H
 #define TESTS_LIB_WAIT_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Longer than anything takes that a test waits for, also on a busy machine. */
+/* No condition of a test takes as long as this, even on a busy machine. */
 #define WAIT_MS 30000u
 
 /* Sleeps for the full time, whatever signals come. */
@@ -19,7 +19,7 @@ static inline void sleep_ms(unsigned ms)
 		;
 }
 
-/* Evaluates @condition again and again until it is true. Its value is false if that takes longer than @ms. */
+/* Evaluates @condition again and again until it is true. The result is false if this takes longer than @ms. */
 #define wait_until_ms(ms, condition)                                                                                   \
 	({                                                                                                             \
 		const uint64_t wait_end = clock_now() + (ms)*UINT64_C(1000000);                                        \

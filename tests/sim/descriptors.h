@@ -1,5 +1,5 @@
 /*
- * descriptors: the descriptors that tasks sleep on: eventfds, and those of simulated fabrics.
+ * descriptors: the descriptors on which tasks sleep: eventfds, and those of simulated fabrics.
  *
  * Theory of operation. Each descriptor is a real eventfd, so that its number is unique in the process. The simulator
  * never writes to it or reads from it, but keeps its state here.
@@ -19,7 +19,7 @@ int descriptor_open(uint64_t value, bool (*readable)(const void *what), const vo
 /* Closes the descriptor. */
 void descriptor_close(int fd);
 bool descriptor_is_readable(int fd);
-/* Makes the call @call(@what) when the descriptor becomes readable. NULL ends that. */
+/* Calls @call(@what) whenever the descriptor becomes readable. @call NULL ends this. */
 void descriptor_watch(int fd, void (*call)(void *what), void *what);
 /* Tells the sleeper and the watcher of the descriptor if it is readable now. */
 void descriptor_changed(int fd);

@@ -88,7 +88,7 @@ int backup_disk_fd(const struct backup_disk *disk)
 	return disk->fd;
 }
 
-/* Carries the operation out. @torn: its process was killed meanwhile. */
+/* Carries the operation out. @torn means that its process was killed meanwhile. */
 static void op_apply(struct backup_disk *disk, struct disk_op *op, bool torn)
 {
 	uint8_t *at = disk->contents + op->page * STORE_PAGE;

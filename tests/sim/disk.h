@@ -1,5 +1,5 @@
 /*
- * disk: the disks for backups of simulated programs, in place of client/backup/backup_disk.c.
+ * disk: the backup disks of simulated programs, in place of client/backup/backup_disk.c.
  *
  * Theory of operation. The path of a disk identifies it. A disk keeps its contents from process to process. An
  * operation takes time, now and then a long time, and now and then the disk refuses a write. When a process is killed,

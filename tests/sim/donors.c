@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By host; those of an earlier history that had more donors do not run. */
+/* The donors, by host. Donors of an earlier history with more donors do not run. */
 static struct donor_host *hosts[DONORS_MAX];
 
 void donors_open(struct donor_host *donor, unsigned host, const struct donor_config *config)
@@ -18,7 +18,7 @@ void donors_open(struct donor_host *donor, unsigned host, const struct donor_con
 	snprintf(donor->uri, sizeof donor->uri, "tcp://%u:7470", host);
 }
 
-/* Does what server_run() does around the loop. */
+/* Does the same as server_run() around the loop. */
 static void *donor_main(void *argument)
 {
 	struct donor_host *host = argument;
@@ -107,7 +107,7 @@ unsigned donors_lend_to(const uint8_t id[WIRE_ID_SIZE])
 
 /* --- Checks ----------------------------------------------------------------------------------------------------- */
 
-/* A scheduler may be so late. */
+/* The longest delay that a scheduler may cause. */
 #define OVER_NS (600 * MS)
 
 static bool slab_is_held(const struct lease_slab *slab)
@@ -147,7 +147,7 @@ static void sessions_check(const struct donor_host *host, const struct donor *do
 	}
 }
 
-/* Checks that the donor lends nothing more while it wants slabs back, and gets them back at its deadline. */
+/* Checks that the donor grants no slab while it wants slabs back, and has these back at its deadline. */
 static void wants_check(struct donor_host *host, const struct lease_book *book)
 {
 	const struct machine *machine = machine_at(host->host);

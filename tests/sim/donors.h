@@ -2,7 +2,7 @@
  * donors: farpage-memserver in a simulated process.
  *
  * Theory of operation. This is the real memserver (server.c's loop, donor.c, connection.c, lease.c, handshake.c, slab.c with
- * its worker), without command line and signals. A donor that is started again has lost all it had.
+ * its worker), without command line and signals. A donor that is started again has lost all its slabs and sessions.
  *
  * Threads: one.
  */
@@ -19,19 +19,19 @@ struct donor_host {
 	char uri[64];
 	struct donor_config config;
 	struct process *process; /* the running process, or the last that was killed */
-	struct server *server;   /* of the process */
+	struct server *server;   /* the process's server */
 	unsigned starts;
 	bool down;           /* no process runs */
 	bool ready;          /* it listens */
-	uint64_t over_since; /* since then it has run, and lent more slabs than `over_slabs`, which it may lend */
+	uint64_t over_since; /* since when it has run and lent more than `over_slabs`, the most that it may lend */
 	uint32_t over_slabs;
-	uint64_t warm; /* looks that found a slab whose client has told its warmth */
+	uint64_t warm; /* number of looks that found a slab with a reported warmth */
 };
 
 /* Sets up the donor of a host. Does not start it. */
 void donors_open(struct donor_host *donor, unsigned host, const struct donor_config *config);
 void donor_start(struct donor_host *donor);
-/* Kills the process. With @machine its machine dies, too, so that no peer hears of it. */
+/* Kills the process. With @machine its machine dies, too, so that no peer notices the end. */
 void donor_crash(struct donor_host *donor, bool machine);
 /* Tells the donor to stop, as SIGTERM does. The donor ends some time later. */
 void donor_stop(struct donor_host *donor);
@@ -40,8 +40,8 @@ void donor_stop(struct donor_host *donor);
 void donor_hint(const struct donor_host *donor);
 
 /*
- * Fails the history if the donor's books of slabs and sessions disagree, if it goes on lending what it wants back, or if
- * a client broke the protocol.
+ * Fails the history if the donor's books of slabs and sessions disagree, if it lends slabs although it wants slabs
+ * back, or if a client broke the protocol.
  */
 void donor_check(struct donor_host *donor);
 /* Returns true if the donor runs and has no leases, sessions or regions. */

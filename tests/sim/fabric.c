@@ -1,9 +1,9 @@
 /*
  * fabric: include/farpage/fabric.h over simulated wires (net.h).
  *
- * Each process counts keys and addresses from 1 on. So a donor that starts anew hands out the same ones again, as
- * devices may. A client that comes back over another connection gets other keys, as over another device, and the keys
- * it had are void. Memory that peers may reach must be all zero when it is registered (invariant 4).
+ * Each process counts keys and addresses from 1 on. So a donor that starts anew hands out the same keys and addresses
+ * again, as devices may. A client that comes back over another connection gets other keys, as over another device, and
+ * its old keys are void. Memory that peers may reach must be all zero when it is registered (invariant 4).
  *
  * Threads: one. A fabric belongs to the task that opened it.
  */
@@ -231,7 +231,7 @@ int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *
 	conn->domain = domain;
 	conn->user = user;
 	if (conn->state != CONN_REQUESTED)
-		return 0; /* the connection has ended; its event is under way */
+		return 0; /* the connection has ended, and its event will come */
 	conn->state = CONN_ACCEPTED;
 	conn->deadline = world_now() + conn->fabric->config.connect_ms * MS;
 	net_send(conn, PACKET_ACCEPT, NULL, 0, NULL);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A gentle history leaves a donor alone for so long after an outage. */
+/* After an outage, a gentle history leaves a donor alone for this time. */
 #define REST_NS (3 * SECOND / 2)
 #define RESTART_NS (2 * SECOND)
 /* Longest time that a program rests after a fault. */
@@ -35,7 +35,7 @@ static bool donor_may_go(struct history *history, const struct donor_host *donor
 
 	if (donor->down)
 		return false;
-	/* A donor that may be lost is sometimes away for so long that clients lose it, or just not. */
+	/* A donor that may be lost is sometimes away for about the time after which clients lose it. */
 	if (history->victims >> index & 1 && world_chance(2))
 		*duration = history->timeout_ns / 2 + world_below(2 * history->timeout_ns);
 	if (history->loses || history->victims >> index & 1)
@@ -190,7 +190,7 @@ static void memory_back(void *what, uint64_t token)
 /*
  * Returns true if the donor of the machine may grant no slabs for a while. A chunk that is made while a donor is
  * missing starts with as many replicas as it can get (leases.h). If several donors may be lost and no other had memory,
- * it could get a single replica, on the donor that is lost next.
+ * the chunk could get a single replica, on the donor that is lost next.
  */
 static bool donor_may_grant_nothing(const struct history *history, unsigned host)
 {
@@ -271,9 +271,8 @@ static void fault_pause(struct history *history)
 }
 
 /*
- * A sleep must not make an outage before it longer, and must not lose pages. A client does not count the time it
- * sleeps, nor does a donor that sleeps, too. A donor that does not sleep keeps the slabs of a silent client for much
- * longer.
+ * A sleep must not make an earlier outage longer, and must not lose pages. Neither a client nor a donor counts the time
+ * in which it sleeps. A donor that does not sleep keeps the slabs of a silent client for much longer.
  */
 static void fall_asleep(void *what, uint64_t token)
 {
@@ -284,7 +283,7 @@ static void fall_asleep(void *what, uint64_t token)
 	(void)token;
 	if (history->over)
 		return;
-	/* As in fault_reset(). */
+	/* The same reason as in fault_reset(). */
 	if (history->reset_at && world_now() < history->reset_at + SECOND && !history->loses)
 		return;
 	/* A program that opens its store needs donors that answer. */
@@ -306,7 +305,7 @@ static void fall_asleep(void *what, uint64_t token)
 			process_stall(history->donors[i].process, duration);
 }
 
-/* Mostly makes the sleep begin while a donor is away and has been missed. */
+/* Usually makes the sleep begin while a donor is away and is missed. */
 static void fault_sleep(struct history *history)
 {
 	const struct donor_host *donor = donor_pick(history);

@@ -2,7 +2,8 @@
  * fiber: a call stack that can be left in the middle and entered again. So code written for threads runs in one thread.
  *
  * Theory of operation. A fiber has a stack of ucontext. Stacks of fibers that have ended are kept for new fibers. Every
- * switch is reported to AddressSanitizer, which would otherwise take the other stack for an overflow of this one.
+ * switch is reported to AddressSanitizer, which would otherwise take the other stack for an overflow of the current
+ * stack.
  *
  * Threads: one.
  */

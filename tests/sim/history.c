@@ -80,8 +80,8 @@ static void draw_shrinking(struct history *history)
 }
 
 /*
- * Draws sleeps of processes. There are none where donors may be lost, because a sleep could then lose pages or not by
- * chance. There are none in half of the histories with a backup, which would otherwise find planted/leave_unsettled
+ * Draws sleeps of processes. There are none if donors may be lost, because a sleep could then lose pages by chance.
+ * There are none in half of the histories with a backup, because with sleeps these would find planted/leave_unsettled
  * even more rarely.
  */
 static void draw_sleep(struct history *history)
@@ -135,8 +135,8 @@ static void draw_domains(struct history *history)
 static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned chunks)
 {
 	/*
-	 * Donors have slabs for all that programs can ask for, even if these start anew many times in the grace time.
-	 * Tight donors have hardly enough.
+	 * Donors have enough slabs for all programs, even if these start anew many times in the grace time. Tight
+	 * donors have hardly enough.
 	 */
 	bool tight = history->loses && world_chance(4);
 	unsigned slabs = history->program_count * 6 * chunks + 16;
@@ -257,7 +257,7 @@ static void history_look(struct history *history)
 	}
 }
 
-/* Runs the history until @done is true. Returns false if it is not within @within. */
+/* Runs the history until @done is true. Returns false if this takes longer than @within. */
 static bool run_until(struct history *history, uint64_t within, bool (*done)(const struct history *))
 {
 	uint64_t until = world_now() + within;
@@ -327,7 +327,7 @@ static void history_close(struct history *history)
 		program_end(&history->programs[i], world_chance(2) ? PROGRAM_CLOSE : PROGRAM_EMPTY);
 	if (!run_until(history, patience, all_closed) && !world_wrong())
 		world_fail("a program does not end");
-	/* Slabs whose client never came back are free after the grace time. */
+	/* Slabs of clients that never came back are free after the grace time. */
 	run_until(history, 80 * SECOND, all_given_back);
 	for (unsigned i = 0; i < history->donor_count; i++)
 		donor_check_empty(&history->donors[i]);

@@ -5,8 +5,8 @@
  * schedulers) and its faults (faults.c). Programs work while faults happen. Then all faults are mended. All requests
  * must be answered, the stores are emptied or closed, and donors must get all slabs back.
  *
- * Some histories are gentle (`loses` is false). In these either no donor is away for as long as a client waits, or
- * fewer donors than a chunk has replicas are lost. No page may be lost then, and only the right answer is allowed.
+ * Some histories are gentle (`loses` is false). In these, no donor is away for as long as a client waits, or fewer
+ * donors than a chunk has replicas are lost. So no page may be lost, and only the right answer is allowed.
  *
  * Twenty times a second all books are checked: those of the donors (donor_check()) and those of the stores
  * (program_check()). A bug is found there before it does harm.
@@ -61,7 +61,7 @@ struct history {
 	uint64_t revoke_ns;              /* the donors' deadline for slabs to come back */
 	bool loses;                      /* pages may be lost */
 	unsigned victims;                /* bitmap of the donors that may be lost although !loses */
-	const char *domains[DONORS_MAX]; /* of each donor; NULL for a domain of its own */
+	const char *domains[DONORS_MAX]; /* the domain of each donor; NULL for one of its own */
 	bool rests;                      /* programs make no requests for a while after a fault */
 	bool placed;                     /* some donors share a domain */
 	uint64_t rests_until[DONORS_MAX];
@@ -73,7 +73,7 @@ struct history {
 
 struct history_result {
 	char wrong[256]; /* the failure, or empty */
-	uint64_t hash;   /* of the events; not with WORLD_SILENT */
+	uint64_t hash;   /* hash of the events; not with WORLD_SILENT */
 	uint64_t good, failed, adoptions, operations, faults, hedges, rebuilt, warm;
 };
 

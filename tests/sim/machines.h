@@ -15,12 +15,12 @@ struct machine {
 	bool off;                         /* the machine is off: no packet to it arrives */
 	bool short_of_memory;             /* there is no memory for a slab */
 	uint64_t prepare_ns;              /* longest time to make a slab ready */
-	uint64_t cut_until[MACHINES_MAX]; /* packets to that machine wait until then */
-	uint64_t slow_ns, slow_until;     /* until then each packet takes so much longer */
+	uint64_t cut_until[MACHINES_MAX]; /* when packets to each machine may go on */
+	uint64_t slow_ns, slow_until;     /* until slow_until, each packet takes slow_ns longer */
 	bool device;                      /* a device serves requests for pages, also while the process is stopped */
-	/* What shrink.c is to tell the donor, and what it has told it. */
+	/* The wants that shrink.c must tell the donor, and the wants that it has told. */
 	struct {
-		uint32_t slabs;        /* that the donor may lend */
+		uint32_t slabs;        /* slabs that the donor may lend */
 		enum wire_drain drain; /* the wish of the operator */
 	} wants, told;
 };

@@ -16,7 +16,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* So many histories have some of everything in them. */
+/* This many histories have some of each event. */
 #define HISTORIES_ENOUGH 300u
 
 static volatile sig_atomic_t running;

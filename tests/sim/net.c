@@ -93,7 +93,7 @@ void net_depart(struct fabric_conn *conn)
 		if (leaves)
 			memcpy(operation->pages, operation->op.local, operation->op.length);
 		else
-			operation->op.length = 0; /* never sent, nor any operation behind it */
+			operation->op.length = 0; /* neither this operation nor a later one is ever sent */
 	}
 }
 
@@ -221,7 +221,7 @@ static void pages_take(void *what, uint64_t token)
 	struct fabric_region *region = (struct fabric_region *)(uintptr_t)token;
 
 	if (region->dead)
-		operation->pages = NULL; /* too late: the read has no answer */
+		operation->pages = NULL; /* the read came too late and has no answer */
 	else
 		memcpy(operation->pages, region->base + (uint32_t)operation->op.remote.address, operation->op.length);
 }

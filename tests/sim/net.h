@@ -4,12 +4,12 @@
  * Theory of operation. A connection is a wire with two ends (struct fabric_conn) and a pipe in each direction. A packet
  * waits in the pipe for its time to arrive. Packets of a pipe arrive in order, as on a reliable connection. Different
  * wires are independent. A pipe that is cut holds its packets until the cut is over. So packets may arrive late, even
- * after their sender has ended the connection, as long as the other end has not.
+ * after their sender has ended the connection, if the other end has not ended it.
  *
  * The pages of a write leave local memory before they arrive, at the latest when the connection ends here. A read takes
  * the pages when its request arrives or a little later. It puts them into local memory before its completion. When a
- * connection breaks, a number of operations has been carried out in order. The next may be carried out in part, the
- * others are not. The memory that a read was to fill then has arbitrary contents.
+ * connection breaks, the first operations were carried out. The next may be carried out in part, and the others are
+ * not. The buffer of an unfinished read then has arbitrary contents.
  *
  * fabric.c implements include/farpage/fabric.h on net. Threads: one.
  */
@@ -28,8 +28,8 @@
 /* Delays and losses of this history. */
 struct net_habits {
 	uint64_t least_ns, most_ns; /* time on the way */
-	unsigned linger_in;         /* one in so many ends of a connection loses packets sent before; 0: none */
-	unsigned silent_in;         /* one in so many ends never reaches the other end; 0: none */
+	unsigned linger_in;         /* one in this many ends of a connection loses earlier packets; 0 for none */
+	unsigned silent_in;         /* one in this many ends never reaches the other end; 0 for none */
 	bool takes;                 /* donors take memory back at a deadline, so requests may be refused */
 };
 
@@ -147,7 +147,7 @@ struct net {
 	struct fabric *fabrics;
 	struct fabric_listener *listeners;
 	unsigned wire_count;
-	uint64_t operations; /* carried out */
+	uint64_t operations; /* operations carried out */
 };
 extern struct net net;
 
@@ -173,7 +173,7 @@ uint32_t net_key(const struct fabric_region *region);
 void net_untell(struct fabric_conn *conn);
 /* Wakes the tasks that wait for an event of the fabric. */
 void net_notify(struct fabric *fabric);
-/* Returns true if there is such an end and it has not ended. Takes NULL. */
+/* Returns true if @conn is not NULL and has not ended. */
 bool net_end_lives(const struct fabric_conn *conn);
 /*
  * Loses the packets that one side has sent, from a random packet on. With @torn a request for pages there arrives in
@@ -191,7 +191,7 @@ struct wire *net_pick(unsigned one, unsigned other);
 void net_reset(struct wire *wire);
 /* Holds the packets that @side sends, for @duration. */
 void net_cut(struct wire *wire, unsigned side, uint64_t duration);
-/* Kills the process. Its peers hear of it unless @silent. */
+/* Kills the process. Its peers notice the end unless @silent. */
 void net_kill(struct process *process, bool silent);
 /* Flips a bit of the memory that the process lends. Returns false if it lends none. */
 bool net_corrupt(struct process *process);

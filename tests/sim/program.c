@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A store gives a slab back half a second after its last page, later on a slow wire or a busy processor. */
+/* A store gives a slab back half a second after its last page. A slow wire or a busy processor delays this. */
 #define EMPTIES_NS (20 * SECOND)
 
 static int state_new(void)
@@ -223,7 +223,7 @@ void program_end(struct program *program, enum program_end end)
 		program->phase = PROGRAM_DRAINS;
 }
 
-/* Notes which pages are on the disk now. */
+/* Notes in the reference which pages are on the disk now. */
 static void saved_note(const struct program *program)
 {
 	const struct far *far = (const struct far *)program->store;
@@ -233,8 +233,8 @@ static void saved_note(const struct program *program)
 	for (uint64_t i = 0; i < program->reference.pages; i++) {
 		struct reference_page *page = &program->reference.page[i];
 		/*
-		 * A page that only the disk has may be lost: it may have been on the way there when a process was
-		 * killed.
+		 * A page that only the disk has may be lost: a process may have been killed while the page was on its
+		 * way there.
 		 */
 		bool live = integrity_kind(&far->integrity, i) == INTEGRITY_IS_LIVE;
 
@@ -303,7 +303,7 @@ static bool chunk_is_apart(const struct chunk_table *table, uint64_t index, cons
 }
 
 /*
- * A replica that a donor recalls may be in the same domain as its replacement until it goes. If the donor ends the
+ * A recalled replica and its replacement may be in the same domain until the recalled one goes. If the donor ends the
  * recall, both may stay there until another replacement is made.
  */
 static void chunk_check_apart(struct program *program, const struct far *far, uint64_t index,

@@ -22,13 +22,13 @@
 #define PROGRAM_RUN_MAX 8u
 #define PROGRAM_CHUNKS_MAX 16u
 
-/* The errors and losses that this history excuses. The first four are errors, for any page. */
+/* The errors and losses that this history excuses. The first four are errors that any page may have. */
 struct program_excuses {
 	bool lost;    /* -EIO */
 	bool damaged; /* -EBADMSG */
 	bool full;    /* -ENOSPC, of writes */
 	bool late;    /* -ETIMEDOUT, of writes */
-	bool donors;  /* the store may give donors up */
+	bool donors;  /* the store may lose donors */
 };
 
 struct program_config {
@@ -36,7 +36,7 @@ struct program_config {
 	uint64_t chunk_pages;
 	unsigned workers, depth, run;
 	uint64_t think_ns; /* longest pause between two polls */
-	unsigned writes;   /* of ten requests on average */
+	unsigned writes;   /* number of writes in ten requests on average */
 	bool keeps_state;
 	bool rests; /* makes no request for a while after a fault */
 	struct program_excuses excuses;
@@ -48,9 +48,9 @@ struct program_config {
 struct program_slot {
 	struct store_io io;
 	bool active;
-	uint64_t since, stalled; /* task time of the submission; `stalled` of the process then */
-	uint64_t lost;           /* pages that the store had lost then */
-	uint64_t refusals;       /* writes that disks had refused then */
+	uint64_t since, stalled; /* task time, and the process's `stalled`, at the submission */
+	uint64_t lost;           /* pages that the store had lost at the submission */
+	uint64_t refusals;       /* writes that disks had refused at the submission */
 };
 
 struct worker {
@@ -70,7 +70,7 @@ enum program_phase {
 	PROGRAM_DOWN,    /* no process */
 	PROGRAM_OPENS,   /* far_open() */
 	PROGRAM_WORKS,   /* its workers make requests */
-	PROGRAM_DRAINS,  /* makes no more requests; goes on as `then` says when all are answered */
+	PROGRAM_DRAINS,  /* makes no more requests; when all are answered, does `then` */
 	PROGRAM_EMPTIES, /* waits until its donors have all slabs back */
 	PROGRAM_CLOSES,
 };
@@ -88,7 +88,7 @@ struct program {
 	int open_status;
 	struct reference reference;
 	struct worker *workers[PROGRAM_WORKERS_MAX];
-	uint64_t rests_until;             /* its workers begin nothing before */
+	uint64_t rests_until;             /* its workers begin no request before this time */
 	bool repeat;                      /* the next process repeats the requests that were under way */
 	bool excused[PROGRAM_CHUNKS_MAX]; /* chunks that may have two replicas in a domain, because one is to go */
 	/* Counters. */
@@ -96,16 +96,17 @@ struct program {
 };
 
 void program_open(struct program *program, unsigned index, unsigned host, const struct program_config *config);
-/* Starts a process with the first store or the one that was left; with @anew, with a new store. */
+/* Starts a process with the store that the last process left, or with a new store at first or if @anew. */
 void program_start(struct program *program, bool anew);
 void program_kill(struct program *program);
 /* Tells the program to end. */
 void program_end(struct program *program, enum program_end end);
-/* Fails the history if a request is late, if a donor is given up that may not be, or if one broke the protocol. */
+/* Fails the history if a request is late, if the store loses a donor that it must not lose, or if a donor broke the
+   protocol. */
 void program_check(const struct program *program);
 /*
  * Fails the history if two replicas of a chunk are on donors of the same domain, unless one of them is to go. @domains
- * are those of the donors. NULL is a domain of its own.
+ * has the donors' domains; NULL is a domain of its own.
  */
 void program_check_apart(struct program *program, const char *const domains[]);
 /* Returns true if no chunk has a surplus replica. */

@@ -24,8 +24,8 @@ static uint64_t word_first(const struct reference *reference, uint64_t page, uin
 }
 
 /*
- * Makes four independent words at a time. A chain of dependent words takes twice as long. Most of the time of a history
- * goes into the bytes of pages.
+ * Makes four independent words at a time, because a chain of dependent words takes twice as long. A history spends most
+ * of its time on the bytes of pages.
  */
 static void words_fill(uint64_t *words, uint64_t word, uint64_t step)
 {
@@ -71,7 +71,7 @@ void reference_doubt(struct reference *reference, uint64_t page, uint32_t versio
 	struct reference_page *p = &reference->page[page];
 
 	/*
-	 * A page has one writer at a time, so every version since the last completed write is of a write that failed.
+	 * A page has one writer at a time, so every version after the last completed write belongs to a failed write.
 	 */
 	p->torn = true;
 	p->zeroes |= !version;

@@ -3,8 +3,8 @@
  *
  * Theory of operation. The contents of a page depend on its number, the number of its store and a version. Versions
  * count from 1 for each page. Version 0 is a page of zeroes. A page has the version of its last completed write. A page
- * is torn after a write that failed or was cut off, until its next completed write. A torn page may have the version
- * before, or that of any write since. Only a torn page may be found damaged (-EBADMSG).
+ * is torn after a write that failed or was cut off, until its next completed write. A torn page may have the version of
+ * the last completed write, or that of any later write. Only a torn page may be found damaged (-EBADMSG).
  *
  * Threads: one.
  */
@@ -16,7 +16,7 @@
 
 struct reference_page {
 	uint32_t written; /* the last version that a write used */
-	uint32_t version; /* of the last completed write */
+	uint32_t version; /* version of the last completed write */
 	uint32_t first;   /* a torn page may also have this version or any later one */
 	bool zeroes;      /* a torn page may also be zeroes */
 	bool torn;        /* a write since then was cut off, or failed */

@@ -1,8 +1,8 @@
 /*
- * shrink: donors whose machines want memory back, or whose operators drain them, in place of memserver/shrink.c.
+ * shrink: takes memory back and drains donors, in place of memserver/shrink.c.
  *
- * The wants come from machines.h. The donor gets them in its own thread whenever it wakes. A drained donor that is
- * started again is drained from its start on, as with a drain file.
+ * machines.h has the wants of machines and operators. The donor gets them in its own thread whenever it wakes. A
+ * drained donor that is started again is drained from its start on, as with a drain file.
  */
 #include "memserver/shrink.h"
 

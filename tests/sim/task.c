@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A killed process that has waited so many times fails the history, because it does not end. */
+/* If a killed process has waited this many times, it does not end, and the history fails. */
 #define YIELDS_MAX 200000u
 /* Reading the clock takes LOOK_NS, so that time passes for a task that spins. A task that spins for too long fails. */
 #define LOOK_NS UINT64_C(200)
@@ -21,7 +21,7 @@ struct task {
 	void *(*run)(void *);
 	void *argument;
 	const void *blocked_on;
-	uint64_t wake_at, token; /* of the only call in the calendar that is not outdated */
+	uint64_t wake_at, token; /* time and token of the only valid call in the calendar */
 	bool over;
 	unsigned looks;    /* reads of the clock since the task last slept */
 	struct task *next; /* in the list of all tasks */

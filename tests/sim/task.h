@@ -1,14 +1,14 @@
 /*
  * task: simulated processes and their threads.
  *
- * Theory of operation. A task is a thread of a process. It is a fiber that runs until it blocks. The calendar enters it
- * again when another task wakes it or its time has come. A task that is woken runs after the delay of a scheduler,
- * mostly a short one, now and then a long one. A process can be stalled, so that none of its tasks runs (SIGSTOP), and
- * killed.
+ * Theory of operation. A task is a thread of a process. A task is a fiber that runs until it blocks. The calendar
+ * enters the fiber again when another task wakes it or its time has come. A task that is woken runs after the delay of
+ * a scheduler, mostly a short one, now and then a long one. A process can be stalled, so that none of its tasks runs
+ * (SIGSTOP), and killed.
  *
  * For the rest of the world a killed process ends at once: no other process sees what it does then (net.h). Its tasks
- * go on in a time of their own, which jumps over their waits, until they have released all resources. So resources that
- * a process does not release are found, and the simulator leaks none.
+ * continue in a time of their own, which skips their waits, until they have released all resources. So the simulator
+ * finds resources that a process does not release, and leaks none.
  *
  * Threads: one. threads.c simulates the calls of threads (pthread_*, sem_*, poll, sched_yield, eventfds).
  */
@@ -22,15 +22,15 @@ struct fabric_region;
 
 struct process {
 	char name[16];
-	unsigned host;          /* the machine it runs on */
+	unsigned host;          /* the machine on which it runs */
 	bool dead;              /* killed */
 	uint64_t ahead;         /* how far the time of a killed process has run ahead */
-	uint64_t stalled_until; /* no task of the process runs before */
-	uint64_t stalled;       /* total time it was stalled */
+	uint64_t stalled_until; /* no task of the process runs before this time */
+	uint64_t stalled;       /* total time for which it was stalled */
 	unsigned tasks;         /* tasks that have not ended */
-	unsigned yields;        /* waits since it was killed */
+	unsigned yields;        /* number of waits since it was killed */
 	struct process *next;   /* in the list of all processes */
-	/* Its objects of the fabric, see net.h. */
+	/* The number of its objects of the fabric, see net.h. */
 	unsigned fabrics, domains, regions, conns;
 	uint32_t keys;
 	struct fabric_region *region_list;
@@ -47,7 +47,7 @@ struct task_habits {
 void task_set_habits(const struct task_habits *habits);
 
 struct process *process_create(const char *name, unsigned host);
-/* Returns the process that was created last. Its `next` is the one before. */
+/* Returns the process that was created last. Its `next` is the process created before it. */
 struct process *process_last(void);
 /* Checks that a process has ended and released all resources. If not, fails the history and returns false. */
 bool process_check_gone(const struct process *process);
@@ -65,7 +65,8 @@ bool task_is_over(const struct task *task);
 uint64_t task_now(void);
 /* Blocks the running task until it is woken or task_now() reaches @until (UINT64_MAX: never). May return early. */
 void task_block(uint64_t until);
-/* The running task reads the clock. This takes a moment. A task that only reads the clock to wait fails the history. */
+/* Lets a moment pass, because the running task reads the clock. A task that waits only by reading the clock fails the
+   history. */
 void task_look(void);
 /* Wakes the task, which runs again soon. Takes NULL. */
 void task_wake(struct task *task);

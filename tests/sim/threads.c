@@ -158,7 +158,7 @@ int __wrap_sem_post(sem_t *semaphore)
 	return status;
 }
 
-/* The slab worker yields between the pieces of memory that it makes ready. This takes the time of one piece. */
+/* The slab worker yields between the pieces of memory that it makes ready. So a yield takes the time of one piece. */
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
@@ -289,7 +289,7 @@ int __wrap_eventfd_read(int fd, eventfd_t *ret_value)
 	return 0;
 }
 
-/* Does what poll(2) does, for tasks. Waits until @until at most. */
+/* Does the same as poll(2), for tasks. Waits until @until at most. */
 static int descriptors_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 {
 	for (;;) {

@@ -98,14 +98,14 @@ static void run_choose(const struct program *program, uint64_t *ret_page, uint32
 {
 	uint64_t pages = program->reference.pages;
 
-	/* Some pages are used more than others. */
+	/* Uses some pages more often than others. */
 	*ret_page = world_below(world_chance(2) ? pages : 1 + pages / 4);
 	*ret_count = 1 + (uint32_t)world_below(program->config.run);
 	if (*ret_count > pages - *ret_page)
 		*ret_count = (uint32_t)(pages - *ret_page);
 }
 
-/* Discards some pages, or a chunk. If the process is killed meanwhile, some of them may be discarded. */
+/* Discards some pages, or a chunk. If the process is killed meanwhile, only a part may be discarded. */
 static void pages_discard(struct worker *worker)
 {
 	struct program *program = worker->program;
@@ -207,7 +207,7 @@ static bool slot_is_excused(const struct program *program, const struct program_
 
 	if (slot_is_saved(program, slot))
 		return false;
-	/* A write that no donor takes goes to the backup, so only the disk can fail it. */
+	/* A write that no donor accepts goes to the backup, so only the disk can make it fail. */
 	if (program->config.far.backup && slot_writes(slot))
 		return status == -EIO && slot->refusals != disk_refusals();
 	switch (status) {
@@ -301,7 +301,7 @@ static void damage_check(const struct worker *worker)
 		world_fail("%s: a replica has other bytes than were written to it", worker->process->name);
 }
 
-/* Ends answered requests. Returns false if the process is dead. */
+/* Takes the answers to requests. Returns false if the process is dead. */
 static bool requests_end(struct worker *worker)
 {
 	const struct far_queue *queue = (const struct far_queue *)worker->queue;
@@ -341,7 +341,7 @@ void worker_inherit(struct worker *worker, const struct worker *before, struct p
 	}
 }
 
-/* Submits the requests again that the process before had under way. */
+/* Submits again the requests that the earlier process had under way. */
 static void requests_repeat(struct worker *worker)
 {
 	struct program *program = worker->program;

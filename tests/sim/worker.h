@@ -11,7 +11,7 @@
 void *worker_main(void *argument);
 /*
  * Takes over from @before, a worker of a process that was killed. The contents of its writes under way are in doubt.
- * The worker repeats these requests if the program repeats.
+ * The worker repeats these requests if program->repeat is true.
  */
 void worker_inherit(struct worker *worker, const struct worker *before, struct program *program);
 

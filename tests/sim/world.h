@@ -1,11 +1,11 @@
 /*
  * world: the clock, the calendar and the random generator of a simulated history.
  *
- * Theory of operation. One seed gives one history. Everything that happens is a call from a calendar. Calls come in
- * order of time. Calls at the same time come in the order in which they were entered. All random decisions come from
- * one generator. No thread, clock or address decides anything. world_tell() adds each event to a hash, which shows if
- * two runs of a seed are the same. It also prints the events of a watched history. A silent history does not even
- * format them, because there may be a million histories to run.
+ * Theory of operation. One seed gives one history. Every event is a call from a calendar. Calls come in order of time.
+ * Calls at the same time come in the order in which they were entered. All random decisions come from one generator. No
+ * decision depends on a thread, a clock or an address. world_tell() adds each event to a hash, which shows if two runs
+ * of a seed are the same. It also prints the events of a watched history. A silent history does not even format them,
+ * because there may be a million histories to run.
  *
  * An arena holds all objects of a history (wires, packets, tasks) until its end. So an entry of the calendar never
  * finds freed memory, and a new connection never has the address of an old one.
@@ -26,7 +26,7 @@
 /* Events are ignored, hashed, or hashed and printed to standard output. */
 enum world_telling { WORLD_SILENT, WORLD_HASHED, WORLD_WATCHED };
 
-/* Begins a history. Ends the one before. */
+/* Begins a history. Ends the last one. */
 void world_open(uint64_t seed, enum world_telling telling);
 void world_close(void);
 

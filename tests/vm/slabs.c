@@ -1,5 +1,5 @@
 /*
- * slabs: a client that checks if the slabs it gets are zero. slabs URI KEY-FILE NAME COUNT|watch [stay]
+ * slabs: a client that checks if its new slabs are zero. slabs URI KEY-FILE NAME COUNT|watch [stay]
  *
  * Leases COUNT slabs (0: all that the donor has), reads all their pages, then fills them. Prints "leased N used U": U
  * pages were not all zero. Then says goodbye, or with "stay" stays until it is killed.
@@ -24,7 +24,7 @@ static bool page_used(const char *page)
 	return page[0] || memcmp(page, page + 1, PAGE - 1) != 0;
 }
 
-/* Sends a message, because a donor takes a silent client for dead. Returns 0, a reason, or -errno. */
+/* Sends a message, because a donor takes a silent client for dead. Returns 0, the donor's wire_reason, or -errno. */
 static int sign_of_life(struct client *client)
 {
 	struct wire_capacity capacity;

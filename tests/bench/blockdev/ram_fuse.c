@@ -2,7 +2,7 @@
  * ram_fuse: the smallest FUSE file in memory. The benchmark compares the FUSE front end with it.
  *
  * It serves one file with direct I/O in one directory, over an array in memory. It uses the low-level API of libfuse3
- * in the usual way: one thread in fuse_session_loop() carries out and answers each request when it comes.
+ * in the usual way: one thread in fuse_session_loop() answers each request when it comes.
  *
  *     ram_fuse MOUNTPOINT BYTES
  *

@@ -1,6 +1,6 @@
 /*
  * bench_backup: the cost of a backup on a local disk while all donors live. Measures random 4 KiB reads, alone and with
- * a write of a page for each read, as a pager does. Measures the rate of such pairs.
+ * a write of a page for each read, as a pager does. Also measures the rate of such pairs.
  *
  * One store has a backup, the other has none. Each has a real donor of its own. Blocks of requests alternate between
  * them, so that other load of the machine affects both in the same way. Only ratios are meaningful. A pause after each

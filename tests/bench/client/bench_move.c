@@ -114,7 +114,7 @@ static struct demand {
 	struct store_buffer *buffer;
 	uint8_t *page;
 	struct samples samples;
-	unsigned reads; /* to do, or 0 to read until `stop` */
+	unsigned reads; /* number of reads, or 0 to read until `stop` */
 	_Atomic bool stop;
 	struct random_state chance;
 } demand;

@@ -2,9 +2,9 @@
  * bench_stall: the longest stall of requests when a donor goes, with two replicas on three donors.
  *
  * 32 reads and writes of random pages are under way, and each is checked. After a while one donor is killed or stopped.
- * The connections of a killed donor end at once. A stopped donor shows only by an operation that takes longer than
- * io_ms. The figure is the longest of all requests. The target is the configured time of detection plus 200 ms. Each
- * round has donors of its own.
+ * The connections of a killed donor end at once. A stopped donor is noticed only when an operation takes longer than
+ * io_ms. The figure is the time of the longest request. The target is the configured time of detection plus 200 ms.
+ * Each round has donors of its own.
  *
  *     bench_stall [ROUNDS]
  */

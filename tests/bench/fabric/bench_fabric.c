@@ -257,7 +257,7 @@ static double cpu_us(void)
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* Keeps @depth operations in flight. One post replaces all answered ones. Returns operations a second. */
+/* Keeps @depth operations in flight. One post replaces all answered operations. Returns operations a second. */
 static double throughput_run(struct client *client, enum fabric_op_kind kind, unsigned depth, double *ret_cpu_us)
 {
 	struct fabric_event events[DEPTH_MAX];

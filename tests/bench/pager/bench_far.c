@@ -51,7 +51,7 @@ struct quantiles {
 	double p50, p99; /* us */
 };
 
-/* Returns the quantiles of the samples, and forgets these. */
+/* Returns the quantiles of the samples, and forgets the samples. */
 static struct quantiles quantiles_of(void)
 {
 	struct quantiles quantiles;
@@ -222,7 +222,7 @@ static struct quantiles far_fault(char **donors, unsigned count)
 struct rates {
 	double reads, writes, scan; /* faults a second, faults a second, pages a second */
 	struct quantiles read, write;
-	double resident_peak; /* as a share of the budget */
+	double resident_peak; /* share of the budget */
 };
 
 static double touch(struct farpage *farpage, volatile char *memory, bool write, struct quantiles *ret_quantiles)

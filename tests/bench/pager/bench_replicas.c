@@ -20,7 +20,7 @@
 #define MIB ((size_t)1 << 20)
 #define FAR (128 * MIB)
 #define FAULTS 20000u
-#define SENT 3u /* times; the quickest counts, because the first also leases slabs */
+#define SENT 3u /* number of times; the quickest counts, because the first also leases slabs */
 
 static struct donor_process donors[2];
 static struct samples faults;

@@ -65,7 +65,7 @@ static void page_fill(size_t page, uint64_t version)
 	atomic_store_explicit(&words[0], version, memory_order_release);
 }
 
-/* Returns the version, which is the first word. It is odd while a thread writes. Then this waits. */
+/* Returns the version, which is the first word. While a thread writes, the version is odd, and this function waits. */
 static uint64_t page_version(size_t page)
 {
 	uint64_t version;

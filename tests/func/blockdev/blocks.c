@@ -15,14 +15,14 @@
  *     F         runs that failed
  *     N         pages that were read wrong
  *     M         duration of the longest run
- *     Z         pages that were read as zeroes, and should be zeroes
+ *     Z         pages that were rightly read as zeroes
  *
  * The exit status is 1 if any page was wrong, and 2 if the program itself failed. A run that fails does not count as a
  * failure of the program.
  *
  * Theory of operation. A page's contents follow from its number and its version. Versions that are multiples of four
- * are zeroes, because a discard leaves zeroes. A run that failed may have changed its pages or not. Each page therefore
- * has a range of possible versions. A read narrows that range to one version, unless zeroes fit several versions.
+ * are zeroes, because a discard leaves zeroes. A run that failed may have changed its pages. Each page therefore has a
+ * range of possible versions. A read narrows that range to one version, unless zeroes fit several versions.
  */
 #include "tests/lib/mix.h"
 
@@ -88,7 +88,7 @@ static void page_check(const uint64_t *words, size_t page)
 	for (uint32_t version = newest[page];; version--) {
 		if (page_is(words, page, version)) {
 			seen.zero += is_zero(version);
-			/* Zeroes may also be from an older version of the range. In that case the range stays open. */
+			/* Zeroes may also be an older version of the range. In that case the range stays as it is. */
 			if (!is_zero(version) || newest[page] - oldest[page] < 4)
 				oldest[page] = newest[page] = version;
 			return;
@@ -158,7 +158,7 @@ static void step_check(void)
 
 		if (run(READ, page, count))
 			continue;
-		seen.failed--; /* the pages of the run that fail alone are counted instead */
+		seen.failed--; /* counts those pages of the run that fail alone instead */
 		for (size_t i = 0; i < count; i++)
 			run(READ, page + i, 1);
 	}

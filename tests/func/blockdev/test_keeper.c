@@ -30,7 +30,7 @@ static struct fake {
 	atomic_bool dies;  /* the worker dies when its device exists but is not ready */
 	atomic_bool fails; /* the start fails at the same point, and the front end removes the device */
 	atomic_bool holds; /* the front end does not leave, as with requests in flight */
-	atomic_bool stops; /* the worker can write no file of the device's folder after it has adopted */
+	atomic_bool stops; /* after an adoption, the worker cannot write to the device's folder */
 	atomic_uint starts, adopts, leaves;
 	atomic_int cleared; /* number of the device that clear() removed */
 } * fake;
@@ -116,7 +116,7 @@ static int fake_start(const struct frontend_config *config, struct disk *disk, s
 	return status < 0 ? status : fake_bring_up(disk, ret_frontend);
 }
 
-/* A folder in place of the file that each file of the device's folder is first written to. */
+/* Returns the path of a temporary file. A folder of this name keeps the worker from writing files. */
 static const char *obstacle(void)
 {
 	static char path[RUNTIME_PATH_MAX + 16];
@@ -346,7 +346,7 @@ static void a_device_without_its_key_is_removed(void)
 	ok(leased_is(RIG_SLAB), "--remove without the key releases no slab");
 }
 
-/* A worker does not get its device ready. The keeper removes the half-made device, and nothing else. */
+/* A worker does not make its device ready. The keeper removes only the half-made device. */
 static void a_half_made_device_is_removed(void)
 {
 	fake->cleared = -1;

@@ -22,12 +22,12 @@ struct flip {
 	struct fabric_conn *conn; /* NULL: not in use */
 	uint64_t cookie, bit;
 	uint8_t *bytes;             /* the reader's buffer, or the copy of what is written */
-	struct fabric_region *copy; /* of a write; NULL: a read */
+	struct fabric_region *copy; /* the region of a write's copy; NULL for a read */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	uint64_t left; /* operations up to the one to flip, with it; 0: none */
+	uint64_t left; /* operations up to and including the one to flip; 0 for none */
 	uint64_t per_million;
 	struct random_state random;
 	struct flip flips[FLIPS_MAX];
@@ -61,7 +61,8 @@ static void flip_bit(const struct flip *flip)
 	flip->bytes[flip->bit / 8] ^= (uint8_t)(1u << flip->bit % 8);
 }
 
-/* Returns the flip of an operation in flight, or one that is not in use if @conn is NULL. Returns NULL if there is none. */
+/* Returns the flip of an operation in flight. If @conn is NULL, returns an unused flip. Returns NULL if there is
+   none. */
 static struct flip *flip_find(const struct fabric_conn *conn, uint64_t cookie)
 {
 	for (unsigned i = 0; i < FLIPS_MAX; i++)
@@ -70,7 +71,7 @@ static struct flip *flip_find(const struct fabric_conn *conn, uint64_t cookie)
 	return NULL;
 }
 
-/* Puts a copy with a wrong bit in the place of what @op writes. */
+/* Makes @op write a copy with a wrong bit. */
 static void flip_write(struct flip *flip, struct fabric_op *op)
 {
 	flip->bytes = malloc(op->length);
@@ -149,7 +150,7 @@ int __wrap_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsig
 	return count;
 }
 
-/* Nothing in flight is answered any more. */
+/* Forgets the operations in flight, which are not answered any more. */
 void __wrap_fabric_disconnect(struct fabric_conn *conn)
 {
 	__real_fabric_disconnect(conn);

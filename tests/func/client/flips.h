@@ -3,7 +3,7 @@
  *
  * Theory of operation. The linker's --wrap puts flips.c between client and fabric. The bit of a read flips in the
  * reader's buffer, just before its answer is reported. The bit of a write flips in a copy, which is sent instead of the
- * caller's memory. So another replica of the same write stays right. The answers report success.
+ * caller's memory. So another replica of the same write is right. The answers report success.
  *
  * Threads. Any thread may call these functions, and any may post: the operations of all threads are numbered together.
  */

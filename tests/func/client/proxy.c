@@ -51,7 +51,7 @@ static void pair_open(struct proxy *proxy)
 	pair_close(pair);
 }
 
-/* The store has hung up in good order. The donor must see that after all earlier bytes. */
+/* The store has closed its connection. The donor must see the end after all earlier bytes. */
 static void pair_hang_up(int pair[2])
 {
 	shutdown(pair[1], SHUT_WR);
@@ -100,7 +100,7 @@ static void killed_step(struct proxy *proxy)
 		pair[0] = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
 		proxy->resets -= pair[0] >= 0;
 	}
-	/* Close the listener before the last connection is reset, so that the next connection finds it closed. */
+	/* Closes the listener before the last connection is reset, so that the next connection finds it closed. */
 	if (!proxy->resets)
 		listener_close(proxy);
 	pair_close(pair);

@@ -1,5 +1,5 @@
 /*
- * proxy: a TCP wire between a store and a donor that can be cut, go dead without a word, and lose the donor's messages.
+ * proxy: a TCP wire between a store and a donor. It can be cut, go dead silently, and lose the donor's messages.
  *
  * Threads: a thread of the proxy carries the bytes. The functions are for one other thread.
  */
@@ -14,7 +14,7 @@
 #define PROXY_PAIRS 16
 
 struct proxy {
-	uint16_t port;   /* of this machine, for the store to connect to */
+	uint16_t port;   /* the port on this machine to which the store connects */
 	uint16_t target; /* the donor's port */
 	int listener;
 	int pairs[PROXY_PAIRS][2]; /* sockets, or -1 for none */
@@ -22,7 +22,7 @@ struct proxy {
 	_Atomic unsigned cuts; /* cuts requested */
 	unsigned cuts_made;
 	_Atomic bool dead, mute, killed, stop;
-	unsigned resets;        /* left once killed */
+	unsigned resets;        /* connections still to be reset after proxy_kill() */
 	_Atomic uint64_t bytes; /* bytes carried */
 };
 

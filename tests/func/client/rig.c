@@ -160,7 +160,7 @@ int rig_io(struct rig *rig, struct store_queue *queue, enum store_op op, uint64_
 	struct store_done done;
 
 	if (store_submit(queue, &io, 1) != 1)
-		tap_bail("a request is not taken");
+		tap_bail("the queue accepts no request");
 	rig_wait(queue, &done, 1);
 	if (done.cookie != page)
 		tap_bail("another request was answered");
@@ -218,7 +218,7 @@ void rig_rest(const struct rig *rig)
 
 	while (!store_quiet(rig->queue)) {
 		if (store_poll(rig->queue, &done, 1))
-			tap_bail("what nobody asked for is answered");
+			tap_bail("an answer comes to no request");
 		sched_yield();
 	}
 }

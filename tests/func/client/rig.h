@@ -44,9 +44,9 @@ uint64_t rig_state_bytes(const struct rig *rig);
 int rig_try(struct rig *rig);
 /* Opens store, queue and buffer. Bails out on errors. */
 void rig_open(struct rig *rig);
-/* Closes everything but the donors. With @leave the store stays in the state file for the next rig_open. */
+/* Closes all but the donors. With @leave the store stays in the state file for the next rig_open. */
 void rig_shut(struct rig *rig, bool leave);
-/* Closes everything and ends the donors that still run. Bails out if one does not end well. */
+/* Closes the store and ends the donors that still run. Bails out if one does not end well. */
 void rig_close(struct rig *rig);
 
 /* Submits one request on @queue and waits asleep for its completion. Returns the status. Bails out after a minute. */
@@ -84,9 +84,9 @@ int rig_put(struct rig *rig, uint64_t page, uint64_t version);
 int rig_put_run(struct rig *rig, uint64_t page, uint32_t count, uint64_t version);
 /* Reads a page into the buffer's first one. Returns true if it is as rig_put() wrote it, or zero if @version is 0. */
 bool rig_has(struct rig *rig, uint64_t page, uint64_t version);
-/* Writes pages one by one. Returns the number of those that were not written. */
+/* Writes pages one by one. Returns the number of pages that were not written. */
 unsigned rig_put_each(struct rig *rig, uint64_t first, uint64_t count, uint64_t version);
-/* Returns how many of the pages rig_has() finds to be other than with this version. */
+/* Returns for how many of the pages rig_has() is false with this version. */
 unsigned rig_wrong(struct rig *rig, uint64_t first, uint64_t count, uint64_t version);
 
 #endif

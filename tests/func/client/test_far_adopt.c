@@ -17,7 +17,7 @@ static void open_donors(struct rig *rig)
 	rig->config.pages = TRAFFIC_PAGES;
 }
 
-/* One donor with other slabs and another grace. */
+/* Starts one donor with these slabs and this grace time. */
 static void open_donor(struct rig *rig, const char *slab, const char *grace)
 {
 	rig_donors(rig, 0, NULL);
@@ -195,7 +195,7 @@ static void store_without_reachable_donors_is_not_adopted(void)
 	rig_close(&rig);
 }
 
-/* A donor that keeps pages for a shorter time than it is asked to. */
+/* The donor keeps pages for a shorter time than the client asks for. */
 static void short_grace_of_a_donor_is_reported(void)
 {
 	struct rig rig;

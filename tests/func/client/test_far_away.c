@@ -1,7 +1,7 @@
 /*
  * A donor out of reach for a while. Half a second goes unnoticed, two seconds delay requests by two seconds, and longer
- * times are reported. A restarted donor is lost, and a donor whose program has ended is lost at once. Also a client
- * that was away itself, alone or together with its donor.
+ * times are reported. A restarted donor is lost, and a donor whose program has ended is lost at once. The test also
+ * stops a client itself, alone or together with its donor.
  */
 #include "common/clock.h"
 #include "common/log.h"
@@ -168,7 +168,7 @@ static void restarted_donor_is_lost(void)
 	open_two(&rig);
 	traffic_begin(&traffic, &rig, 4);
 	log_begin();
-	/* Silent first, so that the donor is waited for, as while a machine starts up. */
+	/* Stops the donor first, so that the store waits for it, as for a machine that starts up. */
 	kill(rig.donors[0].pid, SIGSTOP);
 	ok(log_wait(SILENT, 1, &ignored), "restarted: the silent donor is reported");
 	donor_kill(&rig.donors[0]);
@@ -186,7 +186,7 @@ static void restarted_donor_is_lost(void)
 
 /* --- The client ------------------------------------------------------------------------------------------------- */
 
-/* Writes, stops itself, and checks its pages when it is continued. */
+/* The client writes pages, stops itself, and checks its pages when it is continued. */
 static int client_main(struct rig *rig)
 {
 	rig_open(rig);
@@ -233,7 +233,7 @@ static void stopped_client_keeps_its_slabs(void)
 	rig_close(&rig);
 }
 
-/* Writes, stops its donor, and stops itself once it misses the donor. */
+/* The client writes pages and stops its donor. When it misses the donor, it stops itself. */
 static int client_missing_main(struct rig *rig)
 {
 	uint64_t ignored;
@@ -251,7 +251,7 @@ static int client_missing_main(struct rig *rig)
 	return traffic.failed || traffic.wrong || traffic_check(&traffic);
 }
 
-/* As when the machine of both is paused: longer than the client waits, but not in the client's own time. */
+/* The machine of both is paused: for longer than the client waits, but the client's own clock stands still. */
 static void client_stopped_with_its_donor_keeps_its_pages(void)
 {
 	struct rig rig;
@@ -267,7 +267,7 @@ static void client_stopped_with_its_donor_keeps_its_pages(void)
 int main(void)
 {
 	log_keep();
-	stopped_client_keeps_its_slabs(); /* first, because they fork */
+	stopped_client_keeps_its_slabs(); /* these come first, because they fork */
 	client_stopped_with_its_donor_keeps_its_pages();
 	half_a_second_of_stall_goes_unnoticed();
 	long_stall_delays_requests_and_is_reported();

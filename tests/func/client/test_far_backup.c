@@ -171,7 +171,7 @@ static void change_byte(uint64_t page)
 	close(fd);
 }
 
-/* The disk does not hold what was written. */
+/* The contents of the disk were changed. */
 static void wrong_page_on_the_backup_is_an_error(void)
 {
 	struct rig rig;
@@ -193,7 +193,7 @@ static void wrong_page_on_the_backup_is_an_error(void)
 	       log_count("does not have page 3") == 1,
 	   "a page that is wrong on the disk is lost, and a line reports it");
 	ok(rig_read(&rig, 4, 4, rig.bytes) == 0 && rig_is(rig.bytes, 4, 1) && rig_is(rig.bytes + 3 * STORE_PAGE, 7, 1),
-	   "pages beside one that is wrong on the disk are right");
+	   "pages beside a page that is wrong on the disk are right");
 	store_discard(rig.store, 5, 1);
 	ok(rig_has(&rig, 5, 0), "a kept page that is discarded reads as zero");
 	log_show();
@@ -221,7 +221,7 @@ static void pages_that_the_disk_refused_are_errors(void)
 	ok(rig_write(&rig, 4, 4, rig.bytes + 4 * STORE_PAGE) == 0 && rig_becomes(&rig, backup_behind, 4),
 	   "pages that the disk refuses are written to their donor and are missed");
 	donor_kill(&rig.donors[0]);
-	ok(rig_becomes(&rig, kept_pages, 8), "all pages are kept once the donor is killed, also missed ones");
+	ok(rig_becomes(&rig, kept_pages, 8), "all pages, also missed pages, are kept once the donor is killed");
 	sleep_ms(2500); /* two rounds of the search for pages that the disk has missed */
 	ok(store_same(rig.store, 3, rig.bytes + 3 * STORE_PAGE) && rig_stats(&rig).backup_behind == 4,
 	   "store_same() recognises a kept page that is on the disk");
@@ -238,7 +238,7 @@ static void pages_that_the_disk_refused_are_errors(void)
 	rig_close(&rig);
 }
 
-/* The only donor has a wrong bit. */
+/* A bit on the only donor is wrong. */
 static void wrong_page_on_its_donor_is_mended_from_the_backup(void)
 {
 	struct rig rig;
@@ -502,7 +502,7 @@ int main(void)
 {
 	log_keep();
 	path = folder_path("backup");
-	killed_process_leaves_its_backup_to_the_next(); /* first, because it forks */
+	killed_process_leaves_its_backup_to_the_next(); /* comes first, because it forks */
 	kept_pages_return_to_donors_that_return(1, 1);
 	kept_pages_return_to_donors_that_return(2, 2);
 	donor_killed_amid_requests_loses_no_page();

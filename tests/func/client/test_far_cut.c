@@ -1,7 +1,7 @@
 /*
- * A wire that is cut amid requests again and again, one that goes dead without a word, and one that loses the donor's
- * messages. All pages are there afterwards, and a dead machine is noticed within a second. Also a wire at whose other
- * end a process dies.
+ * Wires that are cut amid requests again and again, that go dead silently, and that lose the donor's messages.
+ * Afterwards no page is lost. A dead machine is noticed within a second. In one test a process dies at the other end of
+ * the wire.
  */
 #include "client/far_store.h"
 #include "common/clock.h"
@@ -87,7 +87,7 @@ static uint64_t time_lost(const struct rig *rig)
 	return ((const struct far *)rig->store)->patience.lost;
 }
 
-/* The wire goes dead as when a machine loses its power, or a cable is pulled. */
+/* The wire goes dead, as when a machine loses power or a cable is pulled. */
 static void dead_wire_is_noticed_within_a_second(bool busy)
 {
 	const char *name = busy ? "busy" : "idle";
@@ -134,7 +134,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 	log_setup("farpage", LOG_LEVEL_WARNING);
 }
 
-/* The donor learns that the store hangs up, and waits as long as the store tries to come back. */
+/* The donor notices that the store hangs up, and waits as long as the store tries to come back. */
 static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 {
 	const char *name = busy ? "busy" : "idle";
@@ -152,7 +152,7 @@ static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 	for (unsigned i = 0; busy && i < 2; i++) {
 		struct store_io io = {.op = STORE_READ,
 				      .count = 1,
-				      .page = i * RIG_SLAB_PAGES, /* one of them is there */
+				      .page = i * RIG_SLAB_PAGES, /* one of the donors has it */
 				      .data = rig.bytes + i * STORE_PAGE,
 				      .buffer = rig.buffer};
 
@@ -160,7 +160,7 @@ static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 	}
 	ok(donor_log_wait(&rig.donors[0], "slabs are kept for 601 s"),
 	   "mute, %s: the donor knows that the client lives, and keeps its slabs", name);
-	sleep_ms(MUTE_MS); /* longer than for a client that may be dead */
+	sleep_ms(MUTE_MS); /* longer than a donor waits for a client that may be dead */
 	proxy_mute(&proxies[0], false);
 	for (unsigned left = busy ? 2 : 0; left; left--)
 		failed |= rig_wait(rig.queue, &done, 1) != 1 || done.status;

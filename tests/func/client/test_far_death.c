@@ -45,7 +45,7 @@ static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_er
 	while (done < 4096) {
 		struct store_done dones[DEPTH];
 
-		/* A request that waits for the victim keeps its page and its buffer until it is answered. */
+		/* A request that waits for the victim uses its page and its buffer until it is answered. */
 		while (oldest < submitted && answered[oldest])
 			oldest++;
 		for (; submitted < 4096 && submitted - done < DEPTH && submitted - oldest < 1024; submitted++) {

@@ -61,7 +61,7 @@ static void rack_kill(struct rig *rig, unsigned rack)
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
 		kill(rig->donors[i].pid, SIGKILL);
 	for (unsigned i = 2 * rack; i < 2 * rack + 2; i++)
-		donor_kill(&rig->donors[i]); /* waits for its end */
+		donor_kill(&rig->donors[i]); /* returns after the donor's end */
 }
 
 static void donor_moves(struct donor_process *donor, const char *domain)
@@ -149,7 +149,7 @@ static void one_domain_is_refused_for_two_replicas(void)
 	rig_close(&rig);
 }
 
-/* The room of two unequal racks is that of the smaller one. */
+/* Two unequal racks have the room of the smaller one. */
 static void room_is_that_of_the_smaller_rack(void)
 {
 	static const char *const names[] = {"rack1", "rack1", "rack2"};

@@ -63,7 +63,7 @@ int main(void)
 	ok(write_all(), "two donors have all written pages");
 	ok(drain(0), "a donor drained amid writes holds no slab in the end");
 	ok(read_all() && rig_stats(&rig).lost_pages == 0,
-	   "every page is as it was written last after the drain, and none is lost");
+	   "every page has its last contents after the drain, and none is lost");
 	ok(wait_until(!far->hurry), "the rebuild keeps to its rate again after the drain");
 	donor_kill(&rig.donors[0]);
 	ok(read_all(), "all pages are read once the drained donor is killed");

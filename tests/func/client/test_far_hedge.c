@@ -240,7 +240,7 @@ static void open_rig(struct rig *rig)
 	hooked = true;
 }
 
-/* Reads until one donor has answered many reads in a row. Returns that donor. */
+/* Reads until one donor has answered many reads in a row, and returns that donor. */
 static unsigned usual_donor(struct rig *rig)
 {
 	unsigned row = 0, donor = NOBODY;
@@ -274,7 +274,7 @@ static void reads_avoid_a_slow_donor_until_it_is_fast(struct rig *rig)
 	let_go(rig);
 	for (unsigned i = 0; i < 200000 && hook.reads[slow] - before < 400; i++)
 		read_next(rig);
-	ok(hook.reads[slow] - before >= 400 && !wrong, "a donor that is fast again is used again");
+	ok(hook.reads[slow] - before >= 400 && !wrong, "a donor that answers fast again gets reads again");
 }
 
 /* Reads until the next read may be hedged. */
@@ -304,7 +304,7 @@ static bool read_asleep(struct rig *rig, uint64_t page, uint8_t *data)
 	return done.status == 0 && rig_is(data, page, 1);
 }
 
-/* Reads asleep until one read is held back. Its pages go to the second half of the buffer. */
+/* Reads without polling until one read is held back. The pages of that read go to the second half of the buffer. */
 static bool read_held(struct rig *rig, uint64_t *ret_page)
 {
 	unsigned before = held();
@@ -388,13 +388,13 @@ static void wrong_hedge_is_not_believed(struct rig *rig)
 	ok(rig_stats(rig).hedges == before.hedges + 1, "a wrong answer to one hedge is found by its checksum");
 	for (unsigned i = 0; i < 100; i++)
 		got = got && !store_poll(rig->queue, &done, 1);
-	ok(got && held() && !rig_is(rig->bytes, io.page, 1), "a read whose hedge is wrong is not answered by it");
+	ok(got && held() && !rig_is(rig->bytes, io.page, 1), "a wrong hedge does not answer its read");
 	hook.go = true;
 	while (!store_poll(rig->queue, &done, 1))
 		sched_yield();
 	hook.go = false;
 	ok(done.status == 0 && rig_is(rig->bytes, io.page, 1),
-	   "a read whose hedge was wrong gets its pages from the slow donor");
+	   "a read with a wrong hedge gets its pages from the slow donor");
 	hook.wrong = NOBODY;
 	let_go(rig);
 }
@@ -471,7 +471,7 @@ static void few_reads_are_hedged(struct rig *rig)
 
 	hook.slow = usual_donor(rig);
 	ok(read_held(rig, &page), "a read of the donor that is to die is answered by a hedge");
-	/* What is held back ends with the connection. */
+	/* Reads that are held back end with the connection. */
 	donor_kill(&rig->donors[hook.slow]);
 	for (unsigned i = 0; i < 2000; i++)
 		read_next(rig);

@@ -1,6 +1,6 @@
 /*
- * Processes that are killed amid writes, one after the other. The next process adopts the store, and every page whose
- * write was complete is as it was left. The argument is the number of replicas.
+ * Processes are killed amid writes, one after the other. The next process adopts the store, and every page whose write
+ * was complete has its contents. The argument is the number of replicas.
  *
  * The processes are children of this one. The test opens the store itself only after all of them, because a process
  * with an open RDMA device cannot fork and go on.
@@ -20,7 +20,7 @@
 #define DEPTH 24u
 #define KILLS 14u
 
-/* What each process does to the pages, in memory that all share. A version that ends in 7 is a discard. */
+/* The changes of pages by all processes, in shared memory. A version that ends in 7 is a discard. */
 static struct journal {
 	_Atomic uint32_t begun[PAGES], done[PAGES];
 	_Atomic unsigned adopted, checked, uncertain, wrong, mended;
@@ -43,7 +43,7 @@ static void page_fill(uint64_t *words, uint64_t page, uint32_t version)
 		words[i] = page << 48 | (uint64_t)version << 16 | (i & 0xffff);
 }
 
-/* Returns true if @words are what one of the versions @first to @last left. */
+/* Returns true if @words are the contents of one of the versions @first to @last. */
 static bool page_is_one_of(const uint64_t *words, uint64_t page, uint32_t first, uint32_t last)
 {
 	uint32_t version = (uint32_t)(words[0] >> 16);
@@ -76,7 +76,8 @@ static void page_mend(struct rig *rig, uint64_t page)
 	journal->mended++;
 }
 
-/* A page whose last write was complete must be as it was left. Other pages are old, new, or do not match. */
+/* A page whose last write was complete must have its contents. Other pages have old or new contents, or do not
+   match. */
 static void pages_check(struct rig *rig)
 {
 	for (uint64_t page = 0; page < PAGES; page++) {

@@ -116,7 +116,7 @@ static void wrong_use_of_a_key_is_explained(const struct rig *rig, const char *k
 	donor_end(&locked);
 }
 
-/* A listener that is no donor and answers any request with this text. */
+/* A listener that is not a donor and answers any request with this text. */
 struct impostor {
 	int fd;
 	char uri[64];
@@ -246,7 +246,7 @@ static void *killer_main(void *argument)
 	return NULL;
 }
 
-/* A donor has welcomed the client, and dies while the client waits for another donor, which is silent. */
+/* A donor welcomes the client, and dies while the client waits for another donor, which is silent. */
 static void donor_that_dies_during_opening_is_left_out(void)
 {
 	struct impostor mute;
@@ -276,7 +276,7 @@ static void donor_that_dies_during_opening_is_left_out(void)
 	rig_close(&rig);
 }
 
-/* One donor under two addresses, the second of which cannot be reached at first. */
+/* One donor has two addresses. The second cannot be reached at first. */
 static void donor_under_two_addresses_is_noticed_later(struct rig *rig)
 {
 	struct rig other = *rig;

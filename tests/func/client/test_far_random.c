@@ -1,6 +1,6 @@
 /*
- * Random reads, writes and discards by two threads with a queue each, many at once, against a reference. Every read
- * returns what the last writes of its pages left.
+ * Two threads with a queue each make many random reads, writes and discards at once, and compare them with a reference.
+ * Every read returns the contents of the last writes.
  */
 #include "common/random.h"
 #include "tests/func/client/rig.h"
@@ -142,7 +142,7 @@ static void random_requests_match_a_reference(unsigned replicas)
 	memset(workers, 0, sizeof workers);
 	rig_donors(&rig, 3, "48M");
 	rig.config.replicas = replicas;
-	rig.config.fabric.depth = 16; /* fewer than are requested at once */
+	rig.config.fabric.depth = 16; /* less than the number of requests at once */
 	rig_open(&rig);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].rig = &rig;

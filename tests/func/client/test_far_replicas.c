@@ -1,6 +1,6 @@
 /*
- * Two replicas on real donors, and requests all the while. Donors are killed, stopped and started again. No page is
- * lost, no read is wrong, and no request waits for a donor that is away.
+ * Two replicas on real donors, under requests. Donors are killed, stopped and started again. No page is lost, no read
+ * is wrong, and no request waits for a donor that is away.
  */
 #include "common/clock.h"
 #include "tests/func/client/flips.h"
@@ -70,7 +70,7 @@ static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
 	traffic_run(&traffic, ms);
 	pthread_join(thread, NULL);
 	if (signal == SIGKILL)
-		donor_kill(&rig->donors[donor]); /* waits for its end */
+		donor_kill(&rig->donors[donor]); /* also waits for the donor's end */
 }
 
 /* Sends requests until no slab lacks a replica and the end of the rebuild was logged @nth times. */

@@ -1,6 +1,6 @@
 /*
- * Pages at rest on real donors, and a client that scrubs them. A wrong bit is found, and mended while another donor has
- * the page right. Otherwise it is reported. Requests meanwhile notice no change.
+ * A client scrubs pages at rest on real donors. A wrong bit is found. It is mended if another donor has the page
+ * intact, and otherwise reported. Requests are not disturbed.
  */
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-/* So fast that passes follow each other at once. */
+/* A rate at which passes follow each other at once. */
 #define FAST (UINT64_C(1) << 40)
 #define CHANGED "found before anybody read it"
 #define SPOILT "no replica has page 3 as it was written"
@@ -50,7 +50,7 @@ static void wrong_replica_is_mended_before_anybody_reads_it(void)
 	ok(passes && stats.checksum_errors == 1 && stats.repaired_pages == 1 && !log_count(SPOILT),
 	   "a repaired page is found right by the scrubs that follow");
 	ok(!stats.reads && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 1),
-	   "a repaired page reads right, and no read came before");
+	   "a page that was never read before its repair reads right");
 	log_show();
 	rig_close(&rig);
 }
@@ -73,7 +73,7 @@ static void wrong_only_copy_is_reported_once(void)
 	   "reading a page that is wrong in its only copy fails with -EBADMSG");
 	rig_fill(rig.bytes, 3, 2);
 	ok(rig_write(&rig, 3, 1, rig.bytes) == 0 && rig_read(&rig, 3, 1, rig.bytes) == 0 && rig_is(rig.bytes, 3, 2),
-	   "a page that was wrong is right once it is written again");
+	   "a wrong page is right once it is written again");
 	/* Each pass reads two pages, so the second of two passes began after the write. */
 	rig_reaches(&rig, scrubbed_pages, rig_stats(&rig).scrubbed_pages + 4);
 	errors = rig_stats(&rig).checksum_errors;
@@ -96,7 +96,7 @@ static bool is_dormant(const struct rig *rig)
 	return true;
 }
 
-/* No page, then one, then none. Then no scrub at all. */
+/* The store has no page, then one, then none. At last there is no scrub. */
 static void scrub_sleeps_without_pages(void)
 {
 	struct rig rig;

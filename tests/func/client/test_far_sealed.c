@@ -1,6 +1,6 @@
 /*
- * Sealed pages against donors that are curious or malicious. A donor's memory shows no contents. A change there is an
- * error, or is mended from another donor.
+ * Sealed pages against donors that are curious or malicious. A donor's memory shows no contents. A change in that
+ * memory is an error, or is mended from another donor.
  */
 #include "common/clock.h"
 #include "tests/func/client/donor_memory.h"

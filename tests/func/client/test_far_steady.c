@@ -1,7 +1,7 @@
 /*
- * A store with a state file, at work. None of its threads allocates memory, and the thread that does I/O takes no page
- * fault, neither for pages written for the first time nor for leases that come and go. The control thread takes page
- * faults ahead of need, only for the checksums of a chunk's pages.
+ * Threads of a store with a state file. None of them allocates memory. The thread that does I/O takes no page fault,
+ * even for the first write of a page or for a new lease. The control thread takes page faults in advance, only for the
+ * checksums of a chunk's pages.
  *
  * Allocations are counted through the linker's --wrap, page faults by the kernel. Under sanitizers page faults are not
  * counted, because a sanitizer takes its own.

@@ -1,5 +1,5 @@
 /*
- * traffic: random reads and writes on a store, many at once, each checked, and the log of the store meanwhile.
+ * traffic: makes many random reads and writes on a store at once, checks each, and keeps the store's log.
  *
  * Threads: the calling thread. Any thread may write the log.
  */
@@ -27,8 +27,8 @@ struct traffic {
 	} slots[TRAFFIC_DEPTH];
 	uint32_t version;
 	unsigned active;
-	unsigned done, failed, wrong; /* so far */
-	uint64_t slowest;             /* ns, the slowest of those done */
+	unsigned done, failed, wrong; /* requests so far */
+	uint64_t slowest;             /* time of the slowest request, in ns */
 };
 
 /* Writes all pages once. Bails out when that fails. */
@@ -37,9 +37,9 @@ void traffic_begin(struct traffic *traffic, struct rig *rig, uint64_t seed);
 void traffic_run(struct traffic *traffic, unsigned ms);
 /* Writes the first @count pages anew, one by one. */
 void traffic_rewrite(struct traffic *traffic, uint32_t count);
-/* Reads every page. Returns the number of pages that are not as last written. */
+/* Reads every page. Returns the number of pages without their last contents. */
 unsigned traffic_check(struct traffic *traffic);
-/* Returns true if no request so far has failed or was wrong, and every page is as last written. */
+/* Returns true if no request has failed or was wrong so far, and every page has its last contents. */
 bool traffic_good(struct traffic *traffic);
 
 /* Keeps the log instead of showing it. Call before any store is open. */
@@ -50,7 +50,7 @@ void log_begin(void);
 char *log_text(void);
 /* Returns how often @text is in the kept log. */
 unsigned log_count(const char *text);
-/* Waits until @text is there @count times. Returns false if it is not. @ret_ns is the clock_now() time afterwards. */
+/* Waits until the log has @text @count times. Returns false if it never has. *@ret_ns is clock_now() afterwards. */
 bool log_wait(const char *text, unsigned count, uint64_t *ret_ns);
 /* Shows the kept log as comments, and forgets it. */
 void log_show(void);

@@ -68,7 +68,7 @@ static int message_open(struct client *client, const struct fabric_event *event)
 	return client->heard_status;
 }
 
-/* Answers PINGs and keeps notices. Returns true if @event was one of them. */
+/* Answers PINGs and keeps notices. Returns true if @event was a PING or a notice. */
 static bool message_passes(struct client *client, const struct fabric_event *event)
 {
 	const struct wire_message *message = &client->heard, pong = {.type = WIRE_PONG};

@@ -1,6 +1,6 @@
 /*
- * client: a minimal client of a donor, for tests, over fabric.h. Each call is one step of the protocol and waits for
- * the donor's answer. Calls return -errno if the transport fails, and a positive wire_reason if the donor refuses. All
+ * client: a minimal client of a donor over fabric.h, for tests. Each call is one step of the protocol and waits for the
+ * donor's answer. Calls return -errno if the transport fails, and a positive wire_reason if the donor refuses. All
  * calls come from one thread.
  */
 #ifndef TESTS_FUNC_MEMSERVER_CLIENT_H
@@ -21,10 +21,10 @@ struct client {
 	char *buffer; /* CLIENT_BUFFER bytes, registered */
 	char uri[64];
 	const uint8_t *key;
-	uint32_t wished_grace_ms, wished_closed_ms; /* wished_closed_ms 0: as wished_grace_ms */
+	uint32_t wished_grace_ms, wished_closed_ms; /* wished_closed_ms 0 means wished_grace_ms */
 	uint8_t id[WIRE_ID_SIZE], session_key[AUTH_KEY_SIZE];
-	struct channel channel;    /* of the session's connection */
-	struct wire_message heard; /* last message */
+	struct channel channel;    /* the channel of the session's connection */
+	struct wire_message heard; /* the last message */
 	int heard_status;          /* -errno if the last message cannot be decoded */
 	uint64_t counter;
 	uint32_t request;
@@ -40,7 +40,7 @@ void client_init(struct client *client, const char *uri, const uint8_t *key, con
 /* Ends the client without a goodbye, as a crash would. */
 void client_close(struct client *client);
 
-/* Initializes the client and opens its session connection. Returns as client_come() does. */
+/* Initializes the client and opens its session connection. Returns the same as client_come(). */
 int client_enter(struct client *client, const struct donor_process *donor, const uint8_t *key, const char *name);
 /* Does the same for a client that ends at once. */
 int client_visit(const struct donor_process *donor, const uint8_t *key, const char *name);
@@ -64,7 +64,7 @@ void client_suspend(struct client *client);
 /* Does one operation on the data connection, with the first @length bytes of the buffer. Returns 0 or -errno. */
 int client_read(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
 int client_write(struct client *client, uint64_t address, uint32_t rkey, uint32_t length);
-/* The same at the beginning of a granted slab. */
+/* Does the same at the beginning of a granted slab. */
 int client_get(struct client *client, const struct wire_message *grant, uint32_t length);
 int client_put(struct client *client, const struct wire_message *grant, uint32_t length);
 

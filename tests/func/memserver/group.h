@@ -15,7 +15,7 @@ struct group {
 	uint64_t limit;
 };
 
-/* Makes a group. @name tells several groups apart. Returns NULL, or why there is no group. */
+/* Makes a group. @name is different for each group. Returns NULL, or why there is no group. */
 const char *group_make(struct group *group, const char *name, uint64_t limit);
 /* Removes the group. All its processes must have ended. */
 void group_remove(struct group *group);
@@ -30,7 +30,7 @@ struct hog {
 	pid_t pid;
 	int go;
 };
-/* Starts the process and waits until it has all @bytes. Returns false if it has ended instead. */
+/* Starts the process and waits until it has all @bytes. Returns false if the process ends before. */
 bool hog_start(struct hog *hog, const struct group *group, uint64_t bytes);
 void hog_end(struct hog *hog);
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Heartbeats are far apart, because clients are silent while others speak. */
+/* Heartbeats are far apart, because each client is silent while the test uses another. */
 #define LENDS "--donate", "8M", "--slab", "1M", "--heartbeat", "10000"
 
 enum { ALICE, ALICE_TOO, BOB, BOB_NEW, ADMIN, STRANGER, KEYS };

@@ -65,7 +65,7 @@ static void a_slab_is_leased_used_and_released(void)
 	client_leave(&next);
 }
 
-/* Each bad access ends the data connection of the client that tries it, and nothing else. */
+/* Each bad access ends only the data connection of the client that tries it. */
 static void access_outside_a_lease_is_refused(void)
 {
 	struct client owner, thief;

@@ -19,7 +19,7 @@ static void config_write(const char *settings)
 	text_write(path, text);
 }
 
-/* Has the donor read @settings, and empties its log first. Returns true if the log then has @says. */
+/* Empties the donor's log and makes the donor read @settings. Returns true if the log then has @says. */
 static bool reload(const char *settings, const char *says)
 {
 	config_write(settings);
@@ -28,7 +28,7 @@ static bool reload(const char *settings, const char *says)
 	return donor_log_wait(&donor, "reloaded") && donor_log_wait(&donor, says);
 }
 
-/* Returns the grace time that a new client is told, in ms, or 0 if it is refused. */
+/* Returns the grace time in ms that the donor tells a new client, or 0 if it refuses the client. */
 static uint32_t grace_told(void)
 {
 	struct client client;

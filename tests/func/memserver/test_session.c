@@ -12,7 +12,7 @@
 
 #define REBIRTHS 50u
 #define HELLOS 300u                       /* more handshakes than a donor waits for */
-#define HANDSHAKE_NS UINT64_C(5000000000) /* time that a donor gives each */
+#define HANDSHAKE_NS UINT64_C(5000000000) /* time that a donor gives each handshake */
 
 static struct donor_process donor;
 static const uint8_t key_wrong[AUTH_KEY_SIZE] = {1, 2, 3};
@@ -120,7 +120,7 @@ static void garbage_is_hung_up_on(void)
 		for (unsigned i = 0; i < sizeof noise; i++)
 			noise[i] = (unsigned char)(i * 2654435761u >> (round % 24));
 		fd = loopback_connect(donor.port);
-		/* The donor hangs up on some of these connections before all is sent. */
+		/* The donor hangs up on some of these connections before all bytes are sent. */
 		ends += round % 2 && (send(fd, noise, sizeof noise, MSG_NOSIGNAL) < 0 || hangs_up(fd));
 		close(fd);
 	}
@@ -147,7 +147,7 @@ static void a_crowd_does_not_keep_a_client_out(void)
 		fds[i] = loopback_connect(donor.port);
 	client_init(&crowd, donor.uri, NULL, "crowd");
 	begun = clock_now();
-	/* One after the other, because the donor drops older connections that have not said hello to make room. */
+	/* Makes one connection after the other, because the donor drops older ones without a hello to make room. */
 	for (unsigned i = 0; i < HELLOS; i++) {
 		bool answered = false;
 
@@ -253,7 +253,8 @@ static void clients_beyond_the_limit_are_refused(void)
 	donor_end(&donor);
 }
 
-/* A service manager restarts at once. The kernel frees the port some milliseconds after the killed process's end. */
+/* A service manager restarts a donor at once. The kernel frees the port some milliseconds after the end of a
+   process. */
 static void a_killed_donor_is_started_anew_at_once(void)
 {
 	unsigned started = 0;

@@ -1,7 +1,7 @@
 /*
  * A donor whose machine needs its memory. A control group stands for the machine. The donor recalls as many slabs as
- * are short, and takes recalled slabs that are not released in time. The reserve is back within the deadline. Other
- * slabs stay as they are. `test_shrink loop N` repeats the case of a client that releases nothing N times, and
+ * its machine lacks, and takes recalled slabs that are not released in time. The reserve is back within the deadline.
+ * Other slabs stay as they are. `test_shrink loop N` repeats the case of a client that releases nothing N times, and
  * tells how long the memory took to come back.
  */
 #include "common/clock.h"
@@ -151,7 +151,7 @@ static void check_taken(unsigned *ret_kept, unsigned *ret_wrong)
 	}
 }
 
-/* A taken slab can still be read until its key is dead, a moment after the notice. */
+/* Returns true if the key of a taken slab dies. It may be valid for a moment after the notice. */
 static bool dies(const struct wire_message *grant)
 {
 	return wait_until(client_get(&client, grant, 4096) < 0);

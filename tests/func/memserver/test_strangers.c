@@ -1,6 +1,6 @@
 /*
  * Thousands of strangers: a process without a key connects as fast as it can, at the lowest priority. A client with a
- * session goes on, a new client gets in, and the log stays short.
+ * session is not disturbed, a new client gets in, and the log stays short.
  */
 #include "common/clock.h"
 #include "fabric/tcp/tcp_frame.h"
@@ -34,7 +34,7 @@ struct flood {
 	bool hello, garbage;
 };
 
-/* Returns what a client of the TCP fabric sends first. */
+/* Returns the first bytes of a client of the TCP fabric. */
 static struct tcp_greeting greeting_with(const struct wire_hello *hello)
 {
 	struct tcp_greeting greeting = {.magic = TCP_MAGIC,

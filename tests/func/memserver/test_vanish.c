@@ -136,7 +136,7 @@ static void a_suspended_clients_slabs_wait_longer(void)
 	donor_end(&donor);
 }
 
-/* Invariant 6: nothing gets through an old connection when a new one is established. */
+/* Invariant 6: once a new connection is established, no operation of the old one is carried out. */
 static void an_old_connection_is_fenced_by_a_new_one(void)
 {
 	struct client old, new;

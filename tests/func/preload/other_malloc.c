@@ -1,6 +1,6 @@
 /*
- * A library with a malloc of its own, as libjemalloc is for C++: it allocates under another name, and gives blocks back by
- * calling free(), which the dynamic linker may bind to another library's.
+ * A library with a malloc of its own, as libjemalloc is for C++. It allocates under another name, and frees blocks by
+ * calling free(), which the dynamic linker may bind to another library.
  */
 #include <malloc.h>
 #include <stdlib.h>

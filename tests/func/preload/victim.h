@@ -1,6 +1,6 @@
 /*
  * victim: helpers of the victim programs. A victim is an ordinary program that checks itself and prints TAP. Each
- * victim must also pass without farpage: this shows that Linux itself does what the victim expects. SIZE_MB in the
+ * victim must also pass without farpage, which shows that the victim expects only what Linux does. SIZE_MB in the
  * environment says how much memory a victim uses.
  */
 #ifndef TESTS_FUNC_PRELOAD_VICTIM_H
@@ -35,8 +35,8 @@ static inline void fill(void *memory, size_t length, uint64_t seed)
 }
 
 /*
- * Counts the pages that differ from what fill() writes. @memory lies @offset bytes behind the start of the range that
- * fill() was called with.
+ * Counts the pages that differ from those of fill(). @memory lies @offset bytes behind the start of the range that
+ * fill() has filled.
  */
 static inline size_t wrong(const void *memory, size_t length, uint64_t seed, size_t offset)
 {
@@ -81,7 +81,8 @@ static inline bool readable(const void *address)
 	return yes;
 }
 
-/* Returns true if @address can be written, and writes a byte there. Asks the kernel with read(2), as above. */
+/* Returns true if @address can be written, and writes a byte there. Asks the kernel with read(2), which also reports
+   EFAULT. */
 static inline bool writable(void *address)
 {
 	int fds[2];

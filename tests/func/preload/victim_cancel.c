@@ -107,7 +107,7 @@ int main(void)
 	stop = true;
 	pthread_join(presser, NULL);
 	ok(rounds && wrong(memory + SHARE, size - SHARE, rounds - 1, 0) == 0,
-	   "what a thread writes all the time is there when it is joined");
+	   "memory that a thread wrote until its end is right when the thread is joined");
 	ok(wrong(memory, SHARE, 1, 0) == 0, "pages that madvise(MADV_PAGEOUT) sent out keep their contents");
 	return tap_done();
 }

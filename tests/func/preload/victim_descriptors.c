@@ -1,6 +1,6 @@
 /*
- * Programs that close descriptors that they did not open, or put files on arbitrary descriptor numbers. Their memory
- * keeps its contents, and farpage does not write into their files.
+ * The program closes descriptors that it did not open, and puts files on arbitrary descriptor numbers. Its memory keeps
+ * its contents, and farpage does not write into its files.
  */
 #include "tests/func/preload/victim.h"
 #include <fcntl.h>
@@ -206,7 +206,7 @@ static void close_is_a_cancellation_point(void)
 int main(void)
 {
 	const char *child_mb = getenv("CHILD_MB");
-	by_close_range(); /* closes what the runner of the test left open; no page is far yet */
+	by_close_range(); /* closes descriptors that the runner of the test left open; no page is far yet */
 	size = victim_size() / 2;
 	reach = child_mb ? (size_t)atol(child_mb) * MB : size;
 	memory = map_memory(size);

@@ -1,6 +1,6 @@
 /*
  * Direct I/O into far memory. Several threads read with O_DIRECT into buffers with a guard page behind them, while the
- * main thread drives pages out. The device writes into the frames that it was given, so these pages must not leave.
+ * main thread drives pages out. The device writes into the frames of the buffers, so these pages must not leave.
  */
 #include "victim.h"
 #include <fcntl.h>

@@ -9,7 +9,7 @@ int main(void)
 	size_t size = victim_size();
 	char *memory = map_memory(size);
 	fill(memory, size, 1);
-	char *here = memory + size - PART; /* filled last, so still resident */
+	char *here = memory + size - PART; /* this part is filled last, so it is still resident */
 	ok(syscall(SYS_madvise, here, PART, MADV_DONTNEED) == 0, "a bare madvise system call drops resident memory");
 	ok(not_zero(here, PART) == 0, "memory dropped by a bare system call reads as zeroes");
 	fill(here, PART, 2);

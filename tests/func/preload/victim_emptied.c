@@ -11,7 +11,7 @@
 
 enum { THREADS = 4, FORKS = 200, FORKS_AFTER_EXIT = 10 };
 #define SHARE ((size_t)512 * 1024) /* bytes per thread */
-#define STRIDE 37u                 /* pages between two touches; leaves no order to read ahead in */
+#define STRIDE 37u                 /* pages between two touches, so that no read-ahead begins */
 
 static char *memory;
 static atomic_bool stop;
@@ -80,7 +80,7 @@ int main(void)
 		pthread_join(threads[i], &result);
 		seen += (size_t)result;
 	}
-	ok(!seen, "the parent reads zeroes from discarded memory (%zu reads do not)", seen);
+	ok(!seen, "the parent reads zeroes from discarded memory (%zu reads return other contents)", seen);
 	ok(!wrong(filler, size, 2, 0), "memory that was not discarded keeps its contents");
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /*
- * Threads that end. The kernel then writes to the thread's memory, and does not handle a fault there. Covers robust
- * mutexes whose owner ends, made before and after the pager starts, and threads with stacks of the program's own.
+ * When a thread ends, the kernel writes to the thread's memory, and handles no fault there. The test has robust mutexes
+ * whose owner ends, made before and after the pager starts, and threads whose stacks the program has made.
  */
 #include "tests/func/preload/victim.h"
 #include <pthread.h>

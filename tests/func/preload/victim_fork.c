@@ -1,5 +1,5 @@
 /*
- * Forks. A child sees memory as it was at the fork, whatever its parent or the child does later. farpage bounds how
+ * A forked child sees memory as it was at the fork, whatever its parent or the child does later. farpage bounds how
  * much far memory a child may bring in. CHILD_MB says how much memory the children of this test use.
  */
 #include "tests/func/preload/victim.h"
@@ -80,7 +80,7 @@ static void child_sees_memory_of_the_fork(void)
 static void child_has_memory_discarded_just_after_the_fork(void)
 {
 	const size_t spread =
-	    256 * MB; /* farpage's records of it take part of the budget, and so of the child's share */
+	    256 * MB; /* more memory needs more records, which reduce the budget and the child's share */
 	char *sparse = map_memory(spread);
 	unsigned failed = 0;
 	sparse[spread - 1] = 1;

@@ -1,7 +1,7 @@
 /*
  * Writers check and rewrite whole pages of a large mapping again and again. Two arrays hold the generation of each
  * page. One is a mapping between guard pages, which goes far. The other is shared memory, which stays local. So a
- * failure shows whether a page is old, whether it is mixed up, or whether only its generation was lost.
+ * failure shows if a page is old, if it is mixed up, or if only its generation was lost.
  *
  * Environment, with defaults: VICTIM_SECONDS (5), THREADS (1), the number of writers, SIZE_MB (64).
  */
@@ -116,7 +116,7 @@ int main(void)
 		pthread_join(writers[i].thread, NULL);
 	printf("# %lu pages were looked at\n", accesses);
 	ok(wrong_pages == 0, "every page has the contents last written (%lu do not)", wrong_pages);
-	ok(wrong_generations == 0, "every far generation number is the one last written (%lu are not)",
+	ok(wrong_generations == 0, "every far generation number has the value last written (%lu do not)",
 	   wrong_generations);
 	return tap_done();
 }

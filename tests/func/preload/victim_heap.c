@@ -138,7 +138,7 @@ static void blocks_are_aligned_as_asked(void)
 		bad += malloc_usable_size(block) < i;
 		free(block);
 	}
-	ok(!bad, "malloc aligns blocks for any type and gives no less than asked for");
+	ok(!bad, "malloc aligns blocks for any type and gives at least the requested bytes");
 }
 
 static void impossible_sizes_are_refused(void)
@@ -157,7 +157,7 @@ static void impossible_sizes_are_refused(void)
 	errno = 77;
 	free(malloc(size));
 	free(NULL);
-	ok(errno == 77, "free leaves errno alone");
+	ok(errno == 77, "free does not change errno");
 	ok(malloc_usable_size(NULL) == 0, "malloc_usable_size of NULL is 0");
 	block = malloc(0);
 	ok(block != NULL, "malloc of 0 bytes returns a block");

@@ -1,6 +1,6 @@
 /*
  * A program that has registered its own printf conversions, as libquadmath does, and has set a locale. The C library
- * keeps the tables for both in the program's heap, so they go far. No thread of farpage may need them.
+ * keeps the tables for both in the program's heap, so the tables go far. No thread of farpage may need them.
  */
 #include "tests/func/preload/victim.h"
 

@@ -43,8 +43,7 @@ static struct seen inspect(pid_t process, const char *memory, size_t size,
 }
 
 /*
- * The main loop of a process without far memory. Reads addresses from @questions, and writes what it has seen to
- * @answers.
+ * The main loop of a process without far memory. Reads addresses from @questions, and writes the results to @answers.
  */
 static void inspector(int questions, int answers, pid_t process, size_t size)
 {

@@ -91,7 +91,7 @@ static void mremap_moves_to_a_fixed_place(void)
 	munmap(target, size / 2);
 }
 
-/* A moved mapping keeps its protection, also PROT_NONE. */
+/* A moved mapping keeps its protection, even PROT_NONE. */
 static void mremap_keeps_protection(void)
 {
 	char *walls[2], *memory = map_memory(size / 4);

@@ -1,5 +1,5 @@
 /*
- * victim_orphan "plain"|"far" ["closed"]: forks a child and ends, and with it the pager. The child goes on.
+ * victim_orphan "plain"|"far" ["closed"]: forks a child and ends, so the pager ends, too. The child continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
  *   closed  the child first closes all descriptors that it did not open

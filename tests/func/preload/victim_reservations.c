@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 
 #define RESERVED ((size_t)8 << 30)
-#define CHOICES 200 /* farpage returns other addresses fewer times before it lets the kernel choose */
+#define CHOICES 200 /* more tries than farpage allows before it lets the kernel make the mapping */
 
 static size_t size; /* bytes; several times the budget */
 
@@ -17,7 +17,7 @@ static bool open_fixed(char *start, size_t length)
 	return mmap(start, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == start;
 }
 
-/* As jemalloc and the JVM do. */
+/* jemalloc and the JVM do this. */
 static void mprotect_opens_and_closes_reserved_memory(void)
 {
 	char *memory = reserve(NULL, RESERVED);
@@ -42,7 +42,7 @@ static void mprotect_opens_and_closes_reserved_memory(void)
 	ok(!munmap(memory, RESERVED) && !readable(memory + MB), "munmap unmaps the whole reservation");
 }
 
-/* As Go and V8 do. */
+/* Go and V8 do this. */
 static void fixed_mappings_open_and_close_reserved_memory(void)
 {
 	char *memory = reserve(NULL, RESERVED);
@@ -61,7 +61,7 @@ static void fixed_mappings_open_and_close_reserved_memory(void)
 	ok(!munmap(memory, size), "munmap unmaps the opened part");
 }
 
-/* Cuts out an aligned piece, as V8 and mimalloc do. */
+/* Cuts out an aligned piece, like V8 and mimalloc. */
 static void aligned_piece_of_a_reservation_is_usable(void)
 {
 	const size_t piece = (size_t)1 << 30;

@@ -1,10 +1,10 @@
 /*
  * Fuzzes the client's leases with any grants, denials, recalls, revokes and claims, and donors that come and go at any
- * time. Another process could adopt the client's map of slabs at any time. The map names no slab twice. A chunk in use
- * has a slab, and counts at least the live pages in it.
+ * time. The map of slabs can be adopted at any time, and names no slab twice. A chunk in use has a slab, and counts at
+ * least its live pages.
  *
  * Input: a byte for the world, then steps of four bytes: the kind, the donor or page, and two more. Queues, the rebuild
- * thread and the clock are steps, too. They keep to their contracts. Donors keep to none.
+ * thread and the clock are steps, too. These keep to their contracts. Donors do not.
  */
 #include "client/donor/claims.h"
 #include "tests/unit/client/leases_world.h"
@@ -174,7 +174,7 @@ static void granted(unsigned index, uint8_t which, uint8_t slab)
 		broke(index);
 }
 
-/* Takes an answer to a claim: confirmed, or denied. The donor may also be lost. */
+/* Takes an answer to a claim, which confirms or denies it. The donor may also be lost. */
 static void claimed(unsigned index, uint8_t what, uint8_t which)
 {
 	uint32_t request = which;
@@ -193,7 +193,7 @@ static void claimed(unsigned index, uint8_t what, uint8_t which)
 		}
 		leases_taken(&world.leases, index, slab, now);
 	} else {
-		/* The slab that the client had, or another. */
+		/* The answer names the slab that the client had, or another slab. */
 		struct chunk_slot slots[FAR_SLOTS_MAX];
 
 		slab = which;
@@ -209,7 +209,7 @@ static void claimed(unsigned index, uint8_t what, uint8_t which)
 	claim_on(index);
 }
 
-/* The rebuild thread has ended a job. */
+/* Reports that the rebuild thread has ended a job. */
 static void copied(unsigned index, bool good)
 {
 	enum leases_action_kind kind = job[index].kind;

@@ -1,4 +1,4 @@
-/* memory HOW: 48 MiB in one of many ways, filled, looked at, and a sum of it printed. */
+/* memory HOW: gets 48 MiB in one of many ways, fills it, reads it, and prints a sum of it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * changed the unit, and when each was submitted and done. These requests are called changes.
  *
  * A read may find the value of any change that was submitted before the read was done, unless a later change replaced
- * it. A later change replaces a value if all of this holds:
+ * the value. A later change replaces a value if all of this holds:
  *  - The later change succeeded.
  *  - The later change was submitted after the earlier one was done.
  *  - The later change was done before the read was submitted.
@@ -63,7 +63,7 @@ struct disk_load {
 	uint64_t clock;
 };
 
-/* Allocates and registers what the load needs. The test has set the first fields of @load. */
+/* Allocates and registers the load's memory. The test has set the first fields of @load. */
 __attribute__((unused)) static void load_prepare(struct disk_load *load, struct store *store)
 {
 	size_t longest = (size_t)load->longest * load->unit, units = load->bytes / load->unit;

@@ -45,7 +45,7 @@ __attribute__((unused)) static void disk_over_close(struct disk_over *over)
 	free(over->reference);
 }
 
-/* Sleeps until there may be something to poll, as a front end does. Returns false if it did not need to sleep. */
+/* Sleeps until disk_poll() may have a result, as a front end does. Returns false if it did not need to sleep. */
 __attribute__((unused)) static bool disk_over_sleep(struct disk_queue *queue)
 {
 	struct pollfd fds[2];

@@ -1,7 +1,7 @@
 /*
- * disk: what an open queue never does. Its requests allocate nothing, take no mutex, make no system call while no
- * thread waits, and touch no memory for the first time. The linker replaces the real functions with the __wrap
- * functions, in the disk and in the stores below it.
+ * disk: requests of an open queue allocate nothing, take no mutex, make no system call while no thread waits, and touch
+ * no memory for the first time. The linker replaces the real functions with the __wrap functions, in the disk and in
+ * the stores below it.
  */
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"

@@ -69,7 +69,8 @@ static void a_request_waits_for_a_locked_page_and_is_woken(void)
 	while (!disk_poll(two, &done, 1))
 		polls++;
 	ok(done == &other && !done->status && polls < 8, "a read of another page overtakes a waiting read");
-	ok(disk_arm(two) == 0 && !readable(two, 1), "a queue sleeps again after a poll that left its waiting request");
+	ok(disk_arm(two) == 0 && !readable(two, 1),
+	   "a queue sleeps again after a poll that did not start its waiting request");
 	while (!disk_poll(one, &done, 1))
 		polls++;
 	ok(done == &held && readable(two, 1) && !readable(one, 1),

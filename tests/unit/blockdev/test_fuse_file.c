@@ -1,4 +1,4 @@
-/* test_fuse_file: the kernel's messages, without the kernel: what each becomes, and how it is answered. */
+/* test_fuse_file: how each message of the kernel is decoded and answered, without the kernel. */
 #include "blockdev/fuse/fuse_file.h"
 #include "tests/lib/tap.h"
 
@@ -105,11 +105,11 @@ static void a_greeting_agrees_on_the_protocol(void)
 	ok(answer.init.major == FUSE_KERNEL_VERSION && answer.init.max_write == REQUEST_BYTES &&
 	       answer.init.max_pages == REQUEST_BYTES / STORE_PAGE && answer.init.max_background == file.depth,
 	   "the greeting names the length and the number of requests");
-	ok(answer.init.flags == FUSE_ASYNC_DIO, "the greeting takes only what is needed of what the kernel offers");
+	ok(answer.init.flags == FUSE_ASYNC_DIO, "the greeting accepts only the needed features that the kernel offers");
 	ok(greet(FUSE_INIT, FUSE_KERNEL_VERSION + 1) == -EPROTO && answered() < 0,
 	   "a kernel with another protocol gets no greeting");
 	ok(greet(FUSE_GETATTR, FUSE_KERNEL_VERSION) == -EPROTO && answered() < 0,
-	   "a first message that is none gets no greeting");
+	   "a first message that is not INIT gets no greeting");
 }
 
 /* --- Requests of the disk ------------------------------------------------------------------------------------ */
@@ -143,7 +143,7 @@ static void writes_stay_inside_the_file(void)
 	ok(!decode_write(BYTES + 512, 512, 512) && answered_error(ENOSPC),
 	   "a WRITE that begins beyond the end of the file gets ENOSPC");
 	ok(!decode_write(0, 513, 513) && answered_error(EINVAL), "a WRITE of a part of a sector gets EINVAL");
-	ok(!decode_write(0, 1024, 512) && answered_error(EINVAL), "a WRITE that brings less than it says gets EINVAL");
+	ok(!decode_write(0, 1024, 512) && answered_error(EINVAL), "a WRITE with less data than its length gets EINVAL");
 }
 
 static void ranges_are_released_and_writes_flushed(void)
@@ -186,12 +186,12 @@ static void the_file_is_described(void)
 static void other_messages_need_no_disk(void)
 {
 	ok(!decode(FUSE_FORGET, "", 0, 0) && !decode(FUSE_BATCH_FORGET, "", 0, 0) && answered() < 0,
-	   "messages that the kernel wants no answer to get none");
+	   "messages that need no answer get none");
 	ok(!decode(FUSE_INTERRUPT, "", 0, 0) && answered_error(ENOSYS), "an interrupt gets ENOSYS");
 	ok(!decode(FUSE_LOOKUP, "name", 5, 0) && answered_error(ENOSYS), "an unknown operation gets ENOSYS");
 	ok(!fuse_file_decode(&file, &slot, 8) && answered() < 0, "half a header is dropped");
 	ok(!fuse_file_decode(&file, &slot, FUSE_FILE_HEADERS) && answered() < 0,
-	   "a message of another length than it says is dropped");
+	   "a message whose length differs from its header is dropped");
 }
 
 int main(void)

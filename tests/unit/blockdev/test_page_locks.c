@@ -34,7 +34,7 @@ static void runs_exclude_each_other(struct page_locks *locks)
 	page_locks_unlock(locks, 12, 1, false);
 	ok(page_locks_try(locks, 0, 12, 1, true), "a page whose readers have all gone is locked exclusively");
 	ok(!page_locks_try(locks, 0, 12, 1, false) && !page_locks_try(locks, 0, 12, 1, true),
-	   "an exclusively locked page is locked by nobody else");
+	   "nobody else can lock an exclusively locked page");
 	page_locks_unlock(locks, 8, 2, true);
 	page_locks_unlock(locks, 12, 2, true);
 	page_locks_unlock(locks, 15, 1, true);
@@ -58,10 +58,10 @@ static void a_discard_excludes_the_locks_of_its_group(struct page_locks *locks)
 {
 	const uint64_t base = 7 * (uint64_t)PAGE_LOCKS_SPAN;
 
-	ok(page_locks_try(locks, 0, base + 100, 1, false), "a reader locks a page that a discard is to reach");
+	ok(page_locks_try(locks, 0, base + 100, 1, false), "a reader locks a page in the range of a later discard");
 	ok(page_locks_span(locks, 0, base, PAGE_LOCKS_SPAN) == 100, "a discard gets the pages before a locked page");
 	ok(!page_locks_try(locks, 0, base + 50, 1, false) && !page_locks_try(locks, 0, base + 50, 1, true),
-	   "a page that is being discarded is locked by nobody");
+	   "nobody can lock a page that is being discarded");
 	ok(!page_locks_try(locks, 0, base - 255, 256, false),
 	   "a run that begins before a discard and ends in it is not locked");
 	ok(!page_locks_try(locks, 0, base + PAGE_LOCKS_SPAN - 1, 256, true),

@@ -67,7 +67,7 @@ static void *use_stack(void *argument)
 	long before;
 
 	pthread_barrier_wait(barrier);
-	pthread_barrier_wait(barrier); /* until safety_settle() has run */
+	pthread_barrier_wait(barrier); /* waits until safety_settle() has run */
 	before = faults();
 	for (size_t i = 0; i < sizeof below; i += 1024)
 		below[i] = 1;

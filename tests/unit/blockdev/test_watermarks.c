@@ -72,7 +72,7 @@ static void one_device_raises_and_restores(void)
 	   "a value that was lowered for relief is restored");
 	one = planned(400, 300, NULL, 0);
 	ok(same(&one.set, 400, 400), "values higher than needed are not lowered");
-	ok(!watermarks_changes(&one, text) && !*text, "a record without changes tells an empty text");
+	ok(!watermarks_changes(&one, text) && !*text, "a record without changes gives an empty text");
 	ok(undone(&one, 400, NULL, 0) == 400, "values that were not raised stay when the device goes");
 }
 
@@ -128,7 +128,7 @@ static void records_are_written_and_read(void)
 	ok(watermarks_parse(text, &read) == 0 && !memcmp(&read, &record, sizeof read),
 	   "a record that is written is read back the same");
 	snprintf(longer, sizeof longer, "%sx", text);
-	ok(watermarks_parse(longer, &read) == -EINVAL, "a record with something behind it is refused");
+	ok(watermarks_parse(longer, &read) == -EINVAL, "a record with text behind it is refused");
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		ok(watermarks_parse(bad[i], &read) == -EINVAL, "invalid record number %u is refused", i);
 }
@@ -170,7 +170,7 @@ static void devices_raise_and_restore_the_files(void)
 	   "the record of the second device has the values before the first");
 	ok(!watermarks_lower(&record, 1, 2) &&
 	       !watermarks_lower(&(struct watermarks_record){.set = both(3000, 20)}, 0, 1),
-	   "relief lowers only a value that is as it was set");
+	   "relief does not lower a value that somebody else has changed");
 	ok(watermarks_lower(&record, 0, 8) && now_is(3000, 20) && watermarks_lower(&record, 8, 16) && now_is(1000, 20),
 	   "relief lowers the reserve in steps down to the value found");
 	ok(watermarks_lower(&record, 16, 0) && now_is(5000, 20), "relief restores the reserve in one step");

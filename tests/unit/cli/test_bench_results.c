@@ -1,4 +1,4 @@
-/* bench_results: what is computed from the measured figures. */
+/* bench_results: the values that are computed from the measured figures. */
 #include "bench_fixture.h"
 #include "tests/lib/tap.h"
 #include <math.h>

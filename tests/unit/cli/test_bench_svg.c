@@ -1,4 +1,4 @@
-/* bench_svg: a picture of what was measured. A test in tests/func/cli parses the XML with Python. */
+/* bench_svg: the picture of the measurements. A test in tests/func/cli parses the XML with Python. */
 #include "bench_fixture.h"
 #include "cli/bench/bench_svg.h"
 #include "tests/lib/tap.h"

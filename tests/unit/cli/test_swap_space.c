@@ -1,5 +1,5 @@
 /*
- * swap_space: what is returned and logged when a step of making or ending swap space fails. The device, mkswap(8),
+ * swap_space: the error and the log line when a step of making or ending swap space fails. The device, mkswap(8),
  * swapon(2), swapoff(2) and /proc/swaps are the test's own.
  */
 #include "cli/disk/disk_daemon.h"
@@ -25,10 +25,10 @@ int __wrap_swapoff(const char *path);
 int __wrap_swaps_find(const char *path, struct swap_area *ret_area);
 
 static struct {
-	int spawn;          /* what posix_spawnp() returns, or 0 */
+	int spawn;          /* the error that posix_spawnp() returns, or 0 */
 	const char *mkswap; /* the program that runs in its place */
 	int on, off;        /* errno of swapon(2) and swapoff(2), or 0 */
-	int signal;         /* comes during swapon(2), or 0 */
+	int signal;         /* the signal that comes during swapon(2), or 0 */
 	unsigned detached;  /* devices removed */
 } machine;
 static char said[4096];
@@ -92,7 +92,7 @@ static void ignore(int number)
 	(void)number;
 }
 
-/* Makes or ends swap space on this machine. Keeps what is logged in `said`. */
+/* Makes or ends swap space on this machine. Keeps the log in `said`. */
 static int perform(bool on)
 {
 	static struct settings settings = {.name = "swap"};

@@ -32,16 +32,16 @@ bool world_next_is(enum leases_action_kind kind, struct leases_action *ret_actio
 bool world_is_quiet(void);
 /* Returns the donor that is asked for a slab at @now, and the action; or -1. */
 int world_ask(uint64_t now, struct leases_action *ret_ask);
-/* Lets the donor that @ask is for grant a slab. Returns false if it was not asked. */
+/* Lets the donor of @ask grant a slab. Returns false if the donor was not asked. */
 bool world_grant(const struct leases_action *ask, uint64_t slab, uint64_t now);
-/* As world_grant(). Returns the join that is to fill the slab, or -1. */
+/* Does the same as world_grant(). Returns the join that must fill the slab, or -1. */
 int world_join(const struct leases_action *ask, uint64_t slab, uint64_t now);
 
 /* Holds a page of the chunk. Returns true if this asks for slabs. */
 bool chunk_want(uint32_t chunk, uint64_t now);
 /*
- * Makes a READY chunk with one held page. Its slabs are named 100 + chunk. Returns the donors that have one, as a bit
- * mask.
+ * Makes a READY chunk with one held page. The names of its slabs are 100 + chunk. Returns the donors with a slab of the
+ * chunk, as a bit mask.
  */
 unsigned chunk_make(uint32_t chunk);
 /* Makes a READY chunk with these slots and one held page. */

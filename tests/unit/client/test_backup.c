@@ -1,7 +1,7 @@
 /*
- * backup: what goes to the disk, in which order, and what is read back. The disk of the test is slow, full, or
- * completes in any order. Two writes of a page at once, a write answered before the disk has it, and memory without
- * bound must never happen.
+ * backup: which copies go to the disk, in which order, and which are read back. The disk of the test is slow, full, or
+ * completes in any order. There must never be two writes of a page at once, a write that is answered before the disk
+ * has it, or memory without bound.
  */
 #include "client/backup/backup.h"
 #include "client/io/far_backup.h"
@@ -212,7 +212,7 @@ static bool put(uint64_t page, uint64_t word)
 	return !backup_ring_is_missed(&backup->ring, page);
 }
 
-/* Steps until only waiting is left, and past the pauses. */
+/* Steps, also past the pauses, until the backup only waits. */
 static void steps(void)
 {
 	for (unsigned i = 0; i < 100; i++) {
@@ -267,11 +267,11 @@ static void batches_keep_the_order_of_writes(void)
 	put(5, 301);
 	put(6, 302);
 	steps();
-	ok(disk.active == 1 && backup_behind(backup) == 3, "a batch with a page under way waits for the batch before");
+	ok(disk.active == 1 && backup_behind(backup) == 3, "a batch with a page under way waits for the earlier batch");
 	disk.held = false;
 	steps();
 	ok(disk.first[5] == 301 && disk.first[6] == 302 && !backup_behind(backup),
-	   "a waiting batch is written after the batch before");
+	   "a waiting batch is written after the earlier batch");
 	for (unsigned i = 0; i < 1500; i++)
 		put(i * 5 + 1, 1000 + i);
 	steps();
@@ -323,7 +323,7 @@ static void copies_without_room_are_missed_and_made_later(uint64_t bytes, unsign
 			backup_step(backup, now += MS);
 	}
 	ok(refused == 2 * room && backup_behind(backup) == 3 * room && backup_memory(backup) == memory,
-	   "a stalled disk makes pages wait up to the room, and misses the others at once");
+	   "pages for a stalled disk wait if the ring has room, and the others are missed at once");
 	disk.held = false;
 	steps();
 	ok(told("does not keep up") == 1 && backup_behind(backup) == 2 * room,
@@ -372,7 +372,7 @@ static void late_copy_never_replaces_a_newer_one(void)
 	put(20, 3);
 	ok(read_pages(20, 1) == 0 && word_of(0) == 3, "a late copy of an older write is not read");
 	steps();
-	ok(disk.first[20] == 3, "a late copy does not replace a newer one, whatever their order");
+	ok(disk.first[20] == 3, "a late copy does not replace a newer one, in any order");
 	backup_ring_unmiss_all(&backup->ring, 20, 1);
 	backup_put_again(backup, 20, data);
 	ok(!backup_behind(backup), "a late copy of a page that is not missed any more is dropped");

@@ -58,7 +58,7 @@ static void every_slab_of_the_donor_is_claimed_once(void)
 		wrong += claims_confirmed(&claims, requests[under_way], slabs[under_way], 100 + slabs[under_way],
 					  (uint32_t)(200 + slabs[under_way])) != 0;
 	}
-	ok(sent == 33 && !wrong && claims.held == 33, "each slab of the donor is claimed once, and no other slab is");
+	ok(sent == 33 && !wrong && claims.held == 33, "each slab of the donor, and no other slab, is claimed once");
 	ok(most == CLAIMS_WINDOW, "at most %u claims are under way at a time", CLAIMS_WINDOW);
 	chunk_view(&table, 4, &after);
 	ok(after.slots[0].address == 104 && after.slots[0].rkey == 204 && after.slots[0].donor == 0 &&

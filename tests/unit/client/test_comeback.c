@@ -1,6 +1,6 @@
 /*
  * comeback: single events, then seeded histories of a donor that comes and goes, stalls, dies and starts anew, with
- * requests that want to be answered. `test_client_comeback SEED` replays one.
+ * requests that wait for an answer. `test_client_comeback SEED` replays one.
  */
 #include "client/donor/comeback.h"
 #include "tests/lib/tap.h"
@@ -55,7 +55,7 @@ static void returned_donor_is_claimed_from(void)
 	ok(comeback_tick(&comeback, comeback_due(&comeback) - 1) == COMEBACK_NOTHING &&
 	       comeback_tick(&comeback, comeback_due(&comeback)) == COMEBACK_TRY,
 	   "a donor that is away is tried exactly when its pause is over");
-	ok(comeback_welcomed(&comeback, 77, 3, 2) == COMEBACK_CLAIM, "a welcomed donor with slabs is claimed from");
+	ok(comeback_welcomed(&comeback, 77, 3, 2) == COMEBACK_CLAIM, "the slabs of a welcomed donor are claimed");
 	ok(comeback_claimed(&comeback) == COMEBACK_RETURN && comeback.state == COMEBACK_UP,
 	   "a donor whose claims are confirmed is up");
 	comeback = trying(-ETIMEDOUT);
@@ -82,7 +82,7 @@ static void final_failures_lose_the_donor(void)
 	for (unsigned i = 0; i < sizeof final / sizeof *final; i++) {
 		comeback = up();
 		ok(comeback_broke(&comeback, final[i], false, 0) == COMEBACK_LEAVE,
-		   "a donor that is up may come back after: %s", strerror(-final[i]));
+		   "a donor that was up may come back after: %s", strerror(-final[i]));
 		comeback = trying(-ETIMEDOUT);
 		comeback.met = false;
 		ok(lost(&comeback, comeback_broke(&comeback, final[i], false, 0), COMEBACK_REFUSED),
@@ -130,7 +130,7 @@ static void final_failures_lose_the_donor(void)
 	   "a donor that returns without any of its slabs is lost as forgotten");
 	comeback = trying(-ETIMEDOUT);
 	ok(comeback_welcomed(&comeback, 77, 1, 2) == COMEBACK_CLAIM,
-	   "a donor that returns with too few slabs is claimed from");
+	   "the slabs of a donor that returns with too few are claimed");
 	comeback = trying(-ETIMEDOUT);
 	comeback_welcomed(&comeback, 77, 2, 2);
 	ok(lost(&comeback, comeback_denied(&comeback), COMEBACK_FORGOTTEN),
@@ -188,8 +188,8 @@ struct world {
 	uint64_t now;
 	enum host host;
 	uint64_t incarnation; /* of the running program */
-	bool connected;       /* the client's connections stand */
-	bool holds;           /* the program has what the client wrote */
+	bool connected;       /* the client's connections are established */
+	bool holds;           /* the program has the client's pages */
 	uint64_t try_ends;    /* time at which an unanswered try is given up */
 	struct {
 		uint64_t since;
@@ -207,9 +207,9 @@ static void expect(struct world *w, bool good, const char *what)
 
 static void answer(struct world *w, unsigned index, bool good)
 {
-	expect(w, !w->requests[index].answered, "a request answered twice");
-	expect(w, !good || w->holds, "a page from before, of a donor that does not have it");
-	expect(w, w->now - w->requests[index].since <= PATIENCE + 2000 * MS, "a request that waited for too long");
+	expect(w, !w->requests[index].answered, "a request is answered twice");
+	expect(w, !good || w->holds, "an old page is read from a donor that does not have it");
+	expect(w, w->now - w->requests[index].since <= PATIENCE + 2000 * MS, "a request waits for too long");
 	w->requests[index].answered = true;
 }
 
@@ -225,18 +225,18 @@ static void step(struct world *w, enum comeback_step what)
 				comeback_waits(&w->comeback, w->requests[i].since);
 		return;
 	case COMEBACK_PAUSE:
-		expect(w, !w->connected, "a try while connected");
+		expect(w, !w->connected, "a try is made while a connection stands");
 		w->try_ends = UINT64_MAX;
 		return;
 	case COMEBACK_TRY:
-		expect(w, !w->connected, "a try while connected");
+		expect(w, !w->connected, "a try is made while a connection stands");
 		w->try_ends = w->now + 1000 * MS;
 		return;
 	case COMEBACK_CLAIM:
-		expect(w, w->holds, "claimed from who does not have it");
+		expect(w, w->holds, "slabs are claimed from a donor that does not have them");
 		return;
 	case COMEBACK_RETURN:
-		expect(w, w->holds, "back without what it held");
+		expect(w, w->holds, "a donor is up without its slabs");
 		w->connected = true;
 		w->try_ends = UINT64_MAX;
 		w->returns++;
@@ -251,7 +251,7 @@ static void step(struct world *w, enum comeback_step what)
 	}
 }
 
-/* Lets the far side answer a try, or stay silent. */
+/* Lets the donor answer a try, or stay silent. */
 static void host_answer(struct world *w)
 {
 	static const int odd[] = {-ECONNRESET, -EPIPE, -EBUSY, -EHOSTUNREACH};
@@ -300,7 +300,7 @@ static void requests_step(struct world *w)
 			answer(w, i, true);
 		}
 	}
-	/* A connection without answers is noticed. */
+	/* The client notices a connection without answers. */
 	if (w->connected && (w->host != HOST_RUNS || !w->holds) && random_below(&w->random, 4) == 0)
 		step(w, comeback_broke(&w->comeback, -ETIMEDOUT, false, w->now));
 	else if (w->connected && random_below(&w->random, 20) == 0)
@@ -327,8 +327,9 @@ static const char *history(uint64_t seed, unsigned *returns, unsigned *losses)
 			step(&w, comeback_broke(&w.comeback, -ETIMEDOUT, false, w.now));
 		requests_step(&w);
 		step(&w, comeback_tick(&w.comeback, w.now));
-		expect(&w, comeback_due(&w.comeback) > w.now, "a time that has come is not dealt with");
-		expect(&w, w.connected == (w.comeback.state == COMEBACK_UP), "up, and not connected, or the reverse");
+		expect(&w, comeback_due(&w.comeback) > w.now, "a deadline has passed without an action");
+		expect(&w, w.connected == (w.comeback.state == COMEBACK_UP),
+		       "a donor is up without a connection, or not up with one");
 	}
 	for (unsigned i = 0; i < 100 && !w.wrong; i++) {
 		w.now += 100 * MS;
@@ -382,7 +383,7 @@ static void adopted_donor_is_tried_at_once(void)
 	   "an adopted donor that was given up before is lost");
 	comeback = adopted(0);
 	ok(comeback_welcomed(&comeback, 78, 1, 0) == COMEBACK_CLAIM && comeback.incarnation == 78,
-	   "an adopted donor without slabs is claimed from, whatever its incarnation");
+	   "slabs of an adopted donor without a recorded incarnation are claimed");
 	comeback = adopted(77);
 	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 200) == COMEBACK_PAUSE,
 	   "an adopted donor that refuses connections is tried again");
@@ -413,7 +414,7 @@ static void lost_donor_without_a_program_is_tried_anew(void)
 	   "a failed try of a donor tried anew pauses again");
 	comeback_tick(&comeback, comeback_due(&comeback));
 	ok(comeback_welcomed(&comeback, 78, 4, 0) == COMEBACK_CLAIM && comeback_claimed(&comeback) == COMEBACK_RETURN,
-	   "a donor tried anew is claimed from, whatever incarnation answers");
+	   "a donor tried anew is claimed from, for any incarnation");
 	comeback.anew = false;
 	ok(comeback_broke(&comeback, -ETIMEDOUT, false, 0) == COMEBACK_LEAVE && comeback_due(&comeback) < PATIENCE,
 	   "a donor that is up again has patience like any other");

@@ -49,7 +49,7 @@ static void donors_of_one_name_are_mates(void)
 	   "a donor not yet heard counts as everybody's mate");
 	domains_name(&domains, 63, "rack10");
 	ok(domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63),
-	   "a donor that gives a name is only that domain's mate");
+	   "a donor that tells its name is a mate only in that domain");
 }
 
 static void lack_is_told_with_two_donors_that_share_a_domain(void)
@@ -61,14 +61,14 @@ static void lack_is_told_with_two_donors_that_share_a_domain(void)
 	domains_name(&domains, 1, "rack1");
 	domains_name(&domains, 2, "rack2");
 	domains_name(&domains, 3, "rack2");
-	ok(!domains_lack(&domains, 4, 3, uris, text) && !*text, "three domains do not lack for three replicas");
+	ok(!domains_lack(&domains, 4, 3, uris, text) && !*text, "three domains are enough for three replicas");
 	ok(domains_lack(&domains, 4, 4, uris, text) &&
 	       strstr(text, "4 replicas cannot be kept in 3 failure domains (") &&
 	       strstr(text, "(donors tcp://c and tcp://d are both in 'rack2')"),
-	   "a lack of domains is told with two donors that share one: %s", text);
+	   "a line about too few domains names two donors that share one: %s", text);
 	domains_name(&domains, 0, "rack1");
 	ok(domains_lack(&domains, 3, 3, uris, text) && strstr(text, "(donors tcp://a and tcp://b are both in 'rack1')"),
-	   "a domain that the first donor shares is told as well: %s", text);
+	   "a line also names a domain that the first donor shares: %s", text);
 }
 
 /* --- Room ------------------------------------------------------------------------------------------------------- */
@@ -340,7 +340,7 @@ static void granted_slab_beside_a_replica_is_released(void)
 	ok(world_next(&other) && other.kind == LEASES_RELEASE && other.donor == (unsigned)donor && other.slab == 203,
 	   "a slab granted in the domain of the other replica is released");
 	ok(chunk_full(3) == 1u << stays && world_ask(13 + PAUSE, &action) < 0,
-	   "a slab released for its domain is not asked for again");
+	   "a slab released because of its domain is not asked for again");
 	world_close();
 }
 

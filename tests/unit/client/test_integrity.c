@@ -115,7 +115,7 @@ static void generations_wrap_without_changing_a_pages_kind(struct integrity *int
 	ok(right == 8, "generations wrap around and every write stays live and checked");
 }
 
-/* With a backup. */
+/* The store has a backup. */
 static void backup_keeps_pages_that_would_be_lost(void)
 {
 	struct integrity integrity;

@@ -33,7 +33,7 @@ struct fabric_region {
 struct fabric_conn {
 	void *user;
 	bool open, established;
-	bool broken;         /* the next poll tells that it has ended */
+	bool broken;         /* the next poll reports the connection's end */
 	unsigned reads;      /* posted so far */
 	bool posted;         /* `op` is not answered yet */
 	struct fabric_op op; /* each donor has one operation at a time */
@@ -298,7 +298,7 @@ static void request_without_room_is_parked(void)
 	submit(STORE_READ);
 	submit(STORE_READ);
 	ok(requests_in(REQUEST_UNDER_WAY) == 1 && requests_in(REQUEST_PARKED) == 1 && pieces_in(PIECE_UNDER_WAY) == 1,
-	   "a read is parked while its donor takes no other operation");
+	   "a read is parked while its donor has no room for it");
 	donors_answer(true, true, true);
 	ok(poll_once() && requests_in(REQUEST_UNDER_WAY) == 1 && requests_in(REQUEST_PARKED) == 0,
 	   "a parked read is under way once its donor has answered another read");

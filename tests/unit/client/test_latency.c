@@ -1,4 +1,4 @@
-/* latency: how fast a donor answers, as recorded. */
+/* latency: the estimates of how fast a donor answers. */
 #include "client/io/latency.h"
 #include "tests/lib/tap.h"
 

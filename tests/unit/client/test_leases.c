@@ -1,4 +1,4 @@
-/* leases: slabs for chunks, one case a test. tests/sim has all of it at random. */
+/* leases: slabs for chunks, one case a test. tests/sim runs all cases at random. */
 #include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
@@ -53,7 +53,7 @@ static void chunk_is_denied_after_every_donor_denied(void)
 		asked += UINT64_C(1) << 8 * action.donor;
 		leases_denied(&world.leases, action.donor, action.request, 1);
 	}
-	ok(asked == 0x010101, "each donor is asked once, also donors thought to be full");
+	ok(asked == 0x010101, "each donor is asked once, also a donor whose figures show no room");
 	ok(chunk_state(&world.table, 3) == CHUNK_NONE && world.table.chunks[3].denial == -ENOSPC,
 	   "a chunk that every donor denied is denied with -ENOSPC");
 	world_close();

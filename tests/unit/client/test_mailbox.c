@@ -24,7 +24,7 @@ static void the_newest_break_wins(void)
 	ok(mailbox_take_break(&mailbox, 3, 7) == 0, "a break is taken once");
 	mailbox_put_break(&mailbox, 3, 7, -EPIPE);
 	ok(mailbox_take_break(&mailbox, 3, 9) == 0, "a break of an earlier round is not reported");
-	ok(mailbox_take_break(&mailbox, 3, 7) == 0, "a break of an earlier round is gone once it was looked at");
+	ok(mailbox_take_break(&mailbox, 3, 7) == 0, "a break of an earlier round is dropped at the first look");
 }
 
 static void the_oldest_wait_is_kept(void)
@@ -41,7 +41,7 @@ static void the_oldest_wait_is_kept(void)
 static void a_wake_up_is_written_once_until_the_thread_is_awake(void)
 {
 	mailbox_control_is_awake(&mailbox);
-	ok(!is_readable(mailbox.control_wake), "control_wake is not readable while no mail waits");
+	ok(!is_readable(mailbox.control_wake), "control_wake is not readable before the first wake-up");
 	mailbox_wake_control(&mailbox);
 	mailbox_wake_control(&mailbox);
 	ok(is_readable(mailbox.control_wake), "control_wake is readable after a wake-up");

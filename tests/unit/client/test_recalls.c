@@ -24,7 +24,7 @@ static int lowest(unsigned donors)
 	return __builtin_ctz(donors);
 }
 
-/* Lets the donor that is asked for a slab grant it. Returns the join to fill, or -1 if there is none. */
+/* Grants the slab for which a donor is asked. Returns the join to fill, or -1 if there is none. */
 static int join(uint64_t now, unsigned *ret_donor)
 {
 	struct leases_action ask;
@@ -111,7 +111,8 @@ static void chunk_keeps_its_other_replica_after_a_deadline(void)
 	world_close();
 }
 
-/* A slab's donor goes away before the slab is moved. When the donor is back it takes back what is not claimed. */
+/* A slab's donor goes away before the slab is moved. When the donor is back, it takes back slabs that are not
+   claimed. */
 static void slab_moved_while_its_donor_is_away_is_released_once(void)
 {
 	struct leases_action action;
@@ -276,7 +277,7 @@ static void recalled_slab_stays_while_a_replica_is_lacking(void)
 	   "a withdrawn recall leaves a chunk with both replicas and no recall");
 	leases_recall(&world.leases, 0, 103, 1000, 40);
 	ok(!leases_recalls_tick(&world.leases, 1000) && chunk_full(3) == 2 && !world_next_is(LEASES_RELEASE, &action),
-	   "a recalled slab is left at its deadline, and the other replica stays");
+	   "the slot of a recalled slab is detached at its deadline, and the other replica stays");
 	world_close();
 }
 

@@ -52,7 +52,7 @@ static void replicas_come_and_go_within_an_epoch(void)
 	   "detaching a replica keeps the chunk's held pages and epoch");
 	ok(!chunk_is_unchanged(&table, 0, &before) && chunk_is_unchanged(&table, 0, &view),
 	   "chunk_is_unchanged() tells a view from before a detach from a view after it");
-	ok(chunk_replicas_missing(&table, 0) == 1, "a chunk with a detached replica misses one");
+	ok(chunk_replicas_missing(&table, 0) == 1, "a chunk with a detached replica lacks one");
 	chunk_join(&table, 0, 2, &third);
 	ok(chunk_view(&table, 0, &view) && view.slots[2].state == SLOT_JOINING && view.slots[2].address == 0x3000 &&
 	       view.slots[2].rkey == 9 && view.slots[2].donor == 5 && chunk_replicas_missing(&table, 0) == 1,
@@ -65,7 +65,7 @@ static void replicas_come_and_go_within_an_epoch(void)
 	chunk_drop(&table, 0, before.epoch, 3);
 	ok(chunk_take_idle(&table, 0, slots) && slots[0].state == SLOT_EMPTY && slots[1].slab == 12 &&
 	       slots[2].slab == 13,
-	   "taking an idle chunk returns the slots that it has left");
+	   "taking an idle chunk returns its remaining slots");
 	ok(!chunk_hold_ready(&table, 0, 1, &view) && chunk_state(&table, 0) == CHUNK_NONE,
 	   "chunk_hold_ready() does not ask for a chunk that is not READY");
 	chunk_table_close(&table);
@@ -77,7 +77,7 @@ static void hindered_chunk_is_reported_once(void)
 	struct chunk_table table;
 
 	chunk_open(&table, 3, &view);
-	ok(!chunk_hindered(&table, 0), "a chunk that nobody complained of is not hindered");
+	ok(!chunk_hindered(&table, 0), "a chunk is not hindered before chunk_hinder()");
 	chunk_attention_clear(&table, 0);
 	chunk_hinder(&table, 0);
 	ok(table.attention[0] == 1 && chunk_hindered(&table, 0) && !chunk_hindered(&table, 0),

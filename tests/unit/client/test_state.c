@@ -1,6 +1,6 @@
 /*
  * state: a file that is made, locked, left, adopted and emptied. Damage is refused or does no harm, and recovery
- * settles what a process left half done. `test_client_state SEED` replays one damage.
+ * completes or undoes changes that a process left half done. `test_client_state SEED` replays one damage.
  */
 #include "client/lease/leases.h"
 #include "client/page/state.h"
@@ -369,9 +369,9 @@ static void recovery_settles_what_was_under_way(void)
 		abort();
 	state_tables(state, &table, &integrity);
 	/*
-	 * 1: a write in flight. 2: a committed page that is still counted twice. 3: a discarded page not yet dropped.
-	 * 4: a chunk being lost. 5: a lost chunk, and a late write that was committed after. 10: a wanted chunk. 11: a
-	 * wanted chunk, half published.
+	 * Chunk 1: a write in flight. 2: a committed page that is still counted twice. 3: a discarded page not yet
+	 * dropped. 4: a chunk being lost. 5: a lost chunk, and a late write that was committed after. 10: a wanted
+	 * chunk. 11: a wanted chunk, half published.
 	 */
 	chunk_hold(&table, 1, 3, &view);
 	integrity_prepare(&integrity, TABLES_CHUNK_PAGES, others);

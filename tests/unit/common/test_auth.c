@@ -40,7 +40,7 @@ static void key_files_are_made_private_and_never_overwritten(void)
 	   "an existing key file is left unchanged");
 	unlink(path);
 	ok(auth_key_create(path) == 0 && !auth_key_load(path, second) && memcmp(key, second, sizeof key),
-	   "two keys that are made differ");
+	   "two new keys differ");
 	unlink(path);
 	ok(!symlink(other, path), "a symbolic link is put in place of the key file");
 	ok(auth_key_create(path) == -EEXIST && access(other, F_OK) < 0, "making a key file follows no symbolic link");

@@ -70,18 +70,18 @@ static void the_command_line_sets_settings_of_each_kind(void)
 	ok(READ("--donate", "2G", "--insecure", "--key=k", "--clients", "7") == 7 && donate == 2ull << 30 && insecure &&
 	       !strcmp(key, "k") && clients == 7 && !*take_log(),
 	   "options of each kind are read from the command line");
-	ok(READ("--insecure=no") == 2 && !insecure, "a flag takes the value \"no\" behind =");
+	ok(READ("--insecure=no") == 2 && !insecure, "a flag takes the value \"no\" after =");
 	ok(READ("--insecure", "command", "--donate") == 2 && !*take_log(),
-	   "reading ends at the first word that is no option");
-	ok(READ("--insecure", "--", "--donate") == 3 && !*take_log(), "reading ends behind the word --");
-	ok(READ("-", "x") == 1 && !*take_log(), "the word - is no option");
+	   "reading ends at the first argument that is no option");
+	ok(READ("--insecure", "--", "--donate") == 3 && !*take_log(), "reading ends after the argument --");
+	ok(READ("-", "x") == 1 && !*take_log(), "the argument - is no option");
 	ok(READ("--clients", "7", "--clients", "8") == 5 && clients == 8, "the last of two values of an option counts");
 	ok(READ("--listen", "a", "--listen", "b, c") == 5 && listen_on.count == 3 && !strcmp(listen_on.items[0], "a") &&
 	       !strcmp(listen_on.items[1], "b") && !strcmp(listen_on.items[2], "c"),
 	   "a list collects the items of repeated options and of values with commas");
 	ok(READ("--insecure", "--help") == -ECANCELED && READ("-h") == -ECANCELED && !*take_log(),
 	   "--help and -h return -ECANCELED");
-	ok(READ("--key=--help") == 2 && !strcmp(key, "--help"), "a value behind = may look like an option");
+	ok(READ("--key=--help") == 2 && !strcmp(key, "--help"), "a value after = may look like an option");
 }
 
 static void mistaken_options_are_refused_with_one_exact_line(void)

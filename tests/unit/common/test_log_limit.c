@@ -41,14 +41,14 @@ int main(void)
 	ok(!*take(), "the line about left-out lines is not written before the minute is over");
 	now += LOG_LIMIT_NS;
 	log_limit_tell(&limit, now);
-	ok(!strcmp(take(), "test: and 112762 more visits in the last minute, each not told of\n"),
+	ok(!strcmp(take(), "test: and 112762 more visits in the last minute, which were not logged\n"),
 	   "one line says after the minute how many lines were left out");
 	ok(log_limit_due(&limit) == UINT64_MAX, "a limit that has written its line has no line due");
 	ok(log_limit_take(&limit, now), "a line in the next minute passes again");
 	for (unsigned i = 0; i < LOG_LIMIT_LINES + 4; i++)
 		log_limit_take(&limit, now);
 	ok(log_limit_take(&limit, now + LOG_LIMIT_NS), "a line after a minute with too many lines passes");
-	ok(!strcmp(take(), "test: and 5 more visits in the last minute, each not told of\n"),
+	ok(!strcmp(take(), "test: and 5 more visits in the last minute, which were not logged\n"),
 	   "the first line after the minute follows the line about left-out lines");
 	ok(limit.more_in_all == 112762 + 5, "a limit counts all lines that were left out");
 	return tap_done();

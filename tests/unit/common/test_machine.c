@@ -1,4 +1,4 @@
-/* machine: reads how much memory the kernel has available, and what control groups leave of it. */
+/* machine: reads how much memory the kernel has available, and how much of it control groups allow. */
 #include "common/machine.h"
 #include "tests/lib/folder.h"
 
@@ -60,7 +60,7 @@ static void control_groups_limit_the_memory(void)
 	ok(reads(256, 0), "a parent group above its own limit leaves nothing");
 	folder_put("group/system/memory.max", "1073741823\n");
 	folder_put("group/system/memory.current", "1063256063\n");
-	ok(reads(512, 10), "a parent group with a higher limit but less left bounds what is available");
+	ok(reads(512, 10), "a parent group with a higher limit but less free memory is the bound");
 	folder_put("group/system/memory.max", "99999999999999\n");
 	ok(reads(512, 432), "a parent group's limit above the machine's memory limits nothing");
 

@@ -21,8 +21,7 @@ static void timeouts_are_rounded_up_and_bounded(void)
 	ok(patience_sleep(&patience, BEGIN, UINT64_MAX) == -1, "a sleep without a due time has no timeout");
 	ok(patience_sleep(&patience, BEGIN, BEGIN - 1) == 0, "a sleep until a time in the past has a timeout of 0");
 	ok(patience_sleep(&patience, BEGIN, BEGIN + 1) == 1, "a timeout is rounded up to whole milliseconds");
-	ok(patience_sleep(&patience, BEGIN, BEGIN + 7 * MS) == 7,
-	   "a timeout of whole milliseconds stays as long as it is");
+	ok(patience_sleep(&patience, BEGIN, BEGIN + 7 * MS) == 7, "a timeout of whole milliseconds is not rounded");
 	ok(patience_sleep(&patience, BEGIN, UINT64_MAX - 1) == 3600000, "a timeout is at most one hour");
 }
 
@@ -47,7 +46,7 @@ static void pauses_do_not_count(void)
 	ok(sleep_once(&patience, &clock, 100 * MS, 5100 * MS) == 100 * MS, "a pause during a sleep does not count");
 	ok(sleep_once(&patience, &clock, 100 * MS, 100 * MS) == 200 * MS, "time counts again after a pause");
 	ok(patience_sleep(&patience, clock, patience_at(&patience, clock) + 50 * MS) == 50,
-	   "a sleep after a pause is as long as asked for");
+	   "a sleep after a pause has its full length");
 	clock += 50 * MS;
 	patience_wake(&patience, clock);
 	clock += 700 * MS;

@@ -1,4 +1,5 @@
-/* random: a seed replays its sequence. Bounded numbers stay below the bound and are even. Secrets differ. */
+/* random: a seed repeats its sequence. Bounded numbers stay below the bound and are evenly distributed. Secrets
+   differ. */
 #include "common/random.h"
 #include "tests/lib/tap.h"
 

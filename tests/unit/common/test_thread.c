@@ -55,8 +55,9 @@ int main(void)
 	ok(started("farpage-test", &named) && !strcmp(named.name, "farpage-test"),
 	   "a thread has the name that it was started with");
 	ok(named.blocked, "a started thread has its signals blocked");
-	ok(named.stack_bytes == 256u << 10, "a started thread has a stack of the size asked for");
-	ok(started(NULL, &unnamed) && !strcmp(unnamed.name, own), "a thread started without a name has its creator's");
+	ok(named.stack_bytes == 256u << 10, "a started thread has a stack of the requested size");
+	ok(started(NULL, &unnamed) && !strcmp(unnamed.name, own),
+	   "a thread started without a name has its creator's name");
 	pthread_sigmask(SIG_SETMASK, NULL, &mask);
 	ok(sigismember(&mask, SIGTERM) == 0, "the creator of a thread keeps its own signal mask");
 	ok(thread_start(&thread, NULL, 1, look, &named) == -EINVAL,

@@ -1,4 +1,4 @@
-/* wire: every message decodes to what was sent, and every wrong byte is refused. */
+/* wire: every message decodes to the message that was sent, and every wrong byte is refused. */
 #include "common/random.h"
 #include "farpage/fabric.h"
 #include "farpage/wire.h"
@@ -291,7 +291,7 @@ static void only_valid_failure_domains_are_accepted(void)
 {
 	static const struct {
 		const char *name;
-		bool good; /* as a name; in a message, "" means that there is none */
+		bool good; /* it is a valid name; in a message, "" means no name */
 	} names[] = {
 	    {"rack1", true},   {"r", true},     {"DE.fra_2-rack.7", true}, {"0123456789012345678901234567890", true},
 	    {"", false},       {" ", false},    {"rack 1", false},         {"rack\"1", false},

@@ -126,7 +126,7 @@ int main(void)
 	ok(count == -ETIMEDOUT && asked == 2, "a lookup that is not answered is given up with -ETIMEDOUT (%llu ms)",
 	   (unsigned long long)ms);
 	count = resolve("donor2", 7470, &ms);
-	ok(count == -ETIMEDOUT && asked == 2 && ms < 2500, "a lookup that is not answered is not waited for again");
+	ok(count == -ETIMEDOUT && asked == 2 && ms < 2500, "a second call does not wait for an unanswered lookup");
 	finds = false;
 	answers = true;
 	for (unsigned i = 0; i < 1000 && count == -ETIMEDOUT; i++) {

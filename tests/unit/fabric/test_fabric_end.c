@@ -53,7 +53,7 @@ static void a_disconnect_by_the_peer_answers_all_in_flight_once(unsigned max)
 	pair_close(&pair);
 }
 
-/* The side that asks ends the connection. No event of this connection follows. */
+/* A side ends its own connection. No event of this connection follows. */
 static void no_event_follows_ones_own_disconnect(void)
 {
 	struct pair pair;
@@ -70,7 +70,7 @@ static void no_event_follows_ones_own_disconnect(void)
 	count = pair.client.count;
 	memset(pair.client.memory, 7, 4096);
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ECONNRESET,
-	   "the donor learns of the client's disconnect");
+	   "the donor is told of the client's disconnect");
 	pump_for(&pair, 10);
 	ok(pair.client.count == count, "no event follows one's own disconnect");
 	ok(pair.client.memory[0] == 7 && pair.client.memory[4095] == 7, "no byte arrives after one's own disconnect");

@@ -75,9 +75,9 @@ static void a_connection_takes_operations_up_to_its_depth(unsigned max)
 	for (unsigned i = 2; i < 100; i += 3)
 		fill(ops[i].local, ops[i].length, i);
 	ok(fabric_room(pair.client.conn) == 64, "an idle connection has room for its depth");
-	ok(fabric_post(pair.client.conn, ops, 100) == 64, "a connection takes no more operations than its depth");
+	ok(fabric_post(pair.client.conn, ops, 100) == 64, "a connection accepts no more operations than its depth");
 	ok(fabric_room(pair.client.conn) == 0 && fabric_post(pair.client.conn, ops, 1) == 0,
-	   "a full connection takes no operation");
+	   "a full connection accepts no operation");
 	posted = 64;
 	ok(pump_until(&pair, ({
 		   if (posted < 100)
@@ -143,13 +143,13 @@ static void messages_arrive_in_order_and_whole(void)
 	for (sent = 0; sent < 100000 && fabric_send(pair.client.conn, message, sizeof message) == 0; sent++)
 		;
 	ok(sent < 100000 && fabric_send(pair.client.conn, message, 1) == -ENOBUFS,
-	   "messages to a side that does not read are bounded (%u were taken)", sent);
+	   "messages to a side that does not read are bounded (%u were accepted)", sent);
 	ok(pump_until(&pair, side_count(&pair.donor, FABRIC_MESSAGE) == 500 + sent),
 	   "messages to a side that did not read arrive once it reads");
 	pair_close(&pair);
 }
 
-/* Both sides ask and serve on one connection, for far more than the socket holds. */
+/* Both sides ask and serve on one connection, with far more data than the socket holds. */
 static void both_sides_may_read_at_once(void)
 {
 	struct pair pair;
@@ -183,7 +183,7 @@ static void both_sides_may_read_at_once(void)
 	pair_close(&pair);
 }
 
-/* One side asks for much and reads nothing. */
+/* One side asks for much data and does not read the answers. */
 static void a_side_that_reads_late_gets_everything(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
@@ -199,10 +199,10 @@ static void a_side_that_reads_late_gets_everything(void)
 	fill(pair.donor.memory, PAIR_MEMORY, 5);
 	for (unsigned i = 0; i < count; i++)
 		ops[i] = pair_op(&pair, FABRIC_READ, i % 8 << 20, FABRIC_OP_MAX, i);
-	ok(fabric_post(pair.client.conn, ops, count) == (int)count, "%u MiB of reads are taken at once", count);
+	ok(fabric_post(pair.client.conn, ops, count) == (int)count, "%u MiB of reads are accepted at once", count);
 	for (unsigned i = 0; i < 1000; i++)
 		side_poll(&pair.donor); /* sends as much as it can while the client does not read */
-	ok(fabric_send(pair.donor.conn, "x", 1) == 0, "a message to a side that does not read is taken");
+	ok(fabric_send(pair.donor.conn, "x", 1) == 0, "a message to a side that does not read is accepted");
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == count),
 	   "all reads of a side that did not read are answered once it reads");
 	for (unsigned i = 0; i < 8; i++)

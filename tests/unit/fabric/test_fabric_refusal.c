@@ -22,13 +22,13 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	   "%s is known to both sides as the reason", name);
 	ok(side_count(&pair->client, FABRIC_DONE) == 3, "%s leaves each operation in flight answered once", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 0);
-	ok(seen && seen->cookie == 1 && seen->status == 0, "%s leaves the read before it granted", name);
+	ok(seen && seen->cookie == 1 && seen->status == 0, "the read before %s is granted", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 1);
 	ok(seen && seen->cookie == 2 && seen->status == -EACCES, "%s is refused with -EACCES", name);
 	seen = side_seen(&pair->client, FABRIC_DONE, 2);
-	ok(seen && seen->cookie == 3 && seen->status == -ECONNRESET, "%s loses the read behind it", name);
+	ok(seen && seen->cookie == 3 && seen->status == -ECONNRESET, "the read after %s is lost", name);
 	ok(fabric_post(pair->client.conn, ops, 1) == -ENOTCONN && fabric_send(pair->client.conn, "x", 1) == -ENOTCONN,
-	   "%s leaves a connection that takes nothing more", name);
+	   "after %s the connection accepts no operation", name);
 	fabric_disconnect(pair->client.conn);
 	fabric_disconnect(pair->donor.conn);
 

@@ -1,4 +1,4 @@
-/* fabric: connects and listens, and meets peers that speak badly, slowly or not at all. */
+/* fabric: connects and listens, also with peers that break the protocol, are slow, or are silent. */
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/unit/fabric/pair.h"
 #include <fcntl.h>
@@ -135,7 +135,7 @@ static void bad_listeners_end_the_connect_with_a_reason(void)
 	fd = accept(listener, NULL, NULL);
 	ok(write(fd, "HTTP/1.1 400 Bad Request\r\n", 26) == 26 && pump_until(&pair, side_ended(&pair.client)) &&
 	       side_ended(&pair.client) == -EPROTO,
-	   "a listener that speaks something else ends the connect with -EPROTO");
+	   "a listener with another protocol ends the connect with -EPROTO");
 	fabric_disconnect(pair.client.conn);
 	close(fd);
 
@@ -221,7 +221,7 @@ static void silent_peers_are_dropped_at_connect_ms(void)
 	pair_close(&pair);
 }
 
-/* A good conversation arrives one byte at a time. */
+/* The frames of a good connection arrive one byte at a time. */
 static void frames_may_come_byte_by_byte(void)
 {
 	struct pair pair;
@@ -328,7 +328,7 @@ static void bad_frames_end_the_connection(void)
 	check_frame("an overlong message", (struct tcp_frame){.type = TCP_MESSAGE, .length = FABRIC_MESSAGE_MAX + 1});
 }
 
-/* A peer answers slowly. The requests behind are late because of those before, which must not end the connection. */
+/* A peer answers slowly. Later requests are late because of the slow answers, which must not end the connection. */
 static void slow_answers_end_no_connection(void)
 {
 	struct fabric_config config = FABRIC_CONFIG_DEFAULT;
@@ -362,14 +362,14 @@ static void slow_answers_end_no_connection(void)
 		       pump_until(&pair, side_count(&pair.donor, FABRIC_DONE) == i + 1),
 		   "a slow peer's answer to request %u arrives", i);
 	}
-	ok(!side_ended(&pair.donor), "a request that is older than io_ms is waited for behind slow answers");
+	ok(!side_ended(&pair.donor), "behind slow answers, a request may be older than io_ms");
 	ok(pump_until(&pair, side_ended(&pair.donor)) && side_ended(&pair.donor) == -ETIMEDOUT,
 	   "a request without an answer ends the connection with -ETIMEDOUT after slow answers");
 	close(fd);
 	pair_close(&pair);
 }
 
-/* A peer sends more requests than the depth of its greeting. What the donor must remember is bounded. */
+/* A peer sends more requests than the depth of its greeting. The donor's memory for requests is bounded. */
 static void requests_beyond_the_depth_end_the_connection(void)
 {
 	struct pair pair;
@@ -483,7 +483,7 @@ static void answers_may_come_in_pieces(unsigned seed, unsigned max)
 	pair_close(&pair);
 }
 
-/* The donor reads nothing, and answers all the same. */
+/* The donor answers a write that it has not read. */
 static void an_answer_to_an_unsent_write_ends_the_connection(void)
 {
 	struct tcp_frame frame;
@@ -507,7 +507,7 @@ static void an_answer_to_an_unsent_write_ends_the_connection(void)
 	for (unsigned i = 0; i < 64; i++)
 		granted += side_seen(&pair.client, FABRIC_DONE, i)->status == 0;
 	ok(granted < 64 && side_count(&pair.client, FABRIC_DONE) == 64,
-	   "only writes that were sent are taken as done (%u of 64)", granted);
+	   "only writes that were sent are answered as done (%u of 64)", granted);
 	close(fd);
 	pair_close(&pair);
 }

@@ -173,30 +173,30 @@ static void the_limits_of_a_device_bound_the_depth(void)
 
 	config.depth = 100;
 	pair_open(&pair, &config);
-	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 100, "a connection is as deep as asked for");
+	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 100, "a connection has the requested depth");
 	limits = verbs_conn_of(pair.client.conn)->channel->device;
 	work_requests = limits->work_requests;
 	completions = limits->completions;
 	pair_disconnect(&pair);
 	limits->work_requests = VERBS_SENDS + 10;
 	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 10,
-	   "a connection is less deep where a queue takes less");
+	   "a connection has less depth if a queue has less room");
 	for (unsigned i = 0; i < 100; i++)
 		ops[i] = pair_op(&pair, FABRIC_READ, 0, 4096, i);
 	ok(fabric_post(pair.client.conn, ops, 100) == 10 && fabric_room(pair.client.conn) == 0,
-	   "a less deep connection takes no more operations than its depth");
+	   "a connection of less depth accepts no more operations than its depth");
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 10),
-	   "a less deep connection answers all operations that it took");
+	   "a connection of less depth answers all operations that it accepted");
 	pair_disconnect(&pair);
 	limits->work_requests = work_requests;
 	limits->completions = VERBS_SENDS + VERBS_RECEIVES + 5;
 	ok(pair_connect(&pair) && fabric_room(pair.client.conn) == 5,
-	   "a connection is less deep where a completion queue takes less");
+	   "a connection has less depth if a completion queue has less room");
 	pair_disconnect(&pair);
 	limits->completions = VERBS_RECEIVES;
 	fabric_connect(pair.client.fabric, pair.client.domain, pair.uri, NULL, 0, &pair.client, &pair.client.conn);
 	ok(pump_until(&pair, side_ended(&pair.client)) && side_ended(&pair.client) == -EOPNOTSUPP,
-	   "a device that takes too little is refused with -EOPNOTSUPP");
+	   "a device with too small queues is refused with -EOPNOTSUPP");
 	limits->completions = completions;
 	pair_close(&pair);
 }

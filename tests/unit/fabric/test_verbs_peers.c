@@ -1,4 +1,4 @@
-/* verbs: what becomes of peers that break the rules, speak something else, or do not speak. */
+/* verbs: connections with peers that break the rules, have another protocol, or are silent. */
 #include "tests/unit/fabric/verbs_peer.h"
 
 static struct fabric_config quick(void)
@@ -18,9 +18,9 @@ static void closed(struct peer *peer, struct pair *pair)
 }
 
 /*
- * Opens a pair and a peer that is connected to it. Where a listener has just been closed, siw sometimes loses the next
- * one. It drops a reference too many, and the kernel mostly warns of that (siw_destroy_listen, siw_cep_put). Then this
- * makes another listener, because no test is about that.
+ * Opens a pair and a peer that is connected to it. If a listener has just been closed, siw sometimes loses the next
+ * one. It drops a reference too many, and the kernel usually logs a warning (siw_destroy_listen, siw_cep_put). In that
+ * case this function makes another listener, because no test is about this bug.
  */
 static bool opened(struct peer *peer, struct pair *pair, const struct fabric_config *config)
 {
@@ -92,7 +92,8 @@ static void malformed_messages_end_the_connection(void)
 	struct pair pair;
 
 	for (unsigned i = 0; i < sizeof kinds; i++) {
-		/* A message of the user must have bytes, and a message of credits must have none. These break that. */
+		/* A message of the user must have bytes, and a message of credits must have none. These messages break
+		   this rule. */
 		size_t size = kinds[i] == VERBS_MESSAGE_USER ? 0 : 8;
 		char name[48];
 
@@ -153,7 +154,7 @@ static void a_flood_of_messages_is_held_back(void)
 	   peer.sent);
 	pump_until(&pair, side_ended(&pair.donor) || side_count(&pair.donor, FABRIC_MESSAGE) == count);
 	ok(iwarp ? side_ended(&pair.donor) == -ECONNRESET : side_count(&pair.donor, FABRIC_MESSAGE) == count,
-	   "a flooded donor gets all messages that come (%u)", side_count(&pair.donor, FABRIC_MESSAGE));
+	   "a flooded donor gets all messages that arrive (%u)", side_count(&pair.donor, FABRIC_MESSAGE));
 	ok(pair_connect(&pair), "a flooded donor takes other connections");
 	closed(&peer, &pair);
 }
@@ -185,9 +186,8 @@ static void bad_answers_end_the_connect(void)
 
 	pair_open(&pair, NULL);
 	peer_open(&peer);
-	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, "hello", 5),
-	   "a peer that speaks something else accepts");
-	check_not_taken("an accept that speaks something else", &peer, &pair, -EPROTO);
+	ok(peer_listen(&peer, &pair) && peer_accept(&peer, &pair, "hello", 5), "a peer with another protocol accepts");
+	check_not_taken("an accept of another protocol", &peer, &pair, -EPROTO);
 
 	pair_open(&pair, NULL);
 	peer_open(&peer);
@@ -298,8 +298,8 @@ static void a_refused_operation_ends_the_connection(void)
 }
 
 /*
- * Many peers are gone without a word. They are silent for longer than a disconnect waits for last messages. So the
- * thread that serves others must not wait 100 ms for each of them.
+ * Many peers have vanished silently, for longer than a disconnect waits for last messages. So the thread that serves
+ * others must not wait 100 ms for each of these peers.
  */
 static void silent_peers_are_disconnected_at_once(void)
 {

@@ -4,8 +4,8 @@
  *
  *     test_verbs_random [SEED [SECONDS]]
  *
- * A page has at most one operation under way. A write without a good answer leaves either the old bytes or the new
- * ones. Until a read tells which of both, the page is only read.
+ * A page has at most one operation under way. After a write without a good answer, a page has either the old bytes or
+ * the new ones. Until a read shows which, the page is only read.
  */
 #include "tests/unit/fabric/pair.h"
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * verbs_peer: a peer of the verbs backend, made of librdmacm and libibverbs alone. So it can do what the backend would
- * not do. It lives in the test's thread, and pumps the pair while it waits.
+ * verbs_peer: a peer of the verbs backend, made of librdmacm and libibverbs alone. So it can do things that the backend
+ * never does. It lives in the test's thread, and pumps the pair while it waits.
  */
 #ifndef TESTS_FABRIC_VERBS_PEER_H
 #define TESTS_FABRIC_VERBS_PEER_H

@@ -175,7 +175,7 @@ struct fabric_remote fabric_export(const struct fabric_region *region, const str
 
 int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user)
 {
-	expect(conn->state == CONN_REQUESTED, "a connection that did not ask is accepted");
+	expect(conn->state == CONN_REQUESTED, "a connection without a connect request is accepted");
 	if (fails()) {
 		conn->state = CONN_LOST;
 		return -ENOMEM;
@@ -193,7 +193,7 @@ void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t pr
 {
 	struct wire_reject reject;
 
-	expect(conn->state == CONN_REQUESTED, "a connection that did not ask is rejected");
+	expect(conn->state == CONN_REQUESTED, "a connection without a connect request is rejected");
 	expect(!wire_decode_reject(private_data, private_size, &reject) && reject.reason,
 	       "a connection is rejected without a reason");
 	conn->state = CONN_UNUSED;
@@ -291,7 +291,7 @@ void slab_close(struct slab_worker *worker)
 void slab_prepare(struct slab_worker *worker, uint32_t slab, struct fabric_domain *domain)
 {
 	(void)worker;
-	expect(!w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "memory is ordered for a slab that has some");
+	expect(!w.had[slab] && !w.preparing[slab] && !w.clearing[slab], "memory is ordered for a slab that has memory");
 	expect(domain, "memory is ordered without a domain");
 	w.orders[slab] = domain;
 	w.preparing[slab] = true;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Events of all histories so far. They show that the histories reach each kind. */
+/* Counts of the events in all histories so far. They show that the histories reach each kind of event. */
 struct conversation_counts {
 	unsigned sessions, attached, grants, returned, refused, ended, revokes, takens, drains, unreachable;
 };

@@ -1,4 +1,4 @@
-/* handshake: decides which clients are let in, and what each is told. */
+/* handshake: decides which clients are let in, and which answer each gets. */
 #include "memserver/handshake.h"
 #include "tests/lib/tap.h"
 
@@ -59,9 +59,9 @@ static void only_a_client_with_the_donors_key_is_welcome(void)
 	       answer.refused.reason == WIRE_REASON_KEY && handshake.state == HANDSHAKE_REFUSED,
 	   "a client with another key is refused");
 	ok(exchange(&handshake, NULL, &ring_one, &answer) == WIRE_REASON_KEY_NEEDED,
-	   "a client without a key is refused where one is needed");
+	   "a client without a key is refused if the donor needs one");
 	ok(exchange(&handshake, key_one, NULL, &answer) == WIRE_REASON_KEY_UNKNOWN,
-	   "a client with a key is refused where no key is known");
+	   "a client with a key is refused if the donor has none");
 }
 
 static void a_key_tells_name_and_rights_of_its_client(void)
@@ -82,7 +82,7 @@ static void a_key_tells_name_and_rights_of_its_client(void)
 	   "the admin key makes its client an admin");
 	ok(exchange(&handshake, key_other, &ring_all, &answer) == WIRE_REASON_KEY && !handshake.admin &&
 	       !*handshake.name,
-	   "a key that is none of the donor's keys is refused");
+	   "a key that the donor does not have is refused");
 }
 
 static void messages_out_of_order_are_refused(void)

@@ -213,7 +213,7 @@ static void a_wrong_release_is_denied(void)
 	   "a RELEASE of another client's slab is denied");
 	lease_release(book, a, 3, mine.name ^ (UINT64_C(1) << 40));
 	ok(next_is(book, LEASE_DENY, &action) && quiet(book),
-	   "a RELEASE by another lease's name of the slab is denied");
+	   "a RELEASE of the slab by the name of another lease is denied");
 	lease_release(book, a, 4, UINT64_MAX);
 	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a RELEASE of a slab that does not exist is denied");
 	lease_release(book, a, 4, lease_slab_name(book, (mine.slab + 1) % SLABS));
@@ -328,7 +328,7 @@ static void a_new_client_hears_nothing_of_an_old_slab(void)
 	again = come(book, 0, 'b');
 	ok(again == a, "a new client gets the place of a vanished one in the book");
 	lease_cleared(book, one.slab);
-	ok(quiet(book), "a new client does not hear of a slab that it never had");
+	ok(quiet(book), "a new client gets no message about a slab that it never had");
 	lease_close(book);
 }
 
@@ -374,7 +374,7 @@ static void a_client_may_return_before_its_end_is_noticed(void)
 	lease_close(book);
 }
 
-/* A returning client never releases slabs that it does not know of. So the book clears what it does not claim. */
+/* A returning client never releases slabs that it does not know of. So the book clears slabs that it does not claim. */
 static void slabs_that_are_not_claimed_are_cleared(void)
 {
 	struct lease_book *book = book_open();
@@ -393,7 +393,7 @@ static void slabs_that_are_not_claimed_are_cleared(void)
 	   "a claim of the client's slab is confirmed");
 	lease_claim(book, a, 8, one.name ^ UINT64_C(1) << 32);
 	ok(next_is(book, LEASE_DENY, &action) && action.request == 8 && quiet(book),
-	   "a claim by another lease's name of the slab is denied");
+	   "a claim of the slab by the name of another lease is denied");
 	lease_claim(book, a, 8, UINT64_MAX);
 	ok(next_is(book, LEASE_DENY, &action) && quiet(book), "a claim of a slab that does not exist is denied");
 	lease_claimed(book, a);
@@ -477,10 +477,10 @@ static void bye_ends_a_session_at_once(void)
 	struct lease_action action, one = lease(book, a, 1), two = lease(book, a, 2);
 
 	lease_session_bye(book, a);
-	ok(next_is(book, LEASE_FENCE, &action), "BYE fences the session first");
+	ok(next_is(book, LEASE_FENCE, &action), "the first action after BYE fences the session");
 	ok(next_is(book, LEASE_CLEAR, &action) && next_is(book, LEASE_CLEAR, &action),
 	   "BYE clears every slab of the session");
-	ok(next_is(book, LEASE_FORGET, &action) && quiet(book), "BYE forgets the session last");
+	ok(next_is(book, LEASE_FORGET, &action) && quiet(book), "the last action after BYE is to forget the session");
 	lease_cleared(book, one.slab);
 	lease_cleared(book, two.slab);
 	ok(leased(book) == 0 && clients(book) == 0 && quiet(book),
@@ -504,7 +504,8 @@ static void a_silent_client_is_pinged_then_fenced(void)
 	ok(quiet(book), "a donor that said something meanwhile sends no PING");
 	lease_session_heard(book, 5 * SECOND, a);
 	lease_expire(book, 6 * SECOND);
-	ok(next_is(book, LEASE_PING, &action) && quiet(book), "a client that was heard stays, and gets the next PING");
+	ok(next_is(book, LEASE_PING, &action) && quiet(book),
+	   "a client that sent a message stays, and gets the next PING");
 	lease_expire(book, 13 * SECOND - 1);
 	ok(next_is(book, LEASE_PING, &action) && quiet(book) && lease_deadline(book) <= 13 * SECOND,
 	   "a client that misses three heartbeats stays");

@@ -196,7 +196,7 @@ static void a_returning_client_learns_of_recalls(void)
 	   "a returned client's claim is confirmed, and it is told of the recall");
 	lease_claim(book, a, 2, two);
 	o = settle();
-	ok(o.count == 1 && o.first.kind == LEASE_CONFIRM, "a claim of a slab that may stay is only confirmed");
+	ok(o.count == 1 && o.first.kind == LEASE_CONFIRM, "a claim of a slab that is not recalled is only confirmed");
 	lease_claimed(book, a);
 	ok(!settle().count, "claimed slabs stay leased at CLAIMED, recalled or not");
 	lease_session_vanished(book, 6 * SECOND, a);
@@ -251,7 +251,7 @@ static void slabs_are_recalled_in_the_order_of_their_cost(void)
 	lease_prepared(book, (uint32_t)names[4], LEASE_READY);
 	o = settle();
 	ok(o.denied == 1 && o.clears == 1 && !o.grants,
-	   "a slab that was given up is denied, and cleared if it is ready");
+	   "the request for a slab that was given up is denied, and the slab is cleared if it is ready");
 	lease_cleared(book, (uint32_t)names[4]);
 	o = target(SECOND, 3);
 	ok(o.revokes == 1 && o.last.name == names[2], "the least warm of the leased slabs is recalled first");
@@ -339,7 +339,7 @@ static void a_drain_recalls_all_slabs(void)
 	o = drain(0, WIRE_DRAIN_WAIT, 0);
 	ok(o.revokes == 2 && o.last.until == LEASE_NEVER, "a drain recalls all slabs without a deadline");
 	ok(capacity().state == WIRE_STATE_DRAINING && capacity().donated == 2 * MIB,
-	   "a draining donor tells clients of no free memory");
+	   "a draining donor tells clients that it has no free memory");
 	lease_request(book, a, 2);
 	o = settle();
 	ok(o.denied == 1 && o.last.reason == WIRE_REASON_DRAINING, "a LEASE is denied as draining during a drain");
@@ -403,7 +403,7 @@ static void recalls_for_memory_and_for_a_drain_are_independent(void)
 	ok(o.revokes == 1 && o.last.until == LEASE_NEVER,
 	   "a drain leaves the deadline of a slab that is recalled for memory");
 	o = drain(2 * SECOND, WIRE_DRAIN_END, 0);
-	ok(o.keeps == 1, "the end of a drain leaves a slab recalled that memory is short for");
+	ok(o.keeps == 1, "the end of a drain does not end a recall for lack of memory");
 	ok(expire(9 * SECOND).clears == 1, "a slab recalled for memory is taken after a drain has ended");
 	drain(10 * SECOND, WIRE_DRAIN_WAIT, 0);
 	o = target(10 * SECOND, 0);

@@ -45,7 +45,7 @@ static void the_target_falls_at_once_and_rises_in_steps(void)
 	ok(read_at(SECOND, -3, 20, 0, false) == 17 && pressure.state == PRESSURE_PRESSED,
 	   "a lack of three slabs lowers the target by three");
 	ok(read_at(2 * SECOND, -3, 20, 3, false) == 17,
-	   "a lack that slabs on their way back make up for keeps the target");
+	   "a lack does not lower the target if slabs on their way back make up for it");
 	ok(read_at(2 * SECOND, -5, 20, 3, false) == 15, "a lack that grows by two slabs lowers the target by two more");
 	ok(read_at(3 * SECOND, 0, 15, 0, false) == 15,
 	   "the target stays when returned slabs have just restored the reserve");
@@ -76,7 +76,7 @@ static void stalls_lower_the_target_while_memory_is_scarce(void)
 	   "stalls while the slabs of a step are on their way back keep the target");
 	pressure_init(&pressure, &config);
 	ok(read_at(SECOND, 10, 20, 6, true) == 14,
-	   "stalls while more slabs than a step are on their way back take no further step");
+	   "stalls do not lower the target further while more slabs than a step are on their way back");
 	pressure_init(&pressure, &config);
 	read_at(SECOND, 10, 20, 0, true);
 	ok(read_at(3 * SECOND, 14, 16, 0, true) == 12,

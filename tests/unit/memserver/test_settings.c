@@ -60,8 +60,9 @@ static void sizes_are_parsed_from_their_texts(void)
 	ok(comes_to("1G", "2G", 1024, 2048), "a reserve may be a size");
 	ok(comes_to("1G", "25%", 1024, 4096), "a reserve may be a part of memory in percent");
 	ok(comes_to("1G", "0%", 1024, 0) && comes_to("1G", "0", 1024, 0), "a reserve may be 0 or 0 %%");
-	ok(comes_to("auto", "4G", 12 * 1024, 4096), "donating \"auto\" is what a reserve as a size leaves");
-	ok(comes_to("auto", "25%", 12 * 1024, 4096), "donating \"auto\" is what a reserve in percent leaves");
+	ok(comes_to("auto", "4G", 12 * 1024, 4096), "donating \"auto\" is all memory above a reserve given as a size");
+	ok(comes_to("auto", "25%", 12 * 1024, 4096),
+	   "donating \"auto\" is all memory above a reserve given in percent");
 	ok(comes_to("auto", NULL, 230 * 64, 16 * 1024 / 10),
 	   "donating \"auto\" keeps 10 %% by default and rounds down to whole slabs");
 	ok(is_refused("auto", "16G"), "donating \"auto\" is refused if the reserve is all memory");

@@ -13,7 +13,7 @@
 #define BYTES ((size_t)4 << 20)
 #define PAGE 4096u
 
-static struct fabric_domain *domain; /* of the only owner */
+static struct fabric_domain *domain; /* the domain of the only owner */
 
 static struct slab_worker *worker_open(struct slab_config config)
 {

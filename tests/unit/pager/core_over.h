@@ -104,7 +104,7 @@ __attribute__((unused)) static void core_store(struct core_over *over, uint64_t 
 		tap_bail("page %u cannot be stored", (unsigned)page);
 }
 
-/* Makes an untouched page one that is @state, with contents of @byte where a page in that state has them. */
+/* Moves an untouched page to @state. If a page in that state has contents, they are @byte. */
 __attribute__((unused)) static void core_make(struct core_over *over, uint64_t page, enum page_state state, char byte)
 {
 	struct core *core = &over->core;

@@ -1,4 +1,4 @@
-/* page_states: puts a page into any state by legal moves, for tests of what deals with pages. */
+/* page_states: puts a page into any state by legal moves, for tests of the pager. */
 #ifndef TESTS_PAGE_STATES_H
 #define TESTS_PAGE_STATES_H
 

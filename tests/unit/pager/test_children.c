@@ -1,4 +1,4 @@
-/* Forked children: which pages are far for each of them, and when contents kept only for them are given back. */
+/* Forked children: which pages are far for each child, and when contents kept only for children are given back. */
 #include "pager/children.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
@@ -234,9 +234,9 @@ static const char *lines_of_children(unsigned count)
 
 static void refusal_of_a_child_names_its_cause(void)
 {
-	ok(!*lines_of_children(CHILDREN_MAX), "as many children as there can be are taken without a line");
+	ok(!*lines_of_children(CHILDREN_MAX), "the largest number of children is accepted without a line");
 	const char *said = lines_of_children(CHILDREN_MAX + 1);
-	ok(strstr(said, "more than 64 living children"), "a child too many is refused because of their number");
+	ok(strstr(said, "more than 64 living children"), "one more child is refused because there are too many");
 	epoll_error = ENOSPC;
 	said = lines_of_children(1);
 	epoll_error = 0;

@@ -40,8 +40,8 @@ static void room_is_claimed_within_the_budget(void)
 {
 	begin();
 	ok(core_claim(&core, 30, 0) == 30 && core_free(&core) == LIMIT - 30, "as much room is claimed as there is");
-	ok(core_claim(&core, 100, 50) == 20, "a claim leaves as many pages free as its caller wants spared");
-	ok(core_claim(&core, 1, 50) == 0 && core_claim(&core, 1, 60) == 0, "no room is claimed from what is spared");
+	ok(core_claim(&core, 100, 50) == 20, "a claim spares as many pages as its caller says");
+	ok(core_claim(&core, 1, 50) == 0 && core_claim(&core, 1, 60) == 0, "no room is claimed from spared pages");
 	ok(core_claim(&core, 100, 0) == 50 && core_claim(&core, 1, 0) == 0, "no room is claimed beyond the limit");
 	ok(counters.resident_pages == LIMIT, "claimed room is counted as resident");
 	core_release(&core, 60);

@@ -1,4 +1,4 @@
-/* discard: pages read as zeroes afterwards, whatever they were and whoever works on them. */
+/* discard: discarded pages read as zeroes, whatever their state was and whoever works on them. */
 #include "core_over.h"
 #include "pager/discard.h"
 #include "tests/lib/sanitizers.h"
@@ -15,7 +15,7 @@ static struct store_ops ops;
 static const struct store_ops *inner;
 static _Atomic unsigned unsafe;
 
-/* Nobody may be writing these pages, nor bring them in. */
+/* No other thread may write these pages or bring them in. */
 static void watched_discard(struct store *store, uint64_t page, uint64_t count)
 {
 	for (uint64_t i = page; i < page + count; i++) {
@@ -97,7 +97,8 @@ static void marks_are_honoured(void)
 	pages_mark(&core->pages, 2, PAGE_KEPT);
 	core->kept = 1;
 	discard_pages(core, 0, 3);
-	ok(core_stored(&over) == 1 && empty(0, 3) == 3, "the store keeps what a forked child may ask for, and no more");
+	ok(core_stored(&over) == 1 && empty(0, 3) == 3,
+	   "the store keeps only the page that a forked child may ask for");
 	ok(pages_load(&core->pages, 1) & PAGE_SNAPSHOT, "a discarded page keeps the mark of a forked child");
 	ok(!(pages_load(&core->pages, 2) & PAGE_KEPT) && core->kept == 0, "a discarded page is not kept any more");
 	end();
@@ -208,7 +209,7 @@ static void threads_discard_the_same_pages(void)
 			pthread_join(ranges[i].thread, NULL);
 		good &= empty(0, 1000) == 1000 && core->resident == 0 && core_stored(&over) == 0;
 	}
-	ok(good && !unsafe, "three threads that discard the same pages each return, and release each page once");
+	ok(good && !unsafe, "three threads discard the same pages and return, and each page is released once");
 	end();
 }
 

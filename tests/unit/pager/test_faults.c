@@ -159,7 +159,7 @@ static void a_fault_waits_for_room(void)
 	faults_retry(&handler);
 	poll_all();
 	ok(core->resident == LIMIT && handler.parked_count == 1 && holds(1, 'a') && holds(2, 'b'),
-	   "as many parked faults are answered as there is room, in their order");
+	   "parked faults are answered in their order while there is room");
 	core_release(core, 1);
 	faults_retry(&handler);
 	ok(holds(3, 0) && !handler.parked_count && over.counters.stalls == 3,
@@ -185,7 +185,7 @@ static void faults_in_order_read_ahead(void)
 		poll_all();
 		wrong += !holds(page, page == HOLE ? 0 : (char)page);
 		if (page == HOLE - 1)
-			ok(state_of(&core->pages, HOLE) == PAGE_UNTOUCHED, "no page is read ahead that is not far");
+			ok(state_of(&core->pages, HOLE) == PAGE_UNTOUCHED, "only far pages are read ahead");
 	}
 	ok(!wrong, "pages that are read ahead have their contents (%u do not)", wrong);
 	ok(faults < COUNT / 4 && over.counters.prefetched > COUNT / 2,
@@ -228,7 +228,7 @@ static void faults_in_order_fill_ahead(void)
 	}
 	ok(!wrong && faults < COUNT, "untouched pages are filled ahead of faults in order (%u faults)", faults);
 	ok(core->resident == COUNT && state_of(&core->pages, COUNT) == PAGE_UNTOUCHED && !core_has(&over, COUNT),
-	   "no page is filled ahead that is not allocated, and each that is takes room once (%d)", (int)core->resident);
+	   "only allocated pages are filled ahead, and each takes room once (%d)", (int)core->resident);
 	end();
 }
 

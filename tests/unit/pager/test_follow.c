@@ -108,7 +108,7 @@ static void farpages_threads_are_not_the_programs(void)
 	pthread_create(&threads[OWN], NULL, wait_for_end, &end);
 	follow.next_look = 0;
 	follow_thread(&follow, gettid(), clock_now());
-	ok(atomic_load(&follow.alone) == -1, "a second thread of the program's own ends that");
+	ok(atomic_load(&follow.alone) == -1, "a program with two threads of its own does not count as single-threaded");
 	for (unsigned i = 0; i <= OWN; i++)
 		sem_post(&end);
 	for (unsigned i = 0; i <= OWN; i++)

@@ -32,7 +32,7 @@ static void kept_page_stays_until_discarded(void)
 	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_DISCARD);
 	memset(memory, 8, STORE_PAGE);
 	farpage_advise(over.farpage, memory, STORE_PAGE, FARPAGE_PAGEOUT);
-	ok(!is_here(memory) && memory[0] == 8, "a discarded page is not kept any more, so the page leaves");
+	ok(!is_here(memory) && memory[0] == 8, "a page is not kept after a discard, so it leaves");
 	over_close(&over);
 }
 

@@ -1,5 +1,5 @@
-/* late: a handler with nothing in flight still polls its store while the store's queue is not quiet. Answers that no
-   request waits for are still to come. */
+/* late: a handler without a read in flight still polls its store while the store's queue is not quiet: answers that no
+   request needs will still come. */
 #include "pager_over.h"
 #include "tests/lib/tap.h"
 #include <semaphore.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define MIB ((size_t)1 << 20)
-#define WAIT_S 30 /* a semaphore that is not posted for so long counts as never posted */
+#define WAIT_S 30 /* a semaphore that is not posted within this time counts as never posted */
 
 /* After the next read that is polled, one more answer is still to come. Until that answer is polled, the queue is not
    quiet. */

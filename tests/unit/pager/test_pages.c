@@ -1,4 +1,4 @@
-/* pages: the word of a page. One thread moves it, others lose; no mark gets lost. */
+/* pages: the word of a page. Of several threads, one moves the page. No mark gets lost. */
 #include "common/random.h"
 #include "page_states.h"
 #include "tests/lib/sanitizers.h"

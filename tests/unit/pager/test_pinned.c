@@ -25,7 +25,7 @@ struct device {
 	size_t length;
 };
 
-/* Makes a file whose page i is full of bytes 0x80 | i, and pins @buffer for reading it. Returns false on an error. */
+/* Makes a file and pins @buffer to read it. Each byte of the file's page i is 0x80 | i. Returns false on an error. */
 static bool device_open(struct device *device, char *buffer, size_t length)
 {
 	char page[STORE_PAGE];
@@ -140,7 +140,7 @@ static void more_pinned_memory_than_the_budget_is_held(void)
 
 	for (uint64_t end = clock_now() + RELEASED_NS; stats.held_bytes && clock_now() < end; stats = stats_of(&over))
 		touch(other, 2 * LOCAL);
-	ok(!stats.held_bytes, "memory that is not pinned any more is not held any more");
+	ok(!stats.held_bytes, "no memory is held once the device pins none");
 	touch(other, 2 * LOCAL);
 	stats = stats_of(&over);
 	ok(stats.resident_bytes <= LOCAL, "resident memory returns to the budget when no page is pinned (%llu bytes)",

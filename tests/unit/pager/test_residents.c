@@ -198,7 +198,7 @@ static void queues_grow_only_without_stale_entries(void)
 	memory = residents_memory(&residents);
 	push(0, PAGES, false);
 	ok(residents_memory(&residents) == memory && pops(PAGES, 0, PAGES),
-	   "as many pages as were reserved fit without more memory");
+	   "the reserved number of pages fits without more memory");
 	end();
 }
 

@@ -52,7 +52,7 @@ static void a_stream_continues_behind_what_was_read(void)
 	ok(streams_note(&streams, page) > 3, "a stream wants more than three pages");
 	streams_extend(&streams, page, 3);
 	ok(streams_note(&streams, page + 4) > 0,
-	   "a stream continues behind the pages that were read, fewer than wanted");
+	   "a stream continues behind the pages that were read if they were fewer than wanted");
 	streams_init(&streams, LIMIT);
 	page = faults(500, 5);
 	streams_note(&streams, page);

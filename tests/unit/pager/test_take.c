@@ -139,8 +139,9 @@ static void pages_leave_with_their_contents(void)
 	unsigned right = 0;
 	for (uint64_t page = TAKE_MAX; page < PAGES; page++)
 		right += is_here(page) && holds(words_of(page), page);
-	ok(right == PAGES - TAKE_MAX, "pages between taken ones stay, and those put back hold the same (%u of %u)",
-	   right, PAGES - TAKE_MAX);
+	ok(right == PAGES - TAKE_MAX,
+	   "pages between taken pages stay, and pages put back have the same contents (%u of %u)", right,
+	   PAGES - TAKE_MAX);
 	end();
 }
 
@@ -283,7 +284,7 @@ static void opening_tells_what_cannot_leave(void)
 	if (!result)
 		take_close(&other);
 	ok(take_memory(&take) < (size_t)TAKE_LANDING * STORE_PAGE * 2,
-	   "between two batches less memory is in use than two landing areas (%zu bytes)", take_memory(&take));
+	   "less memory than two landing areas is in use between two batches (%zu bytes)", take_memory(&take));
 	end();
 }
 

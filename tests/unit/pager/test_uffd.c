@@ -1,4 +1,4 @@
-/* uffd: what the kernel answers, as the pager relies on it. */
+/* uffd: the kernel's answers that the pager relies on. */
 #include "farpage/store.h"
 #include "pager/uffd.h"
 #include "tests/lib/tap.h"
@@ -86,15 +86,16 @@ static void a_fault_tells_who_touched_what(void)
 	pthread_create(&reader.thread, NULL, touch, &reader);
 	bool came = next_message(&message) == 1 && message.kind == UFFD_MISSING;
 	ok(came && !message.write && (message.address & ~(uintptr_t)(STORE_PAGE - 1)) == (uintptr_t)at(3),
-	   "a read of a missing page is told with its address");
-	ok(message.thread == reader.id, "a fault is told with its thread");
+	   "the message about a read of a missing page has its address");
+	ok(message.thread == reader.id, "the message about a fault names its thread");
 	size_t done = 0;
 	ok(place(3, 1, 'x', &done) == 0 && done == STORE_PAGE, "a page is placed");
 	pthread_join(reader.thread, NULL);
 	ok(reader.found == 'x', "placing a page wakes its reader, who finds the contents");
 	pthread_create(&writer.thread, NULL, touch, &writer);
 	came = next_message(&message) == 1 && message.kind == UFFD_MISSING;
-	ok(came && message.write && message.thread == writer.id, "a write of a missing page is told as a write");
+	ok(came && message.write && message.thread == writer.id,
+	   "the message about a write of a missing page says that it is a write");
 	place(5, 1, 'y', NULL);
 	pthread_join(writer.thread, NULL);
 	ok(at(5)[9] == 'w' && at(5)[10] == 'y', "a writer's byte is added to the contents that were placed");
@@ -121,7 +122,8 @@ static void protected_pages_make_writers_wait(void)
 	ok(uffd_protect(&uffd, at(3), STORE_PAGE, true) == 0, "a page is protected");
 	pthread_create(&writer.thread, NULL, touch, &writer);
 	bool came = next_message(&message) == 1 && message.kind == UFFD_PROTECTED;
-	ok(came && message.write && message.thread == writer.id, "a write of a protected page is told as such");
+	ok(came && message.write && message.thread == writer.id,
+	   "the message about a write of a protected page says that it is a write");
 	ok(__atomic_load_n(at(3), __ATOMIC_RELAXED) == 'x', "a protected page can be read, and has its contents");
 	ok(uffd_protect(&uffd, at(3), STORE_PAGE, false) == 0, "a page is unprotected");
 	pthread_join(writer.thread, NULL);

@@ -82,8 +82,8 @@ static void the_text_says_what_the_kernel_says(void)
 				  : error == 0 && vma.protection == protections[i % 3] && !vma.shared &&
 					(vma.end == (uintptr_t)address + 1 || i == MAPPINGS - 1);
 	}
-	ok(right == MAPPINGS, "each of many mappings is found in the text of all, and a gap between them is (%u of %u)",
-	   right, MAPPINGS);
+	ok(right == MAPPINGS, "a query of the text finds each of many mappings, and none in a gap (%u of %u)", right,
+	   MAPPINGS);
 	munmap(memory, MAPPINGS * 4096);
 	close(fd);
 }
@@ -102,7 +102,7 @@ static void the_kernel_tells_which_pages_have_contents(void)
 	madvise(memory + 90 * 4096, 30 * 4096, MADV_DONTNEED);
 	mprotect(memory + 150 * 4096, 30 * 4096, PROT_NONE);
 	ok(pagemap_present(pagemap, memory, PAGEMAP_MAX, present) == 0,
-	   "as many pages as one query takes are asked about");
+	   "a query asks about the most pages that it takes");
 	unsigned right = 0;
 	for (unsigned i = 0; i < PAGEMAP_MAX; i++) {
 		bool gone = (i >= 30 && i < 60) || (i >= 90 && i < 120);

@@ -16,7 +16,7 @@
 /* Takes one write of the store, keeps it, and fails it when the test says so. */
 static struct {
 	const struct store_ops *ops;         /* the store's own */
-	_Atomic(struct store_queue *) queue; /* the one that the kept write came through */
+	_Atomic(struct store_queue *) queue; /* the queue of the kept write */
 	_Atomic uint64_t cookie;
 	_Atomic bool takes, fails;
 	_Atomic unsigned full; /* number of further writes that fail with -ENOSPC, the last one after a pause */
