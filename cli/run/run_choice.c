@@ -10,8 +10,9 @@ static const struct {
 	const char *name;  /* the beginning of the program's name */
 	bool only_to_save; /* the program forks only to save its data */
 } forkers[] = {
-    {"redis-server", true}, {"valkey-server", true}, {"keydb-server", true}, {"gunicorn", false}, {"uwsgi", false},
-    {"apache2", false},     {"httpd", false},        {"php-fpm", false},     {"postgres", false},
+    {"redis-server", true}, {"valkey-server", true}, {"keydb-server", true}, {"gunicorn", false},
+    {"uwsgi", false},       {"apache2", false},      {"httpd", false},       {"php-fpm", false},
+    {"postgres", false},    {"chromium", false},     {"chrome", false},      {"google-chrome", false},
 };
 
 static const char *name_of(const char *path)

@@ -36,6 +36,8 @@ static void auto_takes_swap_for_what_the_pager_cannot_carry(void)
 	   "\"auto\" takes swap for a server that forks, and says why");
 	ok(choose("auto", "gunicorn", NULL, NULL) == RUN_ENGINE_SWAP,
 	   "\"auto\" takes swap for a server that is named without a path");
+	ok(choose("auto", "/usr/bin/chromium", NULL, NULL) == RUN_ENGINE_SWAP,
+	   "\"auto\" takes swap for Chromium, whose pages are children of one process");
 	ok(choose("auto", "/usr/bin/php-fpm8.2", NULL, NULL) == RUN_ENGINE_SWAP,
 	   "\"auto\" takes swap for a server with a version in its name");
 	ok(choose("auto", "/srv/redis-server/sort", NULL, NULL) == RUN_ENGINE_PAGER,
