@@ -49,11 +49,18 @@ donor_dies() {
 	donor_kill "$1"
 }
 
-# leased_kib NUMBER: prints how much the device leases from the donor, in KiB.
+leased_bytes() {
+	timeout 10 "$FARPAGE" disk list --json | tr -d ' \n' | grep -o "\"${DONOR_URIS[$1]}\"[^}]*" |
+		sed -n 's/.*"leased_bytes":\([0-9]*\).*/\1/p'
+}
+
+# leased_kib NUMBER: prints how much the device leases from the donor, in KiB. If the daemon is busy for a second, as it is
+# when donors return, the list has the device without its donors. That is no 0, so the list is asked again.
 leased_kib() {
-	local bytes
-	bytes=$(timeout 10 "$FARPAGE" disk list --json | tr -d ' \n' | grep -o "\"${DONOR_URIS[$1]}\"[^}]*" |
-		sed -n 's/.*"leased_bytes":\([0-9]*\).*/\1/p')
+	local bytes end=$((SECONDS + 30))
+	until bytes=$(leased_bytes "$1") && [ -n "$bytes" ] || [ $SECONDS -ge $end ]; do
+		sleep 0.05
+	done
 	echo $((${bytes:-0} >> 10))
 }
 

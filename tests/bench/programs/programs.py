@@ -57,9 +57,9 @@ class Run:
 
 
 class Donors:
-    def __init__(self, bin_folder, processes, count, processor):
+    def __init__(self, bin_folder, processes, count, donate, processor):
         before = len(processes.made)
-        self.addresses = processes.start_donors(bin_folder, count, "2G")
+        self.addresses = processes.start_donors(bin_folder, count, donate)
         self.pids = [process.pid for process in processes.made[before:]]
         self.key = processes.key
         for pid in self.pids if processor else ():
@@ -97,6 +97,7 @@ class Bench:
                 "encrypt": lambda *run: self.run_far(*run, "pager", 2, "--encrypt"),
                 "replicas": lambda *run: self.run_far(*run, "pager", 2, "--replicas", "2")}
         self.ways = {way: ways[way] for way in options.way or WAYS[:6]}
+        self.donate = f"{max(int(2048 * options.scale), 256)}M"
         self.failed = False
         self.chosen = []  # of the programs, whether the engine that was chosen for it is the faster one
         self.answer = None
@@ -106,7 +107,7 @@ class Bench:
         """Donors that nobody has used: what they do for a run does not depend on the one before."""
         before = len(self.processes.made)
         try:
-            yield Donors(self.bin, self.processes, count, DONORS if pinned else None)
+            yield Donors(self.bin, self.processes, count, self.donate, DONORS if pinned else None)
         finally:
             for process in self.processes.made[before:]:
                 self.processes.end(process)
