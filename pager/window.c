@@ -1,13 +1,13 @@
 /* The bitmap is searched a word at a time. A search begins at the lowest free page and ends at the latest behind the
    highest page ever allocated. So it costs little, however large the reservation is. */
 #include "pager/window.h"
+
+#include "pager/bitmap.h"
 #include <assert.h>
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define WORD_BITS 64u
 
 static uint64_t pages_of(size_t length)
 {
@@ -17,11 +17,6 @@ static uint64_t pages_of(size_t length)
 static uint64_t page_count(const struct window *window)
 {
 	return window->length / WINDOW_PAGE;
-}
-
-static uint64_t page_of(const struct window *window, const void *address)
-{
-	return ((uintptr_t)address - (uintptr_t)window->base) / WINDOW_PAGE;
 }
 
 static char *page_address(const struct window *window, uint64_t page)
@@ -44,38 +39,24 @@ static int protect(const struct window *window, uint64_t page, uint64_t count, i
 
 static size_t bitmap_bytes(const struct window *window)
 {
-	return (page_count(window) + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t);
+	return (page_count(window) + BITMAP_WORD - 1) / BITMAP_WORD * sizeof(uint64_t);
 }
 
 /* Returns the first page in [@from, @end) whose bit is @value, or @end if there is none. */
 static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t end, bool value)
 {
 	while (from < end) {
-		uint64_t word = __atomic_load_n(&window->used[from / WORD_BITS], __ATOMIC_RELAXED);
+		uint64_t word = __atomic_load_n(&window->used[from / BITMAP_WORD], __ATOMIC_RELAXED);
 		if (!value)
 			word = ~word;
-		word &= ~UINT64_C(0) << (from % WORD_BITS);
+		word &= ~UINT64_C(0) << (from % BITMAP_WORD);
 		if (word) {
-			uint64_t page = from / WORD_BITS * WORD_BITS + (unsigned)__builtin_ctzll(word);
+			uint64_t page = from / BITMAP_WORD * BITMAP_WORD + (unsigned)__builtin_ctzll(word);
 			return page < end ? page : end;
 		}
-		from = (from / WORD_BITS + 1) * WORD_BITS;
+		from = (from / BITMAP_WORD + 1) * BITMAP_WORD;
 	}
 	return end;
-}
-
-static void set_bits(struct window *window, uint64_t page, uint64_t count, bool value)
-{
-	while (count) {
-		unsigned shift = page % WORD_BITS;
-		uint64_t bits = WORD_BITS - shift < count ? WORD_BITS - shift : count;
-		uint64_t mask = (bits == WORD_BITS ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << shift;
-		uint64_t *word = &window->used[page / WORD_BITS];
-		/* Only the thread that holds the lock writes. window_run() reads without it. */
-		__atomic_store_n(word, value ? *word | mask : *word & ~mask, __ATOMIC_RELAXED);
-		page += bits;
-		count -= bits;
-	}
 }
 
 static int window_create(struct window *window, void *base, size_t length)
@@ -114,7 +95,7 @@ int window_adopt(struct window *window, void *base, size_t length)
 		return error;
 	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
 	window->adopted = true;
-	set_bits(window, 0, page_count(window), true);
+	bitmap_set(window->used, 0, page_count(window), true);
 	window->next = window->allocated = page_count(window);
 	window->high = window->next;
 	return 0;
@@ -158,7 +139,7 @@ static int take(struct window *window, uint64_t page, uint64_t count)
 	int error = protect(window, page, count, PROT_READ | PROT_WRITE);
 	if (error)
 		return -ENOMEM;
-	set_bits(window, page, count, true);
+	bitmap_set(window->used, page, count, true);
 	window->allocated += count;
 	if (page + count > window->high)
 		window->high = page + count;
@@ -189,14 +170,14 @@ static bool range_valid(const struct window *window, const void *address, size_t
 {
 	if ((uintptr_t)address % WINDOW_PAGE || !length || !window_contains(window, address))
 		return false;
-	return pages_of(length) <= page_count(window) - page_of(window, address);
+	return pages_of(length) <= page_count(window) - window_page(window, address);
 }
 
 int window_allocate_at(struct window *window, void *address, size_t length)
 {
 	if (!range_valid(window, address, length))
 		return -EINVAL;
-	uint64_t page = page_of(window, address), count = pages_of(length);
+	uint64_t page = window_page(window, address), count = pages_of(length);
 	pthread_mutex_lock(&window->lock);
 	bool free = find_bit(window, page, page + count, true) == page + count;
 	int error = free ? take(window, page, count) : -EEXIST;
@@ -208,7 +189,7 @@ int window_take(struct window *window, void *address, size_t length)
 {
 	if (!range_valid(window, address, length))
 		return -EINVAL;
-	uint64_t page = page_of(window, address), end = page + pages_of(length);
+	uint64_t page = window_page(window, address), end = page + pages_of(length);
 	int error = 0;
 	pthread_mutex_lock(&window->lock);
 	while (!error && (page = find_bit(window, page, end, false)) < end) {
@@ -224,13 +205,13 @@ void window_free(struct window *window, void *address, size_t length)
 {
 	if (!range_valid(window, address, length))
 		return;
-	uint64_t page = page_of(window, address), end = page + pages_of(length);
+	uint64_t page = window_page(window, address), end = page + pages_of(length);
 	pthread_mutex_lock(&window->lock);
 	while ((page = find_bit(window, page, end, true)) < end) {
 		uint64_t stop = find_bit(window, page, end, false);
 		/* This fails only if the process has no room for one more mapping. The pages are free all the same. */
 		protect(window, page, stop - page, PROT_NONE);
-		set_bits(window, page, stop - page, false);
+		bitmap_set(window->used, page, stop - page, false);
 		assert(window->allocated >= stop - page);
 		window->allocated -= stop - page;
 		if (page < window->next)
@@ -244,7 +225,7 @@ bool window_allocated(struct window *window, const void *address, size_t length)
 {
 	if (!range_valid(window, address, length))
 		return false;
-	uint64_t page = page_of(window, address), count = pages_of(length);
+	uint64_t page = window_page(window, address), count = pages_of(length);
 	pthread_mutex_lock(&window->lock);
 	bool all = find_bit(window, page, page + count, false) == page + count;
 	pthread_mutex_unlock(&window->lock);

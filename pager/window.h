@@ -46,6 +46,12 @@ static inline bool window_contains(const struct window *window, const void *addr
 	return (uintptr_t)address - (uintptr_t)window->base < window->length;
 }
 
+/* Returns the number of the page of @address, which lies in the window. */
+static inline uint64_t window_page(const struct window *window, const void *address)
+{
+	return ((uintptr_t)address - (uintptr_t)window->base) / WINDOW_PAGE;
+}
+
 /*
  * Allocates @length bytes, rounded up to pages. @alignment is a power of two. An alignment below a page counts as a
  * page. Allocations stay close together at the low end (first fit), so that bookkeeping stays dense. Returns 0, -ENOMEM

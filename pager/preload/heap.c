@@ -38,7 +38,7 @@ static inline bool in_window(const void *block)
 }
 
 /* Returns true if @block is mimalloc's. */
-static inline bool is_far(const void *block)
+static inline bool is_heap_block(const void *block)
 {
 	return in_window(block) && mapping_is_heap(block);
 }
@@ -115,12 +115,12 @@ static void *next_realloc(void *block, size_t size)
 
 PRELOAD_EXPORT void free(void *block)
 {
-	if (!in_window(block))
-		near_free(block);
-	else if (__builtin_expect(mapping_is_heap(block), true))
+	if (is_heap_block(block))
 		mi_free(block);
-	else
+	else if (in_window(block))
 		next_free(block);
+	else
+		near_free(block);
 }
 
 /* Resizes a block of the near heap. realloc(p, 0) frees. */
@@ -234,7 +234,7 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *block)
 {
 	if (!block)
 		return 0;
-	return is_far(block) ? mi_usable_size(block) : near_usable_size(block);
+	return is_heap_block(block) ? mi_usable_size(block) : near_usable_size(block);
 }
 
 /* --- What farpage itself calls, whatever malloc the program has --------------------------------------------------- */

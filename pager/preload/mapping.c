@@ -14,9 +14,9 @@
  * Any thread.
  */
 #undef _FILE_OFFSET_BITS /* it would make mmap another name for mmap64, and both are defined here */
+#include "pager/bitmap.h"
 #include "pager/preload/preload.h"
 #include <errno.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,16 +44,11 @@ static int fail(int error)
 /* --- The heap's pages --------------------------------------------------------------------------------------------- */
 
 /* One bit for each page of the window, set for pages that the heap has mapped. */
-static _Atomic uint64_t *heap_pages;
-
-static uint64_t page_of(const void *address)
-{
-	return (uint64_t)((const char *)address - preload.window.base) / WINDOW_PAGE;
-}
+static uint64_t *heap_pages;
 
 int mapping_prepare(void)
 {
-	size_t words = preload.window.length / WINDOW_PAGE / 64 + 1;
+	size_t words = preload.window.length / WINDOW_PAGE / BITMAP_WORD + 1;
 	void *table = kernel_mmap(NULL, words * sizeof heap_pages[0], PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (table == MAP_FAILED)
@@ -64,23 +59,14 @@ int mapping_prepare(void)
 
 bool mapping_is_heap(const void *address)
 {
-	uint64_t page = page_of(address);
-	return atomic_load_explicit(&heap_pages[page / 64], memory_order_relaxed) >> (page % 64) & 1;
+	return bitmap_has(heap_pages, window_page(&preload.window, address));
 }
 
+/* Notes that the heap has mapped or unmapped a range of the window. */
 static void note_heap(const char *start, size_t length, bool mapped)
 {
-	uint64_t page = page_of(start), end = page + (length + WINDOW_PAGE - 1) / WINDOW_PAGE;
-	while (page < end) {
-		uint64_t bits = UINT64_MAX << (page % 64), next = (page / 64 + 1) * 64;
-		if (end < next)
-			bits &= UINT64_MAX >> (next - end);
-		if (mapped)
-			atomic_fetch_or_explicit(&heap_pages[page / 64], bits, memory_order_relaxed);
-		else if (atomic_load_explicit(&heap_pages[page / 64], memory_order_relaxed) & bits)
-			atomic_fetch_and_explicit(&heap_pages[page / 64], ~bits, memory_order_relaxed);
-		page = next;
-	}
+	uint64_t pages = (length + WINDOW_PAGE - 1) / WINDOW_PAGE;
+	bitmap_set(heap_pages, window_page(&preload.window, start), pages, mapped);
 }
 
 /* --- mmap ------------------------------------------------------------------------------------------------------- */
@@ -324,9 +310,10 @@ PRELOAD_EXPORT int munmap(void *address, size_t length)
 	if ((uintptr_t)address % WINDOW_PAGE)
 		return fail(-EINVAL);
 	struct entry entry = entry_begin();
-	if (!for_heap)
+	if (for_heap)
+		note_heap(start, covered, false);
+	else
 		preload_count(-(int64_t)covered);
-	note_heap(start, covered, false);
 	if (is_unopened(start, covered))
 		window_free(&preload.window, start, covered);
 	else

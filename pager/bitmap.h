@@ -1,0 +1,36 @@
+/*
+ * bitmap: runs of bits. The bits lie in words of 64.
+ *
+ * Any thread, also without a lock: bits of the same word that another thread changes are kept.
+ */
+#ifndef PAGER_BITMAP_H
+#define PAGER_BITMAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BITMAP_WORD 64u
+
+/* Sets @count bits from @first on to @value. */
+static inline void bitmap_set(uint64_t *words, uint64_t first, uint64_t count, bool value)
+{
+	while (count) {
+		unsigned shift = first % BITMAP_WORD;
+		uint64_t bits = BITMAP_WORD - shift < count ? BITMAP_WORD - shift : count;
+		uint64_t mask = (bits == BITMAP_WORD ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << shift;
+		uint64_t *word = &words[first / BITMAP_WORD];
+		if (value)
+			__atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+		else
+			__atomic_fetch_and(word, ~mask, __ATOMIC_RELAXED);
+		first += bits;
+		count -= bits;
+	}
+}
+
+static inline bool bitmap_has(const uint64_t *words, uint64_t bit)
+{
+	return __atomic_load_n(&words[bit / BITMAP_WORD], __ATOMIC_RELAXED) >> (bit % BITMAP_WORD) & 1;
+}
+
+#endif
