@@ -1,5 +1,6 @@
-"""A control group that limits the memory of a job, for what measures and shows how jobs fare with less. Needs root."""
+"""Memory pressure on a job: a control group that limits its memory, and swap space for the rest. Needs root."""
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,23 @@ def write_setting(path, text):
         Path(path).write_text(str(text), encoding="ascii")
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror}") from error
+
+
+FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
+
+
+def command(*words):
+    """Runs a command and returns what it prints. A failure is a reason why something is Unavailable."""
+    run = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if run.returncode != 0:
+        raise Unavailable(f"{words[0]}: {run.stdout.strip()}")
+    return run.stdout.strip()
+
+
+def swap_on(path):
+    """Makes @path, a device or a file, swap space that the kernel uses first."""
+    command("mkswap", path)
+    command("swapon", "--priority", FIRST_PRIORITY, path)
 
 
 class MemoryGroup:

@@ -28,6 +28,11 @@ class Outcome:
         self.complaint = complaint
 
 
+def pinned(processor):
+    """The prefix of a command that has this processor alone."""
+    return ["taskset", "--cpu-list", str(processor)]
+
+
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -80,13 +85,16 @@ class Processes:
                 pass
         self.made.remove(process)
 
-    def start_donors(self, bin_folder, count, donate, listen="tcp://127.0.0.1:0", slab="64M"):
-        """Makes a key, once, and starts donors, by default on free loopback ports; gives their addresses."""
+    def start_donors(self, bin_folder, count, donate, listen="tcp://127.0.0.1:0", slab="64M", prefix=()):
+        """Makes a key, once, and starts donors behind @prefix, by default on free loopback ports; gives their addresses."""
         self.key = os.path.join(self.folder, "key")
         if not os.path.exists(self.key) and \
            subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
             raise SystemExit(1) # it has said why
-        return [Donor("--donate", donate, "--slab", slab, "--key", self.key, uri=listen, spawn=self.start,
+        def spawn(command, **options):
+            return self.start([*prefix, *command], **options)
+
+        return [Donor("--donate", donate, "--slab", slab, "--key", self.key, uri=listen, spawn=spawn,
                       program=bin_folder / "farpage-memserver", log=os.path.join(self.folder, "donors.log")).uri
                 for _ in range(count)]
 

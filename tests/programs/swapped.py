@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 
 from jobs import sort_job
-from memory_group import MemoryGroup, Unavailable
+from memory_group import FIRST_PRIORITY, MemoryGroup, Unavailable
 from processes import Processes, Progress, uninterrupted
 
-FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
 PAGE = 4096
 LIMIT_MIN = 6 << 20
 

@@ -24,17 +24,16 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "programs"))
-from memory_group import MemoryGroup                        # noqa: E402
-from processes import Processes                             # noqa: E402
+from memory_group import MemoryGroup, swap_on               # noqa: E402
+from processes import Processes, pinned                     # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SECONDS = float(os.environ.get("READ_SECONDS", "3"))
 SPIN_US = os.environ.get("SPIN_US", "50")  # as the daemon does by itself
 PINNED = "UNPINNED" not in os.environ
-CLIENT, DONOR = {0}, {1}  # processors
+CLIENT, DONOR = 0, 1  # processors
 BYTES = 256 << 20
 SWAP_MIB, SWAP_LIMIT = 192, 64 << 20
-FIRST_PRIORITY = "32767"  # before any swap space that the machine has of its own
 AIMS = {("file", "front end", 1): ("p50", 1.1), ("loop", "front end", 1): ("p50", 1.1), ("swap", "device", 1): ("pages", 0.8)}
 
 serve_fuse, ram_fuse, touch, bin_folder = sys.argv[1:]
@@ -83,10 +82,7 @@ def front_end():
 def device():
     with Processes("bench") as processes:
         farpage, name = pathlib.Path(bin_folder, "farpage"), f"bench-{os.getpid()}"
-        [donor] = processes.start_donors(pathlib.Path(bin_folder), 1, "1G")
-        if PINNED:
-            for thread in os.listdir(f"/proc/{processes.made[0].pid}/task"):
-                os.sched_setaffinity(int(thread), DONOR)
+        [donor] = processes.start_donors(pathlib.Path(bin_folder), 1, "1G", prefix=pinned(DONOR) if PINNED else ())
         path = run(farpage, "disk", "attach", "--name", name, "--size", BYTES, "--frontend", "fuse", "--key", processes.key,
                    "--donor", donor).splitlines()[-1]
         try:
@@ -110,8 +106,7 @@ def read(path, depth):
 
 def swap(path, threads):
     """p50 and p99 in us of an access that faults, such accesses a second."""
-    run("mkswap", path)
-    run("swapon", "--priority", FIRST_PRIORITY, path)
+    swap_on(path)
     try:
         group = MemoryGroup(SWAP_LIMIT)
         try:
@@ -151,7 +146,7 @@ def main():
     if os.geteuid() != 0:
         sys.exit("fuse.py: mounting and loop devices are root's: sudo ./dev bench blockdev-fuse")
     if PINNED:
-        os.sched_setaffinity(0, CLIENT)
+        os.sched_setaffinity(0, {CLIENT})
     figures = {row: {} for row in ROWS}
     with smallest() as small, front_end() as front, device() as far:
         servers = {"smallest": small, "front end": front, "device": far}

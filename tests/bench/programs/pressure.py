@@ -6,16 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from memory_group import Unavailable, write_setting # tests/programs
-
-FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
-
-
-def _command(*words):
-    run = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if run.returncode != 0:
-        raise Unavailable(f"{words[0]}: {run.stdout.strip()}")
-    return run.stdout.strip()
+from memory_group import Unavailable, command, swap_on, write_setting # tests/programs
 
 
 class Zram:
@@ -32,8 +23,7 @@ class Zram:
         try:
             write_setting(f"/sys/block/zram{self.number}/comp_algorithm", "lz4")
             write_setting(f"/sys/block/zram{self.number}/disksize", size)
-            _command("mkswap", self.device)
-            _command("swapon", "--priority", FIRST_PRIORITY, self.device)
+            swap_on(self.device)
         except Unavailable:
             self.close()
             raise
@@ -54,13 +44,12 @@ class SwapFile:
     def __init__(self, folder, size):
         self.path = os.path.join(folder, f"farpage-bench-{os.getpid()}.swap")
         try:
-            kind = _command("stat", "--file-system", "--format=%T", folder)
+            kind = command("stat", "--file-system", "--format=%T", folder)
             if kind in ("tmpfs", "ramfs", "overlayfs"):
                 raise Unavailable(f"{folder} is {kind}, not a disk; --swap-folder can name another")
-            _command("fallocate", "--length", str(size), self.path)
+            command("fallocate", "--length", str(size), self.path)
             os.chmod(self.path, 0o600)
-            _command("mkswap", self.path)
-            _command("swapon", "--priority", FIRST_PRIORITY, self.path)
+            swap_on(self.path)
         except Unavailable:
             self.close()
             raise

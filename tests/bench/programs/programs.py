@@ -22,6 +22,7 @@ Medians of the rounds, and their ratios to zram. Exit status 1 if an answer diff
 import argparse
 import contextlib
 import hashlib
+import json
 import os
 import re
 import statistics
@@ -37,13 +38,13 @@ sys.path.insert(0, str(HERE.parents[1] / "programs"))
 from jobs import make_jobs, make_more_jobs                  # noqa: E402
 from memory_group import MemoryGroup, Unavailable           # noqa: E402
 from pressure import SwapFile, Zram                         # noqa: E402
-from processes import Processes, Progress, format_size, print_table  # noqa: E402
+from processes import Processes, Progress, format_size, pinned, print_table  # noqa: E402
 
 LOCAL_MIN = 8 << 20
 WAYS = ("pager", "two donors", "unpinned", "swap", "zram", "swap file", "backup", "encrypt", "replicas")
 COLUMNS = ("way", "seconds", "spread", "slowdown", "client", "donors", "pages in", "time / zram", "pages / zram")
 AIMS = "the pager is to take at most 1.25 times the time of zram, and to bring in at most 1.15 times as many pages"
-CLIENT, DONORS = "0", "1"  # processors
+CLIENT, DONORS = 0, 1  # processors
 
 
 class Run:
@@ -57,14 +58,11 @@ class Run:
 
 
 class Donors:
-    def __init__(self, bin_folder, processes, count, donate, processor):
+    def __init__(self, bin_folder, processes, count, donate, prefix):
         before = len(processes.made)
-        self.addresses = processes.start_donors(bin_folder, count, donate)
+        self.addresses = processes.start_donors(bin_folder, count, donate, prefix=prefix)
         self.pids = [process.pid for process in processes.made[before:]]
         self.key = processes.key
-        for pid in self.pids if processor else ():
-            subprocess.run(["taskset", "--all-tasks", "--pid", "--cpu-list", processor, str(pid)], check=True,
-                           stdout=subprocess.DEVNULL)
 
     def processor_seconds(self):
         ticks = 0
@@ -89,7 +87,7 @@ class Bench:
         self.bin = Path(options.bin).resolve()
         ways = {"pager": lambda *run: self.run_far(*run, "pager", 1),
                 "two donors": lambda *run: self.run_far(*run, "pager", 2),
-                "unpinned": lambda *run: self.run_far(*run, "pager", 2, pinned=False),
+                "unpinned": lambda *run: self.run_far(*run, "pager", 2, pin=False),
                 "swap": lambda *run: self.run_far(*run, "swap", 1),
                 "zram": lambda *run: self.run_pressed(*run, Zram(options.swap_size)),
                 "swap file": lambda *run: self.run_pressed(*run, SwapFile(options.swap_folder, options.swap_size)),
@@ -103,16 +101,16 @@ class Bench:
         self.answer = None
 
     @contextlib.contextmanager
-    def donors(self, count, pinned=True):
+    def donors(self, count, pin=True):
         """Donors that nobody has used: what they do for a run does not depend on the one before."""
         before = len(self.processes.made)
         try:
-            yield Donors(self.bin, self.processes, count, self.donate, DONORS if pinned else None)
+            yield Donors(self.bin, self.processes, count, self.donate, pinned(DONORS) if pin else ())
         finally:
             for process in self.processes.made[before:]:
                 self.processes.end(process)
 
-    def run(self, job, prefix=(), pinned=True):
+    def run(self, job, prefix=(), pin=True):
         """Runs @job, whose answer must be that of all other runs. Returns the outcome."""
         read, write = os.pipe()
         digest = hashlib.blake2b()
@@ -124,9 +122,9 @@ class Bench:
 
         taker = threading.Thread(target=take)
         taker.start()
-        pin = ("taskset", "--cpu-list", CLIENT) if pinned else ()
+        prefix = [*(pinned(CLIENT) if pin else ()), *prefix]
         try:
-            outcome = self.processes.run(job, os.fdopen(write, "wb"), prefix=[*pin, *prefix], tick=self.progress.tick)
+            outcome = self.processes.run(job, os.fdopen(write, "wb"), prefix=prefix, tick=self.progress.tick)
         finally:
             self.progress.clear()
         taker.join()
@@ -137,15 +135,13 @@ class Bench:
             raise Unavailable(f"status {outcome.status}, {'the same' if same else 'another'} answer\n{outcome.complaint}")
         return outcome
 
-    def run_far(self, job, local, engine, count, *more, pinned=True):
-        with self.donors(count, pinned) as donors:
-            swapped = pages_swapped_in()
+    def run_far(self, job, local, engine, count, *more, pin=True):
+        stats = Path(self.processes.folder, "stats")
+        with self.donors(count, pin) as donors:
             outcome = self.run(job, [str(self.bin / "farpage"), "run", *donors.options(), "--engine", engine, "--local",
-                                     str(local), *more, "--"], pinned)
+                                     str(local), "--stats", str(stats), *more, "--"], pin)
             print(f"  {outcome.complaint.strip()}", flush=True)
-            fetched = re.search(r"fetched (\d+) pages", outcome.complaint)
-            return Run(outcome, donors.processor_seconds(),
-                       int(fetched.group(1)) if fetched else pages_swapped_in() - swapped)
+            return Run(outcome, donors.processor_seconds(), json.loads(stats.read_text(encoding="ascii"))["fetched_pages"])
 
     def run_backup(self, job, local):
         with tempfile.TemporaryDirectory(prefix="farpage-bench-", dir=self.options.swap_folder) as folder:
@@ -205,8 +201,7 @@ class Bench:
         print_table(COLUMNS, rows, left=1)
         if "pager" in runs and "swap" in runs:
             chosen = self.choice(job)
-            right = median(chosen if chosen == "swap" else "pager", "seconds") == min(median("pager", "seconds"),
-                                                                                     median("swap", "seconds"))
+            right = median(chosen, "seconds") == min(median(way, "seconds") for way in ("pager", "swap"))
             self.chosen.append(right)
             print(f"farpage run chooses {chosen}, the {'faster' if right else 'SLOWER'} one")
         print(flush=True)
