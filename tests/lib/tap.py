@@ -4,6 +4,7 @@ FOLDER is a folder for the test's files. FARPAGE is the command under test, whic
 """
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,6 +76,16 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], **{
         "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60,
         "check": False, **options})
+
+
+def options_of(text):
+    """Returns the options that a --help lists, without their dashes."""
+    return set(re.findall(r"^  --([a-z-]+)", text, re.MULTILINE))
+
+
+def verbs_of(text):
+    """Returns the verbs that a --help lists."""
+    return re.findall(r"^  ([a-z]+) ", text.partition("\nverbs:\n")[2].partition("\n\n")[0], re.MULTILINE)
 
 
 def farpage(*words, **options):

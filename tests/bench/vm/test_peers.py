@@ -86,7 +86,7 @@ def test_soak():
     row = soak.table({"tcp": found}).splitlines()[2]
     ok("| 331 | 1.8 s (at 29 s) | 97 % | 2.0 MiB |" in row and row.endswith("| well |"), "the table has a line for a soak", row)
     ok(soak.parse(SOAKED.replace("ok 2", "not ok 2"))["failed"] == ["swap off"], "a failed test of a soak is named")
-    ok(soak.parse(SOAKED[:200])["failed"] == ["it did not come to its end"], "a soak that was cut off counts as failed")
+    ok(soak.parse(SOAKED[:200])["failed"] == ["it did not come to its end"], "a soak whose output ends before its plan counts as failed")
     ok("FAILED: it did not" in soak.table({"tcp": soak.parse("")}), "the table says that a soak without figures has failed")
 
 

@@ -2,14 +2,13 @@
 """test_completion.py CONFIG: what bash, zsh and fish complete is what --help lists."""
 import os
 import pty
-import re
 import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from tap import FARPAGE, FOLDER, at_end, done, farpage, ok, run, shown, skip, wait_until
+from tap import FARPAGE, FOLDER, at_end, done, farpage, ok, options_of, run, shown, skip, verbs_of, wait_until
 
 CONFIG = Path(sys.argv[1])
 HERE = Path(__file__).parent
@@ -28,8 +27,7 @@ ENVIRONMENT = {**os.environ, "PATH": f"{FOLDER}/bin:{os.environ['PATH']}", "HOME
 def help_of(*words):
     """The verbs and the options that a --help lists."""
     text = farpage(*words, "--help").stdout
-    verbs = re.findall(r"^  ([a-z]+) ", text.partition("\nverbs:\n")[2].partition("\n\n")[0], re.MULTILINE)
-    return set(verbs), set(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE))
+    return set(verbs_of(text)), {f"--{option}" for option in options_of(text)}
 
 
 class Bash:

@@ -7,7 +7,7 @@ from pathlib import Path
 import disks
 from disks import FRONTEND, LOG
 from donor import Donor
-from tap import FOLDER, done, farpage, ok, run, shown, wait_until
+from tap import FOLDER, done, farpage, ok, options_of, run, shown, wait_until
 
 blockdev, sample_path = sys.argv[1:3]
 sample = Path(sample_path).read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ NOT_SETTINGS = {"adopt", "remove", "ready-fd", "config", "version", "help"} # ac
 
 disks.require()
 shown_help = run(blockdev, "--help")
-options = set(re.findall(r"^  --([a-z-]+)", shown_help.stdout, re.MULTILINE)) - NOT_SETTINGS
+options = options_of(shown_help.stdout) - NOT_SETTINGS
 keys = set(re.findall(r"^(?:; )?([a-z-]+) = ", sample, re.MULTILINE))
 ok(len(options) > 10 and options == keys, "the sample has exactly the settings of farpage-blockdev", options ^ keys)
 

@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tap import done, farpage, ok, run, skip
+from tap import done, farpage, ok, options_of, run, skip, verbs_of
 
 source, memserver, blockdev = Path(sys.argv[1]), *sys.argv[2:]
 FOLDER = source / "docs/man"
@@ -22,17 +22,6 @@ COMMANDS = {
     "farpage-swap.8": (["swap on", "swap off", "swap list"], "farpage-disk.8"),
 }
 EVERYWHERE = {"help", "version"}
-
-
-def options_of(text):
-    """The options that a --help lists."""
-    return set(re.findall(r"^  --([a-z-]+)", text, re.MULTILINE))
-
-
-def verbs_of(text):
-    """The verbs that a --help lists."""
-    part = text.partition("\nverbs:\n")[2].partition("\n\n")[0]
-    return re.findall(r"^  ([a-z]+) ", part, re.MULTILINE)
 
 
 def tagged(page):

@@ -9,6 +9,7 @@
 #include "pager/pagemap.h"
 #include "pager/take.h"
 #include "tests/lib/tap.h"
+#include "userfaultfd.h"
 #include <sys/mman.h>
 
 enum { CORE_FRAMES = 8, CORE_LOW = 4, CORE_HIGH = 8 };

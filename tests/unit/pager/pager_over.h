@@ -6,6 +6,7 @@
 #include "pager/pager.h"
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/store_faulty.h"
+#include "userfaultfd.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

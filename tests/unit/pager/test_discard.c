@@ -215,8 +215,7 @@ static void threads_discard_the_same_pages(void)
 
 int main(void)
 {
-	int result = core_over_open(&over, PAGES, LIMIT);
-	if (result == -EPERM || result == -ENOSYS)
+	if (userfaultfd_is_denied(core_over_open(&over, PAGES, LIMIT)))
 		return tap_skip_all("no right to userfaultfd");
 	core_over_close(&over);
 	settled_pages_become_untouched();

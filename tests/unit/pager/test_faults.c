@@ -279,8 +279,7 @@ static void a_delayed_answer_meets_its_page(void)
 
 int main(void)
 {
-	int result = core_over_open(&over, PAGES, LIMIT);
-	if (result == -EPERM || result == -ENOSYS)
+	if (userfaultfd_is_denied(core_over_open(&over, PAGES, LIMIT)))
 		return tap_skip_all("no right to userfaultfd");
 	core_over_close(&over);
 	a_fault_brings_in_what_the_page_has();

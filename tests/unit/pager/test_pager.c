@@ -399,8 +399,7 @@ static void protected_pages_leave_and_keep_their_contents(void)
 int main(void)
 {
 	struct over over;
-	int result = over_open(&over, LOCAL, 16 * MIB, NULL);
-	if (result == -EPERM || result == -ENOSYS)
+	if (userfaultfd_is_denied(over_open(&over, LOCAL, 16 * MIB, NULL)))
 		return tap_skip_all("no right to userfaultfd");
 	over_close(&over);
 	memory_beyond_the_budget_keeps_its_contents();

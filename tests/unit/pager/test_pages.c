@@ -1,4 +1,4 @@
-/* pages: the word of a page. Of several threads, one moves the page. No mark gets lost. */
+/* pages: only one of several threads moves a page, and no mark of the page gets lost. */
 #include "common/random.h"
 #include "page_states.h"
 #include "tests/lib/sanitizers.h"

@@ -5,6 +5,7 @@
 #include "tests/lib/mix.h"
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
+#include "userfaultfd.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -340,8 +341,7 @@ static void no_write_is_lost_while_pages_leave(void)
 int main(void)
 {
 	copies = getenv("FARPAGE_NO_MOVE") || !uffd_can_move();
-	int result = begin();
-	if (result == -EPERM || result == -ENOSYS)
+	if (userfaultfd_is_denied(begin()))
 		return tap_skip_all("no right to userfaultfd");
 	end();
 	pages_leave_with_their_contents();

@@ -2,6 +2,7 @@
 #include "farpage/store.h"
 #include "pager/uffd.h"
 #include "tests/lib/tap.h"
+#include "userfaultfd.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -185,7 +186,7 @@ static void closing_wakes_who_waits(void)
 int main(void)
 {
 	int result = begin();
-	if (result == -EPERM || result == -ENOSYS)
+	if (userfaultfd_is_denied(result))
 		return tap_skip_all("no right to userfaultfd");
 	ok(result == 0, "memory and its landing area are registered");
 	ok(uffd_can_move() == (uffd.mover >= 0), "a mover is open if the kernel can move pages");

@@ -6,9 +6,9 @@
 #include "pager_over.h"
 #include "tests/lib/mix.h"
 #include "tests/lib/tap.h"
+#include "wrap_ioctl.h"
 #include <errno.h>
 #include <linux/userfaultfd.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 
@@ -31,14 +31,8 @@ static int misreport(struct move *move, uint64_t counted)
 	return -1;
 }
 
-int __real_ioctl(int fd, unsigned long request, void *argument);
-int __wrap_ioctl(int fd, unsigned long request, ...);
-int __wrap_ioctl(int fd, unsigned long request, ...)
+static int ioctl_call(int fd, unsigned long request, void *argument)
 {
-	va_list arguments;
-	va_start(arguments, request);
-	void *argument = va_arg(arguments, void *);
-	va_end(arguments);
 	int result = __real_ioctl(fd, request, argument);
 	struct move *move = argument;
 	if (request != MOVE || result != 0)
@@ -75,7 +69,7 @@ int main(void)
 	struct farpage_stats stats;
 	size_t pages = 24 * MIB / STORE_PAGE, bad = 0;
 	int result = over_open(&over, 8 * MIB, 32 * MIB, NULL);
-	if (result == -EPERM || result == -ENOSYS)
+	if (userfaultfd_is_denied(result))
 		return tap_skip_all("no right to userfaultfd");
 	if (!uffd_can_move())
 		return tap_skip_all("this kernel has no UFFDIO_MOVE");

@@ -3,22 +3,16 @@
 #include "pager/pagemap.h"
 #include "pager/vma.h"
 #include "tests/lib/tap.h"
+#include "wrap_ioctl.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 /* While this is true, ioctl(2) answers as before Linux 6.11. */
 static bool without_query;
 
-int __real_ioctl(int fd, unsigned long request, void *argument);
-int __wrap_ioctl(int fd, unsigned long request, ...);
-int __wrap_ioctl(int fd, unsigned long request, ...)
+static int ioctl_call(int fd, unsigned long request, void *argument)
 {
-	va_list arguments;
-	va_start(arguments, request);
-	void *argument = va_arg(arguments, void *);
-	va_end(arguments);
 	if (!without_query)
 		return __real_ioctl(fd, request, argument);
 	errno = ENOTTY;
