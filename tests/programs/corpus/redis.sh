@@ -1,10 +1,10 @@
 # redis.sh bgsave|bgrewriteaof: keys, which a forked child of the server writes to a file, and another server that reads it.
 set -e
 case $1 in
-bgsave) options= last=rdb_last_bgsave_status busy=rdb_bgsave_in_progress:1 stop=nosave ;;
+bgsave) options='' last=rdb_last_bgsave_status busy=rdb_bgsave_in_progress:1 stop=nosave ;;
 bgrewriteaof)
 	options='--appendonly yes --auto-aof-rewrite-percentage 0'
-	last=aof_last_bgrewrite_status busy='aof_rewrite_(in_progress|scheduled):1' stop=
+	last=aof_last_bgrewrite_status busy='aof_rewrite_(in_progress|scheduled):1' stop=''
 	;;
 esac
 serve() {

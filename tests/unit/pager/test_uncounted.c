@@ -31,7 +31,7 @@ static int misreport(struct move *move, uint64_t counted)
 	return -1;
 }
 
-static int ioctl_call(int fd, unsigned long request, void *argument)
+int ioctl_call(int fd, unsigned long request, void *argument)
 {
 	int result = __real_ioctl(fd, request, argument);
 	struct move *move = argument;

@@ -11,7 +11,7 @@
 /* While this is true, ioctl(2) answers as before Linux 6.11. */
 static bool without_query;
 
-static int ioctl_call(int fd, unsigned long request, void *argument)
+int ioctl_call(int fd, unsigned long request, void *argument)
 {
 	if (!without_query)
 		return __real_ioctl(fd, request, argument);

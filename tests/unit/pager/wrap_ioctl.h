@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-static int ioctl_call(int fd, unsigned long request, void *argument);
+int ioctl_call(int fd, unsigned long request, void *argument);
 
 int __real_ioctl(int fd, unsigned long request, void *argument);
 int __wrap_ioctl(int fd, unsigned long request, ...);
