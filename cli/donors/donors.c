@@ -8,14 +8,13 @@
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
+#include "cli/donors/donors_table.h"
 #include "cli/donors/drain.h"
 #include "cli/subcommands.h"
 #include "client/far.h"
 #include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
-#include "common/size.h"
-#include "farpage/wire.h"
 
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -29,82 +28,8 @@ struct donors_options {
 	struct config_list donors;
 	const char *key_file;
 	bool json;
+	struct table_style style;
 };
-
-/* Returns the donor's address as given, or for auto:// the address that worked. */
-static const char *donors_name(const struct ask *ask)
-{
-	const struct far_donor_info *donor = ask->answer;
-
-	return strncmp(ask->uri, "auto://", strlen("auto://")) != 0 || !*donor->via ? ask->uri : donor->via;
-}
-
-static int donors_width(const struct ask *asks, unsigned count)
-{
-	size_t width = strlen("DONOR");
-
-	for (unsigned i = 0; i < count; i++)
-		if (strlen(donors_name(&asks[i])) > width)
-			width = strlen(donors_name(&asks[i]));
-	return (int)width;
-}
-
-/* Returns the width of the column of failure domains. Returns 0, for no such column, if no donor names its domain. */
-static int donors_domain_width(const struct ask *asks, unsigned count)
-{
-	size_t width = 0;
-
-	for (unsigned i = 0; i < count; i++) {
-		const struct far_donor_info *donor = asks[i].answer;
-
-		if (strlen(donor->domain) > width)
-			width = strlen(donor->domain);
-	}
-	return (int)(width && width < strlen("DOMAIN") ? strlen("DOMAIN") : width);
-}
-
-static void donors_print_row(int width, int domain_width, const char *name, const struct far_donor_info *donor)
-{
-	char donated[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
-
-	printf("%-*s %8s %8s %8s %8u", width, name, size_format(donor->donated, donated),
-	       size_format(donor->leased, leased), size_format(ask_free(donor), unused), donor->clients);
-	if (donor->slab_bytes)
-		printf(" %8s", size_format(donor->slab_bytes, slab));
-	if (domain_width && donor->slab_bytes)
-		printf("  %-*s", donor->state == WIRE_STATE_LENDING ? 0 : domain_width,
-		       *donor->domain ? donor->domain : "-");
-	if (donor->state != WIRE_STATE_LENDING)
-		printf("  %s", drain_state_name(donor->state));
-	printf("\n");
-}
-
-static void donors_print_table(const struct ask *asks, unsigned count)
-{
-	int width = donors_width(asks, count), domain_width = donors_domain_width(asks, count);
-	struct far_donor_info total = {0};
-	unsigned answered = 0;
-
-	printf("%-*s %8s %8s %8s %8s %8s", width, "DONOR", "DONATED", "LEASED", "FREE", "CLIENTS", "SLAB");
-	if (domain_width)
-		printf("  %-*s", domain_width, "DOMAIN");
-	printf("  STATE\n");
-	for (unsigned i = 0; i < count; i++) {
-		const struct far_donor_info *donor = asks[i].answer;
-
-		if (asks[i].status < 0) {
-			printf("%-*s  %s\n", width, asks[i].uri, ask_reason(asks[i].status));
-			continue;
-		}
-		donors_print_row(width, domain_width, donors_name(&asks[i]), donor);
-		total.donated += donor->donated;
-		total.leased += donor->leased;
-		total.clients += donor->clients;
-		answered++;
-	}
-	if (answered > 1)
-		donors_print_row(width, domain_width, "total", &total);
-}
 
 static struct json_object *donors_json(const struct ask *ask)
 {
@@ -117,7 +42,7 @@ static struct json_object *donors_json(const struct ask *ask)
 		json_object_object_add(object, "reason", json_object_new_string(ask_reason(ask->status)));
 		return object;
 	}
-	if (donors_name(ask) != ask->uri)
+	if (donor_name(ask) != ask->uri)
 		json_object_object_add(object, "via", json_object_new_string(donor->via));
 	json_object_object_add(object, "donated_bytes", json_object_new_uint64(donor->donated));
 	json_object_object_add(object, "leased_bytes", json_object_new_uint64(donor->leased));
@@ -141,8 +66,8 @@ static void donors_print_json(const struct ask *asks, unsigned count)
 	json_object_put(root);
 }
 
-/* Asks all donors and prints the answers. Returns the exit status. */
-static int donors_show(const struct donors_options *options, const struct far_config *config)
+/* Asks all donors, prints the answers, and frees @table. Returns the exit status. */
+static int donors_show(const struct donors_options *options, const struct far_config *config, struct table *table)
 {
 	struct far_donor_info answers[CONFIG_LIST_MAX] = {0};
 	struct ask asks[CONFIG_LIST_MAX];
@@ -152,10 +77,13 @@ static int donors_show(const struct donors_options *options, const struct far_co
 	for (unsigned i = 0; i < count; i++)
 		asks[i] = (struct ask){.config = config, .uri = options->donors.items[i], .answer = &answers[i]};
 	ask_all(asks, count, ask_figures);
-	if (options->json)
+	if (options->json) {
 		donors_print_json(asks, count);
-	else
-		donors_print_table(asks, count);
+		table_close(table);
+	} else {
+		donors_add_rows(asks, count, table);
+		table_print(table);
+	}
 	for (unsigned i = 0; i < count; i++)
 		if (asks[i].status < 0)
 			status = COMMAND_FAILED;
@@ -185,10 +113,12 @@ int command_donors(int argc, char **argv)
 	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE",
 	     "the key shared with the donors (farpage key makes one)"},
 	    {"json", CONFIG_FLAG, &options.json, 0, 0, NULL, "print JSON, sizes in bytes"},
+	    TABLE_SETTINGS(&options.style),
 	    {0},
 	};
 	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
 	uint8_t key[AUTH_KEY_SIZE];
+	struct table *table;
 	int status;
 
 	if (argc > 1 && !strcmp(argv[1], "drain"))
@@ -208,5 +138,6 @@ int command_donors(int argc, char **argv)
 		config.key = key;
 	}
 	config.fabric.connect_ms = DONORS_TIMEOUT_MS;
-	return donors_show(&options, &config);
+	table = table_open("donors", donor_columns, DONOR_COLUMNS, &options.style);
+	return table ? donors_show(&options, &config, table) : COMMAND_USAGE;
 }

@@ -9,6 +9,7 @@
 #include "cli/disk/disk_daemon.h"
 #include "cli/subcommands.h"
 #include "cli/swap/swaps.h"
+#include "cli/table.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -18,32 +19,49 @@
 #include <stdio.h>
 #include <string.h>
 
-static void area_print(const char *name, const struct swap_area *area, enum disk_state state)
-{
-	char size[SIZE_TEXT_MAX], used[SIZE_TEXT_MAX];
+enum area_column { AREA_NAME, AREA_DEVICE, AREA_SIZE, AREA_USED, AREA_PRIORITY, AREA_STATE, AREA_COLUMNS };
+static const struct table_column area_columns[AREA_COLUMNS] = {
+    [AREA_NAME] = {.name = "NAME"},
+    [AREA_DEVICE] = {.name = "DEVICE"},
+    [AREA_SIZE] = {.name = "SIZE", .right = true},
+    [AREA_USED] = {.name = "USED", .right = true},
+    [AREA_PRIORITY] = {.name = "PRIORITY", .right = true},
+    [AREA_STATE] = {.name = "STATE"},
+};
 
-	printf("%-16s  %-14s  %8s  %8s  %8d  %s\n", name, area->path, size_format(area->size, size),
-	       size_format(area->used, used), area->priority, disk_state_name(state));
+static void area_add(struct table *table, const char *name, const struct swap_area *area, enum disk_state state)
+{
+	char row[AREA_COLUMNS][TABLE_CELL_MAX], text[SIZE_TEXT_MAX];
+
+	snprintf(row[AREA_NAME], TABLE_CELL_MAX, "%.*s", RUNTIME_NAME_MAX, name);
+	snprintf(row[AREA_DEVICE], TABLE_CELL_MAX, "%s", area->path);
+	snprintf(row[AREA_SIZE], TABLE_CELL_MAX, "%s", size_format(area->size, text));
+	snprintf(row[AREA_USED], TABLE_CELL_MAX, "%s", size_format(area->used, text));
+	snprintf(row[AREA_PRIORITY], TABLE_CELL_MAX, "%d", area->priority);
+	snprintf(row[AREA_STATE], TABLE_CELL_MAX, "%s", disk_state_name(state));
+	table_add(table, row);
 }
 
 static const struct subcommands_text list_text = {
     .name = "swap list",
-    .before = "usage: farpage swap list\n\n"
+    .before = "usage: farpage swap list [OPTION...]\n\n"
 	      "Shows the devices of farpage disk list that this machine swaps to, and how much of each is used.\n"
-	      "The exit status is 3 if one of them is degraded, and 4 if one has failed.\n",
+	      "The exit status is 3 if one of them is degraded, and 4 if one has failed.\n\n",
     .after = "",
     .instead = "it shows all",
 };
 
 static int swap_list(int argc, char **argv)
 {
-	static const struct config_setting none[] = {{.name = NULL}};
+	static struct table_style style;
+	static const struct config_setting settings[] = {TABLE_SETTINGS(&style), {.name = NULL}};
 	static char names[SWAPS_MAX * 4][RUNTIME_NAME_MAX + 1];
 	static char reply[CONTROL_REPLY_MAX];
-	int status = subcommands_begin(&list_text, none, config_read(none, NULL, argc, argv, NULL), argc, argv);
+	int status = subcommands_begin(&list_text, settings, config_read(settings, NULL, argc, argv, NULL), argc, argv);
 	enum disk_state state;
 	struct runtime_device device;
 	struct swap_area area;
+	struct table *table;
 	int count;
 
 	if (status >= 0)
@@ -56,14 +74,17 @@ static int swap_list(int argc, char **argv)
 		log_error("swap list: cannot list the devices: %s", strerror(-count));
 		return COMMAND_FAILED;
 	}
-	printf("%-16s  %-14s  %8s  %8s  %8s  %s\n", "NAME", "DEVICE", "SIZE", "USED", "PRIORITY", "STATE");
+	table = table_open("swap list", area_columns, AREA_COLUMNS, &style);
+	if (!table)
+		return COMMAND_USAGE;
 	for (int i = 0; i < count; i++) {
 		if (runtime_read_device(names[i], &device) < 0 || swaps_find(device.device.path, &area) < 0)
 			continue;
 		state = disk_daemon_state(names[i], reply);
-		area_print(names[i], &area, state);
+		area_add(table, names[i], &area, state);
 		status = disk_state_status(state, status);
 	}
+	table_print(table);
 	return status;
 }
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "farpage-key.1": (["key"], None),
     "farpage-run.1": (["run"], None),
     "farpage-status.1": (["status"], None),
+    "farpage-top.1": (["top"], None),
     "farpage-swap.8": (["swap on", "swap off", "swap list"], "farpage-disk.8"),
 }
 EVERYWHERE = {"help", "version"}

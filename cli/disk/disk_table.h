@@ -1,0 +1,25 @@
+/*
+ * disk_table: what is known about each device of farpage disk, as JSON and as a table.
+ *
+ * Threads: the main thread.
+ */
+#ifndef CLI_DISK_TABLE_H
+#define CLI_DISK_TABLE_H
+
+#include "cli/disk/disk_daemon.h"
+#include "cli/table.h"
+
+#include <json-c/json.h>
+
+enum disk_column { DISK_NAME, DISK_SIZE, DISK_DEVICE, DISK_FRONTEND, DISK_STATE, DISK_USED, DISK_DONORS, DISK_COLUMNS };
+extern const struct table_column disk_columns[DISK_COLUMNS];
+
+/* Asks the daemons of all devices, and appends what they say to the JSON array @disks. If a daemon does not answer, the
+   figures come from the device's folder. *@ret_status gets the exit status of a list of these devices. Returns 0, or
+   -errno if the devices cannot be listed. */
+int disks_ask(struct json_object *disks, int *ret_status);
+void disk_fill(struct json_object *disk, char row[DISK_COLUMNS][TABLE_CELL_MAX]);
+/* Returns a number of @disk, such as "bytes_used", or 0 if the daemon did not say. */
+uint64_t disk_number(struct json_object *disk, const char *key);
+
+#endif
