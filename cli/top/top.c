@@ -183,7 +183,7 @@ static const struct subcommands_text text = {
 
 static int show(struct top_options *options, const struct far_config *config)
 {
-	struct screen screen = {0};
+	static struct screen screen; /* too large for the stack */
 	struct watch *watch;
 	int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define HISTORY 24 /* looks */
+#define HISTORY 60 /* looks */
 #define STACK_BYTES (1u << 20)
 
 /* What is known of a donor. */
