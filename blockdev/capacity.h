@@ -6,7 +6,7 @@
 #ifndef BLOCKDEV_CAPACITY_H
 #define BLOCKDEV_CAPACITY_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdint.h>
 

@@ -26,9 +26,9 @@
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
 #include "client/page/state.h"
-#include "common/auth.h"
 #include "common/clock.h"
 #include "common/patience.h"
+#include "wire/auth.h"
 
 #include <pthread.h>
 #include <semaphore.h>

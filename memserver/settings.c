@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/size.h"
 #include "common/uri.h"
+#include "fabric/fabric.h"
 #include "memserver/drain_file.h"
 
 #include <arpa/inet.h>
@@ -253,7 +254,7 @@ int settings_is_loopback(const char *text, bool *ret_loopback)
 	struct uri uri;
 	int status;
 
-	if (uri_parse(text, WIRE_DEFAULT_PORT, &uri) < 0) {
+	if (uri_parse(text, FABRIC_DEFAULT_PORT, &uri) < 0) {
 		log_error("--listen '%s': not an address; write it like " DEFAULT_LISTEN, text);
 		return -EINVAL;
 	}

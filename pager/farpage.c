@@ -1,7 +1,6 @@
 #include "farpage/farpage.h"
 
 #include "client/lease/domains.h"
-#include "common/auth.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -16,6 +15,7 @@
 #include "pager/pager.h"
 #include "pager/thread.h"
 #include "pager/trace.h"
+#include "wire/auth.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #ifndef BLOCKDEV_SETTINGS_H
 #define BLOCKDEV_SETTINGS_H
 
-#include "common/auth.h"
 #include "common/config.h"
+#include "wire/auth.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -25,7 +25,7 @@
 #include "client/far.h"
 #include "common/config.h"
 #include "common/size.h"
-#include "farpage/fabric_devices.h"
+#include "fabric/devices.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,11 +11,11 @@
 #include "cli/donors/drain.h"
 #include "cli/subcommands.h"
 #include "client/far.h"
-#include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
-#include "farpage/wire.h"
+#include "wire/auth.h"
+#include "wire/wire.h"
 
 #include <json-c/json.h>
 #include <stdbool.h>

@@ -17,8 +17,8 @@
 #ifndef CLIENT_DONOR_H
 #define CLIENT_DONOR_H
 
-#include "common/channel.h"
-#include "farpage/wire.h"
+#include "wire/channel.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>

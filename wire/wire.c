@@ -1,5 +1,5 @@
 /*
- * wire: see farpage/wire.h.
+ * wire: see wire/wire.h.
  *
  * Theory of operation. One list of fields per message describes its bytes in order. Encoder and decoder both walk that
  * list, so they cannot disagree. A field has its width, its place in the C struct, and the values that the decoder
@@ -15,7 +15,7 @@
  *
  * Threads. No state: any thread.
  */
-#include "farpage/wire.h"
+#include "wire/wire.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* wire: every message decodes to the message that was sent, and every wrong byte is refused. */
 #include "common/random.h"
-#include "farpage/fabric.h"
-#include "farpage/wire.h"
+#include "fabric/fabric.h"
 #include "tests/lib/tap.h"
+#include "wire/wire.h"
 #include <assert.h>
 #include <errno.h>
 

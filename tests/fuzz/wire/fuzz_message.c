@@ -1,5 +1,5 @@
 /* Fuzzes the decoder of messages. An accepted message encodes to the same bytes, and its values are within bounds. */
-#include "farpage/wire.h"
+#include "wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
 
