@@ -6,7 +6,6 @@
  *
  * Threads: none.
  */
-#include "blockdev/daemon/runtime.h"
 #include "cli/commands.h"
 #include "cli/disk/disk.h"
 #include "cli/disk/disk_daemon.h"
