@@ -131,15 +131,15 @@ void far_leave(struct store *store);
 
 /* The last known figures of one donor, for `farpage donors` and placement. */
 struct far_donor_info {
-	const char *uri;                      /* as configured; owned by the store */
-	char via[FAR_URI_MAX];                /* the address in use: rdma:// or tcp:// in place of auto:// */
-	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
-	int status;                           /* 0 if connected or waited for, or -errno if lost */
-	bool away;                            /* out of reach, and waited for */
-	uint64_t donated, leased, slab_bytes; /* in bytes, for all clients together */
-	uint32_t state;                       /* enum wire_state (wire.h); set only by far_query() */
-	uint32_t clients;                     /* far_donors() counts this store; far_query() omits its own session */
-	uint64_t leased_here;                 /* bytes that this store leases */
+	const char *uri;                              /* as configured; owned by the store */
+	char via[FAR_URI_MAX];                        /* the address in use: rdma:// or tcp:// in place of auto:// */
+	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
+	int status;                                   /* 0 if connected or waited for, or -errno if lost */
+	bool away;                                    /* out of reach, and waited for */
+	uint64_t donated, leased, slab_bytes;         /* in bytes, for all clients together */
+	uint32_t state;                               /* enum wire_state (wire.h); set only by far_query() */
+	uint32_t clients;     /* far_donors() counts this store; far_query() omits its own session */
+	uint64_t leased_here; /* bytes that this store leases */
 };
 /* Writes up to @max donors to @donors. Returns how many donors there are. Any thread. @store came from far_open(). */
 unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max);

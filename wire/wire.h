@@ -187,7 +187,7 @@ struct wire_message {
 			uint64_t incarnation; /* random, and the same until the donor's program restarts */
 			uint32_t slabs;       /* slabs that this client id holds already */
 			struct wire_capacity capacity;
-			char domain
+			char failure_domain
 			    [WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, 0-terminated, or "" for none */
 		} welcome;
 		struct {

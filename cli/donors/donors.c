@@ -57,8 +57,8 @@ static int donors_domain_width(const struct ask *asks, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		const struct far_donor_info *donor = asks[i].answer;
 
-		if (strlen(donor->domain) > width)
-			width = strlen(donor->domain);
+		if (strlen(donor->failure_domain) > width)
+			width = strlen(donor->failure_domain);
 	}
 	return (int)(width && width < strlen("DOMAIN") ? strlen("DOMAIN") : width);
 }
@@ -73,7 +73,7 @@ static void donors_print_row(int width, int domain_width, const char *name, cons
 		printf(" %8s", size_format(donor->slab_bytes, slab));
 	if (domain_width && donor->slab_bytes)
 		printf("  %-*s", donor->state == WIRE_STATE_LENDING ? 0 : domain_width,
-		       *donor->domain ? donor->domain : "-");
+		       *donor->failure_domain ? donor->failure_domain : "-");
 	if (donor->state != WIRE_STATE_LENDING)
 		printf("  %s", drain_state_name(donor->state));
 	printf("\n");
@@ -124,8 +124,8 @@ static struct json_object *donors_json(const struct ask *ask)
 	json_object_object_add(object, "free_bytes", json_object_new_uint64(ask_free(donor)));
 	json_object_object_add(object, "clients", json_object_new_uint64(donor->clients));
 	json_object_object_add(object, "state", json_object_new_string(drain_state_name(donor->state)));
-	if (*donor->domain)
-		json_object_object_add(object, "domain", json_object_new_string(donor->domain));
+	if (*donor->failure_domain)
+		json_object_object_add(object, "domain", json_object_new_string(donor->failure_domain));
 	json_object_object_add(object, "slab_bytes", json_object_new_uint64(donor->slab_bytes));
 	return object;
 }
