@@ -1,7 +1,7 @@
 /* capacity: see capacity.h. */
 #include "blockdev/capacity.h"
 
-#include "client/lease/domains.h"
+#include "client/lease/failure_domains.h"
 #include "common/log.h"
 #include "common/size.h"
 
@@ -12,7 +12,7 @@ int capacity_check(const struct store *store, uint64_t bytes, unsigned replicas)
 	char wanted[SIZE_TEXT_MAX], have[SIZE_TEXT_MAX];
 	struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
-	uint64_t most = domains_room(donors, count, replicas);
+	uint64_t most = failure_domains_room(donors, count, replicas);
 
 	if (bytes <= most)
 		return 0;

@@ -1,7 +1,7 @@
 /*
  * disk: performs a block device's requests on a store's pages. All front ends use it.
  *
- * Theory of operation. A request names bytes. The store (include/farpage/store.h) takes runs of whole pages. The store
+ * Theory of operation. A request names bytes. The store (client/store.h) takes runs of whole pages. The store
  * forbids reading, writing or discarding a page while that page is being written. So a request is cut into runs of at
  * most STORE_RUN_MAX pages, which go straight between the front end's registered memory and the store. If a request
  * begins or ends within a page, a page of the queue takes the whole page: it is read, changed and written.
@@ -30,7 +30,7 @@
 #ifndef BLOCKDEV_DISK_H
 #define BLOCKDEV_DISK_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,14 +10,8 @@
 #ifndef BLOCKDEV_FRONTEND_H
 #define BLOCKDEV_FRONTEND_H
 
+#include "blockdev/devices.h"
 #include "blockdev/disk.h"
-
-#define FRONTEND_PATH_MAX 64
-
-struct frontend_device {
-	char path[FRONTEND_PATH_MAX]; /* "/dev/ublkb0" */
-	int32_t number;               /* the number of the ublk or loop device: 0 in "/dev/ublkb0" */
-};
 
 struct frontend_config {
 	const char *name;       /* name of the device, for the names of threads and of the FUSE file */
@@ -65,7 +59,5 @@ struct frontend_ops {
 struct frontend {
 	const struct frontend_ops *ops;
 };
-
-extern const struct frontend_ops frontend_ublk, frontend_fuse;
 
 #endif

@@ -25,6 +25,13 @@ const struct frontend_ops *frontends_find(const char *name)
 	return NULL;
 }
 
+bool frontends_adopts(const char *name)
+{
+	const struct frontend_ops *ops = frontends_find(name);
+
+	return ops && ops->adopts;
+}
+
 const struct frontend_ops *frontends_any(char ret_why[FRONTENDS_NOTE_MAX])
 {
 	char why[WHY_MAX];

@@ -1,5 +1,6 @@
 /*
- * frontends: the list of front ends in order of preference, and the choice among them.
+ * frontends: the list of front ends in order of preference, and the choice among them. devices.h has the functions for
+ * other folders.
  *
  * Threads. All functions run in the main thread.
  */
@@ -7,8 +8,6 @@
 #define BLOCKDEV_FRONTENDS_H
 
 #include "blockdev/frontend.h"
-
-#define FRONTENDS_NOTE_MAX 512
 
 /* Returns the front end of this name, or NULL. */
 const struct frontend_ops *frontends_find(const char *name);
@@ -19,17 +18,5 @@ const struct frontend_ops *frontends_find(const char *name);
  * is logged as one line with the next step.
  */
 int frontends_choose(const char *name, const struct frontend_ops **ret_ops, char ret_note[FRONTENDS_NOTE_MAX]);
-
-/*
- * Returns the first front end that this machine has, or NULL. @ret_why says why the front ends before it cannot be
- * used, or is "". Logs nothing.
- */
-const struct frontend_ops *frontends_any(char ret_why[FRONTENDS_NOTE_MAX]);
-
-/*
- * Returns the most data that a device may have in progress, in KiB. @queues and @depth are 0 for the front end's
- * choice.
- */
-uint64_t frontends_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
 
 #endif

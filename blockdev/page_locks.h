@@ -33,7 +33,7 @@
 #ifndef BLOCKDEV_PAGE_LOCKS_H
 #define BLOCKDEV_PAGE_LOCKS_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

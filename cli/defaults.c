@@ -1,7 +1,7 @@
 /* defaults: see defaults.h. */
 #include "cli/defaults.h"
 
-#include "blockdev/daemon/settings.h"
+#include "blockdev/devices.h"
 
 #include <limits.h>
 #include <stdio.h>

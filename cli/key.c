@@ -5,9 +5,9 @@
  * Threads: none of its own.
  */
 #include "cli/commands.h"
-#include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
+#include "wire/auth.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "client/donor/control.h"
 #include "client/io/far_queue.h"
 #include "client/io/far_sealed.h"
-#include "client/lease/domains.h"
+#include "client/lease/failure_domains.h"
 #include "client/rebuild/rebuild.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -83,7 +83,7 @@ static uint64_t far_memory(const struct far *far, uint64_t touched)
    replica. */
 static uint64_t far_available(struct far *far)
 {
-	struct domains_share shares[FAR_DONORS_MAX];
+	struct failure_domains_share shares[FAR_DONORS_MAX];
 	uint64_t slab_bytes = far->table.pages * STORE_PAGE;
 	unsigned replicas = far->config.replicas;
 	uint64_t chunks;
@@ -92,12 +92,13 @@ static uint64_t far_available(struct far *far)
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		uint64_t donated = far->donors[i].donated, leased = far->donors[i].leased;
 
-		shares[i] = (struct domains_share){.domain = far->donors[i].domain,
+		shares[i] =
+		    (struct failure_domains_share){.failure_domain = far->donors[i].failure_domain,
 						   .slabs = donated > leased ? (donated - leased) / slab_bytes : 0};
 		if (far->donors[i].status < 0)
 			replicas = 1;
 	}
-	chunks = domains_chunks(shares, far->donor_count, replicas);
+	chunks = failure_domains_chunks(shares, far->donor_count, replicas);
 	pthread_mutex_unlock(&far->attach);
 	return chunks * replicas * slab_bytes;
 }
@@ -179,7 +180,7 @@ unsigned far_donors(const struct store *store, struct far_donor_info *donors, un
 		};
 		pthread_mutex_lock(&far->attach);
 		memcpy(donors[i].via, donor->via, sizeof donor->via);
-		memcpy(donors[i].domain, donor->domain, sizeof donor->domain);
+		memcpy(donors[i].failure_domain, donor->failure_domain, sizeof donor->failure_domain);
 		pthread_mutex_unlock(&far->attach);
 	}
 	return far->donor_count;

@@ -1,5 +1,5 @@
 /*
- * far: the store (include/farpage/store.h) whose pages live on donors.
+ * far: the store (client/store.h) whose pages live on donors.
  *
  * Theory of operation. The array is cut into chunks of one slab each. A chunk has no slab until its first write. Then a
  * slab is leased for each replica, on the donors that placement.c chooses. The client keeps a checksum and a generation
@@ -20,8 +20,8 @@
 #ifndef CLIENT_FAR_H
 #define CLIENT_FAR_H
 
-#include "farpage/fabric.h"
-#include "farpage/store.h"
+#include "client/store.h"
+#include "fabric/fabric.h"
 
 #define FAR_DONORS_MAX 64
 #define FAR_REPLICAS_MAX 3
@@ -36,7 +36,7 @@
 struct far_config {
 	const char *const *donors; /* URIs: tcp://host[:port], rdma://..., or auto://... (RDMA if possible, else TCP) */
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
-	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
+	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (wire/auth.h), or NULL */
 	/* The size of the array. 0 means four times the pages that fit on the donors with all replicas. */
 	uint64_t pages;
 	/* 1 .. FAR_REPLICAS_MAX. Each replica is in another failure domain. A lost replica is made anew on another
@@ -131,15 +131,15 @@ void far_leave(struct store *store);
 
 /* The last known figures of one donor, for `farpage donors` and placement. */
 struct far_donor_info {
-	const char *uri;                      /* as configured; owned by the store */
-	char via[FAR_URI_MAX];                /* the address in use: rdma:// or tcp:// in place of auto:// */
-	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
-	int status;                           /* 0 if connected or waited for, or -errno if lost */
-	bool away;                            /* out of reach, and waited for */
-	uint64_t donated, leased, slab_bytes; /* in bytes, for all clients together */
-	uint32_t state;                       /* enum wire_state (wire.h); set only by far_query() */
-	uint32_t clients;                     /* far_donors() counts this store; far_query() omits its own session */
-	uint64_t leased_here;                 /* bytes that this store leases */
+	const char *uri;                              /* as configured; owned by the store */
+	char via[FAR_URI_MAX];                        /* the address in use: rdma:// or tcp:// in place of auto:// */
+	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
+	int status;                                   /* 0 if connected or waited for, or -errno if lost */
+	bool away;                                    /* out of reach, and waited for */
+	uint64_t donated, leased, slab_bytes;         /* in bytes, for all clients together */
+	uint32_t state;                               /* enum wire_state (wire.h); set only by far_query() */
+	uint32_t clients;     /* far_donors() counts this store; far_query() omits its own session */
+	uint64_t leased_here; /* bytes that this store leases */
 };
 /* Writes up to @max donors to @donors. Returns how many donors there are. Any thread. @store came from far_open(). */
 unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max);

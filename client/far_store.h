@@ -26,9 +26,9 @@
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
 #include "client/page/state.h"
-#include "common/auth.h"
 #include "common/clock.h"
 #include "common/patience.h"
+#include "wire/auth.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -39,9 +39,9 @@
 struct far_donor {
 	char *uri;
 	char via[SESSION_URI_MAX]; /* the address in use; guarded by far->attach; fixed once the donor was reached */
-	char domain[FAR_FAILURE_DOMAIN_SIZE]; /* the failure domain it last told; guarded by far->attach */
-	_Atomic int status;                   /* 0 if in use, or -errno from its loss until its return */
-	_Atomic uint32_t round;               /* odd while the donor is up */
+	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* the failure domain it last told; guarded by far->attach */
+	_Atomic int status;                           /* 0 if in use, or -errno from its loss until its return */
+	_Atomic uint32_t round;                       /* odd while the donor is up */
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
 	uint8_t session_key[AUTH_KEY_SIZE]; /* the key of this round's session; guarded by far->attach */

@@ -1,9 +1,9 @@
 /*
- * store: the calls of include/farpage/store.h. Each passes to the store's own table of operations.
+ * store: the calls of client/store.h. Each passes to the store's own table of operations.
  *
  * The asserts here catch wrong calls, for all stores. There is no state. Any thread may call.
  */
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <assert.h>
 

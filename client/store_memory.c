@@ -8,7 +8,7 @@
  * Threads. One thread uses each queue. The bits are atomic. The store's contract forbids two accesses to one page at
  * the same time.
  */
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -9,8 +9,8 @@
 #define FABRIC_BACKEND_H
 
 #include "common/uri.h"
+#include "fabric/fabric.h"
 #include "fabric/poller.h"
-#include "farpage/fabric.h"
 
 #define BACKEND_NEVER UINT64_MAX
 #define BACKEND_PEER_MAX URI_TEXT_MAX

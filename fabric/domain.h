@@ -20,8 +20,8 @@
 #ifndef FABRIC_DOMAIN_H
 #define FABRIC_DOMAIN_H
 
+#include "fabric/fabric.h"
 #include "fabric/verbs/verbs_device.h"
-#include "farpage/fabric.h"
 #include <stdatomic.h>
 
 /* The most regions of one domain: 4 TiB in slabs of 64 MiB. */

@@ -1,8 +1,7 @@
-/* fabric: opening, and choosing a backend, see farpage/fabric.h. The rest of fabric.h is in wait.c. */
-#include "farpage/fabric.h"
+/* fabric: opening, and choosing a backend, see fabric/fabric.h. The rest of fabric.h is in wait.c. */
+#include "fabric/fabric.h"
 #include "common/log.h"
 #include "fabric/internal.h"
-#include "farpage/wire.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +89,7 @@ struct route {
 static int route_find(struct fabric *fabric, const char *text, struct route *ret_route)
 {
 	struct route route = {0};
-	int status = uri_parse(text, WIRE_DEFAULT_PORT, &route.uri);
+	int status = uri_parse(text, FABRIC_DEFAULT_PORT, &route.uri);
 
 	if (status < 0)
 		return status;

@@ -1,5 +1,5 @@
 /*
- * wait: polling, waiting and watches of farpage/fabric.h.
+ * wait: polling, waiting and watches of fabric/fabric.h.
  *
  * Theory of operation. fabric_poll() asks each backend in use. A hot backend looks at its sockets or queues directly.
  * The poller is then asked only in every POLLS_PER_LOOK-th poll, or if poller_has_found() is true. If no backend is

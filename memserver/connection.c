@@ -316,7 +316,7 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	welcome->welcome.slabs = donor->book->sessions[session].slabs;
 	lease_capacity(donor->book, &welcome->welcome.capacity);
 	if (donor->config.failure_domain)
-		snprintf(welcome->welcome.domain, WIRE_FAILURE_DOMAIN_SIZE, "%s", donor->config.failure_domain);
+		snprintf(welcome->welcome.failure_domain, WIRE_FAILURE_DOMAIN_SIZE, "%s", donor->config.failure_domain);
 	connection_send(donor, session, welcome);
 }
 

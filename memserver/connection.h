@@ -12,10 +12,10 @@
 #ifndef MEMSERVER_CONNECTION_H
 #define MEMSERVER_CONNECTION_H
 
-#include "common/channel.h"
 #include "common/crowd.h"
 #include "memserver/donor.h"
 #include "memserver/handshake.h"
+#include "wire/channel.h"
 
 /*
  * The most connections at a time that have proved nothing yet, and the time in ns that each one gets. If there are

@@ -22,7 +22,7 @@
 
 #include "common/log_limit.h"
 #include "common/patience.h"
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 #include "memserver/keyring.h"
 #include "memserver/lease.h"
 #include "memserver/slab.h"

@@ -11,8 +11,8 @@
 #ifndef MEMSERVER_HANDSHAKE_H
 #define MEMSERVER_HANDSHAKE_H
 
-#include "farpage/wire.h"
 #include "memserver/keyring.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>

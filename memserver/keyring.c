@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/size.h"
-#include "farpage/wire.h"
+#include "wire/wire.h"
 
 #include <dirent.h>
 #include <errno.h>

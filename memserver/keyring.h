@@ -18,7 +18,7 @@
 #ifndef MEMSERVER_KEYRING_H
 #define MEMSERVER_KEYRING_H
 
-#include "common/auth.h"
+#include "wire/auth.h"
 
 #include <stdbool.h>
 #include <stdint.h>

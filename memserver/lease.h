@@ -39,8 +39,8 @@
 #ifndef MEMSERVER_LEASE_H
 #define MEMSERVER_LEASE_H
 
-#include "common/auth.h"
-#include "farpage/wire.h"
+#include "wire/auth.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>

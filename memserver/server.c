@@ -5,9 +5,10 @@
 #include "common/descriptors.h"
 #include "common/log.h"
 #include "common/uri.h"
-#include "farpage/wire.h"
+#include "fabric/fabric.h"
 #include "memserver/connection.h"
 #include "memserver/shrink.h"
+#include "wire/wire.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -113,7 +114,7 @@ static int listen_text(struct donor *donor, const char *text, struct listening *
 {
 	struct uri uri;
 	uint16_t port = 0;
-	int status = uri_parse(text, WIRE_DEFAULT_PORT, &uri);
+	int status = uri_parse(text, FABRIC_DEFAULT_PORT, &uri);
 
 	if (status == 0 && strcmp(uri.scheme, "auto") == 0)
 		status = listen_auto(donor, &uri, listening);

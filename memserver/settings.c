@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/size.h"
 #include "common/uri.h"
+#include "fabric/fabric.h"
 #include "memserver/drain_file.h"
 
 #include <arpa/inet.h>
@@ -53,7 +54,7 @@ static int options_read(struct settings *s, int argc, char **argv)
 	    {"revoke-deadline", CONFIG_NUMBER, &s->revoke_s, 1, 3600, "SECONDS",
 	     "memory that is taken back is back within this (default 10)"},
 	    {"quota", CONFIG_SIZE, &s->quota, 0, 0, "SIZE", "most one client may lease (default: no limit)"},
-	    {"domain", CONFIG_STRING, &s->domain, 0, 0, "NAME",
+	    {"domain", CONFIG_STRING, &s->failure_domain, 0, 0, "NAME",
 	     "what this machine fails together with, like rack1: two replicas are never kept in one such domain "
 	     "(default: each donor is one of its own)"},
 	    {"drain-file", CONFIG_STRING, &s->drain_file, 0, 0, "FILE",
@@ -217,10 +218,10 @@ int settings_check_sizes(struct settings *settings, const struct machine_memory 
 
 int settings_check_failure_domain(const struct settings *settings)
 {
-	if (!settings->domain || wire_failure_domain_is_valid(settings->domain))
+	if (!settings->failure_domain || wire_failure_domain_is_valid(settings->failure_domain))
 		return 0;
 	log_error("--domain '%s': must be 1 to %u letters, digits, and of . _ - ; write it like rack1",
-		  settings->domain, WIRE_FAILURE_DOMAIN_SIZE - 1);
+		  settings->failure_domain, WIRE_FAILURE_DOMAIN_SIZE - 1);
 	return -EINVAL;
 }
 
@@ -253,7 +254,7 @@ int settings_is_loopback(const char *text, bool *ret_loopback)
 	struct uri uri;
 	int status;
 
-	if (uri_parse(text, WIRE_DEFAULT_PORT, &uri) < 0) {
+	if (uri_parse(text, FABRIC_DEFAULT_PORT, &uri) < 0) {
 		log_error("--listen '%s': not an address; write it like " DEFAULT_LISTEN, text);
 		return -EINVAL;
 	}
@@ -354,7 +355,7 @@ static void server_fill(struct settings *s)
 	    .donor =
 		{
 		    .keys = &s->keys,
-		    .failure_domain = s->domain,
+		    .failure_domain = s->failure_domain,
 		    .drain_file = s->drain_file       ? s->drain_file
 				  : *s->drain_default ? s->drain_default
 						      : NULL,
@@ -435,8 +436,8 @@ static void string_free(const struct settings *s, const char *text)
 
 static void strings_free(struct settings *s)
 {
-	const char *const strings[] = {s->donate_text, s->reserve_text, s->config_file,
-				       s->domain,      s->drain_file,   s->key_folder};
+	const char *const strings[] = {s->donate_text,    s->reserve_text, s->config_file,
+				       s->failure_domain, s->drain_file,   s->key_folder};
 	const struct config_list *const lists[] = {&s->listen, &s->key_files, &s->admin_key_files, &s->client_quotas};
 
 	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
@@ -471,7 +472,7 @@ static void waiting_format(const struct settings *s, const struct settings *next
 	    {"listen", lists_differ(&s->listen, &next->listen)},
 	    {"donate (more than at the start)", next->donate / s->slab > s->server.donor.limits.slabs},
 	    {"slab", s->slab != next->slab},
-	    {"domain", texts_differ(s->domain, next->domain)},
+	    {"domain", texts_differ(s->failure_domain, next->failure_domain)},
 	    {"drain-file", texts_differ(s->drain_file, next->drain_file)},
 	    {"clients", s->clients != next->clients},
 	    {"heartbeat", s->heartbeat_ms != next->heartbeat_ms},

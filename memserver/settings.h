@@ -23,7 +23,7 @@ struct settings {
 	uint64_t donate, slab, reserve, quota;
 	bool automatic; /* --donate auto: `donate` is all that the reserve leaves */
 	unsigned grace_s, heartbeat_ms, spin_us, clients, revoke_s;
-	const char *config_file, *domain, *drain_file;
+	const char *config_file, *failure_domain, *drain_file;
 	struct config_list key_files, admin_key_files, client_quotas;
 	const char *key_folder;
 	bool drained;
@@ -55,7 +55,7 @@ int settings_reload(struct settings *settings, struct keyring *ret_before);
 int settings_parse_sizes(struct settings *settings, const struct machine_memory *memory);
 /* Checks the sizes against each other and against the machine's memory. */
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
-/* Checks that `domain`, if given, is a valid name (wire.h). */
+/* Checks that `failure_domain`, if given, is a valid name (wire.h). */
 int settings_check_failure_domain(const struct settings *settings);
 /* *ret_loopback says whether all of @uri's addresses are loopback. Fails if @uri is malformed or does not resolve. */
 int settings_is_loopback(const char *uri, bool *ret_loopback);

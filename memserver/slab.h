@@ -20,7 +20,7 @@
 #ifndef MEMSERVER_SLAB_H
 #define MEMSERVER_SLAB_H
 
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #ifndef PAGER_CORE_H
 #define PAGER_CORE_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include "pager/counters.h"
 #include "pager/kick.h"
 #include "pager/pages.h"

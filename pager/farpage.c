@@ -1,7 +1,6 @@
 #include "farpage/farpage.h"
 
-#include "client/lease/domains.h"
-#include "common/auth.h"
+#include "client/lease/failure_domains.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -16,6 +15,7 @@
 #include "pager/pager.h"
 #include "pager/thread.h"
 #include "pager/trace.h"
+#include "wire/auth.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -302,7 +302,7 @@ static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
 		if (result)
 			return result;
 	}
-	*ret_free = domains_room(donors, count, config->replicas);
+	*ret_free = failure_domains_room(donors, count, config->replicas);
 	return 0;
 }
 

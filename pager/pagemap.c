@@ -1,6 +1,6 @@
 #include "pager/pagemap.h"
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "pager/take.h"
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include "pager/pagemap.h"
 #include "pager/trace.h"
 #include "pager/vma.h"

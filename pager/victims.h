@@ -11,7 +11,7 @@
 #ifndef PAGER_VICTIMS_H
 #define PAGER_VICTIMS_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include "pager/pages.h"
 
 struct victims {

@@ -2,8 +2,7 @@
  * control: requests to the daemon of a device. Each request is one message to the daemon's socket and one message back.
  *
  * Theory of operation. The socket (Unix, seqpacket) is in the device's folder, which only root can enter. A request is
- * one word. The answer to "status" is a line of JSON (status.h). The answer to the others is "ok", or "error: " and the
- * cause.
+ * one word. control_ask() (devices.h) sends it. The functions here are the daemon's.
  *
  * The keeper opens the socket. If a worker dies, the socket stays, so a request waits for the next worker. A caller
  * that gives up waiting accepts no answer from then on. So both sides agree if the caller got an answer.
@@ -13,17 +12,7 @@
 #ifndef BLOCKDEV_CONTROL_H
 #define BLOCKDEV_CONTROL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#define CONTROL_REPLY_MAX 32768
-
-enum control_verb {
-	CONTROL_STATUS,
-	CONTROL_DETACH, /* end the device and the daemon; refused while the device is in use */
-	CONTROL_LEAVE,  /* end the daemon and leave the device to the next one */
-	CONTROL_VERBS
-};
+#include "blockdev/devices.h"
 
 /* Creates a listening socket at @path, for the daemon. Returns 0 or -errno. */
 int control_listen(const char *path, int *ret_socket);
@@ -38,14 +27,5 @@ int control_receive(int connection, enum control_verb *ret_verb);
 int control_reply(int connection, const char *text);
 /* Returns true if the caller still waits for the answer. */
 bool control_is_awaited(int connection);
-
-/*
- * Sends a request to the daemon of device @name and writes the answer as a string. Returns the answer's length or
- * -errno:
- *
- *   -ENOENT, -ECONNREFUSED   there is no daemon
- *   -ETIMEDOUT               no answer came in time; the daemon notices that nobody waits for it
- */
-int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, char ret_reply[CONTROL_REPLY_MAX]);
 
 #endif

@@ -14,7 +14,7 @@
 #ifndef BLOCKDEV_HEALTH_H
 #define BLOCKDEV_HEALTH_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>

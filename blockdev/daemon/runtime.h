@@ -16,21 +16,15 @@
  *   frontend     the front end's folder
  *   watermarks   see watermarks.h
  *
- * Threads. All functions belong to the main thread. Only runtime_list() allocates. The other functions work even if the
- * machine has no free memory.
+ * The functions here are for the daemon that owns a folder. devices.h has those for any process.
+ *
+ * Threads. All functions belong to the main thread. They work even if the machine has no free memory; only
+ * runtime_list() allocates.
  */
 #ifndef BLOCKDEV_RUNTIME_H
 #define BLOCKDEV_RUNTIME_H
 
-#include "blockdev/frontend.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
-
-#define RUNTIME_NAME_MAX 32
-#define RUNTIME_PATH_MAX 80 /* because a socket address holds 107 bytes */
-#define RUNTIME_OPTIONS_MAX 24576
+#include "blockdev/devices.h"
 
 /* A folder that belongs to this process. */
 struct runtime {
@@ -38,23 +32,6 @@ struct runtime {
 	char folder[RUNTIME_PATH_MAX];
 	int lock; /* the locked `pid` */
 };
-
-/* The contents of the file `device`. */
-struct runtime_device {
-	char frontend[16];
-	struct frontend_device device;
-};
-
-/*
- * Checks a name: letters, digits, dot, dash and underscore, the first a letter or a digit. Returns 0, or -EINVAL after
- * one logged line.
- */
-int runtime_check_name(const char *name);
-/*
- * Writes "/run/farpage/NAME/FILE", or the folder if @file is NULL. Returns 0, or -ENAMETOOLONG if FARPAGE_RUNTIME is
- * too long.
- */
-int runtime_path(const char *name, const char *file, char ret_path[RUNTIME_PATH_MAX + 16]);
 
 /* Creates the folder. Returns 0, or -errno after one logged line (-EEXIST: the name is in use; -EPERM; ...). */
 int runtime_create(const char *name, struct runtime *ret_runtime);
@@ -74,17 +51,10 @@ int runtime_write_device(const struct runtime *runtime, const struct runtime_dev
 
 void runtime_unlink(const struct runtime *runtime, const char *file);
 
-/* Reads a file as a string, for any process. Returns its length, or -errno (-ENOENT, -E2BIG, ...). */
-ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t size);
-int runtime_read_device(const char *name, struct runtime_device *ret_device);
-/* Returns true if a process of the device's daemon lives. */
-bool runtime_is_served(const char *name);
 /*
  * Takes the lock of the parent folder, for a decision that concerns all devices. The caller closes the descriptor.
  * Before that, it may call only the functions that read and write files. Returns the descriptor or -errno.
  */
 int runtime_lock(void);
-/* Writes all names, sorted. Returns their number or -errno. */
-int runtime_list(char ret_names[][RUNTIME_NAME_MAX + 1], unsigned max);
 
 #endif

@@ -143,8 +143,8 @@ static void add_donors(struct json *json, const struct store *store)
 			json_add_text(json, "reason", strerror(-donors[i].status));
 		else if (donors[i].away)
 			json_add_text(json, "reason", "it does not answer, and is waited for");
-		if (*donors[i].domain)
-			json_add_text(json, "domain", donors[i].domain);
+		if (*donors[i].failure_domain)
+			json_add_text(json, "domain", donors[i].failure_domain);
 		json_add_number(json, "leased_bytes", donors[i].leased_here);
 		json_end(json, "},");
 	}

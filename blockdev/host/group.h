@@ -19,10 +19,8 @@
 #ifndef BLOCKDEV_GROUP_H
 #define BLOCKDEV_GROUP_H
 
-#include <stdbool.h>
+#include "blockdev/devices.h"
 
-/* Returns true if this process can create a group. */
-bool group_possible(void);
 /*
  * Creates the group of @name and moves the process there. Returns 0, or -errno. After an error the process has not
  * moved, and there is no group.

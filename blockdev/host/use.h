@@ -1,20 +1,14 @@
 /*
- * use: finds the use of a block device (swap space, mount, device mapper, RAID) in /proc and /sys.
+ * use: finds the use of a block device (swap space, mount, device mapper, RAID) in /proc and /sys. use_find() is in
+ * devices.h.
  *
  * Threads. Any thread may call these functions.
  */
 #ifndef BLOCKDEV_USE_H
 #define BLOCKDEV_USE_H
 
-#include <stdbool.h>
+#include "blockdev/devices.h"
 
-#define USE_TEXT_MAX 160
-
-/*
- * Writes the first use that it finds: "swap space", "mounted on /mnt", "used by dm-0", "open in process 7". @path, such
- * as "/dev/ublkb0", need not exist any more. Returns false if no use is known.
- */
-bool use_find(const char *path, char ret_text[USE_TEXT_MAX]);
 /*
  * Looks only for a loop device over the device, and for another process that has it open, as far as /proc shows. Writes
  * the text of use_find(). Returns false if neither is found.

@@ -18,6 +18,8 @@
  * those before the first device. When a device goes, the values become the highest that other devices have set. A value
  * that differs from the highest one set was changed by somebody else, and is left alone.
  *
+ * devices.h has the structs, and the functions that only read.
+ *
  * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm, for tests.
  *
  * Threads. One thread of a process at a time. Between processes, runtime_lock() protects the values.
@@ -27,34 +29,6 @@
 
 #include "blockdev/daemon/runtime.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-enum watermark {
-	WATERMARK_MIN,   /* vm.min_free_kbytes */
-	WATERMARK_SCALE, /* vm.watermark_scale_factor */
-	WATERMARKS
-};
-const char *watermark_name(enum watermark which); /* "vm.min_free_kbytes" */
-
-struct watermarks {
-	uint64_t at[WATERMARKS];
-};
-
-/* The record of one device. */
-struct watermarks_record {
-	struct watermarks found, set; /* the values before the first device, and the values that this device set */
-};
-
-#define WATERMARKS_TEXT_MAX 192 /* size of a record's text, and of a line about a record */
-
-/* Returns the values that a machine with this memory needs for a device with up to @flight_kib of requests in
-   progress. */
-struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib);
-
-/* Reads the kernel's values. Returns 0, or -errno if one cannot be read. */
-int watermarks_read(struct watermarks *ret_now);
 /*
  * Raises the values that are lower than @needed, and writes a record to the folder. Returns 0 or -errno. After an
  * error, the values are as before and, unless runtime_lock() failed, one line has been logged.
@@ -71,13 +45,6 @@ void watermarks_restore(const struct runtime *runtime);
 bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
 /* Returns the value's present step, 0 .. @most. Also returns 0 if the value is at no step. */
 unsigned watermarks_step(const struct watermarks_record *record, unsigned most);
-/* Reads the record of a device, for any process. Returns 0, -ENOENT if it has none, or another -errno. */
-int watermarks_record_read(const char *name, struct watermarks_record *ret_record);
-/*
- * Writes the changes like "vm.min_free_kbytes 2727 -> 35519, ...". Returns false, with an empty text, if there are
- * none.
- */
-bool watermarks_changes(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX]);
 
 /* --- Parts, for tests ------------------------------------------------------------------------------------ */
 

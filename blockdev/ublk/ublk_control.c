@@ -1,6 +1,8 @@
 /* ublk_control: see ublk_control.h. */
 #include "blockdev/ublk/ublk_control.h"
 
+#include "blockdev/devices.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -268,4 +270,18 @@ int ublk_control_start_recovery(struct ublk_control *control, uint32_t number)
 int ublk_control_end_recovery(struct ublk_control *control, uint32_t number)
 {
 	return control_command(control, UBLK_END_RECOVERY, number, 0, (uint64_t)getpid(), QUICK_MS);
+}
+
+int ublk_control_recovers(void)
+{
+	char why[UBLK_WHY_MAX];
+	struct ublk_control *control;
+	int status = ublk_control_open(&control, why);
+	uint64_t features;
+
+	if (status < 0)
+		return status;
+	features = ublk_control_features(control);
+	ublk_control_close(control);
+	return features ? (features & UBLK_USER_RECOVERY) && (features & UBLK_USER_RECOVERY_REISSUE) : -ENODATA;
 }

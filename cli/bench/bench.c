@@ -22,9 +22,9 @@
 #include "cli/bench/bench_table.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
-#include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
+#include "wire/auth.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>

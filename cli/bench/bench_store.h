@@ -1,7 +1,7 @@
 /*
  * bench_store: measures reads and writes of far pages on one donor, at each depth.
  *
- * Theory of operation. A store (farpage/store.h) is opened over that donor alone. First all its pages are written with
+ * Theory of operation. A store (client/store.h) is opened over that donor alone. First all its pages are written with
  * contents that are not zero, because pages of zeroes would cost nothing.
  *
  * Each point keeps `depth` requests of one page each in flight for the requested time. A warm-up comes first and is not

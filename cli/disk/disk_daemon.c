@@ -1,8 +1,6 @@
 /* disk_daemon: see disk_daemon.h. */
 #include "cli/disk/disk_daemon.h"
 
-#include "blockdev/daemon/runtime.h"
-#include "blockdev/host/use.h"
 #include "cli/commands.h"
 #include "cli/signals.h"
 #include "client/page/seal.h"

@@ -11,9 +11,7 @@
 #ifndef CLI_DISK_DAEMON_H
 #define CLI_DISK_DAEMON_H
 
-#include "blockdev/daemon/control.h"
-#include "blockdev/daemon/settings.h"
-#include "blockdev/frontend.h"
+#include "blockdev/devices.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* disk_table: see disk_table.h. */
 #include "cli/disk/disk_table.h"
 
-#include "blockdev/daemon/runtime.h"
+#include "blockdev/devices.h"
 #include "common/size.h"
 
 #include <stdio.h>

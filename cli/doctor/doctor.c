@@ -5,8 +5,8 @@
 #include "cli/defaults.h"
 #include "cli/doctor/internal.h"
 #include "cli/subcommands.h"
-#include "common/auth.h"
 #include "common/log.h"
+#include "wire/auth.h"
 
 #include <stdlib.h>
 #include <string.h>

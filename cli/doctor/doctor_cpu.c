@@ -1,8 +1,8 @@
 /* doctor_cpu: checks the processors, the clock and the time that encryption takes. */
 #include "cli/doctor/internal.h"
 #include "client/page/seal.h"
+#include "client/store.h"
 #include "common/clock.h"
-#include "farpage/store.h"
 
 #include <sched.h>
 #include <string.h>

@@ -3,9 +3,6 @@
  * checks the devices of this host: a device should be served, as safely as possible, and not be left over from a crash.
  * The facts about devices are in /run/farpage (blockdev/daemon/runtime.h), which only root can read.
  */
-#include "blockdev/daemon/control.h"
-#include "blockdev/host/use.h"
-#include "blockdev/ublk/ublk_control.h"
 #include "cli/doctor/internal.h"
 
 #include <errno.h>
@@ -144,20 +141,12 @@ static bool module_is_at_hand(const struct host *host, int error, const char *na
 	return found;
 }
 
-/* Returns true if ublk has user recovery, which came with Linux 6.1. Kernels before 6.5 do not report their
-   features. */
+/* Returns true if ublk has user recovery, which came with Linux 6.1. */
 static bool ublk_recovers(const struct host *host)
 {
-	char why[UBLK_WHY_MAX];
-	struct ublk_control *control;
-	uint64_t features;
+	int recovers = host->devices.ublk ? 0 : ublk_control_recovers();
 
-	if (host->devices.ublk || ublk_control_open(&control, why) < 0)
-		return false;
-	features = ublk_control_features(control);
-	ublk_control_close(control);
-	return features ? (features & UBLK_USER_RECOVERY) && (features & UBLK_USER_RECOVERY_REISSUE)
-			: facts_release_is(host->kernel.release, 6, 1);
+	return recovers == -ENODATA ? facts_release_is(host->kernel.release, 6, 1) : recovers > 0;
 }
 
 void doctor_devices_read(struct host *host)
@@ -165,7 +154,7 @@ void doctor_devices_read(struct host *host)
 	int count = geteuid() ? 0 : runtime_list(host->devices.left, LEFT_MAX);
 
 	host->devices.left_count = count > 0 ? (unsigned)count : 0;
-	host->devices.ublk = facts_open(UBLK_CONTROL);
+	host->devices.ublk = facts_open("/dev/ublk-control");
 	host->devices.fuse = facts_open("/dev/fuse");
 	host->devices.loop = facts_open("/dev/loop-control");
 	host->devices.ublk_at_hand = module_is_at_hand(host, host->devices.ublk, "ublk_drv");
@@ -194,7 +183,6 @@ bool doctor_devices_each_left(struct host *host, unsigned index)
 	static char reply[CONTROL_REPLY_MAX], use[USE_TEXT_MAX];
 	static struct runtime_device device;
 	struct json_object *status = NULL;
-	const struct frontend_ops *ops;
 	const char *name;
 
 	if (index >= host->devices.left_count)
@@ -205,8 +193,7 @@ bool doctor_devices_each_left(struct host *host, unsigned index)
 	if (!runtime_read_device(name, &device)) {
 		host->left.path = device.device.path;
 		host->left.use = use_find(device.device.path, use) ? use : NULL;
-		ops = frontends_find(device.frontend);
-		host->left.adoptable = ops && ops->adopts;
+		host->left.adoptable = frontends_adopts(device.frontend);
 	}
 	if (host->left.served && control_ask(name, CONTROL_STATUS, ANSWER_MS, reply) >= 0)
 		status = json_tokener_parse(reply);

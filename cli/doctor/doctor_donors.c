@@ -10,7 +10,7 @@
 #include "cli/ask.h"
 #include "cli/doctor/internal.h"
 #include "common/clock.h"
-#include "farpage/wire.h"
+#include "wire/wire.h"
 
 #include <errno.h>
 #include <pthread.h>

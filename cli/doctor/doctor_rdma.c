@@ -1,6 +1,6 @@
 /* doctor_rdma: checks whether RDMA can be used and is set up well. fabric_devices_read() finds the devices. */
 #include "cli/doctor/internal.h"
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 
 #include <errno.h>
 #include <string.h>

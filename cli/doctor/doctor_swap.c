@@ -3,7 +3,6 @@
  * and how much memory the kernel keeps free (blockdev/host/watermarks.h has the reasons). doctor_safety.c draws the
  * conclusion. PR_SET_IO_FLUSHER is tried on this process alone, and undone.
  */
-#include "blockdev/host/group.h"
 #include "cli/ask.h"
 #include "cli/doctor/internal.h"
 

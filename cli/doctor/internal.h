@@ -18,14 +18,12 @@
 #ifndef CLI_DOCTOR_INTERNAL_H
 #define CLI_DOCTOR_INTERNAL_H
 
-#include "blockdev/daemon/runtime.h"
-#include "blockdev/frontends.h"
-#include "blockdev/host/watermarks.h"
+#include "blockdev/devices.h"
 #include "client/donor/operate.h"
 #include "client/far.h"
 #include "common/config.h"
 #include "common/size.h"
-#include "farpage/fabric_devices.h"
+#include "fabric/devices.h"
 
 #include <stdbool.h>
 #include <stddef.h>

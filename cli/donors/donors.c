@@ -12,9 +12,9 @@
 #include "cli/donors/drain.h"
 #include "cli/subcommands.h"
 #include "client/far.h"
-#include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
+#include "wire/auth.h"
 
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -49,8 +49,8 @@ static struct json_object *donors_json(const struct ask *ask)
 	json_object_object_add(object, "free_bytes", json_object_new_uint64(ask_free(donor)));
 	json_object_object_add(object, "clients", json_object_new_uint64(donor->clients));
 	json_object_object_add(object, "state", json_object_new_string(drain_state_name(donor->state)));
-	if (*donor->domain)
-		json_object_object_add(object, "domain", json_object_new_string(donor->domain));
+	if (*donor->failure_domain)
+		json_object_object_add(object, "domain", json_object_new_string(donor->failure_domain));
 	json_object_object_add(object, "slab_bytes", json_object_new_uint64(donor->slab_bytes));
 	return object;
 }

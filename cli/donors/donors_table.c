@@ -3,7 +3,7 @@
 
 #include "cli/donors/drain.h"
 #include "common/size.h"
-#include "farpage/wire.h"
+#include "wire/wire.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ void donor_fill(const struct ask *ask, char row[DONOR_COLUMNS][TABLE_CELL_MAX])
 	}
 	fill_figures(donor, row);
 	snprintf(row[DONOR_SLAB], TABLE_CELL_MAX, "%s", size_format(donor->slab_bytes, text));
-	snprintf(row[DONOR_DOMAIN], TABLE_CELL_MAX, "%s", donor->domain);
+	snprintf(row[DONOR_DOMAIN], TABLE_CELL_MAX, "%s", donor->failure_domain);
 	if (donor->state != WIRE_STATE_LENDING)
 		snprintf(row[DONOR_STATE], TABLE_CELL_MAX, "%s", drain_state_name(donor->state));
 }

@@ -4,11 +4,11 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "client/donor/operate.h"
-#include "common/auth.h"
 #include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
+#include "wire/auth.h"
 
 #include <errno.h>
 #include <inttypes.h>

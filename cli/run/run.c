@@ -17,12 +17,12 @@
 #include "cli/run/run_program.h"
 #include "cli/run/run_report.h"
 #include "client/backup/backup_disk.h"
-#include "common/auth.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/size.h"
 #include "pager/pager.h"
+#include "wire/auth.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* run_device: see run_device.h. */
 #include "cli/run/run_device.h"
 
-#include "blockdev/daemon/runtime.h"
-#include "blockdev/daemon/settings.h"
 #include "cli/disk/disk_daemon.h"
 #include "cli/swap/swap_space.h"
 #include "cli/swap/swaps.h"

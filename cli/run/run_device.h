@@ -13,7 +13,7 @@
 #ifndef CLI_RUN_DEVICE_H
 #define CLI_RUN_DEVICE_H
 
-#include "blockdev/frontend.h"
+#include "blockdev/devices.h"
 #include "cli/run/run_options.h"
 
 #include <stdbool.h>

@@ -1,8 +1,6 @@
 /* run_guard: see run_guard.h. */
 #include "cli/run/run_guard.h"
 
-#include "blockdev/daemon/runtime.h"
-#include "blockdev/host/use.h"
 #include "cli/disk/disk_daemon.h"
 #include "cli/run/run_group.h"
 #include "cli/swap/swap_space.h"

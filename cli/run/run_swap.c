@@ -12,8 +12,6 @@
  *
  * Threads: one.
  */
-#include "blockdev/daemon/runtime.h"
-#include "blockdev/frontends.h"
 #include "cli/disk/disk_daemon.h"
 #include "cli/run/run_child.h"
 #include "cli/run/run_device.h"

@@ -4,7 +4,7 @@
  * Threads: none of its own.
  */
 #include "cli/swap/swap.h"
-#include "blockdev/daemon/runtime.h"
+#include "blockdev/devices.h"
 #include "cli/commands.h"
 #include "cli/disk/disk_daemon.h"
 #include "cli/subcommands.h"

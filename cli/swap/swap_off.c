@@ -5,8 +5,7 @@
  *
  * Threads: none.
  */
-#include "blockdev/daemon/runtime.h"
-#include "blockdev/daemon/settings.h"
+#include "blockdev/devices.h"
 #include "cli/disk/disk_daemon.h"
 #include "cli/swap/swap.h"
 #include "cli/swap/swap_space.h"

@@ -3,7 +3,7 @@
  *
  * Threads: none.
  */
-#include "blockdev/host/watermarks.h"
+#include "blockdev/devices.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/subcommands.h"

@@ -13,8 +13,7 @@
 #ifndef CLI_SWAP_SPACE_H
 #define CLI_SWAP_SPACE_H
 
-#include "blockdev/daemon/settings.h"
-#include "blockdev/frontend.h"
+#include "blockdev/devices.h"
 #include "cli/swap/swaps.h"
 
 #include <stdbool.h>

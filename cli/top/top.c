@@ -14,9 +14,9 @@
 #include "cli/subcommands.h"
 #include "cli/top/screen.h"
 #include "cli/top/watch.h"
-#include "common/auth.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "wire/auth.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* backup_disk: see backup_disk.h. */
 #include "client/backup/backup_disk.h"
 
+#include "client/store.h"
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
-#include "farpage/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

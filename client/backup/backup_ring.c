@@ -1,7 +1,7 @@
 /* backup_ring: see backup_ring.h. */
 #include "client/backup/backup_ring.h"
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <errno.h>
 #include <string.h>

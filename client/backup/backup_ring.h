@@ -10,7 +10,7 @@
  * copy may be older than another copy of the page, or than a write that was missed. So the copy's checksum is checked
  * when the copy is taken out. If the checksum is wrong, the page counts as missed again.
  *
- * A page has one writer at a time (farpage/store.h), so its copies enter in the order of its writes.
+ * A page has one writer at a time (client/store.h), so its copies enter in the order of its writes.
  *
  * Threads. Any thread may put, miss and unmiss, and may read the counts and the bits. The functions from backup_ring_at() on
  * are for the thread that takes out. Nothing is allocated after backup_ring_open().

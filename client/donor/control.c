@@ -2,7 +2,7 @@
 
 #include "client/donor/donors.h"
 #include "client/donor/donors_tell.h"
-#include "client/lease/domains.h"
+#include "client/lease/failure_domains.h"
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "common/format.h"
@@ -54,17 +54,17 @@ static int open_check_slabs(const struct far *far, const struct far_donor *first
 }
 
 /* Checks that there are enough failure domains, because two replicas are never kept in one. */
-static int open_check_domains(const struct far *far)
+static int open_check_failure_domains(const struct far *far)
 {
 	const char *uris[FAR_DONORS_MAX];
-	struct domains domains = {0};
-	char text[DOMAINS_TEXT_MAX];
+	struct failure_domains domains = {0};
+	char text[FAILURE_DOMAINS_TEXT_MAX];
 
 	for (unsigned i = 0; i < far->donor_count; i++) {
-		domains_name(&domains, i, far->donors[i].session.donor.domain);
+		failure_domains_name(&domains, i, far->donors[i].session.donor.failure_domain);
 		uris[i] = far->donors[i].uri;
 	}
-	if (!domains_lack(&domains, far->donor_count, far->config.replicas, uris, text))
+	if (!failure_domains_lack(&domains, far->donor_count, far->config.replicas, uris, text))
 		return 0;
 	log_error("%s", text);
 	return -EINVAL;
@@ -124,12 +124,13 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 /* Returns how many bytes fit on the donors. Each byte counts once, with all its replicas. */
 static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 {
-	struct domains_share shares[FAR_DONORS_MAX];
+	struct failure_domains_share shares[FAR_DONORS_MAX];
 
 	for (unsigned i = 0; i < far->donor_count; i++)
-		shares[i] = (struct domains_share){.domain = far->donors[i].session.donor.domain,
+		shares[i] =
+		    (struct failure_domains_share){.failure_domain = far->donors[i].session.donor.failure_domain,
 						   .slabs = donors_free_bytes(&far->donors[i]) / slab_bytes};
-	return domains_chunks(shares, far->donor_count, far->config.replicas) * slab_bytes;
+	return failure_domains_chunks(shares, far->donor_count, far->config.replicas) * slab_bytes;
 }
 
 static int open_lay_out(struct far *far)
@@ -142,7 +143,7 @@ static int open_lay_out(struct far *far)
 		first++;
 	error = open_check_slabs(far, first);
 	if (error == 0)
-		error = open_check_domains(far);
+		error = open_check_failure_domains(far);
 	if (error < 0)
 		return error;
 	slab_bytes = first->slab_bytes;

@@ -131,7 +131,7 @@ static void donor_welcomed(struct donor *donor, const struct wire_message *messa
 	donor->incarnation = message->welcome.incarnation;
 	donor->slabs = message->welcome.slabs;
 	donor->grace_ms = message->welcome.grace_ms;
-	memcpy(donor->domain, message->welcome.domain, sizeof donor->domain);
+	memcpy(donor->failure_domain, message->welcome.failure_domain, sizeof donor->failure_domain);
 	donor->said = now;
 	donor_move(donor, DONOR_READY);
 	answer->news = DONOR_IS_READY;

@@ -1,8 +1,9 @@
 /*
  * donor: one session with one donor, as a state machine without I/O or clock.
  *
- * Theory of operation. The caller (client/donor/session.c over a fabric, or a test) connects with donor_hello() as private
- * data and reports what happens. The answer to an event has at most one message to send and at most one piece of news.
+ * Theory of operation. The caller (client/donor/session.c over a fabric, or a test) connects with donor_hello() as
+ * private data and reports what happens. The answer to an event has at most one message to send and at most one piece
+ * of news.
  *
  *     CONNECTING --connected--> GREETED --CHALLENGE--> PROVING --WELCOME--> READY
  *     any of them --refused, broken off, broke the rules, too late--> LOST
@@ -17,8 +18,8 @@
 #ifndef CLIENT_DONOR_H
 #define CLIENT_DONOR_H
 
-#include "common/channel.h"
-#include "farpage/wire.h"
+#include "wire/channel.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,12 +39,12 @@ struct donor {
 	struct donor_config config;
 	enum donor_state state;
 	struct auth_session session;
-	uint8_t session_key[AUTH_KEY_SIZE];    /* from PROVING on */
-	struct channel channel;                /* from PROVING on; seals every message */
-	struct wire_capacity capacity;         /* the last figures that the donor sent, from READY on */
-	uint64_t incarnation, slabs;           /* as WELCOME has them, from READY on */
-	uint32_t grace_ms;                     /* the grace time that the donor granted, from READY on */
-	char domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, from READY on */
+	uint8_t session_key[AUTH_KEY_SIZE];            /* from PROVING on */
+	struct channel channel;                        /* from PROVING on; seals every message */
+	struct wire_capacity capacity;                 /* the last figures that the donor sent, from READY on */
+	uint64_t incarnation, slabs;                   /* as WELCOME has them, from READY on */
+	uint32_t grace_ms;                             /* the grace time that the donor granted, from READY on */
+	char failure_domain[WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, from READY on */
 	uint64_t heartbeat_ns;
 	uint64_t deadline;      /* when the handshake must be over */
 	uint64_t heard, said;   /* when the last message came, and when the last was sent */

@@ -130,7 +130,7 @@ static void donor_return(struct far *far, unsigned index, uint64_t now)
 	struct far_donor *donor = &far->donors[index];
 
 	donors_tell_back(donor);
-	donors_tell_domain(far, index);
+	donors_tell_failure_domain(far, index);
 	donor->comeback.anew = false;
 	donor->status = 0;
 	if (donor->adopted)

@@ -25,13 +25,13 @@ bool donors_donor_is_ready(const struct far_donor *donor)
 /* Returns true if the ready donors can hold all replicas without the other donors. */
 static bool ready_are_enough(const struct far *far)
 {
-	struct domains domains = {0};
+	struct failure_domains domains = {0};
 	unsigned ready = 0;
 
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (donors_donor_is_ready(&far->donors[i]))
-			domains_name(&domains, ready++, far->donors[i].session.donor.domain);
-	return ready && domains_count(&domains, ready) >= far->config.replicas;
+			failure_domains_name(&domains, ready++, far->donors[i].session.donor.failure_domain);
+	return ready && failure_domains_count(&domains, ready) >= far->config.replicas;
 }
 
 int donors_outcome(const struct far *far)
@@ -69,7 +69,7 @@ void donors_opened(struct far *far, uint64_t now)
 		uint64_t seed;
 
 		if (donors_donor_is_ready(donor)) {
-			donors_tell_domain(far, i);
+			donors_tell_failure_domain(far, i);
 			leases_donor_heard(&far->leases, i, donors_free_bytes(donor));
 			continue;
 		}

@@ -109,24 +109,24 @@ void donors_tell_grace(const struct far *far, const struct far_donor *donor)
 		    donor->uri, machine->grace_ms / 1000, machine->config.closed_ms / 1000);
 }
 
-void donors_tell_domain(struct far *far, unsigned index)
+void donors_tell_failure_domain(struct far *far, unsigned index)
 {
 	struct far_donor *donor = &far->donors[index];
-	const char *name = donor->session.donor.domain;
-	const bool other = strcmp(name, donor->domain) != 0;
+	const char *name = donor->session.donor.failure_domain;
+	const bool other = strcmp(name, donor->failure_domain) != 0;
 	unsigned count;
 
 	leases_donor_named(&far->leases, index, name);
-	count = domains_count(&far->leases.domains, far->donor_count);
-	if (far->open && other && *donor->domain)
+	count = failure_domains_count(&far->leases.failure_domains, far->donor_count);
+	if (far->open && other && *donor->failure_domain)
 		log_warning("donor %s is in failure domain '%s' now, not '%s': what is there stays", donor->uri, name,
-			    donor->domain);
+			    donor->failure_domain);
 	if (far->open && other && count < far->config.replicas)
 		log_warning("%u replicas cannot be kept in %u failure domain%s: some are lacking until donors are "
 			    "restarted with another --domain",
 			    far->config.replicas, count, count > 1 ? "s" : "");
 	pthread_mutex_lock(&far->attach);
-	memcpy(donor->domain, name, sizeof donor->domain);
+	memcpy(donor->failure_domain, name, sizeof donor->failure_domain);
 	pthread_mutex_unlock(&far->attach);
 }
 

@@ -24,7 +24,7 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor);
 void donors_tell_grace(const struct far *far, const struct far_donor *donor);
 /* The donor has told its failure domain. Stores the name, which counts for placement from now on. Logs a warning if the
    name has changed, or if there are now too few domains for the replicas. */
-void donors_tell_domain(struct far *far, unsigned index);
+void donors_tell_failure_domain(struct far *far, unsigned index);
 /* If @whole is false, rebuilding of missing replicas has begun. If it is true, no chunk lacks a replica any more. */
 void donors_tell_replicas(struct far *far, bool whole);
 

@@ -160,7 +160,7 @@ void operate_figures(const struct operate *operate, struct far_donor_info *ret_d
 	    .clients = capacity->clients ? capacity->clients - 1 : 0,
 	};
 	memcpy(ret_donor->via, operate->session.uri, sizeof ret_donor->via);
-	memcpy(ret_donor->domain, operate->session.donor.domain, sizeof ret_donor->domain);
+	memcpy(ret_donor->failure_domain, operate->session.donor.failure_domain, sizeof ret_donor->failure_domain);
 }
 
 int operate_ask(struct operate *operate, const struct wire_message *request, struct wire_message *ret_answer)

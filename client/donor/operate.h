@@ -11,7 +11,7 @@
 #define CLIENT_OPERATE_H
 
 #include "client/far.h"
-#include "farpage/wire.h"
+#include "wire/wire.h"
 
 struct operate;
 

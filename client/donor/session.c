@@ -24,7 +24,7 @@ static int session_send(struct session *session, const struct wire_message *mess
 static int address_over(const char *scheme, const char *address, char ret_address[SESSION_URI_MAX])
 {
 	struct uri uri;
-	int status = uri_parse(address, WIRE_DEFAULT_PORT, &uri);
+	int status = uri_parse(address, FABRIC_DEFAULT_PORT, &uri);
 
 	if (status < 0)
 		return status;

@@ -12,7 +12,7 @@
 
 #include "client/donor/donor.h"
 #include "common/uri.h"
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 
 #define SESSION_URI_MAX 320u
 _Static_assert(SESSION_URI_MAX > URI_TEXT_MAX, "any address");

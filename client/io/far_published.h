@@ -12,7 +12,7 @@
 #ifndef CLIENT_FAR_PUBLISHED_H
 #define CLIENT_FAR_PUBLISHED_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -17,7 +17,7 @@
  *          (far_hedge.h). If no donor returns all pages of a request unchanged, the request is carried out page by
  *          page. Each page may then come from any donor.
  *
- * A failed operation breaks its connection (farpage/fabric.h). The queue ends that connection, which fences it, and
+ * A failed operation breaks its connection (fabric/fabric.h). The queue ends that connection, which fences it, and
  * reports it to the control thread. It carries out anew every request that had an operation on that connection. This is
  * safe, because reads and writes may be repeated. These requests wait until the donor is up again or lost (donors.h).
  * In each round of the donor, the queue connects to it once. A write is not complete while a donor of its chunk is

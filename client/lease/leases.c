@@ -77,7 +77,8 @@ bool leases_donors_missing(const struct leases *leases)
 
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
 		missing |= leases->donors[i].away || !leases->donors[i].live;
-	return missing || domains_count(&leases->domains, leases->config.donor_count) < leases->table->replicas;
+	return missing ||
+	       failure_domains_count(&leases->failure_domains, leases->config.donor_count) < leases->table->replicas;
 }
 
 /* Returns all donors that fail together with any of these. */
@@ -86,7 +87,7 @@ static uint64_t mates_of(const struct leases *leases, uint64_t donors)
 	uint64_t mates = 0;
 
 	for (; donors; donors &= donors - 1)
-		mates |= domains_mates(&leases->domains, (unsigned)__builtin_ctzll(donors));
+		mates |= failure_domains_mates(&leases->failure_domains, (unsigned)__builtin_ctzll(donors));
 	return mates;
 }
 
@@ -99,7 +100,7 @@ bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slo
 			continue;
 		if (mates >> slots[i].donor & 1)
 			return false;
-		mates |= domains_mates(&leases->domains, slots[i].donor);
+		mates |= failure_domains_mates(&leases->failure_domains, slots[i].donor);
 	}
 	return true;
 }
@@ -267,15 +268,15 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free)
 	leases->donors[donor].free = free;
 }
 
-void leases_donor_named(struct leases *leases, unsigned donor, const char *domain)
+void leases_donor_named(struct leases *leases, unsigned donor, const char *failure_domain)
 {
-	domains_name(&leases->domains, donor, domain);
+	failure_domains_name(&leases->failure_domains, donor, failure_domain);
 	leases->lacking |= leases->table->replicas > 1; /* its slots may now be on mates of other slots' donors */
 }
 
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
-	domains_forget(&leases->domains, donor);
+	failure_domains_forget(&leases->failure_domains, donor);
 	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
 	leases->lacking = true; /* if a replica is missing is not known yet */
 }
@@ -408,8 +409,8 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 	uint64_t lost = 0;
 
 	leases->donors[donor] = (struct leases_donor){0};
-	domains_empty(&leases->domains, donor);
-	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know the donors' domains now */
+	failure_domains_empty(&leases->failure_domains, donor);
+	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know the donors' failure domains now */
 	leases_joins_drop(leases, donor, now);
 	for (uint32_t i = 0; i < table->count; i++)
 		if (chunk_cut(leases, i, donor))

@@ -27,10 +27,11 @@
  * failure it is detached. When no access to the slab is under way any more (LEASES_DRAIN), the slab goes back, and a
  * new join begins. If no donor has room, a join is tried again after a pause.
  *
- * Failure domains (domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a slot
- * also excludes its mates. The exception is a recalled slot and the slot that replaces it. If there are fewer domains
- * than replicas, chunks lack replicas. Replicas may share a domain after a donor has come back under another name. Such
- * a chunk gets a replica in another domain, if there is one, and then one of the mates' slots goes.
+ * Failure domains (failure_domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a
+ * slot also excludes its mates. The exception is a recalled slot and the slot that replaces it. If there are fewer
+ * failure domains than replicas, chunks lack replicas. Replicas may share a failure domain after a donor has come back
+ * under another name. Such a chunk gets a replica in another one, if there is one, and then one of the mates' slots
+ * goes.
  *
  * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
  * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the
@@ -51,7 +52,7 @@
 #ifndef CLIENT_LEASES_H
 #define CLIENT_LEASES_H
 
-#include "client/lease/domains.h"
+#include "client/lease/failure_domains.h"
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
 #include "common/random.h"
@@ -160,7 +161,7 @@ struct leases {
 	struct integrity *integrity;
 	struct random_state random;
 	struct leases_donor donors[FAR_DONORS_MAX];
-	struct domains domains;
+	struct failure_domains failure_domains;
 	struct leases_want wants[LEASES_WANTS_MAX];
 	uint32_t request; /* the last request's number */
 	struct leases_join joins[LEASES_JOINS_MAX];
@@ -189,7 +190,7 @@ uint64_t leases_due(const struct leases *leases);
 void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
 /* Sets the donor's failure domain, or "" for one of its own. Called before the donor is first used, and each time
    before it is used again. Its slabs stay. */
-void leases_donor_named(struct leases *leases, unsigned donor, const char *domain);
+void leases_donor_named(struct leases *leases, unsigned donor, const char *failure_domain);
 /* Notes a donor of an adopted store, which has not been reached yet. It should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
 /* leases_donor_away(): the donor cannot be reached. leases_donor_back(): it can be reached again, and holds @held

@@ -73,13 +73,13 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 }
 
 /* Returns true if two of the chunk's replicas would fail together. Perhaps the recall of one was taken back after its
-   replacement came. Or a donor has come back with another domain. */
+   replacement came. Or a donor has come back with another failure domain. */
 static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 
 	/* Nobody knows yet whose mate an unknown donor is. */
-	if (chunk_state(leases->table, index) != CHUNK_READY || leases->domains.unknown)
+	if (chunk_state(leases->table, index) != CHUNK_READY || leases->failure_domains.unknown)
 		return false;
 	chunk_slots(leases->table, index, slots);
 	return !leases_slots_apart(leases, slots);
@@ -209,7 +209,7 @@ static bool join_is_apart(const struct leases *leases, const struct leases_join 
 {
 	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
 
-	return !(domains_mates(&leases->domains, join->slot.donor) & used);
+	return !(failure_domains_mates(&leases->failure_domains, join->slot.donor) & used);
 }
 
 void leases_join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)

@@ -137,7 +137,8 @@ bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_rep
 
 		if (slots[i].state != SLOT_FULL)
 			continue;
-		mated = domains_mates(&leases->domains, slots[i].donor) & full & ~(UINT64_C(1) << slots[i].donor);
+		mated = failure_domains_mates(&leases->failure_domains, slots[i].donor) & full &
+			~(UINT64_C(1) << slots[i].donor);
 		spare = 2 * recalled + mated;
 		if (spare > most)
 			*ret_replica = i;

@@ -14,7 +14,7 @@
 #define CLIENT_WARMTH_H
 
 #include "client/page/chunks.h"
-#include "farpage/wire.h"
+#include "wire/wire.h"
 
 struct warmth_chunk {
 	_Atomic uint32_t moved; /* pages moved since warmth_look() */

@@ -1,9 +1,9 @@
 #include "client/page/integrity.h"
 
 #include "client/page/populate.h"
+#include "client/store.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "farpage/store.h"
 
 #include <errno.h>
 #include <string.h>

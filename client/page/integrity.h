@@ -31,7 +31,7 @@
  * with different contents have different checksums. Nothing of the first write can arrive later, because a donor ends
  * its old connections before it admits the next process. A half-done discard has discarded some of its pages.
  *
- * Threads. Any. Each page has at most one writer at a time (the contract of include/farpage/store.h). The exception is
+ * Threads. Any. Each page has at most one writer at a time (the contract of client/store.h). The exception is
  * integrity_lose(), which the control thread may call at any time. write_commit() in far_answer.c shows how a write
  * that completes meanwhile notices this.
  */

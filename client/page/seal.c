@@ -1,8 +1,8 @@
 /* seal: see seal.h. */
 #include "client/page/seal.h"
 
+#include "client/store.h"
 #include "common/log.h"
-#include "farpage/store.h"
 
 #include <assert.h>
 #include <dlfcn.h>

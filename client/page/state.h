@@ -31,7 +31,7 @@
 #include "client/far.h"
 #include "client/page/chunks.h"
 #include "client/page/integrity.h"
-#include "farpage/wire.h"
+#include "wire/wire.h"
 
 #define STATE_MAGIC UINT64_C(0x3145544154535046) /* "FPSTATE1" */
 /* Must change whenever the contents of the file, or their meaning, change, also by a change of chunks.h or

@@ -16,7 +16,7 @@
 #ifndef FABRIC_TCP_FRAME_H
 #define FABRIC_TCP_FRAME_H
 
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 
 #define TCP_MAGIC 0x43465046u /* "FPFC" */
 #define TCP_VERSION 1u

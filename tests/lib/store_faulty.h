@@ -14,7 +14,7 @@
 #ifndef TESTS_LIB_STORE_FAULTY_H
 #define TESTS_LIB_STORE_FAULTY_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 
 /* Faults to inject. Each chance is per request, in 1/65536. */
 struct store_faults {

@@ -114,7 +114,7 @@ mtype:chunk = { ABSENT, WANTED, READY }; /* client/page/chunks.h */
 mtype:link = { DOWN, NOW, BEFORE, BROKEN }; /* of this round, of one that is over, ended in this round */
 mtype:session = { NONE, ACTIVE, GRACE };    /* memserver/lease.h */
 mtype:slab = { FREE, PREPARING, LEASED, CLEARING };
-/* farpage/wire.h; OPEN stands for connect, challenge and proof */
+/* wire/wire.h; OPEN stands for connect, challenge and proof */
 mtype:message = { OPEN, LEASE, RELEASE, CLAIM, CLAIMED, WELCOME, GRANT, DENY, REVOKE, REVOKED };
 
 /* What one client and one donor have to do with each other. */

@@ -3,7 +3,7 @@
 
 #include "client/backup/backup_disk.h"
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include "tests/sim/descriptors.h"
 
 #include <errno.h>

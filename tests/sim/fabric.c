@@ -1,5 +1,5 @@
 /*
- * fabric: include/farpage/fabric.h over simulated wires (net.h).
+ * fabric: fabric/fabric.h over simulated wires (net.h).
  *
  * Each process counts keys and addresses from 1 on. So a donor that starts anew hands out the same keys and addresses
  * again, as devices may. A client that comes back over another connection gets other keys, as over another device, and

@@ -61,7 +61,7 @@ unsigned history_mates(const struct history *history, unsigned donor)
 	unsigned mates = 1u << donor;
 
 	for (unsigned i = 0; i < history->donor_count; i++)
-		if (history->domains[donor] && history->domains[i] == history->domains[donor])
+		if (history->failure_domains[donor] && history->failure_domains[i] == history->failure_domains[donor])
 			mates |= 1u << i;
 	return mates;
 }
@@ -118,13 +118,13 @@ static void draw_domains(struct history *history)
 	count = history->replicas + (unsigned)random_below(&dice, history->donor_count - history->replicas);
 	/* Each domain gets a donor. Other donors get random domains. */
 	for (unsigned i = 0; i < history->donor_count; i++)
-		history->domains[i] = names[i < count ? i : random_below(&dice, count)];
+		history->failure_domains[i] = names[i < count ? i : random_below(&dice, count)];
 	for (unsigned i = history->donor_count - 1; i; i--) {
 		unsigned j = (unsigned)random_below(&dice, i + 1);
-		const char *name = history->domains[i];
+		const char *name = history->failure_domains[i];
 
-		history->domains[i] = history->domains[j];
-		history->domains[j] = name;
+		history->failure_domains[i] = history->failure_domains[j];
+		history->failure_domains[j] = name;
 	}
 	/* If a donor may be lost, all donors of its domain may. */
 	for (unsigned i = 0; i < history->donor_count; i++)
@@ -144,7 +144,7 @@ static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned c
 	if (tight)
 		slabs = 1 + chunks * history->replicas / history->donor_count;
 	for (unsigned i = 0; i < history->donor_count; i++) {
-		struct donor_config config = {.failure_domain = history->domains[i],
+		struct donor_config config = {.failure_domain = history->failure_domains[i],
 					      .limits = {.slabs = slabs,
 							 .slab_bytes = slab_bytes,
 							 .sessions = 8,
@@ -228,7 +228,8 @@ static void history_draw(struct history *history, uint64_t seed)
 	for (unsigned i = 0; i < history->program_count; i++)
 		draw_program(history, i, chunk_pages, chunks);
 	for (unsigned i = 0; i < history->donor_count && history->placed; i++)
-		world_tell("donor%u is in %s", i, history->domains[i] ? history->domains[i] : "a domain of its own");
+		world_tell("donor%u is in %s", i,
+			   history->failure_domains[i] ? history->failure_domains[i] : "a domain of its own");
 	world_tell("%u donors, %u programs, %u replicas, %u chunks of %u pages%s, victims %u", history->donor_count,
 		   history->program_count, history->replicas, chunks, (unsigned)chunk_pages,
 		   history->loses ? "" : ", nothing may be lost", history->victims);
@@ -244,7 +245,7 @@ static void history_look(struct history *history)
 		struct program *program = &history->programs[i];
 
 		program_check(program);
-		program_check_apart(program, history->domains);
+		program_check_apart(program, history->failure_domains);
 		/* A program that is down with an open_status could not open or adopt its store. */
 		if (program->phase != PROGRAM_DOWN || !program->open_status || program->process->tasks)
 			continue;

@@ -56,14 +56,14 @@ struct history {
 	struct donor_host donors[DONORS_MAX];
 	struct program programs[PROGRAMS_MAX];
 	uint64_t timeout_ns, heartbeat_ns;
-	uint64_t every_ns[FAULTS];       /* mean interval of each fault, or 0 for never */
-	uint64_t outage_ns;              /* longest usual outage */
-	uint64_t revoke_ns;              /* the donors' deadline for slabs to come back */
-	bool loses;                      /* pages may be lost */
-	unsigned victims;                /* bitmap of the donors that may be lost although !loses */
-	const char *domains[DONORS_MAX]; /* the domain of each donor; NULL for one of its own */
-	bool rests;                      /* programs make no requests for a while after a fault */
-	bool placed;                     /* some donors share a domain */
+	uint64_t every_ns[FAULTS];               /* mean interval of each fault, or 0 for never */
+	uint64_t outage_ns;                      /* longest usual outage */
+	uint64_t revoke_ns;                      /* the donors' deadline for slabs to come back */
+	bool loses;                              /* pages may be lost */
+	unsigned victims;                        /* bitmap of the donors that may be lost although !loses */
+	const char *failure_domains[DONORS_MAX]; /* the domain of each donor; NULL for one of its own */
+	bool rests;                              /* programs make no requests for a while after a fault */
+	bool placed;                             /* some donors share a domain */
 	uint64_t rests_until[DONORS_MAX];
 	uint64_t asleep_until; /* FAULT_SLEEP: until then some processes are stopped */
 	uint64_t reset_at;     /* time of the last FAULT_RESET, or 0 */

@@ -6,8 +6,8 @@
 #ifndef SIM_MACHINES_H
 #define SIM_MACHINES_H
 
-#include "farpage/wire.h"
 #include "tests/sim/task.h"
+#include "wire/wire.h"
 
 #define MACHINES_MAX 12u
 

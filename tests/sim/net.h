@@ -11,12 +11,12 @@
  * connection breaks, the first operations were carried out. The next may be carried out in part, and the others are
  * not. The buffer of an unfinished read then has arbitrary contents.
  *
- * fabric.c implements include/farpage/fabric.h on net. Threads: one.
+ * fabric.c implements fabric/fabric.h on net. Threads: one.
  */
 #ifndef SIM_NET_H
 #define SIM_NET_H
 
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 #include "tests/sim/descriptors.h"
 #include "tests/sim/machines.h"
 

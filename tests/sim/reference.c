@@ -1,7 +1,7 @@
 /* reference: see reference.h. */
 #include "tests/sim/reference.h"
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include "tests/sim/world.h"
 
 #include <stdio.h>

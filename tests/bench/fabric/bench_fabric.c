@@ -8,7 +8,7 @@
  *     bench_fabric [MILLISECONDS [TEXT]]    runs the floor, and rows with TEXT in the name, for MILLISECONDS each
  */
 #include "common/clock.h"
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 #include "tests/bench/figures.h"
 #include "tests/lib/loopback.h"
 

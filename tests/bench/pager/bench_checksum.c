@@ -8,9 +8,9 @@
  *     bench_checksum [ROUNDS]
  */
 #include "client/page/integrity.h"
+#include "client/store.h"
 #include "common/clock.h"
 #include "farpage/farpage.h"
-#include "farpage/store.h"
 #include "tests/bench/figures.h"
 #include "tests/lib/donor.h"
 

@@ -7,9 +7,9 @@
  *
  *     bench_replicas [ROUNDS]
  */
+#include "client/store.h"
 #include "common/clock.h"
 #include "farpage/farpage.h"
-#include "farpage/store.h"
 #include "tests/bench/figures.h"
 #include "tests/lib/donor.h"
 

@@ -10,7 +10,7 @@
  *     idle_cpu_ms     processor time of the donor's process in the same time without requests
  */
 #include "common/clock.h"
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 #include "tests/bench/figures.h"
 #include "tests/lib/process.h"
 

@@ -6,10 +6,10 @@
 #include "blockdev/daemon/keeper.h"
 #include "blockdev/daemon/runtime.h"
 #include "blockdev/frontends.h"
-#include "common/auth.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/lib/folder.h"
+#include "wire/auth.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #ifndef TESTS_FUNC_CLIENT_DONOR_MEMORY_H
 #define TESTS_FUNC_CLIENT_DONOR_MEMORY_H
 
-#include "farpage/store.h"
+#include "client/store.h"
 #include "tests/lib/donor.h"
 
 /* Returns true if this process may open the donor's memory. */

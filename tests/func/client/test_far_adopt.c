@@ -1,8 +1,8 @@
 /* Stores that are left to another process: it goes on with all pages, or logs why it cannot. */
-#include "common/auth.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/func/client/traffic.h"
+#include "wire/auth.h"
 
 #include <errno.h>
 #include <signal.h>

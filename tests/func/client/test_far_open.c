@@ -1,11 +1,11 @@
 /* Opening a store: each error is logged in time, in one line that names the donor and the next step. */
 #include "client/donor/donor.h"
-#include "common/auth.h"
 #include "common/clock.h"
 #include "tests/func/client/proxy.h"
 #include "tests/func/client/traffic.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/loopback.h"
+#include "wire/auth.h"
 
 #include <errno.h>
 #include <pthread.h>

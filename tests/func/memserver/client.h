@@ -6,10 +6,10 @@
 #ifndef TESTS_FUNC_MEMSERVER_CLIENT_H
 #define TESTS_FUNC_MEMSERVER_CLIENT_H
 
-#include "common/channel.h"
-#include "farpage/fabric.h"
-#include "farpage/wire.h"
+#include "fabric/fabric.h"
 #include "tests/lib/donor.h"
+#include "wire/channel.h"
+#include "wire/wire.h"
 
 #define CLIENT_BUFFER (1u << 20)
 #define CLIENT_NOTICES 256u

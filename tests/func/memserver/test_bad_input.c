@@ -1,8 +1,8 @@
 /* Bad input: for each mistake the donor logs one line with the cause and the next step, and exits with status 1. */
-#include "common/auth.h"
 #include "tests/lib/donor.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/text.h"
+#include "wire/auth.h"
 
 #include <signal.h>
 #include <sys/stat.h>

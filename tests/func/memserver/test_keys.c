@@ -1,7 +1,7 @@
 /* Keys of several clients: their names, each name's quota, the right to drain, and how a key is replaced. */
-#include "common/auth.h"
 #include "tests/func/memserver/client.h"
 #include "tests/lib/folder.h"
+#include "wire/auth.h"
 
 #include <signal.h>
 #include <sys/stat.h>

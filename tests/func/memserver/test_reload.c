@@ -1,8 +1,8 @@
 /* SIGHUP: the donor reads its settings again, keeps its old settings if the new ones are wrong, and ends no lease. */
-#include "common/auth.h"
 #include "tests/func/memserver/client.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/text.h"
+#include "wire/auth.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -31,7 +31,7 @@ static void a_session_needs_the_donors_key(void)
 	   "the welcome has the donor's capacity");
 	ok(client.welcome.welcome.grace_ms == 900000 && client.welcome.welcome.heartbeat_ms == 200,
 	   "the welcome has the grace time and the heartbeat interval");
-	ok(strcmp(client.welcome.welcome.domain, "rack1") == 0, "the welcome has the donor's failure domain");
+	ok(strcmp(client.welcome.welcome.failure_domain, "rack1") == 0, "the welcome has the donor's failure domain");
 	client_close(&client);
 
 	ok(client_visit(&donor, key_wrong, "wrong") == WIRE_REASON_KEY, "a donor refuses a client with another key");

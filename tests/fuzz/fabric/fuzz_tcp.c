@@ -8,8 +8,8 @@
  * connection is reported once, as the last event.
  */
 #include "common/log.h"
+#include "fabric/fabric.h"
 #include "fabric/tcp/tcp_frame.h"
-#include "farpage/fabric.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

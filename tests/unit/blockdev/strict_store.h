@@ -11,7 +11,7 @@
  */
 #ifndef STRICT_STORE_H
 #define STRICT_STORE_H
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_doctor: the verdicts of farpage doctor on invented hosts. */
-#include "farpage/wire.h"
 #include "tests/unit/cli/doctor_says.h"
+#include "wire/wire.h"
 
 #include <errno.h>
 #include <linux/capability.h>

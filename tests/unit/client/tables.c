@@ -3,7 +3,7 @@
 
 #include "client/donor/claims.h"
 #include "client/lease/leases.h"
-#include "farpage/store.h"
+#include "client/store.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * written.
  */
 #include "client/page/integrity.h"
+#include "client/store.h"
 #include "common/random.h"
-#include "farpage/store.h"
 #include "tests/lib/tap.h"
 
 #include <stdlib.h>

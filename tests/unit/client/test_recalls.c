@@ -188,8 +188,8 @@ static void surplus_replica_is_released_once_all_donors_are_back(unsigned replic
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
 	filled = join(10, &to);
 	if (mates) {
-		domains_name(&world.leases.domains, from, "rack1");
-		domains_name(&world.leases.domains, to, "rack1");
+		failure_domains_name(&world.leases.failure_domains, from, "rack1");
+		failure_domains_name(&world.leases.failure_domains, to, "rack1");
 	}
 	all = before | 1u << to;
 	leases_donor_away(&world.leases, from, 20);

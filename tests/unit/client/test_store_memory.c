@@ -1,6 +1,6 @@
 /* store_memory: random requests against a reference, several queues, and the queue descriptor. */
+#include "client/store.h"
 #include "common/random.h"
-#include "farpage/store.h"
 #include "tests/lib/tap.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "farpage/fabric.h"
+#include "fabric/fabric.h"
 #include "tests/lib/tap.h"
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* fabric_devices: on any host, the list agrees with the kernel's own folders, and reading it keeps nothing. */
-#include "farpage/fabric_devices.h"
+#include "fabric/devices.h"
 #include "tests/lib/entries.h"
 #include "tests/lib/tap.h"
 

@@ -100,7 +100,7 @@ static int domain(const char *name)
 {
 	static struct settings settings;
 
-	settings.domain = name;
+	settings.failure_domain = name;
 	return settings_check_failure_domain(&settings);
 }
 

@@ -1,5 +1,5 @@
 /* take: pages leave the program's reach with their last contents, or stay where they are. */
-#include "farpage/store.h"
+#include "client/store.h"
 #include "pager/pagemap.h"
 #include "pager/take.h"
 #include "tests/lib/mix.h"

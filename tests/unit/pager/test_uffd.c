@@ -1,5 +1,5 @@
 /* uffd: the kernel's answers that the pager relies on. */
-#include "farpage/store.h"
+#include "client/store.h"
 #include "pager/uffd.h"
 #include "tests/lib/tap.h"
 #include "userfaultfd.h"

@@ -1,5 +1,5 @@
 /* Fuzzes the decoder of messages. An accepted message encodes to the same bytes, and its values are within bounds. */
-#include "farpage/wire.h"
+#include "wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	switch (message.type) {
 	case WIRE_WELCOME:
 		check_capacity(&message.welcome.capacity);
-		if (*message.welcome.domain && !wire_failure_domain_is_valid(message.welcome.domain))
+		if (*message.welcome.failure_domain && !wire_failure_domain_is_valid(message.welcome.failure_domain))
 			abort();
 		break;
 	case WIRE_GRANTED:

@@ -82,8 +82,8 @@ static void killed_rack_loses_no_page_and_is_rebuilt_in_place(void)
 
 	open_rig(&rig, 1);
 	far_donors(rig.store, donors, 4);
-	ok(strcmp(donors[1].domain, "rack1") == 0 && strcmp(donors[2].domain, "rack2") == 0 &&
-	       strcmp(rig_figures(&rig, 3).domain, "rack2") == 0,
+	ok(strcmp(donors[1].failure_domain, "rack1") == 0 && strcmp(donors[2].failure_domain, "rack2") == 0 &&
+	       strcmp(rig_figures(&rig, 3).failure_domain, "rack2") == 0,
 	   "a donor reports its failure domain");
 	ok(run_until_spread(&rig), "each slab has a replica in each rack");
 	traffic_run(&traffic, 200);

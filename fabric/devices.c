@@ -1,12 +1,12 @@
 /*
- * devices: see fabric_devices.h.
+ * devices: see devices.h.
  *
  * Theory of operation. libibverbs lists the devices that programs can use. /sys/class/infiniband lists all devices of
  * the kernel, even if the module ib_uverbs is missing. Each device is opened, queried, and closed. A device that the
  * kernel emulates has no hardware below it, so its folder in sysfs has no link "device".
  */
+#include "fabric/devices.h"
 #include "common/format.h"
-#include "farpage/fabric_devices.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

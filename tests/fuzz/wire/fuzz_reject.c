@@ -1,5 +1,5 @@
 /* Fuzzes the decoder of rejects. An accepted reject encodes to the same bytes. */
-#include "farpage/wire.h"
+#include "wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
 

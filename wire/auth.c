@@ -8,7 +8,7 @@
  *
  * Threads. No state: any thread. sodium_init() is idempotent and takes its own lock.
  */
-#include "common/auth.h"
+#include "wire/auth.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"

@@ -1,5 +1,5 @@
 /*
- * wire: see farpage/wire.h.
+ * wire: see wire/wire.h.
  *
  * Theory of operation. One list of fields per message describes its bytes in order. Encoder and decoder both walk that
  * list, so they cannot disagree. A field has its width, its place in the C struct, and the values that the decoder
@@ -15,7 +15,7 @@
  *
  * Threads. No state: any thread.
  */
-#include "farpage/wire.h"
+#include "wire/wire.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -258,9 +258,9 @@ static const struct field proof_fields[] = {
     BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), NUMBER(M, proof.closed_ms), END,
 };
 static const struct field welcome_fields[] = {
-    BYTES(M, welcome.mac),          NUMBER(M, welcome.grace_ms), NUMBER(M, welcome.heartbeat_ms),
-    NUMBER(M, welcome.incarnation), NUMBER(M, welcome.slabs),    ZERO(4),
-    CAPACITY(welcome.capacity),     TEXT(M, welcome.domain),     END,
+    BYTES(M, welcome.mac),          NUMBER(M, welcome.grace_ms),     NUMBER(M, welcome.heartbeat_ms),
+    NUMBER(M, welcome.incarnation), NUMBER(M, welcome.slabs),        ZERO(4),
+    CAPACITY(welcome.capacity),     TEXT(M, welcome.failure_domain), END,
 };
 static const struct field refused_fields[] = {REASON(M, refused.reason), ZERO(6), END};
 static const struct field granted_fields[] = {
@@ -406,8 +406,8 @@ int wire_decode(const void *data, size_t size, struct wire_message *ret_message)
 		return -EPROTO;
 	if (message.type == WIRE_GRANTED && !granted_check(message.granted.address, message.granted.bytes))
 		return -EPROTO;
-	if (message.type == WIRE_WELCOME && *message.welcome.domain &&
-	    !wire_failure_domain_is_valid(message.welcome.domain))
+	if (message.type == WIRE_WELCOME && *message.welcome.failure_domain &&
+	    !wire_failure_domain_is_valid(message.welcome.failure_domain))
 		return -EPROTO;
 	if (message.type == WIRE_DRAIN && message.drain.what >= WIRE_DRAIN_COUNT)
 		return -EPROTO;

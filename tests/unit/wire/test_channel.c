@@ -1,6 +1,6 @@
 /* channel: a side accepts only the next message of the other side. */
-#include "common/channel.h"
 #include "tests/lib/tap.h"
+#include "wire/channel.h"
 
 #include <errno.h>
 #include <string.h>

@@ -29,13 +29,14 @@
  *
  * Functions return 0 or a positive count on success, and -errno on failure. Outputs are written only on success.
  */
-#ifndef FARPAGE_FABRIC_H
-#define FARPAGE_FABRIC_H
+#ifndef FABRIC_FABRIC_H
+#define FABRIC_FABRIC_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#define FABRIC_DEFAULT_PORT 7470u
 /* Largest private data of a connect or a reject, in bytes. The RDMA connection manager carries no more
    (rdma_connect(3), RDMA_PS_TCP). */
 #define FABRIC_PRIVATE_MAX 56

@@ -19,8 +19,8 @@
  *
  * Functions return 0 or a positive count on success, and -errno on failure. Outputs are written only on success.
  */
-#ifndef FARPAGE_STORE_H
-#define FARPAGE_STORE_H
+#ifndef CLIENT_STORE_H
+#define CLIENT_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

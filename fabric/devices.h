@@ -1,11 +1,11 @@
 /*
- * fabric_devices: the RDMA devices of this host, as rdma:// would find them. For telling a person about them. All
+ * devices: the RDMA devices of this host, as rdma:// would find them. For telling a person about them. All
  * results are copies. No device is held open.
  *
  * Threads: any, one at a time.
  */
-#ifndef FARPAGE_FABRIC_DEVICES_H
-#define FARPAGE_FABRIC_DEVICES_H
+#ifndef FABRIC_DEVICES_H
+#define FABRIC_DEVICES_H
 
 #include <stdbool.h>
 #include <stdint.h>

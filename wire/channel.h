@@ -10,10 +10,10 @@
  *
  * Threads: the owner of the connection.
  */
-#ifndef COMMON_CHANNEL_H
-#define COMMON_CHANNEL_H
+#ifndef WIRE_CHANNEL_H
+#define WIRE_CHANNEL_H
 
-#include "common/auth.h"
+#include "wire/auth.h"
 
 struct channel {
 	uint8_t key[AUTH_KEY_SIZE];

@@ -8,9 +8,9 @@
  *               donor  -> CHALLENGE{donor nonce, needs key}
  *               client -> PROOF{mac}
  *               donor  -> WELCOME{mac, capacity} or REFUSED{reason}
- *             Each side proves that it knows the key (common/auth.h). From the key and both nonces, both sides derive
+ *             Each side proves that it knows the key (wire/auth.h). From the key and both nonces, both sides derive
  *             the session key. From PROOF and WELCOME on, every message is followed by a MAC under the session key
- *             (common/channel.h). The only exception is a REFUSED for a wrong key.
+ *             (wire/channel.h). The only exception is a REFUSED for a wrong key.
  *   data      The client connects with private data hello{ATTACH, client id, counter, mac under the session key}. No
  *             counter is accepted twice, so nothing can be replayed. The donor accepts the connection into the
  *             session's protection domain, or rejects it, at once. So no rkey of one client works for another.
@@ -43,8 +43,8 @@
  * All integers are little-endian. A message is a header, and a body whose size depends only on its type. wire_decode()
  * checks every field. No other code of farpage looks at raw bytes from a peer.
  */
-#ifndef FARPAGE_WIRE_H
-#define FARPAGE_WIRE_H
+#ifndef WIRE_WIRE_H
+#define WIRE_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,7 +52,6 @@
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
 #define WIRE_VERSION 6u
-#define WIRE_DEFAULT_PORT 7470u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
 #define WIRE_NAME_SIZE 4u
@@ -188,7 +187,7 @@ struct wire_message {
 			uint64_t incarnation; /* random, and the same until the donor's program restarts */
 			uint32_t slabs;       /* slabs that this client id holds already */
 			struct wire_capacity capacity;
-			char domain
+			char failure_domain
 			    [WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, 0-terminated, or "" for none */
 		} welcome;
 		struct {

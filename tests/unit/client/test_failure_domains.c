@@ -1,5 +1,5 @@
-/* domains: which donors fail together, and replicas that are kept apart whatever happens to donors. */
-#include "client/lease/domains.h"
+/* failure_domains: which donors fail together, and replicas that are kept apart whatever happens to donors. */
+#include "client/lease/failure_domains.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
@@ -21,7 +21,7 @@ static void donors_open(const char *const names[], unsigned donors, unsigned rep
 static bool apart(unsigned donors)
 {
 	for (unsigned i = 0; i < 32; i++)
-		if (donors >> i & 1 && domains_mates(&world.leases.domains, i) & donors & ~(1u << i))
+		if (donors >> i & 1 && failure_domains_mates(&world.leases.failure_domains, i) & donors & ~(1u << i))
 			return false;
 	return true;
 }
@@ -30,44 +30,48 @@ static bool apart(unsigned donors)
 
 static void donors_of_one_name_are_mates(void)
 {
-	struct domains domains = {0};
+	struct failure_domains domains = {0};
 
-	ok(domains_mates(&domains, 2) == 4 && domains_count(&domains, 5) == 5,
+	ok(failure_domains_mates(&domains, 2) == 4 && failure_domains_count(&domains, 5) == 5,
 	   "donors without names are each their own domain");
-	domains_name(&domains, 0, "rack1");
-	domains_name(&domains, 3, "rack1");
-	domains_name(&domains, 4, "rack10");
-	ok(domains_mates(&domains, 0) == 9 && domains_mates(&domains, 3) == 9, "two donors of one name are mates");
-	ok(domains_mates(&domains, 4) == 16 && domains_mates(&domains, 1) == 2, "donors of other names are not mates");
-	ok(domains_count(&domains, 5) == 4 && domains_count(&domains, 1) == 1,
+	failure_domains_name(&domains, 0, "rack1");
+	failure_domains_name(&domains, 3, "rack1");
+	failure_domains_name(&domains, 4, "rack10");
+	ok(failure_domains_mates(&domains, 0) == 9 && failure_domains_mates(&domains, 3) == 9,
+	   "two donors of one name are mates");
+	ok(failure_domains_mates(&domains, 4) == 16 && failure_domains_mates(&domains, 1) == 2,
+	   "donors of other names are not mates");
+	ok(failure_domains_count(&domains, 5) == 4 && failure_domains_count(&domains, 1) == 1,
 	   "five donors, two of them mates, make four domains");
-	domains_name(&domains, 3, "");
-	ok(domains_mates(&domains, 0) == 1 && domains_count(&domains, 5) == 5,
+	failure_domains_name(&domains, 3, "");
+	ok(failure_domains_mates(&domains, 0) == 1 && failure_domains_count(&domains, 5) == 5,
 	   "a donor that drops its name has no mates");
-	domains_forget(&domains, 63);
-	ok(domains_mates(&domains, 63) == UINT64_MAX && domains_mates(&domains, 0) == (1 | UINT64_C(1) << 63),
+	failure_domains_forget(&domains, 63);
+	ok(failure_domains_mates(&domains, 63) == UINT64_MAX &&
+	       failure_domains_mates(&domains, 0) == (1 | UINT64_C(1) << 63),
 	   "a donor not yet heard counts as everybody's mate");
-	domains_name(&domains, 63, "rack10");
-	ok(domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63),
+	failure_domains_name(&domains, 63, "rack10");
+	ok(failure_domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63),
 	   "a donor that tells its name is a mate only in that domain");
 }
 
 static void lack_is_told_with_two_donors_that_share_a_domain(void)
 {
 	static const char *const uris[] = {"tcp://a", "tcp://b", "tcp://c", "tcp://d"};
-	struct domains domains = {0};
-	char text[DOMAINS_TEXT_MAX] = "";
+	struct failure_domains domains = {0};
+	char text[FAILURE_DOMAINS_TEXT_MAX] = "";
 
-	domains_name(&domains, 1, "rack1");
-	domains_name(&domains, 2, "rack2");
-	domains_name(&domains, 3, "rack2");
-	ok(!domains_lack(&domains, 4, 3, uris, text) && !*text, "three domains are enough for three replicas");
-	ok(domains_lack(&domains, 4, 4, uris, text) &&
+	failure_domains_name(&domains, 1, "rack1");
+	failure_domains_name(&domains, 2, "rack2");
+	failure_domains_name(&domains, 3, "rack2");
+	ok(!failure_domains_lack(&domains, 4, 3, uris, text) && !*text, "three domains are enough for three replicas");
+	ok(failure_domains_lack(&domains, 4, 4, uris, text) &&
 	       strstr(text, "4 replicas cannot be kept in 3 failure domains (") &&
 	       strstr(text, "(donors tcp://c and tcp://d are both in 'rack2')"),
 	   "a line about too few domains names two donors that share one: %s", text);
-	domains_name(&domains, 0, "rack1");
-	ok(domains_lack(&domains, 3, 3, uris, text) && strstr(text, "(donors tcp://a and tcp://b are both in 'rack1')"),
+	failure_domains_name(&domains, 0, "rack1");
+	ok(failure_domains_lack(&domains, 3, 3, uris, text) &&
+	       strstr(text, "(donors tcp://a and tcp://b are both in 'rack1')"),
 	   "a line also names a domain that the first donor shares: %s", text);
 }
 
@@ -126,15 +130,16 @@ static void room_equals_an_exhaustive_placement(void)
 			for (unsigned i = 0; i < ROOM_DONORS; i++)
 				said[i] = words[names >> (2 * i) & 3];
 			for (unsigned slabs = 0; slabs < 256; slabs++) {
-				struct domains_share shares[ROOM_DONORS];
+				struct failure_domains_share shares[ROOM_DONORS];
 				unsigned free[ROOM_DONORS];
 
 				for (unsigned i = 0; i < ROOM_DONORS; i++) {
 					free[i] = slabs >> (2 * i) & 3;
-					shares[i] = (struct domains_share){.domain = said[i], .slabs = free[i]};
+					shares[i] =
+					    (struct failure_domains_share){.failure_domain = said[i], .slabs = free[i]};
 				}
 				compared++;
-				wrong += domains_chunks(shares, ROOM_DONORS, replicas) !=
+				wrong += failure_domains_chunks(shares, ROOM_DONORS, replicas) !=
 					 tried(said, free, ROOM_DONORS, replicas, known);
 			}
 		}
@@ -153,9 +158,9 @@ static uint64_t room(unsigned replicas, unsigned count, const char *const names[
 	for (unsigned i = 0; i < count; i++) {
 		donors[i] = (struct far_donor_info){
 		    .donated = (free[i] + 100) * MIB, .leased = 100 * MIB, .slab_bytes = 16 * MIB};
-		snprintf(donors[i].domain, sizeof donors[i].domain, "%s", names[i]);
+		snprintf(donors[i].failure_domain, sizeof donors[i].failure_domain, "%s", names[i]);
 	}
-	return domains_room(donors, count, replicas) / MIB;
+	return failure_domains_room(donors, count, replicas) / MIB;
 }
 
 static void room_depends_on_slabs_and_domains(void)
@@ -175,10 +180,10 @@ static void room_depends_on_slabs_and_domains(void)
 	ok(room(1, 4, racks, (uint64_t[]){64, 64, 16, 32}) == 176, "one replica uses the room of both racks");
 	ok(room(3, 4, racks, (uint64_t[]){64, 64, 64, 64}) == 0, "three replicas in two racks have no room");
 	donors[1] = (struct far_donor_info){.donated = 64 * MIB, .slab_bytes = 16 * MIB, .status = -ETIMEDOUT};
-	ok(domains_room(donors, 3, 1) == 64 * MIB && domains_room(donors, 3, 2) == 0,
+	ok(failure_domains_room(donors, 3, 1) == 64 * MIB && failure_domains_room(donors, 3, 2) == 0,
 	   "donors that are lost or never came give no room");
 	donors[0].leased = 80 * MIB;
-	ok(domains_room(donors, 3, 1) == 0, "a donor that has lent more than it donates gives no room");
+	ok(failure_domains_room(donors, 3, 1) == 0, "a donor that has lent more than it donates gives no room");
 }
 
 /* --- New chunks ------------------------------------------------------------------------------------------------- */

@@ -5,9 +5,9 @@
  *
  * A side without a key uses the all-zero key, so there is one code path. Donors without a key listen on loopback only.
  */
-#ifndef COMMON_AUTH_H
-#define COMMON_AUTH_H
-#include "farpage/wire.h"
+#ifndef WIRE_AUTH_H
+#define WIRE_AUTH_H
+#include "wire/wire.h"
 #include <stdbool.h>
 #include <stdint.h>
 #define AUTH_KEY_SIZE 32u

@@ -1,8 +1,8 @@
 /* wire: every message decodes to the message that was sent, and every wrong byte is refused. */
 #include "common/random.h"
-#include "farpage/fabric.h"
-#include "farpage/wire.h"
+#include "fabric/fabric.h"
 #include "tests/lib/tap.h"
+#include "wire/wire.h"
 #include <assert.h>
 #include <errno.h>
 
@@ -103,7 +103,7 @@ static struct wire_message random_message(unsigned type)
 		message.welcome.slabs = (uint32_t)random_next(&randomness);
 		message.welcome.capacity = random_capacity();
 		if (random_next(&randomness) & 1)
-			snprintf(message.welcome.domain, WIRE_FAILURE_DOMAIN_SIZE, "rack-%u",
+			snprintf(message.welcome.failure_domain, WIRE_FAILURE_DOMAIN_SIZE, "rack-%u",
 				 (unsigned)random_below(&randomness, 100));
 		break;
 	case WIRE_REFUSED:
@@ -301,8 +301,8 @@ static void only_valid_failure_domains_are_accepted(void)
 	struct wire_message message = {.type = WIRE_WELCOME};
 
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-		memset(message.welcome.domain, 0, WIRE_FAILURE_DOMAIN_SIZE);
-		memcpy(message.welcome.domain, names[i].name, strlen(names[i].name));
+		memset(message.welcome.failure_domain, 0, WIRE_FAILURE_DOMAIN_SIZE);
+		memcpy(message.welcome.failure_domain, names[i].name, strlen(names[i].name));
 		ok(wire_failure_domain_is_valid(names[i].name) == names[i].good &&
 		       is_refused(&message) == (*names[i].name && !names[i].good),
 		   "the failure domain %u of %zu bytes is %s", i, strlen(names[i].name),
@@ -310,10 +310,10 @@ static void only_valid_failure_domains_are_accepted(void)
 	}
 	ok(!wire_failure_domain_is_valid("01234567890123456789012345678901"),
 	   "a failure domain of 32 bytes is no valid name");
-	memset(message.welcome.domain, 'x', WIRE_FAILURE_DOMAIN_SIZE);
+	memset(message.welcome.failure_domain, 'x', WIRE_FAILURE_DOMAIN_SIZE);
 	ok(is_refused(&message), "a welcome with an unterminated failure domain is refused");
-	memcpy(message.welcome.domain, "rack1\0x", 8);
-	memset(message.welcome.domain + 8, 0, WIRE_FAILURE_DOMAIN_SIZE - 8);
+	memcpy(message.welcome.failure_domain, "rack1\0x", 8);
+	memset(message.welcome.failure_domain + 8, 0, WIRE_FAILURE_DOMAIN_SIZE - 8);
 	ok(is_refused(&message), "a welcome with bytes behind the end of its failure domain is refused");
 }
 

@@ -1,29 +1,29 @@
-/* domains: see domains.h. */
-#include "client/lease/domains.h"
+/* failure_domains: see failure_domains.h. */
+#include "client/lease/failure_domains.h"
 
 #include "common/format.h"
 
 #include <assert.h>
 #include <string.h>
 
-void domains_name(struct domains *domains, unsigned donor, const char *name)
+void failure_domains_name(struct failure_domains *domains, unsigned donor, const char *name)
 {
 	format_text(domains->names[donor], FAR_FAILURE_DOMAIN_SIZE, "%s", name);
 	domains->unknown &= ~(UINT64_C(1) << donor);
 }
 
-void domains_forget(struct domains *domains, unsigned donor)
+void failure_domains_forget(struct failure_domains *domains, unsigned donor)
 {
 	*domains->names[donor] = '\0';
 	domains->unknown |= UINT64_C(1) << donor;
 }
 
-void domains_empty(struct domains *domains, unsigned donor)
+void failure_domains_empty(struct failure_domains *domains, unsigned donor)
 {
 	domains->unknown &= ~(UINT64_C(1) << donor);
 }
 
-uint64_t domains_mates(const struct domains *domains, unsigned donor)
+uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned donor)
 {
 	const char *name = domains->names[donor];
 	uint64_t mates = UINT64_C(1) << donor;
@@ -37,14 +37,14 @@ uint64_t domains_mates(const struct domains *domains, unsigned donor)
 }
 
 /* Returns the donors before this one that are known to be in its domain. */
-static uint64_t mates_before(const struct domains *domains, unsigned donor)
+static uint64_t mates_before(const struct failure_domains *domains, unsigned donor)
 {
 	if (domains->unknown >> donor & 1)
 		return 0;
-	return domains_mates(domains, donor) & ~domains->unknown & ((UINT64_C(1) << donor) - 1);
+	return failure_domains_mates(domains, donor) & ~domains->unknown & ((UINT64_C(1) << donor) - 1);
 }
 
-unsigned domains_count(const struct domains *domains, unsigned count)
+unsigned failure_domains_count(const struct failure_domains *domains, unsigned count)
 {
 	unsigned domains_found = 0;
 
@@ -53,10 +53,10 @@ unsigned domains_count(const struct domains *domains, unsigned count)
 	return domains_found;
 }
 
-bool domains_lack(const struct domains *domains, unsigned count, unsigned replicas, const char *const uris[],
-		  char text[DOMAINS_TEXT_MAX])
+bool failure_domains_lack(const struct failure_domains *domains, unsigned count, unsigned replicas,
+			  const char *const uris[], char text[FAILURE_DOMAINS_TEXT_MAX])
 {
-	unsigned there = domains_count(domains, count), mate = 0;
+	unsigned there = failure_domains_count(domains, count), mate = 0;
 
 	assert(count >= replicas);
 	if (there >= replicas)
@@ -65,7 +65,7 @@ bool domains_lack(const struct domains *domains, unsigned count, unsigned replic
 	while (!mates_before(domains, mate))
 		mate++;
 	format_text(
-	    text, DOMAINS_TEXT_MAX,
+	    text, FAILURE_DOMAINS_TEXT_MAX,
 	    "%u replicas cannot be kept in %u failure domain%s (donors %s and %s are both in '%s'): name donors "
 	    "of others, or restart some with another --domain",
 	    replicas, there, there > 1 ? "s" : "", uris[__builtin_ctzll(mates_before(domains, mate))], uris[mate],
@@ -76,15 +76,15 @@ bool domains_lack(const struct domains *domains, unsigned count, unsigned replic
 /* --- Room ------------------------------------------------------------------------------------------------------- */
 
 /* Adds up the free slabs of each domain in @ret_slabs. Returns the number of domains. */
-static unsigned shares_join(const struct domains_share *shares, unsigned count, uint64_t ret_slabs[])
+static unsigned shares_join(const struct failure_domains_share *shares, unsigned count, uint64_t ret_slabs[])
 {
 	unsigned of[FAR_DONORS_MAX] = {0}, domains = 0;
 
 	assert(count <= FAR_DONORS_MAX);
 	for (unsigned i = 0; i < count; i++) {
-		unsigned before = *shares[i].domain ? 0 : i;
+		unsigned before = *shares[i].failure_domain ? 0 : i;
 
-		while (before < i && strcmp(shares[before].domain, shares[i].domain) != 0)
+		while (before < i && strcmp(shares[before].failure_domain, shares[i].failure_domain) != 0)
 			before++;
 		of[i] = before < i ? of[before] : domains++;
 		if (before == i)
@@ -103,7 +103,7 @@ static bool chunks_fit(const uint64_t slabs[], unsigned domains, unsigned replic
 	return room >= chunks * replicas;
 }
 
-uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsigned replicas)
+uint64_t failure_domains_chunks(const struct failure_domains_share *shares, unsigned count, unsigned replicas)
 {
 	uint64_t slabs[FAR_DONORS_MAX], low = 0, high = 0;
 	unsigned domains = shares_join(shares, count, slabs);
@@ -123,20 +123,20 @@ uint64_t domains_chunks(const struct domains_share *shares, unsigned count, unsi
 	return low;
 }
 
-uint64_t domains_room(const struct far_donor_info *donors, unsigned count, unsigned replicas)
+uint64_t failure_domains_room(const struct far_donor_info *donors, unsigned count, unsigned replicas)
 {
-	struct domains_share shares[FAR_DONORS_MAX];
+	struct failure_domains_share shares[FAR_DONORS_MAX];
 	uint64_t slab_bytes = 0;
 
 	assert(count <= FAR_DONORS_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		const struct far_donor_info *donor = &donors[i];
 
-		shares[i] = (struct domains_share){.domain = donor->domain};
+		shares[i] = (struct failure_domains_share){.failure_domain = donor->failure_domain};
 		if (donor->status < 0 || !donor->slab_bytes || donor->donated < donor->leased)
 			continue;
 		slab_bytes = donor->slab_bytes; /* the same for all donors of a store */
 		shares[i].slabs = (donor->donated - donor->leased) / slab_bytes;
 	}
-	return domains_chunks(shares, count, replicas) * slab_bytes;
+	return failure_domains_chunks(shares, count, replicas) * slab_bytes;
 }

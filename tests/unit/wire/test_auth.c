@@ -1,9 +1,9 @@
 /*
  * auth: each proof depends on everything it should, and the kinds of proof differ. Key files are made and read safely.
  */
-#include "common/auth.h"
 #include "common/random.h"
 #include "tests/lib/folder.h"
+#include "wire/auth.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sodium.h>

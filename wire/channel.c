@@ -1,5 +1,5 @@
 /* channel: see channel.h. */
-#include "common/channel.h"
+#include "wire/channel.h"
 
 #include <assert.h>
 #include <errno.h>

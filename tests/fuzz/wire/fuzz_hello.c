@@ -2,7 +2,7 @@
  * Fuzzes the decoder of hellos. An accepted hello encodes to the same bytes. A hello of another version only sets the
  * version.
  */
-#include "farpage/wire.h"
+#include "wire/wire.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
