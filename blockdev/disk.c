@@ -44,6 +44,7 @@ void disk_close(struct disk *disk)
 	assert(LIST_EMPTY(&disk->queues));
 	page_locks_close(disk->locks);
 	pthread_mutex_destroy(&disk->lock);
+	free(disk->closed_times);
 	free(disk);
 }
 
@@ -67,6 +68,13 @@ static void *memory_touched(size_t alignment, size_t size)
 	return memset(memory, 0, size);
 }
 
+static void queue_free(struct disk_queue *queue)
+{
+	free(queue->times);
+	free(queue->edges);
+	free(queue);
+}
+
 static struct disk_queue *queue_allocate(struct disk *disk, unsigned depth)
 {
 	struct disk_queue *queue = memory_touched(DISK_ALIGN, sizeof *queue);
@@ -74,8 +82,10 @@ static struct disk_queue *queue_allocate(struct disk *disk, unsigned depth)
 	if (!queue)
 		return NULL;
 	queue->edges = memory_touched(STORE_PAGE, DISK_EDGES * sizeof *queue->edges);
-	if (!queue->edges) {
-		free(queue);
+	if (disk->closed_times)
+		queue->times = memory_touched(DISK_ALIGN, sizeof *queue->times);
+	if (!queue->edges || (disk->closed_times && !queue->times)) {
+		queue_free(queue);
 		return NULL;
 	}
 	queue->disk = disk;
@@ -93,12 +103,6 @@ static struct disk_queue *queue_allocate(struct disk *disk, unsigned depth)
 		queue->idle_edge_count++;
 	}
 	return queue;
-}
-
-static void queue_free(struct disk_queue *queue)
-{
-	free(queue->edges);
-	free(queue);
 }
 
 int disk_queue_open(struct disk *disk, unsigned depth, struct disk_queue **ret_queue)
@@ -153,6 +157,8 @@ void disk_queue_close(struct disk_queue *queue)
 	pthread_mutex_lock(&disk->lock);
 	LIST_REMOVE(queue, link);
 	stats_add(&disk->closed, &queue->counters);
+	for (unsigned op = 0; queue->times && op <= DISK_WRITE; op++)
+		histogram_add(&disk->closed_times->of[op], &queue->times->of[op]);
 	pthread_mutex_unlock(&disk->lock);
 	store_queue_close(queue->inner);
 	store_deregister(disk->store, queue->edge_buffer);
@@ -172,6 +178,28 @@ void disk_get_stats(const struct disk *disk, struct disk_stats *ret_stats)
 		stats_add(&stats, &queue->counters);
 	pthread_mutex_unlock(&locked->lock);
 	*ret_stats = stats;
+}
+
+int disk_measure_times(struct disk *disk)
+{
+	assert(LIST_EMPTY(&disk->queues));
+	disk->closed_times = calloc(1, sizeof *disk->closed_times);
+	return disk->closed_times ? 0 : -ENOMEM;
+}
+
+void disk_add_times(const struct disk *disk, enum disk_op op, struct histogram *histogram)
+{
+	struct disk *locked = (struct disk *)disk; /* to take the lock */
+	struct disk_queue *queue;
+
+	assert(op <= DISK_WRITE);
+	if (!disk->closed_times)
+		return;
+	pthread_mutex_lock(&locked->lock);
+	histogram_add(histogram, &disk->closed_times->of[op]);
+	LIST_FOREACH(queue, &locked->queues, link)
+		histogram_add(histogram, &queue->times->of[op]);
+	pthread_mutex_unlock(&locked->lock);
 }
 
 bool disk_locks_are_free(const struct disk *disk)

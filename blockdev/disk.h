@@ -31,6 +31,7 @@
 #define BLOCKDEV_DISK_H
 
 #include "client/store.h"
+#include "common/histogram.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,7 @@ struct disk_request {
 		uint32_t runs;      /* runs in progress */
 		bool listed;        /* in the list `pending`, because it waits or is new */
 		bool waited;        /* the request found a page locked */
+		uint64_t submitted; /* clock_now(); set if the disk measures times */
 		STAILQ_ENTRY(disk_request) link;
 	} own;
 };
@@ -114,6 +116,15 @@ struct disk_stats {
 };
 /* Writes the totals. Any thread may call it. */
 void disk_get_stats(const struct disk *disk, struct disk_stats *ret_stats);
+
+/*
+ * Makes the disk measure the time of each read and write, from disk_submit() until it is done. Call it before queues are
+ * opened. Returns 0 or -ENOMEM.
+ */
+int disk_measure_times(struct disk *disk);
+/* Adds the times in ns of successful reads or writes (@op) since disk_open(). Adds none if the disk does not measure.
+   Any thread may call it. */
+void disk_add_times(const struct disk *disk, enum disk_op op, struct histogram *histogram);
 
 /* For tests: returns true if no page is locked. */
 bool disk_locks_are_free(const struct disk *disk);

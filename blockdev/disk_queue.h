@@ -36,6 +36,11 @@ struct disk_counters {
 	_Atomic uint64_t waited;
 };
 
+/* Of DISK_READ and DISK_WRITE. */
+struct disk_times {
+	struct histogram of[DISK_WRITE + 1];
+};
+
 STAILQ_HEAD(disk_request_list, disk_request);
 
 struct disk_queue {
@@ -59,6 +64,7 @@ struct disk_queue {
 	struct disk_run runs[DISK_RUNS];
 	struct store_buffer *edge_buffer;
 	uint8_t (*edges)[STORE_PAGE];
+	struct disk_times *times; /* NULL if the disk does not measure */
 	LIST_ENTRY(disk_queue) link;
 	_Alignas(DISK_ALIGN) struct disk_counters counters;
 };
@@ -69,7 +75,8 @@ struct disk {
 	struct page_locks *locks;
 	pthread_mutex_t lock; /* guards the fields below */
 	LIST_HEAD(, disk_queue) queues;
-	struct disk_stats closed; /* counters of closed queues */
+	struct disk_stats closed;        /* counters of closed queues */
+	struct disk_times *closed_times; /* of closed queues; NULL if the disk does not measure */
 };
 
 #endif

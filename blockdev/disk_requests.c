@@ -17,6 +17,8 @@
  */
 #include "blockdev/disk_queue.h"
 
+#include "common/clock.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -46,6 +48,8 @@ static void request_finish(struct disk_queue *queue, struct disk_request *reques
 			count_up(&counters->errors[request->op], 1);
 		else if (request->op != DISK_FLUSH)
 			count_up(&counters->bytes[request->op], request->length);
+		if (queue->times && !request->status && request->op <= DISK_WRITE)
+			histogram_record(&queue->times->of[request->op], clock_now() - request->own.submitted);
 	}
 	STAILQ_INSERT_TAIL(&queue->done, request, own.link);
 }
@@ -338,6 +342,8 @@ void disk_submit(struct disk_queue *queue, struct disk_request *request)
 		request_finish(queue, request);
 		return;
 	}
+	if (queue->times)
+		request->own.submitted = clock_now();
 	request->own.next = request->offset;
 	request->own.end = request->offset + request->length;
 	request->own.listed = true;

@@ -79,6 +79,20 @@ uint64_t histogram_sum(const struct histogram *histogram)
 	return sum;
 }
 
+uint64_t histogram_below_powers(const struct histogram *histogram, unsigned first, unsigned last, uint64_t *ret_below)
+{
+	assert(first >= PART_BITS && first <= last && last < PART_BITS + HISTOGRAM_BUCKETS / PARTS - 1);
+	uint64_t below = 0;
+	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+		unsigned power =
+		    bucket / PARTS + PART_BITS - 1; /* of the bucket's lower bound; PARTS values come before */
+		if (bucket % PARTS == 0 && power >= first && power <= last)
+			ret_below[power - first] = below;
+		below += counter_get(&histogram->buckets[bucket]);
+	}
+	return below;
+}
+
 void histogram_add(struct histogram *histogram, const struct histogram *other)
 {
 	uint64_t added = 0;

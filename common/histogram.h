@@ -18,5 +18,8 @@ void histogram_record(struct histogram *histogram, uint64_t ns);
 uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mille);
 /* Returns the sum of all recorded values in ns. Each counts as the middle of its bucket. */
 uint64_t histogram_sum(const struct histogram *histogram);
+/* Writes how many values are below each power of two in ns, from 2^@first to 2^@last (5 .. 35). Returns the number of all
+   values, which is never less. */
+uint64_t histogram_below_powers(const struct histogram *histogram, unsigned first, unsigned last, uint64_t *ret_below);
 void histogram_add(struct histogram *histogram, const struct histogram *other);
 #endif

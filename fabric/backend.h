@@ -91,6 +91,9 @@ struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
 /* Notes that an operation was posted, so that fabric_wait() spins for its answer. */
 void fabric_touch(struct fabric *fabric);
+/* Counts a request of a peer for @bytes of this side's memory. */
+void fabric_count_read(struct fabric *fabric, uint32_t bytes);
+void fabric_count_write(struct fabric *fabric, uint32_t bytes);
 /* Counts a log line about a peer (log_limit.h). Returns true if the line may be logged. */
 bool fabric_may_tell(struct fabric *fabric);
 

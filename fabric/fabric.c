@@ -23,6 +23,23 @@ void fabric_touch(struct fabric *fabric)
 	fabric->touched = true;
 }
 
+void fabric_count_read(struct fabric *fabric, uint32_t bytes)
+{
+	fabric->served.reads++;
+	fabric->served.read_bytes += bytes;
+}
+
+void fabric_count_write(struct fabric *fabric, uint32_t bytes)
+{
+	fabric->served.writes++;
+	fabric->served.write_bytes += bytes;
+}
+
+void fabric_get_served(const struct fabric *fabric, struct fabric_served *ret_served)
+{
+	*ret_served = fabric->served;
+}
+
 /* --- Opening and closing ---------------------------------------------------------------------------------- */
 
 static void config_complete(struct fabric_config *config)

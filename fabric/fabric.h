@@ -71,6 +71,13 @@ int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
 /* Ends all connections and listeners, without further events, and frees everything. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
 
+/* Requests that peers have made of this side's memory. Requests over RDMA never reach this process, and are not here. */
+struct fabric_served {
+	uint64_t reads, writes, read_bytes, write_bytes;
+};
+/* Writes the totals since fabric_open(). */
+void fabric_get_served(const struct fabric *fabric, struct fabric_served *ret_served);
+
 /* --- Protection domains and registered memory ------------------------------------------------------------ */
 
 /* A peer's rights to a registered range. The range may always be used locally, as source or target of this side's own

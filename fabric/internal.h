@@ -37,7 +37,8 @@ struct fabric {
 	unsigned full_polls;       /* polls in a row, since looked_at, that filled the array of events */
 	uint64_t expire_at;        /* when deadlines are checked next */
 	uint64_t spared_until;     /* no deadline is enforced before this time, because the thread was late */
-	bool touched;              /* an operation was posted since the last wait */
+	struct fabric_served served;
+	bool touched; /* an operation was posted since the last wait */
 	unsigned polls;
 	struct log_limit told; /* log lines about peers' mistakes and refusals */
 	/* Until crowded_until, this CPU counts as crowded: another program computes on it. The period has

@@ -50,7 +50,7 @@ static void connect_reject(struct donor *donor, struct fabric_conn *conn, struct
 {
 	uint8_t bytes[WIRE_REJECT_SIZE];
 
-	donor->refused_count++;
+	donor->totals.refused[reject.reason]++;
 	if (donor_may_tell(donor, DONOR_REFUSALS))
 		log_info("refused %s: %s", fabric_conn_peer(conn), wire_reason_name(reject.reason));
 	fabric_reject(conn, bytes, wire_encode_reject(&reject, bytes));
@@ -98,7 +98,7 @@ static bool handshakes_make_room(struct donor *donor, const struct crowd_one *ne
 	victim = crowd_victim(ones, count, newcomer, chance);
 	if (victim == CROWD_NEWCOMER)
 		return false;
-	donor->refused_count++;
+	donor->totals.refused[DONOR_REFUSED_CROWD]++;
 	if (donor_may_tell(donor, DONOR_REFUSALS))
 		log_info("refused %s: it has not proved itself, and too many are waiting",
 			 fabric_conn_peer(connections[victim]->conn));
@@ -264,7 +264,7 @@ static void handshake_refuse(struct connection *connection, unsigned reason)
 	struct wire_message refused = {.type = WIRE_REFUSED};
 
 	refused.refused.reason = (uint16_t)reason;
-	connection->donor->refused_count++;
+	connection->donor->totals.refused[reason]++;
 	if (donor_may_tell(connection->donor, DONOR_REFUSALS))
 		log_info("refused %s: %s", fabric_conn_peer(connection->conn), wire_reason_name(reason));
 	message_send(connection, &refused);
@@ -465,7 +465,7 @@ void connection_expire_handshakes(struct donor *donor, uint64_t now)
 		next = connection->next;
 		if (now < connection->deadline)
 			continue;
-		donor->refused_count++;
+		donor->totals.refused[DONOR_REFUSED_LATE]++;
 		if (donor_may_tell(donor, DONOR_REFUSALS))
 			log_info("refused %s: it has not proved itself in time", fabric_conn_peer(connection->conn));
 		connection_end(connection);

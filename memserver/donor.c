@@ -116,6 +116,15 @@ void donor_close(struct donor *donor)
 	free(donor);
 }
 
+uint64_t donor_refused(const struct donor *donor)
+{
+	uint64_t refused = 0;
+
+	for (unsigned i = 0; i < DONOR_REFUSED_COUNT; i++)
+		refused += donor->totals.refused[i];
+	return refused;
+}
+
 void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 {
 	static const char *const states[] = {
@@ -125,11 +134,12 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 	};
 	static_assert(sizeof states / sizeof *states == WIRE_STATE_COUNT, "every state has its words");
 	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX], refused[48] = "";
+	const uint64_t refused_count = donor_refused(donor);
 	struct wire_capacity capacity;
 
 	lease_capacity(donor->book, &capacity);
-	if (donor->refused_count)
-		snprintf(refused, sizeof refused, "; %llu refused", (unsigned long long)donor->refused_count);
+	if (refused_count)
+		snprintf(refused, sizeof refused, "; %llu refused", (unsigned long long)refused_count);
 	snprintf(text, DONOR_STATUS_MAX, "lending %u of %llu slabs (%s of %s) to %u client%s%s%s",
 		 lease_in_use(donor->book), (unsigned long long)(capacity.donated / capacity.slab_bytes),
 		 size_format(capacity.leased, lent), size_format(capacity.donated, all), capacity.clients,
@@ -177,6 +187,7 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	connection_send(donor, action->session, &message);
 	if (action->kind == LEASE_CONFIRM) /* not a new lease */
 		return;
+	donor->totals.granted++;
 	if (!donor_may_tell(donor, DONOR_LEASES))
 		return;
 	donor_status(donor, text);
@@ -203,6 +214,7 @@ static void do_returned(struct donor *donor, const struct lease_action *action)
 {
 	struct wire_message message = {.type = WIRE_RELEASED, .request = action->request};
 
+	donor->totals.returned++;
 	message.released.slab = action->name;
 	lease_capacity(donor->book, &message.released.capacity);
 	connection_send(donor, action->session, &message);
@@ -215,6 +227,7 @@ static void do_revoke(struct donor *donor, const struct lease_action *action)
 	struct wire_message message = {.type = WIRE_REVOKE};
 	const uint64_t now = donor_now(donor), left_ms = action->until > now ? (action->until - now) / 1000000 : 0;
 
+	donor->totals.recalled++;
 	message.revoke.slab = action->name;
 	message.revoke.deadline_ms = action->until == LEASE_NEVER     ? WIRE_NO_DEADLINE
 				     : left_ms < WIRE_NO_DEADLINE - 1 ? (uint32_t)left_ms
@@ -236,6 +249,7 @@ static void do_taken(struct donor *donor, const struct lease_action *action)
 {
 	struct wire_message message = {.type = WIRE_REVOKED};
 
+	donor->totals.taken++;
 	message.revoked.slab = action->name;
 	lease_capacity(donor->book, &message.revoked.capacity);
 	connection_send(donor, action->session, &message);
@@ -251,6 +265,7 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 	while (session->data)
 		connection_end(session->data);
 	connection_end(session->connection);
+	donor->totals.vanished += donor->book->sessions[action->session].state == LEASE_SESSION_GRACE;
 	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE && donor_may_tell(donor, DONOR_VISITS))
 		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
 			 donor->book->sessions[action->session].slabs,
@@ -432,6 +447,7 @@ void donor_leave(struct donor *donor)
 {
 	const struct lease_session *sessions = donor->book->sessions;
 	char text[SIZE_TEXT_MAX];
+	const uint64_t refused = donor_refused(donor);
 	uint64_t slabs = 0;
 	unsigned holders = 0;
 
@@ -451,9 +467,9 @@ void donor_leave(struct donor *donor)
 			    holders, holders == 1 ? "" : "s");
 	else
 		log_info("stopping; nothing is leased");
-	if (donor->refused_count)
-		log_info("refused %llu connection%s since the start", (unsigned long long)donor->refused_count,
-			 donor->refused_count == 1 ? "" : "s");
+	if (refused)
+		log_info("refused %llu connection%s since the start", (unsigned long long)refused,
+			 refused == 1 ? "" : "s");
 	lease_leave(donor->book);
 	donor_settle(donor);
 }

@@ -61,6 +61,16 @@ enum donor_line {
 	DONOR_LINES
 };
 
+/* Why connections and handshakes are refused: an enum wire_reason, or one of these. */
+enum { DONOR_REFUSED_CROWD = WIRE_REASON_COUNT, DONOR_REFUSED_LATE, DONOR_REFUSED_COUNT };
+
+/* Totals since the start, for metrics. The donor's thread counts. */
+struct donor_totals {
+	uint64_t refused[DONOR_REFUSED_COUNT];
+	uint64_t granted, recalled, returned, taken; /* slabs */
+	uint64_t vanished;                           /* clients */
+};
+
 struct donor {
 	struct donor_config config;
 	uint64_t incarnation;     /* random; by it, a returning client notices a restart of the donor */
@@ -74,8 +84,8 @@ struct donor {
 	struct fabric_domain **domains; /* per slab: domain of its memory, registered or ordered; or NULL */
 	struct connection *handshakes;  /* list of connections that have proved nothing yet */
 	unsigned handshake_count;
-	bool deaf_clients;      /* some connection is marked deaf */
-	uint64_t refused_count; /* refused connections and handshakes */
+	bool deaf_clients; /* some connection is marked deaf */
+	struct donor_totals totals;
 	struct log_limit lines[DONOR_LINES];
 };
 
@@ -131,6 +141,8 @@ void donor_leave(struct donor *donor);
 /* Returns true if one more line of this kind may be logged. Otherwise counts the line for a later summary. */
 bool donor_may_tell(struct donor *donor, enum donor_line kind);
 
+/* Returns the number of refused connections and handshakes. */
+uint64_t donor_refused(const struct donor *donor);
 /* Writes a status line: "lending 3 of 16 slabs (192M of 1G) to 2 clients; draining; 7 refused". */
 #define DONOR_STATUS_MAX 160
 void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX]);

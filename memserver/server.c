@@ -7,6 +7,7 @@
 #include "common/uri.h"
 #include "fabric/fabric.h"
 #include "memserver/connection.h"
+#include "memserver/donor_metrics.h"
 #include "memserver/shrink.h"
 #include "wire/wire.h"
 
@@ -219,6 +220,9 @@ int server_loop(struct server *server)
 	while (!server->stop) {
 		struct fabric_event event;
 		uint64_t deadline = donor_deadline(donor), due = loop_due(server);
+
+		if (server->metrics)
+			donor_metrics_publish(server->metrics, donor, server->shrink);
 		/* Takes one event at a time, because it may end a connection that a later event would refer to. */
 		int timeout_ms = patience_sleep(&donor->patience, clock_now(), due < deadline ? due : deadline);
 		int count = fabric_wait(donor->fabric, &event, 1, timeout_ms);
@@ -279,7 +283,11 @@ int server_run(const struct server_config *config)
 			    config->donor.drain_file);
 		lease_drain(server.donor->book, donor_now(server.donor), WIRE_DRAIN_WAIT, 0);
 	}
-	status = listen_all(server.donor, config);
+	/* First, so that no client comes to a donor that ends because its port for metrics is in use. */
+	if (config->metrics)
+		status = donor_metrics_open(config->metrics, server.donor, &server.metrics);
+	if (status == 0)
+		status = listen_all(server.donor, config);
 	if (status < 0)
 		goto close_donor;
 	shrink_open(&shrink, &pressure, server.donor);
@@ -289,6 +297,7 @@ int server_run(const struct server_config *config)
 	sd_notify(0, "READY=1");
 	status = server_loop(&server);
 close_donor:
+	donor_metrics_close(server.metrics);
 	donor_close(server.donor);
 	shrink_close(&shrink);
 close_signals:

@@ -30,6 +30,7 @@ struct server_config {
 	uint32_t slabs;            /* maximum to lend; the donor has room for the number at its start */
 	const char *const *listen; /* URIs */
 	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
+	const char *metrics;       /* where metrics are served (metrics_http.h), or NULL */
 	bool beyond_loopback;      /* some address can be reached from other machines */
 	/*
 	 * SIGHUP: updates this struct and writes which keys were valid before. Returns 0, or -errno if nothing has
@@ -47,12 +48,14 @@ struct server_config {
 int server_run(const struct server_config *config);
 
 struct shrink;
+struct donor_metrics;
 /* State of the main loop. The donor listens, and its slab_fd() is watched with the donor as user. */
 struct server {
 	const struct server_config *config;
 	struct donor *donor;
 	struct shrink *shrink; /* NULL if the donor lends as much as the settings say, whatever the machine needs */
-	int signals;           /* signalfd, watched with the address of this field as user; -1 for none */
+	struct donor_metrics *metrics; /* NULL if none are served */
+	int signals;                   /* signalfd, watched with the address of this field as user; -1 for none */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* the last status told to the service manager */
 	uint64_t status_told_at;

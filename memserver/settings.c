@@ -2,6 +2,7 @@
 #include "memserver/settings.h"
 
 #include "common/log.h"
+#include "common/metrics_http.h"
 #include "common/size.h"
 #include "common/uri.h"
 #include "fabric/fabric.h"
@@ -77,6 +78,8 @@ static int options_read(struct settings *s, int argc, char **argv)
 	     "a client silent for four of these has vanished (default 200)"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests before sleeping (default 50)"},
+	    {"metrics", CONFIG_STRING, &s->metrics, 0, 0, "PORT",
+	     "serve metrics for Prometheus over HTTP, on loopback or at ADDRESS:PORT (default: none)"},
 	    {"huge", CONFIG_FLAG, &s->huge, 0, 0, NULL, "take hugetlb pages while there are any"},
 	    {"mlock", CONFIG_FLAG, &s->lock, 0, 0, NULL, "lock lent memory: never swapped out here"},
 	    {"config", CONFIG_STRING, &s->config_file, 0, 0, "FILE", "read further settings from this file"},
@@ -349,6 +352,7 @@ static void server_fill(struct settings *s)
 	    .listen = s->listen.items,
 	    .listen_count = s->listen.count,
 	    .beyond_loopback = s->beyond_loopback,
+	    .metrics = s->metrics,
 	    .drained = s->drained,
 	    .reserve = s->reserve,
 	    .slabs = (uint32_t)slabs,
@@ -399,7 +403,8 @@ static int all_read(struct settings *s, int argc, char **argv)
 		return status;
 	}
 	if (settings_parse_sizes(s, &memory) < 0 || settings_check_sizes(s, &memory) < 0 || lock_check(s) < 0 ||
-	    settings_check_failure_domain(s) < 0 || keys_read(s) < 0)
+	    settings_check_failure_domain(s) < 0 || (s->metrics && metrics_http_check(s->metrics) < 0) ||
+	    keys_read(s) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -436,8 +441,8 @@ static void string_free(const struct settings *s, const char *text)
 
 static void strings_free(struct settings *s)
 {
-	const char *const strings[] = {s->donate_text,    s->reserve_text, s->config_file,
-				       s->failure_domain, s->drain_file,   s->key_folder};
+	const char *const strings[] = {s->donate_text, s->reserve_text, s->config_file, s->failure_domain,
+				       s->drain_file,  s->key_folder,   s->metrics};
 	const struct config_list *const lists[] = {&s->listen, &s->key_files, &s->admin_key_files, &s->client_quotas};
 
 	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
@@ -477,6 +482,7 @@ static void waiting_format(const struct settings *s, const struct settings *next
 	    {"clients", s->clients != next->clients},
 	    {"heartbeat", s->heartbeat_ms != next->heartbeat_ms},
 	    {"spin-us", s->spin_us != next->spin_us},
+	    {"metrics", texts_differ(s->metrics, next->metrics)},
 	    {"huge", s->huge != next->huge},
 	    {"mlock", s->lock != next->lock},
 	};

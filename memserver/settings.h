@@ -23,7 +23,7 @@ struct settings {
 	uint64_t donate, slab, reserve, quota;
 	bool automatic; /* --donate auto: `donate` is all that the reserve leaves */
 	unsigned grace_s, heartbeat_ms, spin_us, clients, revoke_s;
-	const char *config_file, *failure_domain, *drain_file;
+	const char *config_file, *failure_domain, *drain_file, *metrics;
 	struct config_list key_files, admin_key_files, client_quotas;
 	const char *key_folder;
 	bool drained;

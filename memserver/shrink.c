@@ -87,6 +87,7 @@ void shrink_stalled(struct shrink *shrink)
 {
 	if (!stall_take(shrink->stall))
 		return;
+	shrink->stalls++;
 	shrink->stalled = true;
 	shrink->pressure.read_at = 0;
 }

@@ -19,6 +19,7 @@ struct shrink {
 	struct donor *donor;
 	struct pressure pressure;
 	struct stall *stall; /* NULL if there is no PSI */
+	uint64_t stalls;     /* reports of stalls since the start */
 	bool stalled;        /* tasks stalled since the last reading */
 	bool blind;          /* the last reading failed */
 };

@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libssl-dev libinih-dev libxxhash-dev
-	libmimalloc-dev libsystemd-dev libjson-c-dev libsmartcols-dev libncurses-dev libibverbs-dev librdmacm-dev ibverbs-providers"
+	libmimalloc-dev libmicrohttpd-dev libsystemd-dev libjson-c-dev libsmartcols-dev libncurses-dev libibverbs-dev
+	librdmacm-dev ibverbs-providers"
 packages_test="clang libclang-rt-dev llvm python3 sqlite3 perl procps mount util-linux fio e2fsprogs patch spin"
 packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest
 	util-linux procps make binutils mount fio e2fsprogs"

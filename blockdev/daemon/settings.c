@@ -4,6 +4,7 @@
 #include "blockdev/daemon/runtime.h"
 #include "client/far.h"
 #include "common/log.h"
+#include "common/metrics_http.h"
 #include "common/size.h"
 
 #include <assert.h>
@@ -70,6 +71,8 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "it is to be swap space (swap on's is): serve it in real time, and raise the kernel's reserves meanwhile"},
 	    {"keep-vm-settings", CONFIG_FLAG, &s->keep_vm, 0, 0, NULL,
 	     "with --swap: leave vm.min_free_kbytes, vm.watermark_scale_factor and the control group as they are"},
+	    {"metrics", CONFIG_STRING, &s->metrics, 0, 0, "PORT",
+	     "serve metrics for Prometheus over HTTP, on loopback or at ADDRESS:PORT (default: none)"},
 	    {"log", CONFIG_STRING, &s->log_file, 0, 0, "FILE",
 	     "where to log once the device is ready, if started by farpage (default /dev/kmsg)"},
 	    {"verbose", CONFIG_FLAG, &s->verbose, 0, 0, NULL, "log more"},
@@ -150,6 +153,8 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	if (s->backup)
 		text_add(&text, "--backup=%s\n", s->backup);
 	text_add(&text, "--spin-us=%u\n--timeout-ms=%u\n--grace=%u\n", s->spin_us, s->timeout_ms, s->grace_s);
+	if (s->metrics)
+		text_add(&text, "--metrics=%s\n", s->metrics);
 	text_add(&text, "--log=%s\n", s->log_file);
 	if (s->encrypt)
 		text_add(&text, "--encrypt\n");
@@ -344,7 +349,8 @@ static void settings_complete(struct settings *s)
 int settings_check(struct settings *s)
 {
 	settings_complete(s);
-	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 || kept_check(s) < 0
+	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 ||
+		       (s->metrics && metrics_http_check(s->metrics) < 0) || key_check(s) < 0 || kept_check(s) < 0
 		   ? -EINVAL
 		   : 0;
 }

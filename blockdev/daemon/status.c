@@ -55,31 +55,57 @@ static void json_end(struct json *json, const char *end)
 	json_add(json, "%s", end);
 }
 
+#define FIGURE(name, metric, kind, help, member)                                                                       \
+	{                                                                                                              \
+		name,                                                                                                  \
+		{                                                                                                      \
+			"farpage_blockdev_" metric, METRICS_##kind, help, offsetof(struct store_stats, member)         \
+		}                                                                                                      \
+	}
+const struct status_figure status_figures[] = {
+    FIGURE("pages_live", "live_pages", GAUGE, "Pages with contents on donors.", pages_live),
+    FIGURE("bytes_leased", "leased_bytes", GAUGE, "Memory of donors that the device leases.", bytes_leased),
+    FIGURE("bytes_available", "available_bytes", GAUGE, "Memory that donors can still lease to the device.",
+	   bytes_available),
+    FIGURE("pages_read", "pages_read_total", COUNTER, "Pages read from the store.", reads),
+    FIGURE("pages_written", "pages_written_total", COUNTER, "Pages written to the store.", writes),
+    FIGURE("pages_discarded", "pages_discarded_total", COUNTER, "Pages discarded.", discards),
+    FIGURE("pages_lost", "lost_pages_total", COUNTER, "Pages lost with their donors.", lost_pages),
+    FIGURE("pages_missing", "missing_pages", GAUGE, "Lost pages that have not been written or discarded since.",
+	   missing_pages),
+    FIGURE("slabs_lacking", "lacking_replicas", GAUGE, "Replicas of slabs that are lacking and being made again.",
+	   slabs_lacking),
+    FIGURE("pages_rebuilt", "rebuilt_pages_total", COUNTER, "Pages copied to new replicas.", rebuilt_pages),
+    FIGURE("pages_repaired", "repaired_pages_total", COUNTER,
+	   "Pages that a donor returned corrupt and that were mended.", repaired_pages),
+    FIGURE("pages_scrubbed", "scrubbed_pages_total", COUNTER, "Pages at rest that were read and found intact.",
+	   scrubbed_pages),
+    FIGURE("reads_hedged", "hedged_reads_total", COUNTER, "Reads sent to a second replica because the first was slow.",
+	   hedges),
+    FIGURE("hedges_won", "hedges_won_total", COUNTER, "Hedged reads that the second replica answered first.",
+	   hedges_won),
+    FIGURE("pages_backed_up", "backup_pages", GAUGE, "Pages that are on the local backup.", backup_pages),
+    FIGURE("pages_behind", "backup_behind_pages", GAUGE, "Pages that are not on the local backup yet.", backup_behind),
+    FIGURE("pages_kept", "kept_pages", GAUGE, "Pages that only the local backup has.", kept_pages),
+    FIGURE("pages_returned", "returned_pages_total", COUNTER, "Pages brought back from the backup to donors.",
+	   returned_pages),
+    FIGURE("backup_reads", "backup_read_pages_total", COUNTER, "Pages read from the backup.", backup_reads),
+    FIGURE("backup_writes", "backup_written_pages_total", COUNTER,
+	   "Pages written to the backup because no donor had room.", backup_writes),
+    FIGURE("checksum_errors", "checksum_errors_total", COUNTER, "Pages that donors returned changed.", checksum_errors),
+    FIGURE("bookkeeping_bytes", "bookkeeping_bytes", GAUGE, "The daemon's memory for bookkeeping and buffers.", memory),
+};
+const unsigned status_figure_count = sizeof status_figures / sizeof *status_figures;
+
 static void add_store(struct json *json, const struct store *store)
 {
 	struct store_stats stats;
 
 	store_stats(store, &stats);
-	json_add_number(json, "pages_live", stats.pages_live);
+	for (unsigned i = 0; i < status_figure_count; i++)
+		json_add_number(json, status_figures[i].name,
+				*(const uint64_t *)((const char *)&stats + status_figures[i].metric.offset));
 	json_add_number(json, "bytes_used", stats.pages_live * STORE_PAGE);
-	json_add_number(json, "bytes_leased", stats.bytes_leased);
-	json_add_number(json, "bytes_available", stats.bytes_available);
-	json_add_number(json, "pages_lost", stats.lost_pages);
-	json_add_number(json, "pages_missing", stats.missing_pages);
-	json_add_number(json, "slabs_lacking", stats.slabs_lacking);
-	json_add_number(json, "pages_rebuilt", stats.rebuilt_pages);
-	json_add_number(json, "pages_repaired", stats.repaired_pages);
-	json_add_number(json, "pages_scrubbed", stats.scrubbed_pages);
-	json_add_number(json, "reads_hedged", stats.hedges);
-	json_add_number(json, "hedges_won", stats.hedges_won);
-	json_add_number(json, "pages_backed_up", stats.backup_pages);
-	json_add_number(json, "pages_behind", stats.backup_behind);
-	json_add_number(json, "pages_kept", stats.kept_pages);
-	json_add_number(json, "pages_returned", stats.returned_pages);
-	json_add_number(json, "backup_reads", stats.backup_reads);
-	json_add_number(json, "backup_writes", stats.backup_writes);
-	json_add_number(json, "checksum_errors", stats.checksum_errors);
-	json_add_number(json, "bookkeeping_bytes", stats.memory);
 	json_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");
 }
 

@@ -8,6 +8,7 @@
 
 #include "blockdev/daemon/settings.h"
 #include "blockdev/frontend.h"
+#include "common/metrics.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,14 @@ struct status {
 	uint64_t uptime_s;
 	unsigned restarts; /* number of workers that died */
 };
+
+/* A figure of struct store_stats, by its name in JSON and in metrics. */
+struct status_figure {
+	const char *name;
+	struct metrics_figure metric;
+};
+extern const struct status_figure status_figures[];
+extern const unsigned status_figure_count;
 
 /* Writes a string. Text that does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */
 void status_write(const struct status *status, char *ret_text, size_t size);

@@ -2,6 +2,7 @@
 #include "blockdev/daemon/worker.h"
 
 #include "blockdev/capacity.h"
+#include "blockdev/daemon/device_metrics.h"
 #include "blockdev/daemon/health.h"
 #include "blockdev/daemon/service.h"
 #include "blockdev/daemon/status.h"
@@ -35,6 +36,7 @@ struct served {
 	uint64_t errors_told, told; /* number of errors last logged, and when */
 	struct relief relief;
 	struct health_told health;
+	struct device_metrics *metrics; /* NULL if none are served */
 };
 
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings)
@@ -214,7 +216,10 @@ static int served_open(struct served *served)
 		log_error("no memory for the device: %s", strerror(-status));
 		goto close_store;
 	}
-	status = frontend_begin(served);
+	if (served->metrics)
+		status = disk_measure_times(served->disk);
+	if (status == 0)
+		status = frontend_begin(served);
 	if (status < 0)
 		goto close_disk;
 	log_debug("the store was opened in %.1f ms, the device %s in %.1f ms", (double)(opened - begun) / 1e6,
@@ -234,11 +239,11 @@ close_store:
 
 /* --- The service ----------------------------------------------------------------------------------------- */
 
-static void served_status(void *user, char *ret_text, size_t size)
+static struct status status_of(const struct served *served)
 {
-	const struct served *served = user;
 	const struct worker *worker = served->worker;
-	const struct status status = {
+
+	return (struct status){
 	    .settings = worker->settings,
 	    .frontend = worker->ops,
 	    .device = served->device,
@@ -247,6 +252,19 @@ static void served_status(void *user, char *ret_text, size_t size)
 	    .uptime_s = (clock_now() - worker->started) / 1000000000,
 	    .restarts = worker->restarts,
 	};
+}
+
+static void served_publish(const struct served *served)
+{
+	const struct status status = status_of(served);
+
+	if (served->metrics)
+		device_metrics_publish(served->metrics, &status);
+}
+
+static void served_status(void *user, char *ret_text, size_t size)
+{
+	const struct status status = status_of(user);
 
 	status_write(&status, ret_text, size);
 }
@@ -307,6 +325,7 @@ static void served_tick(void *user)
 	}
 	relief_tick(&served->relief, now, done);
 	served_health(served, now);
+	served_publish(served);
 	if (errors == served->errors_told || (served->told && now - served->told < TELL_NS))
 		return;
 	store_stats(served->store, &store);
@@ -365,6 +384,7 @@ static enum worker_end served_end(struct served *served, enum service_end end)
 {
 	const struct worker *worker = served->worker;
 
+	device_metrics_close(served->metrics);
 	disk_close(served->disk);
 	if (end != SERVICE_DETACHED) {
 		far_leave(served->store);
@@ -417,12 +437,19 @@ enum worker_end worker_run(const struct worker *worker)
 	begun = clock_now();
 	safety_start(worker->settings->swap);
 	log_debug("memory was locked in %.1f ms", ms_since(begun));
-	if (served_open(&served) < 0)
+	/* A device that exists is served even if its port for metrics has been taken meanwhile. */
+	if (worker->settings->metrics && device_metrics_open(worker->settings->metrics, &served.metrics) < 0 &&
+	    !worker->adopt)
 		return WORKER_FAILED;
+	if (served_open(&served) < 0) {
+		device_metrics_close(served.metrics);
+		return WORKER_FAILED;
+	}
 	relief_open(&served.relief, worker->runtime->name, served.device.path);
 	begun = clock_now();
 	safety_settle();
 	log_debug("memory was touched in %.1f ms", ms_since(begun));
+	served_publish(&served);
 	served_tell(&served);
 	return served_end(&served, service_run(&service));
 }

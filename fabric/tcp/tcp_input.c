@@ -123,6 +123,7 @@ static enum step frame_request(struct tcp_conn *conn, const struct tcp_frame *fr
 	if (frame->type == TCP_READ) {
 		/* Key and range are checked when the answer is sent. */
 		conn->answering++;
+		fabric_count_read(conn->base.fabric, frame->length);
 		tcp_queue_frame(
 		    conn, (struct tcp_frame){.type = TCP_DONE, .length = frame->length, .sequence = frame->sequence},
 		    (struct tcp_out){.body = TCP_BODY_REGION,
@@ -131,6 +132,7 @@ static enum step frame_request(struct tcp_conn *conn, const struct tcp_frame *fr
 				     .rkey = frame->rkey});
 		return STEP_ON;
 	}
+	fabric_count_write(conn->base.fabric, frame->length);
 	conn->incoming = (struct tcp_incoming){.data = TCP_DATA_WRITE,
 					       .left = frame->length,
 					       .address = frame->address,

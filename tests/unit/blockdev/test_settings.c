@@ -96,15 +96,16 @@ static void kept_options_are_read_back(void)
 
 	settings_of("--name=a --size=8M --donor=tcp://h:1,rdma://i --replicas=2 --rebuild-rate=64M --scrub-rate=0 "
 		    "--backup=/var/b --queues=3 --depth=7 --spin-us=0 --timeout-ms=700 --grace=9 --encrypt "
-		    "--overcommit --swap --keep-vm-settings --verbose --frontend=ublk --log=/dev/null");
+		    "--overcommit --swap --keep-vm-settings --metrics=9471 --verbose --frontend=ublk --log=/dev/null");
 	options_are_kept("a");
 	ok(settings_of("--name=a --adopt") == 0 && settings.adopt, "a device with an options file is adopted");
 	ok(settings.size == 8 << 20 && settings.donors.count == 2 && !strcmp(settings.donors.items[1], "rdma://i") &&
 	       settings.replicas == 2 && settings.rebuild_rate == 64 << 20 && !settings.scrub_rate && settings.backup &&
 	       !strcmp(settings.backup, "/var/b") && settings.queues == 3 && settings.depth == 7 &&
 	       settings.spin_us == 0 && settings.timeout_ms == 700 && settings.grace_s == 9 && settings.encrypt &&
-	       settings.overcommit && settings.swap && settings.keep_vm && settings.verbose &&
-	       !strcmp(settings.frontend, "ublk") && !strcmp(settings.log_file, "/dev/null"),
+	       settings.overcommit && settings.swap && settings.keep_vm && settings.verbose && settings.metrics &&
+	       !strcmp(settings.metrics, "9471") && !strcmp(settings.frontend, "ublk") &&
+	       !strcmp(settings.log_file, "/dev/null"),
 	   "the adopted device has all options that were kept");
 	ok(settings_kept("a", &kept) == 0 && kept.timeout_ms == 700 && kept.swap && !strcmp(kept.name, "a"),
 	   "settings_kept() reads the options of another device");
