@@ -3,6 +3,7 @@
 
 #include "blockdev/daemon/runtime.h"
 #include "client/far.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "common/size.h"
 
@@ -37,7 +38,7 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	    {"name", CONFIG_STRING, &s->name, 0, 0, "NAME", "what the device is called"},
 	    {"size", CONFIG_SIZE, &s->size, 0, 0, "SIZE", "of the device, whole pages of 4096 bytes (required)"},
 	    {"donor", CONFIG_LIST, &s->donors, 0, 0, "URI",
-	     "a donor, tcp://HOST[:PORT], rdma:// or auto://; may be repeated"},
+	     "a donor, tcp://HOST[:PORT], rdma:// or auto://; may be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "the key shared with the donors, see `farpage key`"},
 	    {"frontend", CONFIG_STRING, &s->frontend, 0, 0, "KIND",
 	     "ublk, fuse, or auto: ublk where the kernel has it (default auto)"},
@@ -139,7 +140,9 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	struct text text = {.at = ret_text, .size = size};
 
 	text_add(&text, "--name=%s\n--size=%llu\n--frontend=%s\n", s->name, (unsigned long long)s->size, s->frontend);
-	for (unsigned i = 0; i < s->donors.count; i++)
+	if (s->donors_file)
+		text_add(&text, "--donor=@%s\n", s->donors_file);
+	for (unsigned i = 0; i < s->donors.count && !s->donors_file; i++)
 		text_add(&text, "--donor=%s\n", s->donors.items[i]);
 	if (s->key_file)
 		text_add(&text, "--key=%s\n", s->key_file);
@@ -291,7 +294,9 @@ static int kept_check(const struct settings *s)
 {
 	size_t length = 1024; /* room for the other options */
 
-	for (unsigned i = 0; i < s->donors.count; i++) {
+	if (s->donors_file)
+		length += strlen(s->donors_file);
+	for (unsigned i = 0; i < s->donors.count && !s->donors_file; i++) {
 		length += strlen(s->donors.items[i]) + sizeof "--donor=";
 		if (strchr(s->donors.items[i], '\n')) {
 			log_error("--donor: an address has no line break; give each with a --donor of its own");
@@ -341,10 +346,26 @@ static void settings_complete(struct settings *s)
 	    &(struct far_config){.timeout_ms = s->timeout_ms, .replicas = s->replicas, .backup = s->backup});
 }
 
+/* Reads the donors file, if one is given. Returns 0, or -EINVAL after one logged line. */
+static int donors_check(struct settings *s)
+{
+	const char *file;
+
+	if (donors_option_expand(&s->donors, &file) < 0)
+		return -EINVAL;
+	if (file)
+		s->donors_file = file;
+	if (s->donors_file && strchr(s->donors_file, '\n')) {
+		log_error("--donor: a path with a line break cannot be kept; rename the file");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int settings_check(struct settings *s)
 {
 	settings_complete(s);
-	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 || kept_check(s) < 0
+	return donors_check(s) < 0 || name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 || kept_check(s) < 0
 		   ? -EINVAL
 		   : 0;
 }
