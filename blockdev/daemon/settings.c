@@ -240,11 +240,11 @@ static int store_check(const struct settings *s)
 {
 	if (s->memory && s->donors.count)
 		log_error("--memory and --donor: give one of them");
-	else if (!s->memory && !s->donors.count)
+	else if (!s->memory && !s->donors.count && !s->donors_file)
 		log_error("no donor given: name each with --donor tcp://HOST[:PORT]");
 	else if (s->memory && s->backup)
 		log_error("--memory and --backup: give one of them");
-	else if (s->replicas > 1 && s->replicas > s->donors.count)
+	else if (s->replicas > 1 && s->replicas > s->donors.count && !s->adopt)
 		log_error("--replicas %u: only %u donors are given; give as many at least", s->replicas,
 			  s->donors.count);
 	else
@@ -351,8 +351,13 @@ static int donors_check(struct settings *s)
 {
 	const char *file;
 
-	if (donors_option_expand(&s->donors, &file) < 0)
-		return -EINVAL;
+	if (donors_option_expand(&s->donors, &file) < 0) {
+		if (!s->adopt || s->donors.count != 1)
+			return -EINVAL;
+		/* Going on with the donors that the device has loses nothing, and not going on would lose its pages. */
+		file = s->donors.items[0] + 1;
+		s->donors.count = 0;
+	}
 	if (file)
 		s->donors_file = file;
 	if (s->donors_file && strchr(s->donors_file, '\n')) {
