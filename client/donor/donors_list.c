@@ -278,7 +278,7 @@ static void donor_tell_stuck(struct far *far, unsigned index, uint64_t now)
 	struct donors_list *list = far->list;
 	const uint64_t held = far->leases.donors[index].held, bit = UINT64_C(1) << index;
 
-	if (held != list->held[index] || leases_is_moving(&far->leases))
+	if (held != list->held[index] || leases_is_moving(&far->leases) || far->leases.donors[index].away)
 		list->moved_at[index] = now;
 	list->held[index] = held;
 	if (list->told & bit || now < list->moved_at[index] + LIST_STUCK_NS)
@@ -300,6 +300,7 @@ static void leaving_tick(struct far *far, uint64_t now)
 			continue;
 		if (leases_donor_is_empty(&far->leases, i)) {
 			donor_let_go(far, i, now);
+			donors_carry_out(far, now); /* the queue of actions has room for one such donor */
 			continue;
 		}
 		donor_tell_stuck(far, i, now);
