@@ -42,7 +42,7 @@ struct far_config {
 	 * the store is opened, the file takes the place of `donors`. If it cannot be read then, `donors` are used.
 	 */
 	const char *donors_file;
-	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
+	const uint8_t *key; /* AUTH_KEY_SIZE bytes (common/auth.h), or NULL */
 	/* The size of the array. 0 means four times the pages that fit on the donors with all replicas. */
 	uint64_t pages;
 	/* 1 .. FAR_REPLICAS_MAX. Each replica is in another failure domain. A lost replica is made anew on another

@@ -50,10 +50,10 @@ struct far_donor {
 	struct session session;
 	struct comeback comeback;
 	struct claims claims;
-	uint64_t away_at; /* clock_now() when the donor went away: real time, for messages to the user */
-	bool told;        /* the user was told that the donor is away */
-	bool adopted;     /* not reached yet: the store was adopted, was opened without this donor, or has added it */
-	bool added;       /* the donors file has added it, and it was not reached yet */
+	uint64_t away_at;  /* clock_now() when the donor went away: real time, for messages to the user */
+	bool told;         /* the user was told that the donor is away */
+	bool adopted;      /* not reached yet: the store was adopted, was opened without this donor, or has added it */
+	bool added;        /* the donors file has added it, and it was not reached yet */
 	_Atomic bool gone; /* the donors file has removed it, and it was let go */
 };
 

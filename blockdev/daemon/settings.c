@@ -370,7 +370,8 @@ static int donors_check(struct settings *s)
 int settings_check(struct settings *s)
 {
 	settings_complete(s);
-	return donors_check(s) < 0 || name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 || key_check(s) < 0 || kept_check(s) < 0
+	return donors_check(s) < 0 || name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 ||
+		       key_check(s) < 0 || kept_check(s) < 0
 		   ? -EINVAL
 		   : 0;
 }

@@ -149,7 +149,8 @@ static int bench_read_options(struct bench_run *run, int argc, char **argv, bool
 {
 	struct bench_options *options = &run->options;
 	const struct config_setting settings[] = {
-	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor to measure; can be repeated; or @FILE, a donors file"},
+	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI",
+	     "a donor to measure; can be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"size", CONFIG_SIZE, &options->size, SIZE_LEAST, 0, "SIZE", "far memory used on each (default 256M)"},
 	    {"seconds", CONFIG_STRING, &options->seconds, 0, 0, "N", "time for each point (default 1.5)"},

@@ -120,7 +120,8 @@ int command_doctor(int argc, char **argv)
 	static struct doctor_options options; /* config_read() returns strings that live until exit */
 	const struct config_setting settings[] = {
 	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
-	     "also talk to this donor, rdma://, tcp:// or auto://HOST[:PORT]; can be repeated; or @FILE, a donors file"},
+	     "also talk to this donor, rdma://, tcp:// or auto://HOST[:PORT]; can be repeated; or @FILE, a donors "
+	     "file"},
 	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE",
 	     "the key shared with the donors (farpage key makes one)"},
 	    {"donate", CONFIG_SIZE, &options.donate, 0, 0, "SIZE",

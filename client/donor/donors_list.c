@@ -25,10 +25,10 @@
 _Static_assert(DONORS_FILE_DONORS == FAR_DONORS_MAX, "a file names at most the donors of a store");
 
 struct donors_list {
-	int fd;       /* inotify, or -1 if the file cannot be watched */
-	bool good;    /* the file was good when it was opened */
-	bool changed; /* the file must be read again */
-	uint64_t due; /* when to look at leaving donors next, or UINT64_MAX for no such donor */
+	int fd;                            /* inotify, or -1 if the file cannot be watched */
+	bool good;                         /* the file was good when it was opened */
+	bool changed;                      /* the file must be read again */
+	uint64_t due;                      /* when to look at leaving donors next, or UINT64_MAX for no such donor */
 	uint64_t told;                     /* leaving donors whose slabs stay, as the user was told, one bit each */
 	uint64_t held[FAR_DONORS_MAX];     /* slabs of a leaving donor when it was last looked at */
 	uint64_t moved_at[FAR_DONORS_MAX]; /* when their number last changed */
@@ -117,8 +117,8 @@ void donors_list_noticed(struct donors_list *list)
 
 		for (char *at = bytes; at < bytes + got; at += sizeof *event + event->len) {
 			event = (const struct inotify_event *)at;
-			list->changed |= event->mask & IN_Q_OVERFLOW ||
-					 (event->len && !strcmp(event->name, list_name(list)));
+			list->changed |=
+			    event->mask & IN_Q_OVERFLOW || (event->len && !strcmp(event->name, list_name(list)));
 			if (event->mask & IN_IGNORED)
 				log_warning("the folder of %s is gone: donors that are added or removed there are not "
 					    "noticed any more",
@@ -284,7 +284,8 @@ static void donor_tell_stuck(struct far *far, unsigned index, uint64_t now)
 	if (list->told & bit || now < list->moved_at[index] + LIST_STUCK_NS)
 		return;
 	list->told |= bit;
-	log_warning("donor %s is not in %s any more, but no other donor takes the %" PRIu64 " slabs that it holds: they "
+	log_warning("donor %s is not in %s any more, but no other donor takes the %" PRIu64
+		    " slabs that it holds: they "
 		    "stay there until you add donors",
 		    far->uris[index], list->path, held);
 }

@@ -32,7 +32,7 @@ struct settings {
 	bool verbose;
 	const char *report;      /* or NULL */
 	const char *donors_file; /* or NULL */
-	const char *wrong;  /* the variable whose value is not valid, or NULL */
+	const char *wrong;       /* the variable whose value is not valid, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
 	char text[SETTINGS_TEXT_MAX]; /* the pointers above point into this text */
 	unsigned text_used;

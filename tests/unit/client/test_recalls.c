@@ -559,7 +559,8 @@ static void leaving_donor_is_emptied_and_let_go(void)
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
 	ok(world_next_is(LEASES_DRAIN, &action), "the slab of a leaving donor is drained");
 	leases_drained(&world.leases, (unsigned)filled, 30);
-	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from && !leases_donor_is_empty(&world.leases, from),
+	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from &&
+	       !leases_donor_is_empty(&world.leases, from),
 	   "a leaving donor is not empty until it has answered the release");
 	leases_released(&world.leases, from);
 	ok(leases_donor_is_empty(&world.leases, from), "a leaving donor is empty after its last slab is released");
@@ -593,7 +594,8 @@ static void donor_that_stays_keeps_its_slabs(void)
 
 	donors_open(1, 1);
 	from = donor_leaves();
-	ok(join(10, &to) < 0 && chunk_full(3) == 1u << from, "a slab stays on a leaving donor if there is no other donor");
+	ok(join(10, &to) < 0 && chunk_full(3) == 1u << from,
+	   "a slab stays on a leaving donor if there is no other donor");
 	leases_recall(&world.leases, from, 103, 1000, 10);
 	leases_donor_stay(&world.leases, from);
 	ok(leases_recalled_slots(&world.leases, 3) == 1, "the donor's own recall outlives its leaving");

@@ -60,8 +60,7 @@ static void a_file_names_one_donor_a_line(void)
 
 static void bad_lines_are_refused(void)
 {
-	refused("tcp://a\nb\n",
-		"line 2: \"b\" is not a donor's address: write one donor a line, like tcp://10.0.0.7",
+	refused("tcp://a\nb\n", "line 2: \"b\" is not a donor's address: write one donor a line, like tcp://10.0.0.7",
 		"a line that is no address is refused");
 	refused("http://a\n",
 		"line 1: \"http://a\" is not a donor's address: write one donor a line, like tcp://10.0.0.7",
@@ -69,8 +68,7 @@ static void bad_lines_are_refused(void)
 	refused("tcp://a, tcp://b\n",
 		"line 1: \"tcp://a, tcp://b\" is not a donor's address: write one donor a line, like tcp://10.0.0.7",
 		"two donors in one line are refused");
-	refused("\ntcp://a\n#\ntcp://a\n",
-		"line 4: tcp://a is named in line 2 already: remove one of the two lines",
+	refused("\ntcp://a\n#\ntcp://a\n", "line 4: tcp://a is named in line 2 already: remove one of the two lines",
 		"a donor that is named twice is refused");
 	refused("# none\n", "line 2: the file ends and names no donor: write one a line, like tcp://10.0.0.7",
 		"a file without donors is refused");
