@@ -36,6 +36,7 @@ struct settings {
 	uint64_t size, rebuild_rate; /* rebuild_rate: 0 for the default */
 	uint64_t scrub_rate;
 	struct config_list donors;
+	const char *donors_file; /* absolute path of the file that names the donors, or NULL */
 	const char *key_file, *log_file, *config_file, *backup, *metrics;
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;
 	unsigned ready_fd; /* 0 for none */

@@ -8,10 +8,12 @@
 
 #include "client/backup/backup.h"
 #include "client/donor/control.h"
+#include "client/donor/donors_list.h"
 #include "client/io/far_queue.h"
 #include "client/io/far_sealed.h"
 #include "client/lease/failure_domains.h"
 #include "client/rebuild/rebuild.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -74,7 +76,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
    by whole chunks, so the result is never too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
-	return sizeof *far + far->donor_count * sizeof *far->donors + chunk_table_memory(&far->table, touched) +
+	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX) + donors_list_memory(far->list) +
+	       chunk_table_memory(&far->table, touched) +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
@@ -95,7 +98,7 @@ static uint64_t far_available(struct far *far)
 		shares[i] =
 		    (struct failure_domains_share){.failure_domain = far->donors[i].failure_domain,
 						   .slabs = donated > leased ? (donated - leased) / slab_bytes : 0};
-		if (far->donors[i].status < 0)
+		if (far->donors[i].status < 0 && !far->donors[i].gone)
 			replicas = 1;
 	}
 	chunks = failure_domains_chunks(shares, far->donor_count, replicas);
@@ -164,11 +167,15 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max)
 {
 	struct far *far = (struct far *)store; /* not const, for the lock */
+	unsigned count = 0;
 
-	for (unsigned i = 0; i < far->donor_count && i < max; i++) {
+	for (unsigned i = 0; i < far->donor_count; i++) {
 		const struct far_donor *donor = &far->donors[i];
+		struct far_donor_info *info = &donors[count];
 
-		donors[i] = (struct far_donor_info){
+		if (donor->gone || count++ >= max)
+			continue;
+		*info = (struct far_donor_info){
 		    .uri = donor->uri,
 		    .status = donor->status,
 		    .away = donor->status == 0 && !(donor->round & 1),
@@ -179,11 +186,11 @@ unsigned far_donors(const struct store *store, struct far_donor_info *donors, un
 		    .leased_here = donor->leased_here,
 		};
 		pthread_mutex_lock(&far->attach);
-		memcpy(donors[i].via, donor->via, sizeof donor->via);
-		memcpy(donors[i].failure_domain, donor->failure_domain, sizeof donor->failure_domain);
+		memcpy(info->via, donor->via, sizeof donor->via);
+		memcpy(info->failure_domain, donor->failure_domain, sizeof donor->failure_domain);
 		pthread_mutex_unlock(&far->attach);
 	}
-	return far->donor_count;
+	return count;
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
@@ -200,8 +207,8 @@ static void far_free(struct far *far)
 	free(far->backup_path);
 	rebuild_close(far->rebuild);
 	fabric_domain_close(far->domain);
-	for (unsigned i = 0; i < far->donor_count && far->donors; i++)
-		free(far->donors[i].uri);
+	donors_list_close(far->list);
+	free(far->uris);
 	free(far->donors);
 	mailbox_close(&far->mailbox);
 	pthread_mutex_destroy(&far->attach);
@@ -333,14 +340,10 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 		if (!far->backup_path)
 			goto no_memory;
 	}
-	far->donor_count = config->donor_count;
-	far->donors = calloc(far->donor_count, sizeof *far->donors);
-	for (unsigned i = 0; i < far->donor_count && far->donors; i++) {
-		far->donors[i].uri = strdup(config->donors[i]);
-		if (!far->donors[i].uri)
-			goto no_memory;
-	}
-	if (!far->donors)
+	far->donor_places = config->donors_file ? FAR_DONORS_MAX : config->donor_count;
+	far->donors = calloc(far->donor_places, sizeof *far->donors);
+	far->uris = calloc(far->donor_places, sizeof *far->uris);
+	if (!far->donors || !far->uris)
 		goto no_memory;
 	*ret_far = far;
 	return 0;
@@ -348,6 +351,26 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 no_memory:
 	far_free(far);
 	return -ENOMEM;
+}
+
+static void far_name_donors(struct far *far, const char *const uris[], unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		format_text(far->uris[i], sizeof far->uris[i], "%s", uris[i]);
+		far->donors[i].uri = far->uris[i];
+	}
+	far->donor_count = far->config.donor_count = count;
+}
+
+/* Names the donors of the adopted store, which may differ from those of the configuration. */
+static void far_name_adopted(struct far *far)
+{
+	const char *uris[FAR_DONORS_MAX];
+	unsigned count = state_donor_count(far->state);
+
+	for (unsigned i = 0; i < count; i++)
+		uris[i] = state_header(far->state)->uris[i];
+	far_name_donors(far, uris, count);
 }
 
 /* Opens the state file, and adopts the store in it, if there is one. Even if opening fails, an existing store stays in
@@ -362,9 +385,12 @@ static int far_open_state(struct far *far, const struct far_config *config)
 	if (!far->leave)
 		return 0;
 	error = state_adopt(far->state, config);
-	if (error == 0)
-		memcpy(far->id, state_header(far->state)->id, WIRE_ID_SIZE);
-	return error;
+	if (error < 0)
+		return error;
+	memcpy(far->id, state_header(far->state)->id, WIRE_ID_SIZE);
+	if (far->list)
+		far_name_adopted(far);
+	return 0;
 }
 
 /* Starts the parts that need the size of the store. */
@@ -381,25 +407,47 @@ static int far_start(struct far *far)
 	return error < 0 ? error : rebuild_start(far);
 }
 
+static int far_open_donors(struct far *far, const struct far_config *config)
+{
+	struct far_config found = *config;
+	int error = 0;
+
+	if (config->donors_file) {
+		error = donors_list_open(config->donors_file, &far->list);
+		if (error < 0)
+			return error;
+		donors_list_first(far->list, &found);
+		/* Without any, the adopted store's own donors are named later. */
+		if (found.donor_count || !found.state_file)
+			error = far_check(&found);
+	}
+	if (error == 0)
+		far_name_donors(far, found.donors, found.donor_count);
+	return error;
+}
+
 int far_open(const struct far_config *config, struct store **ret_store)
 {
 	struct far *far;
-	int error = far_check(config);
+	int error = config->donors_file ? 0 : far_check(config);
 
 	if (error < 0)
 		return error;
 	error = far_allocate(config, &far);
 	if (error < 0)
 		return error;
-	if (config->state_file)
+	error = far_open_donors(far, config);
+	if (error == 0 && config->state_file)
 		error = far_open_state(far, config);
+	if (error == 0 && !far->donor_count)
+		error = far_check(config);
 	if (error < 0)
 		goto free_far;
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
 	/* With one donor and no scrub or backup, there is nothing to copy. */
-	if (far->donor_count > 1 || config->scrub_rate || config->backup)
+	if (far->donor_count > 1 || far->list || config->scrub_rate || config->backup)
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)
 		goto free_far;

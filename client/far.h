@@ -36,7 +36,13 @@
 struct far_config {
 	const char *const *donors; /* URIs: tcp://host[:port], rdma://..., or auto://... (RDMA if possible, else TCP) */
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
-	const uint8_t *key;        /* AUTH_KEY_SIZE bytes (wire/auth.h), or NULL */
+	/*
+	 * The file that names the donors (common/donors_file.h), by its absolute path, or NULL if the donors are fixed. The
+	 * store follows this file: donors are added and let go while the store is open (client/donor/donors_list.h). When
+	 * the store is opened, the file takes the place of `donors`. If it cannot be read then, `donors` are used.
+	 */
+	const char *donors_file;
+	const uint8_t *key; /* AUTH_KEY_SIZE bytes (wire/auth.h), or NULL */
 	/* The size of the array. 0 means four times the pages that fit on the donors with all replicas. */
 	uint64_t pages;
 	/* 1 .. FAR_REPLICAS_MAX. Each replica is in another failure domain. A lost replica is made anew on another
@@ -66,7 +72,8 @@ struct far_config {
 	 *
 	 * An empty file begins a new store. Any other file is the store of a process that has ended, and is adopted.
 	 * Opening fails with -EINVAL if this configuration has another size, other donors, replicas or backup, or
-	 * differs in encryption. The store's slabs are claimed. Donors that do not answer are waited for, like donors
+	 * differs in encryption. With a donors file, other donors are no error: the store's own donors are used first,
+	 * and then the file is followed. The store's slabs are claimed. Donors that do not answer are waited for, like donors
 	 * that went away.
 	 *
 	 * The caller must repeat the writes that were under way when the earlier process ended. Until then, a page of
@@ -141,7 +148,7 @@ struct far_donor_info {
 	uint32_t clients;     /* far_donors() counts this store; far_query() omits its own session */
 	uint64_t leased_here; /* bytes that this store leases */
 };
-/* Writes up to @max donors to @donors. Returns how many donors there are. Any thread. @store came from far_open(). */
+/* Writes up to @max donors to @donors. Returns how many donors there are, without those that were let go. Any thread. @store came from far_open(). */
 unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max);
 
 /* Asks one donor for its figures, in a session of its own, within fabric.connect_ms. ret_donor->uri is @uri. Errors are

@@ -50,9 +50,11 @@ struct far_donor {
 	struct session session;
 	struct comeback comeback;
 	struct claims claims;
-	uint64_t away_at; /* clock_now() when the donor went away: real time, for messages to the user */
-	bool told;        /* the user was told that the donor is away */
-	bool adopted;     /* not reached yet: the store was adopted, or was opened without this donor */
+	uint64_t away_at;  /* clock_now() when the donor went away: real time, for messages to the user */
+	bool told;         /* the user was told that the donor is away */
+	bool adopted;      /* not reached yet: the store was adopted, was opened without this donor, or has added it */
+	bool added;        /* the donors file has added it, and it was not reached yet */
+	_Atomic bool gone; /* the donors file has removed it, and it was let go */
 };
 
 /* The counters of one queue. The store adds up all queues when asked. */
@@ -64,6 +66,7 @@ struct far_counters {
 #define FAR_SEALERS 2u
 
 struct backup;
+struct donors_list;
 struct far_queue;
 struct rebuild;
 
@@ -72,8 +75,11 @@ struct far {
 	struct far_config config;
 	uint8_t key[AUTH_KEY_SIZE];
 	uint8_t id[WIRE_ID_SIZE];
-	struct far_donor *donors;
-	unsigned donor_count;
+	struct far_donor *donors;     /* donor_places of them; a donor keeps its place until the store is closed */
+	char (*uris)[FAR_URI_MAX];    /* the donors' addresses, as many */
+	unsigned donor_places;        /* FAR_DONORS_MAX with a donors file, otherwise donor_count */
+	_Atomic unsigned donor_count; /* only grows; the control thread adds donors */
+	struct donors_list *list;     /* the donors file that is followed, or NULL */
 	struct fabric_domain *domain;
 	struct chunk_table table;
 	struct integrity integrity;

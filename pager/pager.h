@@ -8,9 +8,11 @@
 
 struct store;
 
-/* Connects to the donors of @options for a window of @window_bytes bytes, and logs the reason of a failure. The caller
-   owns the store. Returns 0 or -errno. */
-int pager_connect(const struct farpage_options *options, uint64_t window_bytes, struct store **ret_store);
+/* Connects to the donors of @options for a window of @window_bytes bytes, and logs the reason of a failure. @donors_file
+   is NULL, or the absolute path of the file that the store follows (far.h). The caller owns the store. Returns 0 or
+   -errno. */
+int pager_connect(const struct farpage_options *options, const char *donors_file, uint64_t window_bytes,
+		  struct store **ret_store);
 
 /*
  * Does the same as farpage_open(), but over @store and @window, and counts into @counters. @window is reserved, and may

@@ -3,6 +3,7 @@
 
 #include "blockdev/daemon/runtime.h"
 #include "client/far.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "common/metrics_http.h"
 #include "common/size.h"
@@ -38,7 +39,7 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	    {"name", CONFIG_STRING, &s->name, 0, 0, "NAME", "what the device is called"},
 	    {"size", CONFIG_SIZE, &s->size, 0, 0, "SIZE", "of the device, whole pages of 4096 bytes (required)"},
 	    {"donor", CONFIG_LIST, &s->donors, 0, 0, "URI",
-	     "a donor, tcp://HOST[:PORT], rdma:// or auto://; may be repeated"},
+	     "a donor, tcp://HOST[:PORT], rdma:// or auto://; may be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "the key shared with the donors, see `farpage key`"},
 	    {"frontend", CONFIG_STRING, &s->frontend, 0, 0, "KIND",
 	     "ublk, fuse, or auto: ublk where the kernel has it (default auto)"},
@@ -142,7 +143,9 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	struct text text = {.at = ret_text, .size = size};
 
 	text_add(&text, "--name=%s\n--size=%llu\n--frontend=%s\n", s->name, (unsigned long long)s->size, s->frontend);
-	for (unsigned i = 0; i < s->donors.count; i++)
+	if (s->donors_file)
+		text_add(&text, "--donor=@%s\n", s->donors_file);
+	for (unsigned i = 0; i < s->donors.count && !s->donors_file; i++)
 		text_add(&text, "--donor=%s\n", s->donors.items[i]);
 	if (s->key_file)
 		text_add(&text, "--key=%s\n", s->key_file);
@@ -242,11 +245,11 @@ static int store_check(const struct settings *s)
 {
 	if (s->memory && s->donors.count)
 		log_error("--memory and --donor: give one of them");
-	else if (!s->memory && !s->donors.count)
+	else if (!s->memory && !s->donors.count && !s->donors_file)
 		log_error("no donor given: name each with --donor tcp://HOST[:PORT]");
 	else if (s->memory && s->backup)
 		log_error("--memory and --backup: give one of them");
-	else if (s->replicas > 1 && s->replicas > s->donors.count)
+	else if (s->replicas > 1 && s->replicas > s->donors.count && !s->adopt)
 		log_error("--replicas %u: only %u donors are given; give as many at least", s->replicas,
 			  s->donors.count);
 	else
@@ -296,7 +299,9 @@ static int kept_check(const struct settings *s)
 {
 	size_t length = 1024; /* room for the other options */
 
-	for (unsigned i = 0; i < s->donors.count; i++) {
+	if (s->donors_file)
+		length += strlen(s->donors_file);
+	for (unsigned i = 0; i < s->donors.count && !s->donors_file; i++) {
 		length += strlen(s->donors.items[i]) + sizeof "--donor=";
 		if (strchr(s->donors.items[i], '\n')) {
 			log_error("--donor: an address has no line break; give each with a --donor of its own");
@@ -346,10 +351,31 @@ static void settings_complete(struct settings *s)
 	    &(struct far_config){.timeout_ms = s->timeout_ms, .replicas = s->replicas, .backup = s->backup});
 }
 
+/* Reads the donors file, if one is given. Returns 0, or -EINVAL after one logged line. */
+static int donors_check(struct settings *s)
+{
+	const char *file;
+
+	if (donors_option_expand(&s->donors, &file) < 0) {
+		if (!s->adopt || s->donors.count != 1)
+			return -EINVAL;
+		/* Going on with the donors that the device has loses nothing, and not going on would lose its pages. */
+		file = s->donors.items[0] + 1;
+		s->donors.count = 0;
+	}
+	if (file)
+		s->donors_file = file;
+	if (s->donors_file && strchr(s->donors_file, '\n')) {
+		log_error("--donor: a path with a line break cannot be kept; rename the file");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int settings_check(struct settings *s)
 {
 	settings_complete(s);
-	return name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 ||
+	return donors_check(s) < 0 || name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 ||
 		       (s->metrics && metrics_http_check(s->metrics) < 0) || key_check(s) < 0 || kept_check(s) < 0
 		   ? -EINVAL
 		   : 0;

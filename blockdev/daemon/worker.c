@@ -53,6 +53,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	struct far_config config = {
 	    .donors = settings->donors.items,
 	    .donor_count = settings->donors.count,
+	    .donors_file = settings->donors_file,
 	    .key = settings->key_file ? settings->key : NULL,
 	    .pages = settings->size / STORE_PAGE,
 	    .replicas = settings->replicas,

@@ -23,6 +23,7 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "common/config.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "wire/auth.h"
 #include <errno.h>
@@ -116,10 +117,13 @@ static int bench_read_seconds(const char *text, double *ret_seconds)
 /* Checks the options that were read and copies them into run->results. Returns 0, or -errno after one logged line. */
 static int bench_take_options(struct bench_run *run)
 {
-	const struct config_list *donors = &run->options.donors;
+	struct config_list *donors = &run->options.donors;
 	struct bench_results *results = run->results;
-	int error;
+	const char *file;
+	int error = donors_option_expand(donors, &file);
 
+	if (error)
+		return error;
 	if (!donors->count || donors->count > BENCH_DONORS_MAX) {
 		log_error("bench: give one to %u donors to measure, each with --donor tcp://HOST[:PORT]",
 			  BENCH_DONORS_MAX);
@@ -145,7 +149,8 @@ static int bench_read_options(struct bench_run *run, int argc, char **argv, bool
 {
 	struct bench_options *options = &run->options;
 	const struct config_setting settings[] = {
-	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor to measure; can be repeated"},
+	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI",
+	     "a donor to measure; can be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &options->key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"size", CONFIG_SIZE, &options->size, SIZE_LEAST, 0, "SIZE", "far memory used on each (default 256M)"},
 	    {"seconds", CONFIG_STRING, &options->seconds, 0, 0, "N", "time for each point (default 1.5)"},

@@ -5,6 +5,7 @@
 #include "cli/defaults.h"
 #include "cli/doctor/internal.h"
 #include "cli/subcommands.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "wire/auth.h"
 
@@ -119,7 +120,8 @@ int command_doctor(int argc, char **argv)
 	static struct doctor_options options; /* config_read() returns strings that live until exit */
 	const struct config_setting settings[] = {
 	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
-	     "also talk to this donor, rdma://, tcp:// or auto://HOST[:PORT]; can be repeated"},
+	     "also talk to this donor, rdma://, tcp:// or auto://HOST[:PORT]; can be repeated; or @FILE, a donors "
+	     "file"},
 	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE",
 	     "the key shared with the donors (farpage key makes one)"},
 	    {"donate", CONFIG_SIZE, &options.donate, 0, 0, "SIZE",
@@ -132,10 +134,13 @@ int command_doctor(int argc, char **argv)
 	    {0},
 	};
 	uint8_t key[AUTH_KEY_SIZE];
+	const char *file;
 	int status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
 
 	if (status >= 0)
 		return status;
+	if (donors_option_expand(&options.donors, &file) < 0)
+		return COMMAND_USAGE;
 	if (options.key_file && !options.donors.count) {
 		log_error("doctor: --key FILE is for donors, and none is named; add --donor URI");
 		return COMMAND_USAGE;

@@ -13,6 +13,7 @@
 #include "cli/subcommands.h"
 #include "client/far.h"
 #include "common/config.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "wire/auth.h"
 
@@ -109,7 +110,7 @@ int command_donors(int argc, char **argv)
 	static struct donors_options options; /* config_read() returns strings that live until exit */
 	const struct config_setting settings[] = {
 	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
-	     "a donor, tcp://HOST[:PORT] (port 7470 if none is given); can be repeated"},
+	     "a donor, tcp://HOST[:PORT] (port 7470 if none is given); can be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE",
 	     "the key shared with the donors (farpage key makes one)"},
 	    {"json", CONFIG_FLAG, &options.json, 0, 0, NULL, "print JSON, sizes in bytes"},
@@ -119,6 +120,7 @@ int command_donors(int argc, char **argv)
 	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
 	uint8_t key[AUTH_KEY_SIZE];
 	struct table *table;
+	const char *file;
 	int status;
 
 	if (argc > 1 && !strcmp(argv[1], "drain"))
@@ -128,6 +130,8 @@ int command_donors(int argc, char **argv)
 	status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
 	if (status >= 0)
 		return status;
+	if (donors_option_expand(&options.donors, &file) < 0)
+		return COMMAND_USAGE;
 	if (options.donors.count == 0) {
 		log_error("donors: no donor to ask; name one with --donor tcp://HOST[:PORT]");
 		return COMMAND_USAGE;

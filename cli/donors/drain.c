@@ -293,6 +293,10 @@ static int options_read(struct drain *drain, const char *verb, const struct conf
 		return -EINVAL;
 	}
 	drain->uri = argv[at];
+	if (*drain->uri == '@') {
+		log_error("donors %s: one donor at a time; name one donor of %s", verb, drain->uri + 1);
+		return -EINVAL;
+	}
 	rest = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after the donor */
 	if (rest < 0)
 		return rest;

@@ -18,6 +18,7 @@
 #include "cli/run/run_report.h"
 #include "client/backup/backup_disk.h"
 #include "common/config.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/size.h"
@@ -56,7 +57,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	     "available)"},
 	    {"engine", CONFIG_STRING, &options->engine, 0, 0, "NAME",
 	     "pager, swap, or auto: the pager where it can carry the command (default auto)"},
-	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI", "a donor, tcp://HOST[:PORT]; give one or several"},
+	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI",
+	     "a donor, tcp://HOST[:PORT]; give one or several, or @FILE, a donors file"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"swap", CONFIG_STRING, &options->swap, 0, 0, "NAME",
 	     "the swap engine on a device of `farpage swap on`, and on that device's donors; none: not so"},
@@ -93,6 +95,8 @@ static int read_options(int argc, char **argv, struct run_options *options)
 		return 0;
 	}
 	if (first < 0)
+		return -EINVAL;
+	if (donors_option_expand(&options->donors, &options->donors_file) < 0)
 		return -EINVAL;
 	const char *wrong = NULL;
 	if (options->swap && strcmp(options->swap, "none") == 0)

@@ -70,6 +70,7 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	settings.name = name;
 	settings.swap = true;
 	settings.donors = options->donors;
+	settings.donors_file = options->donors_file;
 	settings.key_file = options->key_file;
 	settings.backup = options->backup;
 	settings.replicas = options->replicas;

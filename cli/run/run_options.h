@@ -19,6 +19,7 @@
 struct run_options {
 	uint64_t local, far, scrub_rate;
 	struct config_list donors;
+	const char *donors_file; /* absolute path of the file that names the donors, or NULL */
 	const char *engine, *key_file, *stats_file, *config_file, *backup;
 	const char *swap; /* a device of `farpage swap on`, or NULL to make one for the run */
 	unsigned replicas, timeout_ms, prefetch, spin_us;

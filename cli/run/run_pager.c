@@ -182,6 +182,7 @@ static int set_environment(const struct run_options *options, const struct run_d
 	snprintf(preload, sizeof preload, "%s%s%s", library, append ? ":" : "", append ? others : "");
 	set_text("LD_PRELOAD", preload);
 	set_text("FARPAGE_KEY_FILE", options->key_file ? key : NULL);
+	set_text("FARPAGE_DONORS_FILE", options->donors_file);
 	set_text("FARPAGE_REPORT", report->path);
 	set_number("FARPAGE_LOCAL", options->local);
 	set_number("FARPAGE_WINDOW", window_size(options, donors));

@@ -15,6 +15,7 @@
 #include "cli/top/screen.h"
 #include "cli/top/watch.h"
 #include "common/clock.h"
+#include "common/donors_option.h"
 #include "common/log.h"
 #include "wire/auth.h"
 
@@ -207,17 +208,21 @@ int command_top(int argc, char **argv)
 {
 	static struct top_options options = {.interval = 2};
 	const struct config_setting settings[] = {
-	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI", "a donor, as for farpage donors; can be repeated"},
+	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
+	     "a donor, as for farpage donors; can be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"interval", CONFIG_NUMBER, &options.interval, 1, 3600, "SECONDS", "the time between two looks (2)"},
 	    {0},
 	};
 	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
 	uint8_t key[AUTH_KEY_SIZE];
+	const char *file;
 	int status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
 
 	if (status >= 0)
 		return status;
+	if (donors_option_expand(&options.donors, &file) < 0)
+		return COMMAND_USAGE;
 	if (options.key_file) {
 		if (auth_key_load_or_tell(options.key_file, key) < 0)
 			return COMMAND_FAILED;

@@ -55,6 +55,13 @@ void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t s
 	comeback->status = status;
 }
 
+void comeback_let_go(struct comeback *comeback)
+{
+	comeback->state = COMEBACK_LOST;
+	comeback->incarnation = 0;
+	comeback->anew = false;
+}
+
 static enum comeback_step comeback_lose(struct comeback *comeback, enum comeback_end end, int status)
 {
 	comeback->end = end;

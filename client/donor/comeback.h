@@ -93,6 +93,8 @@ void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t see
 void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now);
 /* Begins with a donor that could not be reached (@status) although others could. It is tried like a LOST donor. */
 void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now);
+/* Lets go of the donor, whatever its state, and forgets its incarnation. comeback_absent() begins with it again. */
+void comeback_let_go(struct comeback *comeback);
 /*
  * A connection to the donor has ended, or could not be made, with @status. @final means that the donor itself has
  * refused us, whatever the status.

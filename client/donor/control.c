@@ -1,6 +1,7 @@
 #include "client/donor/control.h"
 
 #include "client/donor/donors.h"
+#include "client/donor/donors_list.h"
 #include "client/donor/donors_tell.h"
 #include "client/lease/failure_domains.h"
 #include "client/rebuild/rebuild.h"
@@ -169,10 +170,13 @@ static int open_lay_out(struct far *far)
 static uint64_t control_due(const struct far *far)
 {
 	uint64_t due = far->open ? leases_due(&far->leases) : UINT64_MAX;
-	uint64_t donors = donors_due(far), soon = far_now(far) + MISSED_SLEEP_NS;
+	uint64_t donors = donors_due(far), list = far->open ? donors_list_due(far) : UINT64_MAX;
+	uint64_t soon = far_now(far) + MISSED_SLEEP_NS;
 
 	if (donors < due)
 		due = donors;
+	if (list < due)
+		due = list;
 	for (unsigned i = 0; i < far->donor_count && due > soon; i++)
 		if (comeback_is_waited_for(&far->donors[i].comeback))
 			due = soon;
@@ -206,6 +210,10 @@ static void control_step(struct far *far)
 	if (far->open)
 		rebuild_collect(far, now);
 	for (int i = 0; i < count; i++) {
+		if (events[i].kind == FABRIC_READABLE && events[i].user == far->list) {
+			donors_list_noticed(far->list);
+			continue;
+		}
 		if (events[i].kind == FABRIC_READABLE) {
 			mailbox_control_is_awake(&far->mailbox);
 			scan = true;
@@ -220,6 +228,7 @@ static void control_step(struct far *far)
 		return;
 	if (scan)
 		leases_scan(&far->leases, now);
+	donors_list_tick(far, now);
 	leases_tick(&far->leases, now);
 	donors_carry_out(far, now);
 	control_tell_warmth(far, now);
@@ -261,6 +270,7 @@ static int control_adopt(struct far *far)
 	if (error < 0)
 		return error;
 	donors_adopted(far, far_now(far));
+	donors_list_read_again(far->list);
 	/* Lists idle chunks, so that their slabs go back in time. */
 	leases_scan(&far->leases, far_now(far));
 	donors_carry_out(far, far_now(far));
@@ -277,6 +287,8 @@ static int control_open(struct far *far)
 	error = fabric_open(&config, &far->fabric);
 	if (error == 0)
 		error = fabric_watch(far->fabric, far->mailbox.control_wake, far);
+	if (error == 0)
+		error = donors_list_watch(far);
 	if (error < 0) {
 		log_error("cannot set up the network: %s", format_errno(error));
 		return error;

@@ -135,7 +135,7 @@ static void donor_return(struct far *far, unsigned index, uint64_t now)
 	donor->status = 0;
 	if (donor->adopted)
 		first_reached(far, donor);
-	donor->adopted = false;
+	donor->adopted = donor->added = false;
 	donors_incarnation_keep(far, index, donor->comeback.incarnation);
 	donor_heard(donor);
 	/* Not claims.held: the donor may have taken back some of those slabs since. */
@@ -236,6 +236,7 @@ static void donor_do(struct far *far, unsigned index, enum comeback_step step, u
 		return;
 	case COMEBACK_PAUSE:
 		leases_donor_claiming(&far->leases, index, false);
+		donors_tell_not_added(&far->donors[index]);
 		session_suspend(&far->donors[index].session);
 		return;
 	case COMEBACK_TRY:
@@ -289,12 +290,18 @@ static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
 	/* The donor ended the session of the other address when it accepted this one. Nothing has been claimed, so
 	   nothing must be given back. A goodbye must not be sent either: it would free the leases. */
 	if (donors_is_duplicate(far, index)) {
+		donor->added = false; /* the user was told why it is not used */
 		session_suspend(&donor->session);
 		donor_broke(far, index, -EINVAL, now);
 		return;
 	}
 	/* The donor may have been restarted with another --slab. */
 	if (machine->capacity.slab_bytes != far->leases.config.slab_bytes && !held) {
+		if (donor->added)
+			log_error("donor %s lends slabs of another size than the others: it is not used; restart it "
+				  "with the same --slab",
+				  donor->uri);
+		donor->added = false;
 		donor_broke(far, index, -EINVAL, now);
 		return;
 	}

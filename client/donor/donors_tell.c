@@ -47,12 +47,23 @@ void donors_tell_away(const struct far *far, struct far_donor *donor)
 		    death_name(donor->comeback.status), far->config.timeout_ms / 1e3);
 }
 
+void donors_tell_not_added(struct far_donor *donor)
+{
+	char text[DONOR_EXPLAIN_MAX];
+
+	if (donor->added && donor->session.donor.state == DONOR_LOST)
+		log_warning("donor %s, which was added, %s", donor->uri, donor_explain(&donor->session.donor, text));
+	donor->added = false;
+}
+
 void donors_tell_back(const struct far_donor *donor)
 {
 	uint64_t away = clock_now() - donor->away_at;
 	double seconds = (double)away / 1e9;
 
-	if (donor->comeback.anew)
+	if (donor->adopted && donor->comeback.anew && donor->comeback.status == -ENOTCONN)
+		log_warning("donor %s is added: it is used from now on", donor->uri);
+	else if (donor->comeback.anew)
 		log_warning("donor %s is back, with nothing of ours: it is used again", donor->uri);
 	else if (donor->told || (!donor->adopted && away >= DONORS_TELL_NS))
 		log_warning("donor %s answers again, after %.3g s", donor->uri, seconds);

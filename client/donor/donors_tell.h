@@ -16,6 +16,8 @@
 void donors_tell_broke(const struct far_donor *donor);
 /* The donor has been away for DONORS_TELL_NS. Logs a warning, once. */
 void donors_tell_away(const struct far *far, struct far_donor *donor);
+/* A donor that the donors file has added does not answer, or refuses this client. Logs a warning, once. */
+void donors_tell_not_added(struct far_donor *donor);
 /* The donor is up again. A donor of an adopted store may be up for the first time. */
 void donors_tell_back(const struct far_donor *donor);
 /* The donor is lost. Logs the donor's own reason if it gave one. */

@@ -282,7 +282,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 	for (unsigned i = 0; i < far->donor_count; i++)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
 	return links + far_hedge_memory(queue) + far_sealed_memory(queue) + sizeof(struct far_queue) +
-	       far->donor_count * sizeof(struct far_link) +
+	       far->donor_places * sizeof(struct far_link) +
 	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
@@ -304,7 +304,7 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 	queue->base.store = &far->base;
 	queue->far = far;
 	queue->wake = -1;
-	queue->links = array_allocate(far->donor_count, sizeof *queue->links);
+	queue->links = array_allocate(far->donor_places, sizeof *queue->links);
 	queue->requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->requests);
 	queue->pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->pieces);
 	queue->published = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->published);

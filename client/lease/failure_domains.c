@@ -41,7 +41,8 @@ static uint64_t mates_before(const struct failure_domains *domains, unsigned don
 {
 	if (domains->unknown >> donor & 1)
 		return 0;
-	return failure_domains_mates(domains, donor) & ~domains->unknown & ((UINT64_C(1) << donor) - 1);
+	return failure_domains_mates(domains, donor) & ~domains->unknown & ~domains->leaving &
+	       ((UINT64_C(1) << donor) - 1);
 }
 
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count)
@@ -49,7 +50,7 @@ unsigned failure_domains_count(const struct failure_domains *domains, unsigned c
 	unsigned domains_found = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		domains_found += !mates_before(domains, i);
+		domains_found += !(domains->leaving >> i & 1) && !mates_before(domains, i);
 	return domains_found;
 }
 

@@ -23,6 +23,7 @@
 
 struct failure_domains {
 	uint64_t unknown; /* donors not heard yet, one bit each */
+	uint64_t leaving; /* donors that the user has taken off the list, one bit each */
 	char names[FAR_DONORS_MAX][FAR_FAILURE_DOMAIN_SIZE];
 };
 
@@ -35,8 +36,8 @@ void failure_domains_empty(struct failure_domains *domains, unsigned donor);
 
 /* Returns the donors that fail together with this one, and this one, one bit each. */
 uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned donor);
-/* Returns the largest possible number of domains of the first @count donors. A donor not heard yet may have a domain of
-   its own. */
+/* Returns the largest possible number of domains of the first @count donors that are not leaving. A donor not heard yet
+   may have a domain of its own. */
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count);
 
 /* Returns true if the first @count donors are in too few domains for @replicas. If so, @text reports it, names two

@@ -28,6 +28,8 @@ bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struc
 /* Returns a donor that can be asked, or -ENOSPC. Leaves out the donors in @tried and the mates of donors in @used (one
    bit each). Unless @all is true, also leaves out donors whose last figures show no room. */
 int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all);
+/* Does the same among leaving donors, for a chunk that no other donor has room for. */
+int leases_choose_leaving(struct leases *leases, uint64_t tried, uint64_t used);
 /* Returns true if no two of @slots are on donors that fail together. EMPTY slots do not count. */
 bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[]);
 /* Makes a lease request to the donor. Returns the request's number. */
@@ -86,6 +88,8 @@ void leases_join_granted(struct leases *leases, struct leases_join *join, const 
 void leases_join_denied(struct leases *leases, struct leases_join *join, uint64_t now);
 /* Returns true if the slab will be given back as soon as nothing is under way to it. */
 bool leases_joins_drain(const struct leases *leases, unsigned donor, uint64_t slab);
+/* Returns true if a join asks the donor for a slab, or has a slab there. */
+bool leases_joins_use(const struct leases *leases, unsigned donor);
 /* Tells the join of a JOINING slot that the slot and its slab are gone. */
 void leases_joins_cut(struct leases *leases, uint32_t index, unsigned replica);
 /* Drops the requests and slots that joins have at the donor, which is away or lost. */

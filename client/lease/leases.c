@@ -76,7 +76,7 @@ bool leases_donors_missing(const struct leases *leases)
 	bool missing = false;
 
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
-		missing |= leases->donors[i].away || !leases->donors[i].live;
+		missing |= !(leases->gone >> i & 1) && (leases->donors[i].away || !leases->donors[i].live);
 	return missing ||
 	       failure_domains_count(&leases->failure_domains, leases->config.donor_count) < leases->table->replicas;
 }
@@ -105,7 +105,8 @@ bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slo
 	return true;
 }
 
-int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all)
+/* Chooses a donor that is not in @excluded. With @all, also one that seems to have no room. */
+static int choose(struct leases *leases, uint64_t excluded, bool all)
 {
 	uint64_t free[FAR_DONORS_MAX];
 
@@ -120,7 +121,17 @@ int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all
 		if (!donor->live || donor->away)
 			free[i] = 0;
 	}
-	return placement_choose(&leases->random, free, leases->config.donor_count, tried | mates_of(leases, used));
+	return placement_choose(&leases->random, free, leases->config.donor_count, excluded);
+}
+
+int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all)
+{
+	return choose(leases, tried | leases->failure_domains.leaving | mates_of(leases, used), all);
+}
+
+int leases_choose_leaving(struct leases *leases, uint64_t tried, uint64_t used)
+{
+	return choose(leases, tried | ~leases->failure_domains.leaving | mates_of(leases, used), true);
 }
 
 uint32_t leases_ask(struct leases *leases, unsigned donor)
@@ -419,6 +430,24 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 	leases_wants_resume(leases, now);
 	return lost;
+}
+
+void leases_donor_leave(struct leases *leases, unsigned donor)
+{
+	leases->failure_domains.leaving |= UINT64_C(1) << donor;
+}
+
+void leases_donor_gone(struct leases *leases, unsigned donor, uint64_t now)
+{
+	leases_donor_lost(leases, donor, now);
+	leases->gone |= UINT64_C(1) << donor;
+}
+
+bool leases_donor_is_empty(const struct leases *leases, unsigned donor)
+{
+	const struct leases_donor *own = &leases->donors[donor];
+
+	return !own->held && !own->waiting && !leases_joins_use(leases, donor);
 }
 
 void leases_scan(struct leases *leases, uint64_t now)

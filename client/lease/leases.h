@@ -43,6 +43,10 @@
  * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and no
  * access to its slabs is under way any more, they go back.
  *
+ * Leaving donors. The user may take a donor off the list (leases_donor_leave()). The donor is asked for a slab only if
+ * no other donor has room, because a write must not fail for the sake of a list. Each of its slabs counts as recalled
+ * without a deadline. So the chunks move as for any recall. If no other donor has room, they stay.
+ *
  * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin()).
  *
  * Each event may leave actions behind. The caller takes them with leases_next() until there is none.
@@ -166,6 +170,7 @@ struct leases {
 	uint32_t request; /* the last request's number */
 	struct leases_join joins[LEASES_JOINS_MAX];
 	struct leases_recall *recalls;          /* one per slot of every chunk, or NULL if nothing can be recalled */
+	uint64_t gone;                          /* leaving donors that were let go, one bit each */
 	bool recalled;                          /* some slab may be recalled */
 	uint64_t recall_due;                    /* the earliest deadline of recalled slabs */
 	bool lacking;                           /* some chunk may lack a replica */
@@ -201,6 +206,19 @@ void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uin
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
 /* The donor's slabs are gone. Returns how many pages are lost with them. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
+/* leases_donor_leave(): the user has taken the donor off the list. Its slabs count as recalled when
+   leases_leaving_tick() is called next, and again after every second. leases_donor_stay(): the donor is on the list
+   again. leases_donor_gone(): it has no slab any more, and is let go. */
+void leases_donor_leave(struct leases *leases, unsigned donor);
+void leases_donor_stay(struct leases *leases, unsigned donor);
+void leases_donor_gone(struct leases *leases, unsigned donor, uint64_t now);
+/* Returns true if the donor has no slab of ours, and no request to it is in flight. */
+bool leases_donor_is_empty(const struct leases *leases, unsigned donor);
+/* Marks the slabs of leaving donors as recalled. Marks are void once a donor has come back (leases_recall_void()), and a
+   request in flight may bring another slab, so this must be called from time to time. */
+void leases_leaving_tick(struct leases *leases, uint64_t now);
+/* Returns true if a chunk is being moved or copied. */
+bool leases_is_moving(const struct leases *leases);
 /* Looks at the chunks that queues have marked. */
 void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);

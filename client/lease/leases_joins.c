@@ -263,6 +263,28 @@ bool leases_joins_drain(const struct leases *leases, unsigned donor, uint64_t sl
 	return drains;
 }
 
+bool leases_joins_use(const struct leases *leases, unsigned donor)
+{
+	bool uses = false;
+
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
+		const struct leases_join *join = &leases->joins[i];
+
+		uses |= join->slot.donor == donor &&
+			(join->state == JOIN_ASKING || join->state == JOIN_FILLING || join->state == JOIN_DRAINING);
+	}
+	return uses;
+}
+
+bool leases_is_moving(const struct leases *leases)
+{
+	bool moving = false;
+
+	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++)
+		moving |= leases->joins[i].state != JOIN_FREE;
+	return moving;
+}
+
 void leases_joins_cut(struct leases *leases, uint32_t index, unsigned replica)
 {
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
@@ -421,15 +443,6 @@ static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lac
 	return true;
 }
 
-static bool joins_active(const struct leases *leases)
-{
-	bool active = false;
-
-	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++)
-		active |= leases->joins[i].state != JOIN_FREE;
-	return active;
-}
-
 static bool replicas_lack(const struct leases *leases)
 {
 	for (uint32_t i = 0; i < leases->table->count; i++)
@@ -457,8 +470,8 @@ void leases_joins_start(struct leases *leases, uint64_t now)
 		}
 		/* No donor has room, or every chunk that lacks something has a join. */
 		leases->join_at = now + leases->config.pause_ns;
-		leases->lacking = lacking || joins_active(leases);
-		if (!leases->mending || joins_active(leases) || replicas_lack(leases))
+		leases->lacking = lacking || leases_is_moving(leases);
+		if (!leases->mending || leases_is_moving(leases) || replicas_lack(leases))
 			return;
 		leases->mending = false;
 		leases_act(leases, (struct leases_action){.kind = LEASES_WHOLE});

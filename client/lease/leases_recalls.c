@@ -12,6 +12,8 @@
 
 /* A slot that may not go while its donor's slabs are being claimed is looked at again after this time. */
 #define RECALL_PAUSE_NS UINT64_C(20000000)
+/* The deadline of slabs of leaving donors: none. It differs from that of a donor that drains without a deadline. */
+#define RECALL_LEAVING (UINT64_MAX - 1)
 
 int leases_recalls_open(struct leases *leases)
 {
@@ -216,6 +218,49 @@ void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 	/* Does not touch memory that was never needed. */
 	if (leases->recalls && recall_of(leases, index, replica)->until)
 		recall_of(leases, index, replica)->until = 0;
+}
+
+/* Marks the slots on @donors as leaving, or takes the mark off. A donor's own recall stays as it is. */
+static void slots_mark(struct leases *leases, uint64_t donors, bool leaving, uint64_t now)
+{
+	for (uint32_t i = 0; donors && i < leases->table->count; i++) {
+		struct chunk_slot slots[FAR_SLOTS_MAX];
+
+		if (chunk_state(leases->table, i) != CHUNK_READY)
+			continue;
+		chunk_slots(leases->table, i, slots);
+		for (unsigned j = 0; j < FAR_SLOTS_MAX; j++) {
+			struct leases_recall *recall = recall_of(leases, i, j);
+			bool recalled = slot_is_recalled(leases, i, &slots[j], j);
+
+			if (slots[j].state == SLOT_EMPTY || !(donors >> slots[j].donor & 1) || recalled == leaving)
+				continue;
+			if (recalled && recall->until == RECALL_LEAVING)
+				recall->until = 0;
+			if (recalled)
+				continue;
+			*recall = (struct leases_recall){
+			    .slab = slots[j].slab, .donor = slots[j].donor, .until = RECALL_LEAVING};
+			if (!leases->recalled)
+				leases->recall_due = RECALL_LEAVING;
+			leases->recalled = leases->lacking = true;
+			leases->join_at = now;
+		}
+	}
+}
+
+void leases_leaving_tick(struct leases *leases, uint64_t now)
+{
+	slots_mark(leases, leases->failure_domains.leaving & ~leases->gone, true, now);
+}
+
+void leases_donor_stay(struct leases *leases, unsigned donor)
+{
+	const uint64_t bit = UINT64_C(1) << donor;
+
+	leases->failure_domains.leaving &= ~bit;
+	leases->gone &= ~bit;
+	slots_mark(leases, bit, false, 0);
 }
 
 /* Detaches the slot without releasing its slab. If the chunk has no other replica, its pages are lost. Returns how many

@@ -155,6 +155,8 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 		donor = leases_choose(leases, want->tried, want_used(leases, want), false);
 		if (donor < 0 && !ahead)
 			donor = leases_choose(leases, want->tried, want_used(leases, want), true);
+		if (donor < 0 && !ahead)
+			donor = leases_choose_leaving(leases, want->tried, want_used(leases, want));
 		if (donor < 0) {
 			want_exhausted(leases, want, ahead, now);
 			return;

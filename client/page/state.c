@@ -75,6 +75,19 @@ struct state_header *state_header(struct state *state)
 	return (struct state_header *)state->base;
 }
 
+unsigned state_donor_count(struct state *state)
+{
+	return state_header(state)->donor_count + (unsigned)state_header(state)->added;
+}
+
+void state_donor_add(struct state *state, const char *uri)
+{
+	struct state_header *header = state_header(state);
+
+	strcpy(header->uris[state_donor_count(state)], uri);
+	header->added++; /* last, so that a killed process leaves a whole address */
+}
+
 void state_tables(struct state *state, struct chunk_table *ret_table, struct integrity *ret_integrity)
 {
 	*ret_table = state->table;
@@ -261,14 +274,30 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 
 /* --- One that is there ---------------------------------------------------------------------------------------- */
 
+/* Removes the addresses of added donors, which the checksum does not cover, from this copy of the header. Returns false
+   if they make no sense. */
+static bool header_strip(struct state_header *header)
+{
+	const unsigned first = header->donor_count;
+
+	if (first > FAR_DONORS_MAX || header->added > FAR_DONORS_MAX - first)
+		return false;
+	for (unsigned i = 0; i < header->added; i++)
+		if (!memchr(header->uris[first + i], '\0', FAR_URI_MAX))
+			return false;
+	for (unsigned i = 0; i < header->added; i++)
+		memset(header->uris[first + i], 0, sizeof header->uris[0]);
+	return true;
+}
+
 /* Returns NULL if the header is intact, or else what is wrong. */
-static const char *header_fault(const struct state_header *header, uint64_t length)
+static const char *header_fault(struct state_header *header, uint64_t length)
 {
 	if (header->magic != STATE_MAGIC)
 		return "it is something else";
 	if (header->version != STATE_VERSION || header->chunk_bytes != sizeof(struct chunk))
 		return "another version of farpage has written it";
-	if (header->sum != header_sum(header))
+	if (!header_strip(header) || header->sum != header_sum(header))
 		return "its header is damaged";
 	if (!header->pages || header->pages > STATE_PAGES_MAX || !header->chunk_pages ||
 	    header->chunk_pages > UINT32_MAX / 2 || !header->donor_count || header->donor_count > FAR_DONORS_MAX ||
@@ -290,6 +319,7 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 			       const struct far_config *config)
 {
 	char here[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
+	unsigned count = header->donor_count + (unsigned)header->added;
 
 	if (config->pages && config->pages != header->pages) {
 		log_error("%s holds a store of %s, not of %s: give that size, or none", state->path,
@@ -308,12 +338,13 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 			  header->sealed ? "give --encrypt (encrypt)" : "leave --encrypt (encrypt) out");
 		return true;
 	}
-	if (config->donor_count != header->donor_count) {
-		log_error("%s holds a store on %u donor%s, not on %u: give the same donors", state->path,
-			  header->donor_count, header->donor_count == 1 ? "" : "s", config->donor_count);
+	/* Differences from a donors file are made up for later, by adding and removing donors. */
+	if (!config->donors_file && config->donor_count != count) {
+		log_error("%s holds a store on %u donor%s, not on %u: give the same donors", state->path, count,
+			  count == 1 ? "" : "s", config->donor_count);
 		return true;
 	}
-	for (unsigned i = 0; i < header->donor_count; i++) {
+	for (unsigned i = 0; i < header->donor_count && !config->donors_file; i++) {
 		if (strcmp(config->donors[i], header->uris[i]) == 0)
 			continue;
 		log_error("%s holds a store whose donor %u is %s, not %s: give the same donors in the same order",
@@ -410,7 +441,7 @@ int state_adopt(struct state *state, const struct far_config *config)
 	if (error == 0) {
 		error = state_map(state);
 		if (error == 0)
-			error = chunks_check(&state->table, header->donor_count);
+			error = chunks_check(&state->table, state_donor_count(state));
 		if (error < 0)
 			log_error("the store in %s cannot be adopted: %s", state->path,
 				  error == -EINVAL ? "its map of slabs is damaged; remove the file to begin anew"

@@ -5,7 +5,8 @@
  * memory: nothing is copied. So the file is up to date at whatever moment the process is killed.
  *
  *   header       sizes, the client's id, the integrity secret, and the donors' addresses: fixed, and covered by a
- *                checksum. Then the incarnation of each donor that has our slabs, and the counter of seal numbers.
+ *                checksum. Then the incarnation of each donor that has our slabs, the counter of seal numbers, and the
+ *                number of donors that were added since. Their addresses follow the fixed ones, without a checksum.
  *   chunks       see chunks.h, with their attention bits
  *   generations  see integrity.h
  *   checksums    or, for sealed pages, the records that open them
@@ -55,6 +56,9 @@ struct state_header {
 	   lost. */
 	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
 	_Atomic uint64_t numbers; /* where the next block of seal numbers begins (seal.h) */
+	/* Donors that a donors file has added, behind the first donor_count donors in `uris`. 0 in files of programs that
+	   could not add donors, which refuse a file with such donors. */
+	_Atomic uint64_t added;
 };
 _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "the header has its place");
 
@@ -78,6 +82,11 @@ int state_adopt(struct state *state, const struct far_config *config);
 /* Completes the changes that the earlier process left half done, and populates the memory in use. *ret_lost is the
    number of pages found lost. Must be called once, after state_adopt(). Returns 0 or -ENOMEM. */
 int state_recover(struct state *state, uint64_t *ret_lost);
+
+/* Returns how many donors the store has. Donors that were let go count. */
+unsigned state_donor_count(struct state *state);
+/* Adds a donor behind the last one. @uri is shorter than FAR_URI_MAX, and there is room. The control thread's. */
+void state_donor_add(struct state *state, const char *uri);
 
 /* The next two functions need a store that was created or adopted. The header and the tables are valid until
    state_close(). */

@@ -304,7 +304,7 @@ uint64_t copier_step(struct copier *copier)
 int copier_open(struct copier *copier, struct far *far, uint64_t now)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-	const bool alone = far->donor_count == 1 && !far->config.backup;
+	const bool alone = far->donor_places == 1 && !far->config.backup;
 	const unsigned depth = far->config.fabric.depth;
 	size_t length;
 	int error;

@@ -35,6 +35,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -190,6 +191,13 @@ int __wrap_open64(const char *path, int flags, ...)
 		mode = va_arg(list, mode_t);
 	va_end(list);
 	return descriptor_keep(__real_open64(path, flags, mode));
+}
+
+int __real_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags)
+{
+	return descriptor_keep(__real_inotify_init1(flags));
 }
 
 int __real_eventfd(unsigned value, int flags);

@@ -75,9 +75,9 @@ static bool take_text(struct settings *settings, const char *value, const char *
 /* Reads one "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {"LOCAL",      "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
-					    "SPIN_US",    "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
-					    "SCRUB_RATE", "ENCRYPT", "BACKUP",   "UNSAFE_DIO",  "VERBOSE"};
+	static const char *const names[] = {
+	    "LOCAL",       "DONORS",   "KEY_FILE",   "TIMEOUT_MS", "PREFETCH", "SPIN_US",    "WINDOW",  "REPORT",
+	    "START_BYTES", "REPLICAS", "SCRUB_RATE", "ENCRYPT",    "BACKUP",   "UNSAFE_DIO", "VERBOSE", "DONORS_FILE"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -136,6 +136,9 @@ static void take(struct settings *settings, const char *entry)
 		break;
 	case 14:
 		good = take_flag(value, &settings->verbose);
+		break;
+	case 15:
+		good = take_text(settings, value, &settings->donors_file);
 		break;
 	default:
 		break; /* the variable is for another program of farpage */

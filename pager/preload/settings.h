@@ -4,6 +4,7 @@
  *
  *   FARPAGE_LOCAL        local budget, a size; without it the library does nothing
  *   FARPAGE_DONORS       URIs, comma separated
+ *   FARPAGE_DONORS_FILE  absolute path of the donors file, which the pager follows (client/donor/donors_list.h)
  *   FARPAGE_KEY_FILE     absolute path of the pre-shared key
  *   FARPAGE_REPLICAS, FARPAGE_TIMEOUT_MS, FARPAGE_PREFETCH, FARPAGE_SPIN_US   as in struct farpage_options
  *   FARPAGE_SCRUB_RATE   bytes per second, a size: as in struct farpage_options
@@ -29,8 +30,9 @@ struct settings {
 	struct farpage_options options;
 	uint64_t start_bytes;
 	bool verbose;
-	const char *report; /* or NULL */
-	const char *wrong;  /* the variable whose value is not valid, or NULL */
+	const char *report;      /* or NULL */
+	const char *donors_file; /* or NULL */
+	const char *wrong;       /* the variable whose value is not valid, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
 	char text[SETTINGS_TEXT_MAX]; /* the pointers above point into this text */
 	unsigned text_used;

@@ -77,6 +77,8 @@ static void check_own_malloc(const struct farpage_options *options)
 static void start_pager(void)
 {
 	const struct settings *settings = &preload.settings;
+	/* Donors of a program with its own malloc are fixed, because check_own_malloc() has checked them. */
+	const char *donors_file = preload.own_malloc ? NULL : settings->donors_file;
 	struct store *store;
 	if (settings->wrong) {
 		log_error("cannot understand the environment variable FARPAGE_%s; use `farpage run`", settings->wrong);
@@ -88,7 +90,7 @@ static void start_pager(void)
 	if (child_open())
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	preload.counters = report_claim(settings->report);
-	if (pager_connect(&settings->options, preload.window.length, &store))
+	if (pager_connect(&settings->options, donors_file, preload.window.length, &store))
 		preload_give_up(NULL); /* the reason is logged already */
 	/* From now on, does not wait for threads of the program, because they may wait for the lock. */
 	pthread_mutex_lock(&preload.lock);

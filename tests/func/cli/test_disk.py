@@ -171,6 +171,26 @@ def mounted_device_is_not_detached(donor):
        disks.left_over())
 
 
+def a_device_follows_its_donors_file(donor):
+    """The file is named by a relative path, and the donor that the device began with is removed."""
+    other, path = donors(1, "--donate", "64M", "--slab", "4M")[0], FOLDER / "donors"
+    path.write_text(f"{donor.uri}\n", encoding="utf-8")
+    result = disks.attach("a", "16M", "--donor", "@donors", cwd=FOLDER)
+    device = result.stdout.strip()
+    ok(Path(device).is_block_device(), "a device is made with the donors of a file", shown(result))
+    with open(device, "r+b", buffering=0) as disk:
+        disk.write(b"7" * MIB)
+        os.fsync(disk.fileno())
+        path.write_text(f"{other.uri}\n", encoding="utf-8")
+        ok(wait_until(lambda: [one["donor"] for one in disks.known()["a"]["donors"]] == [other.uri]),
+           "a device lets a donor go that its file does not name any more", disks.known(), disks.read(LOG))
+        os.posix_fadvise(disk.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        disk.seek(0)
+        ok(disk.read(MIB) == b"7" * MIB, "the device has its contents from the added donor", disks.read(LOG))
+    ok(disks.detach("a").returncode == 0 and donor.given_back() and other.given_back(),
+       "the device is detached, and both donors have their memory back")
+
+
 def sigterm_detaches_and_sighup_does_not(donor):
     """SIGHUP ends nothing. SIGTERM detaches the device."""
     disks.attach("a", "8M", "--donor", donor.uri)
@@ -310,6 +330,7 @@ devices_are_attached_used_and_detached(lender)
 encrypted_pages_are_unreadable_to_donors(lender)
 repeated_attach_leaves_nothing(lender)
 mounted_device_is_not_detached(lender)
+a_device_follows_its_donors_file(lender)
 sigterm_detaches_and_sighup_does_not(lender)
 daemon_stays_without_a_successor()
 device_recovers_when_its_donors_return()

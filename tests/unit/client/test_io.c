@@ -233,7 +233,8 @@ static void open_all(void)
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
 	struct chunk_view view;
 
-	far = (struct far){.base.pages = PAGES, .donors = donors, .donor_count = DONORS, .domain = &domain};
+	far = (struct far){
+	    .base.pages = PAGES, .donors = donors, .donor_places = DONORS, .donor_count = DONORS, .domain = &domain};
 	far.config = (struct far_config){.replicas = DONORS, .fabric = FABRIC_CONFIG_DEFAULT};
 	far.changes = 1;
 	pthread_mutex_init(&far.attach, NULL);

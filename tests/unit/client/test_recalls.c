@@ -1,4 +1,5 @@
 /* leases: slabs that their donors recall, one case a test. */
+#include "client/lease/internal.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
@@ -533,8 +534,86 @@ static void chunk_leaves_only_without_another_place(void)
 	world_close();
 }
 
+/* Takes the donor of chunk 3 off the list. Returns that donor. */
+static unsigned donor_leaves(void)
+{
+	unsigned from = (unsigned)lowest(chunk_make(3));
+
+	page_write(3 * CHUNK_PAGES);
+	leases_donor_leave(&world.leases, from);
+	leases_leaving_tick(&world.leases, 10);
+	return from;
+}
+
+static void leaving_donor_is_emptied_and_let_go(void)
+{
+	struct leases_action action;
+	unsigned from, to;
+	int filled;
+
+	donors_open(2, 1);
+	from = donor_leaves();
+	ok(!leases_donor_is_empty(&world.leases, from), "a leaving donor with a slab is not empty");
+	filled = join(10, &to);
+	ok(filled >= 0 && to != from, "the slab of a leaving donor is filled elsewhere");
+	leases_filled(&world.leases, (unsigned)filled, true, 20);
+	ok(world_next_is(LEASES_DRAIN, &action), "the slab of a leaving donor is drained");
+	leases_drained(&world.leases, (unsigned)filled, 30);
+	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from &&
+	       !leases_donor_is_empty(&world.leases, from),
+	   "a leaving donor is not empty until it has answered the release");
+	leases_released(&world.leases, from);
+	ok(leases_donor_is_empty(&world.leases, from), "a leaving donor is empty after its last slab is released");
+	leases_donor_gone(&world.leases, from, 40);
+	ok(!leases_donors_missing(&world.leases), "a donor that was let go is not missing");
+	ok(chunk_full(3) == 1u << to, "the chunk stays where it was moved");
+	world_close();
+}
+
+static void leaving_donor_lends_only_if_no_other_has_room(void)
+{
+	struct leases_action ask;
+	unsigned from;
+
+	donors_open(2, 1);
+	from = donor_leaves();
+	ok(world_ask(10, &ask) == (int)!from, "the other donor is asked for the leaving donor's slab");
+	for (unsigned i = 0; i < 2; i++)
+		leases_donor_heard(&world.leases, i, i == from ? 10 * SLAB : 0);
+	chunk_want(5, 20);
+	ok(world_ask(20, &ask) == (int)!from, "a chunk asks a donor without room before it asks a leaving donor");
+	leases_denied(&world.leases, !from, ask.request, 30);
+	ok(world_ask(30, &ask) == (int)from, "a chunk asks a leaving donor once all other donors have denied it");
+	world_close();
+}
+
+static void donor_that_stays_keeps_its_slabs(void)
+{
+	struct leases_action action;
+	unsigned from, to;
+
+	donors_open(1, 1);
+	from = donor_leaves();
+	ok(join(10, &to) < 0 && chunk_full(3) == 1u << from,
+	   "a slab stays on a leaving donor if there is no other donor");
+	leases_recall(&world.leases, from, 103, 1000, 10);
+	leases_donor_stay(&world.leases, from);
+	ok(leases_recalled_slots(&world.leases, 3) == 1, "the donor's own recall outlives its leaving");
+	leases_keep(&world.leases, from, 103);
+	leases_leaving_tick(&world.leases, 20);
+	ok(!leases_recalled_slots(&world.leases, 3) && !world_next(&action), "a donor that stays is asked for nothing");
+	leases_donor_leave(&world.leases, from);
+	leases_leaving_tick(&world.leases, 30);
+	leases_donor_stay(&world.leases, from);
+	ok(!leases_recalled_slots(&world.leases, 3), "slabs of a donor that stays are not recalled any more");
+	world_close();
+}
+
 int main(void)
 {
+	leaving_donor_is_emptied_and_let_go();
+	leaving_donor_lends_only_if_no_other_has_room();
+	donor_that_stays_keeps_its_slabs();
 	recalled_slab_is_filled_elsewhere_and_released(1);
 	recalled_slab_is_filled_elsewhere_and_released(2);
 	deadline_takes_a_slab_before_its_replacement_is_filled();

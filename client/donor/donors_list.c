@@ -1,0 +1,330 @@
+/* donors_list: see donors_list.h. */
+#include "client/donor/donors_list.h"
+
+#include "client/donor/internal.h"
+#include "common/clock.h"
+#include "common/donors_file.h"
+#include "common/format.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "common/uri.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+#define LIST_PERIOD_NS UINT64_C(1000000000) /* how often leaving donors are looked at */
+/* The user is told that a leaving donor's slabs stay once none has moved for this long. */
+#define LIST_STUCK_NS UINT64_C(5000000000)
+
+_Static_assert(DONORS_FILE_DONORS == FAR_DONORS_MAX, "a file names at most the donors of a store");
+
+struct donors_list {
+	int fd;                            /* inotify, or -1 if the file cannot be watched */
+	bool good;                         /* the file was good when it was opened */
+	bool changed;                      /* the file must be read again */
+	uint64_t due;                      /* when to look at leaving donors next, or UINT64_MAX for no such donor */
+	uint64_t told;                     /* leaving donors whose slabs stay, as the user was told, one bit each */
+	uint64_t held[FAR_DONORS_MAX];     /* slabs of a leaving donor when it was last looked at */
+	uint64_t moved_at[FAR_DONORS_MAX]; /* when their number last changed */
+	char path[PATH_MAX];
+	struct donors_file file;
+};
+
+/* --- The file ------------------------------------------------------------------------------------------------- */
+
+static const char *list_name(const struct donors_list *list)
+{
+	return strrchr(list->path, '/') + 1;
+}
+
+static void list_watch(struct donors_list *list)
+{
+	char folder[PATH_MAX];
+	size_t length = (size_t)(list_name(list) - list->path);
+
+	memcpy(folder, list->path, length);
+	folder[length > 1 ? length - 1 : 1] = '\0';
+	list->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (list->fd >= 0 && inotify_add_watch(list->fd, folder, IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR) >= 0)
+		return;
+	log_warning("cannot watch %s: %m: donors that are added or removed there are not noticed", list->path);
+	if (list->fd >= 0)
+		close(list->fd);
+	list->fd = -1;
+}
+
+int donors_list_open(const char *path, struct donors_list **ret_list)
+{
+	struct donors_list *list;
+
+	if (*path != '/' || strlen(path) >= sizeof list->path)
+		return -ENAMETOOLONG;
+	list = calloc(1, sizeof *list);
+	if (!list)
+		return -ENOMEM;
+	strcpy(list->path, path);
+	list->due = UINT64_MAX;
+	list_watch(list); /* first, so that no change is missed */
+	list->good = donors_file_read(path, &list->file) == 0;
+	*ret_list = list;
+	return 0;
+}
+
+void donors_list_first(struct donors_list *list, struct far_config *config)
+{
+	if (!list || !list->good)
+		return;
+	if (list->file.count < config->replicas) {
+		list->changed = true; /* version_check() will log why this version is not followed */
+		return;
+	}
+	config->donors = list->file.uris;
+	config->donor_count = list->file.count;
+}
+
+int donors_list_watch(struct far *far)
+{
+	return far->list && far->list->fd >= 0 ? fabric_watch(far->fabric, far->list->fd, far->list) : 0;
+}
+
+void donors_list_close(struct donors_list *list)
+{
+	if (!list)
+		return;
+	if (list->fd >= 0)
+		close(list->fd);
+	free(list);
+}
+
+uint64_t donors_list_memory(const struct donors_list *list)
+{
+	return list ? sizeof *list : 0;
+}
+
+void donors_list_noticed(struct donors_list *list)
+{
+	_Alignas(struct inotify_event) char bytes[4096];
+	ssize_t got;
+
+	while ((got = read(list->fd, bytes, sizeof bytes)) > 0) {
+		const struct inotify_event *event;
+
+		for (char *at = bytes; at < bytes + got; at += sizeof *event + event->len) {
+			event = (const struct inotify_event *)at;
+			list->changed |=
+			    event->mask & IN_Q_OVERFLOW || (event->len && !strcmp(event->name, list_name(list)));
+			if (event->mask & IN_IGNORED)
+				log_warning("the folder of %s is gone: donors that are added or removed there are not "
+					    "noticed any more",
+					    list->path);
+		}
+	}
+}
+
+void donors_list_read_again(struct donors_list *list)
+{
+	if (list)
+		list->changed = true;
+}
+
+/* --- A new version -------------------------------------------------------------------------------------------- */
+
+/* Returns the donor's place, or -1 if it has none. */
+static int place_of(const struct far *far, const char *uri)
+{
+	for (unsigned i = 0; i < far->donor_count; i++)
+		if (strcmp(far->uris[i], uri) == 0)
+			return (int)i;
+	return -1;
+}
+
+static bool is_named(const struct donors_file *file, const char *uri)
+{
+	for (unsigned i = 0; i < file->count; i++)
+		if (strcmp(file->uris[i], uri) == 0)
+			return true;
+	return false;
+}
+
+static bool is_numeric(const char *text)
+{
+	struct uri uri;
+
+	return uri_parse(text, 0, &uri) == 0 && (strchr(uri.host, ':') || !uri.host[strspn(uri.host, "0123456789.")]);
+}
+
+/* Returns true if the store can follow the new version. Otherwise logs why not. */
+static bool version_check(const struct far *far)
+{
+	const struct donors_list *list = far->list;
+	const struct donors_file *file = &list->file;
+	unsigned places = far->donor_count;
+
+	if (file->count < far->config.replicas) {
+		log_error("%s: line %u: %u replicas need as many donors, and only %u are named: name more; until then "
+			  "the donors stay as they are",
+			  list->path, file->lines[file->count - 1], far->config.replicas, file->count);
+		return false;
+	}
+	for (unsigned i = 0; i < file->count; i++) {
+		if (place_of(far, file->uris[i]) >= 0)
+			continue;
+		if (!is_numeric(file->uris[i])) {
+			log_error("%s: line %u: %s: a donor that is added while programs run needs a numeric address, "
+				  "like tcp://10.0.0.7: write that; until then the donors stay as they are",
+				  list->path, file->lines[i], file->uris[i]);
+			return false;
+		}
+		if (++places > far->donor_places) {
+			log_error("%s: line %u: %s would be donor %u, counting removed ones: at most %u are possible "
+				  "until a restart; until then the donors stay as they are",
+				  list->path, file->lines[i], file->uris[i], places, far->donor_places);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Has the donor tried, as one that holds nothing. */
+static void donor_begin(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+	uint64_t seed;
+
+	random_secret(&seed, sizeof seed);
+	comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, -ENOTCONN, now);
+	donor->away_at = clock_now();
+	donor->status = -ENOTCONN;
+	donor->told = donor->adopted = donor->added = true;
+	donor->gone = false;
+	session_drop(&donor->session); /* no session has been started */
+}
+
+static void donor_add(struct far *far, const char *uri, uint64_t now)
+{
+	unsigned index = far->donor_count;
+
+	strcpy(far->uris[index], uri);
+	far->donors[index].uri = far->uris[index];
+	if (far->state)
+		state_donor_add(far->state, uri);
+	donor_begin(far, index, now);
+	far->leases.config.donor_count = index + 1;
+	far->donor_count = index + 1; /* last: other threads look at this donor from now on */
+}
+
+static void donor_remove(struct far *far, unsigned index, uint64_t now)
+{
+	struct donors_list *list = far->list;
+
+	leases_donor_leave(&far->leases, index);
+	list->held[index] = far->leases.donors[index].held;
+	list->moved_at[index] = list->due = now;
+	list->told &= ~(UINT64_C(1) << index);
+	log_warning("donor %s is not in %s any more: what it holds is moved to other donors", far->uris[index],
+		    list->path);
+}
+
+static void version_follow(struct far *far, uint64_t now)
+{
+	const struct donors_file *file = &far->list->file;
+	struct leases *leases = &far->leases;
+
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		const bool leaving = leases->failure_domains.leaving >> i & 1, named = is_named(file, far->uris[i]);
+
+		if (!named && !leaving)
+			donor_remove(far, i, now);
+		if (!named || !leaving)
+			continue;
+		leases_donor_stay(leases, i);
+		if (far->donors[i].gone)
+			donor_begin(far, i, now);
+		else
+			log_warning("donor %s is in %s again: it stays", far->uris[i], far->list->path);
+	}
+	for (unsigned i = 0; i < file->count; i++)
+		if (place_of(far, file->uris[i]) < 0)
+			donor_add(far, file->uris[i], now);
+}
+
+/* --- Donors that leave ---------------------------------------------------------------------------------------- */
+
+static void donor_let_go(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	donor->gone = true;
+	donors_incarnation_keep(far, index, 0);
+	donor->status = -ENOTCONN;
+	session_end(&donor->session);
+	session_drop(&donor->session);
+	comeback_let_go(&donor->comeback);
+	leases_donor_gone(&far->leases, index, now);
+	donor->donated = donor->leased = 0;
+	donors_round_end(far, donor);
+	log_warning("donor %s is let go: it holds nothing of this process any more", donor->uri);
+}
+
+/* If no slab of the donor has moved for a while, tells the user once. */
+static void donor_tell_stuck(struct far *far, unsigned index, uint64_t now)
+{
+	struct donors_list *list = far->list;
+	const uint64_t held = far->leases.donors[index].held, bit = UINT64_C(1) << index;
+
+	if (held != list->held[index] || leases_is_moving(&far->leases) || far->leases.donors[index].away)
+		list->moved_at[index] = now;
+	list->held[index] = held;
+	if (list->told & bit || now < list->moved_at[index] + LIST_STUCK_NS)
+		return;
+	list->told |= bit;
+	log_warning("donor %s is not in %s any more, but no other donor takes the %" PRIu64
+		    " slabs that it holds: they "
+		    "stay there until you add donors",
+		    far->uris[index], list->path, held);
+}
+
+static void leaving_tick(struct far *far, uint64_t now)
+{
+	struct donors_list *list = far->list;
+
+	leases_leaving_tick(&far->leases, now);
+	list->due = UINT64_MAX;
+	for (unsigned i = 0; i < far->donor_count; i++) {
+		if (!(far->leases.failure_domains.leaving >> i & 1) || far->donors[i].gone)
+			continue;
+		if (leases_donor_is_empty(&far->leases, i)) {
+			donor_let_go(far, i, now);
+			donors_carry_out(far, now); /* the queue of actions has room for one such donor */
+			continue;
+		}
+		donor_tell_stuck(far, i, now);
+		list->due = now + LIST_PERIOD_NS;
+	}
+}
+
+void donors_list_tick(struct far *far, uint64_t now)
+{
+	struct donors_list *list = far->list;
+
+	if (list && list->changed) {
+		list->changed = false;
+		if (donors_file_read(list->path, &list->file) == 0 && version_check(far))
+			version_follow(far, now);
+	}
+	if (list && now >= list->due)
+		leaving_tick(far, now);
+}
+
+uint64_t donors_list_due(const struct far *far)
+{
+	if (!far->list)
+		return UINT64_MAX;
+	return far->list->changed ? 0 : far->list->due;
+}
