@@ -6,7 +6,7 @@
  * connections are open, for METRICS_HTTP_SECONDS without traffic. Further peers wait in the socket's queue.
  *
  * The library is loaded only if metrics are served. It brings GnuTLS along, which a block device's daemon would otherwise
- * lock in memory: 9 MiB with all that GnuTLS needs.
+ * lock in memory: more than 6 MiB of libraries.
  *
  * Threads. One thread opens and closes. The library's thread calls the callback, and inherits the caller's signal mask,
  * scheduling policy and stack size.
