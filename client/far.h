@@ -148,7 +148,8 @@ struct far_donor_info {
 	uint32_t clients;     /* far_donors() counts this store; far_query() omits its own session */
 	uint64_t leased_here; /* bytes that this store leases */
 };
-/* Writes up to @max donors to @donors. Returns how many donors there are, without those that were let go. Any thread. @store came from far_open(). */
+/* Writes up to @max donors to @donors. Returns how many donors there are, without those that were let go. Any thread.
+   @store came from far_open(). */
 unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max);
 
 /* Asks one donor for its figures, in a session of its own, within fabric.connect_ms. ret_donor->uri is @uri. Errors are

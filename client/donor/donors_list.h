@@ -7,9 +7,9 @@
  *
  *   added    The donor gets a place, and is treated like a donor that could not be reached when the store was opened: it
  *            is tried every second, and used once it answers.
- *   removed  The donor gets a new slab only if no other donor has room. Its slabs count as recalled (leases.h), so the rebuild thread moves their pages
- *            elsewhere. A donor that has no slab any more is let go: its session ends, and it is not tried again. If no
- *            other donor takes the slabs, they stay, and one line says so.
+ *   removed  The donor gets a new slab only if no other donor has room. Its slabs count as recalled (leases.h), so the
+ *            rebuild thread moves their pages elsewhere. A donor that has no slab any more is let go: its session ends,
+ *            and it is not tried again. If no other donor takes the slabs, they stay, and one line says so.
  *   again    A donor that is named again stays, or begins as an added one in its old place.
  *
  * Places. A store with a donors file has FAR_DONORS_MAX places. A donor keeps its place until the store is closed,

@@ -23,8 +23,9 @@ class Terminal:
     def __init__(self, *words, term="vt52", rows=24, columns=80):
         self.terminal, inside = pty.openpty()
         fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.process = subprocess.Popen([FARPAGE, *words], stdin=inside, stdout=inside, stderr=subprocess.PIPE, text=True, preexec_fn=self.take_terminal,
-                                        env={**os.environ, "TERM": term}, start_new_session=True)
+        self.process = subprocess.Popen([FARPAGE, *words], stdin=inside, stdout=inside, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, "TERM": term}, start_new_session=True,
+                                        preexec_fn=self.take_terminal)
         os.close(inside)
         self.cells = [[" "] * columns for _ in range(rows)]
         self.row = self.column = 0
@@ -113,7 +114,7 @@ def shows_donors_runs_and_quits():
         ok(top.wait_for(r"ms +\.\.\.\."), "top goes on after a key that it does not know", top.text)
         top.press(b"q")
         status, error = top.end()
-    ok(status == 0 and not error, "top ends with status 0 when q is pressed, and writes nothing on standard error", (status, error))
+    ok(status == 0 and not error, "top ends with status 0 when q is pressed, and writes no error", (status, error))
     top = Terminal("top", "--interval", "1")
     found = top.wait_for(rf"{run.pid} +16M[^\n]*/usr/bin/python")
     ok(found, "top shows a run with its budget and its command", top.text)
