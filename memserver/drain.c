@@ -60,9 +60,9 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
  *
  * - Without keys, any client may do anything.
  * - Every client may ask for the progress of a drain.
- * - With an admin key, only its holders may drain, end a drain, and list holders.
- * - With keys but no admin key, every client may do so. But nobody may drain by force, which would destroy others'
- *   data.
+ * - If there is an admin key, only clients with that key may begin a drain, end it, or list the holders of leases.
+ * - If there are keys but no admin key, every client may do these three things. But nobody may drain by force, which
+ *   would destroy others' data.
  */
 static bool may_act(const struct donor *donor, uint32_t session, const struct wire_message *message)
 {

@@ -36,7 +36,7 @@ static int userfaultfd(void)
 		return fd;
 	if (errno != EPERM)
 		return -errno;
-	/* The device gives the same to anyone whom its file permissions admit (Linux 6.1). */
+	/* From Linux 6.1 on, /dev/userfaultfd makes one, too. The caller needs only permission to open that file. */
 	int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		return -EPERM;

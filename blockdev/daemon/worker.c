@@ -150,8 +150,8 @@ static int device_record(const struct worker *worker, const struct frontend_devi
 	return runtime_write_device(worker->runtime, &record);
 }
 
-/* Records the device, so that another process can remove it if this process dies. A failure shows when the device is
-   ready. */
+/* Records the device, so that another process can remove it if this process dies. An error is ignored
+   here: the device is recorded again when it is ready, and an error is reported then. */
 static void device_made(void *user, const struct frontend_device *device)
 {
 	const struct served *served = user;

@@ -31,7 +31,8 @@
 #define STACK_BYTES ((size_t)512 << 10) /* the stack of each thread, which needs little */
 #define HEAP_AHEAD (1 << 20)            /* the memory that malloc takes at a time */
 #define MAPPED_APART (8 << 20)          /* larger blocks get their own mapping */
-/* Larger mappings are a store's tables and a front end's buffers. Their owners touch the parts that they use. */
+/* Mappings above this size are not touched here. They hold a store's tables or a front end's buffers, and their owners
+   touch the parts that they use. */
 #define TOUCHED_MAX ((uint64_t)16 << 20)
 
 static const char *const names[] = {

@@ -23,8 +23,8 @@
  * end. Any system call that takes a page can loop in this way. PR_SET_IO_FLUSHER does not help: it only keeps the
  * daemon from waiting for its own writes.
  *
- * Real-time threads also run before the programs that have taken the memory, so no heartbeats are missed. They sleep
- * whenever they wait. On a single processor they do not even poll (safety_spin_us()). The kernel always reserves 5 % of
+ * The kernel also prefers real-time threads to the programs that use up the memory. So the daemon sends its heartbeats
+ * in time. Real-time threads sleep whenever they wait. On a single processor they do not even poll (safety_spin_us()). The kernel always reserves 5 % of
  * the time for other tasks.
  *
  * Each step that the kernel refuses causes a log line about the consequence, and a missing bit in safety_steps(), for

@@ -9,7 +9,8 @@
  * The kernel may find no page to evict although swap space is free, and then it would kill a process (seen with Linux
  * 6.18). The kernel decides by counts that are updated late. If all pages have just moved to the active list, the
  * kernel believes that the inactive list is still long, and evicts nothing.
- * - Version 2 slows the group down a little below its limit (memory.high), which gives the kernel time.
+ * - In version 2 the kernel slows the group's tasks when they use more than memory.high, which is a little below the
+ *   limit. Meanwhile the kernel updates its counts.
  * - Version 1 cannot slow a group down. The kernel's OOM killer is switched off for it, and a task that finds no memory
  *   sleeps. In a system call such a task fails instead of sleeping, so this should be rare.
  *
@@ -67,7 +68,7 @@ int run_group_enter(const struct run_group *group);
 /* Updates @use, and in version 1 lets tasks that found no memory try again. @far is the swap space for the group in
    bytes. Version 1 needs this call every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
-/* Updates @use with the kernel's own counts. */
+/* Adds the totals that the kernel keeps to @use: peaks of memory and swap, killed tasks, and stalls. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);
 /* Returns the number of processes in the group and in groups below it. Ended processes that were not waited for do
    not count. */

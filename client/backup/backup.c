@@ -47,7 +47,8 @@ static void backup_wake(struct backup *backup)
 void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		/* Clears the bit first: once the page is in the ring, the disk may refuse it and set the bit again. */
+		/* Clears the page's missed bit before the page enters the ring. If the disk then refuses the page, the
+		   backup thread sets the bit again. */
 		backup_ring_unmiss_all(&backup->ring, page + i, 1);
 		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE))
 			continue;

@@ -154,7 +154,7 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	donors_round_end(far, donor);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);
-	/* No DONORS_TELL_NS warning from now on: no slot names this donor any more, so nothing waits for its return. */
+	/* Suppresses the warning that the donor is away. No slot names this donor any more, so no request waits for it. */
 	donor->told = true;
 	comeback_anew(&donor->comeback, now);
 }

@@ -53,7 +53,8 @@ static void step(struct operate *operate, uint64_t end)
 	news_take(operate, &answer);
 }
 
-/* Returns 0, or why the session is lost. Then logs one line, unless the session is quiet. */
+/* Returns 0 if the session lives. Otherwise returns the -errno that ended it, after one logged line, unless the session
+   is quiet. */
 static int status_tell(const struct operate *operate)
 {
 	const struct donor *donor = &operate->session.donor;

@@ -487,7 +487,7 @@ void chunk_leave(struct chunk_table *table, uint64_t index)
 {
 	assert(chunk_state(table, index) == CHUNK_READY);
 	atomic_store(&table->chunks[index].leaving, true);
-	/* A piece that has not seen `leaving` carries an older version. */
+	/* If a queue read the chunk before `leaving` was set, its piece has an older version. */
 	atomic_fetch_add(&table->chunks[index].version, 1);
 }
 

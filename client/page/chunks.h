@@ -227,8 +227,8 @@ void chunk_slots(const struct chunk_table *table, uint64_t index, struct chunk_s
  * - no slot is FULL
  */
 int chunk_check(const struct chunk_table *table, uint64_t index, unsigned donors);
-/* Repairs a chunk that an ended process left half changed. @live is the number of live pages of a READY chunk. The live
-   pages of any other chunk are marked lost already. */
+/* Repairs a chunk that an ended process left half changed. If the chunk is READY, @live is the number of its live pages.
+   In any other state @live is ignored, because the caller has marked the live pages lost. */
 void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live);
 
 #endif

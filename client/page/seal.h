@@ -54,7 +54,7 @@ int seal_open(const uint8_t key[SEAL_KEY_SIZE], _Atomic uint64_t *numbers, struc
 void seal_close(struct seal *seal);
 /* Returns about how many bytes one sealer takes. */
 uint64_t seal_memory(void);
-/* Returns about how many bytes the library takes. */
+/* Returns the approximate memory of libcrypto in bytes. */
 uint64_t seal_library_memory(void);
 
 /* Seals the page @data into @out, under a number that was never used before. @out must not partly overlap @data. */

@@ -2,7 +2,8 @@
  * verbs_channel: a fabric's part on a device, see verbs.h. It has the descriptors that report completions, asynchronous
  * events and the device's removal.
  *
- * A channel stays open as long as the fabric, so that the fabric notices the removal even without a connection there.
+ * A channel stays open as long as the fabric. So the fabric notices that a device is removed, even if it has no
+ * connection on that device.
  * Once the device is gone, its connections are ended (verbs.c) and the channel is closed: verbs_channels_sweep().
  */
 #include "common/log.h"

@@ -1,6 +1,7 @@
 /*
  * verbs_end: ends connections, see verbs.h: because of an error, because the peer or the device is lost, or because the
- * user disconnects. The queue pair is destroyed first, which is the fence (verbs.c).
+ * user disconnects. The queue pair is destroyed first. After that, the device carries out no request
+ * of the connection. verbs.c calls this the fence.
  */
 #include "common/clock.h"
 #include "common/log.h"

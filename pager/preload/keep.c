@@ -1,6 +1,6 @@
 /*
- * keep: keeps memory local that the kernel itself uses when a thread ends. The kernel takes no fault then, and would
- * silently give up. Threads that wait for a robust mutex would never learn that its owner has ended, and pthread_join()
+ * keep: keeps memory local that the kernel itself uses when a thread ends. While a thread ends, the kernel
+ * cannot wait for a page fault. If the page were far, the kernel would skip its work without an error. Threads that wait for a robust mutex would never learn that its owner has ended, and pthread_join()
  * would never return. So the pager keeps two kinds of pages:
  * - pages that hold robust mutexes
  * - pages that hold thread descriptors, at the top of stacks that the program provides
