@@ -37,12 +37,12 @@ struct metrics_http {
 	X(MHD_destroy_response)
 
 #define MEMBER(name) __typeof__(name) *name;
-/* Written by library_load(), before the library's thread starts. */
+/* Written by metrics_http_load(), before the library's thread starts. */
 static struct {
 	FUNCTIONS(MEMBER)
 } library;
 
-static int library_load(void)
+int metrics_http_load(void)
 {
 	/* The library is never unloaded. */
 	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL), *found;
@@ -198,7 +198,7 @@ int metrics_http_open(const char *address, metrics_http_write *write, void *user
 {
 	struct place place;
 	struct metrics_http *http;
-	int status = library_load(), fd;
+	int status = metrics_http_load(), fd;
 
 	if (status < 0)
 		return status;

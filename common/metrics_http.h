@@ -29,8 +29,10 @@ typedef bool metrics_http_write(void *user, struct metrics_text *text);
  * localhost. Returns 0, or -EINVAL after one logged line.
  */
 int metrics_http_check(const char *address);
+/* Loads libmicrohttpd from the disk. Returns 0, or -ELIBACC after one logged line. */
+int metrics_http_load(void);
 /*
- * Listens on @address, which metrics_http_check() accepts, and starts the thread. Port 0 takes a free port. Logs where
+ * Loads libmicrohttpd, if that has not happened. Listens on @address, which metrics_http_check() accepts, and starts the thread. Port 0 takes a free port. Logs where
  * the metrics are. Returns 0, or -errno after one logged line (-EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ELIBACC, ...).
  */
 int metrics_http_open(const char *address, metrics_http_write *write, void *user, struct metrics_http **ret_http);

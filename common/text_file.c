@@ -7,7 +7,8 @@
 
 ssize_t text_file_read(const char *path, char *ret_text, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* O_NONBLOCK: a FIFO without a writer must not make the thread wait. */
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ssize_t got = 0, have = fd < 0 ? -errno : 0;
 
 	while (have >= 0 && (size_t)have < size - 1) {

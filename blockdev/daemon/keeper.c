@@ -12,6 +12,7 @@
 #include "client/page/seal.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/metrics_http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -331,9 +332,12 @@ static int keeper_serve(struct keeper *keeper)
 	char path[RUNTIME_PATH_MAX + 16];
 	int status = options_keep(keeper);
 
-	/* Workers inherit the key, locked in memory. A worker that adopts the device must not wait for a disk. */
+	/* Workers inherit the key, locked in memory, and the libraries. A worker that adopts the device must not wait for a disk. */
 	if (!status && keeper->settings->encrypt && !keeper->settings->memory)
 		status = seal_load();
+	/* A device that exists is served even without metrics. */
+	if (!status && keeper->settings->metrics && metrics_http_load() < 0 && !keeper->worker.adopt)
+		status = -ELIBACC;
 	if (status < 0)
 		return status;
 	runtime_path(keeper->runtime.name, "control", path);

@@ -230,8 +230,10 @@ static int successor_check(const char *name)
 
 	if (!status)
 		status = settings_kept(name, &settings);
-	if (!status)
+	if (!status) {
+		settings.adopt = true; /* a bad donors file does not keep a daemon from going on */
 		status = settings_check(&settings);
+	}
 	if (!status && settings.encrypt && !settings.memory)
 		status = seal_load();
 	explicit_bzero(settings.key, sizeof settings.key);

@@ -82,6 +82,8 @@ void donors_list_first(struct donors_list *list, struct far_config *config)
 		return;
 	if (list->file.count < config->replicas) {
 		list->changed = true; /* version_check() will log why this version is not followed */
+		if (config->state_file)
+			config->donor_count = 0; /* an adopted store has donors of its own */
 		return;
 	}
 	config->donors = list->file.uris;

@@ -125,7 +125,8 @@ int donors_adopt_outcome(const struct far *far)
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		const struct far_donor *donor = &far->donors[i];
 
-		if (donor_objects(donor))
+		/* A donor that was let go holds nothing, and somebody else may have its address by now. */
+		if (donor_objects(donor) && far->leases.donors[i].held)
 			return donor->comeback.status;
 		up |= donor->comeback.state == COMEBACK_UP;
 		waits |= donor->comeback.state != COMEBACK_LOST;

@@ -99,14 +99,16 @@ static int link_connect(struct far_queue *queue, unsigned index)
 	struct far_donor *donor = &far->donors[index];
 	struct wire_hello hello = {.version = WIRE_VERSION, .role = WIRE_ATTACH};
 	uint8_t bytes[WIRE_HELLO_SIZE];
+	char via[sizeof donor->via];
 
 	memcpy(hello.id, far->id, WIRE_ID_SIZE);
 	pthread_mutex_lock(&far->attach);
 	hello.counter = ++donor->attach_counter;
 	auth_attach_mac(donor->session_key, far->id, hello.counter, hello.mac);
+	memcpy(via, donor->via, sizeof via); /* another address, if the donor left and came again */
 	pthread_mutex_unlock(&far->attach);
 	wire_encode_hello(&hello, bytes);
-	return fabric_connect(queue->fabric, far->domain, donor->via, bytes, sizeof bytes, (void *)(uintptr_t)index,
+	return fabric_connect(queue->fabric, far->domain, via, bytes, sizeof bytes, (void *)(uintptr_t)index,
 			      &queue->links[index].conn);
 }
 
