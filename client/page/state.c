@@ -285,9 +285,8 @@ static bool header_strip(struct state_header *header)
 	for (unsigned i = 0; i < header->added; i++)
 		if (!memchr(header->uris[first + i], '\0', FAR_URI_MAX))
 			return false;
-	/* All places, because a process may have been killed between an address and its count. */
-	for (unsigned i = first; i < FAR_DONORS_MAX; i++)
-		memset(header->uris[i], 0, sizeof header->uris[0]);
+	for (unsigned i = 0; i < header->added; i++)
+		memset(header->uris[first + i], 0, sizeof header->uris[0]);
 	return true;
 }
 
