@@ -19,7 +19,7 @@ struct table_column {
 	bool cut;      /* gives way if the terminal is too narrow */
 };
 
-/* What the user wants of a table. */
+/* The options of a table. */
 struct table_style {
 	const char *output; /* names of columns, comma-separated, or NULL for all */
 	bool noheadings;

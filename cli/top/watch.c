@@ -13,7 +13,7 @@
 #define HISTORY 60 /* looks */
 #define STACK_BYTES (1u << 20)
 
-/* What is known of a donor. */
+/* The last answer of a donor. */
 struct sight {
 	struct far_donor_info info;
 	int status;                /* of the last look: 0 or -errno */
