@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 SEEDS = 300
-FOLDERS = ["client", "common", "include", "memserver", "tests/sim"]
+FOLDERS = ["client", "common", "fabric", "include", "memserver", "tests/sim", "wire"]
 C_FLAGS = ["-std=gnu11", "-O2", "-g", "-D_GNU_SOURCE", '-DFARPAGE_VERSION="planted"', "-fno-strict-aliasing"]
 
 count = failed = 0
