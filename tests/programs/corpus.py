@@ -65,7 +65,7 @@ PROGRAMS = [
     program("Python, preexec_fn", "exec python3 preexec.py", "python3", "python3", local="24M", light=True),
     program("Python, multiprocessing by spawn", "exec python3 pool.py spawn", "python3", "python3", local="24M"),
     program("Python, multiprocessing by forkserver", "exec python3 pool.py forkserver", "python3", "python3", local="24M"),
-    program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="24M",
+    program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="18M",
             light=True),
     program("Python, asyncio", "exec python3 tasks.py", "python3", "python3", local="20M"),
     program("Perl", "exec perl hashes.pl", "perl", "perl", local="14M", light=True),
