@@ -515,6 +515,24 @@ int config_read(const struct config_setting *settings, const char *section, int 
 	return config_read_defaults(settings, section, NULL, argc, argv, file_option);
 }
 
+int config_complete_path(const char *option, const char **path)
+{
+	char *here, *whole = NULL;
+
+	if (!*path || **path == '/')
+		return 0;
+	here = getcwd(NULL, 0);
+	if (here && asprintf(&whole, "%s/%s", here, *path) < 0)
+		whole = NULL;
+	free(here);
+	if (!whole) {
+		log_error("--%s %s: %m; give a whole path", option, *path);
+		return -EINVAL;
+	}
+	*path = whole;
+	return 0;
+}
+
 static int help_width(const struct config_setting *setting)
 {
 	return (int)strlen(setting->name) + (setting->argument ? 1 + (int)strlen(setting->argument) : 0);

@@ -56,6 +56,9 @@ int config_read_defaults(const struct config_setting *settings, const char *sect
 /* Reads the text of a file from memory, for tests and fuzzing. @name is the file name in log lines. Returns 0, or
    -EINVAL after logging one line. */
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text);
+/* Makes *@path absolute, if it is not NULL: a relative path is taken from the current directory. @option, without dashes,
+   is for the log. A new string comes from malloc(). Returns 0, or -EINVAL after logging one line. */
+int config_complete_path(const char *option, const char **path);
 /* Prints the settings for --help, one a line, on standard output. */
 void config_help(const struct config_setting *settings);
 #endif

@@ -5,32 +5,17 @@
 #include "common/log.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 _Static_assert(DONORS_FILE_DONORS <= CONFIG_LIST_MAX, "a list holds all donors of a file");
 
-/* Returns the absolute form of @path, or NULL and errno. */
-static char *path_complete(const char *path)
-{
-	char *here, *whole = NULL;
-
-	if (*path == '/')
-		return strdup(path);
-	here = getcwd(NULL, 0);
-	if (here && asprintf(&whole, "%s/%s", here, path) < 0)
-		whole = NULL;
-	free(here);
-	return whole;
-}
-
 int donors_option_expand(struct config_list *donors, const char **ret_file)
 {
-	const char *given = NULL;
+	const char *given = NULL, *path;
 	struct donors_file *file;
-	char *path;
+	char *own;
 
 	*ret_file = NULL;
 	for (unsigned i = 0; i < donors->count; i++)
@@ -41,21 +26,20 @@ int donors_option_expand(struct config_list *donors, const char **ret_file)
 		log_error("--donor %s: a donors file stands alone; write the other donors into it", given);
 		return -EINVAL;
 	}
-	path = path_complete(given + 1);
-	file = malloc(sizeof *file);
-	if (!path || !file) {
-		log_error("--donor %s: %m; give a whole path", given);
-		free(file);
-		free(path);
+	path = given + 1;
+	if (config_complete_path("donor", &path) < 0)
 		return -EINVAL;
-	}
-	if (donors_file_read(path, file) < 0) {
+	own = path == given + 1 ? strdup(path) : (char *)(uintptr_t)path;
+	file = malloc(sizeof *file);
+	if (!own || !file)
+		log_error("--donor %s: %m", given);
+	if (!own || !file || donors_file_read(own, file) < 0) {
 		free(file);
-		free(path);
+		free(own);
 		return -EINVAL;
 	}
 	memcpy(donors->items, file->uris, file->count * sizeof file->uris[0]);
 	donors->count = file->count;
-	*ret_file = path;
+	*ret_file = own;
 	return 0; /* the list points into @file */
 }

@@ -1,7 +1,6 @@
 /* metrics: see metrics.h. */
 #include "common/metrics.h"
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,21 +8,7 @@
 #define POWER_MIN 13u
 #define POWER_MAX 33u
 
-__attribute__((format(printf, 2, 3))) static void text_add(struct metrics_text *text, const char *format, ...)
-{
-	const size_t room = text->size - text->length;
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vsnprintf(text->at + text->length, room, format, arguments);
-	va_end(arguments);
-	assert(length >= 0);
-	text->cut |= (size_t)length >= room;
-	text->length += (size_t)length < room ? (size_t)length : room - 1;
-}
-
-static void text_add_character(struct metrics_text *text, char character)
+static void text_add_character(struct text *text, char character)
 {
 	if (character == '\n')
 		text_add(text, "\\n");
@@ -34,7 +19,7 @@ static void text_add_character(struct metrics_text *text, char character)
 }
 
 /* Removes the text from @begin on if it does not fit. Lines that follow are left out, too. */
-static void line_end(struct metrics_text *text, size_t begin)
+static void line_end(struct text *text, size_t begin)
 {
 	if (!text->cut)
 		return;
@@ -45,31 +30,31 @@ static void line_end(struct metrics_text *text, size_t begin)
 void metrics_family(struct metrics_text *text, const char *name, enum metrics_kind kind, const char *help)
 {
 	static const char *const kinds[] = {"counter", "gauge", "histogram"};
-	const size_t begin = text->length;
+	const size_t begin = text->out.length;
 
 	assert(!strpbrk(help, "\n\\"));
 	text->family = name;
-	if (text->cut)
+	if (text->out.cut)
 		return;
-	text_add(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kinds[kind]);
-	line_end(text, begin);
+	text_add(&text->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kinds[kind]);
+	line_end(&text->out, begin);
 }
 
 static void sample_add(struct metrics_text *text, const char *suffix, const struct metrics_label *labels, double value)
 {
-	const size_t begin = text->length;
+	const size_t begin = text->out.length;
 
-	if (text->cut)
+	if (text->out.cut)
 		return;
-	text_add(text, "%s%s", text->family, suffix);
+	text_add(&text->out, "%s%s", text->family, suffix);
 	for (unsigned i = 0; labels && labels[i].name; i++) {
-		text_add(text, "%s%s=\"", i ? "," : "{", labels[i].name);
+		text_add(&text->out, "%s%s=\"", i ? "," : "{", labels[i].name);
 		for (const char *at = labels[i].value; *at; at++)
-			text_add_character(text, *at);
-		text_add(text, "\"");
+			text_add_character(&text->out, *at);
+		text_add(&text->out, "\"");
 	}
-	text_add(text, labels && labels[0].name ? "} %.15g\n" : " %.15g\n", value);
-	line_end(text, begin);
+	text_add(&text->out, labels && labels[0].name ? "} %.15g\n" : " %.15g\n", value);
+	line_end(&text->out, begin);
 }
 
 void metrics_sample(struct metrics_text *text, const struct metrics_label *labels, double value)

@@ -12,18 +12,15 @@
 #ifndef COMMON_METRICS_H
 #define COMMON_METRICS_H
 #include "common/histogram.h"
-#include <stdbool.h>
+#include "common/text.h"
 #include <stddef.h>
 #include <stdint.h>
 
 enum metrics_kind { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 
-/* The text so far, always a string. Begins with its buffer and the buffer's size, which is not 0. */
 struct metrics_text {
-	char *at;
-	size_t size, length;
+	struct text out;    /* `cut` is set if lines were left out */
 	const char *family; /* of the samples that follow */
-	bool cut;           /* lines were left out */
 };
 struct metrics_label {
 	const char *name, *value;

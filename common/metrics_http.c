@@ -90,7 +90,7 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
 			      const char *version, const char *body, size_t *body_size, void **request)
 {
 	struct metrics_http *http = user;
-	struct metrics_text text = {.at = http->text, .size = sizeof http->text};
+	struct metrics_text text = {.out = {.at = http->text, .size = sizeof http->text}};
 
 	(void)version, (void)body, (void)body_size, (void)request;
 	if (strcmp(path, "/metrics") != 0)
@@ -100,9 +100,9 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
 	if (!http->write(http->user, &text))
 		return reply_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics yet\n");
 	/* A part of the metrics would look like the whole. */
-	if (text.cut)
+	if (text.out.cut)
 		return reply_line(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "too many metrics\n");
-	return reply(connection, MHD_HTTP_OK, text.at, text.length);
+	return reply(connection, MHD_HTTP_OK, text.out.at, text.out.length);
 }
 
 /* --- Listening -------------------------------------------------------------------------------------------------- */

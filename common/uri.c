@@ -46,6 +46,11 @@ static bool uri_is_ipv6(const struct uri *uri)
 	return inet_pton(AF_INET6, address, &binary) == 1;
 }
 
+bool uri_is_numeric(const struct uri *uri)
+{
+	return strchr(uri->host, ':') || !uri->host[strspn(uri->host, "0123456789.")];
+}
+
 /* Parses the host, @length characters with brackets if any. Returns 0 or -EINVAL. */
 static int uri_host_parse(const char *text, size_t length, struct uri *uri)
 {
@@ -58,7 +63,7 @@ static int uri_host_parse(const char *text, size_t length, struct uri *uri)
 	error = uri_copy(uri->host, sizeof uri->host, text, length, "._-");
 	if (error)
 		return error;
-	if (!uri->host[strspn(uri->host, "0123456789.")] && inet_pton(AF_INET, uri->host, &binary) != 1)
+	if (uri_is_numeric(uri) && inet_pton(AF_INET, uri->host, &binary) != 1)
 		return -EINVAL;
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* uri: parses and formats "SCHEME://HOST[:PORT]". HOST is a name, an IPv4 address, or an IPv6 address in brackets. */
 #ifndef COMMON_URI_H
 #define COMMON_URI_H
+#include <stdbool.h>
 #include <stdint.h>
 #define URI_SCHEME_MAX 16
 #define URI_HOST_MAX 256
@@ -11,6 +12,9 @@ struct uri {
 };
 /* Parses @text. @default_port applies if the text has no port. Port 0 is allowed. Returns 0 or -EINVAL. */
 int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri);
+
+/* Returns true if the host is an address and not a name. @uri comes from uri_parse(). */
+bool uri_is_numeric(const struct uri *uri);
 
 /* The longest text of a URI, including its zero byte. */
 #define URI_TEXT_MAX (URI_SCHEME_MAX + URI_HOST_MAX + 16)

@@ -130,7 +130,7 @@ void device_metrics_publish(struct device_metrics *metrics, const struct status 
 {
 	const uint64_t now = clock_now();
 	char *next = metrics->texts[!metrics->shown];
-	struct metrics_text text = {.at = next, .size = METRICS_HTTP_TEXT_MAX};
+	struct metrics_text text = {.out = {.at = next, .size = METRICS_HTTP_TEXT_MAX}};
 
 	if (metrics->published_at && now - metrics->published_at < PUBLISH_NS)
 		return;
@@ -139,7 +139,7 @@ void device_metrics_publish(struct device_metrics *metrics, const struct status 
 		return;
 	metrics->published_at = now;
 	metrics->shown = !metrics->shown;
-	metrics->length = text.cut ? 0 : text.length;
+	metrics->length = text.out.cut ? 0 : text.out.length;
 	pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -151,8 +151,8 @@ static bool shown_copy(void *user, struct metrics_text *text)
 
 	pthread_mutex_lock(&metrics->lock);
 	any = metrics->length > 0;
-	memcpy(text->at, metrics->texts[metrics->shown], metrics->length);
-	text->length = metrics->length;
+	memcpy(text->out.at, metrics->texts[metrics->shown], metrics->length);
+	text->out.length = metrics->length;
 	pthread_mutex_unlock(&metrics->lock);
 	return any;
 }

@@ -7,12 +7,12 @@
 #include "common/log.h"
 #include "common/metrics_http.h"
 #include "common/size.h"
+#include "common/text.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,23 +121,6 @@ static int options_read(struct settings *s, int argc, char **argv)
 
 /* --- The folder's options -------------------------------------------------------------------------------- */
 
-struct text {
-	char *at;
-	size_t size, length;
-};
-
-__attribute__((format(printf, 2, 3))) static void text_add(struct text *text, const char *format, ...)
-{
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vsnprintf(text->at + text->length, text->size - text->length, format, arguments);
-	va_end(arguments);
-	assert(length >= 0 && (size_t)length < text->size - text->length);
-	text->length += (size_t)length;
-}
-
 size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 {
 	struct text text = {.at = ret_text, .size = size};
@@ -171,6 +154,7 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 		text_add(&text, "--keep-vm-settings\n");
 	if (s->verbose)
 		text_add(&text, "--verbose\n");
+	assert(!text.cut);
 	return text.length;
 }
 
@@ -257,29 +241,11 @@ static int store_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Makes the path absolute, because the next daemon may start in another folder. */
-static int path_complete(const char *option, const char **path)
-{
-	char *here, *whole = NULL;
-
-	if (!*path || **path == '/')
-		return 0;
-	here = getcwd(NULL, 0);
-	if (here && asprintf(&whole, "%s/%s", here, *path) < 0)
-		whole = NULL;
-	free(here);
-	if (!whole) {
-		log_error("--%s %s: %m; give a whole path", option, *path);
-		return -EINVAL;
-	}
-	*path = whole;
-	return 0;
-}
-
 static int key_check(struct settings *s)
 {
-	if (path_complete("key", &s->key_file) < 0 || path_complete("log", &s->log_file) < 0 ||
-	    path_complete("backup", &s->backup) < 0)
+	/* Absolute, because the next daemon may start in another folder. */
+	if (config_complete_path("key", &s->key_file) < 0 || config_complete_path("log", &s->log_file) < 0 ||
+	    config_complete_path("backup", &s->backup) < 0)
 		return -EINVAL;
 	if (s->backup && strchr(s->backup, '\n')) {
 		log_error("--backup: a path with a line break cannot be kept; name another file");

@@ -4,33 +4,14 @@
 #include "blockdev/daemon/health.h"
 #include "blockdev/host/safety.h"
 #include "client/far.h"
+#include "common/text.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-struct json {
-	char *at;
-	size_t size, length;
-};
-
-__attribute__((format(printf, 2, 3))) static void json_add(struct json *json, const char *format, ...)
-{
-	size_t room = json->size - json->length;
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vsnprintf(json->at + json->length, room, format, arguments);
-	va_end(arguments);
-	if (length > 0)
-		json->length += (size_t)length < room ? (size_t)length : room - 1;
-}
-
 /* Adds a name or address. Leaves out characters that JSON would need to escape, and control characters. */
-static void json_add_text(struct json *json, const char *name, const char *text)
+static void json_add_text(struct text *json, const char *name, const char *text)
 {
 	char plain[FAR_URI_MAX];
 	size_t length = 0;
@@ -39,20 +20,20 @@ static void json_add_text(struct json *json, const char *name, const char *text)
 		if (*text >= ' ' && *text < 0x7f && *text != '"' && *text != '\\')
 			plain[length++] = *text;
 	plain[length] = 0;
-	json_add(json, "\"%s\":\"%s\",", name, plain);
+	text_add(json, "\"%s\":\"%s\",", name, plain);
 }
 
-static void json_add_number(struct json *json, const char *name, uint64_t number)
+static void json_add_number(struct text *json, const char *name, uint64_t number)
 {
-	json_add(json, "\"%s\":%llu,", name, (unsigned long long)number);
+	text_add(json, "\"%s\":%llu,", name, (unsigned long long)number);
 }
 
 /* Replaces the last comma. */
-static void json_end(struct json *json, const char *end)
+static void json_end(struct text *json, const char *end)
 {
 	if (json->length && json->at[json->length - 1] == ',')
 		json->at[--json->length] = 0;
-	json_add(json, "%s", end);
+	text_add(json, "%s", end);
 }
 
 #define FIGURE(name, metric, kind, help, member)                                                                       \
@@ -97,7 +78,7 @@ const struct status_figure status_figures[] = {
 };
 const unsigned status_figure_count = sizeof status_figures / sizeof *status_figures;
 
-static void add_store(struct json *json, const struct store *store)
+static void add_store(struct text *json, const struct store *store)
 {
 	struct store_stats stats;
 
@@ -106,18 +87,18 @@ static void add_store(struct json *json, const struct store *store)
 		json_add_number(json, status_figures[i].name,
 				*(const uint64_t *)((const char *)&stats + status_figures[i].metric.offset));
 	json_add_number(json, "bytes_used", stats.pages_live * STORE_PAGE);
-	json_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");
+	text_add(json, "\"encrypted\":%s,", stats.encrypted ? "true" : "false");
 }
 
-static void add_counts(struct json *json, const char *name, const uint64_t counts[DISK_OPS])
+static void add_counts(struct text *json, const char *name, const uint64_t counts[DISK_OPS])
 {
-	json_add(json, "\"%s\":{", name);
+	text_add(json, "\"%s\":{", name);
 	for (unsigned i = 0; i < DISK_OPS; i++)
 		json_add_number(json, disk_op_name((enum disk_op)i), counts[i]);
 	json_end(json, "},");
 }
 
-static void add_disk(struct json *json, const struct disk *disk)
+static void add_disk(struct text *json, const struct disk *disk)
 {
 	struct disk_stats stats;
 
@@ -128,19 +109,19 @@ static void add_disk(struct json *json, const struct disk *disk)
 	json_add_number(json, "waited", stats.waited);
 }
 
-static void add_safety(struct json *json)
+static void add_safety(struct text *json)
 {
 	unsigned steps = safety_steps();
 
-	json_add(json, "\"safety\":{");
+	text_add(json, "\"safety\":{");
 	for (unsigned i = 0; i < SAFETY_STEPS; i++)
 		if (safety_wants((enum safety_step)i))
-			json_add(json, "\"%s\":%s,", safety_step_name((enum safety_step)i),
+			text_add(json, "\"%s\":%s,", safety_step_name((enum safety_step)i),
 				 steps >> i & 1 ? "true" : "false");
 	json_end(json, "},");
 }
 
-static void add_health(struct json *json, const struct status *status)
+static void add_health(struct text *json, const struct status *status)
 {
 	const struct settings *settings = status->settings;
 	struct health_sight sight = {0};
@@ -153,18 +134,18 @@ static void add_health(struct json *json, const struct status *status)
 		json_add_text(json, "why", why);
 }
 
-static void add_donors(struct json *json, const struct store *store)
+static void add_donors(struct text *json, const struct store *store)
 {
 	/* This is too large for the stack. Only the main thread uses it. */
 	static struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
 
 	for (unsigned i = 0; i < count && i < FAR_DONORS_MAX; i++) {
-		json_add(json, "{");
+		text_add(json, "{");
 		json_add_text(json, "donor", donors[i].uri);
 		if (*donors[i].via && strcmp(donors[i].via, donors[i].uri) != 0)
 			json_add_text(json, "via", donors[i].via);
-		json_add(json, "\"reachable\":%s,", donors[i].status == 0 && !donors[i].away ? "true" : "false");
+		text_add(json, "\"reachable\":%s,", donors[i].status == 0 && !donors[i].away ? "true" : "false");
 		if (donors[i].status < 0)
 			json_add_text(json, "reason", strerror(-donors[i].status));
 		else if (donors[i].away)
@@ -179,22 +160,22 @@ static void add_donors(struct json *json, const struct store *store)
 void status_write(const struct status *status, char *ret_text, size_t size)
 {
 	const struct settings *settings = status->settings;
-	struct json json = {.at = ret_text, .size = size};
+	struct text json = {.at = ret_text, .size = size};
 
-	json_add(&json, "{");
+	text_add(&json, "{");
 	json_add_text(&json, "name", settings->name);
 	json_add_number(&json, "size", settings->size);
 	json_add_text(&json, "device", status->device.path);
 	json_add_text(&json, "frontend", status->frontend->name);
-	json_add(&json, "\"number\":%d,\"pid\":%d,\"keeper\":%d,", status->device.number, getpid(), getppid());
-	json_add(&json, "\"adoptable\":%s,", status->frontend->adopts && !settings->memory ? "true" : "false");
+	text_add(&json, "\"number\":%d,\"pid\":%d,\"keeper\":%d,", status->device.number, getpid(), getppid());
+	text_add(&json, "\"adoptable\":%s,", status->frontend->adopts && !settings->memory ? "true" : "false");
 	add_health(&json, status);
 	json_add_number(&json, "uptime_s", status->uptime_s);
 	json_add_number(&json, "restarts", status->restarts);
 	add_store(&json, status->store);
 	add_disk(&json, status->disk);
 	add_safety(&json);
-	json_add(&json, "\"donors\":[");
+	text_add(&json, "\"donors\":[");
 	if (!settings->memory)
 		add_donors(&json, status->store);
 	json_end(&json, "]}");

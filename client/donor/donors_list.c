@@ -158,7 +158,7 @@ static bool is_numeric(const char *text)
 {
 	struct uri uri;
 
-	return uri_parse(text, 0, &uri) == 0 && (strchr(uri.host, ':') || !uri.host[strspn(uri.host, "0123456789.")]);
+	return uri_parse(text, 0, &uri) == 0 && uri_is_numeric(&uri);
 }
 
 /* Returns true if the store can follow the new version. Otherwise logs why not. */

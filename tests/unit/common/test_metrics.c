@@ -9,7 +9,7 @@ static struct metrics_text text_of(size_t size)
 {
 	memset(buffer, 'x', sizeof buffer);
 	buffer[0] = '\0';
-	return (struct metrics_text){.at = buffer, .size = size};
+	return (struct metrics_text){.out = {.at = buffer, .size = size}};
 }
 
 static void family_has_help_type_and_samples(void)
@@ -23,7 +23,7 @@ static void family_has_help_type_and_samples(void)
 	ok(!strcmp(buffer, "# HELP farpage_x_total Things.\n# TYPE farpage_x_total counter\nfarpage_x_total 3\n"
 			   "farpage_x_total{op=\"read\",device=\"a\"} 1.5\n"),
 	   "a family has its HELP and TYPE lines, then its samples");
-	ok(text.length == strlen(buffer) && !text.cut, "the length is that of the string");
+	ok(text.out.length == strlen(buffer) && !text.out.cut, "the length is that of the string");
 }
 
 static void label_values_are_escaped(void)
@@ -57,8 +57,8 @@ static void text_is_cut_between_lines(void)
 		metrics_family(&text, "f", METRICS_GAUGE, "Help.");
 		for (unsigned i = 0; i < 4; i++)
 			metrics_sample(&text, labels, i);
-		bad += !text.cut || buffer[size] != 'x' || strlen(buffer) != text.length ||
-		       (text.length && buffer[text.length - 1] != '\n');
+		bad += !text.out.cut || buffer[size] != 'x' || strlen(buffer) != text.out.length ||
+		       (text.out.length && buffer[text.out.length - 1] != '\n');
 	}
 	ok(bad == 0,
 	   "a buffer of any size gets whole lines, nothing beyond its end, and the mark that lines are missing");
