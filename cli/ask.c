@@ -44,6 +44,14 @@ void ask_figures(struct ask *ask)
 	ask->status = far_query(ask->config, ask->uri, ask->answer);
 }
 
+int ask_with_key(struct far_config *config, const char *path, uint8_t key[AUTH_KEY_SIZE])
+{
+	int status = path ? auth_key_load_or_tell(path, key) : 0;
+
+	config->key = path && status == 0 ? key : NULL;
+	return status;
+}
+
 uint64_t ask_free(const struct far_donor_info *donor)
 {
 	return donor->donated > donor->leased ? donor->donated - donor->leased : 0;

@@ -6,6 +6,7 @@
 #define CLI_ASK_H
 
 #include "client/far.h"
+#include "wire/auth.h"
 
 #include <stdint.h>
 
@@ -21,6 +22,10 @@ void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask)
 /* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct far_donor_info.
    far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
+
+/* Has @config use the key in the file @path, or none if @path is NULL. @key must live as long as @config. Returns 0, or
+   -errno after one logged line. */
+int ask_with_key(struct far_config *config, const char *path, uint8_t key[AUTH_KEY_SIZE]);
 
 /* Returns the bytes that @donor can still lease. Returns 0 if its operator has lowered the donated size below the
    leased size. */

@@ -16,7 +16,6 @@ struct table {
 	unsigned shown[TABLE_COLUMNS_MAX], shown_count; /* indexes of columns, in the order of output */
 	bool used[TABLE_COLUMNS_MAX];                   /* a row has a text for this column */
 	bool chosen;                                    /* by --output */
-	bool noheadings;
 };
 
 static void log_unknown(const struct table *table, const char *command, const char *name, size_t length)
@@ -77,7 +76,6 @@ struct table *table_open(const char *command, const struct table_column *columns
 	}
 	table->columns = columns;
 	table->count = count;
-	table->noheadings = style->noheadings;
 	if (style->output && !choose(table, command, style->output)) {
 		table_close(table);
 		return NULL;
@@ -132,7 +130,7 @@ void table_print(struct table *table)
 		scols_print_table(table->scols);
 	} else {
 		/* libsmartcols prints nothing at all for an empty table. */
-		for (unsigned i = 0; !table->noheadings && i < table->shown_count; i++)
+		for (unsigned i = 0; !scols_table_is_noheadings(table->scols) && i < table->shown_count; i++)
 			printf("%s%s", table->columns[table->shown[i]].name, i + 1 < table->shown_count ? "  " : "\n");
 	}
 	table_close(table);

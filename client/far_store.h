@@ -38,7 +38,8 @@
 /* A donor. */
 struct far_donor {
 	char *uri;
-	char via[SESSION_URI_MAX]; /* the address in use; guarded by far->attach; fixed once the donor was reached */
+	char via
+	    [SESSION_URI_MAX]; /* the address in use; guarded by far->attach; another one if the donor leaves and comes again */
 	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* the failure domain it last told; guarded by far->attach */
 	_Atomic int status;                           /* 0 if in use, or -errno from its loss until its return */
 	_Atomic uint32_t round;                       /* odd while the donor is up */

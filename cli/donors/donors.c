@@ -136,11 +136,8 @@ int command_donors(int argc, char **argv)
 		log_error("donors: no donor to ask; name one with --donor tcp://HOST[:PORT]");
 		return COMMAND_USAGE;
 	}
-	if (options.key_file) {
-		if (auth_key_load_or_tell(options.key_file, key) < 0)
-			return COMMAND_FAILED;
-		config.key = key;
-	}
+	if (ask_with_key(&config, options.key_file, key) < 0)
+		return COMMAND_FAILED;
 	config.fabric.connect_ms = DONORS_TIMEOUT_MS;
 	table = table_open("donors", donor_columns, DONOR_COLUMNS, &options.style);
 	return table ? donors_show(&options, &config, table) : COMMAND_USAGE;

@@ -1,6 +1,7 @@
 /* drain: see drain.h. */
 #include "cli/donors/drain.h"
 
+#include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "client/donor/operate.h"
@@ -264,11 +265,8 @@ static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
 	struct far_donor_info figures;
 	int status;
 
-	if (drain->key_file) {
-		if (auth_key_load_or_tell(drain->key_file, drain->key) < 0)
-			return COMMAND_FAILED;
-		config.key = drain->key;
-	}
+	if (ask_with_key(&config, drain->key_file, drain->key) < 0)
+		return COMMAND_FAILED;
 	config.fabric.connect_ms = DRAIN_CONNECT_MS;
 	if (operate_open(&config, drain->uri, &drain->operate) < 0)
 		return COMMAND_FAILED;

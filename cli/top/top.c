@@ -7,6 +7,7 @@
  *
  * Threads: the main thread draws.
  */
+#include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/disk/disk_table.h"
@@ -223,11 +224,8 @@ int command_top(int argc, char **argv)
 		return status;
 	if (donors_option_expand(&options.donors, &file) < 0)
 		return COMMAND_USAGE;
-	if (options.key_file) {
-		if (auth_key_load_or_tell(options.key_file, key) < 0)
-			return COMMAND_FAILED;
-		config.key = key;
-	}
+	if (ask_with_key(&config, options.key_file, key) < 0)
+		return COMMAND_FAILED;
 	config.fabric.connect_ms = WATCH_ANSWER_MS;
 	return show(&options, &config);
 }
