@@ -7,22 +7,12 @@ import os
 import threading
 
 from donor import donors
+from pages import PAGES
 from tap import FOLDER, done, farpage, ok, shown, start, wait_until
 
-# The program reads and writes every page over and over. A page has its number and its count of writes. It fills half of
-# its memory first, and the other half when it is told to.
-PROGRAM = """
-import random, select, struct, sys
-PAGES = 12288
-memory = bytearray(PAGES * 4096)
-written = [0] * PAGES
-def write(page):
-    written[page] += 1
-    struct.pack_into('<QQ', memory, page * 4096 + 100, page, written[page])
-def check(page):
-    if struct.unpack_from('<QQ', memory, page * 4096 + 100) != (page, written[page]):
-        print('wrong page', page, flush=True)
-        sys.exit(3)
+# The program reads and writes every page over and over. It fills half of its memory first, and the other half when it is
+# told to.
+PROGRAM = PAGES + """
 def work(pages):
     while not select.select([sys.stdin], [], [], 0)[0]:
         for _ in range(500):
@@ -129,7 +119,7 @@ def a_donor_stays_while_no_other_has_room():
     job = Job("--donor", f"@{PATH}")
     ok(job.says() == "half\n", "a job fills a donor", job.lines)
     name(small.uri)
-    ok(job.logs(a.uri, "no other donor takes"), "that no other donor has room is told", job.lines)
+    ok(job.logs(a.uri, "no other donor takes"), "a run logs that no other donor has room for a removed donor's slabs", job.lines)
     ok(leased(a) > 0, "the pages stay on the removed donor", job.lines)
     job.goes_on()
     ok(job.says() == "full\n", "a job that needs more memory gets it from the removed donor, if no other has room",

@@ -4,21 +4,11 @@ test_drain_moves.py: donors are drained and killed while a program works on all 
 move to other donors, and no page is lost or wrong.
 """
 from donor import donor_options, donors
+from pages import PAGES
 from tap import done, farpage, ok, shown, start
 
-# The program reads and writes every page over and over. A page has its number and its count of writes.
-PROGRAM = """
-import os, random, select, struct, sys
-PAGES = 12288
-memory = bytearray(PAGES * 4096)
-written = [0] * PAGES
-def write(page):
-    written[page] += 1
-    struct.pack_into('<QQ', memory, page * 4096 + 100, page, written[page])
-def check(page):
-    if struct.unpack_from('<QQ', memory, page * 4096 + 100) != (page, written[page]):
-        print('wrong page', page, flush=True)
-        sys.exit(3)
+# The program reads and writes every page over and over.
+PROGRAM = PAGES + """
 for page in range(PAGES):
     write(page)
 print('here', flush=True)
