@@ -9,6 +9,6 @@ struct text {
 	size_t size, length;
 	bool cut; /* something did not fit */
 };
-/* Appends to the text, which stays a string. What does not fit is cut. */
+/* Appends to the text, which stays a string. Leaves out what does not fit. */
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif
