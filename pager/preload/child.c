@@ -16,6 +16,7 @@
  * child.
  */
 #include "common/log.h"
+#include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
 #include <errno.h>
 #include <linux/userfaultfd.h>
@@ -34,6 +35,7 @@ static int pager_process = -1; /* pidfd */
 static pid_t pager_pid;
 static int own_uffd = -1;         /* this process's own userfaultfd, if it is a child */
 static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end */
+static struct latch watching;     /* set by the watcher once it needs no lock any more */
 
 int child_open(void)
 {
@@ -110,6 +112,7 @@ static void *watch(void *unused)
 {
 	struct uffdio_range all = {(uintptr_t)preload.window.base, preload.window.length};
 	(void)unused;
+	latch_set(&watching);
 	wait_for(pager_process);
 	if (own_uffd < 0) {
 		count_stopped();
@@ -157,6 +160,7 @@ void child_after_in_child(void)
 	if (own_uffd >= 0)
 		close(own_uffd); /* the parent's userfaultfd */
 	own_uffd = -1;
+	watching = (struct latch){0};
 	if (sockets[0] >= 0) {
 		close(sockets[1]);
 		own_uffd = receive_uffd(sockets[0]);
@@ -173,6 +177,9 @@ void child_after_in_child(void)
 		stop("there is no room for the thread that watches over that");
 	}
 	pthread_attr_destroy(&attributes);
+	/* This thread may fork again at once. That fork holds the locks of process.c, and waits in the kernel until the
+	   pager has read of it. If the pager has ended, only the watcher ends this wait. */
+	latch_await(&watching);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	preload_near--;
 }

@@ -19,15 +19,12 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
+#include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
 #include "pager/preload/report.h"
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define STARTER_STACK (512u << 10)
 #define NS_MS UINT64_C(1000000)
@@ -40,26 +37,10 @@ static struct {
 	pthread_mutex_t under_way; /* held by the starter while it starts */
 	bool ready;                /* set by the constructor */
 	bool made;                 /* atomic; the starter exists, or is being made */
-	uint32_t wanted;           /* the futex on which the starter sleeps */
-	uint32_t done;             /* the futex on which waiting threads sleep */
+	struct latch wanted;       /* the starter waits for it */
+	struct latch done;         /* threads of the program wait for it */
 	uint64_t begun;            /* clock_now() of the first request, or 0; atomic */
 } start = {.under_way = PTHREAD_MUTEX_INITIALIZER};
-
-static void futex_wait(uint32_t *word, uint32_t value, const struct timespec *timeout)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
-}
-
-static void futex_set(uint32_t *word)
-{
-	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static bool is_set(const uint32_t *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
 
 /* Ends the process if an option needs libraries that would call the program's malloc. librdmacm and OpenSSL call malloc
    by name. */
@@ -107,12 +88,11 @@ static void start_pager(void)
 static void *starter(void *unused)
 {
 	(void)unused;
-	while (!is_set(&start.wanted))
-		futex_wait(&start.wanted, 0, NULL);
+	latch_await(&start.wanted);
 	pthread_mutex_lock(&start.under_way);
 	start_pager();
 	pthread_mutex_unlock(&start.under_way);
-	futex_set(&start.done);
+	latch_set(&start.done);
 	return NULL;
 }
 
@@ -133,8 +113,8 @@ static void want(void)
 		make_starter();
 	uint64_t none = 0;
 	__atomic_compare_exchange_n(&start.begun, &none, clock_now(), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	if (!is_set(&start.wanted))
-		futex_set(&start.wanted);
+	if (!latch_is_set(&start.wanted))
+		latch_set(&start.wanted);
 }
 
 static void await(void)
@@ -144,9 +124,9 @@ static void await(void)
 	    __atomic_load_n(&start.begun, __ATOMIC_ACQUIRE) + (preload.own_malloc ? PATIENCE_OWN_MALLOC : PATIENCE);
 	if (end < now + STEP)
 		end = now + STEP;
-	for (; !is_set(&start.done) && now < end; now = clock_now()) {
+	for (; !latch_is_set(&start.done) && now < end; now = clock_now()) {
 		uint64_t left = end - now;
-		futex_wait(&start.done, 0,
+		latch_wait(&start.done,
 			   &(struct timespec){.tv_sec = (time_t)(left / NS_S), .tv_nsec = (long)(left % NS_S)});
 	}
 }
@@ -186,7 +166,7 @@ void start_fork_done(bool in_child)
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
 	start.made = false;
-	start.wanted = start.done = 0;
+	start.wanted = start.done = (struct latch){0};
 	start.begun = 0;
 	start_prepare();
 }

@@ -7,6 +7,7 @@
  * (thread_spares_prepare()). They sleep until pthread_create gives them to near threads.
  */
 #include "common/thread.h"
+#include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ struct near_thread {
 static struct {
 	struct spare {
 		pthread_t thread;
-		uint32_t called; /* futex */
+		struct latch called;
 		struct near_thread call;
 	} all[SPARES];
 	unsigned made, taken; /* `taken` is atomic */
@@ -47,8 +48,7 @@ static void *near_thread_run(void *data)
 static void *spare_run(void *data)
 {
 	struct spare *spare = data;
-	while (!__atomic_load_n(&spare->called, __ATOMIC_ACQUIRE))
-		syscall(SYS_futex, &spare->called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	latch_await(&spare->called);
 	return spare->call.run(spare->call.argument);
 }
 
@@ -70,7 +70,7 @@ void thread_spares_forget(void)
 	thread_count_forget();
 	spares.made = spares.taken = 0;
 	for (unsigned i = 0; i < SPARES; i++)
-		spares.all[i].called = 0;
+		spares.all[i].called = (struct latch){0};
 }
 
 static int call_spare(pthread_t *ret_thread, const pthread_attr_t *attributes, struct near_thread call)
@@ -89,8 +89,7 @@ static int call_spare(pthread_t *ret_thread, const pthread_attr_t *attributes, s
 	if (detached == PTHREAD_CREATE_DETACHED)
 		pthread_detach(spare->thread);
 	spare->call = call;
-	__atomic_store_n(&spare->called, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &spare->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	latch_set(&spare->called);
 	return 0;
 }
 

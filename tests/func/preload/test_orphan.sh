@@ -24,4 +24,10 @@ for round in 1 2 3; do
 	matches "round $round: a line says why the orphan without other descriptors is stopped" \
 		"could have brought it, has ended: it is stopped" "$(cat "$FOLDER/err")"
 done
+# The second fork meets the end of the pager in 1 round of 3.
+for round in {1..10}; do
+	expect "round $round: the child of a child is stopped once the pager has gone" "" "$(orphan twice)"
+	matches "round $round: a line says why the child of a child is stopped" \
+		"has ended: it is stopped" "$(cat "$FOLDER/err")"
+done
 tap_done

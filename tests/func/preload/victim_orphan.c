@@ -1,7 +1,8 @@
 /*
- * victim_orphan "plain"|"far" ["closed"]: forks a child and ends, so the pager ends, too. The child continues.
+ * victim_orphan "plain"|"far"|"twice" ["closed"]: forks a child and ends, so the pager ends, too. The child continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
+ *   twice   the child forks at once and ends, too, and its child reads far memory
  *   closed  the child first closes all descriptors that it did not open
  */
 #include "tests/func/preload/victim.h"
@@ -36,6 +37,8 @@ int main(int argc, char **argv)
 		return 1;
 	case 0:
 		close(parent[1]);
+		if (!strcmp(argv[1], "twice") && fork())
+			return 0;
 		if (argc > 2)
 			close_others(parent[0]);
 		if (read(parent[0], &byte, 1) != 0) /* waits until the parent has ended */
