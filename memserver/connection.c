@@ -232,25 +232,6 @@ static void session_from(struct donor_session *session, const char *from)
 		session->from[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
 }
 
-static bool session_open(struct donor *donor, uint32_t session)
-{
-	struct donor_session *s = &donor->sessions[session];
-	const uint8_t *id = donor->book->sessions[session].id;
-	int status;
-
-	if (s->domain) /* the session existed when its client returned */
-		return true;
-	status = fabric_domain_open(&s->domain);
-	if (status < 0) {
-		if (donor_may_tell(donor, DONOR_LACKS))
-			log_error("no protection domain for a client: %s", strerror(-status));
-		s->domain = NULL;
-		return false;
-	}
-	snprintf(s->name, sizeof s->name, "%02x%02x%02x%02x", id[0], id[1], id[2], id[3]);
-	return true;
-}
-
 static void message_bad(struct connection *connection, const char *why, bool closed)
 {
 	if (donor_may_tell(connection->donor,
@@ -293,7 +274,7 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	lease_session_wish_closed(donor->book, session, (uint64_t)handshake->wished_closed_ms * 1000000);
 	donor_settle(donor); /* fences the session's old connections */
 	back = donor->sessions[session].domain;
-	if (!session_open(donor, session)) {
+	if (donor_session_open(donor, session) < 0) {
 		lease_session_bye(donor->book, session);
 		donor_settle(donor);
 		handshake_refuse(connection, WIRE_REASON_FULL);

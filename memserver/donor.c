@@ -85,6 +85,25 @@ static void domain_drop(struct donor *donor, struct fabric_domain *domain)
 	fabric_domain_close(domain);
 }
 
+int donor_session_open(struct donor *donor, uint32_t session)
+{
+	struct donor_session *s = &donor->sessions[session];
+	const uint8_t *id = donor->book->sessions[session].id;
+	int status;
+
+	if (s->domain) /* the session existed when its client returned */
+		return 0;
+	status = fabric_domain_open(&s->domain);
+	if (status < 0) {
+		if (donor_may_tell(donor, DONOR_LACKS))
+			log_error("no protection domain for a client: %s", strerror(-status));
+		s->domain = NULL;
+		return status;
+	}
+	snprintf(s->name, sizeof s->name, "%02x%02x%02x%02x", id[0], id[1], id[2], id[3]);
+	return 0;
+}
+
 /* Reports that the slab has no memory now. */
 static void slab_left(struct donor *donor, uint32_t slab)
 {

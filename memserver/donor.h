@@ -100,6 +100,11 @@ uint64_t donor_now(const struct donor *donor);
 /* Ends all connections and frees all slabs. Accepts NULL and a partly opened donor. */
 void donor_close(struct donor *donor);
 
+/*
+ * Gives a session of the book its protection domain and its name, if it has none yet. Returns 0, or -errno after at most
+ * one logged line.
+ */
+int donor_session_open(struct donor *donor, uint32_t session);
 /* Performs the book's actions until none is left. Call it after every event reported to the book. */
 void donor_settle(struct donor *donor);
 /*

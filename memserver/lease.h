@@ -274,6 +274,27 @@ void lease_drain(struct lease_book *book, uint64_t now, enum wire_drain what, ui
 /* Ends all sessions now and refuses new ones, because the donor stops. */
 void lease_leave(struct lease_book *book);
 
+/* --- Leases of the program before ------------------------------------------------------------------------- */
+
+/*
+ * Before the first event, a new book can take over the leases of another book: first its sessions, then its slabs, then
+ * lease_adopted(). The sessions are in grace until their clients return.
+ */
+
+/*
+ * Adds a session whose client has @left_ns to return. @owner is the name of its key, shorter than LEASE_OWNER_SIZE, or
+ * "". Returns the session, or LEASE_NO_SESSION if the book has no room for it.
+ */
+uint32_t lease_adopt_session(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE], const char *owner,
+			     uint64_t left_ns);
+/*
+ * Takes over `generation`, `warmth` and `order` of a slab. If `session` is an adopted session of this book, that session
+ * leases the slab. If it is LEASE_NO_SESSION, the slab is free. @slab is smaller than the book's number of slabs.
+ */
+void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease_slab *before);
+/* Ends the takeover. */
+void lease_adopted(struct lease_book *book);
+
 /* --- Queries --------------------------------------------------------------------------------------------- */
 
 uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab);

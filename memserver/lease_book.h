@@ -4,6 +4,7 @@
  * - lease.c: the book and its sessions
  * - lease_slab.c: slabs
  * - lease_revoke.c: taking slabs back
+ * - lease_adopt.c: leases of the program before
  *
  * As lease.h says, the code is pure and one thread owns the book.
  */

@@ -1,6 +1,8 @@
 /* farpage-memserver: lends memory of this machine. This file starts and ends the program; server.h has the rest. */
 #include "common/log.h"
+#include "memserver/handover.h"
 #include "memserver/settings.h"
+#include "memserver/upgrade.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,18 +12,34 @@ static int reload(void *user, struct keyring *ret_before)
 	return settings_reload(user, ret_before);
 }
 
+static int run(struct settings *settings, const struct handover *handover, int argc, char **argv)
+{
+	int status = settings_read(settings, argc, argv);
+
+	if (status < 0)
+		return status == -ECANCELED ? 0 : status;
+	if (handover && handover_check(handover, &settings->server.donor) < 0)
+		return -EINVAL;
+	if (upgrade_is_trial())
+		return 0;
+	settings->server.handover = handover;
+	settings->server.argv = argv;
+	settings->server.reload = reload;
+	settings->server.user = settings;
+	return server_run(&settings->server);
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
+	struct handover handover;
 	int status;
 
 	log_setup("farpage-memserver", LOG_LEVEL_INFO);
-	status = settings_read(&settings, argc, argv);
-	if (status == -ECANCELED)
-		return EXIT_SUCCESS;
-	if (status < 0)
+	status = handover_read(&handover);
+	if (status < 0 && status != -ENOENT)
 		return EXIT_FAILURE;
-	settings.server.reload = reload;
-	settings.server.user = &settings;
-	return server_run(&settings.server) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	status = run(&settings, status == 0 ? &handover : NULL, argc, argv);
+	handover_free(&handover);
+	return status < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

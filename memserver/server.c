@@ -8,6 +8,7 @@
 #include "fabric/fabric.h"
 #include "memserver/connection.h"
 #include "memserver/donor_metrics.h"
+#include "memserver/handover.h"
 #include "memserver/shrink.h"
 #include "wire/wire.h"
 
@@ -28,10 +29,13 @@ static int signals_open(struct server *server)
 
 	/* A reader of standard output or a socket that has gone away must not end the program. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR2);
 	/* The slab worker inherits this mask, so that the signals arrive only in the loop. */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	server->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -177,19 +181,44 @@ static void server_reload(struct server *server)
 	memset(&before, 0, sizeof before);
 }
 
+/* A port that the system has chosen would be another one afterwards, and no client would find this donor. */
+static bool ports_are_fixed(const struct server_config *config)
+{
+	for (unsigned i = 0; i < config->listen_count; i++) {
+		struct uri uri;
+
+		if (uri_parse(config->listen[i], FABRIC_DEFAULT_PORT, &uri) == 0 && uri.port)
+			continue;
+		log_error("not upgraded: --listen %s names no port, so the next program would have another; drain this "
+			  "donor and start it again",
+			  config->listen[i]);
+		return false;
+	}
+	return true;
+}
+
 static void signal_take(struct server *server)
 {
 	struct signalfd_siginfo info;
 
 	if (read(server->signals, &info, sizeof info) != sizeof info)
 		return;
-	if (info.ssi_signo == SIGHUP) {
+	switch (info.ssi_signo) {
+	case SIGHUP:
 		server_reload(server);
 		return;
+	case SIGUSR2:
+		if (ports_are_fixed(server->config))
+			upgrade_try(&server->upgrade, server->donor);
+		return;
+	case SIGCHLD:
+		upgrade_child_ended(&server->upgrade, server->donor);
+		return;
+	default:
+		log_info("%s: stopping", strsignal((int)info.ssi_signo));
+		sd_notify(0, "STOPPING=1");
+		server->stop = true;
 	}
-	log_info("%s: stopping", strsignal((int)info.ssi_signo));
-	sd_notify(0, "STOPPING=1");
-	server->stop = true;
 }
 
 static void event_take(struct server *server, const struct fabric_event *event)
@@ -262,6 +291,20 @@ static int watch_all(struct server *server)
 	return status;
 }
 
+/* Opens the donor, with the leases of the program before if there are any. */
+static int donor_begin(const struct server_config *config, struct donor **ret_donor)
+{
+	struct donor_config donor = config->donor;
+	int status;
+
+	if (config->handover)
+		donor.slabs.inherited = &config->handover->files;
+	status = donor_open(&donor, ret_donor);
+	if (status == 0 && config->handover)
+		status = handover_adopt(config->handover, *ret_donor);
+	return status;
+}
+
 int server_run(const struct server_config *config)
 {
 	const struct lease_limits *limits = &config->donor.limits;
@@ -275,9 +318,10 @@ int server_run(const struct server_config *config)
 		return status;
 	/* Each connection is a descriptor. The usual limit of 1024 would be reached before --clients. */
 	descriptors_raise();
-	status = donor_open(&config->donor, &server.donor);
+	upgrade_open(&server.upgrade, config->argv);
+	status = donor_begin(config, &server.donor);
 	if (status < 0)
-		goto close_signals;
+		goto close_donor;
 	if (config->drained) {
 		log_warning("still drained, for %s is there: nothing is lent until `farpage donors undrain`",
 			    config->donor.drain_file);
@@ -297,10 +341,10 @@ int server_run(const struct server_config *config)
 	sd_notify(0, "READY=1");
 	status = server_loop(&server);
 close_donor:
+	upgrade_close(&server.upgrade);
 	donor_metrics_close(server.metrics);
 	donor_close(server.donor);
 	shrink_close(&shrink);
-close_signals:
 	close(server.signals);
 	return status;
 }

@@ -14,24 +14,29 @@
  * so it does this at most once a second.
  *
  * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends all sessions in order. SIGHUP
- * rereads the settings and ends no session.
+ * rereads the settings and ends no session. SIGUSR2 upgrades the program without losing a slab (upgrade.h).
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
 
 #include "memserver/donor.h"
+#include "memserver/upgrade.h"
 
 #define SERVER_LISTEN_MAX 16
 
+struct handover;
+
 struct server_config {
 	struct donor_config donor;
-	bool drained;              /* the donor starts drained, because it was drained at its last end */
-	uint64_t reserve;          /* bytes that stay available on this machine */
-	uint32_t slabs;            /* maximum to lend; the donor has room for the number at its start */
-	const char *const *listen; /* URIs */
-	unsigned listen_count;     /* 1 .. SERVER_LISTEN_MAX */
-	const char *metrics;       /* where metrics are served (metrics_http.h), or NULL */
-	bool beyond_loopback;      /* some address can be reached from other machines */
+	bool drained;                    /* the donor starts drained, because it was drained at its last end */
+	uint64_t reserve;                /* bytes that stay available on this machine */
+	uint32_t slabs;                  /* maximum to lend; the donor has room for the number at its start */
+	const char *const *listen;       /* URIs */
+	unsigned listen_count;           /* 1 .. SERVER_LISTEN_MAX */
+	const char *metrics;             /* where metrics are served (metrics_http.h), or NULL */
+	bool beyond_loopback;            /* some address can be reached from other machines */
+	const struct handover *handover; /* leases of the program before (handover.h), or NULL */
+	char *const *argv;               /* the command line, for an upgrade */
 	/*
 	 * SIGHUP: updates this struct and writes which keys were valid before. Returns 0, or -errno if nothing has
 	 * changed.
@@ -56,6 +61,7 @@ struct server {
 	struct shrink *shrink; /* NULL if the donor lends as much as the settings say, whatever the machine needs */
 	struct donor_metrics *metrics; /* NULL if none are served */
 	int signals;                   /* signalfd, watched with the address of this field as user; -1 for none */
+	struct upgrade upgrade;
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* the last status told to the service manager */
 	uint64_t status_told_at;

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,10 +14,14 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
 #endif
 
 #define PAGE ((size_t)4096)
@@ -38,11 +43,13 @@ struct slab_queue {
 
 struct slab_memory {
 	void *base; /* NULL if the slab has no memory */
+	bool huge;  /* it is memory of files.huge */
 	struct fabric_region *region;
 };
 
 struct slab_worker {
 	struct slab_config config; /* constant, except its reserve */
+	struct slab_files files;
 	_Atomic uint64_t reserve;
 	struct slab_memory *memory; /* per slab; owned by the worker while an order for the slab is pending */
 	int eventfd;
@@ -58,22 +65,14 @@ struct slab_worker {
 };
 
 /*
- * Maps hugetlb pages of an explicit size. The kernel's default size may be larger than a slab (default_hugepagesz=1G).
- * A slab would then take a whole such page and could not be unmapped by its own length.
+ * Maps slab @slab of the file @fd at an address that is aligned to huge pages. The kernel then uses huge pages, which
+ * saves TLB misses when serving pages.
  */
-static void *hugetlb_map(size_t bytes)
+static void *file_map(int fd, size_t bytes, uint32_t slab)
 {
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | HUGE_PAGE_BITS << MAP_HUGE_SHIFT;
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-/* Maps memory aligned to huge pages. The kernel then uses huge pages, which saves TLB misses when serving pages. */
-static void *aligned_map(size_t bytes)
-{
+	const off_t offset = (off_t)bytes * slab;
 	size_t span = bytes + HUGE_PAGE;
-	char *memory = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *memory = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	size_t head;
 
 	if (memory == MAP_FAILED)
@@ -82,8 +81,16 @@ static void *aligned_map(size_t bytes)
 	if (head)
 		munmap(memory, head);
 	munmap(memory + head + bytes, span - bytes - head);
-	madvise(memory + head, bytes, MADV_HUGEPAGE); /* only advice; without huge pages the slab is slower */
-	return memory + head;
+	memory += head;
+	if (mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED) {
+		munmap(memory, bytes);
+		return NULL;
+	}
+	madvise(memory, bytes, MADV_HUGEPAGE); /* only advice; without huge pages the slab is slower */
+	/* Keeps the clients' data out of core dumps and out of child processes. */
+	madvise(memory, bytes, MADV_DONTDUMP);
+	madvise(memory, bytes, MADV_DONTFORK);
+	return memory;
 }
 
 static int piece_populate(char *memory, size_t bytes)
@@ -117,78 +124,93 @@ static int populate(char *memory, size_t bytes)
 	return 0;
 }
 
-static int reserve_check(const struct slab_config *config)
+static int reserve_check(const struct slab_worker *worker)
 {
 	struct machine_memory memory;
 	int status = machine_memory_read(&memory);
 
 	if (status < 0)
 		return status;
-	return memory.available >= config->reserve + config->bytes ? 0 : -ENOMEM;
+	return memory.available >= worker->reserve + worker->config.bytes ? 0 : -ENOMEM;
 }
 
-static int memory_get(const struct slab_config *config, void **ret_memory)
+static int memory_get(const struct slab_worker *worker, uint32_t slab, struct slab_memory *memory)
 {
-	char *memory = config->huge && config->bytes >= HUGE_PAGE ? hugetlb_map(config->bytes) : NULL;
+	const size_t bytes = worker->config.bytes;
 	int status = 0;
 
-	if (!memory) { /* hugetlb pages are set aside already; other pages come from available memory */
-		status = reserve_check(config);
+	*memory = (struct slab_memory){0};
+	if (worker->files.huge >= 0)
+		memory->base = file_map(worker->files.huge, bytes, slab);
+	memory->huge = memory->base != NULL;
+	if (!memory->base) { /* hugetlb pages are set aside already; other pages come from available memory */
+		status = reserve_check(worker);
 		if (status < 0)
 			return status;
-		memory = aligned_map(config->bytes);
+		memory->base = file_map(worker->files.plain, bytes, slab);
 	}
-	if (!memory)
+	if (!memory->base)
 		return -ENOMEM;
-	/* Keeps the clients' data out of core dumps and out of child processes. */
-	madvise(memory, config->bytes, MADV_DONTDUMP);
-	madvise(memory, config->bytes, MADV_DONTFORK);
-	status = populate(memory, config->bytes);
-	if (!status && config->lock && mlock(memory, config->bytes) < 0)
+	status = populate(memory->base, bytes);
+	if (!status && worker->config.lock && mlock(memory->base, bytes) < 0)
 		status = -errno;
-	if (status < 0) {
-		munmap(memory, config->bytes);
-		return status;
-	}
-	*ret_memory = memory;
-	return 0;
+	return status;
 }
 
-static void memory_put(const struct slab_config *config, struct slab_memory *memory)
+/* Returns a part of a file to the kernel, which then reads as zeroes. Returns 0 or -errno. */
+static int file_discard(int fd, uint64_t offset, uint64_t bytes)
 {
+	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
+		return 0;
+	log_error("cannot return the memory of a slab to the kernel: %s", strerror(errno));
+	return -errno;
+}
+
+static void memory_put(struct slab_worker *worker, uint32_t slab)
+{
+	struct slab_memory *memory = &worker->memory[slab];
+	const size_t bytes = worker->config.bytes;
+
 	fabric_deregister(memory->region);
-	if (memory->base && munmap(memory->base, config->bytes) < 0)
+	/* The next owner of the slab must not see the data of this one. */
+	if (memory->base &&
+	    file_discard(memory->huge ? worker->files.huge : worker->files.plain, (uint64_t)bytes * slab, bytes) < 0)
+		memset(memory->base, 0, bytes);
+	if (memory->base && munmap(memory->base, bytes) < 0)
 		log_error("cannot unmap a slab: %s", strerror(errno));
 	*memory = (struct slab_memory){0};
 }
 
-static int slab_make(const struct slab_config *config, struct fabric_domain *domain, struct slab_memory *memory)
+static int memory_register(const struct slab_config *config, struct fabric_domain *domain, struct slab_memory *memory)
 {
-	int status = memory_get(config, &memory->base);
+	return fabric_register(domain, memory->base, config->bytes, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
+			       &memory->region);
+}
 
+static int slab_make(struct slab_worker *worker, const struct slab_order *order, struct slab_memory *memory)
+{
+	int status = memory_get(worker, order->slab, memory);
+
+	if (status == 0)
+		status = memory_register(&worker->config, order->domain, memory);
 	if (status < 0)
-		return status;
-	status = fabric_register(domain, memory->base, config->bytes, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
-				 &memory->region);
-	if (status < 0)
-		memory_put(config, memory);
+		memory_put(worker, order->slab);
 	return status;
 }
 
 static struct slab_answer order_do(struct slab_worker *worker, struct slab_order order)
 {
 	struct slab_answer answer = {.kind = order.kind, .slab = order.slab};
-	struct slab_config config = worker->config;
+	struct slab_memory *memory = &worker->memory[order.slab];
 
-	config.reserve = worker->reserve;
 	if (order.kind == SLAB_PREPARE && order.abandoned) {
 		answer.status = -ECANCELED;
 	} else if (order.kind == SLAB_PREPARE) {
-		answer.status = slab_make(&config, order.domain, &worker->memory[order.slab]);
-		answer.memory = worker->memory[order.slab].base;
-		answer.region = worker->memory[order.slab].region;
+		answer.status = slab_make(worker, &order, memory);
+		answer.memory = memory->base;
+		answer.region = memory->region;
 	} else {
-		memory_put(&worker->config, &worker->memory[order.slab]);
+		memory_put(worker, order.slab);
 	}
 	return answer;
 }
@@ -245,6 +267,48 @@ void slab_set_reserve(struct slab_worker *worker, uint64_t bytes)
 	worker->reserve = bytes;
 }
 
+/*
+ * Makes an empty file. @flags may ask for hugetlb pages, and then name their size: the kernel's default size may be
+ * larger than a slab (default_hugepagesz=1G). Returns its descriptor, or -errno.
+ */
+static int file_make(unsigned flags)
+{
+	/* A machine may refuse files that could be executed (sysctl vm.memfd_noexec). */
+	int fd = memfd_create("farpage-slabs", MFD_CLOEXEC | MFD_NOEXEC_SEAL | flags);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("farpage-slabs", MFD_CLOEXEC | flags);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Makes a file longer until it has room for all slabs. Returns 0 or -errno. */
+static int file_fit(int fd, const struct slab_config *config)
+{
+	const off_t wanted = (off_t)config->bytes * config->slabs;
+	struct stat is;
+
+	if (fstat(fd, &is) < 0 || (is.st_size < wanted && ftruncate(fd, wanted) < 0))
+		return -errno;
+	return 0;
+}
+
+/* Opens the files, or takes over those of the program before. Without hugetlb pages, all slabs take plain pages. */
+static int files_open(const struct slab_config *config, struct slab_files *files)
+{
+	int status;
+
+	if (config->inherited)
+		*files = *config->inherited;
+	if (files->plain < 0)
+		files->plain = file_make(0);
+	if (files->huge < 0 && config->huge && config->bytes >= HUGE_PAGE)
+		files->huge = file_make(MFD_HUGETLB | HUGE_PAGE_BITS << MAP_HUGE_SHIFT);
+	status = files->plain < 0 ? files->plain : file_fit(files->plain, config);
+	if (status == 0 && files->huge >= 0)
+		status = file_fit(files->huge, config);
+	return status;
+}
+
 int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 {
 	struct slab_worker *worker = calloc(1, sizeof *worker);
@@ -254,6 +318,7 @@ int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 		return -ENOMEM;
 	worker->config = *config;
 	worker->reserve = config->reserve;
+	worker->files = (struct slab_files){-1, -1};
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_cond_init(&worker->ordered, NULL);
 	worker->eventfd = -1;
@@ -266,6 +331,9 @@ int slab_open(const struct slab_config *config, struct slab_worker **ret_worker)
 			goto close;
 	}
 	if (!worker->memory || !worker->abandoned || !worker->answers)
+		goto close;
+	status = files_open(config, &worker->files);
+	if (status < 0)
 		goto close;
 	worker->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (worker->eventfd < 0) {
@@ -295,9 +363,13 @@ void slab_close(struct slab_worker *worker)
 		pthread_join(worker->thread, NULL);
 	}
 	for (uint32_t i = 0; worker->memory && i < worker->config.slabs; i++)
-		memory_put(&worker->config, &worker->memory[i]);
+		memory_put(worker, i);
 	if (worker->eventfd >= 0)
 		close(worker->eventfd);
+	if (worker->files.plain >= 0)
+		close(worker->files.plain);
+	if (worker->files.huge >= 0)
+		close(worker->files.huge);
 	pthread_cond_destroy(&worker->ordered);
 	pthread_mutex_destroy(&worker->lock);
 	free(worker->memory);
@@ -311,6 +383,61 @@ void slab_close(struct slab_worker *worker)
 int slab_fd(const struct slab_worker *worker)
 {
 	return worker->eventfd;
+}
+
+struct slab_files slab_files(const struct slab_worker *worker)
+{
+	return worker->files;
+}
+
+bool slab_is_huge(const struct slab_worker *worker, uint32_t slab)
+{
+	assert(slab < worker->config.slabs);
+	return worker->memory[slab].huge;
+}
+
+int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabric_domain *domain,
+	       struct fabric_region **ret_region)
+{
+	struct slab_memory memory = {.huge = huge};
+	const int fd = huge ? worker->files.huge : worker->files.plain;
+	int status;
+
+	assert(slab < worker->config.slabs && !worker->memory[slab].base);
+	memory.base = fd < 0 ? NULL : file_map(fd, worker->config.bytes, slab);
+	if (!memory.base)
+		return -ENOMEM;
+	status = worker->config.lock && mlock(memory.base, worker->config.bytes) < 0 ? -errno : 0;
+	if (status == 0)
+		status = memory_register(&worker->config, domain, &memory);
+	if (status < 0) {
+		munmap(memory.base, worker->config.bytes);
+		return status;
+	}
+	worker->memory[slab] = memory;
+	*ret_region = memory.region;
+	return 0;
+}
+
+/* Discards all of a file that is not memory of an adopted slab. */
+static void file_discard_rest(const struct slab_worker *worker, int fd, bool huge)
+{
+	const uint64_t bytes = worker->config.bytes, slabs = worker->config.slabs;
+	struct stat is;
+
+	if (fd < 0 || fstat(fd, &is) < 0)
+		return;
+	for (uint64_t i = 0; i < slabs; i++)
+		if (!worker->memory[i].base || worker->memory[i].huge != huge)
+			file_discard(fd, i * bytes, bytes);
+	if ((uint64_t)is.st_size > slabs * bytes)
+		file_discard(fd, slabs * bytes, (uint64_t)is.st_size - slabs * bytes);
+}
+
+void slab_discard_rest(struct slab_worker *worker)
+{
+	file_discard_rest(worker, worker->files.plain, false);
+	file_discard_rest(worker, worker->files.huge, true);
 }
 
 static void order_put(struct slab_worker *worker, struct slab_order order)

@@ -1,10 +1,13 @@
 /*
  * slab: the memory of slabs and its registration.
  *
- * Theory of operation. A slab has memory only while it is leased. It gets fresh anonymous pages when the lease begins
- * and returns them to the kernel when the lease ends. The kernel zeroes every page between two mappings, so one
- * client's data never reaches the next client. All pages are populated at once, so that no page fault delays a client.
- * Memory is taken only if the machine then still has its reserve available.
+ * Theory of operation. A slab has memory only while it is leased. It gets fresh pages when the lease begins and returns
+ * them to the kernel when the lease ends. The kernel zeroes every page before it gives it out again, so one client's
+ * data never reaches the next client. All pages are populated at once, so that no page fault delays a client. Memory is
+ * taken only if the machine then still has its reserve available.
+ *
+ * The memory of all slabs is one file without a name (memfd_create(2)), which is empty where no slab is leased. A file
+ * can be handed to the next program when a donor is upgraded (handover.h); anonymous memory cannot.
  *
  * The memory is registered in its owner's domain as soon as it is populated. It is deregistered before it is released,
  * so that no key to it outlives the lease.
@@ -26,12 +29,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The files with the memory of all slabs (memfd_create(2)). Slab N lies at N * slab_config.bytes of one of them. */
+struct slab_files {
+	int plain;
+	int huge; /* of hugetlb pages, or negative for none */
+};
+
 struct slab_config {
-	uint32_t slabs;   /* slab indexes are 0 .. slabs - 1 */
-	size_t bytes;     /* of one slab; a power of two, at least a page */
-	uint64_t reserve; /* bytes that always stay available on the machine */
-	bool huge;        /* take hugetlb pages while there are any */
-	bool lock;        /* mlock the memory, so that it is never swapped out */
+	uint32_t slabs;                     /* slab indexes are 0 .. slabs - 1 */
+	size_t bytes;                       /* of one slab; a power of two, at least a page */
+	uint64_t reserve;                   /* bytes that always stay available on the machine */
+	bool huge;                          /* take hugetlb pages while there are any */
+	bool lock;                          /* mlock the memory, so that it is never swapped out */
+	const struct slab_files *inherited; /* files of the program before, or NULL; used by slab_open() only */
 };
 
 enum slab_order_kind { SLAB_PREPARE, SLAB_CLEAR, SLAB_ORDER_KINDS };
@@ -51,8 +61,8 @@ struct slab_answer {
 struct slab_worker;
 
 /*
- * Starts the worker. The worker inherits the caller's signal mask, which should block all signals. Returns 0, -ENOMEM,
- * -EMFILE or -EAGAIN.
+ * Starts the worker. The worker inherits the caller's signal mask, which should block all signals. It owns its files,
+ * also inherited ones. Returns 0, -ENOMEM, -EMFILE or -EAGAIN.
  */
 int slab_open(const struct slab_config *config, struct slab_worker **ret_worker);
 /* Ends the worker, deregisters and unmaps all slabs. The caller has ended all connections. Accepts NULL. */
@@ -74,6 +84,18 @@ void slab_clear(struct slab_worker *worker, uint32_t slab);
 void slab_abandon(struct slab_worker *worker, uint32_t slab);
 /* Changes the reserve for all later orders. */
 void slab_set_reserve(struct slab_worker *worker, uint64_t bytes);
+/* Returns the files, which the worker still owns. */
+struct slab_files slab_files(const struct slab_worker *worker);
+/* Returns true if the memory of this slab is in `slab_files.huge`. No order for the slab may be pending. */
+bool slab_is_huge(const struct slab_worker *worker, uint32_t slab);
+/*
+ * Maps the memory that a slab has in an inherited file, and registers it in @domain. Call it before the first order.
+ * The slab is then as after slab_prepare(). Returns 0, -ENOMEM, or what fabric_register() or mlock(2) returned.
+ */
+int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabric_domain *domain,
+	       struct fabric_region **ret_region);
+/* Returns to the kernel all inherited memory that was not adopted. Call it before the first order. */
+void slab_discard_rest(struct slab_worker *worker);
 /* Takes one answer without waiting. Returns false if there is none. */
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);
 

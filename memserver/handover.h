@@ -1,0 +1,79 @@
+/*
+ * handover: what a donor tells the program that replaces it, so that no lease and no page is lost.
+ *
+ * Theory of operation. An operator upgrades a donor while clients hold its slabs. The running program replaces itself by
+ * execve(2) (upgrade.h). Its memory is lost then, but two kinds of files stay open: the files with the memory of the
+ * slabs (slab.h), and a file that lists sessions and leases. The environment variable FARPAGE_HANDOVER names the
+ * descriptor of the list. The new program adopts all of it before it listens. To clients it is the same donor, because
+ * it has the same incarnation. Their connections broke, so they return, claim their slabs and go on.
+ *
+ * Only leased and recalled slabs are handed over. A recalled slab is leased again, and the new program recalls it anew
+ * if it must. The memory of all other slabs is discarded, because nobody has been granted it, or nobody may use it any
+ * more. A drain goes on, but without the deadline of a forced drain.
+ *
+ * The list is text. Each line is a word and its fields, separated by spaces:
+ *
+ *   farpage-handover 1
+ *   incarnation HEX
+ *   slab-bytes BYTES
+ *   memory FD FD                                    plain, and hugetlb or -1
+ *   draining 0|1
+ *   client ID LEFT_NS OWNER ADDRESS                 "-" if there is no owner; clients count from 0
+ *   slab INDEX GENERATION ORDER WARMTH CLIENT HUGE  -1 for a free slab
+ *   end
+ *
+ * The program that reads the list may be newer than the one that wrote it. So a newer program keeps reading the versions
+ * of older ones.
+ *
+ * Threads: that of the donor.
+ */
+#ifndef MEMSERVER_HANDOVER_H
+#define MEMSERVER_HANDOVER_H
+
+#include "memserver/donor.h"
+
+#define HANDOVER_VARIABLE "FARPAGE_HANDOVER"
+
+struct handover_client {
+	uint8_t id[WIRE_ID_SIZE];
+	uint64_t left_ns; /* how long its leases wait for it */
+	char owner[LEASE_OWNER_SIZE];
+	char from[WIRE_ADDRESS_SIZE];
+};
+
+struct handover_slab {
+	uint32_t index;
+	int32_t client;          /* index of the client that leases it, or -1 */
+	struct lease_slab lease; /* generation, order, warmth */
+	bool huge;
+};
+
+struct handover {
+	uint64_t incarnation, slab_bytes;
+	struct slab_files files;
+	bool draining;
+	struct handover_client *clients;
+	struct handover_slab *slabs;
+	uint32_t client_count, slab_count;
+};
+
+/*
+ * Lists the leases of a running donor in a new file. The file names the descriptors of the donor's slab files, which the
+ * caller keeps open for the reader. Returns the file's descriptor (close-on-exec), or -errno.
+ */
+int handover_write(const struct donor *donor);
+/*
+ * Reads the list of the program before. Returns 0; -ENOENT if there is none; or -errno after one logged line. The caller
+ * ends with handover_free(), and passes `files` to the donor, which then owns them.
+ */
+int handover_read(struct handover *ret_handover);
+void handover_free(struct handover *handover);
+/* Returns 0 if a donor with these settings can adopt the leases, or -EINVAL after one logged line that says why not. */
+int handover_check(const struct handover *handover, const struct donor_config *config);
+/*
+ * Gives the leases to a donor that has just been opened with the inherited files. Returns 0, or -errno after one logged
+ * line. The donor is then useless, and the pages are lost.
+ */
+int handover_adopt(const struct handover *handover, struct donor *donor);
+
+#endif

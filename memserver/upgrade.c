@@ -1,0 +1,141 @@
+/* upgrade: see upgrade.h. */
+#include "memserver/upgrade.h"
+
+#include "common/log.h"
+#include "memserver/handover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void upgrade_open(struct upgrade *upgrade, char *const *argv)
+{
+	ssize_t length = readlink("/proc/self/exe", upgrade->path, sizeof upgrade->path - 1);
+
+	upgrade->path[length > 0 ? length : 0] = '\0';
+	upgrade->argv = argv;
+	upgrade->trial = 0;
+}
+
+void upgrade_close(struct upgrade *upgrade)
+{
+	if (!upgrade->trial)
+		return;
+	kill(upgrade->trial, SIGKILL);
+	while (waitpid(upgrade->trial, NULL, 0) < 0 && errno == EINTR)
+		;
+	upgrade->trial = 0;
+}
+
+bool upgrade_is_trial(void)
+{
+	return getenv(UPGRADE_TRIAL_VARIABLE) != NULL;
+}
+
+static void list_announce(int fd)
+{
+	char text[16];
+
+	snprintf(text, sizeof text, "%d", fd);
+	setenv(HANDOVER_VARIABLE, text, 1);
+}
+
+/* Starts the program file with the descriptor @list, and without the signal mask and handlers of this program. */
+static int trial_start(struct upgrade *upgrade, int list)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none, defaults;
+	int status;
+
+	sigemptyset(&none);
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, list, list); /* clears close-on-exec in the child */
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setsigdefault(&attributes, &defaults);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	list_announce(list);
+	setenv(UPGRADE_TRIAL_VARIABLE, "1", 1);
+	status = -posix_spawn(&upgrade->trial, upgrade->path, &actions, &attributes, upgrade->argv, environ);
+	unsetenv(UPGRADE_TRIAL_VARIABLE);
+	unsetenv(HANDOVER_VARIABLE);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	if (status < 0)
+		upgrade->trial = 0;
+	return status;
+}
+
+void upgrade_try(struct upgrade *upgrade, const struct donor *donor)
+{
+	int list, status;
+
+	if (upgrade->trial) {
+		log_info("an upgrade is under way already");
+		return;
+	}
+	list = handover_write(donor);
+	status = list < 0 ? list : trial_start(upgrade, list);
+	if (list >= 0)
+		close(list);
+	if (status < 0)
+		log_error("not upgraded, %s cannot be started: %s", upgrade->path, strerror(-status));
+}
+
+/* Marks the descriptor to stay open in the program that execve(2) starts, or not. Ignores -1. */
+static void stay_open(int fd, bool stay)
+{
+	if (fd >= 0)
+		fcntl(fd, F_SETFD, stay ? 0 : FD_CLOEXEC);
+}
+
+static void files_stay_open(const struct donor *donor, int list, bool stay)
+{
+	const struct slab_files files = slab_files(donor->worker);
+
+	stay_open(files.plain, stay);
+	stay_open(files.huge, stay);
+	stay_open(list, stay);
+}
+
+static void replace_program(const struct upgrade *upgrade, const struct donor *donor)
+{
+	int list = handover_write(donor), status;
+
+	if (list < 0) {
+		log_error("not upgraded: %s", strerror(-list));
+		return;
+	}
+	log_info("upgrading to %s: clients return to it and keep their leases", upgrade->path);
+	list_announce(list);
+	files_stay_open(donor, list, true);
+	execv(upgrade->path, upgrade->argv);
+	status = errno;
+	files_stay_open(donor, list, false);
+	unsetenv(HANDOVER_VARIABLE);
+	close(list);
+	log_error("not upgraded, cannot execute %s: %s", upgrade->path, strerror(status));
+}
+
+void upgrade_child_ended(struct upgrade *upgrade, const struct donor *donor)
+{
+	int status;
+
+	if (!upgrade->trial || waitpid(upgrade->trial, &status, WNOHANG) != upgrade->trial)
+		return;
+	upgrade->trial = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		replace_program(upgrade, donor);
+	else
+		log_error("not upgraded, for %s could not take over (the line above says why): this program goes on",
+			  upgrade->path);
+}

@@ -1,0 +1,49 @@
+/*
+ * upgrade: replaces the running donor by its program file, as it is now, while clients keep their leases.
+ *
+ * Theory of operation. A package manager has written a new program file, or the operator has changed settings that need
+ * a start. SIGUSR2 asks for the upgrade:
+ *
+ * 1. Trial. The donor starts the program file as a child, with its own command line and the list of leases (handover.h).
+ *    The child reads all settings and the list, logs what is wrong, and ends without serving. The donor serves meanwhile.
+ * 2. If the trial succeeded, the donor lists its leases again and replaces itself by execve(2). It keeps its process id,
+ *    so a service manager sees no restart. All connections break.
+ * 3. The new program adopts the leases and listens. Clients return within their usual time for a broken connection.
+ *
+ * If the trial fails, or the file cannot be executed, the donor goes on as before.
+ *
+ * Threads: that of the donor.
+ */
+#ifndef MEMSERVER_UPGRADE_H
+#define MEMSERVER_UPGRADE_H
+
+#include "memserver/donor.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define UPGRADE_TRIAL_VARIABLE "FARPAGE_TRIAL"
+
+struct upgrade {
+	char path[PATH_MAX]; /* the program file, or "" if unknown */
+	char *const *argv;   /* lives as long as the program */
+	pid_t trial;         /* the child, or 0 */
+};
+
+/* Remembers the program file. Call it at the start, because a replaced file has no name any more. SIGCHLD has its
+   default action, and is blocked. */
+void upgrade_open(struct upgrade *upgrade, char *const *argv);
+/* Ends a trial that is under way. */
+void upgrade_close(struct upgrade *upgrade);
+/* Starts a trial for @donor, unless one is under way. Logs one line if there is none afterwards. */
+void upgrade_try(struct upgrade *upgrade, const struct donor *donor);
+/*
+ * Call it at SIGCHLD. If the trial has ended and succeeded, replaces the program and does not return. If it has ended
+ * otherwise, logs one line and returns.
+ */
+void upgrade_child_ended(struct upgrade *upgrade, const struct donor *donor);
+/* Returns true if this process is a trial. */
+bool upgrade_is_trial(void);
+
+#endif
