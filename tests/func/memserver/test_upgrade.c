@@ -1,0 +1,214 @@
+/* SIGUSR2: the donor replaces itself by its program file, and clients find their leases and pages again. */
+#include "tests/func/memserver/client.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/text.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct donor_process donor;
+
+/* Starts a donor on a port that it keeps in an upgrade. */
+static void donor_start_fixed(const char *const *arguments)
+{
+	donor_start_list(&donor, NULL, arguments);
+	donor_end(&donor);
+	donor_again(&donor);
+}
+
+/* Asks for an upgrade. Returns true if the log then has @says. */
+static bool upgrade(const char *says)
+{
+	donor.log[0] = '\0';
+	kill(donor.pid, SIGUSR2);
+	return donor_log_wait(&donor, says);
+}
+
+/* The same for an upgrade that succeeds. Waits until the next program listens. */
+static bool upgraded(const char *says)
+{
+	return upgrade(says) && donor_log_wait(&donor, "listening on loopback only\n");
+}
+
+static unsigned descriptors(void)
+{
+	char path[64];
+	unsigned count = 0;
+	DIR *folder;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)donor.pid);
+	folder = opendir(path);
+	while (folder && readdir(folder))
+		count++;
+	if (folder)
+		closedir(folder);
+	return count;
+}
+
+static bool claims(struct client *client, const struct wire_message *before, struct wire_message *ret_granted)
+{
+	return client_claim(client, before->granted.slab, ret_granted) == 0 &&
+	       ret_granted->granted.slab == before->granted.slab;
+}
+
+/* Waits until the old connections have ended, and connects again. */
+static int come_back(struct client *client)
+{
+	int status;
+
+	client_wait_end(client, client->session);
+	status = client_come(client);
+	return status ? status : client_attach(client, 0);
+}
+
+static void a_client_finds_its_pages_again(struct client *client)
+{
+	struct wire_message kept, released, again, other;
+	const uint64_t incarnation = client->welcome.welcome.incarnation;
+	unsigned before, after;
+
+	ok(client_lease(client, &kept) == 0 && client_lease(client, &released) == 0, "a client leases two slabs");
+	memset(client->buffer, 0x5a, CLIENT_BUFFER);
+	ok(client_put(client, &kept, CLIENT_BUFFER) == 0 && client_put(client, &released, CLIENT_BUFFER) == 0 &&
+	       client_release(client, released.granted.slab) == 0,
+	   "the client writes both slabs, and releases one");
+	before = descriptors();
+	ok(upgraded("took over 1 slab of 1 client\n"), "SIGUSR2 makes the next program take over the leased slab");
+	ok(come_back(client) == 0, "the client connects to the next program");
+	ok(client->welcome.welcome.incarnation == incarnation && client->welcome.welcome.slabs == 1,
+	   "the next program has the incarnation of the program before, and knows the client's slab");
+	ok(claims(client, &kept, &again), "the client claims the slab by its name");
+	memset(client->buffer, 0, CLIENT_BUFFER);
+	ok(client_get(client, &again, CLIENT_BUFFER) == 0 && client->buffer[0] == 0x5a &&
+	       !memcmp(client->buffer, client->buffer + 1, CLIENT_BUFFER - 1),
+	   "the slab has its contents");
+	ok(client_claim(client, released.granted.slab, &other) == WIRE_REASON_TAKEN,
+	   "a slab released before the upgrade cannot be claimed");
+	ok(client_lease(client, &other) == 0 && other.granted.slab != released.granted.slab,
+	   "a slab that is leased again has a new name");
+	ok(client_get(client, &other, CLIENT_BUFFER) == 0 && !client->buffer[0] &&
+	       !memcmp(client->buffer, client->buffer + 1, CLIENT_BUFFER - 1),
+	   "a slab that is leased again is zero");
+	after = descriptors();
+	ok(after == before, "the next program has no descriptors left of the program before (%u, %u)", before, after);
+	ok(client_release(client, other.granted.slab) == 0 && client_release(client, kept.granted.slab) == 0,
+	   "the client releases its slabs to the next program");
+}
+
+static void a_client_that_is_away_finds_its_slab_again(void)
+{
+	struct client client, back;
+	struct wire_message grant, again;
+
+	client_arrive(&client, &donor, "away");
+	ok(client_lease(&client, &grant) == 0, "a client leases a slab");
+	memset(client.buffer, 0x33, 4096);
+	ok(client_put(&client, &grant, 4096) == 0, "the client writes a page");
+	client_suspend(&client);
+	donor_log_wait(&donor, "vanished");
+	ok(upgraded("took over 1 slab of 1 client\n"), "an upgrade takes over the slab of a client that is away");
+	ok(upgraded("took over 1 slab of 1 client\n"), "a second upgrade takes it over, too");
+	client_init(&back, donor.uri, NULL, "away");
+	ok(client_come(&back) == 0 && client_attach(&back, 0) == 0 && claims(&back, &grant, &again),
+	   "the client returns after two upgrades and claims its slab");
+	ok(client_get(&back, &again, 4096) == 0 && back.buffer[0] == 0x33, "the page has its contents");
+	client_leave(&back);
+}
+
+static void leases_of_a_client_that_does_not_return_end(void)
+{
+	struct client client, other;
+	struct wire_message grant;
+
+	client_init(&client, donor.uri, NULL, "gone");
+	client.wished_grace_ms = 1500;
+	ok(client_come(&client) == 0 && client_lease(&client, &grant) == 0,
+	   "a client with a short grace time leases a slab");
+	ok(upgraded("took over 1 slab of 1 client\n"), "an upgrade takes over the slab");
+	client_close(&client);
+	client_arrive(&other, &donor, "other");
+	ok(client_wait_capacity(&other, 0, 1), "the lease of a client that does not return ends after its grace time");
+	client_leave(&other);
+}
+
+static void a_drain_goes_on(void)
+{
+	struct client client;
+	struct wire_message draining, grant;
+
+	client_arrive(&client, &donor, "drains");
+	ok(client_drain(&client, WIRE_DRAIN_WAIT, 0, &draining) == 0, "a donor is drained");
+	ok(upgraded("took over 0 slabs of 0 clients\n"), "a drained donor is upgraded");
+	ok(come_back(&client) == 0 && client_lease(&client, &grant) == WIRE_REASON_DRAINING,
+	   "the next program is drained, too");
+	ok(client_drain(&client, WIRE_DRAIN_END, 0, &draining) == 0 && client_lease(&client, &grant) == 0,
+	   "the next program lends again when the drain ends");
+	client_leave(&client);
+}
+
+static void donors_that_cannot_be_upgraded_go_on(const char *program)
+{
+	char config[512];
+	const char *path = folder_path("donor.ini"), *own = folder_path("memserver");
+	struct client client;
+	struct wire_message grant;
+
+	snprintf(config, sizeof config, "cp '%s' '%s'", program, own);
+	if (system(config))
+		tap_bail("cannot copy %s", program);
+	setenv("FARPAGE_MEMSERVER", own, 1);
+	text_write(path, "[farpage-memserver]\ndonate = 8M\nslab = 1M\n");
+	donor_start_fixed((const char *const[]){"--config", path, NULL});
+	client_arrive(&client, &donor, "stays");
+	ok(client_lease(&client, &grant) == 0, "a client leases a slab");
+
+	text_write(path, "[farpage-memserver]\ndonate = 8M\nslab = 2M\n");
+	ok(upgrade("could not take over") &&
+	       strstr(donor.log, "slabs of 1M are leased, and --slab is 2M: give --slab 1M"),
+	   "a donor with leases is not upgraded to another --slab, and a line says why");
+	text_write(path, "[farpage-memserver]\ndonate = lots\n");
+	ok(upgrade("could not take over") && strstr(donor.log, "--donate lots"),
+	   "a donor is not upgraded to settings that are wrong, and a line says why");
+	text_write(path, "[farpage-memserver]\ndonate = 8M\nslab = 1M\n");
+	unlink(own);
+	text_write(own, "#!/bin/false\n");
+	ok(upgrade("cannot be started: Permission denied\n"),
+	   "a donor is not upgraded to a file that cannot be executed");
+	chmod(own, 0755);
+	ok(upgrade("could not take over"), "a donor is not upgraded to a program that fails");
+	unlink(own);
+	ok(upgrade("cannot be started: No such file or directory\n"), "a donor is not upgraded to a missing file");
+	ok(client_put(&client, &grant, 4096) == 0 && client_get(&client, &grant, 4096) == 0 && client.session,
+	   "the client keeps its connections while upgrades fail");
+	setenv("FARPAGE_MEMSERVER", program, 1);
+	client_leave(&client);
+	donor_end(&donor);
+}
+
+static void a_port_that_the_system_chose_prevents_an_upgrade(void)
+{
+	donor_start_list(&donor, NULL, (const char *const[]){"--donate", "4M", "--slab", "1M", NULL});
+	ok(upgrade("names no port"), "a donor at a port that the system chose is not upgraded, and a line says why");
+	donor_end(&donor);
+}
+
+int main(void)
+{
+	const char *program = getenv("FARPAGE_MEMSERVER");
+	struct client client;
+
+	donor_start_fixed((const char *const[]){"--donate", "8M", "--slab", "1M", NULL});
+	client_arrive(&client, &donor, "keeps");
+	a_client_finds_its_pages_again(&client);
+	client_leave(&client);
+	a_client_that_is_away_finds_its_slab_again();
+	leases_of_a_client_that_does_not_return_end();
+	a_drain_goes_on();
+	donor_end(&donor);
+	donors_that_cannot_be_upgraded_go_on(program);
+	a_port_that_the_system_chose_prevents_an_upgrade();
+	return tap_done();
+}
