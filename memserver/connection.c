@@ -112,10 +112,6 @@ static void request_session(struct donor *donor, struct fabric_conn *conn, const
 	uint8_t nonce[WIRE_NONCE_SIZE];
 	struct connection *connection;
 
-	if (donor->book->leaving) {
-		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
-		return;
-	}
 	if (!handshakes_make_room(donor, &newcomer)) {
 		connect_reject(donor, conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
 		return;
@@ -162,6 +158,8 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 
 	if (handshake_hello(event->data, event->size, &hello, &reject))
 		connect_reject(donor, event->conn, reject);
+	else if (donor->book->leaving || donor->suspended)
+		connect_reject(donor, event->conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
 	else if (hello.role == WIRE_SESSION)
 		request_session(donor, event->conn, &hello);
 	else
@@ -203,7 +201,7 @@ static void session_vanish(struct donor *donor, struct connection *connection, b
 	uint32_t session = connection->session;
 
 	connection_end(connection);
-	if (closed)
+	if (closed && !donor->suspended)
 		lease_session_closed(donor->book, donor_now(donor), session);
 	else
 		lease_session_vanished(donor->book, donor_now(donor), session);

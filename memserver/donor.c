@@ -462,6 +462,30 @@ void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_
 	donor_settle(donor);
 }
 
+bool donor_has_clients(const struct donor *donor)
+{
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++)
+		if (donor->sessions[i].connection)
+			return true;
+	return false;
+}
+
+void donor_suspend(struct donor *donor)
+{
+	const struct wire_message message = {.type = WIRE_SUSPEND};
+
+	donor->suspended = true;
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++)
+		connection_send(donor, i, &message);
+	while (donor->handshakes)
+		connection_end(donor->handshakes);
+}
+
+void donor_resume(struct donor *donor)
+{
+	donor->suspended = false;
+}
+
 void donor_leave(struct donor *donor)
 {
 	const struct lease_session *sessions = donor->book->sessions;

@@ -85,6 +85,7 @@ struct donor {
 	struct connection *handshakes;  /* list of connections that have proved nothing yet */
 	unsigned handshake_count;
 	bool deaf_clients; /* some connection is marked deaf */
+	bool suspended;    /* the program is about to be replaced, and no client may connect */
 	struct donor_totals totals;
 	struct log_limit lines[DONOR_LINES];
 };
@@ -139,6 +140,15 @@ void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_M
  * @before has the keys that were valid before.
  */
 void donor_reload(struct donor *donor, const struct donor_config *config, const struct keyring *before);
+
+/*
+ * Tells all clients that the program is about to be replaced, and refuses connections from now on. A client that leaves
+ * keeps its leases for its whole grace time. donor_resume() cancels this.
+ */
+void donor_suspend(struct donor *donor);
+void donor_resume(struct donor *donor);
+/* Returns true if some session is connected. */
+bool donor_has_clients(const struct donor *donor);
 
 /* Logs which slabs are still leased, then ends all sessions. */
 void donor_leave(struct donor *donor);

@@ -197,6 +197,26 @@ static bool ports_are_fixed(const struct server_config *config)
 	return true;
 }
 
+/* Asks clients to leave if the program is to be replaced, and replaces it once they have left. */
+static void replace_step(struct server *server, uint64_t now)
+{
+	struct donor *donor = server->donor;
+
+	if (!server->replace || server->stop)
+		return;
+	if (!donor->suspended) {
+		log_info("upgrading: clients return to the next program and keep their leases");
+		donor_suspend(donor);
+		server->replace_at = now + UPGRADE_PATIENCE_NS;
+	}
+	if (donor_has_clients(donor) && now < server->replace_at)
+		return;
+	server->replace = false;
+	server->replace_at = UINT64_MAX;
+	upgrade_replace(&server->upgrade, donor);
+	donor_resume(donor);
+}
+
 static void signal_take(struct server *server)
 {
 	struct signalfd_siginfo info;
@@ -212,7 +232,7 @@ static void signal_take(struct server *server)
 			upgrade_try(&server->upgrade, server->donor);
 		return;
 	case SIGCHLD:
-		upgrade_child_ended(&server->upgrade, server->donor);
+		server->replace |= upgrade_has_succeeded(&server->upgrade);
 		return;
 	default:
 		log_info("%s: stopping", strsignal((int)info.ssi_signo));
@@ -236,8 +256,9 @@ static void event_take(struct server *server, const struct fabric_event *event)
 /* Returns when the loop has work besides that of the donor's deadline. */
 static uint64_t loop_due(const struct server *server)
 {
-	const uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
+	uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
 
+	due = server->replace_at < due ? server->replace_at : due;
 	return server->status_due < due ? server->status_due : due;
 }
 
@@ -269,6 +290,7 @@ int server_loop(struct server *server)
 		if (deadline != UINT64_MAX)
 			donor_tick(donor, donor_now(donor));
 		donor_end_deaf(donor);
+		replace_step(server, donor_now(donor));
 		status_tell(server, donor_now(donor));
 	}
 	donor_leave(donor);
@@ -311,7 +333,7 @@ int server_run(const struct server_config *config)
 	const struct pressure_config pressure = {
 	    .slabs = config->slabs, .slab_bytes = limits->slab_bytes, .reserve = config->reserve};
 	struct shrink shrink = {0};
-	struct server server = {.config = config, .signals = -1, .shrink = &shrink};
+	struct server server = {.config = config, .signals = -1, .shrink = &shrink, .replace_at = UINT64_MAX};
 	int status = signals_open(&server);
 
 	if (status < 0)

@@ -62,6 +62,8 @@ struct server {
 	struct donor_metrics *metrics; /* NULL if none are served */
 	int signals;                   /* signalfd, watched with the address of this field as user; -1 for none */
 	struct upgrade upgrade;
+	bool replace;        /* clients are asked to leave, and once they have, the program is replaced */
+	uint64_t replace_at; /* when to replace it even if clients are still connected, or UINT64_MAX */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* the last status told to the service manager */
 	uint64_t status_told_at;

@@ -107,7 +107,7 @@ static void files_stay_open(const struct donor *donor, int list, bool stay)
 	stay_open(list, stay);
 }
 
-static void replace_program(const struct upgrade *upgrade, const struct donor *donor)
+void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor)
 {
 	int list = handover_write(donor), status;
 
@@ -115,7 +115,6 @@ static void replace_program(const struct upgrade *upgrade, const struct donor *d
 		log_error("not upgraded: %s", strerror(-list));
 		return;
 	}
-	log_info("upgrading to %s: clients return to it and keep their leases", upgrade->path);
 	list_announce(list);
 	files_stay_open(donor, list, true);
 	execv(upgrade->path, upgrade->argv);
@@ -126,16 +125,16 @@ static void replace_program(const struct upgrade *upgrade, const struct donor *d
 	log_error("not upgraded, cannot execute %s: %s", upgrade->path, strerror(status));
 }
 
-void upgrade_child_ended(struct upgrade *upgrade, const struct donor *donor)
+bool upgrade_has_succeeded(struct upgrade *upgrade)
 {
 	int status;
 
 	if (!upgrade->trial || waitpid(upgrade->trial, &status, WNOHANG) != upgrade->trial)
-		return;
+		return false;
 	upgrade->trial = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		replace_program(upgrade, donor);
-	else
-		log_error("not upgraded, for %s could not take over (the line above says why): this program goes on",
-			  upgrade->path);
+		return true;
+	log_error("not upgraded, for %s could not take over (the line above says why): this program goes on",
+		  upgrade->path);
+	return false;
 }

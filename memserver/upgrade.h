@@ -6,9 +6,11 @@
  *
  * 1. Trial. The donor starts the program file as a child, with its own command line and the list of leases (handover.h).
  *    The child reads all settings and the list, logs what is wrong, and ends without serving. The donor serves meanwhile.
- * 2. If the trial succeeded, the donor lists its leases again and replaces itself by execve(2). It keeps its process id,
- *    so a service manager sees no restart. All connections break.
- * 3. The new program adopts the leases and listens. Clients return within their usual time for a broken connection.
+ * 2. If the trial succeeded, the donor says SUSPEND to its clients, so that they do not take it for dead, and waits for
+ *    their connections to end, UPGRADE_PATIENCE_NS at most.
+ * 3. The donor lists its leases again and replaces itself by execve(2). It keeps its process id, so a service manager sees
+ *    no restart.
+ * 4. The new program adopts the leases and listens. Clients return as after a broken connection, within tens of ms.
  *
  * If the trial fails, or the file cannot be executed, the donor goes on as before.
  *
@@ -25,6 +27,9 @@
 
 #define UPGRADE_TRIAL_VARIABLE "FARPAGE_TRIAL"
 
+/* The longest wait for clients to end their connections. */
+#define UPGRADE_PATIENCE_NS UINT64_C(500000000)
+
 struct upgrade {
 	char path[PATH_MAX]; /* the program file, or "" if unknown */
 	char *const *argv;   /* lives as long as the program */
@@ -38,11 +43,10 @@ void upgrade_open(struct upgrade *upgrade, char *const *argv);
 void upgrade_close(struct upgrade *upgrade);
 /* Starts a trial for @donor, unless one is under way. Logs one line if there is none afterwards. */
 void upgrade_try(struct upgrade *upgrade, const struct donor *donor);
-/*
- * Call it at SIGCHLD. If the trial has ended and succeeded, replaces the program and does not return. If it has ended
- * otherwise, logs one line and returns.
- */
-void upgrade_child_ended(struct upgrade *upgrade, const struct donor *donor);
+/* Call it at SIGCHLD. Returns true if the trial has ended and succeeded. Logs one line if it has ended otherwise. */
+bool upgrade_has_succeeded(struct upgrade *upgrade);
+/* Replaces the program by the program file. Returns only if that failed, after one logged line. */
+void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor);
 /* Returns true if this process is a trial. */
 bool upgrade_is_trial(void);
 

@@ -37,6 +37,10 @@
  * because the donor seems not to answer says SUSPEND first. Its slabs then wait much longer (grace_ms in PROOF, instead
  * of closed_ms). SUSPEND gives a client no new right: it could ask for the same time in PROOF.
  *
+ * Upgrading. A donor whose program is about to be replaced says SUSPEND to its clients. They end their connections and
+ * return, and the next program has their leases. Meanwhile their machine may refuse connections, because no program
+ * listens. Without SUSPEND this would mean that the donor's program, and so its memory, is gone.
+ *
  * WELCOME also names the donor's failure domain, such as a rack, if its operator has named one. Replicas of a page are
  * placed in different domains.
  *
@@ -130,7 +134,7 @@ enum wire_type {
 	WIRE_DRAINING,
 	WIRE_HOLDER, /* operator -> donor: asks for the next client that leases slabs (answer: HOLDER_REPLY) */
 	WIRE_HOLDER_REPLY,
-	WIRE_SUSPEND, /* client -> donor: this connection ends, the client lives, leases wait grace_ms (no answer) */
+	WIRE_SUSPEND, /* both ways: this connection ends, the sender lives, and leases wait grace_ms (no answer) */
 	WIRE_TYPE_COUNT
 };
 const char *wire_type_name(unsigned type);

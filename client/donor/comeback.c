@@ -110,7 +110,7 @@ static bool refusal_may_pass(const struct comeback *comeback, int status)
 bool comeback_is_out_of_reach(int status)
 {
 	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
-	       status == -EHOSTUNREACH || status == -ENETUNREACH;
+	       status == -ERESTART || status == -EHOSTUNREACH || status == -ENETUNREACH;
 }
 
 /* Begins a pause. The first pause is the shortest, and each try doubles it, up to the longest. Chance takes off up to

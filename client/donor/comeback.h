@@ -27,7 +27,8 @@
  *
  * A donor whose connection was reset, and whose machine then refuses the next one, has no program any more. The memory
  * has gone with the program. So the donor is LOST at once, and no job waits in vain. After silence, a refusal may come
- * from a machine that is starting up. Such a donor is waited for, and is then LOST because it has started anew. A
+ * from a machine that is starting up. Such a donor is waited for, and is then LOST because it has started anew. The same
+ * holds after a SUSPEND of a donor that is being upgraded (-ERESTART). A
  * missing name or route may come back, so such a donor is waited for, too.
  *
  * Used again. comeback_anew() lets a LOST donor be used again, as a donor that holds nothing. It is tried every second,

@@ -203,6 +203,9 @@ static void donor_ready_received(struct donor *donor, const struct wire_message 
 		return;
 	case WIRE_PONG:
 		return;
+	case WIRE_SUSPEND:
+		donor_lose(donor, -ERESTART, answer);
+		return;
 	case WIRE_REFUSED:
 		donor_refused(donor, message->refused.reason, 0, answer);
 		return;
@@ -378,6 +381,8 @@ const char *donor_explain(const struct donor *donor, char text[DONOR_EXPLAIN_MAX
 	case -EHOSTUNREACH:
 	case -ENETUNREACH:
 		return strcpy(text, "cannot be reached: check address and network");
+	case -ERESTART:
+		return strcpy(text, "is being upgraded: try again in a moment");
 	case -ECONNRESET:
 		return strcpy(text, "broke off the connection: is it a farpage donor of the same version?");
 	default:

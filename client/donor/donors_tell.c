@@ -24,6 +24,8 @@ static const char *death_name(int status)
 		return "connection refused";
 	case -ETIMEDOUT:
 		return "no answer in time";
+	case -ERESTART:
+		return "it is being upgraded";
 	case -EPROTO:
 		return "it broke the protocol";
 	case -EACCES:

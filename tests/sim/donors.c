@@ -6,7 +6,10 @@
 #include "tests/sim/net.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* The donors, by host. Donors of an earlier history with more donors do not run. */
 static struct donor_host *hosts[DONORS_MAX];
@@ -18,6 +21,25 @@ void donors_open(struct donor_host *donor, unsigned host, const struct donor_con
 	snprintf(donor->uri, sizeof donor->uri, "tcp://%u:7470", host);
 }
 
+/* Opens the donor, and gives it the leases of the process before if there are any. */
+static int donor_begin(struct donor_host *host, struct donor **ret_donor)
+{
+	struct donor_config config = host->config;
+	int status;
+
+	if (!host->inherits)
+		return donor_open(&config, ret_donor);
+	config.slabs.inherited = &host->handover.files;
+	status = donor_open(&config, ret_donor);
+	task_process()->adopts = true;
+	if (!status)
+		status = handover_adopt(&host->handover, *ret_donor);
+	task_process()->adopts = false;
+	handover_free(&host->handover);
+	host->inherits = false;
+	return status;
+}
+
 /* Does the same as server_run() around the loop. */
 static void *donor_main(void *argument)
 {
@@ -25,7 +47,7 @@ static void *donor_main(void *argument)
 	struct process *process = task_process();
 	struct server *server = host->server;
 	struct fabric_listener *listener;
-	int status = donor_open(&host->config, &server->donor);
+	int status = donor_begin(host, &server->donor);
 
 	if (!status)
 		status = fabric_listen(server->donor->fabric, host->uri, &listener);
@@ -57,6 +79,7 @@ void donor_start(struct donor_host *donor)
 	donor->process = process_create(name, donor->host);
 	donor->server = world_memory(sizeof *donor->server);
 	donor->server->signals = -1;
+	donor->server->replace_at = UINT64_MAX;
 	task_create(donor->process, "server", donor_main, donor);
 }
 
@@ -72,12 +95,95 @@ void donor_crash(struct donor_host *donor, bool machine)
 
 void donor_stop(struct donor_host *donor)
 {
+	donor->inherits = false;
+	if (donor->down)
+		return;
 	world_tell("%s: is told to stop", donor->process->name);
 	donor->down = true;
 	donor->ready = false;
 	donor->server->stop = true;
 	net_interrupt(donor->process);
 }
+
+/* --- Upgrades, in place of memserver/upgrade.c -------------------------------------------------------------------- */
+
+void upgrade_open(struct upgrade *upgrade, char *const *argv)
+{
+	(void)upgrade, (void)argv; /* no command line in the simulator */
+}
+
+void upgrade_close(struct upgrade *upgrade)
+{
+	(void)upgrade;
+}
+
+void upgrade_try(struct upgrade *upgrade, const struct donor *donor)
+{
+	(void)upgrade, (void)donor; /* no signals in the simulator */
+}
+
+bool upgrade_has_succeeded(struct upgrade *upgrade)
+{
+	(void)upgrade;
+	return false;
+}
+
+/* Copies the memory of the slabs that are handed over, because the killed process still clears its own. */
+static int memory_copy(const struct handover *handover)
+{
+	static char page[4096];
+	int copy = memfd_create("slabs", MFD_CLOEXEC);
+
+	for (uint32_t i = 0; i < handover->slab_count; i++) {
+		const off_t start = (off_t)(handover->slabs[i].index * handover->slab_bytes);
+
+		for (off_t at = start; handover->slabs[i].client >= 0 && at < start + (off_t)handover->slab_bytes;
+		     at += sizeof page)
+			if (pread(handover->files.plain, page, sizeof page, at) != sizeof page ||
+			    pwrite(copy, page, sizeof page, at) != sizeof page)
+				world_fail("cannot copy a slab");
+	}
+	return copy;
+}
+
+static void donor_next(void *what, uint64_t token)
+{
+	struct donor_host *host = what;
+
+	(void)token;
+	if (host->inherits)
+		donor_start(host);
+}
+
+/* Kills the calling process. Another starts a moment later and takes over the leases. */
+void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor)
+{
+	struct donor_host *host = hosts[task_process()->host];
+	char text[16];
+
+	(void)upgrade;
+	if (task_process()->dead)
+		return;
+	snprintf(text, sizeof text, "%d", handover_write(donor));
+	setenv(HANDOVER_VARIABLE, text, 1);
+	if (handover_read(&host->handover) < 0)
+		world_fail("%s: cannot hand over its leases", host->process->name);
+	host->handover.files.plain = memory_copy(&host->handover);
+	host->inherits = true;
+	donor_crash(host, false);
+	world_at(world_now() + (1 + world_below(100)) * MS, donor_next, host, 0);
+}
+
+void donor_upgrade(struct donor_host *donor)
+{
+	if (!donor->ready)
+		return;
+	world_tell("%s: is told to replace its program", donor->process->name);
+	donor->server->replace = true;
+	net_interrupt(donor->process);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 void donor_hint(const struct donor_host *donor)
 {

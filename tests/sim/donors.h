@@ -2,13 +2,15 @@
  * donors: farpage-memserver in a simulated process.
  *
  * Theory of operation. This is the real memserver (server.c's loop, donor.c, connection.c, lease.c, handshake.c, slab.c with
- * its worker), without command line and signals. A donor that is started again has lost all its slabs and sessions.
+ * its worker), without command line and signals. A donor that is started again has lost all its slabs and sessions,
+ * unless its program was replaced (memserver/upgrade.h).
  *
  * Threads: one.
  */
 #ifndef SIM_DONORS_H
 #define SIM_DONORS_H
 
+#include "memserver/handover.h"
 #include "memserver/server.h"
 #include "tests/sim/task.h"
 
@@ -18,8 +20,10 @@ struct donor_host {
 	unsigned host;
 	char uri[64];
 	struct donor_config config;
-	struct process *process; /* the running process, or the last that was killed */
-	struct server *server;   /* the process's server */
+	struct process *process;  /* the running process, or the last that was killed */
+	struct server *server;    /* the process's server */
+	struct handover handover; /* the leases for the next process */
+	bool inherits;            /* there are some */
 	unsigned starts;
 	bool down;           /* no process runs */
 	bool ready;          /* it listens */
@@ -33,8 +37,11 @@ void donors_open(struct donor_host *donor, unsigned host, const struct donor_con
 void donor_start(struct donor_host *donor);
 /* Kills the process. With @machine its machine dies, too, so that no peer notices the end. */
 void donor_crash(struct donor_host *donor, bool machine);
-/* Tells the donor to stop, as SIGTERM does. The donor ends some time later. */
+/* Tells the donor to stop, as SIGTERM does. The donor ends some time later. After an upgrade, no other starts. */
 void donor_stop(struct donor_host *donor);
+
+/* Makes the donor replace its program by another that takes over its leases. Does nothing if the donor is not ready. */
+void donor_upgrade(struct donor_host *donor);
 
 /* Tells the donor that the wants of its machine have changed (machines.h). */
 void donor_hint(const struct donor_host *donor);

@@ -117,7 +117,7 @@ int fabric_register(struct fabric_domain *domain, void *base, size_t length, uns
 		return -EINVAL;
 	if (domain->closed)
 		world_fail("%s: registers in a domain that is closed", process->name);
-	if (access && !memory_is_zero(base, length))
+	if (access && !process->adopts && !memory_is_zero(base, length))
 		world_fail("%s: lends memory with something in it", process->name);
 	region->process = process;
 	region->domain = domain;

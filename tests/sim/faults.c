@@ -173,6 +173,15 @@ static void fault_stop(struct history *history)
 	world_at(world_now() + world_below(RESTART_NS), donor_restart, donor, 0);
 }
 
+static void fault_upgrade(struct history *history)
+{
+	struct donor_host *donor = donor_pick(history);
+	uint64_t duration = SECOND;
+
+	if (donor_may_go(history, donor, &duration))
+		donor_upgrade(donor);
+}
+
 static void fault_corrupt(struct history *history)
 {
 	struct donor_host *donor = donor_pick(history);
@@ -370,7 +379,7 @@ static void (*const faults[FAULTS])(struct history *) = {
     [FAULT_CORRUPT] = fault_corrupt, [FAULT_MEMORY] = fault_memory,       [FAULT_PAUSE] = fault_pause,
     [FAULT_KILL] = fault_kill,       [FAULT_HAND_OVER] = fault_hand_over, [FAULT_NEW_HABITS] = fault_new_habits,
     [FAULT_SLOW] = fault_slow,       [FAULT_REVOKE] = fault_revoke,       [FAULT_DRAIN] = fault_drain,
-    [FAULT_SLEEP] = fault_sleep,
+    [FAULT_SLEEP] = fault_sleep,     [FAULT_UPGRADE] = fault_upgrade,
 };
 
 /*

@@ -104,6 +104,15 @@ static void draw_rests(struct history *history)
 		history->every_ns[FAULT_RESET] = (50 + random_below(&dice, 100)) * MS;
 }
 
+static void draw_upgrades(struct history *history)
+{
+	struct random_state dice;
+
+	random_seed(&dice, history->seed ^ UINT64_C(0x75706772616465));
+	if (random_below(&dice, 3) == 0)
+		history->every_ns[FAULT_UPGRADE] = (100 + random_below(&dice, 2000)) * MS;
+}
+
 /* Draws at least as many failure domains as replicas. Has its own generator, so that other histories stay the same. */
 static void draw_domains(struct history *history)
 {
@@ -223,6 +232,7 @@ static void history_draw(struct history *history, uint64_t seed)
 	draw_shrinking(history);
 	draw_sleep(history);
 	draw_rests(history);
+	draw_upgrades(history);
 	draw_habits(history);
 	draw_donors(history, chunk_pages * PAGE, chunks);
 	for (unsigned i = 0; i < history->program_count; i++)
@@ -333,8 +343,7 @@ static void history_close(struct history *history)
 	for (unsigned i = 0; i < history->donor_count; i++)
 		donor_check_empty(&history->donors[i]);
 	for (unsigned i = 0; i < history->donor_count; i++)
-		if (!history->donors[i].down)
-			donor_stop(&history->donors[i]);
+		donor_stop(&history->donors[i]);
 	if (!run_until(history, patience, all_gone) && !world_wrong())
 		world_fail("a process does not end");
 	for (const struct process *process = process_last(); process; process = process->next)

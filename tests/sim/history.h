@@ -46,7 +46,8 @@ enum fault {
 	/* The faults below have generators of their own, so that they do not change histories without them. */
 	FAULT_REVOKE = FAULTS_DRAWN, /* a donor's machine wants some of its memory back, for a while */
 	FAULT_DRAIN,                 /* a donor is drained by its operator, for a while */
-	FAULT_SLEEP, /* a program, or every process, is stopped, perhaps for longer than a client's timeout */
+	FAULT_SLEEP,   /* a program, or every process, is stopped, perhaps for longer than a client's timeout */
+	FAULT_UPGRADE, /* a donor's program is replaced, and the next one takes over its leases */
 	FAULTS
 };
 

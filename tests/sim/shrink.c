@@ -15,7 +15,7 @@ void shrink_open(struct shrink *shrink, const struct pressure_config *config, st
 	(void)config;
 	*shrink = (struct shrink){.donor = donor};
 	machine->told.slabs = UINT32_MAX;
-	machine->told.drain = WIRE_DRAIN_END;
+	machine->told.drain = donor->book->draining ? WIRE_DRAIN_WAIT : WIRE_DRAIN_END;
 }
 
 void shrink_reload(struct shrink *shrink, uint32_t slabs, uint64_t reserve)

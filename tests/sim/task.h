@@ -24,6 +24,7 @@ struct process {
 	char name[16];
 	unsigned host;          /* the machine on which it runs */
 	bool dead;              /* killed */
+	bool adopts;            /* the memory that it registers belongs to clients of the process before */
 	uint64_t ahead;         /* how far the time of a killed process has run ahead */
 	uint64_t stalled_until; /* no task of the process runs before this time */
 	uint64_t stalled;       /* total time for which it was stalled */

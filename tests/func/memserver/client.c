@@ -79,7 +79,8 @@ static bool message_passes(struct client *client, const struct fabric_event *eve
 		message_send(client, &pong);
 		return true;
 	}
-	if (message->type != WIRE_REVOKE && message->type != WIRE_REVOKED && message->type != WIRE_KEEP)
+	if (message->type != WIRE_REVOKE && message->type != WIRE_REVOKED && message->type != WIRE_KEEP &&
+	    message->type != WIRE_SUSPEND)
 		return false;
 	client->notices[client->notice_count++ % CLIENT_NOTICES] = *message;
 	return true;

@@ -30,7 +30,7 @@ struct client {
 	uint32_t request;
 	struct fabric_conn *session, *data; /* NULL if not connected */
 	struct wire_message welcome;
-	struct wire_message notices[CLIENT_NOTICES]; /* REVOKE, REVOKED and KEEP, in order of arrival */
+	struct wire_message notices[CLIENT_NOTICES]; /* REVOKE, REVOKED, KEEP and SUSPEND, in order of arrival */
 	unsigned notice_count;
 	int session_end; /* status with which the session ended, or 0 if it has not */
 };

@@ -59,7 +59,8 @@ static int come_back(struct client *client)
 {
 	int status;
 
-	client_wait_end(client, client->session);
+	if (client->session)
+		client_wait_end(client, client->session);
 	status = client_come(client);
 	return status ? status : client_attach(client, 0);
 }
@@ -77,6 +78,8 @@ static void a_client_finds_its_pages_again(struct client *client)
 	   "the client writes both slabs, and releases one");
 	before = descriptors();
 	ok(upgraded("took over 1 slab of 1 client\n"), "SIGUSR2 makes the next program take over the leased slab");
+	ok(client_wait_end(client, client->session) && client_notices(client, WIRE_SUSPEND) == 1,
+	   "the donor says SUSPEND before it ends the client's connections");
 	ok(come_back(client) == 0, "the client connects to the next program");
 	ok(client->welcome.welcome.incarnation == incarnation && client->welcome.welcome.slabs == 1,
 	   "the next program has the incarnation of the program before, and knows the client's slab");
@@ -195,6 +198,15 @@ static void a_port_that_the_system_chose_prevents_an_upgrade(void)
 	donor_end(&donor);
 }
 
+static void a_list_that_cannot_be_read_is_refused(void)
+{
+	setenv("FARPAGE_HANDOVER", "99", 1);
+	donor_spawn_list(&donor, (const char *const[]){"--donate", "4M", "--slab", "1M", NULL});
+	unsetenv("FARPAGE_HANDOVER");
+	ok(donor_wait(&donor) == 1 && strstr(donor.log, "FARPAGE_HANDOVER=99") && donor_log_lines(&donor) == 1,
+	   "a program that cannot read the list of leases ends with status 1 and one line");
+}
+
 int main(void)
 {
 	const char *program = getenv("FARPAGE_MEMSERVER");
@@ -210,5 +222,6 @@ int main(void)
 	donor_end(&donor);
 	donors_that_cannot_be_upgraded_go_on(program);
 	a_port_that_the_system_chose_prevents_an_upgrade();
+	a_list_that_cannot_be_read_is_refused();
 	return tap_done();
 }

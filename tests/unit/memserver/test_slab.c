@@ -142,15 +142,23 @@ static void memory_may_be_locked(void)
 
 static sem_t began, may_go_on;
 static _Atomic bool held;
-static _Atomic int hugetlb_flags; /* of the last request for hugetlb pages */
+static _Atomic unsigned hugetlb_flags; /* of the last request for hugetlb pages */
+
+/* Replaces memfd_create(). The worker gets its files from it. */
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	if (flags & MFD_HUGETLB)
+		hugetlb_flags = flags;
+	return __real_memfd_create(name, flags);
+}
 
 /* Replaces mmap(), which is mmap64() with 64-bit offsets. The worker gets its memory from it. */
 void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
-	if (flags & MAP_HUGETLB)
-		hugetlb_flags = flags;
 	if (atomic_exchange(&held, false)) {
 		sem_post(&began);
 		sem_wait(&may_go_on);
@@ -175,6 +183,69 @@ static void huge_slabs_ask_for_pages_of_2_mib(void)
 	ok(mincore(answer.memory, PAGE, &present) < 0 && errno == ENOMEM,
 	   "the memory of a cleared slab of huge pages is unmapped");
 	slab_close(worker);
+}
+
+/* --- Memory of the program before ------------------------------------------------------------------------- */
+
+/* Returns copies of a worker's files, as execve(2) would keep them. */
+static struct slab_files files_keep(const struct slab_worker *worker)
+{
+	const struct slab_files files = slab_files(worker);
+
+	return (struct slab_files){dup(files.plain), files.huge < 0 ? -1 : dup(files.huge)};
+}
+
+/* Returns true if the pages of a slab in the file hold @byte. */
+static bool file_has(int fd, uint32_t slab, char byte)
+{
+	char at[PAGE];
+
+	return pread(fd, at, PAGE, (off_t)BYTES * slab) == PAGE && at[0] == byte && !memcmp(at, at + 1, PAGE - 1);
+}
+
+static void the_next_worker_adopts_memory(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0}), *next;
+	struct slab_files files = files_keep(worker), kept = files_keep(worker);
+	struct fabric_region *region = NULL;
+	char *memory[3];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		slab_prepare(worker, i, domain);
+		memory[i] = answer_wait(worker).memory;
+		memset(memory[i], 'a' + (int)i, BYTES);
+	}
+	next = worker_open((struct slab_config){.inherited = &files});
+	ok(slab_adopt(next, 1, slab_is_huge(worker, 1), domain, &region) == 0 && region,
+	   "the next worker adopts a slab of the worker before");
+	slab_discard_rest(next);
+	ok(file_has(kept.plain, 1, 'b'), "an adopted slab keeps its contents");
+	ok(file_has(kept.plain, 0, 0) && file_has(kept.plain, 2, 0), "slabs that are not adopted are zero");
+	slab_clear(next, 1);
+	answer_wait(next);
+	ok(file_has(kept.plain, 1, 0), "an adopted slab is zero once it is cleared");
+	slab_prepare(next, 1, domain);
+	ok(is_zero(answer_wait(next).memory), "a slab that was adopted and cleared can be prepared again");
+	slab_close(next);
+	slab_close(worker);
+	close(kept.plain);
+}
+
+static void a_worker_with_fewer_slabs_discards_the_others(void)
+{
+	struct slab_worker *worker = worker_open((struct slab_config){0}), *next;
+	struct slab_files files = files_keep(worker), kept = files_keep(worker);
+	const struct slab_config fewer = {.slabs = 1, .bytes = BYTES, .inherited = &files};
+
+	slab_prepare(worker, 2, domain);
+	memset(answer_wait(worker).memory, 'c', BYTES);
+	if (slab_open(&fewer, &next) < 0)
+		abort();
+	slab_discard_rest(next);
+	ok(file_has(kept.plain, 2, 0), "memory beyond the last slab of the next worker is discarded");
+	slab_close(next);
+	slab_close(worker);
+	close(kept.plain);
 }
 
 /* --- Abandoned orders ------------------------------------------------------------------------------------- */
@@ -242,6 +313,8 @@ int main(void)
 	memory_below_the_reserve_is_refused();
 	huge_slabs_ask_for_pages_of_2_mib();
 	memory_may_be_locked();
+	the_next_worker_adopts_memory();
+	a_worker_with_fewer_slabs_discards_the_others();
 	sem_init(&began, 0, 0);
 	sem_init(&may_go_on, 0, 0);
 	abandoned_orders_are_not_begun();
