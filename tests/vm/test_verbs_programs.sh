@@ -33,7 +33,7 @@ donor_start() {
 job_start() {
 	rm -f /run/go
 	mkfifo /run/go
-	"$farpage" run --local 16M --timeout-ms 2000 --donor rdma://10.77.0.1 -- "$pages" 64 wait check </run/go >/run/job 2>&1 &
+	"$farpage" run --local 16M --timeout-ms "${timeout_ms:-2000}" --donor rdma://10.77.0.1 -- "$pages" 64 wait check </run/go >/run/job 2>&1 &
 	job=$!
 	exec 9>/run/go
 	wait_for 60 grep -q filled /run/job
@@ -75,6 +75,17 @@ wait $donor
 exec 9>&-
 wait $job
 check "a donor that is killed with leases, and its job, leave no RDMA resources" wait_for 10 nothing_kept
+
+donor_start
+timeout_ms=30000 job_start
+kill -USR2 $donor
+check "a donor at rdma:// is upgraded, and the next program takes over its slabs" wait_for 20 grep -q 'took over [1-9]' /run/donor
+exec 9>&-
+wait $job
+expect "a job finds all its pages again after its rdma:// donor was upgraded" 0 $?
+kill -TERM $donor
+wait $donor
+check "an upgraded donor and its job leave no RDMA resources" wait_for 10 nothing_kept
 
 donor_start
 job_start

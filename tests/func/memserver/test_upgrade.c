@@ -30,7 +30,7 @@ static bool upgrade(const char *says)
 /* The same for an upgrade that succeeds. Waits until the next program listens. */
 static bool upgraded(const char *says)
 {
-	return upgrade(says) && donor_log_wait(&donor, "listening on loopback only\n");
+	return upgrade(says) && donor_log_wait(&donor, "no key");
 }
 
 static unsigned descriptors(void)
